@@ -1,0 +1,22 @@
+#include "reprise/options.h"
+
+#include <stdlib.h>
+
+typedef struct OptionRow {
+    const char *name, *value, *help;
+} OptionRow;
+
+static const OptionRow rows[RP_OPT_COUNT] = {
+#define X(ID, name, value, help) [RP_OPT_##ID] = {name, value, help},
+    RP_OPTIONS(X)
+#undef X
+};
+
+const char *rp_option(RpOption option) {
+    const char *value = getenv(rows[option].name);
+    return value != NULL && value[0] != '\0' ? value : rows[option].value;
+}
+
+const char *rp_option_name(RpOption option) { return rows[option].name; }
+const char *rp_option_default(RpOption option) { return rows[option].value; }
+const char *rp_option_help(RpOption option) { return rows[option].help; }

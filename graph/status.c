@@ -1,0 +1,28 @@
+#include "reprise/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last_error[1024];
+
+const char *rp_status_text(RpStatus status) {
+    switch (status) {
+#define X(name, value, text) \
+    case RP_##name: return text;
+        RP_STATUS_LIST(X)
+#undef X
+    }
+    return "unknown status";
+}
+
+const char *rp_last_error(void) { return last_error; }
+
+RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
+    char    text[sizeof last_error]; /* the arguments may point into last_error */
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    snprintf(last_error, sizeof last_error, "%s", text);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* kernel.h - the ABI between a plan and one kernel; the same for every backend.
+ *
+ * A kernel allocates nothing and never blocks, and its division of work depends on shapes only; what changes from token
+ * to token arrives in a source tensor (I4, I5). A CPU kernel is called by every worker with the same arguments and does
+ * the share `ith` of `nth`; the bits of its result do not depend on `nth` (I8).
+ *
+ *   RpStatus rp_cpu_silu(const OpArgs *args, KernelCtx *ctx) {
+ *       for (int64_t r = ctx->ith; r < rp_view_rows(&args->dst); r += ctx->nth) { ... }
+ *       return RP_OK;
+ *   }
+ */
+#ifndef REPRISE_KERNEL_H
+#define REPRISE_KERNEL_H
+
+#include "reprise/ops.h"
+#include "reprise/options.h"
+#include "reprise/status.h"
+#include "reprise/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* what cudaStream_t points to */
+
+typedef struct OpArgs {
+    TensorView      dst;
+    TensorView      src[RP_MAX_SRC]; /* an absent optional source has data NULL and ne 0 */
+    const OpParams *params;
+} OpArgs;
+
+typedef struct KernelCtx {
+    struct CUstream_st *stream;   /* CUDA launchers */
+    int                 ith, nth; /* CPU kernels: this worker, of that many */
+} KernelCtx;
+
+typedef RpStatus OpKernel(const OpArgs *args, KernelCtx *ctx);
+
+#define OP(ID, name, min_src, max_src, Params, shape, flags) OpKernel rp_cpu_##name;
+RP_KERNEL_OPS(OP)
+#undef OP
+
+/* Indexed by TensorOp; NULL for view ops, which run nothing. */
+extern OpKernel *const rp_cpu_kernels[RP_OP_COUNT];
+
+static inline bool rp_has_src(const OpArgs *args, int i) { return args->src[i].ne[0] > 0; }
+
+/* The instruction sets that the CPU kernels have variants for, least first. */
+typedef enum CpuIsa { RP_ISA_PLAIN, RP_ISA_AVX2, RP_ISA_AVX512_VNNI, RP_ISA_COUNT } CpuIsa;
+
+/* The variant in use: the best that this CPU has, or what REPRISE_ISA asks for. Decided once a process. */
+CpuIsa rp_cpu_isa(void);
+
+/* "plain", "avx2", "avx512-vnni". */
+const char *rp_cpu_isa_name(CpuIsa isa);
+
+/* Another variant from now on, for tests and measurements; not while an executor runs.
+ * RP_E_NOT_AVAILABLE where this CPU or build lacks it. */
+RP_NODISCARD RpStatus rp_cpu_isa_set(CpuIsa isa);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

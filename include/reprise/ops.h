@@ -1,0 +1,163 @@
+/* ops.h - the one list of operations. To add an op:
+ *
+ *   1. a row below, and a params struct above it if it has parameters
+ *   2. a shape rule in graph/shape.c, if none fits
+ *   3. fallback/<name>.c    RpStatus rp_cpu_<name>(const OpArgs *, KernelCtx *)
+ *   4. tests/test_<name>.c  Test(<name>, ...): a behaviour and a refusal
+ *
+ * A missing kernel is a link error; a missing test fails the layout test.
+ */
+#ifndef REPRISE_OPS_H
+#define REPRISE_OPS_H
+
+#include "reprise/tensor.h"
+
+#define RP_MAX_SRC 5
+
+typedef struct NoParams {
+    int32_t unused;
+} NoParams;
+
+typedef struct RmsNormParams {
+    float eps;
+} RmsNormParams;
+
+/* Which part of a product the optional positions bound; attention uses both, so that the work of a token grows
+ * with the positions in use and not with the context. */
+typedef enum MulMatBound {
+    RP_BOUND_NONE = 0,
+    RP_BOUND_ROWS, /* rows m > pos[t] of the result are left unwritten */
+    RP_BOUND_INNER /* only k <= pos[t] enter the sum */
+} MulMatBound;
+
+typedef struct MulMatParams {
+    MulMatBound bound;
+} MulMatParams;
+
+typedef enum RopeMode {
+    RP_ROPE_NORM = 0, /* pairs (2i, 2i+1) */
+    RP_ROPE_NEOX      /* pairs (i, i + n_dims/2) */
+} RopeMode;
+
+typedef struct RopeParams {
+    RopeMode mode;
+    int32_t  n_dims;      /* rotated dimensions, the rest is copied; even, <= ne[0] */
+    float    freq_base;   /* theta_i = pos * freq_scale * freq_base^(-2i/n_dims) / factor_i */
+    float    freq_scale;  /* linear interpolation: 1/factor; 1 for none */
+    float    ext_factor;  /* YaRN mix, 0 for none */
+    float    attn_factor; /* magnitude of the rotation */
+    float    beta_fast, beta_slow;
+    int32_t  n_ctx_orig;  /* context of the training run, for YaRN */
+} RopeParams;
+
+typedef struct SoftMaxParams {
+    float   scale;
+    int32_t window; /* attend to the last `window` positions, 0 for all; needs positions */
+} SoftMaxParams;
+
+typedef enum GeluKind {
+    RP_GELU_TANH = 0, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    RP_GELU_ERF       /* 0.5 x (1 + erf(x / sqrt 2)) */
+} GeluKind;
+
+typedef struct GeluParams {
+    GeluKind kind;
+} GeluParams;
+
+typedef struct ScaleParams {
+    float scale, bias;
+} ScaleParams;
+
+typedef struct CopyParams {
+    RpDtype dtype; /* of the result, where there is no destination */
+} CopyParams;
+
+typedef struct ViewParams {
+    int64_t ne[RP_MAX_DIMS];
+    size_t  nb[RP_MAX_DIMS]; /* nb[0] is taken from the source */
+    size_t  offset;          /* bytes */
+} ViewParams;
+
+typedef struct ReshapeParams {
+    int64_t ne[RP_MAX_DIMS];
+} ReshapeParams;
+
+typedef struct PermuteParams {
+    int32_t axis[RP_MAX_DIMS]; /* dimension i of the source becomes dimension axis[i] of the result */
+} PermuteParams;
+
+typedef struct AttentionParams {
+    float   scale;
+    int32_t window; /* as in SoftMaxParams */
+} AttentionParams;
+
+enum {
+    RP_OP_INPLACE    = 1 << 0, /* the result may take src0's memory when it has src0's dtype and shape */
+    RP_OP_VIEW       = 1 << 1, /* costs nothing: the result is src0's memory seen otherwise */
+    RP_OP_WRITES_DST = 1 << 2, /* where src1 is given, the result is src1's memory */
+    RP_OP_FUSED      = 1 << 3  /* made by passes only */
+};
+
+/* Sources in [brackets] are optional and then NULL. t counts tokens, h heads. Every op leaves its sources unchanged,
+ * but for those marked WRITES_DST.
+ *
+ *    ID        name       min max sources, params    shape rule  flags */
+#define RP_KERNEL_OPS(OP)                                                                                      \
+    /* y[:,t] = w[:,ids[t]], as f32; src w [n, rows], ids i32 [t] */                                           \
+    OP(GET_ROWS, get_rows, 2, 2, NoParams, get_rows, 0)                                                        \
+    /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]; src x, [w f32 [n]] */                             \
+    OP(RMS_NORM, rms_norm, 1, 2, RmsNormParams, rms_norm, RP_OP_INPLACE)                                       \
+    /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]; src w [k,m,..], x [k,t,..], [pos i32 [t]] */           \
+    OP(MUL_MAT, mul_mat, 2, 3, MulMatParams, mul_mat, 0)                                                       \
+    /* pairs of x[:,h,t] turned by the angle theta_i(pos[t]); src x [n,h,t], pos i32 [t], [factors f32 [n_dims/2]]; \
+     * pos < 0 (no token) turns by 0 */                                                                        \
+    OP(ROPE, rope, 2, 3, RopeParams, rope, RP_OP_INPLACE)                                                      \
+    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); src x [n,t,h], [mask f32|f16 [n,t]], [pos i32 [t]]:    \
+     * with pos only max(0, pos[t]-window+1) <= i <= pos[t] take part and are written */                       \
+    OP(SOFT_MAX, soft_max, 1, 3, SoftMaxParams, soft_max, RP_OP_INPLACE)                                       \
+    /* y = x / (1 + exp(-x)) */                                                                                \
+    OP(SILU, silu, 1, 1, NoParams, unary, RP_OP_INPLACE)                                                       \
+    /* y = x * Phi(x), by the formula of `kind` */                                                             \
+    OP(GELU, gelu, 1, 1, GeluParams, unary, RP_OP_INPLACE)                                                     \
+    /* y = a * b; each dimension of b divides a's and repeats */                                               \
+    OP(MUL, mul, 2, 2, NoParams, binary, RP_OP_INPLACE)                                                        \
+    /* y = a + b; likewise */                                                                                  \
+    OP(ADD, add, 2, 2, NoParams, binary, RP_OP_INPLACE)                                                        \
+    /* y = scale * x + bias */                                                                                 \
+    OP(SCALE, scale, 1, 1, ScaleParams, unary, RP_OP_INPLACE)                                                  \
+    /* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t] and y is d;                    \
+     * src x, [d], [pos i32 [t]]; rows with pos < 0 are not stored */                                          \
+    OP(COPY, copy, 1, 3, CopyParams, copy, RP_OP_WRITES_DST)                                                   \
+    /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                    \
+    OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_OP_FUSED)                                              \
+    /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                             \
+     * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k f16 [d,n,hkv], v f16 [d,n,hkv], pos i32 [t] */ \
+    OP(ATTENTION, attention, 4, 4, AttentionParams, attention, RP_OP_FUSED)
+
+#define RP_VIEW_OPS(OP)                                                                                        \
+    /* ne, nb and offset as given; must lie within x's memory */                                               \
+    OP(VIEW, view, 1, 1, ViewParams, view, RP_OP_VIEW)                                                         \
+    /* the same elements in another shape; x packed */                                                         \
+    OP(RESHAPE, reshape, 1, 1, ReshapeParams, reshape, RP_OP_VIEW)                                             \
+    /* dimensions reordered */                                                                                 \
+    OP(PERMUTE, permute, 1, 1, PermuteParams, permute, RP_OP_VIEW)                                             \
+    /* dimensions 0 and 1 swapped */                                                                           \
+    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_OP_VIEW)
+
+#define RP_OPS(OP) RP_KERNEL_OPS(OP) RP_VIEW_OPS(OP)
+
+typedef enum TensorOp {
+#define OP(ID, name, min_src, max_src, Params, shape, flags) RP_OP_##ID,
+    RP_OPS(OP)
+#undef OP
+    RP_OP_COUNT
+} TensorOp;
+
+/* One typed member an op: params.rms_norm.eps, never an index. */
+typedef union OpParams {
+#define OP(ID, name, min_src, max_src, Params, shape, flags) Params name;
+    RP_OPS(OP)
+#undef OP
+} OpParams;
+
+#endif

@@ -1,0 +1,37 @@
+/* options.h - everything that the environment can set, one row each: name, default, help.
+ *
+ * Each call below reads the environment, once where the library starts to use it (opening an executor, choosing
+ * kernels); printed by `reprise --help`. A value that is not understood is an error of the call
+ * that needs it, never ignored.
+ */
+#ifndef REPRISE_OPTIONS_H
+#define REPRISE_OPTIONS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RP_OPTIONS(X)                                                                            \
+    X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
+    X(ISA, "REPRISE_ISA", "auto", "CPU kernels: auto, plain, avx2 or avx512-vnni")               \
+    X(SPIN_US, "REPRISE_SPIN_US", "200", "microseconds a worker spins before it parks")          \
+    X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")
+
+typedef enum RpOption {
+#define X(ID, name, value, help) RP_OPT_##ID,
+    RP_OPTIONS(X)
+#undef X
+    RP_OPT_COUNT
+} RpOption;
+
+/* The value of an option: the environment's, or its default. Never NULL; owned by the library. */
+const char *rp_option(RpOption option);
+
+const char *rp_option_name(RpOption option);
+const char *rp_option_default(RpOption option);
+const char *rp_option_help(RpOption option);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

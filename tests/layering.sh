@@ -1,0 +1,26 @@
+#!/bin/sh
+# Fails when a directory includes what it may not, or when an op lacks its file or its test.
+#   layering.sh SOURCE_DIR
+cd "$1" || exit 1
+fail=0
+check() { # directory, regex of the quoted includes that it may have
+    bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu "$1" | grep -vE "#include \"($2)\"")
+    [ -z "$bad" ] || { echo "$1 may not include:"; echo "$bad"; fail=1; }
+}
+check include 'reprise/[a-z]+\.h'
+check graph 'reprise/[a-z]+\.h|graph/[a-z_0-9]+\.h'
+check fallback 'reprise/kernel\.h|fallback/[a-z_0-9]+\.h'
+check kernels 'reprise/kernel\.h|kernels/[a-z_0-9]+\.(h|cuh)'
+check executor 'reprise/[a-z]+\.h|executor/[a-z_0-9]+\.h|kernels/device\.h|graph/plan\.h'
+check model 'reprise/[a-z]+\.h|model/[a-z_0-9]+\.h'
+check cli 'reprise/[a-z]+\.h|cli/[a-z_0-9]+\.h'
+check examples 'reprise/[a-z]+\.h'
+
+ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
+[ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "found too few ops in ops.h: is the table still in its form?"; fail=1; }
+for op in $ops; do
+    for f in "fallback/$op.c" "tests/test_$op.c"; do
+        [ -f "$f" ] || { echo "op $op has no $f"; fail=1; }
+    done
+done
+exit $fail
