@@ -8,12 +8,12 @@ static const DtypeInfo dtypes[RP_DTYPE_COUNT] = {
 
 /* Type numbers of the GGUF format; gaps are types that were withdrawn. */
 static const char *const gguf_names[] = {
-    [0] = "F32",      [1] = "F16",      [2] = "Q4_0",    [3] = "Q4_1",   [6] = "Q5_0",    [7] = "Q5_1",
-    [8] = "Q8_0",     [9] = "Q8_1",     [10] = "Q2_K",   [11] = "Q3_K",  [12] = "Q4_K",   [13] = "Q5_K",
-    [14] = "Q6_K",    [15] = "Q8_K",    [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
-    [20] = "IQ4_NL",  [21] = "IQ3_S",   [22] = "IQ2_S",  [23] = "IQ4_XS", [24] = "I8",     [25] = "I16",
-    [26] = "I32",     [27] = "I64",     [28] = "F64",    [29] = "IQ1_M", [30] = "BF16",   [34] = "TQ1_0",
-    [35] = "TQ2_0",   [39] = "MXFP4",
+    [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
+    [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
+    [14] = "Q6_K",   [15] = "Q8_K",  [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
+    [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S",   [23] = "IQ4_XS", [24] = "I8",      [25] = "I16",
+    [26] = "I32",    [27] = "I64",   [28] = "F64",     [29] = "IQ1_M",  [30] = "BF16",    [34] = "TQ1_0",
+    [35] = "TQ2_0",  [39] = "MXFP4",
 };
 
 const DtypeInfo *rp_dtype_info(RpDtype dtype) {
@@ -36,7 +36,8 @@ RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
             return RP_OK;
         }
     const char *name = rp_gguf_type_name(gguf_type);
-    return rp_fail(RP_E_DTYPE, "tensor type %s (%u) is not supported", name != NULL ? name : "unknown", gguf_type);
+    return rp_fail(RP_E_DTYPE, "tensor type %s (%u) is not supported", name != NULL ? name : "unknown",
+                   gguf_type);
 }
 
 size_t rp_row_bytes(RpDtype dtype, int64_t n) {
@@ -59,8 +60,8 @@ bool rp_view_is_packed(const TensorView *v) {
 }
 
 size_t rp_view_span_bytes(const TensorView *v) {
-    const DtypeInfo *info  = &dtypes[v->dtype];
-    size_t           bytes = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
+    const DtypeInfo *info = &dtypes[v->dtype];
+    size_t bytes          = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (v->ne[i] <= 0) return 0;
     for (int i = 1; i < RP_MAX_DIMS; i++) bytes += (size_t)(v->ne[i] - 1) * v->nb[i];

@@ -45,8 +45,8 @@ RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, DumpFormat format, FILE
 
 typedef struct ExecutorOptions {
     int       n_threads; /* 0: REPRISE_THREADS, or one a core */
-    Executor *share;     /* or NULL: use this executor's threads and arena, and its states by name; it must be opened
-                            on a plan with at least that arena and must outlive the new one */
+    Executor *share;     /* or NULL: use this executor's threads, its arena if that is large enough, and its states by
+                            name; it must outlive the new one */
 } ExecutorOptions;
 
 /* `options` may be NULL. RP_E_NOMEM says how much was asked for. */

@@ -9,8 +9,8 @@
  *
  * A node is its output tensor: dtype, ne, nb. Nodes stand in the order of their making, which is a topological order by
  * construction (I1); their shapes never change (I2). They live until rp_graph_free and their addresses never move.
- * Errors stick: a builder call on a failed graph, or with a NULL source, returns NULL and changes nothing, so model
- * code reads straight down and rp_graph_finish reports the first failure, with op, node and shapes.
+ * Errors stick: after a failure every builder call returns NULL and changes nothing, so model code reads straight down
+ * and rp_graph_finish reports the first failure, with op, node and shapes.
  */
 #ifndef REPRISE_GRAPH_H
 #define REPRISE_GRAPH_H
@@ -94,8 +94,8 @@ const char       *rp_node_op_name(const TensorNode *node); /* "weight", "input" 
 TensorView        rp_node_view(const TensorNode *node);    /* data is NULL but for weights */
 int               rp_node_layer(const TensorNode *node);
 
-/* Dumps. DOT has a cluster a layer, ops coloured by kind, leaves and states in shapes of their own; `fold` shows each
- * run of identical layers once, as xN. JSON is one object with "nodes" in execution order. */
+/* Dumps. DOT has a cluster a layer, ops coloured by kind, leaves and states in shapes of their own; `fold` draws
+ * each kind of layer once, as xN. JSON is one object with "nodes" in execution order. */
 typedef enum DumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } DumpFormat;
 
 typedef struct DumpOptions {

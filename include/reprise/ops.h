@@ -92,57 +92,58 @@ typedef struct AttentionParams {
 } AttentionParams;
 
 enum {
-    RP_OP_INPLACE    = 1 << 0, /* the result may take src0's memory when it has src0's dtype and shape */
-    RP_OP_VIEW       = 1 << 1, /* costs nothing: the result is src0's memory seen otherwise */
-    RP_OP_WRITES_DST = 1 << 2, /* where src1 is given, the result is src1's memory */
-    RP_OP_FUSED      = 1 << 3  /* made by passes only */
+    RP_FLAG_INPLACE    = 1 << 0, /* the result may take src0's memory when it has src0's dtype and shape */
+    RP_FLAG_VIEW       = 1 << 1, /* costs nothing: the result is src0's memory seen otherwise */
+    RP_FLAG_WRITES_DST = 1 << 2, /* where src1 is given, the result is src1's memory */
+    RP_FLAG_FUSED      = 1 << 3  /* made by passes only */
 };
 
 /* Sources in [brackets] are optional and then NULL. t counts tokens, h heads. Every op leaves its sources unchanged,
  * but for those marked WRITES_DST.
  *
  *    ID        name       min max sources, params    shape rule  flags */
-#define RP_KERNEL_OPS(OP)                                                                                      \
-    /* y[:,t] = w[:,ids[t]], as f32; src w [n, rows], ids i32 [t] */                                           \
-    OP(GET_ROWS, get_rows, 2, 2, NoParams, get_rows, 0)                                                        \
-    /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]; src x, [w f32 [n]] */                             \
-    OP(RMS_NORM, rms_norm, 1, 2, RmsNormParams, rms_norm, RP_OP_INPLACE)                                       \
-    /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]; src w [k,m,..], x [k,t,..], [pos i32 [t]] */           \
-    OP(MUL_MAT, mul_mat, 2, 3, MulMatParams, mul_mat, 0)                                                       \
+#define RP_KERNEL_OPS(OP)                                                                                        \
+    /* y[:,t] = w[:,ids[t]], as f32; src w [n, rows], ids i32 [t] */                                             \
+    OP(GET_ROWS, get_rows, 2, 2, NoParams, get_rows, 0)                                                          \
+    /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]; src x, [w f32 [n]] */                               \
+    OP(RMS_NORM, rms_norm, 1, 2, RmsNormParams, rms_norm, RP_FLAG_INPLACE)                                       \
+    /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]; src w [k,m,..], x [k,t,..], [pos i32 [t]] */             \
+    OP(MUL_MAT, mul_mat, 2, 3, MulMatParams, mul_mat, 0)                                                         \
     /* pairs of x[:,h,t] turned by the angle theta_i(pos[t]); src x [n,h,t], pos i32 [t], [factors f32 [n_dims/2]]; \
-     * pos < 0 (no token) turns by 0 */                                                                        \
-    OP(ROPE, rope, 2, 3, RopeParams, rope, RP_OP_INPLACE)                                                      \
-    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); src x [n,t,h], [mask f32|f16 [n,t]], [pos i32 [t]]:    \
-     * with pos only max(0, pos[t]-window+1) <= i <= pos[t] take part and are written */                       \
-    OP(SOFT_MAX, soft_max, 1, 3, SoftMaxParams, soft_max, RP_OP_INPLACE)                                       \
-    /* y = x / (1 + exp(-x)) */                                                                                \
-    OP(SILU, silu, 1, 1, NoParams, unary, RP_OP_INPLACE)                                                       \
-    /* y = x * Phi(x), by the formula of `kind` */                                                             \
-    OP(GELU, gelu, 1, 1, GeluParams, unary, RP_OP_INPLACE)                                                     \
-    /* y = a * b; each dimension of b divides a's and repeats */                                               \
-    OP(MUL, mul, 2, 2, NoParams, binary, RP_OP_INPLACE)                                                        \
-    /* y = a + b; likewise */                                                                                  \
-    OP(ADD, add, 2, 2, NoParams, binary, RP_OP_INPLACE)                                                        \
-    /* y = scale * x + bias */                                                                                 \
-    OP(SCALE, scale, 1, 1, ScaleParams, unary, RP_OP_INPLACE)                                                  \
-    /* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t] and y is d;                    \
-     * src x, [d], [pos i32 [t]]; rows with pos < 0 are not stored */                                          \
-    OP(COPY, copy, 1, 3, CopyParams, copy, RP_OP_WRITES_DST)                                                   \
-    /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                    \
-    OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_OP_FUSED)                                              \
-    /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                             \
+     * pos < 0 (no token) turns by 0 */                                                                          \
+    OP(ROPE, rope, 2, 3, RopeParams, rope, RP_FLAG_INPLACE)                                                      \
+    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); src x [n,t,h], [mask f32|f16 [n,t]], [pos i32 [t]]:     \
+     * with pos only max(0, pos[t]-window+1) <= i <= pos[t] take part; those before get 0, those after are       \
+     * left unwritten */                                                                                         \
+    OP(SOFT_MAX, soft_max, 1, 3, SoftMaxParams, soft_max, RP_FLAG_INPLACE)                                       \
+    /* y = x / (1 + exp(-x)) */                                                                                  \
+    OP(SILU, silu, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                                       \
+    /* y = x * Phi(x), by the formula of `kind` */                                                               \
+    OP(GELU, gelu, 1, 1, GeluParams, unary, RP_FLAG_INPLACE)                                                     \
+    /* y = a * b; each dimension of b divides a's and repeats */                                                 \
+    OP(MUL, mul, 2, 2, NoParams, binary, RP_FLAG_INPLACE)                                                        \
+    /* y = a + b; likewise */                                                                                    \
+    OP(ADD, add, 2, 2, NoParams, binary, RP_FLAG_INPLACE)                                                        \
+    /* y = scale * x + bias */                                                                                   \
+    OP(SCALE, scale, 1, 1, ScaleParams, unary, RP_FLAG_INPLACE)                                                  \
+    /* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t] and y is d;                      \
+     * src x, [d], [pos i32 [t]]; rows with pos < 0 are not stored */                                            \
+    OP(COPY, copy, 1, 3, CopyParams, copy, RP_FLAG_WRITES_DST)                                                   \
+    /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                      \
+    OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                              \
+    /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                               \
      * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k f16 [d,n,hkv], v f16 [d,n,hkv], pos i32 [t] */ \
-    OP(ATTENTION, attention, 4, 4, AttentionParams, attention, RP_OP_FUSED)
+    OP(ATTENTION, attention, 4, 4, AttentionParams, attention, RP_FLAG_FUSED)
 
-#define RP_VIEW_OPS(OP)                                                                                        \
-    /* ne, nb and offset as given; must lie within x's memory */                                               \
-    OP(VIEW, view, 1, 1, ViewParams, view, RP_OP_VIEW)                                                         \
-    /* the same elements in another shape; x packed */                                                         \
-    OP(RESHAPE, reshape, 1, 1, ReshapeParams, reshape, RP_OP_VIEW)                                             \
-    /* dimensions reordered */                                                                                 \
-    OP(PERMUTE, permute, 1, 1, PermuteParams, permute, RP_OP_VIEW)                                             \
-    /* dimensions 0 and 1 swapped */                                                                           \
-    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_OP_VIEW)
+#define RP_VIEW_OPS(OP)                                                                                          \
+    /* ne, nb and offset as given; must lie within x's memory */                                                 \
+    OP(VIEW, view, 1, 1, ViewParams, view, RP_FLAG_VIEW)                                                         \
+    /* the same elements in another shape; x packed */                                                           \
+    OP(RESHAPE, reshape, 1, 1, ReshapeParams, reshape, RP_FLAG_VIEW)                                             \
+    /* dimensions reordered */                                                                                   \
+    OP(PERMUTE, permute, 1, 1, PermuteParams, permute, RP_FLAG_VIEW)                                             \
+    /* dimensions 0 and 1 swapped */                                                                             \
+    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_FLAG_VIEW)
 
 #define RP_OPS(OP) RP_KERNEL_OPS(OP) RP_VIEW_OPS(OP)
 

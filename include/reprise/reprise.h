@@ -2,6 +2,7 @@
 #ifndef REPRISE_H
 #define REPRISE_H
 
+#include "reprise/device.h"
 #include "reprise/executor.h"
 #include "reprise/gguf.h"
 #include "reprise/graph.h"

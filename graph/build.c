@@ -1,0 +1,85 @@
+/* The typed builder calls: rp_graph_op with its parameters spelt out. */
+#include "graph/graph.h"
+
+static TensorNode *one(ComputeGraph *g, TensorOp op, TensorNode *x) {
+    return rp_graph_op(g, op, NULL, (TensorNode *const[]){x}, 1);
+}
+
+static TensorNode *two(ComputeGraph *g, TensorOp op, TensorNode *a, TensorNode *b) {
+    return rp_graph_op(g, op, NULL, (TensorNode *const[]){a, b}, 2);
+}
+
+TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids) {
+    return two(g, RP_OP_GET_ROWS, w, ids);
+}
+
+TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, float eps) {
+    const OpParams p = {.rms_norm = {.eps = eps}};
+    return rp_graph_op(g, RP_OP_RMS_NORM, &p, (TensorNode *const[]){x, w_or_null}, 2);
+}
+
+TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x) { return two(g, RP_OP_MUL_MAT, w, x); }
+
+TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos,
+                             MulMatBound bound) {
+    const OpParams p = {.mul_mat = {.bound = bound}};
+    return rp_graph_op(g, RP_OP_MUL_MAT, &p, (TensorNode *const[]){w, x, pos}, 3);
+}
+
+TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
+                    const RopeParams *params) {
+    const OpParams p = {.rope = *params};
+    return rp_graph_op(g, RP_OP_ROPE, &p, (TensorNode *const[]){x, pos, factors_or_null}, 3);
+}
+
+TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
+                        const SoftMaxParams *params) {
+    const OpParams p = {.soft_max = *params};
+    return rp_graph_op(g, RP_OP_SOFT_MAX, &p, (TensorNode *const[]){x, mask_or_null, pos_or_null}, 3);
+}
+
+TensorNode *rp_silu(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_SILU, x); }
+
+TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, GeluKind kind) {
+    const OpParams p = {.gelu = {.kind = kind}};
+    return rp_graph_op(g, RP_OP_GELU, &p, (TensorNode *const[]){x}, 1);
+}
+
+TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b) { return two(g, RP_OP_MUL, a, b); }
+TensorNode *rp_add(ComputeGraph *g, TensorNode *a, TensorNode *b) { return two(g, RP_OP_ADD, a, b); }
+
+TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias) {
+    const OpParams p = {
+        .scale = {.scale = scale, .bias = bias}
+    };
+    return rp_graph_op(g, RP_OP_SCALE, &p, (TensorNode *const[]){x}, 1);
+}
+
+TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype) {
+    const OpParams p = {.copy = {.dtype = dtype}};
+    return rp_graph_op(g, RP_OP_COPY, &p, (TensorNode *const[]){x}, 1);
+}
+
+TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null) {
+    const OpParams p = {.copy = {.dtype = dst != NULL ? dst->view.dtype : RP_F32}};
+    TensorNode    *y = rp_graph_op(g, RP_OP_COPY, &p, (TensorNode *const[]){x, dst, pos_or_null}, 3);
+    if (y != NULL && dst == NULL) rp_graph_set_error(g, RP_E_ARG, "copy: a store needs a destination");
+    return y;
+}
+
+TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const ViewParams *params) {
+    const OpParams p = {.view = *params};
+    return rp_graph_op(g, RP_OP_VIEW, &p, (TensorNode *const[]){x}, 1);
+}
+
+TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) {
+    const OpParams p = {.reshape = {.ne = {ne0, ne1, ne2, ne3}}};
+    return rp_graph_op(g, RP_OP_RESHAPE, &p, (TensorNode *const[]){x}, 1);
+}
+
+TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3) {
+    const OpParams p = {.permute = {.axis = {axis0, axis1, axis2, axis3}}};
+    return rp_graph_op(g, RP_OP_PERMUTE, &p, (TensorNode *const[]){x}, 1);
+}
+
+TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_TRANSPOSE, x); }

@@ -1,0 +1,93 @@
+/* Graphs as text and JSON; dump_dot.c draws them. */
+#include "graph/dump.h"
+
+#include "graph/json.h"
+
+#include <string.h>
+
+static bool wanted(const TensorNode *n, const DumpOptions *o) {
+    return !o->one_layer || n->layer == o->layer;
+}
+
+static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
+    if (o->title != NULL) fprintf(out, "%s\n", o->title);
+    fprintf(out, "%5s %5s  %-10s %-30s %-26s %12s  %s\n", "node", "layer", "op", "name", "result", "bytes",
+            "sources");
+    for (int i = 0; i < g->n_nodes; i++) {
+        const TensorNode *n = g->nodes[i];
+        char              shape[96], layer[16] = "-";
+        if (!wanted(n, o)) continue;
+        if (n->layer >= 0) snprintf(layer, sizeof layer, "%d", n->layer);
+        fprintf(out, "%5d %5s  %-10s %-30s %-26s %12zu ", i, layer, rp_node_op_name(n), n->name,
+                rp_format_shape(&n->view, shape, sizeof shape), rp_node_bytes(n));
+        for (int s = 0; s < RP_MAX_SRC; s++)
+            if (n->src[s] != NULL) fprintf(out, " %d", n->src[s]->id);
+        fprintf(out, "%s\n", n->is_output ? "  (output)" : "");
+    }
+    fprintf(out, "%d nodes, %d of them run a kernel\n", g->n_nodes, rp_graph_n_steps(g));
+}
+
+static void dump_json_node(const TensorNode *n, FILE *out) {
+    fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
+    rp_json_string(out, n->name);
+    fprintf(
+        out,
+        ",\"layer\":%d,\"dtype\":\"%s\",\"ne\":[%lld,%lld,%lld,%lld],\"nb\":[%zu,%zu,%zu,%zu],\"bytes\":%zu",
+        n->layer, rp_dtype_name(n->view.dtype), (long long)n->view.ne[0], (long long)n->view.ne[1],
+        (long long)n->view.ne[2], (long long)n->view.ne[3], n->view.nb[0], n->view.nb[1], n->view.nb[2],
+        n->view.nb[3], rp_node_bytes(n));
+    fprintf(out, ",\"kernel\":%s,\"output\":%s,\"sources\":[", node_is_kernel(n) ? "true" : "false",
+            n->is_output ? "true" : "false");
+    const char *comma = "";
+    for (int s = 0; s < RP_MAX_SRC; s++)
+        if (n->src[s] != NULL) {
+            fprintf(out, "%s%d", comma, n->src[s]->id);
+            comma = ",";
+        }
+    fprintf(out, "]}");
+}
+
+static void dump_json(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
+    const char *comma = "";
+    fprintf(out, "{\"title\":");
+    rp_json_string(out, o->title != NULL ? o->title : "");
+    fprintf(out, ",\"n_nodes\":%d,\"n_steps\":%d,\"nodes\":[", g->n_nodes, rp_graph_n_steps(g));
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!wanted(g->nodes[i], o)) continue;
+        fprintf(out, "%s\n", comma);
+        dump_json_node(g->nodes[i], out);
+        comma = ",";
+    }
+    fprintf(out, "\n]}\n");
+}
+
+size_t rp_node_bytes(const TensorNode *n) {
+    return rp_row_bytes(n->view.dtype, n->view.ne[0]) * (size_t)rp_view_rows(&n->view);
+}
+
+RpStatus rp_graph_dump(const ComputeGraph *g, const DumpOptions *options, FILE *out) {
+    if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
+    if (options->one_layer) {
+        int found = 0, last = -1;
+        for (int i = 0; i < g->n_nodes; i++) {
+            found += g->nodes[i]->layer == options->layer;
+            if (g->nodes[i]->layer > last) last = g->nodes[i]->layer;
+        }
+        if (found == 0)
+            return rp_fail(RP_E_ARG, "the graph has no layer %d; the last is %d", options->layer, last);
+    }
+    switch (options->format) {
+    case RP_DUMP_TEXT:
+        dump_text(g, options, out);
+        break;
+    case RP_DUMP_JSON:
+        dump_json(g, options, out);
+        break;
+    case RP_DUMP_DOT:
+        RP_TRY(rp_graph_dump_dot(g, options, out));
+        break;
+    default:
+        return rp_fail(RP_E_ARG, "unknown dump format %d", (int)options->format);
+    }
+    return ferror(out) ? rp_fail(RP_E_IO, "the graph could not be written") : RP_OK;
+}

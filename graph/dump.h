@@ -1,0 +1,12 @@
+/* dump.h - what the dumps share. */
+#ifndef GRAPH_DUMP_H
+#define GRAPH_DUMP_H
+
+#include "graph/graph.h"
+
+/* Bytes of the elements that a node shows, whatever its strides. */
+size_t rp_node_bytes(const TensorNode *n);
+
+RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const DumpOptions *options, FILE *out);
+
+#endif

@@ -1,0 +1,72 @@
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What runs for its effect and not for a reader. */
+static bool is_root(const TensorNode *n) {
+    return n->is_output || (node_is_store(n) && n->base->kind == NODE_STATE);
+}
+
+void rp_graph_drop_dead(ComputeGraph *g) {
+    for (int i = 0; i < g->n_nodes; i++) g->nodes[i]->mark = is_root(g->nodes[i]);
+    for (int i = g->n_nodes - 1; i >= 0; i--)
+        if (g->nodes[i]->mark)
+            for (int s = 0; s < RP_MAX_SRC; s++)
+                if (g->nodes[i]->src[s] != NULL) g->nodes[i]->src[s]->mark = true;
+    int kept = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->mark) {
+            g->nodes[kept]     = g->nodes[i];
+            g->nodes[kept]->id = kept;
+            kept++;
+        }
+    g->n_nodes = kept;
+}
+
+void rp_graph_count_uses(ComputeGraph *g) {
+    for (int i = 0; i < g->n_nodes; i++) g->nodes[i]->tag = g->nodes[i]->is_output ? 1 : 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int s = 0; s < RP_MAX_SRC; s++)
+            if (g->nodes[i]->src[s] != NULL) g->nodes[i]->src[s]->tag++;
+}
+
+static int by_name(const void *a, const void *b) {
+    const TensorNode *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static RpStatus check_leaf_names(const ComputeGraph *g) {
+    const TensorNode **leaves = malloc(((size_t)g->n_nodes + 1) * sizeof *leaves);
+    if (leaves == NULL) return rp_fail(RP_E_NOMEM, "out of memory while finishing a graph");
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->kind != NODE_OP) leaves[n++] = g->nodes[i];
+    qsort(leaves, (size_t)n, sizeof *leaves, by_name);
+    RpStatus st = RP_OK;
+    for (int i = 1; i < n && st == RP_OK; i++)
+        if (strcmp(leaves[i - 1]->name, leaves[i]->name) == 0)
+            st = rp_fail(RP_E_ARG, "two leaves are named '%s'", leaves[i]->name);
+    free(leaves);
+    return st;
+}
+
+RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs) {
+    if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory while building a graph");
+    if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
+    if (g->finished) return rp_fail(RP_E_STATE, "the graph is finished already");
+    if (n_outputs < 1) return rp_fail(RP_E_ARG, "a graph needs an output");
+    for (int i = 0; i < n_outputs; i++) {
+        if (outputs[i] == NULL || outputs[i]->graph != g)
+            return rp_fail(RP_E_ARG, "output %d is no node of this graph", i);
+        if (outputs[i]->base->kind != NODE_OP)
+            return rp_fail(RP_E_ARG, "output %d, '%s', is not computed: it is a leaf or a part of one", i,
+                           outputs[i]->name);
+    }
+    for (int i = 0; i < n_outputs; i++) outputs[i]->is_output = true;
+    RP_TRY(check_leaf_names(g));
+    rp_graph_drop_dead(g);
+    RP_TRY(rp_graph_verify(g));
+    g->finished = true;
+    return RP_OK;
+}

@@ -1,0 +1,255 @@
+#include "graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 * 1024 };
+
+struct GraphBlock {
+    GraphBlock *next;
+    size_t      used, size;
+    _Alignas(16) char data[];
+};
+
+ComputeGraph *rp_graph_new(void) {
+    ComputeGraph *g = calloc(1, sizeof *g);
+    if (g != NULL) g->layer = -1;
+    return g;
+}
+
+void rp_graph_free(ComputeGraph *g) {
+    if (g == NULL) return;
+    for (GraphBlock *b = g->blocks, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(g->nodes);
+    free(g);
+}
+
+void rp_graph_set_error(ComputeGraph *g, RpStatus status, const char *text) {
+    if (g->status != RP_OK) return;
+    g->status = status;
+    snprintf(g->error, sizeof g->error, "%s", text);
+}
+
+static TensorNode *out_of_memory(ComputeGraph *g) {
+    rp_graph_set_error(g, RP_E_NOMEM, "out of memory while building a graph");
+    return NULL;
+}
+
+void *rp_graph_alloc(ComputeGraph *g, size_t bytes) {
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (g->blocks == NULL || g->blocks->size - g->blocks->used < bytes) {
+        const size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        GraphBlock  *b    = calloc(1, sizeof *b + size);
+        if (b == NULL) return out_of_memory(g);
+        *b        = (GraphBlock){.next = g->blocks, .size = size};
+        g->blocks = b;
+    }
+    void *p = g->blocks->data + g->blocks->used;
+    g->blocks->used += bytes;
+    return p;
+}
+
+RpStatus rp_graph_push(ComputeGraph *g, TensorNode *node) {
+    if (g->n_nodes == g->capacity) {
+        const int    capacity = g->capacity == 0 ? 256 : 2 * g->capacity;
+        TensorNode **nodes    = realloc(g->nodes, (size_t)capacity * sizeof *nodes);
+        if (nodes == NULL) {
+            out_of_memory(g);
+            return rp_fail(RP_E_NOMEM, "%s", g->error);
+        }
+        g->nodes    = nodes;
+        g->capacity = capacity;
+    }
+    node->id               = g->n_nodes;
+    g->nodes[g->n_nodes++] = node;
+    return RP_OK;
+}
+
+static const char *copy_name(ComputeGraph *g, const char *name) {
+    char *copy = rp_graph_alloc(g, strlen(name) + 1);
+    if (copy != NULL) strcpy(copy, name);
+    return copy;
+}
+
+static TensorNode *new_node(ComputeGraph *g, NodeKind kind, const char *name, int layer) {
+    TensorNode *n = rp_graph_alloc(g, sizeof *n);
+    if (n == NULL) return NULL;
+    *n = (TensorNode){
+        .graph = g, .id = -1, .kind = kind, .base = n, .layer = layer, .name = copy_name(g, name)};
+    return n->name != NULL ? n : NULL;
+}
+
+static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, const TensorView *view) {
+    static const char *const kinds[] = {
+        [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
+    char text[256], shape[96];
+    if (g == NULL || g->status != RP_OK) return NULL;
+    if (g->finished) {
+        snprintf(text, sizeof text, "%s '%s': the graph is finished", kinds[kind], name);
+        rp_graph_set_error(g, RP_E_STATE, text);
+        return NULL;
+    }
+    const DtypeInfo *info = rp_dtype_info(view->dtype);
+    if (info == NULL) {
+        snprintf(text, sizeof text, "%s '%s': unknown dtype %d", kinds[kind], name, (int)view->dtype);
+        rp_graph_set_error(g, RP_E_DTYPE, text);
+        return NULL;
+    }
+    bool    ok    = view->ne[0] % info->block_elems == 0;
+    int64_t elems = 1;
+    for (int i = 0; i < RP_MAX_DIMS; i++) {
+        ok = ok && view->ne[i] > 0 && view->ne[i] <= (INT64_MAX >> 5) / elems;
+        if (ok) elems *= view->ne[i];
+    }
+    if (!ok) {
+        snprintf(text, sizeof text, "%s '%s': %s is no shape (positive dimensions, rows of whole blocks)",
+                 kinds[kind], name, rp_format_shape(view, shape, sizeof shape));
+        rp_graph_set_error(g, RP_E_SHAPE, text);
+        return NULL;
+    }
+    TensorNode *n = new_node(g, kind, name, g->layer);
+    if (n == NULL) return NULL;
+    n->view = *view;
+    return rp_graph_push(g, n) == RP_OK ? n : NULL;
+}
+
+static TensorNode *add_packed_leaf(ComputeGraph *g, NodeKind kind, const char *name, RpDtype dtype,
+                                   const int64_t ne[RP_MAX_DIMS]) {
+    TensorView view = {.dtype = dtype};
+    if (rp_dtype_info(dtype) != NULL) view = rp_view_packed(dtype, ne, NULL);
+    return add_leaf(g, kind, name, &view);
+}
+
+TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
+    return add_packed_leaf(g, NODE_INPUT, name, dtype, ne);
+}
+
+TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
+    return add_packed_leaf(g, NODE_STATE, name, dtype, ne);
+}
+
+TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const TensorView *view) {
+    if (g != NULL && view->data == NULL) rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
+    return add_leaf(g, NODE_WEIGHT, name, view);
+}
+
+TensorNode *rp_node_set_name(TensorNode *node, const char *name) {
+    if (node == NULL) return NULL;
+    const char *copy = copy_name(node->graph, name);
+    if (copy != NULL) node->name = copy;
+    return node;
+}
+
+void rp_graph_set_layer(ComputeGraph *g, int layer) {
+    if (g != NULL) g->layer = layer;
+}
+
+/* "mul_mat (node 12, layer 3): sources 'w' q4_1 [576,576], 'x' f32 [577]: row lengths differ" */
+static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer,
+                     const char *why, char *text, size_t size) {
+    const bool known     = (unsigned)op < RP_OP_COUNT;
+    char       where[32] = "";
+    if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
+    size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources",
+                                known ? rp_op_table[op].name : "unknown op", g->n_nodes, where);
+    for (int i = 0; i < n_src && n < size; i++) {
+        char shape[96] = "absent";
+        if (src[i] != NULL) rp_format_shape(&src[i]->view, shape, sizeof shape);
+        n += (size_t)snprintf(text + n, size - n, "%s '%.60s' %s", i > 0 ? "," : "",
+                              src[i] != NULL && src[i]->name != NULL ? src[i]->name : "", shape);
+    }
+    if (n < size) snprintf(text + n, size - n, ": %s", why);
+}
+
+static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src[], int n_src,
+                      TensorView *out, const char **why) {
+    const TensorView *views[RP_MAX_SRC] = {0};
+    if ((unsigned)op >= RP_OP_COUNT) return *why = "there is no such op", RP_E_ARG;
+    const OpInfo *info = &rp_op_table[op];
+    if (n_src < info->min_src || n_src > info->max_src) return *why = "wrong number of sources", RP_E_ARG;
+    for (int i = 0; i < n_src; i++) {
+        if (src[i] == NULL && i < info->min_src) return *why = "a source is missing", RP_E_ARG;
+        if (src[i] != NULL) views[i] = &src[i]->view;
+    }
+    return info->shape(views, params, out, why);
+}
+
+static void settle(TensorNode *n) {
+    n->base   = n;
+    n->offset = 0;
+    if (node_is_view(n)) {
+        n->base   = n->src[0]->base;
+        n->offset = n->src[0]->offset + (n->op == RP_OP_VIEW ? n->params.view.offset : 0);
+    } else if (node_is_store(n)) {
+        n->base   = n->src[1]->base;
+        n->offset = n->src[1]->offset;
+    }
+}
+
+TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
+                             int n_src, const char *name, int layer) {
+    static const OpParams none = {0};
+    const char           *why  = "";
+    TensorView            view = {0};
+    const RpStatus        st   = infer(op, params != NULL ? params : &none, src, n_src, &view, &why);
+    if (st != RP_OK) {
+        char text[1024];
+        describe(g, op, src, n_src, layer, why, text, sizeof text);
+        rp_graph_set_error(g, st, text);
+        return NULL;
+    }
+    TensorNode *n = new_node(g, NODE_OP, name, layer);
+    if (n == NULL) return NULL;
+    n->op     = op;
+    n->params = params != NULL ? *params : none;
+    n->view   = view;
+    for (int i = 0; i < n_src; i++) n->src[i] = src[i];
+    settle(n);
+    return n;
+}
+
+RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
+                         int n_src) {
+    const char    *why  = "";
+    TensorView     view = {0};
+    const RpStatus st   = infer(op, params, src, n_src, &view, &why);
+    if (st == RP_OK)
+        for (int i = 0; i < RP_MAX_DIMS; i++)
+            if (view.ne[i] != node->view.ne[i] || view.nb[i] != node->view.nb[i] ||
+                view.dtype != node->view.dtype)
+                return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': another shape", rp_op_table[op].name,
+                               rp_node_op_name(node), node->name);
+    if (st != RP_OK) {
+        char text[1024];
+        describe(node->graph, op, src, n_src, node->layer, why, text, sizeof text);
+        return rp_fail(st, "%s", text);
+    }
+    node->op     = op;
+    node->params = *params;
+    for (int i = 0; i < RP_MAX_SRC; i++) node->src[i] = i < n_src ? src[i] : NULL;
+    settle(node);
+    return RP_OK;
+}
+
+TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
+                        int n_src) {
+    if (g == NULL || g->status != RP_OK) return NULL;
+    char text[1024];
+    if (g->finished || ((unsigned)op < RP_OP_COUNT && (rp_op_table[op].flags & RP_FLAG_FUSED) != 0)) {
+        describe(g, op, src, n_src, g->layer,
+                 g->finished ? "the graph is finished" : "only passes make this op", text, sizeof text);
+        rp_graph_set_error(g, RP_E_STATE, text);
+        return NULL;
+    }
+    for (int i = 0; i < n_src && i < RP_MAX_SRC; i++)
+        if (src[i] != NULL && src[i]->graph != g) {
+            describe(g, op, src, n_src, g->layer, "a source belongs to another graph", text, sizeof text);
+            rp_graph_set_error(g, RP_E_ARG, text);
+            return NULL;
+        }
+    TensorNode *n = rp_graph_make_op(g, op, params, src, n_src, "", g->layer);
+    return n != NULL && rp_graph_push(g, n) == RP_OK ? n : NULL;
+}

@@ -1,0 +1,62 @@
+#include "graph/pass.h"
+
+#include "reprise/options.h"
+
+#include <string.h>
+
+typedef struct PassRow {
+    const char *name;
+    GraphPass  *run;
+    const char *help;
+} PassRow;
+
+static const PassRow passes[] = {
+    {"attention", rp_pass_attention,
+     "scores, softmax and weighted sum in one op that streams over the cache"    },
+    {"quantize",  rp_pass_quantize,
+     "activations made ready for integer dot products once for all their readers"},
+};
+
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+
+int         rp_pass_count(void) { return N_PASSES; }
+const char *rp_pass_name(int i) { return i >= 0 && i < N_PASSES ? passes[i].name : NULL; }
+const char *rp_pass_help(int i) { return i >= 0 && i < N_PASSES ? passes[i].help : NULL; }
+
+/* "-a,-b" into off[]; the names are checked. */
+static RpStatus parse_disabled(const char *list, bool off[N_PASSES]) {
+    while (*list != '\0') {
+        const size_t len = strcspn(list, ",");
+        if (len > 0) {
+            bool found = false;
+            for (int i = 0; i < N_PASSES && list[0] == '-'; i++) {
+                const bool all = len == 4 && strncmp(list + 1, "all", 3) == 0;
+                if (all ||
+                    (strlen(passes[i].name) == len - 1 && strncmp(passes[i].name, list + 1, len - 1) == 0))
+                    off[i] = found = true;
+            }
+            if (!found) {
+                char   names[256] = "-all";
+                size_t n          = strlen(names);
+                for (int i = 0; i < N_PASSES && n < sizeof names; i++)
+                    n += (size_t)snprintf(names + n, sizeof names - n, ", -%s", passes[i].name);
+                return rp_fail(RP_E_ARG, "'%.*s' switches off no pass; there are %s", (int)len, list, names);
+            }
+        }
+        list += len + (list[len] == ',');
+    }
+    return RP_OK;
+}
+
+RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) {
+    bool off[N_PASSES] = {false};
+    if (!g->finished) return rp_fail(RP_E_STATE, "passes run on a finished graph");
+    RP_TRY(parse_disabled(disable != NULL ? disable : rp_option(RP_OPT_PASSES), off));
+    for (int i = 0; i < N_PASSES; i++) {
+        if (off[i]) continue;
+        RP_TRY(passes[i].run(g));
+        rp_graph_drop_dead(g);
+        RP_TRY(rp_graph_verify(g));
+    }
+    return RP_OK;
+}

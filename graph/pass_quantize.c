@@ -1,0 +1,39 @@
+/* mul_mat(w, x) with quantised w -> mul_mat(w, quantize(x)), one quantize for all that read x. */
+#include "graph/pass.h"
+
+#include <stdlib.h>
+
+static bool takes_quantised(const TensorNode *n) {
+    return n->kind == NODE_OP && n->op == RP_OP_MUL_MAT && rp_dtype_is_quant(n->src[0]->view.dtype) &&
+           n->src[1]->view.dtype == RP_F32 &&
+           n->src[1]->view.ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems == 0;
+}
+
+RpStatus rp_pass_quantize(ComputeGraph *g) {
+    const int    n_old = g->n_nodes;
+    TensorNode **old   = malloc((size_t)n_old * sizeof(TensorNode *));
+    TensorNode **made  = calloc((size_t)n_old, sizeof(TensorNode *)); /* by the old id of x */
+    RpStatus     st    = RP_OK;
+    if (old == NULL || made == NULL) st = rp_fail(RP_E_NOMEM, "out of memory in the quantize pass");
+    for (int i = 0; i < n_old && st == RP_OK; i++) {
+        old[i]      = g->nodes[i];
+        old[i]->tag = i;
+    }
+    if (st == RP_OK) g->n_nodes = 0;
+    for (int i = 0; i < n_old && st == RP_OK; i++) {
+        TensorNode *n = old[i];
+        if (takes_quantised(n)) {
+            TensorNode *x = n->src[1], **q = &made[x->tag];
+            if (*q == NULL) {
+                *q =
+                    rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){x}, 1, x->name, n->layer);
+                st = *q != NULL ? rp_graph_push(g, *q) : rp_fail(g->status, "%s", g->error);
+            }
+            n->src[1] = *q;
+        }
+        if (st == RP_OK) st = rp_graph_push(g, n);
+    }
+    free(old);
+    free(made);
+    return st;
+}

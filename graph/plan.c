@@ -1,0 +1,213 @@
+/* Liveness, in-place results and arena offsets.
+ *
+ * A buffer is taken from the step that writes it to the last step that reads it or a view of it. An op that
+ * can work in place takes over the buffer of its first source where that source ends there. Buffers are
+ * placed by size, the largest first, at the lowest offset that no buffer alive at the same time covers.
+ * Inputs and outputs stay alive throughout, so that they can be written before and read after a run. */
+#include "graph/plan.h"
+
+#include "graph/graph.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 64 };
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+void rp_plan_free(ExecPlan *plan) {
+    if (plan == NULL) return;
+    free(plan->steps);
+    free(plan->states);
+    free(plan->buffers);
+    free(plan->buffer_of);
+    free(plan);
+}
+
+/* step_of[id]: the step that computes the node; views and stores count as readers only. */
+typedef struct Liveness {
+    int *step_of, *last_use; /* by node id; last_use of a base */
+} Liveness;
+
+static void measure(const ComputeGraph *g, int n_steps, Liveness *live) {
+    int step = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const TensorNode *n  = g->nodes[i];
+        const bool        in = n->kind == NODE_INPUT;
+        live->step_of[i]     = node_is_kernel(n) ? step++ : -1;
+        live->last_use[i]    = in ? n_steps : live->step_of[i];
+        if (node_is_kernel(n)) {
+            for (int s = 0; s < RP_MAX_SRC; s++)
+                if (n->src[s] != NULL && live->last_use[n->src[s]->base->id] < live->step_of[i])
+                    live->last_use[n->src[s]->base->id] = live->step_of[i];
+            if (live->last_use[n->base->id] < live->step_of[i])
+                live->last_use[n->base->id] = live->step_of[i];
+        }
+        if (n->is_output) live->last_use[n->base->id] = n_steps;
+    }
+}
+
+/* Another source in the same memory is harmless only if it is the very same view. */
+static bool shares_memory(const TensorNode *n, const TensorNode *base) {
+    for (int s = 1; s < RP_MAX_SRC; s++)
+        if (n->src[s] != NULL && n->src[s]->base == base && n->src[s] != n->src[0]) return true;
+    return false;
+}
+
+static bool can_take_over(const TensorNode *n, const Liveness *live) {
+    const TensorNode *x = n->src[0];
+    if ((rp_op_table[n->op].flags & RP_FLAG_INPLACE) == 0) return false;
+    const TensorNode *b = x->base;
+    if (b->kind != NODE_OP || live->last_use[b->id] != live->step_of[n->id] || shares_memory(n, b))
+        return false;
+    if (x->offset != 0 || x->view.dtype != n->view.dtype || !rp_view_is_packed(&x->view)) return false;
+    return rp_view_span_bytes(&b->view) == rp_view_span_bytes(&n->view) && rp_view_is_packed(&b->view);
+}
+
+static void find_buffers(ExecPlan *plan, const Liveness *live) {
+    const ComputeGraph *g = plan->graph;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const TensorNode *n = g->nodes[i];
+        plan->buffer_of[i]  = -1;
+        if (n->base != n) {
+            plan->buffer_of[i] = plan->buffer_of[n->base->id];
+            continue;
+        }
+        if (n->kind != NODE_INPUT && !node_is_kernel(n)) continue;
+        const size_t bytes = rp_view_span_bytes(&n->view);
+        plan->memory.unshared += aligned(bytes);
+        if (n->kind == NODE_OP && can_take_over(n, live)) {
+            const int   b      = plan->buffer_of[n->src[0]->base->id];
+            PlanBuffer *buffer = &plan->buffers[b];
+            plan->buffer_of[i] = b;
+            buffer->last_step  = live->last_use[i];
+            continue;
+        }
+        plan->buffer_of[i]               = plan->n_buffers;
+        plan->buffers[plan->n_buffers++] = (PlanBuffer){
+            .node = n, .bytes = bytes, .first_step = live->step_of[i], .last_step = live->last_use[i]};
+    }
+}
+
+static int by_size(const void *a, const void *b) {
+    const PlanBuffer *const *x = a, *const *y = b;
+    if ((*x)->bytes != (*y)->bytes) return (*x)->bytes < (*y)->bytes ? 1 : -1;
+    return *x < *y ? -1 : 1;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const PlanBuffer *const *x = a, *const *y = b;
+    if ((*x)->offset != (*y)->offset) return (*x)->offset < (*y)->offset ? -1 : 1;
+    return *x < *y ? -1 : 1;
+}
+
+static bool alive_together(const PlanBuffer *a, const PlanBuffer *b) {
+    return a->first_step <= b->last_step && b->first_step <= a->last_step;
+}
+
+static RpStatus place_buffers(ExecPlan *plan) {
+    const size_t n     = (size_t)plan->n_buffers;
+    PlanBuffer **order = malloc((2 * n + 1) * sizeof(PlanBuffer *)),
+               **near  = order != NULL ? order + n : NULL;
+    if (order == NULL) return rp_fail(RP_E_NOMEM, "out of memory while planning %d buffers", plan->n_buffers);
+    for (size_t i = 0; i < n; i++) order[i] = &plan->buffers[i];
+    qsort(order, n, sizeof *order, by_size);
+    for (size_t i = 0; i < n; i++) {
+        size_t n_near = 0, offset = 0;
+        for (size_t j = 0; j < i; j++)
+            if (alive_together(order[i], order[j])) near[n_near++] = order[j];
+        qsort(near, n_near, sizeof *near, by_offset);
+        for (size_t j = 0; j < n_near; j++) {
+            if (near[j]->offset >= offset + order[i]->bytes) break;
+            const size_t end = aligned(near[j]->offset + near[j]->bytes);
+            if (end > offset) offset = end;
+        }
+        order[i]->offset = offset;
+        if (aligned(offset + order[i]->bytes) > plan->memory.arena)
+            plan->memory.arena = aligned(offset + order[i]->bytes);
+    }
+    free(order);
+    return RP_OK;
+}
+
+static void find_leaves(ExecPlan *plan) {
+    for (int i = 0; i < plan->graph->n_nodes; i++) {
+        const TensorNode *n     = plan->graph->nodes[i];
+        const size_t      bytes = rp_view_span_bytes(&n->view);
+        if (n->kind == NODE_WEIGHT) plan->memory.weights += bytes;
+        if (n->kind != NODE_STATE) continue;
+        plan->states[plan->n_states++] = (PlanState){.node = n, .bytes = bytes};
+        plan->memory.state += aligned(bytes);
+    }
+}
+
+PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node) {
+    const TensorNode *b = node->base;
+    if (b->kind == NODE_WEIGHT) return (PlanRef){.space = SPACE_WEIGHT, .offset = node->offset};
+    if (b->kind != NODE_STATE)
+        return (PlanRef){.space  = SPACE_ARENA,
+                         .offset = plan->buffers[plan->buffer_of[b->id]].offset + node->offset};
+    int state = 0;
+    while (plan->states[state].node != b) state++;
+    return (PlanRef){.space = SPACE_STATE, .state = state, .offset = node->offset};
+}
+
+bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node) {
+    const TensorNode *b = node->base;
+    if (b->kind != NODE_OP) return true;
+    return b->is_output || plan->buffers[plan->buffer_of[b->id]].last_step >= plan->n_steps;
+}
+
+static void make_steps(ExecPlan *plan) {
+    for (int i = 0, step = 0; i < plan->graph->n_nodes; i++) {
+        const TensorNode *n = plan->graph->nodes[i];
+        if (!node_is_kernel(n)) continue;
+        PlanStep *s = &plan->steps[step++];
+        *s          = (PlanStep){
+                     .op = n->op, .node = n, .args = {.dst = n->view, .params = &n->params}
+        };
+        s->dst = rp_plan_ref(plan, n);
+        for (int k = 0; k < RP_MAX_SRC; k++)
+            if (n->src[k] != NULL) {
+                s->args.src[k] = n->src[k]->view;
+                s->src[k]      = rp_plan_ref(plan, n->src[k]);
+                if (s->src[k].space == SPACE_WEIGHT) s->args.src[k].data = n->src[k]->base->view.data;
+            }
+    }
+}
+
+RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
+    *out = NULL;
+    if (!g->finished) return rp_fail(RP_E_STATE, "only a finished graph can be planned");
+    const size_t n    = (size_t)g->n_nodes;
+    ExecPlan    *plan = calloc(1, sizeof *plan);
+    Liveness     live = {malloc(n * sizeof(int)), malloc(n * sizeof(int))};
+    RpStatus     st   = RP_E_NOMEM;
+    if (plan != NULL) {
+        plan->graph   = g;
+        plan->n_steps = plan->memory.n_steps = rp_graph_n_steps(g);
+        plan->steps                          = calloc((size_t)plan->n_steps, sizeof *plan->steps);
+        plan->states                         = calloc(n, sizeof *plan->states);
+        plan->buffers                        = calloc(n, sizeof *plan->buffers);
+        plan->buffer_of                      = calloc(n, sizeof *plan->buffer_of);
+    }
+    if (plan == NULL || live.step_of == NULL || live.last_use == NULL || plan->steps == NULL ||
+        plan->states == NULL || plan->buffers == NULL || plan->buffer_of == NULL) {
+        st = rp_fail(RP_E_NOMEM, "out of memory while planning %d nodes", g->n_nodes);
+    } else {
+        measure(g, plan->n_steps, &live);
+        find_buffers(plan, &live);
+        st = place_buffers(plan);
+    }
+    if (st == RP_OK) {
+        find_leaves(plan);
+        make_steps(plan);
+        *out = plan;
+    } else {
+        rp_plan_free(plan);
+    }
+    free(live.step_of);
+    free(live.last_use);
+    return st;
+}
+
+PlanMemory rp_plan_memory(const ExecPlan *plan) { return plan->memory; }

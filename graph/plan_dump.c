@@ -1,0 +1,88 @@
+#include "graph/graph.h"
+#include "graph/json.h"
+#include "graph/plan.h"
+
+/* Bytes that a source contributes: of a table of rows only the rows that are fetched. */
+static size_t source_bytes(const TensorNode *n, int s) {
+    const TensorView *v = &n->src[s]->view;
+    if (n->op == RP_OP_GET_ROWS && s == 0)
+        return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)n->src[1]->view.ne[0];
+    if (node_is_store(n) && s == 1) return 0; /* only written */
+    return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)rp_view_rows(v);
+}
+
+static size_t result_bytes(const TensorNode *n) {
+    const TensorView *v = node_is_store(n) ? &n->src[0]->view : &n->view;
+    return rp_row_bytes(n->view.dtype, v->ne[0]) * (size_t)rp_view_rows(v);
+}
+
+static size_t step_bytes(const TensorNode *n) {
+    size_t bytes = result_bytes(n);
+    for (int s = 0; s < RP_MAX_SRC; s++)
+        if (n->src[s] != NULL) bytes += source_bytes(n, s);
+    return bytes;
+}
+
+size_t rp_plan_traffic_bytes(const ExecPlan *plan) {
+    size_t bytes = 0;
+    for (int i = 0; i < plan->n_steps; i++) bytes += step_bytes(plan->steps[i].node);
+    return bytes;
+}
+
+/* "arena+1024", "state k.0+0", and whose memory an in-place result took. */
+static void format_place(const ExecPlan *plan, const PlanStep *s, char *buf, size_t size) {
+    if (s->dst.space == SPACE_STATE) {
+        snprintf(buf, size, "%s+%zu", plan->states[s->dst.state].node->name, s->dst.offset);
+        return;
+    }
+    const PlanBuffer *b          = &plan->buffers[plan->buffer_of[s->node->id]];
+    const bool        taken_over = b->node != s->node->base;
+    snprintf(buf, size, "%zu%s", s->dst.offset, taken_over ? " in place" : "");
+}
+
+static void dump_text(const ExecPlan *plan, FILE *out) {
+    fprintf(out, "%5s %5s  %-10s %-28s %-28s %12s %12s  %s\n", "step", "layer", "op", "name", "result",
+            "bytes", "moved", "at");
+    for (int i = 0; i < plan->n_steps; i++) {
+        const PlanStep *s = &plan->steps[i];
+        char            shape[96], place[128], layer[16] = "-";
+        format_place(plan, s, place, sizeof place);
+        if (s->node->layer >= 0) snprintf(layer, sizeof layer, "%d", s->node->layer);
+        fprintf(out, "%5d %5s  %-10s %-28s %-28s %12zu %12zu  %s\n", i, layer, rp_op_table[s->op].name,
+                s->node->name, rp_format_shape(&s->node->view, shape, sizeof shape), result_bytes(s->node),
+                step_bytes(s->node), place);
+    }
+    const PlanMemory m = plan->memory;
+    fprintf(out, "\n%d steps in %d buffers, %zu bytes moved by a run over the whole context\n", plan->n_steps,
+            plan->n_buffers, rp_plan_traffic_bytes(plan));
+    fprintf(out, "arena   %14zu bytes (%zu without reuse)\n", m.arena, m.unshared);
+    fprintf(out, "state   %14zu bytes\n", m.state);
+    fprintf(out, "weights %14zu bytes\n", m.weights);
+}
+
+static void dump_json(const ExecPlan *plan, FILE *out) {
+    const PlanMemory m = plan->memory;
+    fprintf(out,
+            "{\"n_steps\":%d,\"arena_bytes\":%zu,\"arena_bytes_without_reuse\":%zu,\"state_bytes\":%zu,"
+            "\"weight_bytes\":%zu,\"traffic_bytes\":%zu,\"steps\":[",
+            plan->n_steps, m.arena, m.unshared, m.state, m.weights, rp_plan_traffic_bytes(plan));
+    for (int i = 0; i < plan->n_steps; i++) {
+        const PlanStep *s = &plan->steps[i];
+        fprintf(out, "%s\n{\"step\":%d,\"node\":%d,\"layer\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", i,
+                s->node->id, s->node->layer, rp_op_table[s->op].name);
+        rp_json_string(out, s->node->name);
+        fprintf(out, ",\"space\":\"%s\",\"offset\":%zu,\"bytes\":%zu,\"moved_bytes\":%zu}",
+                s->dst.space == SPACE_STATE ? "state" : "arena", s->dst.offset, result_bytes(s->node),
+                step_bytes(s->node));
+    }
+    fprintf(out, "\n]}\n");
+}
+
+RpStatus rp_plan_dump(const ExecPlan *plan, DumpFormat format, FILE *out) {
+    if (format == RP_DUMP_DOT) return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
+    if (format == RP_DUMP_JSON)
+        dump_json(plan, out);
+    else
+        dump_text(plan, out);
+    return ferror(out) ? rp_fail(RP_E_IO, "the plan could not be written") : RP_OK;
+}

@@ -1,0 +1,44 @@
+/* Reading a graph through the public API. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+int rp_graph_n_nodes(const ComputeGraph *g) { return g->n_nodes; }
+
+int rp_graph_n_steps(const ComputeGraph *g) {
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) n += node_is_kernel(g->nodes[i]);
+    return n;
+}
+
+const TensorNode *rp_graph_node(const ComputeGraph *g, int i) {
+    return i >= 0 && i < g->n_nodes ? g->nodes[i] : NULL;
+}
+
+const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name) {
+    for (int i = 0; i < g->n_nodes; i++)
+        if (strcmp(g->nodes[i]->name, name) == 0) return g->nodes[i];
+    return NULL;
+}
+
+const char *rp_node_name(const TensorNode *node) { return node->name; }
+
+const char *rp_node_op_name(const TensorNode *node) {
+    static const char *const kinds[] = {
+        [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
+    return node->kind == NODE_OP ? rp_op_table[node->op].name : kinds[node->kind];
+}
+
+TensorView rp_node_view(const TensorNode *node) { return node->view; }
+
+int rp_node_layer(const TensorNode *node) { return node->layer; }
+
+const char *rp_format_shape(const TensorView *v, char *buf, size_t size) {
+    int dims = RP_MAX_DIMS;
+    while (dims > 1 && v->ne[dims - 1] == 1) dims--;
+    size_t n = (size_t)snprintf(buf, size, "%s [", rp_dtype_name(v->dtype));
+    for (int i = 0; i < dims && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%lld", i > 0 ? "," : "", (long long)v->ne[i]);
+    if (n < size) snprintf(buf + n, size - n, "]");
+    return buf;
+}

@@ -1,0 +1,183 @@
+#include "model/config.h"
+
+#include "reprise/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The table of architectures. */
+static const ArchRow archs[] = {
+    {"llama",  RP_ROPE_NORM, 0                                                                       },
+    {"qwen2",  RP_ROPE_NEOX, 0                                                                       },
+    {"qwen3",  RP_ROPE_NEOX, ARCH_QK_NORM                                                            },
+    {"gemma3", RP_ROPE_NEOX, ARCH_QK_NORM | ARCH_POST_NORM | ARCH_EMBD_SCALE | ARCH_GELU | ARCH_LOCAL},
+};
+
+enum { N_ARCHS = sizeof archs / sizeof archs[0], GEMMA3_27B_LAYERS = 62 };
+
+const char *rp_arch_name(int i) { return i >= 0 && i < N_ARCHS ? archs[i].name : NULL; }
+
+typedef struct Reader {
+    const GgufFile *file;
+    const char     *arch;
+} Reader;
+
+static const char *full_key(const Reader *r, const char *key, char *buf, size_t size) {
+    snprintf(buf, size, "%s.%s", r->arch, key);
+    return buf;
+}
+
+static RpStatus read_u32(const Reader *r, const char *key, uint32_t *out) {
+    char buf[128];
+    return rp_gguf_get_u32(r->file, full_key(r, key, buf, sizeof buf), out);
+}
+
+static RpStatus read_f32(const Reader *r, const char *key, float *out) {
+    char buf[128];
+    RP_TRY(rp_gguf_get_f32(r->file, full_key(r, key, buf, sizeof buf), out));
+    if (!isfinite(*out))
+        return rp_fail(RP_E_FORMAT, "%s: %s is not a finite number", rp_gguf_path(r->file), buf);
+    return RP_OK;
+}
+
+/* A count from 1 to max; `fallback` where the key is absent, 0 for a key that must be there. */
+static RpStatus read_count(const Reader *r, const char *key, uint32_t fallback, uint32_t max, int32_t *out) {
+    uint32_t value = fallback;
+    char     buf[128];
+    RP_TRY(read_u32(r, key, &value));
+    if (value == 0 && rp_gguf_find(r->file, full_key(r, key, buf, sizeof buf)) == NULL)
+        return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), buf);
+    if (value < 1 || value > max)
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u, from 1 to %u is possible", rp_gguf_path(r->file),
+                       full_key(r, key, buf, sizeof buf), value, max);
+    *out = (int32_t)value;
+    return RP_OK;
+}
+
+static RpStatus find_arch(const GgufFile *f, const ArchRow **out) {
+    GgufString name = {"", 0};
+    RP_TRY(rp_gguf_get_string(f, "general.architecture", &name));
+    if (name.len == 0) return rp_fail(RP_E_FORMAT, "%s: general.architecture is missing", rp_gguf_path(f));
+    char   known[256];
+    size_t n = 0;
+    known[0] = '\0';
+    for (int i = 0; i < N_ARCHS; i++) {
+        if (strlen(archs[i].name) == name.len && memcmp(archs[i].name, name.ptr, name.len) == 0) {
+            *out = &archs[i];
+            return RP_OK;
+        }
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", archs[i].name);
+    }
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)",
+                   rp_gguf_path(f), (int)(name.len < 64 ? name.len : 64), name.ptr, known);
+}
+
+static bool string_is(GgufString s, const char *text) {
+    return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
+}
+
+static RpStatus read_rope_scaling(const Reader *r, ModelConfig *c) {
+    GgufString type   = {"none", 4};
+    float      factor = 0.0f;
+    uint32_t   n_orig = (uint32_t)c->n_ctx_train;
+    char       key[128];
+    RP_TRY(rp_gguf_get_string(r->file, full_key(r, "rope.scaling.type", key, sizeof key), &type));
+    RP_TRY(read_f32(r, "rope.scale_linear", &factor)); /* files of before rope.scaling.* */
+    if (factor != 0.0f) type = (GgufString){"linear", 6};
+    RP_TRY(read_f32(r, "rope.scaling.factor", &factor));
+    RP_TRY(read_u32(r, "rope.scaling.original_context_length", &n_orig));
+    RP_TRY(read_f32(r, "rope.scaling.attn_factor", &c->rope.attn_factor));
+    RP_TRY(read_f32(r, "rope.scaling.yarn_beta_fast", &c->rope.beta_fast));
+    RP_TRY(read_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
+    const bool yarn = string_is(type, "yarn");
+    if (!yarn && !string_is(type, "linear") && !string_is(type, "none"))
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: rope scaling '%.*s' is not supported (there are none, linear, yarn)",
+                       rp_gguf_path(r->file), (int)(type.len < 32 ? type.len : 32), type.ptr);
+    if (factor < 0.0f || n_orig == 0 || n_orig > INT32_MAX)
+        return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %u is not possible",
+                       rp_gguf_path(r->file), (double)factor, n_orig);
+    c->rope.n_ctx_orig = (int32_t)n_orig;
+    if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
+    if (yarn) {
+        c->rope.ext_factor = 1.0f;
+        RP_TRY(read_f32(r, "rope.scaling.yarn_ext_factor", &c->rope.ext_factor));
+    }
+    return RP_OK;
+}
+
+static RpStatus read_rope(const Reader *r, ModelConfig *c) {
+    c->rope = (RopeParams){.mode        = c->arch->rope_mode,
+                           .freq_base   = 10000.0f,
+                           .freq_scale  = 1.0f,
+                           .attn_factor = 1.0f,
+                           .beta_fast   = 32.0f,
+                           .beta_slow   = 1.0f};
+    RP_TRY(
+        read_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim, &c->rope.n_dims));
+    if (c->rope.n_dims % 2 != 0)
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count is %d, it must be even",
+                       rp_gguf_path(r->file), r->arch, c->rope.n_dims);
+    RP_TRY(read_f32(r, "rope.freq_base", &c->rope.freq_base));
+    RP_TRY(read_rope_scaling(r, c));
+    c->rope_local            = c->rope;
+    c->rope_local.freq_base  = 10000.0f;
+    c->rope_local.freq_scale = 1.0f;
+    c->rope_local.ext_factor = 0.0f;
+    RP_TRY(read_f32(r, "rope.freq_base_swa", &c->rope_local.freq_base));
+    if (!(c->rope.freq_base > 0.0f) || !(c->rope_local.freq_base > 0.0f))
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, it must be positive", rp_gguf_path(r->file),
+                       r->arch, (double)c->rope.freq_base);
+    return RP_OK;
+}
+
+static RpStatus read_heads(const Reader *r, ModelConfig *c) {
+    int32_t value_dim = 0;
+    RP_TRY(read_count(r, "attention.head_count", 0, 1024, &c->n_head));
+    RP_TRY(read_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head, &c->n_head_kv));
+    if (c->n_head % c->n_head_kv != 0)
+        return rp_fail(RP_E_FORMAT, "%s: %d heads are no multiple of %d key heads", rp_gguf_path(r->file),
+                       c->n_head, c->n_head_kv);
+    RP_TRY(read_count(r, "attention.key_length", (uint32_t)(c->n_embd / c->n_head), 1024, &c->head_dim));
+    RP_TRY(read_count(r, "attention.value_length", (uint32_t)c->head_dim, 1024, &value_dim));
+    if (value_dim != c->head_dim)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values are not supported",
+                       rp_gguf_path(r->file), c->head_dim, value_dim);
+    c->attn_scale = 1.0f / sqrtf((float)c->head_dim);
+    if ((c->arch->features & ARCH_LOCAL) != 0 && c->n_layer == GEMMA3_27B_LAYERS)
+        c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
+    RP_TRY(read_f32(r, "attention.scale", &c->attn_scale));
+    return RP_OK;
+}
+
+static RpStatus read_local(const Reader *r, ModelConfig *c) {
+    uint32_t window  = 0;
+    c->local_pattern = 6;
+    if ((c->arch->features & ARCH_LOCAL) == 0) return RP_OK;
+    RP_TRY(read_u32(r, "attention.sliding_window", &window));
+    if (window > INT32_MAX)
+        return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u", rp_gguf_path(r->file), window);
+    c->window = (int32_t)window;
+    return RP_OK;
+}
+
+RpStatus rp_config_read(const GgufFile *f, ModelConfig *out) {
+    ModelConfig c = {0};
+    RP_TRY(find_arch(f, &c.arch));
+    const Reader r = {.file = f, .arch = c.arch->name};
+    RP_TRY(read_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
+    RP_TRY(read_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
+    RP_TRY(read_count(&r, "block_count", 0, 4096, &c.n_layer));
+    RP_TRY(read_count(&r, "feed_forward_length", 0, 1u << 24, &c.n_ff));
+    RP_TRY(read_heads(&r, &c));
+    RP_TRY(read_rope(&r, &c));
+    RP_TRY(read_local(&r, &c));
+    RP_TRY(read_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
+    if (!(c.norm_eps > 0.0f))
+        return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
+                       rp_gguf_path(f), r.arch);
+    c.embd_scale = (c.arch->features & ARCH_EMBD_SCALE) != 0 ? sqrtf((float)c.n_embd) : 1.0f;
+    *out         = c;
+    return RP_OK;
+}

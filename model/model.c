@@ -1,0 +1,141 @@
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { READ_AHEAD = 4 << 20 };
+
+void rp_model_free(Model *m) {
+    if (m == NULL) return;
+    rp_tokenizer_free(m->tokenizer);
+    rp_gguf_close(m->file);
+    free(m->layers);
+    free(m);
+}
+
+/* Everything that is read for one token: each matrix once, of the embedding one row unless it is the output
+ * too. */
+static void fill_info(Model *m) {
+    const ModelConfig *c    = &m->config;
+    ModelInfo         *info = &m->info;
+    GgufString         name = {"", 0};
+    if (rp_gguf_find(m->file, "general.name") != NULL &&
+        rp_gguf_get_string(m->file, "general.name", &name) != RP_OK)
+        name.len = 0; /* only for display */
+    snprintf(m->name, sizeof m->name, "%.*s",
+             (int)(name.len < sizeof m->name ? name.len : sizeof m->name - 1), name.ptr);
+    *info = (ModelInfo){.arch        = c->arch->name,
+                        .name        = m->name,
+                        .n_vocab     = (int32_t)m->token_embd->view.ne[1],
+                        .n_embd      = c->n_embd,
+                        .n_layer     = c->n_layer,
+                        .n_head      = c->n_head,
+                        .n_head_kv   = c->n_head_kv,
+                        .head_dim    = c->head_dim,
+                        .n_ff        = c->n_ff,
+                        .n_ctx_train = c->n_ctx_train};
+    for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
+        const GgufTensor *t = rp_gguf_tensor(m->file, i);
+        info->n_params += rp_view_elems(&t->view);
+        info->weight_bytes += t->bytes;
+    }
+    info->decode_weight_bytes = info->weight_bytes;
+    if (m->output != m->token_embd)
+        info->decode_weight_bytes -=
+            m->token_embd->bytes - rp_row_bytes(m->token_embd->view.dtype, m->token_embd->view.ne[0]);
+}
+
+static RpStatus open_tokenizer(Model *m) {
+    if (rp_gguf_find(m->file, "tokenizer.ggml.model") == NULL) return RP_OK;
+    GgufString kind = {"", 0};
+    RP_TRY(rp_gguf_get_string(m->file, "tokenizer.ggml.model", &kind));
+    if (kind.len == 4 && memcmp(kind.ptr, "none", 4) == 0) return RP_OK;
+    RP_TRY(rp_tokenizer_new(m->file, &m->tokenizer));
+    if (rp_tokenizer_n_vocab(m->tokenizer) != m->token_embd->view.ne[1])
+        return rp_fail(RP_E_FORMAT, "%s: the tokenizer has %d tokens, tensor token_embd.weight %lld",
+                       rp_gguf_path(m->file), rp_tokenizer_n_vocab(m->tokenizer),
+                       (long long)m->token_embd->view.ne[1]);
+    return RP_OK;
+}
+
+/* Takes the file over, also on failure. */
+static RpStatus open_file(GgufFile *file, Model **out) {
+    Model *m = calloc(1, sizeof *m);
+    *out     = NULL;
+    if (m == NULL) {
+        rp_gguf_close(file);
+        return rp_fail(RP_E_NOMEM, "out of memory for a model");
+    }
+    m->file     = file;
+    RpStatus st = rp_config_read(file, &m->config);
+    if (st == RP_OK) {
+        m->layers = calloc((size_t)m->config.n_layer, sizeof *m->layers);
+        if (m->layers == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for %d layers", m->config.n_layer);
+    }
+    if (st == RP_OK) st = rp_model_find_weights(m);
+    if (st == RP_OK) st = open_tokenizer(m);
+    if (st != RP_OK) {
+        rp_model_free(m);
+        return st;
+    }
+    fill_info(m);
+    *out = m;
+    return RP_OK;
+}
+
+/* Reads the pages in that are not in memory yet, a stretch at a time. */
+static RpStatus read_pages(const Model *m, const ModelOptions *o) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), total = m->info.weight_bytes;
+    size_t       done = 0;
+    for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
+        const GgufTensor *t = rp_gguf_tensor(m->file, i);
+        for (size_t at = 0; t->known && at < t->bytes; at += READ_AHEAD) {
+            const size_t    n    = t->bytes - at < READ_AHEAD ? t->bytes - at : READ_AHEAD;
+            const uintptr_t from = ((uintptr_t)t->view.data + at) / page * page;
+            const size_t    len  = (uintptr_t)t->view.data + at + n - from;
+            unsigned char   resident[READ_AHEAD / 4096 + 2];
+            size_t          missing = 0;
+            if (page >= 4096 &&
+                mincore((void *)from, len, resident) == 0) /* I10: only a hint; reading works anyway */
+                for (size_t p = 0; p * page < len; p++) missing += (resident[p] & 1) == 0;
+            if (missing > 0) {
+                volatile char sink = 0;
+                (void)madvise((void *)from, len, MADV_WILLNEED);
+                for (size_t p = 0; p < n; p += page)
+                    sink = (char)(sink + ((const char *)t->view.data)[at + p]);
+            }
+            done += n;
+            if (!o->progress(done, total, o->user))
+                return rp_fail(RP_E_CANCELLED, "%s: loading was stopped", rp_gguf_path(m->file));
+        }
+    }
+    return RP_OK;
+}
+
+RpStatus rp_model_open(const char *path, const ModelOptions *options, Model **out) {
+    GgufFile *file = NULL;
+    *out           = NULL;
+    RP_TRY(rp_gguf_open(path, &file));
+    RP_TRY(open_file(file, out));
+    if (options == NULL || options->progress == NULL) return RP_OK;
+    const RpStatus st = read_pages(*out, options);
+    if (st != RP_OK) {
+        rp_model_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, Model **out) {
+    GgufFile *file = NULL;
+    *out           = NULL;
+    RP_TRY(rp_gguf_open_memory(data, bytes, name, &file));
+    return open_file(file, out);
+}
+
+const ModelInfo *rp_model_info(const Model *m) { return &m->info; }
+const GgufFile  *rp_model_file(const Model *m) { return m->file; }
+const Tokenizer *rp_model_tokenizer(const Model *m) { return m->tokenizer; }
