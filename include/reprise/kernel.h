@@ -48,8 +48,12 @@ static inline bool rp_has_src(const OpArgs *args, int i) { return args->src[i].n
 /* The instruction sets that the CPU kernels have variants for, least first. */
 typedef enum CpuIsa { RP_ISA_PLAIN, RP_ISA_AVX2, RP_ISA_AVX512_VNNI, RP_ISA_COUNT } CpuIsa;
 
-/* The variant in use: the best that this CPU has, or what REPRISE_ISA asks for. Decided once a process. */
+/* The variant in use: the best that this CPU has, or what REPRISE_ISA asks for. */
 CpuIsa rp_cpu_isa(void);
+
+/* RP_E_ARG where REPRISE_ISA names no variant, RP_E_NOT_AVAILABLE where this CPU or build lacks it. Executors ask
+ * before they open. */
+RP_NODISCARD RpStatus rp_cpu_isa_check(void);
 
 /* "plain", "avx2", "avx512-vnni". */
 const char *rp_cpu_isa_name(CpuIsa isa);

@@ -25,8 +25,8 @@ extern "C" {
 /* ID, printed name, elements a block, bytes a block, type number in GGUF files (-1: never in a file).
  *
  * Q8_ACT is a row of activations made ready for integer dot products. A row of n elements holds three arrays one
- * after the other: int8 quants[n], float scale[n/32], int16 sum[n/16], where element i is quants[i] * scale[i/32]
- * and sum[j] = quants[16j] + ... + quants[16j+15]. */
+ * after the other: int8 quants[n], float scale[n/32], float sum[n/16], where element i is quants[i] * scale[i/32] and
+ * sum[j] is the sum of elements 16j to 16j+15, so that a constant can be added to every weight of a group at no cost. */
 #define RP_DTYPES(X)               \
     X(F32, "f32", 1, 4, 0)         \
     X(F16, "f16", 1, 2, 1)         \
@@ -40,7 +40,7 @@ extern "C" {
     X(Q4_K, "q4_k", 256, 144, 12)  \
     X(Q5_K, "q5_k", 256, 176, 13)  \
     X(Q6_K, "q6_k", 256, 210, 14)  \
-    X(Q8_ACT, "q8_act", 32, 40, -1)
+    X(Q8_ACT, "q8_act", 32, 44, -1)
 
 typedef enum RpDtype {
 #define X(ID, name, elems, bytes, gguf) RP_##ID,

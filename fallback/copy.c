@@ -1,0 +1,67 @@
+/* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t], rows with pos < 0 left out. */
+#include "fallback/float.h"
+#include "fallback/quants.h"
+#include "fallback/rows.h"
+
+enum { PIECE = 256 };
+
+RP_BODY void narrow_f16_body(const float *x, int64_t n, uint16_t *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = rp_f32_to_f16(x[i]);
+}
+RP_VARIANTS(narrow_f16, (const float *x, int64_t n, uint16_t *y), (x, n, y))
+
+static float element(const TensorView *x, const char *row, int64_t i) {
+    const char *p = row + (size_t)i * x->nb[0];
+    float       f;
+    rp_widen_row(x->dtype, p, 1, &f);
+    return f;
+}
+
+static void copy_row(const TensorView *x, const char *row, const TensorView *y, char *out) {
+    const int64_t n      = x->ne[0];
+    const bool    packed = x->nb[0] == (size_t)rp_dtype_info(x->dtype)->block_bytes;
+    if (packed && x->dtype == y->dtype) {
+        memcpy(out, row, rp_row_bytes(x->dtype, n));
+        return;
+    }
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t m = n - i < PIECE ? n - i : PIECE;
+        float         wide[PIECE];
+        if (packed)
+            rp_widen_row(x->dtype, row + (size_t)i * x->nb[0], m, wide);
+        else
+            for (int64_t k = 0; k < m; k++) wide[k] = element(x, row, i + k);
+        if (y->dtype == RP_F32)
+            memcpy((float *)(void *)out + i, wide, (size_t)m * sizeof(float));
+        else if (y->dtype == RP_F16)
+            narrow_f16(wide, m, (uint16_t *)(void *)out + i);
+        else
+            for (int64_t k = 0; k < m; k++) ((uint16_t *)(void *)out)[i + k] = rp_f32_to_bf16(wide[k]);
+    }
+}
+
+static bool is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
+
+RpStatus rp_cpu_copy(const OpArgs *args, KernelCtx *ctx) {
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    const int32_t    *pos = rp_has_src(args, 2) ? args->src[2].data : NULL;
+    if (!is_float(x->dtype) || !is_float(y->dtype))
+        return rp_fail(RP_E_DTYPE, "copy: from %s to %s: no kernel for this", rp_dtype_name(x->dtype),
+                       rp_dtype_name(y->dtype));
+    if (x->ne[0] != y->ne[0] || (!rp_has_src(args, 1) && rp_view_rows(x) != rp_view_rows(y)))
+        return rp_fail(RP_E_SHAPE, "copy: from [%lld,%lld] to [%lld,%lld]", (long long)x->ne[0],
+                       (long long)rp_view_rows(x), (long long)y->ne[0], (long long)rp_view_rows(y));
+    for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
+        const int64_t i1 = r % x->ne[1], outer = r / x->ne[1];
+        int64_t       to = i1;
+        if (pos != NULL) {
+            to = pos[i1];
+            if (to < 0) continue;
+            if (to >= y->ne[1])
+                return rp_fail(RP_E_ARG, "copy: position %lld, the destination has %lld rows", (long long)to,
+                               (long long)y->ne[1]);
+        }
+        copy_row(x, rp_view_row(x, r), y, rp_view_row(y, outer * y->ne[1] + to));
+    }
+    return RP_OK;
+}

@@ -1,0 +1,33 @@
+/* y = x * Phi(x): by tanh, 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)) with u = sqrt(2/pi) (x + 0.044715 x^3);
+ * or by erf. */
+#include "fallback/float.h"
+#include "fallback/rows.h"
+
+RP_BODY void gelu_tanh_body(const float *x, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const float u = 0.79788456f * x[i] * fmaf(0.044715f * x[i], x[i], 1.0f);
+        y[i]          = x[i] / (1.0f + rp_expf(-2.0f * u));
+    }
+}
+RP_VARIANTS(gelu_tanh, (const float *x, float *y, int64_t n), (x, y, n))
+
+static void gelu_erf(const float *x, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
+}
+
+static void gelu_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    (void)row, (void)from;
+    if (args->params->gelu.kind == RP_GELU_TANH)
+        gelu_tanh(x, y, n);
+    else
+        gelu_erf(x, y, n);
+}
+
+RpStatus rp_cpu_gelu(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_unary("gelu", args));
+    const GeluKind kind = args->params->gelu.kind;
+    if (kind != RP_GELU_TANH && kind != RP_GELU_ERF)
+        return rp_fail(RP_E_ARG, "gelu: unknown kind %d", (int)kind);
+    rp_for_spans(args, ctx, gelu_span);
+    return RP_OK;
+}

@@ -1,0 +1,72 @@
+#include "reprise/kernel.h"
+
+#include "fallback/simd.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+static const char *const names[RP_ISA_COUNT] = {
+    [RP_ISA_PLAIN] = "plain", [RP_ISA_AVX2] = "avx2", [RP_ISA_AVX512_VNNI] = "avx512-vnni"};
+
+static atomic_int in_use = -1;
+
+const char *rp_cpu_isa_name(CpuIsa isa) { return (unsigned)isa < RP_ISA_COUNT ? names[isa] : "?"; }
+
+static bool available(CpuIsa isa) {
+    if (isa == RP_ISA_PLAIN) return true;
+#ifdef RP_X86
+    __builtin_cpu_init();
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (isa == RP_ISA_AVX2) return avx2;
+    if (isa == RP_ISA_AVX512_VNNI)
+        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vnni");
+#endif
+    return false;
+}
+
+static CpuIsa best(void) {
+    int isa = RP_ISA_COUNT - 1;
+    while (!available((CpuIsa)isa)) isa--;
+    return (CpuIsa)isa;
+}
+
+static RpStatus asked(CpuIsa *out) {
+    const char *text = rp_option(RP_OPT_ISA);
+    *out             = best();
+    if (strcmp(text, "auto") == 0) return RP_OK;
+    for (int i = 0; i < RP_ISA_COUNT; i++) {
+        if (strcmp(text, names[i]) != 0) continue;
+        if (!available((CpuIsa)i))
+            return rp_fail(RP_E_NOT_AVAILABLE,
+                           "%s=%s: this CPU or build does not have it; the best here is %s",
+                           rp_option_name(RP_OPT_ISA), text, names[*out]);
+        *out = (CpuIsa)i;
+        return RP_OK;
+    }
+    return rp_fail(RP_E_ARG, "%s=%s: auto, plain, avx2 or avx512-vnni is wanted", rp_option_name(RP_OPT_ISA),
+                   text);
+}
+
+RpStatus rp_cpu_isa_check(void) {
+    CpuIsa isa;
+    return asked(&isa);
+}
+
+CpuIsa rp_cpu_isa(void) {
+    const int now = atomic_load_explicit(&in_use, memory_order_relaxed);
+    if (now >= 0) return (CpuIsa)now;
+    CpuIsa isa;
+    if (asked(&isa) != RP_OK) isa = best(); /* rp_cpu_isa_check tells of it */
+    atomic_store_explicit(&in_use, (int)isa, memory_order_relaxed);
+    return isa;
+}
+
+RpStatus rp_cpu_isa_set(CpuIsa isa) {
+    if ((unsigned)isa >= RP_ISA_COUNT) return rp_fail(RP_E_ARG, "there is no instruction set %d", (int)isa);
+    if (!available(isa))
+        return rp_fail(RP_E_NOT_AVAILABLE, "%s: this CPU or build does not have it", names[isa]);
+    atomic_store(&in_use, (int)isa);
+    return RP_OK;
+}

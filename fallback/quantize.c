@@ -1,0 +1,54 @@
+/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block
+ * with a NaN or an infinity gets a NaN scale, so that it shows in every product. */
+#include "fallback/float.h"
+
+RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scale, float *sum) {
+    for (int64_t b = 0; b < n / 32; b++) {
+        const float *v       = x + 32 * b;
+        float        top[16] = {0};
+        for (int i = 0; i < 16; i++) top[i] = fmaxf(fabsf(v[i]), fabsf(v[i + 16]));
+        for (int w = 8; w > 0; w /= 2)
+            for (int i = 0; i < w; i++) top[i] = fmaxf(top[i], top[i + w]);
+        uint32_t exponents = 0; /* fmaxf passes NaN over */
+        for (int i = 0; i < 32; i++)
+            exponents |= (uint32_t)((rp_f32_to_bits(v[i]) & 0x7f800000u) == 0x7f800000u);
+        const float d       = exponents ? NAN : top[0] / 127.0f;
+        const float id      = !exponents && d > 0.0f ? 127.0f / top[0] : 0.0f;
+        int32_t     half[2] = {0, 0};
+        const float magic   = 0x1.8p23f;
+        for (int i = 0; i < 32; i++) {
+            const float r = exponents ? 0.0f : (v[i] * id + magic) - magic;
+            q[32 * b + i] = (int8_t)(int32_t)r;
+        }
+        for (int i = 0; i < 16; i++) {
+            half[0] += q[32 * b + i];
+            half[1] += q[32 * b + 16 + i];
+        }
+        scale[b]       = d;
+        sum[2 * b]     = d * (float)half[0];
+        sum[2 * b + 1] = d * (float)half[1];
+    }
+}
+RP_VARIANTS(quantize_row, (const float *x, int64_t n, int8_t *q, float *scale, float *sum),
+            (x, n, q, scale, sum))
+
+RpStatus rp_cpu_quantize(const OpArgs *args, KernelCtx *ctx) {
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    const int64_t     n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
+    if (x->dtype != RP_F32 || y->dtype != RP_Q8_ACT || n % 32 != 0 || y->ne[0] != n ||
+        rp_view_rows(x) != rp_view_rows(y))
+        return rp_fail(RP_E_SHAPE,
+                       "quantize: x %s [%lld], result %s [%lld]: f32 rows of whole blocks of 32 are wanted",
+                       rp_dtype_name(x->dtype), (long long)n, rp_dtype_name(y->dtype), (long long)y->ne[0]);
+    /* One row is split by blocks, so that a single token keeps every worker busy. */
+    const int64_t first = total * ctx->ith / ctx->nth, last = total * (ctx->ith + 1) / ctx->nth;
+    for (int64_t i = first; i < last;) {
+        const int64_t r = i / blocks, b = i % blocks, count = last - i < blocks - b ? last - i : blocks - b;
+        int8_t       *q     = rp_view_row(y, r);
+        float        *scale = (float *)(void *)(q + n);
+        quantize_row((const float *)rp_view_row(x, r) + 32 * b, 32 * count, q + 32 * b, scale + b,
+                     scale + blocks + 2 * b);
+        i += count;
+    }
+    return RP_OK;
+}

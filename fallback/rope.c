@@ -1,0 +1,76 @@
+/* Pairs of x[:,h,t] turned by theta_i(pos[t]): pairs (2i, 2i+1) or (i, i + n_dims/2), the rest copied.
+ *
+ * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale *
+ * theta_i; YaRN (Peng et al. 2023, arXiv:2309.00071, section 3) mixes the two by a ramp over the dimensions
+ * whose wavelength lies between n_ctx_orig / beta_fast and n_ctx_orig / beta_slow, and multiplies magnitudes
+ * by 1 + 0.1 ln(1/freq_scale). */
+#include "fallback/rows.h"
+
+#include <math.h>
+
+enum { MAX_PAIRS = 512 };
+
+/* The dimension whose angle makes `turns` turns over the context of the training run. */
+static double yarn_dim(const RopeParams *p, double turns) {
+    return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) /
+           (2.0 * log((double)p->freq_base));
+}
+
+static void angles(const RopeParams *p, const float *factors, int32_t pos, float *cosines, float *sines) {
+    double low = 0.0, high = 0.0, magnitude = (double)p->attn_factor;
+    if (p->ext_factor != 0.0f) {
+        low  = fmax(0.0, floor(yarn_dim(p, (double)p->beta_fast)));
+        high = fmin(p->n_dims - 1.0, ceil(yarn_dim(p, (double)p->beta_slow)));
+        magnitude *= 1.0 + 0.1 * log(1.0 / (double)p->freq_scale);
+    }
+    const double step      = pow((double)p->freq_base, -2.0 / p->n_dims);
+    double       frequency = 1.0;
+    for (int i = 0; i < p->n_dims / 2; i++, frequency *= step) {
+        const double extrapolated = pos * frequency / (factors != NULL ? (double)factors[i] : 1.0);
+        double       theta        = extrapolated * (double)p->freq_scale;
+        if (p->ext_factor != 0.0f) {
+            const double ramp = 1.0 - fmin(1.0, fmax(0.0, (i - low) / fmax(0.001, high - low)));
+            const double mix  = ramp * (double)p->ext_factor;
+            theta             = theta * (1.0 - mix) + extrapolated * mix;
+        }
+        cosines[i] = (float)(cos(theta) * magnitude);
+        sines[i]   = (float)(sin(theta) * magnitude);
+    }
+}
+
+static void turn(const RopeParams *p, const float *x, float *y, int64_t n, const float *cosines,
+                 const float *sines) {
+    const int pairs = p->n_dims / 2, next = p->mode == RP_ROPE_NORM ? 1 : pairs,
+              step = p->mode == RP_ROPE_NORM ? 2 : 1;
+    for (int i = 0; i < pairs; i++) {
+        const float a = x[i * step], b = x[i * step + next];
+        y[i * step]        = a * cosines[i] - b * sines[i];
+        y[i * step + next] = a * sines[i] + b * cosines[i];
+    }
+    for (int64_t i = p->n_dims; i < n; i++) y[i] = x[i];
+}
+
+RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
+    const TensorView *x = &args->src[0], *pos = &args->src[1], *factors = &args->src[2], *y = &args->dst;
+    const RopeParams *p = &args->params->rope;
+    RP_TRY(rp_check_unary("rope", args));
+    if (p->n_dims < 2 || p->n_dims > x->ne[0] || p->n_dims > 2 * MAX_PAIRS || p->n_dims % 2 != 0)
+        return rp_fail(RP_E_SHAPE, "rope: %d dimensions of rows of %lld (at most %d)", p->n_dims,
+                       (long long)x->ne[0], 2 * MAX_PAIRS);
+    if (pos->ne[0] != x->ne[2])
+        return rp_fail(RP_E_SHAPE, "rope: %lld positions for x [%lld,%lld,%lld]", (long long)pos->ne[0],
+                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2]);
+    const float *f = rp_has_src(args, 2) ? factors->data : NULL;
+    float        cosines[MAX_PAIRS], sines[MAX_PAIRS];
+    int64_t      token = -1;
+    for (int64_t r = rp_first_row(y, ctx); r < rp_end_row(y, ctx); r++) {
+        const int64_t t = r / y->ne[1];
+        if (t != token) {
+            const int32_t at = ((const int32_t *)pos->data)[t];
+            angles(p, f, at < 0 ? 0 : at, cosines, sines);
+            token = t;
+        }
+        turn(p, rp_view_row(x, r), rp_view_row(y, r), x->ne[0], cosines, sines);
+    }
+    return RP_OK;
+}

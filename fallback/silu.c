@@ -1,0 +1,19 @@
+/* y = x / (1 + exp(-x)) */
+#include "fallback/float.h"
+#include "fallback/rows.h"
+
+RP_BODY void silu_body(const float *x, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] / (1.0f + rp_expf(-x[i]));
+}
+RP_VARIANTS(silu, (const float *x, float *y, int64_t n), (x, y, n))
+
+static void silu_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    (void)args, (void)row, (void)from;
+    silu(x, y, n);
+}
+
+RpStatus rp_cpu_silu(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_unary("silu", args));
+    rp_for_spans(args, ctx, silu_span);
+    return RP_OK;
+}

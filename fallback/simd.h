@@ -1,0 +1,37 @@
+/* simd.h - one body, compiled for each instruction set.
+ *
+ *   RP_VARIANTS(silu_rows, (const float *x, float *y, int64_t n), (x, y, n))
+ *
+ * makes silu_rows(...) call the variant in use of silu_rows_body(...), an RP_BODY function. All variants are
+ * the same C, with explicit lanes and fmaf, so they give the same bits. */
+#ifndef FALLBACK_SIMD_H
+#define FALLBACK_SIMD_H
+
+#include "reprise/kernel.h"
+
+#define RP_BODY static inline __attribute__((always_inline))
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define RP_X86         1
+#define RP_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
+#define RP_TARGET_AVX512                                                                                     \
+    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
+#define RP_VARIANTS(name, params, args)                                                                      \
+    static void name##_plain   params { name##_body args; }                                                  \
+    RP_TARGET_AVX2 static void name##_avx2 params { name##_body args; }                                      \
+    RP_TARGET_AVX512 static void name##_avx512 params { name##_body args; }                                  \
+    static void name                           params {                                                      \
+        const CpuIsa isa = rp_cpu_isa();                                           \
+        if (isa == RP_ISA_AVX512_VNNI)                                             \
+            name##_avx512 args;                                                    \
+        else if (isa == RP_ISA_AVX2)                                               \
+            name##_avx2 args;                                                      \
+        else                                                                       \
+            name##_plain args;                                                     \
+    }
+#else
+#define RP_VARIANTS(name, params, args)                                                                      \
+    static void name params { name##_body args; }
+#endif
+
+#endif

@@ -1,0 +1,50 @@
+/* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); with positions over max(0, pos[t]-window+1) <= i <=
+ * pos[t], what stands before being 0 and what stands after left alone. A row in which every term is -inf, or
+ * that has none, gives zeros. */
+#include "fallback/float.h"
+#include "fallback/quants.h"
+#include "fallback/rows.h"
+
+static float mask_at(const TensorView *mask, int64_t t, int64_t i) {
+    const char *row = (const char *)mask->data + (size_t)t * mask->nb[1];
+    float       f;
+    rp_widen_row(mask->dtype, row + (size_t)i * mask->nb[0], 1, &f);
+    return f;
+}
+
+static void soft_max_row(const OpArgs *args, int64_t t, const float *x, float *y) {
+    const SoftMaxParams *p    = &args->params->soft_max;
+    int64_t              from = 0, end = args->dst.ne[0];
+    if (rp_has_src(args, 2)) {
+        const int64_t pos = ((const int32_t *)args->src[2].data)[t];
+        end               = pos + 1 < end ? pos + 1 : end;
+        if (p->window > 0 && end > p->window) from = end - p->window;
+    }
+    float top = -INFINITY;
+    for (int64_t i = 0; i < from && i < end; i++) y[i] = 0.0f;
+    for (int64_t i = from; i < end; i++) {
+        y[i] = p->scale * x[i] + (rp_has_src(args, 1) ? mask_at(&args->src[1], t, i) : 0.0f);
+        if (y[i] > top || y[i] != y[i]) top = y[i];
+    }
+    double sum = 0.0;
+    for (int64_t i = from; i < end; i++) {
+        y[i] = top == -INFINITY ? 0.0f : rp_expf(y[i] - top);
+        sum += (double)y[i];
+    }
+    const float inverse = sum == 0.0 ? 0.0f : (float)(1.0 / sum);
+    for (int64_t i = from; i < end; i++) y[i] *= inverse;
+}
+
+RpStatus rp_cpu_soft_max(const OpArgs *args, KernelCtx *ctx) {
+    const TensorView *x = &args->src[0], *y = &args->dst, *mask = &args->src[1], *pos = &args->src[2];
+    RP_TRY(rp_check_unary("soft_max", args));
+    if (rp_has_src(args, 1) && (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1]))
+        return rp_fail(RP_E_SHAPE, "soft_max: mask [%lld,%lld] for x [%lld,%lld]", (long long)mask->ne[0],
+                       (long long)mask->ne[1], (long long)x->ne[0], (long long)x->ne[1]);
+    if (rp_has_src(args, 2) && pos->ne[0] != x->ne[1])
+        return rp_fail(RP_E_SHAPE, "soft_max: %lld positions for x [%lld,%lld]", (long long)pos->ne[0],
+                       (long long)x->ne[0], (long long)x->ne[1]);
+    for (int64_t r = ctx->ith; r < rp_view_rows(y); r += ctx->nth)
+        soft_max_row(args, r % y->ne[1], rp_view_row(x, r), rp_view_row(y, r));
+    return RP_OK;
+}

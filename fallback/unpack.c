@@ -1,0 +1,154 @@
+#include "fallback/float.h"
+#include "fallback/quants.h"
+
+#define UNPACK(name, Block, elems)                                                                           \
+    RP_BODY void name##_block(const Block *b, uint8_t *q, float *scale, float *min);                         \
+    RP_BODY void name##_body(const void *blocks, int64_t n, uint8_t *q, float *scale, float *min) {          \
+        const Block *b = blocks;                                                                             \
+        for (int64_t i = 0; i < n / (elems); i++)                                                            \
+            name##_block(b + i, q + i * (elems), scale + i * (elems) / RP_GROUP,                             \
+                         min + i * (elems) / RP_GROUP);                                                      \
+    }                                                                                                        \
+    RP_VARIANTS(name, (const void *blocks, int64_t n, uint8_t *q, float *scale, float *min),                 \
+                (blocks, n, q, scale, min))                                                                  \
+    RP_BODY void name##_block(const Block *b, uint8_t *q, float *scale, float *min)
+
+RP_BODY void nibbles(const uint8_t *qs, int n, uint8_t *q) {
+    for (int i = 0; i < n; i++) {
+        q[i]     = qs[i] & 15;
+        q[i + n] = qs[i] >> 4;
+    }
+}
+
+RP_BODY void fifth_bits(const uint8_t *qh, uint8_t *q) {
+    uint32_t bits;
+    memcpy(&bits, qh, sizeof bits);
+    for (int i = 0; i < 32; i++) q[i] = (uint8_t)(q[i] | (bits >> i & 1) << 4);
+}
+
+RP_BODY void both_groups(float *scale, float *min, float d, float m) {
+    scale[0] = scale[1] = d;
+    min[0] = min[1] = m;
+}
+
+UNPACK(unpack_q4_0, BlockQ4_0, 32) {
+    const float d = rp_f16_to_f32(b->d);
+    nibbles(b->qs, 16, q);
+    both_groups(scale, min, d, -8.0f * d);
+}
+
+UNPACK(unpack_q4_1, BlockQ4_1, 32) {
+    nibbles(b->qs, 16, q);
+    both_groups(scale, min, rp_f16_to_f32(b->d), rp_f16_to_f32(b->m));
+}
+
+UNPACK(unpack_q5_0, BlockQ5_0, 32) {
+    const float d = rp_f16_to_f32(b->d);
+    nibbles(b->qs, 16, q);
+    fifth_bits(b->qh, q);
+    both_groups(scale, min, d, -16.0f * d);
+}
+
+UNPACK(unpack_q5_1, BlockQ5_1, 32) {
+    nibbles(b->qs, 16, q);
+    fifth_bits(b->qh, q);
+    both_groups(scale, min, rp_f16_to_f32(b->d), rp_f16_to_f32(b->m));
+}
+
+UNPACK(unpack_q8_0, BlockQ8_0, 32) {
+    const float d = rp_f16_to_f32(b->d);
+    for (int i = 0; i < 32; i++) q[i] = (uint8_t)(b->qs[i] + 128);
+    both_groups(scale, min, d, -128.0f * d);
+}
+
+/* Scale and minimum of sub-block j: the first four have their six bits in one byte, the others in two. */
+RP_BODY void scales_k(const uint8_t *s, float d, float dmin, float *scale, float *min) {
+    for (int j = 0; j < 8; j++) {
+        const int sc = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+        const int m  = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | (s[j] >> 6) << 4;
+        both_groups(scale + 2 * j, min + 2 * j, d * (float)sc, -dmin * (float)m);
+    }
+}
+
+UNPACK(unpack_q4_k, BlockQ4_K, 256) {
+    for (int j = 0; j < 4; j++) nibbles(b->qs + 32 * j, 32, q + 64 * j);
+    scales_k(b->scales, rp_f16_to_f32(b->d), rp_f16_to_f32(b->dmin), scale, min);
+}
+
+UNPACK(unpack_q5_k, BlockQ5_K, 256) {
+    for (int j = 0; j < 4; j++) {
+        nibbles(b->qs + 32 * j, 32, q + 64 * j);
+        for (int i = 0; i < 32; i++) {
+            q[64 * j + i]      = (uint8_t)(q[64 * j + i] | (b->qh[i] >> (2 * j) & 1) << 4);
+            q[64 * j + 32 + i] = (uint8_t)(q[64 * j + 32 + i] | (b->qh[i] >> (2 * j + 1) & 1) << 4);
+        }
+    }
+    scales_k(b->scales, rp_f16_to_f32(b->d), rp_f16_to_f32(b->dmin), scale, min);
+}
+
+UNPACK(unpack_q6_k, BlockQ6_K, 256) {
+    const float d = rp_f16_to_f32(b->d);
+    for (int h = 0; h < 2; h++) {
+        const uint8_t *ql = b->ql + 64 * h, *qh = b->qh + 32 * h;
+        uint8_t       *y = q + 128 * h;
+        for (int i = 0; i < 32; i++) {
+            y[i]      = (uint8_t)((ql[i] & 15) | (qh[i] & 3) << 4);
+            y[i + 32] = (uint8_t)((ql[i + 32] & 15) | (qh[i] >> 2 & 3) << 4);
+            y[i + 64] = (uint8_t)(ql[i] >> 4 | (qh[i] >> 4 & 3) << 4);
+            y[i + 96] = (uint8_t)(ql[i + 32] >> 4 | (qh[i] >> 6 & 3) << 4);
+        }
+    }
+    for (int g = 0; g < 16; g++) {
+        scale[g] = d * (float)b->scales[g];
+        min[g]   = -32.0f * scale[g];
+    }
+}
+
+UnpackFunction *rp_unpack_function(RpDtype dtype) {
+    static UnpackFunction *const table[RP_DTYPE_COUNT] = {
+        [RP_Q4_0] = unpack_q4_0, [RP_Q4_1] = unpack_q4_1, [RP_Q5_0] = unpack_q5_0, [RP_Q5_1] = unpack_q5_1,
+        [RP_Q8_0] = unpack_q8_0, [RP_Q4_K] = unpack_q4_k, [RP_Q5_K] = unpack_q5_k, [RP_Q6_K] = unpack_q6_k,
+    };
+    return (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
+}
+
+RP_BODY void widen_f16_body(const uint16_t *x, int64_t n, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = rp_f16_to_f32(x[i]);
+}
+RP_VARIANTS(widen_f16, (const uint16_t *x, int64_t n, float *y), (x, n, y))
+
+RP_BODY void widen_bf16_body(const uint16_t *x, int64_t n, float *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = rp_bf16_to_f32(x[i]);
+}
+RP_VARIANTS(widen_bf16, (const uint16_t *x, int64_t n, float *y), (x, n, y))
+
+RP_BODY void widen_groups_body(const uint8_t *q, const float *scale, const float *min, int64_t n, float *y) {
+    for (int64_t g = 0; g < n / RP_GROUP; g++)
+        for (int i = 0; i < RP_GROUP; i++)
+            y[g * RP_GROUP + i] = fmaf(scale[g], (float)q[g * RP_GROUP + i], min[g]);
+}
+RP_VARIANTS(widen_groups, (const uint8_t *q, const float *scale, const float *min, int64_t n, float *y),
+            (q, scale, min, n, y))
+
+static void widen_blocks(RpDtype dtype, const char *row, int64_t n, float *out) {
+    enum { PIECE = 256 };
+    uint8_t         q[PIECE];
+    float           scale[PIECE / RP_GROUP], min[PIECE / RP_GROUP];
+    UnpackFunction *unpack = rp_unpack_function(dtype);
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t m = n - i < PIECE ? n - i : PIECE;
+        unpack(row + rp_row_bytes(dtype, i), m, q, scale, min);
+        widen_groups(q, scale, min, m, out + i);
+    }
+}
+
+void rp_widen_row(RpDtype dtype, const void *row, int64_t n, float *out) {
+    if (dtype == RP_F32)
+        memcpy(out, row, (size_t)n * sizeof *out);
+    else if (dtype == RP_F16)
+        widen_f16(row, n, out);
+    else if (dtype == RP_BF16)
+        widen_bf16(row, n, out);
+    else
+        widen_blocks(dtype, row, n, out);
+}
