@@ -1,8 +1,9 @@
 #include "reprise/sampler.h"
 
+#include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MAX_LAST_N = 1 << 20 };
 
@@ -35,7 +36,8 @@ static RpStatus check_params(const SamplerParams *p, int32_t n_vocab) {
     if (!(p->min_p >= 0.0f && p->min_p <= 1.0f))
         return rp_fail(RP_E_ARG, "min_p %g: from 0 to 1 is possible", (double)p->min_p);
     if (!(p->repeat_penalty > 0.0f && p->repeat_penalty < INFINITY))
-        return rp_fail(RP_E_ARG, "repeat_penalty %g: a number above 0 is possible", (double)p->repeat_penalty);
+        return rp_fail(RP_E_ARG, "repeat_penalty %g: a number above 0 is possible",
+                       (double)p->repeat_penalty);
     if (p->repeat_last_n < 0 || p->repeat_last_n > MAX_LAST_N)
         return rp_fail(RP_E_ARG, "repeat_last_n %d: from 0 to %d is possible", p->repeat_last_n, MAX_LAST_N);
     return RP_OK;
@@ -96,9 +98,7 @@ static void fill_candidates(Sampler *s, const float *logits) {
 }
 
 /* The one order of everything here: higher logit first, lower id among equals. */
-static bool before(Candidate a, Candidate b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
+static bool before(Candidate a, Candidate b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
 
 /* Heaps over c[0..n): the first in that order is on top, or the last in it where `last_on_top`. */
 static void sift_down(Candidate *c, int32_t n, int32_t i, bool last_on_top) {
@@ -147,16 +147,19 @@ static double weight(const Sampler *s, float logit, float max) {
     return logit == max ? 1.0 : (double)expf((logit - max) / s->params.temperature);
 }
 
-/* Drops candidates lighter than `least`; returns how many are left. Their order changes. */
+/* Drops candidates lighter than `least` > 0; returns how many are left. Their order changes. */
 static int32_t drop_light(const Sampler *s, Candidate *c, int32_t n, float max, double least) {
-    int32_t kept = 0;
+    const double margin = 1e-3; /* most are dropped by their logit, without an exponential */
+    const double limit  = (double)max + (double)s->params.temperature * (log(least) - margin);
+    int32_t      kept   = 0;
     for (int32_t i = 0; i < n; i++)
-        if (weight(s, c[i].logit, max) >= least) c[kept++] = c[i];
+        if ((double)c[i].logit >= limit && weight(s, c[i].logit, max) >= least) c[kept++] = c[i];
     return kept;
 }
 
-/* The nucleus: the shortest run of candidates, in order, that holds top_p of `sum`; those that fail min_p end it too.
- * They are popped off the heap and so lie at c[n - 1], c[n - 2], ...; returns how many, and their weight. */
+/* The nucleus: the shortest run of candidates, in order, that holds top_p of `sum`; those that fail min_p end
+ * it too. They are popped off the heap and so lie at c[n - 1], c[n - 2], ...; returns how many, and their
+ * weight. */
 static int32_t pop_nucleus(const Sampler *s, Candidate *c, int32_t n, float max, double sum, double *mass) {
     const double wanted = (double)s->params.top_p * sum;
     int32_t      kept   = 0;
@@ -170,28 +173,32 @@ static int32_t pop_nucleus(const Sampler *s, Candidate *c, int32_t n, float max,
     return kept;
 }
 
-static int32_t draw(Sampler *s, int32_t n, float max) {
-    Candidate *c   = s->candidates;
-    double     sum = 0.0, mass = 0.0;
+static double sum_of_weights(const Sampler *s, const Candidate *c, int32_t n, float max) {
+    double sum = 0.0;
     for (int32_t i = 0; i < n; i++) sum += weight(s, c[i].logit, max);
-    const double u = (double)rp_random_uniform(s->params.seed, s->n_drawn++);
+    return sum;
+}
 
-    if (s->params.top_p < 1.0f) {
-        /* Everything lighter than this together weighs less than what top_p leaves out, so none of it is in. */
-        n = drop_light(s, c, n, max, (1.0 - (double)s->params.top_p) * sum / (double)n * 0.999);
-        make_heap(c, n, false);
-        const int32_t kept = pop_nucleus(s, c, n, max, sum, &mass);
-        double        left = u * mass;
-        for (int32_t i = 0; i < kept; i++) {
-            left -= weight(s, c[n - 1 - i].logit, max);
-            if (left < 0.0) return c[n - 1 - i].id;
-        }
-        return c[n - kept].id; /* rounding: the last of them */
-    }
-    n = drop_light(s, c, n, max, fmax((double)s->params.min_p, (double)FLT_TRUE_MIN));
-    for (int32_t i = 0; i < n; i++) mass += weight(s, c[i].logit, max);
+static int32_t draw_from_nucleus(const Sampler *s, Candidate *c, int32_t n, float max, double u) {
+    const double sum = sum_of_weights(s, c, n, max);
+    double       mass;
+    /* What is lighter than this weighs less, all together, than what top_p leaves out: none of it can be in.
+     */
+    n = drop_light(s, c, n, max, (1.0 - (double)s->params.top_p) * sum / (double)n * 0.999);
     make_heap(c, n, false);
-    double left = u * mass;
+    const int32_t kept = pop_nucleus(s, c, n, max, sum, &mass);
+    double        left = u * mass;
+    for (int32_t i = 1; i < kept; i++) {
+        left -= weight(s, c[n - i].logit, max);
+        if (left < 0.0) return c[n - i].id;
+    }
+    return c[n - kept].id;
+}
+
+static int32_t draw_from_all(const Sampler *s, Candidate *c, int32_t n, float max, double u) {
+    n           = drop_light(s, c, n, max, fmax((double)s->params.min_p, (double)FLT_TRUE_MIN));
+    double left = u * sum_of_weights(s, c, n, max);
+    make_heap(c, n, false);
     for (;;) {
         const Candidate top = pop(c, n--);
         left -= weight(s, top.logit, max);
@@ -209,8 +216,13 @@ RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token) {
         *token = best.id;
     } else {
         int32_t n = s->n_vocab;
-        if (p->top_k > 0 && p->top_k < n) keep_top_k(s->candidates, n, n = p->top_k);
-        *token = draw(s, n, best.logit);
+        if (p->top_k > 0 && p->top_k < n) {
+            keep_top_k(s->candidates, n, p->top_k);
+            n = p->top_k;
+        }
+        const double u = (double)rp_random_uniform(p->seed, s->n_drawn++);
+        *token         = p->top_p < 1.0f ? draw_from_nucleus(s, s->candidates, n, best.logit, u)
+                                         : draw_from_all(s, s->candidates, n, best.logit, u);
     }
     rp_sampler_accept(s, *token);
     return RP_OK;

@@ -34,11 +34,14 @@ typedef struct Sampler Sampler;
 
 SamplerParams rp_sampler_defaults(void); /* greedy, everything off, repeat_last_n 64, seed 0 */
 
-/* RP_E_ARG names the parameter that is out of range. */
+/* RP_E_ARG names the parameter that is out of range (repeat_last_n: up to 1048576). */
 RP_NODISCARD RpStatus rp_sampler_new(const SamplerParams *params, int32_t n_vocab, Sampler **out);
 void                  rp_sampler_free(Sampler *s);
 
-/* Tells the sampler of a token that stands in the context, for the repetition penalty. */
+int32_t rp_sampler_n_vocab(const Sampler *s);
+
+/* Tells the sampler of a token that stands in the context, for the repetition penalty. An id outside the
+ * vocabulary is passed over. */
 void rp_sampler_accept(Sampler *s, int32_t token);
 
 /* Draws from n_vocab logits and accepts the token drawn. RP_E_ARG where every logit is NaN or -inf. NaN counts as -inf. */

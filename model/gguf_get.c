@@ -1,0 +1,171 @@
+/* Looking things up in a GGUF file, and reading values. */
+#include "model/gguf_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a. */
+static uint64_t hash(const char *p, size_t len) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
+    return h ^ h >> 32;
+}
+
+typedef GgufString NameOf(const GgufFile *f, uint32_t i);
+
+static GgufString value_name(const GgufFile *f, uint32_t i) { return f->values[i].key; }
+static GgufString tensor_name(const GgufFile *f, uint32_t i) { return f->tensors[i].name; }
+
+/* The slot of a name, or the free one where it would go. */
+static size_t slot_of(const GgufFile *f, const uint32_t *index, size_t slots, NameOf *name_of, const char *p,
+                      size_t len) {
+    size_t s = (size_t)hash(p, len) % slots;
+    for (; index[s] != 0; s = (s + 1) % slots) {
+        const GgufString name = name_of(f, index[s] - 1);
+        if (name.len == len && memcmp(name.ptr, p, len) == 0) break;
+    }
+    return s;
+}
+
+static RpStatus build(const GgufFile *f, int64_t n, NameOf *name_of, const char *what, uint32_t **index,
+                      size_t *slots) {
+    if (n > INT32_MAX) return rp_fail(RP_E_FORMAT, "%s: too many names", f->path);
+    *slots = 2 * (size_t)n + 1;
+    *index = calloc(*slots, sizeof **index);
+    if (*index == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for an index", f->path);
+    for (uint32_t i = 0; i < (uint32_t)n; i++) {
+        const GgufString name = name_of(f, i);
+        const size_t     s    = slot_of(f, *index, *slots, name_of, name.ptr, name.len);
+        if ((*index)[s] != 0)
+            return rp_fail(RP_E_FORMAT, "%s: %s %.*s comes twice", f->path, what, (int)name.len, name.ptr);
+        (*index)[s] = i + 1;
+    }
+    return RP_OK;
+}
+
+RpStatus rp_gguf_index_values(GgufFile *f) {
+    return build(f, f->n_values, value_name, "key", &f->value_index, &f->value_slots);
+}
+
+RpStatus rp_gguf_index_tensors(GgufFile *f) {
+    return build(f, f->n_tensors, tensor_name, "tensor", &f->tensor_index, &f->tensor_slots);
+}
+
+const GgufValue *rp_gguf_find(const GgufFile *f, const char *key) {
+    const uint32_t i =
+        f->value_index[slot_of(f, f->value_index, f->value_slots, value_name, key, strlen(key))];
+    return i != 0 ? &f->values[i - 1] : NULL;
+}
+
+const GgufTensor *rp_gguf_find_tensor(const GgufFile *f, const char *name) {
+    const uint32_t i =
+        f->tensor_index[slot_of(f, f->tensor_index, f->tensor_slots, tensor_name, name, strlen(name))];
+    return i != 0 ? &f->tensors[i - 1] : NULL;
+}
+
+const char       *rp_gguf_path(const GgufFile *f) { return f->path; }
+uint32_t          rp_gguf_version(const GgufFile *f) { return f->version; }
+size_t            rp_gguf_bytes(const GgufFile *f) { return f->bytes; }
+int64_t           rp_gguf_n_values(const GgufFile *f) { return f->n_values; }
+int64_t           rp_gguf_n_tensors(const GgufFile *f) { return f->n_tensors; }
+const GgufValue  *rp_gguf_value(const GgufFile *f, int64_t i) { return &f->values[i]; }
+const GgufTensor *rp_gguf_tensor(const GgufFile *f, int64_t i) { return &f->tensors[i]; }
+
+GgufString rp_gguf_next_string(const void **cursor) {
+    uint64_t len;
+    memcpy(&len, *cursor, sizeof len);
+    const char *p = (const char *)*cursor + sizeof len;
+    *cursor       = p + len;
+    return (GgufString){.ptr = p, .len = (size_t)len};
+}
+
+GgufString rp_gguf_string_at(const GgufValue *v, uint64_t i) {
+    const void *cursor = v->data;
+    GgufString  s      = rp_gguf_next_string(&cursor);
+    while (i-- > 0) s = rp_gguf_next_string(&cursor);
+    return s;
+}
+
+#define NUMBER(Type)                                                                                         \
+    do {                                                                                                     \
+        Type x;                                                                                              \
+        memcpy(&x, (const char *)v->data + (size_t)i * sizeof x, sizeof x);                                  \
+        return (double)x;                                                                                    \
+    } while (0)
+
+double rp_gguf_number_at(const GgufValue *v, uint64_t i) {
+    switch (v->elem_type) {
+    case RP_GGUF_U8:
+    case RP_GGUF_BOOL:
+        NUMBER(uint8_t);
+    case RP_GGUF_I8:
+        NUMBER(int8_t);
+    case RP_GGUF_U16:
+        NUMBER(uint16_t);
+    case RP_GGUF_I16:
+        NUMBER(int16_t);
+    case RP_GGUF_U32:
+        NUMBER(uint32_t);
+    case RP_GGUF_I32:
+        NUMBER(int32_t);
+    case RP_GGUF_F32:
+        NUMBER(float);
+    case RP_GGUF_U64:
+        NUMBER(uint64_t);
+    case RP_GGUF_I64:
+        NUMBER(int64_t);
+    case RP_GGUF_F64:
+        NUMBER(double);
+    default:
+        return (double)NAN;
+    }
+}
+
+static RpStatus wrong_type(const GgufFile *f, const GgufValue *v, const char *wanted) {
+    return rp_fail(RP_E_FORMAT, "%s: %.*s is of type %s where %s is wanted", f->path, (int)v->key.len,
+                   v->key.ptr, rp_gguf_value_type_name(v->type), wanted);
+}
+
+/* NULL in *out where the key is absent; a value that is no single number is an error. */
+static RpStatus find_number(const GgufFile *f, const char *key, const char *wanted, const GgufValue **out) {
+    *out = rp_gguf_find(f, key);
+    if (*out != NULL && ((*out)->type == RP_GGUF_STRING || (*out)->type == RP_GGUF_ARRAY))
+        return wrong_type(f, *out, wanted);
+    return RP_OK;
+}
+
+RpStatus rp_gguf_get_u32(const GgufFile *f, const char *key, uint32_t *out) {
+    const GgufValue *v;
+    RP_TRY(find_number(f, key, "a whole number", &v));
+    if (v == NULL) return RP_OK;
+    const double x = rp_gguf_number_at(v, 0);
+    if (!(x >= 0.0 && x <= 4294967295.0) || x != floor(x) || v->type == RP_GGUF_BOOL)
+        return rp_fail(RP_E_FORMAT, "%s: %s is %g where a whole number from 0 to 2^32-1 is wanted", f->path,
+                       key, x);
+    *out = (uint32_t)x;
+    return RP_OK;
+}
+
+RpStatus rp_gguf_get_f32(const GgufFile *f, const char *key, float *out) {
+    const GgufValue *v;
+    RP_TRY(find_number(f, key, "a number", &v));
+    if (v != NULL) *out = (float)rp_gguf_number_at(v, 0);
+    return RP_OK;
+}
+
+RpStatus rp_gguf_get_bool(const GgufFile *f, const char *key, bool *out) {
+    const GgufValue *v = rp_gguf_find(f, key);
+    if (v == NULL) return RP_OK;
+    if (v->type != RP_GGUF_BOOL) return wrong_type(f, v, "a truth value");
+    *out = rp_gguf_number_at(v, 0) != 0.0;
+    return RP_OK;
+}
+
+RpStatus rp_gguf_get_string(const GgufFile *f, const char *key, GgufString *out) {
+    const GgufValue *v = rp_gguf_find(f, key);
+    if (v == NULL) return RP_OK;
+    if (v->type != RP_GGUF_STRING) return wrong_type(f, v, "a string");
+    *out = rp_gguf_string_at(v, 0);
+    return RP_OK;
+}

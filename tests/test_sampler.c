@@ -1,0 +1,353 @@
+#include "reprise/sampler.h"
+
+#include "model/random.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 12, DRAWS = 40000 };
+
+static const float logits12[N] = {1.0f, -0.5f, 2.0f, 0.0f, 2.0f, -3.0f, 0.7f, 1.5f, -1.0f, 0.2f, 3.0f, -2.0f};
+
+static Sampler *open_sampler(SamplerParams p, int32_t n_vocab) {
+    Sampler *s;
+    cr_assert_eq(rp_sampler_new(&p, n_vocab, &s), RP_OK, "%s", rp_last_error());
+    return s;
+}
+
+static int32_t sample(Sampler *s, const float *logits) {
+    int32_t token = -1;
+    cr_assert_eq(rp_sampler_sample(s, logits, &token), RP_OK, "%s", rp_last_error());
+    return token;
+}
+
+/* The reference: everything sorted, everything in double, cut and normalised as the header says. */
+typedef struct Reference {
+    int32_t *ids; /* in order */
+    double  *p;
+    int32_t  n; /* how many survive */
+} Reference;
+
+static const float *sort_key;
+
+static int by_logit_then_id(const void *a, const void *b) {
+    const int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    const float   x = sort_key[i], y = sort_key[j];
+    return x > y ? -1 : x < y ? 1 : i < j ? -1 : 1;
+}
+
+static Reference reference_new(const SamplerParams *p, const float *logits, int32_t n_vocab) {
+    Reference r = {calloc((size_t)n_vocab, sizeof *r.ids), calloc((size_t)n_vocab, sizeof *r.p), n_vocab};
+    for (int32_t i = 0; i < n_vocab; i++) r.ids[i] = i;
+    sort_key = logits;
+    qsort(r.ids, (size_t)n_vocab, sizeof *r.ids, by_logit_then_id);
+    if (p->top_k > 0 && p->top_k < n_vocab) r.n = p->top_k;
+    double sum = 0.0;
+    for (int32_t i = 0; i < r.n; i++)
+        sum += r.p[i] = exp(((double)logits[r.ids[i]] - (double)logits[r.ids[0]]) / (double)p->temperature);
+    for (int32_t i = 0; i < r.n; i++) r.p[i] /= sum;
+    double  mass = 0.0;
+    int32_t kept = 0;
+    while (kept < r.n && (p->top_p >= 1.0f || mass < (double)p->top_p)) mass += r.p[kept++];
+    while (kept > 1 && r.p[kept - 1] < (double)p->min_p * r.p[0]) mass -= r.p[--kept];
+    r.n = kept;
+    for (int32_t i = 0; i < r.n; i++) r.p[i] /= mass;
+    return r;
+}
+
+static void reference_free(Reference *r) {
+    free(r->ids);
+    free(r->p);
+}
+
+static int32_t reference_draw(const Reference *r, double u) {
+    int32_t i = 0;
+    for (double left = u - r->p[0]; left >= 0.0 && i + 1 < r->n; left -= r->p[i]) i++;
+    return r->ids[i];
+}
+
+static double chi_square(const SamplerParams *p, const float *logits, int32_t *df) {
+    Sampler  *s         = open_sampler(*p, N);
+    Reference r         = reference_new(p, logits, N);
+    int       counts[N] = {0};
+    for (int i = 0; i < DRAWS; i++) counts[sample(s, logits)]++;
+    double chi = 0.0;
+    int    in  = 0;
+    for (int32_t i = 0; i < r.n; i++) {
+        const double want = r.p[i] * DRAWS, diff = counts[r.ids[i]] - want;
+        chi += diff * diff / want;
+        in += counts[r.ids[i]];
+    }
+    cr_expect_eq(in, DRAWS, "%d draws fell outside of the %d allowed tokens", DRAWS - in, r.n);
+    *df = r.n - 1;
+    reference_free(&r);
+    rp_sampler_free(s);
+    return chi;
+}
+
+Test(random, philox_gives_the_published_vectors) {
+    static const struct {
+        uint32_t counter[4], key[2], want[4];
+    } known[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        uint32_t out[4];
+        rp_philox4x32(known[i].counter, known[i].key, out);
+        for (int j = 0; j < 4; j++) cr_expect_eq(out[j], known[i].want[j], "vector %zu word %d", i, j);
+    }
+}
+
+Test(random, uniform_is_the_top_of_the_first_word) {
+    cr_expect_eq(rp_random_uniform(0, 0), (float)(0x6627e8d5u >> 8) / 16777216.0f);
+    cr_expect_neq(rp_random_uniform(1, 0), rp_random_uniform(0, 0));
+    cr_expect_neq(rp_random_uniform(UINT64_C(1) << 40, 0), rp_random_uniform(0, 0));
+    cr_expect_neq(rp_random_uniform(0, UINT64_C(1) << 40), rp_random_uniform(0, 0));
+    double sum = 0.0, squares = 0.0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        const double u = (double)rp_random_uniform(7, i);
+        cr_assert(u >= 0.0 && u < 1.0);
+        sum += u;
+        squares += u * u;
+    }
+    cr_expect(fabs(sum / DRAWS - 0.5) < 0.006, "mean %g", sum / DRAWS);
+    cr_expect(fabs(squares / DRAWS - 1.0 / 3.0) < 0.006, "mean square %g", squares / DRAWS);
+}
+
+Test(sampler, greedy_takes_the_highest_and_the_lowest_id_among_equals) {
+    Sampler *s = open_sampler(rp_sampler_defaults(), N);
+    cr_expect_eq(sample(s, logits12), 10);
+    float tied[N] = {0};
+    tied[3] = tied[7] = 5.0f;
+    cr_expect_eq(sample(s, tied), 3);
+    cr_expect_eq(rp_sampler_n_vocab(s), N);
+    rp_sampler_free(s);
+}
+
+Test(sampler, draws_follow_the_probabilities) {
+    /* Chi-square quantiles at 0.999 for 1 to 11 degrees of freedom. */
+    static const double limit[] = {0,     10.83, 13.82, 16.27, 18.47, 20.52,
+                                   22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
+    const SamplerParams cases[] = {
+        {.temperature = 1.0f, .top_p = 1.0f, .repeat_penalty = 1.0f},
+        {.temperature = 0.5f, .top_p = 1.0f, .repeat_penalty = 1.0f, .seed = 1},
+        {.temperature = 2.0f, .top_p = 1.0f, .repeat_penalty = 1.0f, .seed = 2},
+        {.temperature = 1.0f, .top_k = 5, .top_p = 1.0f, .repeat_penalty = 1.0f, .seed = 3},
+        {.temperature = 1.0f, .top_p = 0.8f, .repeat_penalty = 1.0f, .seed = 4},
+        {.temperature = 1.0f, .top_p = 1.0f, .min_p = 0.2f, .repeat_penalty = 1.0f, .seed = 5},
+        {.temperature = 1.5f, .top_k = 9, .top_p = 0.9f, .min_p = 0.1f, .repeat_penalty = 1.0f, .seed = 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t      df;
+        const double chi = chi_square(&cases[i], logits12, &df);
+        cr_assert(df >= 2 && df < N);
+        cr_expect(chi < limit[df], "case %zu: chi square %.2f over %d degrees of freedom", i, chi, df);
+    }
+}
+
+/* One draw in a million may fall on the other side of a boundary that float and double place differently. */
+Test(sampler, agrees_with_a_full_sort_for_any_parameters) {
+    enum { VOCAB = 3000, TIMES = 400 };
+    static float logits[VOCAB];
+    int          differ = 0;
+    for (int round = 0; round < 60; round++) {
+        const uint64_t seed = 1000 + (uint64_t)round;
+        for (int i = 0; i < VOCAB; i++) /* rounded to eighths: plenty of ties */
+            logits[i] = roundf(8.0f * 12.0f * rp_random_uniform(seed, (uint64_t)i)) / 8.0f;
+        SamplerParams p = rp_sampler_defaults();
+        p.seed          = seed;
+        p.temperature   = 0.2f + 2.0f * rp_random_uniform(seed, 10000);
+        p.top_k         = round % 3 == 0 ? 0 : (int32_t)(100.0f * rp_random_uniform(seed, 10001)) + 2;
+        p.top_p         = round % 4 == 0 ? 1.0f : 0.3f + 0.6999f * rp_random_uniform(seed, 10002);
+        p.min_p         = round % 5 == 0 ? 0.0f : 0.3f * rp_random_uniform(seed, 10003);
+        Sampler  *s     = open_sampler(p, VOCAB);
+        Reference r     = reference_new(&p, logits, VOCAB);
+        for (uint64_t i = 0; i < TIMES; i++)
+            differ += sample(s, logits) != reference_draw(&r, (double)rp_random_uniform(seed, i));
+        reference_free(&r);
+        rp_sampler_free(s);
+    }
+    cr_expect(differ <= 3, "%d of %d draws differ", differ, 60 * TIMES);
+}
+
+/* logits of the known probabilities 0.5, 0.25, 0.125, 0.0625, 0.0625, in a scrambled order */
+static const float five[5] = {-3.0f * 0.69314718f, -4.0f * 0.69314718f, -1.0f * 0.69314718f,
+                              -4.0f * 0.69314718f, -2.0f * 0.69314718f};
+
+static unsigned tokens_drawn(SamplerParams p) {
+    Sampler *s   = open_sampler(p, 5);
+    unsigned set = 0;
+    for (int i = 0; i < 2000; i++) set |= 1u << sample(s, five);
+    rp_sampler_free(s);
+    return set;
+}
+
+Test(sampler, cuts_are_those_of_the_definitions) {
+    SamplerParams p = rp_sampler_defaults();
+    p.temperature   = 1.0f;
+    cr_expect_eq(tokens_drawn(p), 0x1fu);
+    p.top_k = 4; /* ids 1 and 3 are equal: the lower stays */
+    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4 | 1u << 0 | 1u << 1);
+    p.top_k = 1;
+    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    p.top_k = 99;
+    cr_expect_eq(tokens_drawn(p), 0x1fu);
+    p.top_k = 0;
+    p.top_p = 0.6f; /* 0.5 is not enough, 0.75 is */
+    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4);
+    p.top_p = 0.01f; /* the most probable always stays */
+    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    p.top_k = 2; /* 0.5 and 0.25 become 2/3 and 1/3: top_p is of what top_k left */
+    p.top_p = 0.6f;
+    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    p.top_k = 0;
+    p.top_p = 1.0f;
+    p.min_p = 0.2f; /* 0.125 is a quarter of the most probable, 0.0625 an eighth */
+    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4 | 1u << 0);
+    p.min_p = 1.0f;
+    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    p.min_p = 0.2f;
+    p.top_p = 0.99f;
+    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4 | 1u << 0);
+}
+
+Test(sampler, penalty_divides_positive_and_multiplies_negative_logits) {
+    SamplerParams p  = rp_sampler_defaults();
+    p.repeat_penalty = 2.0f;
+    p.repeat_last_n  = 3;
+    Sampler *s       = open_sampler(p, 4);
+
+    const float positive[4] = {3.0f, 2.0f, 1.6f, 1.0f};
+    cr_expect_eq(sample(s, positive), 0);
+    cr_expect_eq(sample(s, positive), 1); /* 0 counts as 1.5 */
+    cr_expect_eq(sample(s, positive), 2); /* 0: 1.5, 1: 1 */
+    cr_expect_eq(sample(s, positive), 0); /* 1.5, 1, 0.8, 1: and the 0 of three tokens ago is pushed out */
+    rp_sampler_reset(s);
+    const float negative[4] = {-1.0f, -1.5f, -1.9f, -2.1f};
+    cr_expect_eq(sample(s, negative), 0);
+    cr_expect_eq(sample(s, negative), 1); /* 0 counts as -2 */
+    cr_expect_eq(sample(s, negative), 2);
+    cr_expect_eq(sample(s, negative), 0); /* -2, -3, -3.8, -2.1 */
+    rp_sampler_free(s);
+}
+
+Test(sampler, penalty_counts_a_token_once_and_only_the_last_n) {
+    SamplerParams p  = rp_sampler_defaults();
+    p.repeat_penalty = 2.0f;
+    p.repeat_last_n  = 2;
+    Sampler    *s    = open_sampler(p, 3);
+    const float l[3] = {3.0f, 1.4f, 1.0f};
+    rp_sampler_accept(s, 0);
+    rp_sampler_accept(s, 0);
+    cr_expect_eq(sample(s, l), 0, "twice penalised would be 0.75");
+    rp_sampler_accept(s, 2);
+    rp_sampler_accept(s, 2);
+    rp_sampler_accept(s, -1); /* outside of the vocabulary: passed over */
+    rp_sampler_accept(s, 3);
+    const float close[3] = {1.0f, 0.9f, 1.5f};
+    cr_expect_eq(sample(s, close), 0, "0 is three tokens ago, 2 counts as 0.75");
+    rp_sampler_free(s);
+    p.repeat_last_n = 0;
+    s               = open_sampler(p, 3);
+    for (int i = 0; i < 3; i++) cr_expect_eq(sample(s, close), 2);
+    rp_sampler_free(s);
+}
+
+Test(sampler, nan_counts_as_minus_infinity) {
+    SamplerParams p = rp_sampler_defaults();
+    float         l[5];
+    for (int i = 0; i < 5; i++) l[i] = i % 2 ? NAN : -INFINITY;
+    Sampler *s     = open_sampler(p, 5);
+    int32_t  token = 77;
+    cr_expect_eq(rp_sampler_sample(s, l, &token), RP_E_ARG);
+    cr_expect_str_eq(rp_last_error(), "nothing to sample: each of the 5 logits is NaN or -inf");
+    cr_expect_eq(token, 77);
+    l[4] = -1e30f;
+    cr_expect_eq(sample(s, l), 4);
+    rp_sampler_free(s);
+
+    p.temperature = 1.0f;
+    for (int with_top_p = 0; with_top_p < 2; with_top_p++) {
+        p.top_p = with_top_p ? 0.999f : 1.0f;
+        s       = open_sampler(p, 5);
+        for (int i = 0; i < 50; i++) cr_expect_eq(sample(s, l), 4);
+        rp_sampler_free(s);
+    }
+}
+
+Test(sampler, plus_infinity_is_certain) {
+    SamplerParams p = rp_sampler_defaults();
+    p.temperature   = 0.7f;
+    const float l[] = {1.0f, INFINITY, 3.0f, INFINITY};
+    Sampler    *s   = open_sampler(p, 4);
+    unsigned    set = 0;
+    for (int i = 0; i < 200; i++) set |= 1u << sample(s, l);
+    cr_expect_eq(set, 1u << 1 | 1u << 3);
+    rp_sampler_free(s);
+}
+
+Test(sampler, same_seed_same_tokens_and_reset_starts_anew) {
+    SamplerParams p = rp_sampler_defaults();
+    p.temperature   = 1.0f;
+    p.seed          = 42;
+    int32_t  first[64];
+    Sampler *a = open_sampler(p, N), *b = open_sampler(p, N);
+    for (int i = 0; i < 64; i++) {
+        first[i] = sample(a, logits12);
+        cr_expect_eq(sample(b, logits12), first[i]);
+    }
+    rp_sampler_reset(a);
+    for (int i = 0; i < 64; i++) cr_expect_eq(sample(a, logits12), first[i]);
+    rp_sampler_free(b);
+    p.seed   = 43;
+    b        = open_sampler(p, N);
+    int same = 0;
+    for (int i = 0; i < 64; i++) same += sample(b, logits12) == first[i];
+    cr_expect_lt(same, 40, "another seed gives another sequence");
+    rp_sampler_free(a);
+    rp_sampler_free(b);
+}
+
+static void refused(SamplerParams p, int32_t n_vocab, const char *text) {
+    Sampler *s = (Sampler *)&p;
+    cr_expect_eq(rp_sampler_new(&p, n_vocab, &s), RP_E_ARG, "%s", text);
+    cr_expect_null(s);
+    cr_expect_str_eq(rp_last_error(), text);
+}
+
+Test(sampler, refuses_parameters_by_name) {
+    const SamplerParams d = rp_sampler_defaults();
+    SamplerParams       p = d;
+    refused(d, 0, "sampler: a vocabulary of 0 tokens");
+    p.temperature = -0.5f;
+    refused(p, 5, "temperature -0.5: a number from 0 up is possible");
+    p.temperature = NAN;
+    refused(p, 5, "temperature nan: a number from 0 up is possible");
+    p       = d;
+    p.top_k = -1;
+    refused(p, 5, "top_k -1: from 0 (all tokens) up is possible");
+    p       = d;
+    p.top_p = 0.0f;
+    refused(p, 5, "top_p 0: above 0 and up to 1 is possible");
+    p.top_p = 1.5f;
+    refused(p, 5, "top_p 1.5: above 0 and up to 1 is possible");
+    p       = d;
+    p.min_p = 2.0f;
+    refused(p, 5, "min_p 2: from 0 to 1 is possible");
+    p                = d;
+    p.repeat_penalty = 0.0f;
+    refused(p, 5, "repeat_penalty 0: a number above 0 is possible");
+    p               = d;
+    p.repeat_last_n = -1;
+    refused(p, 5, "repeat_last_n -1: from 0 to 1048576 is possible");
+    rp_sampler_free(NULL);
+}
