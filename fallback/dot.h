@@ -40,4 +40,15 @@ DotFunction *rp_dot_function(void);
 
 float rp_dot_result(const DotSums *s);
 
+/* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
+typedef void GemvFunction(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                          float *y);
+
+/* Of the variant in use; NULL where it has none and the row is to be unpacked. */
+GemvFunction *rp_gemv_function(RpDtype dtype);
+
+#if defined(__x86_64__)
+GemvFunction *rp_gemv_avx512(RpDtype dtype);
+#endif
+
 #endif

@@ -36,3 +36,11 @@ DotFunction *rp_dot_function(void) {
 #endif
     return rp_dot_plain;
 }
+
+GemvFunction *rp_gemv_function(RpDtype dtype) {
+    (void)dtype;
+#if defined(__x86_64__)
+    if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return rp_gemv_avx512(dtype);
+#endif
+    return NULL;
+}

@@ -184,7 +184,16 @@ static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, in
     const int64_t n     = args->src[0].ne[1];
     const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth, step = bound ? ctx->nth : 1;
     const int64_t end = bound ? n : n * (ctx->ith + 1) / ctx->nth;
-    Unpacked      u;
+    if (args->src[1].dtype == RP_Q8_ACT && args->src[1].ne[1] == 1 && !bound) {
+        GemvFunction *gemv = rp_gemv_function(args->src[0].dtype);
+        if (gemv != NULL) {
+            const DotColumn x = column_at(column(args, 0, h, b), args->src[0].ne[0], 0);
+            gemv(weight_row(args, first, h, b), args->src[0].nb[1], end - first, args->src[0].ne[0], &x,
+                 result_at(args, first, 0, h, b));
+            return;
+        }
+    }
+    Unpacked u;
     for (int64_t m = first; m < end; m += step) {
         if (bound && !any_wants(args, m)) break;
         if (args->src[1].dtype == RP_Q8_ACT)

@@ -77,25 +77,31 @@ typedef enum StopReason { RP_STOP_END_TOKEN, RP_STOP_STRING, RP_STOP_LIMIT, RP_S
 
 typedef struct GenerateOptions {
     int32_t            max_tokens;   /* 0: until the context is full */
-    const char *const *stop;         /* stop strings, never printed */
+    const char *const *stop;         /* stop strings, never printed; the one that is complete first ends the reply */
     size_t             n_stop;
     bool               ignore_end;   /* go on after end tokens */
     bool               print_special;
     PrefillProgress   *prefill_progress;
-    /* Whole UTF-8 characters as they come; return false to stop. */
+    /* Whole UTF-8 characters as they come; return false to stop. Called at least once a token, with len 0 where there
+     * is nothing to print (yet). Text that may turn out to be the beginning of a stop string waits. A model without a
+     * tokenizer has no text: len is always 0 and stop strings never match. */
     bool (*on_text)(const char *text, size_t len, void *user);
-    void *user;
+    void      *user;
+    TokenList *tokens; /* or NULL: every token drawn is appended, the end token too */
 } GenerateOptions;
 
 typedef struct GenerateResult {
     StopReason reason;
-    int32_t    n_prompt, n_generated;
+    int32_t    n_prompt, n_generated;      /* n_generated: tokens drawn, the end token too */
     double     prefill_s, decode_s;    /* decode_s: of the n_generated - 1 steps after the first token */
     double     first_token_s;          /* from the call to the first token */
 } GenerateResult;
 
-/* Appends the prompt and the reply to the session. The sampler accepts both. RP_E_ARG for an empty prompt on an empty
- * session. On RP_STOP_CONTEXT the reply ends where the context does. `result` is filled on failure too. */
+/* Appends the prompt to the session and draws a reply. Every token drawn is appended too, but not the last, as that
+ * would cost a step: begin the next prompt with it to go on. The sampler accepts both. An empty prompt goes on from the
+ * session's logits; RP_E_ARG where there are none. On RP_STOP_CONTEXT the reply ends where the context does.
+ * RP_STOP_CANCELLED, with RP_OK, is the answer to a callback that returned false, during the prefill too: what was done
+ * stays, text that waits is dropped. `result` is filled on failure too. */
 RP_NODISCARD RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t n_prompt,
                                   const GenerateOptions *options, GenerateResult *result);
 

@@ -1,0 +1,165 @@
+#include "reprise/session.h"
+
+#include "model/stop_match.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { PIECE = 256 }; /* bytes of a token that are handed on at a time */
+
+/* From token bytes to text: tokens -> stop strings -> whole characters -> on_text. */
+typedef struct TextOut {
+    const GenerateOptions *options;
+    const Tokenizer       *tokenizer; /* or NULL */
+    StopMatch              stop;
+    Utf8Stream             utf8;
+    char                  *bytes, *text; /* room for a piece and all that is held */
+} TextOut;
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static size_t utf8_room(size_t n) { return n + 4 + 3 * (n + 4); } /* see rp_utf8_feed */
+
+static RpStatus text_out_open(TextOut *t, const Tokenizer *tokenizer, const GenerateOptions *o) {
+    *t = (TextOut){.options = o, .tokenizer = tokenizer};
+    if (o->n_stop > 0 && o->stop == NULL) return rp_fail(RP_E_ARG, "%zu stop strings at NULL", o->n_stop);
+    RP_TRY(rp_stop_match_init(&t->stop, o->stop, o->n_stop));
+    const size_t room = PIECE + rp_stop_match_longest(&t->stop);
+    t->bytes          = malloc(room);
+    t->text           = malloc(utf8_room(room));
+    if (t->bytes == NULL || t->text == NULL)
+        return rp_fail(RP_E_NOMEM, "out of memory for the text of a reply");
+    return RP_OK;
+}
+
+static void text_out_close(TextOut *t) {
+    rp_stop_match_free(&t->stop);
+    free(t->bytes);
+    free(t->text);
+}
+
+static bool say(const TextOut *t, size_t len) {
+    return t->options->on_text == NULL || t->options->on_text(t->text, len, t->options->user);
+}
+
+/* *done is set, with *reason, where this token ends the reply. */
+static RpStatus put_token(TextOut *t, int32_t token, bool *done, StopReason *reason) {
+    GgufString piece   = {.ptr = ""};
+    bool       stopped = false;
+    if (t->tokenizer != NULL) RP_TRY(rp_token_bytes(t->tokenizer, token, t->options->print_special, &piece));
+    size_t i = 0;
+    do {
+        size_t       n   = 0;
+        const size_t end = piece.len - i < PIECE ? piece.len : i + PIECE;
+        while (i < end && !stopped) stopped = rp_stop_match_feed(&t->stop, piece.ptr[i++], t->bytes, &n);
+        if (!say(t, rp_utf8_feed(&t->utf8, t->bytes, n, t->text))) {
+            *done   = true;
+            *reason = RP_STOP_CANCELLED;
+            return RP_OK;
+        }
+    } while (i < piece.len && !stopped);
+    if (stopped) {
+        *done   = true;
+        *reason = RP_STOP_STRING;
+    }
+    return RP_OK;
+}
+
+/* What waited for a stop string that did not come, and an unfinished character. */
+static void put_rest(TextOut *t) {
+    size_t len = rp_utf8_feed(&t->utf8, t->stop.held, t->stop.n_held, t->text);
+    len += rp_utf8_flush(&t->utf8, t->text + len);
+    if (len > 0) (void)say(t, len);
+}
+
+static RpStatus check_call(const Session *s, const Sampler *sampler, size_t n_prompt,
+                           const GenerateOptions *o) {
+    const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
+    if (rp_sampler_n_vocab(sampler) != n_vocab)
+        return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",
+                       rp_sampler_n_vocab(sampler), n_vocab);
+    if (o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
+    if (n_prompt == 0 && rp_session_logits(s) == NULL)
+        return rp_fail(RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
+    return RP_OK;
+}
+
+static RpStatus take_prompt(Session *s, Sampler *sampler, const int32_t *prompt, size_t n,
+                            const GenerateOptions *o) {
+    if (n == 0) return RP_OK;
+    RP_TRY(rp_session_prefill(s, prompt, n, o->prefill_progress, o->user));
+    for (size_t i = 0; i < n; i++) rp_sampler_accept(sampler, prompt[i]);
+    return RP_OK;
+}
+
+static RpStatus draw_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
+                           int32_t *token) {
+    RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), token));
+    result->n_generated++;
+    return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
+}
+
+/* From the logits after the prompt to the end of the reply. */
+static RpStatus reply(Session *s, Sampler *sampler, TextOut *text, double start, GenerateResult *result) {
+    const GenerateOptions *o = text->options;
+    int32_t                token;
+    bool                   done = false;
+    RP_TRY(draw_token(s, sampler, o, result, &token));
+    result->first_token_s = now_s() - start;
+    for (;;) {
+        if (!o->ignore_end && text->tokenizer != NULL && rp_tokenizer_is_end(text->tokenizer, token)) {
+            result->reason = RP_STOP_END_TOKEN;
+            break;
+        }
+        RP_TRY(put_token(text, token, &done, &result->reason));
+        if (done) break;
+        if (o->max_tokens > 0 && result->n_generated >= o->max_tokens) {
+            result->reason = RP_STOP_LIMIT;
+            break;
+        }
+        if (rp_session_n_past(s) == rp_session_n_ctx(s)) {
+            result->reason = RP_STOP_CONTEXT;
+            break;
+        }
+        const double before = now_s();
+        RP_TRY(rp_session_step(s, token));
+        RP_TRY(draw_token(s, sampler, o, result, &token));
+        result->decode_s += now_s() - before;
+    }
+    if (result->reason != RP_STOP_CANCELLED) put_rest(text);
+    return RP_OK;
+}
+
+RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t n_prompt,
+                     const GenerateOptions *options, GenerateResult *result) {
+    static const GenerateOptions defaults = {0};
+    const double                 start    = now_s();
+    TextOut                      text;
+
+    *result = (GenerateResult){.reason = RP_STOP_CANCELLED};
+    if (options == NULL) options = &defaults;
+    RP_TRY(check_call(s, sampler, n_prompt, options));
+    RpStatus st = text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
+    if (st == RP_OK) {
+        const int32_t n_before = rp_session_n_past(s);
+        st                     = take_prompt(s, sampler, prompt, n_prompt, options);
+        result->prefill_s      = now_s() - start;
+        result->n_prompt       = rp_session_n_past(s) - n_before;
+        if (st == RP_OK) st = reply(s, sampler, &text, start, result);
+    }
+    text_out_close(&text);
+    return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */
+}
+
+const char *rp_stop_reason_name(StopReason reason) {
+    static const char *const names[] = {[RP_STOP_END_TOKEN] = "end token",
+                                        [RP_STOP_STRING]    = "stop string",
+                                        [RP_STOP_LIMIT]     = "limit",
+                                        [RP_STOP_CONTEXT]   = "context is full",
+                                        [RP_STOP_CANCELLED] = "cancelled"};
+    return reason >= RP_STOP_END_TOKEN && reason <= RP_STOP_CANCELLED ? names[reason] : "unknown";
+}
