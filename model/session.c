@@ -193,8 +193,9 @@ static RpStatus check_append(const Session *s, const int32_t *tokens, size_t n) 
     return RP_OK;
 }
 
-/* The runner for the next of `left` tokens: the longest that they nearly fill, the rest being padding. The shortest
- * chunk is taken from a quarter on: even then it is cheaper than to read the weights once a token. */
+/* The runner for the next of `left` tokens: the longest that they nearly fill, the rest being padding. The
+ * shortest chunk is taken from a quarter on: even then it is cheaper than to read the weights once a token.
+ */
 static Runner *choose_runner(Session *s, size_t left) {
     int i = 0;
     for (; i < s->n_runners - 2; i++)

@@ -1,0 +1,21 @@
+/* commands.h - the commands, one file each. To add one: a file, a line here. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+#define COMMANDS(X)                                                                                          \
+    X(generate)                                                                                              \
+    X(chat)                                                                                                  \
+    X(graph)                                                                                                 \
+    X(plan)                                                                                                  \
+    X(inspect)                                                                                               \
+    X(tokenize)                                                                                              \
+    X(bench)                                                                                                 \
+    X(perplexity)
+
+#define X(name) extern const Command cli_command_##name;
+COMMANDS(X)
+#undef X
+
+#endif

@@ -1,0 +1,190 @@
+#include "cli/common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double                start_time;
+static volatile sig_atomic_t interrupt;
+
+void cli_say(const char *who, const char *fmt, ...) {
+    char    line[1200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    for (char *c = line; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    fprintf(stderr, "%s: %s\n", who, line);
+}
+
+int cli_exit(RpStatus status) {
+    if (status == RP_OK) return EXIT_OK;
+    if (status == RP_E_CANCELLED && interrupt) return EXIT_INTERRUPTED;
+    cli_say("reprise", "%s", rp_last_error());
+    return EXIT_ERROR;
+}
+
+static int stdout_error; /* errno of the first failure */
+
+bool cli_print(const char *text, size_t len) {
+    if (stdout_error != 0) return false;
+    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) stdout_error = errno;
+    return stdout_error == 0;
+}
+
+int cli_close_stdout(int exit_status) {
+    if (stdout_error == 0 && fflush(stdout) != 0) stdout_error = errno;
+    if (stdout_error == 0 && ferror(stdout)) stdout_error = EIO;
+    if (stdout_error == 0) return exit_status;
+    if (stdout_error != EPIPE) cli_say("reprise", "standard output: %s", strerror(stdout_error));
+    return exit_status == EXIT_OK || exit_status == EXIT_INTERRUPTED ? EXIT_ERROR : exit_status;
+}
+
+double cli_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void   cli_start_clock(void) { start_time = cli_now(); }
+double cli_since_start(void) { return cli_now() - start_time; }
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    if (interrupt) _exit(EXIT_INTERRUPTED);
+    interrupt = 1;
+}
+
+/* Without SA_RESTART, so that a read from the terminal returns. */
+void cli_catch_interrupts(void) {
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+bool cli_interrupted(void) { return interrupt != 0; }
+void cli_forget_interrupt(void) { interrupt = 0; }
+
+void cli_progress(Progress *p, double done, double total) {
+    enum { WIDTH = 30 };
+    const double now = cli_now();
+    if (p->start == 0.0) {
+        p->start = p->latest = now;
+        p->off               = p->off || !isatty(STDERR_FILENO);
+    }
+    if (p->off || now - p->start < 0.5 || (now - p->latest < 0.1 && done < total)) return;
+    const double part = total > 0.0 ? done / total : 1.0;
+    p->latest         = now;
+    p->shown          = true;
+    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%", p->what, WIDTH, (int)(part * WIDTH),
+            "##############################", 100.0 * part);
+}
+
+void cli_progress_end(Progress *p) {
+    if (p->shown) fprintf(stderr, "\r\033[K");
+    p->shown = false;
+}
+
+static bool model_progress(size_t done, size_t total, void *user) {
+    cli_progress(user, (double)done, (double)total);
+    return !interrupt;
+}
+
+RpStatus cli_open_model(const char *path, bool quiet, Model **out) {
+    Progress           p  = {.what = "loading", .off = quiet};
+    const ModelOptions o  = {.progress = model_progress, .user = &p};
+    const RpStatus     st = rp_model_open(path, &o, out);
+    cli_progress_end(&p);
+    return st;
+}
+
+RpStatus cli_need_tokenizer(const Model *m, const char *path) {
+    if (rp_model_tokenizer(m) != NULL) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model is absent): it takes no text",
+                   path);
+}
+
+static RpStatus read_stream(FILE *f, const char *path, Text *out) {
+    size_t room = 0;
+    for (;;) {
+        if (out->n + 1 >= room) {
+            char *grown = realloc(out->bytes, room = 2 * room + 4096);
+            if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory after %zu bytes", path, out->n);
+            out->bytes = grown;
+        }
+        const size_t got = fread(out->bytes + out->n, 1, room - out->n - 1, f);
+        out->n += got;
+        if (got == 0) break;
+    }
+    out->bytes[out->n] = '\0';
+    return ferror(f) ? rp_fail(RP_E_IO, "%s: %s", path, strerror(errno)) : RP_OK;
+}
+
+RpStatus cli_read_text(const char *text, const char *path, Text *out) {
+    *out = (Text){0};
+    if (text != NULL && strcmp(text, "-") != 0) {
+        out->bytes = strdup(text);
+        out->n     = strlen(text);
+        return out->bytes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for the text");
+    }
+    if (text != NULL || strcmp(path, "-") == 0) return read_stream(stdin, "standard input", out);
+    FILE *f = fopen(path, "rb");
+    if (f == NULL) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    const RpStatus st = read_stream(f, path, out);
+    fclose(f);
+    return st;
+}
+
+double cli_kv_bytes_per_position(const Session *s) {
+    return (double)rp_plan_memory(rp_session_decode_plan(s)).state / (double)rp_session_n_ctx(s);
+}
+
+static void json_char(FILE *out, unsigned char c) {
+    if (c == '"' || c == '\\')
+        fprintf(out, "\\%c", c);
+    else if (c == '\n')
+        fputs("\\n", out);
+    else if (c == '\t')
+        fputs("\\t", out);
+    else if (c == '\r')
+        fputs("\\r", out);
+    else if (c < 0x20 || c == 0x7f)
+        fprintf(out, "\\u%04x", c);
+    else
+        putc(c, out);
+}
+
+void cli_json_string(FILE *out, const char *bytes, size_t n) {
+    Utf8Stream u = {0};
+    char       text[16 + 8];
+    putc('"', out);
+    for (size_t i = 0; i <= n; i++) {
+        const size_t len = i < n ? rp_utf8_feed(&u, bytes + i, 1, text) : rp_utf8_flush(&u, text);
+        for (size_t j = 0; j < len; j++) json_char(out, (unsigned char)text[j]);
+    }
+    putc('"', out);
+}
+
+void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
+    for (size_t i = 0; i < n && i < max; i++) {
+        const unsigned char c = (unsigned char)bytes[i];
+        if (c == '\n')
+            fputs("\\n", out);
+        else if (c == '\t')
+            fputs("\\t", out);
+        else if (c == '\r')
+            fputs("\\r", out);
+        else if (c == '\\' || c == '"')
+            fprintf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(out, "\\x%02x", c);
+        else
+            putc(c, out);
+    }
+    if (n > max) fputs("...", out);
+}

@@ -1,0 +1,113 @@
+/* common.h - what the commands share: messages, clock, interrupts, progress, and reading a model and a text.
+ */
+#ifndef CLI_COMMON_H
+#define CLI_COMMON_H
+
+#include "reprise/reprise.h"
+
+#include "cli/options.h"
+
+/* Rows that several commands have. */
+#define OPTION_MODEL(v)                                                                                      \
+    { "model", 'm', OPTION_TEXT, &(v), "FILE", "the model, a GGUF file", 0, 0, true }
+#define OPTION_THREADS(v)                                                                                    \
+    {                                                                                                        \
+        "threads", 't', OPTION_INT, &(v), "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 1024,  \
+            false                                                                                            \
+    }
+#define OPTION_CTX(v)                                                                                        \
+    { "ctx", 'c', OPTION_INT, &(v), "N", "tokens of context, 0: the model's, at most 4096", 0, 0, false }
+#define OPTION_PASSES(v)                                                                                     \
+    { "passes", 0, OPTION_TEXT, &(v), "LIST", "graph passes to switch off, such as -quantize", 0, 0, false }
+#define OPTION_JSON(v)                                                                                       \
+    { "json", 0, OPTION_FLAG, &(v), NULL, "print JSON", 0, 0, false }
+
+#define OPTIONS_SAMPLER(p)                                                                                   \
+    {"temp", 0, OPTION_NUMBER, &(p).temperature, "T", "temperature, 0 (default): the likeliest token",       \
+     0,      0, false},                                                                                      \
+        {"top-k", 0, OPTION_INT, &(p).top_k, "K", "only the K likeliest tokens, 0 (default): all",           \
+         0,       0, false},                                                                                 \
+        {"top-p", 0, OPTION_NUMBER, &(p).top_p, "P", "only the likeliest that hold P together, default 1",   \
+         1e-6,    1, false},                                                                                 \
+        {"min-p", 0, OPTION_NUMBER, &(p).min_p, "P", "only those of P times the likeliest, default 0",       \
+         0,       1, false},                                                                                 \
+        {"repeat-penalty",                                                                                   \
+         0,                                                                                                  \
+         OPTION_NUMBER,                                                                                      \
+         &(p).repeat_penalty,                                                                                \
+         "X",                                                                                                \
+         "against repetition, 1 (default): off",                                                             \
+         1e-6,                                                                                               \
+         0,                                                                                                  \
+         false},                                                                                             \
+        {"repeat-last-n",                                                                                    \
+         0,                                                                                                  \
+         OPTION_INT,                                                                                         \
+         &(p).repeat_last_n,                                                                                 \
+         "N",                                                                                                \
+         "tokens that count as recent, default 64",                                                          \
+         0,                                                                                                  \
+         1 << 20,                                                                                            \
+         false},                                                                                             \
+    {                                                                                                        \
+        "seed", 's', OPTION_SEED, &(p).seed, "S", "of the random numbers, default 0", 0, 0, false            \
+    }
+
+/* What rp_sampler_defaults returns, as an initialiser. */
+#define SAMPLER_DEFAULTS                                                                                     \
+    { .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64 }
+
+/* One line on stderr, whatever bytes the text holds. */
+void cli_say(const char *who, const char *fmt, ...) RP_PRINTF(2, 3);
+
+/* The exit status for the end of a command: says what failed; an interrupted command is EXIT_INTERRUPTED. */
+int cli_exit(RpStatus status);
+
+/* Writes to stdout at once; false where that fails, now or before. */
+bool cli_print(const char *text, size_t len);
+
+/* Flushes stdout. A reader who has gone away (EPIPE) is no news: EXIT_ERROR without a word. */
+int cli_close_stdout(int exit_status);
+
+double cli_now(void);         /* seconds of a clock that only goes on */
+double cli_since_start(void); /* since main began */
+void   cli_start_clock(void);
+
+/* From here on Ctrl-C only sets a flag; a second one while the flag is set ends the program. */
+void cli_catch_interrupts(void);
+bool cli_interrupted(void);
+void cli_forget_interrupt(void);
+
+/* A bar on stderr where that is a terminal and the work takes more than half a second. */
+typedef struct Progress {
+    const char *what;
+    double      start, latest;
+    bool        off, shown;
+} Progress;
+
+void cli_progress(Progress *p, double done, double total);
+void cli_progress_end(Progress *p);
+
+/* Opens the model; a bar where it takes long and not `quiet`. */
+RP_NODISCARD RpStatus cli_open_model(const char *path, bool quiet, Model **out);
+RP_NODISCARD RpStatus cli_need_tokenizer(const Model *m, const char *path);
+
+typedef struct Text {
+    char  *bytes; /* terminated too, but may hold NULs */
+    size_t n;
+} Text;
+
+/* The text given as such, or the contents of a file; "-" is standard input for both. One of them is not NULL.
+ */
+RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
+
+/* How many bytes of cache one position of the context takes, over all layers. */
+double cli_kv_bytes_per_position(const Session *s);
+
+/* Writes a JSON string; bytes that are not UTF-8 become U+FFFD. */
+void cli_json_string(FILE *out, const char *bytes, size_t n);
+
+/* The bytes with control characters and quotes escaped as in C, at most `max` of them followed by "...". */
+void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max);
+
+#endif

@@ -1,0 +1,184 @@
+#include "cli/commands.h"
+#include "cli/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char   *model, *prompt, *file, *system, *template_name, *passes;
+    int32_t       n, threads, ctx;
+    SamplerParams sampler;
+    TextList      stop;
+    bool          chat, ignore_end, echo, special, json, quiet;
+} args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
+
+/* Everything that the command opens, in order. */
+typedef struct Run {
+    Model    *model;
+    Session  *session;
+    Sampler  *sampler;
+    Text      prompt;
+    TokenList ids, reply;
+    char     *text; /* the reply, for JSON */
+    size_t    n_text;
+    char      last; /* character that was printed */
+    Progress  progress;
+} Run;
+
+static bool on_text(const char *text, size_t len, void *user) {
+    Run *r = user;
+    if (len > 0) r->last = text[len - 1];
+    if (!args.json) return cli_print(text, len) && !cli_interrupted();
+    char *grown = realloc(r->text, r->n_text + len + 1);
+    if (grown == NULL) return false;
+    r->text = grown;
+    memcpy(r->text + r->n_text, text, len);
+    r->n_text += len;
+    return !cli_interrupted();
+}
+
+static bool on_prefill(int64_t done, int64_t total, void *user) {
+    Run *r = user;
+    cli_progress(&r->progress, (double)done, (double)total);
+    if (done == total) cli_progress_end(&r->progress);
+    return !cli_interrupted();
+}
+
+/* Replaces the prompt by the conversation that it begins. */
+static RpStatus apply_template(Run *r) {
+    ChatKind kind;
+    if (args.template_name != NULL)
+        RP_TRY(rp_chat_from_name(args.template_name, &kind));
+    else
+        RP_TRY(rp_chat_detect(rp_model_file(r->model), &kind));
+    if (strlen(r->prompt.bytes) != r->prompt.n)
+        return rp_fail(RP_E_ARG, "the prompt holds a NUL byte, which a chat message cannot");
+    const ChatMessage messages[2] = {
+        {"system", args.system    },
+        {"user",   r->prompt.bytes}
+    };
+    const size_t skip = args.system == NULL;
+    char        *text;
+    RP_TRY(rp_chat_format(kind, messages + skip, 2 - skip, &text));
+    free(r->prompt.bytes);
+    r->prompt = (Text){text, strlen(text)};
+    return RP_OK;
+}
+
+static RpStatus open_all(Run *r) {
+    RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
+    RP_TRY(cli_open_model(args.model, args.quiet, &r->model));
+    RP_TRY(cli_need_tokenizer(r->model, args.model));
+    if (args.chat) RP_TRY(apply_template(r));
+    const Tokenizer *tk = rp_model_tokenizer(r->model);
+    RP_TRY(rp_tokenize(tk, r->prompt.bytes, r->prompt.n, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &r->ids));
+    if (r->ids.n == 0)
+        return rp_fail(RP_E_ARG,
+                       "the prompt is empty and this model has no beginning-of-sequence token to start "
+                       "from: give some text");
+    RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
+    const SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
+    return rp_session_open(r->model, &o, &r->session);
+}
+
+static void close_all(Run *r) {
+    rp_session_free(r->session);
+    rp_sampler_free(r->sampler);
+    rp_token_list_free(&r->reply);
+    rp_token_list_free(&r->ids);
+    rp_model_free(r->model);
+    free(r->prompt.bytes);
+    free(r->text);
+    free(args.stop.items);
+}
+
+static void print_json(const Run *r, const Report *report) {
+    printf("{\"model\":");
+    cli_json_string(stdout, args.model, strlen(args.model));
+    printf(",\"text\":");
+    cli_json_string(stdout, r->text, r->n_text);
+    printf(",\"tokens\":[");
+    for (size_t i = 0; i < r->reply.n; i++) printf("%s%d", i > 0 ? "," : "", r->reply.ids[i]);
+    printf("],\"seed\":%llu,", (unsigned long long)args.sampler.seed);
+    cli_report_json(report, stdout);
+    printf("}\n");
+}
+
+static RpStatus generate(Run *r, GenerateResult *result) {
+    RP_TRY(open_all(r));
+    const GenerateOptions o      = {.max_tokens       = args.n,
+                                    .stop             = args.stop.items,
+                                    .n_stop           = args.stop.n,
+                                    .ignore_end       = args.ignore_end,
+                                    .print_special    = args.special,
+                                    .prefill_progress = on_prefill,
+                                    .on_text          = on_text,
+                                    .user             = r,
+                                    .tokens           = &r->reply};
+    const double          load_s = cli_since_start();
+    if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
+    const double   begin  = cli_since_start();
+    const RpStatus st     = rp_generate(r->session, r->sampler, r->ids.ids, r->ids.n, &o, result);
+    const Report   report = {r->session, result, load_s, begin + result->first_token_s};
+    cli_progress_end(&r->progress);
+    if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
+    RP_TRY(st);
+    if (args.json) print_json(r, &report);
+    if (!args.json && !args.quiet) cli_report(&report);
+    return RP_OK;
+}
+
+static int run(void) {
+    Run r = {
+        .progress = {.what = "prompt", .off = args.quiet}
+    };
+    GenerateResult result = {0};
+    const char    *wrong  = NULL;
+    if ((args.prompt != NULL) == (args.file != NULL))
+        wrong = "one prompt is needed: -p TEXT, -f FILE, or -p - for standard input";
+    else if (!args.chat && (args.system != NULL || args.template_name != NULL))
+        wrong = "--system and --template go with --chat";
+    if (wrong != NULL) {
+        cli_say("reprise generate", "%s (see `reprise generate --help`)", wrong);
+        return EXIT_USAGE;
+    }
+    cli_catch_interrupts();
+    const RpStatus st = generate(&r, &result);
+    close_all(&r);
+    return st == RP_OK && cli_interrupted() ? EXIT_INTERRUPTED : cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"prompt",     'p', OPTION_TEXT, &args.prompt,        "TEXT", "the prompt, -: standard input",                            0, 0, false},
+    {"file",       'f', OPTION_TEXT, &args.file,          "FILE", "the prompt from a file",                                   0, 0, false},
+    {"tokens",     'n', OPTION_INT,  &args.n,             "N",    "at most N tokens, default 256, 0: while there is context", 0,
+                  0,                                                                                                                             false},
+    OPTIONS_SAMPLER(args.sampler),
+    OPTION_THREADS(args.threads),
+    OPTION_CTX(args.ctx),
+    {"stop",       0,   OPTION_LIST, &args.stop,          "TEXT", "end where this would be printed; may be repeated",         0, 0,
+                  false                                                                                                                               },
+    {"chat",       0,   OPTION_FLAG, &args.chat,          NULL,   "the prompt is a message: apply the model's chat template", 0,
+                  0,                                                                                                                             false},
+    {"system",     0,   OPTION_TEXT, &args.system,        "TEXT", "system message, with --chat",                              0, 0, false},
+    {"template",   0,   OPTION_TEXT, &args.template_name, "NAME", "chatml, llama3, mistral, gemma or llama2",                 0,
+                  0,                                                                                                                             false},
+    {"ignore-eos", 0,   OPTION_FLAG, &args.ignore_end,    NULL,   "go on after end tokens",                                   0, 0, false},
+    {"special",    0,   OPTION_FLAG, &args.special,       NULL,   "print control tokens too",                                 0, 0, false},
+    {"echo",       0,   OPTION_FLAG, &args.echo,          NULL,   "print the prompt before the reply",                        0, 0, false},
+    OPTION_PASSES(args.passes),
+    {"json",       0,   OPTION_FLAG, &args.json,          NULL,   "one JSON object at the end instead of text",               0, 0, false},
+    {"quiet",      'q', OPTION_FLAG, &args.quiet,         NULL,   "no progress and no summary",                               0, 0, false},
+};
+
+const Command cli_command_generate = {
+    .name  = "generate",
+    .help  = "continue a prompt, or answer it",
+    .usage = "-m FILE (-p TEXT | -f FILE) [options]",
+    .notes =
+        "The reply goes to standard output as it comes, a summary to standard error. Control tokens may be\n"
+        "spelt out in the prompt. Ctrl-C ends the reply; the exit status is then 130.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

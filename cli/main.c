@@ -1,0 +1,93 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const Command *const commands[] = {
+#define X(name) &cli_command_##name,
+    COMMANDS(X)
+#undef X
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static int help(void) {
+    puts("reprise " RP_VERSION ": decode language models one token at a time\n\n"
+         "  reprise COMMAND [options]      `reprise help COMMAND` lists its options\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-11s %s\n", commands[i]->name, commands[i]->help);
+    puts("  help        this text, or that of a command\n"
+         "  --version   version, CUDA toolkit, what the CPU kernels use\n\n"
+         "Environment:");
+    for (int i = 0; i < RP_OPT_COUNT; i++) {
+        const char *value = rp_option_default((RpOption)i);
+        printf("  %-17s %s", rp_option_name((RpOption)i), rp_option_help((RpOption)i));
+        printf(value[0] != '\0' ? " (default %s)\n" : "\n", value);
+    }
+    printf("\nArchitectures:");
+    for (int i = 0; rp_arch_name(i) != NULL; i++) printf(" %s", rp_arch_name(i));
+    puts("\nExit status: 0 done, 1 failed, 2 wrong use, 130 interrupted");
+    return EXIT_OK;
+}
+
+static int version(void) {
+    int n_devices;
+    printf("reprise %s\nCUDA toolkit: %s\n", RP_VERSION,
+           RP_CUDA_TOOLKIT[0] != '\0' ? RP_CUDA_TOOLKIT : "none");
+    if (rp_cuda_probe(&n_devices) == RP_OK)
+        printf("CUDA devices: %d\n", n_devices);
+    else
+        printf("CUDA devices: none (%s)\n", rp_last_error());
+    printf("CPU kernels: %s\n", rp_cpu_isa_name(rp_cpu_isa()));
+    return EXIT_OK;
+}
+
+static const Command *find_command(const char *name) {
+    const char *names[N_COMMANDS];
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(name, names[i]) == 0) return commands[i];
+    }
+    const char *nearest = cli_nearest(name, names, N_COMMANDS);
+    if (nearest != NULL)
+        cli_say("reprise", "unknown command `%s`, did you mean `%s`?", name, nearest);
+    else
+        cli_say("reprise", "unknown command `%s` (see `reprise --help`)", name);
+    return NULL;
+}
+
+static int run_command(const Command *c, int argc, char *argv[]) {
+    switch (cli_parse(c, argc, argv)) {
+    case PARSE_RUN:
+        return c->run();
+    case PARSE_HELP:
+        cli_help(c);
+        return EXIT_OK;
+    case PARSE_ERROR:
+        break;
+    }
+    return EXIT_USAGE;
+}
+
+static int run(int argc, char *argv[]) {
+    if (argc < 2) {
+        cli_say("reprise", "a command is needed (see `reprise --help`)");
+        return EXIT_USAGE;
+    }
+    const char *name       = argv[1];
+    const bool  wants_help = strcmp(name, "help") == 0;
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return version();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (wants_help && argc == 2)) return help();
+    const Command *c = find_command(wants_help ? argv[2] : name);
+    if (c == NULL) return EXIT_USAGE;
+    if (!wants_help) return run_command(c, argc - 2, argv + 2);
+    cli_help(c);
+    return EXIT_OK;
+}
+
+int main(int argc, char *argv[]) {
+    cli_start_clock();
+    signal(SIGPIPE, SIG_IGN); /* a write that fails says so */
+    return cli_close_stdout(run(argc, argv));
+}

@@ -1,0 +1,204 @@
+#include "cli/options.h"
+
+#include "cli/common.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAME = 32, MAX_OPTIONS = 32 };
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Levenshtein, with a swap of neighbours as one change. */
+static size_t distance(const char *a, const char *b) {
+    size_t       rows[3][MAX_NAME + 1];
+    const size_t na = strlen(a), nb = strlen(b);
+    if (na > MAX_NAME || nb > MAX_NAME) return SIZE_MAX;
+    for (size_t j = 0; j <= nb; j++) rows[0][j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], above2[j - 2] + 1);
+        }
+    }
+    return rows[na % 3][nb];
+}
+
+const char *cli_nearest(const char *name, const char *const names[], size_t n) {
+    const char *nearest = NULL;
+    size_t      best    = strlen(name) / 3 + 2;
+    for (size_t i = 0; i < n; i++) {
+        const size_t d = distance(name, names[i]);
+        if (d < best) {
+            best    = d;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+__attribute__((format(printf, 2, 3))) static bool usage_error(const Command *c, const char *fmt, ...) {
+    char    text[512], where[64];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    snprintf(where, sizeof where, "reprise %s", c->name);
+    cli_say(where, "%s (see `reprise %s --help`)", text, c->name);
+    return false;
+}
+
+static bool parse_int(const Command *c, const Option *o, const char *text) {
+    const double max = o->max == 0.0 ? INT32_MAX : o->max;
+    char        *end;
+    errno             = 0;
+    const long long v = strtoll(text, &end, 10);
+    if (end == text || *end != '\0') return usage_error(c, "--%s %s: not a whole number", o->name, text);
+    if (errno != 0 || (double)v < o->min || (double)v > max)
+        return usage_error(c, "--%s %s: from %.0f to %.0f is possible", o->name, text, o->min, max);
+    *(int32_t *)o->value = (int32_t)v;
+    return true;
+}
+
+static bool parse_seed(const Command *c, const Option *o, const char *text) {
+    char *end;
+    errno                      = 0;
+    const unsigned long long v = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || strchr(text, '-') != NULL || errno != 0)
+        return usage_error(c, "--%s %s: not a whole number from 0 to 2^64-1", o->name, text);
+    *(uint64_t *)o->value = v;
+    return true;
+}
+
+static bool parse_number(const Command *c, const Option *o, const char *text) {
+    const double max = o->max == 0.0 ? HUGE_VAL : o->max;
+    char        *end;
+    const float  v = strtof(text, &end);
+    if (end == text || *end != '\0' || !isfinite(v))
+        return usage_error(c, "--%s %s: not a number", o->name, text);
+    if ((double)v < o->min || (double)v > max) {
+        if (isinf(max))
+            return usage_error(c, "--%s %s: a number from %g up is possible", o->name, text, o->min);
+        return usage_error(c, "--%s %s: from %g to %g is possible", o->name, text, o->min, max);
+    }
+    *(float *)o->value = v;
+    return true;
+}
+
+static bool parse_item(const Command *c, const Option *o, const char *text) {
+    TextList    *list  = o->value;
+    const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
+    if (items == NULL) return usage_error(c, "--%s: out of memory", o->name);
+    list->items            = items;
+    list->items[list->n++] = text;
+    return true;
+}
+
+static bool parse_value(const Command *c, const Option *o, const char *text) {
+    switch (o->kind) {
+    case OPTION_INT:
+        return parse_int(c, o, text);
+    case OPTION_SEED:
+        return parse_seed(c, o, text);
+    case OPTION_NUMBER:
+        return parse_number(c, o, text);
+    case OPTION_LIST:
+        return parse_item(c, o, text);
+    case OPTION_TEXT:
+        *(const char **)o->value = text;
+        return true;
+    case OPTION_FLAG:
+        break;
+    }
+    *(bool *)o->value = true;
+    return true;
+}
+
+static const Option *find_long(const Command *c, const char *name, size_t len) {
+    for (size_t i = 0; i < c->n_options; i++)
+        if (strlen(c->options[i].name) == len && memcmp(c->options[i].name, name, len) == 0)
+            return &c->options[i];
+    return NULL;
+}
+
+static const Option *find_letter(const Command *c, char letter) {
+    for (size_t i = 0; i < c->n_options; i++)
+        if (c->options[i].letter == letter) return &c->options[i];
+    return NULL;
+}
+
+static bool unknown(const Command *c, const char *name) {
+    const char *names[MAX_OPTIONS];
+    size_t      n = 0;
+    for (; n < c->n_options && n < MAX_OPTIONS; n++) names[n] = c->options[n].name;
+    const char *nearest = cli_nearest(name, names, n);
+    if (nearest == NULL) return usage_error(c, "unknown option --%s", name);
+    return usage_error(c, "unknown option --%s, did you mean --%s?", name, nearest);
+}
+
+/* One option, its value in the same argument or the next: returns how many arguments it took, 0 on an error.
+ */
+static int parse_option(const Command *c, int argc, char *const argv[]) {
+    const char   *arg   = argv[0];
+    const bool    wide  = arg[1] == '-';
+    const char   *name  = arg + (wide ? 2 : 1);
+    const char   *value = wide ? strchr(name, '=') : name[1] != '\0' ? name + 1 : NULL;
+    const size_t  len   = wide && value != NULL ? (size_t)(value++ - name) : strlen(name);
+    const Option *o     = wide ? find_long(c, name, len) : find_letter(c, name[0]);
+    char          cut[MAX_NAME + 1];
+    snprintf(cut, sizeof cut, "%.*s", (int)least(len, MAX_NAME), name);
+    if (o == NULL && wide) return unknown(c, cut);
+    if (o == NULL) return usage_error(c, "unknown option -%c", name[0]);
+    if (o->kind == OPTION_FLAG) {
+        if (value != NULL) return usage_error(c, "%s: --%s takes no value", arg, o->name);
+        return parse_value(c, o, "");
+    }
+    if (value != NULL) return parse_value(c, o, value);
+    if (argc < 2) return usage_error(c, "%s needs a value: %s", arg, o->arg);
+    return parse_value(c, o, argv[1]) ? 2 : 0;
+}
+
+ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
+    for (int i = 0; i < argc;) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return PARSE_HELP;
+        if (strcmp(argv[i], "--") == 0) {
+            if (i + 1 == argc) break;
+            i++;
+        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            const int took = parse_option(command, argc - i, argv + i);
+            if (took == 0) return PARSE_ERROR;
+            i += took;
+            continue;
+        }
+        usage_error(command, "`%s` is not an option, and nothing else is expected here", argv[i]);
+        return PARSE_ERROR;
+    }
+    for (size_t i = 0; i < command->n_options; i++) {
+        const Option *o = &command->options[i];
+        if (!o->needed || *(const char *const *)o->value != NULL) continue;
+        usage_error(command, "-%c %s is needed", o->letter, o->arg);
+        return PARSE_ERROR;
+    }
+    return PARSE_RUN;
+}
+
+void cli_help(const Command *c) {
+    printf("reprise %s %s\n\n%s\n\n", c->name, c->usage, c->help);
+    for (size_t i = 0; i < c->n_options; i++) {
+        const Option *o = &c->options[i];
+        char          left[64];
+        int           n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
+                                    : snprintf(left, sizeof left, "    --%s", o->name);
+        if (o->arg != NULL) snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+        printf("  %-26s  %s\n", left, o->help);
+    }
+    printf("  %-26s  %s\n", "-h, --help", "this text");
+    if (c->notes != NULL) printf("\n%s\n", c->notes);
+}

@@ -1,0 +1,57 @@
+/* options.h - the command line of one command, as a table: parsed, checked and printed from the same rows. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum OptionKind {
+    OPTION_FLAG,
+    OPTION_INT,
+    OPTION_SEED,
+    OPTION_NUMBER,
+    OPTION_TEXT,
+    OPTION_LIST
+} OptionKind;
+
+typedef struct TextList {
+    const char **items;
+    size_t       n;
+} TextList;
+
+/* `value` points to a bool, int32_t, uint64_t, float, const char * or TextList, by kind; it holds the
+ * default. */
+typedef struct Option {
+    const char *name;   /* without the dashes */
+    char        letter; /* or 0 */
+    OptionKind  kind;
+    void       *value;
+    const char *arg, *help;
+    double      min, max; /* of an int or a number; max 0: no limit */
+    bool        needed;
+} Option;
+
+typedef struct Command {
+    const char   *name, *help;
+    const char   *usage; /* what stands after the name */
+    const char   *notes; /* printed below the options, or NULL */
+    const Option *options;
+    size_t        n_options;
+    int (*run)(void); /* the exit status */
+} Command;
+
+enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR } ParseResult;
+
+/* Fills the values from argv[0..argc). Says what is wrong on stderr, in one line. */
+ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
+
+/* The help of one command, on stdout. */
+void cli_help(const Command *command);
+
+/* Of names[0..n), the one nearest to a mistyped name, or NULL where none is near. */
+const char *cli_nearest(const char *name, const char *const names[], size_t n);
+
+#endif

@@ -1,0 +1,56 @@
+#include "cli/report.h"
+
+TokenBytes cli_token_bytes(const Session *s, double mean_position) {
+    return (TokenBytes){.weights = (double)rp_model_info(rp_session_model(s))->decode_weight_bytes,
+                        .kv      = cli_kv_bytes_per_position(s) * mean_position};
+}
+
+double cli_prefill_rate(const GenerateResult *r) {
+    return r->n_prompt > 0 && r->prefill_s > 0.0 ? r->n_prompt / r->prefill_s : 0.0;
+}
+
+double cli_decode_rate(const GenerateResult *r) {
+    return r->n_generated > 1 && r->decode_s > 0.0 ? (r->n_generated - 1) / r->decode_s : 0.0;
+}
+
+/* Of the steps of this reply, which end where the context ends now. */
+static TokenBytes reply_bytes(const Report *r) {
+    const double steps = r->result->n_generated > 1 ? r->result->n_generated - 1 : 0;
+    return cli_token_bytes(r->session, rp_session_n_past(r->session) - steps / 2.0);
+}
+
+void cli_report(const Report *r) {
+    const GenerateResult *g     = r->result;
+    const TokenBytes      bytes = reply_bytes(r);
+    const double          rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
+    const int             steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
+    fprintf(stderr, "load     %9.1f ms  until model and context were open, %d threads, %s\n", 1e3 * r->load_s,
+            rp_session_n_threads(r->session), rp_cpu_isa_name(rp_cpu_isa()));
+    fprintf(stderr, "prefill  %9.1f ms  %5d tokens  %8.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt,
+            cli_prefill_rate(g));
+    fprintf(stderr, "decode   %9.1f ms  %5d tokens  %8.1f tok/s", 1e3 * g->decode_s, steps, rate);
+    if (steps > 0)
+        fprintf(stderr, "  %.2f GB/s: %.1f MB a token (weights %.1f, KV at the mean position %.1f)",
+                total * rate / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
+    if (g->n_generated > 0)
+        fprintf(stderr, "\nfirst    %9.1f ms  from the start of main to the first token",
+                1e3 * r->first_token_s);
+    fprintf(stderr, "\nstopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
+}
+
+void cli_report_json(const Report *r, FILE *out) {
+    const GenerateResult *g     = r->result;
+    const TokenBytes      bytes = reply_bytes(r);
+    fprintf(out,
+            "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"threads\":%d,\"n_ctx\":%d,"
+            "\"isa\":\"%s\",",
+            g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), rp_session_n_threads(r->session),
+            rp_session_n_ctx(r->session), rp_cpu_isa_name(rp_cpu_isa()));
+    fprintf(out,
+            "\"timings\":{\"load_s\":%.6f,\"prefill_s\":%.6f,\"prefill_tok_s\":%.3f,\"decode_s\":%.6f,"
+            "\"decode_tok_s\":%.3f,\"first_token_s\":%.6f},",
+            r->load_s, g->prefill_s, cli_prefill_rate(g), g->decode_s, cli_decode_rate(g),
+            g->n_generated > 0 ? r->first_token_s : 0.0);
+    fprintf(out, "\"weight_bytes_per_token\":%.0f,\"kv_bytes_per_token\":%.0f,\"gb_s\":%.3f", bytes.weights,
+            bytes.kv, (bytes.weights + bytes.kv) * cli_decode_rate(g) / 1e9);
+}

@@ -1,0 +1,179 @@
+/* Chat templates: what each puts around the messages. Facts of the models' formats; the templates in the
+ * files are programs in a language of their own, so they are recognised by their marks and not run. */
+#include "reprise/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Text {
+    char  *p;
+    size_t n, capacity;
+    bool   failed;
+} Text;
+
+static void append(Text *t, const char *s, size_t n) {
+    if (t->n + n + 1 > t->capacity) {
+        const size_t capacity = 2 * (t->n + n + 1);
+        char        *p        = realloc(t->p, capacity);
+        if (p == NULL) {
+            t->failed = true;
+            return;
+        }
+        t->p        = p;
+        t->capacity = capacity;
+    }
+    memcpy(t->p + t->n, s, n);
+    t->n += n;
+    t->p[t->n] = '\0';
+}
+
+static void put(Text *t, const char *s) { append(t, s, strlen(s)); }
+
+static void put_trimmed(Text *t, const char *s) {
+    size_t n = strlen(s);
+    while (n > 0 && strchr(" \t\n\r\v\f", s[0]) != NULL) s++, n--;
+    while (n > 0 && strchr(" \t\n\r\v\f", s[n - 1]) != NULL) n--;
+    append(t, s, n);
+}
+
+static bool is(const ChatMessage *m, const char *role) { return strcmp(m->role, role) == 0; }
+
+static void chatml(Text *t, const ChatMessage *m, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        put(t, "<|im_start|>"), put(t, m[i].role), put(t, "\n");
+        put(t, m[i].text), put(t, "<|im_end|>\n");
+    }
+    put(t, "<|im_start|>assistant\n");
+}
+
+static void llama3(Text *t, const ChatMessage *m, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        put(t, "<|start_header_id|>"), put(t, m[i].role), put(t, "<|end_header_id|>\n\n");
+        put_trimmed(t, m[i].text), put(t, "<|eot_id|>");
+    }
+    put(t, "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+/* A system message is put in front of the first message of the user. */
+static void gemma(Text *t, const ChatMessage *m, size_t n) {
+    const char *system = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (is(&m[i], "system")) {
+            system = m[i].text;
+            continue;
+        }
+        put(t, "<start_of_turn>"), put(t, is(&m[i], "assistant") ? "model" : m[i].role), put(t, "\n");
+        if (system != NULL && is(&m[i], "user")) {
+            put_trimmed(t, system), put(t, "\n\n");
+            system = NULL;
+        }
+        put_trimmed(t, m[i].text), put(t, "<end_of_turn>\n");
+    }
+    put(t, "<start_of_turn>model\n");
+}
+
+/* Both formats open an instruction with the system message or the user's, and close it behind the user's. */
+static void inst(Text *t, const ChatMessage *m, size_t n, const char *system_open, const char *system_close,
+                 bool begins_turns) {
+    bool open = false;
+    for (size_t i = 0; i < n; i++) {
+        if (is(&m[i], "assistant")) {
+            put(t, begins_turns ? " " : " "), put_trimmed(t, m[i].text),
+                put(t, begins_turns ? " </s>" : "</s>");
+            continue;
+        }
+        if (!open) put(t, begins_turns && i > 0 ? "<s>[INST] " : "[INST] ");
+        open = is(&m[i], "system");
+        if (open) put(t, system_open);
+        put_trimmed(t, m[i].text);
+        put(t, open ? system_close : " [/INST]");
+    }
+}
+
+static void mistral(Text *t, const ChatMessage *m, size_t n) { inst(t, m, n, "", "\n\n", false); }
+static void llama2(Text *t, const ChatMessage *m, size_t n) {
+    inst(t, m, n, "<<SYS>>\n", "\n<</SYS>>\n\n", true);
+}
+
+static const struct {
+    const char *name;
+    void (*format)(Text *t, const ChatMessage *m, size_t n);
+    const char *marks[2]; /* in the template: all of them; looked for in this order of kinds */
+} kinds[] = {
+    [RP_CHAT_CHATML]  = {"chatml",  chatml,  {"<|im_start|>", NULL}                      },
+    [RP_CHAT_LLAMA3]  = {"llama3",  llama3,  {"<|start_header_id|>", "<|end_header_id|>"}},
+    [RP_CHAT_MISTRAL] = {"mistral", mistral, {"[INST]", NULL}                            },
+    [RP_CHAT_GEMMA]   = {"gemma",   gemma,   {"<start_of_turn>", NULL}                   },
+    [RP_CHAT_LLAMA2]  = {"llama2",  llama2,  {"[INST]", "<<SYS>>"}                       },
+};
+
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static bool contains(GgufString s, const char *mark) {
+    return mark == NULL || memmem(s.ptr, s.len, mark, strlen(mark));
+}
+
+RpStatus rp_chat_detect(const GgufFile *f, ChatKind *out) {
+    static const ChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2,
+                                     RP_CHAT_MISTRAL};
+    GgufString            text    = {"", 0};
+    RP_TRY(rp_gguf_get_string(f, "tokenizer.chat_template", &text));
+    if (text.len == 0)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: the file has no chat template; name one of chatml, llama3, mistral, gemma, "
+                       "llama2",
+                       rp_gguf_path(f));
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        if (contains(text, kinds[order[i]].marks[0]) && contains(text, kinds[order[i]].marks[1])) {
+            *out = order[i];
+            return RP_OK;
+        }
+    size_t shown = 0;
+    while (shown < text.len && shown < 40 && text.ptr[shown] != '\n') shown++;
+    return rp_fail(RP_E_UNSUPPORTED,
+                   "%s: the chat template \"%.*s...\" is not known (there are chatml, llama3, mistral, "
+                   "gemma, llama2)",
+                   rp_gguf_path(f), (int)shown, text.ptr);
+}
+
+RpStatus rp_chat_from_name(const char *name, ChatKind *out) {
+    for (int i = 0; i < N_KINDS; i++)
+        if (strcmp(kinds[i].name, name) == 0) {
+            *out = (ChatKind)i;
+            return RP_OK;
+        }
+    return rp_fail(RP_E_ARG,
+                   "there is no chat template '%s' (there are chatml, llama3, mistral, gemma, llama2)", name);
+}
+
+const char *rp_chat_name(ChatKind kind) { return (unsigned)kind < N_KINDS ? kinds[kind].name : "?"; }
+
+/* system? (user assistant)* user */
+static RpStatus check_order(const ChatMessage *m, size_t n) {
+    const char *wanted = "user";
+    for (size_t i = 0; i < n; i++) {
+        if (!is(&m[i], "system") && !is(&m[i], "user") && !is(&m[i], "assistant"))
+            return rp_fail(RP_E_ARG, "message %zu has the unknown role '%s'", i, m[i].role);
+        if (i == 0 && is(&m[i], "system")) continue;
+        if (!is(&m[i], wanted))
+            return rp_fail(RP_E_ARG, "message %zu is of the %s where the %s is expected", i, m[i].role,
+                           wanted);
+        wanted = is(&m[i], "user") ? "assistant" : "user";
+    }
+    if (n == 0 || !is(&m[n - 1], "user")) return rp_fail(RP_E_ARG, "the last message must be the user's");
+    return RP_OK;
+}
+
+RpStatus rp_chat_format(ChatKind kind, const ChatMessage *messages, size_t n, char **out) {
+    Text t = {0};
+    *out   = NULL;
+    if ((unsigned)kind >= N_KINDS) return rp_fail(RP_E_ARG, "there is no chat template %d", (int)kind);
+    RP_TRY(check_order(messages, n));
+    kinds[kind].format(&t, messages, n);
+    if (t.failed) {
+        free(t.p);
+        return rp_fail(RP_E_NOMEM, "out of memory for a conversation");
+    }
+    *out = t.p;
+    return RP_OK;
+}

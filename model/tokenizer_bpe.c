@@ -1,0 +1,166 @@
+/* Byte-level BPE: the text is split into pieces, each piece's bytes are joined by the file's merges, the
+ * first merge of the list first. Vocabularies spell bytes as printable characters; here everything is bytes.
+ */
+#include "model/tokenizer_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The byte that a character of a vocabulary stands for: printable Latin-1 for itself, U+0100 and up for the
+ * others in their order. -1 for any other character. */
+static int byte_of(uint32_t code) {
+    const bool own =
+        (code >= 0x21 && code <= 0x7e) || (code >= 0xa1 && code <= 0xac) || (code >= 0xae && code <= 0xff);
+    if (own) return (int)code;
+    if (code < 0x100 || code > 0x143) return -1;
+    const uint32_t n = code - 0x100;
+    if (n <= 0x20) return (int)n;
+    if (n <= 0x42) return (int)(n - 0x21 + 0x7f);
+    return 0xad;
+}
+
+/* Characters to bytes. A text with a character that stands for none is kept as it is. */
+static GgufString to_bytes(Tokenizer *tk, GgufString s) {
+    char  *p = rp_tokenizer_bytes(tk, s.len);
+    size_t n = 0;
+    if (p == NULL) return (GgufString){NULL, 0};
+    for (size_t i = 0; i < s.len;) {
+        const unsigned char c    = (unsigned char)s.ptr[i];
+        const size_t        len  = rp_utf8_length(s.ptr + i, s.len - i);
+        uint32_t            code = c;
+        if (len == 2) code = (c & 0x1fu) << 6 | ((unsigned char)s.ptr[i + 1] & 0x3fu);
+        const int byte = len > 2 || (len == 1 && c >= 0x80) ? -1 : byte_of(code);
+        if (byte < 0) {
+            memcpy(p, s.ptr, s.len);
+            return (GgufString){p, s.len};
+        }
+        p[n++] = (char)byte;
+        i += len;
+    }
+    tk->used -= s.len - n; /* so that the next text stands right behind */
+    return (GgufString){p, n};
+}
+
+static size_t merge_slot(const Tokenizer *tk, int32_t left, int32_t right) {
+    const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    size_t         s   = (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (tk->n_merge_slots - 1);
+    while (tk->merges[s].rank >= 0 && (tk->merges[s].left != left || tk->merges[s].right != right))
+        s = (s + 1) & (tk->n_merge_slots - 1);
+    return s;
+}
+
+static RpStatus add_merge(Tokenizer *tk, const GgufFile *f, GgufString line, int32_t rank) {
+    const char *space = line.len > 1 ? memchr(line.ptr + 1, ' ', line.len - 1) : NULL;
+    if (space == NULL || space == line.ptr + line.len - 1)
+        return rp_fail(RP_E_FORMAT, "%s: merge %d is no pair of texts", rp_gguf_path(f), rank);
+    const GgufString texts[2] = {
+        {line.ptr,  (size_t)(space - line.ptr)               },
+        {space + 1, line.len - (size_t)(space - line.ptr) - 1}
+    };
+    GgufString parts[2];
+    Merge      m = {.rank = rank};
+    for (int i = 0; i < 2; i++) {
+        parts[i] = to_bytes(tk, texts[i]);
+        if (parts[i].ptr == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for merges", rp_gguf_path(f));
+        RP_TRY(rp_strings_add(&tk->symbols, parts[i], i == 0 ? &m.left : &m.right));
+    }
+    /* the second part was laid down right behind the first */
+    RP_TRY(rp_strings_add(&tk->symbols, (GgufString){parts[0].ptr, parts[0].len + parts[1].len}, &m.joined));
+    const size_t s = merge_slot(tk, m.left, m.right);
+    if (tk->merges[s].rank < 0) tk->merges[s] = m;
+    return RP_OK;
+}
+
+static RpStatus load_merges(Tokenizer *tk, const GgufFile *f) {
+    const GgufValue *v = rp_gguf_find(f, "tokenizer.ggml.merges");
+    if (v == NULL || v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_STRING && v->n > 0))
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.merges is no list of strings", rp_gguf_path(f));
+    if (v->n > INT32_MAX / 4) return rp_fail(RP_E_FORMAT, "%s: too many merges", rp_gguf_path(f));
+    tk->n_merge_slots = 64;
+    while (tk->n_merge_slots < 2 * v->n) tk->n_merge_slots *= 2;
+    tk->merges = malloc(tk->n_merge_slots * sizeof *tk->merges);
+    if (tk->merges == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for merges", rp_gguf_path(f));
+    for (size_t i = 0; i < tk->n_merge_slots; i++) tk->merges[i].rank = -1;
+    const void *cursor = v->data;
+    for (uint64_t i = 0; i < v->n; i++) RP_TRY(add_merge(tk, f, rp_gguf_next_string(&cursor), (int32_t)i));
+    return RP_OK;
+}
+
+RpStatus rp_bpe_load(Tokenizer *tk, const GgufFile *f) {
+    bool       adds_bos = false;
+    GgufString pre      = {"default", 7};
+    RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.pre", &pre));
+    snprintf(tk->pre, sizeof tk->pre, "%.*s", (int)(pre.len < sizeof tk->pre ? pre.len : sizeof tk->pre - 1),
+             pre.ptr);
+    RP_TRY(rp_splitter_new(tk->pre, &tk->splitter, &tk->ignore_merges, &adds_bos));
+    tk->add_bos = adds_bos;
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const GgufString text = tk->by_text.strings[i];
+        const bool       spelt =
+            tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
+        tk->pieces[i] = spelt ? to_bytes(tk, text) : text;
+        if (tk->pieces[i].ptr == NULL)
+            return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+        RP_TRY(rp_strings_append(&tk->symbols, tk->pieces[i]));
+        if (spelt && tk->pieces[i].len == 1 && tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] < 0)
+            tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] = i;
+    }
+    return load_merges(tk, f);
+}
+
+static RpStatus try_join(const Tokenizer *tk, MergeWork *w, int32_t left, int32_t right) {
+    const Symbol *a = &w->symbols[left], *b = &w->symbols[right];
+    if (a->id < 0 || b->id < 0) return RP_OK;
+    const Merge *m = &tk->merges[merge_slot(tk, a->id, b->id)];
+    if (m->rank < 0) return RP_OK;
+    return rp_merge_push(
+        w,
+        (Join){
+            .left = left, .right = right, .len = a->len + b->len, .score = -(float)m->rank, .id = m->joined});
+}
+
+typedef struct Encoding {
+    const Tokenizer *tk;
+    MergeWork       *work;
+    TokenList       *out;
+} Encoding;
+
+static RpStatus emit_bytes(const Encoding *e, const char *p, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        const int32_t id = e->tk->byte_token[(unsigned char)p[i]];
+        if (id < 0 && e->tk->unknown < 0)
+            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x",
+                           (unsigned char)p[i]);
+        RP_TRY(rp_token_list_push(e->out, id >= 0 ? id : e->tk->unknown));
+    }
+    return RP_OK;
+}
+
+static RpStatus encode_piece(const char *piece, size_t len, void *user) {
+    const Encoding  *e  = user;
+    const Tokenizer *tk = e->tk;
+    if (tk->ignore_merges) {
+        const int32_t id = rp_strings_find(&tk->symbols, piece, len);
+        if (id >= 0 && id < tk->n_vocab && tk->types[id] == TOKEN_NORMAL)
+            return rp_token_list_push(e->out, id);
+    }
+    MergeWork *w = e->work;
+    w->n_symbols = 0;
+    for (size_t i = 0; i < len; i++)
+        RP_TRY(rp_merge_add_symbol(w, piece + i, 1, rp_strings_find(&tk->symbols, piece + i, 1)));
+    RP_TRY(rp_merge_all(tk, w, try_join));
+    for (int32_t i = 0; i >= 0; i = w->symbols[i].next) {
+        const Symbol *s = &w->symbols[i];
+        if (s->id >= 0 && s->id < tk->n_vocab)
+            RP_TRY(rp_token_list_push(e->out, s->id));
+        else
+            RP_TRY(emit_bytes(e, s->text, s->len));
+    }
+    return RP_OK;
+}
+
+RpStatus rp_bpe_encode(const Tokenizer *tk, const char *text, size_t len, MergeWork *w, TokenList *out) {
+    Encoding e = {.tk = tk, .work = w, .out = out};
+    return rp_split(tk->splitter, text, len, encode_piece, &e);
+}

@@ -1,0 +1,116 @@
+/* SentencePiece-style: characters are joined while the pair is a token, the highest score first; what is left
+ * and is no token is written in bytes. Spaces are U+2581. */
+#include "model/tokenizer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char space_mark[3] = {'\xe2', '\x96', '\x81'};
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+/* "<0x41>" */
+static bool byte_of(GgufString s, unsigned char *out) {
+    if (s.len != 6 || memcmp(s.ptr, "<0x", 3) != 0 || s.ptr[5] != '>') return false;
+    const int high = hex_digit(s.ptr[3]), low = hex_digit(s.ptr[4]);
+    *out = (unsigned char)(16 * high + low);
+    return high >= 0 && low >= 0;
+}
+
+/* What a token prints: the mark becomes a space again. */
+static GgufString unmarked(Tokenizer *tk, GgufString s) {
+    char  *p = rp_tokenizer_bytes(tk, s.len);
+    size_t n = 0;
+    if (p == NULL) return (GgufString){NULL, 0};
+    for (size_t i = 0; i < s.len;) {
+        const bool mark =
+            s.len - i >= sizeof space_mark && memcmp(s.ptr + i, space_mark, sizeof space_mark) == 0;
+        p[n++] = mark ? ' ' : s.ptr[i];
+        i += mark ? sizeof space_mark : 1;
+    }
+    return (GgufString){p, n};
+}
+
+RpStatus rp_spm_load(Tokenizer *tk, const GgufFile *f) {
+    const GgufValue *scores = rp_gguf_find(f, "tokenizer.ggml.scores");
+    if (scores == NULL || scores->type != RP_GGUF_ARRAY || scores->elem_type != RP_GGUF_F32 ||
+        scores->n != (uint64_t)tk->n_vocab)
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.scores is not an f32 for each of the %d tokens",
+                       rp_gguf_path(f), tk->n_vocab);
+    tk->scores = malloc(((size_t)tk->n_vocab + 1) * sizeof *tk->scores);
+    if (tk->scores == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const GgufString text = tk->by_text.strings[i];
+        unsigned char    byte;
+        tk->scores[i] = (float)rp_gguf_number_at(scores, (uint64_t)i);
+        if (tk->scores[i] != tk->scores[i])
+            return rp_fail(RP_E_FORMAT, "%s: the score of token %d is not a number", rp_gguf_path(f), i);
+        if (tk->types[i] == TOKEN_BYTE && byte_of(text, &byte)) {
+            char *p = rp_tokenizer_bytes(tk, 1);
+            if (p != NULL) *p = (char)byte;
+            tk->pieces[i] = (GgufString){p, 1};
+            if (tk->byte_token[byte] < 0) tk->byte_token[byte] = i;
+        } else {
+            tk->pieces[i] = tk->types[i] == TOKEN_NORMAL ? unmarked(tk, text) : text;
+        }
+        if (tk->pieces[i].ptr == NULL)
+            return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    }
+    for (int b = 0; b < 256; b++) { /* a vocabulary without byte tokens may have the character */
+        const char c = (char)b;
+        if (tk->byte_token[b] < 0 && b < 128) tk->byte_token[b] = rp_strings_find(&tk->by_text, &c, 1);
+    }
+    return RP_OK;
+}
+
+static RpStatus try_join(const Tokenizer *tk, MergeWork *w, int32_t left, int32_t right) {
+    const Symbol *a = &w->symbols[left], *b = &w->symbols[right];
+    const size_t  len = a->len + b->len; /* neighbours in the text */
+    const int32_t id  = rp_strings_find(&tk->by_text, a->text, len);
+    if (id < 0) return RP_OK;
+    return rp_merge_push(w,
+                         (Join){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
+}
+
+static RpStatus emit(const Tokenizer *tk, const Symbol *s, TokenList *out) {
+    const int32_t id = rp_strings_find(&tk->by_text, s->text, s->len);
+    if (id >= 0) return rp_token_list_push(out, id);
+    for (size_t i = 0; i < s->len; i++) {
+        const int32_t byte = tk->byte_token[(unsigned char)s->text[i]];
+        if (byte < 0 && tk->unknown < 0)
+            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x",
+                           (unsigned char)s->text[i]);
+        RP_TRY(rp_token_list_push(out, byte >= 0 ? byte : tk->unknown));
+    }
+    return RP_OK;
+}
+
+RpStatus rp_spm_encode(const Tokenizer *tk, const char *text, size_t len, bool prefix, MergeWork *w,
+                       TokenList *out) {
+    char  *marked = malloc(sizeof space_mark * (len + 1));
+    size_t n      = 0;
+    if (marked == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising %zu bytes", len);
+    for (size_t i = prefix ? 0 : 1; i <= len; i++) { /* position 0 is the space in front */
+        const char c = i == 0 ? ' ' : text[i - 1];
+        if (c != ' ') marked[n++] = c;
+        if (c == ' ') memcpy(marked + n, space_mark, sizeof space_mark);
+        if (c == ' ') n += sizeof space_mark;
+    }
+    RpStatus st  = RP_OK;
+    w->n_symbols = 0;
+    for (size_t i = 0; i < n && st == RP_OK;) {
+        const size_t length = rp_utf8_length(marked + i, n - i);
+        st                  = rp_merge_add_symbol(w, marked + i, length, -1);
+        i += length;
+    }
+    if (st == RP_OK) st = rp_merge_all(tk, w, try_join);
+    for (int32_t i = w->n_symbols > 0 ? 0 : -1; i >= 0 && st == RP_OK; i = w->symbols[i].next)
+        st = emit(tk, &w->symbols[i], out);
+    free(marked);
+    return st;
+}

@@ -1,0 +1,86 @@
+/* golden.h - reading the golden files, and finding the models. */
+#ifndef TESTS_GOLDEN_H
+#define TESTS_GOLDEN_H
+
+#include "reprise/reprise.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GOLDEN_DIR RP_SOURCE_DIR "/tests/golden/"
+
+/* Asserts a call's success, with its text. */
+#define OK(expr) cr_assert_eq((expr), RP_OK, "%s: %s", #expr, rp_last_error())
+
+/* Asserts that the call fails so, with a text that contains this. */
+#define REFUSED(expr, status, part)                                                                          \
+    do {                                                                                                     \
+        cr_assert_eq((expr), (status), "%s: \"%s\"", #expr, rp_last_error());                                \
+        cr_assert_not_null(strstr(rp_last_error(), (part)), "\"%s\" does not say \"%s\"", rp_last_error(), (part)); \
+    } while (0)
+
+/* The path of a real model, or a skipped test. */
+static inline const char *model_path(const char *file) {
+    static char path[1024];
+    const char *dir = getenv("REPRISE_MODELS");
+    snprintf(path, sizeof path, "%s/%s", dir != NULL ? dir : RP_SOURCE_DIR "/models", file);
+    if (access(path, R_OK) != 0) cr_skip_test("%s is not here: scripts/get-model.sh fetches it", path);
+    return path;
+}
+
+#define SMOLLM2 "smollm2-135m-instruct-q4_1.gguf"
+#define GEMMA3  "gemma3-270m-q4_k_m.gguf"
+
+/* The next line that is no comment, without its end; NULL after the last. The caller frees `*line`. */
+static inline char *golden_line(FILE *f, char **line, size_t *size) {
+    ssize_t n;
+    while ((n = getline(line, size, f)) > 0) {
+        while (n > 0 && ((*line)[n - 1] == '\n' || (*line)[n - 1] == '\r')) (*line)[--n] = '\0';
+        if ((*line)[0] != '#') return *line;
+    }
+    return NULL;
+}
+
+static inline FILE *golden_open(const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, GOLDEN_DIR "%s", name);
+    FILE *f = fopen(path, "r");
+    cr_assert_not_null(f, "%s is missing", path);
+    return f;
+}
+
+/* Hexadecimal ("-" for nothing) to bytes; the caller frees. Moves *text behind it. */
+static inline char *golden_hex(char **text, size_t *len) {
+    char *p = *text, *out = malloc(strlen(p) / 2 + 1);
+    *len = 0;
+    if (*p == '-') p++;
+    for (unsigned byte; sscanf(p, "%2x", &byte) == 1 && *p != ' '; p += 2) out[(*len)++] = (char)byte;
+    *text = p;
+    return out;
+}
+
+/* Up to `room` whole numbers to the end of the line. */
+static inline size_t golden_ids(const char *text, int32_t *out, size_t room) {
+    size_t n = 0;
+    char  *end;
+    for (;; text = end) {
+        const long id = strtol(text, &end, 10);
+        if (end == text || n == room) return n;
+        out[n++] = (int32_t)id;
+    }
+}
+
+static inline size_t golden_floats(const char *text, float *out, size_t room) {
+    size_t n = 0;
+    char  *end;
+    for (;; text = end) {
+        const float x = strtof(text, &end);
+        if (end == text || n == room) return n;
+        out[n++] = x;
+    }
+}
+
+#endif

@@ -1,0 +1,80 @@
+"""What the golden scripts ask of llama.cpp, through llama-cpp-python's low-level calls."""
+import ctypes
+
+import llama_cpp as lib
+import numpy as np
+
+HEADER = f"# llama-cpp-python {lib.__version__}"
+
+
+@lib.llama_log_callback
+def _quiet(level, text, user):
+    pass
+
+
+lib.llama_log_set(_quiet, ctypes.c_void_p(0))
+lib.llama_backend_init()
+
+
+class Model:
+    """One model and one context: KV cache f16, flash attention off, one thread."""
+
+    def __init__(self, path, n_ctx=512, vocab_only=False):
+        params = lib.llama_model_default_params()
+        params.vocab_only = vocab_only
+        params.n_gpu_layers = 0
+        self.model = lib.llama_model_load_from_file(str(path).encode(), params)
+        if not self.model:
+            raise SystemExit(f"{path}: llama.cpp does not load this file")
+        self.vocab = lib.llama_model_get_vocab(self.model)
+        self.n_vocab = lib.llama_vocab_n_tokens(self.vocab)
+        self.context = None
+        if not vocab_only:
+            params = lib.llama_context_default_params()
+            params.n_ctx = params.n_batch = params.n_ubatch = n_ctx
+            params.n_threads = params.n_threads_batch = 1
+            params.type_k = params.type_v = lib.GGML_TYPE_F16
+            params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+            params.swa_full = True
+            params.no_perf = True
+            self.context = lib.llama_init_from_model(self.model, params)
+
+    def close(self):
+        if self.context:
+            lib.llama_free(self.context)
+        lib.llama_model_free(self.model)
+
+    def adds_bos(self):
+        return bool(lib.llama_vocab_get_add_bos(self.vocab))
+
+    def bos(self):
+        return lib.llama_vocab_bos(self.vocab)
+
+    def tokenize(self, text, add_special, parse_special):
+        """`text` is bytes."""
+        room = len(text) + 16
+        ids = (lib.llama_token * room)()
+        n = lib.llama_tokenize(self.vocab, text, len(text), ids, room, add_special, parse_special)
+        assert n >= 0
+        return list(ids[:n])
+
+    def reset(self):
+        lib.llama_memory_clear(lib.llama_get_memory(self.context), True)
+        self.n_past = 0
+
+    def eval(self, tokens):
+        """Logits [len(tokens), n_vocab] of one batch appended to the context."""
+        batch = lib.llama_batch_init(len(tokens), 0, 1)
+        for i, token in enumerate(tokens):
+            batch.token[i] = token
+            batch.pos[i] = self.n_past + i
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = 0
+            batch.logits[i] = 1
+        batch.n_tokens = len(tokens)
+        assert lib.llama_decode(self.context, batch) == 0
+        rows = [np.ctypeslib.as_array(lib.llama_get_logits_ith(self.context, i), (self.n_vocab,)).copy()
+                for i in range(len(tokens))]
+        lib.llama_batch_free(batch)
+        self.n_past += len(tokens)
+        return np.array(rows)
