@@ -140,6 +140,24 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
     return st;
 }
 
+RpStatus cli_open_output(const char *path, FILE **out) {
+    *out = path == NULL ? stdout : fopen(path, "w");
+    return *out != NULL ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+}
+
+RpStatus cli_close_output(FILE *out, const char *path) {
+    if (path == NULL) return RP_OK; /* stdout is looked at where the program ends */
+    const bool before = ferror(out) != 0;
+    if (fclose(out) != 0 || before)
+        return rp_fail(RP_E_IO, "%s: %s", path, errno != 0 ? strerror(errno) : "write error");
+    return RP_OK;
+}
+
+int32_t cli_default_ctx(const Model *m) {
+    const int32_t n = rp_model_info(m)->n_ctx_train;
+    return n < 4096 ? n : 4096;
+}
+
 double cli_kv_bytes_per_position(const Session *s) {
     return (double)rp_plan_memory(rp_session_decode_plan(s)).state / (double)rp_session_n_ctx(s);
 }

@@ -91,9 +91,9 @@ static RpStatus load_id(const Tokenizer *tk, const GgufFile *f, const char *key,
 static RpStatus load_ends(Tokenizer *tk, const GgufFile *f) {
     static const char *const keys[]  = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                         "tokenizer.ggml.eom_token_id"};
-    static const char *const texts[] = {"<|eot_id|>", "<|eom_id|>",    "<|im_end|>",        "<|end|>",
-                                        "<|return|>", "<|endoftext|>", "<end_of_turn>",     "<|end_of_text|>",
-                                        "<EOT>",      "_<EOT>",        "<end_of_utterance>"};
+    static const char *const texts[] = {"<|eot_id|>", "<|eom_id|>",    "<|im_end|>",    "<|end|>",
+                                        "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
+                                        "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         int32_t id = -1;
         RP_TRY(load_id(tk, f, keys[i], &id));
@@ -102,8 +102,9 @@ static RpStatus load_ends(Tokenizer *tk, const GgufFile *f) {
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, texts[i]);
-        if (id >= 0 && (tk->types[id] == TOKEN_CONTROL || tk->types[id] == TOKEN_USER_DEFINED))
-            tk->ends[id] = true;
+        if (id < 0) continue;
+        tk->ends[id]  = true;
+        tk->types[id] = TOKEN_CONTROL; /* some files say otherwise: then a user could type the mark */
     }
     return RP_OK;
 }

@@ -1,0 +1,153 @@
+#include "cli/commands.h"
+#include "cli/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_REPEATS = 1000, WARM_UP_STEPS = 4 };
+
+static struct {
+    const char *model, *passes;
+    int32_t     threads, prompt, steps, repeats;
+    bool        json;
+} args = {.prompt = 128, .steps = 64, .repeats = 5};
+
+typedef struct Test {
+    const char *kind;
+    int32_t     n;
+    RpStatus (*run)(Session *s, const int32_t *ids, int32_t n);
+    double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens a second */
+} Test;
+
+static RpStatus run_prefill(Session *s, const int32_t *ids, int32_t n) {
+    return rp_session_prefill(s, ids, (size_t)n, NULL, NULL);
+}
+
+static RpStatus run_steps(Session *s, const int32_t *ids, int32_t n) {
+    for (int32_t i = 0; i < n; i++) RP_TRY(rp_session_step(s, ids[i]));
+    return RP_OK;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const Test *t) {
+    const int32_t n = args.repeats;
+    return n % 2 ? t->sorted[n / 2] : 0.5 * (t->sorted[n / 2 - 1] + t->sorted[n / 2]);
+}
+
+/* Each repetition from an empty context, after a short one that is not counted. */
+static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
+    if (t->n == 0) return RP_OK;
+    RP_TRY(rp_session_rewind(s, 0));
+    RP_TRY(t->run(s, ids, t->run == run_steps && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n));
+    for (int32_t i = 0; i < args.repeats; i++) {
+        RP_TRY(rp_session_rewind(s, 0));
+        const double start = cli_now();
+        RP_TRY(t->run(s, ids, t->n));
+        t->rates[i] = t->n / (cli_now() - start);
+    }
+    memcpy(t->sorted, t->rates, sizeof t->sorted);
+    qsort(t->sorted, (size_t)args.repeats, sizeof t->sorted[0], by_value);
+    return RP_OK;
+}
+
+static void print_text(const Session *s, const Test *tests, const TokenBytes *bytes) {
+    const ModelInfo *info = rp_model_info(rp_session_model(s));
+    printf("%s, %.1f M parameters, %.1f MB, %d threads, %s, %d runs\n",
+           info->name[0] ? info->name : info->arch, (double)info->n_params / 1e6,
+           (double)info->weight_bytes / 1e6, rp_session_n_threads(s), rp_cpu_isa_name(rp_cpu_isa()),
+           args.repeats);
+    for (int i = 0; i < 2; i++) {
+        const Test *t = &tests[i];
+        if (t->n > 0)
+            printf("%s%-6d %10.2f tok/s median  (%.2f .. %.2f)\n", t->kind, t->n, median(t), t->sorted[0],
+                   t->sorted[args.repeats - 1]);
+    }
+    if (tests[1].n > 0)
+        printf("%.2f GB/s: %.1f MB a token (weights %.1f, KV at the mean position %.1f)\n",
+               (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9, (bytes->weights + bytes->kv) / 1e6,
+               bytes->weights / 1e6, bytes->kv / 1e6);
+}
+
+static void print_json(const Session *s, const Test *tests, const TokenBytes *bytes) {
+    const char *separator = "";
+    printf("{\"model\":");
+    cli_json_string(stdout, args.model, strlen(args.model));
+    printf(",\"threads\":%d,\"isa\":\"%s\",\"results\":[", rp_session_n_threads(s),
+           rp_cpu_isa_name(rp_cpu_isa()));
+    for (int i = 0; i < 2; i++) {
+        const Test *t = &tests[i];
+        if (t->n == 0) continue;
+        printf("%s{\"test\":\"%s%d\",\"median_tok_s\":%.3f,\"runs\":[", separator, t->kind, t->n, median(t));
+        for (int32_t j = 0; j < args.repeats; j++) printf("%s%.3f", j > 0 ? "," : "", t->rates[j]);
+        printf("]}");
+        separator = ",";
+    }
+    printf("],\"bytes_per_token\":%.0f,\"gb_s\":%.3f}\n", bytes->weights + bytes->kv,
+           tests[1].n > 0 ? (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9 : 0.0);
+}
+
+static RpStatus bench(const Model *m, Session **session) {
+    static Test tests[2] = {
+        {.kind = "pp", .run = run_prefill},
+        {.kind = "tg", .run = run_steps  }
+    };
+    const int32_t        longest = args.prompt > args.steps ? args.prompt : args.steps;
+    const SessionOptions o       = {.n_ctx = longest, .n_threads = args.threads, .passes = args.passes};
+    const int32_t        n_vocab = rp_model_info(m)->n_vocab;
+    RP_TRY(rp_session_open(m, &o, session));
+    int32_t *ids = malloc((size_t)longest * sizeof *ids);
+    if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);
+    for (int32_t i = 0; i < longest; i++)
+        ids[i] = (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)n_vocab) % n_vocab;
+    tests[0].n  = args.prompt;
+    tests[1].n  = args.steps;
+    RpStatus st = measure(*session, ids, &tests[0]);
+    if (st == RP_OK) st = measure(*session, ids, &tests[1]);
+    free(ids);
+    if (st != RP_OK) return st;
+    const TokenBytes bytes = cli_token_bytes(*session, (args.steps + 1) / 2.0);
+    if (args.json)
+        print_json(*session, tests, &bytes);
+    else
+        print_text(*session, tests, &bytes);
+    return RP_OK;
+}
+
+static int run(void) {
+    if (args.prompt == 0 && args.steps == 0) {
+        cli_say("reprise bench", "-p 0 -n 0 leaves nothing to measure (see `reprise bench --help`)");
+        return EXIT_USAGE;
+    }
+    Model   *m       = NULL;
+    Session *session = NULL;
+    RpStatus st      = cli_open_model(args.model, args.json, &m);
+    if (st == RP_OK) st = bench(m, &session);
+    rp_session_free(session);
+    rp_model_free(m);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    OPTION_THREADS(args.threads),
+    {"prompt", 'p', OPTION_INT, &args.prompt,  "N", "tokens of the prefill, default 128, 0: none", 0, 0,
+                    false                                                                                                              },
+    {"steps",  'n', OPTION_INT, &args.steps,   "N", "tokens to decode, default 64, 0: none",       0, 0,           false},
+    {"repeat", 'r', OPTION_INT, &args.repeats, "N", "runs of each, default 5",                     1, MAX_REPEATS, false},
+    OPTION_PASSES(args.passes),
+    OPTION_JSON(args.json),
+};
+
+const Command cli_command_bench = {.name      = "bench",
+                                   .help      = "measure prefill and decode",
+                                   .usage     = "-m FILE [options]",
+                                   .notes     = "pp: a prefill of N tokens; tg: N single steps; each from an "
+                                                "empty context, with the same pseudo-random\n"
+                                                "tokens every time, without sampling.",
+                                   .options   = options,
+                                   .n_options = sizeof options / sizeof options[0],
+                                   .run       = run};

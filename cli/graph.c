@@ -1,0 +1,72 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+static struct {
+    const char *model, *passes, *output;
+    int32_t     layer, tokens, ctx;
+    bool        dot, text, json, fold, raw;
+} args = {.layer = -1, .tokens = 1};
+
+static RpStatus dump(const ComputeGraph *g, const char *title) {
+    const DumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
+                                        : args.json ? RP_DUMP_JSON
+                                                    : RP_DUMP_TEXT,
+                           .fold      = args.fold,
+                           .one_layer = args.layer >= 0,
+                           .layer     = args.layer,
+                           .title     = title};
+    FILE             *out;
+    RP_TRY(cli_open_output(args.output, &out));
+    const RpStatus st     = rp_graph_dump(g, &o, out);
+    const RpStatus closed = cli_close_output(out, args.output);
+    return st != RP_OK ? st : closed;
+}
+
+static RpStatus build_and_dump(const Model *m) {
+    ComputeGraph    *g    = NULL;
+    const ModelInfo *info = rp_model_info(m);
+    if (args.layer >= info->n_layer)
+        return rp_fail(RP_E_ARG, "--layer %d: the model has the layers 0 to %d", args.layer,
+                       info->n_layer - 1);
+    RP_TRY(rp_model_graph(m, args.tokens, args.ctx > 0 ? args.ctx : cli_default_ctx(m), 1, &g));
+    RpStatus st = args.raw ? RP_OK : rp_graph_optimize(g, args.passes);
+    if (st == RP_OK) st = dump(g, info->name[0] != '\0' ? info->name : info->arch);
+    rp_graph_free(g);
+    return st;
+}
+
+static int run(void) {
+    if (args.dot + args.text + args.json > 1) {
+        cli_say("reprise graph", "--dot, --text and --json exclude each other (see `reprise graph --help`)");
+        return EXIT_USAGE;
+    }
+    Model   *m  = NULL;
+    RpStatus st = rp_model_open(args.model, NULL, &m);
+    if (st == RP_OK) st = build_and_dump(m);
+    rp_model_free(m);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"text",   0,   OPTION_FLAG, &args.text,   NULL,   "one line a node (default)",                 0, 0,       false},
+    {"dot",    0,   OPTION_FLAG, &args.dot,    NULL,   "for Graphviz",                              0, 0,       false},
+    {"json",   0,   OPTION_FLAG, &args.json,   NULL,   "one object",                                0, 0,       false},
+    {"layer",  0,   OPTION_INT,  &args.layer,  "N",    "only the nodes of this layer",              0, 0,       false},
+    {"fold",   0,   OPTION_FLAG, &args.fold,   NULL,   "with --dot: each kind of layer once",       0, 0,       false},
+    {"raw",    0,   OPTION_FLAG, &args.raw,    NULL,   "as the model builds it, before any pass",   0, 0,       false},
+    {"tokens", 'n', OPTION_INT,  &args.tokens, "N",    "tokens a step, default 1: the decode step", 1, 1 << 16,
+                  false                                                                                                           },
+    OPTION_CTX(args.ctx),
+    OPTION_PASSES(args.passes),
+    {"output", 'o', OPTION_TEXT, &args.output, "FILE", "instead of standard output",                0, 0,       false},
+};
+
+const Command cli_command_graph = {
+    .name      = "graph",
+    .help      = "print the ComputeGraph of a model",
+    .usage     = "-m FILE [options]",
+    .notes     = "A picture: reprise graph -m FILE --dot --fold | dot -Tsvg -o graph.svg",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -1,0 +1,228 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 72, MAX_KINDS = 64 };
+
+static struct {
+    const char *model;
+    bool        tensors, json;
+} args;
+
+static const char *type_name(uint32_t gguf_type) {
+    const char *name = rp_gguf_type_name(gguf_type);
+    return name != NULL ? name : "unknown";
+}
+
+/* Strings are in quotes, escaped for the format; arrays are cut after a few elements. */
+static void print_string(GgufString s) {
+    if (args.json) {
+        cli_json_string(stdout, s.ptr, s.len);
+        return;
+    }
+    putchar('"');
+    cli_print_escaped(stdout, s.ptr, s.len, SHOWN_BYTES);
+    putchar('"');
+}
+
+static void print_number(const GgufValue *v, GgufType type, uint64_t i) {
+    const double x = rp_gguf_number_at(v, i);
+    if (type == RP_GGUF_BOOL)
+        printf(x != 0.0 ? "true" : "false");
+    else if (args.json && !(x - x == 0.0))
+        printf("null"); /* inf and nan are not JSON */
+    else
+        printf("%.*g", type == RP_GGUF_F32 ? 7 : 17, x);
+}
+
+static void print_value(const GgufValue *v) {
+    const bool     array  = v->type == RP_GGUF_ARRAY;
+    const GgufType type   = array ? v->elem_type : v->type;
+    const void    *cursor = v->data;
+    const uint64_t shown  = v->n < SHOWN_ELEMS ? v->n : SHOWN_ELEMS;
+    if (array && args.json)
+        printf("{\"n\":%" PRIu64 ",\"first\":[", v->n);
+    else if (array)
+        printf("[");
+    for (uint64_t i = 0; i < shown; i++) {
+        if (i > 0) printf(args.json ? "," : ", ");
+        if (type == RP_GGUF_STRING)
+            print_string(array ? rp_gguf_next_string(&cursor) : rp_gguf_string_at(v, 0));
+        else
+            print_number(v, type, i);
+    }
+    if (array && args.json)
+        printf("]}");
+    else if (array)
+        printf(shown < v->n ? ", ... %" PRIu64 " in all]" : "]", v->n);
+}
+
+static void print_metadata(const GgufFile *f) {
+    const int64_t n = rp_gguf_n_values(f);
+    if (args.json)
+        printf(",\"metadata\":[");
+    else
+        printf("\nmetadata\n");
+    for (int64_t i = 0; i < n; i++) {
+        const GgufValue *v     = rp_gguf_value(f, i);
+        const bool       array = v->type == RP_GGUF_ARRAY;
+        const char      *type  = rp_gguf_value_type_name(array ? v->elem_type : v->type);
+        if (args.json) {
+            printf("%s{\"key\":", i > 0 ? "," : "");
+            cli_json_string(stdout, v->key.ptr, v->key.len);
+            printf(",\"type\":\"%s%s\",\"value\":", type, array ? "[]" : "");
+            print_value(v);
+            printf("}");
+            continue;
+        }
+        printf("  ");
+        cli_print_escaped(stdout, v->key.ptr, v->key.len, SIZE_MAX);
+        printf(" (%s%s) = ", type, array ? "[]" : "");
+        print_value(v);
+        printf("\n");
+    }
+    if (args.json) printf("]");
+}
+
+static void print_tensors(const GgufFile *f) {
+    const int64_t n = rp_gguf_n_tensors(f);
+    if (args.json)
+        printf(",\"tensors\":[");
+    else
+        printf("\ntensors\n");
+    for (int64_t i = 0; i < n; i++) {
+        const GgufTensor *t  = rp_gguf_tensor(f, i);
+        const int64_t    *ne = t->view.ne;
+        if (args.json) {
+            printf("%s{\"name\":", i > 0 ? "," : "");
+            cli_json_string(stdout, t->name.ptr, t->name.len);
+            printf(",\"type\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+                   "],\"bytes\":%zu}",
+                   type_name(t->gguf_type), ne[0], ne[1], ne[2], ne[3], t->bytes);
+            continue;
+        }
+        printf("  %-8s %8" PRId64 " %8" PRId64 " %4" PRId64 " %4" PRId64 " %12zu  ", type_name(t->gguf_type),
+               ne[0], ne[1], ne[2], ne[3], t->bytes);
+        cli_print_escaped(stdout, t->name.ptr, t->name.len, SIZE_MAX);
+        printf(t->known ? "\n" : "  (type %u is not read here)\n", t->gguf_type);
+    }
+    if (args.json) printf("]");
+}
+
+/* Tensors of one type. */
+typedef struct Mix {
+    uint32_t type;
+    int64_t  tensors, params;
+    double   bytes;
+} Mix;
+
+static int by_bytes(const void *a, const void *b) {
+    const Mix *x = a, *y = b;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+static size_t count_mix(const GgufFile *f, Mix mix[MAX_KINDS], Mix *all) {
+    size_t n = 0;
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
+        const GgufTensor *t = rp_gguf_tensor(f, i);
+        size_t            k = 0;
+        while (k < n && mix[k].type != t->gguf_type) k++;
+        if (k == n && n == MAX_KINDS) k--; /* there are fewer types than that */
+        if (k == n) mix[n++] = (Mix){.type = t->gguf_type};
+        Mix *const counts[] = {&mix[k], all};
+        for (size_t c = 0; c < 2; c++) {
+            counts[c]->tensors++;
+            counts[c]->params += rp_view_elems(&t->view);
+            counts[c]->bytes += (double)t->bytes;
+        }
+    }
+    qsort(mix, n, sizeof *mix, by_bytes);
+    return n;
+}
+
+static void print_mix(const GgufFile *f) {
+    Mix          mix[MAX_KINDS], all = {0};
+    const size_t n = count_mix(f, mix, &all);
+    if (args.json) {
+        printf(",\"params\":%" PRId64 ",\"weight_bytes\":%.0f,\"types\":[", all.params, all.bytes);
+        for (size_t i = 0; i < n; i++)
+            printf("%s{\"type\":\"%s\",\"tensors\":%" PRId64 ",\"bytes\":%.0f}", i > 0 ? "," : "",
+                   type_name(mix[i].type), mix[i].tensors, mix[i].bytes);
+        printf("]");
+        return;
+    }
+    printf("%" PRId64 " tensors, %.2f M parameters, %.2f MB, %.2f bits a weight\n", all.tensors,
+           (double)all.params / 1e6, all.bytes / 1e6,
+           all.params > 0 ? 8.0 * all.bytes / (double)all.params : 0.0);
+    for (size_t i = 0; i < n; i++)
+        printf("  %-8s %5" PRId64 " tensors %10.2f MB %5.1f %%\n", type_name(mix[i].type), mix[i].tensors,
+               mix[i].bytes / 1e6, all.bytes > 0.0 ? 100.0 * mix[i].bytes / all.bytes : 0.0);
+}
+
+/* What a session would make of the file; the reason where nothing. */
+static void print_model(const char *path) {
+    Model *m = NULL;
+    if (rp_model_open(path, NULL, &m) != RP_OK) {
+        if (args.json) {
+            printf(",\"model\":null,\"reason\":");
+            cli_json_string(stdout, rp_last_error(), strlen(rp_last_error()));
+        } else {
+            printf("cannot be run here: ");
+            cli_print_escaped(stdout, rp_last_error(), strlen(rp_last_error()), SIZE_MAX);
+            printf("\n");
+        }
+        return;
+    }
+    const ModelInfo *o = rp_model_info(m);
+    if (args.json)
+        printf(",\"model\":{\"arch\":\"%s\",\"n_vocab\":%d,\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,\"n_"
+               "head_kv\":%d,"
+               "\"head_dim\":%d,\"n_ff\":%d,\"n_ctx_train\":%d,\"decode_weight_bytes\":%zu}",
+               o->arch, o->n_vocab, o->n_embd, o->n_layer, o->n_head, o->n_head_kv, o->head_dim, o->n_ff,
+               o->n_ctx_train, o->decode_weight_bytes);
+    else
+        printf("%s: %d layers of %d, %d heads of %d (%d for K and V), feed-forward %d, vocabulary %d, "
+               "context %d\n"
+               "%.2f MB of weights are read for a token\n",
+               o->arch, o->n_layer, o->n_embd, o->n_head, o->head_dim, o->n_head_kv, o->n_ff, o->n_vocab,
+               o->n_ctx_train, (double)o->decode_weight_bytes / 1e6);
+    rp_model_free(m);
+}
+
+static int run(void) {
+    GgufFile *f;
+    if (rp_gguf_open(args.model, &f) != RP_OK) return cli_exit(RP_E_IO);
+    if (args.json) {
+        printf("{\"file\":");
+        cli_json_string(stdout, args.model, strlen(args.model));
+        printf(",\"version\":%u,\"file_bytes\":%zu", rp_gguf_version(f), rp_gguf_bytes(f));
+    } else {
+        cli_print_escaped(stdout, args.model, strlen(args.model), SIZE_MAX);
+        printf(": GGUF version %u, %.2f MB\n", rp_gguf_version(f), (double)rp_gguf_bytes(f) / 1e6);
+    }
+    print_model(args.model);
+    print_mix(f);
+    print_metadata(f);
+    if (args.tensors || args.json) print_tensors(f);
+    if (args.json) printf("}\n");
+    rp_gguf_close(f);
+    return EXIT_OK;
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"tensors", 0, OPTION_FLAG, &args.tensors, NULL, "list the tensors too: type, shape, bytes, name", 0, 0,
+                  false                                                                                                        },
+    {"json",    0, OPTION_FLAG, &args.json,    NULL, "print JSON, with the tensors",                   0, 0, false},
+};
+
+const Command cli_command_inspect = {.name = "inspect",
+                                     .help =
+                                         "print what is in a model file, also one that cannot be run here",
+                                     .usage     = "-m FILE [options]",
+                                     .options   = options,
+                                     .n_options = sizeof options / sizeof options[0],
+                                     .run       = run};

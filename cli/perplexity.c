@@ -1,0 +1,113 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct {
+    const char *model, *file, *passes;
+    int32_t     window, threads;
+    bool        json, quiet;
+} args = {.window = 256};
+
+/* Sums over the scored tokens of the negative log probability and its square. */
+typedef struct Score {
+    const int32_t *window;
+    int32_t        n_vocab;
+    double         sum, squares;
+    size_t         n;
+} Score;
+
+static void on_logits(size_t i, const float *logits, void *user) {
+    Score *s   = user;
+    double max = -HUGE_VAL, sum = 0.0;
+    for (int32_t j = 0; j < s->n_vocab; j++) max = fmax(max, (double)logits[j]);
+    for (int32_t j = 0; j < s->n_vocab; j++) sum += (double)expf((float)((double)logits[j] - max));
+    const double nll = max + log(sum) - (double)logits[s->window[i + 1]];
+    s->sum += nll;
+    s->squares += nll * nll;
+    s->n++;
+}
+
+static RpStatus score_windows(Session *s, TokenList *ids, Score *score) {
+    const Tokenizer *tk    = rp_model_tokenizer(rp_session_model(s));
+    const size_t     width = (size_t)args.window, n = ids->n / width;
+    Progress         progress = {.what = "perplexity", .off = args.quiet};
+    RpStatus         st       = RP_OK;
+    for (size_t w = 0; w < n && st == RP_OK; w++) {
+        int32_t *window = ids->ids + w * width;
+        if (rp_tokenizer_adds_bos(tk)) window[0] = rp_tokenizer_bos(tk);
+        score->window = window;
+        st            = rp_session_rewind(s, 0);
+        if (st == RP_OK) st = rp_session_score(s, window, width - 1, on_logits, score);
+        cli_progress(&progress, (double)(w + 1), (double)n);
+    }
+    cli_progress_end(&progress);
+    return st;
+}
+
+static void print_result(const Score *s, size_t n_windows, double seconds) {
+    const double n = (double)s->n, mean = s->sum / n;
+    const double variance = n > 1 ? fmax(s->squares / n - mean * mean, 0.0) * n / (n - 1.0) : 0.0;
+    const double ppl      = exp(mean),
+                 error    = ppl * sqrt(variance / n); /* first order, tokens as if independent */
+    if (args.json)
+        printf("{\"perplexity\":%.6f,\"standard_error\":%.6f,\"nll\":%.8f,\"tokens\":%zu,\"windows\":%zu,"
+               "\"window\":%d,\"seconds\":%.3f}\n",
+               ppl, error, mean, s->n, n_windows, args.window, seconds);
+    else
+        printf("perplexity %.4f +- %.4f over %zu tokens in %zu windows of %d (%.1f tok/s)\n", ppl, error,
+               s->n, n_windows, args.window, n / seconds);
+}
+
+static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **session) {
+    const SessionOptions o     = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes};
+    Score                score = {.n_vocab = rp_model_info(m)->n_vocab};
+    RP_TRY(cli_need_tokenizer(m, args.model));
+    RP_TRY(cli_read_text(NULL, args.file, text));
+    RP_TRY(rp_tokenize(rp_model_tokenizer(m), text->bytes, text->n, RP_TOK_ADD_SPECIAL, ids));
+    if (ids->n < (size_t)args.window)
+        return rp_fail(RP_E_ARG,
+                       "%s: %zu tokens do not fill one window of %d: give more text or a smaller --window",
+                       args.file, ids->n, args.window);
+    RP_TRY(rp_session_open(m, &o, session));
+    const double start = cli_now();
+    RP_TRY(score_windows(*session, ids, &score));
+    print_result(&score, ids->n / (size_t)args.window, cli_now() - start);
+    return RP_OK;
+}
+
+static int run(void) {
+    Model    *m       = NULL;
+    Session  *session = NULL;
+    Text      text    = {0};
+    TokenList ids     = {0};
+    RpStatus  st      = cli_open_model(args.model, args.quiet, &m);
+    if (st == RP_OK) st = perplexity(m, &text, &ids, &session);
+    rp_session_free(session);
+    rp_token_list_free(&ids);
+    free(text.bytes);
+    rp_model_free(m);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"file",   'f', OPTION_TEXT, &args.file,   "FILE", "the text, -: standard input",  0, 0, true },
+    {"window", 0,   OPTION_INT,  &args.window, "N",    "tokens a window, default 256", 2, 0, false},
+    OPTION_THREADS(args.threads),
+    OPTION_PASSES(args.passes),
+    OPTION_JSON(args.json),
+    {"quiet",  'q', OPTION_FLAG, &args.quiet,  NULL,   "no progress",                  0, 0, false},
+};
+
+const Command cli_command_perplexity = {
+    .name    = "perplexity",
+    .help    = "how well a model predicts a text",
+    .usage   = "-m FILE -f FILE [options]",
+    .notes   = "The text is cut into windows, the incomplete last one is left out. Each starts from an empty "
+               "context;\n"
+               "its first token (replaced by BOS where the model adds one) is given, the others are predicted.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -1,0 +1,71 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+static struct {
+    const char *model, *passes, *output;
+    int32_t     tokens, ctx;
+    bool        json;
+} args = {.tokens = 1};
+
+static void print_memory(const SessionMemory *s, FILE *out) {
+    if (args.json) {
+        fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n",
+                s->n_ctx, s->weights, s->kv, s->arena, s->total);
+        return;
+    }
+    fprintf(out, "\nA session with a context of %d tokens, prefill included:\n", s->n_ctx);
+    fprintf(out, "  weights %10.1f MB, the file's pages\n", (double)s->weights / 1e6);
+    fprintf(out, "  cache   %10.1f MB\n", (double)s->kv / 1e6);
+    fprintf(out, "  arena   %10.1f MB\n", (double)s->arena / 1e6);
+    fprintf(out, "  total   %10.1f MB\n", (double)s->total / 1e6);
+}
+
+static RpStatus dump(const ExecPlan *plan, const SessionMemory *memory) {
+    FILE *out;
+    RP_TRY(cli_open_output(args.output, &out));
+    if (args.json) fprintf(out, "{\"plan\":");
+    const RpStatus st = rp_plan_dump(plan, args.json ? RP_DUMP_JSON : RP_DUMP_TEXT, out);
+    if (st == RP_OK) print_memory(memory, out);
+    const RpStatus closed = cli_close_output(out, args.output);
+    return st != RP_OK ? st : closed;
+}
+
+static RpStatus plan_and_dump(const Model *m) {
+    const SessionOptions o = {.n_ctx = args.ctx, .passes = args.passes};
+    SessionMemory        memory;
+    ComputeGraph        *g    = NULL;
+    ExecPlan            *plan = NULL;
+    RP_TRY(rp_session_memory(m, &o, &memory));
+    RP_TRY(rp_model_graph(m, args.tokens, memory.n_ctx, 1, &g));
+    RpStatus st = rp_graph_optimize(g, args.passes);
+    if (st == RP_OK) st = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = dump(plan, &memory);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    return st;
+}
+
+static int run(void) {
+    Model   *m  = NULL;
+    RpStatus st = rp_model_open(args.model, NULL, &m);
+    if (st == RP_OK) st = plan_and_dump(m);
+    rp_model_free(m);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"tokens", 'n', OPTION_INT,  &args.tokens, "N",    "tokens a step, default 1: the decode step", 1, 1 << 16,
+                  false                                                                                                           },
+    OPTION_CTX(args.ctx),
+    OPTION_PASSES(args.passes),
+    OPTION_JSON(args.json),
+    {"output", 'o', OPTION_TEXT, &args.output, "FILE", "instead of standard output",                0, 0,       false},
+};
+
+const Command cli_command_plan = {.name      = "plan",
+                                  .help      = "print the plan of a step: order, addresses, memory",
+                                  .usage     = "-m FILE [options]",
+                                  .options   = options,
+                                  .n_options = sizeof options / sizeof options[0],
+                                  .run       = run};

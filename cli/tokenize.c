@@ -1,0 +1,76 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <stdlib.h>
+
+static struct {
+    const char *model, *prompt, *file;
+    bool        ids, no_special, json;
+} args;
+
+static RpStatus print_tokens(const Tokenizer *tk, const TokenList *list) {
+    if (args.json) printf("[");
+    for (size_t i = 0; i < list->n; i++) {
+        const int32_t id    = list->ids[i];
+        GgufString    piece = {"", 0};
+        if (args.ids) {
+            printf("%s%d", i == 0 ? "" : args.json ? "," : " ", id);
+            continue;
+        }
+        RP_TRY(rp_token_bytes(tk, id, true, &piece));
+        if (args.json) {
+            printf("%s{\"id\":%d,\"text\":", i > 0 ? "," : "", id);
+            cli_json_string(stdout, piece.ptr, piece.len);
+            printf("}");
+        } else {
+            printf("%7d  \"", id);
+            cli_print_escaped(stdout, piece.ptr, piece.len, SIZE_MAX);
+            printf("\"%s\n", rp_tokenizer_is_control(tk, id) ? "  control" : "");
+        }
+    }
+    if (args.json) printf("]");
+    if (args.json || args.ids) printf("\n");
+    return RP_OK;
+}
+
+static RpStatus tokenize(const Model *m, Text *text, TokenList *ids) {
+    const unsigned flags = args.no_special ? 0 : RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL;
+    RP_TRY(cli_need_tokenizer(m, args.model));
+    RP_TRY(cli_read_text(args.prompt, args.file, text));
+    RP_TRY(rp_tokenize(rp_model_tokenizer(m), text->bytes, text->n, flags, ids));
+    return print_tokens(rp_model_tokenizer(m), ids);
+}
+
+static int run(void) {
+    if ((args.prompt != NULL) == (args.file != NULL)) {
+        cli_say("reprise tokenize", "one text is needed: -p TEXT, -f FILE, or -p - for standard input "
+                                    "(see `reprise tokenize --help`)");
+        return EXIT_USAGE;
+    }
+    Model    *m    = NULL;
+    Text      text = {0};
+    TokenList ids  = {0};
+    RpStatus  st   = rp_model_open(args.model, NULL, &m);
+    if (st == RP_OK) st = tokenize(m, &text, &ids);
+    rp_token_list_free(&ids);
+    free(text.bytes);
+    rp_model_free(m);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"prompt",     'p', OPTION_TEXT, &args.prompt,     "TEXT", "the text, -: standard input",                    0, 0, false},
+    {"file",       'f', OPTION_TEXT, &args.file,       "FILE", "the text from a file",                           0, 0, false},
+    {"ids",        0,   OPTION_FLAG, &args.ids,        NULL,   "only the ids, in one line",                      0, 0, false},
+    {"no-special", 0,   OPTION_FLAG, &args.no_special, NULL,   "no BOS, and control tokens spelt out are text",  0,
+                  0,                                                                                                                false},
+    {"json",       0,   OPTION_FLAG, &args.json,       NULL,   "an array of {id, text}; with --ids, of numbers", 0, 0, false},
+};
+
+const Command cli_command_tokenize = {.name      = "tokenize",
+                                      .help      = "print the tokens of a text",
+                                      .usage     = "-m FILE (-p TEXT | -f FILE) [options]",
+                                      .options   = options,
+                                      .n_options = sizeof options / sizeof options[0],
+                                      .run       = run};
