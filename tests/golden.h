@@ -19,7 +19,8 @@
 #define REFUSED(expr, status, part)                                                                          \
     do {                                                                                                     \
         cr_assert_eq((expr), (status), "%s: \"%s\"", #expr, rp_last_error());                                \
-        cr_assert_not_null(strstr(rp_last_error(), (part)), "\"%s\" does not say \"%s\"", rp_last_error(), (part)); \
+        cr_assert_not_null(strstr(rp_last_error(), (part)), "\"%s\" does not say \"%s\"", rp_last_error(),   \
+                           (part));                                                                          \
     } while (0)
 
 /* The path of a real model, or a skipped test. */
@@ -45,7 +46,7 @@ static inline char *golden_line(FILE *f, char **line, size_t *size) {
 }
 
 static inline FILE *golden_open(const char *name) {
-    char path[1024];
+    char path[2048];
     snprintf(path, sizeof path, GOLDEN_DIR "%s", name);
     FILE *f = fopen(path, "r");
     cr_assert_not_null(f, "%s is missing", path);

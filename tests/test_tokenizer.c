@@ -9,18 +9,20 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     FILE  *in   = golden_open(golden);
     char  *line = NULL;
     size_t size = 0;
-    int    n    = 0, wrong = 0;
+    int    n = 0, wrong = 0;
     while (golden_line(in, &line, &size) != NULL) {
-        char          *text  = line + 3;
-        const unsigned flags = (line[0] == '1' ? RP_TOK_ADD_SPECIAL : 0u) | (line[1] == '1' ? RP_TOK_PARSE_SPECIAL : 0u);
-        size_t         len;
-        char          *bytes = golden_hex(&text, &len);
-        int32_t        want[4096];
-        const size_t   n_want = golden_ids(text, want, 4096);
-        TokenList      got    = {0};
+        char          *text = line + 3;
+        const unsigned flags =
+            (line[0] == '1' ? RP_TOK_ADD_SPECIAL : 0u) | (line[1] == '1' ? RP_TOK_PARSE_SPECIAL : 0u);
+        size_t       len;
+        char        *bytes = golden_hex(&text, &len);
+        int32_t      want[4096];
+        const size_t n_want = golden_ids(text, want, 4096);
+        TokenList    got    = {0};
         OK(rp_tokenize(tk, bytes, len, flags, &got));
         const bool same = got.n == n_want && memcmp(got.ids, want, n_want * sizeof *want) == 0;
-        cr_expect(same, "case %d, flags %.2s, \"%.*s\": %zu ids, %zu are right", n, line, (int)len, bytes, got.n, n_want);
+        cr_expect(same, "case %d, flags %.2s, \"%.*s\": %zu ids, %zu are right", n, line, (int)len, bytes,
+                  got.n, n_want);
         wrong += !same;
         n++;
         rp_token_list_free(&got);
@@ -34,5 +36,9 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     rp_gguf_close(f);
 }
 
-Test(tokenizer, splits_as_llama_cpp_does_for_smollm2) { check_golden(model_path(SMOLLM2), "smollm2/tokens.txt", 500); }
-Test(tokenizer, splits_as_llama_cpp_does_for_gemma3) { check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500); }
+Test(tokenizer, splits_as_llama_cpp_does_for_smollm2) {
+    check_golden(model_path(SMOLLM2), "smollm2/tokens.txt", 500);
+}
+Test(tokenizer, splits_as_llama_cpp_does_for_gemma3) {
+    check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500);
+}

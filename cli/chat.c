@@ -1,0 +1,203 @@
+#include "cli/commands.h"
+#include "cli/conversation.h"
+#include "cli/report.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef RP_HAVE_EDIT
+#include <editline/readline.h>
+#endif
+
+static struct {
+    const char   *model, *system, *template_name, *passes;
+    int32_t       n, threads, ctx;
+    SamplerParams sampler;
+    bool          stats, quiet;
+} args = {.sampler = SAMPLER_DEFAULTS};
+
+typedef struct Chat {
+    Conversation talk;
+    const char  *system; /* args.system or `own_system` */
+    char        *own_system;
+    Progress     progress;
+    bool         terminal, quit;
+    char         last; /* character that was printed */
+} Chat;
+
+/* The next line, without its end, to free(); NULL at the end of input. Ctrl-C at the prompt ends the program.
+ */
+static char *read_line(const Chat *c) {
+    char   *line = NULL;
+    size_t  room = 0;
+    ssize_t n;
+    signal(SIGINT, SIG_DFL);
+#ifdef RP_HAVE_EDIT
+    if (c->terminal) {
+        line = readline("> ");
+        if (line != NULL && line[0] != '\0') add_history(line);
+        return line;
+    }
+#endif
+    if (c->terminal && !cli_print("> ", 2)) return NULL;
+    n = getline(&line, &room, stdin);
+    if (n < 0) {
+        free(line);
+        return NULL;
+    }
+    if (n > 0 && line[n - 1] == '\n') line[n - 1] = '\0';
+    return line;
+}
+
+static bool on_text(const char *text, size_t len, void *user) {
+    Chat *c = user;
+    if (len > 0) c->last = text[len - 1];
+    return cli_print(text, len) && !cli_interrupted();
+}
+
+static bool on_prefill(int64_t done, int64_t total, void *user) {
+    Chat *c = user;
+    cli_progress(&c->progress, (double)done, (double)total);
+    if (done == total) cli_progress_end(&c->progress);
+    return !cli_interrupted();
+}
+
+static void note(const char *text) { fprintf(stderr, "[%s]\n", text); }
+
+/* Failures that another message may mend are only said. */
+static RpStatus answer(Chat *c, const char *message) {
+    const GenerateOptions o = {
+        .max_tokens = args.n, .prefill_progress = on_prefill, .on_text = on_text, .user = c};
+    GenerateResult result = {0};
+    c->last               = '\n';
+    c->progress           = (Progress){.what = "prompt", .off = args.quiet};
+    cli_forget_interrupt();
+    cli_catch_interrupts();
+    const double   begin = cli_since_start();
+    const RpStatus st    = cli_converse(&c->talk, message, &o, &result);
+    cli_progress_end(&c->progress);
+    if (c->last != '\n') (void)cli_print("\n", 1);
+    if (st == RP_E_CONTEXT_FULL || st == RP_E_ARG) {
+        cli_say("reprise", "%s", rp_last_error());
+        if (st == RP_E_CONTEXT_FULL) note("the context is full: /reset starts anew, -c sets a larger one");
+        return RP_OK;
+    }
+    RP_TRY(st);
+    if (result.reason == RP_STOP_CONTEXT)
+        note("the context is full: /reset starts anew, -c sets a larger one");
+    if (result.reason == RP_STOP_LIMIT) note("cut at the limit of -n");
+    if (args.stats) cli_report(&(Report){c->talk.session, &result, begin, begin + result.first_token_s});
+    return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is gone");
+}
+
+static RpStatus set_system(Chat *c, const char *text) {
+    while (*text == ' ') text++;
+    char *copy = text[0] != '\0' ? strdup(text) : NULL;
+    if (text[0] != '\0' && copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the system message");
+    free(c->own_system);
+    c->own_system = copy;
+    c->system     = copy;
+    note(copy != NULL ? "a new conversation with this system message"
+                      : "a new conversation without system message");
+    return cli_conversation_reset(&c->talk, c->system);
+}
+
+static RpStatus obey(Chat *c, const char *line) {
+    static const char help[] =
+        "  /reset        forget the conversation\n"
+        "  /system TEXT  start anew with this system message; without a text: with none\n"
+        "  /quit         end, as Ctrl-D does\n"
+        "  Ctrl-C        ends a reply; at the prompt it ends the program\n";
+    if (strcmp(line, "/quit") == 0) {
+        c->quit = true;
+    } else if (strcmp(line, "/reset") == 0) {
+        note("a new conversation");
+        return cli_conversation_reset(&c->talk, c->system);
+    } else if (strcmp(line, "/system") == 0 || strncmp(line, "/system ", 8) == 0) {
+        return set_system(c, line + 7);
+    } else if (strcmp(line, "/help") == 0) {
+        fputs(help, stderr);
+    } else {
+        cli_say("reprise", "%s is none of /help /reset /system /quit", line);
+    }
+    return RP_OK;
+}
+
+static RpStatus talk(Chat *c) {
+    RP_TRY(cli_conversation_reset(&c->talk, c->system));
+    while (!c->quit) {
+        char *line = read_line(c);
+        if (line == NULL) {
+            if (c->terminal) (void)cli_print("\n", 1);
+            break;
+        }
+        RpStatus st = RP_OK;
+        if (line[0] == '/')
+            st = obey(c, line);
+        else if (line[0] != '\0')
+            st = answer(c, line);
+        free(line);
+        RP_TRY(st);
+    }
+    return RP_OK;
+}
+
+static RpStatus open_and_talk(Chat *c, Model **model, Session **session, Sampler **sampler) {
+    const SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
+    RP_TRY(cli_open_model(args.model, args.quiet, model));
+    RP_TRY(cli_need_tokenizer(*model, args.model));
+    if (args.template_name != NULL)
+        RP_TRY(rp_chat_from_name(args.template_name, &c->talk.kind));
+    else
+        RP_TRY(rp_chat_detect(rp_model_file(*model), &c->talk.kind));
+    RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
+    RP_TRY(rp_session_open(*model, &o, session));
+    c->talk.session = *session;
+    c->talk.sampler = *sampler;
+    if (c->terminal && !args.quiet)
+        fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
+                rp_model_info(*model)->name, rp_chat_name(c->talk.kind), rp_session_n_ctx(*session));
+    return talk(c);
+}
+
+static int run(void) {
+    Chat     chat  = {.system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .talk = {.pending = -1}};
+    Model   *model = NULL;
+    Session *session = NULL;
+    Sampler *sampler = NULL;
+    RpStatus st      = open_and_talk(&chat, &model, &session, &sampler);
+    cli_conversation_free(&chat.talk);
+    free(chat.own_system);
+    rp_session_free(session);
+    rp_sampler_free(sampler);
+    rp_model_free(model);
+    return cli_print("", 0) ? cli_exit(st)
+                            : EXIT_ERROR; /* a broken stdout is reported where the program ends */
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    {"system",   0,   OPTION_TEXT, &args.system,        "TEXT", "system message",                                                0, 0, false},
+    {"template", 0,   OPTION_TEXT, &args.template_name, "NAME", "chatml, llama3, mistral, gemma or llama2",                      0,
+                  0,                                                                                                                                false},
+    {"tokens",   'n', OPTION_INT,  &args.n,             "N",    "at most N tokens a reply, 0 (default): while there is context",
+                  0,                                                                                                                             0, false},
+    OPTIONS_SAMPLER(args.sampler),
+    OPTION_THREADS(args.threads),
+    OPTION_CTX(args.ctx),
+    OPTION_PASSES(args.passes),
+    {"stats",    0,   OPTION_FLAG, &args.stats,         NULL,   "after each reply, what it cost",                                0, 0, false},
+    {"quiet",    'q', OPTION_FLAG, &args.quiet,         NULL,   "no progress and no greeting",                                   0, 0, false},
+};
+
+const Command cli_command_chat = {
+    .name  = "chat",
+    .help  = "talk to a model",
+    .usage = "-m FILE [options]",
+    .notes = "One line is one message; the template is the model's. The context is kept from turn to turn.\n"
+             "/help lists the commands. Lines may also come from a pipe.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""What llama.cpp makes of a real model: greedy continuations, top logits, perplexity.
+
+    tools/golden_models.py MODEL.gguf OUT_DIRECTORY [TEXT]
+
+generate.txt, for each prompt: its text in hexadecimal, its ids, the 20 highest logits after it, 64 greedy tokens, and
+for each of these by how much the highest logit exceeded the second. perplexity.txt: over windows of 256 tokens of TEXT."""
+import pathlib
+import sys
+
+import llama
+import numpy as np
+
+N_GREEDY, N_TOP, WINDOW = 64, 20, 256
+
+PROMPTS = [
+    ("Once upon a time, in a small village by the sea,", False),
+    ("def fibonacci(n):\n    \"\"\"Return the n-th Fibonacci number.\"\"\"\n", False),
+    ("The capital of France is", False),
+    ("What is the difference between a list and a tuple in Python?", True),
+    ("1, 1, 2, 3, 5, 8, 13, 21,", False),
+    ("Der schnelle braune Fuchs springt über den", False),
+    ("Write a short poem about the moon.", True),
+    (" ".join(["It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness,"
+               " it was the epoch of belief, it was the epoch of incredulity, it was the season of light,"] * 6), False),
+]
+
+
+def chat(name, text):
+    if name == "gemma3":
+        return f"<start_of_turn>user\n{text}<end_of_turn>\n<start_of_turn>model\n"
+    return f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def generate(model, name, out):
+    print(llama.HEADER, file=out)
+    for text, is_chat in PROMPTS:
+        data = (chat(name, text) if is_chat else text).encode()
+        ids = model.tokenize(data, True, True)
+        model.reset()
+        logits = model.eval(ids)[-1]
+        top = np.argsort(-logits, kind="stable")[:N_TOP]
+        print("prompt", data.hex(), file=out)
+        print("ids", *ids, file=out)
+        print("top", *(f"{i} {logits[i]:.6g}" for i in top), file=out)
+        greedy, margin = [], []
+        for _ in range(N_GREEDY):
+            best, second = np.sort(logits)[::-1][:2]
+            greedy.append(int(np.argmax(logits)))
+            margin.append(f"{best - second:.5g}")
+            logits = model.eval([greedy[-1]])[-1]
+        print("greedy", *greedy, file=out)
+        print("margin", *margin, file=out)
+
+
+def perplexity(model, text, out):
+    ids = model.tokenize(text, True, False)
+    total, count, windows = 0.0, 0, len(ids) // WINDOW
+    for w in range(windows):
+        part = ids[w * WINDOW:(w + 1) * WINDOW]
+        if model.adds_bos():
+            part[0] = model.bos()
+        model.reset()
+        logits = model.eval(part).astype(np.float64)
+        logits -= logits.max(axis=1, keepdims=True)
+        log_sum = np.log(np.exp(logits).sum(axis=1))
+        for i in range(1, WINDOW):
+            total += log_sum[i - 1] - logits[i - 1, part[i]]
+            count += 1
+    print(llama.HEADER, file=out)
+    print(f"windows {windows}\ntargets {count}\nnll {total:.6f}\nperplexity {np.exp(total / count):.6f}", file=out)
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    llm = llama.Model(sys.argv[1], n_ctx=1024)
+    with open(folder / "generate.txt", "w", encoding="ascii") as file:
+        generate(llm, folder.name, file)
+    if len(sys.argv) > 3:
+        with open(folder / "perplexity.txt", "w", encoding="ascii") as file:
+            perplexity(llm, pathlib.Path(sys.argv[3]).read_bytes(), file)
