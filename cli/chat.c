@@ -75,8 +75,7 @@ static RpStatus answer(Chat *c, const char *message) {
     c->progress           = (Progress){.what = "prompt", .off = args.quiet};
     cli_forget_interrupt();
     cli_catch_interrupts();
-    const double   begin = cli_since_start();
-    const RpStatus st    = cli_converse(&c->talk, message, &o, &result);
+    const RpStatus st = cli_converse(&c->talk, message, &o, &result);
     cli_progress_end(&c->progress);
     if (c->last != '\n') (void)cli_print("\n", 1);
     if (st == RP_E_CONTEXT_FULL || st == RP_E_ARG) {
@@ -88,7 +87,7 @@ static RpStatus answer(Chat *c, const char *message) {
     if (result.reason == RP_STOP_CONTEXT)
         note("the context is full: /reset starts anew, -c sets a larger one");
     if (result.reason == RP_STOP_LIMIT) note("cut at the limit of -n");
-    if (args.stats) cli_report(&(Report){c->talk.session, &result, begin, begin + result.first_token_s});
+    if (args.stats) cli_report(&(Report){c->talk.session, &result, 0.0, result.first_token_s});
     return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is gone");
 }
 

@@ -24,8 +24,9 @@ void cli_report(const Report *r) {
     const TokenBytes      bytes = reply_bytes(r);
     const double          rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
     const int             steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
-    fprintf(stderr, "load     %9.1f ms  until model and context were open, %d threads, %s\n", 1e3 * r->load_s,
-            rp_session_n_threads(r->session), rp_cpu_isa_name(rp_cpu_isa()));
+    if (r->load_s > 0.0)
+        fprintf(stderr, "load     %9.1f ms  until model and context were open, %d threads, %s\n",
+                1e3 * r->load_s, rp_session_n_threads(r->session), rp_cpu_isa_name(rp_cpu_isa()));
     fprintf(stderr, "prefill  %9.1f ms  %5d tokens  %8.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt,
             cli_prefill_rate(g));
     fprintf(stderr, "decode   %9.1f ms  %5d tokens  %8.1f tok/s", 1e3 * g->decode_s, steps, rate);

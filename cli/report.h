@@ -7,8 +7,8 @@
 typedef struct Report {
     const Session        *session;
     const GenerateResult *result;
-    double                load_s;        /* from the start of the program until the session was open */
-    double                first_token_s; /* from the start of the program */
+    double load_s;        /* from the start of the program until the session was open; 0: a later reply */
+    double first_token_s; /* from the start of the program; of a later reply from its message */
 } Report;
 
 /* Bytes read for one decoded token: weights once, and the cache up to the mean position of the reply. Layers
@@ -23,7 +23,7 @@ TokenBytes cli_token_bytes(const Session *s, double mean_position);
 double cli_prefill_rate(const GenerateResult *r);
 double cli_decode_rate(const GenerateResult *r);
 
-/* A block of four lines on stderr. */
+/* A block of lines on stderr. */
 void cli_report(const Report *r);
 
 /* The members "prompt_tokens" to "gb_s" of a JSON object, without braces. */

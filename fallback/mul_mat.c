@@ -105,17 +105,19 @@ static void float_row(const OpArgs *args, int64_t m, int64_t h, int64_t b) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
     const char       *row   = weight_row(args, m, h, b);
     const int64_t     n_tok = x->ne[1];
+    int64_t           held  = -1; /* the piece that is widened */
+    float             wide[PIECE];
     for (int64_t t = 0; t < n_tok; t += RP_DOT_COLS) {
         const int n_cols                     = (int)(n_tok - t < RP_DOT_COLS ? n_tok - t : RP_DOT_COLS);
         float     acc[RP_DOT_COLS][RP_LANES] = {0};
-        for (int64_t k = 0; k < w->ne[0]; k += FLOAT_PIECE) {
-            const int64_t len = w->ne[0] - k < FLOAT_PIECE ? w->ne[0] - k : FLOAT_PIECE;
-            float         wide[FLOAT_PIECE];
+        for (int64_t k = 0; k < w->ne[0]; k += PIECE) {
+            const int64_t len   = w->ne[0] - k < PIECE ? w->ne[0] - k : PIECE;
             const float  *piece = wide;
             if (w->dtype == RP_F32)
                 piece = (const float *)(const void *)row + k;
-            else
+            else if (held != k)
                 rp_widen_row(w->dtype, row + rp_row_bytes(w->dtype, k), len, wide);
+            held = k;
             for (int c = 0; c < n_cols; c++) {
                 const int64_t left = inner_length(args, t + c) - k;
                 if (left > 0)

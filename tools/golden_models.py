@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """What llama.cpp makes of a real model: greedy continuations, top logits, perplexity.
 
-    tools/golden_models.py MODEL.gguf OUT_DIRECTORY [TEXT]
+    tools/golden_models.py MODEL.gguf OUT_DIRECTORY TEXT
+
+The weights are widened to f32 first: this is what the file says, without the rounding of activations to 8 bits that every
+engine does in its own way for speed.
 
 generate.txt, for each prompt: its text in hexadecimal, its ids, the 20 highest logits after it, 64 greedy tokens, and
-for each of these by how much the highest logit exceeded the second. perplexity.txt: over windows of 256 tokens of TEXT."""
+for each of these by how much the highest logit exceeded the second. perplexity.txt: over windows of 256 tokens of TEXT,
+with the weights widened and, as "rounded", as they are."""
 import pathlib
 import sys
+import tempfile
 
+import gguf
 import llama
 import numpy as np
 
@@ -53,7 +59,7 @@ def generate(model, name, out):
         print("margin", *margin, file=out)
 
 
-def perplexity(model, text, out):
+def perplexity(model, text, label, out):
     ids = model.tokenize(text, True, False)
     total, count, windows = 0.0, 0, len(ids) // WINDOW
     for w in range(windows):
@@ -64,19 +70,43 @@ def perplexity(model, text, out):
         logits = model.eval(part).astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         log_sum = np.log(np.exp(logits).sum(axis=1))
-        for i in range(1, WINDOW):
-            total += log_sum[i - 1] - logits[i - 1, part[i]]
-            count += 1
-    print(llama.HEADER, file=out)
-    print(f"windows {windows}\ntargets {count}\nnll {total:.6f}\nperplexity {np.exp(total / count):.6f}", file=out)
+        total += sum(log_sum[i - 1] - logits[i - 1, part[i]] for i in range(1, WINDOW))
+        count += WINDOW - 1
+    print(f"{label} {np.exp(total / count):.6f} {count}", file=out)
+
+
+def widen(path, out):
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(out, reader.fields["general.architecture"].contents())
+    for name, field in reader.fields.items():
+        if name.startswith("GGUF.") or name == "general.architecture":
+            continue
+        array = field.types[0] == gguf.GGUFValueType.ARRAY
+        writer.add_key_value(name, field.contents(), field.types[0], sub_type=field.types[-1] if array else None)
+    for tensor in reader.tensors:
+        data = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        writer.add_tensor(tensor.name, data, raw_dtype=gguf.GGMLQuantizationType.F32)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def main(path, folder, text_path):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = text_path.read_bytes()
+    with open(folder / "perplexity.txt", "w", encoding="ascii") as out, tempfile.TemporaryDirectory() as temp:
+        print(llama.HEADER, file=out)
+        wide = pathlib.Path(temp) / "wide.gguf"
+        widen(path, wide)
+        for label, source in (("rounded", path), ("exact", wide)):
+            model = llama.Model(source, n_ctx=1024)
+            perplexity(model, text, label, out)
+            if source == wide:
+                with open(folder / "generate.txt", "w", encoding="ascii") as file:
+                    generate(model, folder.name, file)
+            model.close()
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    llm = llama.Model(sys.argv[1], n_ctx=1024)
-    with open(folder / "generate.txt", "w", encoding="ascii") as file:
-        generate(llm, folder.name, file)
-    if len(sys.argv) > 3:
-        with open(folder / "perplexity.txt", "w", encoding="ascii") as file:
-            perplexity(llm, pathlib.Path(sys.argv[3]).read_bytes(), file)
+    main(sys.argv[1], *map(pathlib.Path, sys.argv[2:4]))

@@ -17,7 +17,7 @@ lib.llama_backend_init()
 
 
 class Model:
-    """One model and one context: KV cache f16, flash attention off, one thread."""
+    """One model and one context: KV cache f16, flash attention off."""
 
     def __init__(self, path, n_ctx=512, vocab_only=False):
         params = lib.llama_model_default_params()
@@ -32,7 +32,7 @@ class Model:
         if not vocab_only:
             params = lib.llama_context_default_params()
             params.n_ctx = params.n_batch = params.n_ubatch = n_ctx
-            params.n_threads = params.n_threads_batch = 1
+            params.n_threads = params.n_threads_batch = 2
             params.type_k = params.type_v = lib.GGML_TYPE_F16
             params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
             params.swa_full = True

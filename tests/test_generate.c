@@ -1,0 +1,339 @@
+#include "reprise/session.h"
+
+#include "model/stop_match.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TINY RP_SOURCE_DIR "/tests/golden/tiny/llama-f32.gguf"
+
+static Model   *model;
+static Session *session;
+static Sampler *sampler;
+static int32_t  prompt[20];
+static char     text[4096];
+static size_t   n_text;
+static int      n_calls, stop_at_call;
+
+static void open_model(const char *path, int32_t n_ctx) {
+    cr_assert_eq(rp_model_open(path, NULL, &model), RP_OK, "%s", rp_last_error());
+    const SessionOptions o = {.n_ctx = n_ctx, .n_threads = 1, .prefill_chunk = 4};
+    cr_assert_eq(rp_session_open(model, &o, &session), RP_OK, "%s", rp_last_error());
+    for (int32_t i = 0; i < 20; i++) prompt[i] = 3 + 7 * i % 60;
+}
+
+static void new_sampler(float temperature, uint64_t seed) {
+    SamplerParams p = rp_sampler_defaults();
+    p.temperature   = temperature;
+    p.seed          = seed;
+    rp_sampler_free(sampler);
+    cr_assert_eq(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler), RP_OK);
+}
+
+static void setup(void) {
+    open_model(TINY, 128);
+    new_sampler(1.0f, 3);
+}
+
+static void teardown(void) {
+    rp_sampler_free(sampler);
+    rp_session_free(session);
+    rp_model_free(model);
+}
+
+TestSuite(generate, .init = setup, .fini = teardown);
+
+static bool on_text(const char *bytes, size_t len, void *user) {
+    cr_assert_eq(user, (void *)text);
+    cr_assert_lt(n_text + len, sizeof text);
+    memcpy(text + n_text, bytes, len);
+    n_text += len;
+    text[n_text] = '\0';
+    return ++n_calls != stop_at_call;
+}
+
+/* From an empty context and a fresh sampler, so that every call with the same options gives the same reply.
+ */
+static GenerateResult reply(size_t n_prompt, GenerateOptions o, TokenList *ids) {
+    GenerateResult result;
+    n_text    = 0;
+    n_calls   = 0;
+    text[0]   = '\0';
+    o.on_text = on_text;
+    o.user    = text;
+    o.tokens  = ids;
+    if (ids != NULL) ids->n = 0;
+    rp_sampler_reset(sampler);
+    cr_assert_eq(rp_session_rewind(session, 0), RP_OK);
+    cr_assert_eq(rp_generate(session, sampler, prompt, n_prompt, &o, &result), RP_OK, "%s", rp_last_error());
+    return result;
+}
+
+Test(generate, draws_what_a_loop_by_hand_draws) {
+    TokenList            ids    = {0};
+    const GenerateResult result = reply(5, (GenerateOptions){.max_tokens = 40, .ignore_end = true}, &ids);
+    cr_expect_eq(result.reason, RP_STOP_LIMIT);
+    cr_expect_eq(result.n_prompt, 5);
+    cr_expect_eq(result.n_generated, 40);
+    cr_expect_eq(ids.n, 40);
+    cr_expect_eq(rp_session_n_past(session), 5 + 39, "the last token is not appended");
+    cr_expect(result.prefill_s > 0 && result.decode_s > 0 && result.first_token_s >= result.prefill_s);
+
+    rp_sampler_reset(sampler);
+    cr_assert_eq(rp_session_rewind(session, 0), RP_OK);
+    cr_assert_eq(rp_session_prefill(session, prompt, 5, NULL, NULL), RP_OK);
+    char   by_hand[4096];
+    size_t n = 0;
+    for (size_t i = 0; i < ids.n; i++) {
+        int32_t    token;
+        GgufString bytes;
+        cr_assert_eq(rp_sampler_sample(sampler, rp_session_logits(session), &token), RP_OK);
+        cr_assert_eq(token, ids.ids[i], "token %zu", i);
+        cr_assert_eq(rp_token_bytes(rp_model_tokenizer(model), token, false, &bytes), RP_OK);
+        memcpy(by_hand + n, bytes.ptr, bytes.len);
+        n += bytes.len;
+        cr_assert_eq(rp_session_step(session, token), RP_OK);
+    }
+    cr_expect_eq(n, n_text);
+    cr_expect_arr_eq(by_hand, text, n);
+    rp_token_list_free(&ids);
+}
+
+Test(generate, goes_on_from_the_last_token) {
+    TokenList             whole = {0}, part = {0};
+    const GenerateOptions o = {.max_tokens = 30, .ignore_end = true};
+    reply(5, o, &whole);
+    reply(5, (GenerateOptions){.max_tokens = 12, .ignore_end = true}, &part);
+    GenerateResult result;
+    cr_assert_eq(rp_generate(session, sampler, &part.ids[11], 1,
+                             &(GenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &part},
+                             &result),
+                 RP_OK);
+    cr_assert_eq(part.n, 30);
+    cr_expect_arr_eq(part.ids, whole.ids, 30 * sizeof *whole.ids);
+    rp_token_list_free(&whole);
+    rp_token_list_free(&part);
+}
+
+Test(generate, a_penalty_knows_the_prompt) {
+    SamplerParams p   = rp_sampler_defaults();
+    TokenList     ids = {0};
+    rp_sampler_free(sampler);
+    sampler = NULL;
+    new_sampler(0.0f, 0);
+    reply(5, (GenerateOptions){.max_tokens = 1}, &ids);
+    const int32_t greedy = ids.ids[0];
+    p.repeat_penalty     = 1e6f;
+    rp_sampler_free(sampler);
+    cr_assert_eq(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler), RP_OK);
+    prompt[0] = greedy; /* may change the logits; what counts is that no token of the prompt is drawn */
+    reply(5, (GenerateOptions){.max_tokens = 20, .ignore_end = true}, &ids);
+    for (size_t i = 0; i < ids.n; i++)
+        for (int j = 0; j < 5; j++) cr_expect_neq(ids.ids[i], prompt[j], "token %zu", i);
+    rp_token_list_free(&ids);
+}
+
+Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
+    TokenList      ids = {0}, on = {0};
+    GenerateResult result;
+    uint64_t       seed = 0;
+    do { /* a flat distribution over 64 tokens: the end comes soon in some */
+        new_sampler(3.0f, ++seed);
+        result = reply(5, (GenerateOptions){.max_tokens = 100}, &ids);
+    } while (result.reason != RP_STOP_END_TOKEN && seed < 20);
+    cr_assert_eq(result.reason, RP_STOP_END_TOKEN);
+    cr_assert_eq(ids.ids[ids.n - 1], 2);
+    cr_expect_eq(result.n_generated, (int32_t)ids.n);
+    cr_expect_eq(rp_session_n_past(session), 5 + (int32_t)ids.n - 1);
+    cr_expect_eq(n_calls, (int)ids.n - 1, "one call a token, but for the end token");
+    cr_expect_null(strstr(text, "</s>"));
+
+    const GenerateOptions past = {
+        .max_tokens = (int32_t)ids.n + 3, .ignore_end = true, .print_special = true};
+    cr_expect_eq(reply(5, past, &on).reason, RP_STOP_LIMIT);
+    cr_expect_arr_eq(on.ids, ids.ids, ids.n * sizeof *ids.ids);
+    cr_expect_not_null(strstr(text, "</s>"), "%s", text);
+    rp_token_list_free(&ids);
+    rp_token_list_free(&on);
+}
+
+Test(generate, stop_strings_end_the_text_wherever_they_lie) {
+    const GenerateOptions free_run = {.max_tokens = 50, .ignore_end = true};
+    reply(5, free_run, NULL);
+    char         all[4096];
+    const size_t n = n_text;
+    memcpy(all, text, n + 1);
+    cr_assert_gt(n, 30);
+    for (size_t at = 0; at + 5 < n; at += 2) {
+        for (size_t len = 1; len <= 5; len += 2) {
+            char        stop[8] = {0}, never[8] = {0};
+            const char *stops[] = {never, stop};
+            memcpy(stop, all + at, len);
+            memcpy(never, all + at, len); /* begins like it and never comes to its end */
+            never[len]        = '\x01';
+            const char  *hit  = strstr(all, stop);
+            const size_t want = (size_t)(hit - all);
+
+            GenerateOptions o = free_run;
+            o.stop            = stops;
+            o.n_stop          = 2;
+            cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_STRING, "%s", stop);
+            cr_expect_eq(n_text, want, "stop `%s`: `%s` of `%s`", stop, text, all);
+            cr_expect_arr_eq(text, all, n_text);
+            o.n_stop = 1;
+            cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_LIMIT);
+            cr_expect_str_eq(text, all, "what waited is printed at the end");
+        }
+    }
+}
+
+Test(generate, the_context_ends_a_reply) {
+    const GenerateResult result = reply(20, (GenerateOptions){.ignore_end = true}, NULL);
+    cr_expect_eq(result.reason, RP_STOP_CONTEXT);
+    cr_expect_eq(rp_session_n_past(session), 128);
+    cr_expect_eq(result.n_generated, 128 - 20 + 1, "the last token needs no place");
+}
+
+Test(generate, on_text_cancels) {
+    stop_at_call                = 4;
+    const GenerateResult result = reply(5, (GenerateOptions){.ignore_end = true}, NULL);
+    cr_expect_eq(result.reason, RP_STOP_CANCELLED);
+    cr_expect_eq(n_calls, 4);
+    cr_expect_eq(result.n_generated, 4);
+    cr_expect_eq(rp_session_n_past(session), 5 + 3);
+}
+
+static bool stop_prefill(int64_t done, int64_t total, void *user) {
+    (void)user;
+    cr_expect_eq(total, 20);
+    return done < 8;
+}
+
+Test(generate, the_prefill_can_be_cancelled) {
+    const GenerateResult result = reply(20, (GenerateOptions){.prefill_progress = stop_prefill}, NULL);
+    cr_expect_eq(result.reason, RP_STOP_CANCELLED);
+    cr_expect_eq(result.n_generated, 0);
+    cr_expect_eq(result.n_prompt, 8);
+    cr_expect_eq(n_calls, 0);
+    cr_expect_eq(rp_session_n_past(session), 8);
+}
+
+static void refused(size_t n_prompt, const GenerateOptions *o, RpStatus status, const char *why) {
+    GenerateResult result = {.n_generated = 77};
+    const int32_t  n_past = rp_session_n_past(session);
+    cr_expect_eq(rp_generate(session, sampler, prompt, n_prompt, o, &result), status);
+    cr_expect_str_eq(rp_last_error(), why);
+    cr_expect_eq(result.n_generated, 0, "the result is filled");
+    cr_expect_eq(rp_session_n_past(session), n_past);
+}
+
+Test(generate, refusals_say_why) {
+    const char *const empty[] = {"x", ""};
+    refused(0, NULL, RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
+    refused(3, &(GenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
+    refused(3, &(GenerateOptions){.stop = empty, .n_stop = 2}, RP_E_ARG, "stop string 1 is empty");
+    refused(3, &(GenerateOptions){.n_stop = 2}, RP_E_ARG, "2 stop strings at NULL");
+    prompt[2] = 64;
+    GenerateResult result;
+    cr_expect_eq(rp_generate(session, sampler, prompt, 3, NULL, &result), RP_E_ARG);
+    cr_expect_not_null(strstr(rp_last_error(), "64"), "%s", rp_last_error());
+    prompt[2]               = 3;
+    const SamplerParams p   = rp_sampler_defaults();
+    Sampler            *own = sampler;
+    cr_assert_eq(rp_sampler_new(&p, 65, &sampler), RP_OK);
+    refused(3, NULL, RP_E_ARG, "the sampler is for a vocabulary of 65 tokens, the model has 64");
+    rp_sampler_free(sampler);
+    sampler = own;
+}
+
+Test(generate, a_prompt_past_the_context_changes_nothing) {
+    int32_t        many[129] = {0};
+    GenerateResult result;
+    for (int i = 0; i < 129; i++) many[i] = 5;
+    cr_expect_eq(rp_generate(session, sampler, many, 129, NULL, &result), RP_E_CONTEXT_FULL);
+    cr_expect_eq(rp_session_n_past(session), 0);
+    cr_expect_eq(result.n_prompt, 0);
+}
+
+Test(generate_ids, a_model_without_tokenizer_has_no_text) {
+    FILE *f = fopen(TINY, "rb");
+    cr_assert_not_null(f);
+    static _Alignas(64) char file[1 << 19];
+    const size_t             bytes = fread(file, 1, sizeof file, f);
+    fclose(f);
+    cr_assert_lt(bytes, sizeof file);
+    char *key = memmem(file, bytes, "tokenizer.ggml.model", 20);
+    cr_assert_not_null(key);
+    key[19] = 'X';
+    cr_assert_eq(rp_model_open_memory(file, bytes, "edited", &model), RP_OK, "%s", rp_last_error());
+    cr_assert_null(rp_model_tokenizer(model));
+    cr_assert_eq(rp_session_open(model, &(SessionOptions){.n_ctx = 32, .n_threads = 1}, &session), RP_OK);
+    new_sampler(1.0f, 1);
+    prompt[0]                = 7;
+    const char *const stop[] = {"a"};
+    GenerateResult    result = reply(1, (GenerateOptions){.stop = stop, .n_stop = 1}, NULL);
+    cr_expect_eq(result.reason, RP_STOP_CONTEXT);
+    cr_expect_eq(n_text, 0);
+    cr_expect_eq(n_calls, 32, "asked after every token all the same");
+    stop_at_call = 3;
+    result       = reply(1, (GenerateOptions){0}, NULL);
+    cr_expect_eq(result.reason, RP_STOP_CANCELLED);
+    cr_expect_eq(result.n_generated, 3);
+    teardown();
+}
+
+Test(generate_ids, stop_reasons_have_names) {
+    cr_expect_str_eq(rp_stop_reason_name(RP_STOP_END_TOKEN), "end token");
+    cr_expect_str_eq(rp_stop_reason_name(RP_STOP_CANCELLED), "cancelled");
+    cr_expect_str_eq(rp_stop_reason_name((StopReason)99), "unknown");
+}
+
+/* How many bytes at the end of s are the beginning of one of the strings, but not all of it. */
+static size_t beginning_of_one(const char *s, size_t n, const char *const strings[], size_t n_strings) {
+    size_t longest = 0;
+    for (size_t i = 0; i < n_strings; i++)
+        for (size_t len = 1; len < strlen(strings[i]) && len <= n; len++)
+            if (len > longest && memcmp(s + n - len, strings[i], len) == 0) longest = len;
+    return longest;
+}
+
+/* The longest of the strings that s ends with. */
+static size_t ends_with_one(const char *s, size_t n, const char *const strings[], size_t n_strings) {
+    size_t longest = 0;
+    for (size_t i = 0; i < n_strings; i++) {
+        const size_t len = strlen(strings[i]);
+        if (len > longest && len <= n && memcmp(s + n - len, strings[i], len) == 0) longest = len;
+    }
+    return longest;
+}
+
+Test(stop_match, agrees_with_a_search_at_every_byte) {
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        char        strings[3][8];
+        const char *all[3];
+        uint64_t    draw = 0;
+        const int   n    = 1 + (int)(seed % 3);
+        for (int i = 0; i < n; i++) { /* two letters: they overlap a lot */
+            const int len = 1 + (int)(6.0f * rp_random_uniform(seed, draw++));
+            for (int j = 0; j < len; j++) strings[i][j] = rp_random_uniform(seed, draw++) < 0.6f ? 'a' : 'b';
+            strings[i][len] = '\0';
+            all[i]          = strings[i];
+        }
+        StopMatch m;
+        cr_assert_eq(rp_stop_match_init(&m, all, (size_t)n), RP_OK);
+        char   in[64], out[128];
+        size_t n_in = 0, n_out = 0, match = 0;
+        while (n_in < sizeof in && match == 0) {
+            in[n_in++]         = rp_random_uniform(seed, draw++) < 0.6f ? 'a' : 'b';
+            const bool matched = rp_stop_match_feed(&m, in[n_in - 1], out, &n_out);
+            match              = ends_with_one(in, n_in, all, (size_t)n);
+            cr_assert_eq(matched, match > 0, "%.*s", (int)n_in, in);
+            const size_t held = match > 0 ? match : beginning_of_one(in, n_in, all, (size_t)n);
+            cr_assert_eq(n_out, n_in - held, "%.*s", (int)n_in, in);
+            cr_assert_arr_eq(out, in, n_out);
+        }
+        rp_stop_match_free(&m);
+    }
+}
