@@ -122,6 +122,7 @@ static RpStatus read_stream(FILE *f, const char *path, Text *out) {
         if (got == 0) break;
     }
     out->bytes[out->n] = '\0';
+    if (interrupt) return rp_fail(RP_E_CANCELLED, "%s: interrupted", path);
     return ferror(f) ? rp_fail(RP_E_IO, "%s: %s", path, strerror(errno)) : RP_OK;
 }
 
@@ -145,12 +146,13 @@ RpStatus cli_open_output(const char *path, FILE **out) {
     return *out != NULL ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
 }
 
-RpStatus cli_close_output(FILE *out, const char *path) {
-    if (path == NULL) return RP_OK; /* stdout is looked at where the program ends */
-    const bool before = ferror(out) != 0;
-    if (fclose(out) != 0 || before)
-        return rp_fail(RP_E_IO, "%s: %s", path, errno != 0 ? strerror(errno) : "write error");
-    return RP_OK;
+RpStatus cli_close_output(FILE *out, const char *path, RpStatus written) {
+    if (path == NULL) return ferror(stdout) ? RP_OK : written; /* cli_close_stdout will say so */
+    errno             = 0;
+    const bool failed = fflush(out) != 0 || ferror(out);
+    const int  error  = errno;
+    if (fclose(out) == 0 && !failed) return written;
+    return rp_fail(RP_E_IO, "%s: %s", path, error != 0 ? strerror(error) : "could not be written");
 }
 
 int32_t cli_default_ctx(const Model *m) {

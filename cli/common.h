@@ -101,9 +101,10 @@ typedef struct Text {
  */
 RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
 
-/* The file that -o names, or stdout where that is NULL. Closing says what could not be written. */
+/* The file that -o names, or stdout where that is NULL. Closing passes on how the writing went, and says what
+ * could not be written. */
 RP_NODISCARD RpStatus cli_open_output(const char *path, FILE **out);
-RP_NODISCARD RpStatus cli_close_output(FILE *out, const char *path);
+RP_NODISCARD RpStatus cli_close_output(FILE *out, const char *path, RpStatus written);
 
 /* The context that a session would get without -c. */
 int32_t cli_default_ctx(const Model *m);

@@ -123,6 +123,7 @@ static RpStatus generate(Run *r, GenerateResult *result) {
     cli_progress_end(&r->progress);
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
+    if (!cli_print("", 0)) return RP_OK; /* nobody reads; the end of the program says so where it matters */
     if (args.json) print_json(r, &report);
     if (!args.json && !args.quiet) cli_report(&report);
     return RP_OK;

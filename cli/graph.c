@@ -17,9 +17,8 @@ static RpStatus dump(const ComputeGraph *g, const char *title) {
                            .title     = title};
     FILE             *out;
     RP_TRY(cli_open_output(args.output, &out));
-    const RpStatus st     = rp_graph_dump(g, &o, out);
-    const RpStatus closed = cli_close_output(out, args.output);
-    return st != RP_OK ? st : closed;
+    const RpStatus st = rp_graph_dump(g, &o, out);
+    return cli_close_output(out, args.output, st);
 }
 
 static RpStatus build_and_dump(const Model *m) {

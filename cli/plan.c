@@ -26,8 +26,7 @@ static RpStatus dump(const ExecPlan *plan, const SessionMemory *memory) {
     if (args.json) fprintf(out, "{\"plan\":");
     const RpStatus st = rp_plan_dump(plan, args.json ? RP_DUMP_JSON : RP_DUMP_TEXT, out);
     if (st == RP_OK) print_memory(memory, out);
-    const RpStatus closed = cli_close_output(out, args.output);
-    return st != RP_OK ? st : closed;
+    return cli_close_output(out, args.output, st);
 }
 
 static RpStatus plan_and_dump(const Model *m) {

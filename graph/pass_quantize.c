@@ -25,8 +25,8 @@ RpStatus rp_pass_quantize(ComputeGraph *g) {
         if (takes_quantised(n)) {
             TensorNode *x = n->src[1], **q = &made[x->tag];
             if (*q == NULL) {
-                *q =
-                    rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){x}, 1, x->name, n->layer);
+                *q = rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){x}, 1,
+                                      x->name[0] != 0 ? x->name : x->base->name, n->layer);
                 st = *q != NULL ? rp_graph_push(g, *q) : rp_fail(g->status, "%s", g->error);
             }
             n->src[1] = *q;

@@ -1,0 +1,489 @@
+"""Runs the program as a user would: every command, every kind of mistake.
+
+    test_cli.py PROGRAM SOURCE_DIR
+
+What needs a real model is skipped where models/ has none. The last line counts.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
+TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
+REAL = os.path.join(SOURCE, "models/smollm2-135m-instruct-q4_1.gguf")
+COMMANDS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity"]
+TMP = tempfile.TemporaryDirectory()
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err.decode("utf-8", "replace")
+        self.text = out.decode("utf-8", "replace")
+
+    def __repr__(self):
+        return f"exit {self.code}\n  stdout {self.out[:400]!r}\n  stderr {self.err[:400]!r}"
+
+
+def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, **env):
+    p = subprocess.run([PROGRAM, *args], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
+                       env={**os.environ, **env})
+    return Result(p.returncode, p.stdout or b"", p.stderr)
+
+
+def temporary(name, data):
+    path = os.path.join(TMP.name, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def expect(condition, what, got=""):
+    if not condition:
+        raise AssertionError(f"{what}: {got}")
+
+
+def expect_refusal(r, code, *words):
+    """One line on stderr that holds the words, nothing on stdout."""
+    expect(r.code == code, f"exit {code} expected", r)
+    expect(r.err.count("\n") == 1 and r.err.startswith("reprise"), "one line expected", r)
+    for word in words:
+        expect(word in r.err, f"`{word}` expected", r)
+    expect(r.out == b"", "nothing on stdout expected", r)
+
+
+def ok(r):
+    expect(r.code == 0, "exit 0 expected", r)
+    return r
+
+
+def without_times(err):
+    return re.sub(r"[\d.]+ (ms|tok/s|GB/s)", "", err)
+
+
+# Help and wrong use.
+
+def test_help_lists_commands_and_environment():
+    for args in (["--help"], ["-h"], ["help"]):
+        r = ok(run(*args))
+        for word in COMMANDS + ["REPRISE_THREADS", "REPRISE_ISA", "REPRISE_PASSES", "llama", "130"]:
+            expect(word in r.text, word, r)
+        expect(r.err == "", "quiet stderr", r)
+
+
+def test_every_command_has_help():
+    for command in COMMANDS:
+        a, b, c = ok(run(command, "--help")), ok(run("help", command)), ok(run(command, "-m", "x", "-h"))
+        expect(a.out == b.out == c.out, "the same help three ways", command)
+        expect("--model FILE" in a.text and f"reprise {command}" in a.text, command, a)
+        expect(all(len(line) <= 110 for line in a.text.splitlines()), "line length", a)
+
+
+def test_version_names_toolkit_and_cpu():
+    r = ok(run("--version"))
+    expect(re.match(r"reprise \d+\.\d+\.\d+\nCUDA toolkit: \S+\nCUDA devices: .+\nCPU kernels: \S+\n$", r.text), "", r)
+
+
+def test_wrong_use_exits_2_with_one_line():
+    expect_refusal(run(), 2, "command")
+    expect_refusal(run("generat"), 2, "did you mean `generate`?")
+    expect_refusal(run("zzzzzz"), 2, "unknown command `zzzzzz`")
+    expect_refusal(run("help", "zzzzzz"), 2, "unknown command")
+    g = ["generate", "-m", TINY, "-p", "a"]
+    expect_refusal(run("generate", "-p", "a"), 2, "-m FILE is needed")
+    expect_refusal(run("generate", "-m", TINY), 2, "-p TEXT")
+    expect_refusal(run(*g, "-f", "x"), 2, "one prompt")
+    expect_refusal(run(*g, "--tmep", "1"), 2, "unknown option --tmep, did you mean --temp?")
+    expect_refusal(run(*g, "--xyzzy=3"), 2, "unknown option --xyzzy (")
+    expect_refusal(run(*g, "-z"), 2, "unknown option -z")
+    expect_refusal(run(*g, "--json=1"), 2, "takes no value")
+    expect_refusal(run(*g, "-n"), 2, "-n needs a value: N")
+    expect_refusal(run(*g, "stray"), 2, "`stray` is not an option")
+    expect_refusal(run(*g, "--", "--json"), 2, "`--json` is not an option")
+    expect_refusal(run(*g, "--system", "x"), 2, "go with --chat")
+    expect_refusal(run(*g, "--two\nlines"), 2, "unknown option --two?lines")
+    expect_refusal(run("graph", "-m", TINY, "--dot", "--json"), 2, "exclude each other")
+    expect_refusal(run("tokenize", "-m", TINY), 2, "one text is needed")
+    expect_refusal(run("perplexity", "-m", TINY), 2, "-f FILE is needed")
+    expect_refusal(run("bench", "-m", TINY, "-p", "0", "-n", "0"), 2, "nothing to measure")
+
+
+def test_bad_values_exit_2_and_say_what_is_possible():
+    g = ["generate", "-m", TINY, "-p", "a"]
+    for option, value, words in [("-n", "x", "not a whole number"), ("-n", "-1", "from 0 to 2147483647"),
+                                 ("-n", "99999999999999999999", "from 0"), ("-n", "", "not a whole number"),
+                                 ("--temp", "-0.1", "from 0 up"), ("--temp", "nan", "not a number"),
+                                 ("--temp", "1e99", "not a number"), ("--top-p", "1.5", "to 1"),
+                                 ("--top-p", "0", "to 1"), ("--min-p", "2", "from 0 to 1"),
+                                 ("--top-k", "1.5", "not a whole number"), ("--repeat-penalty", "0", "up is possible"),
+                                 ("--seed", "-3", "2^64-1"), ("--seed", "18446744073709551616", "2^64-1"),
+                                 ("-t", "5000", "from 0 to 1024")]:
+        expect_refusal(run(*g, option, value), 2, value, words)
+    expect_refusal(run("bench", "-m", TINY, "-r", "0"), 2, "from 1 to")
+
+
+def test_values_may_stand_in_the_same_argument():
+    a = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "5", "-q"))
+    b = ok(run("generate", f"--model={TINY}", "--prompt=abc", "-n5", "--quiet", "--"))
+    expect(a.out == b.out and a.err == b.err == "", "", (a, b))
+
+
+def test_bad_environment_is_an_error():
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", REPRISE_THREADS="many"), 1, "REPRISE_THREADS", "many")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", REPRISE_PASSES="-nonsense"), 1, "nonsense")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--passes", "-nonsense"), 1, "nonsense")
+
+
+# Files.
+
+def test_bad_files_exit_1_with_their_name():
+    with open(TINY, "rb") as f:
+        data = f.read()
+    files = {"missing": os.path.join(TMP.name, "missing.gguf"), "directory": TMP.name,
+             "empty": temporary("empty.gguf", b""), "foreign": temporary("foreign.gguf", b"#!/bin/sh\necho no\n" * 99),
+             "cut": temporary("cut.gguf", data[:len(data) // 2]), "header": temporary("header.gguf", data[:20])}
+    for name, path in files.items():
+        for command in COMMANDS:
+            more = {"generate": ["-p", "a"], "tokenize": ["-p", "a"], "perplexity": ["-f", TINY]}.get(command, [])
+            expect_refusal(run(command, "-m", path, *more), 1, path)
+    expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two?lines")
+    expect_refusal(run("generate", "-m", TINY, "-f", files["missing"]), 1, files["missing"])
+    expect_refusal(run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "do not fill one window")
+
+
+def test_unknown_architecture_is_inspected_but_not_run():
+    with open(TINY, "rb") as f:
+        data = f.read()
+    at = data.index(b"llama", data.index(b"general.architecture"))
+    path = temporary("arch.gguf", data[:at] + b"lxxma" + data[at + 5:])
+    expect_refusal(run("generate", "-m", path, "-p", "a"), 1, "lxxma")
+    r = ok(run("inspect", "-m", path))
+    expect("cannot be run here" in r.text and "lxxma" in r.text and "21 tensors" in r.text, "", r)
+    expect(json.loads(ok(run("inspect", "-m", path, "--json")).text)["model"] is None, "model is null")
+
+
+def test_unknown_tensor_type_is_inspected_but_not_run():
+    with open(TINY, "rb") as f:
+        data = bytearray(f.read())
+    name = b"output_norm.weight"
+    at = data.index(name) + len(name) + 4 + 8  # one dimension, then the type
+    expect(data[at:at + 4] == b"\0\0\0\0", "an f32 tensor", data[at - 12:at + 12])
+    data[at:at + 4] = (28).to_bytes(4, "little")  # f64: a type with a known size that is not read here
+    r = run("inspect", "-m", temporary("type.gguf", bytes(data)), "--tensors")
+    expect(r.code in (0, 1), "no crash", r)
+    if r.code == 0:
+        expect("is not read here" in r.text, "", r)
+
+
+def test_write_errors_are_reported():
+    if not os.path.exists("/dev/full"):
+        return "no /dev/full"
+    for command in (["graph", "-m", TINY], ["inspect", "-m", TINY, "--tensors"], ["generate", "-m", TINY, "-p", "a", "-q"]):
+        with open("/dev/full", "wb") as full:
+            expect_refusal(run(*command, stdout=full), 1, "standard output", "No space left")
+    expect_refusal(run("graph", "-m", TINY, "-o", "/dev/full"), 1, "/dev/full", "No space left")
+    expect_refusal(run("plan", "-m", TINY, "-o", TMP.name + "/no/such"), 1, "no/such", "No such file")
+
+
+def test_a_reader_who_goes_away_is_no_news():
+    for command in (["generate", "-m", TINY, "-p", "a"], ["inspect", "-m", TINY, "--tensors"],
+                    ["graph", "-m", TINY, "--json"], ["generate", "-m", TINY, "-p", "a", "--json"]):
+        read, write = os.pipe()
+        os.close(read)
+        r = run(*command, stdout=write)
+        os.close(write)
+        expect(r.code == 1 and r.err == "", "exit 1 without a word", (command, r))
+
+
+# Generating.
+
+def test_generate_json_is_complete():
+    r = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "12", "--ignore-eos", "--json", "--seed", "18446744073709551615"))
+    o = json.loads(r.text)
+    expect(o["stop"] == "limit" and len(o["tokens"]) == o["generated_tokens"] == 12, "", o)
+    expect(o["seed"] == 2**64 - 1 and o["model"] == TINY and r.err == "", "", o)
+    expect(o["timings"]["decode_tok_s"] > 0 and o["timings"]["first_token_s"] >= o["timings"]["load_s"] > 0, "", o)
+    expect(o["weight_bytes_per_token"] > 0 and o["kv_bytes_per_token"] > 0, "", o)
+    plain = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "12", "--ignore-eos", "-q"))
+    expect(plain.text.rstrip("\n") == o["text"].rstrip("\n"), "the streamed text is that of the JSON", (plain, o))
+
+
+def test_summary_goes_to_stderr():
+    r = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "6", "--ignore-eos"))
+    for word in ("load", "prefill", "decode", "GB/s", "first", "stopped: limit, after 6 tokens"):
+        expect(word in r.err, word, r)
+    expect("tok/s" not in r.text and "\r" not in r.err, "no progress where stderr is no terminal", r)
+
+
+def test_same_seed_same_text_for_any_threads():
+    g = ["generate", "-m", TINY, "-p", "abc", "-n", "40", "--ignore-eos", "-q", "--temp", "1.5", "--top-k", "40"]
+    texts = [ok(run(*g, "--seed", "5", "-t", t)).out for t in ("1", "2", "3", "1")]
+    expect(len(set(texts)) == 1, "", texts)
+    expect(ok(run(*g, "--seed", "6")).out != texts[0], "another seed", texts[0])
+    expect(ok(run(*g, "--seed", "5", "--passes", "-all")).code == 0, "without passes")
+
+
+def test_stop_strings():
+    g = ["generate", "-m", TINY, "-p", "abc", "-n", "60", "--ignore-eos", "--temp", "2", "--json"]
+    whole = json.loads(ok(run(*g)).text)["text"]
+    stop = whole[10:13]
+    o = json.loads(ok(run(*g, "--stop", "never there", "--stop", stop)).text)
+    expect(o["stop"] == "stop string" and o["text"] == whole[:whole.index(stop)], stop, (o, whole))
+    expect_refusal(run(*g, "--stop", ""), 1, "stop string 0 is empty")
+
+
+def test_the_context_is_a_limit():
+    o = json.loads(ok(run("generate", "-m", TINY, "-p", "abc", "-n", "0", "-c", "16", "--ignore-eos", "--json")).text)
+    expect(o["stop"] == "context is full" and o["prompt_tokens"] + o["generated_tokens"] == 17, "", o)
+    expect_refusal(run("generate", "-m", TINY, "-p", "abc" * 50, "-c", "16"), 1, "do not fit")
+    expect_refusal(run("generate", "-m", TINY, "-p", "abc", "-c", "100000"), 1, "context of 100000")
+
+
+def test_prompts_come_from_anywhere():
+    g = ["generate", "-m", TINY, "-n", "5", "-q", "--ignore-eos"]
+    path = temporary("prompt.txt", b"abc")
+    outs = {ok(run(*g, "-p", "abc")).out, ok(run(*g, "-f", path)).out, ok(run(*g, "-p", "-", stdin=b"abc")).out,
+            ok(run(*g, "-f", "-", stdin=b"abc")).out}
+    expect(len(outs) == 1, "", outs)
+    expect(ok(run(*g, "-p", "abc", "--echo")).out.startswith(b"abc"), "--echo")
+
+
+def test_any_bytes_are_a_prompt():
+    path = temporary("bytes.txt", b"a\xff\xfe\x00\xc3(\xed\xa0\x80b")
+    o = json.loads(ok(run("generate", "-m", TINY, "-f", path, "-n", "3", "--ignore-eos", "--json")).text)
+    expect(o["prompt_tokens"] >= 3, "", o)
+    r = ok(run("generate", "-m", TINY, "-f", path, "-n", "3", "--ignore-eos", "--json", "--echo"))
+    expect("\ufffd" in json.loads(r.text)["text"], "ill-formed bytes are replaced in JSON", r)
+    expect_refusal(run("generate", "-m", TINY, "-f", path, "--chat", "--template", "chatml"), 1, "NUL")
+
+
+def test_empty_prompts():
+    o = run("generate", "-m", TINY, "-p", "", "-n", "3", "--json")  # this model adds BOS
+    expect(json.loads(ok(o).text)["prompt_tokens"] == 1, "", o)
+
+
+def test_chat_needs_a_template():
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "template")
+    expect_refusal(run("chat", "-m", TINY), 1, "template")
+    expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1, "chatml", "llama3")
+
+
+# The other commands.
+
+def test_tokenize():
+    t = ["tokenize", "-m", TINY]
+    o = json.loads(ok(run(*t, "-p", "ABC", "--json")).text)
+    expect([p["text"] for p in o[:1] + o[-3:]] == ["<s>", "A", "B", "C"], "", o)
+    ids = [p["id"] for p in o]
+    expect(json.loads(ok(run(*t, "-p", "ABC", "--json", "--ids")).text) == ids, "--ids --json")
+    expect(ok(run(*t, "-p", "ABC", "--ids")).text.split() == [str(i) for i in ids], "--ids")
+    expect(json.loads(ok(run(*t, "-p", "ABC", "--no-special", "--json", "--ids")).text) == ids[1:], "--no-special")
+    expect(len(ok(run(*t, "-p", "ABC")).text.splitlines()) == len(ids), "one line a token")
+    expect(json.loads(ok(run(*t, "-p", "", "--no-special", "--json")).text) == [], "nothing")
+
+
+def test_inspect():
+    r = ok(run("inspect", "-m", TINY))
+    for word in ("llama", "21 tensors", "general.architecture", "64 in all", "100.0 %", "context 512"):
+        expect(word in r.text, word, r)
+    expect("blk.0.attn_q.weight" not in r.text, "tensors only with --tensors", r)
+    expect("blk.0.attn_q.weight" in ok(run("inspect", "-m", TINY, "--tensors")).text, "--tensors")
+    o = json.loads(ok(run("inspect", "-m", TINY, "--json")).text)
+    expect(len(o["tensors"]) == 21 and o["file_bytes"] == os.path.getsize(TINY), "", o)
+    expect(o["weight_bytes"] == sum(t["bytes"] for t in o["tensors"]) == sum(t["bytes"] for t in o["types"]), "", o)
+    expect({m["key"]: m["value"] for m in o["metadata"]}["llama.block_count"] == 2, "", o)
+
+
+def test_graph():
+    g = ["graph", "-m", TINY]
+    expect("rms_norm" in ok(run(*g)).text, "text")
+    expect(ok(run(*g, "--text")).out == ok(run(*g)).out, "--text is the default")
+    dot = ok(run(*g, "--dot")).text
+    expect(dot.startswith("digraph") and dot.rstrip().endswith("}") and dot.count("{") == dot.count("}"), "", dot[-99:])
+    nodes = json.loads(ok(run(*g, "--json")).text)["nodes"]
+    raw = json.loads(ok(run(*g, "--json", "--raw")).text)["nodes"]
+    expect(len(raw) > 20 and [n["op"] for n in raw] != [n["op"] for n in nodes], "the passes change something")
+    expect(json.loads(ok(run(*g, "--json", "--passes", "-all")).text)["nodes"] == raw, "-all leaves the raw graph")
+    one = json.loads(ok(run(*g, "--json", "--layer", "1")).text)["nodes"]
+    expect(one and all(n["layer"] == 1 for n in one), "--layer")
+    expect_refusal(run(*g, "--layer", "2"), 1, "layers 0 to 1")
+    path = os.path.join(TMP.name, "graph.dot")
+    expect(ok(run(*g, "--dot", "-o", path)).out == b"", "nothing on stdout")
+    with open(path, encoding="utf-8") as f:
+        expect(f.read() == dot, "-o writes the same")
+
+
+def test_plan():
+    r = ok(run("plan", "-m", TINY, "-c", "64"))
+    expect("context of 64 tokens" in r.text and "cache" in r.text and "arena" in r.text, "", r)
+    o = json.loads(ok(run("plan", "-m", TINY, "-c", "64", "--json")).text)
+    m = o["memory"]
+    expect(m["n_ctx"] == 64 and m["total"] == m["weights"] + m["kv"] + m["arena"], "", m)
+    expect(m["kv"] == 2 * 2 * 2 * 16 * 2 * 64, "2 layers, K and V, 2 heads of 16 f16, 64 positions", m)
+    expect(o["plan"], "a plan", o)
+
+
+def test_bench():
+    b = ["bench", "-m", TINY, "-p", "8", "-n", "4", "-r", "3", "-t", "1"]
+    o = json.loads(ok(run(*b, "--json")).text)
+    expect([t["test"] for t in o["results"]] == ["pp8", "tg4"] and o["threads"] == 1, "", o)
+    for t in o["results"]:
+        expect(len(t["runs"]) == 3 and abs(t["median_tok_s"] - sorted(t["runs"])[1]) < 0.01 > 0, "", t)
+    expect(o["bytes_per_token"] > 0 and o["gb_s"] >= 0, "", o)
+    r = ok(run(*b))
+    expect("pp8" in r.text and "tg4" in r.text, "", r)
+    only = json.loads(ok(run("bench", "-m", TINY, "-p", "0", "-n", "2", "-r", "1", "--json")).text)
+    expect([t["test"] for t in only["results"]] == ["tg2"], "", only)
+
+
+def test_perplexity():
+    path = temporary("ppl.txt", b"the quick brown fox jumps over the lazy dog. " * 20)
+    p = ["perplexity", "-m", TINY, "-f", path, "--window", "32"]
+    o = json.loads(ok(run(*p, "--json")).text)
+    expect(o["tokens"] == o["windows"] * 31 and o["windows"] > 3 and o["perplexity"] > 1, "", o)
+    expect(o["standard_error"] > 0, "", o)
+    r = ok(run(*p, "-t", "1"))
+    expect(f"perplexity {o['perplexity']:.4f} +- {o['standard_error']:.4f} over {o['tokens']} tokens" in r.text, "", r)
+
+
+# Interrupts.
+
+def test_interrupt_while_waiting_for_the_prompt():
+    p = subprocess.Popen([PROGRAM, "generate", "-m", TINY, "-p", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    code = p.wait(timeout=20)
+    expect(code == 130 and p.stderr.read() == b"", "exit 130", code)
+
+
+def need_real():
+    return None if os.path.exists(REAL) else "no models/" + os.path.basename(REAL)
+
+
+def test_interrupt_ends_the_reply():
+    if need_real():
+        return need_real()
+    p = subprocess.Popen([PROGRAM, "generate", "-m", REAL, "-p", "Once upon a time", "-n", "2000", "--ignore-eos"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = os.read(p.stdout.fileno(), 1)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=60)
+    expect(p.returncode == 130 and first, "exit 130", (p.returncode, err))
+    expect(b"stopped: cancelled" in err and out.endswith(b"\n"), "summary and a whole line", (out, err))
+
+
+def test_real_model():
+    if need_real():
+        return need_real()
+    g = ["generate", "-m", REAL, "-n", "24", "-q"]
+    one = ok(run(*g, "-p", "The capital of France is", "-t", "1"))
+    expect(one.text.startswith(" Paris"), "", one)
+    expect(ok(run(*g, "-p", "The capital of France is", "-t", "2")).out == one.out, "threads")
+    expect_refusal(run(*g, "-p", ""), 1, "the prompt is empty")
+    ok(run(*g, "-p", "-", stdin=b"\xff\xfe\xfd"))
+    chat = ok(run(*g, "--chat", "-p", "What is the capital of France?"))
+    text = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+    expect(ok(run(*g, "-p", text)).out == chat.out, "--chat is the template spelt out", chat)
+    o = json.loads(ok(run("tokenize", "-m", REAL, "-p", text, "--json")).text)
+    expect("".join(p["text"] for p in o) == text, "tokens join to the text", o)
+
+
+def test_chat_keeps_the_context():
+    if need_real():
+        return need_real()
+    one, two = "What is the capital of France?", "And of Italy?"
+    c = ["chat", "-m", REAL, "-n", "24", "--stats"]
+    r = ok(run(*c, stdin=f"{one}\n{two}\n/reset\n{one}\n/help\n/nonsense\n/quit\nnever read\n".encode()))
+    prefills = [int(n) for n in re.findall(r"prefill .* ms +(\d+) tokens", r.err)]
+    expect(len(prefills) == 3 and prefills[0] == prefills[2], "", r)
+    expect("/system" in r.err and "/nonsense is none of" in r.err, "", r)
+    g = ["generate", "-m", REAL, "-n", "24", "-q"]
+    turn = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+    first = ok(run(*g, "--chat", "-p", one, "--json"))
+    first = json.loads(first.text)
+    second = json.loads(ok(run(*g, "--json", "-p", turn.format(one) + first["text"] + "<|im_end|>\n" + turn.format(two))).text)
+    expect(prefills[1] < second["prompt_tokens"] - first["prompt_tokens"], "only the new part is read", prefills)
+    want = "".join(t.rstrip("\n") + "\n" for t in (first["text"], second["text"], first["text"]))
+    expect(r.text == want, "the replies are those of whole prompts", (r, want))
+
+
+def test_chat_says_when_the_context_is_full():
+    if need_real():
+        return need_real()
+    c = ["chat", "-m", REAL, "-n", "4", "-c", "48"]
+    r = ok(run(*c, stdin=("word " * 60 + "\nHi\n" + "again " * 8 + "\n" + "again " * 8 + "\n/reset\nHi\n").encode()))
+    expect("the context is full: /reset" in r.err and "do not fit" in r.err, "", r)
+    expect(r.text.strip() != "", "goes on after it", r)
+
+
+def read_until(fd, wanted, seconds=60):
+    got, end = b"", time.time() + seconds
+    while wanted not in got and time.time() < end:
+        if not select.select([fd], [], [], 0.2)[0]:
+            continue
+        try:
+            data = os.read(fd, 4096)
+        except OSError:
+            break
+        if not data:
+            break
+        got += data
+    return got
+
+
+def test_chat_on_a_terminal():
+    if need_real():
+        return need_real()
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm"
+        os.execv(PROGRAM, [PROGRAM, "chat", "-m", REAL, "--temp", "1"])
+    try:
+        expect(b"> " in read_until(fd, b"> "), "a prompt")
+        time.sleep(0.5)  # until the line editor has taken the terminal over: what comes earlier is echoed twice
+        os.write(fd, b"Count from one to one thousand, in words.\n")
+        read_until(fd, b"words.\r\n")
+        started = read_until(fd, b"e")
+        os.write(fd, b"\x03")
+        expect(b"> " in read_until(fd, b"> "), "Ctrl-C ends the reply only", started)
+        os.write(fd, b"/help\n")
+        expect(b"/reset" in read_until(fd, b"/quit"), "and the program goes on")
+        read_until(fd, b"> ")
+        time.sleep(0.5)
+        os.write(fd, b"\x03")
+        read_until(fd, b"nothing more", 5)
+        done, status = os.waitpid(pid, 0)
+        expect(done == pid and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT, "Ctrl-C ends it", status)
+        pid = 0
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(fd)
+
+
+def main():
+    for name, test in [(n, t) for n, t in globals().items() if n.startswith("test_")]:
+        try:
+            skipped = test()
+            outcome = "skipped" if skipped else "passed"
+            if skipped:
+                print(f"skipped {name}: {skipped}")
+        except Exception as e:  # a crash of one test must not hide the others
+            outcome = "failed"
+            print(f"FAILED {name}: {type(e).__name__}: {e}")
+        counts[outcome] += 1
+    print(", ".join(f"{n} {what}" for what, n in counts.items()))
+    sys.exit(counts["failed"] > 0)
+
+
+main()
