@@ -1,0 +1,190 @@
+#include "tests/golden.h"
+
+#define TINY GOLDEN_DIR "tiny/"
+
+static Model *open_tiny(const char *file) {
+    Model *m;
+    char   path[1024];
+    snprintf(path, sizeof path, TINY "%s", file);
+    OK(rp_model_open(path, NULL, &m));
+    return m;
+}
+
+static Session *open_session(const Model *m, SessionOptions o) {
+    Session *s;
+    if (o.n_ctx == 0) o.n_ctx = 200;
+    OK(rp_session_open(m, &o, &s));
+    return s;
+}
+
+static void fill(int32_t *ids, int n, int32_t n_vocab) {
+    for (int i = 0; i < n; i++) ids[i] = (int32_t)((unsigned)i * 2654435761u >> 8) % (n_vocab - 3) + 3;
+}
+
+/* One kind of weights, one family each: biases, QK-norm, windows. */
+static const char *const files[] = {"llama-mix.gguf", "llama-mix-k.gguf", "llama-f16.gguf",
+                                    "qwen2-mix.gguf", "qwen3-mix.gguf",   "gemma3-mix.gguf"};
+
+enum { N_FILES = sizeof files / sizeof files[0], N_IDS = 150 };
+
+/* Bits of the logits after N_IDS tokens appended in calls of `step` tokens. */
+static void logits_after(const Model *m, SessionOptions o, int step, float *out) {
+    Session *s = open_session(m, o);
+    int32_t  ids[N_IDS];
+    fill(ids, N_IDS, rp_model_info(m)->n_vocab);
+    for (int i = 0; i < N_IDS; i += step)
+        OK(rp_session_prefill(s, ids + i, (size_t)(N_IDS - i < step ? N_IDS - i : step), NULL, NULL));
+    memcpy(out, rp_session_logits(s), (size_t)rp_model_info(m)->n_vocab * sizeof(float));
+    rp_session_free(s);
+}
+
+Test(session, prefill_equals_token_by_token_bit_for_bit) {
+    for (int f = 0; f < N_FILES; f++) {
+        Model       *m     = open_tiny(files[f]);
+        const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+        float        want[256], got[256];
+        logits_after(m, (SessionOptions){.n_threads = 1}, 1, want);
+        for (int step = 2; step <= N_IDS; step = step * 2 + 1) {
+            logits_after(m, (SessionOptions){.n_threads = 2, .prefill_chunk = 64}, step, got);
+            cr_expect_arr_eq(got, want, bytes, "%s in steps of %d", files[f], step);
+        }
+        logits_after(m, (SessionOptions){.n_threads = 3, .prefill_chunk = 1}, N_IDS, got);
+        cr_expect_arr_eq(got, want, bytes, "%s in chunks of one", files[f]);
+        rp_model_free(m);
+    }
+}
+
+Test(session, gives_the_same_bits_for_any_number_of_threads_and_instruction_set) {
+    for (int f = 0; f < N_FILES; f++) {
+        Model       *m     = open_tiny(files[f]);
+        const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+        float        want[256], got[256];
+        logits_after(m, (SessionOptions){.n_threads = 1}, N_IDS, want);
+        for (int threads = 2; threads <= 5; threads++) {
+            logits_after(m, (SessionOptions){.n_threads = threads}, N_IDS, got);
+            cr_expect_arr_eq(got, want, bytes, "%s with %d threads", files[f], threads);
+        }
+        for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+            const CpuIsa best = rp_cpu_isa();
+            if (rp_cpu_isa_set((CpuIsa)isa) != RP_OK) continue;
+            logits_after(m, (SessionOptions){.n_threads = 2}, N_IDS, got);
+            cr_expect_arr_eq(got, want, bytes, "%s with %s", files[f], rp_cpu_isa_name((CpuIsa)isa));
+            OK(rp_cpu_isa_set(best));
+        }
+        rp_model_free(m);
+    }
+}
+
+typedef struct Kept {
+    float  rows[N_IDS][64];
+    size_t n;
+} Kept;
+
+static void keep(size_t i, const float *logits, void *user) {
+    Kept *k = user;
+    cr_assert_eq(i, k->n);
+    memcpy(k->rows[k->n++], logits, sizeof k->rows[0]);
+}
+
+Test(session, score_gives_what_steps_give) {
+    static Kept k;
+    Model      *m = open_tiny("gemma3-mix.gguf");
+    Session    *a = open_session(m, (SessionOptions){0}), *b = open_session(m, (SessionOptions){0});
+    int32_t     ids[N_IDS];
+    cr_assert_eq(rp_model_info(m)->n_vocab, 64);
+    fill(ids, N_IDS, 64);
+    OK(rp_session_score(a, ids, N_IDS, keep, &k));
+    cr_expect_eq(k.n, (size_t)N_IDS);
+    for (int i = 0; i < N_IDS; i++) {
+        OK(rp_session_step(b, ids[i]));
+        cr_expect_arr_eq(rp_session_logits(b), k.rows[i], sizeof k.rows[i], "token %d", i);
+    }
+    rp_session_free(a), rp_session_free(b);
+    rp_model_free(m);
+}
+
+Test(session, rewinds) {
+    Model   *m = open_tiny("llama-mix.gguf");
+    Session *s = open_session(m, (SessionOptions){0});
+    int32_t  ids[40];
+    float    want[64];
+    fill(ids, 40, 64);
+    OK(rp_session_prefill(s, ids, 20, NULL, NULL));
+    OK(rp_session_step(s, 7));
+    memcpy(want, rp_session_logits(s), sizeof want);
+    OK(rp_session_prefill(s, ids + 20, 20, NULL, NULL));
+    OK(rp_session_rewind(s, 20));
+    cr_expect_null(rp_session_logits(s));
+    cr_expect_eq(rp_session_n_past(s), 20);
+    OK(rp_session_step(s, 7));
+    cr_expect_arr_eq(rp_session_logits(s), want, sizeof want);
+    REFUSED(rp_session_rewind(s, 22), RP_E_ARG, "rewind to 22: the context holds 21 tokens");
+    REFUSED(rp_session_rewind(s, -1), RP_E_ARG, "rewind to -1");
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
+Test(session, says_when_the_context_is_full_and_loses_nothing) {
+    Model   *m = open_tiny("llama-mix.gguf");
+    Session *s = open_session(m, (SessionOptions){.n_ctx = 10});
+    int32_t  ids[20];
+    float    before[64];
+    fill(ids, 20, 64);
+    OK(rp_session_prefill(s, ids, 8, NULL, NULL));
+    memcpy(before, rp_session_logits(s), sizeof before);
+    REFUSED(rp_session_prefill(s, ids, 3, NULL, NULL), RP_E_CONTEXT_FULL,
+            "3 tokens do not fit: the context holds 8 of 10");
+    cr_expect_eq(rp_session_n_past(s), 8);
+    cr_expect_arr_eq(rp_session_logits(s), before, sizeof before);
+    OK(rp_session_prefill(s, ids, 2, NULL, NULL));
+    REFUSED(rp_session_step(s, 3), RP_E_CONTEXT_FULL, "10 of 10");
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
+Test(session, refuses_bad_tokens_and_options) {
+    Model   *m = open_tiny("llama-mix.gguf");
+    Session *s = open_session(m, (SessionOptions){0});
+    REFUSED(rp_session_step(s, 64), RP_E_ARG, "token 64 at 0 is outside of the vocabulary of 64");
+    REFUSED(rp_session_step(s, -1), RP_E_ARG, "token -1");
+    REFUSED(rp_session_prefill(s, NULL, 0, NULL, NULL), RP_E_ARG, "no tokens");
+    rp_session_free(s);
+    REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = 513}, &s), RP_E_ARG,
+            "a context of 513 tokens: from 1 to 512");
+    REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = -5}, &s), RP_E_ARG, "a context of -5 tokens");
+    REFUSED(rp_session_open(m, &(SessionOptions){.prefill_chunk = -1}, &s), RP_E_ARG, "chunks of -1");
+    REFUSED(rp_session_open(m, &(SessionOptions){.passes = "-x"}, &s), RP_E_ARG, "'-x' switches off no pass");
+    cr_expect_null(s);
+    rp_model_free(m);
+}
+
+Test(session, tells_its_memory_beforehand) {
+    Model        *m = open_tiny("llama-mix.gguf");
+    SessionMemory memory;
+    OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 100}, &memory));
+    cr_expect_eq(memory.n_ctx, 100);
+    cr_expect_eq(memory.kv,
+                 2u * 2 * ((100 * 32 * 2 + 63) / 64 * 64)); /* k and v of 2 layers, 32 halves a token */
+    cr_expect_gt(memory.arena, 0u);
+    cr_expect_eq(memory.total, memory.weights + memory.kv + memory.arena);
+    rp_model_free(m);
+}
+
+static bool stop_at_64(int64_t done, int64_t total, void *user) {
+    *(int64_t *)user = total;
+    return done < 64;
+}
+
+Test(session, prefill_can_be_stopped) {
+    Model   *m = open_tiny("llama-mix.gguf");
+    Session *s = open_session(m, (SessionOptions){.prefill_chunk = 32});
+    int32_t  ids[N_IDS];
+    int64_t  total = 0;
+    fill(ids, N_IDS, 64);
+    REFUSED(rp_session_prefill(s, ids, N_IDS, stop_at_64, &total), RP_E_CANCELLED, "after 64 of 150");
+    cr_expect_eq(total, N_IDS);
+    cr_expect_eq(rp_session_n_past(s), 64);
+    OK(rp_session_step(s, 5));
+    rp_session_free(s);
+    rp_model_free(m);
+}
