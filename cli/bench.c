@@ -134,10 +134,9 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_THREADS(args.threads),
-    {"prompt", 'p', OPTION_INT, &args.prompt,  "N", "tokens of the prefill, default 128, 0: none", 0, 0,
-                    false                                                                                                              },
-    {"steps",  'n', OPTION_INT, &args.steps,   "N", "tokens to decode, default 64, 0: none",       0, 0,           false},
-    {"repeat", 'r', OPTION_INT, &args.repeats, "N", "runs of each, default 5",                     1, MAX_REPEATS, false},
+    CLI_INT("prompt", 'p', args.prompt, "N", "tokens of the prefill, default 128, 0: none", 0, 0),
+    CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64, 0: none", 0, 0),
+    CLI_INT("repeat", 'r', args.repeats, "N", "runs of each, default 5", 1, MAX_REPEATS),
     OPTION_PASSES(args.passes),
     OPTION_JSON(args.json),
 };

@@ -178,17 +178,16 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    {"system",   0,   OPTION_TEXT, &args.system,        "TEXT", "system message",                                                0, 0, false},
-    {"template", 0,   OPTION_TEXT, &args.template_name, "NAME", "chatml, llama3, mistral, gemma or llama2",                      0,
-                  0,                                                                                                                                false},
-    {"tokens",   'n', OPTION_INT,  &args.n,             "N",    "at most N tokens a reply, 0 (default): while there is context",
-                  0,                                                                                                                             0, false},
+    CLI_TEXT("system", 0, args.system, "TEXT", "system message"),
+    CLI_TEXT("template", 0, args.template_name, "NAME", "chatml, llama3, mistral, gemma or llama2"),
+    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens a reply, 0 (default): while there is context", 0,
+            0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
-    {"stats",    0,   OPTION_FLAG, &args.stats,         NULL,   "after each reply, what it cost",                                0, 0, false},
-    {"quiet",    'q', OPTION_FLAG, &args.quiet,         NULL,   "no progress and no greeting",                                   0, 0, false},
+    CLI_FLAG("stats", 0, args.stats, "after each reply, what it cost"),
+    CLI_FLAG("quiet", 'q', args.quiet, "no progress and no greeting"),
 };
 
 const Command cli_command_chat = {

@@ -8,50 +8,22 @@
 #include "cli/options.h"
 
 /* Rows that several commands have. */
-#define OPTION_MODEL(v)                                                                                      \
-    { "model", 'm', OPTION_TEXT, &(v), "FILE", "the model, a GGUF file", 0, 0, true }
+#define OPTION_MODEL(v) CLI_NEEDED("model", 'm', v, "FILE", "the model, a GGUF file")
 #define OPTION_THREADS(v)                                                                                    \
-    {                                                                                                        \
-        "threads", 't', OPTION_INT, &(v), "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 1024,  \
-            false                                                                                            \
-    }
-#define OPTION_CTX(v)                                                                                        \
-    { "ctx", 'c', OPTION_INT, &(v), "N", "tokens of context, 0: the model's, at most 4096", 0, 0, false }
-#define OPTION_PASSES(v)                                                                                     \
-    { "passes", 0, OPTION_TEXT, &(v), "LIST", "graph passes to switch off, such as -quantize", 0, 0, false }
-#define OPTION_JSON(v)                                                                                       \
-    { "json", 0, OPTION_FLAG, &(v), NULL, "print JSON", 0, 0, false }
-
+    CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 1024)
+#define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)
+#define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize")
+#define OPTION_JSON(v)   CLI_FLAG("json", 0, v, "print JSON")
+/* clang-format off */
 #define OPTIONS_SAMPLER(p)                                                                                   \
-    {"temp", 0, OPTION_NUMBER, &(p).temperature, "T", "temperature, 0 (default): the likeliest token",       \
-     0,      0, false},                                                                                      \
-        {"top-k", 0, OPTION_INT, &(p).top_k, "K", "only the K likeliest tokens, 0 (default): all",           \
-         0,       0, false},                                                                                 \
-        {"top-p", 0, OPTION_NUMBER, &(p).top_p, "P", "only the likeliest that hold P together, default 1",   \
-         1e-6,    1, false},                                                                                 \
-        {"min-p", 0, OPTION_NUMBER, &(p).min_p, "P", "only those of P times the likeliest, default 0",       \
-         0,       1, false},                                                                                 \
-        {"repeat-penalty",                                                                                   \
-         0,                                                                                                  \
-         OPTION_NUMBER,                                                                                      \
-         &(p).repeat_penalty,                                                                                \
-         "X",                                                                                                \
-         "against repetition, 1 (default): off",                                                             \
-         1e-6,                                                                                               \
-         0,                                                                                                  \
-         false},                                                                                             \
-        {"repeat-last-n",                                                                                    \
-         0,                                                                                                  \
-         OPTION_INT,                                                                                         \
-         &(p).repeat_last_n,                                                                                 \
-         "N",                                                                                                \
-         "tokens that count as recent, default 64",                                                          \
-         0,                                                                                                  \
-         1 << 20,                                                                                            \
-         false},                                                                                             \
-    {                                                                                                        \
-        "seed", 's', OPTION_SEED, &(p).seed, "S", "of the random numbers, default 0", 0, 0, false            \
-    }
+    CLI_NUMBER("temp", 0, (p).temperature, "T", "temperature, 0 (default): the likeliest token", 0, 0),      \
+    CLI_INT("top-k", 0, (p).top_k, "K", "only the K likeliest tokens, 0 (default): all", 0, 0),              \
+    CLI_NUMBER("top-p", 0, (p).top_p, "P", "only the likeliest that hold P together, default 1", 1e-6, 1),   \
+    CLI_NUMBER("min-p", 0, (p).min_p, "P", "only those of P times the likeliest, default 0", 0, 1),          \
+    CLI_NUMBER("repeat-penalty", 0, (p).repeat_penalty, "X", "against repetition, default 1: off", 1e-6, 0), \
+    CLI_INT("repeat-last-n", 0, (p).repeat_last_n, "N", "recent are the last N, default 64", 0, 1 << 20),    \
+    CLI_SEED("seed", 's', (p).seed, "S", "of the random numbers, default 0")
+/* clang-format on */
 
 /* What rp_sampler_defaults returns, as an initialiser. */
 #define SAMPLER_DEFAULTS                                                                                     \

@@ -48,17 +48,16 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    {"text",   0,   OPTION_FLAG, &args.text,   NULL,   "one line a node (default)",                 0, 0,       false},
-    {"dot",    0,   OPTION_FLAG, &args.dot,    NULL,   "for Graphviz",                              0, 0,       false},
-    {"json",   0,   OPTION_FLAG, &args.json,   NULL,   "one object",                                0, 0,       false},
-    {"layer",  0,   OPTION_INT,  &args.layer,  "N",    "only the nodes of this layer",              0, 0,       false},
-    {"fold",   0,   OPTION_FLAG, &args.fold,   NULL,   "with --dot: each kind of layer once",       0, 0,       false},
-    {"raw",    0,   OPTION_FLAG, &args.raw,    NULL,   "as the model builds it, before any pass",   0, 0,       false},
-    {"tokens", 'n', OPTION_INT,  &args.tokens, "N",    "tokens a step, default 1: the decode step", 1, 1 << 16,
-                  false                                                                                                           },
+    CLI_FLAG("text", 0, args.text, "one line a node (default)"),
+    CLI_FLAG("dot", 0, args.dot, "for Graphviz"),
+    CLI_FLAG("json", 0, args.json, "one object"),
+    CLI_INT("layer", 0, args.layer, "N", "only the nodes of this layer", 0, 0),
+    CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
+    CLI_FLAG("raw", 0, args.raw, "as the model builds it, before any pass"),
+    CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
-    {"output", 'o', OPTION_TEXT, &args.output, "FILE", "instead of standard output",                0, 0,       false},
+    CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
 };
 
 const Command cli_command_graph = {

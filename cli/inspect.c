@@ -214,9 +214,8 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    {"tensors", 0, OPTION_FLAG, &args.tensors, NULL, "list the tensors too: type, shape, bytes, name", 0, 0,
-                  false                                                                                                        },
-    {"json",    0, OPTION_FLAG, &args.json,    NULL, "print JSON, with the tensors",                   0, 0, false},
+    CLI_FLAG("tensors", 0, args.tensors, "list the tensors too: type, shape, bytes, name"),
+    CLI_FLAG("json", 0, args.json, "print JSON, with the tensors"),
 };
 
 const Command cli_command_inspect = {.name = "inspect",

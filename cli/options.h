@@ -32,6 +32,21 @@ typedef struct Option {
     bool        needed;
 } Option;
 
+#define CLI_FLAG(name, letter, v, help)                                                                      \
+    { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false }
+#define CLI_TEXT(name, letter, v, arg, help)                                                                 \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false }
+#define CLI_NEEDED(name, letter, v, arg, help)                                                               \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true }
+#define CLI_LIST(name, letter, v, arg, help)                                                                 \
+    { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false }
+#define CLI_SEED(name, letter, v, arg, help)                                                                 \
+    { name, letter, OPTION_SEED, &(v), arg, help, 0, 0, false }
+#define CLI_INT(name, letter, v, arg, help, min, max)                                                        \
+    { name, letter, OPTION_INT, &(v), arg, help, min, max, false }
+#define CLI_NUMBER(name, letter, v, arg, help, min, max)                                                     \
+    { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false }
+
 typedef struct Command {
     const char   *name, *help;
     const char   *usage; /* what stands after the name */

@@ -93,12 +93,12 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    {"file",   'f', OPTION_TEXT, &args.file,   "FILE", "the text, -: standard input",  0, 0, true },
-    {"window", 0,   OPTION_INT,  &args.window, "N",    "tokens a window, default 256", 2, 0, false},
+    CLI_NEEDED("file", 'f', args.file, "FILE", "the text, -: standard input"),
+    CLI_INT("window", 0, args.window, "N", "tokens a window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
     OPTION_PASSES(args.passes),
     OPTION_JSON(args.json),
-    {"quiet",  'q', OPTION_FLAG, &args.quiet,  NULL,   "no progress",                  0, 0, false},
+    CLI_FLAG("quiet", 'q', args.quiet, "no progress"),
 };
 
 const Command cli_command_perplexity = {
@@ -107,7 +107,7 @@ const Command cli_command_perplexity = {
     .usage   = "-m FILE -f FILE [options]",
     .notes   = "The text is cut into windows, the incomplete last one is left out. Each starts from an empty "
                "context;\n"
-               "its first token (replaced by BOS where the model adds one) is given, the others are predicted.",
+               "its first token (BOS where the model adds one) is given, the others are predicted.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -54,12 +54,11 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    {"tokens", 'n', OPTION_INT,  &args.tokens, "N",    "tokens a step, default 1: the decode step", 1, 1 << 16,
-                  false                                                                                                           },
+    CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     OPTION_JSON(args.json),
-    {"output", 'o', OPTION_TEXT, &args.output, "FILE", "instead of standard output",                0, 0,       false},
+    CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
 };
 
 const Command cli_command_plan = {.name      = "plan",

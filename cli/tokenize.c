@@ -60,12 +60,11 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    {"prompt",     'p', OPTION_TEXT, &args.prompt,     "TEXT", "the text, -: standard input",                    0, 0, false},
-    {"file",       'f', OPTION_TEXT, &args.file,       "FILE", "the text from a file",                           0, 0, false},
-    {"ids",        0,   OPTION_FLAG, &args.ids,        NULL,   "only the ids, in one line",                      0, 0, false},
-    {"no-special", 0,   OPTION_FLAG, &args.no_special, NULL,   "no BOS, and control tokens spelt out are text",  0,
-                  0,                                                                                                                false},
-    {"json",       0,   OPTION_FLAG, &args.json,       NULL,   "an array of {id, text}; with --ids, of numbers", 0, 0, false},
+    CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the text, -: standard input"),
+    CLI_TEXT("file", 'f', args.file, "FILE", "the text from a file"),
+    CLI_FLAG("ids", 0, args.ids, "only the ids, in one line"),
+    CLI_FLAG("no-special", 0, args.no_special, "no BOS, and control tokens spelt out are text"),
+    CLI_FLAG("json", 0, args.json, "an array of {id, text}; with --ids, of numbers"),
 };
 
 const Command cli_command_tokenize = {.name      = "tokenize",

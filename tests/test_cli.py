@@ -34,8 +34,14 @@ class Result:
 
 
 def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, **env):
-    p = subprocess.run([PROGRAM, *args], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
-                       env={**os.environ, **env})
+    p = subprocess.run(
+        [PROGRAM, *args],
+        input=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        timeout=timeout,
+        env={**os.environ, **env},
+    )
     return Result(p.returncode, p.stdout or b"", p.stderr)
 
 
@@ -71,6 +77,7 @@ def without_times(err):
 
 # Help and wrong use.
 
+
 def test_help_lists_commands_and_environment():
     for args in (["--help"], ["-h"], ["help"]):
         r = ok(run(*args))
@@ -89,7 +96,11 @@ def test_every_command_has_help():
 
 def test_version_names_toolkit_and_cpu():
     r = ok(run("--version"))
-    expect(re.match(r"reprise \d+\.\d+\.\d+\nCUDA toolkit: \S+\nCUDA devices: .+\nCPU kernels: \S+\n$", r.text), "", r)
+    expect(
+        re.match(r"reprise \d+\.\d+\.\d+\nCUDA toolkit: \S+\nCUDA devices: .+\nCPU kernels: \S+\n$", r.text),
+        "",
+        r,
+    )
 
 
 def test_wrong_use_exits_2_with_one_line():
@@ -118,14 +129,23 @@ def test_wrong_use_exits_2_with_one_line():
 
 def test_bad_values_exit_2_and_say_what_is_possible():
     g = ["generate", "-m", TINY, "-p", "a"]
-    for option, value, words in [("-n", "x", "not a whole number"), ("-n", "-1", "from 0 to 2147483647"),
-                                 ("-n", "99999999999999999999", "from 0"), ("-n", "", "not a whole number"),
-                                 ("--temp", "-0.1", "from 0 up"), ("--temp", "nan", "not a number"),
-                                 ("--temp", "1e99", "not a number"), ("--top-p", "1.5", "to 1"),
-                                 ("--top-p", "0", "to 1"), ("--min-p", "2", "from 0 to 1"),
-                                 ("--top-k", "1.5", "not a whole number"), ("--repeat-penalty", "0", "up is possible"),
-                                 ("--seed", "-3", "2^64-1"), ("--seed", "18446744073709551616", "2^64-1"),
-                                 ("-t", "5000", "from 0 to 1024")]:
+    for option, value, words in [
+        ("-n", "x", "not a whole number"),
+        ("-n", "-1", "from 0 to 2147483647"),
+        ("-n", "99999999999999999999", "from 0"),
+        ("-n", "", "not a whole number"),
+        ("--temp", "-0.1", "from 0 up"),
+        ("--temp", "nan", "not a number"),
+        ("--temp", "1e99", "not a number"),
+        ("--top-p", "1.5", "to 1"),
+        ("--top-p", "0", "to 1"),
+        ("--min-p", "2", "from 0 to 1"),
+        ("--top-k", "1.5", "not a whole number"),
+        ("--repeat-penalty", "0", "up is possible"),
+        ("--seed", "-3", "2^64-1"),
+        ("--seed", "18446744073709551616", "2^64-1"),
+        ("-t", "5000", "from 0 to 1024"),
+    ]:
         expect_refusal(run(*g, option, value), 2, value, words)
     expect_refusal(run("bench", "-m", TINY, "-r", "0"), 2, "from 1 to")
 
@@ -137,33 +157,45 @@ def test_values_may_stand_in_the_same_argument():
 
 
 def test_bad_environment_is_an_error():
-    expect_refusal(run("generate", "-m", TINY, "-p", "a", REPRISE_THREADS="many"), 1, "REPRISE_THREADS", "many")
+    expect_refusal(
+        run("generate", "-m", TINY, "-p", "a", REPRISE_THREADS="many"), 1, "REPRISE_THREADS", "many"
+    )
     expect_refusal(run("generate", "-m", TINY, "-p", "a", REPRISE_PASSES="-nonsense"), 1, "nonsense")
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--passes", "-nonsense"), 1, "nonsense")
 
 
 # Files.
 
+
 def test_bad_files_exit_1_with_their_name():
     with open(TINY, "rb") as f:
         data = f.read()
-    files = {"missing": os.path.join(TMP.name, "missing.gguf"), "directory": TMP.name,
-             "empty": temporary("empty.gguf", b""), "foreign": temporary("foreign.gguf", b"#!/bin/sh\necho no\n" * 99),
-             "cut": temporary("cut.gguf", data[:len(data) // 2]), "header": temporary("header.gguf", data[:20])}
+    files = {
+        "missing": os.path.join(TMP.name, "missing.gguf"),
+        "directory": TMP.name,
+        "empty": temporary("empty.gguf", b""),
+        "foreign": temporary("foreign.gguf", b"#!/bin/sh\necho no\n" * 99),
+        "cut": temporary("cut.gguf", data[: len(data) // 2]),
+        "header": temporary("header.gguf", data[:20]),
+    }
     for name, path in files.items():
         for command in COMMANDS:
-            more = {"generate": ["-p", "a"], "tokenize": ["-p", "a"], "perplexity": ["-f", TINY]}.get(command, [])
+            more = {"generate": ["-p", "a"], "tokenize": ["-p", "a"], "perplexity": ["-f", TINY]}.get(
+                command, []
+            )
             expect_refusal(run(command, "-m", path, *more), 1, path)
     expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two?lines")
     expect_refusal(run("generate", "-m", TINY, "-f", files["missing"]), 1, files["missing"])
-    expect_refusal(run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "do not fill one window")
+    expect_refusal(
+        run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "do not fill one window"
+    )
 
 
 def test_unknown_architecture_is_inspected_but_not_run():
     with open(TINY, "rb") as f:
         data = f.read()
     at = data.index(b"llama", data.index(b"general.architecture"))
-    path = temporary("arch.gguf", data[:at] + b"lxxma" + data[at + 5:])
+    path = temporary("arch.gguf", data[:at] + b"lxxma" + data[at + 5 :])
     expect_refusal(run("generate", "-m", path, "-p", "a"), 1, "lxxma")
     r = ok(run("inspect", "-m", path))
     expect("cannot be run here" in r.text and "lxxma" in r.text and "21 tensors" in r.text, "", r)
@@ -175,8 +207,8 @@ def test_unknown_tensor_type_is_inspected_but_not_run():
         data = bytearray(f.read())
     name = b"output_norm.weight"
     at = data.index(name) + len(name) + 4 + 8  # one dimension, then the type
-    expect(data[at:at + 4] == b"\0\0\0\0", "an f32 tensor", data[at - 12:at + 12])
-    data[at:at + 4] = (28).to_bytes(4, "little")  # f64: a type with a known size that is not read here
+    expect(data[at : at + 4] == b"\0\0\0\0", "an f32 tensor", data[at - 12 : at + 12])
+    data[at : at + 4] = (28).to_bytes(4, "little")  # f64: a type with a known size that is not read here
     r = run("inspect", "-m", temporary("type.gguf", bytes(data)), "--tensors")
     expect(r.code in (0, 1), "no crash", r)
     if r.code == 0:
@@ -186,7 +218,11 @@ def test_unknown_tensor_type_is_inspected_but_not_run():
 def test_write_errors_are_reported():
     if not os.path.exists("/dev/full"):
         return "no /dev/full"
-    for command in (["graph", "-m", TINY], ["inspect", "-m", TINY, "--tensors"], ["generate", "-m", TINY, "-p", "a", "-q"]):
+    for command in (
+        ["graph", "-m", TINY],
+        ["inspect", "-m", TINY, "--tensors"],
+        ["generate", "-m", TINY, "-p", "a", "-q"],
+    ):
         with open("/dev/full", "wb") as full:
             expect_refusal(run(*command, stdout=full), 1, "standard output", "No space left")
     expect_refusal(run("graph", "-m", TINY, "-o", "/dev/full"), 1, "/dev/full", "No space left")
@@ -194,8 +230,12 @@ def test_write_errors_are_reported():
 
 
 def test_a_reader_who_goes_away_is_no_news():
-    for command in (["generate", "-m", TINY, "-p", "a"], ["inspect", "-m", TINY, "--tensors"],
-                    ["graph", "-m", TINY, "--json"], ["generate", "-m", TINY, "-p", "a", "--json"]):
+    for command in (
+        ["generate", "-m", TINY, "-p", "a"],
+        ["inspect", "-m", TINY, "--tensors"],
+        ["graph", "-m", TINY, "--json"],
+        ["generate", "-m", TINY, "-p", "a", "--json"],
+    ):
         read, write = os.pipe()
         os.close(read)
         r = run(*command, stdout=write)
@@ -205,15 +245,36 @@ def test_a_reader_who_goes_away_is_no_news():
 
 # Generating.
 
+
 def test_generate_json_is_complete():
-    r = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "12", "--ignore-eos", "--json", "--seed", "18446744073709551615"))
+    r = ok(
+        run(
+            "generate",
+            "-m",
+            TINY,
+            "-p",
+            "abc",
+            "-n",
+            "12",
+            "--ignore-eos",
+            "--json",
+            "--seed",
+            "18446744073709551615",
+        )
+    )
     o = json.loads(r.text)
     expect(o["stop"] == "limit" and len(o["tokens"]) == o["generated_tokens"] == 12, "", o)
     expect(o["seed"] == 2**64 - 1 and o["model"] == TINY and r.err == "", "", o)
-    expect(o["timings"]["decode_tok_s"] > 0 and o["timings"]["first_token_s"] >= o["timings"]["load_s"] > 0, "", o)
+    expect(
+        o["timings"]["decode_tok_s"] > 0 and o["timings"]["first_token_s"] >= o["timings"]["load_s"] > 0,
+        "",
+        o,
+    )
     expect(o["weight_bytes_per_token"] > 0 and o["kv_bytes_per_token"] > 0, "", o)
     plain = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "12", "--ignore-eos", "-q"))
-    expect(plain.text.rstrip("\n") == o["text"].rstrip("\n"), "the streamed text is that of the JSON", (plain, o))
+    expect(
+        plain.text.rstrip("\n") == o["text"].rstrip("\n"), "the streamed text is that of the JSON", (plain, o)
+    )
 
 
 def test_summary_goes_to_stderr():
@@ -224,7 +285,21 @@ def test_summary_goes_to_stderr():
 
 
 def test_same_seed_same_text_for_any_threads():
-    g = ["generate", "-m", TINY, "-p", "abc", "-n", "40", "--ignore-eos", "-q", "--temp", "1.5", "--top-k", "40"]
+    g = [
+        "generate",
+        "-m",
+        TINY,
+        "-p",
+        "abc",
+        "-n",
+        "40",
+        "--ignore-eos",
+        "-q",
+        "--temp",
+        "1.5",
+        "--top-k",
+        "40",
+    ]
     texts = [ok(run(*g, "--seed", "5", "-t", t)).out for t in ("1", "2", "3", "1")]
     expect(len(set(texts)) == 1, "", texts)
     expect(ok(run(*g, "--seed", "6")).out != texts[0], "another seed", texts[0])
@@ -236,12 +311,14 @@ def test_stop_strings():
     whole = json.loads(ok(run(*g)).text)["text"]
     stop = whole[10:13]
     o = json.loads(ok(run(*g, "--stop", "never there", "--stop", stop)).text)
-    expect(o["stop"] == "stop string" and o["text"] == whole[:whole.index(stop)], stop, (o, whole))
+    expect(o["stop"] == "stop string" and o["text"] == whole[: whole.index(stop)], stop, (o, whole))
     expect_refusal(run(*g, "--stop", ""), 1, "stop string 0 is empty")
 
 
 def test_the_context_is_a_limit():
-    o = json.loads(ok(run("generate", "-m", TINY, "-p", "abc", "-n", "0", "-c", "16", "--ignore-eos", "--json")).text)
+    o = json.loads(
+        ok(run("generate", "-m", TINY, "-p", "abc", "-n", "0", "-c", "16", "--ignore-eos", "--json")).text
+    )
     expect(o["stop"] == "context is full" and o["prompt_tokens"] + o["generated_tokens"] == 17, "", o)
     expect_refusal(run("generate", "-m", TINY, "-p", "abc" * 50, "-c", "16"), 1, "do not fit")
     expect_refusal(run("generate", "-m", TINY, "-p", "abc", "-c", "100000"), 1, "context of 100000")
@@ -250,8 +327,12 @@ def test_the_context_is_a_limit():
 def test_prompts_come_from_anywhere():
     g = ["generate", "-m", TINY, "-n", "5", "-q", "--ignore-eos"]
     path = temporary("prompt.txt", b"abc")
-    outs = {ok(run(*g, "-p", "abc")).out, ok(run(*g, "-f", path)).out, ok(run(*g, "-p", "-", stdin=b"abc")).out,
-            ok(run(*g, "-f", "-", stdin=b"abc")).out}
+    outs = {
+        ok(run(*g, "-p", "abc")).out,
+        ok(run(*g, "-f", path)).out,
+        ok(run(*g, "-p", "-", stdin=b"abc")).out,
+        ok(run(*g, "-f", "-", stdin=b"abc")).out,
+    }
     expect(len(outs) == 1, "", outs)
     expect(ok(run(*g, "-p", "abc", "--echo")).out.startswith(b"abc"), "--echo")
 
@@ -278,6 +359,7 @@ def test_chat_needs_a_template():
 
 # The other commands.
 
+
 def test_tokenize():
     t = ["tokenize", "-m", TINY]
     o = json.loads(ok(run(*t, "-p", "ABC", "--json")).text)
@@ -285,7 +367,10 @@ def test_tokenize():
     ids = [p["id"] for p in o]
     expect(json.loads(ok(run(*t, "-p", "ABC", "--json", "--ids")).text) == ids, "--ids --json")
     expect(ok(run(*t, "-p", "ABC", "--ids")).text.split() == [str(i) for i in ids], "--ids")
-    expect(json.loads(ok(run(*t, "-p", "ABC", "--no-special", "--json", "--ids")).text) == ids[1:], "--no-special")
+    expect(
+        json.loads(ok(run(*t, "-p", "ABC", "--no-special", "--json", "--ids")).text) == ids[1:],
+        "--no-special",
+    )
     expect(len(ok(run(*t, "-p", "ABC")).text.splitlines()) == len(ids), "one line a token")
     expect(json.loads(ok(run(*t, "-p", "", "--no-special", "--json")).text) == [], "nothing")
 
@@ -298,7 +383,11 @@ def test_inspect():
     expect("blk.0.attn_q.weight" in ok(run("inspect", "-m", TINY, "--tensors")).text, "--tensors")
     o = json.loads(ok(run("inspect", "-m", TINY, "--json")).text)
     expect(len(o["tensors"]) == 21 and o["file_bytes"] == os.path.getsize(TINY), "", o)
-    expect(o["weight_bytes"] == sum(t["bytes"] for t in o["tensors"]) == sum(t["bytes"] for t in o["types"]), "", o)
+    expect(
+        o["weight_bytes"] == sum(t["bytes"] for t in o["tensors"]) == sum(t["bytes"] for t in o["types"]),
+        "",
+        o,
+    )
     expect({m["key"]: m["value"] for m in o["metadata"]}["llama.block_count"] == 2, "", o)
 
 
@@ -307,11 +396,20 @@ def test_graph():
     expect("rms_norm" in ok(run(*g)).text, "text")
     expect(ok(run(*g, "--text")).out == ok(run(*g)).out, "--text is the default")
     dot = ok(run(*g, "--dot")).text
-    expect(dot.startswith("digraph") and dot.rstrip().endswith("}") and dot.count("{") == dot.count("}"), "", dot[-99:])
+    expect(
+        dot.startswith("digraph") and dot.rstrip().endswith("}") and dot.count("{") == dot.count("}"),
+        "",
+        dot[-99:],
+    )
     nodes = json.loads(ok(run(*g, "--json")).text)["nodes"]
     raw = json.loads(ok(run(*g, "--json", "--raw")).text)["nodes"]
-    expect(len(raw) > 20 and [n["op"] for n in raw] != [n["op"] for n in nodes], "the passes change something")
-    expect(json.loads(ok(run(*g, "--json", "--passes", "-all")).text)["nodes"] == raw, "-all leaves the raw graph")
+    expect(
+        len(raw) > 20 and [n["op"] for n in raw] != [n["op"] for n in nodes], "the passes change something"
+    )
+    expect(
+        json.loads(ok(run(*g, "--json", "--passes", "-all")).text)["nodes"] == raw,
+        "-all leaves the raw graph",
+    )
     one = json.loads(ok(run(*g, "--json", "--layer", "1")).text)["nodes"]
     expect(one and all(n["layer"] == 1 for n in one), "--layer")
     expect_refusal(run(*g, "--layer", "2"), 1, "layers 0 to 1")
@@ -351,14 +449,23 @@ def test_perplexity():
     expect(o["tokens"] == o["windows"] * 31 and o["windows"] > 3 and o["perplexity"] > 1, "", o)
     expect(o["standard_error"] > 0, "", o)
     r = ok(run(*p, "-t", "1"))
-    expect(f"perplexity {o['perplexity']:.4f} +- {o['standard_error']:.4f} over {o['tokens']} tokens" in r.text, "", r)
+    expect(
+        f"perplexity {o['perplexity']:.4f} +- {o['standard_error']:.4f} over {o['tokens']} tokens" in r.text,
+        "",
+        r,
+    )
 
 
 # Interrupts.
 
+
 def test_interrupt_while_waiting_for_the_prompt():
-    p = subprocess.Popen([PROGRAM, "generate", "-m", TINY, "-p", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE)
+    p = subprocess.Popen(
+        [PROGRAM, "generate", "-m", TINY, "-p", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     time.sleep(0.3)
     p.send_signal(signal.SIGINT)
     code = p.wait(timeout=20)
@@ -372,8 +479,12 @@ def need_real():
 def test_interrupt_ends_the_reply():
     if need_real():
         return need_real()
-    p = subprocess.Popen([PROGRAM, "generate", "-m", REAL, "-p", "Once upon a time", "-n", "2000", "--ignore-eos"],
-                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen(
+        [PROGRAM, "generate", "-m", REAL, "-p", "Once upon a time", "-n", "2000", "--ignore-eos"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     first = os.read(p.stdout.fileno(), 1)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate(timeout=60)
@@ -410,8 +521,12 @@ def test_chat_keeps_the_context():
     turn = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
     first = ok(run(*g, "--chat", "-p", one, "--json"))
     first = json.loads(first.text)
-    second = json.loads(ok(run(*g, "--json", "-p", turn.format(one) + first["text"] + "<|im_end|>\n" + turn.format(two))).text)
-    expect(prefills[1] < second["prompt_tokens"] - first["prompt_tokens"], "only the new part is read", prefills)
+    second = json.loads(
+        ok(run(*g, "--json", "-p", turn.format(one) + first["text"] + "<|im_end|>\n" + turn.format(two))).text
+    )
+    expect(
+        prefills[1] < second["prompt_tokens"] - first["prompt_tokens"], "only the new part is read", prefills
+    )
     want = "".join(t.rstrip("\n") + "\n" for t in (first["text"], second["text"], first["text"]))
     expect(r.text == want, "the replies are those of whole prompts", (r, want))
 
@@ -420,7 +535,12 @@ def test_chat_says_when_the_context_is_full():
     if need_real():
         return need_real()
     c = ["chat", "-m", REAL, "-n", "4", "-c", "48"]
-    r = ok(run(*c, stdin=("word " * 60 + "\nHi\n" + "again " * 8 + "\n" + "again " * 8 + "\n/reset\nHi\n").encode()))
+    r = ok(
+        run(
+            *c,
+            stdin=("word " * 60 + "\nHi\n" + "again " * 8 + "\n" + "again " * 8 + "\n/reset\nHi\n").encode(),
+        )
+    )
     expect("the context is full: /reset" in r.err and "do not fit" in r.err, "", r)
     expect(r.text.strip() != "", "goes on after it", r)
 
@@ -449,7 +569,9 @@ def test_chat_on_a_terminal():
         os.execv(PROGRAM, [PROGRAM, "chat", "-m", REAL, "--temp", "1"])
     try:
         expect(b"> " in read_until(fd, b"> "), "a prompt")
-        time.sleep(0.5)  # until the line editor has taken the terminal over: what comes earlier is echoed twice
+        time.sleep(
+            0.5
+        )  # until the line editor has taken the terminal over: what comes earlier is echoed twice
         os.write(fd, b"Count from one to one thousand, in words.\n")
         read_until(fd, b"words.\r\n")
         started = read_until(fd, b"e")
@@ -462,7 +584,11 @@ def test_chat_on_a_terminal():
         os.write(fd, b"\x03")
         read_until(fd, b"nothing more", 5)
         done, status = os.waitpid(pid, 0)
-        expect(done == pid and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT, "Ctrl-C ends it", status)
+        expect(
+            done == pid and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT,
+            "Ctrl-C ends it",
+            status,
+        )
         pid = 0
     finally:
         if pid:
