@@ -1,6 +1,7 @@
 #include "executor/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -56,6 +57,7 @@ static void wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old) {
             if (atomic_load_explicit(word, memory_order_acquire) != old) return;
             CPU_RELAX();
         }
+        sched_yield(); /* the others may be waiting for this very core */
         now = now_us();
         if (end < 0) end = now + p->spin_us;
         if (now > end) now = end;

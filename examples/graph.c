@@ -1,0 +1,52 @@
+/* A graph of one's own, without any model: y = silu(w x) * x for three columns x. */
+#include "reprise/executor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { N = 4, COLUMNS = 3 };
+
+static RpStatus run(ComputeGraph *g) {
+    static float w[N][N] = {
+        {1, 0, 0, 0},
+        {0, 2, 0, 0},
+        {0, 0, 3, 0},
+        {1, 1, 1, 1}
+    }; /* one row a result */
+    const float columns[COLUMNS][N] = {
+        {1, 2, 3, 4 },
+        {0, 1, 0, -1},
+        {2, 2, 2, 2 }
+    };
+    const TensorView view = rp_view_packed(RP_F32, (int64_t[]){N, N, 1, 1}, w);
+
+    TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, COLUMNS, 1, 1});
+    TensorNode *y = rp_mul(g, rp_silu(g, rp_mul_mat(g, rp_graph_weight(g, "w", &view), x)), x);
+    RP_TRY(rp_graph_finish(g, &y, 1)); /* the first error of any call above */
+    RP_TRY(rp_graph_optimize(g, NULL));
+
+    ExecPlan *plan = NULL;
+    Executor *exec = NULL;
+    RpStatus  st   = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = rp_executor_open(plan, NULL, &exec);
+    if (st == RP_OK) {
+        memcpy(rp_executor_data(exec, x), columns, sizeof columns);
+        st = rp_executor_run(exec);
+    }
+    if (st == RP_OK) st = rp_graph_dump(g, &(DumpOptions){.format = RP_DUMP_TEXT}, stdout);
+    const float *result = st == RP_OK ? rp_executor_data(exec, y) : NULL;
+    for (int c = 0; result != NULL && c < COLUMNS; c++)
+        printf("y[%d] = %8.4f %8.4f %8.4f %8.4f\n", c, (double)result[c * N], (double)result[c * N + 1],
+               (double)result[c * N + 2], (double)result[c * N + 3]);
+    rp_executor_free(exec);
+    rp_plan_free(plan);
+    return st;
+}
+
+int main(void) {
+    ComputeGraph  *g  = rp_graph_new();
+    const RpStatus st = g != NULL ? run(g) : rp_fail(RP_E_NOMEM, "out of memory");
+    if (st != RP_OK) fprintf(stderr, "%s\n", rp_last_error());
+    rp_graph_free(g);
+    return st != RP_OK;
+}
