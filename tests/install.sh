@@ -29,7 +29,7 @@ cmake --build "$temp/project/build" >/dev/null
 "$temp/usr/bin/reprise" --version
 # Every public header compiles by itself, in C and in C++.
 for header in "$temp"/usr/include/reprise/*.h; do
-    echo "#include \"reprise/$(basename "$header")\"" >"$temp/one.c"
+    printf "#include \"reprise/%s\"\nextern int used;\n" "$(basename "$header")" >"$temp/one.c"
     "$compiler" -std=c17 -Wall -Wextra -Wpedantic -Werror -I"$temp/usr/include" -fsyntax-only "$temp/one.c"
     c++ -x c++ -std=c++17 -Wall -Wextra -Werror -I"$temp/usr/include" -fsyntax-only "$temp/one.c"
 done

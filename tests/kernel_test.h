@@ -1,0 +1,72 @@
+/* kernel_test.h - running a CPU kernel in every variant and with several numbers of workers. */
+#ifndef TESTS_KERNEL_TEST_H
+#define TESTS_KERNEL_TEST_H
+
+#include "tests/golden.h"
+
+#include "fallback/quants.h"
+
+#include <math.h>
+
+#define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
+
+static inline TensorView packed(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
+    return rp_view_packed(dtype, NE(n0, n1, n2, n3), data);
+}
+
+/* Uniform in [-1, 1), by splitmix64. */
+static inline float random_float(uint64_t *seed) {
+    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
+    z          = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z          = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (float)((z ^ z >> 31) >> 40) * 0x1p-23f - 1.0f;
+}
+
+static inline float *random_floats(size_t n, uint64_t seed) {
+    float *x = malloc((n + 16) * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = random_float(&seed);
+    return x;
+}
+
+/* The first failure of nth workers, one after the other. */
+static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth) {
+    for (int ith = 0; ith < nth; ith++) {
+        KernelCtx ctx = {.ith = ith, .nth = nth};
+        RP_TRY(kernel(args, &ctx));
+    }
+    return RP_OK;
+}
+
+/* Runs the kernel in every variant with 1, 2, 3 and 7 workers; all must give the same bits, which are left in
+ * dst. The result is set to `fill` before each run; with args->dst.data == args->src[0].data the source is
+ * restored instead. */
+static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
+    const size_t bytes   = rp_view_span_bytes(&args->dst);
+    const bool   inplace = args->dst.data == args->src[0].data;
+    char        *first = NULL, *before = malloc(bytes);
+    const CpuIsa best = rp_cpu_isa();
+    memcpy(before, args->dst.data, bytes);
+    if (!inplace) memset(before, 0x55, bytes);
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        if (rp_cpu_isa_set((CpuIsa)isa) != RP_OK) continue;
+        static const int workers[] = {1, 2, 3, 7};
+        for (int w = 0; w < 4; w++) {
+            memcpy(args->dst.data, before, bytes);
+            OK(run_workers(kernel, args, workers[w]));
+            if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
+            cr_assert_arr_eq(args->dst.data, first, bytes, "%s with %d workers gives other bits",
+                             rp_cpu_isa_name((CpuIsa)isa), workers[w]);
+        }
+    }
+    OK(rp_cpu_isa_set(best));
+    free(first);
+    free(before);
+}
+
+static inline void expect_near(const float *got, const double *want, size_t n, double tolerance) {
+    for (size_t i = 0; i < n; i++)
+        cr_assert(fabs((double)got[i] - want[i]) <= tolerance * fmax(1.0, fabs(want[i])),
+                  "element %zu is %.9g, not %.9g", i, (double)got[i], want[i]);
+}
+
+#endif

@@ -1,0 +1,55 @@
+#include "tests/kernel_test.h"
+
+Test(get_rows, fetches_rows_of_floats) {
+    float        w[6]   = {1, 2, 3, 4, 5, 6}, y[8];
+    int32_t      ids[4] = {2, 0, 0, 1};
+    const OpArgs args   = {
+          .dst = packed(RP_F32, y, 2, 4, 1, 1),
+          .src = {packed(RP_F32, w, 2, 3, 1, 1), packed(RP_I32, ids, 4, 1, 1, 1)}
+    };
+    run_everywhere(rp_cpu_get_rows, &args);
+    cr_expect_arr_eq(y, ((float[]){5, 6, 1, 2, 1, 2, 3, 4}), sizeof y);
+}
+
+/* The rows of tests/golden/quant, which another implementation wrote and widened. */
+Test(get_rows, widens_every_weight_type_as_ggml_does) {
+    static const RpDtype types[] = {RP_F16,  RP_BF16, RP_Q4_0, RP_Q4_1, RP_Q5_0,
+                                    RP_Q5_1, RP_Q8_0, RP_Q4_K, RP_Q5_K, RP_Q6_K};
+    enum { N = 512, ROWS = 4 };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char         name[64];
+        const size_t bytes  = ROWS * rp_row_bytes(types[i], N);
+        char        *blocks = malloc(bytes);
+        float        want[N * ROWS], y[N * ROWS];
+        int32_t      ids[ROWS] = {0, 1, 2, 3};
+        snprintf(name, sizeof name, "quant/%s.bin", rp_dtype_name(types[i]));
+        FILE *f = golden_open(name);
+        cr_assert_eq(fread(blocks, 1, bytes, f), bytes);
+        fclose(f);
+        snprintf(name, sizeof name, "quant/%s.f32", rp_dtype_name(types[i]));
+        f = golden_open(name);
+        cr_assert_eq(fread(want, 1, sizeof want, f), sizeof want);
+        fclose(f);
+        const OpArgs args = {
+            .dst = packed(RP_F32, y, N, ROWS, 1, 1),
+            .src = {packed(types[i], blocks, N, ROWS, 1, 1), packed(RP_I32, ids, ROWS, 1, 1, 1)}
+        };
+        run_everywhere(rp_cpu_get_rows, &args);
+        for (int k = 0; k < N * ROWS; k++) /* one rounding more or less */
+            cr_assert(fabsf(y[k] - want[k]) <= 1.2e-7f * fabsf(want[k]), "%s: element %d is %.9g, not %.9g",
+                      rp_dtype_name(types[i]), k, (double)y[k], (double)want[k]);
+        free(blocks);
+    }
+}
+
+Test(get_rows, refuses_an_id_outside_the_table) {
+    float        w[6]   = {0}, y[4];
+    int32_t      ids[2] = {1, 3};
+    const OpArgs args   = {
+          .dst = packed(RP_F32, y, 2, 2, 1, 1),
+          .src = {packed(RP_F32, w, 2, 3, 1, 1), packed(RP_I32, ids, 2, 1, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id 3 at 1, the table has 3 rows");
+    ids[1] = -1;
+    REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id -1 at 1");
+}

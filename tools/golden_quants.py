@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Rows of every weight type: NAME.bin as ggml quantises them, NAME.f32 as gguf-py widens them again.
+
+    tools/golden_quants.py OUT_DIRECTORY"""
+import pathlib
+import sys
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Q
+from golden_tiny import MIX_32, MIX_K, quantize
+
+ROWS, N = 4, 512
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    data = np.random.default_rng(7).standard_normal((ROWS, N)).astype(np.float32)
+    data[1] *= 1000.0
+    data[2] *= 1e-4
+    data[3, :256] = 0.0
+    for qtype in MIX_32 + MIX_K:
+        blocks = quantize(data, qtype)
+        (folder / f"{qtype.name.lower()}.bin").write_bytes(blocks.tobytes())
+        wide = gguf.quants.dequantize(blocks, Q(qtype)).astype(np.float32)
+        (folder / f"{qtype.name.lower()}.f32").write_bytes(wide.tobytes())
