@@ -1,0 +1,134 @@
+#include "tests/kernel_test.h"
+
+typedef struct Case {
+    int64_t dim, heads, heads_kv, tokens, context;
+    int32_t window;
+} Case;
+
+static uint16_t *random_halves(size_t n, uint64_t seed, float *wide) {
+    float       *x  = random_floats(n, seed);
+    uint16_t    *h  = malloc((n + 32) * sizeof *h);
+    const OpArgs to = {.dst = packed(RP_F16, h, (int64_t)n, 1, 1, 1),
+                       .src = {packed(RP_F32, x, (int64_t)n, 1, 1, 1)}};
+    OK(run_workers(rp_cpu_copy, &to, 1));
+    rp_widen_row(RP_F16, h, (int64_t)n, wide);
+    free(x);
+    return h;
+}
+
+static void reference(const Case *c, const float *q, const float *k, const float *v, const int32_t *pos,
+                      double scale, double *y) {
+    for (int64_t t = 0; t < c->tokens; t++)
+        for (int64_t h = 0; h < c->heads; h++) {
+            const int64_t hk = h / (c->heads / c->heads_kv), end = pos[t] + 1;
+            const int64_t from = c->window > 0 && end > c->window ? end - c->window : 0;
+            double       *out = y + c->dim * (h + c->heads * t), sum = 0.0;
+            memset(out, 0, (size_t)c->dim * sizeof *out);
+            for (int64_t i = from; i < end; i++) {
+                const float *key   = k + c->dim * (hk + c->heads_kv * i),
+                            *value = v + c->dim * (hk + c->heads_kv * i);
+                double dot         = 0.0;
+                for (int64_t d = 0; d < c->dim; d++)
+                    dot += (double)key[d] * (double)q[d + c->dim * (h + c->heads * t)];
+                const double e = exp(scale * dot);
+                sum += e;
+                for (int64_t d = 0; d < c->dim; d++) out[d] += e * (double)value[d];
+            }
+            for (int64_t d = 0; d < c->dim && sum > 0.0; d++) out[d] /= sum;
+        }
+}
+
+static TensorView cache_view(const Case *c, uint16_t *data) {
+    const size_t row = (size_t)(c->dim * c->heads_kv) * 2, head = (size_t)c->dim * 2;
+    return (TensorView){
+        data, RP_F16, {c->dim, c->context, c->heads_kv, 1                       },
+          {2,      row,        head,        row * (size_t)c->context}
+    };
+}
+
+/* q lies as [dim, heads, tokens] and is seen with the last two swapped, as models have it. */
+static TensorView query_view(const Case *c, float *data, int64_t tokens) {
+    const size_t head = (size_t)c->dim * 4, token = head * (size_t)c->heads;
+    return (TensorView){
+        data, RP_F32, {c->dim, tokens, c->heads, 1                     },
+          {4,      token,  head,     token * (size_t)tokens}
+    };
+}
+
+static void check(Case c) {
+    const size_t n_q = (size_t)(c.dim * c.heads * c.tokens), n_kv = (size_t)(c.dim * c.heads_kv * c.context);
+    float       *q = random_floats(n_q, 12), *wide_k = malloc(n_kv * 4), *wide_v = malloc(n_kv * 4),
+          *y         = malloc(n_q * 4);
+    uint16_t      *k = random_halves(n_kv, 13, wide_k), *v = random_halves(n_kv, 14, wide_v);
+    double        *want = malloc(n_q * sizeof *want);
+    int32_t       *pos  = malloc((size_t)c.tokens * sizeof *pos);
+    const OpParams p    = {
+           .attention = {.scale = 0.7f, .window = c.window}
+    };
+    for (int64_t t = 0; t < c.tokens; t++) pos[t] = t == 1 ? -1 : (int32_t)(c.context - c.tokens + t);
+    OpArgs args = {
+        .dst    = packed(RP_F32, y, c.dim, c.heads, c.tokens, 1),
+        .src    = {query_view(&c, q, c.tokens), cache_view(&c, k), cache_view(&c, v),
+                   packed(RP_I32, pos, c.tokens, 1, 1, 1)},
+        .params = &p
+    };
+    run_everywhere(rp_cpu_attention, &args);
+    reference(&c, q, wide_k, wide_v, pos, (double)0.7f, want);
+    expect_near(y, want, n_q, 2e-6);
+    for (int64_t t = 0; t < c.tokens; t++) { /* a token alone gives the bits that it gives among others */
+        float *alone = malloc((size_t)(c.dim * c.heads) * 4);
+        args.dst     = packed(RP_F32, alone, c.dim, c.heads, 1, 1);
+        args.src[0]  = query_view(&c, q + c.dim * c.heads * t, 1);
+        args.src[3]  = packed(RP_I32, pos + t, 1, 1, 1, 1);
+        OK(run_workers(rp_cpu_attention, &args, 2));
+        cr_expect_arr_eq(alone, y + c.dim * c.heads * t, (size_t)(c.dim * c.heads) * 4, "token %d", (int)t);
+        free(alone);
+    }
+    free(q), free(wide_k), free(wide_v), free(y), free(k), free(v), free(want), free(pos);
+}
+
+Test(attention, is_the_softmax_weighted_sum) { check((Case){64, 4, 4, 3, 100, 0}); }
+Test(attention, shares_keys_among_heads) {
+    check((Case){64, 9, 3, 5, 70, 0}), check((Case){32, 8, 1, 2, 33, 0});
+}
+Test(attention, takes_heads_of_any_size) {
+    check((Case){24, 2, 1, 2, 40, 0}), check((Case){5, 2, 2, 2, 40, 0}), check((Case){256, 4, 1, 2, 65, 0}),
+        check((Case){512, 1, 1, 1, 10, 0});
+}
+Test(attention, keeps_to_the_window) {
+    check((Case){16, 2, 1, 6, 90, 7}), check((Case){16, 2, 1, 3, 90, 64}),
+        check((Case){16, 2, 1, 3, 20, 1000});
+}
+
+Test(attention, survives_large_scores) {
+    float          q[16], y[16];
+    uint16_t       k[32], v[32];
+    int32_t        pos[1] = {1};
+    const OpParams p      = {.attention = {.scale = 1.0f}};
+    for (int i = 0; i < 16; i++)
+        q[i] = 1000.0f, k[i] = 0xc400, k[16 + i] = 0x4400, v[i] = 0x3c00,
+        v[16 + i] = 0x4000; /* -4, 4; 1, 2 */
+    const OpArgs args = {
+        .dst    = packed(RP_F32, y, 16, 1, 1, 1),
+        .src    = {packed(RP_F32, q, 16, 1, 1, 1), packed(RP_F16, k, 16, 2, 1, 1),
+                   packed(RP_F16, v, 16, 2, 1, 1), packed(RP_I32, pos, 1, 1, 1, 1)},
+        .params = &p
+    };
+    run_everywhere(rp_cpu_attention, &args);
+    cr_expect_float_eq(y[0], 2.0f, 0.0f);
+}
+
+Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
+    static float    q[600], y[600];
+    static uint16_t k[600];
+    int32_t         pos[1] = {0};
+    OpArgs          args   = {
+                   .dst = packed(RP_F32, y, 600, 1, 1, 1),
+                   .src = {packed(RP_F32, q, 600, 1, 1, 1), packed(RP_F16, k, 600, 1, 1, 1),
+                           packed(RP_F16, k, 600, 1, 1, 1), packed(RP_I32, pos, 1, 1, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
+            "attention: q [600,1,1], k [600,1,1] (heads of at most 512)");
+    args.src[1] = packed(RP_F32, q, 600, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: q f32, k f32, v f16");
+}

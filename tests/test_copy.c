@@ -1,0 +1,107 @@
+#include "tests/kernel_test.h"
+
+Test(copy, rounds_to_half_floats) {
+    /* value, its half: ties to even, subnormals, the largest, what rounds to infinity */
+    static const struct {
+        float    x;
+        uint16_t h;
+    } cases[] = {
+        {0.0f,                   0     },
+        {-0.0f,                  0x8000},
+        {1.0f,                   0x3c00},
+        {-2.0f,                  0xc000},
+        {65504.0f,               0x7bff},
+        {65519.996f,             0x7bff},
+        {65520.0f,               0x7c00},
+        {1e30f,                  0x7c00},
+        {-INFINITY,              0xfc00},
+        {1.00048828125f,         0x3c00},
+        {1.0009765625f,          0x3c01},
+        {1.00146484375f,         0x3c02},
+        {6.103515625e-05f,       0x0400},
+        {6.097555160522461e-05f, 0x03ff},
+        {5.9604645e-08f,         1     },
+        {2.9802322e-08f,         0     },
+        {2.9802326e-08f,         1     },
+        {8.9406967e-08f,         2     },
+        {1e-10f,                 0     },
+        {0.333333343f,           0x3555}
+    };
+    enum { N = sizeof cases / sizeof cases[0] };
+    float    x[N], back[N];
+    uint16_t y[N];
+    for (int i = 0; i < N; i++) x[i] = cases[i].x;
+    OpArgs args = {.dst = packed(RP_F16, y, N, 1, 1, 1), .src = {packed(RP_F32, x, N, 1, 1, 1)}};
+    run_everywhere(rp_cpu_copy, &args);
+    for (int i = 0; i < N; i++)
+        cr_expect_eq(y[i], cases[i].h, "%.9g becomes %04x, not %04x", (double)x[i], y[i], cases[i].h);
+    args = (OpArgs){.dst = packed(RP_F32, back, N, 1, 1, 1), .src = {packed(RP_F16, y, N, 1, 1, 1)}};
+    run_everywhere(rp_cpu_copy, &args);
+    cr_expect(back[2] == 1.0f && back[4] == 65504.0f && isinf(back[6]) && back[14] == 0x1p-24f &&
+              signbit(back[1]));
+}
+
+Test(copy, keeps_nan) {
+    float        x[1] = {NAN}, back[1];
+    uint16_t     y[1];
+    const OpArgs to   = {.dst = packed(RP_F16, y, 1, 1, 1, 1), .src = {packed(RP_F32, x, 1, 1, 1, 1)}};
+    const OpArgs from = {.dst = packed(RP_F32, back, 1, 1, 1, 1), .src = {packed(RP_F16, y, 1, 1, 1, 1)}};
+    OK(run_workers(rp_cpu_copy, &to, 1));
+    OK(run_workers(rp_cpu_copy, &from, 1));
+    cr_expect(isnan(back[0]));
+}
+
+Test(copy, rounds_to_bf16) {
+    float        x[4] = {1.0f, 1.00390625f, 1.01171875f, -3.3895314e38f};
+    uint16_t     y[4];
+    const OpArgs args = {.dst = packed(RP_BF16, y, 4, 1, 1, 1), .src = {packed(RP_F32, x, 4, 1, 1, 1)}};
+    run_everywhere(rp_cpu_copy, &args);
+    cr_expect(y[0] == 0x3f80 && y[1] == 0x3f80 && y[2] == 0x3f82 && y[3] == 0xff7f);
+}
+
+Test(copy, packs_a_permuted_or_transposed_source) {
+    float x[24], y[24];
+    for (int i = 0; i < 24; i++) x[i] = (float)i;
+    const TensorView swapped = {
+        x, RP_F32, {2, 4,  3, 1 },
+          {4, 24, 8, 96}
+    }; /* [2,3,4] with 1 and 2 swapped */
+    OpArgs args = {.dst = packed(RP_F32, y, 2, 4, 3, 1), .src = {swapped}};
+    run_everywhere(rp_cpu_copy, &args);
+    for (int k = 0; k < 3; k++)
+        for (int j = 0; j < 4; j++) cr_expect(y[2 * (j + 4 * k)] == (float)(6 * j + 2 * k));
+    args =
+        (OpArgs){.dst = packed(RP_F32, y, 6, 4, 1, 1), .src = {{x, RP_F32, {6, 4, 1, 1}, {16, 4, 96, 96}}}};
+    run_everywhere(rp_cpu_copy, &args);
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 6; i++) cr_expect(y[i + 6 * j] == (float)(4 * i + j));
+}
+
+Test(copy, stores_rows_at_their_positions) {
+    float   x[8]   = {1, 2, 3, 4, 5, 6, 7, 8};
+    float   d[12]  = {0};
+    int32_t pos[4] = {5, -1, 0, 2};
+    OpArgs  args   = {
+           .dst = packed(RP_F32, d, 2, 6, 1, 1),
+           .src = {packed(RP_F32, x, 2, 4, 1, 1), packed(RP_F32, d, 2, 6, 1, 1),
+                   packed(RP_I32, pos, 4, 1, 1, 1)}
+    };
+    OK(run_workers(rp_cpu_copy, &args, 3));
+    cr_expect_arr_eq(d, ((float[]){5, 6, 0, 0, 7, 8, 0, 0, 0, 0, 1, 2}), sizeof d);
+    args.src[2] = (TensorView){0};
+    OK(run_workers(rp_cpu_copy, &args, 2));
+    cr_expect_arr_eq(d, ((float[]){1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 1, 2}), sizeof d);
+}
+
+Test(copy, refuses_a_position_outside_and_other_types) {
+    float   x[4]   = {0}, d[4];
+    int32_t pos[2] = {0, 2};
+    OpArgs  args   = {
+           .dst = packed(RP_F32, d, 2, 2, 1, 1),
+           .src = {packed(RP_F32, x, 2, 2, 1, 1), packed(RP_F32, d, 2, 2, 1, 1),
+                   packed(RP_I32, pos, 2, 1, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_ARG, "copy: position 2, the destination has 2 rows");
+    args = (OpArgs){.dst = packed(RP_I32, d, 2, 2, 1, 1), .src = {packed(RP_F32, x, 2, 2, 1, 1)}};
+    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_DTYPE, "copy: from f32 to i32");
+}

@@ -1,0 +1,218 @@
+#include "tests/kernel_test.h"
+
+static const RpDtype quantised[] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0, RP_Q4_K, RP_Q5_K, RP_Q6_K};
+enum { N_QUANTISED = sizeof quantised / sizeof quantised[0] };
+
+/* Rows of random bytes, with halves of a sane size where the type has its scales. */
+static char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
+    static const struct {
+        RpDtype type;
+        int     at[2];
+    } scales[] = {
+        {RP_Q4_0, {0, -1}  },
+        {RP_Q4_1, {0, 2}   },
+        {RP_Q5_0, {0, -1}  },
+        {RP_Q5_1, {0, 2}   },
+        {RP_Q8_0, {0, -1}  },
+        {RP_Q4_K, {0, 2}   },
+        {RP_Q5_K, {0, 2}   },
+        {RP_Q6_K, {208, -1}}
+    };
+    const size_t bytes = (size_t)rows * rp_row_bytes(type, n),
+                 block = (size_t)rp_dtype_info(type)->block_bytes;
+    char *p            = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++) p[i] = (char)(random_float(&seed) * 128.0f);
+    for (size_t i = 0; i < bytes; i += block)
+        for (int s = 0; s < N_QUANTISED; s++)
+            for (int k = 0; k < 2 && scales[s].type == type; k++) {
+                const uint16_t half =
+                    (uint16_t)(0x2000 + (int)(random_float(&seed) * 1000.0f)); /* about 0.01 */
+                if (scales[s].at[k] >= 0) memcpy(p + i + scales[s].at[k], &half, sizeof half);
+            }
+    return p;
+}
+
+static char *quantised_columns(float *x, int64_t n, int64_t columns) {
+    char        *y    = malloc((size_t)columns * rp_row_bytes(RP_Q8_ACT, n));
+    const OpArgs args = {.dst = packed(RP_Q8_ACT, y, n, columns, 1, 1),
+                         .src = {packed(RP_F32, x, n, columns, 1, 1)}};
+    OK(run_workers(rp_cpu_quantize, &args, 1));
+    return y;
+}
+
+/* Element i of a q8_act row, as tensor.h has it. */
+static double act(const char *row, int64_t n, int64_t i) {
+    float scale;
+    memcpy(&scale, row + n + 4 * (i / 32), sizeof scale);
+    return (double)row[i] * (double)scale;
+}
+
+static void check_quantised(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
+    char          *w = random_blocks(type, n, rows, 20);
+    float         *x = random_floats((size_t)(n * columns), 21), *wide = malloc((size_t)n * 4);
+    char          *q   = quantised_columns(x, n, columns);
+    const size_t   n_y = (size_t)(rows * columns);
+    float         *y = malloc(n_y * 4), *alone = malloc((size_t)rows * 4);
+    const OpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    OpArgs         args = {
+                .dst    = packed(RP_F32, y, rows, columns, 1, 1),
+                .src    = {packed(type, w, n, rows, 1, 1), packed(RP_Q8_ACT, q, n, columns, 1, 1)},
+                .params = &p
+    };
+    run_everywhere(rp_cpu_mul_mat, &args);
+    for (int64_t m = 0; m < rows; m++) {
+        rp_widen_row(type, w + (size_t)m * rp_row_bytes(type, n), n, wide);
+        for (int64_t c = 0; c < columns; c++) {
+            double want = 0.0, size = 0.0;
+            for (int64_t i = 0; i < n; i++) {
+                const double term = (double)wide[i] * act(q + (size_t)c * rp_row_bytes(RP_Q8_ACT, n), n, i);
+                want += term, size += fabs(term);
+            }
+            cr_assert(fabs((double)y[m + rows * c] - want) <= 3e-6 * size,
+                      "%s [%d,%d], %d columns: (%d,%d) is %g, not %g", rp_dtype_name(type), (int)n, (int)rows,
+                      (int)columns, (int)m, (int)c, (double)y[m + rows * c], want);
+        }
+    }
+    for (int64_t c = 0; c < columns; c++) {
+        args.dst    = packed(RP_F32, alone, rows, 1, 1, 1);
+        args.src[1] = packed(RP_Q8_ACT, q + (size_t)c * rp_row_bytes(RP_Q8_ACT, n), n, 1, 1, 1);
+        run_everywhere(rp_cpu_mul_mat, &args);
+        cr_assert_arr_eq(alone, y + rows * c, (size_t)rows * 4, "%s: column %d alone gives other bits",
+                         rp_dtype_name(type), (int)c);
+    }
+    free(w), free(x), free(wide), free(q), free(y), free(alone);
+}
+
+Test(mul_mat, of_every_weight_type_in_integers) {
+    for (int i = 0; i < N_QUANTISED; i++) {
+        const int64_t block = rp_dtype_info(quantised[i])->block_elems;
+        check_quantised(quantised[i], block, 3, 2);
+        check_quantised(quantised[i], 3 * block, 13,
+                        6); /* an odd number of blocks of 32 ends in half a span */
+        check_quantised(quantised[i], 4096 + 2 * block, 3, 5); /* longer than one piece */
+    }
+}
+
+static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w,
+                        int64_t heads) {
+    const size_t n_w = (size_t)(n * rows * heads_w), n_x = (size_t)(n * columns * heads),
+                 n_y = (size_t)(rows * columns * heads);
+    float *x = random_floats(n_x, 22), *data = random_floats(n_w, 23), *wide = malloc(n_w * 4),
+          *y         = malloc(n_y * 4);
+    char          *w = rp_dtype_is_quant(type) ? random_blocks(type, n, rows * heads_w, 24) : malloc(n_w * 4);
+    const OpParams p = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    if (!rp_dtype_is_quant(type)) {
+        const OpArgs to = {.dst = packed(type, w, (int64_t)n_w, 1, 1, 1),
+                           .src = {packed(RP_F32, data, (int64_t)n_w, 1, 1, 1)}};
+        OK(run_workers(rp_cpu_copy, &to, 1));
+    }
+    for (int64_t r = 0; r < rows * heads_w; r++)
+        rp_widen_row(type, w + (size_t)r * rp_row_bytes(type, n), n, wide + r * n);
+    const OpArgs args = {
+        .dst    = packed(RP_F32, y, rows, columns, heads, 1),
+        .src    = {packed(type, w, n, rows, heads_w, 1), packed(RP_F32, x, n, columns, heads, 1)},
+        .params = &p
+    };
+    run_everywhere(rp_cpu_mul_mat, &args);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t m = 0; m < rows; m++) {
+                double want = 0.0, size = 0.0;
+                for (int64_t i = 0; i < n; i++) {
+                    const double term = (double)wide[i + n * (m + rows * (h / (heads / heads_w)))] *
+                                        (double)x[i + n * (c + columns * h)];
+                    want += term, size += fabs(term);
+                }
+                const double got = (double)y[m + rows * (c + columns * h)];
+                cr_assert(fabs(got - want) <= 2e-6 * size, "%s: %g, not %g", rp_dtype_name(type), got, want);
+            }
+    free(x), free(data), free(wide), free(y), free(w);
+}
+
+Test(mul_mat, of_float_weights) {
+    const RpDtype types[] = {RP_F32, RP_F16, RP_BF16};
+    for (int i = 0; i < 3; i++) {
+        check_float(types[i], 1, 1, 1, 1, 1);
+        check_float(types[i], 77, 9, 6, 1, 1);
+        check_float(types[i], 4100, 3, 5, 1, 1);
+        check_float(types[i], 64, 5, 3, 2, 6); /* heads that share weights */
+    }
+}
+
+Test(mul_mat, of_quantised_weights_with_unrounded_columns) {
+    for (int i = 0; i < N_QUANTISED; i++) check_float(quantised[i], 512, 7, 5, 1, 1);
+}
+
+/* Attention's two products: scores up to pos[t], then values, transposed, weighted by scores up to pos[t]. */
+Test(mul_mat, keeps_to_the_positions) {
+    enum { D = 20, CTX = 30, T = 3, H = 4, HKV = 2 };
+    float *kf = random_floats(D * CTX * HKV, 25), *q = random_floats(D * T * H, 26),
+          *s = random_floats(CTX * T * H, 27), scores[CTX * T * H], sum[D * T * H];
+    uint16_t     k[D * CTX * HKV];
+    int32_t      pos[T] = {4, -1, 29};
+    const OpArgs to     = {.dst = packed(RP_F16, k, D * CTX * HKV, 1, 1, 1),
+                           .src = {packed(RP_F32, kf, D * CTX * HKV, 1, 1, 1)}};
+    OK(run_workers(rp_cpu_copy, &to, 1));
+    rp_widen_row(RP_F16, k, D * CTX * HKV, kf);
+    TensorView cache = {
+        k, RP_F16, {D, CTX,         HKV,   1                },
+          {2, 2 * D * HKV, 2 * D, 2 * D * HKV * CTX}
+    };
+    const OpParams rows  = {.mul_mat = {.bound = RP_BOUND_ROWS}},
+                   inner = {.mul_mat = {.bound = RP_BOUND_INNER}};
+    OpArgs args          = {
+                 .dst    = packed(RP_F32, scores, CTX, T, H, 1),
+                 .src    = {cache, packed(RP_F32, q, D, T, H, 1), packed(RP_I32, pos, T, 1, 1, 1)},
+                 .params = &rows
+    };
+    run_everywhere(rp_cpu_mul_mat, &args);
+    float untouched;
+    memset(&untouched, 0x55, sizeof untouched);
+    for (int h = 0; h < H; h++)
+        for (int t = 0; t < T; t++)
+            for (int i = 0; i < CTX; i++) {
+                double want = 0.0;
+                for (int d = 0; d < D; d++)
+                    want += (double)kf[d + D * (h / 2 + HKV * i)] * (double)q[d + D * (t + T * h)];
+                if (i > pos[t]) want = (double)untouched;
+                cr_assert(fabs((double)scores[i + CTX * (t + T * h)] - want) <= 1e-5 * fmax(1.0, fabs(want)),
+                          "head %d, token %d, row %d", h, t, i);
+            }
+    cache = (TensorView){
+        k, RP_F16, {CTX,         D, HKV,   1                },
+          {2 * D * HKV, 2, 2 * D, 2 * D * HKV * CTX}
+    };
+    for (int i = 0; i < CTX * T * H; i++)
+        if (i % CTX > pos[i / CTX % T]) s[i] = NAN; /* what lies behind must not be read */
+    args = (OpArgs){
+        .dst    = packed(RP_F32, sum, D, T, H, 1),
+        .src    = {cache, packed(RP_F32, s, CTX, T, H, 1), packed(RP_I32, pos, T, 1, 1, 1)},
+        .params = &inner
+    };
+    run_everywhere(rp_cpu_mul_mat, &args);
+    for (int h = 0; h < H; h++)
+        for (int t = 0; t < T; t++)
+            for (int d = 0; d < D; d++) {
+                double want = 0.0;
+                for (int i = 0; i <= pos[t]; i++)
+                    want += (double)kf[d + D * (h / 2 + HKV * i)] * (double)s[i + CTX * (t + T * h)];
+                cr_assert(fabs((double)sum[d + D * (t + T * h)] - want) <= 1e-5,
+                          "head %d, token %d, element %d", h, t, d);
+            }
+    free(kf), free(q), free(s);
+}
+
+Test(mul_mat, refuses_what_does_not_fit) {
+    static float w[64], x[64], y[64];
+    OpArgs       args = {
+              .dst = packed(RP_F32, y, 4, 2, 1, 1),
+              .src = {packed(RP_F32, w, 8, 4, 1, 1), packed(RP_F32, x, 6, 2, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_SHAPE,
+            "mul_mat: weights [8,4,1,1] and x [6,2,1,1] do not fit");
+    args.src[1] = packed(RP_F16, x, 8, 2, 1, 1);
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE,
+            "mul_mat: weights f32, x f16, result f32: no kernel for this");
+    args.src[1] = packed(RP_Q8_ACT, x, 32, 2, 1, 1);
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE, "mul_mat: weights f32, x q8_act");
+}
