@@ -1,0 +1,283 @@
+#include "tests/gguf_writer.h"
+
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* Opens a copy whose end is the end of a page, so that reading past it is a fault. */
+static RpStatus open_tight(const void *p, size_t n, GgufFile **f, void **memory, size_t *size) {
+    *size    = (n + 4095) / 4096 * 4096 + 4096;
+    char *at = mmap(NULL, *size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_eq(mprotect(at + *size, 4096, PROT_NONE), 0);
+    *memory = at;
+    *size += 4096;
+    at += *size - 4096 - n;
+    if (n > 0) memcpy(at, p, n);
+    return rp_gguf_open_memory(at, n, "test.gguf", f);
+}
+
+static void refuse(Bytes *b, RpStatus status, const char *text) {
+    GgufFile *f = NULL;
+    void     *memory;
+    size_t    size;
+    REFUSED(open_tight(b->p, b->n, &f, &memory, &size), status, text);
+    cr_expect_not_null(strstr(rp_last_error(), "test.gguf: "));
+    cr_expect_null(f);
+    munmap(memory, size);
+    free(b->p);
+    *b = (Bytes){0};
+}
+
+static void refuse_text(const char *text, size_t n, RpStatus status, const char *what) {
+    Bytes b = {0};
+    put_bytes(&b, text, n);
+    refuse(&b, status, what);
+}
+
+Test(gguf, names_what_is_no_gguf_file) {
+    refuse_text("", 0, RP_E_FORMAT, "the file is empty");
+    refuse_text("PK\x03\x04....", 8, RP_E_FORMAT, "a zip archive");
+    refuse_text("version https://git-lfs.github.com/spec/v1\n", 43, RP_E_FORMAT, "a Git LFS pointer");
+    refuse_text("<!DOCTYPE html><html>", 21, RP_E_FORMAT, "an HTML page");
+    refuse_text("\x40\0\0\0\0\0\0\0{\"a\":1}", 15, RP_E_FORMAT, "a safetensors file");
+    refuse_text("tjgg\3\0\0\0", 8, RP_E_FORMAT, "before GGUF");
+    refuse_text("FUGG\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
+    refuse_text("GGUF\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
+    refuse_text("hello", 5, RP_E_FORMAT, "no GGUF file");
+    refuse_text("GGU", 3, RP_E_FORMAT, "no GGUF file");
+    refuse_text("GGUF", 4, RP_E_FORMAT,
+                "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
+    GgufFile *f;
+    REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
+    REFUSED(rp_gguf_open("/", &f), RP_E_IO, "no regular file");
+    REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "no regular file");
+}
+
+#define REFUSE(status, text, ...)                                                                            \
+    do {                                                                                                     \
+        Bytes *b = &(Bytes){0};                                                                              \
+        __VA_ARGS__;                                                                                         \
+        refuse(b, (status), (text));                                                                         \
+    } while (0)
+
+Test(gguf, refuses_bad_headers) {
+    REFUSE(RP_E_UNSUPPORTED, "GGUF version 1 is not supported", put_header(b, 1, 0, 0));
+    REFUSE(RP_E_UNSUPPORTED, "GGUF version 4 is not supported", put_header(b, 4, 0, 0));
+    REFUSE(RP_E_FORMAT, "do not fit into 24 bytes", put_header(b, 3, UINT64_C(1) << 60, 0));
+    REFUSE(RP_E_FORMAT, "do not fit into 24 bytes", put_header(b, 3, 0, UINT64_MAX));
+}
+
+Test(gguf, refuses_bad_values) {
+    REFUSE(RP_E_FORMAT, "key a comes twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1),
+           put_key_u32(b, "a", 2));
+    REFUSE(RP_E_FORMAT, "a is of the unknown type 13", put_header(b, 3, 0, 1), put_key(b, "a", 13),
+           put_u32(b, 0));
+    REFUSE(RP_E_UNSUPPORTED, "a is an array of arrays", put_header(b, 3, 0, 1),
+           put_key(b, "a", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_ARRAY), put_u64(b, 0));
+    REFUSE(RP_E_FORMAT, "a is a truth value of 2", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_BOOL),
+           put_bytes(b, "\2", 1));
+    REFUSE(RP_E_FORMAT, "is no name", put_header(b, 3, 0, 1), put_key_u32(b, "", 1));
+    REFUSE(RP_E_FORMAT, "an array at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
+    REFUSE(RP_E_FORMAT, "an array of strings at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_STRING), put_u64(b, UINT64_MAX));
+    REFUSE(RP_E_FORMAT, "past the end", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_STRING),
+           put_u64(b, UINT64_MAX - 7));
+    REFUSE(RP_E_FORMAT, "general.alignment is 48", put_header(b, 3, 0, 1),
+           put_key_u32(b, "general.alignment", 48));
+    REFUSE(RP_E_FORMAT, "general.alignment is 0", put_header(b, 3, 0, 1),
+           put_key_u32(b, "general.alignment", 0));
+}
+
+/* A header and one tensor of [ne0, ne1] with `bytes` of data. */
+static void one_tensor(Bytes *b, uint32_t type, uint64_t ne0, uint64_t ne1, uint64_t offset, size_t bytes) {
+    put_header(b, 3, 1, 0);
+    put_tensor(b, "t", type, ne0, ne1, offset);
+    put_data(b, bytes);
+}
+
+static void tensor_of_rank(Bytes *b, uint32_t rank) {
+    put_header(b, 3, 1, 0);
+    put_string(b, "t");
+    put_u32(b, rank);
+    for (int i = 0; i < 8; i++) put_u64(b, 1);
+}
+
+Test(gguf, refuses_bad_tensors) {
+    REFUSE(RP_E_FORMAT, "tensor t has 0 dimensions", tensor_of_rank(b, 0));
+    REFUSE(RP_E_FORMAT, "tensor t has 5 dimensions", tensor_of_rank(b, 5));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is 0", one_tensor(b, 0, 4, 0, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is",
+           one_tensor(b, 0, UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 0 is", one_tensor(b, 0, UINT64_MAX, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "rows of 40 elements are no whole blocks of 32 (Q4_0)",
+           one_tensor(b, 2, 40, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "rows of 128 elements are no whole blocks of 256 (Q2_K)",
+           one_tensor(b, 10, 128, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: 64 bytes of data at byte", one_tensor(b, 0, 16, 1, 32, 64));
+    REFUSE(RP_E_FORMAT, "go past the end of the file", one_tensor(b, 0, 16, 1, UINT64_MAX - 31, 64));
+    REFUSE(RP_E_FORMAT, "tensor t comes twice", put_header(b, 3, 2, 0), put_tensor(b, "t", 0, 4, 1, 0),
+           put_tensor(b, "t", 0, 4, 1, 32), put_data(b, 64));
+    REFUSE(RP_E_FORMAT, "tensors a and b overlap", put_header(b, 3, 2, 0), put_tensor(b, "a", 0, 16, 1, 0),
+           put_tensor(b, "b", 0, 4, 1, 32), put_data(b, 64));
+}
+
+static void put_one_of_each(Bytes *b) {
+    const double  d = -2.5;
+    const int64_t i = -7;
+    const float   x = 0.5f;
+    put_header(b, 3, 2, 8);
+    put_key_u32(b, "u", 7);
+    put_key(b, "i", RP_GGUF_I64), put_bytes(b, &i, 8);
+    put_key(b, "d", RP_GGUF_F64), put_bytes(b, &d, 8);
+    put_key(b, "x", RP_GGUF_F32), put_bytes(b, &x, 4);
+    put_key(b, "yes", RP_GGUF_BOOL), put_bytes(b, "\1", 1);
+    put_key_string(b, "s", "text");
+    put_key_strings(b, "list", (const char *const[]){"a", "", "ccc"}, 3);
+    put_key_array(b, "numbers", RP_GGUF_I32, (int32_t[]){1, -2, 3}, 3);
+    put_tensor(b, "t", 8, 64, 3, 32);
+    put_tensor(b, "foreign", 20, 32, 1, 256);
+    put_data(b, 288);
+}
+
+Test(gguf, reads_values_and_tensors) {
+    Bytes      b = {0};
+    GgufFile  *f;
+    void      *memory;
+    size_t     size;
+    uint32_t   u   = 9;
+    float      x   = 9.0f;
+    bool       yes = false;
+    GgufString s;
+    put_one_of_each(&b);
+    OK(open_tight(b.p, b.n, &f, &memory, &size));
+    OK(rp_gguf_get_u32(f, "absent", &u));
+    cr_expect_eq(u, 9u);
+    OK(rp_gguf_get_u32(f, "u", &u));
+    OK(rp_gguf_get_f32(f, "d", &x));
+    OK(rp_gguf_get_bool(f, "yes", &yes));
+    OK(rp_gguf_get_string(f, "s", &s));
+    cr_expect(u == 7 && x == -2.5f && yes && s.len == 4 && memcmp(s.ptr, "text", 4) == 0);
+    REFUSED(rp_gguf_get_u32(f, "i", &u), RP_E_FORMAT,
+            "test.gguf: i is -7 where a whole number from 0 to 2^32-1 is wanted");
+    REFUSED(rp_gguf_get_u32(f, "x", &u), RP_E_FORMAT, "x is 0.5");
+    REFUSED(rp_gguf_get_u32(f, "yes", &u), RP_E_FORMAT, "whole number");
+    REFUSED(rp_gguf_get_u32(f, "s", &u), RP_E_FORMAT, "s is of type string where a whole number is wanted");
+    REFUSED(rp_gguf_get_f32(f, "numbers", &x), RP_E_FORMAT,
+            "numbers is of type array where a number is wanted");
+    REFUSED(rp_gguf_get_bool(f, "u", &yes), RP_E_FORMAT, "u is of type u32 where a truth value is wanted");
+    REFUSED(rp_gguf_get_string(f, "u", &s), RP_E_FORMAT, "u is of type u32 where a string is wanted");
+    const GgufValue *list = rp_gguf_find(f, "list"), *numbers = rp_gguf_find(f, "numbers");
+    cr_expect(list->n == 3 && rp_gguf_string_at(list, 2).len == 3 && rp_gguf_string_at(list, 1).len == 0);
+    cr_expect(numbers->n == 3 && rp_gguf_number_at(numbers, 1) == -2.0);
+    const GgufTensor *t = rp_gguf_find_tensor(f, "t"), *foreign = rp_gguf_find_tensor(f, "foreign");
+    cr_expect(t->known && t->bytes == 204 && t->view.dtype == RP_Q8_0 && t->view.ne[1] == 3 &&
+              t->view.nb[1] == 68);
+    cr_expect(!foreign->known && foreign->view.data == NULL && foreign->bytes == 18);
+    cr_expect_null(rp_gguf_find_tensor(f, "absent"));
+    rp_gguf_close(f);
+    munmap(memory, size);
+    free(b.p);
+}
+
+Test(gguf, refuses_every_truncation_of_a_small_file) {
+    Bytes b = {0};
+    put_one_of_each(&b);
+    for (size_t n = 0; n + 14 < b.n; n++) { /* the last tensor ends 14 bytes before the file does */
+        GgufFile *f = NULL;
+        void     *memory;
+        size_t    size;
+        cr_assert_neq(open_tight(b.p, n, &f, &memory, &size), RP_OK, "%zu of %zu bytes", n, b.n);
+        munmap(memory, size);
+    }
+    free(b.p);
+}
+
+/* The bytes of a tiny model. */
+static size_t read_tiny(const char *name, char *data, size_t room) {
+    char path[1024];
+    snprintf(path, sizeof path, "%stiny/%s", GOLDEN_DIR, name);
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f);
+    const size_t n = fread(data, 1, room, f);
+    fclose(f);
+    cr_assert_lt(n, room);
+    return n;
+}
+
+Test(gguf, refuses_every_truncation_of_a_model_at_1_kb) {
+    static char  data[1 << 19];
+    char         path[1024];
+    const size_t n = read_tiny("llama-mix-k.gguf", data, sizeof data);
+    for (size_t cut = 0; cut < n; cut += 1024) {
+        GgufFile *f = NULL;
+        Model    *m = NULL;
+        void     *memory;
+        size_t    size;
+        cr_assert_neq(open_tight(data, cut, &f, &memory, &size), RP_OK, "%zu bytes", cut);
+        munmap(memory, size);
+        snprintf(path, sizeof path, "/tmp/rp-test-%d.gguf", (int)getpid());
+        FILE *out = fopen(path, "wb");
+        fwrite(data, 1, cut, out);
+        fclose(out);
+        cr_assert_neq(rp_model_open(path, NULL, &m), RP_OK, "%zu bytes", cut);
+        cr_assert_null(m);
+        cr_assert(strncmp(rp_last_error(), path, strlen(path)) == 0, "%s", rp_last_error());
+        remove(path);
+    }
+}
+
+Test(model, refuses_an_unknown_architecture_by_name) {
+    static char  data[1 << 19];
+    Model       *m;
+    const size_t n  = read_tiny("llama-q8_0.gguf", data, sizeof data);
+    char        *at = memmem(data, n, "general.architecture", 20);
+    memcpy(at + 20 + 4 + 8, "lambs", 5);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
+            "m.gguf: architecture 'lambs' is not supported (there are llama, qwen2, qwen3, gemma3)");
+    cr_assert_null(m);
+}
+
+/* The u32 of a key changed. */
+static void refuse_value(const char *key, uint32_t value, RpStatus status, const char *text) {
+    char find[128];
+    /* the key, and behind it the type u32 */
+    snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
+    static char  data[1 << 19];
+    Model       *m;
+    const size_t n  = read_tiny("llama-q8_0.gguf", data, sizeof data);
+    char        *at = memmem(data, n, find, strlen(find));
+    cr_assert_not_null(at, "%s", key);
+    memcpy(at + strlen(key) + 4, &value, sizeof value);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), status, text);
+}
+
+Test(model, refuses_what_cannot_be) {
+    refuse_value("llama.block_count", 0, RP_E_FORMAT,
+                 "m.gguf: llama.block_count is 0, from 1 to 4096 is possible");
+    refuse_value("llama.block_count", 3, RP_E_FORMAT, "m.gguf: tensor blk.2.attn_norm.weight is missing");
+    refuse_value("llama.block_count", 1u << 31, RP_E_FORMAT, "llama.block_count is 2147483648");
+    refuse_value("llama.attention.head_count", 3, RP_E_FORMAT, "3 heads are no multiple of 2 key heads");
+    refuse_value("llama.attention.head_count", 8, RP_E_SHAPE,
+                 "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], [64,128] is expected");
+    refuse_value("llama.embedding_length", 32, RP_E_SHAPE,
+                 "tensor token_embd.weight is q8_0 [64,64,1,1], [32,any] is expected");
+    refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED,
+                 "heads of 16 for keys and 8 for values");
+    refuse_value("llama.feed_forward_length", 128, RP_E_SHAPE, "tensor blk.0.ffn_gate.weight");
+    refuse_value("tokenizer.ggml.bos_token_id", 64, RP_E_FORMAT,
+                 "tokenizer.ggml.bos_token_id is 64, the vocabulary has 64 tokens");
+}
+
+Test(model, refuses_a_tensor_of_a_type_that_is_not_supported) {
+    static char  data[1 << 19];
+    Model       *m;
+    const size_t n                = read_tiny("llama-q4_0.gguf", data, sizeof data);
+    char        *at               = memmem(data, n, "blk.1.ffn_up.weight", 19);
+    data[at - data + 19 + 4 + 16] = 20; /* IQ4_NL has blocks of the size of Q4_0 */
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
+            "m.gguf: tensor blk.1.ffn_up.weight is of type IQ4_NL (20), which is not supported");
+}
