@@ -42,3 +42,15 @@ Test(tokenizer, splits_as_llama_cpp_does_for_smollm2) {
 Test(tokenizer, splits_as_llama_cpp_does_for_gemma3) {
     check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500);
 }
+
+Test(tokenizer, splits_as_llama_cpp_does_with_every_pre_tokenizer) {
+    static const char *const names[] = {"smollm", "gpt-2",  "default", "llama-bpe",
+                                        "qwen2",  "tekken", "spm",     "spm-no-prefix"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char model[1024], golden[64];
+        snprintf(model, sizeof model, GOLDEN_DIR "tokenizer/%s.gguf", names[i]);
+        snprintf(golden, sizeof golden, "tokenizer/%s.txt", names[i]);
+        cr_log_info("%s", names[i]);
+        check_golden(model, golden, 150);
+    }
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Small vocabularies, one for each pre-tokenizer and kind, and llama.cpp's ids for many strings.
+
+    tools/golden_tokenizers.py OUT_DIRECTORY
+
+The byte-level vocabulary is trained here, on the strings themselves; the same merges are written under each name."""
+import collections
+import pathlib
+import re
+import sys
+
+import gguf
+import llama
+from golden_tokens import cases
+
+N_MERGES = 450
+PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken"]
+CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+USER = ["<repo_name>", "  \n"]
+
+
+def byte_characters():
+    """The printable character of each byte, as GPT-2's vocabulary spells them."""
+    own = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [b for b in range(256) if b not in own]
+    return {**{b: chr(b) for b in own}, **{b: chr(256 + i) for i, b in enumerate(others)}}
+
+
+def train(texts):
+    spell = byte_characters()
+    words = collections.Counter(w for t in texts for w in re.findall(r" ?\w+|\s+|[^\w\s]+", t) if len(w) < 30)
+    words = {tuple(spell[b] for b in w.encode()): n for w, n in words.items()}
+    merges = []
+    while len(merges) < N_MERGES:
+        pairs = collections.Counter()
+        for word, n in words.items():
+            for pair in zip(word, word[1:]):
+                pairs[pair] += n
+        pair = max(pairs, key=lambda p: (pairs[p], p))
+        merges.append(pair)
+        merged = {}
+        for word, n in words.items():
+            out, i = [], 0
+            while i < len(word):
+                if word[i:i + 2] == pair:
+                    out.append(word[i] + word[i + 1])
+                    i += 2
+                else:
+                    out.append(word[i])
+                    i += 1
+            merged[tuple(out)] = merged.get(tuple(out), 0) + n
+        words = merged
+    return spell, merges
+
+
+def write_bpe(path, pre, spell, merges):
+    tokens = CONTROL + USER + [spell[b] for b in range(256)] + [a + b for a, b in merges]
+    w = gguf.GGUFWriter(str(path), "llama")
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre(pre)
+    w.add_token_list(tokens)
+    w.add_token_types([3] * len(CONTROL) + [4] * len(USER) + [1] * (256 + len(merges)))
+    w.add_token_merges([f"{a} {b}" for a, b in merges])
+    w.add_bos_token_id(0)
+    w.add_eos_token_id(2)
+    close(w)
+
+
+def write_spm(path, texts, prefix):
+    counts = collections.Counter(c for t in texts for c in t.replace(" ", "\u2581"))
+    for t in texts:
+        t = t.replace(" ", "\u2581")
+        for n in (2, 3, 4, 6):
+            counts.update(t[i:i + n] for i in range(len(t) - n + 1))
+    pieces = [p for p, n in counts.most_common(900) if p.isprintable()]
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + CONTROL + USER + pieces
+    types = [2, 3, 3] + [6] * 256 + [3] * len(CONTROL) + [4] * len(USER) + [1] * len(pieces)
+    w = gguf.GGUFWriter(str(path), "llama")
+    w.add_tokenizer_model("llama")
+    w.add_token_list(tokens)
+    w.add_token_types(types)
+    w.add_token_scores([0.0] * (len(tokens) - len(pieces)) + [-float(i % 97) - len(p) * -3.0 for i, p in enumerate(pieces)])
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_unk_token_id(0)
+    w.add_add_space_prefix(prefix)
+    close(w)
+
+
+def close(w):
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def write_golden(path, texts):
+    model = llama.Model(path, vocab_only=True)
+    with open(path.with_suffix(".txt"), "w", encoding="ascii") as out:
+        print(llama.HEADER, file=out)
+        for i, text in enumerate(texts):
+            add, parse = i % 2, i // 2 % 2
+            ids = model.tokenize(text.encode(), bool(add), bool(parse))
+            print(f"{add}{parse} {text.encode().hex() or '-'} {' '.join(map(str, ids))}", file=out)
+    model.close()
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    all_texts = cases()
+    short = [t for i, t in enumerate(all_texts) if i < 150 or i % 6 == 0]
+    spelling, learnt = train(all_texts)
+    for name in PRE:
+        write_bpe(folder / f"{name}.gguf", name, spelling, learnt)
+        write_golden(folder / f"{name}.gguf", short)
+    for name, has_prefix in (("spm", True), ("spm-no-prefix", False)):
+        write_spm(folder / f"{name}.gguf", all_texts, has_prefix)
+        write_golden(folder / f"{name}.gguf", short)
