@@ -72,27 +72,32 @@ static void gemma(Text *t, const ChatMessage *m, size_t n) {
     put(t, "<start_of_turn>model\n");
 }
 
-/* Both formats open an instruction with the system message or the user's, and close it behind the user's. */
-static void inst(Text *t, const ChatMessage *m, size_t n, const char *system_open, const char *system_close,
-                 bool begins_turns) {
+/* What an instruction is wrapped in. The system message stands at the start of the first. */
+typedef struct InstMarks {
+    const char *system_open, *system_close, *user_close, *reply_close, *next_turn;
+} InstMarks;
+
+static void inst(Text *t, const ChatMessage *m, size_t n, const InstMarks *marks) {
     bool open = false;
     for (size_t i = 0; i < n; i++) {
         if (is(&m[i], "assistant")) {
-            put(t, begins_turns ? " " : " "), put_trimmed(t, m[i].text),
-                put(t, begins_turns ? " </s>" : "</s>");
+            put(t, " "), put_trimmed(t, m[i].text), put(t, marks->reply_close);
             continue;
         }
-        if (!open) put(t, begins_turns && i > 0 ? "<s>[INST] " : "[INST] ");
+        if (!open) put(t, i > 0 ? marks->next_turn : ""), put(t, "[INST] ");
         open = is(&m[i], "system");
-        if (open) put(t, system_open);
+        if (open) put(t, marks->system_open);
         put_trimmed(t, m[i].text);
-        put(t, open ? system_close : " [/INST]");
+        put(t, open ? marks->system_close : marks->user_close);
     }
 }
 
-static void mistral(Text *t, const ChatMessage *m, size_t n) { inst(t, m, n, "", "\n\n", false); }
+static void mistral(Text *t, const ChatMessage *m, size_t n) {
+    inst(t, m, n, &(InstMarks){"", "\n\n", "[/INST]", "</s>", ""});
+}
+
 static void llama2(Text *t, const ChatMessage *m, size_t n) {
-    inst(t, m, n, "<<SYS>>\n", "\n<</SYS>>\n\n", true);
+    inst(t, m, n, &(InstMarks){"<<SYS>>\n", "\n<</SYS>>\n\n", " [/INST]", " </s>", "<s>"});
 }
 
 static const struct {

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Installs what is missing, builds, and runs every test: release, address and undefined behaviour sanitizers, thread
+# sanitizer, a build for aarch64, a minute of fuzzing.
+#
+#   scripts/test.sh [--quick]      --quick: the release build only
+set -eu
+cd "$(dirname "$0")/.."
+quick=
+case ${1-} in
+--quick) quick=1 ;;
+'') ;;
+*) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
+. scripts/setup.sh
+
+# shellcheck disable=SC2086
+need $BUILD_PACKAGES g++ libcriterion-dev python3 python3-pip graphviz
+passed=0 failed=0 skipped=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+step() { echo; echo "== $* =="; }
+
+# The models are fetched here; the tests that need them say so and are skipped where that fails.
+step "models"
+for model in smollm2 gemma3; do
+    scripts/get-model.sh "$model" || { echo "SKIPPED: tests with $model" >&2; skipped=$((skipped + 1)); }
+done
+
+suite() { # preset, title, folder; the environment is passed on
+    step "$2"
+    cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; exit 1; }
+    ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
+    ctest --test-dir "$3" --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
+    ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
+    [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
+    failed=$((failed + ${ran% *}))
+    passed=$((passed + ${ran#* } - ${ran% *}))
+}
+
+suite release "release build, warnings as errors" build
+if [ -z "$quick" ]; then
+    # Real models take too long under the sanitizers; the tiny ones of every family run.
+    REPRISE_MODELS=/nonexistent suite asan "address and undefined behaviour sanitizers" build/asan
+    REPRISE_MODELS=/nonexistent suite tsan "thread sanitizer" build/tsan
+
+    step "aarch64 (compiled, not run)"
+    need gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    cmake --preset aarch64 >"$log" 2>&1 || { cat "$log"; exit 1; }
+    if ninja -C build/aarch64 rp_graph rp_fallback rp_kernels rp_executor rp_model >"$log" 2>&1; then
+        echo "compiles"; passed=$((passed + 1))
+    else
+        tail -40 "$log"; failed=$((failed + 1))
+    fi
+
+    step "fuzzing"
+    need clang libclang-rt-14-dev
+    cmake --preset fuzz >"$log" 2>&1 || { cat "$log"; exit 1; }
+    ninja -C build/fuzz >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
+    for target in gguf tokenizer; do
+        corpus=$(mktemp -d)
+        if (cd "$corpus" && "$OLDPWD/build/fuzz/fuzz_$target" -max_total_time=30 -max_len=60000 . \
+            "$OLDPWD/tests/fuzz/corpus/$target" >"$log" 2>&1); then
+            tail -1 "$log"; passed=$((passed + 1))
+        else
+            tail -40 "$log"; failed=$((failed + 1))
+        fi
+        rm -rf "$corpus"
+    done
+fi
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
