@@ -27,7 +27,7 @@ INLINE At column_at(const DotColumn *x, int64_t i) {
 
 INLINE __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 INLINE __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
-INLINE __m128  load2f(const float *p) { return _mm_castpd_ps(_mm_load_sd((const double *)(const void *)p)); }
+INLINE __m128  load2f(const float *p) { return _mm_castsi128_ps(_mm_loadl_epi64((const void *)p)); }
 
 INLINE __m512 by_block(__m128 pair) {
     const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);

@@ -10,6 +10,7 @@ typedef struct Bytes {
 } Bytes;
 
 static inline void put_bytes(Bytes *b, const void *p, size_t n) {
+    if (n == 0) return;
     if (b->n + n > b->capacity) b->p = realloc(b->p, b->capacity = 2 * (b->n + n));
     memcpy(b->p + b->n, p, n);
     b->n += n;
