@@ -10,7 +10,7 @@
 /* Rows that several commands have. */
 #define OPTION_MODEL(v) CLI_NEEDED("model", 'm', v, "FILE", "the model, a GGUF file")
 #define OPTION_THREADS(v)                                                                                    \
-    CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 1024)
+    CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 512)
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)
 #define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize")
 #define OPTION_JSON(v)   CLI_FLAG("json", 0, v, "print JSON")

@@ -27,9 +27,14 @@ static RpStatus build_and_dump(const Model *m) {
     if (args.layer >= info->n_layer)
         return rp_fail(RP_E_ARG, "--layer %d: the model has the layers 0 to %d", args.layer,
                        info->n_layer - 1);
-    RP_TRY(rp_model_graph(m, args.tokens, args.ctx > 0 ? args.ctx : cli_default_ctx(m), 1, &g));
+    const int32_t ctx = args.ctx > 0 ? args.ctx : cli_default_ctx(m);
+    char          title[256];
+    snprintf(title, sizeof title, "%s: %s, %d layers, %d token%s a step, context %d",
+             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, args.tokens,
+             args.tokens > 1 ? "s" : "", ctx);
+    RP_TRY(rp_model_graph(m, args.tokens, ctx, 1, &g));
     RpStatus st = args.raw ? RP_OK : rp_graph_optimize(g, args.passes);
-    if (st == RP_OK) st = dump(g, info->name[0] != '\0' ? info->name : info->arch);
+    if (st == RP_OK) st = dump(g, title);
     rp_graph_free(g);
     return st;
 }

@@ -1,5 +1,6 @@
 #include "executor/pool.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -7,6 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #define CPU_RELAX() __builtin_ia32_pause()
@@ -41,7 +47,6 @@ struct ThreadPool {
     _Alignas(CACHE_LINE) atomic_int n_parked; /* members asleep */
 
     pthread_mutex_t lock;
-    pthread_cond_t  wake;
     char            error[1024]; /* of the member that set `failed`; guarded by lock */
 };
 
@@ -51,32 +56,43 @@ static long long now_us(void) {
     return (long long)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+#ifdef __linux__
+static void park(atomic_uint *word, unsigned old) {
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL,
+                  0); /* returns at once if it changed */
+}
+
+static void unpark_all(atomic_uint *word) {
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+#else
+static void park(atomic_uint *word, unsigned old) {
+    if (atomic_load(word) == old) sched_yield();
+}
+
+static void unpark_all(atomic_uint *word) { (void)word; }
+#endif
+
 static void wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old) {
     for (long long end = -1, now = 0; p->spin_us > 0 && now != end;) {
         for (int i = 0; i < SPINS_BETWEEN_CLOCKS; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != old) return;
             CPU_RELAX();
         }
-        sched_yield(); /* the others may be waiting for this very core */
         now = now_us();
         if (end < 0) end = now + p->spin_us;
         if (now > end) now = end;
     }
-    pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->n_parked, 1);
-    while (atomic_load(word) == old) pthread_cond_wait(&p->wake, &p->lock);
+    while (atomic_load(word) == old) park(word, old);
     atomic_fetch_sub(&p->n_parked, 1);
-    pthread_mutex_unlock(&p->lock);
 }
 
-/* The store and the look at n_parked are sequentially consistent, as are their counterparts in the waiter:
+/* The change and the look at n_parked are sequentially consistent, as are their counterparts in the waiter:
  * either the waiter sees the new value or this sees the waiter. */
 static void change(ThreadPool *p, atomic_uint *word) {
     atomic_fetch_add(word, 1);
-    if (atomic_load(&p->n_parked) == 0) return;
-    pthread_mutex_lock(&p->lock);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    if (atomic_load(&p->n_parked) > 0) unpark_all(word);
 }
 
 static void record_failure(ThreadPool *p, RpStatus status) {
@@ -130,7 +146,6 @@ void rp_pool_free(ThreadPool *p) {
     p->quit = true;
     if (p->n_threads > 1) change(p, &p->start);
     for (int i = 0; i < p->n_threads - 1; i++) pthread_join(p->members[i].thread, NULL);
-    pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
     free(p->members);
     free(p);
@@ -145,7 +160,6 @@ RpStatus rp_pool_new(int n_threads, long spin_us, ThreadPool **out) {
     *p         = (ThreadPool){.n_threads = 1, .spin_us = spin_us};
     p->members = calloc((size_t)n_threads, sizeof *p->members);
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
     bool ok      = p->members != NULL;
     p->n_threads = n_threads;
     for (int i = 1; ok && i < n_threads; i++) {

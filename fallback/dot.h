@@ -40,6 +40,14 @@ DotFunction *rp_dot_function(void);
 
 float rp_dot_result(const DotSums *s);
 
+/* Float weights: acc[c][l] = fma(w[i], x[c][i], acc[c][l]) for every i with i % 16 == l, in order; n_cols is
+ * 1 to RP_DOT_COLS. */
+typedef void FloatDotFunction(const float *w, const float *const *x, int64_t n, int n_cols,
+                              float (*acc)[RP_LANES]);
+
+/* Of the variant in use. */
+FloatDotFunction *rp_float_dot_function(void);
+
 /* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
 typedef void GemvFunction(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
                           float *y);

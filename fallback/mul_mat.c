@@ -87,14 +87,6 @@ static void quantised_row(const OpArgs *args, int64_t m, int64_t h, int64_t b, U
 
 /* ---- float weights ---- */
 
-RP_BODY void float_piece_body(const float *w, const float *x, int64_t n, float *acc) {
-    int64_t i = 0;
-    for (; i + RP_LANES <= n; i += RP_LANES)
-        for (int l = 0; l < RP_LANES; l++) acc[l] = fmaf(w[i + l], x[i + l], acc[l]);
-    for (int l = 0; i + l < n; l++) acc[l] = fmaf(w[i + l], x[i + l], acc[l]);
-}
-RP_VARIANTS(float_piece, (const float *w, const float *x, int64_t n, float *acc), (w, x, n, acc))
-
 static float lanes_sum(float *acc) {
     for (int n = RP_LANES / 2; n > 0; n /= 2)
         for (int l = 0; l < n; l++) acc[l] += acc[l + n];
@@ -105,6 +97,7 @@ static void float_row(const OpArgs *args, int64_t m, int64_t h, int64_t b) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
     const char       *row   = weight_row(args, m, h, b);
     const int64_t     n_tok = x->ne[1];
+    FloatDotFunction *dot   = rp_float_dot_function();
     int64_t           held  = -1; /* the piece that is widened */
     float             wide[PIECE];
     for (int64_t t = 0; t < n_tok; t += RP_DOT_COLS) {
@@ -118,11 +111,16 @@ static void float_row(const OpArgs *args, int64_t m, int64_t h, int64_t b) {
             else if (held != k)
                 rp_widen_row(w->dtype, row + rp_row_bytes(w->dtype, k), len, wide);
             held = k;
+            const float *cols[RP_DOT_COLS];
+            for (int c = 0; c < n_cols; c++)
+                cols[c] = (const float *)(const void *)column(args, t + c, h, b) + k;
+            if (bound_of(args) != RP_BOUND_INNER) {
+                dot(piece, cols, len, n_cols, acc);
+                continue;
+            }
             for (int c = 0; c < n_cols; c++) {
                 const int64_t left = inner_length(args, t + c) - k;
-                if (left > 0)
-                    float_piece(piece, (const float *)(const void *)column(args, t + c, h, b) + k,
-                                left < len ? left : len, acc[c]);
+                if (left > 0) dot(piece, cols + c, left < len ? left : len, 1, acc + c);
             }
         }
         for (int c = 0; c < n_cols; c++)

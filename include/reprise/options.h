@@ -14,7 +14,7 @@ extern "C" {
 #define RP_OPTIONS(X)                                                                            \
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
     X(ISA, "REPRISE_ISA", "auto", "CPU kernels: auto, plain, avx2 or avx512-vnni")               \
-    X(SPIN_US, "REPRISE_SPIN_US", "200", "microseconds a worker spins before it parks")          \
+    X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \
     X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")
 
 typedef enum RpOption {

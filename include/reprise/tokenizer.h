@@ -54,7 +54,8 @@ bool rp_tokenizer_is_control(const Tokenizer *tk, int32_t id);
 /* The id of a token by its exact text, or -1. */
 int32_t rp_tokenizer_find(const Tokenizer *tk, const char *text);
 
-/* Appends to `out`. Bytes that are not UTF-8 are tokenised as bytes, never lost; the text may hold NULs. */
+/* Appends to `out`. Bytes that are not UTF-8 are tokenised as bytes; the text may hold NULs. A byte
+ * that the vocabulary has no token for becomes the unknown token; where there is none either, RP_E_UNSUPPORTED. */
 RP_NODISCARD RpStatus rp_tokenize(const Tokenizer *tk, const char *text, size_t len, unsigned flags, TokenList *out);
 
 /* The bytes of one token: may be a part of a UTF-8 character. Valid as long as the tokenizer. For a control token the

@@ -1,0 +1,117 @@
+/* The part of Criterion's interface that these tests use, for where the library cannot serve: under the
+ * thread sanitizer (its shared arena fails to map, its reporter is not instrumented) and on machines that
+ * lack it. Every test runs in a process of its own; a program is one source file. */
+#pragma once
+#pragma GCC system_header
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct PlainTest PlainTest;
+struct PlainTest {
+    const char *suite, *name;
+    void (*run)(void);
+    void (*init)(void);
+    void (*fini)(void);
+    PlainTest *next;
+};
+
+enum { PLAIN_FAILED = 1, PLAIN_SKIPPED = 77 };
+
+static PlainTest *plain_tests, **plain_end = &plain_tests, *plain_suite;
+static int        plain_failures;
+
+static void plain_add(PlainTest *t) {
+    *plain_end = t;
+    plain_end  = &t->next;
+}
+
+#define Test(suite_, name_, ...)                                                                             \
+    static void                              suite_##_##name_(void);                                         \
+    __attribute__((constructor)) static void suite_##_##name_##_add(void) {                                  \
+        static PlainTest t = {.suite = #suite_, .name = #name_, .run = suite_##_##name_, ##__VA_ARGS__};     \
+        plain_add(&t);                                                                                       \
+    }                                                                                                        \
+    static void suite_##_##name_(void)
+
+/* At most one a program. */
+#define TestSuite(suite_, ...)                                                                               \
+    __attribute__((constructor)) static void suite_##_suite_add(void) {                                      \
+        static PlainTest t = {.suite = #suite_, ##__VA_ARGS__};                                              \
+        plain_suite        = &t;                                                                             \
+    }                                                                                                        \
+    static void suite_##_suite_add(void)
+
+#define PLAIN_SAY(kind, text, ...)                                                                           \
+    (fprintf(stderr, "[%s] %s:%d: %s: ", kind, __FILE__, __LINE__, text), fprintf(stderr, " " __VA_ARGS__),  \
+     fputc('\n', stderr))
+#define PLAIN_EXPECT(ok, text, ...)                                                                          \
+    ((ok) ? (void)0 : ((void)plain_failures++, (void)PLAIN_SAY("fail", text, ##__VA_ARGS__)))
+#define PLAIN_ASSERT(ok, text, ...)                                                                          \
+    ((ok) ? (void)0 : ((void)PLAIN_SAY("fail", text, ##__VA_ARGS__), exit(PLAIN_FAILED)))
+
+#define cr_log_info(...)  ((void)PLAIN_SAY("info", "", __VA_ARGS__))
+#define cr_skip_test(...) (PLAIN_SAY("skip", "", __VA_ARGS__), exit(PLAIN_SKIPPED))
+
+#define PLAIN_FLOAT_EQ(a, b, eps) ((a) - (b) <= (eps) && (b) - (a) <= (eps))
+
+#define cr_expect(c, ...)              PLAIN_EXPECT(c, #c, ##__VA_ARGS__)
+#define cr_expect_eq(a, b, ...)        PLAIN_EXPECT((a) == (b), #a " == " #b, ##__VA_ARGS__)
+#define cr_expect_neq(a, b, ...)       PLAIN_EXPECT((a) != (b), #a " != " #b, ##__VA_ARGS__)
+#define cr_expect_lt(a, b, ...)        PLAIN_EXPECT((a) < (b), #a " < " #b, ##__VA_ARGS__)
+#define cr_expect_leq(a, b, ...)       PLAIN_EXPECT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
+#define cr_expect_gt(a, b, ...)        PLAIN_EXPECT((a) > (b), #a " > " #b, ##__VA_ARGS__)
+#define cr_expect_geq(a, b, ...)       PLAIN_EXPECT((a) >= (b), #a " >= " #b, ##__VA_ARGS__)
+#define cr_expect_null(a, ...)         PLAIN_EXPECT((a) == NULL, #a " is null", ##__VA_ARGS__)
+#define cr_expect_not_null(a, ...)     PLAIN_EXPECT((a) != NULL, #a " is not null", ##__VA_ARGS__)
+#define cr_expect_str_eq(a, b, ...)    PLAIN_EXPECT(strcmp(a, b) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_expect_arr_eq(a, b, n, ...) PLAIN_EXPECT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_expect_float_eq(a, b, eps, ...)                                                                   \
+    PLAIN_EXPECT(PLAIN_FLOAT_EQ(a, b, eps), #a " == " #b, ##__VA_ARGS__)
+#define cr_assert(c, ...)              PLAIN_ASSERT(c, #c, ##__VA_ARGS__)
+#define cr_assert_eq(a, b, ...)        PLAIN_ASSERT((a) == (b), #a " == " #b, ##__VA_ARGS__)
+#define cr_assert_neq(a, b, ...)       PLAIN_ASSERT((a) != (b), #a " != " #b, ##__VA_ARGS__)
+#define cr_assert_lt(a, b, ...)        PLAIN_ASSERT((a) < (b), #a " < " #b, ##__VA_ARGS__)
+#define cr_assert_leq(a, b, ...)       PLAIN_ASSERT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
+#define cr_assert_gt(a, b, ...)        PLAIN_ASSERT((a) > (b), #a " > " #b, ##__VA_ARGS__)
+#define cr_assert_null(a, ...)         PLAIN_ASSERT((a) == NULL, #a " is null", ##__VA_ARGS__)
+#define cr_assert_not_null(a, ...)     PLAIN_ASSERT((a) != NULL, #a " is not null", ##__VA_ARGS__)
+#define cr_assert_arr_eq(a, b, n, ...) PLAIN_ASSERT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
+
+static void plain_run(const PlainTest *t) {
+    const bool in_suite = plain_suite != NULL && strcmp(plain_suite->suite, t->suite) == 0;
+    if (in_suite && plain_suite->init != NULL) plain_suite->init();
+    t->run();
+    if (in_suite && plain_suite->fini != NULL) plain_suite->fini();
+    exit(plain_failures > 0 ? PLAIN_FAILED : 0);
+}
+
+/* An argument that is no option names the one test to run. */
+int main(int argc, char **argv) {
+    const char *only  = NULL;
+    int         n_run = 0, n_failed = 0, n_skipped = 0;
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-') only = argv[i];
+    for (const PlainTest *t = plain_tests; t != NULL; t = t->next) {
+        if (only != NULL && strcmp(only, t->name) != 0) continue;
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child == 0) plain_run(t);
+        int status = -1;
+        if (child < 0 || waitpid(child, &status, 0) != child) perror("fork"), status = -1;
+        n_run++;
+        if (status == 0) continue;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == PLAIN_SKIPPED) {
+            n_skipped++;
+            continue;
+        }
+        n_failed++;
+        fprintf(stderr, "[FAIL] %s::%s%s\n", t->suite, t->name, WIFSIGNALED(status) ? ": crashed" : "");
+    }
+    fprintf(stderr, "%d tests, %d failed, %d skipped\n", n_run, n_failed, n_skipped);
+    return n_run == 0 || n_failed > 0;
+}
