@@ -130,6 +130,10 @@ static void attend(const OpArgs *args, int64_t t, int64_t h, AttendTile *tile) {
                           .v_row = v->nb[1],
                           .dim   = d,
                           .top   = -INFINITY};
+    if (rp_has_src(args, 4)) { /* a sink: one more score, with no value */
+        head.top = ((const float *)args->src[4].data)[h];
+        head.sum = 1.0f;
+    }
     memcpy(head.q, (const char *)q->data + (size_t)t * q->nb[1] + (size_t)h * q->nb[2],
            (size_t)d * sizeof(float));
     for (int64_t i = from; i < end;) {
@@ -153,6 +157,9 @@ RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {
         return rp_fail(RP_E_SHAPE, "attention: q [%lld,%lld,%lld], k [%lld,%lld,%lld] (heads of at most %d)",
                        (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
                        (long long)k->ne[1], (long long)k->ne[2], MAX_DIM);
+    if (rp_has_src(args, 4) && args->src[4].ne[0] != q->ne[2])
+        return rp_fail(RP_E_SHAPE, "attention: %lld sinks for %lld heads", (long long)args->src[4].ne[0],
+                       (long long)q->ne[2]);
     /* Item t*H + h: later tokens attend to more, so they are dealt out rather than cut into runs. */
     const int64_t n_heads = q->ne[2], n_items = n_heads * q->ne[1];
     AttendTile   *tile = tile_function();

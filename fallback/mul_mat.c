@@ -3,10 +3,10 @@
  * Three forms: block-quantised rows by integer dot products (dot.h), float rows, and a transposed float
  * matrix, whose rows are added up. Workers take consecutive rows m, or tokens in the transposed form; the sum
  * of each element has one order, whatever the number of workers or of tokens in the call (I8). */
-#include "fallback/dot.h"
 #include "fallback/float.h"
+#include "fallback/row_dot.h"
 
-enum { PIECE = 4096, FLOAT_PIECE = 256 };
+enum { FLOAT_PIECE = 256 };
 
 /* ---- which tokens want which rows ---- */
 
@@ -48,86 +48,6 @@ static const char *column(const OpArgs *args, int64_t t, int64_t h, int64_t b) {
     return (const char *)x->data + (size_t)t * x->nb[1] + (size_t)h * x->nb[2] + (size_t)b * x->nb[3];
 }
 
-/* ---- quantised weights ---- */
-
-typedef struct Unpacked {
-    uint8_t q[PIECE];
-    float   scale[PIECE / RP_GROUP], min[PIECE / RP_GROUP];
-} Unpacked;
-
-static DotColumn column_at(const char *x, int64_t n, int64_t k) {
-    const float *scale = (const float *)(const void *)(x + n);
-    return (DotColumn){
-        .q = (const int8_t *)x + k, .scale = scale + k / 32, .sum = scale + n / 32 + k / RP_GROUP};
-}
-
-/* One row of weights with every token of (h, b), RP_DOT_COLS tokens at a time. */
-static void quantised_row(const OpArgs *args, int64_t m, int64_t h, int64_t b, Unpacked *u) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
-    const int64_t     n = w->ne[0], n_tok = x->ne[1];
-    const char       *row    = weight_row(args, m, h, b);
-    UnpackFunction   *unpack = rp_unpack_function(w->dtype);
-    DotFunction      *dot    = rp_dot_function();
-    int64_t           held   = -1; /* the piece that is unpacked */
-    for (int64_t t = 0; t < n_tok; t += RP_DOT_COLS) {
-        const int n_cols            = (int)(n_tok - t < RP_DOT_COLS ? n_tok - t : RP_DOT_COLS);
-        DotSums   sums[RP_DOT_COLS] = {0};
-        for (int64_t k = 0; k < n; k += PIECE) {
-            const int64_t len = n - k < PIECE ? n - k : PIECE;
-            DotColumn     cols[RP_DOT_COLS];
-            if (held != k) unpack(row + rp_row_bytes(w->dtype, k), len, u->q, u->scale, u->min);
-            held = k;
-            for (int c = 0; c < n_cols; c++) cols[c] = column_at(column(args, t + c, h, b), n, k);
-            dot(u->q, u->scale, u->min, len, cols, n_cols, sums);
-        }
-        for (int c = 0; c < n_cols; c++)
-            if (wants_row(args, t + c, m)) *result_at(args, m, t + c, h, b) = rp_dot_result(&sums[c]);
-    }
-}
-
-/* ---- float weights ---- */
-
-static float lanes_sum(float *acc) {
-    for (int n = RP_LANES / 2; n > 0; n /= 2)
-        for (int l = 0; l < n; l++) acc[l] += acc[l + n];
-    return acc[0];
-}
-
-static void float_row(const OpArgs *args, int64_t m, int64_t h, int64_t b) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
-    const char       *row   = weight_row(args, m, h, b);
-    const int64_t     n_tok = x->ne[1];
-    FloatDotFunction *dot   = rp_float_dot_function();
-    int64_t           held  = -1; /* the piece that is widened */
-    float             wide[PIECE];
-    for (int64_t t = 0; t < n_tok; t += RP_DOT_COLS) {
-        const int n_cols                     = (int)(n_tok - t < RP_DOT_COLS ? n_tok - t : RP_DOT_COLS);
-        float     acc[RP_DOT_COLS][RP_LANES] = {0};
-        for (int64_t k = 0; k < w->ne[0]; k += PIECE) {
-            const int64_t len   = w->ne[0] - k < PIECE ? w->ne[0] - k : PIECE;
-            const float  *piece = wide;
-            if (w->dtype == RP_F32)
-                piece = (const float *)(const void *)row + k;
-            else if (held != k)
-                rp_widen_row(w->dtype, row + rp_row_bytes(w->dtype, k), len, wide);
-            held = k;
-            const float *cols[RP_DOT_COLS];
-            for (int c = 0; c < n_cols; c++)
-                cols[c] = (const float *)(const void *)column(args, t + c, h, b) + k;
-            if (bound_of(args) != RP_BOUND_INNER) {
-                dot(piece, cols, len, n_cols, acc);
-                continue;
-            }
-            for (int c = 0; c < n_cols; c++) {
-                const int64_t left = inner_length(args, t + c) - k;
-                if (left > 0) dot(piece, cols + c, left < len ? left : len, 1, acc + c);
-            }
-        }
-        for (int c = 0; c < n_cols; c++)
-            if (wants_row(args, t + c, m)) *result_at(args, m, t + c, h, b) = lanes_sum(acc[c]);
-    }
-}
-
 /* ---- a transposed float matrix: y += x[k] * w[k,:] ---- */
 
 RP_BODY void add_scaled_body(const float *w, float x, int64_t n, float *y) {
@@ -157,12 +77,7 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
 
 static RpStatus check(const OpArgs *args) {
     const TensorView *w = &args->src[0], *x = &args->src[1], *y = &args->dst;
-    const bool        quant    = rp_unpack_function(w->dtype) != NULL;
-    const bool        is_float = w->dtype == RP_F32 || w->dtype == RP_F16 || w->dtype == RP_BF16;
-    const bool        types = (x->dtype == RP_F32 && (quant || is_float)) || (x->dtype == RP_Q8_ACT && quant);
-    if (!types || y->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "mul_mat: weights %s, x %s, result %s: no kernel for this",
-                       rp_dtype_name(w->dtype), rp_dtype_name(x->dtype), rp_dtype_name(y->dtype));
+    RP_TRY(rp_row_dot_check("mul_mat", w, x, y));
     if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[1] != y->ne[1] || x->ne[2] % w->ne[2] != 0 ||
         x->ne[3] % w->ne[3] != 0)
         return rp_fail(RP_E_SHAPE,
@@ -172,34 +87,45 @@ static RpStatus check(const OpArgs *args) {
     return RP_OK;
 }
 
-static bool any_wants(const OpArgs *args, int64_t m) {
-    for (int64_t t = 0; t < args->src[1].ne[1]; t++)
-        if (wants_row(args, t, m)) return true;
-    return false;
+/* Decode with quantised weights: rows straight from their blocks, where there is a kernel for that. */
+static bool one_token(const OpArgs *args, int64_t h, int64_t b, int64_t first, int64_t end) {
+    const TensorView *w = &args->src[0], *x = &args->src[1];
+    GemvFunction     *gemv = x->dtype == RP_Q8_ACT && x->ne[1] == 1 ? rp_gemv_function(w->dtype) : NULL;
+    if (gemv == NULL) return false;
+    const DotColumn column_of_x = rp_dot_column(column(args, 0, h, b), w->ne[0], 0);
+    gemv(weight_row(args, first, h, b), w->nb[1], end - first, w->ne[0], &column_of_x,
+         result_at(args, first, 0, h, b));
+    return true;
+}
+
+/* RP_BOUND_ROWS: a row goes only to the tokens that want it; the first rows are wanted by all. */
+static bool drop_columns(const OpArgs *args, RowJob *job, int64_t t0, int64_t m) {
+    bool any = false;
+    for (int c = 0; c < job->n_cols; c++) {
+        if (wants_row(args, t0 + c, m))
+            any = true;
+        else
+            job->y[c] = NULL;
+    }
+    return any;
 }
 
 static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
-    const bool bound =
-        bound_of(args) == RP_BOUND_ROWS; /* the wanted rows stand at the front: deal them out */
-    const int64_t n     = args->src[0].ne[1];
+    const TensorView *w = &args->src[0], *x = &args->src[1];
+    const bool    bound = bound_of(args) == RP_BOUND_ROWS; /* deal rows out: the wanted ones are in front */
+    const int64_t n     = w->ne[1];
     const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth, step = bound ? ctx->nth : 1;
     const int64_t end = bound ? n : n * (ctx->ith + 1) / ctx->nth;
-    if (args->src[1].dtype == RP_Q8_ACT && args->src[1].ne[1] == 1 && !bound) {
-        GemvFunction *gemv = rp_gemv_function(args->src[0].dtype);
-        if (gemv != NULL) {
-            const DotColumn x = column_at(column(args, 0, h, b), args->src[0].ne[0], 0);
-            gemv(weight_row(args, first, h, b), args->src[0].nb[1], end - first, args->src[0].ne[0], &x,
-                 result_at(args, first, 0, h, b));
-            return;
+    if (!bound && one_token(args, h, b, first, end)) return;
+    for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
+        RowJob job = {.weights = w->dtype, .columns = x->dtype, .n = w->ne[0]};
+        for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
+            rp_job_add(&job, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
+        job.whole = bound_of(args) != RP_BOUND_INNER;
+        for (int64_t m = first; m < end; m += step) {
+            if (bound && !drop_columns(args, &job, t0, m)) break;
+            rp_row_dot(&job, weight_row(args, m, h, b), m);
         }
-    }
-    Unpacked u;
-    for (int64_t m = first; m < end; m += step) {
-        if (bound && !any_wants(args, m)) break;
-        if (args->src[1].dtype == RP_Q8_ACT)
-            quantised_row(args, m, h, b, &u);
-        else
-            float_row(args, m, h, b);
     }
 }
 

@@ -56,6 +56,11 @@ typedef struct BlockQ6_K {
     uint16_t d;
 } BlockQ6_K;
 
+typedef struct BlockMXFP4 {
+    uint8_t e; /* the scale is 2^(e - 127) */
+    uint8_t qs[16];
+} BlockMXFP4;
+
 /* A stretch of n elements (whole blocks) of a row, from block memory. */
 typedef void UnpackFunction(const void *blocks, int64_t n, uint8_t *q, float *scale, float *min);
 

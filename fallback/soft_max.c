@@ -1,6 +1,6 @@
 /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); with positions over max(0, pos[t]-window+1) <= i <=
  * pos[t], what stands before being 0 and what stands after left alone. A row in which every term is -inf, or
- * that has none, gives zeros. */
+ * that has none, gives zeros. A sink joins the sum and gets no result. */
 #include "fallback/float.h"
 #include "fallback/quants.h"
 #include "fallback/rows.h"
@@ -12,7 +12,7 @@ static float mask_at(const TensorView *mask, int64_t t, int64_t i) {
     return f;
 }
 
-static void soft_max_row(const OpArgs *args, int64_t t, const float *x, float *y) {
+static void soft_max_row(const OpArgs *args, int64_t t, int64_t h, const float *x, float *y) {
     const SoftMaxParams *p    = &args->params->soft_max;
     int64_t              from = 0, end = args->dst.ne[0];
     if (rp_has_src(args, 2)) {
@@ -20,13 +20,14 @@ static void soft_max_row(const OpArgs *args, int64_t t, const float *x, float *y
         end               = pos + 1 < end ? pos + 1 : end;
         if (p->window > 0 && end > p->window) from = end - p->window;
     }
-    float top = -INFINITY;
+    const float sink = rp_has_src(args, 3) ? ((const float *)args->src[3].data)[h] : -INFINITY;
+    float       top  = sink;
     for (int64_t i = 0; i < from && i < end; i++) y[i] = 0.0f;
     for (int64_t i = from; i < end; i++) {
         y[i] = p->scale * x[i] + (rp_has_src(args, 1) ? mask_at(&args->src[1], t, i) : 0.0f);
         if (y[i] > top || y[i] != y[i]) top = y[i];
     }
-    double sum = 0.0;
+    double sum = top == -INFINITY ? 0.0 : (double)rp_expf(sink - top);
     for (int64_t i = from; i < end; i++) {
         y[i] = top == -INFINITY ? 0.0f : rp_expf(y[i] - top);
         sum += (double)y[i];
@@ -44,7 +45,10 @@ RpStatus rp_cpu_soft_max(const OpArgs *args, KernelCtx *ctx) {
     if (rp_has_src(args, 2) && pos->ne[0] != x->ne[1])
         return rp_fail(RP_E_SHAPE, "soft_max: %lld positions for x [%lld,%lld]", (long long)pos->ne[0],
                        (long long)x->ne[0], (long long)x->ne[1]);
+    if (rp_has_src(args, 3) && args->src[3].ne[0] != x->ne[2])
+        return rp_fail(RP_E_SHAPE, "soft_max: %lld sinks for %lld heads", (long long)args->src[3].ne[0],
+                       (long long)x->ne[2]);
     for (int64_t r = ctx->ith; r < rp_view_rows(y); r += ctx->nth)
-        soft_max_row(args, r % y->ne[1], rp_view_row(x, r), rp_view_row(y, r));
+        soft_max_row(args, r % y->ne[1], r / y->ne[1] % y->ne[2], rp_view_row(x, r), rp_view_row(y, r));
     return RP_OK;
 }

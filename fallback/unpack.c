@@ -104,10 +104,28 @@ UNPACK(unpack_q6_k, BlockQ6_K, 256) {
     }
 }
 
+/* 2^(e - 128): half of the scale, for values that are doubled. */
+RP_BODY float mxfp4_half_scale(uint8_t e) {
+    return rp_bits_to_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* Sixteen values of four bits, doubled and raised by 12 so that they are integers from 0 on; one power of
+ * two. */
+UNPACK(unpack_mxfp4, BlockMXFP4, 32) {
+    static const uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    const float          half       = mxfp4_half_scale(b->e);
+    for (int i = 0; i < 16; i++) {
+        q[i]      = values[b->qs[i] & 15];
+        q[i + 16] = values[b->qs[i] >> 4];
+    }
+    both_groups(scale, min, half, -12.0f * half);
+}
+
 UnpackFunction *rp_unpack_function(RpDtype dtype) {
     static UnpackFunction *const table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = unpack_q4_0, [RP_Q4_1] = unpack_q4_1, [RP_Q5_0] = unpack_q5_0, [RP_Q5_1] = unpack_q5_1,
-        [RP_Q8_0] = unpack_q8_0, [RP_Q4_K] = unpack_q4_k, [RP_Q5_K] = unpack_q5_k, [RP_Q6_K] = unpack_q6_k,
+        [RP_Q4_0] = unpack_q4_0, [RP_Q4_1] = unpack_q4_1, [RP_Q5_0] = unpack_q5_0,
+        [RP_Q5_1] = unpack_q5_1, [RP_Q8_0] = unpack_q8_0, [RP_Q4_K] = unpack_q4_k,
+        [RP_Q5_K] = unpack_q5_k, [RP_Q6_K] = unpack_q6_k, [RP_MXFP4] = unpack_mxfp4,
     };
     return (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
 }

@@ -34,11 +34,49 @@ TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode 
 
 TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                         const SoftMaxParams *params) {
+    return rp_soft_max_sinks(g, x, mask_or_null, pos_or_null, NULL, params);
+}
+
+TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null,
+                              TensorNode *pos_or_null, TensorNode *sinks_or_null,
+                              const SoftMaxParams *params) {
     const OpParams p = {.soft_max = *params};
-    return rp_graph_op(g, RP_OP_SOFT_MAX, &p, (TensorNode *const[]){x, mask_or_null, pos_or_null}, 3);
+    return rp_graph_op(g, RP_OP_SOFT_MAX, &p,
+                       (TensorNode *const[]){x, mask_or_null, pos_or_null, sinks_or_null}, 4);
 }
 
 TensorNode *rp_silu(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_SILU, x); }
+
+TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_SIGMOID, x); }
+
+TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit) {
+    const OpParams p = {
+        .swiglu_oai = {.alpha = alpha, .limit = limit}
+    };
+    return rp_graph_op(g, RP_OP_SWIGLU_OAI, &p, (TensorNode *const[]){gate, up}, 2);
+}
+
+TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const TopKParams *params) {
+    const OpParams p = {.top_k = *params};
+    return rp_graph_op(g, RP_OP_TOP_K, &p, (TensorNode *const[]){x, bias_or_null}, 2);
+}
+
+TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RouteParams *params) {
+    const OpParams p = {.route = *params};
+    return rp_graph_op(g, RP_OP_ROUTE, &p, (TensorNode *const[]){probs, ids}, 2);
+}
+
+TensorNode *rp_mul_mat_id(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *ids) {
+    return rp_graph_op(g, RP_OP_MUL_MAT_ID, NULL, (TensorNode *const[]){w, x, ids}, 3);
+}
+
+TensorNode *rp_add_id(ComputeGraph *g, TensorNode *x, TensorNode *b, TensorNode *ids) {
+    return rp_graph_op(g, RP_OP_ADD_ID, NULL, (TensorNode *const[]){x, b, ids}, 3);
+}
+
+TensorNode *rp_combine(ComputeGraph *g, TensorNode *x, TensorNode *weights) {
+    return two(g, RP_OP_COMBINE, x, weights);
+}
 
 TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, GeluKind kind) {
     const OpParams p = {.gelu = {.kind = kind}};

@@ -35,8 +35,9 @@ static RpStatus match(TensorNode *out) {
     const OpParams params = {
         .attention = {.scale = probs->params.soft_max.scale, .window = probs->params.soft_max.window}
     };
-    return rp_graph_mutate(out, RP_OP_ATTENTION, &params,
-                           (TensorNode *const[]){scores->src[1], scores->src[0], vt->src[0], sum->src[2]}, 4);
+    return rp_graph_mutate(
+        out, RP_OP_ATTENTION, &params,
+        (TensorNode *const[]){scores->src[1], scores->src[0], vt->src[0], sum->src[2], probs->src[3]}, 5);
 }
 
 RpStatus rp_pass_attention(ComputeGraph *g) {

@@ -1,11 +1,12 @@
-/* mul_mat(w, x) with quantised w -> mul_mat(w, quantize(x)), one quantize for all that read x. */
+/* mul_mat(w, x) and mul_mat_id(w, x, ids) with quantised w -> mul_mat(w, quantize(x)), one quantize for all
+ * that read x. */
 #include "graph/pass.h"
 
 #include <stdlib.h>
 
 static bool takes_quantised(const TensorNode *n) {
-    return n->kind == NODE_OP && n->op == RP_OP_MUL_MAT && rp_dtype_is_quant(n->src[0]->view.dtype) &&
-           n->src[1]->view.dtype == RP_F32 &&
+    return n->kind == NODE_OP && (n->op == RP_OP_MUL_MAT || n->op == RP_OP_MUL_MAT_ID) &&
+           rp_dtype_is_quant(n->src[0]->view.dtype) && n->src[1]->view.dtype == RP_F32 &&
            n->src[1]->view.ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems == 0;
 }
 

@@ -1,25 +1,27 @@
 /* Shape rules of the kernel ops: ops.h says in words what is checked here. */
-#include "graph/op_table.h"
+#include "graph/shape.h"
 
-#define REFUSE(status, text) return *why = (text), (status)
-
-#define SHAPE_RULE(name)                                                                                     \
-    RpStatus rp_shape_##name(const TensorView *const src[RP_MAX_SRC], const OpParams *params,                \
-                             TensorView *out, const char **why)
-
-static bool same_shape(const TensorView *a, const TensorView *b) {
+bool rp_shape_same(const TensorView *a, const TensorView *b) {
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (a->ne[i] != b->ne[i]) return false;
     return true;
 }
 
-static bool contiguous_rows(const TensorView *v) {
+bool rp_shape_contiguous_rows(const TensorView *v) {
     return v->nb[0] == (size_t)rp_dtype_info(v->dtype)->block_bytes;
 }
 
-/* i32 [n], one for each of n tokens. */
-static bool is_index(const TensorView *v, int64_t n) {
-    return v->dtype == RP_I32 && v->ne[0] == n && rp_view_rows(v) == 1 && contiguous_rows(v);
+bool rp_shape_is_index(const TensorView *v, int64_t n) {
+    return v->dtype == RP_I32 && v->ne[0] == n && rp_view_rows(v) == 1 && rp_shape_contiguous_rows(v);
+}
+
+bool rp_shape_is_vector(const TensorView *v, int64_t n) {
+    return v->dtype == RP_F32 && v->ne[0] == n && rp_view_rows(v) == 1 && rp_shape_contiguous_rows(v);
+}
+
+bool rp_shape_is_choice(const TensorView *v, int64_t k, int64_t n_tok) {
+    return v->dtype == RP_I32 && v->ne[0] == k && v->ne[1] == n_tok && v->ne[2] == 1 && v->ne[3] == 1 &&
+           rp_view_is_packed(v);
 }
 
 static void like(const TensorView *x, TensorView *out) { *out = rp_view_packed(x->dtype, x->ne, NULL); }
@@ -30,8 +32,8 @@ SHAPE_RULE(get_rows) {
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
         REFUSE(RP_E_DTYPE, "rows must be of a float or weight type");
     if (w->ne[2] != 1 || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "the table must be a matrix");
-    if (!contiguous_rows(w)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
-    if (!is_index(ids, ids->ne[0])) REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
+    if (!rp_shape_contiguous_rows(w)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (!rp_shape_is_index(ids, ids->ne[0])) REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
     *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[0], ids->ne[0], 1, 1}, NULL);
     return RP_OK;
 }
@@ -39,7 +41,7 @@ SHAPE_RULE(get_rows) {
 SHAPE_RULE(unary) {
     (void)params;
     if (src[0]->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
-    if (!contiguous_rows(src[0])) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (!rp_shape_contiguous_rows(src[0])) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     like(src[0], out);
     return RP_OK;
 }
@@ -56,7 +58,7 @@ SHAPE_RULE(rms_norm) {
 SHAPE_RULE(binary) {
     const TensorView *a = src[0], *b = src[1];
     if (b->dtype != RP_F32) REFUSE(RP_E_DTYPE, "both sources must be f32");
-    if (!contiguous_rows(b)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (!rp_shape_contiguous_rows(b)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (a->ne[i] % b->ne[i] != 0)
             REFUSE(RP_E_SHAPE, "the second source does not repeat to the shape of the first");
@@ -65,7 +67,7 @@ SHAPE_RULE(binary) {
 
 SHAPE_RULE(mul_mat) {
     const TensorView *w = src[0], *x = src[1], *pos = src[2];
-    const bool        transposed = !contiguous_rows(w);
+    const bool        transposed = !rp_shape_contiguous_rows(w);
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
         REFUSE(RP_E_DTYPE, "the first source must be of a float or weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
@@ -73,13 +75,14 @@ SHAPE_RULE(mul_mat) {
     if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "row lengths differ");
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
         REFUSE(RP_E_SHAPE, "the outer dimensions of the first do not repeat to those of the second");
-    if (!contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows of the second source must be contiguous");
+    if (!rp_shape_contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows of the second source must be contiguous");
     if (transposed &&
         (rp_dtype_is_quant(w->dtype) || w->nb[1] != (size_t)rp_dtype_info(w->dtype)->block_bytes))
         REFUSE(RP_E_SHAPE, "the first source must have contiguous rows, or be a transposed float matrix");
     if ((pos != NULL) != (params->mul_mat.bound != RP_BOUND_NONE))
         REFUSE(RP_E_ARG, "a bound needs positions, and positions a bound");
-    if (pos != NULL && !is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
+        REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
     *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
     return RP_OK;
 }
@@ -91,7 +94,8 @@ SHAPE_RULE(rope) {
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most the row's length");
     if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX) REFUSE(RP_E_ARG, "unknown mode");
     if (!(p->freq_base > 0.0f)) REFUSE(RP_E_ARG, "freq_base must be positive");
-    if (x->ne[3] != 1 || !is_index(pos, x->ne[2])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+    if (x->ne[3] != 1 || !rp_shape_is_index(pos, x->ne[2]))
+        REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
     if (factors != NULL &&
         (factors->dtype != RP_F32 || factors->ne[0] != p->n_dims / 2 || rp_view_rows(factors) != 1))
         REFUSE(RP_E_SHAPE, "frequency factors must be f32, one a pair");
@@ -99,7 +103,9 @@ SHAPE_RULE(rope) {
 }
 
 SHAPE_RULE(soft_max) {
-    const TensorView *x = src[0], *mask = src[1], *pos = src[2];
+    const TensorView *x = src[0], *mask = src[1], *pos = src[2], *sinks = src[3];
+    if (sinks != NULL && !rp_shape_is_vector(sinks, x->ne[2]))
+        REFUSE(RP_E_SHAPE, "sinks must be f32, one a head");
     if (params->soft_max.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
     if (params->soft_max.window > 0 && pos == NULL) REFUSE(RP_E_ARG, "a window needs positions");
     if (mask != NULL && mask->dtype != RP_F32 && mask->dtype != RP_F16)
@@ -107,7 +113,8 @@ SHAPE_RULE(soft_max) {
     if (mask != NULL &&
         (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1] || mask->ne[2] != 1 || mask->ne[3] != 1))
         REFUSE(RP_E_SHAPE, "the mask must be a matrix of the source's first two dimensions");
-    if (pos != NULL && !is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
+        REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
     return rp_shape_unary(src, params, out, why);
 }
 
@@ -122,12 +129,13 @@ SHAPE_RULE(copy) {
         *out = rp_view_packed(to, x->ne, NULL);
         return RP_OK;
     }
-    if (!contiguous_rows(dst)) REFUSE(RP_E_SHAPE, "the destination's rows must be contiguous");
+    if (!rp_shape_contiguous_rows(dst)) REFUSE(RP_E_SHAPE, "the destination's rows must be contiguous");
     if (dst->ne[0] != x->ne[0] || dst->ne[2] != x->ne[2] || dst->ne[3] != x->ne[3])
         REFUSE(RP_E_SHAPE, "source and destination differ in more than their number of rows");
     if (pos == NULL && x->ne[1] > dst->ne[1])
         REFUSE(RP_E_SHAPE, "the destination has fewer rows than the source");
-    if (pos != NULL && !is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a row");
+    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
+        REFUSE(RP_E_SHAPE, "positions must be i32, one a row");
     *out = *dst;
     return RP_OK;
 }
@@ -136,7 +144,7 @@ SHAPE_RULE(quantize) {
     (void)params;
     const TensorView *x = src[0];
     if (x->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
-    if (x->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0 || !contiguous_rows(x))
+    if (x->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0 || !rp_shape_contiguous_rows(x))
         REFUSE(RP_E_SHAPE, "rows must be contiguous and whole blocks of 32");
     *out = rp_view_packed(RP_Q8_ACT, x->ne, NULL);
     return RP_OK;
@@ -147,13 +155,15 @@ SHAPE_RULE(attention) {
     if (q->dtype != RP_F32) REFUSE(RP_E_DTYPE, "queries must be f32");
     if (k->dtype != RP_F16 || v->dtype != RP_F16) REFUSE(RP_E_DTYPE, "keys and values must be f16");
     if (params->attention.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
-    if (!same_shape(k, v)) REFUSE(RP_E_SHAPE, "keys and values differ in shape");
-    if (!contiguous_rows(q) || !contiguous_rows(k) || !contiguous_rows(v))
+    if (!rp_shape_same(k, v)) REFUSE(RP_E_SHAPE, "keys and values differ in shape");
+    if (!rp_shape_contiguous_rows(q) || !rp_shape_contiguous_rows(k) || !rp_shape_contiguous_rows(v))
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (q->ne[0] != k->ne[0]) REFUSE(RP_E_SHAPE, "head sizes of queries and keys differ");
     if (q->ne[2] % k->ne[2] != 0 || q->ne[3] != 1 || k->ne[3] != 1)
         REFUSE(RP_E_SHAPE, "query heads are no multiple of key heads");
-    if (!is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+    if (!rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+    if (src[4] != NULL && !rp_shape_is_vector(src[4], q->ne[2]))
+        REFUSE(RP_E_SHAPE, "sinks must be f32, one a head");
     *out = rp_view_packed(RP_F32, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL);
     return RP_OK;
 }

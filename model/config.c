@@ -8,49 +8,51 @@
 
 /* The table of architectures. */
 static const ArchRow archs[] = {
-    {"llama",  RP_ROPE_NORM, 0                                                                       },
-    {"qwen2",  RP_ROPE_NEOX, 0                                                                       },
-    {"qwen3",  RP_ROPE_NEOX, ARCH_QK_NORM                                                            },
-    {"gemma3", RP_ROPE_NEOX, ARCH_QK_NORM | ARCH_POST_NORM | ARCH_EMBD_SCALE | ARCH_GELU | ARCH_LOCAL},
+    {"llama",      RP_ROPE_NORM, ARCH_MAY_ROUTE | ARCH_ROUTE_NORM                              },
+    {"qwen2",      RP_ROPE_NEOX, 0                                                             },
+    {"qwen3",      RP_ROPE_NEOX, ARCH_QK_NORM                                                  },
+    {"gemma3",     RP_ROPE_NEOX,
+     ARCH_QK_NORM | ARCH_POST_NORM | ARCH_EMBD_SCALE | ARCH_GELU | ARCH_LOCAL | ARCH_LOCAL_ROPE},
+    {"qwen2moe",   RP_ROPE_NEOX, ARCH_ROUTE | ARCH_SHARED | ARCH_SHARED_GATE                   },
+    {"qwen3moe",   RP_ROPE_NEOX, ARCH_QK_NORM | ARCH_ROUTE | ARCH_ROUTE_NORM                   },
+    {"olmoe",      RP_ROPE_NEOX, ARCH_QK_NORM_FULL | ARCH_ROUTE                                },
+    {"granitemoe", RP_ROPE_NORM, ARCH_ROUTE | ARCH_ROUTE_NORM | ARCH_SHARED | ARCH_SCALES      },
+    {"gpt-oss",    RP_ROPE_NEOX, ARCH_ROUTE | ARCH_OAI | ARCH_LOCAL                            },
+    {"deepseek2",  RP_ROPE_NORM, ARCH_ROUTE | ARCH_SHARED | ARCH_MLA                           },
 };
 
 enum { N_ARCHS = sizeof archs / sizeof archs[0], GEMMA3_27B_LAYERS = 62 };
 
 const char *rp_arch_name(int i) { return i >= 0 && i < N_ARCHS ? archs[i].name : NULL; }
 
-typedef struct Reader {
-    const GgufFile *file;
-    const char     *arch;
-} Reader;
-
-static const char *full_key(const Reader *r, const char *key, char *buf, size_t size) {
+const char *rp_config_key(const ConfigReader *r, const char *key, char *buf, size_t size) {
     snprintf(buf, size, "%s.%s", r->arch, key);
     return buf;
 }
 
-static RpStatus read_u32(const Reader *r, const char *key, uint32_t *out) {
+RpStatus rp_config_u32(const ConfigReader *r, const char *key, uint32_t *out) {
     char buf[128];
-    return rp_gguf_get_u32(r->file, full_key(r, key, buf, sizeof buf), out);
+    return rp_gguf_get_u32(r->file, rp_config_key(r, key, buf, sizeof buf), out);
 }
 
-static RpStatus read_f32(const Reader *r, const char *key, float *out) {
+RpStatus rp_config_f32(const ConfigReader *r, const char *key, float *out) {
     char buf[128];
-    RP_TRY(rp_gguf_get_f32(r->file, full_key(r, key, buf, sizeof buf), out));
+    RP_TRY(rp_gguf_get_f32(r->file, rp_config_key(r, key, buf, sizeof buf), out));
     if (!isfinite(*out))
         return rp_fail(RP_E_FORMAT, "%s: %s is not a finite number", rp_gguf_path(r->file), buf);
     return RP_OK;
 }
 
-/* A count from 1 to max; `fallback` where the key is absent, 0 for a key that must be there. */
-static RpStatus read_count(const Reader *r, const char *key, uint32_t fallback, uint32_t max, int32_t *out) {
+RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallback, uint32_t max,
+                         int32_t *out) {
     uint32_t value = fallback;
     char     buf[128];
-    RP_TRY(read_u32(r, key, &value));
-    if (value == 0 && rp_gguf_find(r->file, full_key(r, key, buf, sizeof buf)) == NULL)
+    RP_TRY(rp_config_u32(r, key, &value));
+    if (value == 0 && rp_gguf_find(r->file, rp_config_key(r, key, buf, sizeof buf)) == NULL)
         return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), buf);
     if (value < 1 || value > max)
         return rp_fail(RP_E_FORMAT, "%s: %s is %u, from 1 to %u is possible", rp_gguf_path(r->file),
-                       full_key(r, key, buf, sizeof buf), value, max);
+                       rp_config_key(r, key, buf, sizeof buf), value, max);
     *out = (int32_t)value;
     return RP_OK;
 }
@@ -77,107 +79,139 @@ static bool string_is(GgufString s, const char *text) {
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
 
-static RpStatus read_rope_scaling(const Reader *r, ModelConfig *c) {
+/* The base grows so that the slowest pair is stretched by alpha: base * alpha^(d/(d-2)). */
+static RpStatus read_ntk(const ConfigReader *r, float factor, ModelConfig *c) {
+    float alpha = factor;
+    RP_TRY(rp_config_f32(r, "rope.scaling.alpha", &alpha));
+    if (!(alpha >= 1.0f) || c->rope.n_dims <= 2)
+        return rp_fail(RP_E_FORMAT, "%s: ntk rope scaling with alpha %g over %d dimensions is not possible",
+                       rp_gguf_path(r->file), (double)alpha, c->rope.n_dims);
+    const float d = (float)c->rope.n_dims;
+    c->rope.freq_base *= powf(alpha, d / (d - 2.0f));
+    return RP_OK;
+}
+
+static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     GgufString type   = {"none", 4};
     float      factor = 0.0f;
     uint32_t   n_orig = (uint32_t)c->n_ctx_train;
     char       key[128];
-    RP_TRY(rp_gguf_get_string(r->file, full_key(r, "rope.scaling.type", key, sizeof key), &type));
-    RP_TRY(read_f32(r, "rope.scale_linear", &factor)); /* files of before rope.scaling.* */
+    RP_TRY(rp_gguf_get_string(r->file, rp_config_key(r, "rope.scaling.type", key, sizeof key), &type));
+    RP_TRY(rp_config_f32(r, "rope.scale_linear", &factor)); /* files of before rope.scaling.* */
     if (factor != 0.0f) type = (GgufString){"linear", 6};
-    RP_TRY(read_f32(r, "rope.scaling.factor", &factor));
-    RP_TRY(read_u32(r, "rope.scaling.original_context_length", &n_orig));
-    RP_TRY(read_f32(r, "rope.scaling.attn_factor", &c->rope.attn_factor));
-    RP_TRY(read_f32(r, "rope.scaling.yarn_beta_fast", &c->rope.beta_fast));
-    RP_TRY(read_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
-    const bool yarn = string_is(type, "yarn");
-    if (!yarn && !string_is(type, "linear") && !string_is(type, "none"))
+    RP_TRY(rp_config_f32(r, "rope.scaling.factor", &factor));
+    RP_TRY(rp_config_u32(r, "rope.scaling.original_context_length", &n_orig));
+    RP_TRY(rp_config_f32(r, "rope.scaling.attn_factor", &c->rope.attn_factor));
+    RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_fast", &c->rope.beta_fast));
+    RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
+    const bool yarn = string_is(type, "yarn"), ntk = string_is(type, "ntk");
+    if (!yarn && !ntk && !string_is(type, "linear") && !string_is(type, "none"))
         return rp_fail(RP_E_UNSUPPORTED,
-                       "%s: rope scaling '%.*s' is not supported (there are none, linear, yarn)",
+                       "%s: rope scaling '%.*s' is not supported (there are none, linear, ntk, yarn)",
                        rp_gguf_path(r->file), (int)(type.len < 32 ? type.len : 32), type.ptr);
     if (factor < 0.0f || n_orig == 0 || n_orig > INT32_MAX)
         return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %u is not possible",
                        rp_gguf_path(r->file), (double)factor, n_orig);
     c->rope.n_ctx_orig = (int32_t)n_orig;
+    if (ntk) return read_ntk(r, factor, c);
     if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
     if (yarn) {
         c->rope.ext_factor = 1.0f;
-        RP_TRY(read_f32(r, "rope.scaling.yarn_ext_factor", &c->rope.ext_factor));
+        RP_TRY(rp_config_f32(r, "rope.scaling.yarn_ext_factor", &c->rope.ext_factor));
     }
     return RP_OK;
 }
 
-static RpStatus read_rope(const Reader *r, ModelConfig *c) {
+static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     c->rope = (RopeParams){.mode        = c->arch->rope_mode,
                            .freq_base   = 10000.0f,
                            .freq_scale  = 1.0f,
                            .attn_factor = 1.0f,
                            .beta_fast   = 32.0f,
                            .beta_slow   = 1.0f};
-    RP_TRY(
-        read_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim, &c->rope.n_dims));
+    RP_TRY(rp_config_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim,
+                           &c->rope.n_dims));
     if (c->rope.n_dims % 2 != 0)
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count is %d, it must be even",
                        rp_gguf_path(r->file), r->arch, c->rope.n_dims);
-    RP_TRY(read_f32(r, "rope.freq_base", &c->rope.freq_base));
+    RP_TRY(rp_config_f32(r, "rope.freq_base", &c->rope.freq_base));
     RP_TRY(read_rope_scaling(r, c));
-    c->rope_local            = c->rope;
-    c->rope_local.freq_base  = 10000.0f;
-    c->rope_local.freq_scale = 1.0f;
-    c->rope_local.ext_factor = 0.0f;
-    RP_TRY(read_f32(r, "rope.freq_base_swa", &c->rope_local.freq_base));
+    c->rope_local = c->rope;
+    if ((c->arch->features & ARCH_LOCAL_ROPE) != 0) {
+        c->rope_local.freq_base  = 10000.0f;
+        c->rope_local.freq_scale = 1.0f;
+        c->rope_local.ext_factor = 0.0f;
+    }
+    RP_TRY(rp_config_f32(r, "rope.freq_base_swa", &c->rope_local.freq_base));
     if (!(c->rope.freq_base > 0.0f) || !(c->rope_local.freq_base > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, it must be positive", rp_gguf_path(r->file),
                        r->arch, (double)c->rope.freq_base);
     return RP_OK;
 }
 
-static RpStatus read_heads(const Reader *r, ModelConfig *c) {
+static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
-    RP_TRY(read_count(r, "attention.head_count", 0, 1024, &c->n_head));
-    RP_TRY(read_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head, &c->n_head_kv));
+    RP_TRY(rp_config_count(r, "attention.head_count", 0, 1024, &c->n_head));
+    RP_TRY(rp_config_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head,
+                           &c->n_head_kv));
     if (c->n_head % c->n_head_kv != 0)
         return rp_fail(RP_E_FORMAT, "%s: %d heads are no multiple of %d key heads", rp_gguf_path(r->file),
                        c->n_head, c->n_head_kv);
-    RP_TRY(read_count(r, "attention.key_length", (uint32_t)(c->n_embd / c->n_head), 1024, &c->head_dim));
-    RP_TRY(read_count(r, "attention.value_length", (uint32_t)c->head_dim, 1024, &value_dim));
-    if (value_dim != c->head_dim)
+    RP_TRY(rp_config_count(r, "attention.key_length", (uint32_t)(c->n_embd / c->n_head), 1024, &c->head_dim));
+    RP_TRY(rp_config_count(r, "attention.value_length", (uint32_t)c->head_dim, 1024, &value_dim));
+    if (value_dim != c->head_dim && (c->arch->features & ARCH_MLA) == 0)
         return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values are not supported",
                        rp_gguf_path(r->file), c->head_dim, value_dim);
     c->attn_scale = 1.0f / sqrtf((float)c->head_dim);
-    if ((c->arch->features & ARCH_LOCAL) != 0 && c->n_layer == GEMMA3_27B_LAYERS)
+    if ((c->arch->features & ARCH_LOCAL_ROPE) != 0 && c->n_layer == GEMMA3_27B_LAYERS)
         c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
-    RP_TRY(read_f32(r, "attention.scale", &c->attn_scale));
+    RP_TRY(rp_config_f32(r, "attention.scale", &c->attn_scale));
     return RP_OK;
 }
 
-static RpStatus read_local(const Reader *r, ModelConfig *c) {
+static RpStatus read_local(const ConfigReader *r, ModelConfig *c) {
     uint32_t window  = 0;
-    c->local_pattern = 6;
+    c->local_pattern = (c->arch->features & ARCH_LOCAL_ROPE) != 0 ? 6 : 2;
     if ((c->arch->features & ARCH_LOCAL) == 0) return RP_OK;
-    RP_TRY(read_u32(r, "attention.sliding_window", &window));
+    RP_TRY(rp_config_u32(r, "attention.sliding_window", &window));
     if (window > INT32_MAX)
         return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u", rp_gguf_path(r->file), window);
     c->window = (int32_t)window;
     return RP_OK;
 }
 
+static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
+    c->embd_scale     = (c->arch->features & ARCH_EMBD_SCALE) != 0 ? sqrtf((float)c->n_embd) : 1.0f;
+    c->residual_scale = c->logit_scale = 1.0f;
+    if ((c->arch->features & ARCH_SCALES) == 0) return RP_OK;
+    float divisor = 1.0f;
+    RP_TRY(rp_config_f32(r, "embedding_scale", &c->embd_scale));
+    RP_TRY(rp_config_f32(r, "residual_scale", &c->residual_scale));
+    RP_TRY(rp_config_f32(r, "logit_scale", &divisor));
+    if (divisor == 0.0f)
+        return rp_fail(RP_E_FORMAT, "%s: %s.logit_scale is 0", rp_gguf_path(r->file), r->arch);
+    c->logit_scale = 1.0f / divisor;
+    return RP_OK;
+}
+
 RpStatus rp_config_read(const GgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
     RP_TRY(find_arch(f, &c.arch));
-    const Reader r = {.file = f, .arch = c.arch->name};
-    RP_TRY(read_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
-    RP_TRY(read_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
-    RP_TRY(read_count(&r, "block_count", 0, 4096, &c.n_layer));
-    RP_TRY(read_count(&r, "feed_forward_length", 0, 1u << 24, &c.n_ff));
+    const ConfigReader r = {.file = f, .arch = c.arch->name};
+    RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
+    RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
+    RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));
+    if ((c.arch->features & (ARCH_MAY_ROUTE | ARCH_ROUTE)) != 0) RP_TRY(rp_config_read_experts(&r, &c));
+    RP_TRY(rp_config_count(&r, "feed_forward_length", (uint32_t)c.experts.n_ff, 1u << 24, &c.n_ff));
     RP_TRY(read_heads(&r, &c));
     RP_TRY(read_rope(&r, &c));
     RP_TRY(read_local(&r, &c));
-    RP_TRY(read_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
+    RP_TRY(rp_config_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
     if (!(c.norm_eps > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
                        rp_gguf_path(f), r.arch);
-    c.embd_scale = (c.arch->features & ARCH_EMBD_SCALE) != 0 ? sqrtf((float)c.n_embd) : 1.0f;
-    *out         = c;
+    if ((c.arch->features & ARCH_MLA) != 0) RP_TRY(rp_config_read_mla(&r, &c));
+    RP_TRY(read_scales(&r, &c));
+    *out = c;
     return RP_OK;
 }

@@ -352,7 +352,7 @@ static RpStatus read_tensors(Cursor *c, uint64_t n) {
 }
 
 static RpStatus read_file(GgufFile *f) {
-    Cursor   c = {.f = f};
+    Cursor   c         = {.f = f};
     uint64_t n_tensors = 0, n_values = 0;
     RP_TRY(read_header(&c, &n_tensors, &n_values));
     RP_TRY(read_values(&c, n_values));

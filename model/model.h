@@ -8,8 +8,12 @@
 
 /* Tensors of one layer; NULL where the file has none and the architecture does not ask for it. */
 typedef struct LayerWeights {
-    const GgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm;
+    const GgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
+    const GgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* latent attention */
     const GgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
+    const GgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
+    const GgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
+    const GgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
 
 struct Model {

@@ -3,53 +3,141 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One expected tensor of a layer: its name after "blk.N.", where it goes, and its shape in terms of the
- * config. */
-typedef enum Length { ONE, EMBD, HEADS, HEADS_KV, HEAD_DIM, FF } Length;
+typedef enum Length {
+    ONE,
+    EMBD,
+    HEADS,
+    HEADS_KV,
+    HEAD_DIM,
+    N_HEADS,
+    FF,
+    EXPERTS,
+    FF_EXPERT,
+    FF_SHARED,
+    Q_LORA,
+    KV_LORA,
+    KV_A,
+    NOPE,
+    MLA_Q,
+    MLA_VALUE,
+    MLA_OUT,
+    N_LENGTHS
+} Length;
 
+/* When a layer has a tensor: all bits of the row must be among those of the layer. */
+enum {
+    ALWAYS      = 0,
+    QK_NORM     = 1 << 0,
+    QK_NORM_ALL = 1 << 1,
+    POST_NORM   = 1 << 2,
+    PLAIN       = 1 << 3, /* attention with keys and values of its own */
+    MLA         = 1 << 4,
+    MLA_Q_LORA  = 1 << 5,
+    MLA_Q_PLAIN = 1 << 6,
+    OAI         = 1 << 7,
+    NOT_OAI     = 1 << 8,
+    DENSE       = 1 << 9,
+    ROUTED      = 1 << 10,
+    SHARED      = 1 << 11,
+    SHARED_GATE = 1 << 12
+};
+
+/* One expected tensor of a layer: its name after "blk.N.", where it goes, its shape, and when it is there. */
 typedef struct WeightRow {
     const char *name;
     size_t      field; /* offset in LayerWeights */
-    Length      ne0, ne1;
+    Length      ne[3];
     bool        optional;
-    unsigned    feature; /* 0, or: only where the architecture has this */
+    unsigned    when;
 } WeightRow;
 
 #define FIELD(name) offsetof(LayerWeights, name)
 
 static const WeightRow rows[] = {
-    {"attn_norm.weight",           FIELD(attn_norm),      EMBD,     ONE,      false, 0             },
-    {"attn_q.weight",              FIELD(q),              EMBD,     HEADS,    false, 0             },
-    {"attn_k.weight",              FIELD(k),              EMBD,     HEADS_KV, false, 0             },
-    {"attn_v.weight",              FIELD(v),              EMBD,     HEADS_KV, false, 0             },
-    {"attn_output.weight",         FIELD(o),              HEADS,    EMBD,     false, 0             },
-    {"attn_q.bias",                FIELD(q_bias),         HEADS,    ONE,      true,  0             },
-    {"attn_k.bias",                FIELD(k_bias),         HEADS_KV, ONE,      true,  0             },
-    {"attn_v.bias",                FIELD(v_bias),         HEADS_KV, ONE,      true,  0             },
-    {"attn_output.bias",           FIELD(o_bias),         EMBD,     ONE,      true,  0             },
-    {"attn_q_norm.weight",         FIELD(q_norm),         HEAD_DIM, ONE,      false, ARCH_QK_NORM  },
-    {"attn_k_norm.weight",         FIELD(k_norm),         HEAD_DIM, ONE,      false, ARCH_QK_NORM  },
-    {"post_attention_norm.weight", FIELD(post_attn_norm), EMBD,     ONE,      false, ARCH_POST_NORM},
-    {"ffn_norm.weight",            FIELD(ffn_norm),       EMBD,     ONE,      false, 0             },
-    {"ffn_gate.weight",            FIELD(gate),           EMBD,     FF,       false, 0             },
-    {"ffn_up.weight",              FIELD(up),             EMBD,     FF,       false, 0             },
-    {"ffn_down.weight",            FIELD(down),           FF,       EMBD,     false, 0             },
-    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  EMBD,     ONE,      false, ARCH_POST_NORM},
+    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              false, ALWAYS              },
+    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            false, PLAIN               },
+    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         false, PLAIN               },
+    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         false, PLAIN               },
+    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            false, PLAIN               },
+    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             true,  PLAIN               },
+    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          true,  PLAIN               },
+    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          true,  PLAIN               },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              true,  PLAIN               },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          false, QK_NORM             },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          false, QK_NORM             },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             false, QK_NORM_ALL         },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          false, QK_NORM_ALL         },
+    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           false, OAI                 },
+    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            false, MLA | MLA_Q_PLAIN   },
+    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           false, MLA | MLA_Q_LORA    },
+    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            false, MLA | MLA_Q_LORA    },
+    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          false, MLA | MLA_Q_LORA    },
+    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             false, MLA                 },
+    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           false, MLA                 },
+    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      false, MLA                 },
+    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, false, MLA                 },
+    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          false, MLA                 },
+    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              false, POST_NORM           },
+    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              false, OAI                 },
+    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              false, NOT_OAI             },
+    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               false, DENSE               },
+    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               false, DENSE               },
+    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               false, DENSE               },
+    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              false, POST_NORM           },
+    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          false, ROUTED              },
+    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           false, ROUTED | OAI        },
+    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           true,  ROUTED              },
+    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    false, ROUTED              },
+    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    false, ROUTED              },
+    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    false, ROUTED              },
+    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     false, ROUTED | OAI        },
+    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     false, ROUTED | OAI        },
+    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          false, ROUTED | OAI        },
+    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              false, SHARED | SHARED_GATE},
+    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        false, SHARED              },
+    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        false, SHARED              },
+    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        false, SHARED              },
 };
 
+static unsigned state_of(const ModelConfig *c, int layer) {
+    const unsigned f    = c->arch->features;
+    unsigned       bits = rp_config_routes(c, layer) ? ROUTED : DENSE;
+    if ((bits & ROUTED) != 0 && c->experts.n_ff_shared > 0) bits |= SHARED;
+    if ((f & ARCH_SHARED_GATE) != 0) bits |= SHARED_GATE;
+    if ((f & ARCH_QK_NORM) != 0) bits |= QK_NORM;
+    if ((f & ARCH_QK_NORM_FULL) != 0) bits |= QK_NORM_ALL;
+    if ((f & ARCH_POST_NORM) != 0) bits |= POST_NORM;
+    bits |= (f & ARCH_OAI) != 0 ? OAI : NOT_OAI;
+    bits |= (f & ARCH_MLA) != 0 ? MLA : PLAIN;
+    bits |= c->mla.q_lora > 0 ? MLA_Q_LORA : MLA_Q_PLAIN;
+    return bits;
+}
+
 static int64_t length(const ModelConfig *c, Length which) {
-    const int64_t lengths[] = {[ONE]      = 1,
-                               [EMBD]     = c->n_embd,
-                               [HEADS]    = (int64_t)c->n_head * c->head_dim,
-                               [HEADS_KV] = (int64_t)c->n_head_kv * c->head_dim,
-                               [HEAD_DIM] = c->head_dim,
-                               [FF]       = c->n_ff};
+    const int64_t heads              = c->n_head;
+    const int64_t lengths[N_LENGTHS] = {[ONE]       = 1,
+                                        [EMBD]      = c->n_embd,
+                                        [HEADS]     = heads * c->head_dim,
+                                        [HEADS_KV]  = (int64_t)c->n_head_kv * c->head_dim,
+                                        [HEAD_DIM]  = c->head_dim,
+                                        [N_HEADS]   = heads,
+                                        [FF]        = c->n_ff,
+                                        [EXPERTS]   = c->experts.n,
+                                        [FF_EXPERT] = c->experts.n_ff,
+                                        [FF_SHARED] = c->experts.n_ff_shared,
+                                        [Q_LORA]    = c->mla.q_lora,
+                                        [KV_LORA]   = c->mla.kv_lora,
+                                        [KV_A]      = c->mla.kv_lora + c->rope.n_dims,
+                                        [NOPE]      = c->mla.nope,
+                                        [MLA_Q]     = heads * (c->mla.nope + c->rope.n_dims),
+                                        [MLA_VALUE] = c->mla.value,
+                                        [MLA_OUT]   = heads * c->mla.value};
     return lengths[which];
 }
 
 /* ne1 -1: any number of rows. A vector must be f32. *out is NULL for an absent optional tensor. */
-static RpStatus find(const Model *m, const char *name, int64_t ne0, int64_t ne1, bool optional,
-                     const GgufTensor **out) {
+static RpStatus find3(const Model *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
+                      const GgufTensor **out) {
     const char       *path = rp_gguf_path(m->file);
     const GgufTensor *t    = rp_gguf_find_tensor(m->file, name);
     *out                   = t;
@@ -60,12 +148,13 @@ static RpStatus find(const Model *m, const char *name, int64_t ne0, int64_t ne1,
                        name, type != NULL ? type : "unknown", t->gguf_type);
     }
     const TensorView *v = &t->view;
-    if (v->ne[0] != ne0 || (ne1 >= 0 && v->ne[1] != ne1) || v->ne[2] != 1 || v->ne[3] != 1) {
-        char rows_text[24] = "any";
+    if (v->ne[0] != ne0 || (ne1 >= 0 && v->ne[1] != ne1) || v->ne[2] != ne2 || v->ne[3] != 1) {
+        char rows_text[24] = "any", outer_text[24] = "";
         if (ne1 >= 0) snprintf(rows_text, sizeof rows_text, "%lld", (long long)ne1);
-        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld,%lld], [%lld,%s] is expected", path,
+        if (ne2 != 1) snprintf(outer_text, sizeof outer_text, ",%lld", (long long)ne2);
+        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld,%lld], [%lld,%s%s] is expected", path,
                        name, rp_dtype_name(v->dtype), (long long)v->ne[0], (long long)v->ne[1],
-                       (long long)v->ne[2], (long long)v->ne[3], (long long)ne0, rows_text);
+                       (long long)v->ne[2], (long long)v->ne[3], (long long)ne0, rows_text, outer_text);
     }
     if (ne1 == 1 && v->dtype != RP_F32)
         return rp_fail(RP_E_DTYPE, "%s: tensor %s is %s, f32 is expected of a vector", path, name,
@@ -74,14 +163,22 @@ static RpStatus find(const Model *m, const char *name, int64_t ne0, int64_t ne1,
     return RP_OK;
 }
 
+static RpStatus find(const Model *m, const char *name, int64_t ne0, int64_t ne1, bool optional,
+                     const GgufTensor **out) {
+    return find3(m, name, ne0, ne1, 1, optional, out);
+}
+
 static RpStatus find_layer(Model *m, int layer) {
+    const ModelConfig *c   = &m->config;
+    const unsigned     has = state_of(c, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
-        if (r->feature != 0 && (m->config.arch->features & r->feature) == 0) continue;
+        if ((r->when & ~has) != 0) continue;
         char              name[64];
         const GgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
-        RP_TRY(find(m, name, length(&m->config, r->ne0), length(&m->config, r->ne1), r->optional, &t));
+        RP_TRY(
+            find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->optional, &t));
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const GgufTensor *));
     }
     return RP_OK;

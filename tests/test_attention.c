@@ -3,7 +3,10 @@
 typedef struct Case {
     int64_t dim, heads, heads_kv, tokens, context;
     int32_t window;
+    bool    sinks;
 } Case;
+
+static float sink_of(int64_t h) { return 2.0f * (float)h - 3.0f; }
 
 static uint16_t *random_halves(size_t n, uint64_t seed, float *wide) {
     float       *x  = random_floats(n, seed);
@@ -24,6 +27,7 @@ static void reference(const Case *c, const float *q, const float *k, const float
             const int64_t from = c->window > 0 && end > c->window ? end - c->window : 0;
             double       *out = y + c->dim * (h + c->heads * t), sum = 0.0;
             memset(out, 0, (size_t)c->dim * sizeof *out);
+            if (c->sinks) sum = exp((double)sink_of(h));
             for (int64_t i = from; i < end; i++) {
                 const float *key   = k + c->dim * (hk + c->heads_kv * i),
                             *value = v + c->dim * (hk + c->heads_kv * i);
@@ -72,6 +76,9 @@ static void check(Case c) {
                    packed(RP_I32, pos, c.tokens, 1, 1, 1)},
         .params = &p
     };
+    float *sinks = malloc((size_t)c.heads * sizeof *sinks);
+    for (int64_t h = 0; h < c.heads; h++) sinks[h] = sink_of(h);
+    if (c.sinks) args.src[4] = packed(RP_F32, sinks, c.heads, 1, 1, 1);
     run_everywhere(rp_cpu_attention, &args);
     reference(&c, q, wide_k, wide_v, pos, (double)0.7f, want);
     expect_near(y, want, n_q, 2e-6);
@@ -84,20 +91,24 @@ static void check(Case c) {
         cr_expect_arr_eq(alone, y + c.dim * c.heads * t, (size_t)(c.dim * c.heads) * 4, "token %d", (int)t);
         free(alone);
     }
-    free(q), free(wide_k), free(wide_v), free(y), free(k), free(v), free(want), free(pos);
+    free(q), free(wide_k), free(wide_v), free(y), free(k), free(v), free(want), free(pos), free(sinks);
 }
 
-Test(attention, is_the_softmax_weighted_sum) { check((Case){64, 4, 4, 3, 100, 0}); }
+Test(attention, is_the_softmax_weighted_sum) { check((Case){64, 4, 4, 3, 100, 0, false}); }
 Test(attention, shares_keys_among_heads) {
-    check((Case){64, 9, 3, 5, 70, 0}), check((Case){32, 8, 1, 2, 33, 0});
+    check((Case){64, 9, 3, 5, 70, 0, false}), check((Case){32, 8, 1, 2, 33, 0, false});
 }
 Test(attention, takes_heads_of_any_size) {
-    check((Case){24, 2, 1, 2, 40, 0}), check((Case){5, 2, 2, 2, 40, 0}), check((Case){256, 4, 1, 2, 65, 0}),
-        check((Case){512, 1, 1, 1, 10, 0});
+    check((Case){24, 2, 1, 2, 40, 0, false}), check((Case){5, 2, 2, 2, 40, 0, false}),
+        check((Case){256, 4, 1, 2, 65, 0, false}), check((Case){512, 1, 1, 1, 10, 0, false});
 }
 Test(attention, keeps_to_the_window) {
-    check((Case){16, 2, 1, 6, 90, 7}), check((Case){16, 2, 1, 3, 90, 64}),
-        check((Case){16, 2, 1, 3, 20, 1000});
+    check((Case){16, 2, 1, 6, 90, 7, false}), check((Case){16, 2, 1, 3, 90, 64, false}),
+        check((Case){16, 2, 1, 3, 20, 1000, false});
+}
+
+Test(attention, lets_sinks_take_their_share) {
+    check((Case){32, 6, 2, 3, 70, 0, true}), check((Case){16, 2, 1, 3, 90, 5, true});
 }
 
 Test(attention, survives_large_scores) {

@@ -11,12 +11,15 @@ enum { MAX_IDS = 4096 };
 /* ---- tiny models of every family and type ---- */
 
 static const char *const tiny_names[] = {
-    "llama-f32",    "llama-f16",  "llama-bf16",  "llama-q4_0",    "llama-q4_1",
-    "llama-q5_0",   "llama-q5_1", "llama-q8_0",  "llama-q4_k",    "llama-q5_k",
-    "llama-q6_k",   "llama-mix",  "llama-mix-k", "llama-factors", "llama-yarn",
-    "qwen2-f32",    "qwen2-mix",  "qwen2-mix-k", "qwen2-yarn",    "llama-bias-mha-linear",
-    "qwen3-f32",    "qwen3-mix",  "qwen3-mix-k", "gemma3-f32",    "gemma3-mix",
-    "gemma3-mix-k",
+    "llama-f32",     "llama-f16",      "llama-bf16",     "llama-q4_0",     "llama-q4_1",
+    "llama-q5_0",    "llama-q5_1",     "llama-q8_0",     "llama-q4_k",     "llama-q5_k",
+    "llama-q6_k",    "llama-mix",      "llama-mix-k",    "llama-factors",  "llama-yarn",
+    "qwen2-f32",     "qwen2-mix",      "qwen2-mix-k",    "qwen2-yarn",     "llama-bias-mha-linear",
+    "qwen3-f32",     "qwen3-mix",      "qwen3-mix-k",    "gemma3-f32",     "gemma3-mix",
+    "gemma3-mix-k",  "mixtral-f32",    "mixtral-mix",    "mixtral-mix-k",  "qwen2moe-f32",
+    "qwen2moe-mix",  "qwen3moe-f32",   "qwen3moe-mix",   "qwen3moe-mix-k", "olmoe-f32",
+    "olmoe-mix",     "granitemoe-f32", "granitemoe-mix", "gpt-oss-f32",    "gpt-oss-mxfp4",
+    "deepseek2-f32", "deepseek2-mix",  "deepseek2-lite",
 };
 
 enum { N_TINY = sizeof tiny_names / sizeof tiny_names[0], N_DECODE = 4, MAX_ROWS = 32, MAX_VOCAB = 128 };
@@ -98,10 +101,12 @@ static void check_tiny(const char *name) {
     const double us = distance(&exact, &ours), them = distance(&exact, &theirs);
     cr_log_info("%-22s from exact: llama.cpp %.5f, reprise %.5f, unrounded %.5f, unfused %.5f", name, them,
                 us, distance(&exact, &unrounded), distance(&exact, &unfused));
-    /* what remains without rounding is the f16 cache, which both have, and the order of sums */
-    cr_expect_leq(distance(&exact, &unrounded), 3e-3, "%s without rounding is off by %g", name,
+    /* what remains without rounding is the f16 cache, which both have, and the order of sums, layer by layer
+     */
+    const double close = fmax(3e-3, 3e-4 * rp_model_info(m)->n_layer);
+    cr_expect_leq(distance(&exact, &unrounded), close, "%s without rounding is off by %g", name,
                   distance(&exact, &unrounded));
-    cr_expect_leq(distance(&exact, &unfused), 3e-3, "%s without passes is off by %g", name,
+    cr_expect_leq(distance(&exact, &unfused), close, "%s without passes is off by %g", name,
                   distance(&exact, &unfused));
     cr_expect_leq(us, 1.5 * them + 3e-3, "%s is off by %g, llama.cpp by %g", name, us, them);
     free(line);

@@ -1,44 +1,4 @@
-#include "tests/kernel_test.h"
-
-static const RpDtype quantised[] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0, RP_Q4_K, RP_Q5_K, RP_Q6_K};
-enum { N_QUANTISED = sizeof quantised / sizeof quantised[0] };
-
-/* Rows of random bytes, with halves of a sane size where the type has its scales. */
-static char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
-    static const struct {
-        RpDtype type;
-        int     at[2];
-    } scales[] = {
-        {RP_Q4_0, {0, -1}  },
-        {RP_Q4_1, {0, 2}   },
-        {RP_Q5_0, {0, -1}  },
-        {RP_Q5_1, {0, 2}   },
-        {RP_Q8_0, {0, -1}  },
-        {RP_Q4_K, {0, 2}   },
-        {RP_Q5_K, {0, 2}   },
-        {RP_Q6_K, {208, -1}}
-    };
-    const size_t bytes = (size_t)rows * rp_row_bytes(type, n),
-                 block = (size_t)rp_dtype_info(type)->block_bytes;
-    char *p            = malloc(bytes);
-    for (size_t i = 0; i < bytes; i++) p[i] = (char)(random_float(&seed) * 128.0f);
-    for (size_t i = 0; i < bytes; i += block)
-        for (int s = 0; s < N_QUANTISED; s++)
-            for (int k = 0; k < 2 && scales[s].type == type; k++) {
-                const uint16_t half =
-                    (uint16_t)(0x2000 + (int)(random_float(&seed) * 1000.0f)); /* about 0.01 */
-                if (scales[s].at[k] >= 0) memcpy(p + i + scales[s].at[k], &half, sizeof half);
-            }
-    return p;
-}
-
-static char *quantised_columns(float *x, int64_t n, int64_t columns) {
-    char        *y    = malloc((size_t)columns * rp_row_bytes(RP_Q8_ACT, n));
-    const OpArgs args = {.dst = packed(RP_Q8_ACT, y, n, columns, 1, 1),
-                         .src = {packed(RP_F32, x, n, columns, 1, 1)}};
-    OK(run_workers(rp_cpu_quantize, &args, 1));
-    return y;
-}
+#include "tests/blocks.h"
 
 /* Element i of a q8_act row, as tensor.h has it. */
 static double act(const char *row, int64_t n, int64_t i) {

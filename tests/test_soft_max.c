@@ -42,6 +42,40 @@ Test(soft_max, keeps_to_the_window) {
     check(false, positions, 8), check(false, positions, 1), check(true, positions, 100);
 }
 
+/* Every row gives up what its head's sink takes; rows without terms stay as they were. */
+Test(soft_max, lets_sinks_take_their_share) {
+    float *x = random_floats(N * T * H, 8), *y = malloc(N * T * H * sizeof *y),
+          *z                = malloc(N * T * H * sizeof *z);
+    float          sinks[H] = {-1.0f, 5.0f, 0.5f};
+    int32_t        at[T];
+    const OpParams p    = {.soft_max = {.scale = 3.0f}};
+    OpArgs         args = {
+                .dst    = packed(RP_F32, y, N, T, H, 1),
+                .src    = {packed(RP_F32, x, N, T, H, 1),
+                           {0},
+                           packed(RP_I32, memcpy(at, positions, sizeof at), T, 1, 1, 1)},
+                .params = &p
+    };
+    run_everywhere(rp_cpu_soft_max, &args);
+    args.dst    = packed(RP_F32, z, N, T, H, 1);
+    args.src[3] = packed(RP_F32, sinks, H, 1, 1, 1);
+    run_everywhere(rp_cpu_soft_max, &args);
+    for (int h = 0; h < H; h++)
+        for (int t = 0; t < T; t++) {
+            double sum = 0.0;
+            for (int i = 0; i <= positions[t]; i++) sum += exp(3.0 * (double)x[i + N * (t + T * h)]);
+            const double left = sum / (sum + exp((double)sinks[h]));
+            for (int i = 0; i <= positions[t]; i++) {
+                const int at_i = i + N * (t + T * h);
+                cr_assert(fabs((double)z[at_i] - left * (double)y[at_i]) <=
+                          1e-6 * left * (double)y[at_i] + 1e-30);
+            }
+        }
+    args.src[3] = packed(RP_F32, sinks, 2, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_soft_max, &args, 1), RP_E_SHAPE, "soft_max: 2 sinks for 3 heads");
+    free(x), free(y), free(z);
+}
+
 Test(soft_max, reads_half_float_masks_and_gives_zeros_where_all_is_masked) {
     uint16_t       mask[4] = {0xfc00, 0xfc00, 0xfc00, 0x3c00}; /* -inf x3, 1 */
     float          x[4]    = {1, 2, 3, 4}, y[4];

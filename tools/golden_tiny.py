@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tiny models of random weights, one for each family and weight type, with llama.cpp's logits for them.
 
-    tools/golden_tiny.py OUT_DIRECTORY
+    tools/golden_tiny.py OUT_DIRECTORY [NAME...]
 
 NAME.gguf is the model; NAME.txt its ids, the logits of a batch over most of them and of the last decoded one by one, and
 then, as "exact", the logits of the same weights widened to f32: what both engines would give without rounding
@@ -44,7 +44,8 @@ def quantize(data, qtype):
 
 class Tiny:
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
-                 bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False):
+                 bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
+                 ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -52,13 +53,22 @@ class Tiny:
         self.n_matrices += 1
         return qtype if n % gguf.GGML_QUANT_SIZES[qtype][0] == 0 else Q.F32
 
-    def matrix(self, name, n, rows, scale=1.0):
-        data = self.rng.standard_normal((rows, n)).astype(np.float32) * scale / np.sqrt(n)
-        qtype = self.next_type(n)
+    def matrix(self, name, n, rows, scale=1.0, of=1, qtype=None):
+        """`of` > 1: so many matrices, one an expert or a head."""
+        data = self.rng.standard_normal((of * rows, n)).astype(np.float32) * scale / np.sqrt(n)
+        qtype = self.next_type(n) if qtype is None else qtype
         blocks = quantize(data, qtype)
         if self.widen:
             blocks, qtype = gguf.quants.dequantize(blocks, qtype).astype(np.float32), Q.F32
+        if of > 1:
+            blocks = blocks.reshape(of, rows, -1)
         self.writer.add_tensor(name, blocks, raw_dtype=qtype)
+
+    def expert_type(self, n):
+        if self.expert_types is None:
+            return self.next_type(n)
+        self.n_matrices += 1
+        return self.expert_types[self.n_matrices % len(self.expert_types)]
 
     def vector(self, name, n, mean, spread=0.2):
         self.writer.add_tensor(name, (mean + spread * self.rng.standard_normal(n)).astype(np.float32))
@@ -71,8 +81,29 @@ class Tiny:
         w.add_feed_forward_length(self.ff)
         w.add_head_count(self.heads)
         w.add_head_count_kv(self.heads_kv)
-        w.add_key_length(self.dim)
-        w.add_value_length(self.dim)
+        if self.mla:
+            w.add_key_length(self.mla["kv"] + self.mla["rope"])
+            w.add_value_length(self.mla["kv"])
+            w.add_key_length_mla(self.mla["nope"] + self.mla["rope"])
+            w.add_value_length_mla(self.mla["value"])
+            w.add_kv_lora_rank(self.mla["kv"])
+            w.add_rope_dimension_count(self.mla["rope"])
+            if self.mla["q"]:
+                w.add_q_lora_rank(self.mla["q"])
+        else:
+            w.add_key_length(self.dim)
+            w.add_value_length(self.dim)
+        if self.experts:
+            w.add_expert_count(self.experts)
+            w.add_expert_used_count(self.used)
+            if self.arch not in ("llama", "olmoe", "granitemoe"):
+                w.add_expert_feed_forward_length(self.ff_expert)
+            if self.dense:
+                w.add_leading_dense_block_count(self.dense)
+            if self.ff_shared and self.arch == "deepseek2":
+                w.add_expert_shared_count(self.ff_shared // self.ff_expert)
+            elif self.ff_shared:
+                w.add_expert_shared_feed_forward_length(self.ff_shared)
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in (self.keys or {}).items():
             getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
@@ -89,21 +120,69 @@ class Tiny:
         self.writer.add_eos_token_id(2)
         self.writer.add_unk_token_id(0)
 
-    def layer(self, i):
-        p, q, kv = f"blk.{i}.", self.heads * self.dim, self.heads_kv * self.dim
-        self.vector(p + "attn_norm.weight", self.embd, 1.0)
+    def plain_attention(self, p):
+        q, kv = self.heads * self.dim, self.heads_kv * self.dim
         for name, rows in (("q", q), ("k", kv), ("v", kv)):
             self.matrix(p + f"attn_{name}.weight", self.embd, rows)
             if self.bias:
                 self.vector(p + f"attn_{name}.bias", rows, 0.0)
         if self.qk_norm:
-            self.vector(p + "attn_q_norm.weight", self.dim, 1.0)
-            self.vector(p + "attn_k_norm.weight", self.dim, 1.0)
+            whole = self.arch == "olmoe"
+            self.vector(p + "attn_q_norm.weight", q if whole else self.dim, 1.0)
+            self.vector(p + "attn_k_norm.weight", kv if whole else self.dim, 1.0)
+        if self.arch == "gpt-oss":
+            self.vector(p + "attn_sinks.weight", self.heads, 0.5, 1.0)
+            self.vector(p + "attn_output.bias", self.embd, 0.0)
         self.matrix(p + "attn_output.weight", q, self.embd)
-        self.vector(p + "ffn_norm.weight", self.embd, 1.0)
-        self.matrix(p + "ffn_gate.weight", self.embd, self.ff)
-        self.matrix(p + "ffn_up.weight", self.embd, self.ff)
-        self.matrix(p + "ffn_down.weight", self.ff, self.embd)
+
+    def latent_attention(self, p):
+        m = self.mla
+        rows = self.heads * (m["nope"] + m["rope"])
+        if m["q"]:
+            self.matrix(p + "attn_q_a.weight", self.embd, m["q"])
+            self.vector(p + "attn_q_a_norm.weight", m["q"], 1.0)
+            self.matrix(p + "attn_q_b.weight", m["q"], rows)
+        else:
+            self.matrix(p + "attn_q.weight", self.embd, rows)
+        self.matrix(p + "attn_kv_a_mqa.weight", self.embd, m["kv"] + m["rope"])
+        self.vector(p + "attn_kv_a_norm.weight", m["kv"], 1.0)
+        self.matrix(p + "attn_k_b.weight", m["nope"], m["kv"], of=self.heads)
+        self.matrix(p + "attn_v_b.weight", m["kv"], m["value"], of=self.heads)
+        self.matrix(p + "attn_output.weight", self.heads * m["value"], self.embd)
+
+    def expert_feed_forward(self, p):
+        self.matrix(p + "ffn_gate_inp.weight", self.embd, self.experts, scale=2.0, qtype=Q.F32)
+        if self.choice_bias:
+            self.vector(p + "exp_probs_b.bias", self.experts, 0.0)
+        for name, n, rows in (("gate", self.embd, self.ff_expert), ("up", self.embd, self.ff_expert),
+                              ("down", self.ff_expert, self.embd)):
+            self.matrix(p + f"ffn_{name}_exps.weight", n, rows, of=self.experts, qtype=self.expert_type(n))
+            if self.arch == "gpt-oss":
+                bias = 0.2 * self.rng.standard_normal((self.experts, rows))
+                self.writer.add_tensor(p + f"ffn_{name}_exps.bias", bias.astype(np.float32))
+        if self.arch == "gpt-oss":
+            self.vector(p + "ffn_gate_inp.bias", self.experts, 0.0)
+        if self.arch == "qwen2moe":
+            self.vector(p + "ffn_gate_inp_shexp.weight", self.embd, 0.0)
+        if self.ff_shared:
+            self.matrix(p + "ffn_gate_shexp.weight", self.embd, self.ff_shared)
+            self.matrix(p + "ffn_up_shexp.weight", self.embd, self.ff_shared)
+            self.matrix(p + "ffn_down_shexp.weight", self.ff_shared, self.embd)
+
+    def layer(self, i):
+        p = f"blk.{i}."
+        self.vector(p + "attn_norm.weight", self.embd, 1.0)
+        if self.mla:
+            self.latent_attention(p)
+        else:
+            self.plain_attention(p)
+        self.vector(p + ("post_attention_norm.weight" if self.arch == "gpt-oss" else "ffn_norm.weight"), self.embd, 1.0)
+        if self.experts and i >= self.dense:
+            self.expert_feed_forward(p)
+        else:
+            self.matrix(p + "ffn_gate.weight", self.embd, self.ff)
+            self.matrix(p + "ffn_up.weight", self.embd, self.ff)
+            self.matrix(p + "ffn_down.weight", self.ff, self.embd)
         if self.post_norm:
             self.vector(p + "post_attention_norm.weight", self.embd, 1.0)
             self.vector(p + "post_ffw_norm.weight", self.embd, 1.0)
@@ -179,10 +258,53 @@ def models():
     yield Tiny("gemma3-f32", "gemma3", [Q.F32], seed=60, **local)
     yield Tiny("gemma3-mix", "gemma3", MIX_32, seed=61, **local)
     yield Tiny("gemma3-mix-k", "gemma3", MIX_K, seed=62, qk_norm=True, post_norm=True, keys=gemma, **wide)
+    yield from expert_models()
+
+
+def expert_models():
+    """Routed feed-forwards: each family in two shapes."""
+    few = dict(experts=4, used=2, ff_expert=32, embd=32, vocab=48)
+    many = dict(experts=16, used=5, ff_expert=32, embd=64, heads=2, heads_kv=1, dim=32, vocab=48)
+    wide = dict(embd=256, layers=1, heads=4, heads_kv=2, dim=32, ff=256, experts=2, used=1, ff_expert=256, vocab=48, tied=True)
+    mix = dict(expert_types=MIX_32)
+    yield Tiny("mixtral-f32", "llama", [Q.F32], seed=100, **few | dict(ff=32))
+    yield Tiny("mixtral-mix", "llama", MIX_32, seed=101, **many | dict(ff=32), **mix)
+    yield Tiny("mixtral-mix-k", "llama", MIX_K, seed=102, **wide)
+    yield Tiny("qwen2moe-f32", "qwen2moe", [Q.F32], seed=110, bias=True, ff_shared=64, **few | dict(heads=2))
+    yield Tiny("qwen2moe-mix", "qwen2moe", MIX_32, seed=111, bias=True, ff_shared=96, **many, **mix)
+    yield Tiny("qwen3moe-f32", "qwen3moe", [Q.F32], seed=120, qk_norm=True, **few)
+    yield Tiny("qwen3moe-mix", "qwen3moe", MIX_32, seed=121, qk_norm=True, **many, **mix)
+    yield Tiny("qwen3moe-mix-k", "qwen3moe", MIX_K, seed=122, qk_norm=True, **wide)
+    yield Tiny("olmoe-f32", "olmoe", [Q.F32], seed=130, qk_norm=True, **few | dict(heads=2, heads_kv=2, ff=32))
+    yield Tiny("olmoe-mix", "olmoe", MIX_32, seed=131, qk_norm=True, **many | dict(heads_kv=2, ff=32), **mix)
+    granite = {"embedding_scale": ("float32", 3.0), "residual_scale": ("float32", 0.5), "logit_scale": ("float32", 2.0),
+               "attention.scale": ("float32", 0.2)}
+    yield Tiny("granitemoe-f32", "granitemoe", [Q.F32], seed=140, keys=granite, **few | dict(ff=32))
+    yield Tiny("granitemoe-mix", "granitemoe", MIX_32, seed=141, keys=granite, ff_shared=64, tied=True,
+               **many | dict(ff=32), **mix)
+    oss = {"attention.sliding_window": ("uint32", 8), "rope.freq_base": ("float32", 150000.0),
+           "rope.scaling.type": ("string", "yarn"), "rope.scaling.factor": ("float32", 32.0),
+           "rope.scaling.original_context_length": ("uint32", 64)}
+    yield Tiny("gpt-oss-f32", "gpt-oss", [Q.F32], seed=150, bias=True, keys=oss, **few | dict(layers=3))
+    yield Tiny("gpt-oss-mxfp4", "gpt-oss", [Q.Q8_0], seed=151, bias=True, keys=oss, expert_types=[Q.MXFP4], **many)
+    v2 = {"expert_weights_scale": ("float32", 1.5), "rope.scaling.type": ("string", "yarn"),
+          "rope.scaling.factor": ("float32", 8.0), "rope.scaling.original_context_length": ("uint32", 64),
+          "rope.scaling.yarn_log_multiplier": ("float32", 0.0707)}
+    v3 = {"expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True), "expert_group_count": ("uint32", 4),
+          "expert_group_used_count": ("uint32", 2), "expert_weights_scale": ("float32", 2.5)}
+    lite = dict(q=0, kv=32, rope=16, nope=32, value=16)
+    full = dict(q=64, kv=64, rope=16, nope=32, value=32)
+    yield Tiny("deepseek2-f32", "deepseek2", [Q.F32], seed=160, mla=full, heads_kv=1, dense=1, ff_shared=64, keys=v2,
+               **few | dict(heads=2))
+    yield Tiny("deepseek2-mix", "deepseek2", MIX_32, seed=161, mla=full, dense=1, ff_shared=32, keys=v3, choice_bias=True,
+               **many | dict(used=4), **mix)
+    yield Tiny("deepseek2-lite", "deepseek2", [Q.Q4_0], seed=162, mla=lite, heads=2, heads_kv=1, dense=1, ff_shared=32,
+               layers=26, **few | dict(experts=2))
 
 
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     for tiny in models():
-        write_golden(tiny, target)
+        if len(sys.argv) < 3 or tiny.name in sys.argv[2:]:
+            write_golden(tiny, target)

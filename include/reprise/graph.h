@@ -49,11 +49,22 @@ TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode 
                     const RopeParams *params);
 TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                         const SoftMaxParams *params);
+/* The same with sinks: f32 [h], one for each head, or NULL. */
+TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
+                              TensorNode *sinks_or_null, const SoftMaxParams *params);
 TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
+TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x);
+TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit);
 TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, GeluKind kind);
 TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b);
 TensorNode *rp_add(ComputeGraph *g, TensorNode *a, TensorNode *b);
 TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias);
+/* Experts. Their ids are data: nothing of the graph depends on which are chosen. */
+TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const TopKParams *params);
+TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RouteParams *params);
+TensorNode *rp_mul_mat_id(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *ids);
+TensorNode *rp_add_id(ComputeGraph *g, TensorNode *x, TensorNode *b, TensorNode *ids);
+TensorNode *rp_combine(ComputeGraph *g, TensorNode *x, TensorNode *weights);
 TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype); /* COPY: packed, converted */
 /* COPY into rows of `dst`, a state or a node, at the positions `pos`: i32 [t], or NULL for rows 0, 1, ... The result
  * is `dst` after the store: read it through the result, so that the order is in the graph. */

@@ -12,6 +12,8 @@
 
 #include "reprise/tensor.h"
 
+#include <stdbool.h>
+
 #define RP_MAX_SRC 5
 
 typedef struct NoParams {
@@ -91,6 +93,22 @@ typedef struct AttentionParams {
     int32_t window; /* as in SoftMaxParams */
 } AttentionParams;
 
+typedef struct SwigluOaiParams {
+    float alpha, limit;
+} SwigluOaiParams;
+
+typedef struct TopKParams {
+    int32_t k;            /* chosen of a row */
+    int32_t n_group;      /* 0 or 1: no groups; else the row is cut into so many groups of one size, */
+    int32_t n_group_used; /* and only the so many groups whose two best add up to most take part */
+} TopKParams;
+
+typedef struct RouteParams {
+    bool  soft_max;  /* the chosen values through a softmax among themselves; */
+    bool  normalize; /* divided by their sum, or by 2^-14 where that is more; */
+    float scale;     /* times this */
+} RouteParams;
+
 enum {
     RP_FLAG_INPLACE    = 1 << 0, /* the result may take src0's memory when it has src0's dtype and shape */
     RP_FLAG_VIEW       = 1 << 1, /* costs nothing: the result is src0's memory seen otherwise */
@@ -112,12 +130,16 @@ enum {
     /* pairs of x[:,h,t] turned by the angle theta_i(pos[t]); src x [n,h,t], pos i32 [t], [factors f32 [n_dims/2]]; \
      * pos < 0 (no token) turns by 0 */                                                                          \
     OP(ROPE, rope, 2, 3, RopeParams, rope, RP_FLAG_INPLACE)                                                      \
-    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); src x [n,t,h], [mask f32|f16 [n,t]], [pos i32 [t]]:     \
-     * with pos only max(0, pos[t]-window+1) <= i <= pos[t] take part; those before get 0, those after are       \
+    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); src x [n,t,h], [mask f32|f16 [n,t]], [pos i32 [t]],     \
+     * [sinks f32 [h]]: exp(sinks[h]) joins the sum of the exponentials; with pos only max(0, pos[t]-window+1) <= i <= pos[t] take part; those before get 0, those after are       \
      * left unwritten */                                                                                         \
-    OP(SOFT_MAX, soft_max, 1, 3, SoftMaxParams, soft_max, RP_FLAG_INPLACE)                                       \
+    OP(SOFT_MAX, soft_max, 1, 4, SoftMaxParams, soft_max, RP_FLAG_INPLACE)                                       \
     /* y = x / (1 + exp(-x)) */                                                                                  \
     OP(SILU, silu, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                                       \
+    /* y = 1 / (1 + exp(-x)) */                                                                                  \
+    OP(SIGMOID, sigmoid, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                                 \
+    /* y = g / (1 + exp(-alpha g)) * (u + 1), g = min(gate, limit), u = clamp(up, -limit, limit); src gate, up */ \
+    OP(SWIGLU_OAI, swiglu_oai, 2, 2, SwigluOaiParams, swiglu_oai, RP_FLAG_INPLACE)                               \
     /* y = x * Phi(x), by the formula of `kind` */                                                               \
     OP(GELU, gelu, 1, 1, GeluParams, unary, RP_FLAG_INPLACE)                                                     \
     /* y = a * b; each dimension of b divides a's and repeats */                                                 \
@@ -129,11 +151,26 @@ enum {
     /* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t] and y is d;                      \
      * src x, [d], [pos i32 [t]]; rows with pos < 0 are not stored */                                            \
     OP(COPY, copy, 1, 3, CopyParams, copy, RP_FLAG_WRITES_DST)                                                   \
+    /* the indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index, NaN below    \
+     * everything; src x f32 [n,t], [bias f32 [n]]; y i32 [k,t] */                                               \
+    OP(TOP_K, top_k, 1, 2, TopKParams, top_k, 0)                                                                 \
+    /* weights of the chosen experts: probs[ids[:,t],t], then what the parameters say;                           \
+     * src probs f32 [n,t], ids i32 [k,t]; y f32 [k,t] */                                                        \
+    OP(ROUTE, route, 2, 2, RouteParams, route, 0)                                                                \
+    /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t], as mul_mat; 0 where the id is no expert;                           \
+     * src w [n,m,experts], x [n,1|k,t], ids i32 [k,t]; y [m,k,t] */                                             \
+    OP(MUL_MAT_ID, mul_mat_id, 3, 3, NoParams, mul_mat_id, 0)                                                    \
+    /* y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], nothing added where the id is no expert;                             \
+     * src x f32 [m,k,t], b f32 [m,experts], ids i32 [k,t] */                                                    \
+    OP(ADD_ID, add_id, 3, 3, NoParams, add_id, RP_FLAG_INPLACE)                                                  \
+    /* y[:,t] = sum_j w[j,t] * x[:,j,t], in the order of j; src x f32 [n,k,t], w f32 [k,t]; y [n,t] */           \
+    OP(COMBINE, combine, 2, 2, NoParams, combine, 0)                                                             \
     /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                      \
     OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                              \
     /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                               \
-     * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k f16 [d,n,hkv], v f16 [d,n,hkv], pos i32 [t] */ \
-    OP(ATTENTION, attention, 4, 4, AttentionParams, attention, RP_FLAG_FUSED)
+     * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k f16 [d,n,hkv], v f16 [d,n,hkv], pos i32 [t], \
+     * [sinks f32 [h]], as in soft_max */                                                                        \
+    OP(ATTENTION, attention, 4, 5, AttentionParams, attention, RP_FLAG_FUSED)
 
 #define RP_VIEW_OPS(OP)                                                                                          \
     /* ne, nb and offset as given; must lie within x's memory */                                                 \

@@ -40,6 +40,7 @@ extern "C" {
     X(Q4_K, "q4_k", 256, 144, 12)  \
     X(Q5_K, "q5_k", 256, 176, 13)  \
     X(Q6_K, "q6_k", 256, 210, 14)  \
+    X(MXFP4, "mxfp4", 32, 17, 39)  \
     X(Q8_ACT, "q8_act", 32, 44, -1)
 
 typedef enum RpDtype {

@@ -1,0 +1,28 @@
+/* y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], nothing added where the id is no expert. */
+#include "fallback/experts.h"
+#include "fallback/rows.h"
+
+static void add_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    const TensorView *b  = &args->src[1];
+    const int64_t     k  = args->src[0].ne[1];
+    const int32_t     id = rp_expert(&args->src[2], row % k, row / k, b->ne[1]);
+    if (id < 0) {
+        for (int64_t i = 0; i < n; i++) y[i] = x[i];
+        return;
+    }
+    const float *z = (const float *)(const void *)((const char *)b->data + (size_t)id * b->nb[1]) + from;
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] + z[i];
+}
+
+RpStatus rp_cpu_add_id(const OpArgs *args, KernelCtx *ctx) {
+    const TensorView *x = &args->src[0], *b = &args->src[1];
+    RP_TRY(rp_check_unary("add_id", args));
+    if (b->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "add_id: second source %s: f32 is wanted", rp_dtype_name(b->dtype));
+    if (b->ne[0] != x->ne[0])
+        return rp_fail(RP_E_SHAPE, "add_id: rows of %lld for rows of %lld", (long long)b->ne[0],
+                       (long long)x->ne[0]);
+    RP_TRY(rp_check_ids("add_id", &args->src[2], x->ne[1], x->ne[2]));
+    rp_for_spans(args, ctx, add_span);
+    return RP_OK;
+}

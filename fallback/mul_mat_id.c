@@ -1,0 +1,96 @@
+/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert.
+ *
+ * Every worker takes the same share of the rows of each expert. Of many tokens those of one expert are taken
+ * together, so that its weights are read once; the sum of each element is that of mul_mat (I8). */
+#include "fallback/experts.h"
+#include "fallback/row_dot.h"
+
+#include <string.h>
+
+static const char *column(const OpArgs *args, int64_t j, int64_t t) {
+    const TensorView *x = &args->src[1];
+    return (const char *)x->data + (size_t)(x->ne[1] > 1 ? j : 0) * x->nb[1] + (size_t)t * x->nb[2];
+}
+
+static float *result(const OpArgs *args, int64_t j, int64_t t) {
+    const TensorView *y = &args->dst;
+    return (float *)(void *)((char *)y->data + (size_t)j * y->nb[1] + (size_t)t * y->nb[2]);
+}
+
+typedef struct Share {
+    int64_t first, end; /* rows */
+} Share;
+
+static void run_job(const OpArgs *args, RowJob *job, int64_t expert, Share share) {
+    const TensorView *w      = &args->src[0];
+    const char       *matrix = (const char *)w->data + (size_t)expert * w->nb[2];
+    for (int64_t m = share.first; m < share.end; m++) rp_row_dot(job, matrix + (size_t)m * w->nb[1], m);
+    job->n_cols = 0;
+}
+
+/* All tokens that chose this expert. */
+static void one_expert(const OpArgs *args, int64_t expert, Share share) {
+    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2];
+    RowJob            job = {.weights = w->dtype, .columns = x->dtype, .n = w->ne[0], .whole = true};
+    for (int64_t t = 0; t < ids->ne[1]; t++)
+        for (int64_t j = 0; j < ids->ne[0]; j++) {
+            if (rp_expert(ids, j, t, w->ne[2]) != expert) continue;
+            rp_job_add(&job, column(args, j, t), result(args, j, t), w->ne[0]);
+            if (job.n_cols == RP_JOB_COLS) run_job(args, &job, expert, share);
+        }
+    if (job.n_cols > 0) run_job(args, &job, expert, share);
+}
+
+/* Item j of the only token; false where there is no kernel that takes rows straight from their blocks. */
+static bool one_row(const OpArgs *args, int64_t j, Share share) {
+    const TensorView *w = &args->src[0], *x = &args->src[1];
+    GemvFunction     *gemv   = x->dtype == RP_Q8_ACT ? rp_gemv_function(w->dtype) : NULL;
+    const int32_t     expert = rp_expert(&args->src[2], j, 0, w->ne[2]);
+    if (gemv == NULL || expert < 0) return false;
+    const DotColumn of_x = rp_dot_column(column(args, j, 0), w->ne[0], 0);
+    gemv((const char *)w->data + (size_t)expert * w->nb[2] + (size_t)share.first * w->nb[1], w->nb[1],
+         share.end - share.first, w->ne[0], &of_x, result(args, j, 0) + share.first);
+    return true;
+}
+
+static void zero_where_no_expert(const OpArgs *args, Share share) {
+    const TensorView *ids = &args->src[2];
+    for (int64_t t = 0; t < ids->ne[1]; t++)
+        for (int64_t j = 0; j < ids->ne[0]; j++)
+            if (rp_expert(ids, j, t, args->src[0].ne[2]) < 0)
+                memset(result(args, j, t) + share.first, 0,
+                       (size_t)(share.end - share.first) * sizeof(float));
+}
+
+static RpStatus check(const OpArgs *args) {
+    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2], *y = &args->dst;
+    RP_TRY(rp_row_dot_check("mul_mat_id", w, x, y));
+    if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[2] != y->ne[2] ||
+        (x->ne[1] != 1 && x->ne[1] != y->ne[1]))
+        return rp_fail(RP_E_SHAPE,
+                       "mul_mat_id: weights [%lld,%lld,%lld] and x [%lld,%lld,%lld] do not fit a result "
+                       "[%lld,%lld,%lld]",
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)x->ne[0],
+                       (long long)x->ne[1], (long long)x->ne[2], (long long)y->ne[0], (long long)y->ne[1],
+                       (long long)y->ne[2]);
+    return rp_check_ids("mul_mat_id", ids, y->ne[1], y->ne[2]);
+}
+
+RpStatus rp_cpu_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(check(args));
+    const TensorView *w = &args->src[0], *ids = &args->src[2];
+    const Share       share = {w->ne[1] * ctx->ith / ctx->nth, w->ne[1] * (ctx->ith + 1) / ctx->nth};
+    zero_where_no_expert(args, share);
+    if (ids->ne[1] == 1) {
+        for (int64_t j = 0; j < ids->ne[0]; j++) {
+            const int32_t expert = rp_expert(ids, j, 0, w->ne[2]);
+            if (expert < 0 || one_row(args, j, share)) continue;
+            RowJob job = {.weights = w->dtype, .columns = args->src[1].dtype, .n = w->ne[0], .whole = true};
+            rp_job_add(&job, column(args, j, 0), result(args, j, 0), w->ne[0]);
+            run_job(args, &job, expert, share);
+        }
+        return RP_OK;
+    }
+    for (int64_t e = 0; e < w->ne[2]; e++) one_expert(args, e, share);
+    return RP_OK;
+}

@@ -1,0 +1,40 @@
+/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by
+ * their sum, and scaled. */
+#include "fallback/experts.h"
+#include "fallback/float.h"
+
+static void soft_max(float *y, int64_t k) {
+    float top = -INFINITY, sum = 0.0f;
+    for (int64_t j = 0; j < k; j++)
+        if (y[j] > top || y[j] != y[j]) top = y[j];
+    for (int64_t j = 0; j < k; j++) sum += y[j] = rp_expf(y[j] - top);
+    for (int64_t j = 0; j < k; j++) y[j] /= sum;
+}
+
+static void normalize(float *y, int64_t k) {
+    float sum = 0.0f;
+    for (int64_t j = 0; j < k; j++) sum += y[j];
+    if (sum < 0x1p-14f) sum = 0x1p-14f;
+    for (int64_t j = 0; j < k; j++) y[j] /= sum;
+}
+
+RpStatus rp_cpu_route(const OpArgs *args, KernelCtx *ctx) {
+    const TensorView  *probs = &args->src[0], *ids = &args->src[1], *y = &args->dst;
+    const RouteParams *p = &args->params->route;
+    if (probs->dtype != RP_F32 || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "route: probabilities %s, result %s: f32 is wanted",
+                       rp_dtype_name(probs->dtype), rp_dtype_name(y->dtype));
+    RP_TRY(rp_check_ids("route", ids, y->ne[0], probs->ne[1]));
+    for (int64_t t = ctx->ith; t < probs->ne[1]; t += ctx->nth) {
+        const float *x   = (const float *)((const char *)probs->data + (size_t)t * probs->nb[1]);
+        float       *row = (float *)((char *)y->data + (size_t)t * y->nb[1]);
+        for (int64_t j = 0; j < y->ne[0]; j++) {
+            const int32_t id = rp_expert(ids, j, t, probs->ne[0]);
+            row[j]           = id >= 0 ? x[id] : 0.0f;
+        }
+        if (p->soft_max) soft_max(row, y->ne[0]);
+        if (p->normalize) normalize(row, y->ne[0]);
+        for (int64_t j = 0; j < y->ne[0]; j++) row[j] *= p->scale;
+    }
+    return RP_OK;
+}

@@ -1,0 +1,19 @@
+/* y = 1 / (1 + exp(-x)) */
+#include "fallback/float.h"
+#include "fallback/rows.h"
+
+RP_BODY void sigmoid_body(const float *x, float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / (1.0f + rp_expf(-x[i]));
+}
+RP_VARIANTS(sigmoid, (const float *x, float *y, int64_t n), (x, y, n))
+
+static void sigmoid_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    (void)args, (void)row, (void)from;
+    sigmoid(x, y, n);
+}
+
+RpStatus rp_cpu_sigmoid(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_unary("sigmoid", args));
+    rp_for_spans(args, ctx, sigmoid_span);
+    return RP_OK;
+}

@@ -1,0 +1,28 @@
+/* y = g / (1 + exp(-alpha g)) * (u + 1), g = min(gate, limit), u = clamp(up, -limit, limit): the activation
+ * of gpt-oss. */
+#include "fallback/float.h"
+#include "fallback/repeat.h"
+
+RP_BODY void swiglu_body(const float *gate, const float *up, float *y, int64_t n, float alpha, float limit) {
+    for (int64_t i = 0; i < n; i++) {
+        const float g = gate[i] > limit ? limit : gate[i];
+        const float u = up[i] > limit ? limit : (up[i] < -limit ? -limit : up[i]);
+        y[i]          = g / (1.0f + rp_expf(-alpha * g)) * (u + 1.0f);
+    }
+}
+RP_VARIANTS(swiglu, (const float *gate, const float *up, float *y, int64_t n, float alpha, float limit),
+            (gate, up, y, n, alpha, limit))
+
+static void swiglu_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    const SwigluOaiParams *p = &args->params->swiglu_oai;
+    swiglu(x, rp_repeat_row(args, row) + from, y, n, p->alpha, p->limit);
+}
+
+RpStatus rp_cpu_swiglu_oai(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_repeat("swiglu_oai", args));
+    if (args->src[0].ne[0] != args->src[1].ne[0])
+        return rp_fail(RP_E_SHAPE, "swiglu_oai: gate of %lld and up of %lld", (long long)args->src[0].ne[0],
+                       (long long)args->src[1].ne[0]);
+    rp_for_spans(args, ctx, swiglu_span);
+    return RP_OK;
+}

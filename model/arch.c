@@ -1,0 +1,103 @@
+/* The graph of the decoders: norm, attention, norm, feed-forward, each with a residual. What a family adds is
+ * in the features of its row in the table of architectures. */
+#include "model/arch.h"
+
+#include <stdio.h>
+
+TensorNode *rp_arch_weight(Builder *b, const GgufTensor *t) {
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", (int)(t->name.len < sizeof name ? t->name.len : sizeof name - 1),
+             t->name.ptr);
+    return rp_graph_weight(b->g, name, &t->view);
+}
+
+TensorNode *rp_arch_optional(Builder *b, const GgufTensor *t) {
+    return t != NULL ? rp_arch_weight(b, t) : NULL;
+}
+
+TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
+    char name[64];
+    if (b->layer < 0) return rp_node_set_name(n, what);
+    snprintf(name, sizeof name, "blk.%d.%s", b->layer, what);
+    return rp_node_set_name(n, name);
+}
+
+TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const GgufTensor *w, const char *what) {
+    TensorNode *y = rp_rms_norm(b->g, x, rp_arch_optional(b, w), b->m->config.norm_eps);
+    return rp_arch_name_node(b, y, what);
+}
+
+TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
+                           const char *what) {
+    TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_weight(b, w), x), what);
+    return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
+}
+
+TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
+    char name[48];
+    snprintf(name, sizeof name, "%s.%d", which, b->layer);
+    TensorNode *state = rp_graph_state(b->g, name, RP_F16, (int64_t[]){row, b->n_ctx, 1, 1});
+    snprintf(name, sizeof name, "%s_store", which);
+    return rp_arch_name_node(b, rp_store(b->g, x, state, b->pos), name);
+}
+
+static TensorNode *scaled(Builder *b, TensorNode *x, float by, const char *what) {
+    return by == 1.0f ? x : rp_arch_name_node(b, rp_scale(b->g, x, by, 0.0f), what);
+}
+
+static TensorNode *layer(Builder *b, TensorNode *x) {
+    const LayerWeights *l   = &b->m->layers[b->layer];
+    const ModelConfig  *c   = &b->m->config;
+    const bool          mla = (c->arch->features & ARCH_MLA) != 0;
+    TensorNode         *y   = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+    y                       = mla ? rp_arch_attention_mla(b, y, l) : rp_arch_attention(b, y, l);
+    if (l->post_attn_norm != NULL) y = rp_arch_norm(b, y, l->post_attn_norm, "post_attn_norm");
+    y = scaled(b, y, c->residual_scale, "attn_scaled");
+    x = rp_arch_name_node(b, rp_add(b->g, y, x), "attn_residual");
+    y = rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
+    y = rp_config_routes(c, b->layer) ? rp_arch_experts(b, y, l) : rp_arch_feed_forward(b, y, l);
+    if (l->post_ffn_norm != NULL) y = rp_arch_norm(b, y, l->post_ffn_norm, "post_ffn_norm");
+    y = scaled(b, y, c->residual_scale, "ffn_scaled");
+    return rp_arch_name_node(b, rp_add(b->g, y, x), "residual");
+}
+
+static TensorNode *build(Builder *b, int32_t n_out) {
+    const Model *m      = b->m;
+    TensorNode  *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+    TensorNode  *rows   = rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    TensorNode  *embd   = rp_arch_weight(b, m->token_embd);
+    b->pos              = rp_graph_input(b->g, "pos", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+    b->rope_factors     = rp_arch_optional(b, m->rope_factors);
+
+    TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
+    x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
+    for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
+        rp_graph_set_layer(b->g, b->layer);
+        x = layer(b, x);
+    }
+    b->layer = -1;
+    rp_graph_set_layer(b->g, -1);
+    x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
+    x = rp_arch_norm(b, x, m->output_norm, "output_norm");
+    x = rp_mul_mat(b->g, m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), x);
+    if (m->config.logit_scale != 1.0f) x = rp_scale(b->g, x, m->config.logit_scale, 0.0f);
+    return rp_arch_name_node(b, x, "logits");
+}
+
+RpStatus rp_model_graph(const Model *m, int32_t n_tok, int32_t n_ctx, int32_t n_out, ComputeGraph **out) {
+    *out = NULL;
+    if (n_tok < 1 || n_ctx < 1 || n_out < 1)
+        return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", n_tok, n_ctx,
+                       n_out);
+    ComputeGraph *g = rp_graph_new();
+    if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
+    Builder        b      = {.m = m, .g = g, .n_tok = n_tok, .n_ctx = n_ctx, .layer = -1};
+    TensorNode    *logits = build(&b, n_out);
+    const RpStatus st     = rp_graph_finish(g, &logits, 1);
+    if (st != RP_OK) {
+        rp_graph_free(g);
+        return st;
+    }
+    *out = g;
+    return RP_OK;
+}

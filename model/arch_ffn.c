@@ -1,0 +1,80 @@
+/* The gated feed-forward, dense and of experts. */
+#include "model/arch.h"
+
+#include <stdio.h>
+
+/* gpt-oss */
+static const float oai_alpha = 1.702f, oai_limit = 7.0f;
+
+TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const GgufTensor *gate_w, const GgufTensor *up_w,
+                          const GgufTensor *down_w, const char *prefix) {
+    char                     names[5][32];
+    static const char *const parts[5] = {"gate", "up", "act", "gated", "down"};
+    for (int i = 0; i < 5; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, parts[i]);
+    TensorNode *gate = rp_arch_linear(b, x, gate_w, NULL, names[0]);
+    TensorNode *up   = rp_arch_linear(b, x, up_w, NULL, names[1]);
+    const bool  gelu = (b->m->config.arch->features & ARCH_GELU) != 0;
+    TensorNode *act  = gelu ? rp_gelu(b->g, gate, RP_GELU_TANH) : rp_silu(b->g, gate);
+    rp_arch_name_node(b, act, names[2]);
+    return rp_arch_linear(b, rp_arch_name_node(b, rp_mul(b->g, act, up), names[3]), down_w, NULL, names[4]);
+}
+
+TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l) {
+    return rp_arch_gated(b, x, l->gate, l->up, l->down, "ffn");
+}
+
+typedef struct Choice {
+    TensorNode *ids, *weights;
+} Choice;
+
+/* x [n_embd, t] -> which experts take each token, and with what weight. */
+static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const ExpertConfig *e      = &b->m->config.experts;
+    ComputeGraph       *g      = b->g;
+    TensorNode         *logits = rp_arch_linear(b, x, l->router, l->router_bias, "router");
+    TensorNode         *probs  = logits;
+    if (e->gating == GATING_SIGMOID) probs = rp_sigmoid(g, logits);
+    if (e->gating == GATING_SOFTMAX)
+        probs = rp_soft_max(g, logits, NULL, NULL, &(SoftMaxParams){.scale = 1.0f});
+    if (probs != logits) rp_arch_name_node(b, probs, "router_probs");
+    const TopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
+    const RouteParams how = {
+        .soft_max = e->gating == GATING_SOFTMAX_OF_CHOSEN, .normalize = e->normalize, .scale = e->scale};
+    TensorNode *ids   = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
+    TensorNode *share = rp_route(g, probs, ids, &how);
+    return (Choice){rp_arch_name_node(b, ids, "experts"), rp_arch_name_node(b, share, "expert_weights")};
+}
+
+/* One matrix of each chosen expert. */
+static TensorNode *linear_id(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
+                             TensorNode *ids, const char *what) {
+    TensorNode *y = rp_arch_name_node(b, rp_mul_mat_id(b->g, rp_arch_weight(b, w), x, ids), what);
+    return bias != NULL ? rp_arch_name_node(b, rp_add_id(b->g, y, rp_arch_weight(b, bias), ids), what) : y;
+}
+
+static TensorNode *activation(Builder *b, TensorNode *gate, TensorNode *up) {
+    if ((b->m->config.arch->features & ARCH_OAI) != 0)
+        return rp_arch_name_node(b, rp_swiglu_oai(b->g, gate, up, oai_alpha, oai_limit), "experts_gated");
+    TensorNode *act = rp_arch_name_node(b, rp_silu(b->g, gate), "experts_act");
+    return rp_arch_name_node(b, rp_mul(b->g, act, up), "experts_gated");
+}
+
+static TensorNode *shared(Builder *b, TensorNode *x, const LayerWeights *l) {
+    TensorNode *y = rp_arch_gated(b, x, l->gate_shared, l->up_shared, l->down_shared, "shared");
+    if (l->shared_gate == NULL) return y;
+    TensorNode *open = rp_arch_linear(b, x, l->shared_gate, NULL, "shared_router");
+    open             = rp_arch_name_node(b, rp_sigmoid(b->g, open), "shared_weight");
+    return rp_arch_name_node(b, rp_mul(b->g, y, open), "shared_weighted");
+}
+
+TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const Choice chosen = route(b, x, l);
+    TensorNode  *rows   = rp_reshape(b->g, x, b->m->config.n_embd, 1, b->n_tok, 1);
+    TensorNode  *gate   = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
+    TensorNode  *up     = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
+    TensorNode  *y      = activation(b, gate, up);
+    y                   = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
+    y                   = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
+    if (l->gate_shared == NULL) return y;
+    return rp_arch_name_node(b, rp_add(b->g, y, shared(b, x, l)), "ffn_out");
+}

@@ -1,0 +1,116 @@
+/* The keys of models with experts, and of latent attention. */
+#include "model/config.h"
+
+#include <math.h>
+
+enum { MAX_EXPERTS = 4096 };
+
+static RpStatus read_flag(const ConfigReader *r, const char *key, bool *out) {
+    char buf[128];
+    return rp_gguf_get_bool(r->file, rp_config_key(r, key, buf, sizeof buf), out);
+}
+
+static RpStatus read_groups(const ConfigReader *r, ExpertConfig *e) {
+    uint32_t n = 0, used = 0;
+    RP_TRY(rp_config_u32(r, "expert_group_count", &n));
+    RP_TRY(rp_config_u32(r, "expert_group_used_count", &used));
+    if (n <= 1) return RP_OK;
+    if (n > (uint32_t)e->n || (uint32_t)e->n % n != 0 || used < 1 || used > n ||
+        (uint32_t)e->n_used > (uint32_t)e->n / n * used)
+        return rp_fail(RP_E_FORMAT, "%s: %d of %d experts from %u of %u groups is not possible",
+                       rp_gguf_path(r->file), e->n_used, e->n, used, n);
+    e->n_group      = (int32_t)n;
+    e->n_group_used = (int32_t)used;
+    return RP_OK;
+}
+
+static RpStatus read_gating(const ConfigReader *r, unsigned features, ExpertConfig *e) {
+    uint32_t gating = (features & ARCH_OAI) != 0 ? GATING_SOFTMAX_OF_CHOSEN : GATING_SOFTMAX;
+    RP_TRY(rp_config_u32(r, "expert_gating_func", &gating));
+    if (gating < GATING_SOFTMAX || gating > GATING_SOFTMAX_OF_CHOSEN)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: %s.expert_gating_func %u is not supported (there are 1: softmax, 2: sigmoid, "
+                       "3: softmax of the chosen)",
+                       rp_gguf_path(r->file), r->arch, gating);
+    e->gating    = (Gating)gating;
+    e->normalize = (features & ARCH_ROUTE_NORM) != 0;
+    e->scale     = 0.0f;
+    RP_TRY(read_flag(r, "expert_weights_norm", &e->normalize));
+    RP_TRY(rp_config_f32(r, "expert_weights_scale", &e->scale));
+    if (e->scale == 0.0f) e->scale = 1.0f; /* files say 0 for none */
+    return RP_OK;
+}
+
+static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertConfig *e) {
+    uint32_t length = 0, count = 0;
+    if ((c->arch->features & ARCH_SHARED) == 0) return RP_OK;
+    if ((c->arch->features & ARCH_SHARED_GATE) != 0) RP_TRY(rp_config_u32(r, "feed_forward_length", &length));
+    RP_TRY(rp_config_u32(r, "expert_shared_count", &count));
+    if (count > 0 && count <= MAX_EXPERTS && (c->arch->features & ARCH_MLA) != 0)
+        length = count * (uint32_t)e->n_ff;
+    RP_TRY(rp_config_u32(r, "expert_shared_feed_forward_length", &length));
+    if (length > 1u << 24)
+        return rp_fail(RP_E_FORMAT, "%s: shared experts of %u", rp_gguf_path(r->file), length);
+    e->n_ff_shared = (int32_t)length;
+    return RP_OK;
+}
+
+RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
+    const unsigned features = c->arch->features;
+    ExpertConfig  *e        = &c->experts;
+    uint32_t       n = 0, n_ff = 0, dense = 0;
+    RP_TRY(rp_config_u32(r, "expert_count", &n));
+    if (n == 0 && (features & ARCH_MAY_ROUTE) != 0) return RP_OK;
+    RP_TRY(rp_config_count(r, "expert_count", 0, MAX_EXPERTS, &e->n));
+    RP_TRY(rp_config_count(r, "expert_used_count", 0, (uint32_t)e->n, &e->n_used));
+    RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
+    if ((features & ARCH_SHARED_GATE) != 0) n_ff /= (uint32_t)e->n_used;
+    RP_TRY(rp_config_count(r, "expert_feed_forward_length", n_ff, 1u << 24, &e->n_ff));
+    RP_TRY(rp_config_u32(r, "leading_dense_block_count", &dense));
+    if (dense > (uint32_t)c->n_layer)
+        return rp_fail(RP_E_FORMAT, "%s: %u dense layers of %d", rp_gguf_path(r->file), dense, c->n_layer);
+    e->n_dense = (int32_t)dense;
+    RP_TRY(read_shared(r, c, e));
+    RP_TRY(read_gating(r, features, e));
+    return read_groups(r, e);
+}
+
+/* The scale of the scores makes up for YaRN's: Peng et al. 2023, arXiv:2309.00071, and DeepSeek-V2's mscale.
+ */
+static RpStatus scale_of_yarn(const ConfigReader *r, ModelConfig *c) {
+    float log_multiplier = 0.0f;
+    RP_TRY(rp_config_f32(r, "rope.scaling.yarn_log_multiplier", &log_multiplier));
+    if (c->rope.ext_factor == 0.0f) return RP_OK;
+    const float stretch = logf(1.0f / c->rope.freq_scale);
+    const float whole   = log_multiplier != 0.0f ? 1.0f : 1.0f + 0.1f * stretch;
+    const float mscale  = c->rope.attn_factor * whole * (1.0f + log_multiplier * stretch);
+    c->attn_scale *= mscale * mscale;
+    /* the rotation multiplies by 1 + 0.1 ln(factor) itself */
+    c->rope.attn_factor *= whole / (1.0f + 0.1f * stretch);
+    return RP_OK;
+}
+
+RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c) {
+    MlaConfig *m     = &c->mla;
+    int32_t    whole = 0;
+    uint32_t   q     = 0;
+    char       buf[128];
+    if (rp_gguf_find(r->file, rp_config_key(r, "attention.key_length_mla", buf, sizeof buf)) == NULL)
+        return rp_fail(
+            RP_E_UNSUPPORTED,
+            "%s: %s is missing: files whose latent attention is not split into attn_k_b and attn_v_b "
+            "are not supported, convert the model anew",
+            rp_gguf_path(r->file), buf);
+    RP_TRY(rp_config_count(r, "attention.kv_lora_rank", 0, 1u << 16, &m->kv_lora));
+    RP_TRY(rp_config_count(r, "attention.key_length_mla", 0, 1u << 12, &whole));
+    RP_TRY(rp_config_count(r, "attention.value_length_mla", 0, 1u << 12, &m->value));
+    RP_TRY(rp_config_u32(r, "attention.q_lora_rank", &q));
+    if (q > 1u << 16) return rp_fail(RP_E_FORMAT, "%s: queries through %u", rp_gguf_path(r->file), q);
+    m->q_lora = (int32_t)q;
+    m->nope   = whole - c->rope.n_dims;
+    if (m->nope < 1)
+        return rp_fail(RP_E_FORMAT, "%s: heads of %d with %d rotated", rp_gguf_path(r->file), whole,
+                       c->rope.n_dims);
+    c->attn_scale = 1.0f / sqrtf((float)whole);
+    return scale_of_yarn(r, c);
+}

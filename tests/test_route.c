@@ -1,0 +1,64 @@
+#include "tests/kernel_test.h"
+
+enum { N = 6, K = 3, TOK = 2 };
+static float   probs[N * TOK] = {0.1f, 0.4f, 0.2f, 0.05f, 0.05f, 0.2f, -1.0f, 2.0f, 0.5f, 3.0f, 0.0f, 1.0f};
+static int32_t ids[K * TOK]   = {1, 2, 5, 3, 1, 1}; /* one of them twice */
+
+static void weigh(RouteParams p, float *y) {
+    const OpParams params = {.route = p};
+    const OpArgs   args   = {
+            .dst    = packed(RP_F32, y, K, TOK, 1, 1),
+            .src    = {packed(RP_F32, probs, N, TOK, 1, 1), packed(RP_I32, ids, K, TOK, 1, 1)},
+            .params = &params
+    };
+    run_everywhere(rp_cpu_route, &args);
+}
+
+Test(route, gathers_and_scales) {
+    float y[K * TOK];
+    weigh((RouteParams){.scale = 2.0f}, y);
+    expect_near(y, (double[]){0.8, 0.4, 0.4, 6.0, 4.0, 4.0}, K * TOK, 1e-6);
+}
+
+Test(route, divides_by_the_sum) {
+    float y[K * TOK];
+    weigh((RouteParams){.normalize = true, .scale = 1.0f}, y);
+    expect_near(y, (double[]){0.5, 0.25, 0.25, 3.0 / 7.0, 2.0 / 7.0, 2.0 / 7.0}, K * TOK, 1e-6);
+}
+
+Test(route, takes_the_softmax_of_the_chosen) {
+    float        y[K * TOK];
+    const double e = exp(1.0);
+    weigh((RouteParams){.soft_max = true, .scale = 1.0f}, y);
+    const double sum = exp(0.4) + 2.0 * exp(0.2);
+    expect_near(
+        y, (double[]){exp(0.4) / sum, exp(0.2) / sum, exp(0.2) / sum, e / (e + 2), 1 / (e + 2), 1 / (e + 2)},
+        K * TOK, 1e-6);
+}
+
+Test(route, survives_a_sum_of_nothing_and_ids_that_are_none) {
+    float          none[N] = {0}, y[K];
+    int32_t        off[K]  = {-1, N, 2};
+    const OpParams params  = {
+         .route = {.normalize = true, .scale = 1.0f}
+    };
+    OpArgs args = {
+        .dst    = packed(RP_F32, y, K, 1, 1, 1),
+        .src    = {packed(RP_F32, none, N, 1, 1, 1), packed(RP_I32, off, K, 1, 1, 1)},
+        .params = &params
+    };
+    run_everywhere(rp_cpu_route, &args);
+    expect_near(y, (double[]){0, 0, 0}, K, 0.0);
+    args.src[0] = packed(RP_F32, probs, N, 1, 1, 1);
+    run_everywhere(rp_cpu_route, &args);
+    expect_near(y, (double[]){0, 0, 1}, K, 1e-6);
+}
+
+Test(route, refuses_ids_of_another_shape) {
+    float        y[K * TOK];
+    const OpArgs args = {
+        .dst = packed(RP_F32, y, K, TOK, 1, 1),
+        .src = {packed(RP_F32, probs, N, TOK, 1, 1), packed(RP_I32, ids, K, 1, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_route, &args, 1), RP_E_SHAPE, "route: ids [3,1], [3,2] is wanted");
+}
