@@ -143,7 +143,7 @@ static const Option options[] = {
 
 const Command cli_command_bench = {.name      = "bench",
                                    .help      = "measure prefill and decode",
-                                   .usage     = "-m FILE [options]",
+                                   .usage     = "[-m FILE] [options]",
                                    .notes     = "pp: a prefill of N tokens; tg: N single steps; each from an "
                                                 "empty context, with the same pseudo-random\n"
                                                 "tokens every time, without sampling.",

@@ -193,7 +193,7 @@ static const Option options[] = {
 const Command cli_command_chat = {
     .name  = "chat",
     .help  = "talk to a model",
-    .usage = "-m FILE [options]",
+    .usage = "[-m FILE] [options]",
     .notes = "One line is one message; the template is the model's. The context is kept from turn to turn.\n"
              "/help lists the commands. Lines may also come from a pipe.",
     .options   = options,

@@ -8,7 +8,7 @@
 #include "cli/options.h"
 
 /* Rows that several commands have. */
-#define OPTION_MODEL(v) CLI_NEEDED("model", 'm', v, "FILE", "the model, a GGUF file")
+#define OPTION_MODEL(v) CLI_MODEL("model", 'm', v, "FILE", "the model, a GGUF file; default: the demo model")
 #define OPTION_THREADS(v)                                                                                    \
     CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 512)
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)

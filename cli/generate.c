@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/experts.h"
 #include "cli/report.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@ static struct {
     int32_t       n, threads, ctx;
     SamplerParams sampler;
     TextList      stop;
-    bool          chat, ignore_end, echo, special, json, quiet;
+    bool          chat, ignore_end, echo, special, json, quiet, experts;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
 /* Everything that the command opens, in order. */
@@ -101,6 +102,7 @@ static void print_json(const Run *r, const Report *report) {
     for (size_t i = 0; i < r->reply.n; i++) printf("%s%d", i > 0 ? "," : "", r->reply.ids[i]);
     printf("],\"seed\":%llu,", (unsigned long long)args.sampler.seed);
     cli_report_json(report, stdout);
+    if (args.experts) cli_experts_json(r->session, stdout);
     printf("}\n");
 }
 
@@ -126,6 +128,7 @@ static RpStatus generate(Run *r, GenerateResult *result) {
     if (!cli_print("", 0)) return RP_OK; /* nobody reads; the end of the program says so where it matters */
     if (args.json) print_json(r, &report);
     if (!args.json && !args.quiet) cli_report(&report);
+    if (!args.json && args.experts) cli_experts_print(r->session, stderr);
     return RP_OK;
 }
 
@@ -164,6 +167,7 @@ static const Option options[] = {
     CLI_FLAG("ignore-eos", 0, args.ignore_end, "go on after end tokens"),
     CLI_FLAG("special", 0, args.special, "print control tokens too"),
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),
+    CLI_FLAG("experts", 0, args.experts, "print how often each expert was chosen, layer by layer"),
     OPTION_PASSES(args.passes),
     CLI_FLAG("json", 0, args.json, "one JSON object at the end instead of text"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
@@ -172,7 +176,7 @@ static const Option options[] = {
 const Command cli_command_generate = {
     .name  = "generate",
     .help  = "continue a prompt, or answer it",
-    .usage = "-m FILE (-p TEXT | -f FILE) [options]",
+    .usage = "[-m FILE] (-p TEXT | -f FILE) [options]",
     .notes =
         "The reply goes to standard output as it comes, a summary to standard error. Control tokens may be\n"
         "spelt out in the prompt. Ctrl-C ends the reply; the exit status is then 130.",

@@ -1,5 +1,7 @@
 #include "cli/options.h"
 
+#include "cli/default_model.h"
+
 #include "cli/common.h"
 
 #include <errno.h>
@@ -183,6 +185,12 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
     for (size_t i = 0; i < command->n_options; i++) {
         const Option *o = &command->options[i];
         if (!o->needed || *(const char *const *)o->value != NULL) continue;
+        const char *looked;
+        if (o->is_model && (*(const char **)o->value = cli_default_model(&looked)) != NULL) continue;
+        if (o->is_model) {
+            usage_error(command, "-m FILE is needed: there is no demo model (%s)", looked);
+            return PARSE_ERROR;
+        }
         usage_error(command, "-%c %s is needed", o->letter, o->arg);
         return PARSE_ERROR;
     }

@@ -28,24 +28,26 @@ typedef struct Option {
     OptionKind  kind;
     void       *value;
     const char *arg, *help;
-    double      min, max; /* of an int or a number; max 0: no limit */
-    bool        needed;
+    double      min, max;         /* of an int or a number; max 0: no limit */
+    bool        needed, is_model; /* is_model: the default is the demo model */
 } Option;
 
 #define CLI_FLAG(name, letter, v, help)                                                                      \
-    { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false }
+    { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false, false }
 #define CLI_TEXT(name, letter, v, arg, help)                                                                 \
-    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false }
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, false }
 #define CLI_NEEDED(name, letter, v, arg, help)                                                               \
-    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true }
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
+#define CLI_MODEL(name, letter, v, arg, help)                                                                \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true }
 #define CLI_LIST(name, letter, v, arg, help)                                                                 \
-    { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false }
+    { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false }
 #define CLI_SEED(name, letter, v, arg, help)                                                                 \
-    { name, letter, OPTION_SEED, &(v), arg, help, 0, 0, false }
+    { name, letter, OPTION_SEED, &(v), arg, help, 0, 0, false, false }
 #define CLI_INT(name, letter, v, arg, help, min, max)                                                        \
-    { name, letter, OPTION_INT, &(v), arg, help, min, max, false }
+    { name, letter, OPTION_INT, &(v), arg, help, min, max, false, false }
 #define CLI_NUMBER(name, letter, v, arg, help, min, max)                                                     \
-    { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false }
+    { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false, false }
 
 typedef struct Command {
     const char   *name, *help;

@@ -104,7 +104,7 @@ static const Option options[] = {
 const Command cli_command_perplexity = {
     .name    = "perplexity",
     .help    = "how well a model predicts a text",
-    .usage   = "-m FILE -f FILE [options]",
+    .usage   = "[-m FILE] -f FILE [options]",
     .notes   = "The text is cut into windows, the incomplete last one is left out. Each starts from an empty "
                "context;\n"
                "its first token (BOS where the model adds one) is given, the others are predicted.",

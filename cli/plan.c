@@ -63,7 +63,7 @@ static const Option options[] = {
 
 const Command cli_command_plan = {.name      = "plan",
                                   .help      = "print the plan of a step: order, addresses, memory",
-                                  .usage     = "-m FILE [options]",
+                                  .usage     = "[-m FILE] [options]",
                                   .options   = options,
                                   .n_options = sizeof options / sizeof options[0],
                                   .run       = run};

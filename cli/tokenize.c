@@ -69,7 +69,7 @@ static const Option options[] = {
 
 const Command cli_command_tokenize = {.name      = "tokenize",
                                       .help      = "print the tokens of a text",
-                                      .usage     = "-m FILE (-p TEXT | -f FILE) [options]",
+                                      .usage     = "[-m FILE] (-p TEXT | -f FILE) [options]",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

@@ -3,6 +3,7 @@
 #include "model/arch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 TensorNode *rp_arch_weight(Builder *b, const GgufTensor *t) {
     char name[128];
@@ -91,9 +92,16 @@ RpStatus rp_model_graph(const Model *m, int32_t n_tok, int32_t n_ctx, int32_t n_
                        n_out);
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    Builder        b      = {.m = m, .g = g, .n_tok = n_tok, .n_ctx = n_ctx, .layer = -1};
-    TensorNode    *logits = build(&b, n_out);
-    const RpStatus st     = rp_graph_finish(g, &logits, 1);
+    Builder b = {.m = m, .g = g, .n_tok = n_tok, .n_ctx = n_ctx, .layer = -1};
+    b.outputs = calloc((size_t)m->config.n_layer + 1, sizeof(TensorNode *));
+    if (b.outputs == NULL) {
+        rp_graph_free(g);
+        return rp_fail(RP_E_NOMEM, "out of memory for a graph");
+    }
+    TensorNode *logits       = build(&b, n_out);
+    b.outputs[b.n_outputs++] = logits;
+    const RpStatus st        = rp_graph_finish(g, b.outputs, b.n_outputs);
+    free(b.outputs);
     if (st != RP_OK) {
         rp_graph_free(g);
         return st;

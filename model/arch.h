@@ -9,7 +9,9 @@ typedef struct Builder {
     ComputeGraph *g;
     TensorNode   *pos, *rope_factors;
     int32_t       n_tok, n_ctx;
-    int           layer; /* -1: none */
+    int           layer;   /* -1: none */
+    TensorNode  **outputs; /* room for one a layer and one more */
+    int           n_outputs;
 } Builder;
 
 TensorNode *rp_arch_weight(Builder *b, const GgufTensor *t);

@@ -16,6 +16,13 @@ void rp_model_free(Model *m) {
     free(m);
 }
 
+/* Of `of` equal parts of a tensor a token takes `used`. */
+static void leave_out(const GgufTensor *t, int32_t of, int32_t used, ModelInfo *info) {
+    if (t == NULL) return;
+    info->n_params_active -= rp_view_elems(&t->view) / of * (of - used);
+    info->decode_weight_bytes -= t->bytes / (size_t)of * (size_t)(of - used);
+}
+
 /* Everything that is read for one token: each matrix once, of the embedding one row unless it is the output
  * too. */
 static void fill_info(Model *m) {
@@ -27,25 +34,31 @@ static void fill_info(Model *m) {
         name.len = 0; /* only for display */
     snprintf(m->name, sizeof m->name, "%.*s",
              (int)(name.len < sizeof m->name ? name.len : sizeof m->name - 1), name.ptr);
-    *info = (ModelInfo){.arch        = c->arch->name,
-                        .name        = m->name,
-                        .n_vocab     = (int32_t)m->token_embd->view.ne[1],
-                        .n_embd      = c->n_embd,
-                        .n_layer     = c->n_layer,
-                        .n_head      = c->n_head,
-                        .n_head_kv   = c->n_head_kv,
-                        .head_dim    = c->head_dim,
-                        .n_ff        = c->n_ff,
-                        .n_ctx_train = c->n_ctx_train};
+    *info = (ModelInfo){.arch          = c->arch->name,
+                        .name          = m->name,
+                        .n_vocab       = (int32_t)m->token_embd->view.ne[1],
+                        .n_embd        = c->n_embd,
+                        .n_layer       = c->n_layer,
+                        .n_head        = c->n_head,
+                        .n_head_kv     = c->n_head_kv,
+                        .head_dim      = c->head_dim,
+                        .n_ff          = c->n_ff,
+                        .n_expert      = c->experts.n,
+                        .n_expert_used = c->experts.n_used,
+                        .n_ctx_train   = c->n_ctx_train};
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const GgufTensor *t = rp_gguf_tensor(m->file, i);
         info->n_params += rp_view_elems(&t->view);
         info->weight_bytes += t->bytes;
     }
     info->decode_weight_bytes = info->weight_bytes;
-    if (m->output != m->token_embd)
-        info->decode_weight_bytes -=
-            m->token_embd->bytes - rp_row_bytes(m->token_embd->view.dtype, m->token_embd->view.ne[0]);
+    info->n_params_active     = info->n_params;
+    for (int i = 0; i < c->n_layer; i++) {
+        leave_out(m->layers[i].gate_exps, c->experts.n, c->experts.n_used, info);
+        leave_out(m->layers[i].up_exps, c->experts.n, c->experts.n_used, info);
+        leave_out(m->layers[i].down_exps, c->experts.n, c->experts.n_used, info);
+    }
+    if (m->output != m->token_embd) leave_out(m->token_embd, (int32_t)m->token_embd->view.ne[1], 1, info);
 }
 
 static RpStatus open_tokenizer(Model *m) {

@@ -10,12 +10,13 @@ enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 
 
 /* A graph for n_tok tokens, its plan and its executor. */
 typedef struct Runner {
-    int32_t       n_tok, n_out;
-    ComputeGraph *graph;
-    ExecPlan     *plan;
-    Executor     *executor;
-    int32_t      *tokens, *pos, *out_rows;
-    const float  *logits; /* [n_out][n_vocab] */
+    int32_t         n_tok, n_out;
+    ComputeGraph   *graph;
+    ExecPlan       *plan;
+    Executor       *executor;
+    int32_t        *tokens, *pos, *out_rows;
+    const float    *logits;  /* [n_out][n_vocab] */
+    const int32_t **experts; /* of each layer: ids [n_expert_used, n_tok] or NULL; NULL for models without */
 } Runner;
 
 struct Session {
@@ -26,12 +27,14 @@ struct Session {
     char        *passes;
     int32_t      n_ctx, n_past;
     const float *logits;
+    uint64_t    *expert_counts; /* [n_layer][n_expert], or NULL */
 };
 
 static void runner_close(Runner *r) {
     rp_executor_free(r->executor);
     rp_plan_free(r->plan);
     rp_graph_free(r->graph);
+    free(r->experts);
     *r = (Runner){0};
 }
 
@@ -44,8 +47,22 @@ static RpStatus runner_plan(Runner *r, const Model *m, int32_t n_tok, int32_t n_
     return rp_plan_new(r->graph, &r->plan);
 }
 
-static RpStatus runner_open(Runner *r, const ExecutorOptions *options) {
+static RpStatus find_experts(Runner *r, const ModelInfo *info) {
+    if (info->n_expert == 0) return RP_OK;
+    r->experts = calloc((size_t)info->n_layer, sizeof *r->experts);
+    if (r->experts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
+    for (int i = 0; i < info->n_layer; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.experts", i);
+        const TensorNode *node = rp_graph_find(r->graph, name);
+        if (node != NULL) r->experts[i] = rp_executor_data(r->executor, node);
+    }
+    return RP_OK;
+}
+
+static RpStatus runner_open(Runner *r, const Model *m, const ExecutorOptions *options) {
     RP_TRY(rp_executor_open(r->plan, options, &r->executor));
+    RP_TRY(find_experts(r, rp_model_info(m)));
     r->tokens   = rp_executor_data(r->executor, rp_graph_find(r->graph, "tokens"));
     r->pos      = rp_executor_data(r->executor, rp_graph_find(r->graph, "pos"));
     r->out_rows = rp_executor_data(r->executor, rp_graph_find(r->graph, "out_rows"));
@@ -127,10 +144,15 @@ static RpStatus plan_session(const Model *m, const SessionOptions *options, Want
     RP_TRY(check_options(m, options, w));
     Session *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
-    s->model    = m;
-    s->n_ctx    = w->n_ctx;
-    s->passes   = strdup(w->passes);
-    RpStatus st = s->passes != NULL ? plan_runners(s, w) : rp_fail(RP_E_NOMEM, "out of memory for a session");
+    s->model                  = m;
+    s->n_ctx                  = w->n_ctx;
+    s->passes                 = strdup(w->passes);
+    const ModelInfo *info     = rp_model_info(m);
+    const size_t     n_counts = (size_t)info->n_layer * (size_t)info->n_expert;
+    if (n_counts > 0) s->expert_counts = calloc(n_counts, sizeof *s->expert_counts);
+    RpStatus st = s->passes != NULL && (n_counts == 0 || s->expert_counts != NULL)
+                      ? plan_runners(s, w)
+                      : rp_fail(RP_E_NOMEM, "out of memory for a session");
     if (st != RP_OK) {
         rp_session_free(s);
         return st;
@@ -151,7 +173,7 @@ RpStatus rp_session_memory(const Model *m, const SessionOptions *options, Sessio
 static RpStatus open_runners(Session *s, int n_threads) {
     for (int i = 0; i < s->n_runners; i++) {
         const ExecutorOptions o = {.n_threads = n_threads, .share = i > 0 ? s->runners[0].executor : NULL};
-        RP_TRY(runner_open(&s->runners[i], &o));
+        RP_TRY(runner_open(&s->runners[i], s->model, &o));
     }
     return RP_OK;
 }
@@ -176,6 +198,7 @@ void rp_session_free(Session *s) {
     runner_close(&s->score);
     for (int i = s->n_runners - 1; i >= 0; i--)
         runner_close(&s->runners[i]); /* the first is shared by the others */
+    free(s->expert_counts);
     free(s->passes);
     free(s);
 }
@@ -204,6 +227,13 @@ static Runner *choose_runner(Session *s, size_t left) {
     return &s->runners[s->n_runners - 1];
 }
 
+static void count_experts(Session *s, const Runner *r, int32_t n) {
+    const ModelInfo *info = rp_model_info(s->model);
+    for (int l = 0; l < info->n_layer && r->experts != NULL; l++)
+        for (int32_t i = 0; i < n * info->n_expert_used && r->experts[l] != NULL; i++)
+            s->expert_counts[(int64_t)l * info->n_expert + r->experts[l][i]]++;
+}
+
 static RpStatus run(Session *s, Runner *r, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < r->n_tok; i++) {
         r->tokens[i] = i < n ? tokens[i] : 0;
@@ -212,6 +242,7 @@ static RpStatus run(Session *s, Runner *r, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < r->n_out; i++) r->out_rows[i] = r->n_out == 1 ? n - 1 : i;
     s->logits = NULL;
     RP_TRY(rp_executor_run(r->executor));
+    count_experts(s, r, n);
     s->n_past += n;
     return RP_OK;
 }
@@ -240,7 +271,7 @@ RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCal
         const int32_t         chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
         const ExecutorOptions o     = {.share = s->runners[0].executor};
         RpStatus              st    = runner_plan(&s->score, s->model, chunk, chunk, s->n_ctx, s->passes);
-        if (st == RP_OK) st = runner_open(&s->score, &o);
+        if (st == RP_OK) st = runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {
             runner_close(&s->score);
             return st;
@@ -269,6 +300,14 @@ RpStatus rp_session_rewind(Session *s, int32_t n_past) {
     if (n_past != s->n_past) s->logits = NULL;
     s->n_past = n_past;
     return RP_OK;
+}
+
+const uint64_t *rp_session_expert_counts(const Session *s, int layer) {
+    const ModelInfo *info = rp_model_info(s->model);
+    if (s->expert_counts == NULL || layer < 0 || layer >= info->n_layer ||
+        s->runners[0].experts[layer] == NULL)
+        return NULL;
+    return s->expert_counts + (size_t)layer * (size_t)info->n_expert;
 }
 
 const ExecPlan *rp_session_decode_plan(const Session *s) { return s->runners[s->n_runners - 1].plan; }

@@ -26,9 +26,11 @@ typedef struct ModelInfo {
     const char *name;       /* general.name, or "" */
     int32_t     n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t     n_ctx_train;
-    int64_t     n_params;
-    size_t      weight_bytes;        /* of all tensors */
-    size_t      decode_weight_bytes; /* read for one token: every matrix once, one row of the embedding */
+    int32_t     n_expert, n_expert_used; /* of a layer, and of those for one token; 0: no experts */
+    int64_t     n_params, n_params_active; /* active: of the matrices that one token goes through */
+    size_t      weight_bytes;              /* of all tensors */
+    size_t      decode_weight_bytes; /* read for one token: every matrix, of the experts the chosen ones, one row of the
+                                        embedding */
 } ModelInfo;
 
 typedef struct ModelOptions {
@@ -55,7 +57,9 @@ const Tokenizer *rp_model_tokenizer(const Model *m);
 /* The graph of one step over n_tok tokens with caches for n_ctx positions, finished but not optimised; the caller
  * frees it, before the model. Inputs: "tokens" i32 [n_tok], "pos" i32 [n_tok] (-1: padding, computes nothing of
  * use), "out_rows" i32 [n_out] (which of the tokens get logits). Output: "logits" f32 [n_vocab, n_out]. States:
- * "k.<layer>", "v.<layer>" f16 [n_head_kv*head_dim, n_ctx].
+ * "k.<layer>", "v.<layer>" f16 [n_head_kv*head_dim, n_ctx], with latent attention "latent.<layer>" f16 [kv_lora, n_ctx]
+ * and "k_rope.<layer>" f16 [rotated, n_ctx]. Of a layer with experts the ids of the chosen are an output too:
+ * "blk.<layer>.experts" i32 [n_expert_used, n_tok].
  * RP_E_ARG where n_tok, n_ctx or n_out is not positive. */
 RP_NODISCARD RpStatus rp_model_graph(const Model *m, int32_t n_tok, int32_t n_ctx, int32_t n_out, ComputeGraph **out);
 

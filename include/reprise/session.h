@@ -69,6 +69,10 @@ const Model *rp_session_model(const Session *s);
 /* Forgets every token from position n_past on; the logits are gone until the next token. RP_E_ARG past the end. */
 RP_NODISCARD RpStatus rp_session_rewind(Session *s, int32_t n_past);
 
+/* How often each expert of a layer was chosen since the session was opened: [n_expert], by every token appended. NULL
+ * for a layer without experts. */
+const uint64_t *rp_session_expert_counts(const Session *s, int layer);
+
 /* The plan of the decode step, for reports. Borrowed. */
 const ExecPlan *rp_session_decode_plan(const Session *s);
 
