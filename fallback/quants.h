@@ -6,6 +6,7 @@
 #define FALLBACK_QUANTS_H
 
 #include "reprise/kernel.h"
+#include "reprise/quants.h"
 
 enum { RP_GROUP = 16 };
 
@@ -66,8 +67,5 @@ typedef void UnpackFunction(const void *blocks, int64_t n, uint8_t *q, float *sc
 
 /* NULL for types that are not block-quantised weights. Of the variant in use. */
 UnpackFunction *rp_unpack_function(RpDtype dtype);
-
-/* A row of n elements of any float or weight type, widened to f32. `n` is a whole number of blocks. */
-void rp_widen_row(RpDtype dtype, const void *row, int64_t n, float *out);
 
 #endif

@@ -1,0 +1,81 @@
+/* The quantisers against ggml's: the same blocks of the simple types, no more error of the others. */
+#include "tests/kernel_test.h"
+
+enum { ROWS = 12, N = 256 };
+
+static float *golden_rows(void) {
+    FILE  *f = golden_open("pack.f32");
+    float *x = malloc(ROWS * N * sizeof *x);
+    cr_assert_eq(fread(x, sizeof *x, ROWS * N, f), (size_t)(ROWS * N));
+    fclose(f);
+    return x;
+}
+
+static RpDtype type_of(const char *name) {
+    for (int i = 0; i < RP_DTYPE_COUNT; i++)
+        if (strcmp(rp_dtype_name((RpDtype)i), name) == 0) return (RpDtype)i;
+    cr_assert(false, "%s is no type", name);
+    return RP_F32;
+}
+
+static double pack_all(RpDtype type, const float *x, uint8_t *blocks) {
+    float  back[N];
+    double error = 0.0;
+    for (int r = 0; r < ROWS; r++) {
+        uint8_t *row = blocks + (size_t)r * rp_row_bytes(type, N);
+        OK(rp_pack_row(type, x + N * r, N, row));
+        rp_widen_row(type, row, N, back);
+        for (int i = 0; i < N; i++) error += pow((double)back[i] - (double)x[N * r + i], 2.0);
+    }
+    return error;
+}
+
+Test(pack, errs_no_more_than_ggml) {
+    float         *x    = golden_rows();
+    char          *line = NULL;
+    size_t         size = 0;
+    static uint8_t blocks[ROWS * N * 4];
+    int            n = 0;
+    FILE          *f = golden_open("pack.txt");
+    for (const char *text; (text = golden_line(f, &line, &size)) != NULL; n++) {
+        char   name[16];
+        double theirs;
+        int    at;
+        cr_assert_eq(sscanf(text, "%15s %lf %n", name, &theirs, &at), 2);
+        const RpDtype type = type_of(name);
+        const double  ours = pack_all(type, x, blocks);
+        cr_log_info("%s: squared error %.6g, ggml %.6g", name, ours, theirs);
+        cr_expect_leq(ours, theirs * 1.000001, "%s: %g, ggml %g", name, ours, theirs);
+        if (text[at] == '-') continue;
+        for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i++) {
+            unsigned want;
+            cr_assert_eq(sscanf(text + at + 2 * i, "%2x", &want), 1);
+            cr_assert_eq(blocks[i], want, "%s: byte %zu is %02x, ggml has %02x", name, i, blocks[i], want);
+        }
+    }
+    cr_expect_eq(n, 9);
+    fclose(f);
+    free(line), free(x);
+}
+
+Test(pack, keeps_floats) {
+    const float   x[4] = {1.0f, -0.5f, INFINITY, 65504.0f};
+    float         back[4];
+    uint8_t       out[16];
+    const RpDtype types[] = {RP_F32, RP_F16, RP_BF16};
+    for (int i = 0; i < 3; i++) {
+        OK(rp_pack_row(types[i], x, 3, out));
+        rp_widen_row(types[i], out, 3, back);
+        cr_expect_arr_eq(back, x, 3 * sizeof *x);
+    }
+}
+
+Test(pack, refuses_what_blocks_cannot_hold) {
+    float   x[64] = {0};
+    uint8_t out[64];
+    REFUSED(rp_pack_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
+            "33 elements is no whole number of q4_0 blocks of 32");
+    REFUSED(rp_pack_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be packed");
+    x[40] = NAN;
+    REFUSED(rp_pack_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");
+}

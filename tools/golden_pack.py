@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""What ggml's quantisers make of some rows of floats.
+
+    tools/golden_pack.py OUT_DIRECTORY
+
+pack.f32 holds rows of 256 floats; pack.txt a line for each type: the squared error of ggml's blocks over all rows and
+for the simple types the blocks themselves."""
+import pathlib
+import sys
+
+import gguf
+import llama
+import numpy as np
+from gguf import GGMLQuantizationType as Q
+from golden_tiny import quantize
+
+SIMPLE = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.MXFP4]
+ROWS = 12
+
+rng = np.random.default_rng(7)
+rows = rng.standard_normal((ROWS, 256)).astype(np.float32)
+rows[1] *= 1e-3
+rows[2] = rng.uniform(0.1, 2.0, 256)
+rows[3] = rng.standard_t(2, 256)
+rows[4] = 0.0
+rows[5] = 0.75
+rows[6, ::32] *= 30.0
+rows[7] = rng.laplace(size=256) * np.repeat(10.0 ** rng.uniform(-2, 1, 8), 32)
+rows[8] = -np.abs(rows[8])
+
+out = pathlib.Path(sys.argv[1])
+rows.tofile(out / "pack.f32")
+with open(out / "pack.txt", "w", encoding="ascii") as f:
+    print(llama.HEADER, file=f)
+    for q in SIMPLE + [Q.Q4_K, Q.Q5_K, Q.Q6_K]:
+        blocks = quantize(rows, q)
+        error = float(((gguf.quants.dequantize(blocks, q).astype(np.float64) - rows) ** 2).sum())
+        print(q.name.lower(), repr(error), blocks.tobytes().hex() if q in SIMPLE else "-", file=f)
