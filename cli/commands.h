@@ -12,7 +12,9 @@
     X(inspect)                                                                                               \
     X(tokenize)                                                                                              \
     X(bench)                                                                                                 \
-    X(perplexity)
+    X(perplexity)                                                                                            \
+    X(synth)                                                                                                 \
+    X(quantize)
 
 #define X(name) extern const Command cli_command_##name;
 COMMANDS(X)

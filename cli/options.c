@@ -125,7 +125,8 @@ static bool parse_value(const Command *c, const Option *o, const char *text) {
 
 static const Option *find_long(const Command *c, const char *name, size_t len) {
     for (size_t i = 0; i < c->n_options; i++)
-        if (strlen(c->options[i].name) == len && memcmp(c->options[i].name, name, len) == 0)
+        if (c->options[i].name != NULL && strlen(c->options[i].name) == len &&
+            memcmp(c->options[i].name, name, len) == 0)
             return &c->options[i];
     return NULL;
 }
@@ -139,7 +140,8 @@ static const Option *find_letter(const Command *c, char letter) {
 static bool unknown(const Command *c, const char *name) {
     const char *names[MAX_OPTIONS];
     size_t      n = 0;
-    for (; n < c->n_options && n < MAX_OPTIONS; n++) names[n] = c->options[n].name;
+    for (size_t i = 0; i < c->n_options && n < MAX_OPTIONS; i++)
+        if (c->options[i].name != NULL) names[n++] = c->options[i].name;
     const char *nearest = cli_nearest(name, names, n);
     if (nearest == NULL) return usage_error(c, "unknown option --%s", name);
     return usage_error(c, "unknown option --%s, did you mean --%s?", name, nearest);
@@ -167,6 +169,15 @@ static int parse_option(const Command *c, int argc, char *const argv[]) {
     return parse_value(c, o, argv[1]) ? 2 : 0;
 }
 
+/* The next argument that stands for itself. */
+static bool take_argument(const Command *c, const char *text) {
+    for (size_t i = 0; i < c->n_options; i++) {
+        const Option *o = &c->options[i];
+        if (o->name == NULL && *(const char *const *)o->value == NULL) return parse_value(c, o, text);
+    }
+    return usage_error(c, "`%s` is not an option, and nothing else is expected here", text);
+}
+
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
     for (int i = 0; i < argc;) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return PARSE_HELP;
@@ -179,8 +190,8 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
             i += took;
             continue;
         }
-        usage_error(command, "`%s` is not an option, and nothing else is expected here", argv[i]);
-        return PARSE_ERROR;
+        if (!take_argument(command, argv[i])) return PARSE_ERROR;
+        i++;
     }
     for (size_t i = 0; i < command->n_options; i++) {
         const Option *o = &command->options[i];
@@ -191,7 +202,10 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
             usage_error(command, "-m FILE is needed: there is no demo model (%s)", looked);
             return PARSE_ERROR;
         }
-        usage_error(command, "-%c %s is needed", o->letter, o->arg);
+        if (o->name == NULL)
+            usage_error(command, "%s is needed", o->arg);
+        else
+            usage_error(command, "-%c %s is needed", o->letter, o->arg);
         return PARSE_ERROR;
     }
     return PARSE_RUN;
@@ -202,8 +216,12 @@ void cli_help(const Command *c) {
     for (size_t i = 0; i < c->n_options; i++) {
         const Option *o = &c->options[i];
         char          left[64];
-        int           n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
-                                    : snprintf(left, sizeof left, "    --%s", o->name);
+        if (o->name == NULL) {
+            printf("  %-26s  %s\n", o->arg, o->help);
+            continue;
+        }
+        int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
+                          : snprintf(left, sizeof left, "    --%s", o->name);
         if (o->arg != NULL) snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
         printf("  %-26s  %s\n", left, o->help);
     }

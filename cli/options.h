@@ -23,7 +23,7 @@ typedef struct TextList {
 /* `value` points to a bool, int32_t, uint64_t, float, const char * or TextList, by kind; it holds the
  * default. */
 typedef struct Option {
-    const char *name;   /* without the dashes */
+    const char *name;   /* without the dashes; NULL for an argument that stands for itself */
     char        letter; /* or 0 */
     OptionKind  kind;
     void       *value;
@@ -40,6 +40,8 @@ typedef struct Option {
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
 #define CLI_MODEL(name, letter, v, arg, help)                                                                \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true }
+#define CLI_ARGUMENT(v, arg, help)                                                                           \
+    { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
 #define CLI_LIST(name, letter, v, arg, help)                                                                 \
     { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false }
 #define CLI_SEED(name, letter, v, arg, help)                                                                 \

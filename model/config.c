@@ -57,6 +57,12 @@ RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallba
     return RP_OK;
 }
 
+const ArchRow *rp_arch_find(const char *name, size_t len) {
+    for (int i = 0; i < N_ARCHS; i++)
+        if (strlen(archs[i].name) == len && memcmp(archs[i].name, name, len) == 0) return &archs[i];
+    return NULL;
+}
+
 static RpStatus find_arch(const GgufFile *f, const ArchRow **out) {
     GgufString name = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "general.architecture", &name));
@@ -64,13 +70,10 @@ static RpStatus find_arch(const GgufFile *f, const ArchRow **out) {
     char   known[256];
     size_t n = 0;
     known[0] = '\0';
-    for (int i = 0; i < N_ARCHS; i++) {
-        if (strlen(archs[i].name) == name.len && memcmp(archs[i].name, name.ptr, name.len) == 0) {
-            *out = &archs[i];
-            return RP_OK;
-        }
+    *out     = rp_arch_find(name.ptr, name.len);
+    if (*out != NULL) return RP_OK;
+    for (int i = 0; i < N_ARCHS; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", archs[i].name);
-    }
     return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)",
                    rp_gguf_path(f), (int)(name.len < 64 ? name.len : 64), name.ptr, known);
 }

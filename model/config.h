@@ -62,6 +62,9 @@ typedef struct ModelConfig {
     MlaConfig      mla;
 } ModelConfig;
 
+/* The row of that name, or NULL. */
+const ArchRow *rp_arch_find(const char *name, size_t len);
+
 /* RP_E_UNSUPPORTED for an architecture that is not in the table, RP_E_FORMAT (file, key, value) for what
  * cannot be. */
 RP_NODISCARD RpStatus rp_config_read(const GgufFile *f, ModelConfig *out);

@@ -205,3 +205,24 @@ RpStatus rp_model_find_weights(Model *m) {
     for (int layer = 0; layer < c->n_layer; layer++) RP_TRY(find_layer(m, layer));
     return RP_OK;
 }
+
+static RpStatus visit3(WeightVisitor *visit, void *user, const char *name, int64_t ne0, int64_t ne1,
+                       int64_t ne2) {
+    return visit(name, (int64_t[RP_MAX_DIMS]){ne0, ne1, ne2, 1}, user);
+}
+
+RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
+                               WeightVisitor *visit, void *user) {
+    RP_TRY(visit3(visit, user, "token_embd.weight", c->n_embd, n_vocab, 1));
+    for (int layer = 0; layer < c->n_layer; layer++)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            const WeightRow *r = &rows[i];
+            char             name[64];
+            if ((r->when & ~state_of(c, layer)) != 0 || (r->optional && !biases)) continue;
+            if (r->field == FIELD(choice_bias)) continue;
+            snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
+            RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));
+        }
+    RP_TRY(visit3(visit, user, "output_norm.weight", c->n_embd, 1, 1));
+    return tied ? RP_OK : visit3(visit, user, "output.weight", c->n_embd, n_vocab, 1);
+}

@@ -2,6 +2,7 @@
 #ifndef REPRISE_H
 #define REPRISE_H
 
+#include "reprise/convert.h"
 #include "reprise/device.h"
 #include "reprise/executor.h"
 #include "reprise/gguf.h"
@@ -9,6 +10,7 @@
 #include "reprise/kernel.h"
 #include "reprise/model.h"
 #include "reprise/options.h"
+#include "reprise/quants.h"
 #include "reprise/sampler.h"
 #include "reprise/session.h"
 #include "reprise/status.h"

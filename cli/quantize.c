@@ -1,0 +1,37 @@
+#include "cli/commands.h"
+#include "cli/convert.h"
+
+static struct {
+    const char *input, *output, *type;
+    bool        quiet;
+} args;
+
+static int run(void) {
+    Progress p = {.what = "converting", .off = args.quiet};
+    if (args.type == NULL) {
+        cli_say("reprise quantize", "--type TYPE is needed (see `reprise quantize --help`)");
+        return EXIT_USAGE;
+    }
+    cli_catch_interrupts();
+    const RpStatus st = rp_requantize(args.input, args.output, args.type, cli_convert_progress, &p);
+    return cli_convert_done(st, args.output, args.quiet, &p);
+}
+
+static const Option options[] = {
+    CLI_ARGUMENT(args.input, "IN", "a GGUF file of f32, f16 or bf16 weights"),
+    CLI_ARGUMENT(args.output, "OUT", "where the converted one goes"),
+    CLI_TEXT("type", 0, args.type, "TYPE", "of the weights: F16, Q8_0, Q4_K_M, ..."),
+    CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
+};
+
+const Command cli_command_quantize = {.name  = "quantize",
+                                      .help  = "write a model's weights in another type",
+                                      .usage = "IN OUT --type TYPE [options]",
+                                      .notes = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K, "
+                                               "MXFP4 (experts, Q8_0 elsewhere), and the\n"
+                                               "mixes Q4_K_M and Q5_K_M. Vectors and routers stay F32. The "
+                                               "output file is written beside its place and\n"
+                                               "renamed at the end.",
+                                      .options   = options,
+                                      .n_options = sizeof options / sizeof options[0],
+                                      .run       = run};

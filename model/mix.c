@@ -1,0 +1,78 @@
+#include "model/mix.h"
+
+#include "reprise/convert.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct TypeMix {
+    const char *name;
+    RpDtype     base, better, output, others; /* others: what is no expert */
+    uint32_t    file_type;
+};
+
+static const TypeMix mixes[] = {
+    {"F32",    RP_F32,   RP_F32,   RP_F32,  RP_F32,  0 },
+    {"F16",    RP_F16,   RP_F16,   RP_F16,  RP_F16,  1 },
+    {"BF16",   RP_BF16,  RP_BF16,  RP_BF16, RP_BF16, 32},
+    {"Q4_0",   RP_Q4_0,  RP_Q4_0,  RP_Q6_K, RP_Q4_0, 2 },
+    {"Q4_1",   RP_Q4_1,  RP_Q4_1,  RP_Q6_K, RP_Q4_1, 3 },
+    {"Q5_0",   RP_Q5_0,  RP_Q5_0,  RP_Q6_K, RP_Q5_0, 8 },
+    {"Q5_1",   RP_Q5_1,  RP_Q5_1,  RP_Q6_K, RP_Q5_1, 9 },
+    {"Q8_0",   RP_Q8_0,  RP_Q8_0,  RP_Q8_0, RP_Q8_0, 7 },
+    {"Q4_K",   RP_Q4_K,  RP_Q4_K,  RP_Q6_K, RP_Q4_K, 14},
+    {"Q4_K_M", RP_Q4_K,  RP_Q6_K,  RP_Q6_K, RP_Q4_K, 15},
+    {"Q5_K",   RP_Q5_K,  RP_Q5_K,  RP_Q6_K, RP_Q5_K, 16},
+    {"Q5_K_M", RP_Q5_K,  RP_Q6_K,  RP_Q6_K, RP_Q5_K, 17},
+    {"Q6_K",   RP_Q6_K,  RP_Q6_K,  RP_Q6_K, RP_Q6_K, 18},
+    {"MXFP4",  RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_Q8_0, 38},
+};
+
+enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
+
+const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
+
+uint32_t rp_mix_file_type(const TypeMix *mix) { return mix->file_type; }
+
+RpStatus rp_mix_find(const char *name, const TypeMix **out) {
+    char   known[256];
+    size_t n = 0;
+    for (int i = 0; i < N_MIXES; i++) {
+        if (strcasecmp(name, mixes[i].name) == 0) {
+            *out = &mixes[i];
+            return RP_OK;
+        }
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
+    }
+    return rp_fail(RP_E_ARG, "'%.32s' is no type of weights (there are %s)", name, known);
+}
+
+static bool has(GgufString name, const char *part) {
+    return memmem(name.ptr, name.len, part, strlen(part)) != NULL;
+}
+
+/* The first and last eighth of the layers, and of the others each third: where more bits help most. */
+static bool better_layer(GgufString name, int32_t n_layer) {
+    int32_t layer = 0;
+    for (size_t i = 4; i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9'; i++)
+        layer = 10 * layer + (name.ptr[i] - '0');
+    return layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2;
+}
+
+static RpDtype wanted(const TypeMix *m, GgufString name, int32_t n_layer, bool tied) {
+    if (has(name, "output.weight") && !has(name, "blk.")) return m->output;
+    if (has(name, "token_embd.weight")) return tied ? m->output : m->others;
+    if ((has(name, "attn_v") || has(name, "ffn_down")) && better_layer(name, n_layer) && m->better != m->base)
+        return m->better;
+    return has(name, "_exps.") ? m->base : m->others;
+}
+
+RpDtype rp_mix_type(const TypeMix *m, GgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
+                    bool tied) {
+    const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
+    if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm")) return RP_F32;
+    const RpDtype type = wanted(m, name, n_layer, tied);
+    if (ne[0] % rp_dtype_info(type)->block_elems == 0) return type;
+    return ne[0] % rp_dtype_info(RP_Q8_0)->block_elems == 0 ? RP_Q8_0 : RP_F16;
+}

@@ -1,0 +1,113 @@
+#include "reprise/convert.h"
+
+#include "model/gguf_write.h"
+#include "model/mix.h"
+#include "reprise/quants.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Requantize {
+    GgufFile        *in;
+    GgufWriter      *out;
+    const TypeMix   *mix;
+    int32_t          n_layer;
+    bool             tied;
+    ConvertProgress *progress;
+    void            *user;
+    size_t           done;
+} Requantize;
+
+static RpDtype type_of(const Requantize *r, const GgufTensor *t) {
+    if (t->view.dtype == RP_I32) return RP_I32;
+    return rp_mix_type(r->mix, t->name, t->view.ne, r->n_layer, r->tied);
+}
+
+static RpStatus check_tensor(const Requantize *r, const GgufTensor *t) {
+    const bool is_float = t->known && !rp_dtype_is_quant(t->view.dtype);
+    if (is_float) return RP_OK;
+    const char *type = rp_gguf_type_name(t->gguf_type);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s: only files of f32, f16 and bf16 are converted",
+                   rp_gguf_path(r->in), (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr,
+                   type != NULL ? type : "of an unknown type");
+}
+
+static bool is_key(const GgufValue *v, const char *key) {
+    return v->key.len == strlen(key) && memcmp(v->key.ptr, key, v->key.len) == 0;
+}
+
+static RpStatus describe(Requantize *r) {
+    GgufString arch    = {"", 0};
+    uint32_t   n_layer = 0;
+    char       key[128];
+    RP_TRY(rp_gguf_get_string(r->in, "general.architecture", &arch));
+    snprintf(key, sizeof key, "%.*s.block_count", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
+    RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
+    r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
+    r->tied    = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
+    for (int64_t i = 0; i < rp_gguf_n_values(r->in); i++) {
+        const GgufValue *v = rp_gguf_value(r->in, i);
+        if (!is_key(v, "general.file_type") && !is_key(v, "general.quantization_version") &&
+            !is_key(v, "general.alignment"))
+            rp_gguf_put_value(r->out, v);
+    }
+    rp_gguf_put_u32(r->out, "general.file_type", rp_mix_file_type(r->mix));
+    rp_gguf_put_u32(r->out, "general.quantization_version", 2);
+    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
+        const GgufTensor *t = rp_gguf_tensor(r->in, i);
+        RP_TRY(check_tensor(r, t));
+        rp_gguf_put_tensor(r->out, t->name.ptr, t->name.len, type_of(r, t), t->view.ne);
+    }
+    return rp_gguf_writer_begin(r->out);
+}
+
+static RpStatus convert_rows(Requantize *r, const GgufTensor *t, float *wide, char *packed) {
+    const RpDtype from = t->view.dtype, to = type_of(r, t);
+    const int64_t n = t->view.ne[0];
+    for (int64_t i = 0; i < rp_view_rows(&t->view); i++) {
+        const void *row   = rp_view_row(&t->view, i);
+        const void *bytes = row;
+        if (from != to) {
+            rp_widen_row(from, row, n, wide);
+            if (rp_pack_row(to, wide, n, packed) != RP_OK)
+                return rp_fail(RP_E_ARG, "%s: tensor %.*s, row %lld: %s", rp_gguf_path(r->in),
+                               (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, (long long)i,
+                               rp_last_error());
+            bytes = packed;
+        }
+        RP_TRY(rp_gguf_writer_data(r->out, bytes, rp_row_bytes(to, n)));
+        r->done += rp_row_bytes(to, n);
+        if (r->progress != NULL && !r->progress(r->done, rp_gguf_writer_total(r->out), r->user))
+            return rp_fail(RP_E_CANCELLED, "%s: the conversion was stopped", rp_gguf_path(r->in));
+    }
+    return RP_OK;
+}
+
+static RpStatus convert(Requantize *r) {
+    RP_TRY(describe(r));
+    int64_t longest = 0;
+    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
+        const int64_t n = rp_gguf_tensor(r->in, i)->view.ne[0];
+        longest         = n > longest ? n : longest;
+    }
+    float   *wide   = malloc((size_t)longest * sizeof *wide + 1);
+    char    *packed = malloc((size_t)longest * sizeof *wide + 1);
+    RpStatus st     = wide != NULL && packed != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a row");
+    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && st == RP_OK; i++)
+        st = convert_rows(r, rp_gguf_tensor(r->in, i), wide, packed);
+    free(wide);
+    free(packed);
+    return st;
+}
+
+RpStatus rp_requantize(const char *in, const char *out, const char *type, ConvertProgress *progress,
+                       void *user) {
+    Requantize r = {.progress = progress, .user = user};
+    RP_TRY(rp_mix_find(type, &r.mix));
+    RP_TRY(rp_gguf_open(in, &r.in));
+    RpStatus st = rp_gguf_writer_open(out, &r.out);
+    if (st == RP_OK) st = rp_gguf_writer_close(r.out, convert(&r));
+    rp_gguf_close(r.in);
+    return st;
+}
