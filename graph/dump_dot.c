@@ -21,16 +21,22 @@ static const struct {
     TensorOp    op;
     const char *colour;
 } colours[] = {
-    {RP_OP_MUL_MAT,   "#f4a582"},
-    {RP_OP_ATTENTION, "#d6604d"},
-    {RP_OP_RMS_NORM,  "#92c5de"},
-    {RP_OP_ROPE,      "#c2a5cf"},
-    {RP_OP_SOFT_MAX,  "#d6604d"},
-    {RP_OP_COPY,      "#fee08b"},
-    {RP_OP_QUANTIZE,  "#e6f598"},
-    {RP_OP_GET_ROWS,  "#abdda4"},
-    {RP_OP_SILU,      "#d9f0d3"},
-    {RP_OP_GELU,      "#d9f0d3"},
+    {RP_OP_MUL_MAT,    "#f4a582"},
+    {RP_OP_MUL_MAT_ID, "#f4a582"},
+    {RP_OP_TOP_K,      "#e78ac3"},
+    {RP_OP_ROUTE,      "#e78ac3"},
+    {RP_OP_COMBINE,    "#fbb4ae"},
+    {RP_OP_SIGMOID,    "#d9f0d3"},
+    {RP_OP_SWIGLU_OAI, "#d9f0d3"},
+    {RP_OP_ATTENTION,  "#d6604d"},
+    {RP_OP_RMS_NORM,   "#92c5de"},
+    {RP_OP_ROPE,       "#c2a5cf"},
+    {RP_OP_SOFT_MAX,   "#d6604d"},
+    {RP_OP_COPY,       "#fee08b"},
+    {RP_OP_QUANTIZE,   "#e6f598"},
+    {RP_OP_GET_ROWS,   "#abdda4"},
+    {RP_OP_SILU,       "#d9f0d3"},
+    {RP_OP_GELU,       "#d9f0d3"},
 };
 
 static const char *colour_of(TensorOp op) {

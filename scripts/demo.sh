@@ -1,16 +1,25 @@
 #!/bin/sh
-# Installs what is missing, builds, fetches SmolLM2-135M-Instruct (93 MB, once) and lets it answer a question.
+# Installs what is missing, builds, lets the small model that ships with the code go on with a sentence (this needs no
+# network), then fetches SmolLM2-135M-Instruct (93 MB, once) and lets it answer a question.
 #
 #   scripts/demo.sh [QUESTION]
+#   scripts/demo.sh --offline        only the first part
 set -eu
 cd "$(dirname "$0")/.."
-case ${1-} in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+offline=
+case ${1-} in
+-h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+--offline) offline=1; shift ;;
+esac
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
 need $BUILD_PACKAGES python3 python3-pip
 [ -f build/build.ninja ] || cmake -S . -B build -G Ninja -DRP_TESTS=OFF >/dev/null
 ninja -C build reprise_cli >/dev/null || { ninja -C build reprise_cli; exit 1; }
-model=$(scripts/get-model.sh smollm2)
-echo "build/reprise generate -m $model --chat -n 200 -p \"${1-What is the capital of France?}\"" >&2
-exec build/reprise generate -m "$model" --chat -n 200 -p "${1-What is the capital of France?}"
+
+run() { echo "\$ $*" >&2; "$@"; echo; }
+run build/reprise generate -p "In the beginning" -n 80 --temp 0.7 --top-p 0.9 --seed 4 --experts
+[ -z "$offline" ] || exit 0
+model=$(scripts/get-model.sh smollm2) || { echo "SmolLM2 could not be fetched; the demo model above needs no network" >&2; exit 1; }
+run build/reprise generate -m "$model" --chat -n 200 -p "${1-What is the capital of France?}"

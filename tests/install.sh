@@ -27,6 +27,7 @@ cmake -S "$temp/project" -B "$temp/project/build" -DCMAKE_PREFIX_PATH="$temp/usr
 cmake --build "$temp/project/build" >/dev/null
 "$temp/project/build/decode" "$source/tests/golden/tiny/llama-mix.gguf" >/dev/null
 "$temp/usr/bin/reprise" --version
+[ -n "$("$temp/usr/bin/reprise" generate -p "In the beginning" -n 8 -q)" ] || { echo "the installed demo model is silent"; exit 1; }
 # Every public header compiles by itself, in C and in C++.
 for header in "$temp"/usr/include/reprise/*.h; do
     printf "#include \"reprise/%s\"\nextern int used;\n" "$(basename "$header")" >"$temp/one.c"

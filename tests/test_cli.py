@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,8 @@ PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
 TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
 REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
-COMMANDS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity"]
+ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity"]
+COMMANDS = ON_MODELS + ["synth", "quantize"]
 TMP = tempfile.TemporaryDirectory()
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -89,9 +91,11 @@ def test_help_lists_commands_and_environment():
 
 def test_every_command_has_help():
     for command in COMMANDS:
-        a, b, c = ok(run(command, "--help")), ok(run("help", command)), ok(run(command, "-m", "x", "-h"))
+        more = ["-m", "x"] if command in ON_MODELS else ["x"]
+        a, b, c = ok(run(command, "--help")), ok(run("help", command)), ok(run(command, *more, "-h"))
         expect(a.out == b.out == c.out, "the same help three ways", command)
-        expect("--model FILE" in a.text and f"reprise {command}" in a.text, command, a)
+        expect(f"reprise {command}" in a.text, command, a)
+        expect(("--model FILE" in a.text) == (command in ON_MODELS), command, a)
         expect(all(len(line) <= 110 for line in a.text.splitlines()), "line length", a)
 
 
@@ -110,7 +114,10 @@ def test_wrong_use_exits_2_with_one_line():
     expect_refusal(run("zzzzzz"), 2, "unknown command `zzzzzz`")
     expect_refusal(run("help", "zzzzzz"), 2, "unknown command")
     g = ["generate", "-m", TINY, "-p", "a"]
-    expect_refusal(run("generate", "-p", "a"), 2, "-m FILE is needed")
+    expect_refusal(run("quantize", "a", "b"), 2, "--type TYPE is needed")
+    expect_refusal(run("quantize", "--type", "Q8_0", "a"), 2, "OUT is needed")
+    expect_refusal(run("quantize", "a", "b", "c", "--type", "F16"), 2, "`c` is not an option")
+    expect_refusal(run("synth", "tiny"), 2, "-o FILE is needed")
     expect_refusal(run("generate", "-m", TINY), 2, "-p TEXT")
     expect_refusal(run(*g, "-f", "x"), 2, "one prompt")
     expect_refusal(run(*g, "--tmep", "1"), 2, "unknown option --tmep, did you mean --temp?")
@@ -180,7 +187,7 @@ def test_bad_files_exit_1_with_their_name():
         "header": temporary("header.gguf", data[:20]),
     }
     for name, path in files.items():
-        for command in COMMANDS:
+        for command in ON_MODELS:
             more = {"generate": ["-p", "a"], "tokenize": ["-p", "a"], "perplexity": ["-f", TINY]}.get(
                 command, []
             )
@@ -596,6 +603,48 @@ def test_chat_on_a_terminal():
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         os.close(fd)
+
+
+def test_demo_model_is_the_default():
+    r = run("generate", "-p", "In the beginning", "-n", "5", "--json")
+    expect(r.code == 0 and json.loads(r.text)["model"].endswith("assets/demo.gguf"), "demo model", r)
+    r = run("tokenize", "-p", "abc", "--ids", REPRISE_MODEL=TINY)
+    expect(r.text == run("tokenize", "-m", TINY, "-p", "abc", "--ids").text, "REPRISE_MODEL", r)
+    expect_refusal(run("generate", "-p", "a", REPRISE_MODEL="/nonexistent/m.gguf"), 1, "/nonexistent/m.gguf")
+    alone = os.path.join(TMP.name, "alone")
+    shutil.copy(PROGRAM, alone)
+    p = subprocess.run([alone, "generate", "-p", "a"], capture_output=True)
+    expect_refusal(Result(p.returncode, p.stdout, p.stderr), 2, "-m FILE is needed: there is no demo model", "share/reprise")
+
+
+def test_experts_are_counted():
+    model = os.path.join(SOURCE, "tests/golden/tiny/mixtral-mix.gguf")
+    r = run("generate", "-m", model, "-p", "hello", "-n", "6", "--json", "--experts", "--ignore-eos")
+    experts = json.loads(r.text)["experts"]
+    info = json.loads(run("inspect", "-m", model, "--json").text)["model"]
+    tokens = json.loads(r.text)["prompt_tokens"] + 5  # the last one drawn is not appended
+    expect([len(e) for e in experts] == [info["n_expert"]] * info["n_layer"], "a count for each expert", r)
+    expect([sum(e) for e in experts] == [tokens * info["n_expert_used"]] * info["n_layer"], "all choices counted", experts)
+    r = run("generate", "-m", model, "-p", "hello", "-n", "6", "--experts")
+    expect(r.err.count("layer ") == info["n_layer"] and "most" in r.err, "a line for each layer", r)
+    r = run("generate", "-m", TINY, "-p", "hello", "-n", "2", "--experts")
+    expect("this model has none" in r.err, "a dense model", r)
+
+
+def test_synth_and_quantize():
+    a, b = os.path.join(TMP.name, "a.gguf"), os.path.join(TMP.name, "b.gguf")
+    expect("nn-6.9b" in run("synth", "list").text, "presets are listed")
+    r = run("synth", "tiny", "--type", "F16", "-o", a, "--seed", "3")
+    expect(r.code == 0 and "M active for a token" in r.err, "synth", r)
+    r = run("quantize", a, b, "--type", "q8_0", "-q")
+    expect(r.code == 0 and r.err == "" and os.path.getsize(b) < os.path.getsize(a), "quantize", r)
+    expect(run("generate", "-m", b, "-p", "x", "-n", "3").code == 0, "the result runs")
+    expect("top_k" in run("graph", "-m", b, "--dot").text, "the graph shows the routing")
+    expect_refusal(run("quantize", b, a, "--type", "Q4_0"), 1, "b.gguf: tensor", "is Q8_0")
+    expect_refusal(run("quantize", "/nonexistent", a, "--type", "Q4_0"), 1, "/nonexistent")
+    expect_refusal(run("synth", "huge", "-o", a), 1, "no preset 'huge'", "tiny")
+    expect_refusal(run("synth", "tiny", "-o", "/nonexistent/a"), 1, "/nonexistent/a")
+    expect(run("generate", "-m", a, "-p", "x", "-n", "3").code == 0, "the refusals left the file")
 
 
 def main():

@@ -11,15 +11,21 @@ enum { MAX_IDS = 4096 };
 /* ---- tiny models of every family and type ---- */
 
 static const char *const tiny_names[] = {
-    "llama-f32",     "llama-f16",      "llama-bf16",     "llama-q4_0",     "llama-q4_1",
-    "llama-q5_0",    "llama-q5_1",     "llama-q8_0",     "llama-q4_k",     "llama-q5_k",
-    "llama-q6_k",    "llama-mix",      "llama-mix-k",    "llama-factors",  "llama-yarn",
-    "qwen2-f32",     "qwen2-mix",      "qwen2-mix-k",    "qwen2-yarn",     "llama-bias-mha-linear",
-    "qwen3-f32",     "qwen3-mix",      "qwen3-mix-k",    "gemma3-f32",     "gemma3-mix",
-    "gemma3-mix-k",  "mixtral-f32",    "mixtral-mix",    "mixtral-mix-k",  "qwen2moe-f32",
-    "qwen2moe-mix",  "qwen3moe-f32",   "qwen3moe-mix",   "qwen3moe-mix-k", "olmoe-f32",
-    "olmoe-mix",     "granitemoe-f32", "granitemoe-mix", "gpt-oss-f32",    "gpt-oss-mxfp4",
-    "deepseek2-f32", "deepseek2-mix",  "deepseek2-lite",
+    "llama-f32",     "llama-f16",      "llama-bf16",
+    "llama-q4_0",    "llama-q4_1",     "llama-q5_0",
+    "llama-q5_1",    "llama-q8_0",     "llama-q4_k",
+    "llama-q5_k",    "llama-q6_k",     "llama-mix",
+    "llama-mix-k",   "llama-factors",  "llama-yarn",
+    "llama-ntk",     "qwen2-f32",      "qwen2-mix",
+    "qwen2-mix-k",   "qwen2-yarn",     "llama-bias-mha-linear",
+    "qwen3-f32",     "qwen3-mix",      "qwen3-mix-k",
+    "gemma3-f32",    "gemma3-mix",     "gemma3-mix-k",
+    "mixtral-f32",   "mixtral-mix",    "mixtral-mix-k",
+    "qwen2moe-f32",  "qwen2moe-mix",   "qwen3moe-f32",
+    "qwen3moe-mix",  "qwen3moe-mix-k", "olmoe-f32",
+    "olmoe-mix",     "granitemoe-f32", "granitemoe-mix",
+    "gpt-oss-f32",   "gpt-oss-mxfp4",  "deepseek2-f32",
+    "deepseek2-mix", "deepseek2-lite",
 };
 
 enum { N_TINY = sizeof tiny_names / sizeof tiny_names[0], N_DECODE = 4, MAX_ROWS = 32, MAX_VOCAB = 128 };

@@ -76,14 +76,14 @@ static void compare(size_t i, const float *logits, void *user) {
               best, want, (double)(logits[best] - logits[want]), (double)p->margin[at]);
 }
 
-static void check_model(const char *file, const char *golden) {
+static void check_model(const char *path, const char *golden, int n_prompts) {
     Model     *m;
     Session   *s;
     Prompt    *p = calloc(1, sizeof *p);
     int32_t    ids[MAX_IDS + N_GREEDY];
     Comparison c = {.p = p};
-    OK(rp_model_open(model_path(file), NULL, &m));
-    OK(rp_session_open(m, &(SessionOptions){.n_ctx = 1024, .passes = "-quantize"}, &s));
+    OK(rp_model_open(path, NULL, &m));
+    OK(rp_session_open(m, &(SessionOptions){.passes = "-quantize"}, &s));
     c.n_vocab = rp_model_info(m)->n_vocab;
     FILE *f   = golden_open(golden);
     for (; read_prompt(f, p); c.prompt++) {
@@ -92,9 +92,9 @@ static void check_model(const char *file, const char *golden) {
         OK(rp_session_rewind(s, 0));
         OK(rp_session_score(s, ids, p->n + N_GREEDY, compare, &c));
     }
-    cr_log_info("%s: top-20 logits within %g, %d of %d greedy tokens differ", file, (double)c.worst, c.differ,
-                c.prompt * N_GREEDY);
-    cr_expect_eq(c.prompt, 8);
+    cr_log_info("%s: top-20 logits within %g, %d of %d greedy tokens differ", golden, (double)c.worst,
+                c.differ, c.prompt * N_GREEDY);
+    cr_expect_eq(c.prompt, n_prompts);
     cr_expect_leq(c.worst, logit_tolerance, "the top-20 logits differ by %g", (double)c.worst);
     fclose(f);
     free(p);
@@ -102,8 +102,17 @@ static void check_model(const char *file, const char *golden) {
     rp_model_free(m);
 }
 
-Test(models, smollm2_continues_as_llama_cpp_does) { check_model(SMOLLM2, "smollm2/generate.txt"); }
-Test(models, gemma3_continues_as_llama_cpp_does) { check_model(GEMMA3, "gemma3/generate.txt"); }
+Test(models, smollm2_continues_as_llama_cpp_does) {
+    check_model(model_path(SMOLLM2), "smollm2/generate.txt", 8);
+}
+Test(models, gemma3_continues_as_llama_cpp_does) {
+    check_model(model_path(GEMMA3), "gemma3/generate.txt", 8);
+}
+
+#define DEMO RP_SOURCE_DIR "/assets/demo.gguf"
+
+/* Its context is too short for the longest prompt. */
+Test(models, demo_continues_as_llama_cpp_does) { check_model(DEMO, "demo/generate.txt", 7); }
 
 /* ---- perplexity ---- */
 
@@ -158,7 +167,7 @@ static double perplexity(const Model *m, const char *passes, size_t *n) {
 
 /* Without the rounding of activations the perplexity is llama.cpp's with widened weights. With it, it moves
  * by no more than llama.cpp's own does. */
-static void check_perplexity(const char *file, const char *golden) {
+static void check_perplexity(const char *path, const char *golden) {
     Model *m;
     size_t size = 0, n, n_rounded;
     char  *line = NULL;
@@ -166,9 +175,9 @@ static void check_perplexity(const char *file, const char *golden) {
     FILE  *f = golden_open(golden);
     cr_assert_eq(sscanf(field(f, &line, &size, "rounded "), "%lf %lf", &their_rounded, &count), 2);
     cr_assert_eq(sscanf(field(f, &line, &size, "exact "), "%lf", &their_exact), 1);
-    OK(rp_model_open(model_path(file), NULL, &m));
+    OK(rp_model_open(path, NULL, &m));
     const double exact = perplexity(m, "-quantize", &n), rounded = perplexity(m, NULL, &n_rounded);
-    cr_log_info("%s: perplexity %.4f exact, %.4f rounded; llama.cpp %.4f exact, %.4f rounded", file, exact,
+    cr_log_info("%s: perplexity %.4f exact, %.4f rounded; llama.cpp %.4f exact, %.4f rounded", golden, exact,
                 rounded, their_exact, their_rounded);
     cr_expect_eq(n, (size_t)count);
     cr_expect_eq(n_rounded, n);
@@ -182,5 +191,10 @@ static void check_perplexity(const char *file, const char *golden) {
     rp_model_free(m);
 }
 
-Test(models, smollm2_has_llama_cpp_perplexity) { check_perplexity(SMOLLM2, "smollm2/perplexity.txt"); }
-Test(models, gemma3_has_llama_cpp_perplexity) { check_perplexity(GEMMA3, "gemma3/perplexity.txt"); }
+Test(models, smollm2_has_llama_cpp_perplexity) {
+    check_perplexity(model_path(SMOLLM2), "smollm2/perplexity.txt");
+}
+Test(models, gemma3_has_llama_cpp_perplexity) {
+    check_perplexity(model_path(GEMMA3), "gemma3/perplexity.txt");
+}
+Test(models, demo_has_llama_cpp_perplexity) { check_perplexity(DEMO, "demo/perplexity.txt"); }

@@ -43,6 +43,8 @@ def generate(model, name, out):
     for text, is_chat in PROMPTS:
         data = (chat(name, text) if is_chat else text).encode()
         ids = model.tokenize(data, True, True)
+        if len(ids) + N_GREEDY > model.n_ctx_train():
+            continue
         model.reset()
         logits = model.eval(ids)[-1]
         top = np.argsort(-logits, kind="stable")[:N_TOP]

@@ -2,6 +2,7 @@
 """Tiny models of random weights, one for each family and weight type, with llama.cpp's logits for them.
 
     tools/golden_tiny.py OUT_DIRECTORY [NAME...]
+    tools/golden_tiny.py tests/fuzz/corpus/gguf --seeds
 
 NAME.gguf is the model; NAME.txt its ids, the logits of a batch over most of them and of the last decoded one by one, and
 then, as "exact", the logits of the same weights widened to f32: what both engines would give without rounding
@@ -45,7 +46,8 @@ def quantize(data, qtype):
 class Tiny:
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
-                 ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None):
+                 ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
+                 keys_theirs=None):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -105,7 +107,7 @@ class Tiny:
             elif self.ff_shared:
                 w.add_expert_shared_feed_forward_length(self.ff_shared)
         w.add_layer_norm_rms_eps(1e-5)
-        for key, (kind, value) in (self.keys or {}).items():
+        for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
             getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
 
     def vocabulary(self):
@@ -187,8 +189,9 @@ class Tiny:
             self.vector(p + "post_attention_norm.weight", self.embd, 1.0)
             self.vector(p + "post_ffw_norm.weight", self.embd, 1.0)
 
-    def write(self, path, widen=False):
-        self.widen = widen
+    def write(self, path, widen=False, theirs=False):
+        """`theirs`: with the keys that llama.cpp has for the same model."""
+        self.widen, self.theirs = widen, theirs
         self.rng = np.random.default_rng(self.seed)
         self.n_matrices = 0
         self.writer = gguf.GGUFWriter(str(path), self.arch)
@@ -222,14 +225,17 @@ def logits_of(path, ids, label, out):
 def write_golden(tiny, folder):
     path, wide = folder / f"{tiny.name}.gguf", folder / "widened.gguf"
     tiny.write(path)
-    tiny.write(wide, widen=True)
+    tiny.write(wide, widen=True, theirs=True)
+    same = folder / "theirs.gguf"
+    tiny.write(same, theirs=True)
     ids = [int(i) for i in np.random.default_rng(tiny.seed + 1000).integers(3, tiny.vocab, N_PROMPT + N_DECODE)]
     with open(folder / f"{tiny.name}.txt", "w", encoding="ascii") as out:
         print(llama.HEADER, file=out)
         print("ids", *ids, file=out)
-        logits_of(path, ids, "logits", out)
+        logits_of(same, ids, "logits", out)
         logits_of(wide, ids, "exact", out)
     wide.unlink()
+    same.unlink()
     print(f"{tiny.name} {path.stat().st_size} bytes")
 
 
@@ -247,6 +253,10 @@ def models():
                keys={"rope.scaling.type": ("string", "linear"), "rope.scaling.factor": ("float32", 2.0)})
     yield Tiny("llama-factors", "llama", [Q.F32], seed=33, rope_factors=True, keys={"rope.freq_base": ("float32", 5e5)})
     yield Tiny("llama-yarn", "llama", [Q.F32], seed=35, keys=yarn)
+    # llama.cpp has no key for NTK scaling: its file says the base that comes of it
+    yield Tiny("llama-ntk", "llama", [Q.F32], seed=36,
+               keys={"rope.scaling.type": ("string", "ntk"), "rope.scaling.alpha": ("float32", 8.0)},
+               keys_theirs={"rope.freq_base": ("float32", 10000.0 * 8.0 ** (16 / 14))})
     yield Tiny("qwen2-f32", "qwen2", [Q.F32], seed=40, bias=True)
     yield Tiny("qwen2-mix", "qwen2", MIX_32, seed=41, bias=True, tied=True, heads_kv=1)
     yield Tiny("qwen2-mix-k", "qwen2", MIX_K, seed=42, bias=True, **wide)
@@ -302,9 +312,23 @@ def expert_models():
                layers=26, **few | dict(experts=2))
 
 
+def seeds():
+    """As small as can be: where fuzzing starts from."""
+    small = dict(experts=2, used=1, ff_expert=32, ff=32, embd=32, heads=1, heads_kv=1, dim=32, layers=1, vocab=16, tied=True)
+    yield Tiny("qwen3moe", "qwen3moe", [Q.Q4_0], seed=1, qk_norm=True, **small)
+    yield Tiny("gpt-oss", "gpt-oss", [Q.MXFP4], seed=2, bias=True, **small | dict(tied=False),
+               keys={"attention.sliding_window": ("uint32", 8)})
+    yield Tiny("deepseek2", "deepseek2", [Q.Q4_0], seed=3, mla=dict(q=32, kv=32, rope=16, nope=32, value=32), ff_shared=32,
+               **small, keys={"expert_group_count": ("uint32", 2), "expert_group_used_count": ("uint32", 1)})
+
+
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
+    if sys.argv[2:] == ["--seeds"]:
+        for tiny in seeds():
+            tiny.write(target / f"{tiny.name}.gguf")
+        sys.exit()
     for tiny in models():
         if len(sys.argv) < 3 or tiny.name in sys.argv[2:]:
             write_golden(tiny, target)

@@ -44,6 +44,9 @@ class Model:
             lib.llama_free(self.context)
         lib.llama_model_free(self.model)
 
+    def n_ctx_train(self):
+        return lib.llama_model_n_ctx_train(self.model)
+
     def adds_bos(self):
         return bool(lib.llama_vocab_get_add_bos(self.vocab))
 

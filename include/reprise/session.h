@@ -58,6 +58,11 @@ typedef void LogitsCallback(size_t i, const float *logits, void *user);
 RP_NODISCARD RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCallback *callback,
                                        void *user);
 
+/* Without a session of one's own: the logits after every token of `batch` sequences of `seq` ids, each from an empty
+ * context. ids [batch][seq], logits f32 [batch][seq][n_vocab]. RP_E_ARG for sequences longer than the model was trained
+ * for, and as rp_session_score. */
+RP_NODISCARD RpStatus rp_model_logits(const Model *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
+
 /* f32 [n_vocab] after the latest token, NULL before the first; valid until the next call that appends. */
 const float *rp_session_logits(const Session *s);
 

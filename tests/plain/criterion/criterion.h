@@ -81,6 +81,7 @@ static void plain_add(PlainTest *t) {
 #define cr_assert_null(a, ...)         PLAIN_ASSERT((a) == NULL, #a " is null", ##__VA_ARGS__)
 #define cr_assert_not_null(a, ...)     PLAIN_ASSERT((a) != NULL, #a " is not null", ##__VA_ARGS__)
 #define cr_assert_arr_eq(a, b, n, ...) PLAIN_ASSERT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_assert_str_eq(a, b, ...)    PLAIN_ASSERT(strcmp(a, b) == 0, #a " == " #b, ##__VA_ARGS__)
 
 static void plain_run(const PlainTest *t) {
     const bool in_suite = plain_suite != NULL && strcmp(plain_suite->suite, t->suite) == 0;

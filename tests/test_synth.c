@@ -1,0 +1,181 @@
+/* Model files that the library makes: against NumPy, against themselves, and what is refused. */
+#include "tests/golden.h"
+
+#include "reprise/convert.h"
+#include "reprise/quants.h"
+
+#include <math.h>
+
+static char path[64], other[80];
+
+static void name_files(void) {
+    snprintf(path, sizeof path, "/tmp/rp-synth-%d.gguf", (int)getpid());
+    snprintf(other, sizeof other, "/tmp/rp-synth-%d-2.gguf", (int)getpid());
+}
+
+static char *contents(const char *name, size_t *n) {
+    FILE *f = fopen(name, "rb");
+    cr_assert_not_null(f);
+    char *p = malloc(1 << 22);
+    *n      = fread(p, 1, 1 << 22, f);
+    fclose(f);
+    return p;
+}
+
+Test(synth, tiny_gives_the_logits_of_numpy) {
+    enum { BATCH = 3, SEQ = 11, VOCAB = 320 };
+    static float logits[BATCH * SEQ * VOCAB], want[VOCAB];
+    int32_t      ids[BATCH * SEQ];
+    char        *line = NULL;
+    size_t       size = 0;
+    Model       *m;
+    name_files();
+    OK(rp_synth("tiny", &(SynthOptions){.type = "F32", .seed = 5}, path));
+    OK(rp_model_open(path, NULL, &m));
+    FILE       *f    = golden_open("nn/tiny.txt");
+    const char *text = golden_line(f, &line, &size);
+    cr_assert_str_eq(text, "shape 3 11");
+    text = golden_line(f, &line, &size);
+    cr_assert_eq(golden_ids(text + 4, ids, BATCH * SEQ), (size_t)(BATCH * SEQ));
+    OK(rp_model_logits(m, ids, BATCH, SEQ, logits));
+    double worst = 0.0, spread = 0.0;
+    for (int r = 0; r < BATCH * SEQ; r++) {
+        text = golden_line(f, &line, &size);
+        cr_assert_not_null(text);
+        cr_assert_eq(golden_floats(text + 7, want, VOCAB), (size_t)VOCAB);
+        for (int i = 0; i < VOCAB; i++) {
+            worst = fmax(worst, fabs((double)(logits[VOCAB * r + i] - want[i])));
+            spread += pow((double)want[i], 2.0) / (BATCH * SEQ * VOCAB);
+        }
+    }
+    cr_log_info("off by at most %g, logits spread by %g", worst, sqrt(spread));
+    cr_expect_gt(spread, 0.01);
+    cr_expect_leq(worst, 1e-3 * sqrt(spread), "off by %g", worst); /* a key may round to the next half */
+    REFUSED(rp_model_logits(m, ids, 1, 1025, logits), RP_E_ARG,
+            "sequences of 1025 tokens: the model was trained for 1024");
+    fclose(f);
+    free(line);
+    rp_model_free(m);
+    remove(path);
+}
+
+Test(synth, a_seed_gives_the_same_file) {
+    size_t n, n_other;
+    name_files();
+    OK(rp_synth("tiny", &(SynthOptions){.type = "Q4_0", .seed = 7}, path));
+    OK(rp_synth("tiny", &(SynthOptions){.type = "Q4_0", .seed = 7}, other));
+    char *a = contents(path, &n), *b = contents(other, &n_other);
+    cr_assert_eq(n, n_other);
+    cr_expect_arr_eq(a, b, n);
+    free(b);
+    OK(rp_synth("tiny", &(SynthOptions){.type = "Q4_0", .seed = 8}, other));
+    b = contents(other, &n_other);
+    cr_expect_neq(memcmp(a, b, n), 0);
+    free(a), free(b);
+    remove(path), remove(other);
+}
+
+/* Every weight of every type has the deviation that keeps activations: 1 / sqrt(length of a row). */
+Test(synth, weights_are_scaled_for_every_type) {
+    name_files();
+    for (int i = 0; rp_convert_type_name(i) != NULL; i++) {
+        GgufFile *f;
+        OK(rp_synth("tiny", &(SynthOptions){.type = rp_convert_type_name(i)}, path));
+        OK(rp_gguf_open(path, &f));
+        for (int64_t k = 0; k < rp_gguf_n_tensors(f); k++) {
+            const GgufTensor *t = rp_gguf_tensor(f, k);
+            float             row[256];
+            double            sum = 0.0, square = 0.0;
+            if (rp_view_elems(&t->view) < 4096) continue;
+            for (int64_t r = 0; r < rp_view_rows(&t->view); r++) {
+                rp_widen_row(t->view.dtype, rp_view_row(&t->view, r), t->view.ne[0], row);
+                for (int64_t j = 0; j < t->view.ne[0]; j++)
+                    sum += (double)row[j], square += pow((double)row[j], 2.0);
+            }
+            const double n = (double)rp_view_elems(&t->view), deviation = sqrt(square / n);
+            const double want = 1.0 / sqrt((double)t->view.ne[0]);
+            cr_expect(deviation > 0.7 * want && deviation < 1.4 * want, "%s: %.*s deviates by %g, not %g",
+                      rp_convert_type_name(i), (int)t->name.len, t->name.ptr, deviation, want);
+            cr_expect_lt(fabs(sum / n), 0.25 * want, "%s: %.*s has a mean of %g", rp_convert_type_name(i),
+                         (int)t->name.len, t->name.ptr, sum / n);
+        }
+        rp_gguf_close(f);
+    }
+    remove(path);
+}
+
+Test(synth, counts_what_a_token_reads) {
+    Model *m;
+    name_files();
+    OK(rp_synth("tiny", &(SynthOptions){.type = "F32"}, path));
+    OK(rp_model_open(path, NULL, &m));
+    /* 2 layers: two norms, q, k, v, o, the router, and 2 of 4 experts of three matrices; a row of the
+     * embedding, the norm and the output */
+    const int64_t experts = 3 * 64 * 96, rest = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 16 + 64 * 4;
+    const int64_t outside = 64 + 64 + 320 * 64;
+    cr_expect_eq(rp_model_info(m)->n_params_active, 2 * (rest + 2 * experts) + outside);
+    cr_expect_eq((int64_t)rp_model_info(m)->decode_weight_bytes, 4 * (2 * (rest + 2 * experts) + outside));
+    cr_expect_eq(rp_model_info(m)->n_params, 2 * (rest + 4 * experts) + outside + 319 * 64);
+    rp_model_free(m);
+    remove(path);
+}
+
+Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
+    name_files();
+    REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, nn-6.9b");
+    REFUSED(rp_synth("tiny", &(SynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
+            "'Q3_K' is no type of weights");
+    REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO, "/nonexistent/x.gguf.part: No such file");
+    cr_expect_neq(access(path, F_OK), 0);
+}
+
+static bool stop_at_once(size_t done, size_t total, void *user) {
+    (void)done, (void)total, (void)user;
+    return false;
+}
+
+Test(synth, stops_and_keeps_what_was_there) {
+    size_t n, again;
+    name_files();
+    OK(rp_synth("tiny", NULL, path));
+    char *before = contents(path, &n);
+    REFUSED(rp_synth("tiny", &(SynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED,
+            "stopped");
+    char *after = contents(path, &again);
+    cr_assert_eq(n, again);
+    cr_expect_arr_eq(before, after, n);
+    snprintf(other, sizeof other, "%s.part", path);
+    cr_expect_neq(access(other, F_OK), 0);
+    free(before), free(after);
+    remove(path);
+}
+
+Test(requantize, converts_floats_and_copies_metadata) {
+    GgufFile *a, *b;
+    name_files();
+    OK(rp_synth("tiny", &(SynthOptions){.type = "F16", .seed = 3}, path));
+    OK(rp_requantize(path, other, "Q8_0", NULL, NULL));
+    OK(rp_gguf_open(path, &a));
+    OK(rp_gguf_open(other, &b));
+    cr_assert_eq(rp_gguf_n_tensors(a), rp_gguf_n_tensors(b));
+    cr_expect_eq(rp_gguf_find(b, "tokenizer.ggml.tokens")->n, 320u);
+    uint32_t type = 0;
+    OK(rp_gguf_get_u32(b, "general.file_type", &type));
+    cr_expect_eq(type, 7u);
+    for (int64_t k = 0; k < rp_gguf_n_tensors(a); k++) {
+        const GgufTensor *x = rp_gguf_tensor(a, k), *y = rp_gguf_tensor(b, k);
+        float             wide[256];
+        uint8_t           row[512];
+        cr_expect(y->view.dtype == RP_Q8_0 || (y->view.dtype == RP_F32 && x->view.dtype == RP_F32));
+        for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
+            rp_widen_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
+            OK(rp_pack_row(y->view.dtype, wide, x->view.ne[0], row));
+            cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]));
+        }
+    }
+    rp_gguf_close(a);
+    rp_gguf_close(b);
+    REFUSED(rp_requantize(other, path, "Q4_0", NULL, NULL), RP_E_UNSUPPORTED,
+            "is Q8_0: only files of f32, f16 and bf16 are converted");
+    remove(path), remove(other);
+}
