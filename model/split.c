@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EXPRESSIONS = 4 };
+enum { MAX_EXPRESSIONS = 6 };
 
 struct Splitter {
     pcre2_code *expressions[MAX_EXPRESSIONS];
@@ -27,6 +27,43 @@ struct Splitter {
     "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")*(" LOWER ")+|[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")+(" LOWER               \
     ")*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* GPT-4o */
+#define CASED(first, second) "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")" first "(" LOWER ")" second CONTRACTIONS "?|"
+#define GPT4O                                                                                                \
+    CASED("*", "+")                                                                                          \
+    CASED("+", "*")                                                                                          \
+    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* DeepSeek: letters that have case, of any script; punctuation; Chinese, and Hangul. */
+/* clang-format off */
+#define DEEPSEEK_LETTERS                                                                                      \
+    "\\s?[A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}" \
+    "\\x{1c4}-\\x{293}\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}" \
+    "\\x{386}\\x{388}-\\x{38a}\\x{38c}\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}" \
+    "\\x{48a}-\\x{52f}\\x{531}-\\x{556}\\x{10a0}-\\x{10c5}\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}" \
+    "\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}\\x{1d00}-\\x{1d2b}\\x{1d6b}-\\x{1d77}\\x{1d79}-\\x{1d9a}" \
+    "\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}\\x{1f20}-\\x{1f45}\\x{1f48}-\\x{1f4d}\\x{1f50}-\\x{1f57}" \
+    "\\x{1f59}\\x{1f5b}\\x{1f5d}\\x{1f5f}-\\x{1f7d}\\x{1f80}-\\x{1fb4}\\x{1fb6}-\\x{1fbc}\\x{1fbe}" \
+    "\\x{1fc2}-\\x{1fc4}\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}\\x{1fe0}-\\x{1fec}" \
+    "\\x{1ff2}-\\x{1ff4}\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}\\x{210a}-\\x{2113}\\x{2115}" \
+    "\\x{2119}-\\x{211d}\\x{2124}\\x{2126}\\x{2128}\\x{212a}-\\x{212d}\\x{212f}-\\x{2134}\\x{2139}" \
+    "\\x{213c}-\\x{213f}\\x{2145}-\\x{2149}\\x{214e}\\x{2183}\\x{2184}\\x{2c00}-\\x{2c7b}" \
+    "\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}\\x{2cf2}\\x{2cf3}\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}" \
+    "\\x{a722}-\\x{a76f}\\x{a771}-\\x{a787}\\x{a78b}-\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}" \
+    "\\x{fb13}-\\x{fb17}\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}\\x{10400}-\\x{1044f}" \
+    "\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}" \
+    "\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}]+"
+#define DEEPSEEK_MARKS                                                                                        \
+    "\\s?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+"
+#define DEEPSEEK_CJK                                                                                          \
+    "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
+#define DEEPSEEK3_CJK                                                                                         \
+    "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
+#define DEEPSEEK3_WORDS                                                                                       \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+    " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+/* clang-format on */
+
 /* Facts of the models: the expressions that their tokenizers were trained with, by the name that files give
  * them. */
 static const struct {
@@ -39,14 +76,19 @@ static const struct {
      {"[\\p{P}\\$\\+<=>\\^~\\|]+",
       "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)", "\\p{N}+",
       "[0-9][0-9][0-9]"},
-     false,                                                                                                              false},
-    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"},                                           {GPT2},                 false, false},
+     false,                                                                                                                                       false},
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"},                                           {GPT2},                                          false, false},
     {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
      {"\\p{N}", GPT2},
-     false,                                                                                                              false},
-    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"},                           {WORDS("\\p{N}{1,3}")}, true,  true },
-    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"},                                {WORDS("\\p{N}")},      false, false},
-    {{"tekken"},                                                                          {TEKKEN},               true,  true },
+     false,                                                                                                                                       false},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"},                           {WORDS("\\p{N}{1,3}")},                          true,  true },
+    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"},                                {WORDS("\\p{N}")},                               false, false},
+    {{"gpt-4o", "llama4", "kanana2"},                                                     {GPT4O},                                         false, false},
+    {{"deepseek-llm"},
+     {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"},
+     false,                                                                                                                                       false},
+    {{"deepseek-v3", "hunyuan-dense"},                                                    {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS}, false, false},
+    {{"tekken"},                                                                          {TEKKEN},                                        true,  true },
 };
 
 static int find_row(const char *name) {
@@ -68,7 +110,7 @@ RpStatus rp_splitter_new(const char *name, Splitter **out, bool *ignore_merges, 
     if (row < 0)
         return rp_fail(RP_E_UNSUPPORTED,
                        "pre-tokenizer '%s' is not supported (there are default, gpt-2, smollm, "
-                       "llama-bpe, qwen2, tekken and their kin)",
+                       "llama-bpe, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their kin)",
                        name);
     Splitter *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");

@@ -120,6 +120,32 @@ Test(synth, counts_what_a_token_reads) {
     remove(path);
 }
 
+/* Routers that say NaN choose the first experts, and the logits show it; nothing else happens. */
+Test(synth, a_router_of_nan_is_survived) {
+    size_t    n;
+    GgufFile *f;
+    Model    *m;
+    Session  *s;
+    name_files();
+    OK(rp_synth("tiny", &(SynthOptions){.type = "F32"}, path));
+    char *data = contents(path, &n);
+    OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
+    const GgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_gate_inp.weight");
+    memset(t->view.data, 0xff, t->bytes); /* NaN */
+    rp_gguf_close(f);
+    OK(rp_model_open_memory(data, n, "m.gguf", &m));
+    OK(rp_session_open(m, NULL, &s));
+    OK(rp_session_prefill(s, (const int32_t[]){1, 2, 3}, 3, NULL, NULL));
+    OK(rp_session_step(s, 4));
+    cr_expect(isnan(rp_session_logits(s)[0]));
+    const uint64_t *counts = rp_session_expert_counts(s, 1);
+    cr_expect_arr_eq(counts, ((const uint64_t[]){4, 4, 0, 0}), 4 * sizeof *counts);
+    rp_session_free(s);
+    rp_model_free(m);
+    free(data);
+    remove(path);
+}
+
 Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     name_files();
     REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, nn-6.9b");

@@ -45,8 +45,9 @@ Test(tokenizer, splits_as_llama_cpp_does_for_gemma3) {
 }
 
 Test(tokenizer, splits_as_llama_cpp_does_with_every_pre_tokenizer) {
-    static const char *const names[] = {"smollm", "gpt-2",  "default", "llama-bpe",
-                                        "qwen2",  "tekken", "spm",     "spm-no-prefix"};
+    static const char *const names[] = {"smollm", "gpt-2",        "default",    "llama-bpe",
+                                        "qwen2",  "tekken",       "spm",        "spm-no-prefix",
+                                        "gpt-4o", "deepseek-llm", "deepseek-v3"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char model[1024], golden[64];
         snprintf(model, sizeof model, GOLDEN_DIR "tokenizer/%s.gguf", names[i]);

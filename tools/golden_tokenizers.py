@@ -14,7 +14,7 @@ import llama
 from golden_tokens import cases
 
 N_MERGES = 450
-PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken"]
+PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken", "gpt-4o", "deepseek-llm", "deepseek-v3"]
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 USER = ["<repo_name>", "  \n"]
 
