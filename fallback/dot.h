@@ -30,15 +30,19 @@ typedef struct DotSums {
 typedef void DotFunction(const uint8_t *q, const float *scale, const float *min, int64_t n,
                          const DotColumn *cols, int n_cols, DotSums *sums);
 
+/* y[c] = tree(acc) + tree(low) of n_cols sums. */
+typedef void DotResults(const DotSums *sums, int n_cols, float *y);
+
 DotFunction rp_dot_plain;
+DotResults  rp_dot_results_plain;
 #if defined(__x86_64__)
 DotFunction rp_dot_avx2, rp_dot_avx512;
+DotResults  rp_dot_results_avx2;
 #endif
 
 /* Of the variant in use. */
 DotFunction *rp_dot_function(void);
-
-float rp_dot_result(const DotSums *s);
+DotResults  *rp_dot_results_function(void);
 
 /* Float weights: acc[c][l] = fma(w[i], x[c][i], acc[c][l]) for every i with i % 16 == l, in order; n_cols is
  * 1 to RP_DOT_COLS. */

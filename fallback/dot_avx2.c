@@ -41,4 +41,17 @@ RP_TARGET_AVX2 void rp_dot_avx2(const uint8_t *q, const float *scale, const floa
             sums[c].low[g - whole] = __builtin_fmaf(min[g], x->sum[g], sums[c].low[g - whole]);
     }
 }
+
+RP_TARGET_AVX2 static inline __attribute__((always_inline)) float tree4(__m128 v) {
+    v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+    return _mm_cvtss_f32(_mm_add_ss(v, _mm_shuffle_ps(v, v, 1)));
+}
+
+RP_TARGET_AVX2 void rp_dot_results_avx2(const DotSums *sums, int n_cols, float *y) {
+    for (int c = 0; c < n_cols; c++) {
+        const __m256 eight = _mm256_add_ps(_mm256_loadu_ps(sums[c].acc), _mm256_loadu_ps(sums[c].acc + 8));
+        const __m128 four  = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+        y[c]               = tree4(four) + tree4(_mm_loadu_ps(sums[c].low));
+    }
+}
 #endif

@@ -23,9 +23,18 @@ static float tree(float *v, int n) {
     return v[0];
 }
 
-float rp_dot_result(const DotSums *s) {
-    DotSums copy = *s;
-    return tree(copy.acc, RP_LANES) + tree(copy.low, RP_SPAN_GROUPS);
+void rp_dot_results_plain(const DotSums *sums, int n_cols, float *y) {
+    for (int c = 0; c < n_cols; c++) {
+        DotSums copy = sums[c];
+        y[c]         = tree(copy.acc, RP_LANES) + tree(copy.low, RP_SPAN_GROUPS);
+    }
+}
+
+DotResults *rp_dot_results_function(void) {
+#if defined(__x86_64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return rp_dot_results_avx2;
+#endif
+    return rp_dot_results_plain;
 }
 
 DotFunction *rp_dot_function(void) {

@@ -14,6 +14,7 @@ static int group_size(const RowJob *job, int c) {
 static void quantised_row(const RowJob *job, const char *row, int64_t m) {
     UnpackFunction *unpack = rp_unpack_function(job->weights);
     DotFunction    *dot    = rp_dot_function();
+    DotResults     *finish = rp_dot_results_function();
     Unpacked        u;
     int64_t         held = -1; /* the piece that is unpacked */
     for (int first = 0; first < job->n_cols; first += RP_DOT_COLS) {
@@ -27,8 +28,10 @@ static void quantised_row(const RowJob *job, const char *row, int64_t m) {
             for (int c = 0; c < n_cols; c++) cols[c] = rp_dot_column(job->x[first + c], job->n, k);
             dot(u.q, u.scale, u.min, len, cols, n_cols, sums);
         }
+        float result[RP_DOT_COLS];
+        finish(sums, n_cols, result);
         for (int c = 0; c < n_cols; c++)
-            if (job->y[first + c] != NULL) job->y[first + c][m] = rp_dot_result(&sums[c]);
+            if (job->y[first + c] != NULL) job->y[first + c][m] = result[c];
     }
 }
 
