@@ -1,34 +1,9 @@
-#include "tests/kernel_test.h"
+#include "tests/repeat_test.h"
 
-enum { N0 = 24, N1 = 6, N2 = 4, N = N0 * N1 * N2 };
+static double reference(double a, double b) { return a + b; }
 
-/* b of shape [m0, m1, m2] repeated over a; a is seen with its dimensions 1 and 2 swapped when `permuted`. */
 static void check(int64_t m0, int64_t m1, int64_t m2, bool permuted) {
-    float     *a = random_floats(N, 4), *b = random_floats((size_t)(m0 * m1 * m2), 5), y[N];
-    double     want[N];
-    TensorView va = packed(RP_F32, a, N0, N1, N2, 1);
-    if (permuted)
-        va = (TensorView){
-            a, RP_F32, {N0, N2,          N1,     1    },
-              {4,  4 * N0 * N1, 4 * N0, 4 * N}
-        };
-    OpArgs args = {
-        .dst = rp_view_packed(RP_F32, va.ne, y), .src = {va, packed(RP_F32, b, m0, m1, m2, 1)}
-    };
-    for (int64_t k = 0; k < va.ne[2]; k++)
-        for (int64_t j = 0; j < va.ne[1]; j++)
-            for (int64_t i = 0; i < N0; i++)
-                want[i + N0 * (j + va.ne[1] * k)] =
-                    (double)a[permuted ? i + N0 * (k + N1 * j) : i + N0 * (j + N1 * k)] +
-                    (double)b[i % m0 + m0 * (j % m1 + m1 * (k % m2))];
-    run_everywhere(rp_cpu_add, &args);
-    expect_near(y, want, N, 1e-7);
-    if (!permuted) {
-        args.dst.data = a;
-        run_everywhere(rp_cpu_add, &args);
-        cr_expect_arr_eq(a, y, sizeof y);
-    }
-    free(a), free(b);
+    check_repeat(rp_cpu_add, reference, m0, m1, m2, permuted);
 }
 
 Test(add, of_equal_shapes) { check(N0, N1, N2, false); }

@@ -242,18 +242,22 @@ Test(model, refuses_an_unknown_architecture_by_name) {
     cr_assert_null(m);
 }
 
-/* The u32 of a key changed. */
-static void refuse_value(const char *key, uint32_t value, RpStatus status, const char *text) {
-    char find[128];
-    /* the key, and behind it the type u32 */
-    snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
+/* The u32 of a key of a tiny model changed. */
+static void refuse_value_of(const char *name, const char *key, uint32_t value, RpStatus status,
+                            const char *text) {
     static char  data[1 << 19];
+    char         find[128]; /* the key, and behind it the type u32 */
     Model       *m;
-    const size_t n  = read_tiny("llama-q8_0.gguf", data, sizeof data);
-    char        *at = memmem(data, n, find, strlen(find));
+    const size_t n = read_tiny(name, data, sizeof data);
+    snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
+    char *at = memmem(data, n, find, strlen(find));
     cr_assert_not_null(at, "%s", key);
     memcpy(at + strlen(key) + 4, &value, sizeof value);
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), status, text);
+}
+
+static void refuse_value(const char *key, uint32_t value, RpStatus status, const char *text) {
+    refuse_value_of("llama-q8_0.gguf", key, value, status, text);
 }
 
 Test(model, refuses_what_cannot_be) {
@@ -273,40 +277,26 @@ Test(model, refuses_what_cannot_be) {
                  "tokenizer.ggml.bos_token_id is 64, the vocabulary has 64 tokens");
 }
 
-/* The u32 of a key of a model with experts changed. */
-static void refuse_expert_value(const char *name, const char *key, uint32_t value, RpStatus status,
-                                const char *text) {
-    static char  data[1 << 19];
-    char         find[128];
-    Model       *m;
-    const size_t n = read_tiny(name, data, sizeof data);
-    snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
-    char *at = memmem(data, n, find, strlen(find));
-    cr_assert_not_null(at, "%s", key);
-    memcpy(at + strlen(key) + 4, &value, sizeof value);
-    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), status, text);
-}
-
 Test(model, refuses_experts_that_cannot_be) {
-    refuse_expert_value("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 17, RP_E_FORMAT,
-                        "m.gguf: qwen3moe.expert_used_count is 17, from 1 to 16 is possible");
-    refuse_expert_value("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT,
-                        "expert_used_count is 0");
-    refuse_expert_value("qwen3moe-mix.gguf", "qwen3moe.expert_count", 0, RP_E_FORMAT, "expert_count is 0");
-    refuse_expert_value("qwen3moe-mix.gguf", "qwen3moe.expert_count", 15, RP_E_SHAPE,
-                        "tensor blk.0.ffn_gate_inp.weight is f32 [64,16,1,1], [64,15] is expected");
-    refuse_expert_value("qwen3moe-mix.gguf", "qwen3moe.expert_feed_forward_length", 64, RP_E_SHAPE,
-                        "tensor blk.0.ffn_gate_exps.weight is");
-    refuse_expert_value("deepseek2-mix.gguf", "deepseek2.expert_group_count", 3, RP_E_FORMAT,
-                        "m.gguf: 4 of 16 experts from 2 of 3 groups is not possible");
-    refuse_expert_value("deepseek2-mix.gguf", "deepseek2.expert_gating_func", 9, RP_E_UNSUPPORTED,
-                        "deepseek2.expert_gating_func 9 is not supported");
-    refuse_expert_value("deepseek2-mix.gguf", "deepseek2.leading_dense_block_count", 5, RP_E_FORMAT,
-                        "m.gguf: 5 dense layers of 2");
-    refuse_expert_value("deepseek2-mix.gguf", "deepseek2.attention.key_length_mla", 16, RP_E_FORMAT,
-                        "heads of 16 with 16 rotated");
-    refuse_expert_value("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
-                        "tensor blk.0.attn_kv_a_mqa.weight is");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 17, RP_E_FORMAT,
+                    "m.gguf: qwen3moe.expert_used_count is 17, from 1 to 16 is possible");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT,
+                    "expert_used_count is 0");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 0, RP_E_FORMAT, "expert_count is 0");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 15, RP_E_SHAPE,
+                    "tensor blk.0.ffn_gate_inp.weight is f32 [64,16,1,1], [64,15] is expected");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_feed_forward_length", 64, RP_E_SHAPE,
+                    "tensor blk.0.ffn_gate_exps.weight is");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_group_count", 3, RP_E_FORMAT,
+                    "m.gguf: 4 of 16 experts from 2 of 3 groups is not possible");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_gating_func", 9, RP_E_UNSUPPORTED,
+                    "deepseek2.expert_gating_func 9 is not supported");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.leading_dense_block_count", 5, RP_E_FORMAT,
+                    "m.gguf: 5 dense layers of 2");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.key_length_mla", 16, RP_E_FORMAT,
+                    "heads of 16 with 16 rotated");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
+                    "tensor blk.0.attn_kv_a_mqa.weight is");
 }
 
 /* A key renamed: it is then absent. */
