@@ -15,14 +15,7 @@ static void add_span(const OpArgs *args, const float *x, float *y, int64_t row, 
 }
 
 RpStatus rp_cpu_add_id(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *x = &args->src[0], *b = &args->src[1];
-    RP_TRY(rp_check_unary("add_id", args));
-    if (b->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "add_id: second source %s: f32 is wanted", rp_dtype_name(b->dtype));
-    if (b->ne[0] != x->ne[0])
-        return rp_fail(RP_E_SHAPE, "add_id: rows of %lld for rows of %lld", (long long)b->ne[0],
-                       (long long)x->ne[0]);
-    RP_TRY(rp_check_ids("add_id", &args->src[2], x->ne[1], x->ne[2]));
+    RP_TRY(rp_check_add_id(args));
     rp_for_spans(args, ctx, add_span);
     return RP_OK;
 }

@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-enum { LANES = 16, TILE = 32, MAX_DIM = 512, MAX_VECS = MAX_DIM / LANES };
+enum { LANES = 16, TILE = 32, MAX_DIM = RP_ATTENTION_MAX_DIM, MAX_VECS = MAX_DIM / LANES };
 
 typedef float Vec __attribute__((vector_size(LANES * sizeof(float))));
 typedef void  Widen(const uint16_t *x, Vec *y);
@@ -148,18 +148,8 @@ static void attend(const OpArgs *args, int64_t t, int64_t h, AttendTile *tile) {
 }
 
 RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2], *y = &args->dst;
-    if (q->dtype != RP_F32 || k->dtype != RP_F16 || v->dtype != RP_F16 || y->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "attention: q %s, k %s, v %s: f32, f16 and f16 are wanted",
-                       rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
-    if (q->ne[0] > MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] || q->ne[2] % k->ne[2] != 0 ||
-        args->src[3].ne[0] != q->ne[1] || y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1])
-        return rp_fail(RP_E_SHAPE, "attention: q [%lld,%lld,%lld], k [%lld,%lld,%lld] (heads of at most %d)",
-                       (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
-                       (long long)k->ne[1], (long long)k->ne[2], MAX_DIM);
-    if (rp_has_src(args, 4) && args->src[4].ne[0] != q->ne[2])
-        return rp_fail(RP_E_SHAPE, "attention: %lld sinks for %lld heads", (long long)args->src[4].ne[0],
-                       (long long)q->ne[2]);
+    const TensorView *q = &args->src[0];
+    RP_TRY(rp_check_attention(args));
     /* Item t*H + h: later tokens attend to more, so they are dealt out rather than cut into runs. */
     const int64_t n_heads = q->ne[2], n_items = n_heads * q->ne[1];
     AttendTile   *tile = tile_function();

@@ -9,13 +9,7 @@ RP_VARIANTS(add_scaled, (const float *x, float w, float *y, int64_t n), (x, w, y
 
 RpStatus rp_cpu_combine(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *w = &args->src[1], *y = &args->dst;
-    if (x->dtype != RP_F32 || w->dtype != RP_F32 || y->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "combine: x %s, weights %s, result %s: f32 is wanted",
-                       rp_dtype_name(x->dtype), rp_dtype_name(w->dtype), rp_dtype_name(y->dtype));
-    if (x->ne[0] != y->ne[0] || x->ne[2] != y->ne[1] || w->ne[0] != x->ne[1] || w->ne[1] != x->ne[2])
-        return rp_fail(RP_E_SHAPE, "combine: x [%lld,%lld,%lld], weights [%lld,%lld], result [%lld,%lld]",
-                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2], (long long)w->ne[0],
-                       (long long)w->ne[1], (long long)y->ne[0], (long long)y->ne[1]);
+    RP_TRY(rp_check_combine(args));
     /* items of 16 elements, so that one token keeps every worker busy */
     const int64_t units = (x->ne[0] + 15) / 16, total = units * x->ne[2];
     for (int64_t u = total * ctx->ith / ctx->nth; u < total * (ctx->ith + 1) / ctx->nth; u++) {

@@ -40,17 +40,10 @@ static void copy_row(const TensorView *x, const char *row, const TensorView *y, 
     }
 }
 
-static bool is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
-
 RpStatus rp_cpu_copy(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *y = &args->dst;
     const int32_t    *pos = rp_has_src(args, 2) ? args->src[2].data : NULL;
-    if (!is_float(x->dtype) || !is_float(y->dtype))
-        return rp_fail(RP_E_DTYPE, "copy: from %s to %s: no kernel for this", rp_dtype_name(x->dtype),
-                       rp_dtype_name(y->dtype));
-    if (x->ne[0] != y->ne[0] || (!rp_has_src(args, 1) && rp_view_rows(x) != rp_view_rows(y)))
-        return rp_fail(RP_E_SHAPE, "copy: from [%lld,%lld] to [%lld,%lld]", (long long)x->ne[0],
-                       (long long)rp_view_rows(x), (long long)y->ne[0], (long long)rp_view_rows(y));
+    RP_TRY(rp_check_copy(args));
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const int64_t i1 = r % x->ne[1], outer = r / x->ne[1];
         int64_t       to = i1;

@@ -24,10 +24,7 @@ static void gelu_span(const OpArgs *args, const float *x, float *y, int64_t row,
 }
 
 RpStatus rp_cpu_gelu(const OpArgs *args, KernelCtx *ctx) {
-    RP_TRY(rp_check_unary("gelu", args));
-    const GeluKind kind = args->params->gelu.kind;
-    if (kind != RP_GELU_TANH && kind != RP_GELU_ERF)
-        return rp_fail(RP_E_ARG, "gelu: unknown kind %d", (int)kind);
+    RP_TRY(rp_check_gelu(args));
     rp_for_spans(args, ctx, gelu_span);
     return RP_OK;
 }

@@ -3,13 +3,7 @@
 
 RpStatus rp_cpu_get_rows(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *w = &args->src[0], *ids = &args->src[1], *y = &args->dst;
-    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT || ids->dtype != RP_I32 || y->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "get_rows: table %s, ids %s, result %s: no kernel for this",
-                       rp_dtype_name(w->dtype), rp_dtype_name(ids->dtype), rp_dtype_name(y->dtype));
-    if (y->ne[0] != w->ne[0] || y->ne[1] != ids->ne[0])
-        return rp_fail(RP_E_SHAPE, "get_rows: table [%lld,%lld] and %lld ids for a result [%lld,%lld]",
-                       (long long)w->ne[0], (long long)w->ne[1], (long long)ids->ne[0], (long long)y->ne[0],
-                       (long long)y->ne[1]);
+    RP_TRY(rp_check_get_rows(args));
     for (int64_t t = ctx->ith; t < ids->ne[0]; t += ctx->nth) {
         const int32_t id = ((const int32_t *)ids->data)[t];
         if (id < 0 || id >= w->ne[1])

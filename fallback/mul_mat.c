@@ -75,18 +75,6 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
 
 /* ---- */
 
-static RpStatus check(const OpArgs *args) {
-    const TensorView *w = &args->src[0], *x = &args->src[1], *y = &args->dst;
-    RP_TRY(rp_row_dot_check("mul_mat", w, x, y));
-    if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[1] != y->ne[1] || x->ne[2] % w->ne[2] != 0 ||
-        x->ne[3] % w->ne[3] != 0)
-        return rp_fail(RP_E_SHAPE,
-                       "mul_mat: weights [%lld,%lld,%lld,%lld] and x [%lld,%lld,%lld,%lld] do not fit",
-                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3],
-                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2], (long long)x->ne[3]);
-    return RP_OK;
-}
-
 /* Decode with quantised weights: rows straight from their blocks, where there is a kernel for that. */
 static bool one_token(const OpArgs *args, int64_t h, int64_t b, int64_t first, int64_t end) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
@@ -131,7 +119,7 @@ static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, in
 
 RpStatus rp_cpu_mul_mat(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
-    RP_TRY(check(args));
+    RP_TRY(rp_check_mul_mat(args));
     const bool transposed = w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
     for (int64_t b = 0; b < x->ne[3]; b++)
         for (int64_t h = 0; h < x->ne[2]; h++) {

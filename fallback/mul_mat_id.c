@@ -62,22 +62,8 @@ static void zero_where_no_expert(const OpArgs *args, Share share) {
                        (size_t)(share.end - share.first) * sizeof(float));
 }
 
-static RpStatus check(const OpArgs *args) {
-    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2], *y = &args->dst;
-    RP_TRY(rp_row_dot_check("mul_mat_id", w, x, y));
-    if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[2] != y->ne[2] ||
-        (x->ne[1] != 1 && x->ne[1] != y->ne[1]))
-        return rp_fail(RP_E_SHAPE,
-                       "mul_mat_id: weights [%lld,%lld,%lld] and x [%lld,%lld,%lld] do not fit a result "
-                       "[%lld,%lld,%lld]",
-                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)x->ne[0],
-                       (long long)x->ne[1], (long long)x->ne[2], (long long)y->ne[0], (long long)y->ne[1],
-                       (long long)y->ne[2]);
-    return rp_check_ids("mul_mat_id", ids, y->ne[1], y->ne[2]);
-}
-
 RpStatus rp_cpu_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
-    RP_TRY(check(args));
+    RP_TRY(rp_check_mul_mat_id(args));
     const TensorView *w = &args->src[0], *ids = &args->src[2];
     const Share       share = {w->ne[1] * ctx->ith / ctx->nth, w->ne[1] * (ctx->ith + 1) / ctx->nth};
     zero_where_no_expert(args, share);

@@ -35,11 +35,7 @@ RP_VARIANTS(quantize_row, (const float *x, int64_t n, int8_t *q, float *scale, f
 RpStatus rp_cpu_quantize(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *y = &args->dst;
     const int64_t     n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
-    if (x->dtype != RP_F32 || y->dtype != RP_Q8_ACT || n % 32 != 0 || y->ne[0] != n ||
-        rp_view_rows(x) != rp_view_rows(y))
-        return rp_fail(RP_E_SHAPE,
-                       "quantize: x %s [%lld], result %s [%lld]: f32 rows of whole blocks of 32 are wanted",
-                       rp_dtype_name(x->dtype), (long long)n, rp_dtype_name(y->dtype), (long long)y->ne[0]);
+    RP_TRY(rp_check_quantize(args));
     /* One row is split by blocks, so that a single token keeps every worker busy. */
     const int64_t first = total * ctx->ith / ctx->nth, last = total * (ctx->ith + 1) / ctx->nth;
     for (int64_t i = first; i < last;) {

@@ -5,7 +5,7 @@
 #ifndef FALLBACK_QUANTS_H
 #define FALLBACK_QUANTS_H
 
-#include "reprise/kernel.h"
+#include "reprise/check.h"
 #include "reprise/quants.h"
 
 enum { RP_GROUP = 16 };

@@ -4,20 +4,6 @@
 
 #include "fallback/rows.h"
 
-static inline RpStatus rp_check_repeat(const char *op, const OpArgs *args) {
-    const TensorView *a = &args->src[0], *b = &args->src[1];
-    RP_TRY(rp_check_unary(op, args));
-    if (b->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "%s: second source %s: f32 is wanted", op, rp_dtype_name(b->dtype));
-    for (int i = 0; i < RP_MAX_DIMS; i++)
-        if (b->ne[i] < 1 || a->ne[i] % b->ne[i] != 0)
-            return rp_fail(RP_E_SHAPE, "%s: [%lld,%lld,%lld,%lld] does not repeat to [%lld,%lld,%lld,%lld]",
-                           op, (long long)b->ne[0], (long long)b->ne[1], (long long)b->ne[2],
-                           (long long)b->ne[3], (long long)a->ne[0], (long long)a->ne[1], (long long)a->ne[2],
-                           (long long)a->ne[3]);
-    return RP_OK;
-}
-
 /* The row of b that belongs to row r of a. */
 static inline const float *rp_repeat_row(const OpArgs *args, int64_t r) {
     const TensorView *a = &args->src[0], *b = &args->src[1];

@@ -33,10 +33,7 @@ static float scale_of(const float *x, int64_t n, float eps) {
 
 RpStatus rp_cpu_rms_norm(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *w = &args->src[1], *y = &args->dst;
-    RP_TRY(rp_check_unary("rms_norm", args));
-    if (rp_has_src(args, 1) && (w->ne[0] != x->ne[0] || w->dtype != RP_F32))
-        return rp_fail(RP_E_SHAPE, "rms_norm: weight %s [%lld] for rows of f32 [%lld]",
-                       rp_dtype_name(w->dtype), (long long)w->ne[0], (long long)x->ne[0]);
+    RP_TRY(rp_check_rms_norm(args));
     const float *weight = rp_has_src(args, 1) ? w->data : NULL;
     for (int64_t r = rp_first_row(y, ctx); r < rp_end_row(y, ctx); r++) {
         const float *in = rp_view_row(x, r);

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { MAX_PAIRS = 512 };
+enum { MAX_PAIRS = RP_ROPE_MAX_DIMS / 2 };
 
 /* The dimension whose angle makes `turns` turns over the context of the training run. */
 static double yarn_dim(const RopeParams *p, double turns) {
@@ -53,13 +53,7 @@ static void turn(const RopeParams *p, const float *x, float *y, int64_t n, const
 RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *pos = &args->src[1], *factors = &args->src[2], *y = &args->dst;
     const RopeParams *p = &args->params->rope;
-    RP_TRY(rp_check_unary("rope", args));
-    if (p->n_dims < 2 || p->n_dims > x->ne[0] || p->n_dims > 2 * MAX_PAIRS || p->n_dims % 2 != 0)
-        return rp_fail(RP_E_SHAPE, "rope: %d dimensions of rows of %lld (at most %d)", p->n_dims,
-                       (long long)x->ne[0], 2 * MAX_PAIRS);
-    if (pos->ne[0] != x->ne[2])
-        return rp_fail(RP_E_SHAPE, "rope: %lld positions for x [%lld,%lld,%lld]", (long long)pos->ne[0],
-                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2]);
+    RP_TRY(rp_check_rope(args));
     const float *f = rp_has_src(args, 2) ? factors->data : NULL;
     float        cosines[MAX_PAIRS], sines[MAX_PAIRS];
     int64_t      token = -1;

@@ -21,10 +21,7 @@ static void normalize(float *y, int64_t k) {
 RpStatus rp_cpu_route(const OpArgs *args, KernelCtx *ctx) {
     const TensorView  *probs = &args->src[0], *ids = &args->src[1], *y = &args->dst;
     const RouteParams *p = &args->params->route;
-    if (probs->dtype != RP_F32 || y->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "route: probabilities %s, result %s: f32 is wanted",
-                       rp_dtype_name(probs->dtype), rp_dtype_name(y->dtype));
-    RP_TRY(rp_check_ids("route", ids, y->ne[0], probs->ne[1]));
+    RP_TRY(rp_check_route(args));
     for (int64_t t = ctx->ith; t < probs->ne[1]; t += ctx->nth) {
         const float *x   = (const float *)((const char *)probs->data + (size_t)t * probs->nb[1]);
         float       *row = (float *)((char *)y->data + (size_t)t * y->nb[1]);

@@ -77,12 +77,3 @@ void rp_row_dot(const RowJob *job, const char *row, int64_t m) {
     else
         float_row(job, row, m);
 }
-
-RpStatus rp_row_dot_check(const char *op, const TensorView *w, const TensorView *x, const TensorView *y) {
-    const bool quant    = rp_unpack_function(w->dtype) != NULL;
-    const bool is_float = w->dtype == RP_F32 || w->dtype == RP_F16 || w->dtype == RP_BF16;
-    const bool types    = (x->dtype == RP_F32 && (quant || is_float)) || (x->dtype == RP_Q8_ACT && quant);
-    if (types && y->dtype == RP_F32) return RP_OK;
-    return rp_fail(RP_E_DTYPE, "%s: weights %s, x %s, result %s: no kernel for this", op,
-                   rp_dtype_name(w->dtype), rp_dtype_name(x->dtype), rp_dtype_name(y->dtype));
-}

@@ -27,10 +27,6 @@ static inline void rp_job_add(RowJob *job, const char *x, float *y, int64_t leng
 /* y[c][m] = row . x[c] for every column c but those where y[c] is NULL. */
 void rp_row_dot(const RowJob *job, const char *row, int64_t m);
 
-/* RP_E_DTYPE where no kernel takes these weights and columns. */
-RP_NODISCARD RpStatus rp_row_dot_check(const char *op, const TensorView *w, const TensorView *x,
-                                       const TensorView *y);
-
 /* A q8_act row of n elements from element k on. */
 static inline DotColumn rp_dot_column(const char *x, int64_t n, int64_t k) {
     const float *scale = (const float *)(const void *)(x + n);

@@ -7,7 +7,7 @@
 #ifndef FALLBACK_SIMD_H
 #define FALLBACK_SIMD_H
 
-#include "reprise/kernel.h"
+#include "reprise/check.h"
 
 #define RP_BODY static inline __attribute__((always_inline))
 

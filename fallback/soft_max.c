@@ -37,17 +37,8 @@ static void soft_max_row(const OpArgs *args, int64_t t, int64_t h, const float *
 }
 
 RpStatus rp_cpu_soft_max(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *x = &args->src[0], *y = &args->dst, *mask = &args->src[1], *pos = &args->src[2];
-    RP_TRY(rp_check_unary("soft_max", args));
-    if (rp_has_src(args, 1) && (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1]))
-        return rp_fail(RP_E_SHAPE, "soft_max: mask [%lld,%lld] for x [%lld,%lld]", (long long)mask->ne[0],
-                       (long long)mask->ne[1], (long long)x->ne[0], (long long)x->ne[1]);
-    if (rp_has_src(args, 2) && pos->ne[0] != x->ne[1])
-        return rp_fail(RP_E_SHAPE, "soft_max: %lld positions for x [%lld,%lld]", (long long)pos->ne[0],
-                       (long long)x->ne[0], (long long)x->ne[1]);
-    if (rp_has_src(args, 3) && args->src[3].ne[0] != x->ne[2])
-        return rp_fail(RP_E_SHAPE, "soft_max: %lld sinks for %lld heads", (long long)args->src[3].ne[0],
-                       (long long)x->ne[2]);
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    RP_TRY(rp_check_soft_max(args));
     for (int64_t r = ctx->ith; r < rp_view_rows(y); r += ctx->nth)
         soft_max_row(args, r % y->ne[1], r / y->ne[1] % y->ne[2], rp_view_row(x, r), rp_view_row(y, r));
     return RP_OK;

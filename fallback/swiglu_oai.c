@@ -19,10 +19,7 @@ static void swiglu_span(const OpArgs *args, const float *x, float *y, int64_t ro
 }
 
 RpStatus rp_cpu_swiglu_oai(const OpArgs *args, KernelCtx *ctx) {
-    RP_TRY(rp_check_repeat("swiglu_oai", args));
-    if (args->src[0].ne[0] != args->src[1].ne[0])
-        return rp_fail(RP_E_SHAPE, "swiglu_oai: gate of %lld and up of %lld", (long long)args->src[0].ne[0],
-                       (long long)args->src[1].ne[0]);
+    RP_TRY(rp_check_swiglu_oai(args));
     rp_for_spans(args, ctx, swiglu_span);
     return RP_OK;
 }

@@ -59,13 +59,7 @@ static void top_k_row(const OpArgs *args, const float *x, int32_t *ids) {
 
 RpStatus rp_cpu_top_k(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *y = &args->dst;
-    const TopKParams *p = &args->params->top_k;
-    if (x->dtype != RP_F32 || y->dtype != RP_I32)
-        return rp_fail(RP_E_DTYPE, "top_k: source %s, result %s: f32 and i32 are wanted",
-                       rp_dtype_name(x->dtype), rp_dtype_name(y->dtype));
-    if (p->k < 1 || p->k > x->ne[0] || y->ne[0] != p->k || y->ne[1] != x->ne[1])
-        return rp_fail(RP_E_SHAPE, "top_k: %d of source [%lld,%lld] for a result [%lld,%lld]", p->k,
-                       (long long)x->ne[0], (long long)x->ne[1], (long long)y->ne[0], (long long)y->ne[1]);
+    RP_TRY(rp_check_top_k(args));
     for (int64_t t = ctx->ith; t < x->ne[1]; t += ctx->nth)
         top_k_row(args, rp_view_row(x, t), rp_view_row(y, t));
     return RP_OK;

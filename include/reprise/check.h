@@ -1,0 +1,244 @@
+/* check.h - what a kernel checks before it runs, the same for every backend: types, shapes, parameters. On
+ * failure the text names the op and both shapes. */
+#ifndef REPRISE_CHECK_H
+#define REPRISE_CHECK_H
+
+#include "reprise/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The largest heads and rotations that the kernels have room for. */
+enum { RP_ATTENTION_MAX_DIM = 512, RP_ROPE_MAX_DIMS = 1024 };
+
+static inline bool rp_dtype_is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
+
+/* What every op from f32 to f32 of one shape checks. */
+static inline RpStatus rp_check_unary(const char *op, const OpArgs *args) {
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    if (x->dtype != RP_F32 || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "%s: source %s, result %s: f32 is wanted", op, rp_dtype_name(x->dtype),
+                       rp_dtype_name(y->dtype));
+    for (int i = 0; i < RP_MAX_DIMS; i++)
+        if (x->ne[i] != y->ne[i])
+            return rp_fail(
+                RP_E_SHAPE, "%s: source [%lld,%lld,%lld,%lld] and result [%lld,%lld,%lld,%lld] differ", op,
+                (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2], (long long)x->ne[3],
+                (long long)y->ne[0], (long long)y->ne[1], (long long)y->ne[2], (long long)y->ne[3]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_repeat(const char *op, const OpArgs *args) {
+    const TensorView *a = &args->src[0], *b = &args->src[1];
+    RP_TRY(rp_check_unary(op, args));
+    if (b->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "%s: second source %s: f32 is wanted", op, rp_dtype_name(b->dtype));
+    for (int i = 0; i < RP_MAX_DIMS; i++)
+        if (b->ne[i] < 1 || a->ne[i] % b->ne[i] != 0)
+            return rp_fail(RP_E_SHAPE, "%s: [%lld,%lld,%lld,%lld] does not repeat to [%lld,%lld,%lld,%lld]",
+                           op, (long long)b->ne[0], (long long)b->ne[1], (long long)b->ne[2],
+                           (long long)b->ne[3], (long long)a->ne[0], (long long)a->ne[1], (long long)a->ne[2],
+                           (long long)a->ne[3]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_ids(const char *op, const TensorView *ids, int64_t k, int64_t n_tok) {
+    if (ids->dtype != RP_I32)
+        return rp_fail(RP_E_DTYPE, "%s: ids are %s: i32 is wanted", op, rp_dtype_name(ids->dtype));
+    if (ids->ne[0] != k || ids->ne[1] != n_tok)
+        return rp_fail(RP_E_SHAPE, "%s: ids [%lld,%lld], [%lld,%lld] is wanted", op, (long long)ids->ne[0],
+                       (long long)ids->ne[1], (long long)k, (long long)n_tok);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_rms_norm(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *w = &args->src[1];
+    RP_TRY(rp_check_unary("rms_norm", args));
+    if (rp_has_src(args, 1) && (w->ne[0] != x->ne[0] || w->dtype != RP_F32))
+        return rp_fail(RP_E_SHAPE, "rms_norm: weight %s [%lld] for rows of f32 [%lld]",
+                       rp_dtype_name(w->dtype), (long long)w->ne[0], (long long)x->ne[0]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_rope(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *pos = &args->src[1];
+    const RopeParams *p = &args->params->rope;
+    RP_TRY(rp_check_unary("rope", args));
+    if (p->n_dims < 2 || p->n_dims > x->ne[0] || p->n_dims > RP_ROPE_MAX_DIMS ||
+        p->n_dims % 2 != 0)
+        return rp_fail(RP_E_SHAPE, "rope: %d dimensions of rows of %lld (at most %d)", p->n_dims,
+                       (long long)x->ne[0], RP_ROPE_MAX_DIMS);
+    if (pos->ne[0] != x->ne[2])
+        return rp_fail(RP_E_SHAPE, "rope: %lld positions for x [%lld,%lld,%lld]", (long long)pos->ne[0],
+                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_soft_max(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *mask = &args->src[1], *pos = &args->src[2];
+    RP_TRY(rp_check_unary("soft_max", args));
+    if (rp_has_src(args, 1) && (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1]))
+        return rp_fail(RP_E_SHAPE, "soft_max: mask [%lld,%lld] for x [%lld,%lld]", (long long)mask->ne[0],
+                       (long long)mask->ne[1], (long long)x->ne[0], (long long)x->ne[1]);
+    if (rp_has_src(args, 2) && pos->ne[0] != x->ne[1])
+        return rp_fail(RP_E_SHAPE, "soft_max: %lld positions for x [%lld,%lld]", (long long)pos->ne[0],
+                       (long long)x->ne[0], (long long)x->ne[1]);
+    if (rp_has_src(args, 3) && args->src[3].ne[0] != x->ne[2])
+        return rp_fail(RP_E_SHAPE, "soft_max: %lld sinks for %lld heads", (long long)args->src[3].ne[0],
+                       (long long)x->ne[2]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_copy(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    if (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype))
+        return rp_fail(RP_E_DTYPE, "copy: from %s to %s: no kernel for this", rp_dtype_name(x->dtype),
+                       rp_dtype_name(y->dtype));
+    if (x->ne[0] != y->ne[0] || (!rp_has_src(args, 1) && rp_view_rows(x) != rp_view_rows(y)))
+        return rp_fail(RP_E_SHAPE, "copy: from [%lld,%lld] to [%lld,%lld]", (long long)x->ne[0],
+                       (long long)rp_view_rows(x), (long long)y->ne[0], (long long)rp_view_rows(y));
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_quantize(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    const int64_t     n = x->ne[0];
+    if (x->dtype != RP_F32 || y->dtype != RP_Q8_ACT || n % 32 != 0 || y->ne[0] != n ||
+        rp_view_rows(x) != rp_view_rows(y))
+        return rp_fail(RP_E_SHAPE,
+                       "quantize: x %s [%lld], result %s [%lld]: f32 rows of whole blocks of 32 are wanted",
+                       rp_dtype_name(x->dtype), (long long)n, rp_dtype_name(y->dtype), (long long)y->ne[0]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_get_rows(const OpArgs *args) {
+    const TensorView *w = &args->src[0], *ids = &args->src[1], *y = &args->dst;
+    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT || ids->dtype != RP_I32 || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "get_rows: table %s, ids %s, result %s: no kernel for this",
+                       rp_dtype_name(w->dtype), rp_dtype_name(ids->dtype), rp_dtype_name(y->dtype));
+    if (y->ne[0] != w->ne[0] || y->ne[1] != ids->ne[0])
+        return rp_fail(RP_E_SHAPE, "get_rows: table [%lld,%lld] and %lld ids for a result [%lld,%lld]",
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)ids->ne[0], (long long)y->ne[0],
+                       (long long)y->ne[1]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_combine(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *w = &args->src[1], *y = &args->dst;
+    if (x->dtype != RP_F32 || w->dtype != RP_F32 || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "combine: x %s, weights %s, result %s: f32 is wanted",
+                       rp_dtype_name(x->dtype), rp_dtype_name(w->dtype), rp_dtype_name(y->dtype));
+    if (x->ne[0] != y->ne[0] || x->ne[2] != y->ne[1] || w->ne[0] != x->ne[1] || w->ne[1] != x->ne[2])
+        return rp_fail(RP_E_SHAPE, "combine: x [%lld,%lld,%lld], weights [%lld,%lld], result [%lld,%lld]",
+                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2], (long long)w->ne[0],
+                       (long long)w->ne[1], (long long)y->ne[0], (long long)y->ne[1]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_top_k(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *y = &args->dst;
+    const TopKParams *p = &args->params->top_k;
+    if (x->dtype != RP_F32 || y->dtype != RP_I32)
+        return rp_fail(RP_E_DTYPE, "top_k: source %s, result %s: f32 and i32 are wanted",
+                       rp_dtype_name(x->dtype), rp_dtype_name(y->dtype));
+    if (p->k < 1 || p->k > x->ne[0] || y->ne[0] != p->k || y->ne[1] != x->ne[1])
+        return rp_fail(RP_E_SHAPE, "top_k: %d of source [%lld,%lld] for a result [%lld,%lld]", p->k,
+                       (long long)x->ne[0], (long long)x->ne[1], (long long)y->ne[0], (long long)y->ne[1]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_route(const OpArgs *args) {
+    const TensorView *probs = &args->src[0], *ids = &args->src[1], *y = &args->dst;
+    if (probs->dtype != RP_F32 || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "route: probabilities %s, result %s: f32 is wanted",
+                       rp_dtype_name(probs->dtype), rp_dtype_name(y->dtype));
+    RP_TRY(rp_check_ids("route", ids, y->ne[0], probs->ne[1]));
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_add_id(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *b = &args->src[1];
+    RP_TRY(rp_check_unary("add_id", args));
+    if (b->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "add_id: second source %s: f32 is wanted", rp_dtype_name(b->dtype));
+    if (b->ne[0] != x->ne[0])
+        return rp_fail(RP_E_SHAPE, "add_id: rows of %lld for rows of %lld", (long long)b->ne[0],
+                       (long long)x->ne[0]);
+    RP_TRY(rp_check_ids("add_id", &args->src[2], x->ne[1], x->ne[2]));
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_attention(const OpArgs *args) {
+    const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2], *y = &args->dst;
+    if (q->dtype != RP_F32 || k->dtype != RP_F16 || v->dtype != RP_F16 || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "attention: q %s, k %s, v %s: f32, f16 and f16 are wanted",
+                       rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
+    if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] ||
+        q->ne[2] % k->ne[2] != 0 || args->src[3].ne[0] != q->ne[1] || y->ne[1] != q->ne[2] ||
+        y->ne[2] != q->ne[1])
+        return rp_fail(RP_E_SHAPE, "attention: q [%lld,%lld,%lld], k [%lld,%lld,%lld] (heads of at most %d)",
+                       (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
+                       (long long)k->ne[1], (long long)k->ne[2], RP_ATTENTION_MAX_DIM);
+    if (rp_has_src(args, 4) && args->src[4].ne[0] != q->ne[2])
+        return rp_fail(RP_E_SHAPE, "attention: %lld sinks for %lld heads", (long long)args->src[4].ne[0],
+                       (long long)q->ne[2]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_gelu(const OpArgs *args) {
+    RP_TRY(rp_check_unary("gelu", args));
+    const GeluKind kind = args->params->gelu.kind;
+    if (kind != RP_GELU_TANH && kind != RP_GELU_ERF)
+        return rp_fail(RP_E_ARG, "gelu: unknown kind %d", (int)kind);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_swiglu_oai(const OpArgs *args) {
+    RP_TRY(rp_check_repeat("swiglu_oai", args));
+    if (args->src[0].ne[0] != args->src[1].ne[0])
+        return rp_fail(RP_E_SHAPE, "swiglu_oai: gate of %lld and up of %lld", (long long)args->src[0].ne[0],
+                       (long long)args->src[1].ne[0]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_product(const char *op, const TensorView *w, const TensorView *x,
+                                        const TensorView *y) {
+    const bool quant    = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
+    const bool is_float = w->dtype == RP_F32 || w->dtype == RP_F16 || w->dtype == RP_BF16;
+    const bool types    = (x->dtype == RP_F32 && (quant || is_float)) || (x->dtype == RP_Q8_ACT && quant);
+    if (types && y->dtype == RP_F32) return RP_OK;
+    return rp_fail(RP_E_DTYPE, "%s: weights %s, x %s, result %s: no kernel for this", op,
+                   rp_dtype_name(w->dtype), rp_dtype_name(x->dtype), rp_dtype_name(y->dtype));
+}
+
+static inline RpStatus rp_check_mul_mat(const OpArgs *args) {
+    const TensorView *w = &args->src[0], *x = &args->src[1], *y = &args->dst;
+    RP_TRY(rp_check_product("mul_mat", w, x, y));
+    if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[1] != y->ne[1] || x->ne[2] % w->ne[2] != 0 ||
+        x->ne[3] % w->ne[3] != 0)
+        return rp_fail(RP_E_SHAPE,
+                       "mul_mat: weights [%lld,%lld,%lld,%lld] and x [%lld,%lld,%lld,%lld] do not fit",
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3],
+                       (long long)x->ne[0], (long long)x->ne[1], (long long)x->ne[2], (long long)x->ne[3]);
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_mul_mat_id(const OpArgs *args) {
+    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2], *y = &args->dst;
+    RP_TRY(rp_check_product("mul_mat_id", w, x, y));
+    if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[2] != y->ne[2] ||
+        (x->ne[1] != 1 && x->ne[1] != y->ne[1]))
+        return rp_fail(RP_E_SHAPE,
+                       "mul_mat_id: weights [%lld,%lld,%lld] and x [%lld,%lld,%lld] do not fit a result "
+                       "[%lld,%lld,%lld]",
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)x->ne[0],
+                       (long long)x->ne[1], (long long)x->ne[2], (long long)y->ne[0], (long long)y->ne[1],
+                       (long long)y->ne[2]);
+    return rp_check_ids("mul_mat_id", ids, y->ne[1], y->ne[2]);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
