@@ -8,6 +8,10 @@
 
 #include <math.h>
 
+#ifdef RP_TEST_CUDA
+#include "tests/cuda_run.h"
+#endif
+
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
 static inline TensorView packed(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
@@ -59,6 +63,9 @@ static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
         }
     }
     OK(rp_cpu_isa_set(best));
+#ifdef RP_TEST_CUDA
+    cuda_run_everywhere(RP_TEST_CUDA, kernel, args, before);
+#endif
     free(first);
     free(before);
 }

@@ -1,0 +1,21 @@
+/* y[:,t] = sum_j w[j,t] * x[:,j,t], in the order of j.
+ * geometry  one thread an element of the result, blocks of 256
+ * traffic   x once: 4*n*k bytes a token */
+#include "kernels/device.cuh"
+
+enum { THREADS = 256 };
+
+__global__ void __launch_bounds__(THREADS) combine_kernel(TensorView x, TensorView w, TensorView y) {
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0], t = i / n;
+    if (t >= x.ne[2]) return;
+    const float *weight = (const float *)rp_row(w, t);
+    float        sum    = 0.0f;
+    for (int64_t j = 0; j < x.ne[1]; j++) sum = fmaf(weight[j], ((const float *)rp_row_at(x, j, t, 0))[i % n], sum);
+    ((float *)rp_row(y, t))[i % n] = sum;
+}
+
+extern "C" RpStatus rp_cuda_combine(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_combine(args));
+    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
+    return RP_LAUNCH("combine", ctx, shape, combine_kernel, args->src[0], args->src[1], args->dst);
+}

@@ -1,0 +1,12 @@
+/* y = scale * x + bias (map.cuh) */
+#include "kernels/map.cuh"
+
+struct Scale {
+    float            scale, bias;
+    __device__ float operator()(float x) const { return fmaf(scale, x, bias); }
+};
+
+extern "C" RpStatus rp_cuda_scale(const OpArgs *args, KernelCtx *ctx) {
+    const ScaleParams *p = &args->params->scale;
+    return rp_map("scale", args, ctx, Scale{p->scale, p->bias});
+}

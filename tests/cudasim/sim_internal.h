@@ -1,0 +1,151 @@
+// sim_internal.h - shared between the parts of the simulation; kernels never see it.
+#ifndef SIM_INT_H
+#define SIM_INT_H
+#include "sim_cuda.h"
+#include <string>
+#include <vector>
+
+struct SimKernelInfo {
+    const void         *fn;
+    std::string         name;
+    SimThunk            thunk;
+    std::vector<size_t> sizes;
+    int                 max_dyn_smem = 48 * 1024;
+};
+SimKernelInfo *sim_find_kernel(const void *fn);
+
+struct SimLaunch { // one kernel launch, arguments copied
+    SimKernelInfo                 *k = nullptr;
+    dim3                           grid, block;
+    unsigned                       smem = 0;
+    bool                           coop = false, pdl = false;
+    std::vector<std::vector<char>> data;
+    std::vector<void *>            args;
+    void                           set_args(void **src) {
+                                  data.clear();
+                                  args.clear();
+                                  for (size_t i = 0; i < k->sizes.size(); i++) {
+                                      const char *p = (const char *)src[i];
+                                      data.emplace_back(p, p + k->sizes[i]);
+        }
+                                  for (auto &d : data) args.push_back(d.data());
+    }
+    SimLaunch() = default;
+    SimLaunch(const SimLaunch &o) { *this = o; }
+    SimLaunch &operator=(const SimLaunch &o) {
+        k     = o.k;
+        grid  = o.grid;
+        block = o.block;
+        smem  = o.smem;
+        coop  = o.coop;
+        pdl   = o.pdl;
+        data  = o.data;
+        args.clear();
+        for (auto &d : data) args.push_back(d.data());
+        return *this;
+    }
+};
+void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
+
+struct Block;
+struct Warp;
+struct CpAsync {
+    void       *dst;
+    const void *src;
+    int         n;
+};
+struct Fiber {
+    uint3                 tid;
+    void                 *sp;
+    char                 *stk;
+    void                 *fake;
+    Warp                 *w;
+    Block                *b;
+    unsigned              lane, lin;
+    const char           *file;
+    int                   line, waiting; // waiting: 0 no 1 warp op 2 block barrier 3 grid barrier 4 spin
+    SimOp                 op;
+    unsigned              mask;
+    uint64_t              val, res;
+    int                   arg, width;
+    std::vector<CpAsync> *cp;
+    std::vector<size_t>  *cpg; // queued async copies; commit points
+    uint32_t              clk, seen[32], fence_clk, fence_epoch;
+    bool                  pdl_wait;
+    struct RaceSeen      *rs, *pend; // race checker
+};
+struct Warp {
+    Fiber   *f[32];
+    unsigned exist, done, ready, waiting;
+};
+struct Slot {
+    const void *key;
+    void       *p;
+    size_t      n;
+};
+struct Block {
+    uint3             bid;
+    uint32_t          id, gid, epoch;
+    unsigned          nthr, nlive, nbar, nwarp;
+    int               barop, bacc, bres;
+    const char       *bfile;
+    int               bline;
+    std::vector<Slot> slots;
+    void             *dyn;
+    std::vector<Warp> w;
+    struct RaceSeen  *rs, *rel;
+};
+extern __thread Fiber *sim_f; // the CUDA thread now running
+extern SimLaunch      *sim_l; // launch in progress
+extern unsigned long   sim_switches, sim_threads_run, sim_collectives, sim_barriers;
+extern int             sim_reports; // diagnostics printed so far
+
+enum { SIM_FWD, SIM_REV, SIM_RANDOM };
+void        sim_set_sched(int policy, unsigned seed);
+unsigned    sim_rand(void);
+extern int  sim_policy;
+void        sim_report(bool fatal, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *sim_where(void); // "kernel block (..) thread (..)" of the running thread
+
+// Race checker hooks; no-ops unless built with -DSIM_RACE.
+#ifdef SIM_RACE
+void               race_launch(void);
+void               race_warp_sync(Warp *w, unsigned lanes);
+void               race_forget(const void *p, size_t n, bool init);
+void               race_atomic(void *p, int n, int order, void *pc);
+void               race_fence(void);
+void               race_block_start(Block *b);
+void               race_bar(Block *b);
+void               race_grid(void);
+void               race_touch(const void *p, size_t n, bool wr);
+void               race_async(void *p, size_t n);
+extern const char *sim_stk_lo, *sim_stk_hi;
+#else
+static inline void race_launch(void) {}
+static inline void race_warp_sync(Warp *, unsigned) {}
+static inline void race_forget(const void *, size_t, bool) {}
+static inline void race_atomic(void *, int, int, void *) {}
+static inline void race_fence(void) {}
+static inline void race_block_start(Block *) {}
+static inline void race_bar(Block *) {}
+static inline void race_grid(void) {}
+static inline void race_touch(const void *, size_t, bool) {}
+static inline void race_async(void *, size_t) {}
+#endif
+// Device allocations, for bounds and host-pointer checks.
+struct SimAlloc {
+    char  *p;
+    size_t n;
+    int    kind;
+}; // kind 1 device 2 pinned host
+const SimAlloc *sim_alloc_of(const void *p);
+// Graph order, for the cross-node race check: may node of launch a run concurrently with b?
+struct SimOrder {
+    uint32_t                       base = 0;
+    std::vector<std::vector<bool>> anc;
+    int                            cur = -1;
+    std::vector<int>               node_of_launch;
+};
+extern SimOrder *sim_order;
+extern uint32_t  sim_launch_id;
+#endif

@@ -1,0 +1,338 @@
+// sim_race.cpp - checks every memory access of kernels built with -fsanitize=thread.
+// The compiler inserts the calls; libtsan is NOT linked - the functions are here.
+// Finds data races (within a warp, a block, a grid and between graph nodes),
+// accesses outside device allocations, reads of never-written memory, PDL hazards.
+// Needs -DSIM_RACE in the sim_*.cpp as well.
+#include "sim_internal.h"
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+// What a thread or block has learnt through fences and atomics: everything that
+// block b did before its barrier number `epoch`, and thread-exact clocks beyond that.
+struct RaceSeen {
+    std::map<uint32_t, uint32_t> blk;
+    std::map<uint64_t, uint32_t> thr;
+};
+struct Acc {
+    uint32_t launch, blk, epoch, grid, clk;
+    uint16_t tid, atomic;
+}; // one access; launch 0 = none
+struct Cell {
+    Acc  w, r[2];
+    bool init;
+}; // one byte: last write, two readers
+struct Page {
+    Cell c[64];
+};
+static std::unordered_map<uintptr_t, Page>     shadow;
+static std::unordered_map<uintptr_t, RaceSeen> released; // per atomic word
+static uint32_t                                grid_epoch, pdl_floor, prev_launch;
+static bool                                    on;
+static std::map<std::string, int>              said;
+
+static Cell *cell(uintptr_t a) {
+    static uintptr_t ck = ~(uintptr_t)0;
+    static Page     *cp;
+    if (a >> 6 != ck) {
+        ck = a >> 6;
+        cp = &shadow[ck];
+    }
+    return &cp->c[a & 63];
+}
+void race_forget(const void *p, size_t n, bool init) {
+    for (size_t i = 0; i < n; i++) {
+        Cell *c = cell((uintptr_t)p + i);
+        *c      = Cell{};
+        c->init = init;
+    }
+}
+static void join(RaceSeen *&d, const RaceSeen &s) {
+    if (!d) d = new RaceSeen;
+    for (auto &k : s.blk) {
+        auto &v = d->blk[k.first];
+        if (k.second > v) v = k.second;
+    }
+    for (auto &k : s.thr) {
+        auto &v = d->thr[k.first];
+        if (k.second > v) v = k.second;
+    }
+}
+void race_launch(void) {
+    on         = true;
+    grid_epoch = 0;
+    released.clear();
+    pdl_floor =
+        sim_l->pdl && prev_launch + 1 == sim_launch_id ? prev_launch : 0; // only kernel-to-kernel edges
+    prev_launch = sim_launch_id;
+}
+static void drop(RaceSeen *&s) {
+    delete s;
+    s = nullptr;
+}
+void race_block_start(Block *b) {
+    drop(b->rs);
+    drop(b->rel);
+    b->epoch = 1;
+    for (auto &w : b->w)
+        for (unsigned l = 0; l < 32; l++)
+            if (w.exist >> l & 1) {
+                Fiber *f     = w.f[l];
+                f->clk       = 1;
+                f->fence_clk = f->fence_epoch = 0;
+                memset(f->seen, 0, sizeof f->seen);
+                drop(f->rs);
+                drop(f->pend);
+            }
+}
+void race_bar(Block *b) { // everyone learns what anyone has learnt
+    b->epoch++;
+    for (auto &w : b->w)
+        for (unsigned l = 0; l < 32; l++)
+            if (w.exist >> l & 1) {
+                Fiber *f = w.f[l];
+                memset(f->seen, 0, sizeof f->seen);
+                if (f->rs) {
+                    join(b->rs, *f->rs);
+                    drop(f->rs);
+                }
+                if (f->fence_clk) {
+                    RaceSeen s;
+                    s.thr[(uint64_t)b->id << 32 | f->lin] = f->fence_clk;
+                    join(b->rel, s);
+                }
+            }
+}
+void race_grid(void) { grid_epoch++; }
+void race_warp_sync(Warp *w, unsigned lanes) {
+    uint32_t j[32] = {0};
+    for (unsigned m = lanes; m; m &= m - 1) {
+        Fiber *f = w->f[__builtin_ctz(m)];
+        for (int i = 0; i < 32; i++)
+            if (f->seen[i] > j[i]) j[i] = f->seen[i];
+        if (f->clk > j[f->lane]) j[f->lane] = f->clk;
+    }
+    for (unsigned m = lanes; m; m &= m - 1) {
+        Fiber *f = w->f[__builtin_ctz(m)];
+        memcpy(f->seen, j, sizeof j);
+        f->clk++;
+    }
+}
+static Acc now(Fiber *f, bool at) {
+    return {sim_launch_id, f->b->id, f->b->epoch, grid_epoch, f->clk, (uint16_t)f->lin, at};
+}
+static bool ordered(const Acc &a, Fiber *f) { // did access a happen before f's next step?
+    if (a.launch != sim_launch_id) {
+        if (!sim_order || a.launch < sim_order->base) return true;
+        size_t k = a.launch - sim_order->base;
+        if (k >= sim_order->node_of_launch.size()) return true;
+        int n = sim_order->node_of_launch[k];
+        return n == sim_order->cur || sim_order->anc[sim_order->cur][n];
+    }
+    if (!f || a.grid < grid_epoch) return true;
+    if (a.blk == f->b->id) {
+        if (a.epoch < f->b->epoch || a.tid == f->lin) return true;
+        if (a.tid / 32 == f->lin / 32 && f->seen[a.tid % 32] >= a.clk) return true;
+    }
+    for (RaceSeen *s : {f->rs, f->b->rs})
+        if (s) {
+            auto b = s->blk.find(a.blk);
+            if (b != s->blk.end() && a.epoch < b->second) return true;
+            auto t = s->thr.find((uint64_t)a.blk << 32 | a.tid);
+            if (t != s->thr.end() && a.clk <= t->second) return true;
+        }
+    return false;
+}
+static void complain(const char *what, uintptr_t a, size_t n, bool wr, const Acc *o, void *pc) {
+    char            key[400], who[128] = "", off[64] = "";
+    const SimAlloc *al = sim_alloc_of((void *)a);
+    if (al)
+        snprintf(off, sizeof off, ", byte %zu of a %zu-byte allocation", (size_t)(a - (uintptr_t)al->p),
+                 al->n);
+    else if (Fiber *f = sim_f) {
+        for (auto &s : f->b->slots)
+            if ((char *)a >= (char *)s.p && (char *)a < (char *)s.p + s.n)
+                snprintf(off, sizeof off, ", shared byte %zu of %zu", (size_t)(a - (uintptr_t)s.p), s.n);
+        if (f->b->dyn && (char *)a >= (char *)f->b->dyn && (char *)a < (char *)f->b->dyn + sim_l->smem)
+            snprintf(off, sizeof off, ", dynamic shared byte %zu of %u", (size_t)(a - (uintptr_t)f->b->dyn),
+                     sim_l->smem);
+    }
+    if (o)
+        snprintf(who, sizeof who, "; other side: launch %s%u block %u thread %u",
+                 o->launch == sim_launch_id ? "" : "#", o->launch == sim_launch_id ? 0 : o->launch, o->blk,
+                 o->tid);
+    snprintf(key, sizeof key, "%s%s%p", what, sim_l ? sim_l->k->name.c_str() : "", pc);
+    if (said[key]++) return;
+    sim_report(false, "%s: %s of %zu bytes at %p%s%s (pc %p)", what, wr ? "write" : "read", n, (void *)a, off,
+               who, pc);
+}
+
+enum { SHARED = 1, GLOBAL = 2, OTHER = 3 };
+extern "C" char __data_start, _end, __executable_start;
+static int      space(uintptr_t a, size_t n, bool wr, void *pc) {
+         Fiber *f = sim_f;
+         char  *p = (char *)a;
+         for (auto &s : f->b->slots)
+        if (p >= (char *)s.p && p < (char *)s.p + s.n) {
+                 if (p + n > (char *)s.p + s.n)
+                complain("shared memory access out of bounds", a, n, wr, nullptr, pc);
+            return SHARED;
+        }
+    if (f->b->dyn && p >= (char *)f->b->dyn && p < (char *)f->b->dyn + sim_l->smem) {
+             if (p + n > (char *)f->b->dyn + sim_l->smem)
+            complain("dynamic shared memory access out of bounds", a, n, wr, nullptr, pc);
+        return SHARED;
+    }
+         const SimAlloc *al = sim_alloc_of(p);
+         if (al) {
+             if (p + n > al->p + al->n) complain("global memory access out of bounds", a, n, wr, nullptr, pc);
+        return GLOBAL;
+    }
+         if (p >= (char *)&__executable_start && p < (char *)&_end)
+        return OTHER; // __constant__ and __device__ data, literals
+    if (p >= (char *)sim_l->args.data() && p < (char *)(sim_l->args.data() + sim_l->args.size()))
+        return OTHER;
+    for (auto &d : sim_l->data)
+        if (p >= d.data() && p < d.data() + d.size()) return OTHER;
+    char x;
+         if (p > &x - 4096 && p < &x + (1 << 20)) return OTHER;
+    complain("access to memory that is not device memory", a, n, wr, nullptr, pc);
+         return 0;
+}
+static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
+    Fiber *f = sim_f;
+    if (!f || !on || ((char *)a >= sim_stk_lo && (char *)a < sim_stk_hi)) return;
+    if ((uintptr_t)&threadIdx == a || (a >= (uintptr_t)&threadIdx - 256 && a < (uintptr_t)&threadIdx + 256))
+        return; // built-in variables (TLS)
+    int sp = space(a, n, wr, pc);
+    if (sp != SHARED && sp != GLOBAL) return;
+    if (n <= 16 && a % n) complain("misaligned access", a, n, wr, nullptr, pc);
+    Acc me = now(f, at);
+    for (size_t i = 0; i < n; i++) {
+        Cell *c = cell(a + i);
+        if (!wr && !c->init) {
+            complain("read of memory that was never written", a, n, wr, nullptr, pc);
+            c->init = true;
+        }
+        if (f->pdl_wait && pdl_floor && c->w.launch >= pdl_floor && c->w.launch != sim_launch_id)
+            complain("PDL hazard: touches the previous kernel's output before griddepcontrol.wait", a, n, wr,
+                     &c->w, pc);
+        if (f->pdl_wait && pdl_floor && wr)
+            for (auto &r : c->r)
+                if (r.launch >= pdl_floor && r.launch != sim_launch_id)
+                    complain("PDL hazard: overwrites the previous kernel's input before griddepcontrol.wait",
+                             a, n, wr, &r, pc);
+        if (c->w.launch && !(at && c->w.atomic) && !ordered(c->w, f))
+            complain(wr ? "race: write after write" : "race: read after write", a, n, wr, &c->w, pc);
+        if (wr) {
+            for (auto &r : c->r)
+                if (r.launch && !(at && r.atomic) && !ordered(r, f))
+                    complain("race: write after read", a, n, wr, &r, pc);
+            c->w    = me;
+            c->r[0] = c->r[1] = Acc{};
+            c->init           = true;
+        } else if (!c->r[0].launch ||
+                   (c->r[0].blk == me.blk && c->r[0].tid == me.tid && c->r[0].launch == me.launch) ||
+                   ordered(c->r[0], f))
+            c->r[0] = me;
+        else
+            c->r[1] = me;
+    }
+}
+void race_touch(const void *p, size_t n, bool wr) { // copies and memsets issued by the runtime
+    if (sim_f) {
+        access((uintptr_t)p, n, wr, false, __builtin_return_address(0));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        Cell *c = cell((uintptr_t)p + i);
+        if (sim_order && sim_order->cur >= 0)
+            for (Acc *o : {&c->w, &c->r[0], &c->r[1]})
+                if (o->launch && (wr || o == &c->w) && !ordered(*o, nullptr))
+                    complain("race between graph nodes (copy or memset)", (uintptr_t)p + i, n, wr, o,
+                             nullptr);
+        if (wr) {
+            c->w    = Acc{sim_launch_id, 0, 0, 0, 0, 0, 0};
+            c->r[0] = c->r[1] = Acc{};
+            c->init           = true;
+        }
+    }
+}
+void race_async(void *p, size_t n) {
+    access((uintptr_t)p, n, true, false, __builtin_return_address(0));
+    for (size_t i = 0; i < n; i++) cell((uintptr_t)p + i)->init = false;
+} // unreadable until waited for
+// Release = fence then atomic (by this thread, or fence, barrier, atomic by another);
+// acquire = atomic then fence; k_st_release and k_ld_acquire do both in one.
+void race_fence(void) {
+    Fiber *f       = sim_f;
+    f->fence_clk   = f->clk++;
+    f->fence_epoch = f->b->epoch;
+    if (f->pend) {
+        join(f->rs, *f->pend);
+        drop(f->pend);
+    }
+}
+void race_atomic(void *p, int n, int order, void *pc) {
+    Fiber *f = sim_f;
+    access((uintptr_t)p, n, true, true, pc);
+    RaceSeen &rel = released[(uintptr_t)p], *d = &rel, mine;
+    if (order & 2) {
+        f->fence_clk   = f->clk++;
+        f->fence_epoch = f->b->epoch;
+    }
+    if (f->fence_clk) {
+        mine.blk[f->b->id]                          = f->fence_epoch;
+        mine.thr[(uint64_t)f->b->id << 32 | f->lin] = f->fence_clk;
+        join(d, mine);
+        if (f->rs) join(d, *f->rs);
+        if (f->b->rs) join(d, *f->b->rs);
+    }
+    if (f->b->rel) join(d, *f->b->rel);
+    if (order & 1)
+        join(f->rs, rel);
+    else
+        join(f->pend, rel);
+}
+
+extern "C" {
+#define PC __builtin_return_address(0)
+void __tsan_init(void) {}
+void __tsan_func_entry(void *) {}
+void __tsan_func_exit(void) {}
+void __tsan_vptr_update(void **, void *) {}
+void __tsan_vptr_read(void **) {}
+#define ACC(n)                                                                                               \
+    void __tsan_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                              \
+    void __tsan_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                              \
+    void __tsan_volatile_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                     \
+    void __tsan_volatile_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                     \
+    void __tsan_unaligned_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                    \
+    void __tsan_unaligned_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                    \
+    void __tsan_read_write##n(void *p) {                                                                     \
+        access((uintptr_t)p, n, false, false, PC);                                                           \
+        access((uintptr_t)p, n, true, false, PC);                                                            \
+    }
+ACC(1) ACC(2) ACC(4) ACC(8) ACC(16) void __tsan_read_range(void *p, size_t n) {
+    access((uintptr_t)p, n, false, false, PC);
+}
+void  __tsan_write_range(void *p, size_t n) { access((uintptr_t)p, n, true, false, PC); }
+void *__tsan_memcpy(void *d, const void *s, size_t n) {
+    if (sim_f) {
+        access((uintptr_t)s, n, false, false, PC);
+        access((uintptr_t)d, n, true, false, PC);
+    }
+    return memcpy(d, s, n);
+}
+void *__tsan_memset(void *d, int v, size_t n) {
+    if (sim_f) access((uintptr_t)d, n, true, false, PC);
+    return memset(d, v, n);
+}
+void *__tsan_memmove(void *d, const void *s, size_t n) {
+    if (sim_f) {
+        access((uintptr_t)s, n, false, false, PC);
+        access((uintptr_t)d, n, true, false, PC);
+    }
+    return memmove(d, s, n);
+}
+}
