@@ -7,12 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/demo.gguf"};
+static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/demo.gguf",
+                                     "../../assets/demo.gguf"};
 
 enum { N_PLACES = sizeof places / sizeof places[0] };
 
 const char *cli_default_model(const char **looked) {
-    static char path[PATH_MAX + 64], text[3 * PATH_MAX];
+    static char path[PATH_MAX + 64], text[4 * PATH_MAX];
     char        program[PATH_MAX];
     *looked = text;
     snprintf(text, sizeof text, "REPRISE_MODEL is not set");

@@ -5,11 +5,12 @@
 
 enum { THREADS = 256 };
 
-__global__ void __launch_bounds__(THREADS) add_id_kernel(TensorView x, TensorView b, TensorView ids, TensorView y) {
+__global__ void __launch_bounds__(THREADS)
+    add_id_kernel(TensorView x, TensorView b, TensorView ids, TensorView y) {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
     if (i >= n * x.ne[1] * x.ne[2]) return;
-    const int32_t id = ((const int32_t *)ids.data)[i / n];
-    const float   v  = ((const float *)rp_row(x, i / n))[i % n];
+    const int32_t id  = ((const int32_t *)ids.data)[i / n];
+    const float   v   = ((const float *)rp_row(x, i / n))[i % n];
     const float   add = id >= 0 && id < b.ne[1] ? ((const float *)rp_row(b, id))[i % n] : 0.0f;
     ((float *)rp_row(y, i / n))[i % n] = v + add;
 }
@@ -17,5 +18,6 @@ __global__ void __launch_bounds__(THREADS) add_id_kernel(TensorView x, TensorVie
 extern "C" RpStatus rp_cuda_add_id(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_add_id(args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("add_id", ctx, shape, add_id_kernel, args->src[0], args->src[1], args->src[2], args->dst);
+    return RP_LAUNCH("add_id", ctx, shape, add_id_kernel, args->src[0], args->src[1], args->src[2],
+                     args->dst);
 }

@@ -1,9 +1,9 @@
-/* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], max(0, pos[t]-window+1) <= i <= pos[t], with a
- * sink.
+/* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], max(0, pos[t]-window+1) <= i <=
+ * pos[t], with a sink.
  *
- * Each warp of a block streams over every eighth position with a maximum and a sum of its own (Milakov and Gimelshein
- * 2018, arXiv:1805.02867); the warps' results are added in the order of the warps. Which positions a warp takes depends
- * on their numbers only, so a token gives the same bits alone and within a prefill (I8).
+ * Each warp of a block streams over every eighth position with a maximum and a sum of its own (Milakov and
+ * Gimelshein 2018, arXiv:1805.02867); the warps' results are added in the order of the warps. Which positions
+ * a warp takes depends on their numbers only, so a token gives the same bits alone and within a prefill (I8).
  * geometry  one block of 8 warps a head and token, grid (heads, tokens)
  * traffic   keys and values of the positions in use once a head: 4*d bytes a position */
 #include "kernels/device.cuh"
@@ -37,11 +37,13 @@ __global__ void __launch_bounds__(THREADS) attention_kernel(Attention a) {
             if (c * RP_WARP + lane < dim) dot = fmaf(mine[c], rp_half_bits(key[c * RP_WARP + lane]), dot);
         const float score = a.p.scale * rp_warp_sum(dot);
         const float next  = score > top || score != score ? score : top;
-        const float keep = top == -INFINITY ? 0.0f : expf(top - next), e = next == -INFINITY ? 0.0f : expf(score - next);
-        sum = sum * keep + e;
-        top = next;
+        const float keep  = top == -INFINITY ? 0.0f : expf(top - next),
+                    e     = next == -INFINITY ? 0.0f : expf(score - next);
+        sum               = sum * keep + e;
+        top               = next;
         for (int c = 0; c * RP_WARP < dim; c++)
-            if (c * RP_WARP + lane < dim) acc[c] = fmaf(e, rp_half_bits(value[c * RP_WARP + lane]), acc[c] * keep);
+            if (c * RP_WARP + lane < dim)
+                acc[c] = fmaf(e, rp_half_bits(value[c * RP_WARP + lane]), acc[c] * keep);
     }
     for (int c = 0; c * RP_WARP < dim; c++)
         if (c * RP_WARP + lane < dim) parts[warp * dim + c * RP_WARP + lane] = acc[c];
@@ -69,8 +71,8 @@ __global__ void __launch_bounds__(THREADS) attention_kernel(Attention a) {
 
 extern "C" RpStatus rp_cuda_attention(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_attention(args));
-    const Attention   a     = {args->src[0], args->src[1], args->src[2], args->src[3], args->src[4], args->dst,
-                               args->params->attention};
+    const Attention   a     = {args->src[0], args->src[1], args->src[2],           args->src[3],
+                               args->src[4], args->dst,    args->params->attention};
     const LaunchShape shape = {dim3((unsigned)a.q.ne[2], (unsigned)a.q.ne[1]), dim3(THREADS),
                                (unsigned)(WARPS * a.q.ne[0] * sizeof(float))};
     return RP_LAUNCH("attention", ctx, shape, attention_kernel, a);

@@ -10,7 +10,8 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(TensorView x, TensorVi
     if (t >= x.ne[2]) return;
     const float *weight = (const float *)rp_row(w, t);
     float        sum    = 0.0f;
-    for (int64_t j = 0; j < x.ne[1]; j++) sum = fmaf(weight[j], ((const float *)rp_row_at(x, j, t, 0))[i % n], sum);
+    for (int64_t j = 0; j < x.ne[1]; j++)
+        sum = fmaf(weight[j], ((const float *)rp_row_at(x, j, t, 0))[i % n], sum);
     ((float *)rp_row(y, t))[i % n] = sum;
 }
 

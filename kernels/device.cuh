@@ -36,8 +36,8 @@ __device__ static inline float rp_warp_max(float v) {
     return v;
 }
 
-/* Over a block of whole warps, at most 1024 threads; every thread gets it. `scratch` is 32 shared floats, which may be
- * used again at once. */
+/* Over a block of whole warps, at most 1024 threads; every thread gets it. `scratch` is 32 shared floats,
+ * which may be used again at once. */
 __device__ static inline float rp_block_sum(float v, float *scratch) {
     const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
     v = rp_warp_sum(v);

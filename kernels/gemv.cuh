@@ -1,7 +1,7 @@
 /* gemv.cuh - one row of weights times one column, by one warp; mul_mat and mul_mat_id.
  *
- * Lanes take the groups of sixteen in turn: lane l the groups l, l + 32, ...; then a tree over the warp. One order,
- * whatever the launch (I8). */
+ * Lanes take the groups of sixteen in turn: lane l the groups l, l + 32, ...; then a tree over the warp. One
+ * order, whatever the launch (I8). */
 #ifndef KERNELS_GEMV_CUH
 #define KERNELS_GEMV_CUH
 

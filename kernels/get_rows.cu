@@ -10,22 +10,26 @@ __device__ static const char *row_of(const TensorView &w, const TensorView &ids,
     return id >= 0 && id < w.ne[1] ? (const char *)w.data + (size_t)id * w.nb[1] : nullptr;
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(THREADS) quant_kernel(TensorView w, TensorView ids, TensorView y) {
+template <RpDtype T>
+__global__ void __launch_bounds__(THREADS) quant_kernel(TensorView w, TensorView ids, TensorView y) {
     const int      per_block = Blocks<T>::ELEMS / RP_GROUP;
     const uint8_t *row       = (const uint8_t *)row_of(w, ids, blockIdx.x);
     float         *out       = (float *)rp_row(y, blockIdx.x);
     for (int64_t g = threadIdx.x; g < w.ne[0] / RP_GROUP; g += THREADS) {
         Group v = {{0}, NAN, 0.0f};
-        if (row != nullptr) v = Blocks<T>::group(row + g / per_block * Blocks<T>::BYTES, (int)(g % per_block));
+        if (row != nullptr)
+            v = Blocks<T>::group(row + g / per_block * Blocks<T>::BYTES, (int)(g % per_block));
         for (int i = 0; i < RP_GROUP; i++)
             out[g * RP_GROUP + i] = fmaf(v.scale, (float)(int8_t)(v.q[i / 4] >> (8 * (i % 4))), v.min);
     }
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(THREADS) float_kernel(TensorView w, TensorView ids, TensorView y) {
+template <RpDtype T>
+__global__ void __launch_bounds__(THREADS) float_kernel(TensorView w, TensorView ids, TensorView y) {
     const char *row = row_of(w, ids, blockIdx.x);
     float      *out = (float *)rp_row(y, blockIdx.x);
-    for (int64_t i = threadIdx.x; i < w.ne[0]; i += THREADS) out[i] = row != nullptr ? rp_float_at(T, row, i) : NAN;
+    for (int64_t i = threadIdx.x; i < w.ne[0]; i += THREADS)
+        out[i] = row != nullptr ? rp_float_at(T, row, i) : NAN;
 }
 
 template <RpDtype T> static RpStatus quant_rows(const OpArgs *args, KernelCtx *ctx) {

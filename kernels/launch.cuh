@@ -10,12 +10,14 @@ struct LaunchShape {
     unsigned shared_bytes;
 };
 
-static inline unsigned rp_blocks(int64_t items, int64_t each) { return (unsigned)((items + each - 1) / each); }
+static inline unsigned rp_blocks(int64_t items, int64_t each) {
+    return (unsigned)((items + each - 1) / each);
+}
 
 /* The arguments are copied with the kernel's own parameter types, so that their sizes match. */
 template <class... P, class... A>
-static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape, const void *function,
-                                 void (*)(P...), A... a) {
+static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape,
+                                 const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
     cudaLaunchConfig_t c = {};
     c.gridDim            = shape.grid;

@@ -9,14 +9,16 @@
 
 enum { RP_MAP_THREADS = 256 };
 
-template <class F> __global__ void __launch_bounds__(RP_MAP_THREADS) rp_map_kernel(TensorView x, TensorView y, F f) {
+template <class F>
+__global__ void __launch_bounds__(RP_MAP_THREADS) rp_map_kernel(TensorView x, TensorView y, F f) {
     const int64_t i = (int64_t)blockIdx.x * RP_MAP_THREADS + threadIdx.x, n = y.ne[0];
     if (i >= n * y.ne[1] * y.ne[2] * y.ne[3]) return;
     ((float *)rp_row(y, i / n))[i % n] = f(((const float *)rp_row(x, i / n))[i % n]);
 }
 
 template <class F>
-__global__ void __launch_bounds__(RP_MAP_THREADS) rp_map2_kernel(TensorView a, TensorView b, TensorView y, F f) {
+__global__ void __launch_bounds__(RP_MAP_THREADS)
+    rp_map2_kernel(TensorView a, TensorView b, TensorView y, F f) {
     const int64_t i = (int64_t)blockIdx.x * RP_MAP_THREADS + threadIdx.x, n = y.ne[0];
     if (i >= n * y.ne[1] * y.ne[2] * y.ne[3]) return;
     const float other                  = rp_repeated_row(a, b, i / n)[i % n % b.ne[0]];
@@ -25,13 +27,15 @@ __global__ void __launch_bounds__(RP_MAP_THREADS) rp_map2_kernel(TensorView a, T
 
 template <class F> static RpStatus rp_map(const char *op, const OpArgs *args, KernelCtx *ctx, F f) {
     RP_TRY(rp_check_unary(op, args));
-    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), RP_MAP_THREADS)), dim3(RP_MAP_THREADS), 0};
+    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), RP_MAP_THREADS)),
+                               dim3(RP_MAP_THREADS), 0};
     return RP_LAUNCH(op, ctx, shape, rp_map_kernel<F>, args->src[0], args->dst, f);
 }
 
 template <class F> static RpStatus rp_map2(const char *op, const OpArgs *args, KernelCtx *ctx, F f) {
     RP_TRY(rp_check_repeat(op, args));
-    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), RP_MAP_THREADS)), dim3(RP_MAP_THREADS), 0};
+    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), RP_MAP_THREADS)),
+                               dim3(RP_MAP_THREADS), 0};
     return RP_LAUNCH(op, ctx, shape, rp_map2_kernel<F>, args->src[0], args->src[1], args->dst, f);
 }
 

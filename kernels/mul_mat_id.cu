@@ -1,16 +1,15 @@
-/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert. The ids are read on the device: no launch depends on
- * them (I4).
- * geometry  one warp an element of the result, eight to a block, grid (rows / 8, ids of a token, tokens)
- * traffic   one token: the chosen experts' weights once */
+/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert. The ids are read on the device: no
+ * launch depends on them (I4). geometry  one warp an element of the result, eight to a block, grid (rows / 8,
+ * ids of a token, tokens) traffic   one token: the chosen experts' weights once */
 #include "kernels/gemv.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / RP_WARP };
 
-struct Product {
+struct MulMatIdArgs {
     TensorView w, x, ids, y;
 };
 
-template <class Row> __global__ void __launch_bounds__(THREADS) experts_kernel(Product p) {
+template <class Row> __global__ void __launch_bounds__(THREADS) experts_kernel(MulMatIdArgs p) {
     const int     lane = (int)threadIdx.x % RP_WARP;
     const int64_t m = (int64_t)blockIdx.x * WARPS + threadIdx.x / RP_WARP, j = blockIdx.y, t = blockIdx.z;
     if (m >= p.w.ne[1]) return; /* whole warps return together */
@@ -25,26 +24,27 @@ template <class Row> __global__ void __launch_bounds__(THREADS) experts_kernel(P
     if (lane == 0) ((float *)rp_row_at(p.y, j, t, 0))[m] = sum;
 }
 
-static LaunchShape shape_of(const Product &p) {
-    return {dim3(rp_blocks(p.w.ne[1], WARPS), (unsigned)p.ids.ne[0], (unsigned)p.ids.ne[1]), dim3(THREADS), 0};
+static LaunchShape shape_of(const MulMatIdArgs &p) {
+    return {dim3(rp_blocks(p.w.ne[1], WARPS), (unsigned)p.ids.ne[0], (unsigned)p.ids.ne[1]), dim3(THREADS),
+            0};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const Product &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p), experts_kernel<QuantRow<T>>, p);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const Product &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus wide_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p), experts_kernel<WideRow<T>>, p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const Product &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p), experts_kernel<FloatRow<T>>, p);
 }
 
 extern "C" RpStatus rp_cuda_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
-    const Product p    = {args->src[0], args->src[1], args->src[2], args->dst};
-    const RpDtype type = p.w.dtype;
+    const MulMatIdArgs p    = {args->src[0], args->src[1], args->src[2], args->dst};
+    const RpDtype      type = p.w.dtype;
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);

@@ -1,7 +1,6 @@
-/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block with a NaN
- * or an infinity gets a NaN scale.
- * geometry  one warp a block of 32 elements, eight to a thread block
- * traffic   x once, 1.375 bytes an element written */
+/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block
+ * with a NaN or an infinity gets a NaN scale. geometry  one warp a block of 32 elements, eight to a thread
+ * block traffic   x once, 1.375 bytes an element written */
 #include "kernels/device.cuh"
 
 enum { THREADS = 256, BLOCK = 32 };
@@ -20,8 +19,8 @@ __global__ void __launch_bounds__(THREADS) quantize_kernel(TensorView x, TensorV
     const int     q     = bad ? 0 : __float2int_rn(v * id);
     int           sum   = q;
     for (int lanes = RP_WARP / 4; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(RP_ALL_LANES, sum, lanes);
-    char  *row    = rp_row(y, r);
-    float *scales = (float *)(row + n);
+    char  *row                        = rp_row(y, r);
+    float *scales                     = (float *)(row + n);
     ((int8_t *)row)[BLOCK * b + lane] = (int8_t)q;
     if (lane == 0) scales[b] = scale;
     if (lane % 16 == 0) scales[blocks + 2 * b + lane / 16] = scale * (float)sum;

@@ -1,4 +1,5 @@
-/* quants.cuh - blocks of model files on the device. Sixteen elements at a time unpack to four words of signed bytes:
+/* quants.cuh - blocks of model files on the device. Sixteen elements at a time unpack to four words of signed
+ * bytes:
  *
  *     element i of the group is scale * q[i] + min
  *
@@ -56,7 +57,8 @@ template <> struct Blocks<RP_Q5_0> {
         Group          r    = {{0}, rp_half_at(b), 0.0f};
         const unsigned high = rp_u32(b + 2) >> (16 * g);
         for (int i = 0; i < 4; i++)
-            r.q[i] = rp_less((rp_u32(b + 6 + 4 * i) >> (4 * g) & 0x0f0f0f0fu) | rp_fifth(high >> (4 * i)), 16);
+            r.q[i] =
+                rp_less((rp_u32(b + 6 + 4 * i) >> (4 * g) & 0x0f0f0f0fu) | rp_fifth(high >> (4 * i)), 16);
         return r;
     }
 };
@@ -137,7 +139,7 @@ template <> struct Blocks<RP_Q6_K> {
     __device__ static Group group(const uint8_t *b, int g) {
         const int      half = g / 8, quarter = g % 8 / 2, at = 16 * (g % 2);
         const uint8_t *low = b + 64 * half + 32 * (quarter % 2) + at, *high = b + 128 + 32 * half + at;
-        Group          r   = {{0}, rp_half_at(b + 208) * (float)(int8_t)b[192 + g], 0.0f};
+        Group          r = {{0}, rp_half_at(b + 208) * (float)(int8_t)b[192 + g], 0.0f};
         for (int i = 0; i < 4; i++)
             r.q[i] = rp_less((rp_u32(low + 4 * i) >> (4 * (quarter / 2)) & 0x0f0f0f0fu) |
                                  (rp_u32(high + 4 * i) >> (2 * quarter) & 0x03030303u) << 4,

@@ -6,9 +6,10 @@
 
 enum { THREADS = 256 };
 
-__global__ void __launch_bounds__(THREADS) rms_norm_kernel(TensorView x, TensorView w, TensorView y, float eps) {
+__global__ void __launch_bounds__(THREADS)
+    rms_norm_kernel(TensorView x, TensorView w, TensorView y, float eps) {
     RP_SHARED(float, scratch, [RP_WARP]);
-    const float *in  = (const float *)rp_row(x, blockIdx.x), *weight = (const float *)w.data;
+    const float *in = (const float *)rp_row(x, blockIdx.x), *weight = (const float *)w.data;
     float       *out = (float *)rp_row(y, blockIdx.x), squares = 0.0f;
     for (int64_t i = threadIdx.x; i < x.ne[0]; i += THREADS) squares = fmaf(in[i], in[i], squares);
     const float scale = rsqrtf(rp_block_sum(squares, scratch) / (float)x.ne[0] + eps);

@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 static double yarn_dim(const RopeParams *p, double turns) {
-    return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) / (2.0 * log((double)p->freq_base));
+    return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) /
+           (2.0 * log((double)p->freq_base));
 }
 
 extern "C" RpStatus rp_cuda_rope(const OpArgs *args, KernelCtx *ctx) {

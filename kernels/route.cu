@@ -1,11 +1,12 @@
-/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by their sum,
- * and scaled. A token chooses few experts: one thread adds them up in their order.
- * geometry  one thread a token */
+/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by
+ * their sum, and scaled. A token chooses few experts: one thread adds them up in their order. geometry  one
+ * thread a token */
 #include "kernels/device.cuh"
 
 enum { THREADS = 32 };
 
-__global__ void __launch_bounds__(THREADS) route_kernel(TensorView probs, TensorView ids, TensorView y, RouteParams p) {
+__global__ void __launch_bounds__(THREADS)
+    route_kernel(TensorView probs, TensorView ids, TensorView y, RouteParams p) {
     const int64_t t = (int64_t)blockIdx.x * THREADS + threadIdx.x, k = y.ne[0];
     if (t >= probs.ne[1]) return;
     const float   *x   = (const float *)rp_row(probs, t);
@@ -28,5 +29,6 @@ __global__ void __launch_bounds__(THREADS) route_kernel(TensorView probs, Tensor
 extern "C" RpStatus rp_cuda_route(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_route(args));
     const LaunchShape shape = {dim3(rp_blocks(args->src[0].ne[1], THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("route", ctx, shape, route_kernel, args->src[0], args->src[1], args->dst, args->params->route);
+    return RP_LAUNCH("route", ctx, shape, route_kernel, args->src[0], args->src[1], args->dst,
+                     args->params->route);
 }

@@ -11,8 +11,8 @@ __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorV
                                                            TensorView sinks, TensorView y, SoftMaxParams p) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t r = blockIdx.x, t = r % x.ne[1], h = r / x.ne[1] % x.ne[2];
-    const float  *in = (const float *)rp_row(x, r);
-    float        *out = (float *)rp_row(y, r);
+    const float  *in   = (const float *)rp_row(x, r);
+    float        *out  = (float *)rp_row(y, r);
     int64_t       from = 0, end = x.ne[0];
     if (pos.data != nullptr) {
         const int64_t last = (int64_t)((const int32_t *)pos.data)[t] + 1;
@@ -43,6 +43,6 @@ __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorV
 extern "C" RpStatus rp_cuda_soft_max(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_soft_max(args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
-    return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->src[0], args->src[1], args->src[2], args->src[3],
-                     args->dst, args->params->soft_max);
+    return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->src[0], args->src[1], args->src[2],
+                     args->src[3], args->dst, args->params->soft_max);
 }

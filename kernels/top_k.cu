@@ -1,7 +1,6 @@
-/* The indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index, NaN below everything; as
- * fallback/top_k.c.
- * geometry  one warp a token; the values in shared memory, 4*n bytes
- * k rounds of an argmax over the warp: k*n/32 reads of shared memory a lane */
+/* The indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index, NaN below
+ * everything; as fallback/top_k.c. geometry  one warp a token; the values in shared memory, 4*n bytes k
+ * rounds of an argmax over the warp: k*n/32 reads of shared memory a lane */
 #include "kernels/device.cuh"
 
 /* What a block may have of shared memory without asking, at five bytes a value. */
@@ -48,9 +47,10 @@ __device__ static void drop_groups(const float *values, unsigned char *taken, in
     }
 }
 
-__global__ void __launch_bounds__(RP_WARP) top_k_kernel(TensorView x, TensorView bias, TensorView y, TopKParams p) {
+__global__ void __launch_bounds__(RP_WARP)
+    top_k_kernel(TensorView x, TensorView bias, TensorView y, TopKParams p) {
     RP_SHARED_DYNAMIC(float, values);
-    const int      n     = (int)x.ne[0], lane = (int)threadIdx.x;
+    const int      n = (int)x.ne[0], lane = (int)threadIdx.x;
     unsigned char *taken = (unsigned char *)(values + n);
     const float   *in    = (const float *)rp_row(x, blockIdx.x);
     int32_t       *ids   = (int32_t *)rp_row(y, blockIdx.x);
@@ -83,7 +83,8 @@ extern "C" RpStatus rp_cuda_top_k(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_top_k(args));
     const TensorView *x = &args->src[0];
     if (x->ne[0] > MAX_VALUES)
-        return rp_fail(RP_E_UNSUPPORTED, "top_k: rows of %lld are more than the %d that fit the shared memory",
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "top_k: rows of %lld are more than the %d that fit the shared memory",
                        (long long)x->ne[0], MAX_VALUES);
     const LaunchShape shape = {dim3((unsigned)x->ne[1]), dim3(RP_WARP), (unsigned)x->ne[0] * 5};
     return RP_LAUNCH("top_k", ctx, shape, top_k_kernel, *x, args->src[1], args->dst, args->params->top_k);

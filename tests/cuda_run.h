@@ -9,15 +9,9 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-#define OP(ID, name, min_src, max_src, Params, shape, flags) OpKernel rp_cuda_##name;
-RP_KERNEL_OPS(OP)
-#undef OP
-
 static inline OpKernel *cuda_kernel_of(OpKernel *cpu) {
-#define OP(ID, name, min_src, max_src, Params, shape, flags)                                                 \
-    if (cpu == rp_cpu_##name) return rp_cuda_##name;
-    RP_KERNEL_OPS(OP)
-#undef OP
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        if (rp_cpu_kernels[op] == cpu) return rp_cuda_kernels[op];
     return NULL;
 }
 
@@ -32,25 +26,29 @@ static inline void *to_device(const TensorView *v, const void *contents) {
 
 /* One run; the result is copied over the host's dst. `before` is what dst held before the op. */
 static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *before) {
-    OpArgs    on = *args;
+    OpArgs    on  = *args;
     KernelCtx ctx = {0};
     on.dst.data   = to_device(&args->dst, before);
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!rp_has_src(args, i)) continue;
-        on.src[i].data = args->src[i].data == args->dst.data ? on.dst.data : to_device(&args->src[i], args->src[i].data);
+        on.src[i].data =
+            args->src[i].data == args->dst.data ? on.dst.data : to_device(&args->src[i], args->src[i].data);
     }
     const RpStatus st = cuda_kernel_of(cpu)(&on, &ctx);
     cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
     if (st == RP_OK)
-        cr_assert_eq(cudaMemcpy(args->dst.data, on.dst.data, rp_view_span_bytes(&args->dst), cudaMemcpyDeviceToHost),
-                     cudaSuccess);
+        cr_assert_eq(
+            cudaMemcpy(args->dst.data, on.dst.data, rp_view_span_bytes(&args->dst), cudaMemcpyDeviceToHost),
+            cudaSuccess);
     for (int i = 0; i < RP_MAX_SRC; i++)
-        if (rp_has_src(args, i) && on.src[i].data != on.dst.data) cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess);
+        if (rp_has_src(args, i) && on.src[i].data != on.dst.data)
+            cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess);
     cr_assert_eq(cudaFree(on.dst.data), cudaSuccess);
     return st;
 }
 
-/* Floats within `tolerance` of the largest of the CPU's result, and the same NaN; anything else bit for bit. */
+/* Floats within `tolerance` of the largest of the CPU's result, and the same NaN; anything else bit for bit.
+ */
 static inline void expect_as_cpu(const char *op, const TensorView *y, const char *cuda, const char *cpu,
                                  double tolerance) {
     const size_t bytes = rp_view_span_bytes(y);
@@ -64,13 +62,14 @@ static inline void expect_as_cpu(const char *op, const TensorView *y, const char
         if (isfinite(b[i]) && memcmp(&b[i], "\x55\x55\x55\x55", 4) != 0) top = fmax(top, fabs((double)b[i]));
     for (size_t i = 0; i < bytes / 4; i++) {
         if (memcmp(&a[i], &b[i], 4) == 0 || (isnan(a[i]) && isnan(b[i]))) continue;
-        cr_assert(fabs((double)a[i] - (double)b[i]) <= tolerance * top, "%s: element %zu is %.9g, on the CPU %.9g", op, i,
-                  (double)a[i], (double)b[i]);
+        cr_assert(fabs((double)a[i] - (double)b[i]) <= tolerance * top,
+                  "%s: element %zu is %.9g, on the CPU %.9g", op, i, (double)a[i], (double)b[i]);
     }
 }
 
 /* Forward, reversed and random orders of the threads; `result` is what the CPU kernel left in dst. */
-static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpArgs *args, const void *before) {
+static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpArgs *args,
+                                       const void *before) {
     const size_t bytes  = rp_view_span_bytes(&args->dst);
     char        *result = malloc(bytes), *first = NULL;
     memcpy(result, args->dst.data, bytes);
@@ -80,7 +79,8 @@ static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpAr
         OK(cuda_run(cpu, args, before));
         expect_as_cpu(op, &args->dst, args->dst.data, result, 2e-5);
         if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
-        cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the order of the threads shows in the result", op);
+        cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the order of the threads shows in the result",
+                         op);
     }
     memcpy(args->dst.data, result, bytes);
     free(result);

@@ -55,10 +55,12 @@ Test(route, survives_a_sum_of_nothing_and_ids_that_are_none) {
 }
 
 Test(route, refuses_ids_of_another_shape) {
-    float        y[K * TOK];
-    const OpArgs args = {
-        .dst = packed(RP_F32, y, K, TOK, 1, 1),
-        .src = {packed(RP_F32, probs, N, TOK, 1, 1), packed(RP_I32, ids, K, 1, 1, 1)}
+    float          y[K * TOK];
+    const OpParams params = {.route = {.scale = 1.0f}};
+    const OpArgs   args   = {
+            .dst    = packed(RP_F32, y, K, TOK, 1, 1),
+            .src    = {packed(RP_F32, probs, N, TOK, 1, 1), packed(RP_I32, ids, K, 1, 1, 1)},
+            .params = &params
     };
     REFUSED(run_workers(rp_cpu_route, &args, 1), RP_E_SHAPE, "route: ids [3,1], [3,2] is wanted");
 }

@@ -43,6 +43,13 @@ RP_KERNEL_OPS(OP)
 /* Indexed by TensorOp; NULL for view ops, which run nothing. */
 extern OpKernel *const rp_cpu_kernels[RP_OP_COUNT];
 
+/* The CUDA launchers: each enqueues its kernel on ctx->stream and returns; it allocates nothing, asks the device nothing
+ * and waits for nothing, so that it can be captured (I5). */
+#define OP(ID, name, min_src, max_src, Params, shape, flags) OpKernel rp_cuda_##name;
+RP_KERNEL_OPS(OP)
+#undef OP
+extern OpKernel *const rp_cuda_kernels[RP_OP_COUNT];
+
 static inline bool rp_has_src(const OpArgs *args, int i) { return args->src[i].ne[0] > 0; }
 
 /* The instruction sets that the CPU kernels have variants for, least first. */

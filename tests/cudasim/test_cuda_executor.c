@@ -1,0 +1,159 @@
+/* Whole tiny models through the captured graph, on the simulated device, against the CPU. */
+#include "tests/golden.h"
+
+#include "executor/cuda.h"
+#include "tests/cudasim/sim.h"
+
+#include <math.h>
+
+enum { N_TOKENS = 6, N_CTX = 32, MAX_VOCAB = 128 };
+
+typedef struct Decoder {
+    ComputeGraph *graph;
+    ExecPlan     *plan;
+    CudaExecutor *exec;
+} Decoder;
+
+static void open_decoder(const Model *m, const char *passes, Decoder *d) {
+    OK(rp_model_graph(m, 1, N_CTX, 1, &d->graph));
+    OK(rp_graph_optimize(d->graph, passes));
+    OK(rp_plan_new(d->graph, &d->plan));
+    OK(rp_cuda_executor_open(d->plan, &d->exec));
+}
+
+static void close_decoder(Decoder *d) {
+    rp_cuda_executor_free(d->exec);
+    rp_plan_free(d->plan);
+    rp_graph_free(d->graph);
+}
+
+static void set_inputs(Decoder *d, int32_t token, int32_t pos) {
+    *(int32_t *)rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "tokens"))   = token;
+    *(int32_t *)rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "pos"))      = pos;
+    *(int32_t *)rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "out_rows")) = 0;
+}
+
+static const float *step(Decoder *d, int32_t token, int32_t pos, CudaMode mode) {
+    set_inputs(d, token, pos);
+    OK(rp_cuda_executor_run(d->exec, mode));
+    return rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "logits"));
+}
+
+/* Logits within `tolerance` of the CPU's spread; eager and replay with the same bits, in every order of
+ * threads. */
+static void check_model(const char *name, const char *passes, double tolerance) {
+    static float first[N_TOKENS][MAX_VOCAB];
+    char         path[1024];
+    Model       *m;
+    Session     *s;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_model_open(path, NULL, &m));
+    const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
+    cr_assert_leq(n_vocab, (size_t)MAX_VOCAB);
+    double worst = 0.0;
+    for (int order = 0; order < 3; order++) {
+        Decoder d;
+        sim_sched(order, 7);
+        open_decoder(m, passes, &d);
+        OK(rp_session_open(m, &(SessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes}, &s));
+        for (int i = 0; i < N_TOKENS; i++) {
+            const int32_t token  = 3 + 5 * i;
+            const float  *logits = step(&d, token, i, i % 2 == order % 2 ? CUDA_EAGER : CUDA_REPLAY);
+            OK(rp_session_step(s, token));
+            double spread = 0.0;
+            for (size_t k = 0; k < n_vocab; k++) {
+                spread += pow((double)rp_session_logits(s)[k], 2.0) / (double)n_vocab;
+                worst = fmax(worst, fabs((double)logits[k] - (double)rp_session_logits(s)[k]) / sqrt(spread));
+            }
+            if (order == 0) memcpy(first[i], logits, n_vocab * sizeof *logits);
+            cr_expect_arr_eq(logits, first[i], n_vocab * sizeof *logits,
+                             "%s: token %d in order %d has other bits", name, i, order);
+        }
+        rp_session_free(s);
+        close_decoder(&d);
+    }
+    cr_log_info("%s %s: CUDA off by %g of the spread", name, passes, worst);
+    cr_expect_leq(worst, tolerance, "%s: off by %g", name, worst);
+    rp_model_free(m);
+}
+
+static const char *const models[] = {"llama-f32",      "llama-mix",    "llama-mix-k",   "llama-yarn",
+                                     "qwen2-mix",      "qwen3-mix-k",  "gemma3-f32",    "gemma3-mix",
+                                     "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",  "olmoe-f32",
+                                     "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
+
+/* The largest difference of a float result, in parts of the largest result of its node; bytes must be equal.
+ */
+static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
+                         void *user) {
+    const size_t bytes = rp_view_span_bytes(view);
+    double      *worst = user, top = 0.0, off = 0.0;
+    if (view->dtype != RP_F32) {
+        cr_expect_arr_eq(cuda, cpu, bytes, "%s: other bytes than the CPU's", rp_node_name(node));
+        return true;
+    }
+    const float *a = cuda, *b = cpu;
+    for (size_t i = 0; i < bytes / 4; i++) {
+        if (memcmp(&a[i], &b[i], 4) == 0) continue; /* what neither has written too */
+        off = fmax(off, fabs((double)a[i] - (double)b[i]));
+    }
+    for (size_t i = 0; i < bytes / 4; i++)
+        if (isfinite(b[i])) top = fmax(top, fabs((double)b[i]));
+    cr_expect(off <= 1e-5 * top, "%s: off by %g of %g", rp_node_name(node), off, top);
+    if (top > 0.0) *worst = fmax(*worst, off / top);
+    return true;
+}
+
+static void verify_model(const char *name, const char *passes) {
+    char    path[1024];
+    Model  *m;
+    Decoder d;
+    double  worst = 0.0;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_model_open(path, NULL, &m));
+    sim_sched(2, 3);
+    open_decoder(m, passes, &d);
+    for (int i = 0; i < N_TOKENS; i++) {
+        set_inputs(&d, 3 + 5 * i, i);
+        OK(rp_cuda_executor_verify(d.exec, compare_step, &worst));
+    }
+    cr_log_info("%-16s %s: nodes off by at most %g", name, passes, worst);
+    close_decoder(&d);
+    rp_model_free(m);
+}
+
+Test(cuda_executor, computes_every_node_as_the_cpu_does) {
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) verify_model(models[i], "");
+    verify_model("llama-mix", "-all");
+    verify_model("gpt-oss-f32", "-all");
+}
+
+/* From a node to the next differences of 1e-7 grow, and a key or an activation on the edge rounds the other
+ * way: by some hundredths of the spread at worst, where rounding to 8 bits as such costs as much. */
+Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) check_model(models[i], "-quantize", 0.05);
+    check_model("llama-mix", "-all", 0.05);
+    check_model("llama-q8_0", "", 0.2);
+    check_model("llama-mix-k", "", 0.2);
+}
+
+Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
+    Model  *m;
+    Decoder d;
+    OK(rp_model_open(GOLDEN_DIR "tiny/mixtral-mix.gguf", NULL, &m));
+    open_decoder(m, "", &d);
+    const int n_steps = rp_plan_memory(d.plan).n_steps;
+    sim_stats_reset();
+    for (int i = 0; i < 5; i++) (void)step(&d, 4, i, CUDA_REPLAY);
+    const SimStats replay = sim_stats();
+    cr_expect_eq(replay.graph_launches, 5u);
+    cr_expect_eq(replay.launch_calls, 0u);
+    cr_expect_eq(replay.kernels, 5u * (unsigned long)n_steps);
+    cr_expect_eq(replay.captures + replay.instantiates, 0u);
+    sim_stats_reset();
+    (void)step(&d, 4, 5, CUDA_EAGER);
+    cr_expect_eq(sim_stats().launch_calls, (unsigned long)n_steps);
+    close_decoder(&d);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+    rp_model_free(m);
+}
