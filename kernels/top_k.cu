@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(RP_WARP)
             if (taken[i] == 0 && (index == n || k > key)) key = k, index = i;
         }
         best_of_warp(&key, &index);
+        __syncwarp(); /* a shuffle orders no memory: all have read what lane 0 writes */
         if (lane == 0) {
             ids[j]       = index;
             taken[index] = 1;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs every test: release, address and undefined behaviour sanitizers, thread
-# sanitizer, a build for aarch64, a minute of fuzzing.
+# sanitizer, a build for aarch64, the CUDA kernels on a simulated device, a minute of fuzzing.
 #
 #   scripts/test.sh [--quick]      --quick: the release build only
 set -eu
@@ -53,8 +53,22 @@ if [ -z "$quick" ]; then
         tail -40 "$log"; failed=$((failed + 1))
     fi
 
-    step "fuzzing"
+    step "CUDA kernels on the simulated device, every access checked, and bugs planted in them"
     need clang libclang-rt-14-dev
+    cmake --preset race >"$log" 2>&1 || { cat "$log"; exit 1; }
+    if grep -q '^CUDAToolkit_INCLUDE_DIR:PATH=/' build/race/CMakeCache.txt; then
+        ninja -C build/race >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
+        if ctest --test-dir build/race -R cudasim --output-on-failure >"$log" 2>&1; then
+            tail -3 "$log"; passed=$((passed + 1))
+        else
+            tail -60 "$log"; failed=$((failed + 1))
+        fi
+        if tests/cudasim/mutants.sh . build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    else
+        echo "SKIPPED: there are no CUDA headers here"; skipped=$((skipped + 2))
+    fi
+
+    step "fuzzing"
     cmake --preset fuzz >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C build/fuzz >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
     for target in gguf tokenizer; do

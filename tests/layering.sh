@@ -19,7 +19,7 @@ check examples 'reprise/[a-z]+\.h'
 ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
 [ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "found too few ops in ops.h: is the table still in its form?"; fail=1; }
 for op in $ops; do
-    for f in "fallback/$op.c" "tests/test_$op.c"; do
+    for f in "fallback/$op.c" "kernels/$op.cu" "tests/test_$op.c"; do
         [ -f "$f" ] || { echo "op $op has no $f"; fail=1; }
     done
 done

@@ -105,3 +105,18 @@ Test(copy, refuses_a_position_outside_and_other_types) {
     args = (OpArgs){.dst = packed(RP_I32, d, 2, 2, 1, 1), .src = {packed(RP_F32, x, 2, 2, 1, 1)}};
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_DTYPE, "copy: from f32 to i32");
 }
+
+#ifdef RP_TEST_CUDA
+/* The device has nobody to tell: what the CPU refuses is left out. */
+Test(copy, leaves_out_positions_past_the_end_on_the_device) {
+    float   x[6] = {1, 2, 3, 4, 5, 6}, d[4] = {0}, before[4] = {7, 7, 7, 7};
+    int32_t pos[3] = {1, 2, -1};
+    OpArgs  args   = {
+           .dst = packed(RP_F32, d, 2, 2, 1, 1),
+           .src = {packed(RP_F32, x, 2, 3, 1, 1), packed(RP_F32, d, 2, 2, 1, 1),
+                   packed(RP_I32, pos, 3, 1, 1, 1)}
+    };
+    OK(cuda_run(rp_cpu_copy, &args, before));
+    cr_expect_arr_eq(d, ((float[]){7, 7, 1, 2}), sizeof d);
+}
+#endif
