@@ -7,7 +7,7 @@ source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
 objects=$build/tests/cudasim/CMakeFiles
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-include=$(sed -n 's/^CUDAToolkit_INCLUDE_DIR:PATH=//p' "$build/CMakeCache.txt")
+include=$(cat "$build/tests/cudasim/cuda_headers.txt")
 caught=0 missed=0
 
 mutant() { # op, file, sed expression, what it is
