@@ -32,7 +32,7 @@ extern __thread dim3  blockDim, gridDim;
 #undef warpSize
 #define warpSize 32
 
-// ---- services of sim_device.cpp ----------------------------------------------
+// ---- services of the simulation ----------------------------------------------
 enum SimOp {
     SIM_SYNC,
     SIM_BALLOT,

@@ -1,7 +1,12 @@
 // sim_internal.h - shared between the parts of the simulation; kernels never see it.
 #ifndef SIM_INT_H
 #define SIM_INT_H
+#include "sim.h"
 #include "sim_cuda.h"
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -148,4 +153,105 @@ struct SimOrder {
 };
 extern SimOrder *sim_order;
 extern uint32_t  sim_launch_id;
+
+// ---- between the parts of the device ----
+extern unsigned long        sim_events;   // progress marks, for deadlock detection
+extern std::vector<Block *> sim_resident; // blocks of the launch in progress that hold threads
+int                         sim_pick(unsigned set);
+void                        sim_swap_in(Fiber *f);
+void                        sim_swap_to(Fiber *me, Fiber *f);
+void                        sim_next(Fiber *me);
+Fiber                      *sim_fiber(size_t i);
+const char                 *sim_opname(SimOp op);
+bool                        sim_warp_try(Warp *w, unsigned mask);
+void                        sim_bar_try(Block *b);
+void                        sim_grid_try(void);
+int                         sim_fill(void);
+
+// ---- host side: streams, events, graphs ----
+struct CUevent_st {
+    uint64_t                     seq        = 0;
+    bool                         recorded   = false;
+    bool                         done       = true;
+    cudaStream_t                 stream     = nullptr;
+    bool                         in_capture = false;
+    uint64_t                     cap_id     = 0;
+    std::vector<cudaGraphNode_t> deps;
+    double                       t = 0;
+};
+struct CUstream_st {
+    std::deque<std::function<void()>> q;
+    bool                              cap = false, cap_origin = false, cap_bad = false;
+    uint64_t                          cap_id    = 0;
+    cudaGraph_t                       g         = nullptr;
+    bool                              own_graph = true;
+    std::vector<cudaGraphNode_t>      deps;
+    cudaStreamCaptureMode             mode;
+    std::vector<cudaGraphEdgeData>    edge_dummy;
+};
+struct CUgraphNode_st {
+    cudaGraph_t                  g;
+    cudaGraphNodeType            type;
+    std::vector<cudaGraphNode_t> deps;
+    bool                         enabled = true;
+    int                          idx     = 0;
+    SimLaunch                    k;
+    void                        *dst = nullptr;
+    const void                  *src = nullptr;
+    size_t                       n   = 0;
+    cudaMemcpyKind               kind;
+    int                          val = 0, esz = 1;
+    cudaHostFn_t                 hfn   = nullptr;
+    void                        *harg  = nullptr;
+    cudaGraph_t                  child = nullptr;
+    cudaConditionalNodeParams    cond{};
+    std::vector<cudaGraph_t>     bodies;
+};
+struct CUgraph_st {
+    std::vector<cudaGraphNode_t>            nodes;
+    bool                                    is_body  = false;
+    bool                                    has_cond = false;
+    int                                     execs    = 0;
+    cudaGraph_t                             root     = nullptr;
+    std::vector<cudaGraphConditionalHandle> handles;
+};
+struct CUgraphExec_st {
+    cudaGraph_t                                src, g;
+    std::map<cudaGraphNode_t, cudaGraphNode_t> m;
+};
+struct CondHandle {
+    unsigned val, def;
+    bool     assign;
+};
+
+extern SimStats                sim_st;
+extern cudaError_t             sim_last_err;
+extern std::vector<CondHandle> sim_conds;
+extern std::set<cudaStream_t>  sim_streams;
+extern CUstream_st             sim_null_stream;
+
+// Records a failure for cudaGetLastError and says why on stderr.
+cudaError_t sim_err(cudaError_t e, const char *why = nullptr);
+bool        sim_lazy(void);
+bool        sim_range_ok(const void *p, size_t n, bool need_dev);
+cudaError_t sim_check_copy(void *d, const void *s, size_t n, cudaMemcpyKind k);
+
+static inline cudaStream_t sim_stream(cudaStream_t s) {
+    return s == nullptr || s == cudaStreamLegacy ? &sim_null_stream : s;
+}
+bool             sim_capturing(void);
+cudaError_t      sim_no_capture(const char *what); // refuses, and spoils the capture, while a stream captures
+void             sim_drain(cudaStream_t s);
+cudaError_t      sim_drain_all(void);
+void             sim_enqueue(cudaStream_t s, std::function<void()> f);
+cudaError_t      sim_check_launch(const SimLaunch &l);
+bool             sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, size_t smem);
+cudaGraphNode_t  sim_add_node(cudaGraph_t g, cudaGraphNodeType t, const std::vector<cudaGraphNode_t> &deps);
+cudaGraphNode_t  sim_cap_add(cudaStream_t s, cudaGraphNodeType t);
+void             sim_free_graph(cudaGraph_t g);
+std::vector<int> sim_topo(cudaGraph_t g); // any valid order; a random one under SIM_RANDOM
+void             sim_do_copy(void *d, const void *s, size_t n);
+void             sim_do_set(void *d, int v, size_t n);
+void             sim_do_kernel(SimLaunch &l);
+void             sim_run_graph(cudaGraph_t g);
 #endif

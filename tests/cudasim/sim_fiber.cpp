@@ -1,0 +1,182 @@
+// sim_fiber.cpp - the stacks of CUDA threads and the switch between them.
+#include "sim_internal.h"
+#include <cstdio>
+#include <cstdlib>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SIM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIM_ASAN 1
+#endif
+#endif
+#ifdef SIM_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+__thread Fiber *sim_f;
+unsigned long   sim_switches, sim_threads_run, sim_collectives, sim_barriers;
+
+#ifdef SIM_UCONTEXT
+#include <ucontext.h>
+struct Ctx {
+    ucontext_t u;
+};
+static void ctx_swap(void **from, void *to) { swapcontext(&((Ctx *)*from)->u, &((Ctx *)to)->u); }
+#elif defined(__x86_64__)
+extern "C" void sim_swap(void **save, void *to);
+__asm__(".text\n.globl sim_swap\n.type sim_swap,@function\nsim_swap:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n.size sim_swap,.-sim_swap\n");
+static inline void ctx_swap(void **from, void *to) { sim_swap(from, to); }
+#elif defined(__aarch64__)
+extern "C" void sim_swap(void **save, void *to);
+__asm__(".text\n.globl sim_swap\n.type sim_swap,%function\nsim_swap:\n"
+        "sub sp,sp,#160\nstp x19,x20,[sp,#0]\nstp x21,x22,[sp,#16]\nstp x23,x24,[sp,#32]\nstp "
+        "x25,x26,[sp,#48]\nstp x27,x28,[sp,#64]\nstp x29,x30,[sp,#80]\n"
+        "stp d8,d9,[sp,#96]\nstp d10,d11,[sp,#112]\nstp d12,d13,[sp,#128]\nstp d14,d15,[sp,#144]\nmov "
+        "x9,sp\nstr x9,[x0]\nmov sp,x1\n"
+        "ldp x19,x20,[sp,#0]\nldp x21,x22,[sp,#16]\nldp x23,x24,[sp,#32]\nldp x25,x26,[sp,#48]\nldp "
+        "x27,x28,[sp,#64]\nldp x29,x30,[sp,#80]\n"
+        "ldp d8,d9,[sp,#96]\nldp d10,d11,[sp,#112]\nldp d12,d13,[sp,#128]\nldp d14,d15,[sp,#144]\nadd "
+        "sp,sp,#160\nret\n.size sim_swap,.-sim_swap\n");
+static inline void ctx_swap(void **from, void *to) { sim_swap(from, to); }
+#endif
+
+enum { MAXFIB = 1 << 16, GUARDED = 2048 };
+static size_t                stack_bytes = 0;
+static char                 *arena;
+static std::vector<Fiber *> &pool = *new std::vector<Fiber *>; // never destroyed
+const char                  *sim_stk_lo, *sim_stk_hi;
+static void                 *sched_sp;
+#ifdef SIM_ASAN
+static void       *sched_fake;
+static const void *sched_bottom;
+static size_t      sched_size;
+#endif
+
+static inline void set_current(Fiber *f) {
+    sim_switches++;
+    sim_f     = f;
+    threadIdx = f->tid;
+    blockIdx  = f->b->bid;
+}
+void sim_swap_in(Fiber *f) { // scheduler -> fiber
+    set_current(f);
+#ifdef SIM_ASAN
+    __sanitizer_start_switch_fiber(&sched_fake, f->stk, stack_bytes);
+#endif
+    ctx_swap(&sched_sp, f->sp);
+#ifdef SIM_ASAN
+    __sanitizer_finish_switch_fiber(sched_fake, nullptr, nullptr);
+#endif
+    sim_f = nullptr;
+}
+void sim_swap_to(Fiber *me, Fiber *f) { // fiber -> fiber, or -> scheduler if f is null
+#ifdef SIM_ASAN
+    __sanitizer_start_switch_fiber(&me->fake, f ? f->stk : sched_bottom, f ? stack_bytes : sched_size);
+#endif
+    if (f) set_current(f);
+    ctx_swap(&me->sp, f ? f->sp : sched_sp);
+#ifdef SIM_ASAN
+    __sanitizer_finish_switch_fiber(me->fake, nullptr, nullptr);
+#endif
+}
+int sim_pick(unsigned set) {
+    if (sim_policy == SIM_FWD) return __builtin_ctz(set);
+    if (sim_policy == SIM_REV) return 31 - __builtin_clz(set);
+    for (int n = sim_rand() % __builtin_popcount(set); n--;) set &= set - 1;
+    return __builtin_ctz(set);
+}
+void sim_next(Fiber *me) { // give up the CPU; the caller has recorded why
+    Warp *w = me->w;
+    if (w->ready && !(sim_policy == SIM_RANDOM && (sim_rand() & 3) == 0)) {
+        int    l = sim_pick(w->ready);
+        Fiber *f = w->f[l];
+        w->ready &= ~(1u << l);
+        if (f != me) sim_swap_to(me, f);
+    } else
+        sim_swap_to(me, nullptr);
+}
+
+static void thread_exit(Fiber *f) {
+    Warp  *w = f->w;
+    Block *b = f->b;
+    sim_events++;
+    if (f->cp && !f->cp->empty())
+        sim_report(false, "thread exits with cp.async copies that were never waited for");
+    w->done |= 1u << f->lane;
+    b->nlive--;
+    for (unsigned m = w->waiting; m; m &= m - 1) {
+        int l = __builtin_ctz(m);
+        if ((w->waiting >> l & 1) && sim_warp_try(w, w->f[l]->mask)) break;
+    }
+    sim_bar_try(b);
+    sim_grid_try();
+}
+extern "C" void sim_fiber_main(void) {
+#ifdef SIM_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, sched_bottom ? nullptr : &sched_bottom,
+                                    sched_bottom ? nullptr : &sched_size);
+#endif
+    for (;;) {
+        Fiber *f = sim_f;
+        sim_l->k->thunk(sim_l->k->fn, sim_l->args.data());
+        thread_exit(f);
+        sim_next(f);
+    }
+}
+Fiber *sim_fiber(size_t i) {
+    if (!arena) {
+        const char *e = getenv("SIM_STACK_KB");
+#ifdef SIM_ASAN
+        stack_bytes = (size_t)(e ? atoi(e) : 256) * 1024;
+#else
+        stack_bytes = (size_t)(e ? atoi(e) : 64) * 1024;
+#endif
+        arena = (char *)mmap(nullptr, MAXFIB * (stack_bytes + 4096), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (arena == MAP_FAILED) {
+            perror("cudasim: mmap stacks");
+            abort();
+        }
+        sim_stk_lo = arena;
+        sim_stk_hi = arena + MAXFIB * (stack_bytes + 4096);
+    }
+    while (pool.size() <= i) {
+        size_t n = pool.size();
+        if (n >= MAXFIB) {
+            fprintf(stderr, "cudasim: too many resident threads\n");
+            abort();
+        }
+        char *base = arena + n * (stack_bytes + 4096);
+        if (n < GUARDED) mprotect(base, 4096, PROT_NONE);
+        Fiber *f = new Fiber();
+        f->stk   = base + 4096;
+#ifdef SIM_UCONTEXT
+        Ctx *c = new Ctx;
+        getcontext(&c->u);
+        c->u.uc_stack.ss_sp   = f->stk;
+        c->u.uc_stack.ss_size = stack_bytes;
+        c->u.uc_link          = nullptr;
+        makecontext(&c->u, sim_fiber_main, 0);
+        f->sp = c;
+        if (!sched_sp) sched_sp = new Ctx;
+#elif defined(__x86_64__)
+        void **sp   = (void **)(f->stk + stack_bytes - n * 192 % 4096);
+        *--sp       = nullptr;
+        *--sp       = (void *)sim_fiber_main;
+        for (int r = 0; r < 6; r++) *--sp = nullptr;
+        f->sp = sp;
+#else
+        char *sp = f->stk + stack_bytes - 160;
+        memset(sp, 0, 160);
+        ((void **)sp)[11] = (void *)sim_fiber_main;
+        f->sp             = sp;
+#endif
+        pool.push_back(f);
+    }
+    return pool[i];
+}

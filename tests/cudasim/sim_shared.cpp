@@ -1,0 +1,71 @@
+// sim_shared.cpp - shared memory, atomics and asynchronous copies of kernels.
+#include "sim_internal.h"
+#include <cstdlib>
+
+int sim_fill(void) {
+    static int v = getenv("SIM_FILL") ? atoi(getenv("SIM_FILL")) : 0xff;
+    return v;
+}
+void *sim_shared(const void *key, const char *name, size_t n, size_t align) {
+    (void)name;
+    Block *b = sim_f->b;
+    for (auto &s : b->slots)
+        if (s.key == key) return s.p;
+    void *p = nullptr;
+    if (posix_memalign(&p, align < 16 ? 16 : align, n)) abort();
+    memset(p, sim_fill(), n);
+    race_forget(p, n, false);
+    b->slots.push_back({key, p, n});
+    return p;
+}
+void    *sim_shared_dyn(void) { return sim_f->b->dyn; }
+uint64_t sim_atomic(void *p, int n, SimRmw fn, uint64_t a, uint64_t b, int order) {
+    if ((uintptr_t)p % n) sim_report(false, "misaligned %d-byte atomic at %p", n, p);
+    race_atomic(p, n, order, __builtin_return_address(0));
+    uint64_t old = 0;
+    memcpy(&old, p, n);
+    uint64_t nw = fn(old, a, b);
+    if (nw != old) {
+        sim_events++;
+        memcpy(p, &nw, n);
+    }
+    return old;
+}
+void sim_fence(void) { race_fence(); }
+void sim_pdl_wait(void) { sim_f->pdl_wait = false; }
+// A copy is in flight from issue to wait: its target is garbage meanwhile.  It lands at the
+// latest moment (the wait that covers it), or at issue under SIM_REV, so both kinds of bug show.
+void sim_cp_async(void *d, const void *s, int n, const char *file, int line) {
+    if ((uintptr_t)d % n || (uintptr_t)s % n) sim_report(false, "misaligned cp.async at %s:%d", file, line);
+    Fiber *f = sim_f;
+    if (!f->cp) {
+        f->cp  = new std::vector<CpAsync>;
+        f->cpg = new std::vector<size_t>;
+    }
+    race_touch(s, n, false);
+    race_async(d, n);
+    memset(d, sim_fill(), n);
+    if (sim_policy == SIM_REV) memcpy(d, s, n);
+    f->cp->push_back({d, s, n});
+}
+void sim_cp_commit(void) {
+    Fiber *f = sim_f;
+    if (!f->cp) {
+        f->cp  = new std::vector<CpAsync>;
+        f->cpg = new std::vector<size_t>;
+    }
+    f->cpg->push_back(f->cp->size());
+}
+void sim_cp_wait(int keep) {
+    Fiber *f = sim_f;
+    if (!f->cp || (int)f->cpg->size() <= keep) return;
+    size_t ng = f->cpg->size() - keep, upto = (*f->cpg)[ng - 1];
+    for (size_t i = 0; i < upto; i++) {
+        auto &c = (*f->cp)[i];
+        race_touch(c.dst, c.n, true);
+        memcpy(c.dst, c.src, c.n);
+    }
+    f->cp->erase(f->cp->begin(), f->cp->begin() + upto);
+    f->cpg->erase(f->cpg->begin(), f->cpg->begin() + ng);
+    for (auto &g : *f->cpg) g -= upto;
+}

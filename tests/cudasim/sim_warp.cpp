@@ -1,0 +1,252 @@
+// sim_warp.cpp - warp collectives, block and grid barriers.
+#include "sim_internal.h"
+#include <cstdlib>
+
+const char *sim_opname(SimOp o) {
+    static const char *n[] = {
+        "__syncwarp",        "__ballot_sync",     "__any_sync",        "__all_sync",
+        "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",
+        "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync",
+        "__reduce_or_sync",  "__reduce_xor_sync", "__match_any_sync",  "mma",
+        "warp sum",          "warp max"};
+    return n[o];
+}
+struct MmaArgs {
+    float          *d;
+    const uint32_t *a, *b;
+    const float    *c;
+};
+static void mma_compute(Warp *w) { // PTX m16n8k16 fragment layout
+    static float A[16][16], B[16][8];
+    auto         bf = [](uint32_t v, int hi) { return __uint_as_float((hi ? v >> 16 : v & 0xffff) << 16); };
+    for (int l = 0; l < 32; l++) {
+        auto *m = (MmaArgs *)w->f[l]->val;
+        int   g = l >> 2, t = l & 3;
+        for (int h = 0; h < 2; h++) {
+            for (int i = 0; i < 4; i++) A[g + 8 * (i & 1)][t * 2 + h + 8 * (i >> 1)] = bf(m->a[i], h);
+            for (int i = 0; i < 2; i++) B[t * 2 + h + 8 * i][g] = bf(m->b[i], h);
+        }
+    }
+    for (int l = 0; l < 32; l++) {
+        auto *m = (MmaArgs *)w->f[l]->val;
+        int   g = l >> 2, t = l & 3;
+        for (int i = 0; i < 4; i++) {
+            int    r = g + 8 * (i >> 1), c = t * 2 + (i & 1);
+            double s = 0;
+            for (int k = 0; k < 16; k++) s += (double)A[r][k] * B[k][c];
+            m->d[i] = (float)(s + m->c[i]);
+        }
+    }
+}
+bool sim_warp_try(Warp *w, unsigned mask) { // complete the collective on mask if all have arrived
+    unsigned need = mask & w->exist & ~w->done;
+    if ((w->waiting & need) != need) return false;
+    static const bool lax = getenv("SIM_LAX_EXIT") != nullptr;
+    Fiber            *f0  = w->f[__builtin_ctz(need)], *p[32];
+    int               n   = 0;
+    for (unsigned m = need; m; m &= m - 1) {
+        Fiber *f = p[n++] = w->f[__builtin_ctz(m)];
+        if (f->op != f0->op || f->mask != mask || f->width != f0->width)
+            sim_report(true,
+                       "lanes of one collective disagree: lane %u %s mask %08x (%s:%d), lane %u %s mask %08x "
+                       "(%s:%d)",
+                       f0->lane, sim_opname(f0->op), f0->mask, f0->file, f0->line, f->lane, sim_opname(f->op),
+                       f->mask, f->file, f->line);
+        f->waiting = 0;
+    }
+    if (!lax && (mask & w->exist & w->done))
+        sim_report(true, "%s mask %08x names lanes %08x that have returned, at %s:%d", sim_opname(f0->op),
+                   mask, mask & w->done, f0->file, f0->line);
+    uint64_t acc  = p[0]->val;
+    auto     fold = [&](auto op) {
+        for (int i = 1; i < n; i++) acc = op(acc, p[i]->val);
+    };
+    auto sx   = [&](uint64_t a, uint64_t b) { return f0->arg ? (int)a < (int)b : (unsigned)a < (unsigned)b; };
+    auto move = [&](auto src) { // shuffles: src(lane, segment start, segment end)
+        for (int i = 0; i < n; i++) {
+            Fiber *f = p[i];
+            int    l = (int)f->lane, s = src(f, l, l & ~(f->width - 1), l | (f->width - 1));
+            if (!(need >> s & 1))
+                sim_report(true,
+                           "%s reads lane %d, which does not take part (mask %08x, exited %08x) at %s:%d",
+                           sim_opname(f->op), s, mask, w->done, f->file, f->line);
+            f->res = w->f[s]->val;
+        }
+    };
+    bool same = true; // every lane gets acc
+    switch (f0->op) {
+    case SIM_SYNC:
+        race_warp_sync(w, need);
+        break;
+    case SIM_BALLOT:
+        acc = 0;
+        for (int i = 0; i < n; i++) acc |= (uint64_t)(p[i]->val != 0) << p[i]->lane;
+        break;
+    case SIM_ANY:
+    case SIM_ROR:
+        fold([](uint64_t a, uint64_t b) { return a | b; });
+        break;
+    case SIM_ALL:
+    case SIM_RAND:
+        fold([](uint64_t a, uint64_t b) { return a & b; });
+        break;
+    case SIM_RXOR:
+        fold([](uint64_t a, uint64_t b) { return a ^ b; });
+        break;
+    case SIM_RADD:
+        fold([](uint64_t a, uint64_t b) { return a + b; });
+        break;
+    case SIM_RMIN:
+        fold([&](uint64_t a, uint64_t b) { return sx(b, a) ? b : a; });
+        break;
+    case SIM_RMAX:
+        fold([&](uint64_t a, uint64_t b) { return sx(a, b) ? b : a; });
+        break;
+    case SIM_IDX:
+        move([](Fiber *f, int, int lo, int) { return lo | (f->arg & (f->width - 1)); });
+        same = false;
+        break;
+    case SIM_UP:
+        move([](Fiber *f, int l, int lo, int) { return l - f->arg < lo ? l : l - f->arg; });
+        same = false;
+        break;
+    case SIM_DOWN:
+        move([](Fiber *f, int l, int, int hi) { return l + f->arg > hi ? l : l + f->arg; });
+        same = false;
+        break;
+    case SIM_XOR:
+        move([](Fiber *f, int l, int, int hi) { return (l ^ f->arg) > hi ? l : l ^ f->arg; });
+        same = false;
+        break;
+    case SIM_MATCH:
+        for (int i = 0; i < n; i++) {
+            p[i]->res = 0;
+            for (int k = 0; k < n; k++)
+                if (p[k]->val == p[i]->val) p[i]->res |= 1ull << p[k]->lane;
+        }
+        same = false;
+        break;
+    case SIM_FSUM:
+    case SIM_FMAX: { // same butterfly, same rounding as five xor shuffles
+        float v[32], t[32];
+        if (n != 32) sim_report(true, "fused reduction needs all 32 lanes");
+        for (int i = 0; i < 32; i++) v[i] = sim_unbits<float>(p[i]->val);
+        for (int o = 16; o; o >>= 1) {
+            for (int i = 0; i < 32; i++) t[i] = f0->op == SIM_FSUM ? v[i] + v[i ^ o] : fmaxf(v[i], v[i ^ o]);
+            memcpy(v, t, sizeof v);
+        }
+        for (int i = 0; i < 32; i++) p[i]->res = sim_bits(v[i]);
+        same = false;
+        break;
+    }
+    case SIM_MMA:
+        if (n != 32) sim_report(true, "mma needs all 32 lanes");
+        mma_compute(w);
+        break;
+    }
+    if (same)
+        for (int i = 0; i < n; i++) p[i]->res = acc;
+    w->waiting &= ~need;
+    w->ready |= need;
+    sim_events++;
+    sim_collectives++;
+    return true;
+}
+uint64_t sim_warp(SimOp op, unsigned mask, uint64_t v, int arg, int width, const char *file, int line) {
+    Fiber *f = sim_f;
+    Warp  *w = f->w;
+    f->op    = op;
+    f->mask  = mask;
+    f->val   = v;
+    f->arg   = arg;
+    f->width = width;
+    f->file  = file;
+    f->line  = line;
+    if (!(mask >> f->lane & 1))
+        sim_report(true, "%s called by lane %u, which is not in its mask %08x, at %s:%d", sim_opname(op),
+                   f->lane, mask, file, line);
+    if (width & (width - 1) || width < 1 || width > 32)
+        sim_report(true, "%s width %d at %s:%d", sim_opname(op), width, file, line);
+    w->waiting |= 1u << f->lane;
+    f->waiting = 1;
+    sim_warp_try(w, mask);
+    sim_next(f);
+    return f->res;
+}
+void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4],
+                        const char *file, int line) {
+    MmaArgs m = {d, a, b, c};
+    sim_warp(SIM_MMA, 0xffffffffu, (uint64_t)&m, 0, 32, file, line);
+}
+
+// ---- block and grid barriers ----
+std::vector<Block *> sim_resident;
+static unsigned long grid_arrived;
+static void          release(Block *b, int kind) {
+             for (auto &w : b->w)
+        for (unsigned m = w.exist & ~w.done; m; m &= m - 1) {
+                     Fiber *f = w.f[__builtin_ctz(m)];
+                     if (f->waiting == kind) {
+                         f->waiting = 0;
+                         w.ready |= m & -m;
+            }
+        }
+}
+void sim_bar_try(Block *b) {
+    if (!b->nbar || b->nbar != b->nlive) return;
+    b->bres = b->barop == 1 || b->barop == 3 ? b->bacc : b->bacc == (int)b->nbar;
+    if (b->barop == 3) b->bres = b->bacc != 0;
+    b->nbar = 0;
+    b->bacc = 0;
+    sim_events++;
+    sim_barriers++;
+    race_bar(b);
+    release(b, 2);
+}
+int sim_bar(int op, int pred, const char *file, int line) {
+    Fiber *f = sim_f;
+    Block *b = f->b;
+    f->file  = file;
+    f->line  = line;
+    if (b->nbar == 0) {
+        b->barop = op;
+        b->bfile = file;
+        b->bline = line;
+    } else if (b->barop != op || b->bline != line || b->bfile != file)
+        sim_report(true, "divergent barrier: this thread is at %s:%d, others wait at %s:%d", file, line,
+                   b->bfile, b->bline);
+    b->nbar++;
+    b->bacc += pred != 0;
+    f->waiting = 2;
+    sim_bar_try(b);
+    sim_next(f);
+    return b->bres;
+}
+void sim_grid_try(void) {
+    if (!grid_arrived) return;
+    unsigned long live = 0;
+    for (auto *b : sim_resident) live += b->nlive;
+    if (grid_arrived != live) return;
+    grid_arrived = 0;
+    sim_events++;
+    race_grid();
+    for (auto *b : sim_resident) release(b, 3);
+}
+void sim_grid_sync(const char *file, int line) {
+    Fiber *f = sim_f;
+    f->file  = file;
+    f->line  = line;
+    if (!sim_l->coop)
+        sim_report(true, "grid sync in a launch without the cooperative attribute, at %s:%d", file, line);
+    f->waiting = 3;
+    grid_arrived++;
+    sim_grid_try();
+    sim_next(f);
+}
+void sim_spin(const char *file, int line) {
+    Fiber *f   = sim_f;
+    f->file    = file;
+    f->line    = line;
+    f->waiting = 4;
+    sim_swap_to(f, nullptr);
+}
