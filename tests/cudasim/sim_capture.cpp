@@ -12,6 +12,7 @@ cudaGraphNode_t sim_cap_add(cudaStream_t s, cudaGraphNodeType t) {
 extern "C" {
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t g, const cudaGraphNode_t *d,
                                           const cudaGraphEdgeData *, size_t n, cudaStreamCaptureMode m) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (sim_stream(s) == &sim_null_stream)
         return sim_err(cudaErrorStreamCaptureUnsupported, "the legacy stream cannot capture");
     if (s->cap) return sim_err(cudaErrorIllegalState, "already capturing");
@@ -25,6 +26,7 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t g, const c
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode m) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     cudaGraph_t g = new CUgraph_st;
     auto        e = cudaStreamBeginCaptureToGraph(s, g, nullptr, nullptr, 0, m);
     if (e)
@@ -34,6 +36,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode m) {
     return e;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
+    SimCall call(__func__, SIM_NEEDS_DEVICE, s);
     if (out) *out = nullptr;
     if (!s->cap || !s->cap_origin)
         return sim_err(cudaErrorIllegalState, "end of a capture that this stream did not begin");
@@ -56,6 +59,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
     s->cap = false;
     s->deps.clear();
     if ((bad || unjoined) && s->own_graph) sim_free_graph(s->g);
+    if (call.error != cudaSuccess) return call.error;
     if (bad) return sim_err(cudaErrorStreamCaptureInvalidated, "a forbidden call was made during capture");
     if (unjoined) return sim_err(cudaErrorStreamCaptureUnjoined, "a forked stream was not joined");
     if (out) *out = s->g;
@@ -63,6 +67,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
     return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *o) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     s  = sim_stream(s);
     *o = !s->cap      ? cudaStreamCaptureStatusNone
          : s->cap_bad ? cudaStreamCaptureStatusInvalidated
@@ -72,6 +77,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *o) {
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *o, unsigned long long *id,
                                      cudaGraph_t *g, const cudaGraphNode_t **d, const cudaGraphEdgeData **ed,
                                      size_t *n) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     cudaStreamIsCapturing(s, o);
     s = sim_stream(s);
     if (!s->cap) return cudaSuccess;
@@ -85,6 +91,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *o,
 }
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t s, cudaGraphNode_t *d, const cudaGraphEdgeData *,
                                                 size_t n, unsigned flags) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (!s->cap) return sim_err(cudaErrorIllegalState);
     if (flags == cudaStreamSetCaptureDependencies) s->deps.clear();
     s->deps.insert(s->deps.end(), d, d + n);

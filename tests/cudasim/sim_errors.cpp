@@ -1,4 +1,4 @@
-// sim_errors.cpp - errors, counters and the properties of the simulated device.
+// sim_errors.cpp - errors and counters.
 #include "sim_internal.h"
 #include <cstdio>
 #include <cstdlib>
@@ -6,12 +6,13 @@
 SimStats    sim_st;
 cudaError_t sim_last_err;
 static int  mode_lazy = -1;
-bool        sim_lazy(void) {
-           if (mode_lazy < 0) {
-               const char *e = getenv("SIM_ASYNC");
-               mode_lazy     = !e || std::string(e) != "eager";
+
+bool sim_lazy(void) {
+    if (mode_lazy < 0) {
+        const char *e = getenv("SIM_ASYNC");
+        mode_lazy     = !e || std::string(e) != "eager";
     }
-           return mode_lazy;
+    return mode_lazy;
 }
 cudaError_t sim_err(cudaError_t e, const char *why) {
     if (e != cudaSuccess) {
@@ -31,74 +32,89 @@ void sim_sched(int policy, unsigned seed) { sim_set_sched(policy, seed); }
 void sim_async(int l) { mode_lazy = l; }
 }
 
-// ---- device, errors ----
+// ---- errors ----
+static const struct {
+    cudaError_t error;
+    const char *name, *text;
+} errors[] = {
+    {cudaSuccess,                        "cudaSuccess",                        "no error"                                },
+    {cudaErrorInvalidValue,              "cudaErrorInvalidValue",              "invalid argument"                        },
+    {cudaErrorMemoryAllocation,          "cudaErrorMemoryAllocation",          "out of memory"                           },
+    {cudaErrorInitializationError,       "cudaErrorInitializationError",       "initialization error"                    },
+    {cudaErrorInvalidConfiguration,      "cudaErrorInvalidConfiguration",      "invalid configuration argument"          },
+    {cudaErrorInsufficientDriver,        "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"                                                      },
+    {cudaErrorDevicesUnavailable,        "cudaErrorDevicesUnavailable",
+     "CUDA-capable device(s) is/are busy or unavailable"                                                                 },
+    {cudaErrorInvalidDeviceFunction,     "cudaErrorInvalidDeviceFunction",     "invalid device function"                 },
+    {cudaErrorNoDevice,                  "cudaErrorNoDevice",                  "no CUDA-capable device is detected"      },
+    {cudaErrorInvalidDevice,             "cudaErrorInvalidDevice",             "invalid device ordinal"                  },
+    {cudaErrorDeviceUninitialized,       "cudaErrorDeviceUninitialized",       "invalid device context"                  },
+    {cudaErrorECCUncorrectable,          "cudaErrorECCUncorrectable",          "uncorrectable ECC error encountered"     },
+    {cudaErrorIllegalState,              "cudaErrorIllegalState",
+     "the operation cannot be performed in the present state"                                                            },
+    {cudaErrorInvalidResourceHandle,     "cudaErrorInvalidResourceHandle",     "invalid resource handle"                 },
+    {cudaErrorNotReady,                  "cudaErrorNotReady",                  "device not ready"                        },
+    {cudaErrorIllegalAddress,            "cudaErrorIllegalAddress",            "an illegal memory access was encountered"},
+    {cudaErrorLaunchOutOfResources,      "cudaErrorLaunchOutOfResources",
+     "too many resources requested for launch"                                                                           },
+    {cudaErrorLaunchTimeout,             "cudaErrorLaunchTimeout",             "the launch timed out and was terminated" },
+    {cudaErrorMisalignedAddress,         "cudaErrorMisalignedAddress",         "misaligned address"                      },
+    {cudaErrorAssert,                    "cudaErrorAssert",                    "device-side assert triggered"            },
+    {cudaErrorLaunchFailure,             "cudaErrorLaunchFailure",             "unspecified launch failure"              },
+    {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge",
+     "too many blocks in cooperative launch"                                                                             },
+    {cudaErrorNotPermitted,              "cudaErrorNotPermitted",              "operation not permitted"                 },
+    {cudaErrorNotSupported,              "cudaErrorNotSupported",              "operation not supported"                 },
+    {cudaErrorSystemNotReady,            "cudaErrorSystemNotReady",            "system not yet initialized"              },
+    {cudaErrorSystemDriverMismatch,      "cudaErrorSystemDriverMismatch",
+     "system has unsupported display driver / cuda driver combination"                                                   },
+    {cudaErrorStreamCaptureUnsupported,  "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"                                                                  },
+    {cudaErrorStreamCaptureInvalidated,  "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"                                                           },
+    {cudaErrorStreamCaptureMerge,        "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"                                                   },
+    {cudaErrorStreamCaptureUnmatched,    "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"                                                              },
+    {cudaErrorStreamCaptureUnjoined,     "cudaErrorStreamCaptureUnjoined",     "capturing stream has unjoined work"      },
+    {cudaErrorStreamCaptureIsolation,    "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"                                                           },
+    {cudaErrorStreamCaptureImplicit,     "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"                                      },
+    {cudaErrorCapturedEvent,             "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"                                           },
+    {cudaErrorStreamCaptureWrongThread,  "cudaErrorStreamCaptureWrongThread",
+     "attempt to terminate a thread-local capture sequence from another thread"                                          },
+    {cudaErrorTimeout,                   "cudaErrorTimeout",                   "wait operation timed out"                },
+    {cudaErrorGraphExecUpdateFailure,    "cudaErrorGraphExecUpdateFailure",
+     "the graph update was not performed because it included changes which violated constraints specific to "
+     "instantiated graph update"                                                                                         },
+    {cudaErrorSymbolNotFound,            "cudaErrorSymbolNotFound",            "named symbol not found"                  },
+    {cudaErrorNoKernelImageForDevice,    "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"                                                          },
+    {cudaErrorUnknown,                   "cudaErrorUnknown",                   "unknown error"                           },
+};
 extern "C" {
+// A lost device's error stays.
 cudaError_t cudaGetLastError(void) {
-    auto e       = sim_last_err;
+    SIM_CALL(SIM_NEEDS_NOTHING);
+    auto e       = sim_sticky != cudaSuccess ? sim_sticky : sim_last_err;
     sim_last_err = cudaSuccess;
     return e;
 }
-cudaError_t cudaPeekAtLastError(void) { return sim_last_err; }
+cudaError_t cudaPeekAtLastError(void) {
+    SIM_CALL(SIM_NEEDS_NOTHING);
+    return sim_sticky != cudaSuccess ? sim_sticky : sim_last_err;
+}
 const char *cudaGetErrorName(cudaError_t e) {
-#define N(x)                                                                                                 \
-    case x:                                                                                                  \
-        return #x;
-    switch (e) {
-        N(cudaSuccess)
-        N(cudaErrorInvalidValue)
-        N(cudaErrorMemoryAllocation) N(cudaErrorInvalidConfiguration) N(cudaErrorInvalidDeviceFunction)
-            N(cudaErrorNotReady) N(cudaErrorNotSupported) N(cudaErrorIllegalState)
-                N(cudaErrorStreamCaptureUnsupported) N(cudaErrorStreamCaptureInvalidated)
-                    N(cudaErrorStreamCaptureMerge) N(cudaErrorStreamCaptureUnjoined)
-                        N(cudaErrorStreamCaptureIsolation) N(cudaErrorCooperativeLaunchTooLarge)
-                            N(cudaErrorGraphExecUpdateFailure) default : return "cudaError?";
-    }
+    for (auto &row : errors)
+        if (row.error == e) return row.name;
+    return "unrecognized error code";
 }
-const char *cudaGetErrorString(cudaError_t e) { return cudaGetErrorName(e); }
-cudaError_t cudaGetDeviceCount(int *n) {
-    *n = 1;
-    return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int d) { return d ? sim_err(cudaErrorInvalidValue) : cudaSuccess; }
-cudaError_t cudaGetDevice(int *d) {
-    *d = 0;
-    return cudaSuccess;
-}
-cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int) {
-    switch (a) {
-    case cudaDevAttrMultiProcessorCount:
-        *v = 132;
-        break;
-    case cudaDevAttrComputeCapabilityMajor:
-        *v = 9;
-        break;
-    case cudaDevAttrComputeCapabilityMinor:
-        *v = 0;
-        break;
-    case cudaDevAttrCooperativeLaunch:
-        *v = 1;
-        break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        *v = 227 * 1024;
-        break;
-    case cudaDevAttrWarpSize:
-        *v = 32;
-        break;
-    default:
-        return sim_err(cudaErrorInvalidValue, "device attribute not simulated");
-    }
-    return cudaSuccess;
-}
-cudaError_t cudaMemGetInfo(size_t *f, size_t *t) {
-    *f = *t = (size_t)1 << 34;
-    return cudaSuccess;
-}
-cudaError_t cudaRuntimeGetVersion(int *v) {
-    *v = CUDART_VERSION;
-    return cudaSuccess;
-}
-cudaError_t cudaDriverGetVersion(int *v) {
-    *v = CUDART_VERSION;
-    return cudaSuccess;
+const char *cudaGetErrorString(cudaError_t e) {
+    for (auto &row : errors)
+        if (row.error == e) return row.text;
+    return "unrecognized error code";
 }
 }

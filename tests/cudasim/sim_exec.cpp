@@ -3,23 +3,46 @@
 #include <cstdio>
 #include <cstdlib>
 
-void sim_do_copy(void *d, const void *s, size_t n) {
+static cudaMemcpyKind copy_kind(const void *d, const void *s, cudaMemcpyKind k) {
+    if (k != cudaMemcpyDefault) return k;
+    const SimAlloc *to = sim_alloc_of(d), *from = sim_alloc_of(s);
+    const bool      td = to && to->kind == 1, fd = from && from->kind == 1;
+    return td && fd ? cudaMemcpyDeviceToDevice
+           : td     ? cudaMemcpyHostToDevice
+           : fd     ? cudaMemcpyDeviceToHost
+                    : cudaMemcpyHostToHost;
+}
+void sim_count_copy(const void *d, const void *s, size_t n, cudaMemcpyKind k) {
+    sim_st.memcpys++;
+    k = copy_kind(d, s, k);
+    if (k == cudaMemcpyHostToDevice) sim_st.h2d_copies++, sim_st.h2d_bytes += n;
+    if (k == cudaMemcpyDeviceToHost) sim_st.d2h_copies++, sim_st.d2h_bytes += n;
+    if (k == cudaMemcpyDeviceToDevice) sim_st.d2d_copies++, sim_st.d2d_bytes += n;
+}
+void sim_do_copy(void *d, const void *s, size_t n, cudaMemcpyKind k) {
+    if (sim_sticky != cudaSuccess) return;
     sim_launch_id++;
     race_touch(s, n, false);
     race_touch(d, n, true);
     memmove(d, s, n);
-    sim_st.memcpys++;
+    sim_count_copy(d, s, n, k);
 }
-void sim_do_set(void *d, int v, size_t n) {
+static void do_set_elements(void *d, int v, int size, size_t n) {
+    if (sim_sticky != cudaSuccess) return;
     sim_launch_id++;
-    race_touch(d, n, true);
-    memset(d, v, n);
+    race_touch(d, n * size, true);
+    if (size == 1) memset(d, v, n);
+    for (size_t i = 0; size > 1 && i < n; i++) memcpy((char *)d + i * size, &v, size);
     sim_st.memsets++;
 }
+void sim_do_set(void *d, int v, size_t n) { do_set_elements(d, v, 1, n); }
 void sim_do_kernel(SimLaunch &l) {
+    if (sim_kernel_faults()) return;
     sim_st.kernels++;
     sim_run_kernel(l);
 }
+
+// ---- graphs ----
 SimOrder        *sim_order;
 std::vector<int> sim_topo(cudaGraph_t g) { // any valid order; a random one under SIM_RANDOM
     size_t                        n = g->nodes.size();
@@ -45,80 +68,112 @@ std::vector<int> sim_topo(cudaGraph_t g) { // any valid order; a random one unde
     }
     return out;
 }
-void sim_run_graph(cudaGraph_t g) {
-    SimOrder ord, *save = sim_order;
-    size_t   n = g->nodes.size();
-    ord.base   = sim_launch_id + 1;
-    ord.anc.assign(n, std::vector<bool>(n));
-    auto order = sim_topo(g);
-    for (int i : order)
+
+// Where the run of a graph stands; the child or body that its node `at` runs is the next frame.
+struct Frame {
+    cudaGraph_t      g;
+    bool             loop = false; // one iteration of a WHILE node
+    std::vector<int> order;
+    size_t           at     = 0;
+    bool             inside = false;
+    unsigned long    runs   = 0; // of bodies by node `at`
+    SimOrder         ord;
+};
+typedef std::vector<std::unique_ptr<Frame>> GraphRun; // outermost first
+
+static void enter(GraphRun &run, cudaGraph_t g, bool loop) {
+    auto         f = std::make_unique<Frame>();
+    const size_t n = g->nodes.size();
+    f->g           = g;
+    f->loop        = loop;
+    f->order       = sim_topo(g);
+    f->ord.base    = sim_launch_id + 1;
+    f->ord.anc.assign(n, std::vector<bool>(n));
+    for (int i : f->order)
         for (auto d : g->nodes[i]->deps) {
-            ord.anc[i][d->idx] = true;
+            f->ord.anc[i][d->idx] = true;
             for (size_t k = 0; k < n; k++)
-                if (ord.anc[d->idx][k]) ord.anc[i][k] = true;
+                if (f->ord.anc[d->idx][k]) f->ord.anc[i][k] = true;
         }
-    for (int i : order) {
-        auto x = g->nodes[i];
-        if (!x->enabled) continue;
-        sim_st.nodes++;
-        ord.cur   = i;
-        sim_order = &ord;
-        switch (x->type) {
-        case cudaGraphNodeTypeKernel:
-            ord.node_of_launch.push_back(i);
-            sim_do_kernel(x->k);
-            break;
-        case cudaGraphNodeTypeMemcpy:
-            ord.node_of_launch.push_back(i);
-            sim_do_copy(x->dst, x->src, x->n);
-            break;
-        case cudaGraphNodeTypeMemset:
-            ord.node_of_launch.push_back(i);
-            if (x->esz == 1)
-                sim_do_set(x->dst, x->val, x->n);
-            else {
-                sim_launch_id++;
-                race_touch(x->dst, x->n * x->esz, true);
-                for (size_t k = 0; k < x->n; k++) memcpy((char *)x->dst + k * x->esz, &x->val, x->esz);
-                sim_st.memsets++;
+    run.push_back(std::move(f));
+}
+// The graph that the node runs next, null if it has none or is done.
+static cudaGraph_t next_body(cudaGraphNode_t x, Frame &f) {
+    const bool first = f.runs++ == 0;
+    if (x->type == cudaGraphNodeTypeGraph) return first ? x->child : nullptr;
+    if (x->type != cudaGraphNodeTypeConditional) return nullptr;
+    const unsigned v = sim_conds[(size_t)x->cond.handle - 1].val;
+    if (x->cond.type == cudaGraphCondTypeWhile) {
+        if (v == 0) return nullptr;
+        if (f.runs > 1000000) {
+            fprintf(stderr, "cudasim: WHILE node ran 1000000 iterations\n");
+            _Exit(99);
+        }
+        sim_st.while_iters++;
+        return x->bodies[0];
+    }
+    if (!first) return nullptr;
+    if (x->cond.type == cudaGraphCondTypeIf)
+        return v ? x->bodies[0] : x->cond.size == 2 ? x->bodies[1] : nullptr;
+    return v < x->cond.size ? x->bodies[v] : nullptr;
+}
+static void run_simple_node(cudaGraphNode_t x, Frame &f) {
+    if (x->type == cudaGraphNodeTypeKernel || x->type == cudaGraphNodeTypeMemcpy ||
+        x->type == cudaGraphNodeTypeMemset)
+        f.ord.node_of_launch.push_back(x->idx);
+    if (x->type == cudaGraphNodeTypeKernel) sim_do_kernel(x->k);
+    if (x->type == cudaGraphNodeTypeMemcpy) sim_do_copy(x->dst, x->src, x->n, x->kind);
+    if (x->type == cudaGraphNodeTypeMemset) do_set_elements(x->dst, x->val, x->esz, x->n);
+    if (x->type == cudaGraphNodeTypeHost) x->hfn(x->harg);
+}
+// Runs until the graph is done, or an iteration of a WHILE node is unless `whole`; true if the graph is done.
+static bool run_graph(GraphRun &run, bool whole) {
+    SimOrder *save = sim_order;
+    bool      stop = false;
+    while (!run.empty() && !stop && sim_sticky == cudaSuccess) {
+        Frame &f = *run.back();
+        if (f.at == f.order.size()) {
+            stop = f.loop && !whole;
+            run.pop_back();
+            continue;
+        }
+        auto x = f.g->nodes[f.order[f.at]];
+        if (x->enabled) {
+            if (!f.inside) {
+                sim_st.nodes++;
+                f.ord.cur = x->idx;
+                f.runs    = 0;
+                f.inside  = true;
             }
-            break;
-        case cudaGraphNodeTypeHost:
-            x->hfn(x->harg);
-            break;
-        case cudaGraphNodeTypeGraph:
             sim_order = nullptr;
-            sim_run_graph(x->child);
-            break;
-        case cudaGraphNodeTypeConditional: {
-            sim_order          = nullptr;
-            auto          h    = (size_t)x->cond.handle - 1;
-            unsigned long iter = 0;
-            if (x->cond.type == cudaGraphCondTypeWhile)
-                while (sim_conds[h].val) {
-                    sim_st.while_iters++;
-                    sim_run_graph(x->bodies[0]);
-                    if (++iter > 1000000) {
-                        fprintf(stderr, "cudasim: WHILE node ran 1000000 iterations\n");
-                        _Exit(99);
-                    }
-                }
-            else if (x->cond.type == cudaGraphCondTypeIf) {
-                if (sim_conds[h].val)
-                    sim_run_graph(x->bodies[0]);
-                else if (x->cond.size == 2)
-                    sim_run_graph(x->bodies[1]);
-            } else if (sim_conds[h].val < x->cond.size)
-                sim_run_graph(x->bodies[sim_conds[h].val]);
-            break;
+            if (auto body = next_body(x, f)) {
+                enter(run, body,
+                      x->cond.type == cudaGraphCondTypeWhile && x->type == cudaGraphNodeTypeConditional);
+                continue;
+            }
+            sim_order = &f.ord;
+            run_simple_node(x, f);
+            for (uint32_t k = f.ord.node_of_launch.size() + f.ord.base - 1; k < sim_launch_id; k++)
+                f.ord.node_of_launch.push_back(x->idx);
+            f.inside = false;
         }
-        default:
-            break;
-        }
-        for (uint32_t k = ord.node_of_launch.size() + ord.base - 1; k < sim_launch_id; k++)
-            ord.node_of_launch.push_back(i);
+        f.at++;
     }
     sim_order = save;
+    return run.empty() || sim_sticky != cudaSuccess;
+}
+SimWork sim_graph_work(cudaGraphExec_t x) {
+    auto run   = std::make_shared<GraphRun>();
+    bool begun = false;
+    return [x, run, begun](bool whole) mutable {
+        if (!begun) {
+            begun = true;
+            for (auto h : x->g->handles)
+                if (sim_conds[h - 1].assign) sim_conds[h - 1].val = sim_conds[h - 1].def;
+            enter(*run, x->g, false);
+        }
+        return run_graph(*run, whole);
+    };
 }
 void cudaGraphSetConditional(cudaGraphConditionalHandle h, unsigned v) {
     if (h == 0 || h > sim_conds.size()) sim_report(true, "cudaGraphSetConditional: bad handle %llu", h);

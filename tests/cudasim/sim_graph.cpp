@@ -21,20 +21,29 @@ void sim_free_graph(cudaGraph_t g) {
     delete g;
 }
 
+// Of an array the caller has, the first entries; the rest of it is cleared, as CUDA does.
+template <class T> static void give(const std::vector<T> &v, T *out, size_t n) {
+    for (size_t i = 0; out != nullptr && i < n; i++) out[i] = i < v.size() ? v[i] : T{};
+}
+static size_t given(const void *out, size_t room, size_t n) { return out != nullptr && room < n ? room : n; }
+
 extern "C" {
 cudaError_t cudaGraphCreate(cudaGraph_t *g, unsigned) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     *g = new CUgraph_st;
     return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t g) {
+    SimCall call(__func__, SIM_NEEDS_DEVICE);
     sim_free_graph(g);
-    return cudaSuccess;
+    return call.result(cudaSuccess);
 }
 static bool mk_node(SimLaunch &l, const cudaKernelNodeParams *p) {
     return sim_make_launch(l, p->func, p->gridDim, p->blockDim, p->kernelParams, p->sharedMemBytes);
 }
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n,
                                    const cudaKernelNodeParams *p) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     SimLaunch l;
     if (!mk_node(l, p)) return sim_last_err;
     if (auto e = sim_check_launch(l)) return e;
@@ -43,11 +52,13 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *o, cudaGraph_t g, const cuda
     return cudaSuccess;
 }
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     *o = sim_add_node(g, cudaGraphNodeTypeEmpty, {d, d + n});
     return cudaSuccess;
 }
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n,
                                      void *dst, const void *src, size_t c, cudaMemcpyKind k) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (auto e = sim_check_copy(dst, src, c, k)) return e;
     *o         = sim_add_node(g, cudaGraphNodeTypeMemcpy, {d, d + n});
     (*o)->dst  = dst;
@@ -58,6 +69,7 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *o, cudaGraph_t g, const cu
 }
 cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *h, cudaGraph_t g, unsigned def,
                                              unsigned flags) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     sim_conds.push_back({def, def, (flags & cudaGraphCondAssignDefault) != 0});
     *h = sim_conds.size();
     g->handles.push_back(*h);
@@ -65,6 +77,7 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *h, cuda
 }
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d,
                              const cudaGraphEdgeData *, size_t n, cudaGraphNodeParams *p) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (p->type == cudaGraphNodeTypeKernel) {
         cudaKernelNodeParams k = {p->kernel.func,           p->kernel.gridDim,      p->kernel.blockDim,
                                   p->kernel.sharedMemBytes, p->kernel.kernelParams, p->kernel.extra};
@@ -89,22 +102,60 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphN
     *o                                  = x;
     return cudaSuccess;
 }
-cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n,
-                                       cudaGraph_t c);
 cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *o, size_t *n) {
-    if (o)
-        for (size_t i = 0; i < *n && i < g->nodes.size(); i++) o[i] = g->nodes[i];
-    *n = g->nodes.size();
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    give(g->nodes, o, *n);
+    *n = given(o, *n, g->nodes.size());
     return cudaSuccess;
 }
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t n, cudaGraphNodeType *t) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     *t = n->type;
     return cudaSuccess;
 }
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t n, cudaKernelNodeParams *p) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (n->type != cudaGraphNodeTypeKernel) return sim_err(cudaErrorInvalidValue);
     *p = {(void *)n->k.k->fn, n->k.grid, n->k.block, n->k.smem, n->k.args.data(), nullptr};
     return cudaSuccess;
+}
+cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t n, cudaMemcpy3DParms *p) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    if (n->type != cudaGraphNodeTypeMemcpy) return sim_err(cudaErrorInvalidValue);
+    *p        = cudaMemcpy3DParms{};
+    p->srcPtr = {const_cast<void *>(n->src), n->n, n->n, 1};
+    p->dstPtr = {n->dst, n->n, n->n, 1};
+    p->extent = {n->n, 1, 1};
+    p->kind   = n->kind;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t n, cudaGraphNode_t *out, cudaGraphEdgeData *edges,
+                                         size_t *count) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    give(n->deps, out, *count);
+    give(std::vector<cudaGraphEdgeData>(n->deps.size()), edges, *count);
+    *count = given(out, *count, n->deps.size());
+    return cudaSuccess;
+}
+cudaError_t cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                              cudaGraphEdgeData *edges, size_t *count) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    std::vector<cudaGraphNode_t> a, b;
+    for (auto n : g->nodes)
+        for (auto d : n->deps) {
+            a.push_back(d);
+            b.push_back(n);
+        }
+    give(a, from, *count);
+    give(b, to, *count);
+    give(std::vector<cudaGraphEdgeData>(a.size()), edges, *count);
+    *count = given(from, *count, a.size());
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char *, unsigned) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    return sim_err(cudaErrorNotSupported, "cudaGraphDebugDotPrint");
 }
 static cudaGraph_t clone_graph(cudaGraph_t g, std::map<cudaGraphNode_t, cudaGraphNode_t> &m) {
     auto r     = new CUgraph_st;
@@ -124,6 +175,7 @@ static cudaGraph_t clone_graph(cudaGraph_t g, std::map<cudaGraphNode_t, cudaGrap
 }
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n,
                                        cudaGraph_t c) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (c->has_cond)
         return sim_err(cudaErrorInvalidValue, "a graph with conditional nodes cannot be a child");
     std::map<cudaGraphNode_t, cudaGraphNode_t> m;
@@ -146,6 +198,7 @@ static cudaError_t check_body(cudaGraph_t g, bool body) {
     return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     if (g->has_cond && g->execs)
         return sim_err(cudaErrorInvalidValue, "a graph with conditional nodes is instantiated twice");
     if (auto e = check_body(g, false)) return e;
@@ -158,29 +211,30 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned lon
     return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long f) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     return cudaGraphInstantiate(x, g, f);
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
+    SimCall call(__func__, SIM_NEEDS_DEVICE);
     sim_drain_all();
     sim_free_graph(x->g);
     delete x;
+    return call.result(sim_status());
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t s) {
+    SIM_CALL(SIM_NEEDS_DEVICE, s);
     return cudaSuccess;
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
+    SIM_CALL(SIM_NEEDS_DEVICE, s);
     s = sim_stream(s);
-    sim_st.graph_launches++;
     if (s->cap) {
-        std::map<cudaGraphNode_t, cudaGraphNode_t> m;
         s->cap_bad = true;
         return sim_err(cudaErrorStreamCaptureUnsupported,
                        "graph launch into a capturing stream (not simulated)");
     }
-    sim_enqueue(s, [x] {
-        for (auto h : x->g->handles)
-            if (sim_conds[h - 1].assign) sim_conds[h - 1].val = sim_conds[h - 1].def;
-        sim_run_graph(x->g);
-    });
+    sim_st.graph_launches++;
+    sim_enqueue(s, sim_graph_work(x));
     return cudaSuccess;
 }
 static cudaGraphNode_t in_exec(cudaGraphExec_t x, cudaGraphNode_t n, cudaGraphNodeType t) {
@@ -189,6 +243,7 @@ static cudaGraphNode_t in_exec(cudaGraphExec_t x, cudaGraphNode_t n, cudaGraphNo
 }
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t n,
                                              const cudaKernelNodeParams *p) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     auto y = in_exec(x, n, cudaGraphNodeTypeKernel);
     if (!y) return sim_err(cudaErrorInvalidValue, "node not in this executable graph");
     SimLaunch l;
@@ -203,6 +258,7 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t 
     return cudaSuccess;
 }
 cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t n, const cudaKernelNodeParams *p) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     SimLaunch l;
     if (!mk_node(l, p)) return sim_last_err;
     n->k = l;
@@ -210,6 +266,7 @@ cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t n, const cudaKernelNode
 }
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x, cudaGraphNode_t n, void *d, const void *s,
                                                size_t c, cudaMemcpyKind k) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     auto y = in_exec(x, n, cudaGraphNodeTypeMemcpy);
     if (!y || k != y->kind) return sim_err(cudaErrorInvalidValue, "memcpy node update");
     if (auto e = sim_check_copy(d, s, c, k)) return e;
@@ -221,6 +278,7 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x, cudaGraphNode_
     return cudaSuccess;
 }
 cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t x, cudaGraphNode_t n, unsigned on) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     auto i = x->m.find(n);
     if (i == x->m.end() ||
         (i->second->type != cudaGraphNodeTypeKernel && i->second->type != cudaGraphNodeTypeMemcpy &&
@@ -231,6 +289,7 @@ cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t x, cudaGraphNode_t n, unsign
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g, cudaGraphExecUpdateResultInfo *info) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
     cudaGraphExecUpdateResultInfo ri = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
     auto                         &a = x->g->nodes, &b = g->nodes;
     auto                          fail = [&](cudaGraphExecUpdateResult r, cudaGraphNode_t n) {

@@ -1,11 +1,14 @@
 // sim_internal.h - shared between the parts of the simulation; kernels never see it.
 #ifndef SIM_INT_H
 #define SIM_INT_H
-#include "sim.h"
 #include "sim_cuda.h"
+
+#include "sim.h"
+
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -169,25 +172,30 @@ void                        sim_grid_try(void);
 int                         sim_fill(void);
 
 // ---- host side: streams, events, graphs ----
+struct SimRecord { // one recording of an event
+    bool         done   = false;
+    cudaStream_t stream = nullptr;
+    double       ms     = 0; // of the host's clock, when it was done
+};
 struct CUevent_st {
-    uint64_t                     seq        = 0;
-    bool                         recorded   = false;
-    bool                         done       = true;
+    std::shared_ptr<SimRecord>   last;
     cudaStream_t                 stream     = nullptr;
+    bool                         timing     = true;
     bool                         in_capture = false;
     uint64_t                     cap_id     = 0;
     std::vector<cudaGraphNode_t> deps;
-    double                       t = 0;
 };
+// Queued work: runs to its end if `whole`, else one step of it; false while there is more to do.
+typedef std::function<bool(bool whole)> SimWork;
 struct CUstream_st {
-    std::deque<std::function<void()>> q;
-    bool                              cap = false, cap_origin = false, cap_bad = false;
-    uint64_t                          cap_id    = 0;
-    cudaGraph_t                       g         = nullptr;
-    bool                              own_graph = true;
-    std::vector<cudaGraphNode_t>      deps;
-    cudaStreamCaptureMode             mode;
-    std::vector<cudaGraphEdgeData>    edge_dummy;
+    std::deque<SimWork>            q;
+    bool                           cap = false, cap_origin = false, cap_bad = false;
+    uint64_t                       cap_id    = 0;
+    cudaGraph_t                    g         = nullptr;
+    bool                           own_graph = true;
+    std::vector<cudaGraphNode_t>   deps;
+    cudaStreamCaptureMode          mode;
+    std::vector<cudaGraphEdgeData> edge_dummy;
 };
 struct CUgraphNode_st {
     cudaGraph_t                  g;
@@ -224,6 +232,25 @@ struct CondHandle {
     bool     assign;
 };
 
+// What a function needs before it can do anything.
+enum SimNeeds { SIM_NEEDS_NOTHING, SIM_NEEDS_DRIVER, SIM_NEEDS_DEVICE };
+struct SimCall { // on the stack of every API function
+    cudaError_t error;
+    SimCall(const char *name, SimNeeds needs, cudaStream_t s = nullptr);
+    ~SimCall();
+    cudaError_t result(cudaError_t e) const; // of a function that works all the same
+};
+#define SIM_CALL(...)                                                                                        \
+    SimCall call_(__func__, __VA_ARGS__);                                                                    \
+    if (call_.error != cudaSuccess) return call_.error
+
+extern cudaError_t sim_sticky; // what a kernel's fault left behind
+extern int         sim_n_devices;
+cudaError_t        sim_driver_state(void);
+cudaError_t        sim_status(void);
+bool               sim_kernel_faults(void); // counts a kernel down
+
+enum { SIM_SMS = 132 };
 extern SimStats                sim_st;
 extern cudaError_t             sim_last_err;
 extern std::vector<CondHandle> sim_conds;
@@ -239,19 +266,25 @@ cudaError_t sim_check_copy(void *d, const void *s, size_t n, cudaMemcpyKind k);
 static inline cudaStream_t sim_stream(cudaStream_t s) {
     return s == nullptr || s == cudaStreamLegacy ? &sim_null_stream : s;
 }
-bool             sim_capturing(void);
-cudaError_t      sim_no_capture(const char *what); // refuses, and spoils the capture, while a stream captures
+cudaError_t sim_no_capture(
+    const char *what,
+    cudaError_t with =
+        cudaErrorStreamCaptureUnsupported); // refuses, and spoils the capture, while a stream captures
+bool             sim_advance(cudaStream_t s, bool whole);
 void             sim_drain(cudaStream_t s);
 cudaError_t      sim_drain_all(void);
-void             sim_enqueue(cudaStream_t s, std::function<void()> f);
+void             sim_enqueue(cudaStream_t s, SimWork f);
 cudaError_t      sim_check_launch(const SimLaunch &l);
 bool             sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, size_t smem);
 cudaGraphNode_t  sim_add_node(cudaGraph_t g, cudaGraphNodeType t, const std::vector<cudaGraphNode_t> &deps);
 cudaGraphNode_t  sim_cap_add(cudaStream_t s, cudaGraphNodeType t);
 void             sim_free_graph(cudaGraph_t g);
 std::vector<int> sim_topo(cudaGraph_t g); // any valid order; a random one under SIM_RANDOM
-void             sim_do_copy(void *d, const void *s, size_t n);
+void             sim_do_copy(void *d, const void *s, size_t n, cudaMemcpyKind k);
+void             sim_count_copy(const void *d, const void *s, size_t n, cudaMemcpyKind k);
 void             sim_do_set(void *d, int v, size_t n);
 void             sim_do_kernel(SimLaunch &l);
-void             sim_run_graph(cudaGraph_t g);
+SimWork          sim_graph_work(cudaGraphExec_t x);
+void             sim_free_all(void);
+void             sim_memory_info(size_t *free, size_t *total);
 #endif

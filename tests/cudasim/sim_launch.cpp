@@ -1,0 +1,126 @@
+// sim_launch.cpp - kernel launches and attributes of kernels.
+#include "sim_internal.h"
+
+static unsigned long blocks_per_sm(unsigned long threads, size_t smem) {
+    unsigned long n = 2048 / ((threads + 31) / 32 * 32);
+    if (n > 32) n = 32;
+    if (smem > 0 && 228 * 1024 / (smem + 1024) < n) n = 228 * 1024 / (smem + 1024);
+    return n;
+}
+cudaError_t sim_check_launch(const SimLaunch &l) {
+    unsigned long nt = (unsigned long)l.block.x * l.block.y * l.block.z;
+    if (!nt || nt > 1024 || l.block.z > 64 || !l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 ||
+        l.grid.z > 65535 || l.grid.x > 0x7fffffff)
+        return sim_err(cudaErrorInvalidConfiguration, l.k->name.c_str());
+    if ((int)l.smem > l.k->max_dyn_smem)
+        return sim_err(
+            cudaErrorInvalidValue,
+            (l.k->name + ": dynamic shared memory over the limit; cudaFuncSetAttribute needed").c_str());
+    if (l.coop) {
+        if ((unsigned long)l.grid.x * l.grid.y * l.grid.z > SIM_SMS * blocks_per_sm(nt, l.smem))
+            return sim_err(cudaErrorCooperativeLaunchTooLarge, l.k->name.c_str());
+    }
+    return cudaSuccess;
+}
+bool sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, size_t smem) {
+    l.k = sim_find_kernel(f);
+    if (!l.k) {
+        sim_err(cudaErrorInvalidDeviceFunction, "kernel not registered (RP_KERNEL)");
+        return false;
+    }
+    l.grid  = g;
+    l.block = b;
+    l.smem  = (unsigned)smem;
+    l.set_args(args);
+    return true;
+}
+
+// A launch that fails spoils the capture it was to be part of.
+static cudaError_t launch(cudaStream_t s, SimLaunch l, bool made) {
+    s             = sim_stream(s);
+    cudaError_t e = made ? sim_check_launch(l) : sim_last_err;
+    if (e != cudaSuccess) {
+        s->cap_bad |= s->cap;
+        return e;
+    }
+    sim_st.launch_calls++;
+    if (s == &sim_null_stream) {
+        e = sim_no_capture("launch on the legacy stream while another stream captures",
+                           cudaErrorStreamCaptureImplicit);
+        if (e != cudaSuccess) return e;
+    }
+    if (s->cap) {
+        sim_cap_add(s, cudaGraphNodeTypeKernel)->k = l;
+        return cudaSuccess;
+    }
+    auto p = std::make_shared<SimLaunch>(l);
+    sim_enqueue(s, [p](bool) {
+        sim_do_kernel(*p);
+        return true;
+    });
+    return cudaSuccess;
+}
+
+extern "C" {
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **a) {
+    SIM_CALL(SIM_NEEDS_DEVICE, c->stream);
+    SimLaunch l;
+    bool      made = sim_make_launch(l, f, c->gridDim, c->blockDim, a, c->dynamicSmemBytes);
+    for (unsigned i = 0; i < c->numAttrs; i++) switch (c->attrs[i].id) {
+        case cudaLaunchAttributeCooperative:
+            l.coop = c->attrs[i].val.cooperative;
+            break;
+        case cudaLaunchAttributeProgrammaticStreamSerialization:
+            l.pdl = c->attrs[i].val.programmaticStreamSerializationAllowed;
+            break;
+        default:
+            sim_err(cudaErrorNotSupported, "launch attribute not simulated");
+            made = false;
+        }
+    return launch(c->stream, l, made);
+}
+cudaError_t cudaLaunchKernel(const void *f, dim3 g, dim3 b, void **a, size_t sm, cudaStream_t s) {
+    SIM_CALL(SIM_NEEDS_DEVICE, s);
+    SimLaunch  l;
+    const bool made = sim_make_launch(l, f, g, b, a, sm);
+    return launch(s, l, made);
+}
+cudaError_t cudaLaunchCooperativeKernel(const void *f, dim3 g, dim3 b, void **a, size_t sm, cudaStream_t s) {
+    SIM_CALL(SIM_NEEDS_DEVICE, s);
+    SimLaunch  l;
+    const bool made = sim_make_launch(l, f, g, b, a, sm);
+    l.coop          = true;
+    return launch(s, l, made);
+}
+
+// ---- attributes ----
+cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute a, int v) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    auto k = sim_find_kernel(f);
+    if (!k) return sim_err(cudaErrorInvalidDeviceFunction);
+    if (a == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+        if (v > 227 * 1024) return sim_err(cudaErrorInvalidValue, "more than 227 KiB of shared memory");
+        k->max_dyn_smem = v > 48 * 1024 ? v : 48 * 1024;
+    }
+    return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    auto k = sim_find_kernel(f);
+    if (!k) return sim_err(cudaErrorInvalidDeviceFunction);
+    *a                           = cudaFuncAttributes{};
+    a->maxThreadsPerBlock        = 1024;
+    a->numRegs                   = 32;
+    a->ptxVersion                = 90;
+    a->binaryVersion             = 90;
+    a->maxDynamicSharedSizeBytes = k->max_dyn_smem;
+    return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f, int threads, size_t smem) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    if (!sim_find_kernel(f)) return sim_err(cudaErrorInvalidDeviceFunction);
+    if (threads <= 0 || threads > 1024) return sim_err(cudaErrorInvalidValue, "threads of a block");
+    *n = (int)blocks_per_sm((unsigned long)threads, smem);
+    return cudaSuccess;
+}
+}
