@@ -20,7 +20,11 @@ mutant() { # op, file, sed expression, what it is
     clang++ -std=c++17 -O2 -w -fsanitize=thread -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
         -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
         -I"$source/include" -I"$build/include" -isystem "$include" -c "$temp/kernels/$1.cu" -o "$temp/mutant.o"
-    others=$(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o' ! -name "$1.cu.o")
+    others=
+    for object in $(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o' ! -name "$1.cu.o"); do
+        name=$(basename "$object" .o) # what an older build has left behind is not linked
+        if [ -f "$source/kernels/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
+    done
     # shellcheck disable=SC2046,SC2086
     clang++ "$temp/mutant.o" $others $(find "$objects/cudasim_$1.dir" -name '*.o') "$build"/librp_model.a \
         "$build"/librp_executor.a "$build"/librp_fallback.a "$build"/librp_kernels.a "$build"/librp_graph.a \

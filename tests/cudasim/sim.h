@@ -5,7 +5,9 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
-/* Copies are counted when they are executed, in graphs too; `api_calls` once a call from outside, whatever it
+/* Any host thread may call the runtime; one is in it at a time.
+ *
+ * Copies are counted when they are executed, in graphs too; `api_calls` once a call from outside, whatever it
  * calls inside. */
 typedef struct {
     unsigned long launch_calls, kernels, graph_launches, nodes, memcpys, memsets, syncs, captures,

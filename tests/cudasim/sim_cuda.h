@@ -27,8 +27,8 @@
 
 // ---- built-in variables ---------------------------------------------------
 // Plain variables (macros would break cfg.gridDim), rewritten at every fiber switch.
-extern __thread uint3 threadIdx, blockIdx;
-extern __thread dim3  blockDim, gridDim;
+extern uint3 threadIdx, blockIdx;
+extern dim3  blockDim, gridDim;
 #undef warpSize
 #define warpSize 32
 

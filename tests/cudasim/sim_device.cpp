@@ -1,13 +1,14 @@
 // sim_device.cpp - runs CUDA grids on the CPU: one fiber per CUDA thread, switched
-// only at barriers, warp collectives and spin waits.  One OS thread.
+// only at barriers, warp collectives and spin waits.  One grid at a time, in the thread that asked for it.
 #include "sim_internal.h"
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 
-__thread uint3  threadIdx, blockIdx;
-__thread dim3   blockDim, gridDim;
+uint3           threadIdx, blockIdx;
+dim3            blockDim, gridDim;
+__thread bool   sim_here;
 SimLaunch      *sim_l;
 int             sim_policy, sim_reports;
 uint32_t        sim_launch_id;
@@ -59,7 +60,8 @@ static std::map<const void *, SimKernelInfo> &kernels() {
     return m;
 }
 const void *sim_register(const void *fn, const char *name, SimThunk t, const size_t *sz, int n) {
-    auto &k = kernels()[fn];
+    std::lock_guard<std::recursive_mutex> lock(sim_mutex());
+    auto                                 &k = kernels()[fn];
     if (!k.fn) {
         k.fn    = fn;
         k.name  = name;
@@ -197,6 +199,8 @@ static void run_resident(void) {
     }
 }
 void sim_run_kernel(SimLaunch &l) {
+    sim_here = true;
+    sim_fiber_host();
     sim_l    = &l;
     blockDim = l.block;
     gridDim  = l.grid;
@@ -233,5 +237,6 @@ void sim_run_kernel(SimLaunch &l) {
         }
         block_free(&b);
     }
-    sim_l = nullptr;
+    sim_l    = nullptr;
+    sim_here = false;
 }

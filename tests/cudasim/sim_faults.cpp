@@ -13,8 +13,12 @@ static cudaError_t          fault_with;
 static int                  depth; // of API functions that call one another
 static int                  driver_version = CUDART_VERSION;
 
-cudaError_t sim_sticky;
-int         sim_n_devices = 1;
+cudaError_t           sim_sticky;
+std::recursive_mutex &sim_mutex(void) {
+    static std::recursive_mutex m;
+    return m;
+}
+int sim_n_devices = 1;
 
 static cudaError_t injected(const char *name) {
     cudaError_t with = cudaSuccess;
@@ -31,6 +35,7 @@ cudaError_t sim_driver_state(void) {
 }
 
 SimCall::SimCall(const char *name, SimNeeds needs, cudaStream_t s) : error(cudaSuccess) {
+    sim_mutex().lock();
     if (depth++ > 0) return;
     sim_st.api_calls++;
     error = injected(name);
@@ -40,7 +45,10 @@ SimCall::SimCall(const char *name, SimNeeds needs, cudaStream_t s) : error(cudaS
     if (s != nullptr && s != cudaStreamLegacy && s->cap) s->cap_bad = true;
     sim_last_err = error;
 }
-SimCall::~SimCall() { depth--; }
+SimCall::~SimCall() {
+    depth--;
+    sim_mutex().unlock();
+}
 
 cudaError_t SimCall::result(cudaError_t e) const { return error != cudaSuccess ? error : e; }
 

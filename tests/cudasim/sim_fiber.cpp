@@ -12,11 +12,12 @@
 #endif
 #endif
 #ifdef SIM_ASAN
+#include <pthread.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-__thread Fiber *sim_f;
-unsigned long   sim_switches, sim_threads_run, sim_collectives, sim_barriers;
+Fiber        *sim_f;
+unsigned long sim_switches, sim_threads_run, sim_collectives, sim_barriers;
 
 #ifdef SIM_UCONTEXT
 #include <ucontext.h>
@@ -52,9 +53,11 @@ static std::vector<Fiber *> &pool = *new std::vector<Fiber *>; // never destroye
 const char                  *sim_stk_lo, *sim_stk_hi;
 static void                 *sched_sp;
 #ifdef SIM_ASAN
-static void       *sched_fake;
-static const void *sched_bottom;
-static size_t      sched_size;
+static void           *sched_fake;
+static __thread void  *host_bottom; // of a host thread's own stack
+static __thread size_t host_size;
+static const void     *sched_bottom;
+static size_t          sched_size;
 #endif
 
 static inline void set_current(Fiber *f) {
@@ -62,6 +65,18 @@ static inline void set_current(Fiber *f) {
     sim_f     = f;
     threadIdx = f->tid;
     blockIdx  = f->b->bid;
+}
+void sim_fiber_host(void) {
+#ifdef SIM_ASAN
+    if (host_bottom == nullptr) {
+        pthread_attr_t a;
+        if (pthread_getattr_np(pthread_self(), &a) != 0) abort();
+        pthread_attr_getstack(&a, &host_bottom, &host_size);
+        pthread_attr_destroy(&a);
+    }
+    sched_bottom = host_bottom;
+    sched_size   = host_size;
+#endif
 }
 void sim_swap_in(Fiber *f) { // scheduler -> fiber
     set_current(f);
@@ -118,8 +133,7 @@ static void thread_exit(Fiber *f) {
 }
 extern "C" void sim_fiber_main(void) {
 #ifdef SIM_ASAN
-    __sanitizer_finish_switch_fiber(nullptr, sched_bottom ? nullptr : &sched_bottom,
-                                    sched_bottom ? nullptr : &sched_size);
+    __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
     for (;;) {
         Fiber *f = sim_f;

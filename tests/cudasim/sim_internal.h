@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -103,10 +104,11 @@ struct Block {
     std::vector<Warp> w;
     struct RaceSeen  *rs, *rel;
 };
-extern __thread Fiber *sim_f; // the CUDA thread now running
-extern SimLaunch      *sim_l; // launch in progress
-extern unsigned long   sim_switches, sim_threads_run, sim_collectives, sim_barriers;
-extern int             sim_reports; // diagnostics printed so far
+extern Fiber        *sim_f;    // the CUDA thread now running
+extern __thread bool sim_here; // in the host thread that runs it
+extern SimLaunch    *sim_l;    // launch in progress
+extern unsigned long sim_switches, sim_threads_run, sim_collectives, sim_barriers;
+extern int           sim_reports; // diagnostics printed so far
 
 enum { SIM_FWD, SIM_REV, SIM_RANDOM };
 void        sim_set_sched(int policy, unsigned seed);
@@ -165,6 +167,7 @@ void                        sim_swap_in(Fiber *f);
 void                        sim_swap_to(Fiber *me, Fiber *f);
 void                        sim_next(Fiber *me);
 Fiber                      *sim_fiber(size_t i);
+void                        sim_fiber_host(void); // the fibers to come return to this host thread
 const char                 *sim_opname(SimOp op);
 bool                        sim_warp_try(Warp *w, unsigned mask);
 void                        sim_bar_try(Block *b);
@@ -234,7 +237,8 @@ struct CondHandle {
 
 // What a function needs before it can do anything.
 enum SimNeeds { SIM_NEEDS_NOTHING, SIM_NEEDS_DRIVER, SIM_NEEDS_DEVICE };
-struct SimCall { // on the stack of every API function
+std::recursive_mutex &sim_mutex(void); // held by the API function that some host thread is in
+struct SimCall {                       // on the stack of every API function
     cudaError_t error;
     SimCall(const char *name, SimNeeds needs, cudaStream_t s = nullptr);
     ~SimCall();

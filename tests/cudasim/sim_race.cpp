@@ -199,8 +199,10 @@ static int      space(uintptr_t a, size_t n, bool wr, void *pc) {
     complain("access to memory that is not device memory", a, n, wr, nullptr, pc);
          return 0;
 }
+// The CUDA thread this is, null in the host's code.
+static inline Fiber *here(void) { return sim_here ? sim_f : nullptr; }
 static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
-    Fiber *f = sim_f;
+    Fiber *f = here();
     if (!f || !on || ((char *)a >= sim_stk_lo && (char *)a < sim_stk_hi)) return;
     if ((uintptr_t)&threadIdx == a || (a >= (uintptr_t)&threadIdx - 256 && a < (uintptr_t)&threadIdx + 256))
         return; // built-in variables (TLS)
@@ -240,7 +242,7 @@ static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
     }
 }
 void race_touch(const void *p, size_t n, bool wr) { // copies and memsets issued by the runtime
-    if (sim_f) {
+    if (here()) {
         access((uintptr_t)p, n, wr, false, __builtin_return_address(0));
         return;
     }
@@ -318,18 +320,18 @@ ACC(1) ACC(2) ACC(4) ACC(8) ACC(16) void __tsan_read_range(void *p, size_t n) {
 }
 void  __tsan_write_range(void *p, size_t n) { access((uintptr_t)p, n, true, false, PC); }
 void *__tsan_memcpy(void *d, const void *s, size_t n) {
-    if (sim_f) {
+    if (here()) {
         access((uintptr_t)s, n, false, false, PC);
         access((uintptr_t)d, n, true, false, PC);
     }
     return memcpy(d, s, n);
 }
 void *__tsan_memset(void *d, int v, size_t n) {
-    if (sim_f) access((uintptr_t)d, n, true, false, PC);
+    if (here()) access((uintptr_t)d, n, true, false, PC);
     return memset(d, v, n);
 }
 void *__tsan_memmove(void *d, const void *s, size_t n) {
-    if (sim_f) {
+    if (here()) {
         access((uintptr_t)s, n, false, false, PC);
         access((uintptr_t)d, n, true, false, PC);
     }

@@ -3,6 +3,7 @@
 #include "tests/cudasim/test_sim_kernels.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 
 enum { N = 64 };
 
@@ -454,6 +455,32 @@ Test(sim, a_fault_ends_a_reply) {
     RUNS(cudaStreamSynchronize(r.b.s));
     cr_expect_eq(arrived(&r), 50);
     close_reply(&r);
+}
+
+/* ---- host threads ---- */
+
+static void *work(void *failed) {
+    Bench b = open_bench();
+    for (int i = 0; i < 50; i++) {
+        cudaError_t e = enqueue(&b);
+        if (e == cudaSuccess) e = cudaStreamSynchronize(b.s);
+        *(bool *)failed |= e != cudaSuccess || b.host[i] != 8 + i;
+    }
+    (void)cudaFree(b.device);
+    (void)cudaFreeHost(b.host);
+    (void)cudaStreamDestroy(b.s);
+    return NULL;
+}
+
+Test(sim, host_threads_take_turns) {
+    pthread_t thread[3];
+    bool      failed[3] = {false, false, false};
+    (void)work(&failed[0]);
+    for (int i = 0; i < 3; i++) cr_assert_eq(pthread_create(&thread[i], NULL, work, &failed[i]), 0);
+    for (int i = 0; i < 3; i++) (void)pthread_join(thread[i], NULL);
+    cr_expect(!failed[0] && !failed[1] && !failed[2]);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+    cr_expect_eq(sim_stats().kernels, 4u * 50u * 2u);
 }
 
 /* ---- events and properties ---- */
