@@ -7,6 +7,9 @@
 
 /* Any host thread may call the runtime; one is in it at a time.
  *
+ * Work waits in its stream until something asks for it. cudaStreamQuery does one step: what is first in the
+ * queue, or of a graph with a WHILE node one iteration, so that a host that polls sees what the loop writes.
+ *
  * Copies are counted when they are executed, in graphs too; `api_calls` once a call from outside, whatever it
  * calls inside. */
 typedef struct {

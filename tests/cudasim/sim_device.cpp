@@ -14,11 +14,12 @@ int             sim_policy, sim_reports;
 uint32_t        sim_launch_id;
 unsigned long   sim_events; // progress marks, for deadlock detection
 static uint64_t rng = 88172645463325252ull;
-unsigned        sim_rand(void) {
-           rng ^= rng << 13;
-           rng ^= rng >> 7;
-           rng ^= rng << 17;
-           return (unsigned)(rng >> 11);
+
+unsigned sim_rand(void) {
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (unsigned)(rng >> 11);
 }
 void sim_set_sched(int p, unsigned seed) {
     sim_policy = p;

@@ -13,12 +13,13 @@ static cudaError_t          fault_with;
 static int                  depth; // of API functions that call one another
 static int                  driver_version = CUDART_VERSION;
 
-cudaError_t           sim_sticky;
+cudaError_t sim_sticky;
+int         sim_n_devices = 1;
+
 std::recursive_mutex &sim_mutex(void) {
     static std::recursive_mutex m;
     return m;
 }
-int sim_n_devices = 1;
 
 static cudaError_t injected(const char *name) {
     cudaError_t with = cudaSuccess;
@@ -64,9 +65,10 @@ void sim_fail(const char *call, unsigned nth, cudaError_t with) {
     if (nth > 0) failures.push_back({call, nth, with});
 }
 unsigned sim_fails_left(void) { return (unsigned)failures.size() + (kernels_to_fault > 0); }
-void     sim_fault(unsigned nth_kernel, cudaError_t with) {
-        kernels_to_fault = nth_kernel;
-        fault_with       = with;
+
+void sim_fault(unsigned nth_kernel, cudaError_t with) {
+    kernels_to_fault = nth_kernel;
+    fault_with       = with;
 }
 void sim_reset_faults(void) {
     if (sim_sticky != cudaSuccess) sim_drain_all();

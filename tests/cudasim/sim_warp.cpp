@@ -182,13 +182,14 @@ void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], co
 // ---- block and grid barriers ----
 std::vector<Block *> sim_resident;
 static unsigned long grid_arrived;
-static void          release(Block *b, int kind) {
-             for (auto &w : b->w)
+
+static void release(Block *b, int kind) {
+    for (auto &w : b->w)
         for (unsigned m = w.exist & ~w.done; m; m &= m - 1) {
-                     Fiber *f = w.f[__builtin_ctz(m)];
-                     if (f->waiting == kind) {
-                         f->waiting = 0;
-                         w.ready |= m & -m;
+            Fiber *f = w.f[__builtin_ctz(m)];
+            if (f->waiting == kind) {
+                f->waiting = 0;
+                w.ready |= m & -m;
             }
         }
 }
