@@ -10,6 +10,7 @@ static struct {
     const char *model, *passes;
     int32_t     threads, prompt, steps, repeats;
     bool        json;
+    DeviceArgs device;
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
 
 typedef struct Test {
@@ -56,9 +57,9 @@ static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
 
 static void print_text(const Session *s, const Test *tests, const TokenBytes *bytes) {
     const ModelInfo *info = rp_model_info(rp_session_model(s));
-    printf("%s, %.1f M parameters, %.1f MB, %d threads, %s, %d runs\n",
-           info->name[0] ? info->name : info->arch, (double)info->n_params / 1e6,
-           (double)info->weight_bytes / 1e6, rp_session_n_threads(s), rp_cpu_isa_name(rp_cpu_isa()),
+    char             text[320];
+    printf("%s, %.1f M parameters, %.1f MB, %s, %d runs\n", info->name[0] ? info->name : info->arch,
+           (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6, cli_device_text(s, text, sizeof text),
            args.repeats);
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
@@ -76,8 +77,9 @@ static void print_json(const Session *s, const Test *tests, const TokenBytes *by
     const char *separator = "";
     printf("{\"model\":");
     cli_json_string(stdout, args.model, strlen(args.model));
-    printf(",\"threads\":%d,\"isa\":\"%s\",\"results\":[", rp_session_n_threads(s),
-           rp_cpu_isa_name(rp_cpu_isa()));
+    putchar(',');
+    cli_device_json(s, stdout);
+    printf("\"isa\":\"%s\",\"results\":[", rp_cpu_isa_name(rp_cpu_isa()));
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
         if (t->n == 0) continue;
@@ -96,9 +98,9 @@ static RpStatus bench(const Model *m, Session **session) {
         {.kind = "tg", .run = run_steps  }
     };
     const int32_t        longest = args.prompt > args.steps ? args.prompt : args.steps;
-    const SessionOptions o       = {.n_ctx = longest, .n_threads = args.threads, .passes = args.passes};
+    SessionOptions o       = {.n_ctx = longest, .n_threads = args.threads, .passes = args.passes};
     const int32_t        n_vocab = rp_model_info(m)->n_vocab;
-    RP_TRY(rp_session_open(m, &o, session));
+    RP_TRY(cli_open_session(m, &args.device, &o, session));
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);
     for (int32_t i = 0; i < longest; i++)
@@ -134,6 +136,7 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_THREADS(args.threads),
+    OPTIONS_DEVICE(args.device),
     CLI_INT("prompt", 'p', args.prompt, "N", "tokens of the prefill, default 128, 0: none", 0, 0),
     CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64, 0: none", 0, 0),
     CLI_INT("repeat", 'r', args.repeats, "N", "runs of each, default 5", 1, MAX_REPEATS),

@@ -16,6 +16,7 @@ static struct {
     int32_t       n, threads, ctx;
     SamplerParams sampler;
     bool          stats, quiet;
+    DeviceArgs device;
 } args = {.sampler = SAMPLER_DEFAULTS};
 
 typedef struct Chat {
@@ -144,7 +145,7 @@ static RpStatus talk(Chat *c) {
 }
 
 static RpStatus open_and_talk(Chat *c, Model **model, Session **session, Sampler **sampler) {
-    const SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
+    SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
     RP_TRY(cli_open_model(args.model, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     if (args.template_name != NULL)
@@ -152,7 +153,7 @@ static RpStatus open_and_talk(Chat *c, Model **model, Session **session, Sampler
     else
         RP_TRY(rp_chat_detect(rp_model_file(*model), &c->talk.kind));
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
-    RP_TRY(rp_session_open(*model, &o, session));
+    RP_TRY(cli_open_session(*model, &args.device, &o, session));
     c->talk.session = *session;
     c->talk.sampler = *sampler;
     if (c->terminal && !args.quiet)
@@ -184,6 +185,7 @@ static const Option options[] = {
             0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
+    OPTIONS_DEVICE(args.device),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     CLI_FLAG("stats", 0, args.stats, "after each reply, what it cost"),

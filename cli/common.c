@@ -208,3 +208,39 @@ void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
     }
     if (n > max) fputs("...", out);
 }
+
+RpStatus cli_mode(const char *name, ExecMode *out) {
+    *out = RP_MODE_AUTO;
+    if (name == NULL) return RP_OK;
+    for (int m = RP_MODE_AUTO; m <= RP_MODE_REPLY; m++)
+        if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
+            *out = (ExecMode)m;
+            return RP_OK;
+        }
+    return rp_fail(RP_E_ARG, "--mode %s: auto, eager, replay or reply is wanted", name);
+}
+
+RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o) {
+    o->device        = d->name;
+    o->require_cuda  = d->require_cuda;
+    o->require_graph = d->require_graph;
+    return cli_mode(d->mode, &o->mode);
+}
+
+void cli_say_given_up(const ExecutorInfo *info) {
+    static bool said;
+    if (said || info->reason[0] == '\0' || (strcmp(info->device, "cpu") == 0 && !info->fell_back)) return;
+    said = true;
+    if (info->fell_back)
+        cli_say("reprise", "running on the CPU: %s (--device cpu says that this is wanted)", info->reason);
+    else
+        cli_say("reprise", "%s: %s", info->device, info->reason);
+}
+
+RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o, Session **out) {
+    RP_TRY(cli_device_options(d, o));
+    RP_TRY(rp_session_open(m, o, out));
+    const ExecutorInfo info = rp_session_info(*out);
+    cli_say_given_up(&info);
+    return RP_OK;
+}

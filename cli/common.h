@@ -11,6 +11,11 @@
 #define OPTION_MODEL(v) CLI_MODEL("model", 'm', v, "FILE", "the model, a GGUF file; default: the demo model")
 #define OPTION_THREADS(v)                                                                                    \
     CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 512)
+#define OPTIONS_DEVICE(d)                                                                                    \
+    CLI_TEXT("device", 0, (d).name, "NAME", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
+    CLI_TEXT("mode", 0, (d).mode, "MODE", "auto, eager, replay or reply; default: REPRISE_MODE"),            \
+    CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail where no GPU can be used"),                          \
+    CLI_FLAG("require-graph", 0, (d).require_graph, "fail where a step cannot be captured")
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)
 #define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize")
 #define OPTION_JSON(v)   CLI_FLAG("json", 0, v, "print JSON")
@@ -59,6 +64,20 @@ typedef struct Progress {
 
 void cli_progress(Progress *p, double done, double total);
 void cli_progress_end(Progress *p);
+
+/* What OPTIONS_DEVICE fills in. */
+typedef struct DeviceArgs {
+    const char *name, *mode;
+    bool        require_cuda, require_graph;
+} DeviceArgs;
+
+/* The session's options get the device's. RP_E_ARG for a mode that is none. */
+RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o);
+RP_NODISCARD RpStatus cli_mode(const char *name, ExecMode *out); /* NULL: RP_MODE_AUTO */
+
+/* rp_session_open. What was given up (the GPU, or a mode) is said on stderr, once. */
+RP_NODISCARD RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o, Session **out);
+void                  cli_say_given_up(const ExecutorInfo *info);
 
 /* Opens the model; a bar where it takes long and not `quiet`. */
 RP_NODISCARD RpStatus cli_open_model(const char *path, bool quiet, Model **out);

@@ -11,6 +11,7 @@ static struct {
     SamplerParams sampler;
     TextList      stop;
     bool          chat, ignore_end, echo, special, json, quiet, experts;
+    DeviceArgs device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
 /* Everything that the command opens, in order. */
@@ -78,8 +79,8 @@ static RpStatus open_all(Run *r) {
                        "the prompt is empty and this model has no beginning-of-sequence token to start "
                        "from: give some text");
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
-    const SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
-    return rp_session_open(r->model, &o, &r->session);
+    SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .count_experts = args.experts};
+    return cli_open_session(r->model, &args.device, &o, &r->session);
 }
 
 static void close_all(Run *r) {
@@ -159,6 +160,7 @@ static const Option options[] = {
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens, default 256, 0: while there is context", 0, 0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
+    OPTIONS_DEVICE(args.device),
     OPTION_CTX(args.ctx),
     CLI_LIST("stop", 0, args.stop, "TEXT", "end where this would be printed; may be repeated"),
     CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the model's chat template"),

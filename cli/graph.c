@@ -32,7 +32,7 @@ static RpStatus build_and_dump(const Model *m) {
     snprintf(title, sizeof title, "%s: %s, %d layers, %d token%s a step, context %d",
              info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, args.tokens,
              args.tokens > 1 ? "s" : "", ctx);
-    RP_TRY(rp_model_graph(m, args.tokens, ctx, 1, &g));
+    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = ctx}, &g));
     RpStatus st = args.raw ? RP_OK : rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = dump(g, title);
     rp_graph_free(g);

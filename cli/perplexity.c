@@ -8,6 +8,7 @@ static struct {
     const char *model, *file, *passes;
     int32_t     window, threads;
     bool        json, quiet;
+    DeviceArgs device;
 } args = {.window = 256};
 
 /* Sums over the scored tokens of the negative log probability and its square. */
@@ -61,7 +62,7 @@ static void print_result(const Score *s, size_t n_windows, double seconds) {
 }
 
 static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **session) {
-    const SessionOptions o     = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes};
+    SessionOptions o     = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes};
     Score                score = {.n_vocab = rp_model_info(m)->n_vocab};
     RP_TRY(cli_need_tokenizer(m, args.model));
     RP_TRY(cli_read_text(NULL, args.file, text));
@@ -70,7 +71,7 @@ static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **sessi
         return rp_fail(RP_E_ARG,
                        "%s: %zu tokens do not fill one window of %d: give more text or a smaller --window",
                        args.file, ids->n, args.window);
-    RP_TRY(rp_session_open(m, &o, session));
+    RP_TRY(cli_open_session(m, &args.device, &o, session));
     const double start = cli_now();
     RP_TRY(score_windows(*session, ids, &score));
     print_result(&score, ids->n / (size_t)args.window, cli_now() - start);
@@ -96,6 +97,7 @@ static const Option options[] = {
     CLI_NEEDED("file", 'f', args.file, "FILE", "the text, -: standard input"),
     CLI_INT("window", 0, args.window, "N", "tokens a window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
+    OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
     OPTION_JSON(args.json),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress"),

@@ -5,6 +5,21 @@ TokenBytes cli_token_bytes(const Session *s, double mean_position) {
                         .kv      = cli_kv_bytes_per_position(s) * mean_position};
 }
 
+const char *cli_device_text(const Session *s, char *buf, size_t size) {
+    const ExecutorInfo info = rp_session_info(s);
+    if (info.n_threads > 0)
+        snprintf(buf, size, "%d threads, %s", info.n_threads, info.device_name);
+    else
+        snprintf(buf, size, "%s, %s, %s", info.device, info.device_name, rp_mode_name(info.mode));
+    return buf;
+}
+
+void cli_device_json(const Session *s, FILE *out) {
+    const ExecutorInfo info = rp_session_info(s);
+    fprintf(out, "\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"threads\":%d,", info.device,
+            info.device_name, rp_mode_name(info.mode), info.n_threads);
+}
+
 double cli_prefill_rate(const GenerateResult *r) {
     return r->n_prompt > 0 && r->prefill_s > 0.0 ? r->n_prompt / r->prefill_s : 0.0;
 }
@@ -24,9 +39,10 @@ void cli_report(const Report *r) {
     const TokenBytes      bytes = reply_bytes(r);
     const double          rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
     const int             steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
+    char                  text[320];
     if (r->load_s > 0.0)
-        fprintf(stderr, "load     %9.1f ms  until model and context were open, %d threads, %s\n",
-                1e3 * r->load_s, rp_session_n_threads(r->session), rp_cpu_isa_name(rp_cpu_isa()));
+        fprintf(stderr, "load     %9.1f ms  until model and context were open, %s\n", 1e3 * r->load_s,
+                cli_device_text(r->session, text, sizeof text));
     fprintf(stderr, "prefill  %9.1f ms  %5d tokens  %8.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt,
             cli_prefill_rate(g));
     fprintf(stderr, "decode   %9.1f ms  %5d tokens  %8.1f tok/s", 1e3 * g->decode_s, steps, rate);
@@ -43,10 +59,10 @@ void cli_report_json(const Report *r, FILE *out) {
     const GenerateResult *g     = r->result;
     const TokenBytes      bytes = reply_bytes(r);
     fprintf(out,
-            "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"threads\":%d,\"n_ctx\":%d,"
-            "\"isa\":\"%s\",",
-            g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), rp_session_n_threads(r->session),
-            rp_session_n_ctx(r->session), rp_cpu_isa_name(rp_cpu_isa()));
+            "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"n_ctx\":%d,\"isa\":\"%s\",",
+            g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), rp_session_n_ctx(r->session),
+            rp_cpu_isa_name(rp_cpu_isa()));
+    cli_device_json(r->session, out);
     fprintf(out,
             "\"timings\":{\"load_s\":%.6f,\"prefill_s\":%.6f,\"prefill_tok_s\":%.3f,\"decode_s\":%.6f,"
             "\"decode_tok_s\":%.3f,\"first_token_s\":%.6f},",

@@ -19,6 +19,12 @@ typedef struct TokenBytes {
 
 TokenBytes cli_token_bytes(const Session *s, double mean_position);
 
+/* "2 threads, avx2" or "cuda:0, NVIDIA H200, reply"; returns buf. */
+const char *cli_device_text(const Session *s, char *buf, size_t size);
+
+/* The members "device" to "threads", with a comma behind. */
+void cli_device_json(const Session *s, FILE *out);
+
 /* Tokens a second of the prefill and of the steps after the first token; 0 where there were none. */
 double cli_prefill_rate(const GenerateResult *r);
 double cli_decode_rate(const GenerateResult *r);

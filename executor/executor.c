@@ -1,63 +1,25 @@
-#include "reprise/executor.h"
+#include "executor/backend.h"
 
-#include "executor/plan_walk.h"
-#include "executor/pool.h"
+#include "executor/device.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { ARENA_ALIGN = 4096 };
-
-struct Executor {
-    const ExecPlan *plan;
-    Executor       *owner; /* of the pool: itself, or the one it shares with */
-    ThreadPool     *pool;
-    char           *arena, *own_arena;
-    void          **states; /* by the plan's state number */
-    bool           *owns_state;
-    OpArgs         *args; /* one a step, addresses filled in */
+struct ExecutorStates {
+    Executor *maker;
+    int       n;
+    void     *memory[];
 };
 
-static void *new_memory(size_t bytes) {
-    const size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-    return aligned_alloc(ARENA_ALIGN, rounded > 0 ? rounded : ARENA_ALIGN);
+const char *rp_mode_name(ExecMode mode) {
+    static const char *const names[] = {[RP_MODE_AUTO]   = "auto",
+                                        [RP_MODE_EAGER]  = "eager",
+                                        [RP_MODE_REPLAY] = "replay",
+                                        [RP_MODE_REPLY]  = "reply"};
+    return (unsigned)mode < sizeof names / sizeof names[0] ? names[mode] : "?";
 }
 
-void rp_executor_free(Executor *e) {
-    if (e == NULL) return;
-    for (int i = 0; e->states != NULL && i < e->plan->n_states; i++)
-        if (e->owns_state[i]) free(e->states[i]);
-    if (e->owner == e) rp_pool_free(e->pool);
-    free(e->own_arena);
-    free(e->states);
-    free(e->owns_state);
-    free(e->args);
-    free(e);
-}
-
-/* A positive number of an option or 0; anything else is an error. */
-static RpStatus option_number(RpOption option, long max, long *out) {
-    const char *text = rp_option(option);
-    char       *end;
-    errno = 0;
-    *out  = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || *out < 0 || *out > max)
-        return rp_fail(RP_E_ARG, "%s='%s': a number from 0 to %ld is wanted", rp_option_name(option), text,
-                       max);
-    return RP_OK;
-}
-
-static RpStatus open_pool(const ExecutorOptions *o, ThreadPool **out) {
-    long n = o->n_threads, spin_us = 0;
-    RP_TRY(option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
-    if (n == 0) RP_TRY(option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
-    if (n == 0) n = sysconf(_SC_NPROCESSORS_ONLN);
-    if (n < 0 || n > RP_POOL_MAX)
-        return rp_fail(RP_E_ARG, "%ld threads: between 1 and %d can be used", n, RP_POOL_MAX);
-    return rp_pool_new((int)n, spin_us, out);
-}
+/* ---- states ---- */
 
 static int find_state(const ExecPlan *plan, const TensorNode *node) {
     for (int i = 0; i < plan->n_states; i++)
@@ -65,84 +27,106 @@ static int find_state(const ExecPlan *plan, const TensorNode *node) {
     return -1;
 }
 
-static RpStatus open_states(Executor *e) {
+RpStatus rp_executor_open_states(Executor *e) {
     const ExecPlan *plan = e->plan;
     e->states            = calloc((size_t)plan->n_states + 1, sizeof *e->states);
+    e->own_states        = calloc((size_t)plan->n_states + 1, sizeof *e->own_states);
     e->owns_state        = calloc((size_t)plan->n_states + 1, sizeof *e->owns_state);
-    if (e->states == NULL || e->owns_state == NULL)
+    if (e->states == NULL || e->own_states == NULL || e->owns_state == NULL)
         return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     for (int i = 0; i < plan->n_states; i++) {
         const PlanState *s      = &plan->states[i];
         const int        shared = e->owner != e ? find_state(e->owner->plan, s->node) : -1;
-        if (shared >= 0) {
-            const TensorView mine   = rp_node_view(s->node),
-                             theirs = rp_node_view(e->owner->plan->states[shared].node);
-            if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
-                return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with",
-                               rp_node_name(s->node));
-            e->states[i] = e->owner->states[shared];
+        if (shared < 0) {
+            RP_TRY(e->backend->new_state(e, s->bytes, rp_node_name(s->node), &e->own_states[i]));
+            e->states[i]     = e->own_states[i];
+            e->owns_state[i] = true;
             continue;
         }
-        e->states[i] = calloc(1, s->bytes); /* pages come when they are first written */
-        if (e->states[i] == NULL)
-            return rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", rp_node_name(s->node),
-                           s->bytes);
-        e->owns_state[i] = true;
+        const TensorView mine   = rp_node_view(s->node),
+                         theirs = rp_node_view(e->owner->plan->states[shared].node);
+        if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
+            return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with",
+                           rp_node_name(s->node));
+        e->states[i] = e->own_states[i] = e->owner->own_states[shared];
     }
     return RP_OK;
 }
 
-static void *resolve(const Executor *e, PlanRef ref, void *weight) {
-    switch (ref.space) {
-    case SPACE_ARENA:
-        return e->arena + ref.offset;
-    case SPACE_STATE:
-        return (char *)e->states[ref.state] + ref.offset;
-    default:
-        return (char *)weight + ref.offset;
-    }
+void rp_executor_close_states(Executor *e) {
+    for (int i = 0; e->owns_state != NULL && i < e->plan->n_states; i++)
+        if (e->owns_state[i]) e->backend->free_state(e, e->own_states[i]);
+    free(e->states);
+    free(e->own_states);
+    free(e->owns_state);
 }
 
-static RpStatus open_steps(Executor *e) {
+/* ---- addresses ---- */
+
+void *rp_executor_address(const Executor *e, PlanRef ref) {
+    return ref.space == SPACE_ARENA ? e->arena + ref.offset : (char *)e->states[ref.state] + ref.offset;
+}
+
+static RpStatus fill_source(Executor *e, const PlanStep *s, const PlanStep *weights, int k,
+                            WeightAddress *address, OpArgs *args) {
+    const PlanRef ref = s->src[k];
+    if (s->args.src[k].ne[0] <= 0) return RP_OK;
+    if (ref.space != SPACE_WEIGHT) {
+        args->src[k].data = rp_executor_address(e, ref);
+        return RP_OK;
+    }
+    char *base = address(e, weights->args.src[k].data);
+    if (base == NULL)
+        return rp_fail(RP_E_STATE, "%s: source %d is no weight of the plan", rp_node_name(s->node), k);
+    args->src[k].data = base + weights->src[k].offset;
+    return RP_OK;
+}
+
+RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address) {
     const ExecPlan *plan = e->plan;
-    e->args              = calloc((size_t)plan->n_steps + 1, sizeof *e->args);
+    if (e->args == NULL) e->args = calloc((size_t)plan->n_steps + 1, sizeof *e->args);
     if (e->args == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d steps", plan->n_steps);
     for (int i = 0; i < plan->n_steps; i++) {
         const PlanStep *s   = &plan->steps[i];
         e->args[i]          = s->args;
-        e->args[i].dst.data = resolve(e, s->dst, NULL);
+        e->args[i].dst.data = rp_executor_address(e, s->dst);
         for (int k = 0; k < RP_MAX_SRC; k++)
-            if (s->args.src[k].ne[0] > 0) e->args[i].src[k].data = resolve(e, s->src[k], s->args.src[k].data);
+            RP_TRY(fill_source(e, s, &e->weights->steps[i], k, address, &e->args[i]));
     }
     return RP_OK;
 }
 
-static RpStatus open_memory(Executor *e, const ExecutorOptions *o) {
-    if (o->share != NULL) {
-        e->owner = o->share->owner;
-        e->pool  = e->owner->pool;
-        e->arena = e->owner->arena;
-    } else {
-        RP_TRY(open_pool(o, &e->pool));
-    }
-    if (e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena) {
-        e->arena = e->own_arena = new_memory(e->plan->memory.arena);
-        if (e->arena == NULL)
-            return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", e->plan->memory.arena);
-    }
-    RP_TRY(open_states(e));
-    return open_steps(e);
+/* ---- open, run ---- */
+
+void rp_executor_free(Executor *e) {
+    if (e == NULL) return;
+    e->backend->close(e);
+    free(e->args);
+    free(e);
 }
 
 RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, Executor **out) {
     static const ExecutorOptions defaults = {0};
+    const ExecutorOptions       *o        = options != NULL ? options : &defaults;
+    DeviceChoice                 choice   = {0};
     *out                                  = NULL;
-    RP_TRY(rp_cpu_isa_check());
-    Executor *e = calloc(1, sizeof *e);
+    if (o->share == NULL) RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
+    const Backend *backend = o->share != NULL ? o->share->backend
+                             : choice.cuda    ? &rp_cuda_backend
+                                              : &rp_cpu_backend;
+    Executor      *e       = calloc(1, backend->bytes);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
+    e->backend        = backend;
     e->plan           = plan;
-    e->owner          = e;
-    const RpStatus st = open_memory(e, options != NULL ? options : &defaults);
+    e->weights        = plan;
+    e->step           = o->step;
+    e->owner          = o->share != NULL ? o->share->owner : e;
+    e->info.mode      = RP_MODE_EAGER;
+    e->info.fell_back = choice.fell_back;
+    e->info.reason    = memcpy(e->reason, choice.reason, sizeof e->reason);
+    ExecutorOptions wanted = *o;
+    wanted.device          = choice.name;
+    const RpStatus st      = backend->open(e, &wanted);
     if (st != RP_OK) {
         rp_executor_free(e);
         return st;
@@ -151,22 +135,110 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
     return RP_OK;
 }
 
-/* ---- the CPU interpreter ---- */
+ExecutorInfo rp_executor_info(const Executor *e) { return e->info; }
+int          rp_executor_n_threads(const Executor *e) { return e->info.n_threads; }
+RpStatus     rp_executor_run(Executor *e) { return e->backend->run(e); }
+RpStatus     rp_executor_poison(Executor *e) { return e->backend->poison(e); }
 
-static RpStatus end_of_step(void *pool, RpStatus status) { return rp_pool_barrier(pool, status); }
+void *rp_executor_data(Executor *e, const TensorNode *node) { return e->backend->data(e, node); }
 
-static RpStatus interpret(void *arg, int ith, int nth) {
-    const Executor *e   = arg;
-    KernelCtx       ctx = {.ith = ith, .nth = nth};
-    return rp_plan_walk(e->plan, e->args, rp_cpu_kernels, &ctx, end_of_step, e->pool);
+RpStatus rp_executor_verify(Executor *e, VerifyCallback *callback, void *user) {
+    return e->backend->verify(e, callback, user);
 }
 
-RpStatus rp_executor_run(Executor *e) { return rp_pool_run(e->pool, interpret, e); }
-
-void *rp_executor_data(Executor *e, const TensorNode *node) {
-    const PlanRef ref = rp_plan_ref(e->plan, node);
-    if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node)) return NULL;
-    return resolve(e, ref, NULL);
+RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
+    if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
+    return e->backend->profile(e, n_runs, step_ns, total_ns);
 }
 
-int rp_executor_n_threads(const Executor *e) { return rp_pool_size(e->pool); }
+static RpStatus kept_memory(const Executor *e, const TensorNode *node, size_t bytes, void **memory) {
+    const PlanRef    ref  = rp_plan_ref(e->plan, node);
+    const TensorView view = rp_node_view(node);
+    if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node))
+        return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
+    if (bytes > rp_view_span_bytes(&view))
+        return rp_fail(RP_E_ARG, "'%s': %zu bytes of %zu", rp_node_name(node), bytes,
+                       rp_view_span_bytes(&view));
+    *memory = rp_executor_address(e, ref);
+    return RP_OK;
+}
+
+RpStatus rp_executor_get(Executor *e, const TensorNode *node, void *out, size_t bytes) {
+    void *memory = NULL;
+    RP_TRY(kept_memory(e, node, bytes, &memory));
+    return e->backend->copy(e, out, memory, bytes, true);
+}
+
+RpStatus rp_executor_set(Executor *e, const TensorNode *node, const void *data, size_t bytes) {
+    void *memory = NULL;
+    RP_TRY(kept_memory(e, node, bytes, &memory));
+    return e->backend->copy(e, memory, data, bytes, false);
+}
+
+RpStatus rp_executor_launch(const Executor *e, int i, StepLaunch *out) {
+    if (i < 0 || i >= e->plan->n_steps)
+        return rp_fail(RP_E_ARG, "step %d of a plan of %d", i, e->plan->n_steps);
+    *out = (StepLaunch){.node = e->plan->steps[i].node, .bytes = rp_plan_step_bytes(e->plan, i)};
+    return e->backend->launch(e, i, out);
+}
+
+/* ---- other memory ---- */
+
+void rp_executor_states_free(ExecutorStates *s) {
+    if (s == NULL) return;
+    for (int i = 0; i < s->n; i++) s->maker->backend->free_state(s->maker, s->memory[i]);
+    free(s);
+}
+
+RpStatus rp_executor_states_new(Executor *e, ExecutorStates **out) {
+    const ExecPlan *plan = e->owner->plan;
+    *out                 = NULL;
+    ExecutorStates *s    = calloc(1, sizeof *s + (size_t)plan->n_states * sizeof s->memory[0]);
+    if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d states", plan->n_states);
+    s->maker = e->owner;
+    for (; s->n < plan->n_states; s->n++) {
+        const PlanState *state = &plan->states[s->n];
+        const RpStatus   st =
+            e->backend->new_state(e->owner, state->bytes, rp_node_name(state->node), &s->memory[s->n]);
+        if (st != RP_OK) {
+            rp_executor_states_free(s);
+            return st;
+        }
+    }
+    *out = s;
+    return RP_OK;
+}
+
+RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
+    if (s != NULL && s->maker != e->owner)
+        return rp_fail(RP_E_ARG, "these states belong to another executor");
+    for (int i = 0; i < e->plan->n_states; i++) {
+        const int n = find_state(e->owner->plan, e->plan->states[i].node);
+        if (n < 0) continue; /* of this executor alone */
+        e->states[i] = s != NULL ? s->memory[n] : e->own_states[i];
+    }
+    e->rebound = s != NULL;
+    return e->backend->rebind(e, NULL);
+}
+
+static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
+    if (a->n_steps != b->n_steps)
+        return rp_fail(RP_E_SHAPE, "weights of a plan of %d steps for one of %d", b->n_steps, a->n_steps);
+    for (int i = 0; i < a->n_steps; i++) {
+        const PlanStep *x = &a->steps[i], *y = &b->steps[i];
+        bool            same = x->op == y->op;
+        for (int k = 0; k < RP_MAX_SRC && same; k++)
+            same = x->src[k].space == y->src[k].space && x->args.src[k].dtype == y->args.src[k].dtype &&
+                   memcmp(x->args.src[k].ne, y->args.src[k].ne, sizeof x->args.src[k].ne) == 0;
+        if (!same)
+            return rp_fail(RP_E_SHAPE, "step %d is %s '%s', in the plan of the weights %s '%s' of other sources", i,
+                           rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node),
+                           rp_node_name(y->node));
+    }
+    return RP_OK;
+}
+
+RpStatus rp_executor_weights_bind(Executor *e, const ExecPlan *plan) {
+    if (plan != NULL) RP_TRY(check_same_steps(e->plan, plan));
+    return e->backend->rebind(e, plan != NULL ? plan : e->plan);
+}

@@ -121,3 +121,7 @@ TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int
 }
 
 TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_TRANSPOSE, x); }
+
+TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch) {
+    return rp_graph_op(g, RP_OP_SAMPLE, NULL, (TensorNode *const[]){logits, step, scratch}, 3);
+}

@@ -4,6 +4,8 @@
 
 #include "reprise/graph.h"
 
+#include "graph/op_table.h"
+
 typedef enum NodeKind { NODE_OP, NODE_WEIGHT, NODE_INPUT, NODE_STATE } NodeKind;
 
 struct TensorNode {
@@ -61,10 +63,8 @@ void rp_graph_drop_dead(ComputeGraph *g);
 void rp_graph_count_uses(ComputeGraph *g);
 
 static inline bool node_is_store(const TensorNode *n) {
-    return n->kind == NODE_OP && n->op == RP_OP_COPY && n->src[1] != NULL;
+    return n->kind == NODE_OP && (rp_op_table[n->op].flags & RP_FLAG_WRITES_DST) != 0 && n->src[1] != NULL;
 }
-
-#include "graph/op_table.h"
 
 static inline bool node_is_view(const TensorNode *n) {
     return n->kind == NODE_OP && (rp_op_table[n->op].flags & RP_FLAG_VIEW) != 0;

@@ -52,6 +52,9 @@ struct ExecPlan {
 /* Where a node's data lies. */
 PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node);
 
+/* Bytes that step i reads and writes if every source and result moves once. */
+size_t rp_plan_step_bytes(const ExecPlan *plan, int i);
+
 /* True where the node's memory still holds its result when a run has ended. */
 bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node);
 

@@ -7,12 +7,14 @@ static size_t source_bytes(const TensorNode *n, int s) {
     const TensorView *v = &n->src[s]->view;
     if (n->op == RP_OP_GET_ROWS && s == 0)
         return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)n->src[1]->view.ne[0];
-    if (node_is_store(n) && s == 1) return 0; /* only written */
+    if (n->op == RP_OP_COPY && s == 1) return 0; /* only written */
+    if (n->op == RP_OP_MUL_MAT_ID && s == 0) /* the chosen experts */
+        return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)(v->ne[1] * rp_view_elems(&n->src[2]->view));
     return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)rp_view_rows(v);
 }
 
 static size_t result_bytes(const TensorNode *n) {
-    const TensorView *v = node_is_store(n) ? &n->src[0]->view : &n->view;
+    const TensorView *v = n->op == RP_OP_COPY && n->src[1] != NULL ? &n->src[0]->view : &n->view;
     return rp_row_bytes(n->view.dtype, v->ne[0]) * (size_t)rp_view_rows(v);
 }
 
@@ -22,6 +24,8 @@ static size_t step_bytes(const TensorNode *n) {
         if (n->src[s] != NULL) bytes += source_bytes(n, s);
     return bytes;
 }
+
+size_t rp_plan_step_bytes(const ExecPlan *plan, int i) { return step_bytes(plan->steps[i].node); }
 
 size_t rp_plan_traffic_bytes(const ExecPlan *plan) {
     size_t bytes = 0;

@@ -31,6 +31,8 @@ const char *rp_node_op_name(const TensorNode *node) {
 
 TensorView rp_node_view(const TensorNode *node) { return node->view; }
 
+bool rp_node_is_output(const TensorNode *node) { return node->is_output; }
+
 int rp_node_layer(const TensorNode *node) { return node->layer; }
 
 const char *rp_format_shape(const TensorView *v, char *buf, size_t size) {

@@ -1,6 +1,8 @@
 /* Shape rules of the kernel ops: ops.h says in words what is checked here. */
 #include "graph/shape.h"
 
+#include "reprise/step.h"
+
 bool rp_shape_same(const TensorView *a, const TensorView *b) {
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (a->ne[i] != b->ne[i]) return false;
@@ -165,5 +167,17 @@ SHAPE_RULE(attention) {
     if (src[4] != NULL && !rp_shape_is_vector(src[4], q->ne[2]))
         REFUSE(RP_E_SHAPE, "sinks must be f32, one a head");
     *out = rp_view_packed(RP_F32, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL);
+    return RP_OK;
+}
+
+SHAPE_RULE(sample) {
+    (void)params;
+    if (src[0]->dtype != RP_F32 || rp_view_rows(src[0]) != 1 || !rp_shape_contiguous_rows(src[0]))
+        REFUSE(RP_E_SHAPE, "the logits must be f32 of one token");
+    if (src[1]->dtype != RP_I32 || src[1]->ne[0] < RP_STEP_WORDS || rp_view_rows(src[1]) != 1)
+        REFUSE(RP_E_SHAPE, "the state must be i32 words, at least those of a StepState");
+    if (!rp_shape_is_vector(src[2], 2 * src[0]->ne[0]))
+        REFUSE(RP_E_SHAPE, "the scratch must be f32, two for each logit");
+    *out = *src[1];
     return RP_OK;
 }

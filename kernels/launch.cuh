@@ -24,11 +24,20 @@ static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchSha
     c.blockDim           = shape.block;
     c.dynamicSmemBytes   = shape.shared_bytes;
     c.stream             = ctx->stream;
-    const cudaError_t e  = [&](P... p) {
+    RpStatus    hooked = RP_OK;
+    const auto  launch = [&](P... p) {
         void *pointers[] = {(void *)&p..., nullptr};
-        return cudaLaunchKernelExC(&c, function, pointers);
-    }(a...);
-    if (e == cudaSuccess) return RP_OK;
+        if (ctx->launch == nullptr) return cudaLaunchKernelExC(&c, function, pointers);
+        const KernelLaunch l = {function,
+                                {c.gridDim.x, c.gridDim.y, c.gridDim.z},
+                                {c.blockDim.x, c.blockDim.y, c.blockDim.z},
+                                shape.shared_bytes,
+                                pointers};
+        hooked = ctx->launch(ctx->user, &l);
+        return cudaSuccess;
+    };
+    const cudaError_t e = launch(a...);
+    if (e == cudaSuccess) return hooked;
     return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %u threads: %s", op, c.gridDim.x, c.gridDim.y,
                    c.gridDim.z, c.blockDim.x, cudaGetErrorString(e));
 }

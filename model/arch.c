@@ -2,6 +2,9 @@
  * in the features of its row in the table of architectures. */
 #include "model/arch.h"
 
+#include "reprise/step.h"
+
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -62,13 +65,43 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     return rp_arch_name_node(b, rp_add(b->g, y, x), "residual");
 }
 
-static TensorNode *build(Builder *b, int32_t n_out) {
-    const Model *m      = b->m;
-    TensorNode  *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
-    TensorNode  *rows   = rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
-    TensorNode  *embd   = rp_arch_weight(b, m->token_embd);
-    b->pos              = rp_graph_input(b->g, "pos", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
-    b->rope_factors     = rp_arch_optional(b, m->rope_factors);
+/* Word i of the step state. */
+static TensorNode *step_word(Builder *b, size_t offset, const char *name) {
+    const ViewParams p = {
+        .ne = {1, 1,               1,               1              },
+          .nb = {0, sizeof(int32_t), sizeof(int32_t), sizeof(int32_t)},
+          .offset = offset
+    };
+    return rp_node_set_name(rp_view(b->g, b->step, &p), name);
+}
+
+/* Where tokens and positions come from: inputs, or what the latest step has left. */
+static TensorNode *tokens_of(Builder *b, const ModelGraphOptions *o) {
+    if (!o->draws) {
+        TensorNode *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        b->pos             = rp_graph_input(b->g, "pos", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        return tokens;
+    }
+    b->step = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
+    b->pos  = step_word(b, offsetof(StepState, pos), "pos");
+    return step_word(b, offsetof(StepState, token), "token");
+}
+
+static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
+    const Model *m = b->m;
+    x              = rp_arch_norm(b, x, m->output_norm, "output_norm");
+    x              = rp_mul_mat(b->g, m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), x);
+    if (m->config.logit_scale != 1.0f) x = rp_scale(b->g, x, m->config.logit_scale, 0.0f);
+    return rp_arch_name_node(b, x, "logits");
+}
+
+static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
+    const Model   *m      = b->m;
+    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
+    TensorNode    *tokens = tokens_of(b, o);
+    TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    TensorNode    *embd   = rp_arch_weight(b, m->token_embd);
+    b->rope_factors       = rp_arch_optional(b, m->rope_factors);
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
@@ -78,27 +111,38 @@ static TensorNode *build(Builder *b, int32_t n_out) {
     }
     b->layer = -1;
     rp_graph_set_layer(b->g, -1);
-    x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
-    x = rp_arch_norm(b, x, m->output_norm, "output_norm");
-    x = rp_mul_mat(b->g, m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), x);
-    if (m->config.logit_scale != 1.0f) x = rp_scale(b->g, x, m->config.logit_scale, 0.0f);
-    return rp_arch_name_node(b, x, "logits");
+    if (rows != NULL) x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
+    TensorNode *logits = logits_of(b, x, embd);
+    if (o->draws) {
+        const int64_t n_vocab = m->token_embd->view.ne[1];
+        TensorNode   *scratch = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});
+        rp_arch_name_node(b, rp_sample(b->g, logits, b->step, scratch), "next_token");
+    }
+    return logits;
 }
 
-RpStatus rp_model_graph(const Model *m, int32_t n_tok, int32_t n_ctx, int32_t n_out, ComputeGraph **out) {
+static RpStatus check_options(const ModelGraphOptions *o) {
+    if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
+        return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
+    if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_recent < 0))
+        return rp_fail(RP_E_ARG, "a graph that draws: %d tokens, %d outputs, %d recent tokens", o->n_tok, o->n_out,
+                       o->n_recent);
+    return RP_OK;
+}
+
+RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *o, ComputeGraph **out) {
     *out = NULL;
-    if (n_tok < 1 || n_ctx < 1 || n_out < 1)
-        return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", n_tok, n_ctx,
-                       n_out);
+    RP_TRY(check_options(o));
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    Builder b = {.m = m, .g = g, .n_tok = n_tok, .n_ctx = n_ctx, .layer = -1};
+    Builder b = {
+        .m = m, .g = g, .n_tok = o->n_tok, .n_ctx = o->n_ctx, .layer = -1, .expert_ids = o->expert_ids};
     b.outputs = calloc((size_t)m->config.n_layer + 1, sizeof(TensorNode *));
     if (b.outputs == NULL) {
         rp_graph_free(g);
         return rp_fail(RP_E_NOMEM, "out of memory for a graph");
     }
-    TensorNode *logits       = build(&b, n_out);
+    TensorNode *logits       = build(&b, o);
     b.outputs[b.n_outputs++] = logits;
     const RpStatus st        = rp_graph_finish(g, b.outputs, b.n_outputs);
     free(b.outputs);

@@ -7,7 +7,8 @@
 typedef struct Builder {
     const Model  *m;
     ComputeGraph *g;
-    TensorNode   *pos, *rope_factors;
+    TensorNode   *pos, *rope_factors, *step; /* step: of a graph that draws */
+    bool          expert_ids;
     int32_t       n_tok, n_ctx;
     int           layer;   /* -1: none */
     TensorNode  **outputs; /* room for one a layer and one more */

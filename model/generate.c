@@ -1,4 +1,4 @@
-#include "reprise/session.h"
+#include "model/reply.h"
 
 #include "model/stop_match.h"
 
@@ -76,7 +76,7 @@ static void put_rest(TextOut *t) {
     if (len > 0) (void)say(t, len);
 }
 
-static RpStatus check_call(const Session *s, const Sampler *sampler, size_t n_prompt,
+static RpStatus check_call(Session *s, const Sampler *sampler, size_t n_prompt,
                            const GenerateOptions *o) {
     const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
     if (rp_sampler_n_vocab(sampler) != n_vocab)
@@ -99,6 +99,23 @@ static RpStatus take_prompt(Session *s, Sampler *sampler, const int32_t *prompt,
 static RpStatus draw_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
                            int32_t *token) {
     RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), token));
+    result->n_generated++;
+    return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
+}
+
+/* The token after `token`, which is appended. */
+static RpStatus next_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
+                           int32_t *token) {
+    if (!rp_session_draws(s, sampler)) {
+        RP_TRY(rp_session_step(s, *token));
+        return draw_token(s, sampler, o, result, token);
+    }
+    if (!s->replying) {
+        const int32_t room = s->n_ctx - s->n_past, wanted = o->max_tokens - result->n_generated;
+        RP_TRY(rp_session_reply_begin(s, sampler, *token, o->max_tokens > 0 && wanted < room ? wanted : room,
+                                      o->ignore_end));
+    }
+    RP_TRY(rp_session_reply_next(s, sampler, token));
     result->n_generated++;
     return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
 }
@@ -126,8 +143,7 @@ static RpStatus reply(Session *s, Sampler *sampler, TextOut *text, double start,
             break;
         }
         const double before = now_s();
-        RP_TRY(rp_session_step(s, token));
-        RP_TRY(draw_token(s, sampler, o, result, &token));
+        RP_TRY(next_token(s, sampler, o, result, &token));
         result->decode_s += now_s() - before;
     }
     if (result->reason != RP_STOP_CANCELLED) put_rest(text);
@@ -150,6 +166,10 @@ RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t
         result->prefill_s      = now_s() - start;
         result->n_prompt       = rp_session_n_past(s) - n_before;
         if (st == RP_OK) st = reply(s, sampler, &text, start, result);
+        if (st == RP_OK)
+            st = rp_session_reply_end(s);
+        else
+            rp_session_reply_drop(s);
     }
     text_out_close(&text);
     return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */

@@ -42,11 +42,11 @@ static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth
 }
 
 /* Runs the kernel in every variant with 1, 2, 3 and 7 workers; all must give the same bits, which are left in
- * dst. The result is set to `fill` before each run; with args->dst.data == args->src[0].data the source is
- * restored instead. */
+ * dst. The result is filled before each run; where it is a source's memory that is restored instead. */
 static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
     const size_t bytes   = rp_view_span_bytes(&args->dst);
-    const bool   inplace = args->dst.data == args->src[0].data;
+    bool         inplace = false;
+    for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
     char        *first = NULL, *before = malloc(bytes);
     const CpuIsa best = rp_cpu_isa();
     memcpy(before, args->dst.data, bytes);

@@ -1,6 +1,6 @@
 #include "reprise/sampler.h"
 
-#include "model/random.h"
+#include "reprise/philox.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -134,7 +134,7 @@ Test(synth, a_router_of_nan_is_survived) {
     memset(t->view.data, 0xff, t->bytes); /* NaN */
     rp_gguf_close(f);
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
-    OK(rp_session_open(m, NULL, &s));
+    OK(rp_session_open(m, &(SessionOptions){.count_experts = true}, &s));
     OK(rp_session_prefill(s, (const int32_t[]){1, 2, 3}, 3, NULL, NULL));
     OK(rp_session_step(s, 4));
     cr_expect(isnan(rp_session_logits(s)[0]));

@@ -4,6 +4,7 @@
 #define REPRISE_CHECK_H
 
 #include "reprise/kernel.h"
+#include "reprise/step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -98,6 +99,19 @@ static inline RpStatus rp_check_copy(const OpArgs *args) {
     if (x->ne[0] != y->ne[0] || (!rp_has_src(args, 1) && rp_view_rows(x) != rp_view_rows(y)))
         return rp_fail(RP_E_SHAPE, "copy: from [%lld,%lld] to [%lld,%lld]", (long long)x->ne[0],
                        (long long)rp_view_rows(x), (long long)y->ne[0], (long long)rp_view_rows(y));
+    return RP_OK;
+}
+
+static inline RpStatus rp_check_sample(const OpArgs *args) {
+    const TensorView *x = &args->src[0], *state = &args->src[1], *scratch = &args->src[2];
+    if (x->dtype != RP_F32 || state->dtype != RP_I32 || scratch->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "sample: logits %s, state %s, scratch %s: f32, i32 and f32 are wanted",
+                       rp_dtype_name(x->dtype), rp_dtype_name(state->dtype), rp_dtype_name(scratch->dtype));
+    if (x->ne[0] > INT32_MAX / 2 || rp_view_rows(x) != 1 || state->ne[0] < RP_STEP_WORDS ||
+        scratch->ne[0] < 2 * x->ne[0])
+        return rp_fail(RP_E_SHAPE, "sample: logits [%lld,%lld], state [%lld], scratch [%lld]",
+                       (long long)x->ne[0], (long long)rp_view_rows(x), (long long)state->ne[0],
+                       (long long)scratch->ne[0]);
     return RP_OK;
 }
 

@@ -69,6 +69,9 @@ TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype); /* COPY: pac
 /* COPY into rows of `dst`, a state or a node, at the positions `pos`: i32 [t], or NULL for rows 0, 1, ... The result
  * is `dst` after the store: read it through the result, so that the order is in the graph. */
 TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null);
+/* The next token from logits f32 [n] into `step`, a state that begins with a StepState (step.h); scratch is a state f32
+ * [2n]. The result is `step` after the draw. */
+TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch);
 TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const ViewParams *params);
 TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3);
 TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3);
@@ -104,6 +107,7 @@ const char       *rp_node_name(const TensorNode *node);
 const char       *rp_node_op_name(const TensorNode *node); /* "weight", "input" and "state" for leaves */
 TensorView        rp_node_view(const TensorNode *node);    /* data is NULL but for weights */
 int               rp_node_layer(const TensorNode *node);
+bool              rp_node_is_output(const TensorNode *node); /* as given to rp_graph_finish */
 
 /* Dumps. DOT has a cluster a layer, ops coloured by kind, leaves and states in shapes of their own; `fold` draws
  * each kind of layer once, as xN. JSON is one object with "nodes" in execution order. */

@@ -29,9 +29,19 @@ typedef struct OpArgs {
     const OpParams *params;
 } OpArgs;
 
+/* What a CUDA launcher would launch. */
+typedef struct KernelLaunch {
+    const void *function;
+    unsigned    grid[3], block[3], shared_bytes;
+    void      **arguments; /* valid during the call */
+} KernelLaunch;
+
 typedef struct KernelCtx {
     struct CUstream_st *stream;   /* CUDA launchers */
     int                 ith, nth; /* CPU kernels: this worker, of that many */
+    /* CUDA launchers: called in place of each launch, to record it, to give its node new arguments, or only to look. */
+    RpStatus (*launch)(void *user, const KernelLaunch *launch);
+    void *user;
 } KernelCtx;
 
 typedef RpStatus OpKernel(const OpArgs *args, KernelCtx *ctx);

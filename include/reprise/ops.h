@@ -165,6 +165,9 @@ enum {
     OP(ADD_ID, add_id, 3, 3, NoParams, add_id, RP_FLAG_INPLACE)                                                  \
     /* y[:,t] = sum_j w[j,t] * x[:,j,t], in the order of j; src x f32 [n,k,t], w f32 [k,t]; y [n,t] */           \
     OP(COMBINE, combine, 2, 2, NoParams, combine, 0)                                                             \
+    /* the next token (sampler.h) from its logits into the step state (step.h), which is the result;                \
+     * src logits f32 [n], state i32 [s], scratch f32 [2n], whose contents mean nothing */                       \
+    OP(SAMPLE, sample, 3, 3, NoParams, sample, RP_FLAG_WRITES_DST)                                               \
     /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                      \
     OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                              \
     /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                               \

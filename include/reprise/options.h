@@ -12,6 +12,8 @@ extern "C" {
 #endif
 
 #define RP_OPTIONS(X)                                                                            \
+    X(DEVICE, "REPRISE_DEVICE", "auto", "auto (CUDA where there is a device), cpu, cuda or cuda:N") \
+    X(MODE, "REPRISE_MODE", "auto", "how a device is launched: auto, eager, replay or reply")     \
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
     X(ISA, "REPRISE_ISA", "auto", "CPU kernels: auto, plain, avx2 or avx512-vnni")               \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \

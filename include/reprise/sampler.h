@@ -14,6 +14,7 @@
 
 #include "reprise/status.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -46,6 +47,11 @@ void rp_sampler_accept(Sampler *s, int32_t token);
 
 /* Draws from n_vocab logits and accepts the token drawn. RP_E_ARG where every logit is NaN or -inf. NaN counts as -inf. */
 RP_NODISCARD RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token);
+
+/* The state as a StepState and its ring (step.h), to hand to an executor that samples on its own; borrowed. After each
+ * token that was drawn from it there, rp_sampler_follow brings this sampler to where that one is. */
+const int32_t *rp_sampler_state(const Sampler *s, size_t *n_words);
+void           rp_sampler_follow(Sampler *s, int32_t token);
 
 /* Forgets the accepted tokens and starts the random sequence anew. */
 void rp_sampler_reset(Sampler *s);

@@ -27,18 +27,24 @@ typedef struct SessionOptions {
     int         n_threads;     /* 0: REPRISE_THREADS, or one a core */
     int32_t     prefill_chunk; /* longest chunk of a prefill, 0: 256 */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES */
+    const char *device;        /* as in ExecutorOptions, with the next three */
+    bool        require_cuda, require_graph;
+    ExecMode    mode;
+    bool        count_experts; /* for rp_session_expert_counts; a device then hands the ids out at each step, and tokens
+                                  are drawn on the host */
 } SessionOptions;
 
 /* What a session with these options would allocate, before anything is. */
 typedef struct SessionMemory {
-    size_t weights, kv, arena, total; /* weights are the file's pages */
+    size_t weights, kv, arena, total; /* weights are the file's pages; on a GPU a copy of them */
     int32_t n_ctx;
 } SessionMemory;
 
 RP_NODISCARD RpStatus rp_session_memory(const Model *m, const SessionOptions *options, SessionMemory *out);
 
-/* RP_E_NOMEM, with the figures and the context that would fit, when cache and arena are larger than the memory that
- * the machine has free. RP_E_ARG for a context below 1 or past what the model was trained for. */
+/* RP_E_NOMEM, with the figures and the context that would fit, when cache and arena (on a GPU the weights too) are larger
+ * than the memory that the device has free: before anything is loaded. RP_E_NOT_AVAILABLE and RP_E_CUDA as
+ * rp_executor_open. RP_E_ARG for a context below 1 or past what the model was trained for. */
 RP_NODISCARD RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session **out);
 void                  rp_session_free(Session *s);
 
@@ -63,8 +69,9 @@ RP_NODISCARD RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t
  * for, and as rp_session_score. */
 RP_NODISCARD RpStatus rp_model_logits(const Model *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
 
-/* f32 [n_vocab] after the latest token, NULL before the first; valid until the next call that appends. */
-const float *rp_session_logits(const Session *s);
+/* f32 [n_vocab] after the latest token, NULL before the first; valid until the next call that appends. After a reply that
+ * was stopped early while a device ran on by itself they are gone until the next token: NULL. */
+const float *rp_session_logits(Session *s);
 
 int32_t      rp_session_n_past(const Session *s); /* tokens in the context */
 int32_t      rp_session_n_ctx(const Session *s);
@@ -75,8 +82,11 @@ const Model *rp_session_model(const Session *s);
 RP_NODISCARD RpStatus rp_session_rewind(Session *s, int32_t n_past);
 
 /* How often each expert of a layer was chosen since the session was opened: [n_expert], by every token appended. NULL
- * for a layer without experts. */
+ * for a layer without experts, and where SessionOptions.count_experts was not set. */
 const uint64_t *rp_session_expert_counts(const Session *s, int layer);
+
+/* What decodes, and how. */
+ExecutorInfo rp_session_info(const Session *s);
 
 /* The plan of the decode step, for reports. Borrowed. */
 const ExecPlan *rp_session_decode_plan(const Session *s);

@@ -116,6 +116,13 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
     a->maxDynamicSharedSizeBytes = k->max_dyn_smem;
     return cudaSuccess;
 }
+cudaError_t cudaFuncGetName(const char **name, const void *f) {
+    SIM_CALL(SIM_NEEDS_DEVICE);
+    auto k = sim_find_kernel(f);
+    if (!k) return sim_err(cudaErrorInvalidDeviceFunction);
+    *name = k->name.c_str();
+    return cudaSuccess;
+}
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f, int threads, size_t smem) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (!sim_find_kernel(f)) return sim_err(cudaErrorInvalidDeviceFunction);

@@ -1,7 +1,6 @@
 /* Whole tiny models through the captured graph, on the simulated device, against the CPU. */
 #include "tests/golden.h"
 
-#include "executor/cuda.h"
 #include "tests/cudasim/sim.h"
 
 #include <math.h>
@@ -11,32 +10,36 @@ enum { N_TOKENS = 6, N_CTX = 32, MAX_VOCAB = 128 };
 typedef struct Decoder {
     ComputeGraph *graph;
     ExecPlan     *plan;
-    CudaExecutor *exec;
+    Executor     *exec, *eager; /* eager shares states with the other */
 } Decoder;
 
 static void open_decoder(const Model *m, const char *passes, Decoder *d) {
-    OK(rp_model_graph(m, 1, N_CTX, 1, &d->graph));
+    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, &d->graph));
     OK(rp_graph_optimize(d->graph, passes));
     OK(rp_plan_new(d->graph, &d->plan));
-    OK(rp_cuda_executor_open(d->plan, &d->exec));
+    OK(rp_executor_open(d->plan, &(ExecutorOptions){.device = "cuda", .require_graph = true}, &d->exec));
+    OK(rp_executor_open(d->plan, &(ExecutorOptions){.share = d->exec, .mode = RP_MODE_EAGER}, &d->eager));
 }
 
 static void close_decoder(Decoder *d) {
-    rp_cuda_executor_free(d->exec);
+    rp_executor_free(d->eager);
+    rp_executor_free(d->exec);
     rp_plan_free(d->plan);
     rp_graph_free(d->graph);
 }
 
-static void set_inputs(Decoder *d, int32_t token, int32_t pos) {
-    *(int32_t *)rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "tokens"))   = token;
-    *(int32_t *)rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "pos"))      = pos;
-    *(int32_t *)rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "out_rows")) = 0;
+static void set_inputs(Decoder *d, Executor *e, int32_t token, int32_t pos) {
+    *(int32_t *)rp_executor_data(e, rp_graph_find(d->graph, "tokens"))   = token;
+    *(int32_t *)rp_executor_data(e, rp_graph_find(d->graph, "pos"))      = pos;
+    *(int32_t *)rp_executor_data(e, rp_graph_find(d->graph, "out_rows")) = 0;
 }
 
-static const float *step(Decoder *d, int32_t token, int32_t pos, CudaMode mode) {
-    set_inputs(d, token, pos);
-    OK(rp_cuda_executor_run(d->exec, mode));
-    return rp_cuda_executor_data(d->exec, rp_graph_find(d->graph, "logits"));
+static const float *step(Decoder *d, int32_t token, int32_t pos, ExecMode mode) {
+    Executor *e = mode == RP_MODE_EAGER ? d->eager : d->exec;
+    set_inputs(d, e, token, pos);
+    OK(rp_executor_poison(e));
+    OK(rp_executor_run(e));
+    return rp_executor_data(e, rp_graph_find(d->graph, "logits"));
 }
 
 /* Logits within `tolerance` of the CPU's spread; eager and replay with the same bits, in every order of
@@ -55,10 +58,11 @@ static void check_model(const char *name, const char *passes, double tolerance) 
         Decoder d;
         sim_sched(order, 7);
         open_decoder(m, passes, &d);
-        OK(rp_session_open(m, &(SessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes}, &s));
+        OK(rp_session_open(
+            m, &(SessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes, .device = "cpu"}, &s));
         for (int i = 0; i < N_TOKENS; i++) {
             const int32_t token  = 3 + 5 * i;
-            const float  *logits = step(&d, token, i, i % 2 == order % 2 ? CUDA_EAGER : CUDA_REPLAY);
+            const float  *logits = step(&d, token, i, i % 2 == order % 2 ? RP_MODE_EAGER : RP_MODE_REPLAY);
             OK(rp_session_step(s, token));
             double spread = 0.0;
             for (size_t k = 0; k < n_vocab; k++) {
@@ -114,8 +118,8 @@ static void verify_model(const char *name, const char *passes) {
     sim_sched(2, 3);
     open_decoder(m, passes, &d);
     for (int i = 0; i < N_TOKENS; i++) {
-        set_inputs(&d, 3 + 5 * i, i);
-        OK(rp_cuda_executor_verify(d.exec, compare_step, &worst));
+        set_inputs(&d, d.exec, 3 + 5 * i, i);
+        OK(rp_executor_verify(d.exec, compare_step, &worst));
     }
     cr_log_info("%-16s %s: nodes off by at most %g", name, passes, worst);
     close_decoder(&d);
@@ -144,14 +148,18 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
     open_decoder(m, "", &d);
     const int n_steps = rp_plan_memory(d.plan).n_steps;
     sim_stats_reset();
-    for (int i = 0; i < 5; i++) (void)step(&d, 4, i, CUDA_REPLAY);
+    for (int i = 0; i < 5; i++) {
+        set_inputs(&d, d.exec, 4, i);
+        OK(rp_executor_run(d.exec));
+    }
     const SimStats replay = sim_stats();
     cr_expect_eq(replay.graph_launches, 5u);
     cr_expect_eq(replay.launch_calls, 0u);
     cr_expect_eq(replay.kernels, 5u * (unsigned long)n_steps);
     cr_expect_eq(replay.captures + replay.instantiates, 0u);
     sim_stats_reset();
-    (void)step(&d, 4, 5, CUDA_EAGER);
+    set_inputs(&d, d.eager, 4, 5);
+    OK(rp_executor_run(d.eager));
     cr_expect_eq(sim_stats().launch_calls, (unsigned long)n_steps);
     close_decoder(&d);
     cr_expect_eq(sim_stats().live_allocs, 0L);

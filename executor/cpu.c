@@ -1,0 +1,250 @@
+/* The CPU interpreter: every worker walks the plan, with a barrier after each step. */
+#include "executor/backend.h"
+
+#include "executor/median.h"
+#include "executor/plan_walk.h"
+#include "executor/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ARENA_ALIGN = 4096 };
+
+typedef struct CpuExecutor {
+    Executor    base;
+    ThreadPool *pool; /* the owner's */
+    char       *own_arena;
+} CpuExecutor;
+
+static CpuExecutor *cpu(Executor *e) { return (CpuExecutor *)e; }
+
+static void *new_memory(size_t bytes) {
+    const size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    return aligned_alloc(ARENA_ALIGN, rounded > 0 ? rounded : ARENA_ALIGN);
+}
+
+static void close_cpu(Executor *e) {
+    if (e->owner == e) rp_pool_free(cpu(e)->pool);
+    rp_executor_close_states(e);
+    free(cpu(e)->own_arena);
+}
+
+/* A positive number of an option or 0; anything else is an error. */
+static RpStatus option_number(RpOption option, long max, long *out) {
+    const char *text = rp_option(option);
+    char       *end;
+    errno = 0;
+    *out  = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || *out < 0 || *out > max)
+        return rp_fail(RP_E_ARG, "%s='%s': a number from 0 to %ld is wanted", rp_option_name(option), text,
+                       max);
+    return RP_OK;
+}
+
+static RpStatus open_pool(const ExecutorOptions *o, ThreadPool **out) {
+    long n = o->n_threads, spin_us = 0;
+    RP_TRY(option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
+    if (n == 0) RP_TRY(option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
+    if (n == 0) n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n < 0 || n > RP_POOL_MAX)
+        return rp_fail(RP_E_ARG, "%ld threads: between 1 and %d can be used", n, RP_POOL_MAX);
+    return rp_pool_new((int)n, spin_us, out);
+}
+
+static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
+    (void)e;
+    *out = calloc(1, bytes); /* pages come when they are first written */
+    return *out != NULL
+               ? RP_OK
+               : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
+}
+
+static void free_state(Executor *e, void *state) {
+    (void)e;
+    free(state);
+}
+
+static void *weight_address(Executor *e, const void *host) {
+    (void)e;
+    return (void *)(uintptr_t)host; /* where the file is mapped */
+}
+
+static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
+    CpuExecutor *c      = cpu(e);
+    e->info.device      = "cpu";
+    e->info.device_name = rp_cpu_isa_name(rp_cpu_isa());
+    RP_TRY(rp_cpu_isa_check());
+    if (o->mode > RP_MODE_EAGER && o->require_graph)
+        return rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none");
+    if (e->owner != e) {
+        c->pool  = cpu(e->owner)->pool;
+        e->arena = e->owner->arena;
+    } else {
+        RP_TRY(open_pool(o, &c->pool));
+    }
+    e->info.n_threads = rp_pool_size(c->pool);
+    if (e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena) {
+        e->arena = c->own_arena = new_memory(e->plan->memory.arena);
+        if (e->arena == NULL)
+            return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", e->plan->memory.arena);
+    }
+    RP_TRY(rp_executor_open_states(e));
+    return rp_executor_fill_args(e, weight_address);
+}
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static RpStatus end_of_step(void *pool, RpStatus status) { return rp_pool_barrier(pool, status); }
+
+static RpStatus interpret(void *arg, int ith, int nth) {
+    const CpuExecutor *c   = arg;
+    KernelCtx          ctx = {.ith = ith, .nth = nth};
+    return rp_plan_walk(c->base.plan, c->base.args, rp_cpu_kernels, &ctx, end_of_step, c->pool);
+}
+
+static RpStatus run_cpu(Executor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
+
+static void *data_of(Executor *e, const TensorNode *node) {
+    const PlanRef ref = rp_plan_ref(e->plan, node);
+    if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node)) return NULL;
+    return rp_executor_address(e, ref);
+}
+
+static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes, bool to_host) {
+    (void)e, (void)to_host;
+    memcpy(to, from, bytes);
+    return RP_OK;
+}
+
+static RpStatus rebind(Executor *e, const ExecPlan *weights) {
+    if (weights != NULL) e->weights = weights;
+    return rp_executor_fill_args(e, weight_address);
+}
+
+/* ---- looking inside ---- */
+
+static RpStatus poison(Executor *e) {
+    for (int i = 0; i < e->plan->n_buffers; i++) {
+        const PlanBuffer *b = &e->plan->buffers[i];
+        if (b->first_step >= 0) memset(e->arena + b->offset, 0xff, b->bytes);
+    }
+    return RP_OK;
+}
+
+/* One step by one worker into memory of its own, with the variant that is set. */
+static RpStatus run_step(const Executor *e, int step, void *result, void *before, size_t bytes) {
+    OpArgs    args = e->args[step];
+    KernelCtx ctx  = {.ith = 0, .nth = 1};
+    memcpy(args.dst.data, before, bytes);
+    RP_TRY(rp_cpu_kernels[e->plan->steps[step].op](&args, &ctx));
+    memcpy(result, args.dst.data, bytes);
+    return RP_OK;
+}
+
+static RpStatus verify_step(const Executor *e, int step, char *copies, VerifyCallback *callback, void *user,
+                            bool *go_on) {
+    const TensorView *dst   = &e->args[step].dst;
+    const size_t      bytes = rp_view_span_bytes(dst);
+    const CpuIsa      isa   = rp_cpu_isa();
+    char             *before = copies, *plain = copies + bytes, *got = copies + 2 * bytes;
+    memcpy(before, dst->data, bytes);
+    RP_TRY(rp_cpu_isa_set(RP_ISA_PLAIN));
+    RpStatus st = run_step(e, step, plain, before, bytes);
+    RP_TRY(rp_cpu_isa_set(isa));
+    if (st == RP_OK) st = run_step(e, step, got, before, bytes);
+    if (st == RP_OK) *go_on = callback(e->plan->steps[step].node, dst, got, plain, user);
+    return st;
+}
+
+static RpStatus verify(Executor *e, VerifyCallback *callback, void *user) {
+    RpStatus st    = RP_OK;
+    bool     go_on = true;
+    for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
+        const size_t bytes  = rp_view_span_bytes(&e->args[i].dst);
+        char        *copies = malloc(3 * bytes);
+        if (copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for copies of %zu bytes", bytes);
+        st = verify_step(e, i, copies, callback, user, &go_on);
+        free(copies);
+    }
+    return st;
+}
+
+typedef struct TimedRun {
+    CpuExecutor *c;
+    double      *ends; /* by member 0 */
+} TimedRun;
+
+typedef struct TimedStep {
+    ThreadPool *pool;
+    double     *ends;
+    int         n;
+} TimedStep;
+
+static RpStatus end_of_timed_step(void *arg, RpStatus status) {
+    TimedStep *t = arg;
+    status       = rp_pool_barrier(t->pool, status);
+    if (t->ends != NULL) t->ends[t->n++] = now_ns();
+    return status;
+}
+
+static RpStatus interpret_timed(void *arg, int ith, int nth) {
+    const TimedRun *r   = arg;
+    KernelCtx       ctx = {.ith = ith, .nth = nth};
+    TimedStep       t   = {r->c->pool, ith == 0 ? r->ends : NULL, 0};
+    if (ith == 0) r->ends[-1] = now_ns();
+    return rp_plan_walk(r->c->base.plan, r->c->base.args, rp_cpu_kernels, &ctx, end_of_timed_step, &t);
+}
+
+static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
+    const size_t n      = (size_t)e->plan->n_steps;
+    double      *ends   = calloc(n + 1, sizeof *ends);
+    double      *sample = calloc((n + 1) * (size_t)n_runs, sizeof *sample);
+    RpStatus     st     = ends != NULL && sample != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    for (int r = 0; r < n_runs && st == RP_OK; r++) {
+        TimedRun     t     = {cpu(e), ends + 1};
+        const double start = now_ns();
+        st                 = run_cpu(e);
+        sample[(size_t)r]  = now_ns() - start;
+        if (st == RP_OK) st = rp_pool_run(cpu(e)->pool, interpret_timed, &t);
+        for (size_t i = 0; i < n; i++) sample[(i + 1) * (size_t)n_runs + (size_t)r] = ends[i + 1] - ends[i];
+    }
+    if (st == RP_OK) {
+        *total_ns = rp_median(sample, n_runs);
+        for (size_t i = 0; i < n; i++) step_ns[i] = rp_median(sample + (i + 1) * (size_t)n_runs, n_runs);
+    }
+    free(ends);
+    free(sample);
+    return st;
+}
+
+static RpStatus token_of(Executor *e, int32_t *token) {
+    memcpy(token, rp_executor_address(e, rp_plan_ref(e->plan, e->step)), sizeof *token);
+    return RP_OK;
+}
+
+static RpStatus launch_of(const Executor *e, int step, StepLaunch *out) {
+    (void)e, (void)step, (void)out;
+    return RP_OK;
+}
+
+const Backend rp_cpu_backend = {.bytes      = sizeof(CpuExecutor),
+                                .open       = open_cpu,
+                                .close      = close_cpu,
+                                .run        = run_cpu,
+                                .data       = data_of,
+                                .copy       = copy_bytes,
+                                .new_state  = new_state,
+                                .free_state = free_state,
+                                .rebind     = rebind,
+                                .verify     = verify,
+                                .profile    = profile,
+                                .poison     = poison,
+                                .launch     = launch_of,
+                                .token      = token_of};

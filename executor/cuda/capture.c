@@ -1,0 +1,177 @@
+/* The plan recorded once. Each launch of a step is seen by a hook, so that the executor knows which captured node
+ * belongs to which step, and can give it other arguments later. */
+#include "executor/cuda/api.h"
+#include "executor/cuda/cuda.h"
+#include "executor/plan_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Recorder {
+    CudaExecutor *c;
+    int           step, capacity;
+} Recorder;
+
+static RpStatus launch_now(CudaDevice *d, const KernelLaunch *l) {
+    cudaLaunchConfig_t config = {
+        .gridDim          = {l->grid[0],  l->grid[1],  l->grid[2] },
+        .blockDim         = {l->block[0], l->block[1], l->block[2]},
+        .dynamicSmemBytes = l->shared_bytes,
+        .stream           = d->stream
+    };
+    return rp_cuda_check(d, cudaLaunchKernelExC(&config, l->function, l->arguments), "launch of a kernel");
+}
+
+static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t node) {
+    CudaExecutor *c = r->c;
+    if (c->n_captured == r->capacity) {
+        const int capacity = 2 * r->capacity + c->base.plan->n_steps;
+        Captured *grown    = realloc(c->captured, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d nodes", capacity);
+        c->captured = grown;
+        r->capacity = capacity;
+    }
+    Captured *n = &c->captured[c->n_captured++];
+    *n          = (Captured){
+                 .step = r->step, .node = node, .function = l->function, .shared_bytes = l->shared_bytes};
+    memcpy(n->grid, l->grid, sizeof n->grid);
+    memcpy(n->block, l->block, sizeof n->block);
+    return RP_OK;
+}
+
+static RpStatus record(void *user, const KernelLaunch *l) {
+    Recorder       *r = user;
+    cudaGraphNode_t node = NULL;
+    RP_TRY(launch_now(r->c->device, l));
+    RP_TRY(rp_cuda_check(r->c->device, rp_cuda_latest_node(r->c->device->stream, &node), "node of a capture"));
+    return remember(r, l, node);
+}
+
+static RpStatus next_step(void *user, RpStatus status) {
+    Recorder  *r = user;
+    const int  n = r->c->n_captured;
+    const bool launched = n > 0 && r->c->captured[n - 1].step == r->step;
+    if (status == RP_OK && !launched)
+        status = rp_fail(RP_E_STATE, "%s was captured without a kernel",
+                         rp_node_name(r->c->base.plan->steps[r->step].node));
+    r->step++;
+    return status;
+}
+
+static RpStatus enqueue(CudaExecutor *c) {
+    Recorder  r   = {.c = c};
+    KernelCtx ctx = {.stream = c->device->stream, .launch = record, .user = &r};
+    RP_TRY(rp_cuda_enqueue_inputs(c));
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, next_step, &r));
+    return rp_cuda_enqueue_outputs(c);
+}
+
+/* A kernel of quantised weights is made for one type: if it stands at two steps their types are the same. */
+static RpStatus check_types(const CudaExecutor *c) {
+    for (int i = 0; i < c->n_captured; i++)
+        for (int j = 0; j < i; j++) {
+            const PlanStep *a = &c->base.plan->steps[c->captured[i].step], *b = &c->base.plan->steps[c->captured[j].step];
+            if (c->captured[i].function != c->captured[j].function) continue;
+            const RpDtype x = a->args.src[0].dtype, y = b->args.src[0].dtype;
+            if (x != y && (rp_dtype_is_quant(x) || rp_dtype_is_quant(y)))
+                return rp_fail(RP_E_STATE, "one kernel was captured for '%s' of %s and '%s' of %s",
+                               rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node), rp_dtype_name(y));
+            break; /* those before were compared with it */
+        }
+    return RP_OK;
+}
+
+static RpStatus check_nodes(const CudaExecutor *c, cudaGraph_t graph) {
+    size_t    n      = 0;
+    const int copies = (c->inputs != NULL) + (c->base.step != NULL);
+    int       mirrors = 0;
+    for (int i = 0; i < c->n_mirrors; i++) mirrors += !c->mirrors[i].is_input || c->inputs == NULL;
+    RP_TRY(rp_cuda_check(c->device, cudaGraphGetNodes(graph, NULL, &n), "nodes of the capture"));
+    if (n != (size_t)(c->n_captured + copies + mirrors))
+        return rp_fail(RP_E_STATE, "the capture has %zu nodes, the plan %d kernels and %d copies", n, c->n_captured,
+                       copies + mirrors);
+    for (int i = 1; i < c->n_captured; i++)
+        if (c->captured[i].node == c->captured[i - 1].node)
+            return rp_fail(RP_E_STATE, "'%s' and '%s' have one node",
+                           rp_node_name(c->base.plan->steps[c->captured[i].step].node),
+                           rp_node_name(c->base.plan->steps[c->captured[i - 1].step].node));
+    return check_types(c);
+}
+
+/* A failed step would otherwise leave the stream capturing: the capture is ended whatever happened. */
+static RpStatus capture(CudaExecutor *c) {
+    CudaDevice *d = c->device;
+    RP_TRY(rp_cuda_check(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),
+                         "begin of the capture"));
+    RpStatus          st    = enqueue(c);
+    const cudaError_t ended = cudaStreamEndCapture(d->stream, &c->graph);
+    if (st != RP_OK) (void)cudaGetLastError();
+    RP_TRY(st);
+    RP_TRY(rp_cuda_check(d, ended, "end of the capture"));
+    RP_TRY(check_nodes(c, c->graph));
+    RP_TRY(rp_cuda_check(d, cudaGraphInstantiate(&c->exec, c->graph, 0), "instantiation of the graph"));
+    return rp_cuda_check(d, cudaGraphUpload(c->exec, d->stream), "upload of the graph");
+}
+
+RpStatus rp_cuda_capture(CudaExecutor *c) {
+    const RpStatus st = capture(c);
+    if (st != RP_OK) rp_cuda_capture_free(c);
+    return st;
+}
+
+void rp_cuda_capture_free(CudaExecutor *c) {
+    if (c->exec != NULL) (void)cudaGraphExecDestroy(c->exec);
+    if (c->graph != NULL) (void)cudaGraphDestroy(c->graph);
+    free(c->captured);
+    c->exec       = NULL;
+    c->graph      = NULL;
+    c->captured   = NULL;
+    c->n_captured = 0;
+}
+
+/* ---- other arguments for the same nodes ---- */
+
+typedef struct Repointer {
+    CudaExecutor *c;
+    int           next;
+} Repointer;
+
+static RpStatus repoint(void *user, const KernelLaunch *l) {
+    Repointer      *r = user;
+    const Captured *n = &r->c->captured[r->next++];
+    if (n->function != l->function)
+        return rp_fail(RP_E_STATE, "%s needs another kernel with this memory",
+                       rp_node_name(r->c->base.plan->steps[n->step].node));
+    const struct cudaKernelNodeParams p = {
+        .func           = (void *)(uintptr_t)l->function,
+        .gridDim        = {l->grid[0],  l->grid[1],  l->grid[2] },
+        .blockDim       = {l->block[0], l->block[1], l->block[2]},
+        .sharedMemBytes = l->shared_bytes,
+        .kernelParams   = l->arguments
+    };
+    return rp_cuda_check(r->c->device, cudaGraphExecKernelNodeSetParams(r->c->exec, n->node, &p),
+                         "new addresses of a node");
+}
+
+RpStatus rp_cuda_repoint(CudaExecutor *c) {
+    Repointer r   = {.c = c};
+    KernelCtx ctx = {.stream = c->device->stream, .launch = repoint, .user = &r};
+    return rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+}
+
+/* ---- what was launched ---- */
+
+static RpStatus look(void *user, const KernelLaunch *l) {
+    StepLaunch *out = user;
+    out->n_kernels++;
+    out->shared_bytes = l->shared_bytes;
+    memcpy(out->grid, l->grid, sizeof out->grid);
+    memcpy(out->block, l->block, sizeof out->block);
+    out->kernel = rp_cuda_kernel_name(l->function);
+    return RP_OK;
+}
+
+RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
+    KernelCtx ctx = {.launch = look, .user = out};
+    return rp_cuda_kernels[e->plan->steps[step].op](&e->args[step], &ctx);
+}

@@ -1,0 +1,120 @@
+/* cuda.h - a plan on a CUDA device.
+ *
+ * Every address is fixed at open. The plan is run once eagerly, so that every kernel is loaded, then captured into a
+ * graph that each run launches; where the plan draws tokens itself, a second graph loops over it. */
+#ifndef EXECUTOR_CUDA_CUDA_H
+#define EXECUTOR_CUDA_CUDA_H
+
+#include "executor/backend.h"
+
+#include "reprise/loop.h"
+
+#include <cuda_runtime_api.h>
+
+enum { CUDA_ALIGN = 256 };
+
+/* A weight on the host and its copy. */
+typedef struct CudaWeight {
+    const void *host;
+    size_t      bytes;
+    char       *device;
+} CudaWeight;
+
+/* What executors that share have in common; the owner's. */
+typedef struct CudaDevice {
+    int          index;
+    char         id[16], name[256];
+    cudaStream_t stream;
+    CudaWeight  *weights; /* by host address */
+    int          n_weights;
+    void       **slabs;
+    int          n_slabs;
+    bool         failed;
+    char         failure[256];
+} CudaDevice;
+
+/* A copy between the host and the arena that belongs to each run. */
+typedef struct Mirror {
+    const TensorNode *node; /* whose host memory this is */
+    size_t            bytes, offset;
+    char             *device;
+    bool              is_input;
+} Mirror;
+
+/* A kernel node of the captured plan. */
+typedef struct Captured {
+    int             step;
+    cudaGraphNode_t node;
+    const void     *function;
+    unsigned        grid[3], block[3], shared_bytes;
+} Captured;
+
+typedef struct CudaLoop {
+    cudaGraph_t     graph;
+    cudaGraphExec_t exec;
+    LoopControl    *control; /* on the device */
+    LoopRing       *ring;    /* on the host */
+    LoopControl    *staging; /* pinned */
+    uint32_t        next;    /* number of the next token to read */
+    int32_t         in_launch, left; /* tokens of this launch not read yet; and of later ones */
+    bool            running;
+} CudaLoop;
+
+typedef struct CudaExecutor {
+    Executor        base;
+    CudaDevice     *device;
+    char           *own_arena, *host;
+    Mirror         *mirrors;
+    int             n_mirrors;
+    char           *inputs; /* all of them in one copy: device address, */
+    size_t          input_bytes;
+    int32_t        *token; /* pinned: what comes back of the step state */
+    cudaGraph_t     graph; /* of the plan; its nodes name those of `exec` */
+    cudaGraphExec_t exec;
+    Captured       *captured;
+    int             n_captured;
+    CudaLoop        loop;
+} CudaExecutor;
+
+static inline CudaExecutor *rp_cuda(Executor *e) { return (CudaExecutor *)e; }
+
+/* RP_E_CUDA with the name of the call. An error that the device does not come back from is remembered. */
+RP_NODISCARD RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what);
+
+/* At the begin of each call: the executor's device is made current; RP_E_CUDA where it has failed before. */
+RP_NODISCARD RpStatus rp_cuda_enter(CudaDevice *d);
+
+/* Device memory; RP_E_NOMEM says what for and how much. */
+RP_NODISCARD RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out);
+
+RP_NODISCARD RpStatus rp_cuda_device_open(int index, CudaDevice **out);
+void                  rp_cuda_device_close(CudaDevice *d);
+
+/* Bytes of the plan's weights that are not on the device yet; and copies them there. */
+size_t                rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan);
+RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan);
+void                 *rp_cuda_weight(Executor *e, const void *host);
+
+/* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
+RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
+RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
+RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);
+
+/* Captures the plan; checks that every step has a node, and that no kernel serves weights of two types. */
+RP_NODISCARD RpStatus rp_cuda_capture(CudaExecutor *c);
+void                  rp_cuda_capture_free(CudaExecutor *c);
+/* Gives the captured nodes the addresses in args. */
+RP_NODISCARD RpStatus rp_cuda_repoint(CudaExecutor *c);
+RP_NODISCARD RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out);
+
+/* The loop over the plan. RP_E_NOT_AVAILABLE where driver or device have none. */
+RP_NODISCARD RpStatus rp_cuda_loop_open(CudaExecutor *c);
+void                  rp_cuda_loop_close(CudaExecutor *c);
+RP_NODISCARD RpStatus rp_cuda_loop_begin(Executor *e, const Reply *r);
+RP_NODISCARD RpStatus rp_cuda_loop_next(Executor *e, int32_t *token);
+RP_NODISCARD RpStatus rp_cuda_loop_finish(Executor *e);
+
+RP_NODISCARD RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user);
+RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns);
+
+#endif

@@ -1,0 +1,140 @@
+/* The device, its stream, and the weights that were copied to it. */
+#include "executor/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
+    if (e == cudaSuccess) return RP_OK;
+    (void)cudaGetLastError();
+    /* A device that cannot go on answers every call with its error. */
+    const cudaError_t now = d->stream != NULL ? cudaStreamQuery(d->stream) : cudaSuccess;
+    if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported) {
+        (void)cudaGetLastError();
+        d->failed = true;
+        snprintf(d->failure, sizeof d->failure, "%s: %s", what, cudaGetErrorString(now));
+    }
+    return rp_fail(e == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s: %s: %s", d->id, what,
+                   cudaGetErrorString(e));
+}
+
+RpStatus rp_cuda_enter(CudaDevice *d) {
+    if (d->failed)
+        return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be", d->id,
+                       d->failure);
+    return rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device");
+}
+
+RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out) {
+    const cudaError_t e = cudaMalloc(out, bytes > 0 ? bytes : CUDA_ALIGN);
+    if (e != cudaErrorMemoryAllocation) return rp_cuda_check(d, e, what);
+    (void)cudaGetLastError();
+    return rp_fail(RP_E_NOMEM, "%s: %zu bytes for %s could not be allocated", d->id, bytes, what);
+}
+
+static RpStatus open_device(CudaDevice *d) {
+    struct cudaDeviceProp p;
+    RP_TRY(rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device"));
+    RP_TRY(rp_cuda_check(d, cudaGetDeviceProperties(&p, d->index), "properties of the device"));
+    snprintf(d->name, sizeof d->name, "%s", p.name);
+    return rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream");
+}
+
+RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
+    CudaDevice *d = calloc(1, sizeof *d);
+    *out          = NULL;
+    if (d == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a device");
+    d->index = index;
+    snprintf(d->id, sizeof d->id, "cuda:%d", index);
+    const RpStatus st = open_device(d);
+    if (st != RP_OK) {
+        rp_cuda_device_close(d);
+        return st;
+    }
+    *out = d;
+    return RP_OK;
+}
+
+void rp_cuda_device_close(CudaDevice *d) {
+    if (d == NULL) return;
+    for (int i = 0; i < d->n_slabs; i++) (void)cudaFree(d->slabs[i]);
+    if (d->stream != NULL) (void)cudaStreamDestroy(d->stream);
+    free(d->slabs);
+    free(d->weights);
+    free(d);
+}
+
+/* ---- weights ---- */
+
+static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
+
+static int by_host(const void *a, const void *b) {
+    const CudaWeight *x = a, *y = b;
+    return ((uintptr_t)x->host > (uintptr_t)y->host) - ((uintptr_t)x->host < (uintptr_t)y->host);
+}
+
+static const CudaWeight *find_weight(const CudaDevice *d, const void *host) {
+    const CudaWeight key = {.host = host};
+    return d->n_weights > 0 ? bsearch(&key, d->weights, (size_t)d->n_weights, sizeof key, by_host) : NULL;
+}
+
+void *rp_cuda_weight(Executor *e, const void *host) {
+    const CudaWeight *w = find_weight(rp_cuda(e)->device, host);
+    return w != NULL ? w->device : NULL;
+}
+
+/* Node i where it is a weight that is not on the device yet. */
+static const TensorNode *missing_weight(const CudaDevice *d, const ExecPlan *plan, int i) {
+    const TensorNode *node = rp_graph_node(plan->graph, i);
+    if (strcmp(rp_node_op_name(node), "weight") != 0) return NULL;
+    return find_weight(d, rp_node_view(node).data) == NULL ? node : NULL;
+}
+
+size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
+    size_t bytes = 0;
+    for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
+        const TensorNode *node = missing_weight(d, plan, i);
+        if (node == NULL) continue;
+        const TensorView v = rp_node_view(node);
+        bytes += aligned(rp_view_span_bytes(&v));
+    }
+    return bytes;
+}
+
+static RpStatus upload(CudaDevice *d, const TensorView *v, char *to) {
+    return rp_cuda_check(
+        d, cudaMemcpyAsync(to, v->data, rp_view_span_bytes(v), cudaMemcpyHostToDevice, d->stream),
+        "upload of weights");
+}
+
+static RpStatus grow(CudaDevice *d, int n_new) {
+    CudaWeight *weights = realloc(d->weights, (size_t)(d->n_weights + n_new) * sizeof *weights);
+    if (weights != NULL) d->weights = weights;
+    void **slabs = realloc(d->slabs, (size_t)(d->n_slabs + 1) * sizeof *slabs);
+    if (slabs != NULL) d->slabs = slabs;
+    return weights != NULL && slabs != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
+}
+
+/* One slab for all of them. The table stays sorted only when all are in: lookups until then see the old part. */
+RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
+    const size_t total = rp_cuda_missing_weights(d, plan);
+    const int    n_old = d->n_weights;
+    int          n     = n_old;
+    char        *slab;
+    if (total == 0) return RP_OK;
+    RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
+    RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
+    d->slabs[d->n_slabs++] = slab;
+    for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
+        const TensorNode *node = missing_weight(d, plan, i);
+        if (node == NULL) continue;
+        const TensorView v = rp_node_view(node);
+        RP_TRY(upload(d, &v, slab));
+        d->weights[n++] = (CudaWeight){v.data, rp_view_span_bytes(&v), slab};
+        slab += aligned(rp_view_span_bytes(&v));
+    }
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights"));
+    d->n_weights = n;
+    qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);
+    return RP_OK;
+}

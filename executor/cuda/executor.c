@@ -1,0 +1,317 @@
+#include "executor/cuda/cuda.h"
+
+#include "executor/device.h"
+#include "executor/plan_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reprise/options.h"
+
+enum { MARGIN = 64 << 20 }; /* left to the driver */
+
+static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
+
+/* ---- memory ---- */
+
+static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
+    CudaDevice *d = rp_cuda(e)->device;
+    RP_TRY(rp_cuda_enter(d));
+    RP_TRY(rp_cuda_alloc(d, bytes, name, out));
+    e->info.device_bytes += bytes;
+    RpStatus st = rp_cuda_check(d, cudaMemsetAsync(*out, 0, bytes, d->stream), name);
+    if (st == RP_OK) st = rp_cuda_check(d, cudaStreamSynchronize(d->stream), name);
+    if (st != RP_OK) {
+        (void)cudaFree(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+static void free_state(Executor *e, void *state) {
+    (void)e;
+    (void)cudaFree(state);
+}
+
+static bool takes_own_arena(const Executor *e) {
+    return e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena;
+}
+
+/* Before anything is copied. */
+static RpStatus check_memory(const CudaExecutor *c) {
+    const Executor  *e       = &c->base;
+    const PlanMemory m       = e->plan->memory;
+    const size_t     weights = rp_cuda_missing_weights(c->device, e->plan);
+    const size_t     arena   = takes_own_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
+    size_t           have, whole;
+    RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
+    if (weights + arena + states + MARGIN <= have) return RP_OK;
+    return rp_fail(RP_E_NOMEM,
+                   "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
+                   c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9,
+                   (double)states / 1e9, (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
+}
+
+/* What each run copies: the inputs; and the outputs, or of a plan that draws tokens only the token. */
+static void list_mirrors(CudaExecutor *c) {
+    const Executor *e = &c->base;
+    for (int i = 0; i < rp_graph_n_nodes(e->plan->graph); i++) {
+        const TensorNode *node  = rp_graph_node(e->plan->graph, i);
+        const bool        input = strcmp(rp_node_op_name(node), "input") == 0;
+        const PlanRef     ref   = rp_plan_ref(e->plan, node);
+        if (ref.space != SPACE_ARENA || (!input && (e->step != NULL || !rp_node_is_output(node)))) continue;
+        const TensorView v         = rp_node_view(node);
+        c->mirrors[c->n_mirrors++] = (Mirror){.node     = node,
+                                              .bytes    = rp_view_span_bytes(&v),
+                                              .device   = e->arena + ref.offset,
+                                              .is_input = input};
+    }
+}
+
+/* Inputs that lie close together are one copy: before the first step nothing else in the arena is alive, so what is
+ * between them may be overwritten. Returns the bytes of host memory. */
+static size_t place_mirrors(CudaExecutor *c) {
+    char  *first = NULL, *end = NULL;
+    size_t sum = 0, total = 0;
+    for (int i = 0; i < c->n_mirrors; i++) {
+        const Mirror *m = &c->mirrors[i];
+        if (!m->is_input) continue;
+        if (first == NULL || m->device < first) first = m->device;
+        if (m->device + m->bytes > end) end = m->device + m->bytes;
+        sum += m->bytes;
+    }
+    const size_t span = (size_t)(end - first);
+    if (sum > 0 && span <= 2 * sum + 4096) {
+        c->inputs      = first;
+        c->input_bytes = span;
+        total          = aligned(span);
+    }
+    for (int i = 0; i < c->n_mirrors; i++) {
+        Mirror *m = &c->mirrors[i];
+        if (m->is_input && c->inputs != NULL) {
+            m->offset = (size_t)(m->device - c->inputs);
+            continue;
+        }
+        m->offset = total;
+        total += aligned(m->bytes);
+    }
+    return total;
+}
+
+static RpStatus open_mirrors(CudaExecutor *c) {
+    c->mirrors = calloc((size_t)rp_graph_n_nodes(c->base.plan->graph) + 1, sizeof *c->mirrors);
+    if (c->mirrors == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
+    list_mirrors(c);
+    const size_t total = place_mirrors(c) + CUDA_ALIGN; /* the token behind them */
+    RP_TRY(rp_cuda_check(c->device, cudaMallocHost((void **)&c->host, total),
+                         "host memory of inputs and outputs"));
+    memset(c->host, 0, total);
+    c->token = (int32_t *)(void *)(c->host + total - CUDA_ALIGN);
+    return RP_OK;
+}
+
+static void *data_of(Executor *e, const TensorNode *node) {
+    const CudaExecutor *c = rp_cuda(e);
+    for (int i = 0; i < c->n_mirrors; i++)
+        if (c->mirrors[i].node == node) return c->host + c->mirrors[i].offset;
+    return NULL;
+}
+
+static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes, bool to_host) {
+    CudaDevice *d = rp_cuda(e)->device;
+    RP_TRY(rp_cuda_enter(d));
+    RP_TRY(rp_cuda_check(
+        d, cudaMemcpyAsync(to, from, bytes, to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream),
+        "copy"));
+    return rp_cuda_check(d, cudaStreamSynchronize(d->stream), "copy");
+}
+
+/* ---- running ---- */
+
+RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c) {
+    CudaDevice *d = c->device;
+    if (c->inputs != NULL)
+        return rp_cuda_check(
+            d, cudaMemcpyAsync(c->inputs, c->host, c->input_bytes, cudaMemcpyHostToDevice, d->stream), "inputs");
+    for (int i = 0; i < c->n_mirrors; i++) {
+        const Mirror *m = &c->mirrors[i];
+        if (m->is_input)
+            RP_TRY(rp_cuda_check(
+                d, cudaMemcpyAsync(m->device, c->host + m->offset, m->bytes, cudaMemcpyHostToDevice, d->stream),
+                rp_node_name(m->node)));
+    }
+    return RP_OK;
+}
+
+RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
+    CudaDevice *d = c->device;
+    if (c->base.step != NULL) {
+        const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
+        RP_TRY(rp_cuda_check(
+            d, cudaMemcpyAsync(c->token, token, sizeof *c->token, cudaMemcpyDeviceToHost, d->stream), "token"));
+    }
+    for (int i = 0; i < c->n_mirrors; i++) {
+        const Mirror *m = &c->mirrors[i];
+        if (!m->is_input)
+            RP_TRY(rp_cuda_check(
+                d, cudaMemcpyAsync(c->host + m->offset, m->device, m->bytes, cudaMemcpyDeviceToHost, d->stream),
+                rp_node_name(m->node)));
+    }
+    return RP_OK;
+}
+
+RpStatus rp_cuda_enqueue(CudaExecutor *c) {
+    KernelCtx ctx = {.stream = c->device->stream};
+    RP_TRY(rp_cuda_enqueue_inputs(c));
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    return rp_cuda_enqueue_outputs(c);
+}
+
+static RpStatus run_cuda(Executor *e) {
+    CudaExecutor *c = rp_cuda(e);
+    CudaDevice   *d = c->device;
+    RP_TRY(rp_cuda_enter(d));
+    if (e->owner->reply.active && e->owner->reply.in_loop)
+        return rp_fail(RP_E_STATE, "a run while a reply is under way");
+    RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
+                                  : rp_cuda_enqueue(c);
+    /* What was enqueued before a failure ends before the memory is used again. */
+    const RpStatus waited = rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan");
+    return st != RP_OK ? st : waited;
+}
+
+static RpStatus token_of(Executor *e, int32_t *token) {
+    *token = *rp_cuda(e)->token;
+    return RP_OK;
+}
+
+static RpStatus poison(Executor *e) {
+    CudaExecutor *c = rp_cuda(e);
+    CudaDevice   *d = c->device;
+    RP_TRY(rp_cuda_enter(d));
+    RP_TRY(rp_cuda_check(d, cudaMemsetAsync(e->arena, 0xff, e->plan->memory.arena, d->stream), "arena"));
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "arena"));
+    for (int i = 0; i < c->n_mirrors; i++)
+        if (!c->mirrors[i].is_input) memset(c->host + c->mirrors[i].offset, 0xff, c->mirrors[i].bytes);
+    return RP_OK;
+}
+
+/* ---- opening ---- */
+
+static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
+    const char *name = rp_option(RP_OPT_MODE);
+    *out             = given;
+    if (given != RP_MODE_AUTO) return RP_OK;
+    for (int m = RP_MODE_AUTO; m <= RP_MODE_REPLY; m++)
+        if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
+            *out = m == RP_MODE_AUTO ? RP_MODE_REPLY : (ExecMode)m;
+            return RP_OK;
+        }
+    return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted", rp_option_name(RP_OPT_MODE), name);
+}
+
+/* The failure becomes the reason for a lesser mode, unless graphs are required or the device is gone. */
+static RpStatus accept(CudaExecutor *c, RpStatus st, const ExecutorOptions *o, ExecMode reached) {
+    Executor *e = &c->base;
+    if (st == RP_OK) {
+        e->info.mode = reached;
+        return RP_OK;
+    }
+    if (o->require_graph || c->device->failed) return st;
+    snprintf(e->reason, sizeof e->reason, "%s instead of %s: %.200s", rp_mode_name(e->info.mode),
+             rp_mode_name(reached), rp_last_error());
+    return RP_OK;
+}
+
+static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
+    ExecMode wanted;
+    RP_TRY(wanted_mode(o->mode, &wanted));
+    c->base.info.mode = RP_MODE_EAGER;
+    if (wanted == RP_MODE_EAGER)
+        return o->require_graph ? rp_fail(RP_E_ARG, "mode eager, and a graph is required") : RP_OK;
+    RP_TRY(accept(c, rp_cuda_capture(c), o, RP_MODE_REPLAY));
+    if (wanted == RP_MODE_REPLAY || c->base.info.mode == RP_MODE_EAGER || c->base.step == NULL) return RP_OK;
+    RpStatus st = rp_cuda_loop_open(c);
+    if (st != RP_OK) rp_cuda_loop_close(c);
+    return accept(c, st, o, RP_MODE_REPLY);
+}
+
+/* A kernel is loaded when it is first asked for, which must not be during a capture. */
+static RpStatus load(void *user, const KernelLaunch *l) {
+    struct cudaFuncAttributes a;
+    return rp_cuda_check(user, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
+}
+
+static RpStatus load_kernels(CudaExecutor *c) {
+    KernelCtx ctx = {.stream = c->device->stream, .launch = load, .user = c->device};
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    if (c->base.step == NULL) return RP_OK;
+    struct cudaFuncAttributes a;
+    return rp_cuda_check(c->device, cudaFuncGetAttributes(&a, rp_cuda_loop_kernel()), "loading of a kernel");
+}
+
+static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
+    CudaExecutor *c = rp_cuda(e);
+    if (e->owner == e)
+        RP_TRY(rp_cuda_device_open(rp_device_index(o->device), &c->device));
+    else
+        c->device = rp_cuda(e->owner)->device;
+    e->info.device      = c->device->id;
+    e->info.device_name = c->device->name;
+    RP_TRY(rp_cuda_enter(c->device));
+    RP_TRY(check_memory(c));
+    e->arena = e->owner->arena;
+    if (takes_own_arena(e)) {
+        RP_TRY(rp_cuda_alloc(c->device, e->plan->memory.arena, "the arena", (void **)&c->own_arena));
+        e->arena = c->own_arena;
+        e->info.device_bytes += e->plan->memory.arena;
+    }
+    RP_TRY(rp_executor_open_states(e));
+    e->info.device_bytes += rp_cuda_missing_weights(c->device, e->plan);
+    RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
+    RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    RP_TRY(open_mirrors(c));
+    RP_TRY(load_kernels(c));
+    return open_graphs(c, o);
+}
+
+static void close_cuda(Executor *e) {
+    CudaExecutor *c = rp_cuda(e);
+    if (c->device != NULL) (void)cudaSetDevice(c->device->index);
+    rp_cuda_loop_close(c);
+    rp_cuda_capture_free(c);
+    rp_executor_close_states(e);
+    if (c->own_arena != NULL) (void)cudaFree(c->own_arena);
+    if (c->host != NULL) (void)cudaFreeHost(c->host);
+    free(c->mirrors);
+    if (e->owner == e) rp_cuda_device_close(c->device);
+}
+
+static RpStatus rebind(Executor *e, const ExecPlan *weights) {
+    CudaExecutor *c = rp_cuda(e);
+    RP_TRY(rp_cuda_enter(c->device));
+    if (weights != NULL) {
+        RP_TRY(rp_cuda_upload_weights(c->device, weights));
+        e->weights = weights;
+    }
+    RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    return c->exec != NULL ? rp_cuda_repoint(c) : RP_OK;
+}
+
+const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),
+                                 .open       = open_cuda,
+                                 .close      = close_cuda,
+                                 .run        = run_cuda,
+                                 .data       = data_of,
+                                 .copy       = copy_bytes,
+                                 .new_state  = new_state,
+                                 .free_state = free_state,
+                                 .rebind     = rebind,
+                                 .verify     = rp_cuda_verify,
+                                 .profile    = rp_cuda_profile,
+                                 .poison     = poison,
+                                 .launch     = rp_cuda_launch_of,
+                                 .token      = token_of,
+                                 .loop_begin = rp_cuda_loop_begin,
+                                 .loop_next  = rp_cuda_loop_next,
+                                 .loop_end   = rp_cuda_loop_finish};

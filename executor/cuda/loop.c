@@ -1,0 +1,174 @@
+/* A whole reply in one launch: a WHILE node whose body is the plan and, behind it, the kernel that hands the token out.
+ * The host reads tokens from a ring in its own memory while the loop runs. */
+#include "executor/cuda/api.h"
+#include "executor/cuda/cuda.h"
+#include "executor/plan_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    DRIVER_WITH_LOOPS = 12040,
+    SPINS             = 200, /* looks at the ring before the host begins to sleep between them */
+    NAP_NS            = 20000,
+    QUERY_EVERY       = 8 /* naps: a device that has failed writes nothing */
+};
+
+static RpStatus open_memory(CudaExecutor *c) {
+    CudaLoop *l = &c->loop;
+    RP_TRY(rp_cuda_alloc(c->device, sizeof *l->control, "the loop", (void **)&l->control));
+    RP_TRY(rp_cuda_check(c->device, cudaMallocHost((void **)&l->staging, sizeof *l->staging), "the loop"));
+    RP_TRY(rp_cuda_check(c->device, cudaHostAlloc((void **)&l->ring, sizeof *l->ring, cudaHostAllocMapped),
+                         "ring of the loop"));
+    memset(l->ring, 0, sizeof *l->ring);
+    return RP_OK;
+}
+
+static RpStatus enqueue_body(CudaExecutor *c, cudaGraphConditionalHandle condition) {
+    KernelCtx ctx = {.stream = c->device->stream};
+    LoopEnd   end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
+                     .control   = c->loop.control,
+                     .condition = condition};
+    void     *ring;
+    RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
+    end.ring = ring;
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    return rp_cuda_loop_end(&end, &ctx);
+}
+
+static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditionalHandle condition) {
+    CudaDevice *d        = c->device;
+    cudaGraph_t captured = NULL;
+    size_t      n        = 0;
+    RP_TRY(rp_cuda_check(d,
+                         cudaStreamBeginCaptureToGraph(d->stream, body, NULL, NULL, 0,
+                                                       cudaStreamCaptureModeThreadLocal),
+                         "begin of the loop's capture"));
+    const RpStatus    st    = enqueue_body(c, condition);
+    const cudaError_t ended = cudaStreamEndCapture(d->stream, &captured);
+    if (st != RP_OK) (void)cudaGetLastError();
+    RP_TRY(st);
+    RP_TRY(rp_cuda_check(d, ended, "end of the loop's capture"));
+    RP_TRY(rp_cuda_check(d, cudaGraphGetNodes(body, NULL, &n), "nodes of the loop"));
+    if (captured != body || n != (size_t)c->n_captured + 1)
+        return rp_fail(RP_E_STATE, "the loop's body has %zu nodes, the plan %d kernels", n, c->n_captured);
+    return RP_OK;
+}
+
+RpStatus rp_cuda_loop_open(CudaExecutor *c) {
+    CudaDevice                *d = c->device;
+    CudaLoop                  *l = &c->loop;
+    cudaGraphConditionalHandle condition;
+    cudaGraphNode_t            node;
+    struct cudaGraphNodeParams p;
+    int                        driver = 0;
+    RP_TRY(rp_cuda_check(d, cudaDriverGetVersion(&driver), "version of the driver"));
+    if (driver < DRIVER_WITH_LOOPS)
+        return rp_fail(RP_E_NOT_AVAILABLE, "the driver is for CUDA %d.%d, loops in graphs need %d.%d", driver / 1000,
+                       driver % 1000 / 10, DRIVER_WITH_LOOPS / 1000, DRIVER_WITH_LOOPS % 1000 / 10);
+    RP_TRY(open_memory(c));
+    RP_TRY(rp_cuda_check(d, cudaGraphCreate(&l->graph, 0), "graph of the loop"));
+    RP_TRY(rp_cuda_check(
+        d, cudaGraphConditionalHandleCreate(&condition, l->graph, 1, cudaGraphCondAssignDefault), "loop"));
+    memset(&p, 0, sizeof p);
+    p.type               = cudaGraphNodeTypeConditional;
+    p.conditional.handle = condition;
+    p.conditional.type   = cudaGraphCondTypeWhile;
+    p.conditional.size   = 1;
+    RP_TRY(rp_cuda_check(d, rp_cuda_add_node(&node, l->graph, &p), "loop"));
+    RP_TRY(capture_body(c, p.conditional.phGraph_out[0], condition));
+    RP_TRY(rp_cuda_check(d, cudaGraphInstantiate(&l->exec, l->graph, 0), "instantiation of the loop"));
+    return rp_cuda_check(d, cudaGraphUpload(l->exec, d->stream), "upload of the loop");
+}
+
+void rp_cuda_loop_close(CudaExecutor *c) {
+    CudaLoop *l = &c->loop;
+    if (l->running && rp_cuda_loop_finish(&c->base) != RP_OK) l->running = false; /* it is closed all the same */
+    if (l->exec != NULL) (void)cudaGraphExecDestroy(l->exec);
+    if (l->graph != NULL) (void)cudaGraphDestroy(l->graph);
+    if (l->control != NULL) (void)cudaFree(l->control);
+    if (l->staging != NULL) (void)cudaFreeHost(l->staging);
+    if (l->ring != NULL) (void)cudaFreeHost((void *)l->ring);
+    *l = (CudaLoop){0};
+}
+
+static RpStatus launch(CudaExecutor *c) {
+    CudaDevice *d   = c->device;
+    CudaLoop   *l   = &c->loop;
+    l->in_launch    = l->left < RP_LOOP_SLOTS ? l->left : RP_LOOP_SLOTS;
+    l->left        -= l->in_launch;
+    l->staging->number = l->next;
+    l->staging->left   = l->in_launch;
+    RP_TRY(rp_cuda_check(
+        d, cudaMemcpyAsync(l->control, l->staging, sizeof *l->control, cudaMemcpyHostToDevice, d->stream),
+        "begin of a reply"));
+    RP_TRY(rp_cuda_check(d, cudaGraphLaunch(l->exec, d->stream), "launch of the loop"));
+    l->running = true;
+    return RP_OK;
+}
+
+RpStatus rp_cuda_loop_begin(Executor *e, const Reply *r) {
+    CudaExecutor *c = rp_cuda(e);
+    CudaLoop     *l = &c->loop;
+    RP_TRY(rp_cuda_enter(c->device));
+    l->ring->stop     = 0;
+    l->left           = r->left;
+    l->next           = l->next == 0 ? 1 : l->next; /* a ring of zeros holds no token */
+    l->staging->n_ctx = r->n_ctx;
+    l->staging->n_end = r->n_end;
+    memcpy(l->staging->end, r->end, sizeof l->staging->end);
+    return launch(c);
+}
+
+static bool take(CudaLoop *l, int32_t *token) {
+    const uint64_t slot = __atomic_load_n(&l->ring->slots[l->next % RP_LOOP_SLOTS], __ATOMIC_ACQUIRE);
+    if ((uint32_t)(slot >> 32) != l->next) return false;
+    *token = (int32_t)(uint32_t)slot;
+    l->next++;
+    l->in_launch--;
+    return true;
+}
+
+/* The loop has ended: its last token is there, or never comes. */
+static RpStatus after_end(CudaExecutor *c, int32_t *token) {
+    if (take(&c->loop, token)) return RP_OK;
+    return rp_fail(RP_E_STATE, "%s: the loop ended before its token %u", c->device->id, c->loop.next);
+}
+
+RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
+    static const struct timespec nap = {.tv_nsec = NAP_NS};
+    CudaExecutor                *c   = rp_cuda(e);
+    CudaLoop                    *l   = &c->loop;
+    RP_TRY(rp_cuda_enter(c->device));
+    if (l->in_launch == 0 && l->left > 0) RP_TRY(launch(c));
+    for (unsigned i = 0;; i++) {
+        if (take(l, token)) return RP_OK;
+        if (i < SPINS) continue;
+        if (i % QUERY_EVERY == 0) {
+            const cudaError_t now = cudaStreamQuery(c->device->stream);
+            if (now == cudaSuccess) return after_end(c, token);
+            if (now != cudaErrorNotReady) {
+                l->running = false;
+                return rp_cuda_check(c->device, now, "reply");
+            }
+        }
+        nanosleep(&nap, NULL);
+    }
+}
+
+RpStatus rp_cuda_loop_finish(Executor *e) {
+    CudaExecutor *c = rp_cuda(e);
+    if (!c->loop.running) return RP_OK;
+    c->loop.running     = false;
+    c->loop.ring->stop  = 1;
+    const RpStatus st   = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "end of a reply");
+    /* Numbers that the loop has used beyond those that were read are not used again. */
+    c->loop.next += (uint32_t)c->loop.in_launch;
+    c->loop.in_launch = c->loop.left = 0;
+    if (c->loop.next > UINT32_MAX - 2 * RP_LOOP_SLOTS) {
+        memset(c->loop.ring, 0, sizeof *c->loop.ring);
+        c->loop.next = 1;
+    }
+    return st;
+}

@@ -1,0 +1,116 @@
+/* Time of each step inside a replay: a twin of the captured graph with an event behind every step. */
+#include "executor/cuda/cuda.h"
+#include "executor/median.h"
+#include "executor/plan_walk.h"
+
+#include <stdlib.h>
+
+typedef struct Twin {
+    CudaExecutor   *c;
+    cudaEvent_t    *events; /* [n_steps + 1]: before the first step, and after each */
+    int             n;
+    cudaGraph_t     graph;
+    cudaGraphExec_t exec;
+} Twin;
+
+static RpStatus stamp(void *user, RpStatus status) {
+    Twin *t = user;
+    RP_TRY(status);
+    return rp_cuda_check(t->c->device,
+                         cudaEventRecordWithFlags(t->events[t->n++], t->c->device->stream, cudaEventRecordExternal),
+                         "event of a profile");
+}
+
+static RpStatus enqueue(Twin *t) {
+    KernelCtx ctx = {.stream = t->c->device->stream};
+    RP_TRY(rp_cuda_enqueue_inputs(t->c));
+    RP_TRY(stamp(t, RP_OK));
+    RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, rp_cuda_kernels, &ctx, stamp, t));
+    return rp_cuda_enqueue_outputs(t->c);
+}
+
+static RpStatus open_twin(Twin *t) {
+    CudaDevice *d = t->c->device;
+    const int   n = t->c->base.plan->n_steps + 1;
+    t->events     = calloc((size_t)n, sizeof *t->events);
+    if (t->events == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d events", n);
+    for (int i = 0; i < n; i++) RP_TRY(rp_cuda_check(d, cudaEventCreateWithFlags(&t->events[i], cudaEventDefault), "event"));
+    RP_TRY(rp_cuda_check(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "capture of a profile"));
+    const RpStatus    st    = enqueue(t);
+    const cudaError_t ended = cudaStreamEndCapture(d->stream, &t->graph);
+    if (st != RP_OK) (void)cudaGetLastError();
+    RP_TRY(st);
+    RP_TRY(rp_cuda_check(d, ended, "capture of a profile"));
+    RP_TRY(rp_cuda_check(d, cudaGraphInstantiate(&t->exec, t->graph, 0), "instantiation of a profile"));
+    return rp_cuda_check(d, cudaGraphUpload(t->exec, d->stream), "upload of a profile");
+}
+
+static void close_twin(Twin *t) {
+    for (int i = 0; t->events != NULL && i <= t->c->base.plan->n_steps; i++)
+        if (t->events[i] != NULL) (void)cudaEventDestroy(t->events[i]);
+    if (t->exec != NULL) (void)cudaGraphExecDestroy(t->exec);
+    if (t->graph != NULL) (void)cudaGraphDestroy(t->graph);
+    free(t->events);
+}
+
+/* A plan that draws tokens would otherwise run on past the context. */
+static RpStatus keep_step(CudaExecutor *c, StepState *s, bool save) {
+    const Executor *e = &c->base;
+    if (e->step == NULL) return RP_OK;
+    void *step = rp_executor_address(e, rp_plan_ref(e->plan, e->step));
+    return rp_cuda_check(c->device,
+                         save ? cudaMemcpy(s, step, sizeof *s, cudaMemcpyDeviceToHost)
+                              : cudaMemcpy(step, s, sizeof *s, cudaMemcpyHostToDevice),
+                         "step state");
+}
+
+/* Between two events around it; a replay where the plan is captured. */
+static RpStatus time_whole(Twin *t, double *ns) {
+    CudaExecutor *c = t->c;
+    CudaDevice   *d = c->device;
+    float         ms;
+    RP_TRY(rp_cuda_check(d, cudaEventRecord(t->events[0], d->stream), "event"));
+    RP_TRY(c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
+                           : rp_cuda_enqueue(c));
+    RP_TRY(rp_cuda_check(d, cudaEventRecord(t->events[1], d->stream), "event"));
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan"));
+    RP_TRY(rp_cuda_check(d, cudaEventElapsedTime(&ms, t->events[0], t->events[1]), "event"));
+    *ns = 1e6 * (double)ms;
+    return RP_OK;
+}
+
+static RpStatus time_steps(Twin *t, double *samples, int run, int n_runs) {
+    CudaDevice *d = t->c->device;
+    float       ms;
+    RP_TRY(rp_cuda_check(d, cudaGraphLaunch(t->exec, d->stream), "launch of a profile"));
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of a profile"));
+    for (int i = 0; i < t->c->base.plan->n_steps; i++) {
+        RP_TRY(rp_cuda_check(d, cudaEventElapsedTime(&ms, t->events[i], t->events[i + 1]), "event"));
+        samples[(size_t)(i + 1) * (size_t)n_runs + (size_t)run] = 1e6 * (double)ms;
+    }
+    return RP_OK;
+}
+
+RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
+    Twin      t = {.c = rp_cuda(e)};
+    StepState step;
+    RP_TRY(rp_cuda_enter(t.c->device));
+    RP_TRY(keep_step(t.c, &step, true));
+    const size_t n       = (size_t)e->plan->n_steps;
+    double      *samples = calloc((n + 1) * (size_t)n_runs, sizeof *samples);
+    RpStatus     st      = samples != NULL ? open_twin(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    for (int r = -1; r < n_runs && st == RP_OK; r++) { /* the first is not counted */
+        st = keep_step(t.c, &step, false);
+        if (st == RP_OK) st = time_whole(&t, &samples[r < 0 ? 0 : r]);
+        if (st == RP_OK) st = keep_step(t.c, &step, false);
+        if (st == RP_OK) st = time_steps(&t, samples, r < 0 ? 0 : r, n_runs);
+    }
+    if (st == RP_OK) st = keep_step(t.c, &step, false);
+    if (st == RP_OK) {
+        *total_ns = rp_median(samples, n_runs);
+        for (size_t i = 0; i < n; i++) step_ns[i] = rp_median(samples + (i + 1) * (size_t)n_runs, n_runs);
+    }
+    close_twin(&t);
+    free(samples);
+    return st;
+}

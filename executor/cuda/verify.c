@@ -1,0 +1,69 @@
+/* Every step a second time by the CPU's kernel, from the same sources. */
+#include "executor/cuda/cuda.h"
+
+#include <stdlib.h>
+
+/* What a step reads and writes, on the host. A result that takes a source's memory takes its copy's too. */
+typedef struct HostStep {
+    OpArgs args;
+    void  *owned[RP_MAX_SRC + 2];
+    int    n_owned;
+} HostStep;
+
+static RpStatus to_host(CudaDevice *d, HostStep *h, const TensorView *device, TensorView *out) {
+    const size_t bytes = rp_view_span_bytes(device);
+    void        *copy  = malloc(bytes);
+    if (copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a copy of %zu bytes", bytes);
+    h->owned[h->n_owned++] = copy;
+    *out                   = *device;
+    out->data              = copy;
+    return rp_cuda_check(d, cudaMemcpy(copy, device->data, bytes, cudaMemcpyDeviceToHost), "copy of a step's memory");
+}
+
+static RpStatus host_sources(const CudaExecutor *c, int step, HostStep *h) {
+    const PlanStep *s = &c->base.plan->steps[step], *w = &c->base.weights->steps[step];
+    const OpArgs   *on = &c->base.args[step];
+    RP_TRY(to_host(c->device, h, &on->dst, &h->args.dst));
+    for (int k = 0; k < RP_MAX_SRC; k++) {
+        h->args.src[k] = on->src[k];
+        if (on->src[k].ne[0] <= 0) continue;
+        if (s->src[k].space == SPACE_WEIGHT)
+            h->args.src[k].data = (char *)w->args.src[k].data + w->src[k].offset;
+        else if (on->src[k].data == on->dst.data)
+            h->args.src[k].data = h->args.dst.data;
+        else
+            RP_TRY(to_host(c->device, h, &on->src[k], &h->args.src[k]));
+    }
+    return RP_OK;
+}
+
+static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallback *callback, void *user,
+                            bool *go_on) {
+    const PlanStep *s       = &c->base.plan->steps[step];
+    KernelCtx       on_cuda = {.stream = c->device->stream}, on_cpu = {.ith = 0, .nth = 1};
+    TensorView      result;
+    RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
+    h->args.params = c->base.args[step].params;
+    RP_TRY(host_sources(c, step, h));
+    RP_TRY(rp_cpu_kernels[s->op](&h->args, &on_cpu));
+    RP_TRY(rp_cuda_kernels[s->op](&c->base.args[step], &on_cuda));
+    RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
+    RP_TRY(to_host(c->device, h, &c->base.args[step].dst, &result));
+    *go_on = callback(s->node, &result, result.data, h->args.dst.data, user);
+    return RP_OK;
+}
+
+RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user) {
+    CudaExecutor *c     = rp_cuda(e);
+    bool          go_on = true;
+    RP_TRY(rp_cuda_enter(c->device));
+    RpStatus st = rp_cuda_enqueue_inputs(c);
+    for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
+        HostStep h = {0};
+        st         = verify_step(c, i, &h, callback, user, &go_on);
+        for (int k = 0; k < h.n_owned; k++) free(h.owned[k]);
+    }
+    if (st == RP_OK) st = rp_cuda_enqueue_outputs(c);
+    const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "run of the plan");
+    return st == RP_OK ? waited : st;
+}

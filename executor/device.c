@@ -1,0 +1,74 @@
+#include "executor/device.h"
+
+#include "reprise/device.h"
+#include "reprise/options.h"
+#include "reprise/version.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_cuda(const char *name, int *index) {
+    char *end = NULL;
+    *index    = 0;
+    if (strcmp(name, "cuda") == 0) return true;
+    if (strncmp(name, "cuda:", 5) != 0 || name[5] < '0' || name[5] > '9') return false;
+    *index = (int)strtol(name + 5, &end, 10);
+    return *end == '\0' && *index >= 0 && *index < 1024;
+}
+
+int rp_device_index(const char *name) {
+    int index;
+    (void)is_cuda(name, &index);
+    return index;
+}
+
+RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out) {
+    int        index, n_devices;
+    const bool given = name != NULL;
+    *out             = (DeviceChoice){.name = given ? name : rp_option(RP_OPT_DEVICE)};
+    const char *from = given ? "device" : rp_option_name(RP_OPT_DEVICE);
+    if (strcmp(out->name, "cpu") == 0)
+        return require_cuda ? rp_fail(RP_E_ARG, "%s 'cpu', and CUDA is required", from) : RP_OK;
+    const bool named = is_cuda(out->name, &index);
+    if (!named && strcmp(out->name, "auto") != 0)
+        return rp_fail(RP_E_ARG, "%s '%s': auto, cpu, cuda or cuda:N is wanted", from, out->name);
+    const RpStatus st = rp_cuda_probe(&n_devices);
+    if (st == RP_OK && index < n_devices) {
+        out->cuda = true;
+        return RP_OK;
+    }
+    if (st == RP_OK)
+        return rp_fail(RP_E_NOT_AVAILABLE, "%s '%s': there are %d CUDA devices", from, out->name, n_devices);
+    if (named || require_cuda) return st;
+    strncpy(out->reason, rp_last_error(), sizeof out->reason - 1);
+    out->fell_back = RP_BUILT_FOR_CUDA;
+    return RP_OK;
+}
+
+/* Memory that could be had without swapping, or 0 where nobody tells. */
+static size_t host_memory(void) {
+    FILE              *f  = fopen("/proc/meminfo", "r");
+    unsigned long long kb = 0;
+    char               line[128];
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
+    if (f != NULL) fclose(f);
+    return (size_t)kb * 1024;
+}
+
+RpStatus rp_device_memory(const char *device, bool require_cuda, DeviceMemory *out) {
+    DeviceChoice   choice;
+    CudaDeviceInfo info;
+    *out = (DeviceMemory){.id = "cpu"};
+    RP_TRY(rp_device_choose(device, require_cuda, &choice));
+    if (!choice.cuda) {
+        out->free_bytes = host_memory();
+        return RP_OK;
+    }
+    const int index = rp_device_index(choice.name);
+    RP_TRY(rp_cuda_device_info(index, &info));
+    snprintf(out->id, sizeof out->id, "cuda:%d", index);
+    out->is_own     = true;
+    out->free_bytes = info.free_bytes;
+    return RP_OK;
+}

@@ -1,0 +1,33 @@
+/* A build without the CUDA toolkit: the same calls, and one answer. */
+#include "executor/backend.h"
+#include "reprise/device.h"
+
+static RpStatus none(void) {
+    return rp_fail(RP_E_NOT_AVAILABLE, "this build was made without the CUDA toolkit");
+}
+
+RpStatus rp_cuda_probe(int *n_devices) {
+    *n_devices = 0;
+    return none();
+}
+
+RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out) {
+    (void)index;
+    *out = (CudaDeviceInfo){.name = ""};
+    return none();
+}
+
+RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s) {
+    (void)index, (void)bytes;
+    *bytes_per_s = 0.0;
+    return none();
+}
+
+static RpStatus open_none(Executor *e, const ExecutorOptions *o) {
+    (void)e, (void)o;
+    return none();
+}
+
+static void close_none(Executor *e) { (void)e; }
+
+const Backend rp_cuda_backend = {.bytes = sizeof(Executor), .open = open_none, .close = close_none};

@@ -1,0 +1,68 @@
+/* Replies: in a loop on the device where there is one, else a run a token. */
+#include "executor/backend.h"
+
+#include "reprise/step.h"
+
+#include <string.h>
+
+static RpStatus check_options(const Executor *e, const ReplyOptions *o) {
+    if (e->step == NULL) return rp_fail(RP_E_STATE, "a reply: this executor has no step state");
+    if (e->reply.active) return rp_fail(RP_E_STATE, "a reply is under way already");
+    const TensorView view = rp_node_view(e->step);
+    if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_span_bytes(&view) / sizeof *o->state)
+        return rp_fail(RP_E_ARG, "a step state of %zu words: from %d to %zu are possible", o->n_state,
+                       (int)RP_STEP_WORDS, rp_view_span_bytes(&view) / sizeof *o->state);
+    if (o->max_tokens < 1) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
+    if (o->n_end > RP_REPLY_MAX_END)
+        return rp_fail(RP_E_ARG, "%zu end tokens: at most %d are possible", o->n_end, RP_REPLY_MAX_END);
+    return RP_OK;
+}
+
+RpStatus rp_executor_reply_begin(Executor *e, const ReplyOptions *o) {
+    RP_TRY(check_options(e, o));
+    StepState s;
+    memcpy(&s, o->state, sizeof s);
+    if (s.pos < 0 || s.pos >= o->n_ctx)
+        return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
+    RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
+    Reply r = {.active  = true,
+               .in_loop = e->info.mode == RP_MODE_REPLY && e->weights == e->plan && !e->rebound,
+               .left    = o->max_tokens,
+               .pos     = s.pos,
+               .n_ctx   = o->n_ctx,
+               .n_end   = (int32_t)o->n_end};
+    if (o->n_end > 0) memcpy(r.end, o->end, o->n_end * sizeof *o->end);
+    if (r.in_loop) RP_TRY(e->backend->loop_begin(e, &r));
+    e->reply = r;
+    return RP_OK;
+}
+
+static bool ends(const Reply *r, int32_t token) {
+    for (int32_t i = 0; i < r->n_end; i++)
+        if (r->end[i] == token) return true;
+    return r->left == 0 || r->pos >= r->n_ctx;
+}
+
+RpStatus rp_executor_reply_next(Executor *e, int32_t *token) {
+    Reply *r = &e->reply;
+    if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
+    if (r->in_loop) {
+        RP_TRY(e->backend->loop_next(e, token));
+    } else {
+        RP_TRY(e->backend->run(e));
+        RP_TRY(e->backend->token(e, token));
+    }
+    r->left--;
+    r->pos++;
+    if (*token < 0) r->left = 0;
+    if (*token < 0) return rp_fail(RP_E_ARG, "nothing to sample: every logit is NaN or -inf");
+    if (ends(r, *token)) r->left = 0;
+    return RP_OK;
+}
+
+RpStatus rp_executor_reply_end(Executor *e, bool *ran_on) {
+    if (ran_on != NULL) *ran_on = e->reply.active && e->reply.in_loop && e->reply.left > 0;
+    if (!e->reply.active) return RP_OK;
+    e->reply.active = false;
+    return e->reply.in_loop ? e->backend->loop_end(e) : RP_OK;
+}

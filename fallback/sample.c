@@ -1,0 +1,172 @@
+/* The next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, draw. One worker does
+ * all of it; the scratch holds the candidates. */
+#include "fallback/rows.h"
+
+#include "reprise/philox.h"
+#include "reprise/step.h"
+
+#include <float.h>
+#include <math.h>
+
+typedef struct Candidate {
+    float   logit;
+    int32_t id;
+} Candidate;
+
+static float finite_or_least(float logit) { return isnan(logit) ? -INFINITY : logit; }
+
+/* Every logit as a candidate. A token that occurred several times is penalised once. */
+static void fill_candidates(const StepState *s, const int32_t *recent, const float *logits, int32_t n,
+                            Candidate *c) {
+    for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
+    if (s->repeat_penalty == 1.0f) return;
+    for (int32_t i = 0; i < s->n_recent; i++) {
+        const float logit  = finite_or_least(logits[recent[i]]);
+        c[recent[i]].logit = logit > 0.0f ? logit / s->repeat_penalty : logit * s->repeat_penalty;
+    }
+}
+
+/* The one order of everything here: higher logit first, lower id among equals. */
+static bool before(Candidate a, Candidate b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
+
+/* Heaps over c[0..n): the first in that order is on top, or the last in it where `last_on_top`. */
+static void sift_down(Candidate *c, int32_t n, int32_t i, bool last_on_top) {
+    const Candidate moved = c[i];
+    for (int64_t child = 2 * (int64_t)i + 1; child < n; child = 2 * child + 1) {
+        if (child + 1 < n && before(c[child + 1], c[child]) != last_on_top) child++;
+        if (before(c[child], moved) == last_on_top) break;
+        c[i] = c[child];
+        i    = (int32_t)child;
+    }
+    c[i] = moved;
+}
+
+static void make_heap(Candidate *c, int32_t n, bool last_on_top) {
+    for (int32_t i = n / 2 - 1; i >= 0; i--) sift_down(c, n, i, last_on_top);
+}
+
+/* Moves the first k in order of all n to c[0..k). One comparison for most of the others. */
+static void keep_top_k(Candidate *c, int32_t n, int32_t k) {
+    make_heap(c, k, true);
+    for (int32_t i = k; i < n; i++) {
+        if (!before(c[i], c[0])) continue;
+        c[0] = c[i];
+        sift_down(c, k, 0, true);
+    }
+}
+
+/* Takes the first in order off a heap of n and leaves it at c[n - 1]. */
+static Candidate pop(Candidate *c, int32_t n) {
+    const Candidate top = c[0];
+    c[0]                = c[n - 1];
+    c[n - 1]            = top;
+    sift_down(c, n - 1, 0, false);
+    return top;
+}
+
+static Candidate first_in_order(const Candidate *c, int32_t n) {
+    Candidate best = c[0];
+    for (int32_t i = 1; i < n; i++)
+        if (before(c[i], best)) best = c[i];
+    return best;
+}
+
+/* Proportional to the probability; 1 for the most probable, also where that is +inf. */
+static double weight(const StepState *s, float logit, float max) {
+    return logit == max ? 1.0 : (double)expf((logit - max) / s->temperature);
+}
+
+/* Drops candidates lighter than `least` > 0; returns how many are left. Their order changes. */
+static int32_t drop_light(const StepState *s, Candidate *c, int32_t n, float max, double least) {
+    const double margin = 1e-3; /* most are dropped by their logit, without an exponential */
+    const double limit  = (double)max + (double)s->temperature * (log(least) - margin);
+    int32_t      kept   = 0;
+    for (int32_t i = 0; i < n; i++)
+        if ((double)c[i].logit >= limit && weight(s, c[i].logit, max) >= least) c[kept++] = c[i];
+    return kept;
+}
+
+/* The nucleus: the shortest run of candidates, in order, that holds top_p of `sum`; those that fail min_p end
+ * it too. They are popped off the heap and so lie at c[n - 1], c[n - 2], ...; returns how many, and their
+ * weight. */
+static int32_t pop_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double sum, double *mass) {
+    const double wanted = (double)s->top_p * sum;
+    int32_t      kept   = 0;
+    *mass               = 0.0;
+    while (kept < n && *mass < wanted) {
+        const double w = weight(s, c[0].logit, max);
+        if (w < (double)s->min_p) break;
+        pop(c, n - kept++);
+        *mass += w;
+    }
+    return kept;
+}
+
+static double sum_of_weights(const StepState *s, const Candidate *c, int32_t n, float max) {
+    double sum = 0.0;
+    for (int32_t i = 0; i < n; i++) sum += weight(s, c[i].logit, max);
+    return sum;
+}
+
+static int32_t draw_from_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double u) {
+    const double sum = sum_of_weights(s, c, n, max);
+    double       mass;
+    /* What is lighter than this weighs less, all together, than what top_p leaves out: none of it can be in.
+     */
+    n = drop_light(s, c, n, max, (1.0 - (double)s->top_p) * sum / (double)n * 0.999);
+    make_heap(c, n, false);
+    const int32_t kept = pop_nucleus(s, c, n, max, sum, &mass);
+    double        left = u * mass;
+    for (int32_t i = 1; i < kept; i++) {
+        left -= weight(s, c[n - i].logit, max);
+        if (left < 0.0) return c[n - i].id;
+    }
+    return c[n - kept].id;
+}
+
+static int32_t draw_from_all(const StepState *s, Candidate *c, int32_t n, float max, double u) {
+    n           = drop_light(s, c, n, max, fmax((double)s->min_p, (double)FLT_TRUE_MIN));
+    double left = u * sum_of_weights(s, c, n, max);
+    make_heap(c, n, false);
+    for (;;) {
+        const Candidate top = pop(c, n--);
+        left -= weight(s, top.logit, max);
+        if (left < 0.0 || n == 0) return top.id;
+    }
+}
+
+static RpStatus choose(StepState *s, Candidate *c, int32_t n, int32_t *token) {
+    const Candidate best = first_in_order(c, n);
+    if (best.logit == -INFINITY)
+        return rp_fail(RP_E_ARG, "nothing to sample: each of the %d logits is NaN or -inf", n);
+    *token = best.id;
+    if (s->temperature == 0.0f || s->top_k == 1) return RP_OK;
+    if (s->top_k > 0 && s->top_k < n) {
+        keep_top_k(c, n, s->top_k);
+        n = s->top_k;
+    }
+    const uint64_t counter = rp_step_drawn(s);
+    const double   u       = (double)rp_philox_uniform(rp_step_seed(s), counter);
+    s->drawn_low           = (uint32_t)(counter + 1);
+    s->drawn_high          = (uint32_t)((counter + 1) >> 32);
+    *token = s->top_p < 1.0f ? draw_from_nucleus(s, c, n, best.logit, u) : draw_from_all(s, c, n, best.logit, u);
+    return RP_OK;
+}
+
+RpStatus rp_cpu_sample(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_sample(args));
+    if (ctx->ith != 0) return RP_OK;
+    StepState    *s      = args->dst.data;
+    int32_t      *recent = (int32_t *)args->dst.data + RP_STEP_WORDS;
+    Candidate    *c      = args->src[2].data;
+    const int32_t n      = (int32_t)args->src[0].ne[0];
+    if (s->repeat_last_n < 0 || s->repeat_last_n > args->dst.ne[0] - RP_STEP_WORDS)
+        return rp_fail(RP_E_ARG, "sample: %d recent tokens, the state has room for %lld", s->repeat_last_n,
+                       (long long)args->dst.ne[0] - RP_STEP_WORDS);
+    s->token = -1;
+    fill_candidates(s, recent, args->src[0].data, n, c);
+    RP_TRY(choose(s, c, n, &s->token));
+    s->pos++;
+    rp_step_accept(s, recent, s->token);
+    return RP_OK;
+}

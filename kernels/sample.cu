@@ -1,0 +1,179 @@
+/* The next token from its logits, as fallback/sample.c: repetition penalty, temperature, top-k, softmax, top-p, min-p,
+ * draw.
+ *
+ * Candidates stand in one order: higher logit first, lower id among equals; the key of a candidate is a number that
+ * falls along it. "The shortest run from the front that holds so many, or so much weight" is found by descending eight
+ * bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of the most probable, so that a sum has
+ * one value in whatever order it is taken.
+ * geometry  one block of 1024 threads
+ * traffic   the logits once for the most probable; once more for each eight bits that it takes to tell candidates apart
+ * numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
+#include "kernels/device.cuh"
+
+#include "reprise/step.h"
+
+enum { THREADS = 1024, BINS = 256 };
+
+typedef unsigned long long Key; /* 64 bits, as atomics want them */
+
+struct SampleArgs {
+    const float *logits;
+    StepState   *step;
+    int32_t     *recent;
+    float       *penalised; /* [n]: the logits with the penalty, where there is one */
+    int32_t      n;
+};
+
+/* What the candidates are and which of them still take part. */
+struct Pool {
+    const float *logits;
+    int32_t      n;
+    Key          least; /* of those that take part */
+    float        top, temperature, min_p;
+};
+
+__device__ static float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; /* no -0 */ }
+
+__device__ static Key key_of(float logit, int32_t id) {
+    const unsigned bits = __float_as_uint(logit);
+    const unsigned high = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (Key)high << 32 | (0xffffffffu - (unsigned)id);
+}
+
+__device__ static int32_t id_of(Key key) { return (int32_t)(0xffffffffu - (unsigned)key); }
+
+__device__ static float logit_of(Key key) {
+    const unsigned high = (unsigned)(key >> 32);
+    return __uint_as_float(high & 0x80000000u ? high & 0x7fffffffu : ~high);
+}
+
+/* In parts of 2^-40 of the most probable; 0 below min_p. */
+__device__ static Key weight_of(const Pool &p, float logit) {
+    const double w = logit == p.top ? 1.0 : (double)expf((logit - p.top) / p.temperature);
+    return w < (double)p.min_p ? 0 : (Key)(w * 1099511627776.0);
+}
+
+__device__ static Key block_max(Key v, Key *shared) {
+    if (threadIdx.x == 0) *shared = 0;
+    __syncthreads();
+    atomicMax(shared, v);
+    __syncthreads();
+    v = *shared;
+    __syncthreads();
+    return v;
+}
+
+__device__ static Key block_total(Key v, Key *shared) {
+    if (threadIdx.x == 0) *shared = 0;
+    __syncthreads();
+    atomicAdd(shared, v);
+    __syncthreads();
+    v = *shared;
+    __syncthreads();
+    return v;
+}
+
+/* The key at which the sum from the front, of weights or of ones, reaches `target` > 0. */
+__device__ static Key descend(const Pool &p, bool weighted, Key target, Key *sums, Key *shared) {
+    Key prefix = 0;
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        for (int b = (int)threadIdx.x; b < BINS; b += THREADS) sums[b] = 0;
+        __syncthreads();
+        for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
+            const float logit = clean(p.logits[i]);
+            const Key   key   = key_of(logit, i);
+            if (key < p.least || (shift < 56 && key >> (shift + 8) != prefix)) continue;
+            const Key w = weighted ? weight_of(p, logit) : 1;
+            if (w > 0) atomicAdd(&sums[key >> shift & (BINS - 1)], w);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            int b = BINS - 1;
+            for (; b > 0 && sums[b] < target; b--) target -= sums[b];
+            shared[0] = (Key)b;
+            shared[1] = target;
+        }
+        __syncthreads();
+        prefix = prefix << 8 | shared[0];
+        target = shared[1];
+        __syncthreads();
+    }
+    return prefix;
+}
+
+__device__ static Key sum_of_weights(const Pool &p, Key *shared) {
+    Key sum = 0;
+    for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
+        const float logit = clean(p.logits[i]);
+        if (key_of(logit, i) >= p.least) sum += weight_of(p, logit);
+    }
+    return block_total(sum, shared);
+}
+
+/* From all candidates to one, by the random number u. */
+__device__ static Key draw(Pool p, const StepState &s, float u, Key *sums, Key *shared) {
+    if (s.top_k > 0 && s.top_k < p.n) p.least = descend(p, false, (Key)s.top_k, sums, shared);
+    if (s.top_p < 1.0f) {
+        const double wanted = (double)s.top_p * (double)sum_of_weights(p, shared);
+        const Key    target = (Key)ceil(wanted);
+        p.least             = descend(p, true, target > 0 ? target : 1, sums, shared);
+    }
+    p.min_p           = s.min_p;
+    const Key mass    = sum_of_weights(p, shared);
+    const Key reached = (Key)((double)u * (double)mass) + 1;
+    return descend(p, true, reached < mass ? reached : mass, sums, shared);
+}
+
+__device__ static void penalise(const SampleArgs &a, const StepState &s) {
+    for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) a.penalised[i] = clean(a.logits[i]);
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < s.n_recent; i += THREADS) {
+        const int32_t id    = a.recent[i];
+        const float   logit = clean(a.logits[id]);
+        const float   with  = logit > 0.0f ? logit / s.repeat_penalty : logit * s.repeat_penalty;
+        atomicExch((unsigned *)&a.penalised[id], __float_as_uint(with)); /* an id may stand there twice */
+    }
+    __syncthreads();
+}
+
+__global__ void __launch_bounds__(THREADS) sample_kernel(SampleArgs a) {
+    RP_SHARED(Key, sums, [BINS]);
+    RP_SHARED(Key, shared, [2]);
+    const StepState s = *a.step;
+    Pool            p = {a.logits, a.n, 0, 0.0f, s.temperature, 0.0f};
+    __syncthreads(); /* all have read the state before one writes it */
+    if (s.repeat_penalty != 1.0f && s.n_recent > 0) {
+        penalise(a, s);
+        p.logits = a.penalised;
+    }
+    Key best = 0;
+    for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) {
+        const Key key = key_of(clean(p.logits[i]), i);
+        best          = key > best ? key : best;
+    }
+    best             = block_max(best, shared);
+    p.top            = logit_of(best);
+    const bool draws = s.temperature != 0.0f && s.top_k != 1 && p.top != -INFINITY;
+    if (draws)
+        best = draw(p, s, rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s)), sums, shared);
+    if (threadIdx.x != 0) return;
+    const int32_t token = p.top == -INFINITY ? -1 : id_of(best);
+    a.step->token       = token;
+    if (token < 0) return;
+    if (draws) {
+        const uint64_t next = rp_step_drawn(&s) + 1;
+        a.step->drawn_low   = (uint32_t)next;
+        a.step->drawn_high  = (uint32_t)(next >> 32);
+    }
+    a.step->pos = s.pos + 1;
+    rp_step_accept(a.step, a.recent, token);
+}
+
+extern "C" RpStatus rp_cuda_sample(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_sample(args));
+    const SampleArgs  a     = {(const float *)args->src[0].data, (StepState *)args->dst.data,
+                               (int32_t *)args->dst.data + RP_STEP_WORDS, (float *)args->src[2].data,
+                               (int32_t)args->src[0].ne[0]};
+    const LaunchShape shape = {dim3(1), dim3(THREADS), 0};
+    return RP_LAUNCH("sample", ctx, shape, sample_kernel, a);
+}

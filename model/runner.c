@@ -1,0 +1,49 @@
+#include "model/runner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void rp_runner_close(Runner *r) {
+    rp_executor_free(r->executor);
+    rp_plan_free(r->plan);
+    rp_graph_free(r->graph);
+    free(r->experts);
+    *r = (Runner){0};
+}
+
+RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o, const char *passes) {
+    r->o = *o;
+    if (r->o.n_out == 0) r->o.n_out = 1;
+    RP_TRY(rp_model_graph(m, o, &r->graph));
+    RP_TRY(rp_graph_optimize(r->graph, passes));
+    return rp_plan_new(r->graph, &r->plan);
+}
+
+static RpStatus find_experts(Runner *r, const ModelInfo *info) {
+    r->experts = calloc((size_t)info->n_layer, sizeof *r->experts);
+    if (r->experts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
+    for (int i = 0; i < info->n_layer; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.experts", i);
+        const TensorNode *node = rp_graph_find(r->graph, name);
+        if (node != NULL) r->experts[i] = rp_executor_data(r->executor, node);
+    }
+    return RP_OK;
+}
+
+static void *data_of(const Runner *r, const char *name) {
+    const TensorNode *node = rp_graph_find(r->graph, name);
+    return node != NULL ? rp_executor_data(r->executor, node) : NULL;
+}
+
+RpStatus rp_runner_open(Runner *r, const Model *m, const ExecutorOptions *options) {
+    ExecutorOptions o = *options;
+    o.step = r->step = r->o.draws ? rp_graph_find(r->graph, "step") : NULL;
+    RP_TRY(rp_executor_open(r->plan, &o, &r->executor));
+    if (r->o.expert_ids && rp_model_info(m)->n_expert > 0) RP_TRY(find_experts(r, rp_model_info(m)));
+    r->tokens   = data_of(r, "tokens");
+    r->pos      = data_of(r, "pos");
+    r->out_rows = data_of(r, "out_rows");
+    r->logits   = data_of(r, "logits");
+    return RP_OK;
+}
