@@ -67,6 +67,9 @@ typedef void *WeightAddress(Executor *e, const void *host);
 /* Fills in args, with the weights that are bound. */
 RP_NODISCARD RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address);
 
+/* Node and bytes of step i. RP_E_ARG past the last. */
+RP_NODISCARD RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out);
+
 /* The address of an arena or state reference. */
 void *rp_executor_address(const Executor *e, PlanRef ref);
 

@@ -175,10 +175,14 @@ RpStatus rp_executor_set(Executor *e, const TensorNode *node, const void *data, 
     return e->backend->copy(e, memory, data, bytes, false);
 }
 
+RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out) {
+    if (i < 0 || i >= plan->n_steps) return rp_fail(RP_E_ARG, "step %d of a plan of %d", i, plan->n_steps);
+    *out = (StepLaunch){.node = plan->steps[i].node, .bytes = rp_plan_step_bytes(plan, i)};
+    return RP_OK;
+}
+
 RpStatus rp_executor_launch(const Executor *e, int i, StepLaunch *out) {
-    if (i < 0 || i >= e->plan->n_steps)
-        return rp_fail(RP_E_ARG, "step %d of a plan of %d", i, e->plan->n_steps);
-    *out = (StepLaunch){.node = e->plan->steps[i].node, .bytes = rp_plan_step_bytes(e->plan, i)};
+    RP_TRY(rp_executor_describe(e->plan, i, out));
     return e->backend->launch(e, i, out);
 }
 

@@ -22,12 +22,14 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
                 rp_format_shape(&n->view, shape, sizeof shape), rp_node_bytes(n));
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) fprintf(out, " %d", n->src[s]->id);
-        fprintf(out, "%s\n", n->is_output ? "  (output)" : "");
+        if (n->is_output) fprintf(out, "  (output)");
+        fprintf(out, "%s%s\n", o->notes != NULL && o->notes[i].text[0] != '\0' ? "  | " : "",
+                o->notes != NULL ? o->notes[i].text : "");
     }
     fprintf(out, "%d nodes, %d of them run a kernel\n", g->n_nodes, rp_graph_n_steps(g));
 }
 
-static void dump_json_node(const TensorNode *n, FILE *out) {
+static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out) {
     fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
     rp_json_string(out, n->name);
     fprintf(
@@ -44,7 +46,12 @@ static void dump_json_node(const TensorNode *n, FILE *out) {
             fprintf(out, "%s%d", comma, n->src[s]->id);
             comma = ",";
         }
-    fprintf(out, "]}");
+    fputs("]", out);
+    if (o->notes != NULL && o->notes[n->id].text[0] != '\0') {
+        fputs(",\"note\":", out);
+        rp_json_string(out, o->notes[n->id].text);
+    }
+    fputs("}", out);
 }
 
 static void dump_json(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
@@ -55,7 +62,7 @@ static void dump_json(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
     for (int i = 0; i < g->n_nodes; i++) {
         if (!wanted(g->nodes[i], o)) continue;
         fprintf(out, "%s\n", comma);
-        dump_json_node(g->nodes[i], out);
+        dump_json_node(g->nodes[i], o, out);
         comma = ",";
     }
     fprintf(out, "\n]}\n");

@@ -156,8 +156,19 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
     write_name(d, n);
     fprintf(d->out, "\\n%s  ", rp_format_shape(&n->view, shape, sizeof shape));
     write_bytes(d->out, rp_node_bytes(n));
+    const DumpNote *note = d->o->notes != NULL ? &d->o->notes[n->id] : NULL;
+    char            heat[16];
+    if (note != NULL && note->text[0] != '\0') {
+        fprintf(d->out, "\\n");
+        escaped(d->out, note->text);
+    }
+    if (note != NULL && note->heat >= 0.0)
+        snprintf(heat, sizeof heat, "#ff%02x%02x", (unsigned)(255.0 - 175.0 * note->heat),
+                 (unsigned)(255.0 - 215.0 * note->heat));
+    else
+        snprintf(heat, sizeof heat, "%s", colour_of(n->op));
     if (n->kind == NODE_OP)
-        fprintf(d->out, "\", fillcolor=\"%s\"%s];\n", colour_of(n->op), n->is_output ? ", penwidth=2.5" : "");
+        fprintf(d->out, "\", fillcolor=\"%s\"%s];\n", heat, n->is_output ? ", penwidth=2.5" : "");
     else
         fprintf(d->out, "\", %s];\n", leaf[n->kind]);
 }

@@ -31,6 +31,8 @@ const char *rp_node_op_name(const TensorNode *node) {
 
 TensorView rp_node_view(const TensorNode *node) { return node->view; }
 
+int rp_node_number(const TensorNode *node) { return node->id; }
+
 bool rp_node_is_output(const TensorNode *node) { return node->is_output; }
 
 int rp_node_layer(const TensorNode *node) { return node->layer; }

@@ -17,7 +17,7 @@ static inline unsigned rp_blocks(int64_t items, int64_t each) {
 /* The arguments are copied with the kernel's own parameter types, so that their sizes match. */
 template <class... P, class... A>
 static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape,
-                                 const void *function, void (*)(P...), A... a) {
+                                 const char *name, const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
     cudaLaunchConfig_t c = {};
     c.gridDim            = shape.grid;
@@ -28,7 +28,8 @@ static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchSha
     const auto  launch = [&](P... p) {
         void *pointers[] = {(void *)&p..., nullptr};
         if (ctx->launch == nullptr) return cudaLaunchKernelExC(&c, function, pointers);
-        const KernelLaunch l = {function,
+        const KernelLaunch l = {name,
+                                function,
                                 {c.gridDim.x, c.gridDim.y, c.gridDim.z},
                                 {c.blockDim.x, c.blockDim.y, c.blockDim.z},
                                 shape.shared_bytes,
@@ -43,6 +44,6 @@ static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchSha
 }
 
 #define RP_LAUNCH(op, ctx, shape, kernel, ...)                                                               \
-    rp_launch(op, ctx, shape, RP_KERNEL(kernel), kernel, __VA_ARGS__)
+    rp_launch(op, ctx, shape, #kernel, RP_KERNEL(kernel), kernel, __VA_ARGS__)
 
 #endif

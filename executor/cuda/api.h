@@ -28,18 +28,4 @@ static inline cudaError_t rp_cuda_add_node(cudaGraphNode_t *node, cudaGraph_t gr
 #endif
 }
 
-/* As the compiler has mangled it; "" where the driver is too old to tell. */
-static inline const char *rp_cuda_kernel_name(const void *function) {
-    const char *name = NULL;
-#if CUDART_VERSION >= 12030
-    if (cudaFuncGetName(&name, function) != cudaSuccess) {
-        (void)cudaGetLastError();
-        name = NULL;
-    }
-#else
-    (void)function;
-#endif
-    return name != NULL ? name : "";
-}
-
 #endif

@@ -167,11 +167,17 @@ static RpStatus look(void *user, const KernelLaunch *l) {
     out->shared_bytes = l->shared_bytes;
     memcpy(out->grid, l->grid, sizeof out->grid);
     memcpy(out->block, l->block, sizeof out->block);
-    out->kernel = rp_cuda_kernel_name(l->function);
+    out->kernel = l->name;
     return RP_OK;
 }
 
 RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
     KernelCtx ctx = {.launch = look, .user = out};
     return rp_cuda_kernels[e->plan->steps[step].op](&e->args[step], &ctx);
+}
+
+RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
+    KernelCtx ctx = {.launch = look, .user = out};
+    RP_TRY(rp_executor_describe(plan, i, out));
+    return rp_cuda_kernels[plan->steps[i].op](&plan->steps[i].args, &ctx);
 }

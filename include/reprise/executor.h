@@ -157,7 +157,7 @@ RP_NODISCARD RpStatus rp_executor_poison(Executor *exec);
  * run. */
 RP_NODISCARD RpStatus rp_executor_profile(Executor *exec, int n_runs, double *step_ns, double *total_ns);
 
-/* What was launched for a step. */
+/* What is launched for a step. */
 typedef struct StepLaunch {
     const TensorNode *node;
     size_t            bytes; /* read and written if every source and result moves once */
@@ -168,6 +168,10 @@ typedef struct StepLaunch {
 
 /* Step i of the plan; the geometry is that of the captured node. RP_E_ARG past the last. */
 RP_NODISCARD RpStatus rp_executor_launch(const Executor *exec, int i, StepLaunch *out);
+
+/* The same as a CUDA device would be asked for, by the launchers of this build: no device is needed.
+ * RP_E_NOT_AVAILABLE in a build without the CUDA toolkit. */
+RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out);
 
 #ifdef __cplusplus
 }

@@ -99,6 +99,7 @@ const char           *rp_pass_help(int i);
 RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
 /* Reading a graph. */
+int               rp_node_number(const TensorNode *node); /* its place: rp_graph_node(g, number) is the node */
 int               rp_graph_n_nodes(const ComputeGraph *g); /* with leaves and views */
 int               rp_graph_n_steps(const ComputeGraph *g); /* nodes that run a kernel */
 const TensorNode *rp_graph_node(const ComputeGraph *g, int i);
@@ -113,12 +114,19 @@ bool              rp_node_is_output(const TensorNode *node); /* as given to rp_g
  * each kind of layer once, as xN. JSON is one object with "nodes" in execution order. */
 typedef enum DumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } DumpFormat;
 
+/* Something to say of a node: a launch, a time. */
+typedef struct DumpNote {
+    char   text[96]; /* "": nothing */
+    double heat;     /* 0 to 1: how deep its colour is in a picture; below 0: the colour of its op */
+} DumpNote;
+
 typedef struct DumpOptions {
     DumpFormat  format;
     bool        fold;
     bool        one_layer; /* only nodes of `layer` */
     int         layer;
     const char *title; /* or NULL */
+    const DumpNote *notes; /* or NULL: of each node, by its number */
 } DumpOptions;
 
 RP_NODISCARD RpStatus rp_graph_dump(const ComputeGraph *g, const DumpOptions *options, FILE *out);

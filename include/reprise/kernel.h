@@ -31,6 +31,7 @@ typedef struct OpArgs {
 
 /* What a CUDA launcher would launch. */
 typedef struct KernelLaunch {
+    const char *name; /* as the source has it */
     const void *function;
     unsigned    grid[3], block[3], shared_bytes;
     void      **arguments; /* valid during the call */
