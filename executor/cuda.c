@@ -10,8 +10,8 @@ enum { ALIGN = 256 };
 
 /* A weight's memory on the host and where it lies on the device. */
 typedef struct Upload {
-    const void *host;
-    size_t      bytes, offset;
+    TensorView view;
+    size_t     bytes, offset;
 } Upload;
 
 /* An input or output: its place in the host's memory and on the device. */
@@ -69,31 +69,59 @@ static bool is_kind(const TensorNode *node, const char *kind) {
     return strcmp(rp_node_op_name(node), kind) == 0;
 }
 
+/* A quantised weight takes the way over `planes`, which holds one at a time. */
+static RpStatus upload(CudaExecutor *e, const Upload *u, void *planes) {
+    const void *from = u->view.data;
+    if (rp_dtype_is_quant(u->view.dtype)) {
+        RP_TRY(rp_cuda_pack(&u->view, planes));
+        from = planes;
+    }
+    RP_TRY(check(cudaMemcpyAsync(e->weights + u->offset, from, u->bytes, cudaMemcpyHostToDevice, e->stream),
+                 "upload of weights"));
+    return from == planes ? check(cudaStreamSynchronize(e->stream), "upload of weights") : RP_OK;
+}
+
 static RpStatus upload_weights(CudaExecutor *e) {
     const ComputeGraph *g     = e->plan->graph;
-    size_t              total = 0;
-    e->uploads                = calloc((size_t)rp_graph_n_nodes(g) + 1, sizeof *e->uploads);
+    size_t              total = 0, largest = 1;
+    e->uploads = calloc((size_t)rp_graph_n_nodes(g) + 1, sizeof *e->uploads);
     if (e->uploads == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a CUDA executor");
     for (int i = 0; i < rp_graph_n_nodes(g); i++) {
         if (!is_kind(rp_graph_node(g, i), "weight")) continue;
         const TensorView v         = rp_node_view(rp_graph_node(g, i));
-        e->uploads[e->n_uploads++] = (Upload){v.data, rp_view_span_bytes(&v), total};
-        total += aligned(rp_view_span_bytes(&v));
+        const size_t     bytes     = rp_view_span_bytes(&v);
+        e->uploads[e->n_uploads++] = (Upload){v, bytes, total};
+        total += aligned(bytes);
+        if (rp_dtype_is_quant(v.dtype) && bytes > largest) largest = bytes;
     }
     RP_TRY(device_memory(total, "weights", &e->weights));
-    for (int i = 0; i < e->n_uploads; i++) {
-        const Upload *u = &e->uploads[i];
-        RP_TRY(check(
-            cudaMemcpyAsync(e->weights + u->offset, u->host, u->bytes, cudaMemcpyHostToDevice, e->stream),
-            "upload of weights"));
-    }
+    void *planes = malloc(largest);
+    if (planes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", largest);
+    RpStatus st = RP_OK;
+    for (int i = 0; i < e->n_uploads && st == RP_OK; i++) st = upload(e, &e->uploads[i], planes);
+    free(planes);
+    RP_TRY(st);
     return check(cudaStreamSynchronize(e->stream), "upload of weights");
 }
 
-static char *weight_on_device(const CudaExecutor *e, const void *host) {
+static const Upload *upload_of(const CudaExecutor *e, const void *host) {
     for (int i = 0; i < e->n_uploads; i++)
-        if (e->uploads[i].host == host) return e->weights + e->uploads[i].offset;
+        if (e->uploads[i].view.data == host) return &e->uploads[i];
     return NULL;
+}
+
+/* The planes of a quantised weight run over all of it: no part of it can be seen as a tensor of its own. */
+static RpStatus check_whole(const CudaExecutor *e, const PlanStep *s, int k) {
+    const TensorView *v = &s->args.src[k];
+    if (s->src[k].space != SPACE_WEIGHT || !rp_dtype_is_quant(v->dtype)) return RP_OK;
+    const Upload *u = upload_of(e, v->data);
+    if (u == NULL || (s->src[k].offset == 0 && rp_view_is_packed(v) && rp_view_span_bytes(v) == u->bytes))
+        return RP_OK;
+    return rp_fail(
+        RP_E_UNSUPPORTED,
+        "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be used whole only",
+        rp_node_name(s->node), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
+        (long long)v->ne[3], rp_dtype_name(v->dtype));
 }
 
 static RpStatus open_states(CudaExecutor *e) {
@@ -114,8 +142,8 @@ static RpStatus zero_states(CudaExecutor *e) {
 static char *resolve(const CudaExecutor *e, PlanRef ref, const void *weight) {
     if (ref.space == SPACE_ARENA) return e->arena + ref.offset;
     if (ref.space == SPACE_STATE) return (char *)e->states[ref.state] + ref.offset;
-    char *base = weight_on_device(e, weight);
-    return base != NULL ? base + ref.offset : NULL;
+    const Upload *u = upload_of(e, weight);
+    return u != NULL ? e->weights + u->offset + ref.offset : NULL;
 }
 
 static RpStatus open_steps(CudaExecutor *e) {
@@ -128,6 +156,7 @@ static RpStatus open_steps(CudaExecutor *e) {
         e->args[i].dst.data = resolve(e, s->dst, NULL);
         for (int k = 0; k < RP_MAX_SRC; k++) {
             if (s->args.src[k].ne[0] <= 0) continue;
+            RP_TRY(check_whole(e, s, k));
             e->args[i].src[k].data = resolve(e, s->src[k], s->args.src[k].data);
             if (e->args[i].src[k].data == NULL)
                 return rp_fail(RP_E_STATE, "%s: a source of it is no weight of the graph",

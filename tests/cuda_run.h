@@ -24,6 +24,20 @@ static inline void *to_device(const TensorView *v, const void *contents) {
     return p;
 }
 
+/* Quantised weights lie in planes on the device. */
+static inline bool takes_planes(OpKernel *cpu, const TensorView *w) {
+    return rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT &&
+           (cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows);
+}
+
+static inline void *weight_to_device(const TensorView *w) {
+    void *planes = malloc(rp_view_span_bytes(w));
+    OK(rp_cuda_pack(w, planes));
+    void *device = to_device(w, planes);
+    free(planes);
+    return device;
+}
+
 /* One run; the result is copied over the host's dst. `before` is what dst held before the op. */
 static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *before) {
     OpArgs    on  = *args;
@@ -31,6 +45,10 @@ static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *b
     on.dst.data   = to_device(&args->dst, before);
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!rp_has_src(args, i)) continue;
+        if (i == 0 && takes_planes(cpu, &args->src[0])) {
+            on.src[0].data = weight_to_device(&args->src[0]);
+            continue;
+        }
         on.src[i].data =
             args->src[i].data == args->dst.data ? on.dst.data : to_device(&args->src[i], args->src[i].data);
     }

@@ -157,3 +157,26 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
     rp_model_free(m);
 }
+
+/* Planes run over the whole tensor, so that rows of it are no tensor of the device's. */
+Test(cuda_executor, refuses_a_part_of_a_quantised_weight) {
+    static char      blocks[8 * 34];
+    const TensorView w    = rp_view_packed(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
+    ComputeGraph    *g    = rp_graph_new();
+    TensorNode      *x    = rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1});
+    TensorNode      *half = rp_view(g, rp_graph_weight(g, "w", &w),
+                                    &(ViewParams){
+                                        .ne = {32, 4,  1,      1     },
+                                          .nb = {0,  34, 4 * 34, 4 * 34},
+                                          .offset = 4 * 34
+    });
+    TensorNode      *y    = rp_mul_mat(g, half, x);
+    ExecPlan        *plan;
+    CudaExecutor    *e;
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_plan_new(g, &plan));
+    REFUSED(rp_cuda_executor_open(plan, &e), RP_E_UNSUPPORTED, "[32,4,1,1] is a part of a q8_0 weight");
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
