@@ -108,7 +108,7 @@ __device__ static inline void rp_gemv_stage(const GemvJob &job, int64_t from, in
                   *sum = (const int *)(x + job.n) + job.n / 32 + from / 16;
         const int n_q = (int)(len / 4), n_scale = (int)(len / 32), tid = (int)threadIdx.x;
         if ((uintptr_t)q % 16 == 0 && n_q % 4 == 0)
-            for (int i = tid; i < n_q / 4; i += RP_GEMV_THREADS) ((uint4 *)to)[i] = ((const uint4 *)q)[i];
+            for (int i = tid; i < n_q / 4; i += RP_GEMV_THREADS) rp_put16(to + 16 * i, rp_get16(q + 4 * i));
         else
             for (int i = tid; i < n_q; i += RP_GEMV_THREADS) ((int *)to)[i] = q[i];
         for (int i = tid; i < n_scale; i += RP_GEMV_THREADS) ((int *)to)[n_q + i] = scale[i];
@@ -134,7 +134,7 @@ rp_gemv_unit(const GemvJob &job, const typename Blocks<T>::Raw (&raw)[RP_GEMV_RO
         if (c >= job.columns) break;
         const char  *x     = staged + c * rp_staged_bytes(len);
         const float *scale = (const float *)(x + len), *sum = scale + len / 32;
-        const uint4  a = ((const uint4 *)x)[group], b = ((const uint4 *)x)[next];
+        const uint4  a = rp_get16(x + 16 * group), b = rp_get16(x + 16 * next);
         const float  scale_a = scale[group / 2], scale_b = Blocks<T>::ONE_SCALE ? scale_a : scale[next / 2];
         const float  sum_a = sum[group], sum_b = sum[next];
 #pragma unroll
@@ -220,7 +220,7 @@ template <RpDtype T, bool ALIGNED> struct Eight {
     uint4           bits[T == RP_F32 ? 2 : 1];
     __device__ void load(const char *p, int64_t n) {
         if (ALIGNED && n >= RP_FLOAT_UNIT) {
-            for (int i = 0; i < (T == RP_F32 ? 2 : 1); i++) bits[i] = __ldg((const uint4 *)p + i);
+            for (int i = 0; i < (T == RP_F32 ? 2 : 1); i++) bits[i] = rp_ldg16(p + 16 * i);
             return;
         }
         unsigned w[8] = {};

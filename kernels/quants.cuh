@@ -25,8 +25,12 @@ struct Planes {
     int64_t        blocks;
 };
 
-template <class V> __device__ static inline V rp_load(const uint8_t *plane, int64_t i) {
+template <class V> __device__ inline V rp_load(const uint8_t *plane, int64_t i) {
     return __ldg((const V *)plane + i);
+}
+
+template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, int64_t i) {
+    return rp_ldg16(plane + 16 * i);
 }
 
 __device__ static inline unsigned rp_word(const uint4 &v, int i) {
