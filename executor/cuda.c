@@ -26,7 +26,8 @@ struct CudaExecutor {
     const ExecPlan *plan;
     cudaStream_t    stream;
     cudaGraphExec_t graph;
-    char           *arena, *weights, *host;
+    char           *arena, *weights, *host, *scratch;
+    size_t          scratch_bytes;
     void          **states;
     Upload         *uploads;
     int             n_uploads;
@@ -54,6 +55,7 @@ void rp_cuda_executor_free(CudaExecutor *e) {
     for (int i = 0; e->states != NULL && i < e->plan->n_states; i++) (void)cudaFree(e->states[i]);
     (void)cudaFree(e->arena);
     (void)cudaFree(e->weights);
+    (void)cudaFree(e->scratch);
     if (e->host != NULL) (void)cudaFreeHost(e->host);
     if (e->stream != NULL) (void)cudaStreamDestroy(e->stream);
     free(e->states);
@@ -131,6 +133,20 @@ static RpStatus open_states(CudaExecutor *e) {
         RP_TRY(device_memory(e->plan->states[i].bytes, rp_node_name(e->plan->states[i].node),
                              (char **)&e->states[i]));
     return RP_OK;
+}
+
+static RpStatus open_scratch(CudaExecutor *e) {
+    for (int i = 0; i < e->plan->n_steps; i++) {
+        const size_t bytes = rp_cuda_scratch_bytes(e->plan->steps[i].op, &e->args[i]);
+        if (bytes > e->scratch_bytes) e->scratch_bytes = bytes;
+    }
+    RP_TRY(device_memory(e->scratch_bytes, "scratch memory", &e->scratch));
+    return check(cudaMemsetAsync(e->scratch, 0, e->scratch_bytes > 0 ? e->scratch_bytes : ALIGN, e->stream),
+                 "scratch memory");
+}
+
+static KernelCtx context(const CudaExecutor *e) {
+    return (KernelCtx){.stream = e->stream, .scratch = e->scratch, .scratch_bytes = e->scratch_bytes};
 }
 
 static RpStatus zero_states(CudaExecutor *e) {
@@ -213,7 +229,7 @@ static RpStatus copy_mirrors(CudaExecutor *e, bool inputs) {
 }
 
 static RpStatus enqueue(CudaExecutor *e) {
-    KernelCtx ctx = {.stream = e->stream};
+    KernelCtx ctx = context(e);
     RP_TRY(copy_mirrors(e, true));
     RP_TRY(rp_plan_walk(e->plan, e->args, rp_cuda_kernels, &ctx, NULL, NULL));
     return copy_mirrors(e, false);
@@ -283,7 +299,7 @@ static RpStatus host_sources(const CudaExecutor *e, int step, HostStep *h) {
 static RpStatus verify_step(CudaExecutor *e, int step, HostStep *h, VerifyCallback *callback, void *user,
                             bool *go_on) {
     const PlanStep *s       = &e->plan->steps[step];
-    KernelCtx       on_cuda = {.stream = e->stream}, on_cpu = {.ith = 0, .nth = 1};
+    KernelCtx       on_cuda = context(e), on_cpu = {.ith = 0, .nth = 1};
     TensorView      result;
     RP_TRY(check(cudaStreamSynchronize(e->stream), rp_node_name(s->node)));
     h->args.params = e->args[step].params;
@@ -314,6 +330,7 @@ static RpStatus open_all(CudaExecutor *e) {
     RP_TRY(open_states(e));
     RP_TRY(upload_weights(e));
     RP_TRY(open_steps(e));
+    RP_TRY(open_scratch(e));
     RP_TRY(open_mirrors(e));
     RP_TRY(zero_states(e));
     RP_TRY(rp_cuda_executor_run(e, CUDA_EAGER)); /* loads every kernel, before anything is captured */

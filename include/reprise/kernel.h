@@ -30,8 +30,10 @@ typedef struct OpArgs {
 } OpArgs;
 
 typedef struct KernelCtx {
-    struct CUstream_st *stream;   /* CUDA launchers */
-    int                 ith, nth; /* CPU kernels: this worker, of that many */
+    struct CUstream_st *stream;        /* CUDA launchers */
+    void               *scratch;       /* CUDA: device memory of the stream's own, zero before the first launch */
+    size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
+    int                 ith, nth;      /* CPU kernels: this worker, of that many */
 } KernelCtx;
 
 typedef RpStatus OpKernel(const OpArgs *args, KernelCtx *ctx);
@@ -49,6 +51,10 @@ extern OpKernel *const rp_cpu_kernels[RP_OP_COUNT];
 RP_KERNEL_OPS(OP)
 #undef OP
 extern OpKernel *const rp_cuda_kernels[RP_OP_COUNT];
+
+/* Scratch memory that a launch takes, by shapes only; launches of one stream run one after the other, so that one buffer
+ * of the largest size serves them all. */
+size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args);
 
 /* A weight as the CUDA kernels take it: a quantised one in planes over the whole tensor, one a field of its block, the
  * largest field first. q4_0: quants 16 bytes a block, d 2; q4_1: quants 16, d and m 4; q5_0: quants 16, fifth bits 4,
