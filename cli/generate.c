@@ -6,7 +6,7 @@
 #include <string.h>
 
 static struct {
-    const char   *model, *prompt, *file, *system, *template_name, *passes;
+    const char   *model, *prompt, *file, *system, *template_name, *passes, *kv;
     int32_t       n, threads, ctx;
     SamplerParams sampler;
     TextList      stop;
@@ -78,7 +78,10 @@ static RpStatus open_all(Run *r) {
                        "the prompt is empty and this model has no beginning-of-sequence token to start "
                        "from: give some text");
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
-    const SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
+    const SessionOptions o = {
+        .n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     return rp_session_open(r->model, &o, &r->session);
 }
 
@@ -169,6 +172,7 @@ static const Option options[] = {
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),
     CLI_FLAG("experts", 0, args.experts, "print how often each expert was chosen, layer by layer"),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     CLI_FLAG("json", 0, args.json, "one JSON object at the end instead of text"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };

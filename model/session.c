@@ -26,6 +26,7 @@ struct Session {
     Runner       score; /* logits for every token; opened when first used */
     char        *passes;
     int32_t      n_ctx, n_past;
+    RpDtype      kv_type;
     const float *logits;
     uint64_t    *expert_counts; /* [n_layer][n_expert], or NULL */
 };
@@ -38,12 +39,11 @@ static void runner_close(Runner *r) {
     *r = (Runner){0};
 }
 
-static RpStatus runner_plan(Runner *r, const Model *m, int32_t n_tok, int32_t n_out, int32_t n_ctx,
-                            const char *passes) {
+static RpStatus runner_plan(Runner *r, int32_t n_tok, int32_t n_out, const Session *s) {
     r->n_tok = n_tok;
     r->n_out = n_out;
-    RP_TRY(rp_model_graph(m, n_tok, n_ctx, n_out, &r->graph));
-    RP_TRY(rp_graph_optimize(r->graph, passes));
+    RP_TRY(rp_model_graph(s->model, n_tok, s->n_ctx, n_out, s->kv_type, &r->graph));
+    RP_TRY(rp_graph_optimize(r->graph, s->passes));
     return rp_plan_new(r->graph, &r->plan);
 }
 
@@ -74,6 +74,7 @@ typedef struct Wanted {
     int32_t     n_ctx, chunk;
     const char *passes;
     int         n_threads;
+    RpDtype     kv_type;
 } Wanted;
 
 static RpStatus check_options(const Model *m, const SessionOptions *o, Wanted *w) {
@@ -83,7 +84,8 @@ static RpStatus check_options(const Model *m, const SessionOptions *o, Wanted *w
     *w = (Wanted){.n_ctx     = o->n_ctx,
                   .chunk     = o->prefill_chunk == 0 ? DEFAULT_CHUNK : o->prefill_chunk,
                   .passes    = o->passes != NULL ? o->passes : rp_option(RP_OPT_PASSES),
-                  .n_threads = o->n_threads};
+                  .n_threads = o->n_threads,
+                  .kv_type   = o->kv_type};
     if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
     if (w->n_ctx < 1 || w->n_ctx > n_train)
         return rp_fail(RP_E_ARG, "a context of %d tokens: from 1 to %d is what the model was trained for",
@@ -99,7 +101,7 @@ static RpStatus check_options(const Model *m, const SessionOptions *o, Wanted *w
 static RpStatus plan_runners(Session *s, const Wanted *w) {
     for (int32_t n_tok = w->chunk;; n_tok = n_tok / 4 >= 8 ? n_tok / 4 : 1) {
         Runner *r = &s->runners[s->n_runners++];
-        RP_TRY(runner_plan(r, s->model, n_tok, 1, w->n_ctx, w->passes));
+        RP_TRY(runner_plan(r, n_tok, 1, s));
         if (n_tok == 1) return RP_OK;
     }
 }
@@ -146,6 +148,7 @@ static RpStatus plan_session(const Model *m, const SessionOptions *options, Want
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
     s->model                  = m;
     s->n_ctx                  = w->n_ctx;
+    s->kv_type                = w->kv_type;
     s->passes                 = strdup(w->passes);
     const ModelInfo *info     = rp_model_info(m);
     const size_t     n_counts = (size_t)info->n_layer * (size_t)info->n_expert;
@@ -270,7 +273,7 @@ RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCal
     if (s->score.executor == NULL) {
         const int32_t         chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
         const ExecutorOptions o     = {.share = s->runners[0].executor};
-        RpStatus              st    = runner_plan(&s->score, s->model, chunk, chunk, s->n_ctx, s->passes);
+        RpStatus              st    = runner_plan(&s->score, chunk, chunk, s);
         if (st == RP_OK) st = runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {
             runner_close(&s->score);

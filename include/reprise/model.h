@@ -57,11 +57,13 @@ const Tokenizer *rp_model_tokenizer(const Model *m);
 /* The graph of one step over n_tok tokens with caches for n_ctx positions, finished but not optimised; the caller
  * frees it, before the model. Inputs: "tokens" i32 [n_tok], "pos" i32 [n_tok] (-1: padding, computes nothing of
  * use), "out_rows" i32 [n_out] (which of the tokens get logits). Output: "logits" f32 [n_vocab, n_out]. States:
- * "k.<layer>", "v.<layer>" f16 [n_head_kv*head_dim, n_ctx], with latent attention "latent.<layer>" f16 [kv_lora, n_ctx]
+ * "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], with latent attention "latent.<layer>" f16 [kv_lora, n_ctx]
  * and "k_rope.<layer>" f16 [rotated, n_ctx]. Of a layer with experts the ids of the chosen are an output too:
  * "blk.<layer>.experts" i32 [n_expert_used, n_tok].
- * RP_E_ARG where n_tok, n_ctx or n_out is not positive. */
-RP_NODISCARD RpStatus rp_model_graph(const Model *m, int32_t n_tok, int32_t n_ctx, int32_t n_out, ComputeGraph **out);
+ * kv_type is RP_F16 (RP_F32, which is 0, stands for it too) or RP_Q8_0, which is for heads of whole blocks of 32 without
+ * latent attention, else RP_E_UNSUPPORTED. RP_E_ARG for another type, or where n_tok, n_ctx or n_out is not positive. */
+RP_NODISCARD RpStatus rp_model_graph(const Model *m, int32_t n_tok, int32_t n_ctx, int32_t n_out, RpDtype kv_type,
+                                     ComputeGraph **out);
 
 /* Architectures that can be opened, for help texts: NULL past the last. */
 const char *rp_arch_name(int i);

@@ -27,6 +27,7 @@ typedef struct SessionOptions {
     int         n_threads;     /* 0: REPRISE_THREADS, or one a core */
     int32_t     prefill_chunk; /* longest chunk of a prefill, 0: 256 */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES */
+    RpDtype     kv_type;       /* of keys and values: RP_F16, or RP_F32 (0) for it; RP_Q8_0. As in rp_model_graph */
 } SessionOptions;
 
 /* What a session with these options would allocate, before anything is. */

@@ -14,8 +14,8 @@ typedef struct Decoder {
     CudaExecutor *exec;
 } Decoder;
 
-static void open_decoder(const Model *m, const char *passes, Decoder *d) {
-    OK(rp_model_graph(m, 1, N_CTX, 1, &d->graph));
+static void open_decoder(const Model *m, const char *passes, RpDtype kv, Decoder *d) {
+    OK(rp_model_graph(m, 1, N_CTX, 1, kv, &d->graph));
     OK(rp_graph_optimize(d->graph, passes));
     OK(rp_plan_new(d->graph, &d->plan));
     OK(rp_cuda_executor_open(d->plan, &d->exec));
@@ -41,7 +41,7 @@ static const float *step(Decoder *d, int32_t token, int32_t pos, CudaMode mode) 
 
 /* Logits within `tolerance` of the CPU's spread; eager and replay with the same bits, in every order of
  * threads. */
-static void check_model(const char *name, const char *passes, double tolerance) {
+static void check_model(const char *name, const char *passes, RpDtype kv, double tolerance) {
     static float first[N_TOKENS][MAX_VOCAB];
     char         path[1024];
     Model       *m;
@@ -54,8 +54,9 @@ static void check_model(const char *name, const char *passes, double tolerance) 
     for (int order = 0; order < 3; order++) {
         Decoder d;
         sim_sched(order, 7);
-        open_decoder(m, passes, &d);
-        OK(rp_session_open(m, &(SessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes}, &s));
+        open_decoder(m, passes, kv, &d);
+        OK(rp_session_open(
+            m, &(SessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes, .kv_type = kv}, &s));
         for (int i = 0; i < N_TOKENS; i++) {
             const int32_t token  = 3 + 5 * i;
             const float  *logits = step(&d, token, i, i % 2 == order % 2 ? CUDA_EAGER : CUDA_REPLAY);
@@ -104,7 +105,7 @@ static bool compare_step(const TensorNode *node, const TensorView *view, const v
     return true;
 }
 
-static void verify_model(const char *name, const char *passes) {
+static void verify_model(const char *name, const char *passes, RpDtype kv) {
     char    path[1024];
     Model  *m;
     Decoder d;
@@ -112,7 +113,7 @@ static void verify_model(const char *name, const char *passes) {
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     sim_sched(2, 3);
-    open_decoder(m, passes, &d);
+    open_decoder(m, passes, kv, &d);
     for (int i = 0; i < N_TOKENS; i++) {
         set_inputs(&d, 3 + 5 * i, i);
         OK(rp_cuda_executor_verify(d.exec, compare_step, &worst));
@@ -123,25 +124,29 @@ static void verify_model(const char *name, const char *passes) {
 }
 
 Test(cuda_executor, computes_every_node_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) verify_model(models[i], "");
-    verify_model("llama-mix", "-all");
-    verify_model("gpt-oss-f32", "-all");
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) verify_model(models[i], "", RP_F16);
+    verify_model("llama-mix", "-all", RP_F16);
+    verify_model("qwen3-f32", "", RP_Q8_0);
+    verify_model("gpt-oss-mxfp4", "", RP_Q8_0);
+    verify_model("gpt-oss-f32", "-all", RP_F16);
 }
 
 /* From a node to the next differences of 1e-7 grow, and a key or an activation on the edge rounds the other
  * way: by some hundredths of the spread at worst, where rounding to 8 bits as such costs as much. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) check_model(models[i], "-quantize", 0.05);
-    check_model("llama-mix", "-all", 0.05);
-    check_model("llama-q8_0", "", 0.2);
-    check_model("llama-mix-k", "", 0.2);
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+        check_model(models[i], "-quantize", RP_F16, 0.05);
+    check_model("llama-mix", "-all", RP_F16, 0.05);
+    check_model("qwen3-f32", "-quantize", RP_Q8_0, 0.05);
+    check_model("llama-q8_0", "", RP_F16, 0.2);
+    check_model("llama-mix-k", "", RP_F16, 0.2);
 }
 
 Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
     Model  *m;
     Decoder d;
     OK(rp_model_open(GOLDEN_DIR "tiny/mixtral-mix.gguf", NULL, &m));
-    open_decoder(m, "", &d);
+    open_decoder(m, "", RP_F16, &d);
     const int n_steps = rp_plan_memory(d.plan).n_steps;
     sim_stats_reset();
     for (int i = 0; i < 5; i++) (void)step(&d, 4, i, CUDA_REPLAY);

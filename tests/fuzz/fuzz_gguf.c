@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sink = sink + walk(f);
     rp_gguf_close(f);
     if (rp_model_open_memory(data, size, "fuzz", &m) != RP_OK) return 0;
-    if (rp_model_graph(m, 2, 16, 1, &g) == RP_OK) {
+    if (rp_model_graph(m, 2, 16, 1, RP_F16, &g) == RP_OK) {
         if (rp_graph_optimize(g, NULL) != RP_OK)
             __builtin_trap(); /* a finished graph can always be optimised */
         rp_graph_free(g);
