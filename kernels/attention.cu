@@ -185,12 +185,26 @@ template <RpDtype T, int LANES, int CHUNKS, int HEADS> struct Group {
                         fmaf(other, __shfl_xor_sync(RP_ALL_LANES, acc[g][j], lanes), acc[g][j] * keep);
             }
     }
+
+    /* The sums of this warp, for all to add. */
+    __device__ void put(int dim, float *parts, float *tops, float *sums) const {
+        const int warp = (int)threadIdx.x / RP_WARP, lane = (int)threadIdx.x % RP_WARP;
+#pragma unroll
+        for (int g = 0; g < HEADS; g++) {
+#pragma unroll
+            for (int j = 0; j < CHUNKS * EIGHT; j++) {
+                const int i = element(j / EIGHT) + j % EIGHT;
+                if (lane < LANES && i < dim) parts[(warp * HEADS + g) * dim + i] = acc[g][j];
+            }
+            if (lane == 0) tops[warp * HEADS + g] = top[g], sums[warp * HEADS + g] = sum[g];
+        }
+    }
 };
 
 /* The positions of a token, and which splits have any of them. */
 struct Range {
     int64_t from, end, first_tile, end_tile;
-    int     active; /* splits with positions */
+    int     first, active; /* the split of the first tile; splits with positions */
 };
 
 template <int TILE> __device__ static Range range_of(const Attention &a, int64_t t) {
@@ -202,112 +216,133 @@ template <int TILE> __device__ static Range range_of(const Attention &a, int64_t
     r.first_tile    = r.from / TILE;
     r.end_tile      = (r.end + TILE - 1) / TILE;
     const int64_t n = r.end_tile - r.first_tile;
+    r.first         = (int)(r.first_tile % a.splits);
     r.active        = (int)(n < a.splits ? n : a.splits);
     return r;
 }
 
-/* The first tile of a split; at or past the end for a split without any. */
-__device__ static int64_t first_tile(const Attention &a, const Range &r, int split) {
-    const int64_t at = r.first_tile % a.splits;
-    return r.first_tile + (split >= at ? split - at : split - at + a.splits);
+/* How many splits after the first in use; at or past `active` for a split without positions. */
+__device__ static int turn_of(const Attention &a, const Range &r, int split) {
+    return split >= r.first ? split - r.first : split - r.first + a.splits;
+}
+
+/* Where the sums of a split lie in the scratch memory: [heads * dim], then the maxima and the sums of the
+ * heads. */
+__device__ static float *place_of(const Attention &a, int split, int size) {
+    return a.parts + ((size_t)(blockIdx.z * gridDim.x + blockIdx.x) * a.splits + split) * size;
+}
+
+/* What the blocks of the other splits have written before they arrived is seen by the last. */
+__device__ static bool arrives_last(const Attention &a, const Range &r) {
+    RP_SHARED(int, is_last, [1]);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        unsigned *counter = &a.counters[blockIdx.z * gridDim.x + blockIdx.x];
+        is_last[0] = atomicInc(counter, (unsigned)r.active - 1) == (unsigned)r.active - 1; /* back to 0 */
+        __threadfence();
+    }
+    __syncthreads();
+    return is_last[0] != 0;
+}
+
+/* Adds the splits in their order, with the loads of several under way at a time. */
+template <int HEADS, int ELEMENTS>
+__device__ static void add_splits(const Attention &a, const Range &r, int dim, Partial (&whole)[ELEMENTS]) {
+    enum { BATCH = ELEMENTS <= 2 ? 16 : 8 };
+    RP_SHARED(float, scales, [MAX_SPLITS * 2 * HEADS]);
+    const int n = HEADS * dim, size = n + 2 * HEADS, tid = (int)threadIdx.x;
+    for (int i = tid; i < a.splits * 2 * HEADS; i += THREADS)
+        if (turn_of(a, r, i / (2 * HEADS)) < r.active)
+            scales[i] = __ldcg(place_of(a, i / (2 * HEADS), size) + n + i % (2 * HEADS));
+    __syncthreads();
+    for (int s0 = 0; s0 < a.splits; s0 += BATCH) {
+        float acc[BATCH][ELEMENTS];
+#pragma unroll
+        for (int s = 0; s < BATCH; s++)
+#pragma unroll
+            for (int k = 0; k < ELEMENTS; k++) {
+                const int  e    = k * THREADS + tid;
+                const bool real = s0 + s < a.splits && turn_of(a, r, s0 + s) < r.active && e < n;
+                acc[s][k]       = real ? __ldcg(place_of(a, s0 + s, size) + e) : 0.0f;
+            }
+#pragma unroll
+        for (int s = 0; s < BATCH; s++) {
+            if (s0 + s >= a.splits || turn_of(a, r, s0 + s) >= r.active) continue;
+            const float *scale = scales + (s0 + s) * 2 * HEADS;
+#pragma unroll
+            for (int k = 0; k < ELEMENTS; k++) {
+                const int g = (k * THREADS + tid) / dim;
+                if (g < HEADS) add(&whole[k], {scale[g], scale[HEADS + g], acc[s][k]});
+            }
+        }
+    }
 }
 
 /* Blocks on a multiprocessor that leave each thread registers enough. */
 constexpr int rp_attention_blocks(int heads, int chunks) {
-    return heads == 4 || chunks == 2 ? 2 : heads == 2 ? 4 : 5;
+    return heads == 4 || chunks == 2 ? 2 : heads == 2 ? 3 : 5;
 }
 
 template <RpDtype T, int LANES, int CHUNKS, int HEADS>
 __global__ void __launch_bounds__(THREADS, rp_attention_blocks(HEADS, CHUNKS)) attention_kernel(Attention a) {
     typedef Group<T, LANES, CHUNKS, HEADS> G;
-    enum { ELEMENTS = HEADS * G::SIZE / THREADS > 0 ? HEADS * G::SIZE / THREADS : 1 };
-    RP_SHARED(float, tops, [WARPS][HEADS]);
-    RP_SHARED(float, sums, [WARPS][HEADS]);
-    RP_SHARED(int, is_last, [1]);
+    enum { ELEMENTS = (HEADS * G::SIZE + THREADS - 1) / THREADS };
+    RP_SHARED(float, tops, [WARPS * HEADS]);
+    RP_SHARED(float, sums, [WARPS * HEADS]);
     RP_SHARED_DYNAMIC(float, parts); /* [WARPS][HEADS][dim] */
-    const int     dim = (int)a.q.ne[0], warp = (int)threadIdx.x / RP_WARP, lane = (int)threadIdx.x % RP_WARP;
-    const int     per_key = (int)(a.q.ne[2] / a.k.ne[2]), block = (int)blockIdx.x % a.blocks, n = HEADS * dim;
+    const int     dim = (int)a.q.ne[0], per_key = (int)(a.q.ne[2] / a.k.ne[2]), n = HEADS * dim;
+    const int     block = (int)blockIdx.x % a.blocks, tid = (int)threadIdx.x;
     const int64_t t = blockIdx.z, hk = blockIdx.x / a.blocks, h0 = hk * per_key + block * HEADS;
     const int     heads = per_key - block * HEADS < HEADS ? per_key - block * HEADS : HEADS;
     const Range   r     = range_of<G::TILE>(a, t);
     const bool    apart = a.apart && r.active > 1;
+    const int     first = a.apart ? (int)blockIdx.y : 0, end = a.apart ? first + 1 : a.splits;
     /* Who is not needed leaves: splits without positions; of a token without any all but the first. */
-    if (a.apart && (r.active == 0 ? blockIdx.y > 0 : first_tile(a, r, (int)blockIdx.y) >= r.end_tile)) return;
+    if (a.apart && turn_of(a, r, first) >= (r.active > 0 ? r.active : 1)) return;
     Partial whole[ELEMENTS];
 #pragma unroll
     for (int k = 0; k < ELEMENTS; k++) {
-        const int g = (k * THREADS + (int)threadIdx.x) / dim;
+        const int g = (k * THREADS + tid) / dim;
         whole[k]    = {-INFINITY, 0.0f, 0.0f};
         if (a.sinks.data != nullptr && g < heads) /* one more score, with no value */
             whole[k] = {((const float *)a.sinks.data)[h0 + g], 1.0f, 0.0f};
     }
-    const size_t per_split = (size_t)HEADS * (dim + 2);
-    float       *mine      = nullptr; /* of this token and these heads: [split][heads * dim, tops, sums] */
-    if (apart) mine = a.parts + (blockIdx.z * gridDim.x + blockIdx.x) * a.splits * per_split;
     G state;
     state.open(a, t, h0, heads);
-    for (int s = a.apart ? (int)blockIdx.y : 0; s < (a.apart ? (int)blockIdx.y + 1 : a.splits); s++) {
-        int64_t tile = first_tile(a, r, s);
-        if (tile >= r.end_tile) continue;
+    for (int s = first; s < end; s++) {
+        const int turn = turn_of(a, r, s);
+        if (turn >= r.active) continue;
         state.clear();
-        for (; tile < r.end_tile; tile += a.splits) state.tile(a, hk, tile * G::TILE, r.from, r.end);
+        for (int64_t tile = r.first_tile + turn; tile < r.end_tile; tile += a.splits)
+            state.tile(a, hk, tile * G::TILE, r.from, r.end);
         state.add_groups();
         __syncthreads(); /* the split before has been read by all */
-#pragma unroll
-        for (int g = 0; g < HEADS; g++) {
-#pragma unroll
-            for (int j = 0; j < CHUNKS * EIGHT; j++) {
-                const int i = G::element(j / EIGHT) + j % EIGHT;
-                if (lane < LANES && i < dim) parts[(warp * HEADS + g) * dim + i] = state.acc[g][j];
-            }
-            if (lane == 0) {
-                tops[warp][g] = state.top[g];
-                sums[warp][g] = state.sum[g];
-            }
-        }
+        state.put(dim, parts, tops, sums);
         __syncthreads();
+        float *to = apart ? place_of(a, s, n + 2 * HEADS) : nullptr;
 #pragma unroll
         for (int k = 0; k < ELEMENTS; k++) {
-            const int e = k * THREADS + (int)threadIdx.x, g = e / dim;
+            const int e = k * THREADS + tid, g = e / dim;
             if (e >= n) continue;
-            Partial p = {tops[0][g], sums[0][g], parts[e]};
-            for (int w = 1; w < WARPS; w++) add(&p, {tops[w][g], sums[w][g], parts[w * n + e]});
+            Partial p = {tops[g], sums[g], parts[e]};
+            for (int w = 1; w < WARPS; w++)
+                add(&p, {tops[w * HEADS + g], sums[w * HEADS + g], parts[w * n + e]});
             if (!apart) {
                 add(&whole[k], p);
                 continue;
             }
-            float *to = mine + s * per_split;
-            to[e]     = p.acc;
-            if (e % dim == 0) {
-                to[n + g]         = p.top;
-                to[n + HEADS + g] = p.sum;
-            }
+            to[e] = p.acc;
+            if (e % dim == 0) to[n + g] = p.top, to[n + HEADS + g] = p.sum;
         }
     }
-    if (apart) { /* the last split to arrive adds them all, in their order */
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            __threadfence();
-            unsigned *counter = &a.counters[blockIdx.z * gridDim.x + blockIdx.x];
-            is_last[0]        = atomicInc(counter, (unsigned)r.active - 1) == (unsigned)r.active - 1;
-            __threadfence();
-        }
-        __syncthreads();
-        if (!is_last[0]) return;
-        for (int s = 0; s < a.splits; s++) {
-            if (first_tile(a, r, s) >= r.end_tile) continue;
-            const float *from = mine + s * per_split;
-#pragma unroll
-            for (int k = 0; k < ELEMENTS; k++) {
-                const int e = k * THREADS + (int)threadIdx.x, g = e / dim;
-                if (e < n)
-                    add(&whole[k], {__ldcg(from + n + g), __ldcg(from + n + HEADS + g), __ldcg(from + e)});
-            }
-        }
+    if (apart) {
+        if (!arrives_last(a, r)) return;
+        add_splits<HEADS, ELEMENTS>(a, r, dim, whole);
     }
 #pragma unroll
     for (int k = 0; k < ELEMENTS; k++) {
-        const int e = k * THREADS + (int)threadIdx.x, g = e / dim;
+        const int e = k * THREADS + tid, g = e / dim;
         if (e < n && g < heads)
             ((float *)rp_row_at(a.y, h0 + g, t, 0))[e % dim] =
                 whole[k].acc * (whole[k].sum == 0.0f ? 0.0f : 1.0f / whole[k].sum);
@@ -381,11 +416,13 @@ extern "C" RpStatus rp_cuda_attention(const OpArgs *args, KernelCtx *ctx) {
     if (s.scratch > ctx->scratch_bytes)
         return rp_fail(RP_E_ARG, "attention: %zu bytes of scratch memory, %zu are wanted", ctx->scratch_bytes,
                        s.scratch);
-    a.splits   = (int)s.splits;
-    a.blocks   = (int)s.blocks;
-    a.apart    = s.apart;
-    a.aligned  = aligned16(a.k) && aligned16(a.v);
-    a.counters = (unsigned *)ctx->scratch;
-    a.parts    = (float *)ctx->scratch + COUNTERS;
+    a.splits  = (int)s.splits;
+    a.blocks  = (int)s.blocks;
+    a.apart   = s.apart;
+    a.aligned = aligned16(a.k) && aligned16(a.v);
+    if (s.apart) {
+        a.counters = (unsigned *)ctx->scratch;
+        a.parts    = (float *)ctx->scratch + COUNTERS;
+    }
     return a.k.dtype == RP_F16 ? by_heads<RP_F16>(a, s.heads, ctx) : by_heads<RP_Q8_0>(a, s.heads, ctx);
 }

@@ -33,7 +33,10 @@ mutant() { # op, file, sed expression, what it is
 }
 
 mutant rms_norm device.cuh 's/__syncthreads();//' "no barriers in a sum over a block"
-mutant attention attention.cu 's/__syncthreads();//' "no barrier before the warps' parts are added"
+mutant attention attention.cu '/state.put(/,/float \*to/s/__syncthreads();//' "no barrier before the warps' parts are added"
+mutant attention attention.cu '/bool arrives_last/,/^}/s/__threadfence();//' "no fence about the arrival of a split"
+mutant attention attention.cu '/bool arrives_last/,/threadIdx.x == 0/s/__syncthreads();//' "no barrier before the arrival of a split"
+mutant attention attention.cu 's/atomicInc(counter, (unsigned)r.active - 1)/atomicAdd(counter, 1u)/' "a counter that stays for the next launch"
 mutant top_k top_k.cu '/a shuffle orders no memory/d' "no barrier between reading and writing what is taken"
 mutant top_k top_k.cu 's/at < \*index/at > *index/' "ties to the higher index"
 mutant mul_mat gemv.cuh 's/m < job.rows \&\&/m <= job.rows \&\&/' "a row past the end"
