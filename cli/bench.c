@@ -7,7 +7,7 @@
 enum { MAX_REPEATS = 1000, WARM_UP_STEPS = 4 };
 
 static struct {
-    const char *model, *passes;
+    const char *model, *passes, *kv;
     int32_t     threads, prompt, steps, repeats;
     bool        json;
     DeviceArgs device;
@@ -93,12 +93,15 @@ static void print_json(const Session *s, const Test *tests, const TokenBytes *by
 }
 
 static RpStatus bench(const Model *m, Session **session) {
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
     static Test tests[2] = {
         {.kind = "pp", .run = run_prefill},
         {.kind = "tg", .run = run_steps  }
     };
     const int32_t        longest = args.prompt > args.steps ? args.prompt : args.steps;
-    SessionOptions o       = {.n_ctx = longest, .n_threads = args.threads, .passes = args.passes};
+    SessionOptions       o       = {
+              .n_ctx = longest, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     const int32_t        n_vocab = rp_model_info(m)->n_vocab;
     RP_TRY(cli_open_session(m, &args.device, &o, session));
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
@@ -141,6 +144,7 @@ static const Option options[] = {
     CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64, 0: none", 0, 0),
     CLI_INT("repeat", 'r', args.repeats, "N", "runs of each, default 5", 1, MAX_REPEATS),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     OPTION_JSON(args.json),
 };
 

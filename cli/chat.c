@@ -12,7 +12,7 @@
 #endif
 
 static struct {
-    const char   *model, *system, *template_name, *passes;
+    const char   *model, *system, *template_name, *passes, *kv;
     int32_t       n, threads, ctx;
     SamplerParams sampler;
     bool          stats, quiet;
@@ -145,7 +145,9 @@ static RpStatus talk(Chat *c) {
 }
 
 static RpStatus open_and_talk(Chat *c, Model **model, Session **session, Sampler **sampler) {
-    SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes};
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
+    SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     RP_TRY(cli_open_model(args.model, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     if (args.template_name != NULL)
@@ -188,6 +190,7 @@ static const Option options[] = {
     OPTIONS_DEVICE(args.device),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     CLI_FLAG("stats", 0, args.stats, "after each reply, what it cost"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no greeting"),
 };

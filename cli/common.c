@@ -160,6 +160,13 @@ int32_t cli_default_ctx(const Model *m) {
     return n < 4096 ? n : 4096;
 }
 
+RpStatus cli_kv_type(const char *name, RpDtype *out) {
+    *out = RP_F16;
+    if (name == NULL || strcmp(name, "f16") == 0) return RP_OK;
+    *out = RP_Q8_0;
+    return strcmp(name, "q8_0") == 0 ? RP_OK : rp_fail(RP_E_ARG, "--kv %s: there are f16 and q8_0", name);
+}
+
 double cli_kv_bytes_per_position(const Session *s) {
     return (double)rp_plan_memory(rp_session_decode_plan(s)).state / (double)rp_session_n_ctx(s);
 }

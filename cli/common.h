@@ -18,6 +18,7 @@
     CLI_FLAG("require-graph", 0, (d).require_graph, "fail where a step cannot be captured")
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)
 #define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize")
+#define OPTION_KV(v)     CLI_TEXT("kv", 0, v, "TYPE", "of the cached keys and values: f16 (default) or q8_0")
 #define OPTION_JSON(v)   CLI_FLAG("json", 0, v, "print JSON")
 /* clang-format off */
 #define OPTIONS_SAMPLER(p)                                                                                   \
@@ -99,6 +100,9 @@ RP_NODISCARD RpStatus cli_close_output(FILE *out, const char *path, RpStatus wri
 
 /* The context that a session would get without -c. */
 int32_t cli_default_ctx(const Model *m);
+
+/* The type that --kv names; NULL: f16. */
+RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 
 /* How many bytes of cache one position of the context takes, over all layers. */
 double cli_kv_bytes_per_position(const Session *s);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static struct {
-    const char   *model, *prompt, *file, *system, *template_name, *passes;
+    const char   *model, *prompt, *file, *system, *template_name, *passes, *kv;
     int32_t       n, threads, ctx;
     SamplerParams sampler;
     TextList      stop;
@@ -79,7 +79,13 @@ static RpStatus open_all(Run *r) {
                        "the prompt is empty and this model has no beginning-of-sequence token to start "
                        "from: give some text");
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
-    SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .count_experts = args.experts};
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
+    SessionOptions o = {.n_ctx         = args.ctx,
+                        .n_threads     = args.threads,
+                        .passes        = args.passes,
+                        .count_experts = args.experts,
+                        .kv_type       = kv};
     return cli_open_session(r->model, &args.device, &o, &r->session);
 }
 
@@ -171,6 +177,7 @@ static const Option options[] = {
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),
     CLI_FLAG("experts", 0, args.experts, "print how often each expert was chosen, layer by layer"),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     CLI_FLAG("json", 0, args.json, "one JSON object at the end instead of text"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };

@@ -2,7 +2,7 @@
 #include "cli/common.h"
 
 static struct {
-    const char *model, *passes, *output;
+    const char *model, *passes, *kv, *output;
     int32_t     layer, tokens, ctx;
     bool        dot, text, json, fold, raw;
 } args = {.layer = -1, .tokens = 1};
@@ -22,6 +22,8 @@ static RpStatus dump(const ComputeGraph *g, const char *title) {
 }
 
 static RpStatus build_and_dump(const Model *m) {
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
     ComputeGraph    *g    = NULL;
     const ModelInfo *info = rp_model_info(m);
     if (args.layer >= info->n_layer)
@@ -32,7 +34,7 @@ static RpStatus build_and_dump(const Model *m) {
     snprintf(title, sizeof title, "%s: %s, %d layers, %d token%s a step, context %d",
              info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, args.tokens,
              args.tokens > 1 ? "s" : "", ctx);
-    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = ctx}, &g));
+    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = ctx, .kv_type = kv}, &g));
     RpStatus st = args.raw ? RP_OK : rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = dump(g, title);
     rp_graph_free(g);
@@ -62,6 +64,7 @@ static const Option options[] = {
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static struct {
-    const char *model, *file, *passes;
+    const char *model, *file, *passes, *kv;
     int32_t     window, threads;
     bool        json, quiet;
     DeviceArgs device;
@@ -62,8 +62,10 @@ static void print_result(const Score *s, size_t n_windows, double seconds) {
 }
 
 static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **session) {
-    SessionOptions o     = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes};
-    Score                score = {.n_vocab = rp_model_info(m)->n_vocab};
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
+    SessionOptions o = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    Score          score = {.n_vocab = rp_model_info(m)->n_vocab};
     RP_TRY(cli_need_tokenizer(m, args.model));
     RP_TRY(cli_read_text(NULL, args.file, text));
     RP_TRY(rp_tokenize(rp_model_tokenizer(m), text->bytes, text->n, RP_TOK_ADD_SPECIAL, ids));
@@ -99,6 +101,7 @@ static const Option options[] = {
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     OPTION_JSON(args.json),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress"),
 };

@@ -2,7 +2,7 @@
 #include "cli/common.h"
 
 static struct {
-    const char *model, *passes, *output;
+    const char *model, *passes, *kv, *output;
     int32_t     tokens, ctx;
     bool        json;
 } args = {.tokens = 1};
@@ -30,12 +30,14 @@ static RpStatus dump(const ExecPlan *plan, const SessionMemory *memory) {
 }
 
 static RpStatus plan_and_dump(const Model *m) {
-    const SessionOptions o = {.n_ctx = args.ctx, .passes = args.passes};
+    RpDtype kv;
+    RP_TRY(cli_kv_type(args.kv, &kv));
+    const SessionOptions o = {.n_ctx = args.ctx, .passes = args.passes, .kv_type = kv};
     SessionMemory        memory;
     ComputeGraph        *g    = NULL;
     ExecPlan            *plan = NULL;
     RP_TRY(rp_session_memory(m, &o, &memory));
-    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx}, &g));
+    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
     RpStatus st = rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
     if (st == RP_OK) st = dump(plan, &memory);
@@ -57,6 +59,7 @@ static const Option options[] = {
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
     OPTION_JSON(args.json),
     CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
 };

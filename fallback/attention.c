@@ -5,6 +5,7 @@
  * positions that are counted from position 0: so a token's result is the same alone and within a prefill. Dot
  * products are summed in 16 lanes and then as a tree, in all variants alike. */
 #include "fallback/float.h"
+#include "fallback/quants.h"
 
 #if defined(RP_X86)
 #include <immintrin.h>
@@ -12,26 +13,41 @@
 
 enum { LANES = 16, TILE = 32, MAX_DIM = RP_ATTENTION_MAX_DIM, MAX_VECS = MAX_DIM / LANES };
 
-typedef float Vec __attribute__((vector_size(LANES * sizeof(float))));
-typedef void  Widen(const uint16_t *x, Vec *y);
+typedef float  Vec __attribute__((vector_size(LANES * sizeof(float))));
+typedef int8_t Bytes __attribute__((vector_size(LANES)));
 
-RP_BODY void widen_plain(const uint16_t *x, Vec *y) {
+/* 16 elements from element i of a row. */
+typedef void Widen(const char *row, int64_t i, Vec *y);
+
+RP_BODY const uint16_t *halves(const char *row, int64_t i) { return (const uint16_t *)(const void *)row + i; }
+
+RP_BODY void widen_plain(const char *row, int64_t i, Vec *y) {
+    const uint16_t *x = halves(row, i);
     for (int l = 0; l < LANES; l++) (*y)[l] = rp_f16_to_f32(x[l]);
 }
 
 #if defined(RP_X86)
-RP_TARGET_AVX2 RP_BODY void widen_avx2(const uint16_t *x, Vec *y) {
-    const __m256 low  = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
-    const __m256 high = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + 8)));
+RP_TARGET_AVX2 RP_BODY void widen_avx2(const char *row, int64_t i, Vec *y) {
+    const uint16_t *x    = halves(row, i);
+    const __m256    low  = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x));
+    const __m256    high = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + 8)));
     memcpy(y, &low, sizeof low);
     memcpy((char *)y + sizeof low, &high, sizeof high);
 }
 
-RP_TARGET_AVX512 RP_BODY void widen_avx512(const uint16_t *x, Vec *y) {
-    const __m512 all = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
+RP_TARGET_AVX512 RP_BODY void widen_avx512(const char *row, int64_t i, Vec *y) {
+    const uint16_t *x   = halves(row, i);
+    const __m512    all = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x));
     memcpy(y, &all, sizeof all);
 }
 #endif
+
+RP_BODY void widen_q8_0(const char *row, int64_t i, Vec *y) {
+    const BlockQ8_0 *b = (const BlockQ8_0 *)(const void *)row + i / 32;
+    Bytes            q;
+    memcpy(&q, b->qs + i % 32, sizeof q);
+    *y = __builtin_convertvector(q, Vec) * rp_f16_to_f32(b->d);
+}
 
 typedef struct Head {
     const char *k, *v; /* row 0 of the head */
@@ -43,14 +59,13 @@ typedef struct Head {
 
 /* 16 elements from element i of a row; past its end zeros. */
 RP_BODY void load_row(const char *row, int64_t i, int64_t dim, Widen *widen, Vec *y) {
-    const uint16_t *x = (const uint16_t *)(const void *)row + i;
-    if (i + LANES <= dim) {
-        widen(x, y);
+    if (widen == widen_q8_0 || i + LANES <= dim) {
+        widen(row, i, y);
         return;
     }
-    uint16_t rest[LANES] = {0};
-    memcpy(rest, x, (size_t)(dim - i) * sizeof *x);
-    widen(rest, y);
+    uint16_t rest[LANES] = {0}; /* rows of q8_0 are whole blocks */
+    memcpy(rest, halves(row, i), (size_t)(dim - i) * sizeof rest[0]);
+    widen((const char *)rest, 0, y);
 }
 
 RP_BODY float tree_sum(const Vec *v) {
@@ -107,15 +122,28 @@ RP_TARGET_AVX512 static void attend_tile_avx512(Head *h, int64_t from, int64_t e
 }
 #endif
 
+static void attend_q8_0_plain(Head *h, int64_t from, int64_t end, float scale) {
+    attend_tile_body(h, from, end, scale, widen_q8_0);
+}
+#if defined(RP_X86)
+RP_TARGET_AVX2 static void attend_q8_0_avx2(Head *h, int64_t from, int64_t end, float scale) {
+    attend_tile_body(h, from, end, scale, widen_q8_0);
+}
+RP_TARGET_AVX512 static void attend_q8_0_avx512(Head *h, int64_t from, int64_t end, float scale) {
+    attend_tile_body(h, from, end, scale, widen_q8_0);
+}
+#endif
+
 typedef void AttendTile(Head *h, int64_t from, int64_t end, float scale);
 
-static AttendTile *tile_function(void) {
+static AttendTile *tile_function(RpDtype type) {
+    const bool q8_0 = type == RP_Q8_0;
 #if defined(RP_X86)
     const CpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return attend_tile_avx512;
-    if (isa == RP_ISA_AVX2) return attend_tile_avx2;
+    if (isa == RP_ISA_AVX512_VNNI) return q8_0 ? attend_q8_0_avx512 : attend_tile_avx512;
+    if (isa == RP_ISA_AVX2) return q8_0 ? attend_q8_0_avx2 : attend_tile_avx2;
 #endif
-    return attend_tile_plain;
+    return q8_0 ? attend_q8_0_plain : attend_tile_plain;
 }
 
 static void attend(const OpArgs *args, int64_t t, int64_t h, AttendTile *tile) {
@@ -152,7 +180,7 @@ RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_attention(args));
     /* Item t*H + h: later tokens attend to more, so they are dealt out rather than cut into runs. */
     const int64_t n_heads = q->ne[2], n_items = n_heads * q->ne[1];
-    AttendTile   *tile = tile_function();
+    AttendTile   *tile = tile_function(args->src[1].dtype);
     if (q->ne[1] == 1)
         for (int64_t i = n_items * ctx->ith / ctx->nth; i < n_items * (ctx->ith + 1) / ctx->nth; i++)
             attend(args, 0, i, tile);

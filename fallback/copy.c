@@ -10,6 +10,22 @@ RP_BODY void narrow_f16_body(const float *x, int64_t n, uint16_t *y) {
 }
 RP_VARIANTS(narrow_f16, (const float *x, int64_t n, uint16_t *y), (x, n, y))
 
+/* As kernels/copy.cu has it. */
+RP_BODY void pack_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
+    for (int64_t b = 0; b < n / 32; b++, x += 32) {
+        float    top = 0.0f;
+        uint32_t bad = 0;
+        for (int i = 0; i < 32; i++) {
+            bad |= (uint32_t)((rp_f32_to_bits(x[i]) & 0x7f800000u) == 0x7f800000u);
+            top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+        }
+        const float d = top / 127.0f, inverse = bad == 0 && d >= RP_SMALLEST_SCALE ? 1.0f / d : 0.0f;
+        y[b].d = bad ? 0x7e00 : rp_f32_to_f16(d);
+        for (int i = 0; i < 32; i++) y[b].qs[i] = (int8_t)(bad ? 0.0f : roundf(x[i] * inverse));
+    }
+}
+RP_VARIANTS(pack_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
+
 static float element(const TensorView *x, const char *row, int64_t i) {
     const char *p = row + (size_t)i * x->nb[0];
     float       f;
@@ -35,6 +51,8 @@ static void copy_row(const TensorView *x, const char *row, const TensorView *y, 
             memcpy((float *)(void *)out + i, wide, (size_t)m * sizeof(float));
         else if (y->dtype == RP_F16)
             narrow_f16(wide, m, (uint16_t *)(void *)out + i);
+        else if (y->dtype == RP_Q8_0)
+            pack_q8_0(wide, m, (BlockQ8_0 *)(void *)out + i / 32);
         else
             for (int64_t k = 0; k < m; k++) ((uint16_t *)(void *)out)[i + k] = rp_f32_to_bf16(wide[k]);
     }

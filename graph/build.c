@@ -61,6 +61,12 @@ TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, c
     return rp_graph_op(g, RP_OP_TOP_K, &p, (TensorNode *const[]){x, bias_or_null}, 2);
 }
 
+TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
+                         TensorNode *sinks_or_null, const AttentionParams *params) {
+    const OpParams p = {.attention = *params};
+    return rp_graph_op(g, RP_OP_ATTENTION, &p, (TensorNode *const[]){q, k, v, pos, sinks_or_null}, 5);
+}
+
 TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RouteParams *params) {
     const OpParams p = {.route = *params};
     return rp_graph_op(g, RP_OP_ROUTE, &p, (TensorNode *const[]){probs, ids}, 2);

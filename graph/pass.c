@@ -48,11 +48,24 @@ static RpStatus parse_disabled(const char *list, bool off[N_PASSES]) {
     return RP_OK;
 }
 
+/* Quantised values cannot be transposed, as the products of unfused attention want them. */
+static RpStatus check_unfused(const ComputeGraph *g) {
+    for (int i = 0; i < g->n_nodes; i++) {
+        const TensorNode *n = g->nodes[i];
+        if (n->kind == NODE_OP && n->op == RP_OP_ATTENTION && rp_dtype_is_quant(n->src[1]->view.dtype))
+            return rp_fail(RP_E_UNSUPPORTED,
+                           "%s: a cache of %s needs the attention pass, which is switched off", n->name,
+                           rp_dtype_name(n->src[1]->view.dtype));
+    }
+    return RP_OK;
+}
+
 RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) {
     bool off[N_PASSES] = {false};
     if (!g->finished) return rp_fail(RP_E_STATE, "passes run on a finished graph");
     RP_TRY(parse_disabled(disable != NULL ? disable : rp_option(RP_OPT_PASSES), off));
     for (int i = 0; i < N_PASSES; i++) {
+        if (off[i] && passes[i].run == rp_pass_attention) RP_TRY(check_unfused(g));
         if (off[i]) continue;
         RP_TRY(passes[i].run(g));
         rp_graph_drop_dead(g);

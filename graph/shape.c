@@ -124,8 +124,11 @@ static bool is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_B
 
 SHAPE_RULE(copy) {
     const TensorView *x = src[0], *dst = src[1], *pos = src[2];
-    const RpDtype     to = dst != NULL ? dst->dtype : params->copy.dtype;
-    if (!is_float(x->dtype) || !is_float(to)) REFUSE(RP_E_DTYPE, "copies convert between f32, f16 and bf16");
+    const RpDtype     to    = dst != NULL ? dst->dtype : params->copy.dtype;
+    const bool        packs = x->dtype == RP_F32 && to == RP_Q8_0;
+    if (!packs && (!is_float(x->dtype) || !is_float(to)))
+        REFUSE(RP_E_DTYPE, "copies convert between f32, f16 and bf16, and from f32 to q8_0");
+    if (packs && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
     if (dst == NULL) {
         if (pos != NULL) REFUSE(RP_E_ARG, "positions need a destination");
         *out = rp_view_packed(to, x->ne, NULL);
@@ -155,7 +158,8 @@ SHAPE_RULE(quantize) {
 SHAPE_RULE(attention) {
     const TensorView *q = src[0], *k = src[1], *v = src[2], *pos = src[3];
     if (q->dtype != RP_F32) REFUSE(RP_E_DTYPE, "queries must be f32");
-    if (k->dtype != RP_F16 || v->dtype != RP_F16) REFUSE(RP_E_DTYPE, "keys and values must be f16");
+    if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype)
+        REFUSE(RP_E_DTYPE, "keys and values must be f16, or both q8_0");
     if (params->attention.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
     if (!rp_shape_same(k, v)) REFUSE(RP_E_SHAPE, "keys and values differ in shape");
     if (!rp_shape_contiguous_rows(q) || !rp_shape_contiguous_rows(k) || !rp_shape_contiguous_rows(v))

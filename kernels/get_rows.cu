@@ -1,5 +1,5 @@
 /* y[:,t] = w[:,ids[t]], widened to f32; NaN where the id is no row: the device has nobody to tell.
- * geometry  one block of 128 threads a token, a thread sixteen elements (quantised) or one
+ * geometry  one block of 128 threads a token, a thread a unit of 32 elements (quantised) or one
  * traffic   one row of the table a token */
 #include "kernels/quants.cuh"
 
@@ -12,15 +12,17 @@ __device__ static const char *row_of(const TensorView &w, const TensorView &ids,
 
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS) quant_kernel(TensorView w, TensorView ids, TensorView y) {
-    const int      per_block = Blocks<T>::ELEMS / RP_GROUP;
-    const uint8_t *row       = (const uint8_t *)row_of(w, ids, blockIdx.x);
-    float         *out       = (float *)rp_row(y, blockIdx.x);
-    for (int64_t g = threadIdx.x; g < w.ne[0] / RP_GROUP; g += THREADS) {
-        Group v = {{0}, NAN, 0.0f};
-        if (row != nullptr)
-            v = Blocks<T>::group(row + g / per_block * Blocks<T>::BYTES, (int)(g % per_block));
-        for (int i = 0; i < RP_GROUP; i++)
-            out[g * RP_GROUP + i] = fmaf(v.scale, (float)(int8_t)(v.q[i / 4] >> (8 * (i % 4))), v.min);
+    const int32_t id    = ((const int32_t *)ids.data)[blockIdx.x];
+    const bool    real  = id >= 0 && id < w.ne[1];
+    const int64_t units = w.ne[0] / RP_UNIT;
+    float        *out   = (float *)rp_row(y, blockIdx.x);
+    for (int64_t u = threadIdx.x; u < units; u += THREADS) {
+        const int64_t group = Blocks<T>::first_group(u);
+        Unit          v     = {};
+        if (real) v = Blocks<T>::unpack(Blocks<T>::load(rp_planes<T>(w), id * units + u), (int)u);
+        for (int k = 0; k < 2; k++)
+            for (int i = 0; i < RP_GROUP; i++)
+                out[(group + k * Blocks<T>::STEP) * RP_GROUP + i] = real ? rp_element(v, k, i) : NAN;
     }
 }
 

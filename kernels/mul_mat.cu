@@ -1,14 +1,13 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]
- * geometry  rows: one warp an element, eight to a block, grid (rows / 8, tokens, heads). Transposed: one
- * thread an element of the result, neighbours reading neighbours traffic   the weights once a token, x from
- * L2 */
+ * geometry  rows: blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid (rows, tokens or fours
+ * of tokens, heads). Transposed: one thread an element of the result, neighbours reading neighbours traffic
+ * the weights once for four tokens; x once a block, from L2 */
 #include "kernels/gemv.cuh"
-
-enum { THREADS = 256, WARPS = THREADS / RP_WARP };
 
 struct MulMatArgs {
     TensorView  w, x, y, pos;
     MulMatBound bound;
+    int         split;
 };
 
 __device__ static int64_t last_position(const MulMatArgs &p, int64_t t) {
@@ -22,29 +21,59 @@ __device__ static int64_t inner_length(const MulMatArgs &p, int64_t t) {
     return end < 0 ? 0 : (end < p.w.ne[0] ? end : p.w.ne[0]);
 }
 
-__device__ static const char *row_of_head(const MulMatArgs &p, int64_t m, int64_t h, int64_t b) {
-    return (const char *)p.w.data + (size_t)m * p.w.nb[1] +
-           (size_t)(h / (p.x.ne[2] / p.w.ne[2])) * p.w.nb[2] +
-           (size_t)(b / (p.x.ne[3] / p.w.ne[3])) * p.w.nb[3];
+/* Of the matrix of a head. */
+__device__ static int64_t matrix_of_head(const MulMatArgs &p, int64_t h, int64_t b) {
+    return h / (p.x.ne[2] / p.w.ne[2]) + p.w.ne[2] * (b / (p.x.ne[3] / p.w.ne[3]));
 }
 
-template <class Row> __global__ void __launch_bounds__(THREADS) rows_kernel(MulMatArgs p) {
-    const int     lane = (int)threadIdx.x % RP_WARP;
-    const int64_t m = (int64_t)blockIdx.x * WARPS + threadIdx.x / RP_WARP, t = blockIdx.y;
-    const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    if (m >= p.w.ne[1]) return; /* whole warps return together */
-    if (p.bound == RP_BOUND_ROWS && m > last_position(p, t)) return;
-    const char *x   = rp_row_at(p.x, t, h, b);
-    const float sum = rp_warp_sum(Row::dot(row_of_head(p, m, h, b), x, p.w.ne[0], inner_length(p, t), lane));
-    if (lane == 0) ((float *)rp_row_at(p.y, t, h, b))[m] = sum;
+__device__ static const char *rows_of_head(const MulMatArgs &p, int64_t h, int64_t b) {
+    const int64_t matrix = matrix_of_head(p, h, b);
+    return rp_row_at(p.w, 0, matrix % p.w.ne[2], matrix / p.w.ne[2]);
 }
+
+/* Columns from t on, C of them where there are as many. */
+template <int C> __device__ static GemvJob job_of(const MulMatArgs &p) {
+    const int64_t t = (int64_t)blockIdx.y * C, h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
+    return {matrix_of_head(p, h, b) * p.w.ne[1],
+            p.w.ne[1],
+            p.w.ne[0],
+            rp_row_at(p.x, t, h, b),
+            p.x.nb[1],
+            rp_row_at(p.y, t, h, b),
+            p.y.nb[1],
+            (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C),
+            p.split};
+}
+
+template <RpDtype T, int C>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, C)) quant_kernel(MulMatArgs p) {
+    rp_gemv_quant<T, C>(rp_planes<T>(p.w), job_of<C>(p));
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatArgs p) {
+    rp_gemv_wide<T>(rp_planes<T>(p.w), job_of<1>(p));
+}
+
+template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatArgs p) {
+    const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
+    GemvJob       job = job_of<C>(p);
+    if (p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
+        const int64_t end = last_position(p, blockIdx.y) + 1;
+        job.rows          = end < job.rows ? end : job.rows;
+        if ((int64_t)blockIdx.x * (RP_GEMV_ROWS * RP_GEMV_WARPS / p.split) >= job.rows)
+            return; /* the whole block */
+    }
+    rp_gemv_float<T, C>(rows_of_head(p, h, b), p.w.nb[1], job, inner_length(p, blockIdx.y * C));
+}
+
+enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     const int64_t m = (int64_t)blockIdx.x * THREADS + threadIdx.x, t = blockIdx.y;
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     if (m >= p.w.ne[1]) return;
     if (p.bound == RP_BOUND_ROWS && m > last_position(p, t)) return;
-    const char   *column = row_of_head(p, m, h, b);
+    const char   *column = rows_of_head(p, h, b) + (size_t)m * p.w.nb[1];
     const float  *x      = (const float *)rp_row_at(p.x, t, h, b);
     const int64_t n      = inner_length(p, t);
     float         sum    = 0.0f;
@@ -53,33 +82,48 @@ __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     ((float *)rp_row_at(p.y, t, h, b))[m] = sum;
 }
 
-static LaunchShape shape_of(const MulMatArgs &p, int64_t rows_a_block) {
-    return {dim3(rp_blocks(p.w.ne[1], rows_a_block), (unsigned)p.x.ne[1], (unsigned)(p.x.ne[2] * p.x.ne[3])),
-            dim3(THREADS), 0};
+static LaunchShape shape_of(const MulMatArgs &p, int64_t columns, int64_t shared) {
+    return rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + columns - 1) / columns, p.x.ne[2] * p.x.ne[3],
+                         shared);
+}
+
+template <RpDtype T, int C> static RpStatus quant_columns(const MulMatArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("mul_mat", ctx, shape_of(p, C, rp_gemv_shared<C>(p.w.ne[0])), (quant_kernel<T, C>), p);
 }
 
 template <RpDtype T> static RpStatus quant_rows(const MulMatArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, WARPS), rows_kernel<QuantRow<T>>, p);
+    return p.x.ne[1] == 1 ? quant_columns<T, 1>(p, ctx) : quant_columns<T, RP_GEMV_COLUMNS>(p, ctx);
 }
 
 template <RpDtype T> static RpStatus wide_rows(const MulMatArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, WARPS), rows_kernel<WideRow<T>>, p);
+    return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), wide_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const MulMatArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, WARPS), rows_kernel<FloatRow<T>>, p);
+    if (p.x.ne[1] == 1 || p.bound != RP_BOUND_NONE)
+        return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), (float_kernel<T, 1>), p);
+    return RP_LAUNCH("mul_mat", ctx, shape_of(p, RP_GEMV_COLUMNS, 0), (float_kernel<T, RP_GEMV_COLUMNS>), p);
 }
 
 extern "C" RpStatus rp_cuda_mul_mat(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat(args));
     const MulMatBound bound = rp_has_src(args, 2) ? args->params->mul_mat.bound : RP_BOUND_NONE;
-    const MulMatArgs  p     = {args->src[0], args->src[1], args->dst, args->src[2], bound};
+    MulMatArgs        p     = {args->src[0], args->src[1], args->dst, args->src[2], bound, 1};
     const RpDtype     type  = p.w.dtype;
+    const bool        quant = rp_dtype_is_quant(type);
     if (p.x.ne[1] > 65535 || p.x.ne[2] * p.x.ne[3] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat: %lld tokens, %lld heads: at most 65535 of each",
                        (long long)p.x.ne[1], (long long)(p.x.ne[2] * p.x.ne[3]));
-    if (p.w.nb[0] != (size_t)rp_dtype_info(type)->block_bytes)
-        return RP_LAUNCH("mul_mat", ctx, shape_of(p, THREADS), transposed_kernel, p);
+    if (quant && bound != RP_BOUND_NONE)
+        return rp_fail(RP_E_UNSUPPORTED, "mul_mat: positions bound products with float matrices only, not %s",
+                       rp_dtype_name(type));
+    if (p.w.nb[0] != (size_t)rp_dtype_info(type)->block_bytes) {
+        const LaunchShape shape = {
+            dim3(rp_blocks(p.w.ne[1], THREADS), (unsigned)p.x.ne[1], (unsigned)(p.x.ne[2] * p.x.ne[3])),
+            dim3(THREADS), 0};
+        return RP_LAUNCH("mul_mat", ctx, shape, transposed_kernel, p);
+    }
+    p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / (quant ? (int)RP_UNIT : (int)RP_FLOAT_UNIT));
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);

@@ -1,53 +1,85 @@
 /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert. The ids are read on the device: no
- * launch depends on them (I4). geometry  one warp an element of the result, eight to a block, grid (rows / 8,
- * ids of a token, tokens) traffic   one token: the chosen experts' weights once */
+ * launch depends on them (I4). geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid
+ * (rows, ids of a token, tokens) traffic   one token: the chosen experts' weights once; x once a block, from
+ * L2 */
 #include "kernels/gemv.cuh"
-
-enum { THREADS = 256, WARPS = THREADS / RP_WARP };
 
 struct MulMatIdArgs {
     TensorView w, x, ids, y;
+    int        split;
 };
 
-template <class Row> __global__ void __launch_bounds__(THREADS) experts_kernel(MulMatIdArgs p) {
-    const int     lane = (int)threadIdx.x % RP_WARP;
-    const int64_t m = (int64_t)blockIdx.x * WARPS + threadIdx.x / RP_WARP, j = blockIdx.y, t = blockIdx.z;
-    if (m >= p.w.ne[1]) return; /* whole warps return together */
-    const int32_t id   = ((const int32_t *)p.ids.data)[t * p.ids.ne[0] + j];
-    const bool    real = id >= 0 && id < p.w.ne[2];
-    float         sum  = 0.0f;
-    if (real) {
-        const char *row = (const char *)p.w.data + (size_t)id * p.w.nb[2] + (size_t)m * p.w.nb[1];
-        const char *x   = rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0);
-        sum             = rp_warp_sum(Row::dot(row, x, p.w.ne[0], p.w.ne[0], lane));
-    }
-    if (lane == 0) ((float *)rp_row_at(p.y, j, t, 0))[m] = sum;
+/* The expert, or -1. */
+__device__ static int32_t expert_of(const MulMatIdArgs &p) {
+    const int32_t id = ((const int32_t *)p.ids.data)[blockIdx.z * p.ids.ne[0] + blockIdx.y];
+    return id >= 0 && id < p.w.ne[2] ? id : -1;
 }
 
-static LaunchShape shape_of(const MulMatIdArgs &p) {
-    return {dim3(rp_blocks(p.w.ne[1], WARPS), (unsigned)p.ids.ne[0], (unsigned)p.ids.ne[1]), dim3(THREADS),
-            0};
+__device__ static GemvJob job_of(const MulMatIdArgs &p, int32_t expert) {
+    const int64_t j = blockIdx.y, t = blockIdx.z;
+    return {expert * p.w.ne[1],
+            p.w.ne[1],
+            p.w.ne[0],
+            rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0),
+            0,
+            rp_row_at(p.y, j, t, 0),
+            0,
+            1,
+            p.split};
+}
+
+__device__ static void no_expert(const MulMatIdArgs &p) {
+    const int     rows = RP_GEMV_ROWS * RP_GEMV_WARPS / p.split;
+    const int64_t m    = (int64_t)blockIdx.x * rows + threadIdx.x;
+    if ((int)threadIdx.x < rows && m < p.w.ne[1])
+        ((float *)rp_row_at(p.y, blockIdx.y, blockIdx.z, 0))[m] = 0.0f;
+}
+
+template <RpDtype T>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(MulMatIdArgs p) {
+    const int32_t expert = expert_of(p);
+    if (expert < 0) return no_expert(p); /* the whole block */
+    rp_gemv_quant<T, 1>(rp_planes<T>(p.w), job_of(p, expert));
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatIdArgs p) {
+    const int32_t expert = expert_of(p);
+    if (expert < 0) return no_expert(p);
+    rp_gemv_wide<T>(rp_planes<T>(p.w), job_of(p, expert));
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatIdArgs p) {
+    const int32_t expert = expert_of(p);
+    if (expert < 0) return no_expert(p);
+    rp_gemv_float<T, 1>(rp_row_at(p.w, 0, expert, 0), p.w.nb[1], job_of(p, expert), p.w.ne[0]);
+}
+
+static LaunchShape shape_of(const MulMatIdArgs &p, int64_t shared) {
+    return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1], shared);
 }
 
 template <RpDtype T> static RpStatus quant_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p), experts_kernel<QuantRow<T>>, p);
+    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, rp_gemv_shared<1>(p.w.ne[0])), quant_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus wide_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p), experts_kernel<WideRow<T>>, p);
+    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), wide_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p), experts_kernel<FloatRow<T>>, p);
+    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), float_kernel<T>, p);
 }
 
 extern "C" RpStatus rp_cuda_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
-    const MulMatIdArgs p    = {args->src[0], args->src[1], args->src[2], args->dst};
-    const RpDtype      type = p.w.dtype;
+    MulMatIdArgs  p     = {args->src[0], args->src[1], args->src[2], args->dst, 1};
+    const RpDtype type  = p.w.dtype;
+    const int     unit  = rp_dtype_is_quant(type) ? (int)RP_UNIT : (int)RP_FLOAT_UNIT;
+    const int64_t alive = p.w.ne[1] * p.ids.ne[0]; /* rows of all the experts of a token */
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);
+    p.split = rp_gemv_split(alive, p.w.ne[0] / unit);
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);

@@ -25,4 +25,24 @@
 #define RP_KERNEL(...) ((const void *)(__VA_ARGS__))
 #endif
 
+/* Sixteen bytes at an aligned address; rp_ldg16: of memory that nobody writes meanwhile. The simulation goes
+ * word by word, as its checker does not see the copy of a structure. */
+#ifdef RP_CUDASIM
+static inline uint4 rp_get16(const void *p) {
+    const unsigned *w = (const unsigned *)p;
+    if ((uintptr_t)p % 16 != 0) sim_trap("16 bytes at an address that is not aligned", __FILE__, __LINE__);
+    return make_uint4(w[0], w[1], w[2], w[3]);
+}
+static inline uint4 rp_ldg16(const void *p) { return rp_get16(p); }
+static inline void  rp_put16(void *p, const uint4 &v) {
+     unsigned *w = (unsigned *)p;
+     if ((uintptr_t)p % 16 != 0) sim_trap("16 bytes at an address that is not aligned", __FILE__, __LINE__);
+    w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+}
+#else
+__device__ static inline uint4 rp_get16(const void *p) { return *(const uint4 *)p; }
+__device__ static inline uint4 rp_ldg16(const void *p) { return __ldg((const uint4 *)p); }
+__device__ static inline void  rp_put16(void *p, const uint4 &v) { *(uint4 *)p = v; }
+#endif
+
 #endif

@@ -1,7 +1,15 @@
 #include "reprise/kernel.h"
 
+#include "kernels/scratch.h"
+
 OpKernel *const rp_cuda_kernels[RP_OP_COUNT] = {
 #define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = rp_cuda_##name,
     RP_KERNEL_OPS(OP)
 #undef OP
 };
+
+static ScratchBytes *const scratch[RP_OP_COUNT] = {[RP_OP_ATTENTION] = rp_cuda_attention_scratch};
+
+size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args) {
+    return scratch[op] != NULL ? scratch[op](args) : 0;
+}

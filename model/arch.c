@@ -40,7 +40,7 @@ TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const GgufTensor *w, const
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, b->layer);
-    TensorNode *state = rp_graph_state(b->g, name, RP_F16, (int64_t[]){row, b->n_ctx, 1, 1});
+    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){row, b->n_ctx, 1, 1});
     snprintf(name, sizeof name, "%s_store", which);
     return rp_arch_name_node(b, rp_store(b->g, x, state, b->pos), name);
 }
@@ -121,7 +121,21 @@ static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
     return logits;
 }
 
-static RpStatus check_options(const ModelGraphOptions *o) {
+static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
+    if (kv_type == RP_F16) return RP_OK;
+    if (kv_type != RP_Q8_0)
+        return rp_fail(RP_E_ARG, "a cache of %s: there are f16 and q8_0", rp_dtype_name(kv_type));
+    if ((c->arch->features & ARCH_MLA) != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "a cache of q8_0: the latent attention of %s needs f16",
+                       c->arch->name);
+    if (c->head_dim % 32 != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "a cache of q8_0: heads of %d are no whole blocks of 32",
+                       c->head_dim);
+    return RP_OK;
+}
+
+static RpStatus check_options(const ModelConfig *c, const ModelGraphOptions *o) {
+    RP_TRY(check_kv(c, o->kv_type == RP_F32 ? RP_F16 : o->kv_type));
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_recent < 0))
@@ -132,11 +146,16 @@ static RpStatus check_options(const ModelGraphOptions *o) {
 
 RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *o, ComputeGraph **out) {
     *out = NULL;
-    RP_TRY(check_options(o));
+    RP_TRY(check_options(&m->config, o));
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    Builder b = {
-        .m = m, .g = g, .n_tok = o->n_tok, .n_ctx = o->n_ctx, .layer = -1, .expert_ids = o->expert_ids};
+    Builder b = {.m          = m,
+                 .g          = g,
+                 .n_tok      = o->n_tok,
+                 .n_ctx      = o->n_ctx,
+                 .kv_type    = o->kv_type == RP_F32 ? RP_F16 : o->kv_type,
+                 .layer      = -1,
+                 .expert_ids = o->expert_ids};
     b.outputs = calloc((size_t)m->config.n_layer + 1, sizeof(TensorNode *));
     if (b.outputs == NULL) {
         rp_graph_free(g);

@@ -16,13 +16,13 @@ static TensorNode *rotated(Builder *b, TensorNode *x, const GgufTensor *w, const
         b, rp_rope(b->g, y, b->pos, own ? NULL : b->rope_factors, own ? &c->rope_local : &c->rope), what);
 }
 
-/* A cache f16 [row, n_ctx] as heads [dim, n_ctx, n_head]. */
+/* A cache [row, n_ctx] as heads [dim, n_ctx, n_head]. */
 static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t n_head) {
-    const size_t nb_row = rp_row_bytes(RP_F16, dim * n_head);
+    const size_t nb_row = rp_row_bytes(b->kv_type, dim * n_head);
     return rp_view(b->g, cache,
                    &(ViewParams){
-                       .ne = {dim,     b->n_ctx,            n_head, 1                        },
-                       .nb = { 0, nb_row, rp_row_bytes(RP_F16,   dim), nb_row * (size_t)b->n_ctx}
+                       .ne = {dim,     b->n_ctx,                n_head, 1                        },
+                       .nb = { 0, nb_row, rp_row_bytes(b->kv_type,   dim), nb_row * (size_t)b->n_ctx}
     });
 }
 
@@ -34,6 +34,25 @@ static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
     return as_heads(b, cache, c->head_dim, c->n_head_kv);
 }
 
+/* From q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] to [head_dim, n_head, t]. */
+static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
+    const ModelConfig  *c     = &b->m->config;
+    ComputeGraph       *g     = b->g;
+    TensorNode         *sinks = rp_arch_optional(b, l->sinks);
+    const SoftMaxParams p     = {.scale  = c->attn_scale,
+                                 .window = rp_config_is_local(c, b->layer) ? c->window : 0};
+    if (b->kv_type != RP_F16) /* has no other form: see check_unfused in graph/pass.c */
+        return rp_attention(g, q, k, v, b->pos, sinks,
+                            &(AttentionParams){.scale = p.scale, .window = p.window});
+    TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
+    rp_arch_name_node(b, scores, "scores");
+    TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->pos, sinks, &p);
+    rp_arch_name_node(b, probs, "probs");
+    TensorNode *sum = rp_mul_mat_bound(g, rp_transpose(g, v), probs, b->pos, RP_BOUND_INNER);
+    rp_arch_name_node(b, sum, "weighted");
+    return rp_cast(g, rp_permute(g, sum, 0, 2, 1, 3), RP_F32);
+}
+
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
     const ModelConfig *c = &b->m->config;
     ComputeGraph      *g = b->g;
@@ -41,15 +60,7 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     TensorNode        *k = cached_heads(b, rotated(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k"), "k");
     TensorNode        *v = cached_heads(b, rp_arch_linear(b, x, l->v, l->v_bias, "v"), "v");
 
-    const SoftMaxParams p      = {.scale  = c->attn_scale,
-                                  .window = rp_config_is_local(c, b->layer) ? c->window : 0};
-    TensorNode         *scores = rp_mul_mat_bound(g, k, rp_permute(g, q, 0, 2, 1, 3), b->pos, RP_BOUND_ROWS);
-    rp_arch_name_node(b, scores, "scores");
-    TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->pos, rp_arch_optional(b, l->sinks), &p);
-    rp_arch_name_node(b, probs, "probs");
-    TensorNode *sum = rp_mul_mat_bound(g, rp_transpose(g, v), probs, b->pos, RP_BOUND_INNER);
-    rp_arch_name_node(b, sum, "weighted");
-    TensorNode *heads = rp_cast(g, rp_permute(g, sum, 0, 2, 1, 3), RP_F32);
+    TensorNode *heads = attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
     TensorNode *joined =
         rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * c->head_dim, b->n_tok, 1, 1);
     return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");

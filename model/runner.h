@@ -25,6 +25,7 @@ struct Session {
     Runner       draws; /* decodes by itself, on a device */
     char        *passes;
     int32_t      n_ctx, n_past;
+    RpDtype      kv_type;
     float       *logits;           /* or NULL: of no token, */
     bool         logits_on_device; /* or where `draws` has left them */
     uint64_t    *expert_counts;    /* [n_layer][n_expert], or NULL */

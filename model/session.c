@@ -28,7 +28,7 @@ static RpStatus check_options(const Model *m, const SessionOptions *o, SessionOp
 
 /* Chunk lengths: the longest, then a quarter of it each time, down to one token. */
 static RpStatus plan_runners(Session *s, const SessionOptions *w) {
-    ModelGraphOptions o = {.n_ctx = w->n_ctx, .expert_ids = w->count_experts};
+    ModelGraphOptions o = {.n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts};
     for (o.n_tok = w->prefill_chunk;; o.n_tok = o.n_tok / 4 >= 8 ? o.n_tok / 4 : 1) {
         RP_TRY(rp_runner_plan(&s->runners[s->n_runners++], s->model, &o, w->passes));
         if (o.n_tok == 1) return RP_OK;
@@ -71,6 +71,7 @@ static RpStatus plan_session(const Model *m, const SessionOptions *options, Sess
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
     s->model                  = m;
     s->n_ctx                  = w->n_ctx;
+    s->kv_type                = w->kv_type;
     s->passes                 = strdup(w->passes);
     const ModelInfo *info     = rp_model_info(m);
     const size_t     n_counts = w->count_experts ? (size_t)info->n_layer * (size_t)info->n_expert : 0;
@@ -97,7 +98,7 @@ RpStatus rp_session_memory(const Model *m, const SessionOptions *options, Sessio
 
 /* A device draws its tokens itself, but where someone wants to see each step's experts. */
 static RpStatus open_draws(Session *s, const SessionOptions *w, ExecutorOptions *o) {
-    const ModelGraphOptions graph = {.n_tok = 1, .n_ctx = w->n_ctx, .draws = true, .n_recent = RECENT_TOKENS};
+    const ModelGraphOptions graph = {.n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
     if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts) return RP_OK;
     RP_TRY(rp_runner_plan(&s->draws, s->model, &graph, s->passes));
     return rp_runner_open(&s->draws, s->model, o);
@@ -219,7 +220,7 @@ RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCal
         const int32_t           chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
         const ExecutorOptions   o     = {.share = s->runners[0].executor};
         const ModelGraphOptions graph = {
-            .n_tok = chunk, .n_out = chunk, .n_ctx = s->n_ctx, .expert_ids = s->expert_counts != NULL};
+            .n_tok = chunk, .n_out = chunk, .n_ctx = s->n_ctx, .kv_type = s->kv_type, .expert_ids = s->expert_counts != NULL};
         RpStatus st = rp_runner_plan(&s->score, s->model, &graph, s->passes);
         if (st == RP_OK) st = rp_runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {

@@ -4,19 +4,24 @@ typedef struct Case {
     int64_t dim, heads, heads_kv, tokens, context;
     int32_t window;
     bool    sinks;
+    RpDtype type; /* of keys and values; 0: f16 */
 } Case;
 
 static float sink_of(int64_t h) { return 2.0f * (float)h - 3.0f; }
 
-static uint16_t *random_halves(size_t n, uint64_t seed, float *wide) {
-    float       *x  = random_floats(n, seed);
-    uint16_t    *h  = malloc((n + 32) * sizeof *h);
-    const OpArgs to = {.dst = packed(RP_F16, h, (int64_t)n, 1, 1, 1),
-                       .src = {packed(RP_F32, x, (int64_t)n, 1, 1, 1)}};
-    OK(run_workers(rp_cpu_copy, &to, 1));
-    rp_widen_row(RP_F16, h, (int64_t)n, wide);
+static RpDtype type_of(const Case *c) { return c->type == RP_F32 ? RP_F16 : c->type; }
+
+/* Random rows of the type, and what they hold. */
+static void *random_cache(const Case *c, uint64_t seed, float *wide) {
+    const int64_t n = c->dim * c->heads_kv, bytes = (int64_t)rp_row_bytes(type_of(c), n);
+    float        *x    = random_floats((size_t)(n * c->context), seed);
+    char         *rows = malloc((size_t)(bytes * c->context) + 64);
+    for (int64_t i = 0; i < c->context; i++) {
+        OK(rp_pack_row(type_of(c), x + i * n, n, rows + i * bytes));
+        rp_widen_row(type_of(c), rows + i * bytes, n, wide + i * n);
+    }
     free(x);
-    return h;
+    return rows;
 }
 
 static void reference(const Case *c, const float *q, const float *k, const float *v, const int32_t *pos,
@@ -42,11 +47,14 @@ static void reference(const Case *c, const float *q, const float *k, const float
         }
 }
 
-static TensorView cache_view(const Case *c, uint16_t *data) {
-    const size_t row = (size_t)(c->dim * c->heads_kv) * 2, head = (size_t)c->dim * 2;
+static TensorView cache_view(const Case *c, void *data) {
+    const RpDtype type = type_of(c);
+    const size_t  row = rp_row_bytes(type, c->dim * c->heads_kv), head = rp_row_bytes(type, c->dim);
     return (TensorView){
-        data, RP_F16, {c->dim, c->context, c->heads_kv, 1                       },
-          {2,      row,        head,        row * (size_t)c->context}
+        data,
+        type,
+        {c->dim,                                   c->context, c->heads_kv, 1                       },
+        {(size_t)rp_dtype_info(type)->block_bytes, row,        head,        row * (size_t)c->context}
     };
 }
 
@@ -59,11 +67,36 @@ static TensorView query_view(const Case *c, float *data, int64_t tokens) {
     };
 }
 
+#ifdef RP_TEST_CUDA
+/* The device too gives a token the same bits alone, with a block a split, and among many, which one block
+ * takes. */
+static void check_alone_on_the_device(const Case *c, OpArgs args) {
+    const size_t token  = (size_t)(c->dim * c->heads) * 4;
+    char        *before = calloc(1, token * (size_t)c->tokens), *together = malloc(token * (size_t)c->tokens),
+         *alone        = malloc(token);
+    float         *q   = args.src[0].data;
+    int32_t *const pos = args.src[3].data;
+    args.dst.data      = together;
+    sim_sched(2, 5);
+    OK(cuda_run(rp_cpu_attention, &args, before));
+    for (int64_t t = 0; t < c->tokens; t++) {
+        args.dst    = packed(RP_F32, alone, c->dim, c->heads, 1, 1);
+        args.src[0] = query_view(c, q + c->dim * c->heads * t, 1);
+        args.src[3] = packed(RP_I32, pos + t, 1, 1, 1, 1);
+        OK(cuda_run(rp_cpu_attention, &args, before));
+        cr_assert_arr_eq(alone, together + token * (size_t)t, token, "token %d on the device", (int)t);
+    }
+    free(before), free(together), free(alone);
+}
+#else
+static void check_alone_on_the_device(const Case *c, OpArgs args) { (void)c, (void)args; }
+#endif
+
 static void check(Case c) {
     const size_t n_q = (size_t)(c.dim * c.heads * c.tokens), n_kv = (size_t)(c.dim * c.heads_kv * c.context);
     float       *q = random_floats(n_q, 12), *wide_k = malloc(n_kv * 4), *wide_v = malloc(n_kv * 4),
           *y         = malloc(n_q * 4);
-    uint16_t      *k = random_halves(n_kv, 13, wide_k), *v = random_halves(n_kv, 14, wide_v);
+    void          *k = random_cache(&c, 13, wide_k), *v = random_cache(&c, 14, wide_v);
     double        *want = malloc(n_q * sizeof *want);
     int32_t       *pos  = malloc((size_t)c.tokens * sizeof *pos);
     const OpParams p    = {
@@ -80,6 +113,7 @@ static void check(Case c) {
     for (int64_t h = 0; h < c.heads; h++) sinks[h] = sink_of(h);
     if (c.sinks) args.src[4] = packed(RP_F32, sinks, c.heads, 1, 1, 1);
     run_everywhere(rp_cpu_attention, &args);
+    check_alone_on_the_device(&c, args);
     reference(&c, q, wide_k, wide_v, pos, (double)0.7f, want);
     expect_near(y, want, n_q, 2e-6);
     for (int64_t t = 0; t < c.tokens; t++) { /* a token alone gives the bits that it gives among others */
@@ -94,21 +128,34 @@ static void check(Case c) {
     free(q), free(wide_k), free(wide_v), free(y), free(k), free(v), free(want), free(pos), free(sinks);
 }
 
-Test(attention, is_the_softmax_weighted_sum) { check((Case){64, 4, 4, 3, 100, 0, false}); }
+Test(attention, is_the_softmax_weighted_sum) { check((Case){64, 4, 4, 3, 100, 0, false, RP_F16}); }
 Test(attention, shares_keys_among_heads) {
-    check((Case){64, 9, 3, 5, 70, 0, false}), check((Case){32, 8, 1, 2, 33, 0, false});
+    check((Case){64, 9, 3, 5, 70, 0, false, RP_F16}), check((Case){32, 8, 1, 2, 33, 0, false, RP_F16});
 }
 Test(attention, takes_heads_of_any_size) {
-    check((Case){24, 2, 1, 2, 40, 0, false}), check((Case){5, 2, 2, 2, 40, 0, false}),
-        check((Case){256, 4, 1, 2, 65, 0, false}), check((Case){512, 1, 1, 1, 10, 0, false});
+    check((Case){24, 2, 1, 2, 40, 0, false, RP_F16}), check((Case){5, 2, 2, 2, 40, 0, false, RP_F16}),
+        check((Case){256, 4, 1, 2, 65, 0, false, RP_F16}), check((Case){512, 1, 1, 1, 10, 0, false, RP_F16});
 }
 Test(attention, keeps_to_the_window) {
-    check((Case){16, 2, 1, 6, 90, 7, false}), check((Case){16, 2, 1, 3, 90, 64, false}),
-        check((Case){16, 2, 1, 3, 20, 1000, false});
+    check((Case){16, 2, 1, 6, 90, 7, false, RP_F16}), check((Case){16, 2, 1, 3, 90, 64, false, RP_F16}),
+        check((Case){16, 2, 1, 3, 20, 1000, false, RP_F16});
 }
 
 Test(attention, lets_sinks_take_their_share) {
-    check((Case){32, 6, 2, 3, 70, 0, true}), check((Case){16, 2, 1, 3, 90, 5, true});
+    check((Case){32, 6, 2, 3, 70, 0, true, RP_F16}), check((Case){16, 2, 1, 3, 90, 5, true, RP_F16});
+}
+
+Test(attention, reads_q8_0) {
+    check((Case){64, 9, 3, 5, 70, 0, false, RP_Q8_0}), check((Case){32, 6, 2, 3, 70, 5, true, RP_Q8_0}),
+        check((Case){128, 4, 4, 2, 40, 0, false, RP_Q8_0}), check((Case){96, 2, 1, 2, 40, 0, false, RP_Q8_0}),
+        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0});
+}
+
+/* Long enough for many splits; more tokens than split blocks are for. */
+Test(attention, covers_a_long_context) {
+    check((Case){64, 4, 2, 12, 700, 0, false, RP_F16}), check((Case){128, 8, 2, 9, 300, 0, true, RP_F16}),
+        check((Case){128, 3, 3, 2, 300, 70, false, RP_Q8_0}),
+        check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
 }
 
 Test(attention, survives_large_scores) {
@@ -140,6 +187,12 @@ Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
     };
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
             "attention: q [600,1,1], k [600,1,1] (heads of at most 512)");
+    args.src[0] = packed(RP_F32, q, 80, 1, 1, 1);
+    args.src[1] = args.src[2] = packed(RP_Q8_0, k, 80, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
+            "attention: heads of 80 are no whole q8_0 blocks");
+    args.src[2] = packed(RP_F16, k, 80, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "k q8_0, v f16: f32, and f16 or q8_0 twice");
     args.src[1] = packed(RP_F32, q, 600, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: q f32, k f32, v f16");
 }

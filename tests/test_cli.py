@@ -170,6 +170,8 @@ def test_bad_environment_is_an_error():
     )
     expect_refusal(run("generate", "-m", TINY, "-p", "a", REPRISE_PASSES="-nonsense"), 1, "nonsense")
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--passes", "-nonsense"), 1, "nonsense")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--kv", "q4_0"), 1, "--kv q4_0: there are f16 and q8_0")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--kv", "q8_0"), 1, "no whole blocks of 32")
 
 
 # Files.
@@ -312,6 +314,7 @@ def test_same_seed_same_text_for_any_threads():
     expect(len(set(texts)) == 1, "", texts)
     expect(ok(run(*g, "--seed", "6")).out != texts[0], "another seed", texts[0])
     expect(ok(run(*g, "--seed", "5", "--passes", "-all")).code == 0, "without passes")
+    expect(ok(run(*g, "--kv", "f16")).text == ok(run(*g)).text, "--kv f16 is the default")
 
 
 def test_stop_strings():

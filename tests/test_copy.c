@@ -93,6 +93,53 @@ Test(copy, stores_rows_at_their_positions) {
     cr_expect_arr_eq(d, ((float[]){1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 1, 2}), sizeof d);
 }
 
+/* ggml's q8_0: d = max|x| / 127 as f16, q = round(x / d) by the unrounded d, halves away from zero. */
+Test(copy, stores_rows_of_q8_0) {
+    enum { N = 96, T = 5, ROWS = 9 };
+    float    *x = random_floats(N * T, 70);
+    BlockQ8_0 d[ROWS * N / 32];
+    int32_t   pos[T] = {8, 0, -1, 3, 4};
+    for (int i = 0; i < 32; i++) x[i] *= 1e-3f;
+    memset(x + 40 * 1 + N, 0, 4 * 32);
+    for (int i = 0; i < 32; i++) x[4 * N + i] = 1e-42f * (float)i; /* too small for a scale */
+    x[3 * N + 35] = NAN;
+    OpArgs args   = {
+          .dst = packed(RP_Q8_0, d, N, ROWS, 1, 1),
+          .src = {packed(RP_F32, x, N, T, 1, 1), packed(RP_Q8_0, d, N, ROWS, 1, 1),
+                  packed(RP_I32, pos, T, 1, 1, 1)}
+    };
+    run_everywhere(rp_cpu_copy, &args);
+    for (int r = 0; r < ROWS; r++) {
+        int t = T - 1;
+        while (t >= 0 && pos[t] != r) t--;
+        for (int b = 0; b < N / 32; b++) {
+            const BlockQ8_0 *block = &d[r * N / 32 + b];
+            const float     *from  = x + t * N + 32 * b;
+            double           top   = 0.0;
+            float            scale;
+            if (t < 0) {
+                cr_expect(block->d == 0x5555 && block->qs[31] == 0x55, "row %d was written", r);
+                continue;
+            }
+            rp_widen_row(RP_F16, &block->d, 1, &scale);
+            if (t == 3 && b == 1) {
+                cr_expect(isnan(scale));
+                continue;
+            }
+            for (int i = 0; i < 32; i++) top = fmax(top, fabs((double)from[i]));
+            cr_expect(fabs((double)scale - top / 127.0) <= 5e-4 * top / 127.0 + 3e-8, "scale %g of %g",
+                      (double)scale, top);
+            for (int i = 0; i < 32; i++) {
+                const double q = top < 1e-36 ? 0.0 : round((double)from[i] / (top / 127.0));
+                cr_expect(fabs((double)block->qs[i] - q) <=
+                              (fabs(fabs((double)from[i] / (top / 127.0) - q) - 0.5) < 1e-4 ? 1.0 : 0.0),
+                          "row %d, element %d is %d, not %g", r, 32 * b + i, block->qs[i], q);
+            }
+        }
+    }
+    free(x);
+}
+
 Test(copy, refuses_a_position_outside_and_other_types) {
     float   x[4]   = {0}, d[4];
     int32_t pos[2] = {0, 2};
@@ -104,6 +151,8 @@ Test(copy, refuses_a_position_outside_and_other_types) {
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_ARG, "copy: position 2, the destination has 2 rows");
     args = (OpArgs){.dst = packed(RP_I32, d, 2, 2, 1, 1), .src = {packed(RP_F32, x, 2, 2, 1, 1)}};
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_DTYPE, "copy: from f32 to i32");
+    args = (OpArgs){.dst = packed(RP_Q8_0, d, 48, 1, 1, 1), .src = {packed(RP_F32, x, 48, 1, 1, 1)}};
+    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_SHAPE, "copy: rows of 48 are no whole q8_0 blocks");
 }
 
 #ifdef RP_TEST_CUDA

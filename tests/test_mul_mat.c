@@ -7,6 +7,30 @@ static double act(const char *row, int64_t n, int64_t i) {
     return (double)row[i] * (double)scale;
 }
 
+#ifdef RP_TEST_CUDA
+/* The device's sum of a column is the same beside other columns and alone (I8). */
+static void check_alone_on_the_device(OpArgs args) {
+    const int64_t rows = args.dst.ne[0], n = args.src[1].ne[1];
+    const size_t  bytes  = rp_view_span_bytes(&args.dst);
+    char         *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes);
+    sim_sched(0, 1);
+    args.dst.data = together;
+    OK(cuda_run(rp_cpu_mul_mat, &args, before));
+    args.dst   = packed(RP_F32, alone, rows, 1, 1, 1);
+    char *from = args.src[1].data;
+    for (int64_t c = 0; c < n; c++) {
+        args.src[1] =
+            packed(args.src[1].dtype, from + (size_t)c * args.src[1].nb[1], args.src[0].ne[0], 1, 1, 1);
+        OK(cuda_run(rp_cpu_mul_mat, &args, before));
+        cr_assert_arr_eq(alone, together + (size_t)(c * rows) * 4, (size_t)rows * 4,
+                         "%s: column %d alone on the device", rp_dtype_name(args.src[0].dtype), (int)c);
+    }
+    free(before), free(together), free(alone);
+}
+#else
+static void check_alone_on_the_device(OpArgs args) { (void)args; }
+#endif
+
 static void check_quantised(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
     char          *w = random_blocks(type, n, rows, 20);
     float         *x = random_floats((size_t)(n * columns), 21), *wide = malloc((size_t)n * 4);
@@ -20,6 +44,7 @@ static void check_quantised(RpDtype type, int64_t n, int64_t rows, int64_t colum
                 .params = &p
     };
     run_everywhere(rp_cpu_mul_mat, &args);
+    check_alone_on_the_device(args);
     for (int64_t m = 0; m < rows; m++) {
         rp_widen_row(type, w + (size_t)m * rp_row_bytes(type, n), n, wide);
         for (int64_t c = 0; c < columns; c++) {
@@ -51,6 +76,9 @@ Test(mul_mat, of_every_weight_type_in_integers) {
                         6); /* an odd number of blocks of 32 ends in half a span */
         check_quantised(quantised[i], 4096 + 2 * block, 3, 5); /* longer than one piece */
     }
+    check_quantised(RP_Q4_0, 33 * 1024, 3, 5);
+    check_quantised(RP_Q6_K, 33 * 1024, 2, 1);
+    check_quantised(RP_Q8_0, 64, 1100, 3);
 }
 
 static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w,
@@ -74,6 +102,7 @@ static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, 
         .params = &p
     };
     run_everywhere(rp_cpu_mul_mat, &args);
+    if (heads == 1) check_alone_on_the_device(args);
     for (int64_t h = 0; h < heads; h++)
         for (int64_t c = 0; c < columns; c++)
             for (int64_t m = 0; m < rows; m++) {
@@ -96,6 +125,7 @@ Test(mul_mat, of_float_weights) {
         check_float(types[i], 77, 9, 6, 1, 1);
         check_float(types[i], 4100, 3, 5, 1, 1);
         check_float(types[i], 64, 5, 3, 2, 6); /* heads that share weights */
+        check_float(types[i], 1032, 5, 9, 1, 1);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "tests/golden.h"
 
+#include <math.h>
+
 #define TINY GOLDEN_DIR "tiny/"
 
 static Model *open_tiny(const char *file) {
@@ -54,6 +56,63 @@ Test(session, prefill_equals_token_by_token_bit_for_bit) {
         cr_expect_arr_eq(got, want, bytes, "%s in chunks of one", files[f]);
         rp_model_free(m);
     }
+}
+
+static void check_q8_0(const char *file) {
+    Model       *m       = open_tiny(file);
+    const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
+    float        f16[256], want[256], got[256];
+    double       size = 0.0, off = 0.0;
+    logits_after(m, (SessionOptions){.n_threads = 1}, N_IDS, f16);
+    logits_after(m, (SessionOptions){.n_threads = 1, .kv_type = RP_Q8_0}, 1, want);
+    for (int step = 2; step <= N_IDS; step = step * 3 + 1) {
+        logits_after(m, (SessionOptions){.n_threads = 1 + step % 4, .prefill_chunk = 64, .kv_type = RP_Q8_0},
+                     step, got);
+        cr_expect_arr_eq(got, want, n_vocab * sizeof(float), "%s in steps of %d", file, step);
+    }
+    logits_after(m, (SessionOptions){.kv_type = RP_F16}, N_IDS, got);
+    cr_expect_arr_eq(got, f16, n_vocab * sizeof(float), "%s: f16 is the default", file);
+    for (size_t i = 0; i < n_vocab; i++) {
+        size += pow((double)f16[i], 2.0);
+        off += pow((double)f16[i] - (double)want[i], 2.0);
+    }
+    cr_log_info("%s: a cache of q8_0 moves the logits by %g of their size", file, sqrt(off / size));
+    cr_expect(off > 0.0, "%s: q8_0 makes no difference", file);
+    cr_expect_leq(sqrt(off / size), 0.05, "%s: moved by %g", file, sqrt(off / size));
+    rp_model_free(m);
+}
+
+Test(session, keeps_keys_and_values_in_q8_0) {
+    check_q8_0("qwen3-f32.gguf");
+    check_q8_0("qwen3moe-mix.gguf");
+    check_q8_0("gpt-oss-mxfp4.gguf");
+}
+
+Test(session, takes_about_half_the_memory_with_q8_0) {
+    Model        *m = open_tiny("qwen3-f32.gguf");
+    SessionMemory f16, q8_0;
+    OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 128}, &f16));
+    OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 128, .kv_type = RP_Q8_0}, &q8_0));
+    cr_expect_eq(q8_0.kv * 64, f16.kv * 34);
+    rp_model_free(m);
+}
+
+Test(session, refuses_caches_that_cannot_be) {
+    Model   *m = open_tiny("llama-mix.gguf");
+    Session *s;
+    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
+            "a cache of q8_0: heads of 16 are no whole blocks of 32");
+    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q4_0}, &s), RP_E_ARG,
+            "a cache of q4_0: there are f16 and q8_0");
+    rp_model_free(m);
+    m = open_tiny("deepseek2-mix.gguf");
+    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
+            "the latent attention of deepseek2");
+    rp_model_free(m);
+    m = open_tiny("qwen3-f32.gguf");
+    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s),
+            RP_E_UNSUPPORTED, "a cache of q8_0 needs the attention pass");
+    rp_model_free(m);
 }
 
 Test(session, gives_the_same_bits_for_any_number_of_threads_and_instruction_set) {

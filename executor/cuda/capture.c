@@ -60,7 +60,7 @@ static RpStatus next_step(void *user, RpStatus status) {
 
 static RpStatus enqueue(CudaExecutor *c) {
     Recorder  r   = {.c = c};
-    KernelCtx ctx = {.stream = c->device->stream, .launch = record, .user = &r};
+    KernelCtx ctx = rp_cuda_ctx(c, record, &r);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, next_step, &r));
     return rp_cuda_enqueue_outputs(c);
@@ -155,7 +155,7 @@ static RpStatus repoint(void *user, const KernelLaunch *l) {
 
 RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer r   = {.c = c};
-    KernelCtx ctx = {.stream = c->device->stream, .launch = repoint, .user = &r};
+    KernelCtx ctx = rp_cuda_ctx(c, repoint, &r);
     return rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
 }
 
@@ -172,12 +172,14 @@ static RpStatus look(void *user, const KernelLaunch *l) {
 }
 
 RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
-    KernelCtx ctx = {.launch = look, .user = out};
+    const CudaExecutor *c   = (const CudaExecutor *)e;
+    KernelCtx           ctx = rp_cuda_ctx(c, look, out);
     return rp_cuda_kernels[e->plan->steps[step].op](&e->args[step], &ctx);
 }
 
 RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
-    KernelCtx ctx = {.launch = look, .user = out};
     RP_TRY(rp_executor_describe(plan, i, out));
+    const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args);
+    KernelCtx    ctx     = {.launch = look, .user = out, .scratch_bytes = scratch};
     return rp_cuda_kernels[plan->steps[i].op](&plan->steps[i].args, &ctx);
 }

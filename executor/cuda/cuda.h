@@ -64,6 +64,8 @@ typedef struct CudaExecutor {
     Executor        base;
     CudaDevice     *device;
     char           *own_arena, *host;
+    void           *scratch, *own_scratch; /* of launches, one at a time; the owner's where that is large enough */
+    size_t          scratch_bytes;
     Mirror         *mirrors;
     int             n_mirrors;
     char           *inputs; /* all of them in one copy: device address, */
@@ -77,6 +79,16 @@ typedef struct CudaExecutor {
 } CudaExecutor;
 
 static inline CudaExecutor *rp_cuda(Executor *e) { return (CudaExecutor *)e; }
+
+/* For launches on the stream; with a hook, in place of them. */
+static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c, RpStatus (*hook)(void *user, const KernelLaunch *l),
+                                    void *user) {
+    return (KernelCtx){.stream        = c->device->stream,
+                       .scratch       = c->scratch,
+                       .scratch_bytes = c->scratch_bytes,
+                       .launch        = hook,
+                       .user          = user};
+}
 
 /* RP_E_CUDA with the name of the call. An error that the device does not come back from is remembered. */
 RP_NODISCARD RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what);
@@ -94,6 +106,8 @@ void                  rp_cuda_device_close(CudaDevice *d);
 size_t                rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan);
 RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan);
 void                 *rp_cuda_weight(Executor *e, const void *host);
+/* RP_E_UNSUPPORTED where a step reads a part of a quantised weight. */
+RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan);
 
 /* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);

@@ -101,10 +101,45 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
     return bytes;
 }
 
-static RpStatus upload(CudaDevice *d, const TensorView *v, char *to) {
-    return rp_cuda_check(
-        d, cudaMemcpyAsync(to, v->data, rp_view_span_bytes(v), cudaMemcpyHostToDevice, d->stream),
-        "upload of weights");
+/* A quantised weight takes the way over `planes`, which holds one at a time. */
+static RpStatus upload(CudaDevice *d, const TensorView *v, char *to, void *planes) {
+    const bool  packs = rp_dtype_is_quant(v->dtype);
+    const void *from  = packs ? planes : v->data;
+    if (packs) RP_TRY(rp_cuda_pack(v, planes));
+    RP_TRY(rp_cuda_check(d, cudaMemcpyAsync(to, from, rp_view_span_bytes(v), cudaMemcpyHostToDevice, d->stream),
+                         "upload of weights"));
+    return packs ? rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights") : RP_OK;
+}
+
+static size_t largest_quantised(const CudaDevice *d, const ExecPlan *plan) {
+    size_t largest = 1;
+    for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
+        const TensorNode *node = missing_weight(d, plan, i);
+        if (node == NULL) continue;
+        const TensorView v = rp_node_view(node);
+        if (rp_dtype_is_quant(v.dtype) && rp_view_span_bytes(&v) > largest) largest = rp_view_span_bytes(&v);
+    }
+    return largest;
+}
+
+/* The planes of a quantised weight run over all of it: no part of it can be seen as a tensor of its own. */
+RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
+    for (int i = 0; i < plan->n_steps; i++)
+        for (int k = 0; k < RP_MAX_SRC; k++) {
+            const PlanStep   *s = &plan->steps[i];
+            const TensorView *v = &s->args.src[k];
+            if (s->src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || !rp_dtype_is_quant(v->dtype)) continue;
+            const CudaWeight *w = find_weight(d, v->data);
+            if (w == NULL ||
+                (s->src[k].offset == 0 && rp_view_is_packed(v) && rp_view_span_bytes(v) == w->bytes))
+                continue;
+            return rp_fail(
+                RP_E_UNSUPPORTED,
+                "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be used whole only",
+                rp_node_name(s->node), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
+                (long long)v->ne[3], rp_dtype_name(v->dtype));
+        }
+    return RP_OK;
 }
 
 static RpStatus grow(CudaDevice *d, int n_new) {
@@ -125,14 +160,19 @@ RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
     RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
     d->slabs[d->n_slabs++] = slab;
-    for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
+    const size_t largest   = largest_quantised(d, plan);
+    void        *planes    = malloc(largest);
+    RpStatus     st        = planes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", largest);
+    for (int i = 0; i < rp_graph_n_nodes(plan->graph) && st == RP_OK; i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const TensorView v = rp_node_view(node);
-        RP_TRY(upload(d, &v, slab));
-        d->weights[n++] = (CudaWeight){v.data, rp_view_span_bytes(&v), slab};
+        st                 = upload(d, &v, slab, planes);
+        d->weights[n++]    = (CudaWeight){v.data, rp_view_span_bytes(&v), slab};
         slab += aligned(rp_view_span_bytes(&v));
     }
+    free(planes);
+    RP_TRY(st);
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights"));
     d->n_weights = n;
     qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);

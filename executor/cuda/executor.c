@@ -98,6 +98,25 @@ static size_t place_mirrors(CudaExecutor *c) {
     return total;
 }
 
+static RpStatus open_scratch(CudaExecutor *c) {
+    Executor *e = &c->base;
+    for (int i = 0; i < e->plan->n_steps; i++) {
+        const size_t bytes = rp_cuda_scratch_bytes(e->plan->steps[i].op, &e->plan->steps[i].args);
+        if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
+    }
+    const CudaExecutor *owner = rp_cuda(e->owner);
+    if (e->owner != e && c->scratch_bytes <= owner->scratch_bytes) {
+        c->scratch = owner->scratch;
+        return RP_OK;
+    }
+    if (c->scratch_bytes == 0) return RP_OK;
+    RP_TRY(rp_cuda_alloc(c->device, c->scratch_bytes, "scratch memory", &c->own_scratch));
+    c->scratch = c->own_scratch;
+    e->info.device_bytes += c->scratch_bytes;
+    RP_TRY(rp_cuda_check(c->device, cudaMemsetAsync(c->scratch, 0, c->scratch_bytes, c->device->stream), "scratch memory"));
+    return rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "scratch memory");
+}
+
 static RpStatus open_mirrors(CudaExecutor *c) {
     c->mirrors = calloc((size_t)rp_graph_n_nodes(c->base.plan->graph) + 1, sizeof *c->mirrors);
     if (c->mirrors == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
@@ -161,7 +180,7 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
 }
 
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
-    KernelCtx ctx = {.stream = c->device->stream};
+    KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
     return rp_cuda_enqueue_outputs(c);
@@ -243,7 +262,7 @@ static RpStatus load(void *user, const KernelLaunch *l) {
 }
 
 static RpStatus load_kernels(CudaExecutor *c) {
-    KernelCtx ctx = {.stream = c->device->stream, .launch = load, .user = c->device};
+    KernelCtx ctx = rp_cuda_ctx(c, load, c->device);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
     if (c->base.step == NULL) return RP_OK;
     struct cudaFuncAttributes a;
@@ -269,7 +288,9 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     RP_TRY(rp_executor_open_states(e));
     e->info.device_bytes += rp_cuda_missing_weights(c->device, e->plan);
     RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
+    RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    RP_TRY(open_scratch(c));
     RP_TRY(open_mirrors(c));
     RP_TRY(load_kernels(c));
     return open_graphs(c, o);
@@ -282,6 +303,7 @@ static void close_cuda(Executor *e) {
     rp_cuda_capture_free(c);
     rp_executor_close_states(e);
     if (c->own_arena != NULL) (void)cudaFree(c->own_arena);
+    if (c->own_scratch != NULL) (void)cudaFree(c->own_scratch);
     if (c->host != NULL) (void)cudaFreeHost(c->host);
     free(c->mirrors);
     if (e->owner == e) rp_cuda_device_close(c->device);
@@ -292,6 +314,7 @@ static RpStatus rebind(Executor *e, const ExecPlan *weights) {
     RP_TRY(rp_cuda_enter(c->device));
     if (weights != NULL) {
         RP_TRY(rp_cuda_upload_weights(c->device, weights));
+        RP_TRY(rp_cuda_check_whole(c->device, weights));
         e->weights = weights;
     }
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));

@@ -26,7 +26,7 @@ static RpStatus open_memory(CudaExecutor *c) {
 }
 
 static RpStatus enqueue_body(CudaExecutor *c, cudaGraphConditionalHandle condition) {
-    KernelCtx ctx = {.stream = c->device->stream};
+    KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     LoopEnd   end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
                      .control   = c->loop.control,
                      .condition = condition};

@@ -22,7 +22,7 @@ static RpStatus stamp(void *user, RpStatus status) {
 }
 
 static RpStatus enqueue(Twin *t) {
-    KernelCtx ctx = {.stream = t->c->device->stream};
+    KernelCtx ctx = rp_cuda_ctx(t->c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(t->c));
     RP_TRY(stamp(t, RP_OK));
     RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, rp_cuda_kernels, &ctx, stamp, t));

@@ -40,7 +40,7 @@ static RpStatus host_sources(const CudaExecutor *c, int step, HostStep *h) {
 static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallback *callback, void *user,
                             bool *go_on) {
     const PlanStep *s       = &c->base.plan->steps[step];
-    KernelCtx       on_cuda = {.stream = c->device->stream}, on_cpu = {.ith = 0, .nth = 1};
+    KernelCtx       on_cuda = rp_cuda_ctx(c, NULL, NULL), on_cpu = {.ith = 0, .nth = 1};
     TensorView      result;
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
     h->args.params = c->base.args[step].params;

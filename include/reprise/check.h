@@ -10,6 +10,9 @@
 extern "C" {
 #endif
 
+/* Of q8_0 rows that are stored: a block whose scale would be less is all zeros. 2^-126: the least normal float. */
+#define RP_SMALLEST_SCALE 1.17549435e-38f
+
 /* The largest heads and rotations that the kernels have room for. */
 enum { RP_ATTENTION_MAX_DIM = 512, RP_ROPE_MAX_DIMS = 1024 };
 
@@ -93,7 +96,10 @@ static inline RpStatus rp_check_soft_max(const OpArgs *args) {
 
 static inline RpStatus rp_check_copy(const OpArgs *args) {
     const TensorView *x = &args->src[0], *y = &args->dst;
-    if (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype))
+    const bool packs = x->dtype == RP_F32 && y->dtype == RP_Q8_0;
+    if (packs && x->ne[0] % 32 != 0)
+        return rp_fail(RP_E_SHAPE, "copy: rows of %lld are no whole q8_0 blocks of 32", (long long)x->ne[0]);
+    if (!packs && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype)))
         return rp_fail(RP_E_DTYPE, "copy: from %s to %s: no kernel for this", rp_dtype_name(x->dtype),
                        rp_dtype_name(y->dtype));
     if (x->ne[0] != y->ne[0] || (!rp_has_src(args, 1) && rp_view_rows(x) != rp_view_rows(y)))
@@ -185,9 +191,11 @@ static inline RpStatus rp_check_add_id(const OpArgs *args) {
 
 static inline RpStatus rp_check_attention(const OpArgs *args) {
     const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2], *y = &args->dst;
-    if (q->dtype != RP_F32 || k->dtype != RP_F16 || v->dtype != RP_F16 || y->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "attention: q %s, k %s, v %s: f32, f16 and f16 are wanted",
+    if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "attention: q %s, k %s, v %s: f32, and f16 or q8_0 twice are wanted",
                        rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
+    if (k->dtype == RP_Q8_0 && k->ne[0] % 32 != 0)
+        return rp_fail(RP_E_SHAPE, "attention: heads of %lld are no whole q8_0 blocks of 32", (long long)k->ne[0]);
     if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] ||
         q->ne[2] % k->ne[2] != 0 || args->src[3].ne[0] != q->ne[1] || y->ne[1] != q->ne[2] ||
         y->ne[2] != q->ne[1])

@@ -52,6 +52,9 @@ TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null
 /* The same with sinks: f32 [h], one for each head, or NULL. */
 TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                               TensorNode *sinks_or_null, const SoftMaxParams *params);
+/* Where keys and values are f16, the attention pass makes this of the products and the softmax. */
+TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
+                         TensorNode *sinks_or_null, const AttentionParams *params);
 TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
 TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x);
 TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit);

@@ -38,8 +38,10 @@ typedef struct KernelLaunch {
 } KernelLaunch;
 
 typedef struct KernelCtx {
-    struct CUstream_st *stream;   /* CUDA launchers */
-    int                 ith, nth; /* CPU kernels: this worker, of that many */
+    struct CUstream_st *stream;        /* CUDA launchers */
+    void               *scratch;       /* CUDA: device memory of the stream's own, zero before the first launch */
+    size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
+    int                 ith, nth;      /* CPU kernels: this worker, of that many */
     /* CUDA launchers: called in place of each launch, to record it, to give its node new arguments, or only to look. */
     RpStatus (*launch)(void *user, const KernelLaunch *launch);
     void *user;
@@ -60,6 +62,18 @@ extern OpKernel *const rp_cpu_kernels[RP_OP_COUNT];
 RP_KERNEL_OPS(OP)
 #undef OP
 extern OpKernel *const rp_cuda_kernels[RP_OP_COUNT];
+
+/* Scratch memory that a launch takes, by shapes only; launches of one stream run one after the other, so that one buffer
+ * of the largest size serves them all. */
+size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args);
+
+/* A weight as the CUDA kernels take it: a quantised one in planes over the whole tensor, one a field of its block, the
+ * largest field first. q4_0: quants 16 bytes a block, d 2; q4_1: quants 16, d and m 4; q5_0: quants 16, fifth bits 4,
+ * d 2; q5_1: quants 16, fifth bits 4, d and m 4; q8_0: quants 32, d 2; q6_k: low bits 128, high bits 64, scales 16, d 2;
+ * mxfp4: quants 16, exponent 1. q4_k and q5_k stay in whole blocks, and float types as they are. `w` is a view of host
+ * memory, `out` takes rp_view_span_bytes(w) bytes. RP_E_UNSUPPORTED for quantised weights that are not packed: a kernel
+ * counts the blocks of the tensor by its view, which must be the whole. */
+RP_NODISCARD RpStatus rp_cuda_pack(const TensorView *w, void *out);
 
 static inline bool rp_has_src(const OpArgs *args, int i) { return args->src[i].ne[0] > 0; }
 

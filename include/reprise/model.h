@@ -58,6 +58,7 @@ typedef struct ModelGraphOptions {
     int32_t n_tok; /* tokens of a step */
     int32_t n_ctx; /* positions of the caches */
     int32_t n_out; /* tokens that get logits; 0: 1 */
+    RpDtype kv_type; /* of keys and values: RP_F16, RP_F32 (0) stands for it too, or RP_Q8_0 */
     bool    expert_ids; /* the ids of the chosen experts are outputs */
     bool    draws;      /* one token a step, which begins with the token of the step state and draws the next into it */
     int32_t n_recent;   /* of `draws`: room for recent tokens in the step state */
@@ -66,12 +67,13 @@ typedef struct ModelGraphOptions {
 /* The graph of one step over n_tok tokens with caches for n_ctx positions, finished but not optimised; the caller
  * frees it, before the model. Inputs: "tokens" i32 [n_tok], "pos" i32 [n_tok] (-1: padding, computes nothing of
  * use), "out_rows" i32 [n_out] (which of the tokens get logits). Output: "logits" f32 [n_vocab, n_out]. States:
- * "k.<layer>", "v.<layer>" f16 [n_head_kv*head_dim, n_ctx], with latent attention "latent.<layer>" f16 [kv_lora, n_ctx]
- * and "k_rope.<layer>" f16 [rotated, n_ctx]. With expert_ids
+ * "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], with latent attention "latent.<layer>" f16
+ * [kv_lora, n_ctx] and "k_rope.<layer>" f16 [rotated, n_ctx]. With expert_ids
  * those of a layer with experts are an output too: "blk.<layer>.experts" i32 [n_expert_used, n_tok].
  * With `draws` there are no inputs; token and position are those of the state "step" (step.h), i32 [words], and the last
  * node draws the next token into it.
- * RP_E_ARG where n_tok or n_ctx is not positive, n_out negative, or several tokens are to be drawn at once. */
+ * RP_E_UNSUPPORTED for a cache of q8_0 with heads that are no whole blocks of 32, or with latent attention. RP_E_ARG for
+ * another type of cache, and where n_tok or n_ctx is not positive, n_out negative, or several tokens are to be drawn at once. */
 RP_NODISCARD RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *options, ComputeGraph **out);
 
 /* Architectures that can be opened, for help texts: NULL past the last. */

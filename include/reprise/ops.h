@@ -171,9 +171,9 @@ enum {
     /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                      \
     OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                              \
     /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                               \
-     * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k f16 [d,n,hkv], v f16 [d,n,hkv], pos i32 [t], \
+     * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k and v f16 or q8_0 [d,n,hkv], pos i32 [t],     \
      * [sinks f32 [h]], as in soft_max */                                                                        \
-    OP(ATTENTION, attention, 4, 5, AttentionParams, attention, RP_FLAG_FUSED)
+    OP(ATTENTION, attention, 4, 5, AttentionParams, attention, 0)
 
 #define RP_VIEW_OPS(OP)                                                                                          \
     /* ne, nb and offset as given; must lie within x's memory */                                                 \

@@ -27,6 +27,7 @@ typedef struct SessionOptions {
     int         n_threads;     /* 0: REPRISE_THREADS, or one a core */
     int32_t     prefill_chunk; /* longest chunk of a prefill, 0: 256 */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES */
+    RpDtype     kv_type;       /* as in ModelGraphOptions */
     const char *device;        /* as in ExecutorOptions, with the next three */
     bool        require_cuda, require_graph;
     ExecMode    mode;

@@ -13,8 +13,8 @@ typedef struct Decoder {
     Executor     *exec, *eager; /* eager shares states with the other */
 } Decoder;
 
-static void open_decoder(const Model *m, const char *passes, Decoder *d) {
-    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, &d->graph));
+static void open_decoder(const Model *m, const char *passes, RpDtype kv, Decoder *d) {
+    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .kv_type = kv}, &d->graph));
     OK(rp_graph_optimize(d->graph, passes));
     OK(rp_plan_new(d->graph, &d->plan));
     OK(rp_executor_open(d->plan, &(ExecutorOptions){.device = "cuda", .require_graph = true}, &d->exec));
@@ -44,7 +44,7 @@ static const float *step(Decoder *d, int32_t token, int32_t pos, ExecMode mode) 
 
 /* Logits within `tolerance` of the CPU's spread; eager and replay with the same bits, in every order of
  * threads. */
-static void check_model(const char *name, const char *passes, double tolerance) {
+static void check_model(const char *name, const char *passes, RpDtype kv, double tolerance) {
     static float first[N_TOKENS][MAX_VOCAB];
     char         path[1024];
     Model       *m;
@@ -57,9 +57,14 @@ static void check_model(const char *name, const char *passes, double tolerance) 
     for (int order = 0; order < 3; order++) {
         Decoder d;
         sim_sched(order, 7);
-        open_decoder(m, passes, &d);
-        OK(rp_session_open(
-            m, &(SessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes, .device = "cpu"}, &s));
+        open_decoder(m, passes, kv, &d);
+        OK(rp_session_open(m,
+                           &(SessionOptions){.n_ctx     = N_CTX,
+                                             .n_threads = 1,
+                                             .passes    = passes,
+                                             .kv_type   = kv,
+                                             .device    = "cpu"},
+                           &s));
         for (int i = 0; i < N_TOKENS; i++) {
             const int32_t token  = 3 + 5 * i;
             const float  *logits = step(&d, token, i, i % 2 == order % 2 ? RP_MODE_EAGER : RP_MODE_REPLAY);
@@ -108,7 +113,7 @@ static bool compare_step(const TensorNode *node, const TensorView *view, const v
     return true;
 }
 
-static void verify_model(const char *name, const char *passes) {
+static void verify_model(const char *name, const char *passes, RpDtype kv) {
     char    path[1024];
     Model  *m;
     Decoder d;
@@ -116,7 +121,7 @@ static void verify_model(const char *name, const char *passes) {
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     sim_sched(2, 3);
-    open_decoder(m, passes, &d);
+    open_decoder(m, passes, kv, &d);
     for (int i = 0; i < N_TOKENS; i++) {
         set_inputs(&d, d.exec, 3 + 5 * i, i);
         OK(rp_executor_verify(d.exec, compare_step, &worst));
@@ -127,25 +132,29 @@ static void verify_model(const char *name, const char *passes) {
 }
 
 Test(cuda_executor, computes_every_node_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) verify_model(models[i], "");
-    verify_model("llama-mix", "-all");
-    verify_model("gpt-oss-f32", "-all");
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) verify_model(models[i], "", RP_F16);
+    verify_model("llama-mix", "-all", RP_F16);
+    verify_model("qwen3-f32", "", RP_Q8_0);
+    verify_model("gpt-oss-mxfp4", "", RP_Q8_0);
+    verify_model("gpt-oss-f32", "-all", RP_F16);
 }
 
 /* From a node to the next differences of 1e-7 grow, and a key or an activation on the edge rounds the other
  * way: by some hundredths of the spread at worst, where rounding to 8 bits as such costs as much. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) check_model(models[i], "-quantize", 0.05);
-    check_model("llama-mix", "-all", 0.05);
-    check_model("llama-q8_0", "", 0.2);
-    check_model("llama-mix-k", "", 0.2);
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+        check_model(models[i], "-quantize", RP_F16, 0.05);
+    check_model("llama-mix", "-all", RP_F16, 0.05);
+    check_model("qwen3-f32", "-quantize", RP_Q8_0, 0.05);
+    check_model("llama-q8_0", "", RP_F16, 0.2);
+    check_model("llama-mix-k", "", RP_F16, 0.2);
 }
 
 Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
     Model  *m;
     Decoder d;
     OK(rp_model_open(GOLDEN_DIR "tiny/mixtral-mix.gguf", NULL, &m));
-    open_decoder(m, "", &d);
+    open_decoder(m, "", RP_F16, &d);
     const int n_steps = rp_plan_memory(d.plan).n_steps;
     sim_stats_reset();
     for (int i = 0; i < 5; i++) {
@@ -164,4 +173,27 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
     close_decoder(&d);
     cr_expect_eq(sim_stats().live_allocs, 0L);
     rp_model_free(m);
+}
+
+/* Planes run over the whole tensor, so that rows of it are no tensor of the device's. */
+Test(cuda_executor, refuses_a_part_of_a_quantised_weight) {
+    static char      blocks[8 * 34];
+    const TensorView w    = rp_view_packed(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
+    ComputeGraph    *g    = rp_graph_new();
+    TensorNode      *x    = rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1});
+    TensorNode      *half = rp_view(g, rp_graph_weight(g, "w", &w),
+                                    &(ViewParams){
+                                        .ne = {32, 4,  1,      1     },
+                                          .nb = {0,  34, 4 * 34, 4 * 34},
+                                          .offset = 4 * 34
+    });
+    TensorNode      *y    = rp_mul_mat(g, half, x);
+    ExecPlan        *plan;
+    Executor        *e;
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_plan_new(g, &plan));
+    REFUSED(rp_executor_open(plan, &(ExecutorOptions){.device = "cuda"}, &e), RP_E_UNSUPPORTED, "[32,4,1,1] is a part of a q8_0 weight");
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
 }

@@ -1,0 +1,49 @@
+/* A quantised weight as the device has it: each field of the block becomes a plane over all blocks of the
+ * tensor, the largest field first, so that every plane is aligned for its field. */
+#include "reprise/kernel.h"
+
+#include <string.h>
+
+enum { MAX_FIELDS = 4 };
+
+/* Bytes of the block, in the order of the planes; `bytes` 0 past the last. */
+typedef struct Field {
+    int from, bytes;
+} Field;
+
+/* The K types of 4 and 5 bits are whole units of 16 bytes in the file already. */
+static const Field layouts[RP_DTYPE_COUNT][MAX_FIELDS] = {
+    [RP_Q4_0]  = {{2, 16},   {0, 2}},
+    [RP_Q4_1]  = {{4, 16},   {0, 4}},
+    [RP_Q5_0]  = {{6, 16},   {2, 4}, {0, 2}},
+    [RP_Q5_1]  = {{8, 16},         {4, 4},         {0, 4}},
+    [RP_Q8_0]  = {{2, 32},   {0, 2}},
+    [RP_Q4_K]  = {{0, 144}},
+    [RP_Q5_K]  = {{0, 176}        },
+    [RP_Q6_K]  = {{0, 128},  {128, 64},       {192, 16}, {208, 2}},
+    [RP_MXFP4] = {{1, 16}, {0, 1}       },
+};
+
+RpStatus rp_cuda_pack(const TensorView *w, void *out) {
+    const DtypeInfo *info = rp_dtype_info(w->dtype);
+    const size_t     span = rp_view_span_bytes(w);
+    if (info == NULL || w->dtype == RP_Q8_ACT)
+        return rp_fail(RP_E_DTYPE, "%s is no type of weights", rp_dtype_name(w->dtype));
+    const Field *fields = layouts[w->dtype];
+    if (!rp_dtype_is_quant(w->dtype)) {
+        memcpy(out, w->data, span);
+        return RP_OK;
+    }
+    if (!rp_view_is_packed(w))
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s [%lld,%lld,%lld,%lld] is not packed: the device takes whole tensors", info->name,
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3]);
+    const size_t block = (size_t)info->block_bytes, n = span / block;
+    const char  *from = w->data;
+    char        *to   = out;
+    for (int f = 0; f < MAX_FIELDS && fields[f].bytes > 0; f++) {
+        const size_t bytes = (size_t)fields[f].bytes;
+        for (size_t i = 0; i < n; i++, to += bytes) memcpy(to, from + i * block + fields[f].from, bytes);
+    }
+    return RP_OK;
+}

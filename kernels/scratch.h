@@ -1,0 +1,18 @@
+/* scratch.h - ops whose CUDA kernels take scratch memory: how much, by shapes only. */
+#ifndef KERNELS_SCRATCH_H
+#define KERNELS_SCRATCH_H
+
+#include "reprise/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef size_t ScratchBytes(const OpArgs *args);
+
+ScratchBytes rp_cuda_attention_scratch;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
