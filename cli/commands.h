@@ -12,6 +12,10 @@
     X(inspect)                                                                                               \
     X(tokenize)                                                                                              \
     X(bench)                                                                                                 \
+    X(launches)                                                                                              \
+    X(profile)                                                                                               \
+    X(verify)                                                                                                \
+    X(devices)                                                                                               \
     X(perplexity)                                                                                            \
     X(synth)                                                                                                 \
     X(quantize)

@@ -251,3 +251,5 @@ RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o
     cli_say_given_up(&info);
     return RP_OK;
 }
+
+int cli_device_index(const char *id) { return strncmp(id, "cuda:", 5) == 0 ? atoi(id + 5) : 0; }

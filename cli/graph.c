@@ -1,24 +1,37 @@
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/nodes.h"
+
+#include <stdlib.h>
 
 static struct {
     const char *model, *passes, *kv, *output;
     int32_t     layer, tokens, ctx;
-    bool        dot, text, json, fold, raw;
+    bool        dot, text, json, fold, raw, cuda;
 } args = {.layer = -1, .tokens = 1};
 
-static RpStatus dump(const ComputeGraph *g, const char *title) {
+static RpStatus dump_with(const ComputeGraph *g, const char *title, const DumpNote *notes) {
     const DumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
                                         : args.json ? RP_DUMP_JSON
                                                     : RP_DUMP_TEXT,
                            .fold      = args.fold,
                            .one_layer = args.layer >= 0,
                            .layer     = args.layer,
-                           .title     = title};
+                           .title     = title,
+                           .notes     = notes};
     FILE             *out;
     RP_TRY(cli_open_output(args.output, &out));
     const RpStatus st = rp_graph_dump(g, &o, out);
     return cli_close_output(out, args.output, st);
+}
+
+static RpStatus dump(const ComputeGraph *g, const char *title) {
+    if (!args.cuda) return dump_with(g, title, NULL);
+    DumpNote *notes = cli_new_notes(g);
+    RpStatus  st    = notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
+    if (st == RP_OK) st = dump_with(g, title, notes);
+    free(notes);
+    return st;
 }
 
 static RpStatus build_and_dump(const Model *m) {
@@ -60,6 +73,7 @@ static const Option options[] = {
     CLI_FLAG("json", 0, args.json, "one object"),
     CLI_INT("layer", 0, args.layer, "N", "only the nodes of this layer", 0, 0),
     CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
+    CLI_FLAG("cuda", 0, args.cuda, "beside each node what a GPU is asked to launch: grid, block, kernel, traffic"),
     CLI_FLAG("raw", 0, args.raw, "as the model builds it, before any pass"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),

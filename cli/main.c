@@ -16,9 +16,9 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static int help(void) {
     puts("reprise " RP_VERSION ": decode language models one token at a time\n\n"
          "  reprise COMMAND [options]      `reprise help COMMAND` lists its options\n");
-    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-11s %s\n", commands[i]->name, commands[i]->help);
-    puts("  help        this text, or that of a command\n"
-         "  --version   version, CUDA toolkit, what the CPU kernels use\n\n"
+    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-15s %s\n", commands[i]->name, commands[i]->help);
+    puts("  help            this text, or that of a command\n"
+         "  --version       version, CUDA toolkit, what the CPU kernels use\n\n"
          "Environment:");
     for (int i = 0; i < RP_OPT_COUNT; i++) {
         const char *value = rp_option_default((RpOption)i);
@@ -43,12 +43,17 @@ static int version(void) {
     return EXIT_OK;
 }
 
+static const Command *exact_command(const char *name) {
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0) return commands[i];
+    return NULL;
+}
+
 static const Command *find_command(const char *name) {
-    const char *names[N_COMMANDS];
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        names[i] = commands[i]->name;
-        if (strcmp(name, names[i]) == 0) return commands[i];
-    }
+    const char    *names[N_COMMANDS];
+    const Command *c = exact_command(name);
+    if (c != NULL) return c;
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i]->name;
     const char *nearest = cli_nearest(name, names, N_COMMANDS);
     if (nearest != NULL)
         cli_say("reprise", "unknown command `%s`, did you mean `%s`?", name, nearest);
@@ -79,9 +84,17 @@ static int run(int argc, char *argv[]) {
     const bool  wants_help = strcmp(name, "help") == 0;
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return version();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (wants_help && argc == 2)) return help();
-    const Command *c = find_command(wants_help ? argv[2] : name);
+    char           both[64];
+    int            words = 1;
+    const Command *c     = NULL;
+    if (argc > 2 + wants_help) { /* a command of two words */
+        snprintf(both, sizeof both, "%s %s", argv[1 + wants_help], argv[2 + wants_help]);
+        c = exact_command(both);
+        if (c != NULL) words = 2;
+    }
+    if (c == NULL) c = find_command(wants_help ? argv[2] : name);
     if (c == NULL) return EXIT_USAGE;
-    if (!wants_help) return run_command(c, argc - 2, argv + 2);
+    if (!wants_help) return run_command(c, argc - 1 - words, argv + 1 + words);
     cli_help(c);
     return EXIT_OK;
 }

@@ -27,6 +27,10 @@ static size_t step_bytes(const TensorNode *n) {
 
 size_t rp_plan_step_bytes(const ExecPlan *plan, int i) { return step_bytes(plan->steps[i].node); }
 
+const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i) {
+    return i >= 0 && i < plan->n_steps ? plan->steps[i].node : NULL;
+}
+
 size_t rp_plan_traffic_bytes(const ExecPlan *plan) {
     size_t bytes = 0;
     for (int i = 0; i < plan->n_steps; i++) bytes += step_bytes(plan->steps[i].node);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ALIGN = 32, VERSION = 3 };
 
@@ -159,6 +160,14 @@ RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes) {
     if (w->written < w->sizes[w->at]) return RP_OK;
     w->written = 0;
     return pad(w, w->sizes[w->at++]);
+}
+
+RpStatus rp_gguf_writer_hollow(GgufWriter *w) {
+    const off_t at = ftello(w->f);
+    if (at < 0 || fflush(w->f) != 0 || ftruncate(fileno(w->f), at + (off_t)w->offset) != 0)
+        return rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+    w->at = w->n_tensors;
+    return RP_OK;
 }
 
 RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {

@@ -27,6 +27,9 @@ void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtyp
 /* Ends the metadata. */
 RP_NODISCARD RpStatus rp_gguf_writer_begin(GgufWriter *w);
 
+/* Every tensor at once, as a hole in the file: zeros that take no room. */
+RP_NODISCARD RpStatus rp_gguf_writer_hollow(GgufWriter *w);
+
 /* The next bytes of the tensor at hand; the padding between tensors is added. */
 RP_NODISCARD RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes);
 

@@ -8,8 +8,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N_CONTROL = 3, N_BYTES = 256, MAX_ROW = 1 << 16, N_TEMPLATES = 16, MAX_BLOCK = 256 };
 
@@ -234,6 +236,7 @@ static RpStatus write_all(Synth *s) {
     put_tokenizer(s);
     RP_TRY(rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, announce_tensor, s));
     RP_TRY(rp_gguf_writer_begin(s->out));
+    if (s->options.hollow) return rp_gguf_writer_hollow(s->out);
     return rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, write_tensor, s);
 }
 
@@ -258,5 +261,21 @@ RpStatus rp_synth(const char *preset, const SynthOptions *options, const char *p
     if (st == RP_OK) st = rp_gguf_writer_close(s.out, write_all(&s));
     free(s.row);
     free(s.packed);
+    return st;
+}
+
+RpStatus rp_model_open_preset(const char *preset, const char *type, Model **out) {
+    const char *dir = getenv("TMPDIR");
+    char        path[512];
+    *out = NULL;
+    if (snprintf(path, sizeof path, "%s/reprise-XXXXXX", dir != NULL && dir[0] != '\0' ? dir : "/tmp") >=
+        (int)sizeof path)
+        return rp_fail(RP_E_ARG, "TMPDIR is too long");
+    const int fd = mkstemp(path);
+    if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    (void)close(fd);
+    RpStatus st = rp_synth(preset, &(SynthOptions){.type = type, .hollow = true}, path);
+    if (st == RP_OK) st = rp_model_open(path, NULL, out);
+    (void)unlink(path); /* the model keeps it mapped */
     return st;
 }

@@ -14,7 +14,7 @@
 #ifndef REPRISE_CONVERT_H
 #define REPRISE_CONVERT_H
 
-#include "reprise/gguf.h"
+#include "reprise/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +26,7 @@ typedef bool ConvertProgress(size_t done, size_t total, void *user);
 typedef struct SynthOptions {
     const char      *type; /* NULL: Q8_0 */
     uint64_t         seed; /* the same seed gives the same file, byte for byte */
+    bool             hollow; /* no weights: zeros that take no room on the disk, for the shape alone */
     ConvertProgress *progress;
     void            *user;
 } SynthOptions;
@@ -33,6 +34,10 @@ typedef struct SynthOptions {
 /* A model of random weights in the shape of a real one, scaled so that activations keep their size, with a tokenizer of
  * bytes. RP_E_ARG for a preset or type that there is none of (it names those there are), RP_E_IO. */
 RP_NODISCARD RpStatus rp_synth(const char *preset, const SynthOptions *options, const char *path);
+
+/* A preset without its weights: its graphs and plans can be made, at the cost of a few pages. Reading a weight gives
+ * zeros. `type` as in SynthOptions. */
+RP_NODISCARD RpStatus rp_model_open_preset(const char *preset, const char *type, Model **out);
 
 /* NULL past the last. */
 const char *rp_synth_preset_name(int i);

@@ -37,6 +37,9 @@ typedef struct PlanMemory {
 
 PlanMemory rp_plan_memory(const ExecPlan *plan);
 
+/* The node of step i, NULL past the last. */
+const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i);
+
 /* Bytes read and written by one run if every source and result moves once; positions count as full context. */
 size_t rp_plan_traffic_bytes(const ExecPlan *plan);
 

@@ -1,0 +1,70 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+static struct {
+    bool json, copy;
+} args;
+
+enum { COPY_BYTES = 256 << 20 };
+
+static void print_text(int i, const CudaDeviceInfo *d, double copy) {
+    printf("cuda:%d  %s, compute capability %d.%d, %d multiprocessors\n", i, d->name, d->major, d->minor, d->n_sm);
+    printf("        memory %.1f of %.1f GB free, L2 %.1f MB", (double)d->free_bytes / 1e9, (double)d->total_bytes / 1e9,
+           (double)d->l2_bytes / 1e6);
+    if (copy > 0.0) printf(", a copy moves %.0f GB/s", copy / 1e9);
+    printf("\n        driver for CUDA %d.%d, runtime %d.%d; kernels of this build: %s; replies in one launch: %s\n",
+           d->driver / 1000, d->driver % 1000 / 10, d->runtime / 1000, d->runtime % 1000 / 10,
+           d->has_code ? "yes" : "none for this GPU", d->has_loops ? "yes" : "the driver is too old");
+}
+
+static void print_json(int i, const CudaDeviceInfo *d, double copy) {
+    printf("%s{\"device\":\"cuda:%d\",\"name\":\"%s\",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_bytes\":%zu,"
+           "\"free_bytes\":%zu,\"l2_bytes\":%zu,\"driver\":%d,\"runtime\":%d,\"has_code\":%s,\"has_loops\":%s,"
+           "\"copy_bytes_s\":%.0f}",
+           i > 0 ? "," : "", i, d->name, d->major, d->minor, d->n_sm, d->total_bytes, d->free_bytes, d->l2_bytes,
+           d->driver, d->runtime, d->has_code ? "true" : "false", d->has_loops ? "true" : "false", copy);
+}
+
+static RpStatus print_cuda(int n) {
+    for (int i = 0; i < n; i++) {
+        CudaDeviceInfo d;
+        double         copy = 0.0;
+        RP_TRY(rp_cuda_device_info(i, &d));
+        if (args.copy) RP_TRY(rp_cuda_copy_bandwidth(i, COPY_BYTES, &copy));
+        (args.json ? print_json : print_text)(i, &d, copy);
+    }
+    return RP_OK;
+}
+
+static int run(void) {
+    int          n  = 0;
+    DeviceMemory cpu;
+    RpStatus     st = rp_cuda_probe(&n);
+    if (args.json) printf("{\"cuda\":[");
+    if (st == RP_OK) {
+        st = print_cuda(n);
+        if (st != RP_OK) return cli_exit(st);
+    } else if (!args.json) {
+        printf("cuda    none: %s\n", rp_last_error());
+    }
+    st = rp_device_memory("cpu", false, &cpu);
+    if (st != RP_OK) return cli_exit(st);
+    if (args.json)
+        printf("],\"cpu\":{\"isa\":\"%s\",\"free_bytes\":%zu}}\n", rp_cpu_isa_name(rp_cpu_isa()), cpu.free_bytes);
+    else
+        printf("cpu     kernels for %s, memory %.1f GB free\n", rp_cpu_isa_name(rp_cpu_isa()),
+               (double)cpu.free_bytes / 1e9);
+    return EXIT_OK;
+}
+
+static const Option options[] = {
+    CLI_FLAG("copy", 0, args.copy, "measure the bandwidth of a copy on each GPU"),
+    OPTION_JSON(args.json),
+};
+
+const Command cli_command_devices = {.name      = "devices",
+                                     .help      = "list what plans can run on here",
+                                     .usage     = "[options]",
+                                     .options   = options,
+                                     .n_options = sizeof options / sizeof options[0],
+                                     .run       = run};

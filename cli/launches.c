@@ -1,0 +1,203 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *model, *preset, *type, *passes, *kv;
+    int32_t     tokens;
+    DeviceArgs  device;
+    bool        all, json;
+} args = {.tokens = 64};
+
+enum { N_MODES = 3, COUNT_CTX = 4096, PROMPT = 16 };
+
+/* Of the step that draws one token. */
+typedef struct Counts {
+    char   name[64];
+    int    n_layer, steps, kernels, in_layers, nodes; /* nodes: of the captured graph */
+    size_t bytes;
+    bool   assumed; /* no launchers to ask: a kernel a step */
+    double rate[N_MODES]; /* tokens a second in eager, replay, reply; 0: not measured */
+} Counts;
+
+static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
+    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
+        StepLaunch l;
+        RpStatus   st = rp_cuda_plan_launch(plan, i, &l);
+        if (st == RP_E_NOT_AVAILABLE) {
+            c->assumed  = true;
+            l.n_kernels = 1;
+            l.node      = rp_plan_step_node(plan, i);
+        } else if (st != RP_OK) {
+            return st;
+        }
+        c->steps++;
+        c->kernels += l.n_kernels;
+        if (rp_node_layer(l.node) >= 0) c->in_layers += l.n_kernels;
+    }
+    c->nodes = c->kernels + 1; /* the copy of the token */
+    return RP_OK;
+}
+
+static RpStatus count_model(const Model *m, const char *name, Counts *c) {
+    ComputeGraph     *g     = NULL;
+    ExecPlan         *plan  = NULL;
+    const ModelInfo  *info  = rp_model_info(m);
+    ModelGraphOptions graph = {.n_tok    = 1,
+                               .n_ctx    = info->n_ctx_train < COUNT_CTX ? info->n_ctx_train : COUNT_CTX,
+                               .draws    = true,
+                               .n_recent = 64};
+    *c                      = (Counts){.n_layer = info->n_layer, .bytes = info->decode_weight_bytes};
+    snprintf(c->name, sizeof c->name, "%.63s", name);
+    RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
+    RP_TRY(rp_model_graph(m, &graph, &g));
+    RpStatus st = rp_graph_optimize(g, args.passes);
+    if (st == RP_OK) st = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = count_plan(plan, c);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    return st;
+}
+
+static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
+    Session       *s       = NULL;
+    Sampler       *sampler = NULL;
+    SamplerParams  p       = rp_sampler_defaults();
+    GenerateResult r       = {0};
+    int32_t        prompt[PROMPT];
+    SessionOptions o = {.n_ctx = PROMPT + args.tokens, .passes = args.passes};
+    for (int i = 0; i < PROMPT; i++) prompt[i] = (int32_t)(3 + i) % rp_model_info(m)->n_vocab;
+    RP_TRY(cli_device_options(&args.device, &o));
+    RP_TRY(cli_kv_type(args.kv, &o.kv_type));
+    o.mode      = mode;
+    RpStatus st = rp_session_open(m, &o, &s);
+    if (st == RP_OK) st = rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler);
+    for (int i = 0; i < 2 && st == RP_OK; i++) { /* the first warms up */
+        st = rp_session_rewind(s, 0);
+        if (st == RP_OK)
+            st = rp_generate(s, sampler, prompt, PROMPT,
+                             &(GenerateOptions){.max_tokens = args.tokens, .ignore_end = true}, &r);
+    }
+    if (st == RP_OK && rp_session_info(s).mode == mode && r.decode_s > 0.0) *rate = (r.n_generated - 1) / r.decode_s;
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    return st;
+}
+
+static RpStatus measure_modes(const Model *m, Counts *c) {
+    DeviceMemory d;
+    RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
+    if (!d.is_own) return RP_OK;
+    for (int i = 0; i < N_MODES; i++) RP_TRY(measure(m, (ExecMode)(RP_MODE_EAGER + i), &c->rate[i]));
+    return RP_OK;
+}
+
+static void print_modes(const Counts *c) {
+    const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
+    printf("%s: %d layers, %d kernels a token: %.1f a layer and %d outside%s\n\n", c->name, c->n_layer, c->kernels,
+           c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0, c->kernels - c->in_layers,
+           c->assumed ? " (this build has no launchers: one a step is assumed)" : "");
+    printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "API calls a token", "launches a token", "launches a reply",
+           "graph nodes", "tok/s");
+    for (int i = 0; i < N_MODES; i++) {
+        char nodes[16] = "-", rate[16] = "-", reply[24] = "1 a token";
+        if (i > 0) snprintf(nodes, sizeof nodes, "%d", c->nodes);
+        if (i == 0) snprintf(reply, sizeof reply, "%d a token", c->kernels);
+        if (i == 2) snprintf(reply, sizeof reply, "1");
+        if (c->rate[i] > 0.0) snprintf(rate, sizeof rate, "%.1f", c->rate[i]);
+        printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((ExecMode)(RP_MODE_EAGER + i)), calls[i], launches[i], reply,
+               nodes, rate);
+    }
+}
+
+static void print_row(const Counts *c) {
+    printf("%-16s %6d %9d %9.1f %9d %9d %9s\n", c->name, c->n_layer, c->kernels,
+           c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0, c->kernels - c->in_layers, 1, "1/reply");
+}
+
+static void print_json(const Counts *c, bool first) {
+    printf("%s{\"name\":", first ? "" : ",\n");
+    cli_json_string(stdout, c->name, strlen(c->name));
+    printf(",\"layers\":%d,\"steps\":%d,\"kernels_per_token\":%d,\"kernels_in_layers\":%d,\"graph_nodes\":%d,"
+           "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"reply\":0},\"launches_per_reply\":1,"
+           "\"weight_bytes\":%zu,\"assumed\":%s,\"tok_s\":{\"eager\":%.2f,\"replay\":%.2f,\"reply\":%.2f}}",
+           c->n_layer, c->steps, c->kernels, c->in_layers, c->nodes, c->kernels, c->bytes,
+           c->assumed ? "true" : "false", c->rate[0], c->rate[1], c->rate[2]);
+}
+
+static RpStatus count_preset(const char *name, Counts *c) {
+    Model *m;
+    RP_TRY(rp_model_open_preset(name, args.type, &m));
+    const RpStatus st = count_model(m, name, c);
+    rp_model_free(m);
+    return st;
+}
+
+static RpStatus all_presets(void) {
+    Counts c;
+    if (args.json)
+        printf("[");
+    else
+        printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "a layer", "outside", "replay", "reply");
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
+        RP_TRY(count_preset(rp_synth_preset_name(i), &c));
+        if (args.json)
+            print_json(&c, i == 0);
+        else
+            print_row(&c);
+    }
+    if (args.json)
+        printf("]\n");
+    else
+        printf("\nkernels: launches a token when each is launched by itself; replay: launches a token; reply: in all%s\n",
+               c.assumed ? "\n(this build has no launchers: one kernel a step is assumed)" : "");
+    return RP_OK;
+}
+
+static RpStatus one(void) {
+    Counts   c;
+    Model   *m  = NULL;
+    RpStatus st = RP_OK;
+    if (args.preset != NULL) {
+        st = count_preset(args.preset, &c);
+    } else {
+        st = cli_open_model(args.model, args.json, &m);
+        if (st == RP_OK) st = count_model(m, args.model, &c);
+        if (st == RP_OK) st = measure_modes(m, &c);
+        rp_model_free(m);
+    }
+    if (st != RP_OK) return st;
+    if (args.json) {
+        print_json(&c, true);
+        putchar('\n');
+    } else {
+        print_modes(&c);
+    }
+    return RP_OK;
+}
+
+static int run(void) { return cli_exit(args.all ? all_presets() : one()); }
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    CLI_TEXT("preset", 0, args.preset, "NAME", "a preset of `reprise synth` in place of a file: counts only"),
+    CLI_FLAG("all-presets", 0, args.all, "a line for each preset"),
+    CLI_TEXT("type", 0, args.type, "TYPE", "of a preset's weights, default Q8_0"),
+    CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),
+    OPTIONS_DEVICE(args.device),
+    OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
+    OPTION_JSON(args.json),
+};
+
+const Command cli_command_launches = {
+    .name  = "bench launches",
+    .help  = "count what a token costs in launches: eager, replayed, a reply at once",
+    .usage = "[-m FILE | --preset NAME | --all-presets] [options]",
+    .notes = "Counts are those of the launchers and need no GPU, nor the weights of a preset. Where there is a GPU,\n"
+             "the time of each mode is measured with the file.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -1,0 +1,30 @@
+#include "cli/nodes.h"
+
+#include <stdlib.h>
+
+DumpNote *cli_new_notes(const ComputeGraph *g) {
+    const int n     = rp_graph_n_nodes(g);
+    DumpNote *notes = calloc((size_t)n + 1, sizeof *notes);
+    for (int i = 0; notes != NULL && i < n; i++) notes[i].heat = -1.0;
+    return notes;
+}
+
+static void note_launch(const StepLaunch *l, DumpNote *note) {
+    int n = 0;
+    if (l->n_kernels > 1) n = snprintf(note->text, sizeof note->text, "%d kernels, the last ", l->n_kernels);
+    snprintf(note->text + n, sizeof note->text - (size_t)n, "%ux%ux%u x %u%s %.40s, %.1f kB", l->grid[0], l->grid[1],
+             l->grid[2], l->block[0], l->shared_bytes > 0 ? " (+shared)" : "", l->kernel, (double)l->bytes / 1e3);
+}
+
+RpStatus cli_note_launches(const ComputeGraph *g, DumpNote *notes) {
+    ExecPlan *plan;
+    RP_TRY(rp_plan_new(g, &plan));
+    RpStatus st = RP_OK;
+    for (int i = 0; i < rp_plan_memory(plan).n_steps && st == RP_OK; i++) {
+        StepLaunch l;
+        st = rp_cuda_plan_launch(plan, i, &l);
+        if (st == RP_OK) note_launch(&l, &notes[rp_node_number(l.node)]);
+    }
+    rp_plan_free(plan);
+    return st;
+}

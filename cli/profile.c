@@ -1,0 +1,241 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/nodes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *model, *passes, *kv, *dot, *trace;
+    int32_t     pos, runs, threads, top;
+    DeviceArgs  device;
+    bool        fold, json;
+} args = {.pos = 128, .runs = 20, .top = 12};
+
+enum { COPY_BYTES = 256 << 20, MAX_OPS = 64 };
+
+typedef struct Profile {
+    ComputeGraph *g;
+    ExecPlan     *plan;
+    Executor     *e;
+    ExecutorInfo  info;
+    int           n_steps;
+    double       *ns; /* of each step */
+    StepLaunch   *steps;
+    double        total_ns, sum_ns, copy; /* copy: bytes a second, 0: not measured */
+} Profile;
+
+typedef struct OpTime {
+    const char *op;
+    int         n;
+    double      ns, bytes;
+} OpTime;
+
+static RpStatus open_profile(const Model *m, Profile *p) {
+    ExecutorOptions   o     = {.n_threads     = args.threads,
+                               .device        = args.device.name,
+                               .require_cuda  = args.device.require_cuda,
+                               .require_graph = args.device.require_graph};
+    ModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
+    if (graph.n_ctx > rp_model_info(m)->n_ctx_train)
+        return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, rp_model_info(m)->n_ctx_train);
+    RP_TRY(cli_mode(args.device.mode, &o.mode));
+    RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
+    RP_TRY(rp_model_graph(m, &graph, &p->g));
+    RP_TRY(rp_graph_optimize(p->g, args.passes));
+    RP_TRY(rp_plan_new(p->g, &p->plan));
+    RP_TRY(rp_executor_open(p->plan, &o, &p->e));
+    p->info    = rp_executor_info(p->e);
+    p->n_steps = rp_plan_memory(p->plan).n_steps;
+    p->ns      = calloc((size_t)p->n_steps, sizeof *p->ns);
+    p->steps   = calloc((size_t)p->n_steps, sizeof *p->steps);
+    cli_say_given_up(&p->info);
+    return p->ns != NULL && p->steps != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+}
+
+/* The step at position args.pos; what lies before it in the cache is zeros, which take as long. */
+static RpStatus measure(Profile *p) {
+    *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "tokens"))   = 1;
+    *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "pos"))      = args.pos;
+    *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "out_rows")) = 0;
+    RP_TRY(rp_executor_run(p->e));
+    RP_TRY(rp_executor_profile(p->e, args.runs, p->ns, &p->total_ns));
+    for (int i = 0; i < p->n_steps; i++) {
+        RP_TRY(rp_executor_launch(p->e, i, &p->steps[i]));
+        p->sum_ns += p->ns[i];
+    }
+    DeviceMemory d;
+    RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
+    if (d.is_own) RP_TRY(rp_cuda_copy_bandwidth(cli_device_index(d.id), COPY_BYTES, &p->copy));
+    return RP_OK;
+}
+
+static void print_rate(const Profile *p, double bytes, double ns) {
+    printf(" %9.1f", ns > 0.0 ? bytes / ns : 0.0);
+    if (p->copy > 0.0) printf(" %6.1f", ns > 0.0 ? 100.0 * bytes / ns * 1e9 / p->copy : 0.0);
+    putchar('\n');
+}
+
+static int by_time(const void *a, const void *b) {
+    const OpTime *x = a, *y = b;
+    return (x->ns < y->ns) - (x->ns > y->ns);
+}
+
+static int sum_ops(const Profile *p, OpTime ops[MAX_OPS]) {
+    int n = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const char *op = rp_node_op_name(p->steps[i].node);
+        int         k  = 0;
+        while (k < n && strcmp(ops[k].op, op) != 0) k++;
+        if (k == MAX_OPS) continue;
+        if (k == n) ops[n++] = (OpTime){.op = op};
+        ops[k].n++;
+        ops[k].ns += p->ns[i];
+        ops[k].bytes += (double)p->steps[i].bytes;
+    }
+    qsort(ops, (size_t)n, sizeof *ops, by_time);
+    return n;
+}
+
+static void print_slowest(const Profile *p, double *left) {
+    for (int k = 0; k < args.top && k < p->n_steps; k++) {
+        int best = 0;
+        for (int i = 1; i < p->n_steps; i++)
+            if (left[i] > left[best]) best = i;
+        printf("%-10s %-28s %10.2f", rp_node_op_name(p->steps[best].node), rp_node_name(p->steps[best].node),
+               p->ns[best] / 1e3);
+        print_rate(p, (double)p->steps[best].bytes, p->ns[best]);
+        left[best] = -1.0;
+    }
+}
+
+static RpStatus print_text(const Profile *p) {
+    OpTime      ops[MAX_OPS];
+    const int   n    = sum_ops(p, ops);
+    double     *left = malloc((size_t)p->n_steps * sizeof *left);
+    const char *also = p->copy > 0.0 ? "  % copy" : "";
+    if (left == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    printf("%s, %s, %s: one token at position %d, medians of %d runs\n", p->info.device, p->info.device_name,
+           rp_mode_name(p->info.mode), args.pos, args.runs);
+    printf("whole step %.1f us; steps one by one %.1f us", p->total_ns / 1e3, p->sum_ns / 1e3);
+    if (p->copy > 0.0) printf("; a copy moves %.0f GB/s", p->copy / 1e9);
+    printf("\n\n%-10s %5s %10s %7s %9s%s\n", "op", "steps", "us", "share", "GB/s", also);
+    for (int i = 0; i < n; i++) {
+        printf("%-10s %5d %10.1f %6.1f%%", ops[i].op, ops[i].n, ops[i].ns / 1e3, 100.0 * ops[i].ns / p->sum_ns);
+        print_rate(p, ops[i].bytes, ops[i].ns);
+    }
+    memcpy(left, p->ns, (size_t)p->n_steps * sizeof *left);
+    printf("\n%-10s %-28s %10s %9s%s\n", "slowest", "", "us", "GB/s", also);
+    print_slowest(p, left);
+    free(left);
+    return RP_OK;
+}
+
+static void print_json(const Profile *p) {
+    printf("{\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,"
+           "\"copy_bytes_s\":%.0f,\"steps\":[",
+           p->info.device, p->info.device_name, rp_mode_name(p->info.mode), args.pos, args.runs, p->total_ns / 1e3,
+           p->copy);
+    for (int i = 0; i < p->n_steps; i++) {
+        printf("%s\n{\"node\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", rp_node_number(p->steps[i].node),
+               rp_node_op_name(p->steps[i].node));
+        cli_json_string(stdout, rp_node_name(p->steps[i].node), strlen(rp_node_name(p->steps[i].node)));
+        printf(",\"us\":%.3f,\"bytes\":%zu}", p->ns[i] / 1e3, p->steps[i].bytes);
+    }
+    printf("]}\n");
+}
+
+/* ---- pictures ---- */
+
+static RpStatus write_dot(const Profile *p) {
+    DumpNote *notes = cli_new_notes(p->g);
+    FILE     *out;
+    double    top = 0.0;
+    char      title[256];
+    if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drawing");
+    for (int i = 0; i < p->n_steps; i++) top = fmax(top, p->ns[i]);
+    for (int i = 0; i < p->n_steps; i++) {
+        DumpNote    *note = &notes[rp_node_number(p->steps[i].node)];
+        const double rate = p->ns[i] > 0.0 ? (double)p->steps[i].bytes / p->ns[i] : 0.0;
+        int          n    = snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", p->ns[i] / 1e3, rate);
+        if (p->copy > 0.0)
+            snprintf(note->text + n, sizeof note->text - (size_t)n, "  %.0f %%", 100.0 * rate * 1e9 / p->copy);
+        note->heat = top > 0.0 ? sqrt(p->ns[i] / top) : 0.0;
+    }
+    snprintf(title, sizeof title, "%s, %s, %s: %.1f us a token at position %d", p->info.device, p->info.device_name,
+             rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
+    RpStatus st = cli_open_output(args.dot, &out);
+    if (st == RP_OK) {
+        const DumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
+        st                  = rp_graph_dump(p->g, &o, out);
+        st                  = cli_close_output(out, args.dot, st);
+    }
+    free(notes);
+    return st;
+}
+
+/* The trace event format: chrome://tracing, ui.perfetto.dev. One row a layer. */
+static RpStatus write_trace(const Profile *p) {
+    FILE  *out;
+    double at = 0.0;
+    RP_TRY(cli_open_output(args.trace, &out));
+    fprintf(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":"
+                 "{\"name\":\"%s, %s, %s\"}}",
+            p->info.device, p->info.device_name, rp_mode_name(p->info.mode));
+    for (int i = 0; i < p->n_steps; i++) {
+        const TensorNode *node = p->steps[i].node;
+        fprintf(out, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
+                rp_node_layer(node) + 1, at / 1e3, p->ns[i] / 1e3, rp_node_op_name(node));
+        cli_json_string(out, rp_node_name(node), strlen(rp_node_name(node)));
+        fprintf(out, ",\"args\":{\"bytes\":%zu,\"gb_s\":%.2f}}", p->steps[i].bytes,
+                p->ns[i] > 0.0 ? (double)p->steps[i].bytes / p->ns[i] : 0.0);
+        at += p->ns[i];
+    }
+    fprintf(out, "\n]}\n");
+    return cli_close_output(out, args.trace, RP_OK);
+}
+
+static int run(void) {
+    Profile  p  = {0};
+    Model   *m  = NULL;
+    RpStatus st = cli_open_model(args.model, args.json, &m);
+    if (st == RP_OK) st = open_profile(m, &p);
+    if (st == RP_OK) st = measure(&p);
+    if (st == RP_OK && args.dot != NULL) st = write_dot(&p);
+    if (st == RP_OK && args.trace != NULL) st = write_trace(&p);
+    if (st == RP_OK && args.json) print_json(&p);
+    if (st == RP_OK && !args.json && (args.dot == NULL || strcmp(args.dot, "-") != 0)) st = print_text(&p);
+    rp_executor_free(p.e);
+    rp_plan_free(p.plan);
+    rp_graph_free(p.g);
+    rp_model_free(m);
+    free(p.ns);
+    free(p.steps);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    CLI_INT("pos", 0, args.pos, "N", "position of the token, default 128", 0, 1 << 24),
+    CLI_INT("runs", 'r', args.runs, "N", "runs to take medians of, default 20", 1, 1000),
+    CLI_INT("top", 0, args.top, "N", "slowest nodes to print, default 12", 0, 0),
+    OPTION_THREADS(args.threads),
+    OPTIONS_DEVICE(args.device),
+    OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
+    CLI_TEXT("dot", 0, args.dot, "FILE", "the graph with times, for Graphviz"),
+    CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
+    CLI_TEXT("trace", 0, args.trace, "FILE", "trace events, for ui.perfetto.dev or chrome://tracing"),
+    OPTION_JSON(args.json),
+};
+
+const Command cli_command_profile = {
+    .name  = "profile",
+    .help  = "time every node of a decode step",
+    .usage = "[-m FILE] [options]",
+    .notes = "On a GPU the times are taken inside a replay, by a second capture with an event behind each step; the\n"
+             "whole step is timed without. On the CPU they are taken between the barriers of the interpreter.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

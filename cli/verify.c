@@ -1,0 +1,270 @@
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *model, *passes, *kv;
+    int32_t     tokens, threads;
+    float       tolerance;
+    DeviceArgs  device;
+    bool        json;
+} args = {.tokens = 8, .tolerance = 2e-5f};
+
+enum { MAX_OPS = 64, N_CTX = 256, N_REPLY = 24 };
+
+/* What was found of one op. */
+typedef struct OpResult {
+    const char *op;
+    long        n_nodes;
+    double      worst; /* difference in parts of the largest result of its node */
+    char        at[96];
+} OpResult;
+
+typedef struct Verify {
+    OpResult ops[MAX_OPS];
+    int      n_ops, token;
+    bool     wrong;
+    char     first[256]; /* the first node off by more than the tolerance */
+    long     n_replays, n_replies; /* that gave the same bits, tokens */
+    bool     replay_differs, reply_differs;
+    char     device[320];
+} Verify;
+
+static OpResult *result_of(Verify *v, const char *op) {
+    for (int i = 0; i < v->n_ops; i++)
+        if (strcmp(v->ops[i].op, op) == 0) return &v->ops[i];
+    if (v->n_ops == MAX_OPS) return NULL;
+    v->ops[v->n_ops] = (OpResult){.op = op};
+    return &v->ops[v->n_ops++];
+}
+
+static double float_difference(const float *got, const float *want, size_t n, size_t *at) {
+    double top = 0.0, off = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(want[i])) top = fmax(top, fabs((double)want[i]));
+        if (memcmp(&got[i], &want[i], sizeof *got) == 0) continue; /* what neither has written too */
+        const double d = fabs((double)got[i] - (double)want[i]);
+        if (!(d <= off)) {
+            off = isnan(d) ? (double)INFINITY : d;
+            *at = i;
+        }
+    }
+    return off == 0.0 ? 0.0 : (top > 0.0 ? off / top : (double)INFINITY);
+}
+
+/* Packed types must agree byte for byte. */
+static double byte_difference(const char *got, const char *want, size_t n, size_t *at) {
+    for (size_t i = 0; i < n; i++)
+        if (got[i] != want[i]) {
+            *at = i;
+            return (double)INFINITY;
+        }
+    return 0.0;
+}
+
+static bool on_node(const TensorNode *node, const TensorView *view, const void *got, const void *want, void *user) {
+    Verify      *v     = user;
+    const size_t bytes = rp_view_span_bytes(view);
+    size_t       at    = 0;
+    OpResult    *r     = result_of(v, rp_node_op_name(node));
+    const double off   = view->dtype == RP_F32 ? float_difference(got, want, bytes / sizeof(float), &at)
+                                               : byte_difference(got, want, bytes, &at);
+    if (r == NULL) return true;
+    r->n_nodes++;
+    if (off >= r->worst) {
+        r->worst = off;
+        snprintf(r->at, sizeof r->at, "%.95s", rp_node_name(node));
+    }
+    if (off > (double)args.tolerance && !v->wrong) {
+        v->wrong = true;
+        if (view->dtype == RP_F32)
+            snprintf(v->first, sizeof v->first, "%s '%s', token %d, element %zu: %.9g, not %.9g",
+                     rp_node_op_name(node), rp_node_name(node), v->token, at, (double)((const float *)got)[at],
+                     (double)((const float *)want)[at]);
+        else
+            snprintf(v->first, sizeof v->first, "%s '%s', token %d, byte %zu of %s: %d, not %d",
+                     rp_node_op_name(node), rp_node_name(node), v->token, at, rp_dtype_name(view->dtype),
+                     ((const unsigned char *)got)[at], ((const unsigned char *)want)[at]);
+    }
+    return true;
+}
+
+/* ---- every node, and eager against replay ---- */
+
+typedef struct Bench {
+    ComputeGraph *g;
+    ExecPlan     *plan;
+    Executor     *eager, *replay;
+} Bench;
+
+static void set_inputs(const Bench *b, Executor *e, int32_t token, int32_t pos) {
+    *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "tokens"))   = token;
+    *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "pos"))      = pos;
+    *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "out_rows")) = 0;
+}
+
+static RpStatus verify_token(Bench *b, Verify *v, int32_t token, int32_t pos) {
+    const TensorNode *logits = rp_graph_find(b->g, "logits");
+    const TensorView  view   = rp_node_view(logits);
+    const size_t      bytes  = rp_view_span_bytes(&view);
+    v->token                 = pos;
+    set_inputs(b, b->eager, token, pos);
+    RP_TRY(rp_executor_verify(b->eager, on_node, v));
+    if (b->replay == NULL) return RP_OK;
+    set_inputs(b, b->replay, token, pos);
+    RP_TRY(rp_executor_poison(b->replay));
+    /* Poison is in the arena that both share: the eager result is what was copied out of it. */
+    RP_TRY(rp_executor_run(b->replay));
+    if (memcmp(rp_executor_data(b->eager, logits), rp_executor_data(b->replay, logits), bytes) != 0)
+        v->replay_differs = true;
+    v->n_replays++;
+    return RP_OK;
+}
+
+static RpStatus open_bench(const Model *m, Bench *b, Verify *v) {
+    ExecutorOptions   o     = {.n_threads     = args.threads,
+                               .device        = args.device.name,
+                               .require_cuda  = args.device.require_cuda,
+                               .require_graph = args.device.require_graph,
+                               .mode          = RP_MODE_EAGER};
+    ModelGraphOptions graph = {.n_tok = 1, .n_ctx = N_CTX};
+    RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
+    if (graph.n_ctx > rp_model_info(m)->n_ctx_train) graph.n_ctx = rp_model_info(m)->n_ctx_train;
+    RP_TRY(rp_model_graph(m, &graph, &b->g));
+    RP_TRY(rp_graph_optimize(b->g, args.passes));
+    RP_TRY(rp_plan_new(b->g, &b->plan));
+    o.require_graph = false;
+    RP_TRY(rp_executor_open(b->plan, &o, &b->eager));
+    const ExecutorInfo info = rp_executor_info(b->eager);
+    cli_say_given_up(&info);
+    snprintf(v->device, sizeof v->device, "%s, %s", info.device, info.device_name);
+    if (info.n_threads > 0) return RP_OK; /* the CPU captures nothing */
+    return rp_executor_open(b->plan, &(ExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
+                            &b->replay);
+}
+
+static RpStatus verify_nodes(const Model *m, Verify *v) {
+    Bench    b  = {0};
+    RpStatus st = open_bench(m, &b, v);
+    for (int32_t i = 0; i < args.tokens && st == RP_OK; i++)
+        st = verify_token(&b, v, (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)rp_model_info(m)->n_vocab), i);
+    rp_executor_free(b.replay);
+    rp_executor_free(b.eager);
+    rp_plan_free(b.plan);
+    rp_graph_free(b.g);
+    return st;
+}
+
+/* ---- replies in one launch against replies of single replays ---- */
+
+static RpStatus reply(const Model *m, ExecMode mode, TokenList *out, ExecMode *got) {
+    Session       *s       = NULL;
+    Sampler       *sampler = NULL;
+    SamplerParams  p       = rp_sampler_defaults();
+    GenerateResult r;
+    int32_t        prompt = 1 % rp_model_info(m)->n_vocab;
+    SessionOptions o      = {.n_ctx = 64, .prefill_chunk = 1, .passes = args.passes};
+    p.temperature         = 0.8f;
+    p.top_k               = 40;
+    RP_TRY(cli_device_options(&args.device, &o));
+    RP_TRY(cli_kv_type(args.kv, &o.kv_type));
+    o.mode = mode;
+    if (o.n_ctx > rp_model_info(m)->n_ctx_train) o.n_ctx = rp_model_info(m)->n_ctx_train;
+    RpStatus st = rp_session_open(m, &o, &s);
+    if (st == RP_OK) *got = rp_session_info(s).mode;
+    if (st == RP_OK) st = rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler);
+    if (st == RP_OK)
+        st = rp_generate(s, sampler, &prompt, 1,
+                         &(GenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = out}, &r);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    return st;
+}
+
+static RpStatus verify_replies(const Model *m, Verify *v) {
+    TokenList a = {0}, b = {0};
+    ExecMode  got;
+    RpStatus  st = reply(m, RP_MODE_REPLY, &a, &got);
+    if (st == RP_OK && got == RP_MODE_REPLY) {
+        st = reply(m, RP_MODE_REPLAY, &b, &got);
+        v->reply_differs = st == RP_OK && (a.n != b.n || memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0);
+        v->n_replies     = (long)a.n;
+    }
+    rp_token_list_free(&a);
+    rp_token_list_free(&b);
+    return st;
+}
+
+/* ---- output ---- */
+
+static void print_text(const Verify *v) {
+    printf("%s against %s, %d tokens\n\n", v->device, v->n_replays > 0 ? "the CPU's kernels" : "the plain kernels",
+           args.tokens);
+    printf("%-12s %7s  %-12s %s\n", "op", "nodes", "worst", "at");
+    for (int i = 0; i < v->n_ops; i++)
+        printf("%-12s %7ld  %-12.3g %s\n", v->ops[i].op, v->ops[i].n_nodes, v->ops[i].worst, v->ops[i].at);
+    putchar('\n');
+    if (v->wrong) printf("first difference above %g: %s\n", (double)args.tolerance, v->first);
+    if (v->n_replays > 0)
+        printf("eager and replay: %s in %ld tokens, memory poisoned before each replay\n",
+               v->replay_differs ? "OTHER BITS" : "the same bits", v->n_replays);
+    if (v->n_replies > 0)
+        printf("reply and replay: %s, %ld of them\n", v->reply_differs ? "OTHER TOKENS" : "the same tokens", v->n_replies);
+    printf("%s\n", v->wrong || v->replay_differs || v->reply_differs ? "FAILED" : "verified");
+}
+
+static void print_json(const Verify *v) {
+    printf("{\"device\":");
+    cli_json_string(stdout, v->device, strlen(v->device));
+    printf(",\"tokens\":%d,\"tolerance\":%g,\"ops\":[", args.tokens, (double)args.tolerance);
+    for (int i = 0; i < v->n_ops; i++) {
+        printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op, v->ops[i].n_nodes);
+        printf(isfinite(v->ops[i].worst) ? "%.4g" : "null", v->ops[i].worst);
+        printf(",\"at\":\"%s\"}", v->ops[i].at);
+    }
+    printf("],\"first_difference\":");
+    if (v->wrong)
+        cli_json_string(stdout, v->first, strlen(v->first));
+    else
+        printf("null");
+    printf(",\"replays\":%ld,\"replay_equal\":%s,\"reply_tokens\":%ld,\"reply_equal\":%s,\"verified\":%s}\n", v->n_replays,
+           v->replay_differs ? "false" : "true", v->n_replies, v->reply_differs ? "false" : "true",
+           v->wrong || v->replay_differs || v->reply_differs ? "false" : "true");
+}
+
+static int run(void) {
+    static Verify v;
+    Model        *m  = NULL;
+    RpStatus      st = cli_open_model(args.model, args.json, &m);
+    if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train) args.tokens = rp_model_info(m)->n_ctx_train;
+    if (st == RP_OK) st = verify_nodes(m, &v);
+    if (st == RP_OK && v.n_replays > 0) st = verify_replies(m, &v);
+    if (st == RP_OK) (args.json ? print_json : print_text)(&v);
+    rp_model_free(m);
+    return st == RP_OK && (v.wrong || v.replay_differs || v.reply_differs) ? EXIT_ERROR : cli_exit(st);
+}
+
+static const Option options[] = {
+    OPTION_MODEL(args.model),
+    CLI_INT("tokens", 'n', args.tokens, "N", "tokens to verify, default 8", 1, N_CTX),
+    CLI_NUMBER("tolerance", 0, args.tolerance, "X", "in parts of a node's largest result, default 2e-5", 0, 0),
+    OPTION_THREADS(args.threads),
+    OPTIONS_DEVICE(args.device),
+    OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
+    OPTION_JSON(args.json),
+};
+
+const Command cli_command_verify = {
+    .name  = "verify",
+    .help  = "compare every node of a decode step with the reference kernels",
+    .usage = "[-m FILE] [options]",
+    .notes = "On a GPU each node is computed twice from the same sources, there and by the CPU's kernel; then eager\n"
+             "runs, replays and whole replies are compared with each other. On the CPU the kernels in use are\n"
+             "compared with the plain ones. Exit status 1 where anything differs.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};
