@@ -1,6 +1,7 @@
 #include "cli/nodes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 DumpNote *cli_new_notes(const ComputeGraph *g) {
     const int n     = rp_graph_n_nodes(g);
@@ -11,9 +12,12 @@ DumpNote *cli_new_notes(const ComputeGraph *g) {
 
 static void note_launch(const StepLaunch *l, DumpNote *note) {
     int n = 0;
+    /* Templates of several arguments stand in parentheses. */
+    const char  *kernel = l->kernel[0] == '(' ? l->kernel + 1 : l->kernel;
+    const size_t end    = strcspn(kernel, "<)");
     if (l->n_kernels > 1) n = snprintf(note->text, sizeof note->text, "%d kernels, the last ", l->n_kernels);
-    snprintf(note->text + n, sizeof note->text - (size_t)n, "%ux%ux%u x %u%s %.40s, %.1f kB", l->grid[0], l->grid[1],
-             l->grid[2], l->block[0], l->shared_bytes > 0 ? " (+shared)" : "", l->kernel, (double)l->bytes / 1e3);
+    snprintf(note->text + n, sizeof note->text - (size_t)n, "%ux%ux%u x %u%s %.*s, %.1f kB", l->grid[0], l->grid[1],
+             l->grid[2], l->block[0], l->shared_bytes > 0 ? " (+shared)" : "", (int)(end < 40 ? end : 40), kernel, (double)l->bytes / 1e3);
 }
 
 RpStatus cli_note_launches(const ComputeGraph *g, DumpNote *notes) {

@@ -110,7 +110,12 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
     const ExecutorOptions       *o        = options != NULL ? options : &defaults;
     DeviceChoice                 choice   = {0};
     *out                                  = NULL;
-    if (o->share == NULL) RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
+    if (o->share == NULL) {
+        RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
+    } else if (o->share->owner->info.fell_back) {
+        choice.fell_back = true;
+        memcpy(choice.reason, o->share->owner->reason, sizeof choice.reason);
+    }
     const Backend *backend = o->share != NULL ? o->share->backend
                              : choice.cuda    ? &rp_cuda_backend
                                               : &rp_cpu_backend;

@@ -1,8 +1,8 @@
 """Runs the program as a user would: every command, every kind of mistake.
 
-    test_cli.py PROGRAM SOURCE_DIR
+    test_cli.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
 
-What needs a real model is skipped where models/ has none. The last line counts.
+What needs a real model is skipped where models/ has none; what needs a GPU runs on the simulated one or is skipped. The last line counts.
 """
 
 import json
@@ -18,11 +18,13 @@ import tempfile
 import time
 
 PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
+ON_DEVICE = sys.argv[3] if len(sys.argv) > 3 else None
 TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
 REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
-ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity"]
-COMMANDS = ON_MODELS + ["synth", "quantize"]
+ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity", "bench launches",
+             "profile", "verify"]
+COMMANDS = ON_MODELS + ["synth", "quantize", "devices"]
 TMP = tempfile.TemporaryDirectory()
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -43,9 +45,14 @@ def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, **env):
         stdout=stdout,
         stderr=subprocess.PIPE,
         timeout=timeout,
-        env={**os.environ, **env},
+        env={**os.environ, "REPRISE_DEVICE": "cpu", **env},
     )
     return Result(p.returncode, p.stdout or b"", p.stderr)
+
+
+def run_on_device(*args, **env):
+    p = subprocess.run([ON_DEVICE, *args], capture_output=True, timeout=300, env={**os.environ, **env})
+    return Result(p.returncode, p.stdout, p.stderr)
 
 
 def temporary(name, data):
@@ -91,8 +98,9 @@ def test_help_lists_commands_and_environment():
 
 def test_every_command_has_help():
     for command in COMMANDS:
-        more = ["-m", "x"] if command in ON_MODELS else ["x"]
-        a, b, c = ok(run(command, "--help")), ok(run("help", command)), ok(run(command, *more, "-h"))
+        words = command.split()
+        more = ["-m", "x"] if command in ON_MODELS else [] if command == "devices" else ["x"]
+        a, b, c = ok(run(*words, "--help")), ok(run("help", *words)), ok(run(*words, *more, "-h"))
         expect(a.out == b.out == c.out, "the same help three ways", command)
         expect(f"reprise {command}" in a.text, command, a)
         expect(("--model FILE" in a.text) == (command in ON_MODELS), command, a)
@@ -193,7 +201,7 @@ def test_bad_files_exit_1_with_their_name():
             more = {"generate": ["-p", "a"], "tokenize": ["-p", "a"], "perplexity": ["-f", TINY]}.get(
                 command, []
             )
-            expect_refusal(run(command, "-m", path, *more), 1, path)
+            expect_refusal(run(*command.split(), "-m", path, *more), 1, path)
     expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two?lines")
     expect_refusal(run("generate", "-m", TINY, "-f", files["missing"]), 1, files["missing"])
     expect_refusal(
@@ -648,6 +656,105 @@ def test_synth_and_quantize():
     expect_refusal(run("synth", "huge", "-o", a), 1, "no preset 'huge'", "tiny")
     expect_refusal(run("synth", "tiny", "-o", "/nonexistent/a"), 1, "/nonexistent/a")
     expect(run("generate", "-m", a, "-p", "x", "-n", "3").code == 0, "the refusals left the file")
+
+
+# Devices.
+
+
+def test_the_cpu_is_taken_with_a_word_where_there_is_no_gpu():
+    built = ok(run("--version")).text
+    if "CUDA toolkit: none" in built or "CUDA devices: none" not in built:
+        return "the build is for the CPU only, or there is a GPU"
+    r = run("generate", "-m", TINY, "-p", "a", "-n", "2", REPRISE_DEVICE="auto")
+    expect(r.code == 0 and r.err.count("running on the CPU: ") == 1, "one warning", r)
+    r = run("generate", "-m", TINY, "-p", "a", "-n", "2", "--device", "cpu", REPRISE_DEVICE="auto")
+    expect(r.code == 0 and "running on the CPU" not in r.err, "no warning where it is wanted", r)
+    for more in (["--require-cuda"], ["--device", "cuda"], ["--device", "cuda:1"]):
+        expect_refusal(run("generate", "-m", TINY, "-p", "a", *more, REPRISE_DEVICE="auto"), 1, "CUDA driver")
+
+
+def test_device_options_are_checked():
+    g = ["generate", "-m", TINY, "-p", "a"]
+    expect_refusal(run(*g, "--device", "gpu"), 1, "device 'gpu'", "cuda:N")
+    expect_refusal(run(*g, REPRISE_DEVICE="tpu"), 1, "REPRISE_DEVICE 'tpu'")
+    expect_refusal(run(*g, "--mode", "fast"), 1, "--mode fast", "replay")
+    expect_refusal(run(*g, "--device", "cpu", "--require-cuda"), 1, "CUDA is required")
+
+
+def test_devices_lists_the_cpu():
+    expect(re.search(r"^cpu +kernels for \S+, memory [\d.]+ GB free$", ok(run("devices")).text, re.M), "", "")
+    d = json.loads(ok(run("devices", "--json")).out)
+    expect(d["cpu"]["isa"] and isinstance(d["cuda"], list), "JSON", d)
+
+
+def test_launches_are_counted_without_weights():
+    temp = os.path.join(TMP.name, "temp")
+    os.mkdir(temp)
+    r = ok(run("bench", "launches", "--all-presets", "--json", TMPDIR=temp))
+    rows = {row["name"]: row for row in json.loads(r.out)}
+    expect(len(rows) >= 9 and rows["llama3-8b"]["layers"] == 32, "presets", rows)
+    for row in rows.values():
+        expect(row["launches_per_token"] == {"eager": row["kernels_per_token"], "replay": 1, "reply": 0}, "", row)
+        expect(row["kernels_in_layers"] % row["layers"] == 0, "layers of one kind", row)
+    text = ok(run("bench", "launches", "--all-presets")).text
+    expect(all(name in text for name in rows), "the table", text)
+    one = json.loads(ok(run("bench", "launches", "-m", TINY, "--json")).out)
+    steps = json.loads(ok(run("plan", "-m", TINY, "--json")).out)["plan"]["n_steps"]
+    expect(one["steps"] == steps, "the row fetch of a prefill less, the draw more", (one, steps))
+    expect_refusal(run("bench", "launches", "--preset", "huge", TMPDIR=temp), 1, "no preset 'huge'")
+    expect(os.listdir(temp) == [], "no files left behind", os.listdir(temp))
+
+
+def test_verify_compares_with_the_plain_kernels():
+    v = json.loads(ok(run("verify", "-m", TINY, "-n", "3", "--json")).out)
+    expect(v["verified"] and v["first_difference"] is None and v["replays"] == 0, "", v)
+    expect({op["op"] for op in v["ops"]} >= {"mul_mat", "attention", "rope", "copy"}, "ops", v)
+    expect(ok(run("verify", "-m", TINY, "-n", "2")).text.endswith("\nverified\n"), "text")
+
+
+def test_profile_times_every_node():
+    p = json.loads(ok(run("profile", "-m", TINY, "-r", "3", "--pos", "5", "--json")).out)
+    steps = json.loads(ok(run("plan", "-m", TINY, "--json")).out)["plan"]["steps"]
+    expect([s["name"] for s in p["steps"]] == [s["name"] for s in steps], "a time for each step", p)
+    expect(all(s["us"] >= 0 and s["bytes"] > 0 for s in p["steps"]) and p["total_us"] > 0, "times", p)
+    dot, trace = os.path.join(TMP.name, "p.dot"), os.path.join(TMP.name, "p.json")
+    r = ok(run("profile", "-m", TINY, "-r", "2", "--dot", dot, "--trace", trace, "--fold"))
+    expect("share" in r.text and "slowest" in r.text, "table", r)
+    with open(dot) as f:
+        expect(" us  " in f.read(), "times in the picture")
+    with open(trace) as f:
+        events = json.load(f)["traceEvents"]
+    expect(sum(e["ph"] == "X" for e in events) == len(steps), "an event for each step", len(events))
+    expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999")
+
+
+def test_graph_shows_launches():
+    r = run("graph", "-m", TINY, "--cuda", "--layer", "0")
+    if "CUDA toolkit: none" in run("--version").text:
+        expect_refusal(r, 1, "without the CUDA toolkit")
+        return
+    lines = [line for line in ok(r).text.splitlines() if " mul_mat " in line]
+    expect(lines and all("x1x1 x 256" in line and "kernel" in line for line in lines), "launches", lines)
+    expect("kernel" in ok(run("graph", "-m", TINY, "--cuda", "--dot")).text, "in a picture")
+
+
+def test_a_device_is_verified_profiled_and_timed():
+    if ON_DEVICE is None:
+        return "there is no simulated device in this build"
+    r = ok(run_on_device("devices"))
+    expect("cuda:0  simulated device, compute capability 9.0" in r.text, "", r)
+    v = json.loads(ok(run_on_device("verify", "-m", TINY, "-n", "3", "--json")).out)
+    expect(v["verified"] and v["replay_equal"] and v["replays"] == 3, "replays", v)
+    expect(v["reply_equal"] and v["reply_tokens"] == 24, "replies", v)
+    p = json.loads(ok(run_on_device("profile", "-m", TINY, "-r", "2", "--pos", "3", "--json")).out)
+    expect(p["mode"] == "replay" and p["copy_bytes_s"] > 0 and all(s["us"] >= 0 for s in p["steps"]), "profile", p)
+    c = json.loads(ok(run_on_device("bench", "launches", "-m", TINY, "-n", "4", "--json")).out)
+    expect(all(c["tok_s"][mode] > 0 for mode in ("eager", "replay", "reply")), "times", c)
+    g = ["generate", "-m", TINY, "-p", "hello", "-n", "8", "--temp", "0.8", "--seed", "3", "--ignore-eos"]
+    texts = {mode: ok(run_on_device(*g, "--mode", mode)) for mode in ("eager", "replay", "reply")}
+    expect(len({t.out for t in texts.values()}) == 1, "one text", texts)
+    expect(all(f"simulated device, {mode}" in t.err for mode, t in texts.items()), "the mode is said", texts)
+    expect("running on the CPU" not in texts["reply"].err, "no warning", texts)
 
 
 def main():

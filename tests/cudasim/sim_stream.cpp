@@ -136,6 +136,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
     delete e;
     return call.result(cudaSuccess);
 }
+static double now_ms(void) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double, std::milli>(now).count();
+}
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
     s             = sim_stream(s);
@@ -150,15 +154,24 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     r->stream = s;
     e->last   = r;
     sim_enqueue(s, [r](bool) { // done under a fault too: nobody may wait for it for ever
-        const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        r->ms          = std::chrono::duration<double, std::milli>(now).count();
+        r->ms = now_ms();
         return r->done = true;
     });
     return cudaSuccess;
 }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned) {
+static void record_now(void *event) {
+    auto r                  = std::make_shared<SimRecord>();
+    r->ms                   = now_ms();
+    r->done                 = true;
+    ((cudaEvent_t)event)->last = r;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
-    return cudaEventRecord(e, s);
+    if (!sim_stream(s)->cap || flags != cudaEventRecordExternal) return cudaEventRecord(e, s);
+    auto x  = sim_cap_add(sim_stream(s), cudaGraphNodeTypeEventRecord); // each replay records it anew
+    x->hfn  = record_now;
+    x->harg = e;
+    return cudaSuccess;
 }
 static bool wait_for(const SimRecord &r, bool whole) {
     while (!r.done && sim_advance(r.stream, whole) && whole) {
