@@ -16,17 +16,35 @@ static struct {
 typedef struct Test {
     const char *kind;
     int32_t     n;
-    RpStatus (*run)(Session *s, const int32_t *ids, int32_t n);
+    RpStatus (*run)(Session *s, const int32_t *ids, int32_t n, double *seconds);
     double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens a second */
 } Test;
 
-static RpStatus run_prefill(Session *s, const int32_t *ids, int32_t n) {
-    return rp_session_prefill(s, ids, (size_t)n, NULL, NULL);
+static RpStatus run_prefill(Session *s, const int32_t *ids, int32_t n, double *seconds) {
+    const double   start = cli_now();
+    const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, NULL, NULL);
+    *seconds             = cli_now() - start;
+    return st;
 }
 
-static RpStatus run_steps(Session *s, const int32_t *ids, int32_t n) {
+static RpStatus run_steps(Session *s, const int32_t *ids, int32_t n, double *seconds) {
+    const double start = cli_now();
     for (int32_t i = 0; i < n; i++) RP_TRY(rp_session_step(s, ids[i]));
+    *seconds = cli_now() - start;
     return RP_OK;
+}
+
+/* A device draws its tokens by itself: n steps after one token. */
+static RpStatus run_reply(Session *s, const int32_t *ids, int32_t n, double *seconds) {
+    const SamplerParams   greedy  = rp_sampler_defaults();
+    const GenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
+    Sampler              *sampler = NULL;
+    GenerateResult        r       = {0};
+    RP_TRY(rp_sampler_new(&greedy, rp_model_info(rp_session_model(s))->n_vocab, &sampler));
+    const RpStatus st = rp_generate(s, sampler, ids, 1, &o, &r);
+    rp_sampler_free(sampler);
+    *seconds = r.decode_s;
+    return st;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -43,12 +61,12 @@ static double median(const Test *t) {
 static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
     if (t->n == 0) return RP_OK;
     RP_TRY(rp_session_rewind(s, 0));
-    RP_TRY(t->run(s, ids, t->run == run_steps && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n));
+    double seconds;
+    RP_TRY(t->run(s, ids, t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n, &seconds));
     for (int32_t i = 0; i < args.repeats; i++) {
         RP_TRY(rp_session_rewind(s, 0));
-        const double start = cli_now();
-        RP_TRY(t->run(s, ids, t->n));
-        t->rates[i] = t->n / (cli_now() - start);
+        RP_TRY(t->run(s, ids, t->n, &seconds));
+        t->rates[i] = t->n / seconds;
     }
     memcpy(t->sorted, t->rates, sizeof t->sorted);
     qsort(t->sorted, (size_t)args.repeats, sizeof t->sorted[0], by_value);
@@ -99,15 +117,17 @@ static RpStatus bench(const Model *m, Session **session) {
         {.kind = "pp", .run = run_prefill},
         {.kind = "tg", .run = run_steps  }
     };
-    const int32_t        longest = args.prompt > args.steps ? args.prompt : args.steps;
+    const int32_t        longest = args.prompt > args.steps ? args.prompt : args.steps,
+                         n_train = rp_model_info(m)->n_ctx_train;
     SessionOptions       o       = {
-              .n_ctx = longest, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+              .n_ctx = longest < n_train ? longest + 1 : longest, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     const int32_t        n_vocab = rp_model_info(m)->n_vocab;
     RP_TRY(cli_open_session(m, &args.device, &o, session));
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);
     for (int32_t i = 0; i < longest; i++)
         ids[i] = (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)n_vocab) % n_vocab;
+    if (rp_session_info(*session).mode != RP_MODE_EAGER) tests[1].run = run_reply;
     tests[0].n  = args.prompt;
     tests[1].n  = args.steps;
     RpStatus st = measure(*session, ids, &tests[0]);

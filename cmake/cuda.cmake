@@ -1,7 +1,8 @@
 # RP_HAVE_CUDA: the toolkit's headers and nvcc are there and wanted. RP_CUDA_ARCHITECTURES says what for.
 set(RP_CUDA_ARCHITECTURES "auto" CACHE STRING
-  "auto: the GPU of this machine, without one `covering`; covering: code for every GPU the toolkit knows by the lowest of \
-its kind; all: each by name; or a list as CMAKE_CUDA_ARCHITECTURES")
+  "auto: the GPU of this machine, without one `portable`; portable: code for sm_80 and sm_90, and what drivers translate for \
+all others; covering: code for every GPU the toolkit knows by the lowest of its kind; all: each by name; or a list as \
+CMAKE_CUDA_ARCHITECTURES")
 set(RP_HAVE_CUDA OFF)
 set(RP_BUILT_FOR_CUDA 0)
 if(NOT RP_CUDA)
@@ -19,18 +20,21 @@ if(NOT CUDAToolkit_FOUND OR NOT CMAKE_CUDA_COMPILER)
 endif()
 
 if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
+  set(portable 75-virtual 80-real 90)
   set(covering 75-real 80-real 90-real 100-real 110-real 120)
   set(all 75-real 80-real 86-real 87-real 88-real 89-real 90-real 100-real 103-real 110-real 120-real 121)
 elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+  set(portable 70-virtual 80-real 90)
   set(covering 70-real 75-real 80-real 90-real 100-real 120)
   set(all 70-real 72-real 75-real 80-real 86-real 87-real 89-real 90-real 100-real 101-real 120)
 else()
+  set(portable 70-virtual 80-real 90)
   set(covering 70-real 75-real 80-real 90)
   set(all 70-real 72-real 75-real 80-real 86-real 87-real 89-real 90)
 endif()
 set(architectures ${RP_CUDA_ARCHITECTURES})
 if(architectures STREQUAL "auto")
-  set(architectures covering)
+  set(architectures portable)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
     OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed STREQUAL "0" AND found MATCHES "^[0-9.\n ]+$")
@@ -39,7 +43,7 @@ if(architectures STREQUAL "auto")
     list(REMOVE_DUPLICATES architectures)
   endif()
 endif()
-if(architectures STREQUAL "covering" OR architectures STREQUAL "all")
+if(architectures MATCHES "^(portable|covering|all)$")
   set(architectures ${${architectures}})
 endif()
 set(CMAKE_CUDA_ARCHITECTURES ${architectures})

@@ -5,14 +5,14 @@
  * falls along it. "The shortest run from the front that holds so many, or so much weight" is found by descending eight
  * bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of the most probable, so that a sum has
  * one value in whatever order it is taken.
- * geometry  one block of 1024 threads
+ * geometry  one block of 512 threads
  * traffic   the logits once for the most probable; once more for each eight bits that it takes to tell candidates apart
  * numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
 #include "kernels/device.cuh"
 
 #include "reprise/step.h"
 
-enum { THREADS = 1024, BINS = 256 };
+enum { THREADS = 512, BINS = 256 };
 
 typedef unsigned long long Key; /* 64 bits, as atomics want them */
 
@@ -74,7 +74,7 @@ __device__ static Key block_total(Key v, Key *shared) {
 }
 
 /* The key at which the sum from the front, of weights or of ones, reaches `target` > 0. */
-__device__ static Key descend(const Pool &p, bool weighted, Key target, Key *sums, Key *shared) {
+__device__ __forceinline__ static Key descend(const Pool &p, bool weighted, Key target, Key *sums, Key *shared) {
     Key prefix = 0;
     for (int shift = 56; shift >= 0; shift -= 8) {
         for (int b = (int)threadIdx.x; b < BINS; b += THREADS) sums[b] = 0;
@@ -101,7 +101,7 @@ __device__ static Key descend(const Pool &p, bool weighted, Key target, Key *sum
     return prefix;
 }
 
-__device__ static Key sum_of_weights(const Pool &p, Key *shared) {
+__device__ __forceinline__ static Key sum_of_weights(const Pool &p, Key *shared) {
     Key sum = 0;
     for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
         const float logit = clean(p.logits[i]);
@@ -111,7 +111,7 @@ __device__ static Key sum_of_weights(const Pool &p, Key *shared) {
 }
 
 /* From all candidates to one, by the random number u. */
-__device__ static Key draw(Pool p, const StepState &s, float u, Key *sums, Key *shared) {
+__device__ __forceinline__ static Key draw(Pool p, const StepState &s, float u, Key *sums, Key *shared) {
     if (s.top_k > 0 && s.top_k < p.n) p.least = descend(p, false, (Key)s.top_k, sums, shared);
     if (s.top_p < 1.0f) {
         const double wanted = (double)s.top_p * (double)sum_of_weights(p, shared);
@@ -136,7 +136,7 @@ __device__ static void penalise(const SampleArgs &a, const StepState &s) {
     __syncthreads();
 }
 
-__global__ void __launch_bounds__(THREADS) sample_kernel(SampleArgs a) {
+__global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     RP_SHARED(Key, sums, [BINS]);
     RP_SHARED(Key, shared, [2]);
     const StepState s = *a.step;

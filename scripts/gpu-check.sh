@@ -1,0 +1,117 @@
+#!/bin/sh
+# On a machine with an NVIDIA GPU: builds for it, runs every test on it, verifies every node of the models, looks for races and
+# stray accesses, and measures. Writes bench/results/<gpu>-<date>.md and .json. Without a GPU: NOT RUN, exit status 77.
+#
+#   scripts/gpu-check.sh [--quick] [--build-only] [OUTPUT_DIR]
+#
+#   --quick        Q8_0 of llama3-8b only, no compute-sanitizer
+#   --build-only   build for sm_90 and for what drivers translate, for a machine without a toolkit; needs no GPU. There the
+#                  same script uses what it finds in build/gpu.
+set -eu
+cd "$(dirname "$0")/.."
+quick='' only='' out=bench/results build=build/gpu
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) quick=1 ;;
+    --build-only) only=1 ;;
+    -*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) out=$1 ;;
+    esac
+    shift
+done
+step() { echo; echo "== $* =="; }
+
+if [ -z "$only" ] && ! nvidia-smi -L >/dev/null 2>&1; then
+    echo "NOT RUN: there is no NVIDIA GPU (nvidia-smi -L)"
+    exit 77
+fi
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+    step "build"
+    PATH=$PATH:/usr/local/cuda/bin
+    generator=$(command -v ninja >/dev/null && echo Ninja || echo "Unix Makefiles")
+    cmake -S . -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DRP_TESTS=ON -DRP_GPU_TESTS=ON \
+        -DRP_CUDA_ARCHITECTURES="$([ -n "$only" ] && echo portable || echo auto)" >"$build.log" 2>&1 ||
+        { tail -20 "$build.log"; exit 1; }
+    cmake --build "$build" -j "$(nproc)" >"$build.log" 2>&1 || { tail -40 "$build.log"; exit 1; }
+fi
+[ -z "$only" ] || { echo "built in $build"; exit 0; }
+reprise=$build/reprise
+[ -x "$reprise" ] || { echo "gpu-check.sh: no nvcc here, and $reprise was not built before"; exit 1; }
+
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+failed=0 lines=$temp/checks
+note() { # passed|FAILED|skipped, what
+    printf '%-8s %s\n' "$1" "$2" | tee -a "$lines"
+    [ "$1" != FAILED ] || failed=$((failed + 1))
+}
+check() { # what, command...
+    what=$1
+    shift
+    if "$@" >"$temp/log" 2>&1; then note passed "$what"; else note FAILED "$what"; tail -15 "$temp/log"; fi
+}
+
+step "device"
+"$reprise" devices --copy
+"$reprise" devices --copy --json >"$temp/devices.json"
+
+step "tests on the GPU"
+for test in "$build"/tests/gpu_*; do
+    REPRISE_DEVICE=cuda check "$(basename "$test")" timeout 300 "$test" -j1
+done
+
+step "every node against the CPU; eager, replay and reply against each other"
+for model in tests/golden/tiny/*.gguf assets/demo.gguf models/*.gguf; do
+    [ -f "$model" ] || continue
+    check "verify $(basename "$model")" timeout 300 "$reprise" verify -m "$model" --require-cuda --require-graph
+done
+for preset in $("$reprise" synth list | awk '{ print $1 }'); do
+    case $preset in tiny | smollm2-135m)
+        "$reprise" synth "$preset" -q --type Q4_K_M -o "$temp/$preset.gguf"
+        check "verify $preset" timeout 300 "$reprise" verify -m "$temp/$preset.gguf" --require-cuda
+        rm -f "$temp/$preset.gguf" ;;
+    esac
+done
+
+if [ -n "$quick" ] || ! command -v compute-sanitizer >/dev/null; then
+    note skipped "compute-sanitizer (not there, or --quick)"
+else
+    step "compute-sanitizer"
+    for op in mul_mat mul_mat_id attention get_rows rms_norm top_k sample copy; do
+        for tool in memcheck racecheck; do
+            REPRISE_DEVICE=cuda check "$tool $op" timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+                --target-processes all "$build/tests/gpu_$op" -j1
+        done
+    done
+fi
+
+step "boundaries between kernels"
+if "$build/bench_cuda_gaps" >"$temp/gaps.json"; then cat "$temp/gaps.json"; else note FAILED "cuda_gaps"; echo '{}' >"$temp/gaps.json"; fi
+
+step "decode and prefill"
+wanted="llama3-8b:Q8_0 llama3-8b:Q4_K_M llama3-8b:F16 qwen3-30b-a3b:Q4_K_M nn-6.9b:Q4_K_M"
+[ -z "$quick" ] || wanted=llama3-8b:Q8_0
+echo '[' >"$temp/bench.json"
+separator=
+for pair in $wanted; do
+    preset=${pair%:*} type=${pair#*:} model=$temp/model.gguf
+    "$reprise" synth "$preset" -q --type "$type" -o "$model" || { note skipped "$pair (could not be made)"; continue; }
+    if "$reprise" bench -m "$model" --require-cuda -p 512 -n 128 -r 3 --json >"$temp/one.json" &&
+        "$reprise" bench launches -m "$model" --require-cuda -n 64 --json >"$temp/two.json"; then
+        "$reprise" profile -m "$model" --require-cuda --pos 512 --json >"$temp/three.json" || echo '{}' >"$temp/three.json"
+        note passed "bench $pair"
+        printf '%s{"name":"%s","bench":%s,"launches":%s,"profile":%s}\n' "$separator" "$pair" "$(cat "$temp/one.json")" \
+            "$(cat "$temp/two.json")" "$(cat "$temp/three.json")" >>"$temp/bench.json"
+        separator=,
+    else
+        note FAILED "bench $pair"
+    fi
+    rm -f "$model"
+done
+echo ']' >>"$temp/bench.json"
+
+mkdir -p "$out"
+python3 tools/gpu_report.py "$temp" "$out"
+echo
+echo "$(grep -c ^passed "$lines") passed, $failed failed, $(grep -c ^skipped "$lines") skipped"
+[ "$failed" = 0 ]
