@@ -38,7 +38,7 @@ suite() { # preset, title, folder; the environment is passed on
     step "$2"
     cmake --preset "$1" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
-    ctest --test-dir "$3" --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
+    ctest --test-dir "$3" -j2 --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
     [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
     failed=$((failed + ${ran% *}))
@@ -65,7 +65,7 @@ if [ -z "$quick" ]; then
     cmake --preset race ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     if [ -f build/race/tests/cudasim/cuda_headers.txt ]; then
         ninja -C build/race >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
-        if ctest --test-dir build/race -R cudasim --output-on-failure >"$log" 2>&1; then
+        if ctest --test-dir build/race -j2 -R cudasim --output-on-failure >"$log" 2>&1; then
             tail -3 "$log"; passed=$((passed + 1))
         else
             tail -60 "$log"; failed=$((failed + 1))

@@ -1,0 +1,80 @@
+/* A step inside the loop of a reply computes what a replayed step computes, for every family: what the golden files say of
+ * replays holds for replies. */
+#include "tests/golden.h"
+
+#include "reprise/step.h"
+
+enum { N_CTX = 32, N_TOKENS = 5 };
+
+static const char *const models[] = {"llama-f32",    "llama-mix",    "llama-mix-k",    "llama-yarn",  "qwen2-mix",
+                                     "qwen3-mix-k",  "gemma3-mix",   "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",
+                                     "olmoe-f32",    "granitemoe-f32", "gpt-oss-mxfp4", "deepseek2-f32"};
+
+typedef struct Plan {
+    ComputeGraph *graph;
+    ExecPlan     *plan;
+    Executor     *exec;
+} Plan;
+
+static Plan open_plan(const Model *m, bool draws, Executor *share) {
+    Plan            p = {0};
+    ExecutorOptions o = {.device = "cuda", .share = share, .require_graph = true};
+    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = draws}, &p.graph));
+    OK(rp_graph_optimize(p.graph, ""));
+    OK(rp_plan_new(p.graph, &p.plan));
+    o.step = draws ? rp_graph_find(p.graph, "step") : NULL;
+    OK(rp_executor_open(p.plan, &o, &p.exec));
+    cr_assert_eq(rp_executor_info(p.exec).mode, draws ? RP_MODE_REPLY : RP_MODE_REPLAY);
+    return p;
+}
+
+static void close_plan(Plan *p) {
+    rp_executor_free(p->exec);
+    rp_plan_free(p->plan);
+    rp_graph_free(p->graph);
+}
+
+static const float *replayed(Plan *p, int32_t token, int32_t pos) {
+    *(int32_t *)rp_executor_data(p->exec, rp_graph_find(p->graph, "tokens"))   = token;
+    *(int32_t *)rp_executor_data(p->exec, rp_graph_find(p->graph, "pos"))      = pos;
+    *(int32_t *)rp_executor_data(p->exec, rp_graph_find(p->graph, "out_rows")) = 0;
+    OK(rp_executor_run(p->exec));
+    return rp_executor_data(p->exec, rp_graph_find(p->graph, "logits"));
+}
+
+static void in_a_loop(Plan *p, int32_t token, int32_t pos, float *logits, size_t bytes) {
+    StepState          s = {.token = token, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
+    const ReplyOptions o = {
+        .state = (const int32_t *)&s, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = N_CTX};
+    int32_t drawn, best = 0;
+    OK(rp_executor_poison(p->exec));
+    OK(rp_executor_reply_begin(p->exec, &o));
+    OK(rp_executor_reply_next(p->exec, &drawn));
+    OK(rp_executor_reply_end(p->exec, NULL));
+    OK(rp_executor_get(p->exec, rp_graph_find(p->graph, "logits"), logits, bytes));
+    for (size_t i = 0; i < bytes / sizeof *logits; i++)
+        if (logits[i] > logits[best]) best = (int32_t)i;
+    cr_expect_eq(drawn, best);
+}
+
+static void check_model(const char *name) {
+    char   path[1024];
+    float  logits[512];
+    Model *m;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_model_open(path, NULL, &m));
+    const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+    cr_assert_leq(bytes, sizeof logits);
+    Plan replay = open_plan(m, false, NULL), reply = open_plan(m, true, replay.exec);
+    for (int32_t i = 0; i < N_TOKENS; i++) {
+        in_a_loop(&reply, 3 + 5 * i, i, logits, bytes);
+        cr_expect_arr_eq(replayed(&replay, 3 + 5 * i, i), logits, bytes, "%s: token %d", name, i);
+    }
+    close_plan(&reply);
+    close_plan(&replay);
+    rp_model_free(m);
+}
+
+Test(cuda_reply, a_step_in_the_loop_is_a_replayed_step) {
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) check_model(models[i]);
+}
