@@ -1,40 +1,22 @@
 /* Pairs of x[:,h,t] turned by theta_i(pos[t]): pairs (2i, 2i+1) or (i, i + n_dims/2), the rest copied.
  *
- * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale *
- * theta_i; YaRN (Peng et al. 2023, arXiv:2309.00071, section 3) mixes the two by a ramp over the dimensions
- * whose wavelength lies between n_ctx_orig / beta_fast and n_ctx_orig / beta_slow, and multiplies magnitudes
- * by 1 + 0.1 ln(1/freq_scale). */
+ * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale * theta_i, and YaRN
+ * mixes the two. */
 #include "fallback/rows.h"
 
-#include <math.h>
+#include "reprise/yarn.h"
 
 enum { MAX_PAIRS = RP_ROPE_MAX_DIMS / 2 };
 
-/* The dimension whose angle makes `turns` turns over the context of the training run. */
-static double yarn_dim(const RopeParams *p, double turns) {
-    return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) /
-           (2.0 * log((double)p->freq_base));
-}
-
 static void angles(const RopeParams *p, const float *factors, int32_t pos, float *cosines, float *sines) {
-    double low = 0.0, high = 0.0, magnitude = (double)p->attn_factor;
-    if (p->ext_factor != 0.0f) {
-        low  = fmax(0.0, floor(yarn_dim(p, (double)p->beta_fast)));
-        high = fmin(p->n_dims - 1.0, ceil(yarn_dim(p, (double)p->beta_slow)));
-        magnitude *= 1.0 + 0.1 * log(1.0 / (double)p->freq_scale);
-    }
-    const double step      = pow((double)p->freq_base, -2.0 / p->n_dims);
-    double       frequency = 1.0;
+    const YarnRamp ramp      = rp_yarn_ramp(p);
+    const double   step      = pow((double)p->freq_base, -2.0 / p->n_dims);
+    double         frequency = 1.0;
     for (int i = 0; i < p->n_dims / 2; i++, frequency *= step) {
         const double extrapolated = pos * frequency / (factors != NULL ? (double)factors[i] : 1.0);
-        double       theta        = extrapolated * (double)p->freq_scale;
-        if (p->ext_factor != 0.0f) {
-            const double ramp = 1.0 - fmin(1.0, fmax(0.0, (i - low) / fmax(0.001, high - low)));
-            const double mix  = ramp * (double)p->ext_factor;
-            theta             = theta * (1.0 - mix) + extrapolated * mix;
-        }
-        cosines[i] = (float)(cos(theta) * magnitude);
-        sines[i]   = (float)(sin(theta) * magnitude);
+        const double theta        = rp_yarn_angle(p, &ramp, i, extrapolated);
+        cosines[i]                = (float)(cos(theta) * ramp.magnitude);
+        sines[i]                  = (float)(sin(theta) * ramp.magnitude);
     }
 }
 
