@@ -29,6 +29,7 @@ typedef struct CudaDevice {
     int          n_weights;
     void       **slabs;
     int          n_slabs;
+    bool         looping; /* some executor's loop runs */
     bool         failed;
     char         failure[256];
 } CudaDevice;
@@ -81,7 +82,13 @@ static inline CudaExecutor *rp_cuda(Executor *e) { return (CudaExecutor *)e; }
 /* RP_E_CUDA with the name of the call. An error that the device does not come back from is remembered. */
 RP_NODISCARD RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what);
 
+/* A kernel's refusal names its op: the device is added where that has failed. */
+RP_NODISCARD RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st);
+
 /* At the begin of each call: the executor's device is made current; RP_E_CUDA where it has failed before. */
+RP_NODISCARD RpStatus rp_cuda_select(CudaDevice *d);
+
+/* The same for a call that uses memory; RP_E_STATE while a loop does. */
 RP_NODISCARD RpStatus rp_cuda_enter(CudaDevice *d);
 
 /* Device memory; RP_E_NOMEM says what for and how much. */

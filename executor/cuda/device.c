@@ -7,10 +7,11 @@
 RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
-    /* A device that cannot go on answers every call with its error. */
+    /* A device that cannot go on answers every call with its error; a stream that captures is no such case. */
     const cudaError_t now = d->stream != NULL ? cudaStreamQuery(d->stream) : cudaSuccess;
-    if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported) {
-        (void)cudaGetLastError();
+    (void)cudaGetLastError();
+    if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported &&
+        now != cudaErrorStreamCaptureInvalidated) {
         d->failed = true;
         snprintf(d->failure, sizeof d->failure, "%s: %s", what, cudaGetErrorString(now));
     }
@@ -18,11 +19,23 @@ RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
                    cudaGetErrorString(e));
 }
 
-RpStatus rp_cuda_enter(CudaDevice *d) {
+RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st) {
+    char text[512];
+    if (st != RP_E_CUDA) return st;
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    return rp_fail(st, "%s: %s", d->id, text);
+}
+
+RpStatus rp_cuda_select(CudaDevice *d) {
     if (d->failed)
         return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be", d->id,
                        d->failure);
     return rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device");
+}
+
+RpStatus rp_cuda_enter(CudaDevice *d) {
+    RP_TRY(rp_cuda_select(d));
+    return d->looping ? rp_fail(RP_E_STATE, "%s: a reply is under way", d->id) : RP_OK;
 }
 
 RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out) {

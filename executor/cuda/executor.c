@@ -8,8 +8,6 @@
 
 #include "reprise/options.h"
 
-enum { MARGIN = 64 << 20 }; /* left to the driver */
-
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
 /* ---- memory ---- */
@@ -45,7 +43,7 @@ static RpStatus check_memory(const CudaExecutor *c) {
     const size_t     arena   = takes_own_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
     size_t           have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
-    if (weights + arena + states + MARGIN <= have) return RP_OK;
+    if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
     return rp_fail(RP_E_NOMEM,
                    "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
                    c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9,
@@ -163,7 +161,7 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     KernelCtx ctx = {.stream = c->device->stream};
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
     return rp_cuda_enqueue_outputs(c);
 }
 
@@ -171,8 +169,6 @@ static RpStatus run_cuda(Executor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
-    if (e->owner->reply.active && e->owner->reply.in_loop)
-        return rp_fail(RP_E_STATE, "a run while a reply is under way");
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
     /* What was enqueued before a failure ends before the memory is used again. */

@@ -47,6 +47,7 @@ cudaError_t sim_no_capture(const char *what, cudaError_t with) {
 }
 static cudaError_t no_capture_on(cudaStream_t s, const char *what) {
     if (!s->cap) return cudaSuccess;
+    if (s->cap_bad) return sim_err(cudaErrorStreamCaptureInvalidated, what);
     s->cap_bad = true;
     return sim_err(cudaErrorStreamCaptureUnsupported, what);
 }
