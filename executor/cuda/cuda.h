@@ -72,6 +72,8 @@ typedef struct CudaExecutor {
     int32_t        *token; /* pinned: what comes back of the step state */
     cudaGraph_t     graph; /* of the plan; its nodes name those of `exec` */
     cudaGraphExec_t exec;
+    cudaGraphNode_t token_node;
+    bool            stale; /* they still have addresses of what was bound before */
     Captured       *captured;
     int             n_captured;
     CudaLoop        loop;
@@ -102,6 +104,9 @@ size_t                rp_cuda_missing_weights(const CudaDevice *d, const ExecPla
 RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan);
 void                 *rp_cuda_weight(Executor *e, const void *host);
 
+/* Arguments and captured nodes get the addresses of what is bound, where they have others. */
+RP_NODISCARD RpStatus rp_cuda_follow(CudaExecutor *c);
+
 /* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
@@ -122,6 +127,7 @@ RP_NODISCARD RpStatus rp_cuda_loop_next(Executor *e, int32_t *token);
 RP_NODISCARD RpStatus rp_cuda_loop_finish(Executor *e);
 
 RP_NODISCARD RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user);
-RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns);
+RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns,
+                                      const void *step);
 
 #endif

@@ -128,16 +128,9 @@ static RpStatus grow(CudaDevice *d, int n_new) {
     return weights != NULL && slabs != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
 }
 
-/* One slab for all of them. The table stays sorted only when all are in: lookups until then see the old part. */
-RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
-    const size_t total = rp_cuda_missing_weights(d, plan);
-    const int    n_old = d->n_weights;
-    int          n     = n_old;
-    char        *slab;
-    if (total == 0) return RP_OK;
-    RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
-    RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
-    d->slabs[d->n_slabs++] = slab;
+/* The table stays sorted only when all are in: lookups until then see the old part. */
+static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab) {
+    int n = d->n_weights;
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
@@ -150,4 +143,19 @@ RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     d->n_weights = n;
     qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);
     return RP_OK;
+}
+
+/* One slab for all of them. */
+RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
+    const size_t total = rp_cuda_missing_weights(d, plan);
+    char        *slab;
+    if (total == 0) return RP_OK;
+    RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
+    RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
+    const RpStatus st = fill_slab(d, plan, slab);
+    if (st == RP_OK)
+        d->slabs[d->n_slabs++] = slab;
+    else
+        (void)cudaFree(slab); /* which waits for what was copied */
+    return st;
 }

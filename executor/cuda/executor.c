@@ -165,10 +165,19 @@ RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     return rp_cuda_enqueue_outputs(c);
 }
 
+RpStatus rp_cuda_follow(CudaExecutor *c) {
+    if (!c->stale) return RP_OK;
+    RP_TRY(rp_executor_fill_args(&c->base, rp_cuda_weight));
+    if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));
+    c->stale = false;
+    return RP_OK;
+}
+
 static RpStatus run_cuda(Executor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
+    RP_TRY(rp_cuda_follow(c));
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
     /* What was enqueued before a failure ends before the memory is used again. */
@@ -286,12 +295,10 @@ static void close_cuda(Executor *e) {
 static RpStatus rebind(Executor *e, const ExecPlan *weights) {
     CudaExecutor *c = rp_cuda(e);
     RP_TRY(rp_cuda_enter(c->device));
-    if (weights != NULL) {
-        RP_TRY(rp_cuda_upload_weights(c->device, weights));
-        e->weights = weights;
-    }
-    RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
-    return c->exec != NULL ? rp_cuda_repoint(c) : RP_OK;
+    RP_TRY(rp_cuda_upload_weights(c->device, weights));
+    e->weights = weights;
+    c->stale   = true;
+    return rp_cuda_follow(c);
 }
 
 const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),

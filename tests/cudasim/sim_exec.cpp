@@ -124,7 +124,7 @@ static void run_simple_node(cudaGraphNode_t x, Frame &f) {
     if (x->type == cudaGraphNodeTypeKernel) sim_do_kernel(x->k);
     if (x->type == cudaGraphNodeTypeMemcpy) sim_do_copy(x->dst, x->src, x->n, x->kind);
     if (x->type == cudaGraphNodeTypeMemset) do_set_elements(x->dst, x->val, x->esz, x->n);
-    if (x->type == cudaGraphNodeTypeHost) x->hfn(x->harg);
+    if (x->type == cudaGraphNodeTypeHost || x->type == cudaGraphNodeTypeEventRecord) x->hfn(x->harg);
 }
 // Runs until the graph is done, or an iteration of a WHILE node is unless `whole`; true if the graph is done.
 static bool run_graph(GraphRun &run, bool whole) {

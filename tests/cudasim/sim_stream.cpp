@@ -57,6 +57,17 @@ static cudaError_t not_ready(bool done) {
 }
 
 // ---- streams ----
+static double now_ms(void) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double, std::milli>(now).count();
+}
+static void record_now(void *event) { // by a node of a graph
+    auto r  = std::make_shared<SimRecord>();
+    r->ms   = now_ms();
+    r->done = true;
+    ((cudaEvent_t)event)->last = r;
+}
+
 extern "C" {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
     SIM_CALL(SIM_NEEDS_DEVICE);
@@ -151,15 +162,19 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     r->stream = s;
     e->last   = r;
     sim_enqueue(s, [r](bool) { // done under a fault too: nobody may wait for it for ever
-        const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        r->ms          = std::chrono::duration<double, std::milli>(now).count();
+        r->ms          = now_ms();
         return r->done = true;
     });
     return cudaSuccess;
 }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
-    return cudaEventRecord(e, s);
+    s = sim_stream(s);
+    if (!s->cap || (flags & cudaEventRecordExternal) == 0) return cudaEventRecord(e, s);
+    auto x  = sim_cap_add(s, cudaGraphNodeTypeEventRecord);
+    x->hfn  = record_now;
+    x->harg = e;
+    return cudaSuccess;
 }
 static bool wait_for(const SimRecord &r, bool whole) {
     while (!r.done && sim_advance(r.stream, whole) && whole) {
