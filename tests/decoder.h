@@ -32,6 +32,8 @@ static inline Decoder decoder_open(const Model *m, ExecMode mode, bool draws) {
     Decoder d;
     decoder_plan(m, draws, &d);
     OK(rp_executor_open(d.plan, &(ExecutorOptions){.n_threads = 1, .mode = mode, .step = d.step}, &d.exec));
+    const ExecutorInfo info = rp_executor_info(d.exec);
+    if (strcmp(info.device, "cpu") != 0) cr_assert_str_eq(info.reason, "", "%s", info.reason);
     return d;
 }
 

@@ -160,6 +160,43 @@ Test(cuda_bind, nothing_runs_beside_a_loop) {
     rp_model_free(m);
 }
 
+/* The host's word ends a loop within a token or two, of the many that it might draw. */
+Test(cuda_bind, a_loop_stops_when_it_is_told) {
+    Model    *m = decoder_model("llama-q4_0");
+    Decoder   d = decoder_open(m, RP_MODE_REPLY, true);
+    int32_t   words[DECODER_WORDS], token, want[DECODER_CTX];
+    StepState s;
+    bool      ran_on = false;
+    OK(decoder_reply(&d, 9, DECODER_CTX, want));
+    for (int round = 0; round < 3; round++) { /* tokens that the last round has left in the ring are not taken */
+        decoder_step(words, 9, 0);
+        OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
+                                                           .n_state    = DECODER_WORDS,
+                                                           .max_tokens = 10000,
+                                                           .n_ctx      = DECODER_CTX}));
+        for (int i = 0; i < 2; i++) {
+            OK(rp_executor_reply_next(d.exec, &token));
+            cr_expect_eq(token, want[i]);
+        }
+        OK(rp_executor_reply_end(d.exec, &ran_on));
+        cr_expect(ran_on);
+        OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
+        cr_expect(s.pos >= 2 && s.pos <= 4, "%d tokens were run", s.pos);
+    }
+    /* So does the end of the context. */
+    decoder_step(words, 9, 0);
+    OK(rp_executor_reply_begin(
+        d.exec,
+        &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = 10000, .n_ctx = DECODER_CTX - 4}));
+    for (int i = 0; i < DECODER_CTX - 4; i++) OK(rp_executor_reply_next(d.exec, &token));
+    OK(rp_executor_reply_end(d.exec, &ran_on));
+    cr_expect(!ran_on);
+    OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
+    cr_expect_eq(s.pos, DECODER_CTX - 4);
+    decoder_close(&d);
+    rp_model_free(m);
+}
+
 /* ---- a wrong result ---- */
 
 static char *read_tiny(size_t *n) {
