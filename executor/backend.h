@@ -20,7 +20,7 @@ struct Executor {
     char           *arena;
     void          **states, **own_states; /* by the plan's state number: those that are bound, and its own */
     bool           *owns_state;
-    bool            rebound; /* states of others are bound */
+    const ExecutorStates *bound; /* or NULL: its own */
     const ExecPlan *weights; /* the plan whose weights are bound */
     OpArgs         *args; /* one a step, addresses filled in */
     const TensorNode *step; /* ExecutorOptions.step */
@@ -40,11 +40,12 @@ struct Backend {
     /* Zeroed memory for a state. */
     RpStatus (*new_state)(Executor *e, size_t bytes, const char *name, void **out);
     void (*free_state)(Executor *e, void *state);
-    /* The states were exchanged, or the weights of another plan are wanted (NULL: as they are): addresses, and what was
-     * recorded with them, follow. */
+    /* The states were exchanged, or the weights of another plan are wanted: addresses, and what was recorded with them,
+     * follow. */
     RpStatus (*rebind)(Executor *e, const ExecPlan *weights);
     RpStatus (*verify)(Executor *e, VerifyCallback *callback, void *user);
-    RpStatus (*profile)(Executor *e, int n_runs, double *step_ns, double *total_ns);
+    /* `step`: what e->step holds, put back before each run and at the end; or NULL. */
+    RpStatus (*profile)(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step);
     RpStatus (*poison)(Executor *e);
     RpStatus (*launch)(const Executor *e, int step, StepLaunch *out); /* fills in the geometry */
     /* The token that the latest run has drawn. */

@@ -124,7 +124,7 @@ static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes
 }
 
 static RpStatus rebind(Executor *e, const ExecPlan *weights) {
-    if (weights != NULL) e->weights = weights;
+    e->weights = weights;
     return rp_executor_fill_args(e, weight_address);
 }
 
@@ -202,7 +202,13 @@ static RpStatus interpret_timed(void *arg, int ith, int nth) {
     return rp_plan_walk(r->c->base.plan, r->c->base.args, rp_cpu_kernels, &ctx, end_of_timed_step, &t);
 }
 
-static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
+static void put_step(Executor *e, const void *step) {
+    if (step == NULL) return;
+    const TensorView v = rp_node_view(e->step);
+    memcpy(rp_executor_address(e, rp_plan_ref(e->plan, e->step)), step, rp_view_span_bytes(&v));
+}
+
+static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
     double      *sample = calloc((n + 1) * (size_t)n_runs, sizeof *sample);
@@ -212,8 +218,10 @@ static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_
         const double start = now_ns();
         st                 = run_cpu(e);
         sample[(size_t)r]  = now_ns() - start;
+        put_step(e, step);
         if (st == RP_OK) st = rp_pool_run(cpu(e)->pool, interpret_timed, &t);
         for (size_t i = 0; i < n; i++) sample[(i + 1) * (size_t)n_runs + (size_t)r] = ends[i + 1] - ends[i];
+        put_step(e, step);
     }
     if (st == RP_OK) {
         *total_ns = rp_median(sample, n_runs);

@@ -69,6 +69,6 @@ RpStatus rp_device_memory(const char *device, bool require_cuda, DeviceMemory *o
     RP_TRY(rp_cuda_device_info(index, &info));
     snprintf(out->id, sizeof out->id, "cuda:%d", index);
     out->is_own     = true;
-    out->free_bytes = info.free_bytes;
+    out->free_bytes = info.free_bytes > RP_DEVICE_MARGIN ? info.free_bytes - RP_DEVICE_MARGIN : 0;
     return RP_OK;
 }

@@ -153,7 +153,15 @@ RpStatus rp_executor_verify(Executor *e, VerifyCallback *callback, void *user) {
 
 RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
     if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
-    return e->backend->profile(e, n_runs, step_ns, total_ns);
+    if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
+    const TensorView v     = rp_node_view(e->step);
+    const size_t     bytes = rp_view_span_bytes(&v);
+    void            *step  = malloc(bytes);
+    if (step == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    RpStatus st = rp_executor_get(e, e->step, step, bytes);
+    if (st == RP_OK) st = e->backend->profile(e, n_runs, step_ns, total_ns, step);
+    free(step);
+    return st;
 }
 
 static RpStatus kept_memory(const Executor *e, const TensorNode *node, size_t bytes, void **memory) {
@@ -218,16 +226,49 @@ RpStatus rp_executor_states_new(Executor *e, ExecutorStates **out) {
     return RP_OK;
 }
 
-RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
-    if (s != NULL && s->maker != e->owner)
-        return rp_fail(RP_E_ARG, "these states belong to another executor");
+static void point_to_states(Executor *e, const ExecutorStates *s) {
     for (int i = 0; i < e->plan->n_states; i++) {
         const int n = find_state(e->owner->plan, e->plan->states[i].node);
         if (n < 0) continue; /* of this executor alone */
         e->states[i] = s != NULL ? s->memory[n] : e->own_states[i];
     }
-    e->rebound = s != NULL;
-    return e->backend->rebind(e, NULL);
+    e->bound = s;
+}
+
+/* The text of the failure stays, whatever becomes of going back. */
+static RpStatus back(Executor *e, const ExecPlan *weights, RpStatus st) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    const RpStatus again = e->backend->rebind(e, weights); /* where that fails too, the next run tries it */
+    (void)again;
+    return rp_fail(st, "%s", text);
+}
+
+RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
+    const ExecutorStates *before = e->bound;
+    if (s != NULL && s->maker != e->owner)
+        return rp_fail(RP_E_ARG, "these states belong to another executor");
+    point_to_states(e, s);
+    const RpStatus st = e->backend->rebind(e, e->weights);
+    if (st == RP_OK) return RP_OK;
+    point_to_states(e, before);
+    return back(e, e->weights, st);
+}
+
+static bool same_view(const TensorView *a, const TensorView *b) {
+    return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 && memcmp(a->nb, b->nb, sizeof a->nb) == 0;
+}
+
+static bool same_step(const PlanStep *x, const PlanStep *y) {
+    static const size_t params_bytes[RP_OP_COUNT] = {
+#define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = sizeof(Params),
+        RP_OPS(OP)
+#undef OP
+    };
+    if (x->op != y->op || memcmp(x->args.params, y->args.params, params_bytes[x->op]) != 0) return false;
+    for (int k = 0; k < RP_MAX_SRC; k++)
+        if (x->src[k].space != y->src[k].space || !same_view(&x->args.src[k], &y->args.src[k])) return false;
+    return same_view(&x->args.dst, &y->args.dst);
 }
 
 static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
@@ -235,12 +276,8 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
         return rp_fail(RP_E_SHAPE, "weights of a plan of %d steps for one of %d", b->n_steps, a->n_steps);
     for (int i = 0; i < a->n_steps; i++) {
         const PlanStep *x = &a->steps[i], *y = &b->steps[i];
-        bool            same = x->op == y->op;
-        for (int k = 0; k < RP_MAX_SRC && same; k++)
-            same = x->src[k].space == y->src[k].space && x->args.src[k].dtype == y->args.src[k].dtype &&
-                   memcmp(x->args.src[k].ne, y->args.src[k].ne, sizeof x->args.src[k].ne) == 0;
-        if (!same)
-            return rp_fail(RP_E_SHAPE, "step %d is %s '%s', in the plan of the weights %s '%s' of other sources", i,
+        if (!same_step(x, y))
+            return rp_fail(RP_E_SHAPE, "step %d is %s '%s', in the plan of the weights %s '%s' of other sources or parameters", i,
                            rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node),
                            rp_node_name(y->node));
     }
@@ -248,6 +285,8 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
 }
 
 RpStatus rp_executor_weights_bind(Executor *e, const ExecPlan *plan) {
+    const ExecPlan *before = e->weights;
     if (plan != NULL) RP_TRY(check_same_steps(e->plan, plan));
-    return e->backend->rebind(e, plan != NULL ? plan : e->plan);
+    const RpStatus st = e->backend->rebind(e, plan != NULL ? plan : e->plan);
+    return st == RP_OK ? RP_OK : back(e, before, st);
 }

@@ -26,7 +26,7 @@ RpStatus rp_executor_reply_begin(Executor *e, const ReplyOptions *o) {
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
     Reply r = {.active  = true,
-               .in_loop = e->info.mode == RP_MODE_REPLY && e->weights == e->plan && !e->rebound,
+               .in_loop = e->info.mode == RP_MODE_REPLY && e->weights == e->plan && e->bound == NULL,
                .left    = o->max_tokens,
                .pos     = s.pos,
                .n_ctx   = o->n_ctx,

@@ -30,6 +30,7 @@ struct Session {
     bool         logits_on_device; /* or where `draws` has left them */
     uint64_t    *expert_counts;    /* [n_layer][n_expert], or NULL */
     bool         replying;
+    char         reason[320]; /* what was given up when it was opened */
     int32_t      end_tokens[RP_REPLY_MAX_END];
     size_t       n_end_tokens;
 };

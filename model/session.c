@@ -52,7 +52,7 @@ static RpStatus check_memory(const Session *s, const SessionOptions *w) {
     DeviceMemory        d;
     RP_TRY(rp_device_memory(w->device, w->require_cuda, &d));
     const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + weights;
-    if (d.free_bytes == 0 || m.kv + fixed <= d.free_bytes) return RP_OK;
+    if ((d.free_bytes == 0 && !d.is_own) || m.kv + fixed <= d.free_bytes) return RP_OK;
     const double row  = (double)m.kv / (double)m.n_ctx;
     const double fits = fixed < d.free_bytes ? (double)(d.free_bytes - fixed) / row : 0.0;
     char         also[64] = "";
@@ -118,6 +118,19 @@ static RpStatus open_runners(Session *s, const SessionOptions *w) {
     return open_draws(s, w, &o);
 }
 
+/* What decodes has a reason of its own; else it is that of a prefill, which would be given up unseen. */
+static void find_reason(Session *s) {
+    for (int i = 0; i < s->n_runners && s->reason[0] == '\0'; i++) {
+        const ExecutorInfo info = rp_executor_info(s->runners[i].executor);
+        const int32_t      n    = s->runners[i].o.n_tok;
+        if (info.reason[0] == '\0') continue;
+        if (info.fell_back)
+            snprintf(s->reason, sizeof s->reason, "%s", info.reason);
+        else
+            snprintf(s->reason, sizeof s->reason, "prefill of %d token%s: %s", n, n > 1 ? "s" : "", info.reason);
+    }
+}
+
 static void find_end_tokens(Session *s) {
     const Tokenizer *tk = rp_model_tokenizer(s->model);
     for (int32_t id = 0; tk != NULL && id < rp_model_info(s->model)->n_vocab; id++)
@@ -136,6 +149,7 @@ RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session 
         return st;
     }
     if (s->draws.executor != NULL) find_end_tokens(s);
+    find_reason(s);
     *out = s;
     return RP_OK;
 }
@@ -274,7 +288,11 @@ const uint64_t *rp_session_expert_counts(const Session *s, int layer) {
 }
 
 ExecutorInfo rp_session_info(const Session *s) {
-    return rp_executor_info(s->draws.executor != NULL ? s->draws.executor : s->runners[s->n_runners - 1].executor);
+    ExecutorInfo info =
+        rp_executor_info(s->draws.executor != NULL ? s->draws.executor : s->runners[s->n_runners - 1].executor);
+    info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
+    if (info.reason[0] == '\0') info.reason = s->reason;
+    return info;
 }
 
 const ExecPlan *rp_session_decode_plan(const Session *s) { return s->runners[s->n_runners - 1].plan; }

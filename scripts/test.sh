@@ -71,8 +71,9 @@ if [ -z "$quick" ]; then
             tail -60 "$log"; failed=$((failed + 1))
         fi
         if tests/cudasim/mutants.sh . build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+        if tests/cudasim/executor_mutants.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     else
-        echo "SKIPPED: there are no CUDA headers here"; skipped=$((skipped + 2))
+        echo "SKIPPED: there are no CUDA headers here"; skipped=$((skipped + 3))
     fi
 
     step "fuzzing"

@@ -63,7 +63,9 @@ static RpStatus enqueue(CudaExecutor *c) {
     KernelCtx ctx = rp_cuda_ctx(c, record, &r);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, next_step, &r));
-    return rp_cuda_enqueue_outputs(c);
+    RP_TRY(rp_cuda_enqueue_outputs(c));
+    if (c->base.step == NULL) return RP_OK;
+    return rp_cuda_check(c->device, rp_cuda_latest_node(c->device->stream, &c->token_node), "node of the token");
 }
 
 /* A kernel of quantised weights is made for one type: if it stands at two steps their types are the same. */
@@ -153,10 +155,17 @@ static RpStatus repoint(void *user, const KernelLaunch *l) {
                          "new addresses of a node");
 }
 
+/* The token that comes back is one of the step state that is bound. */
 RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer r   = {.c = c};
     KernelCtx ctx = rp_cuda_ctx(c, repoint, &r);
-    return rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    if (c->base.step == NULL) return RP_OK;
+    const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
+    return rp_cuda_check(c->device,
+                         cudaGraphExecMemcpyNodeSetParams1D(c->exec, c->token_node, c->token, token,
+                                                            sizeof *c->token, cudaMemcpyDeviceToHost),
+                         "new address of the token");
 }
 
 /* ---- what was launched ---- */

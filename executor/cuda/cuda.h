@@ -29,6 +29,7 @@ typedef struct CudaDevice {
     int          n_weights;
     void       **slabs;
     int          n_slabs;
+    bool         looping; /* some executor's loop runs */
     bool         failed;
     char         failure[256];
 } CudaDevice;
@@ -73,6 +74,8 @@ typedef struct CudaExecutor {
     int32_t        *token; /* pinned: what comes back of the step state */
     cudaGraph_t     graph; /* of the plan; its nodes name those of `exec` */
     cudaGraphExec_t exec;
+    cudaGraphNode_t token_node;
+    bool            stale; /* they still have addresses of what was bound before */
     Captured       *captured;
     int             n_captured;
     CudaLoop        loop;
@@ -93,7 +96,13 @@ static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c, RpStatus (*hook)(void
 /* RP_E_CUDA with the name of the call. An error that the device does not come back from is remembered. */
 RP_NODISCARD RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what);
 
+/* A kernel's refusal names its op: the device is added where that has failed. */
+RP_NODISCARD RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st);
+
 /* At the begin of each call: the executor's device is made current; RP_E_CUDA where it has failed before. */
+RP_NODISCARD RpStatus rp_cuda_select(CudaDevice *d);
+
+/* The same for a call that uses memory; RP_E_STATE while a loop does. */
 RP_NODISCARD RpStatus rp_cuda_enter(CudaDevice *d);
 
 /* Device memory; RP_E_NOMEM says what for and how much. */
@@ -108,6 +117,9 @@ RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan
 void                 *rp_cuda_weight(Executor *e, const void *host);
 /* RP_E_UNSUPPORTED where a step reads a part of a quantised weight. */
 RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan);
+
+/* Arguments and captured nodes get the addresses of what is bound, where they have others. */
+RP_NODISCARD RpStatus rp_cuda_follow(CudaExecutor *c);
 
 /* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
@@ -129,6 +141,7 @@ RP_NODISCARD RpStatus rp_cuda_loop_next(Executor *e, int32_t *token);
 RP_NODISCARD RpStatus rp_cuda_loop_finish(Executor *e);
 
 RP_NODISCARD RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user);
-RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns);
+RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns,
+                                      const void *step);
 
 #endif

@@ -7,10 +7,11 @@
 RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
-    /* A device that cannot go on answers every call with its error. */
+    /* A device that cannot go on answers every call with its error; a stream that captures is no such case. */
     const cudaError_t now = d->stream != NULL ? cudaStreamQuery(d->stream) : cudaSuccess;
-    if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported) {
-        (void)cudaGetLastError();
+    (void)cudaGetLastError();
+    if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported &&
+        now != cudaErrorStreamCaptureInvalidated) {
         d->failed = true;
         snprintf(d->failure, sizeof d->failure, "%s: %s", what, cudaGetErrorString(now));
     }
@@ -18,11 +19,23 @@ RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
                    cudaGetErrorString(e));
 }
 
-RpStatus rp_cuda_enter(CudaDevice *d) {
+RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st) {
+    char text[512];
+    if (st != RP_E_CUDA) return st;
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    return rp_fail(st, "%s: %s", d->id, text);
+}
+
+RpStatus rp_cuda_select(CudaDevice *d) {
     if (d->failed)
         return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be", d->id,
                        d->failure);
     return rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device");
+}
+
+RpStatus rp_cuda_enter(CudaDevice *d) {
+    RP_TRY(rp_cuda_select(d));
+    return d->looping ? rp_fail(RP_E_STATE, "%s: a reply is under way", d->id) : RP_OK;
 }
 
 RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out) {
@@ -150,31 +163,38 @@ static RpStatus grow(CudaDevice *d, int n_new) {
     return weights != NULL && slabs != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
 }
 
-/* One slab for all of them. The table stays sorted only when all are in: lookups until then see the old part. */
-RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
-    const size_t total = rp_cuda_missing_weights(d, plan);
-    const int    n_old = d->n_weights;
-    int          n     = n_old;
-    char        *slab;
-    if (total == 0) return RP_OK;
-    RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
-    RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
-    d->slabs[d->n_slabs++] = slab;
-    const size_t largest   = largest_quantised(d, plan);
-    void        *planes    = malloc(largest);
-    RpStatus     st        = planes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", largest);
-    for (int i = 0; i < rp_graph_n_nodes(plan->graph) && st == RP_OK; i++) {
+/* The table stays sorted only when all are in: lookups until then see the old part. */
+static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void *planes) {
+    int n = d->n_weights;
+    for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const TensorView v = rp_node_view(node);
-        st                 = upload(d, &v, slab, planes);
-        d->weights[n++]    = (CudaWeight){v.data, rp_view_span_bytes(&v), slab};
+        RP_TRY(upload(d, &v, slab, planes));
+        d->weights[n++] = (CudaWeight){v.data, rp_view_span_bytes(&v), slab};
         slab += aligned(rp_view_span_bytes(&v));
     }
-    free(planes);
-    RP_TRY(st);
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights"));
     d->n_weights = n;
     qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);
     return RP_OK;
+}
+
+/* One slab for all of them. */
+RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
+    const size_t total = rp_cuda_missing_weights(d, plan);
+    char        *slab;
+    if (total == 0) return RP_OK;
+    RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
+    RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
+    const size_t largest = largest_quantised(d, plan);
+    void        *planes  = malloc(largest);
+    RpStatus     st      = planes != NULL ? fill_slab(d, plan, slab, planes)
+                                          : rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", largest);
+    free(planes); /* it was waited for */
+    if (st == RP_OK)
+        d->slabs[d->n_slabs++] = slab;
+    else
+        (void)cudaFree(slab); /* which waits for what was copied */
+    return st;
 }

@@ -8,8 +8,6 @@
 
 #include "reprise/options.h"
 
-enum { MARGIN = 64 << 20 }; /* left to the driver */
-
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
 /* ---- memory ---- */
@@ -45,7 +43,7 @@ static RpStatus check_memory(const CudaExecutor *c) {
     const size_t     arena   = takes_own_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
     size_t           have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
-    if (weights + arena + states + MARGIN <= have) return RP_OK;
+    if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
     return rp_fail(RP_E_NOMEM,
                    "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
                    c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9,
@@ -182,16 +180,23 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
     return rp_cuda_enqueue_outputs(c);
+}
+
+RpStatus rp_cuda_follow(CudaExecutor *c) {
+    if (!c->stale) return RP_OK;
+    RP_TRY(rp_executor_fill_args(&c->base, rp_cuda_weight));
+    if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));
+    c->stale = false;
+    return RP_OK;
 }
 
 static RpStatus run_cuda(Executor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
-    if (e->owner->reply.active && e->owner->reply.in_loop)
-        return rp_fail(RP_E_STATE, "a run while a reply is under way");
+    RP_TRY(rp_cuda_follow(c));
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
     /* What was enqueued before a failure ends before the memory is used again. */
@@ -312,13 +317,11 @@ static void close_cuda(Executor *e) {
 static RpStatus rebind(Executor *e, const ExecPlan *weights) {
     CudaExecutor *c = rp_cuda(e);
     RP_TRY(rp_cuda_enter(c->device));
-    if (weights != NULL) {
-        RP_TRY(rp_cuda_upload_weights(c->device, weights));
-        RP_TRY(rp_cuda_check_whole(c->device, weights));
-        e->weights = weights;
-    }
-    RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
-    return c->exec != NULL ? rp_cuda_repoint(c) : RP_OK;
+    RP_TRY(rp_cuda_upload_weights(c->device, weights));
+    RP_TRY(rp_cuda_check_whole(c->device, weights));
+    e->weights = weights;
+    c->stale   = true;
+    return rp_cuda_follow(c);
 }
 
 const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),

@@ -33,8 +33,9 @@ static RpStatus enqueue_body(CudaExecutor *c, cudaGraphConditionalHandle conditi
     void     *ring;
     RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
     end.ring = ring;
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
-    return rp_cuda_loop_end(&end, &ctx);
+    RP_TRY(rp_cuda_named(c->device,
+                         rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
+    return rp_cuda_named(c->device, rp_cuda_loop_end(&end, &ctx));
 }
 
 static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditionalHandle condition) {
@@ -104,7 +105,7 @@ static RpStatus launch(CudaExecutor *c) {
         d, cudaMemcpyAsync(l->control, l->staging, sizeof *l->control, cudaMemcpyHostToDevice, d->stream),
         "begin of a reply"));
     RP_TRY(rp_cuda_check(d, cudaGraphLaunch(l->exec, d->stream), "launch of the loop"));
-    l->running = true;
+    l->running = d->looping = true;
     return RP_OK;
 }
 
@@ -140,7 +141,7 @@ RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
     static const struct timespec nap = {.tv_nsec = NAP_NS};
     CudaExecutor                *c   = rp_cuda(e);
     CudaLoop                    *l   = &c->loop;
-    RP_TRY(rp_cuda_enter(c->device));
+    RP_TRY(rp_cuda_select(c->device));
     if (l->in_launch == 0 && l->left > 0) RP_TRY(launch(c));
     for (unsigned i = 0;; i++) {
         if (take(l, token)) return RP_OK;
@@ -148,10 +149,7 @@ RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
         if (i % QUERY_EVERY == 0) {
             const cudaError_t now = cudaStreamQuery(c->device->stream);
             if (now == cudaSuccess) return after_end(c, token);
-            if (now != cudaErrorNotReady) {
-                l->running = false;
-                return rp_cuda_check(c->device, now, "reply");
-            }
+            if (now != cudaErrorNotReady) return rp_cuda_check(c->device, now, "reply");
         }
         nanosleep(&nap, NULL);
     }
@@ -160,9 +158,9 @@ RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
 RpStatus rp_cuda_loop_finish(Executor *e) {
     CudaExecutor *c = rp_cuda(e);
     if (!c->loop.running) return RP_OK;
-    c->loop.running     = false;
-    c->loop.ring->stop  = 1;
-    const RpStatus st   = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "end of a reply");
+    c->loop.running = c->device->looping = false;
+    c->loop.ring->stop                   = 1;
+    const RpStatus st = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "end of a reply");
     /* Numbers that the loop has used beyond those that were read are not used again. */
     c->loop.next += (uint32_t)c->loop.in_launch;
     c->loop.in_launch = c->loop.left = 0;

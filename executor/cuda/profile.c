@@ -54,13 +54,13 @@ static void close_twin(Twin *t) {
 }
 
 /* A plan that draws tokens would otherwise run on past the context. */
-static RpStatus keep_step(CudaExecutor *c, StepState *s, bool save) {
+static RpStatus put_step(CudaExecutor *c, const void *step) {
     const Executor *e = &c->base;
-    if (e->step == NULL) return RP_OK;
-    void *step = rp_executor_address(e, rp_plan_ref(e->plan, e->step));
+    if (step == NULL) return RP_OK;
+    const TensorView v = rp_node_view(e->step);
     return rp_cuda_check(c->device,
-                         save ? cudaMemcpy(s, step, sizeof *s, cudaMemcpyDeviceToHost)
-                              : cudaMemcpy(step, s, sizeof *s, cudaMemcpyHostToDevice),
+                         cudaMemcpy(rp_executor_address(e, rp_plan_ref(e->plan, e->step)), step,
+                                    rp_view_span_bytes(&v), cudaMemcpyHostToDevice),
                          "step state");
 }
 
@@ -91,21 +91,20 @@ static RpStatus time_steps(Twin *t, double *samples, int run, int n_runs) {
     return RP_OK;
 }
 
-RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
+RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
     Twin      t = {.c = rp_cuda(e)};
-    StepState step;
     RP_TRY(rp_cuda_enter(t.c->device));
-    RP_TRY(keep_step(t.c, &step, true));
+    RP_TRY(rp_cuda_follow(t.c));
     const size_t n       = (size_t)e->plan->n_steps;
     double      *samples = calloc((n + 1) * (size_t)n_runs, sizeof *samples);
     RpStatus     st      = samples != NULL ? open_twin(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
     for (int r = -1; r < n_runs && st == RP_OK; r++) { /* the first is not counted */
-        st = keep_step(t.c, &step, false);
+        st = put_step(t.c, step);
         if (st == RP_OK) st = time_whole(&t, &samples[r < 0 ? 0 : r]);
-        if (st == RP_OK) st = keep_step(t.c, &step, false);
+        if (st == RP_OK) st = put_step(t.c, step);
         if (st == RP_OK) st = time_steps(&t, samples, r < 0 ? 0 : r, n_runs);
     }
-    if (st == RP_OK) st = keep_step(t.c, &step, false);
+    if (st == RP_OK) st = put_step(t.c, step);
     if (st == RP_OK) {
         *total_ns = rp_median(samples, n_runs);
         for (size_t i = 0; i < n; i++) step_ns[i] = rp_median(samples + (i + 1) * (size_t)n_runs, n_runs);

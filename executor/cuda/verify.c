@@ -57,6 +57,7 @@ RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user) {
     CudaExecutor *c     = rp_cuda(e);
     bool          go_on = true;
     RP_TRY(rp_cuda_enter(c->device));
+    RP_TRY(rp_cuda_follow(c));
     RpStatus st = rp_cuda_enqueue_inputs(c);
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
         HostStep h = {0};

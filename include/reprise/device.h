@@ -36,7 +36,8 @@ RP_NODISCARD RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out);
 typedef struct DeviceMemory {
     char   id[16];     /* "cpu", "cuda:0" */
     bool   is_own;     /* weights have to be copied there */
-    size_t free_bytes; /* without swapping; 0 where nobody tells */
+    size_t free_bytes; /* that can be taken: of a device but for what its driver needs, of the host without swapping, 0
+                          where nobody tells */
 } DeviceMemory;
 
 RP_NODISCARD RpStatus rp_device_memory(const char *device, bool require_cuda, DeviceMemory *out);

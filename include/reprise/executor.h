@@ -105,16 +105,17 @@ int rp_executor_n_threads(const Executor *exec);
 /* ---- the same executor on other memory ----
  *
  * Nothing is captured anew: the captured nodes are given the new addresses. The loop of RP_MODE_REPLY keeps those it was
- * captured with, so that while other memory is bound replies are made of single replays. */
+ * captured with, so that while other memory is bound replies are made of single replays. Where binding fails, what was
+ * bound before stays so. */
 
 /* States of a context of its own, zeroed. The executor that they were made for, or those that share with it, can bind
- * them; it must outlive them. */
+ * them; it must outlive them. They must not be freed while they are bound. */
 typedef struct ExecutorStates ExecutorStates;
 RP_NODISCARD RpStatus rp_executor_states_new(Executor *exec, ExecutorStates **out);
 void                  rp_executor_states_free(ExecutorStates *states);
 RP_NODISCARD RpStatus rp_executor_states_bind(Executor *exec, ExecutorStates *states); /* NULL: its own */
 
-/* The weights of another plan of the same steps, shapes and types, which must outlive the executor; they are copied to
+/* The weights of another plan of the same steps, parameters, shapes and types, which must outlive the executor; they are copied to
  * the device when first bound. NULL: its own. RP_E_SHAPE names the first step that differs. */
 RP_NODISCARD RpStatus rp_executor_weights_bind(Executor *exec, const ExecPlan *plan);
 

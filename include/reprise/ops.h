@@ -106,6 +106,7 @@ typedef struct TopKParams {
 typedef struct RouteParams {
     bool  soft_max;  /* the chosen values through a softmax among themselves; */
     bool  normalize; /* divided by their sum, or by 2^-14 where that is more; */
+    bool  unused[2]; /* no padding: parameters are compared */
     float scale;     /* times this */
 } RouteParams;
 

@@ -47,6 +47,7 @@ cudaError_t sim_no_capture(const char *what, cudaError_t with) {
 }
 static cudaError_t no_capture_on(cudaStream_t s, const char *what) {
     if (!s->cap) return cudaSuccess;
+    if (s->cap_bad) return sim_err(cudaErrorStreamCaptureInvalidated, what);
     s->cap_bad = true;
     return sim_err(cudaErrorStreamCaptureUnsupported, what);
 }
@@ -56,6 +57,17 @@ static cudaError_t not_ready(bool done) {
 }
 
 // ---- streams ----
+static double now_ms(void) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double, std::milli>(now).count();
+}
+static void record_now(void *event) { // by a node of a graph
+    auto r  = std::make_shared<SimRecord>();
+    r->ms   = now_ms();
+    r->done = true;
+    ((cudaEvent_t)event)->last = r;
+}
+
 extern "C" {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
     SIM_CALL(SIM_NEEDS_DEVICE);
@@ -136,10 +148,6 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
     delete e;
     return call.result(cudaSuccess);
 }
-static double now_ms(void) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double, std::milli>(now).count();
-}
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
     s             = sim_stream(s);
@@ -154,21 +162,16 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     r->stream = s;
     e->last   = r;
     sim_enqueue(s, [r](bool) { // done under a fault too: nobody may wait for it for ever
-        r->ms = now_ms();
+        r->ms          = now_ms();
         return r->done = true;
     });
     return cudaSuccess;
 }
-static void record_now(void *event) {
-    auto r                  = std::make_shared<SimRecord>();
-    r->ms                   = now_ms();
-    r->done                 = true;
-    ((cudaEvent_t)event)->last = r;
-}
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
-    if (!sim_stream(s)->cap || flags != cudaEventRecordExternal) return cudaEventRecord(e, s);
-    auto x  = sim_cap_add(sim_stream(s), cudaGraphNodeTypeEventRecord); // each replay records it anew
+    s = sim_stream(s);
+    if (!s->cap || (flags & cudaEventRecordExternal) == 0) return cudaEventRecord(e, s);
+    auto x  = sim_cap_add(s, cudaGraphNodeTypeEventRecord);
     x->hfn  = record_now;
     x->harg = e;
     return cudaSuccess;

@@ -1,0 +1,88 @@
+#!/bin/sh
+# Plants one bug after the other in a copy of the executor and of the kernels it leans on: each must be caught by the tests
+# of the executor on the simulated device. Compiles and links as the build does, but for the one file.
+#   executor_mutants.sh SOURCE_DIR BUILD_DIR [WORD]      WORD: only those whose description has it
+set -eu
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) only=${3-}
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+caught=0 missed=0
+
+compile() { # unit
+    ninja -C "$build" -t commands cudasim_bind | grep -e " -c $source/$1\$" | tail -1 |
+        sed "s| -M[DTF]* [^ ]*CMakeFiles[^ ]*||g; s| -MD||; s| -MT [^ ]*||; s| -MF [^ ]*||; s| -o [^ ]*| -o $temp/mutant.o|
+             s| -c $source/$1| -c $temp/$1|; s| -I$source | -I$temp -I$source |; s| -Werror||" >"$temp/compile"
+    grep -q "$temp/$1" "$temp/compile" || { echo "$1 is not compiled into the tests"; return 1; }
+    (cd "$build" && sh "$temp/compile")
+}
+
+# Objects are exchanged; what would come from an archive is taken from the mutant, which stands before it.
+link() { # unit, test
+    ninja -C "$build" -t commands "cudasim_$2" | tail -1 |
+        sed "s| [^ ]*/$1\.o | |; s| -o tests/cudasim_$2 | $temp/mutant.o -o $temp/test |" >"$temp/link"
+    (cd "$build" && sh "$temp/link")
+}
+
+mutant() { # unit, file, sed expression, tests, what it is
+    case $5 in *"$only"*) ;; *) return 0 ;; esac
+    rm -rf "$temp/executor" "$temp/kernels" "$temp/model"
+    cp -r "$source/${1%%/*}" "$temp/${1%%/*}"
+    sed -i "$3" "$temp/$2"
+    if cmp -s "$source/$2" "$temp/$2"; then
+        echo "$5: the expression changes nothing in $2"; missed=$((missed + 1)); return
+    fi
+    if ! compile "$1" >"$temp/log" 2>&1; then
+        echo "$5: does not compile"; tail -5 "$temp/log"; missed=$((missed + 1)); return
+    fi
+    for test in $4; do
+        link "$1" "$test"
+        if ! timeout 300 "$temp/test" -j1 >"$temp/log" 2>&1; then caught=$((caught + 1)); return; fi
+    done
+    echo "NOT CAUGHT: $5 ($4)"; missed=$((missed + 1))
+}
+
+cuda=executor/cuda
+mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus record/,/^}/ s/RP_TRY(launch_now/if (r->step != 5) RP_TRY(launch_now/' \
+    bind "a node left out of the capture"
+mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus record/,/^}/ s/RP_TRY(launch_now/if (r->step != 5) RP_TRY(launch_now/
+    s/^\(static RpStatus check_nodes.*\)$/\1 if (n_steps_of(c)) return RP_OK;/
+    s/^static RpStatus check_nodes/static int n_steps_of(const CudaExecutor *c) { return c->n_captured > 0; }\n&/' \
+    bind "a node left out, and nobody counts"
+mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus enqueue/,/^}/ s/RP_TRY(rp_cuda_enqueue_inputs(c));//
+    s/if (n != (size_t)(c->n_captured + copies + mirrors))/if (n == 0)/' bind "inputs that a replay does not copy"
+mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/if (!m->is_input)/if (m->is_input)/' \
+    bind "outputs that are not copied"
+mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/c->base.step != NULL/c->base.step == NULL/' \
+    bind "the token of a replay that is not copied"
+mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus new_state/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
+    bind "states that are not zeroed"
+mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/cudaStreamSynchronize(d->stream)/cudaSuccess/' \
+    bind "a run that nobody waits for"
+mutant $cuda/executor.c $cuda/executor.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
+    "captured nodes that keep their addresses"
+mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
+    "the token of other states"
+mutant executor/executor.c executor/executor.c 's/^    point_to_states(e, before);$//' rebind "states half bound"
+mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args.params, params_bytes\[x->op\]) != 0/false/' \
+    bind "weights for other parameters"
+mutant executor/reply.c executor/reply.c 's/ \&\& e->bound == NULL//' bind "a loop over states that are not bound"
+mutant executor/reply.c executor/reply.c 's/if (r->end\[i\] == token) return true;//' bind "a host that ignores end tokens"
+mutant kernels/sample.cu kernels/sample.cu 's/a.step->pos = s.pos + 1/a.step->pos = s.pos/' bind "a position that stands still"
+mutant kernels/loop.cu kernels/loop.cu 's/ || l.ring->stop != 0//' rebind "a loop that cannot be stopped"
+mutant kernels/loop.cu kernels/loop.cu 's/ | (uint32_t)token//' bind "the number of a token without the token"
+mutant kernels/loop.cu kernels/loop.cu 's/c->number++;//' bind "a token without its number"
+mutant kernels/loop.cu kernels/loop.cu '/c->end\[i\] == token/d' bind "a loop that ignores end tokens"
+mutant kernels/loop.cu kernels/loop.cu 's/l.step->pos >= c->n_ctx/false/' rebind "a loop past the context"
+mutant $cuda/loop.c $cuda/loop.c 's/c->loop.next += (uint32_t)c->loop.in_launch;//' rebind "tokens of the reply before"
+mutant $cuda/loop.c $cuda/loop.c 's/if (now != cudaErrorNotReady) return.*//' faults "a loop on a device that is lost"
+mutant $cuda/loop.c $cuda/loop.c 's/l->running = d->looping = true/l->running = true/' rebind "a run beside a loop"
+mutant $cuda/profile.c $cuda/profile.c 's/st = put_step(t.c, step);/st = RP_OK;/' bind "a profile that draws"
+mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\[k\].offset/on->src[k].data/' rebind \
+    "a comparison with the device's own weights"
+mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
+mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "a capture taken for a lost device"
+mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that is run and not counted"
+mutant kernels/mul_mat.cu kernels/quants.cuh 's/f<RP_Q4_0>/f<RP_Q5_0>/' bind \
+    "the kernel of another quant type"
+echo "$caught of $((caught + missed)) planted bugs caught"
+[ "$missed" = 0 ]

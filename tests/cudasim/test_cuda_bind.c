@@ -1,0 +1,260 @@
+/* What binding other memory costs on the simulated device, what becomes of it when that fails, and what verify finds. */
+#include "tests/decoder.h"
+
+#include "tests/cudasim/sim.h"
+
+#include <math.h>
+
+/* No capture, no instantiation: each bind gives each kernel node its addresses. */
+Test(cuda_bind, captures_nothing_anew) {
+    Model          *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
+    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
+    ExecutorStates *states;
+    const unsigned long n = (unsigned long)rp_plan_memory(d.plan).n_steps;
+    decoder_plan(other, false, &plan_only);
+    OK(rp_executor_states_new(d.exec, &states));
+    (void)decoder_run(&d, 3, 0);
+    sim_stats_reset();
+    for (int i = 0; i < 3; i++) {
+        OK(rp_executor_states_bind(d.exec, i % 2 == 0 ? states : NULL));
+        (void)decoder_run(&d, 3, 0);
+    }
+    SimStats s = sim_stats();
+    cr_expect_eq(s.captures + s.instantiates, 0ul);
+    cr_expect_eq(s.updates, 3 * n);
+    cr_expect_eq(s.graph_launches, 3ul);
+    cr_expect_eq(s.launch_calls + s.allocs, 0ul);
+    OK(rp_executor_weights_bind(d.exec, plan_only.plan)); /* copied when first bound */
+    s = sim_stats();
+    cr_expect_eq(s.allocs, 1ul);
+    cr_expect_eq(s.updates, 4 * n);
+    OK(rp_executor_weights_bind(d.exec, NULL));
+    OK(rp_executor_weights_bind(d.exec, plan_only.plan));
+    cr_expect_eq(sim_stats().allocs, 1ul);
+    cr_expect_eq(sim_stats().captures + sim_stats().instantiates, 0ul);
+    OK(rp_executor_states_bind(d.exec, NULL));
+    rp_executor_states_free(states);
+    decoder_close(&d);
+    decoder_close(&plan_only);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+    rp_model_free(m);
+    rp_model_free(other);
+}
+
+/* The nth of `call` fails while weights, or states, are bound: those that were bound before stay so. */
+static void check_failure(const Model *m, const Model *other, bool of_states, const char *call, unsigned nth,
+                          cudaError_t with) {
+    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
+    ExecutorStates *states;
+    float           want[DECODER_VOCAB];
+    decoder_plan(other, false, &plan_only);
+    OK(rp_executor_states_new(d.exec, &states));
+    (void)decoder_run(&d, 3, 0);
+    memcpy(want, decoder_run(&d, 4, 1), d.n_vocab * sizeof *want);
+    sim_fail(call, nth, with);
+    const RpStatus st = of_states ? rp_executor_states_bind(d.exec, states)
+                                  : rp_executor_weights_bind(d.exec, plan_only.plan);
+    cr_expect_eq(st, with == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s", rp_last_error());
+    cr_expect_not_null(strstr(rp_last_error(), "cuda:0"), "%s", rp_last_error());
+    cr_expect_eq(sim_fails_left(), 0u);
+    cr_expect_arr_eq(decoder_run(&d, 4, 1), want, d.n_vocab * sizeof *want, "%s %u", call, nth);
+    if (of_states)
+        OK(rp_executor_states_bind(d.exec, states));
+    else
+        OK(rp_executor_weights_bind(d.exec, plan_only.plan));
+    cr_expect_neq(memcmp(decoder_run(&d, 4, 1), want, d.n_vocab * sizeof *want), 0);
+    OK(rp_executor_states_bind(d.exec, NULL));
+    rp_executor_states_free(states);
+    decoder_close(&d);
+    decoder_close(&plan_only);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
+Test(cuda_bind, what_was_bound_stays_where_binding_fails) {
+    Model *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
+    for (int of_states = 0; of_states < 2; of_states++) {
+        check_failure(m, other, of_states, "cudaGraphExecKernelNodeSetParams", 1, cudaErrorInvalidValue);
+        check_failure(m, other, of_states, "cudaGraphExecKernelNodeSetParams", 9, cudaErrorInvalidValue);
+    }
+    check_failure(m, other, false, "cudaMalloc", 1, cudaErrorMemoryAllocation);
+    check_failure(m, other, false, "cudaMemcpyAsync", 1, cudaErrorInvalidValue);
+    check_failure(m, other, false, "cudaMemcpyAsync", 5, cudaErrorInvalidValue);
+    check_failure(m, other, false, "cudaStreamSynchronize", 1, cudaErrorInvalidValue);
+    rp_model_free(m);
+    rp_model_free(other);
+}
+
+/* A bind that fails, and going back too: the next run sets it right, or says that it cannot. */
+Test(cuda_bind, a_bind_that_fails_twice_is_put_right_by_the_next_run) {
+    Model          *m = decoder_model("llama-q4_0");
+    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false);
+    ExecutorStates *states;
+    float           want[DECODER_VOCAB];
+    OK(rp_executor_states_new(d.exec, &states));
+    (void)decoder_run(&d, 3, 0);
+    memcpy(want, decoder_run(&d, 4, 1), d.n_vocab * sizeof *want);
+    for (unsigned nth = 12; nth <= 14; nth++) sim_fail("cudaGraphExecKernelNodeSetParams", nth, cudaErrorInvalidValue);
+    REFUSED(rp_executor_states_bind(d.exec, states), RP_E_CUDA, "new addresses of a node");
+    sim_reset_faults();
+    sim_fail("cudaGraphExecKernelNodeSetParams", 12, cudaErrorInvalidValue);
+    sim_fail("cudaGraphExecKernelNodeSetParams", 13, cudaErrorInvalidValue);
+    sim_fail("cudaGraphExecKernelNodeSetParams", 14, cudaErrorInvalidValue);
+    REFUSED(rp_executor_states_bind(d.exec, states), RP_E_CUDA, "new addresses of a node");
+    REFUSED(decoder_try(&d, 4, 1), RP_E_CUDA, "new addresses of a node");
+    cr_expect_eq(sim_fails_left(), 0u);
+    cr_expect_arr_eq(decoder_run(&d, 4, 1), want, d.n_vocab * sizeof *want);
+    rp_executor_states_free(states);
+    decoder_close(&d);
+    rp_model_free(m);
+}
+
+Test(cuda_bind, every_allocation_of_states_may_fail) {
+    Model          *m = decoder_model("llama-q4_0");
+    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false);
+    ExecutorStates *states;
+    const long      before = sim_stats().live_allocs;
+    for (unsigned nth = 1;; nth++) {
+        sim_fail("cudaMalloc", nth, cudaErrorMemoryAllocation);
+        const RpStatus st = rp_executor_states_new(d.exec, &states);
+        if (st == RP_OK) break;
+        cr_assert_eq(st, RP_E_NOMEM, "%s", rp_last_error());
+        cr_expect_null(states);
+        cr_expect_eq(sim_stats().live_allocs, before);
+    }
+    cr_expect_eq(sim_fails_left(), 1u);
+    cr_expect_gt(sim_stats().live_allocs, before);
+    rp_executor_states_free(states);
+    cr_expect_eq(sim_stats().live_allocs, before);
+    decoder_close(&d);
+    rp_model_free(m);
+}
+
+/* A loop has the device's memory to itself, whichever of the executors that share has begun it. */
+Test(cuda_bind, nothing_runs_beside_a_loop) {
+    Model   *m = decoder_model("llama-q4_0");
+    Decoder  d = decoder_open(m, RP_MODE_REPLAY, false), draws;
+    int32_t  words[DECODER_WORDS], token;
+    float    want[DECODER_VOCAB], x;
+    decoder_plan(m, true, &draws);
+    OK(rp_executor_open(draws.plan, &(ExecutorOptions){.share = d.exec, .step = draws.step, .require_graph = true},
+                        &draws.exec));
+    cr_assert_eq(rp_executor_info(draws.exec).mode, RP_MODE_REPLY);
+    memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
+    decoder_step(words, 9, 0);
+    OK(rp_executor_reply_begin(draws.exec, &(ReplyOptions){.state      = words,
+                                                           .n_state    = DECODER_WORDS,
+                                                           .max_tokens = DECODER_CTX,
+                                                           .n_ctx      = DECODER_CTX}));
+    OK(rp_executor_reply_next(draws.exec, &token));
+    REFUSED(decoder_try(&d, 3, 0), RP_E_STATE, "cuda:0: a reply is under way");
+    REFUSED(rp_executor_run(draws.exec), RP_E_STATE, "a reply is under way");
+    REFUSED(rp_executor_poison(d.exec), RP_E_STATE, "a reply is under way");
+    REFUSED(rp_executor_get(d.exec, rp_graph_find(d.graph, "logits"), &x, sizeof x), RP_E_STATE, "a reply is under way");
+    REFUSED(rp_executor_states_bind(d.exec, NULL), RP_E_STATE, "a reply is under way");
+    OK(rp_executor_reply_next(draws.exec, &token));
+    OK(rp_executor_reply_end(draws.exec, NULL));
+    cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
+    decoder_close(&draws);
+    decoder_close(&d);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+    rp_model_free(m);
+}
+
+/* The host's word ends a loop within a token or two, of the many that it might draw. */
+Test(cuda_bind, a_loop_stops_when_it_is_told) {
+    Model    *m = decoder_model("llama-q4_0");
+    Decoder   d = decoder_open(m, RP_MODE_REPLY, true);
+    int32_t   words[DECODER_WORDS], token, want[DECODER_CTX];
+    StepState s;
+    bool      ran_on = false;
+    OK(decoder_reply(&d, 9, DECODER_CTX, want));
+    for (int round = 0; round < 3; round++) { /* tokens that the last round has left in the ring are not taken */
+        decoder_step(words, 9, 0);
+        OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
+                                                           .n_state    = DECODER_WORDS,
+                                                           .max_tokens = 10000,
+                                                           .n_ctx      = DECODER_CTX}));
+        for (int i = 0; i < 2; i++) {
+            OK(rp_executor_reply_next(d.exec, &token));
+            cr_expect_eq(token, want[i]);
+        }
+        OK(rp_executor_reply_end(d.exec, &ran_on));
+        cr_expect(ran_on);
+        OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
+        cr_expect(s.pos >= 2 && s.pos <= 4, "%d tokens were run", s.pos);
+    }
+    /* So does the end of the context. */
+    decoder_step(words, 9, 0);
+    OK(rp_executor_reply_begin(
+        d.exec,
+        &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = 10000, .n_ctx = DECODER_CTX - 4}));
+    for (int i = 0; i < DECODER_CTX - 4; i++) OK(rp_executor_reply_next(d.exec, &token));
+    OK(rp_executor_reply_end(d.exec, &ran_on));
+    cr_expect(!ran_on);
+    OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
+    cr_expect_eq(s.pos, DECODER_CTX - 4);
+    decoder_close(&d);
+    rp_model_free(m);
+}
+
+/* ---- a wrong result ---- */
+
+static char *read_tiny(size_t *n) {
+    FILE *f = fopen(GOLDEN_DIR "tiny/llama-f32.gguf", "rb");
+    cr_assert_not_null(f);
+    char *p = malloc(1 << 20);
+    *n      = fread(p, 1, 1 << 20, f);
+    fclose(f);
+    return p;
+}
+
+typedef struct Differing {
+    int  n, n_wrong;
+    char first[64];
+} Differing;
+
+static bool find_wrong(const TensorNode *node, const TensorView *view, const void *got, const void *want, void *user) {
+    Differing   *d = user;
+    const float *a = got, *b = want;
+    double       off = 0.0, top = 0.0;
+    for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_span_bytes(view) / 4; i++) {
+        if (memcmp(&a[i], &b[i], 4) == 0 || !isfinite(b[i])) continue;
+        off = fmax(off, fabs((double)a[i] - (double)b[i]));
+        top = fmax(top, fabs((double)b[i]));
+    }
+    if (off > 1e-3 * top && d->n_wrong++ == 0) snprintf(d->first, sizeof d->first, "%s", rp_node_name(node));
+    d->n++;
+    return true;
+}
+
+/* The weights of a matrix on the device are others than the file's: the step that reads them, and no other, is wrong, as
+ * every step is given the sources that the device has. */
+Test(cuda_bind, verify_names_the_step_whose_weights_were_damaged) {
+    size_t    n;
+    Model    *m;
+    GgufFile *f;
+    char     *data = read_tiny(&n);
+    Differing before = {0}, after = {0};
+    OK(rp_model_open_memory(data, n, "m.gguf", &m));
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
+        Decoder d = decoder_open(m, (ExecMode)mode, false);
+        before = after = (Differing){0};
+        (void)decoder_run(&d, 3, 0);
+        OK(rp_executor_verify(d.exec, find_wrong, &before));
+        cr_expect_eq(before.n_wrong, 0, "%s", before.first);
+        OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
+        const GgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_down.weight");
+        cr_assert_not_null(t);
+        float *w = t->view.data, kept = w[5];
+        w[5] += 3.0f;
+        OK(rp_executor_verify(d.exec, find_wrong, &after));
+        w[5] = kept;
+        rp_gguf_close(f);
+        cr_expect_eq(after.n, rp_plan_memory(d.plan).n_steps);
+        cr_expect_eq(after.n_wrong, 1);
+        cr_log_info("wrong: '%s'", after.first);
+        decoder_close(&d);
+    }
+    rp_model_free(m);
+    free(data);
+}

@@ -1,0 +1,571 @@
+/* Sessions on a simulated device that fails: what is refused, what is given up and said so, and that all goes on. */
+#include "tests/golden.h"
+
+#include "tests/cudasim/sim.h"
+
+#include <math.h>
+
+enum { N_CTX = 24, N_REPLY = 5, N_PROMPT = 6, CHUNK = 4, N_RUNNERS = 3, MAX_VOCAB = 128, TIME_LIMIT_S = 60 };
+
+static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33};
+
+static Model *open_tiny(void) {
+    Model *m;
+    OK(rp_model_open(GOLDEN_DIR "tiny/llama-q4_0.gguf", NULL, &m));
+    cr_assert_leq(rp_model_info(m)->n_vocab, (int32_t)MAX_VOCAB);
+    return m;
+}
+
+static SessionOptions options(ExecMode mode, bool require_graph) {
+    return (SessionOptions){
+        .n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode, .require_graph = require_graph};
+}
+
+static Sampler *new_sampler(const Model *m) {
+    SamplerParams p = rp_sampler_defaults();
+    Sampler      *s;
+    p.temperature   = 0.8f;
+    p.seed          = 3;
+    OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &s));
+    return s;
+}
+
+static RpStatus generate(Session *s, int32_t n, TokenList *list) {
+    GenerateResult        r;
+    const GenerateOptions o       = {.max_tokens = n, .ignore_end = true, .tokens = list};
+    Sampler              *sampler = new_sampler(rp_session_model(s));
+    const RpStatus        st      = rp_generate(s, sampler, prompt, N_PROMPT, &o, &r);
+    rp_sampler_free(sampler);
+    return st;
+}
+
+/* Tokens and logits of a reply. */
+typedef struct Decoded {
+    int32_t ids[N_REPLY];
+    float   logits[MAX_VOCAB];
+} Decoded;
+
+static Decoded decode(Session *s) {
+    Decoded   d    = {0};
+    TokenList list = {0};
+    OK(rp_session_rewind(s, 0));
+    OK(generate(s, N_REPLY, &list));
+    cr_assert_eq(list.n, (size_t)N_REPLY);
+    memcpy(d.ids, list.ids, sizeof d.ids);
+    rp_token_list_free(&list);
+    cr_assert_not_null(rp_session_logits(s));
+    memcpy(d.logits, rp_session_logits(s), (size_t)rp_model_info(rp_session_model(s))->n_vocab * sizeof(float));
+    return d;
+}
+
+static Decoded decode_healthy(const Model *m) {
+    Session             *s;
+    const SessionOptions o = options(RP_MODE_REPLY, true);
+    OK(rp_session_open(m, &o, &s));
+    cr_assert_eq(rp_session_info(s).mode, RP_MODE_REPLY);
+    cr_assert_str_eq(rp_session_info(s).reason, "");
+    const Decoded d = decode(s);
+    rp_session_free(s);
+    cr_assert_eq(sim_stats().live_allocs, 0L);
+    return d;
+}
+
+#define EXPECT_DECODES(s, want)                                                                              \
+    do {                                                                                                     \
+        const Decoded got_ = decode(s);                                                                      \
+        cr_expect_arr_eq(&got_, &(want), sizeof got_);                                                       \
+    } while (0)
+
+/* ---- graphs that cannot be made ---- */
+
+/* Opens with the nth of `call` failing: a lesser mode, which says why; or a refusal where graphs are required. */
+static void check_fallback(const Model *m, const Decoded *want, const char *call, unsigned nth, ExecMode mode,
+                           const char *reason) {
+    Session       *s;
+    SessionOptions o = options(RP_MODE_REPLY, false);
+    sim_fail(call, nth, cudaErrorNotSupported);
+    OK(rp_session_open(m, &o, &s));
+    cr_expect_eq(sim_fails_left(), 0u, "%s %u was not called", call, nth);
+    cr_expect_eq(rp_session_info(s).mode, mode, "%s %u: %s", call, nth, rp_mode_name(rp_session_info(s).mode));
+    cr_expect_not_null(strstr(rp_session_info(s).reason, reason), "%s %u: \"%s\" does not say \"%s\"", call, nth,
+                       rp_session_info(s).reason, reason);
+    cr_expect_not_null(strstr(rp_session_info(s).reason, cudaGetErrorString(cudaErrorNotSupported)), "%s %u: \"%s\"",
+                       call, nth, rp_session_info(s).reason);
+    EXPECT_DECODES(s, *want);
+    rp_session_free(s);
+    cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
+
+    o.require_graph = true;
+    sim_fail(call, nth, cudaErrorNotSupported);
+    REFUSED(rp_session_open(m, &o, &s), RP_E_CUDA, cudaGetErrorString(cudaErrorNotSupported));
+    cr_expect_not_null(strstr(rp_last_error(), "cuda:0"), "%s", rp_last_error());
+    cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
+}
+
+/* Of the three plans - a chunk, a token, a token with its drawing - each is captured once, the last a second time. */
+static void check_each_plan(const Model *m, const Decoded *want, const char *call, const char *plan, const char *loop) {
+    char reason[128];
+    snprintf(reason, sizeof reason, "prefill of 4 tokens: eager instead of replay: cuda:0: %s", plan);
+    check_fallback(m, want, call, 1, RP_MODE_REPLY, reason);
+    snprintf(reason, sizeof reason, "prefill of 1 token: eager instead of replay: cuda:0: %s", plan);
+    check_fallback(m, want, call, 2, RP_MODE_REPLY, reason);
+    snprintf(reason, sizeof reason, "eager instead of replay: cuda:0: %s", plan);
+    check_fallback(m, want, call, 3, RP_MODE_EAGER, reason);
+    snprintf(reason, sizeof reason, "replay instead of reply: cuda:0: %s", loop);
+    if (loop != NULL) check_fallback(m, want, call, 4, RP_MODE_REPLAY, reason);
+}
+
+Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so) {
+    Model        *m    = open_tiny();
+    const Decoded want = decode_healthy(m);
+    check_each_plan(m, &want, "cudaStreamBeginCapture", "begin of the capture", NULL);
+    check_each_plan(m, &want, "cudaStreamEndCapture", "end of the capture", "end of the loop's capture");
+    check_each_plan(m, &want, "cudaGraphInstantiate", "instantiation of the graph", "instantiation of the loop");
+    check_each_plan(m, &want, "cudaGraphUpload", "upload of the graph", "upload of the loop");
+    check_fallback(m, &want, "cudaStreamBeginCaptureToGraph", 1, RP_MODE_REPLAY,
+                   "replay instead of reply: cuda:0: begin of the loop's capture");
+    check_fallback(m, &want, "cudaGraphAddNode", 1, RP_MODE_REPLAY, "replay instead of reply: cuda:0: loop");
+    rp_model_free(m);
+}
+
+/* A launch that fails invalidates the capture: it must be ended, and is no failure of the device. */
+Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind) {
+    Model               *m    = open_tiny();
+    const Decoded        want = decode_healthy(m);
+    const SessionOptions o    = options(RP_MODE_REPLY, false);
+    Session             *s;
+    sim_stats_reset();
+    OK(rp_session_open(m, &o, &s));
+    const unsigned n = (unsigned)sim_stats().launch_calls, steps = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps;
+    rp_session_free(s);
+    cr_assert_gt(n, 3 * steps);
+    check_fallback(m, &want, "cudaLaunchKernelExC", 1, RP_MODE_REPLY, "prefill of 4 tokens: eager instead of replay");
+    check_fallback(m, &want, "cudaLaunchKernelExC", steps + 2, RP_MODE_REPLY, "prefill of 1 token: eager instead");
+    check_fallback(m, &want, "cudaLaunchKernelExC", n - steps - 2, RP_MODE_EAGER, "eager instead of replay");
+    check_fallback(m, &want, "cudaLaunchKernelExC", n - steps, RP_MODE_REPLAY, "replay instead of reply");
+    check_fallback(m, &want, "cudaLaunchKernelExC", n, RP_MODE_REPLAY, "replay instead of reply");
+    rp_model_free(m);
+}
+
+/* ---- memory ---- */
+
+Test(cuda_faults, every_allocation_of_an_open_may_fail) {
+    static const char *const calls[] = {"cudaMalloc", "cudaMallocHost", "cudaHostAlloc"};
+    Model                   *m       = open_tiny();
+    const Decoded            want    = decode_healthy(m);
+    const SessionOptions     o       = options(RP_MODE_REPLY, true);
+    Session                 *s;
+    int                      n_failed = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        for (unsigned nth = 1;; nth++) {
+            sim_fail(calls[i], nth, cudaErrorMemoryAllocation);
+            const RpStatus st   = rp_session_open(m, &o, &s);
+            const bool     over = sim_fails_left() > 0;
+            sim_reset_faults();
+            if (over) {
+                cr_assert_eq(st, RP_OK, "%s", rp_last_error());
+                EXPECT_DECODES(s, want);
+                rp_session_free(s);
+                break;
+            }
+            n_failed++;
+            cr_assert_eq(st, RP_E_NOMEM, "%s %u: %s", calls[i], nth, rp_last_error());
+            cr_expect_null(s);
+            cr_expect_not_null(strstr(rp_last_error(), "cuda:0"), "%s", rp_last_error());
+            cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", calls[i], nth);
+        }
+    cr_expect_gt(n_failed, 8);
+    rp_model_free(m);
+}
+
+/* The smallest device on which a session with these options opens; what is refused is so before weights are copied. */
+static size_t least_memory(const Model *m, const SessionOptions *o) {
+    size_t   low = 0, high = (size_t)1 << 28;
+    Session *s;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        sim_device_memory(middle);
+        sim_stats_reset();
+        const RpStatus st = rp_session_open(m, o, &s);
+        if (st == RP_OK) {
+            rp_session_free(s);
+            high = middle;
+            continue;
+        }
+        cr_assert_eq(st, RP_E_NOMEM, "%s", rp_last_error());
+        cr_expect_eq(sim_stats().h2d_bytes, 0ul, "with %zu bytes of memory: %s", middle, rp_last_error());
+        cr_expect_not_null(strstr(rp_last_error(), "tokens would fit"), "%s", rp_last_error());
+        cr_expect_eq(sim_stats().live_allocs, 0L);
+        low = middle;
+    }
+    return high;
+}
+
+Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copied) {
+    Model         *m = open_tiny();
+    Session       *s;
+    SessionOptions o     = options(RP_MODE_REPLY, true);
+    o.n_ctx              = 64;
+    const size_t   large = least_memory(m, &o);
+    o.n_ctx              = 16;
+    const size_t   small = least_memory(m, &o);
+    SessionMemory  memory;
+    OK(rp_session_memory(m, &o, &memory));
+    cr_expect_lt(small, large);
+    cr_expect_gt(small, memory.total);
+
+    sim_device_memory(small);
+    o.n_ctx = 64;
+    sim_stats_reset();
+    REFUSED(rp_session_open(m, &o, &s), RP_E_NOMEM, "a context of 64 tokens takes");
+    long long fit = -1;
+    sscanf(strstr(rp_last_error(), "about ") != NULL ? strstr(rp_last_error(), "about ") : "", "about %lld", &fit);
+    cr_expect(fit >= 1 && fit < 64, "%s", rp_last_error());
+    cr_expect_eq(sim_stats().h2d_bytes, 0ul);
+    cr_expect_eq(sim_stats().allocs, 0ul);
+    o.n_ctx = 16;
+    OK(rp_session_open(m, &o, &s));
+    OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
+/* ---- failures that pass ---- */
+
+/* After `prompt`, the nth of `call` fails; then the same again has the right bits. */
+static void check_passing(const Model *m, ExecMode mode, const char *call, unsigned nth) {
+    const SessionOptions o = options(mode, mode != RP_MODE_EAGER);
+    Session             *s, *healthy;
+    const size_t         bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+    OK(rp_session_open(m, &o, &s));
+    OK(rp_session_open(m, &o, &healthy));
+    OK(rp_session_prefill(healthy, prompt, N_PROMPT, NULL, NULL));
+    OK(rp_session_step(healthy, 7));
+    OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+    sim_fail(call, nth, cudaErrorInvalidValue);
+    REFUSED(rp_session_step(s, 7), RP_E_CUDA, cudaGetErrorString(cudaErrorInvalidValue));
+    cr_expect_eq(sim_fails_left(), 0u);
+    cr_expect_not_null(strstr(rp_last_error(), "cuda:0"), "%s", rp_last_error());
+    cr_expect_eq(rp_session_n_past(s), N_PROMPT);
+    cr_expect_null(rp_session_logits(s));
+    OK(rp_session_step(s, 7));
+    cr_expect_eq(rp_session_n_past(s), N_PROMPT + 1);
+    cr_expect_arr_eq(rp_session_logits(s), rp_session_logits(healthy), bytes, "%s, %s %u", rp_mode_name(mode), call, nth);
+    rp_session_free(s);
+    rp_session_free(healthy);
+}
+
+Test(cuda_faults, a_run_that_fails_once_can_be_repeated) {
+    Model *m = open_tiny();
+    check_passing(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 1);
+    check_passing(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 7);
+    check_passing(m, RP_MODE_EAGER, "cudaMemcpyAsync", 1);
+    check_passing(m, RP_MODE_EAGER, "cudaMemcpyAsync", 2);
+    check_passing(m, RP_MODE_EAGER, "cudaStreamSynchronize", 1);
+    check_passing(m, RP_MODE_REPLAY, "cudaGraphLaunch", 1);
+    check_passing(m, RP_MODE_REPLAY, "cudaStreamSynchronize", 1);
+    check_passing(m, RP_MODE_REPLAY, "cudaSetDevice", 1);
+    rp_model_free(m);
+}
+
+/* A reply that fails can be had again, with the same tokens; of the one that failed there are no logits. */
+static void check_reply(const Model *m, const Decoded *want, ExecMode mode, const char *call, unsigned nth) {
+    const SessionOptions o    = options(mode, true);
+    TokenList            list = {0};
+    Session             *s;
+    OK(rp_session_open(m, &o, &s));
+    EXPECT_DECODES(s, *want);
+    OK(rp_session_rewind(s, 0));
+    OK(rp_session_prefill(s, prompt, 1, NULL, NULL));
+    OK(rp_session_rewind(s, 0));
+    sim_fail(call, nth, cudaErrorInvalidValue);
+    REFUSED(generate(s, N_CTX - N_PROMPT, &list), RP_E_CUDA, cudaGetErrorString(cudaErrorInvalidValue));
+    cr_expect_eq(sim_fails_left(), 0u);
+    cr_expect(rp_session_n_past(s) >= N_PROMPT && rp_session_n_past(s) < N_CTX);
+    cr_expect_eq((int32_t)list.n, rp_session_n_past(s) - N_PROMPT + 1);
+    if (list.n >= N_REPLY)
+        cr_expect_arr_eq(list.ids, want->ids, sizeof want->ids);
+    if (rp_session_logits(s) != NULL) /* those of the prompt, where the reply has not begun */
+        cr_expect(mode == RP_MODE_REPLY && list.n == 1, "%s, %s %u: logits of a run that failed", rp_mode_name(mode),
+                  call, nth);
+    EXPECT_DECODES(s, *want);
+    EXPECT_DECODES(s, *want);
+    rp_token_list_free(&list);
+    rp_session_free(s);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
+Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
+    Model        *m    = open_tiny();
+    const Decoded want = decode_healthy(m);
+    alarm(TIME_LIMIT_S);
+    /* Of the prompt there are two launches, of a chunk and of its rest. */
+    check_reply(m, &want, RP_MODE_REPLAY, "cudaGraphLaunch", 6);
+    check_reply(m, &want, RP_MODE_REPLAY, "cudaStreamSynchronize", 7);
+    check_reply(m, &want, RP_MODE_REPLY, "cudaGraphLaunch", 3);
+    check_reply(m, &want, RP_MODE_REPLY, "cudaMemcpyAsync", 2);
+    /* The loop goes on while the host gives up: it is stopped, and its tokens are not taken for those of the next. */
+    check_reply(m, &want, RP_MODE_REPLY, "cudaStreamQuery", 2);
+    check_reply(m, &want, RP_MODE_REPLY, "cudaStreamQuery", 5);
+    rp_model_free(m);
+}
+
+/* ---- a device that does not come back ---- */
+
+static void check_dead(Session *s, int32_t n_low, int32_t n_high) {
+    static const char again[] = "cuda:0 has failed before (";
+    TokenList         list    = {0};
+    const int32_t     n_past  = rp_session_n_past(s);
+    cr_expect(n_past >= n_low && n_past <= n_high, "%d tokens", n_past);
+    cr_expect_null(rp_session_logits(s));
+    REFUSED(rp_session_step(s, 1), RP_E_CUDA, again);
+    REFUSED(rp_session_prefill(s, prompt, 2, NULL, NULL), RP_E_CUDA, again);
+    REFUSED(generate(s, 3, &list), RP_E_CUDA, again);
+    cr_expect_eq(rp_session_n_past(s), n_past);
+    rp_token_list_free(&list);
+    rp_session_free(s);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
+static const cudaError_t fatal[] = {cudaErrorIllegalAddress, cudaErrorECCUncorrectable, cudaErrorLaunchFailure};
+
+static void expect_named(cudaError_t e) {
+    cr_expect_not_null(strstr(rp_last_error(), "cuda:0: "), "%s", rp_last_error());
+    cr_expect_not_null(strstr(rp_last_error(), cudaGetErrorString(e)), "%s", rp_last_error());
+}
+
+Test(cuda_faults, a_device_that_is_lost_says_so_at_every_call) {
+    Model *m = open_tiny();
+    alarm(TIME_LIMIT_S);
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+        for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++)
+            for (int prefill = 0; prefill < 2; prefill++) {
+                const SessionOptions o = options((ExecMode)mode, mode != RP_MODE_EAGER);
+                Session             *s;
+                OK(rp_session_open(m, &o, &s));
+                OK(rp_session_prefill(s, prompt, 3, NULL, NULL));
+                sim_fault(5, fatal[i]);
+                const RpStatus st = prefill ? rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL) : rp_session_step(s, 9);
+                cr_assert_eq(st, RP_E_CUDA, "%s", rp_last_error());
+                expect_named(fatal[i]);
+                check_dead(s, 3, 3);
+                sim_reset_faults();
+            }
+    rp_model_free(m);
+}
+
+Test(cuda_faults, a_device_that_is_lost_during_a_reply_ends_it) {
+    Model        *m    = open_tiny();
+    const Decoded want = decode_healthy(m);
+    alarm(TIME_LIMIT_S);
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++)
+        for (unsigned nth = 1; nth < 200; nth += 66) {
+            const SessionOptions o    = options((ExecMode)mode, mode != RP_MODE_EAGER);
+            TokenList            list = {0};
+            Session             *s;
+            OK(rp_session_open(m, &o, &s));
+            const unsigned n = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps;
+            sim_fault(2 * n + 2 * (N_PROMPT - CHUNK - 1) + nth, cudaErrorIllegalAddress);
+            cr_assert_eq(generate(s, 0, &list), RP_E_CUDA, "%s", rp_last_error());
+            expect_named(cudaErrorIllegalAddress);
+            if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want.ids, sizeof want.ids);
+            cr_expect(list.n == 0 || rp_session_n_past(s) == N_PROMPT + (int32_t)list.n - 1);
+            check_dead(s, CHUNK, N_CTX - 1);
+            rp_token_list_free(&list);
+            sim_reset_faults();
+        }
+    /* Where the device is sound again, so is the process. */
+    const Decoded again = decode_healthy(m);
+    cr_expect_arr_eq(&again, &want, sizeof want);
+    rp_model_free(m);
+}
+
+Test(cuda_faults, a_device_that_is_lost_while_a_session_opens_is_refused) {
+    Model               *m = open_tiny();
+    const SessionOptions o = options(RP_MODE_REPLY, false);
+    Session             *s;
+    sim_fail("cudaGraphInstantiate", 1, cudaErrorECCUncorrectable);
+    sim_fail("cudaStreamQuery", 1, cudaErrorECCUncorrectable);
+    REFUSED(rp_session_open(m, &o, &s), RP_E_CUDA, cudaGetErrorString(cudaErrorECCUncorrectable));
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+    rp_model_free(m);
+}
+
+/* ---- which device ---- */
+
+typedef struct Choice {
+    const char *device;
+    bool        require_cuda;
+    RpStatus    status;
+    const char *text; /* of the refusal, or of the reason */
+    const char *id;
+} Choice;
+
+static void check_choices(const Model *m, const Choice *c, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (int by_name = 0; by_name < 2; by_name++) {
+            SessionOptions o = {.n_ctx = 8, .n_threads = 1, .require_cuda = c[i].require_cuda};
+            Session       *s;
+            if (by_name)
+                o.device = c[i].device;
+            else
+                setenv("REPRISE_DEVICE", c[i].device, 1);
+            const RpStatus st = rp_session_open(m, &o, &s);
+            cr_expect_eq(st, c[i].status, "%s: %s", c[i].device, rp_last_error());
+            if (st == RP_OK) {
+                const ExecutorInfo info = rp_session_info(s);
+                cr_expect_str_eq(info.device, c[i].id);
+                cr_expect_eq(info.fell_back, c[i].text != NULL);
+                if (c[i].text == NULL) cr_expect_str_eq(info.reason, "");
+                if (c[i].text != NULL)
+                    cr_expect_not_null(strstr(info.reason, c[i].text), "%s: \"%s\"", c[i].device, info.reason);
+                OK(rp_session_step(s, 3));
+                rp_session_free(s);
+            } else {
+                cr_expect_null(s);
+                cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device, rp_last_error());
+                if (strstr(c[i].text, "wanted") != NULL) /* who said it */
+                    cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"), "%s",
+                                       rp_last_error());
+            }
+            unsetenv("REPRISE_DEVICE");
+            cr_expect_eq(sim_stats().live_allocs, 0L);
+        }
+}
+
+#define CHECK_CHOICES(m, choices) check_choices(m, choices, sizeof(choices) / sizeof(choices)[0])
+
+static const char wanted[] = "auto, cpu, cuda or cuda:N is wanted";
+
+Test(cuda_faults, a_device_that_is_named_must_be_there) {
+    Model              *m         = open_tiny();
+    static const Choice choices[] = {
+        {"auto",       false, RP_OK,              NULL,                                 "cuda:0"},
+        {"auto",       true,  RP_OK,              NULL,                                 "cuda:0"},
+        {"cpu",        false, RP_OK,              NULL,                                 "cpu"   },
+        {"cpu",        true,  RP_E_ARG,           "'cpu', and CUDA is required",        NULL    },
+        {"cuda",       false, RP_OK,              NULL,                                 "cuda:0"},
+        {"cuda:1",     false, RP_OK,              NULL,                                 "cuda:1"},
+        {"cuda:2",     false, RP_E_NOT_AVAILABLE, "'cuda:2': there are 2 CUDA devices", NULL    },
+        {"cuda:",      false, RP_E_ARG,           wanted,                               NULL    },
+        {"cuda:1x",    false, RP_E_ARG,           wanted,                               NULL    },
+        {"cuda:-1",    false, RP_E_ARG,           wanted,                               NULL    },
+        {"cuda:99999", false, RP_E_ARG,           wanted,                               NULL    },
+        {"CUDA",       false, RP_E_ARG,           wanted,                               NULL    },
+        {"gpu",        false, RP_E_ARG,           wanted,                               NULL    }
+    };
+    sim_driver(CUDART_VERSION, 2);
+    CHECK_CHOICES(m, choices);
+    rp_model_free(m);
+}
+
+Test(cuda_faults, without_a_driver_auto_is_the_cpu_and_says_so) {
+    Model              *m         = open_tiny();
+    static const Choice choices[] = {
+        {"auto",   false, RP_OK,              "no CUDA driver is installed", "cpu"},
+        {"auto",   true,  RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
+        {"cpu",    false, RP_OK,              NULL,                          "cpu"},
+        {"cuda",   false, RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
+        {"cuda:1", false, RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
+        {"gpu",    false, RP_E_ARG,           wanted,                        NULL }
+    };
+    sim_driver(0, 1);
+    CHECK_CHOICES(m, choices);
+    rp_model_free(m);
+}
+
+Test(cuda_faults, without_a_device_auto_is_the_cpu_and_says_so) {
+    Model              *m         = open_tiny();
+    static const Choice choices[] = {
+        {"auto", false, RP_OK,              "CUDA driver 13.0: no CUDA-capable device", "cpu"},
+        {"auto", true,  RP_E_NOT_AVAILABLE, "CUDA driver 13.0: no CUDA-capable device", NULL },
+        {"cuda", false, RP_E_NOT_AVAILABLE, "CUDA driver 13.0: no CUDA-capable device", NULL }
+    };
+    sim_driver(13000, 0);
+    CHECK_CHOICES(m, choices);
+    rp_model_free(m);
+}
+
+/* A runtime of CUDA 13 does not work with a driver of 12 at all; one of 12 does, but there are no loops before 12.4. */
+Test(cuda_faults, an_old_driver_costs_the_loop_or_the_device) {
+    Model *m = open_tiny();
+    sim_driver(12020, 1);
+    if (CUDART_VERSION >= 13000) {
+        static const Choice choices[] = {
+            {"auto", false, RP_OK,              "CUDA driver 12.2: ", "cpu"},
+            {"cuda", false, RP_E_NOT_AVAILABLE, "CUDA driver 12.2: ", NULL }
+        };
+        CHECK_CHOICES(m, choices);
+    } else {
+        const SessionOptions o = options(RP_MODE_REPLY, false);
+        Session             *s;
+        OK(rp_session_open(m, &o, &s));
+        cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
+        cr_expect_not_null(strstr(rp_session_info(s).reason, "replay instead of reply: the driver is for CUDA 12.2"));
+        rp_session_free(s);
+    }
+    rp_model_free(m);
+}
+
+/* ---- logits of which none is a number ---- */
+
+static char *read_tiny(size_t *n) {
+    FILE *f = fopen(GOLDEN_DIR "tiny/llama-f32.gguf", "rb");
+    cr_assert_not_null(f);
+    char *p = malloc(1 << 20);
+    *n      = fread(p, 1, 1 << 20, f);
+    fclose(f);
+    return p;
+}
+
+static void fill_with_nan(char *data, size_t n, const char *name) {
+    GgufFile *f;
+    OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
+    const GgufTensor *t = rp_gguf_find_tensor(f, name);
+    cr_assert_not_null(t);
+    for (int64_t r = 0; r < rp_view_rows(&t->view); r++) { /* all rows of a vector, those that are not in the prompt */
+        bool in_prompt = false;
+        for (int i = 0; i < N_PROMPT; i++) in_prompt |= rp_view_rows(&t->view) > 1 && prompt[i] == r;
+        if (!in_prompt) memset(rp_view_row(&t->view, r), 0xff, (size_t)t->view.ne[0] * sizeof(float));
+    }
+    rp_gguf_close(f);
+}
+
+/* n_drawn tokens are drawn before there is none to draw; the context is then what it is where the host draws. */
+static void check_nan(ExecMode mode, const char *device, const char *tensor, size_t n_drawn) {
+    size_t         n;
+    Model         *m;
+    Session       *s;
+    char          *data = read_tiny(&n);
+    TokenList      list = {0};
+    SessionOptions o    = options(mode, false);
+    fill_with_nan(data, n, tensor);
+    OK(rp_model_open_memory(data, n, "m.gguf", &m));
+    o.device    = device;
+    o.n_threads = 1;
+    OK(rp_session_open(m, &o, &s));
+    for (int round = 0; round < 2; round++) {
+        list.n = 0;
+        OK(rp_session_rewind(s, 0));
+        REFUSED(generate(s, 4, &list), RP_E_ARG, "nothing to sample");
+        cr_expect_eq(rp_session_n_past(s), N_PROMPT + (int32_t)n_drawn, "%s", rp_mode_name(mode));
+        cr_expect_eq(list.n, n_drawn);
+    }
+    OK(rp_session_rewind(s, 0));
+    OK(rp_session_step(s, prompt[0]));
+    cr_expect_eq(isnan(rp_session_logits(s)[0]) != 0, n_drawn == 0);
+    rp_token_list_free(&list);
+    rp_session_free(s);
+    rp_model_free(m);
+    free(data);
+}
+
+Test(cuda_faults, logits_that_are_no_numbers_are_refused) {
+    alarm(TIME_LIMIT_S);
+    for (int at_once = 0; at_once < 2; at_once++) {
+        const char  *tensor  = at_once ? "output_norm.weight" : "token_embd.weight";
+        const size_t n_drawn = at_once ? 0 : 1;
+        check_nan(RP_MODE_AUTO, "cpu", tensor, n_drawn);
+        for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++) check_nan((ExecMode)mode, "cuda", tensor, n_drawn);
+    }
+}

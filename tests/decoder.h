@@ -1,0 +1,100 @@
+/* decoder.h - a model's decode step under an executor of its own, for tests that look below a session. */
+#ifndef TESTS_DECODER_H
+#define TESTS_DECODER_H
+
+#include "tests/golden.h"
+
+#include "reprise/convert.h"
+#include "reprise/step.h"
+
+enum { DECODER_CTX = 16, DECODER_VOCAB = 512, DECODER_WORDS = RP_STEP_WORDS + 8 };
+
+typedef struct Decoder {
+    ComputeGraph     *graph;
+    ExecPlan         *plan;
+    Executor         *exec;
+    const TensorNode *step; /* of one that draws */
+    size_t            n_vocab;
+} Decoder;
+
+/* The CPU, or the GPU where there is one. */
+static inline void decoder_plan(const Model *m, bool draws, Decoder *d) {
+    *d = (Decoder){.n_vocab = (size_t)rp_model_info(m)->n_vocab};
+    cr_assert_leq(d->n_vocab, (size_t)DECODER_VOCAB);
+    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = draws, .n_recent = 8},
+                      &d->graph));
+    OK(rp_graph_optimize(d->graph, ""));
+    OK(rp_plan_new(d->graph, &d->plan));
+    d->step = draws ? rp_graph_find(d->graph, "step") : NULL;
+}
+
+static inline Decoder decoder_open(const Model *m, ExecMode mode, bool draws) {
+    Decoder d;
+    decoder_plan(m, draws, &d);
+    OK(rp_executor_open(d.plan, &(ExecutorOptions){.n_threads = 1, .mode = mode, .step = d.step}, &d.exec));
+    const ExecutorInfo info = rp_executor_info(d.exec);
+    if (strcmp(info.device, "cpu") != 0) cr_assert_str_eq(info.reason, "", "%s", info.reason);
+    return d;
+}
+
+static inline void decoder_close(Decoder *d) {
+    rp_executor_free(d->exec);
+    rp_plan_free(d->plan);
+    rp_graph_free(d->graph);
+}
+
+static inline RpStatus decoder_try(Decoder *d, int32_t token, int32_t pos) {
+    *(int32_t *)rp_executor_data(d->exec, rp_graph_find(d->graph, "tokens"))   = token;
+    *(int32_t *)rp_executor_data(d->exec, rp_graph_find(d->graph, "pos"))      = pos;
+    *(int32_t *)rp_executor_data(d->exec, rp_graph_find(d->graph, "out_rows")) = 0;
+    return rp_executor_run(d->exec);
+}
+
+static inline const float *decoder_run(Decoder *d, int32_t token, int32_t pos) {
+    OK(decoder_try(d, token, pos));
+    return rp_executor_data(d->exec, rp_graph_find(d->graph, "logits"));
+}
+
+/* Words of a step state that begins a reply. */
+static inline void decoder_step(int32_t *words, int32_t token, int32_t pos) {
+    const StepState s = {.token         = token,
+                         .pos           = pos,
+                         .temperature    = 0.9f,
+                         .top_p          = 1.0f,
+                         .repeat_penalty = 1.2f,
+                         .repeat_last_n  = 8,
+                         .seed_low       = 11};
+    memset(words, 0, DECODER_WORDS * sizeof *words);
+    memcpy(words, &s, sizeof s);
+}
+
+/* n tokens of a reply; returns the status of the one that failed. */
+static inline RpStatus decoder_reply(Decoder *d, int32_t token, int32_t n, int32_t *out) {
+    int32_t words[DECODER_WORDS];
+    decoder_step(words, token, 0);
+    RP_TRY(rp_executor_reply_begin(
+        d->exec, &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
+    for (int32_t i = 0; i < n; i++) RP_TRY(rp_executor_reply_next(d->exec, &out[i]));
+    return rp_executor_reply_end(d->exec, NULL);
+}
+
+static inline Model *decoder_model(const char *name) {
+    char   path[1024];
+    Model *m;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_model_open(path, NULL, &m));
+    return m;
+}
+
+/* Models of one shape and other weights. */
+static inline Model *decoder_synth(const char *type, uint64_t seed) {
+    char   path[64];
+    Model *m;
+    snprintf(path, sizeof path, "/tmp/rp-decoder-%d.gguf", (int)getpid());
+    OK(rp_synth("tiny", &(SynthOptions){.type = type, .seed = seed}, path));
+    OK(rp_model_open(path, NULL, &m));
+    remove(path); /* it stays mapped */
+    return m;
+}
+
+#endif
