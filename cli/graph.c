@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static struct {
-    const char *model, *passes, *kv, *output;
+    const char *model, *passes, *kv, *output, *after;
     int32_t     layer, tokens, ctx;
     bool        dot, text, json, fold, raw, cuda;
 } args = {.layer = -1, .tokens = 1};
@@ -48,7 +48,7 @@ static RpStatus build_and_dump(const Model *m) {
              info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, args.tokens,
              args.tokens > 1 ? "s" : "", ctx);
     RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = ctx, .kv_type = kv}, &g));
-    RpStatus st = args.raw ? RP_OK : rp_graph_optimize(g, args.passes);
+    RpStatus st = args.raw ? RP_OK : rp_graph_optimize_to(g, args.passes, args.after);
     if (st == RP_OK) st = dump(g, title);
     rp_graph_free(g);
     return st;
@@ -79,6 +79,7 @@ static const Option options[] = {
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
+    CLI_TEXT("after", 0, args.after, "PASS", "as it stands after this pass, before the next"),
     CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
 };
 

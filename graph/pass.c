@@ -60,11 +60,25 @@ static RpStatus check_unfused(const ComputeGraph *g) {
     return RP_OK;
 }
 
-RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) {
+static RpStatus find_pass(const char *name, int *out) {
+    for (*out = 0; *out < N_PASSES; ++*out)
+        if (strcmp(passes[*out].name, name) == 0) return RP_OK;
+    char   names[256] = "";
+    size_t n          = 0;
+    for (int i = 0; i < N_PASSES && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", passes[i].name);
+    return rp_fail(RP_E_ARG, "there is no pass '%s'; there are %s", name, names);
+}
+
+RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) { return rp_graph_optimize_to(g, disable, NULL); }
+
+RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last) {
     bool off[N_PASSES] = {false};
+    int  end           = N_PASSES - 1;
     if (!g->finished) return rp_fail(RP_E_STATE, "passes run on a finished graph");
+    if (last != NULL) RP_TRY(find_pass(last, &end));
     RP_TRY(parse_disabled(disable != NULL ? disable : rp_option(RP_OPT_PASSES), off));
-    for (int i = 0; i < N_PASSES; i++) {
+    for (int i = 0; i <= end; i++) {
         if (off[i] && passes[i].run == rp_pass_attention) RP_TRY(check_unfused(g));
         if (off[i]) continue;
         RP_TRY(passes[i].run(g));

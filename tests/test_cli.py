@@ -19,6 +19,7 @@ import time
 
 PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
 ON_DEVICE = sys.argv[3] if len(sys.argv) > 3 else None
+MIX = os.path.join(SOURCE, "tests/golden/tiny/llama-mix.gguf")
 TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
 REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
@@ -726,6 +727,16 @@ def test_profile_times_every_node():
         events = json.load(f)["traceEvents"]
     expect(sum(e["ph"] == "X" for e in events) == len(steps), "an event for each step", len(events))
     expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999")
+
+
+def test_graph_between_passes():
+    def ops(*more):
+        return {n["op"] for n in json.loads(ok(run("graph", "-m", MIX, "--json", *more)).out)["nodes"]}
+
+    expect("soft_max" in ops("--raw") and "attention" not in ops("--raw"), "as it is built")
+    expect("attention" in ops("--after", "attention") and "quantize" not in ops("--after", "attention"), "one pass")
+    expect(ops("--after", "quantize") == ops(), "after the last all have run")
+    expect_refusal(run("graph", "-m", MIX, "--after", "fuse"), 1, "no pass 'fuse'", "attention, quantize")
 
 
 def test_graph_shows_launches():

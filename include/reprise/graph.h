@@ -94,6 +94,8 @@ RP_NODISCARD RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs
  * graph after each. `disable` is a comma-separated list such as "-attention,-quantize", or "-all"; NULL means
  * REPRISE_PASSES. A name that is no pass is RP_E_ARG. */
 RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable);
+/* The same up to the pass `last` and no further, for a look between passes; NULL: all. RP_E_ARG for a name that is none. */
+RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
 int                   rp_pass_count(void);
 const char           *rp_pass_name(int i);
 const char           *rp_pass_help(int i);

@@ -14,6 +14,7 @@
 #include "reprise/sampler.h"
 #include "reprise/session.h"
 #include "reprise/status.h"
+#include "reprise/step.h"
 #include "reprise/tensor.h"
 #include "reprise/tokenizer.h"
 #include "reprise/version.h"
