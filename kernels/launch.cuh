@@ -8,6 +8,7 @@
 struct LaunchShape {
     dim3     grid, block;
     unsigned shared_bytes;
+    bool     any_type = false; /* as in KernelLaunch */
 };
 
 static inline unsigned rp_blocks(int64_t items, int64_t each) {
@@ -33,7 +34,11 @@ static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchSha
                                 {c.gridDim.x, c.gridDim.y, c.gridDim.z},
                                 {c.blockDim.x, c.blockDim.y, c.blockDim.z},
                                 shape.shared_bytes,
-                                pointers};
+                                pointers,
+                                shape.any_type,
+                                nullptr,
+                                nullptr,
+                                {}};
         hooked = ctx->launch(ctx->user, &l);
         return cudaSuccess;
     };

@@ -7,6 +7,7 @@
 
 #include "executor/backend.h"
 
+#include "reprise/blas.h"
 #include "reprise/loop.h"
 
 #include <cuda_runtime_api.h>
@@ -29,6 +30,10 @@ typedef struct CudaDevice {
     int          n_weights;
     void       **slabs;
     int          n_slabs;
+    BlasLt      *blas; /* NULL before a plan wants it, and where there is none */
+    void        *workspace; /* its */
+    bool         blas_tried;
+    char         blas_reason[256]; /* why there is none */
     bool         failed;
     char         failure[256];
 } CudaDevice;
@@ -41,12 +46,15 @@ typedef struct Mirror {
     bool              is_input;
 } Mirror;
 
-/* A kernel node of the captured plan. */
+/* A kernel node of the captured plan; or the nodes, `node` the last of them, that another library has made, which keep
+ * their addresses. */
 typedef struct Captured {
-    int             step;
+    int             step, n_nodes;
     cudaGraphNode_t node;
-    const void     *function;
+    const void     *function; /* NULL: another library's */
     unsigned        grid[3], block[3], shared_bytes;
+    bool            any_type;
+    const void     *addresses[RP_LAUNCH_ADDRESSES];
 } Captured;
 
 typedef struct CudaLoop {
@@ -66,6 +74,8 @@ typedef struct CudaExecutor {
     char           *own_arena, *host;
     void           *scratch, *own_scratch; /* of launches, one at a time; the owner's where that is large enough */
     size_t          scratch_bytes;
+    BlasLt         *blas; /* the device's, where the plan has products for it */
+    char            blas_text[512]; /* info.blas */
     Mirror         *mirrors;
     int             n_mirrors;
     char           *inputs; /* all of them in one copy: device address, */
@@ -86,6 +96,7 @@ static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c, RpStatus (*hook)(void
     return (KernelCtx){.stream        = c->device->stream,
                        .scratch       = c->scratch,
                        .scratch_bytes = c->scratch_bytes,
+                       .blas          = c->blas,
                        .launch        = hook,
                        .user          = user};
 }
@@ -108,6 +119,15 @@ RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan
 void                 *rp_cuda_weight(Executor *e, const void *host);
 /* RP_E_UNSUPPORTED where a step reads a part of a quantised weight. */
 RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan);
+
+/* cuBLASLt for the plan, where it has products for it and the environment does not forbid it: c->blas. RP_E_ARG for a
+ * value of the option that is not understood; the library's own failures only leave it NULL, but where its path is named.
+ * Of `plan`: scratch memory with it. */
+RP_NODISCARD RpStatus rp_cuda_blas_open(CudaExecutor *c);
+void                  rp_cuda_blas_close(CudaDevice *d);
+size_t                rp_cuda_plan_scratch(const CudaExecutor *c);
+/* What became of it, once the plan's kernels are loaded. */
+void rp_cuda_blas_describe(CudaExecutor *c);
 
 /* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);

@@ -100,10 +100,7 @@ static size_t place_mirrors(CudaExecutor *c) {
 
 static RpStatus open_scratch(CudaExecutor *c) {
     Executor *e = &c->base;
-    for (int i = 0; i < e->plan->n_steps; i++) {
-        const size_t bytes = rp_cuda_scratch_bytes(e->plan->steps[i].op, &e->plan->steps[i].args);
-        if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
-    }
+    c->scratch_bytes = rp_cuda_plan_scratch(c);
     const CudaExecutor *owner = rp_cuda(e->owner);
     if (e->owner != e && c->scratch_bytes <= owner->scratch_bytes) {
         c->scratch = owner->scratch;
@@ -257,13 +254,29 @@ static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
 
 /* A kernel is loaded when it is first asked for, which must not be during a capture. */
 static RpStatus load(void *user, const KernelLaunch *l) {
+    CudaDevice               *d = user;
     struct cudaFuncAttributes a;
-    return rp_cuda_check(user, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
+    if (l->enqueue == NULL)
+        return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
+    /* What it loads is known to it alone: it is run once, over the arena, which holds nothing yet. */
+    const RpStatus st = l->enqueue(l->arg, d->stream);
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), l->name));
+    return st;
 }
 
+/* Where another library fails its work is left to the own kernels, which are to be loaded then. */
 static RpStatus load_kernels(CudaExecutor *c) {
-    KernelCtx ctx = rp_cuda_ctx(c, load, c->device);
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    KernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
+    int       refused = -1;
+    RpStatus  st      = RP_OK;
+    while (c->blas != NULL && refused != rp_blaslt_refused(c->blas) && !c->device->failed) {
+        refused = rp_blaslt_refused(c->blas);
+        st      = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+        (void)cudaGetLastError();
+    }
+    if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+    RP_TRY(st);
+    rp_cuda_blas_describe(c);
     if (c->base.step == NULL) return RP_OK;
     struct cudaFuncAttributes a;
     return rp_cuda_check(c->device, cudaFuncGetAttributes(&a, rp_cuda_loop_kernel()), "loading of a kernel");
@@ -290,6 +303,7 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
     RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    RP_TRY(rp_cuda_blas_open(c));
     RP_TRY(open_scratch(c));
     RP_TRY(open_mirrors(c));
     RP_TRY(load_kernels(c));
@@ -310,7 +324,8 @@ static void close_cuda(Executor *e) {
 }
 
 static RpStatus rebind(Executor *e, const ExecPlan *weights) {
-    CudaExecutor *c = rp_cuda(e);
+    CudaExecutor   *c     = rp_cuda(e);
+    const ExecPlan *bound = e->weights;
     RP_TRY(rp_cuda_enter(c->device));
     if (weights != NULL) {
         RP_TRY(rp_cuda_upload_weights(c->device, weights));
@@ -318,7 +333,12 @@ static RpStatus rebind(Executor *e, const ExecPlan *weights) {
         e->weights = weights;
     }
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
-    return c->exec != NULL ? rp_cuda_repoint(c) : RP_OK;
+    const RpStatus st = c->exec != NULL ? rp_cuda_repoint(c) : RP_OK;
+    if (st != RP_OK && e->weights != bound) {
+        e->weights = bound;
+        RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    }
+    return st;
 }
 
 const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),
