@@ -1,5 +1,5 @@
-/* What boundaries between kernels cost on a GPU: a gap in a graph, with and without programmatic dependent launch; an
- * iteration of a WHILE node; a launch of a graph; a barrier over a grid. Prints JSON.
+/* What boundaries between kernels cost on a GPU: a gap in a graph, with and without programmatic dependent
+ * launch; an iteration of a WHILE node; a launch of a graph; a barrier over a grid. Prints JSON.
  *
  *   cuda_gaps [DEVICE]      exit 77 where there is no GPU */
 #include <cuda_runtime.h>
@@ -57,21 +57,22 @@ static double now_us(void) {
 }
 
 static void launch(cudaStream_t s, void (*kernel)(int *), int *x, unsigned blocks, bool dependent) {
-    cudaLaunchAttribute a                           = {};
-    a.id                                            = cudaLaunchAttributeProgrammaticStreamSerialization;
-    a.val.programmaticStreamSerializationAllowed    = 1;
-    cudaLaunchConfig_t c                            = {};
-    c.gridDim                                       = dim3(blocks);
-    c.blockDim                                      = dim3(THREADS);
-    c.stream                                        = s;
-    c.attrs                                         = &a;
-    c.numAttrs                                      = dependent ? 1 : 0;
-    void *args[]                                    = {&x};
+    cudaLaunchAttribute a                        = {};
+    a.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t c                         = {};
+    c.gridDim                                    = dim3(blocks);
+    c.blockDim                                   = dim3(THREADS);
+    c.stream                                     = s;
+    c.attrs                                      = &a;
+    c.numAttrs                                   = dependent ? 1 : 0;
+    void *args[]                                 = {&x};
     CHECK(cudaLaunchKernelExC(&c, (const void *)kernel, args));
 }
 
 /* Microseconds a node of a chain of NODES, and of the call that launches it. */
-static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, double *node_us, double *launch_us) {
+static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, double *node_us,
+                  double *launch_us) {
     cudaGraph_t     g;
     cudaGraphExec_t exec;
     cudaEvent_t     a, b;
@@ -80,7 +81,8 @@ static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, doubl
     CHECK(cudaEventCreate(&a));
     CHECK(cudaEventCreate(&b));
     CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < NODES; i++) launch(s, dependent ? dependent_kernel : plain_kernel, x, blocks, dependent);
+    for (int i = 0; i < NODES; i++)
+        launch(s, dependent ? dependent_kernel : plain_kernel, x, blocks, dependent);
     CHECK(cudaStreamEndCapture(s, &g));
     CHECK(cudaGraphInstantiate(&exec, g, 0));
     for (int i = 0; i < RUNS; i++) {
@@ -123,7 +125,8 @@ static double loop(cudaStream_t s, int *x, int *left, bool dependent) {
 #endif
     CHECK(cudaStreamBeginCaptureToGraph(s, p.conditional.phGraph_out[0], nullptr, nullptr, 0,
                                         cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < 8; i++) launch(s, dependent ? dependent_kernel : plain_kernel, x, 1, dependent && i > 0);
+    for (int i = 0; i < 8; i++)
+        launch(s, dependent ? dependent_kernel : plain_kernel, x, 1, dependent && i > 0);
     loop_kernel<<<1, 1, 0, s>>>(left, h);
     CHECK(cudaStreamEndCapture(s, &captured));
     if (cudaGraphInstantiate(&exec, g, 0) != cudaSuccess) {
@@ -156,7 +159,8 @@ static double barrier(cudaStream_t s, unsigned *arrived, unsigned blocks) {
     for (int i = 0; i < 10; i++) {
         CHECK(cudaMemsetAsync(arrived, 0, sizeof *arrived, s));
         CHECK(cudaEventRecord(a, s));
-        CHECK(cudaLaunchCooperativeKernel((const void *)barrier_kernel, dim3(blocks), dim3(THREADS), args, 0, s));
+        CHECK(cudaLaunchCooperativeKernel((const void *)barrier_kernel, dim3(blocks), dim3(THREADS), args, 0,
+                                          s));
         CHECK(cudaEventRecord(b, s));
         CHECK(cudaStreamSynchronize(s));
         CHECK(cudaEventElapsedTime(&ms, a, b));
@@ -190,7 +194,8 @@ int main(int argc, char *argv[]) {
            "\"node_all_sms_us\":%.3f,\"node_all_sms_pdl_us\":%.3f,",
            prop.name, NODES, launch_us, plain, dependent, plain_wide, dependent_wide);
     /* Eight kernels and the condition an iteration: what is above nine nodes is the loop's own. */
-    printf("\"while_iteration_of_9_us\":%.3f,\"while_iteration_of_9_pdl_us\":%.3f,\"grid_barrier_us\":%.3f}\n",
-           loop(s, x, x + 1, false), loop(s, x, x + 1, true), barrier(s, (unsigned *)(x + 2), sms));
+    printf(
+        "\"while_iteration_of_9_us\":%.3f,\"while_iteration_of_9_pdl_us\":%.3f,\"grid_barrier_us\":%.3f}\n",
+        loop(s, x, x + 1, false), loop(s, x, x + 1, true), barrier(s, (unsigned *)(x + 2), sms));
     return 0;
 }

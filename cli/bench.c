@@ -10,7 +10,7 @@ static struct {
     const char *model, *passes, *kv;
     int32_t     threads, prompt, steps, repeats;
     bool        json;
-    DeviceArgs device;
+    DeviceArgs  device;
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
 
 typedef struct Test {
@@ -77,8 +77,8 @@ static void print_text(const Session *s, const Test *tests, const TokenBytes *by
     const ModelInfo *info = rp_model_info(rp_session_model(s));
     char             text[320];
     printf("%s, %.1f M parameters, %.1f MB, %s, %d runs\n", info->name[0] ? info->name : info->arch,
-           (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6, cli_device_text(s, text, sizeof text),
-           args.repeats);
+           (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6,
+           cli_device_text(s, text, sizeof text), args.repeats);
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
         if (t->n > 0)
@@ -117,11 +117,13 @@ static RpStatus bench(const Model *m, Session **session) {
         {.kind = "pp", .run = run_prefill},
         {.kind = "tg", .run = run_steps  }
     };
-    const int32_t        longest = args.prompt > args.steps ? args.prompt : args.steps,
-                         n_train = rp_model_info(m)->n_ctx_train;
-    SessionOptions       o       = {
-              .n_ctx = longest < n_train ? longest + 1 : longest, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
-    const int32_t        n_vocab = rp_model_info(m)->n_vocab;
+    const int32_t longest  = args.prompt > args.steps ? args.prompt : args.steps,
+                  n_train  = rp_model_info(m)->n_ctx_train;
+    SessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,
+                              .n_threads = args.threads,
+                              .passes    = args.passes,
+                              .kv_type   = kv};
+    const int32_t  n_vocab = rp_model_info(m)->n_vocab;
     RP_TRY(cli_open_session(m, &args.device, &o, session));
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);

@@ -16,7 +16,7 @@ static struct {
     int32_t       n, threads, ctx;
     SamplerParams sampler;
     bool          stats, quiet;
-    DeviceArgs device;
+    DeviceArgs    device;
 } args = {.sampler = SAMPLER_DEFAULTS};
 
 typedef struct Chat {

@@ -13,9 +13,9 @@
     CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 512)
 #define OPTIONS_DEVICE(d)                                                                                    \
     CLI_TEXT("device", 0, (d).name, "NAME", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
-    CLI_TEXT("mode", 0, (d).mode, "MODE", "auto, eager, replay or reply; default: REPRISE_MODE"),            \
-    CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail where no GPU can be used"),                          \
-    CLI_FLAG("require-graph", 0, (d).require_graph, "fail where a step cannot be captured")
+        CLI_TEXT("mode", 0, (d).mode, "MODE", "auto, eager, replay or reply; default: REPRISE_MODE"),        \
+        CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail where no GPU can be used"),                      \
+        CLI_FLAG("require-graph", 0, (d).require_graph, "fail where a step cannot be captured")
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)
 #define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize")
 #define OPTION_KV(v)     CLI_TEXT("kv", 0, v, "TYPE", "of the cached keys and values: f16 (default) or q8_0")
@@ -74,7 +74,7 @@ typedef struct DeviceArgs {
 
 /* The session's options get the device's. RP_E_ARG for a mode that is none. */
 RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o);
-int                   cli_device_index(const char *id); /* N of "cuda:N" */
+int                   cli_device_index(const char *id);          /* N of "cuda:N" */
 RP_NODISCARD RpStatus cli_mode(const char *name, ExecMode *out); /* NULL: RP_MODE_AUTO */
 
 /* rp_session_open. What was given up (the GPU, or a mode) is said on stderr, once. */

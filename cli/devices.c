@@ -1,28 +1,30 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 
-static struct {
-    bool json, copy;
-} args;
+static struct { bool json, copy; } args;
 
 enum { COPY_BYTES = 256 << 20 };
 
 static void print_text(int i, const CudaDeviceInfo *d, double copy) {
-    printf("cuda:%d  %s, compute capability %d.%d, %d multiprocessors\n", i, d->name, d->major, d->minor, d->n_sm);
-    printf("        memory %.1f of %.1f GB free, L2 %.1f MB", (double)d->free_bytes / 1e9, (double)d->total_bytes / 1e9,
-           (double)d->l2_bytes / 1e6);
+    printf("cuda:%d  %s, compute capability %d.%d, %d multiprocessors\n", i, d->name, d->major, d->minor,
+           d->n_sm);
+    printf("        memory %.1f of %.1f GB free, L2 %.1f MB", (double)d->free_bytes / 1e9,
+           (double)d->total_bytes / 1e9, (double)d->l2_bytes / 1e6);
     if (copy > 0.0) printf(", a copy moves %.0f GB/s", copy / 1e9);
-    printf("\n        driver for CUDA %d.%d, runtime %d.%d; kernels of this build: %s; replies in one launch: %s\n",
+    printf("\n        driver for CUDA %d.%d, runtime %d.%d; kernels of this build: %s; replies in one "
+           "launch: %s\n",
            d->driver / 1000, d->driver % 1000 / 10, d->runtime / 1000, d->runtime % 1000 / 10,
            d->has_code ? "yes" : "none for this GPU", d->has_loops ? "yes" : "the driver is too old");
 }
 
 static void print_json(int i, const CudaDeviceInfo *d, double copy) {
-    printf("%s{\"device\":\"cuda:%d\",\"name\":\"%s\",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_bytes\":%zu,"
-           "\"free_bytes\":%zu,\"l2_bytes\":%zu,\"driver\":%d,\"runtime\":%d,\"has_code\":%s,\"has_loops\":%s,"
-           "\"copy_bytes_s\":%.0f}",
-           i > 0 ? "," : "", i, d->name, d->major, d->minor, d->n_sm, d->total_bytes, d->free_bytes, d->l2_bytes,
-           d->driver, d->runtime, d->has_code ? "true" : "false", d->has_loops ? "true" : "false", copy);
+    printf(
+        "%s{\"device\":\"cuda:%d\",\"name\":\"%s\",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_"
+        "bytes\":%zu,"
+        "\"free_bytes\":%zu,\"l2_bytes\":%zu,\"driver\":%d,\"runtime\":%d,\"has_code\":%s,\"has_loops\":%s,"
+        "\"copy_bytes_s\":%.0f}",
+        i > 0 ? "," : "", i, d->name, d->major, d->minor, d->n_sm, d->total_bytes, d->free_bytes, d->l2_bytes,
+        d->driver, d->runtime, d->has_code ? "true" : "false", d->has_loops ? "true" : "false", copy);
 }
 
 static RpStatus print_cuda(int n) {
@@ -37,7 +39,7 @@ static RpStatus print_cuda(int n) {
 }
 
 static int run(void) {
-    int          n  = 0;
+    int          n = 0;
     DeviceMemory cpu;
     RpStatus     st = rp_cuda_probe(&n);
     if (args.json) printf("{\"cuda\":[");
@@ -50,7 +52,8 @@ static int run(void) {
     st = rp_device_memory("cpu", false, &cpu);
     if (st != RP_OK) return cli_exit(st);
     if (args.json)
-        printf("],\"cpu\":{\"isa\":\"%s\",\"free_bytes\":%zu}}\n", rp_cpu_isa_name(rp_cpu_isa()), cpu.free_bytes);
+        printf("],\"cpu\":{\"isa\":\"%s\",\"free_bytes\":%zu}}\n", rp_cpu_isa_name(rp_cpu_isa()),
+               cpu.free_bytes);
     else
         printf("cpu     kernels for %s, memory %.1f GB free\n", rp_cpu_isa_name(rp_cpu_isa()),
                (double)cpu.free_bytes / 1e9);

@@ -11,7 +11,7 @@ static struct {
     SamplerParams sampler;
     TextList      stop;
     bool          chat, ignore_end, echo, special, json, quiet, experts;
-    DeviceArgs device;
+    DeviceArgs    device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
 /* Everything that the command opens, in order. */

@@ -28,7 +28,8 @@ static RpStatus dump_with(const ComputeGraph *g, const char *title, const DumpNo
 static RpStatus dump(const ComputeGraph *g, const char *title) {
     if (!args.cuda) return dump_with(g, title, NULL);
     DumpNote *notes = cli_new_notes(g);
-    RpStatus  st    = notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
+    RpStatus  st =
+        notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
     if (st == RP_OK) st = dump_with(g, title, notes);
     free(notes);
     return st;
@@ -73,7 +74,8 @@ static const Option options[] = {
     CLI_FLAG("json", 0, args.json, "one object"),
     CLI_INT("layer", 0, args.layer, "N", "only the nodes of this layer", 0, 0),
     CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
-    CLI_FLAG("cuda", 0, args.cuda, "beside each node what a GPU is asked to launch: grid, block, kernel, traffic"),
+    CLI_FLAG("cuda", 0, args.cuda,
+             "beside each node what a GPU is asked to launch: grid, block, kernel, traffic"),
     CLI_FLAG("raw", 0, args.raw, "as the model builds it, before any pass"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),

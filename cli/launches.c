@@ -18,7 +18,7 @@ typedef struct Counts {
     char   name[64];
     int    n_layer, steps, kernels, in_layers, nodes; /* nodes: of the captured graph */
     size_t bytes;
-    bool   assumed; /* no launchers to ask: a kernel a step */
+    bool   assumed;       /* no launchers to ask: a kernel a step */
     double rate[N_MODES]; /* tokens a second in eager, replay, reply; 0: not measured */
 } Counts;
 
@@ -80,7 +80,8 @@ static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
             st = rp_generate(s, sampler, prompt, PROMPT,
                              &(GenerateOptions){.max_tokens = args.tokens, .ignore_end = true}, &r);
     }
-    if (st == RP_OK && rp_session_info(s).mode == mode && r.decode_s > 0.0) *rate = (r.n_generated - 1) / r.decode_s;
+    if (st == RP_OK && rp_session_info(s).mode == mode && r.decode_s > 0.0)
+        *rate = (r.n_generated - 1) / r.decode_s;
     rp_sampler_free(sampler);
     rp_session_free(s);
     return st;
@@ -96,19 +97,19 @@ static RpStatus measure_modes(const Model *m, Counts *c) {
 
 static void print_modes(const Counts *c) {
     const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
-    printf("%s: %d layers, %d kernels a token: %.1f a layer and %d outside%s\n\n", c->name, c->n_layer, c->kernels,
-           c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0, c->kernels - c->in_layers,
+    printf("%s: %d layers, %d kernels a token: %.1f a layer and %d outside%s\n\n", c->name, c->n_layer,
+           c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0, c->kernels - c->in_layers,
            c->assumed ? " (this build has no launchers: one a step is assumed)" : "");
-    printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "API calls a token", "launches a token", "launches a reply",
-           "graph nodes", "tok/s");
+    printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "API calls a token", "launches a token",
+           "launches a reply", "graph nodes", "tok/s");
     for (int i = 0; i < N_MODES; i++) {
         char nodes[16] = "-", rate[16] = "-", reply[24] = "1 a token";
         if (i > 0) snprintf(nodes, sizeof nodes, "%d", c->nodes);
         if (i == 0) snprintf(reply, sizeof reply, "%d a token", c->kernels);
         if (i == 2) snprintf(reply, sizeof reply, "1");
         if (c->rate[i] > 0.0) snprintf(rate, sizeof rate, "%.1f", c->rate[i]);
-        printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((ExecMode)(RP_MODE_EAGER + i)), calls[i], launches[i], reply,
-               nodes, rate);
+        printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((ExecMode)(RP_MODE_EAGER + i)), calls[i],
+               launches[i], reply, nodes, rate);
     }
 }
 
@@ -140,7 +141,8 @@ static RpStatus all_presets(void) {
     if (args.json)
         printf("[");
     else
-        printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "a layer", "outside", "replay", "reply");
+        printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "a layer", "outside",
+               "replay", "reply");
     for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
         RP_TRY(count_preset(rp_synth_preset_name(i), &c));
         if (args.json)
@@ -151,7 +153,8 @@ static RpStatus all_presets(void) {
     if (args.json)
         printf("]\n");
     else
-        printf("\nkernels: launches a token when each is launched by itself; replay: launches a token; reply: in all%s\n",
+        printf("\nkernels: launches a token when each is launched by itself; replay: launches a token; "
+               "reply: in all%s\n",
                c.assumed ? "\n(this build has no launchers: one kernel a step is assumed)" : "");
     return RP_OK;
 }
@@ -196,7 +199,8 @@ const Command cli_command_launches = {
     .name  = "bench launches",
     .help  = "count what a token costs in launches: eager, replayed, a reply at once",
     .usage = "[-m FILE | --preset NAME | --all-presets] [options]",
-    .notes = "Counts are those of the launchers and need no GPU, nor the weights of a preset. Where there is a GPU,\n"
+    .notes = "Counts are those of the launchers and need no GPU, nor the weights of a preset. Where there is "
+             "a GPU,\n"
              "the time of each mode is measured with the file.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

@@ -8,7 +8,7 @@ static struct {
     const char *model, *file, *passes, *kv;
     int32_t     window, threads;
     bool        json, quiet;
-    DeviceArgs device;
+    DeviceArgs  device;
 } args = {.window = 256};
 
 /* Sums over the scored tokens of the negative log probability and its square. */
@@ -64,8 +64,9 @@ static void print_result(const Score *s, size_t n_windows, double seconds) {
 static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    SessionOptions o = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
-    Score          score = {.n_vocab = rp_model_info(m)->n_vocab};
+    SessionOptions o = {
+        .n_ctx = args.window, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    Score score = {.n_vocab = rp_model_info(m)->n_vocab};
     RP_TRY(cli_need_tokenizer(m, args.model));
     RP_TRY(cli_read_text(NULL, args.file, text));
     RP_TRY(rp_tokenize(rp_model_tokenizer(m), text->bytes, text->n, RP_TOK_ADD_SPECIAL, ids));

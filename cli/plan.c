@@ -37,7 +37,8 @@ static RpStatus plan_and_dump(const Model *m) {
     ComputeGraph        *g    = NULL;
     ExecPlan            *plan = NULL;
     RP_TRY(rp_session_memory(m, &o, &memory));
-    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
+    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv},
+                          &g));
     RpStatus st = rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
     if (st == RP_OK) st = dump(plan, &memory);

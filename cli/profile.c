@@ -39,7 +39,8 @@ static RpStatus open_profile(const Model *m, Profile *p) {
                                .require_graph = args.device.require_graph};
     ModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train)
-        return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, rp_model_info(m)->n_ctx_train);
+        return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos,
+                       rp_model_info(m)->n_ctx_train);
     RP_TRY(cli_mode(args.device.mode, &o.mode));
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     RP_TRY(rp_model_graph(m, &graph, &p->g));
@@ -122,7 +123,8 @@ static RpStatus print_text(const Profile *p) {
     if (p->copy > 0.0) printf("; a copy moves %.0f GB/s", p->copy / 1e9);
     printf("\n\n%-10s %5s %10s %7s %9s%s\n", "op", "steps", "us", "share", "GB/s", also);
     for (int i = 0; i < n; i++) {
-        printf("%-10s %5d %10.1f %6.1f%%", ops[i].op, ops[i].n, ops[i].ns / 1e3, 100.0 * ops[i].ns / p->sum_ns);
+        printf("%-10s %5d %10.1f %6.1f%%", ops[i].op, ops[i].n, ops[i].ns / 1e3,
+               100.0 * ops[i].ns / p->sum_ns);
         print_rate(p, ops[i].bytes, ops[i].ns);
     }
     memcpy(left, p->ns, (size_t)p->n_steps * sizeof *left);
@@ -133,10 +135,11 @@ static RpStatus print_text(const Profile *p) {
 }
 
 static void print_json(const Profile *p) {
-    printf("{\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,"
-           "\"copy_bytes_s\":%.0f,\"steps\":[",
-           p->info.device, p->info.device_name, rp_mode_name(p->info.mode), args.pos, args.runs, p->total_ns / 1e3,
-           p->copy);
+    printf(
+        "{\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,"
+        "\"copy_bytes_s\":%.0f,\"steps\":[",
+        p->info.device, p->info.device_name, rp_mode_name(p->info.mode), args.pos, args.runs,
+        p->total_ns / 1e3, p->copy);
     for (int i = 0; i < p->n_steps; i++) {
         printf("%s\n{\"node\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", rp_node_number(p->steps[i].node),
                rp_node_op_name(p->steps[i].node));
@@ -158,13 +161,14 @@ static RpStatus write_dot(const Profile *p) {
     for (int i = 0; i < p->n_steps; i++) {
         DumpNote    *note = &notes[rp_node_number(p->steps[i].node)];
         const double rate = p->ns[i] > 0.0 ? (double)p->steps[i].bytes / p->ns[i] : 0.0;
-        int          n    = snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", p->ns[i] / 1e3, rate);
+        int          n = snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", p->ns[i] / 1e3, rate);
         if (p->copy > 0.0)
-            snprintf(note->text + n, sizeof note->text - (size_t)n, "  %.0f %%", 100.0 * rate * 1e9 / p->copy);
+            snprintf(note->text + n, sizeof note->text - (size_t)n, "  %.0f %%",
+                     100.0 * rate * 1e9 / p->copy);
         note->heat = top > 0.0 ? sqrt(p->ns[i] / top) : 0.0;
     }
-    snprintf(title, sizeof title, "%s, %s, %s: %.1f us a token at position %d", p->info.device, p->info.device_name,
-             rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
+    snprintf(title, sizeof title, "%s, %s, %s: %.1f us a token at position %d", p->info.device,
+             p->info.device_name, rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
     RpStatus st = cli_open_output(args.dot, &out);
     if (st == RP_OK) {
         const DumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
@@ -180,12 +184,15 @@ static RpStatus write_trace(const Profile *p) {
     FILE  *out;
     double at = 0.0;
     RP_TRY(cli_open_output(args.trace, &out));
-    fprintf(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":"
-                 "{\"name\":\"%s, %s, %s\"}}",
+    fprintf(out,
+            "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":"
+            "0,\"args\":"
+            "{\"name\":\"%s, %s, %s\"}}",
             p->info.device, p->info.device_name, rp_mode_name(p->info.mode));
     for (int i = 0; i < p->n_steps; i++) {
         const TensorNode *node = p->steps[i].node;
-        fprintf(out, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
+        fprintf(out,
+                ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
                 rp_node_layer(node) + 1, at / 1e3, p->ns[i] / 1e3, rp_node_op_name(node));
         cli_json_string(out, rp_node_name(node), strlen(rp_node_name(node)));
         fprintf(out, ",\"args\":{\"bytes\":%zu,\"gb_s\":%.2f}}", p->steps[i].bytes,
@@ -234,8 +241,10 @@ const Command cli_command_profile = {
     .name  = "profile",
     .help  = "time every node of a decode step",
     .usage = "[-m FILE] [options]",
-    .notes = "On a GPU the times are taken inside a replay, by a second capture with an event behind each step; the\n"
-             "whole step is timed without. On the CPU they are taken between the barriers of the interpreter.",
+    .notes =
+        "On a GPU the times are taken inside a replay, by a second capture with an event behind each step; "
+        "the\n"
+        "whole step is timed without. On the CPU they are taken between the barriers of the interpreter.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -58,8 +58,7 @@ void cli_report(const Report *r) {
 void cli_report_json(const Report *r, FILE *out) {
     const GenerateResult *g     = r->result;
     const TokenBytes      bytes = reply_bytes(r);
-    fprintf(out,
-            "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"n_ctx\":%d,\"isa\":\"%s\",",
+    fprintf(out, "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"n_ctx\":%d,\"isa\":\"%s\",",
             g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), rp_session_n_ctx(r->session),
             rp_cpu_isa_name(rp_cpu_isa()));
     cli_device_json(r->session, out);

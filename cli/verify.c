@@ -27,7 +27,7 @@ typedef struct Verify {
     OpResult ops[MAX_OPS];
     int      n_ops, token;
     bool     wrong;
-    char     first[256]; /* the first node off by more than the tolerance */
+    char     first[256];           /* the first node off by more than the tolerance */
     long     n_replays, n_replies; /* that gave the same bits, tokens */
     bool     replay_differs, reply_differs;
     char     device[320];
@@ -65,7 +65,8 @@ static double byte_difference(const char *got, const char *want, size_t n, size_
     return 0.0;
 }
 
-static bool on_node(const TensorNode *node, const TensorView *view, const void *got, const void *want, void *user) {
+static bool on_node(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+                    void *user) {
     Verify      *v     = user;
     const size_t bytes = rp_view_span_bytes(view);
     size_t       at    = 0;
@@ -82,8 +83,8 @@ static bool on_node(const TensorNode *node, const TensorView *view, const void *
         v->wrong = true;
         if (view->dtype == RP_F32)
             snprintf(v->first, sizeof v->first, "%s '%s', token %d, element %zu: %.9g, not %.9g",
-                     rp_node_op_name(node), rp_node_name(node), v->token, at, (double)((const float *)got)[at],
-                     (double)((const float *)want)[at]);
+                     rp_node_op_name(node), rp_node_name(node), v->token, at,
+                     (double)((const float *)got)[at], (double)((const float *)want)[at]);
         else
             snprintf(v->first, sizeof v->first, "%s '%s', token %d, byte %zu of %s: %d, not %d",
                      rp_node_op_name(node), rp_node_name(node), v->token, at, rp_dtype_name(view->dtype),
@@ -142,15 +143,17 @@ static RpStatus open_bench(const Model *m, Bench *b, Verify *v) {
     cli_say_given_up(&info);
     snprintf(v->device, sizeof v->device, "%s, %s", info.device, info.device_name);
     if (info.n_threads > 0) return RP_OK; /* the CPU captures nothing */
-    return rp_executor_open(b->plan, &(ExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
-                            &b->replay);
+    return rp_executor_open(
+        b->plan, &(ExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
+        &b->replay);
 }
 
 static RpStatus verify_nodes(const Model *m, Verify *v) {
     Bench    b  = {0};
     RpStatus st = open_bench(m, &b, v);
     for (int32_t i = 0; i < args.tokens && st == RP_OK; i++)
-        st = verify_token(&b, v, (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)rp_model_info(m)->n_vocab), i);
+        st = verify_token(&b, v,
+                          (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)rp_model_info(m)->n_vocab), i);
     rp_executor_free(b.replay);
     rp_executor_free(b.eager);
     rp_plan_free(b.plan);
@@ -189,7 +192,7 @@ static RpStatus verify_replies(const Model *m, Verify *v) {
     ExecMode  got;
     RpStatus  st = reply(m, RP_MODE_REPLY, &a, &got);
     if (st == RP_OK && got == RP_MODE_REPLY) {
-        st = reply(m, RP_MODE_REPLAY, &b, &got);
+        st               = reply(m, RP_MODE_REPLAY, &b, &got);
         v->reply_differs = st == RP_OK && (a.n != b.n || memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0);
         v->n_replies     = (long)a.n;
     }
@@ -201,8 +204,8 @@ static RpStatus verify_replies(const Model *m, Verify *v) {
 /* ---- output ---- */
 
 static void print_text(const Verify *v) {
-    printf("%s against %s, %d tokens\n\n", v->device, v->n_replays > 0 ? "the CPU's kernels" : "the plain kernels",
-           args.tokens);
+    printf("%s against %s, %d tokens\n\n", v->device,
+           v->n_replays > 0 ? "the CPU's kernels" : "the plain kernels", args.tokens);
     printf("%-12s %7s  %-12s %s\n", "op", "nodes", "worst", "at");
     for (int i = 0; i < v->n_ops; i++)
         printf("%-12s %7ld  %-12.3g %s\n", v->ops[i].op, v->ops[i].n_nodes, v->ops[i].worst, v->ops[i].at);
@@ -212,7 +215,8 @@ static void print_text(const Verify *v) {
         printf("eager and replay: %s in %ld tokens, memory poisoned before each replay\n",
                v->replay_differs ? "OTHER BITS" : "the same bits", v->n_replays);
     if (v->n_replies > 0)
-        printf("reply and replay: %s, %ld of them\n", v->reply_differs ? "OTHER TOKENS" : "the same tokens", v->n_replies);
+        printf("reply and replay: %s, %ld of them\n", v->reply_differs ? "OTHER TOKENS" : "the same tokens",
+               v->n_replies);
     printf("%s\n", v->wrong || v->replay_differs || v->reply_differs ? "FAILED" : "verified");
 }
 
@@ -221,7 +225,8 @@ static void print_json(const Verify *v) {
     cli_json_string(stdout, v->device, strlen(v->device));
     printf(",\"tokens\":%d,\"tolerance\":%g,\"ops\":[", args.tokens, (double)args.tolerance);
     for (int i = 0; i < v->n_ops; i++) {
-        printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op, v->ops[i].n_nodes);
+        printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op,
+               v->ops[i].n_nodes);
         printf(isfinite(v->ops[i].worst) ? "%.4g" : "null", v->ops[i].worst);
         printf(",\"at\":\"%s\"}", v->ops[i].at);
     }
@@ -230,8 +235,9 @@ static void print_json(const Verify *v) {
         cli_json_string(stdout, v->first, strlen(v->first));
     else
         printf("null");
-    printf(",\"replays\":%ld,\"replay_equal\":%s,\"reply_tokens\":%ld,\"reply_equal\":%s,\"verified\":%s}\n", v->n_replays,
-           v->replay_differs ? "false" : "true", v->n_replies, v->reply_differs ? "false" : "true",
+    printf(",\"replays\":%ld,\"replay_equal\":%s,\"reply_tokens\":%ld,\"reply_equal\":%s,\"verified\":%s}\n",
+           v->n_replays, v->replay_differs ? "false" : "true", v->n_replies,
+           v->reply_differs ? "false" : "true",
            v->wrong || v->replay_differs || v->reply_differs ? "false" : "true");
 }
 
@@ -239,7 +245,8 @@ static int run(void) {
     static Verify v;
     Model        *m  = NULL;
     RpStatus      st = cli_open_model(args.model, args.json, &m);
-    if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train) args.tokens = rp_model_info(m)->n_ctx_train;
+    if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train)
+        args.tokens = rp_model_info(m)->n_ctx_train;
     if (st == RP_OK) st = verify_nodes(m, &v);
     if (st == RP_OK && v.n_replays > 0) st = verify_replies(m, &v);
     if (st == RP_OK) (args.json ? print_json : print_text)(&v);
@@ -250,7 +257,8 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to verify, default 8", 1, N_CTX),
-    CLI_NUMBER("tolerance", 0, args.tolerance, "X", "in parts of a node's largest result, default 2e-5", 0, 0),
+    CLI_NUMBER("tolerance", 0, args.tolerance, "X", "in parts of a node's largest result, default 2e-5", 0,
+               0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
@@ -262,9 +270,11 @@ const Command cli_command_verify = {
     .name  = "verify",
     .help  = "compare every node of a decode step with the reference kernels",
     .usage = "[-m FILE] [options]",
-    .notes = "On a GPU each node is computed twice from the same sources, there and by the CPU's kernel; then eager\n"
-             "runs, replays and whole replies are compared with each other. On the CPU the kernels in use are\n"
-             "compared with the plain ones. Exit status 1 where anything differs.",
+    .notes =
+        "On a GPU each node is computed twice from the same sources, there and by the CPU's kernel; then "
+        "eager\n"
+        "runs, replays and whole replies are compared with each other. On the CPU the kernels in use are\n"
+        "compared with the plain ones. Exit status 1 where anything differs.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -20,13 +20,13 @@ struct Executor {
     char           *arena;
     void          **states, **own_states; /* by the plan's state number: those that are bound, and its own */
     bool           *owns_state;
-    const ExecutorStates *bound; /* or NULL: its own */
-    const ExecPlan *weights; /* the plan whose weights are bound */
-    OpArgs         *args; /* one a step, addresses filled in */
-    const TensorNode *step; /* ExecutorOptions.step */
-    Reply           reply;
-    ExecutorInfo    info;
-    char            reason[256]; /* info.reason */
+    const ExecutorStates *bound;   /* or NULL: its own */
+    const ExecPlan       *weights; /* the plan whose weights are bound */
+    OpArgs               *args;    /* one a step, addresses filled in */
+    const TensorNode     *step;    /* ExecutorOptions.step */
+    Reply                 reply;
+    ExecutorInfo          info;
+    char                  reason[256]; /* info.reason */
 };
 
 struct Backend {
@@ -40,8 +40,8 @@ struct Backend {
     /* Zeroed memory for a state. */
     RpStatus (*new_state)(Executor *e, size_t bytes, const char *name, void **out);
     void (*free_state)(Executor *e, void *state);
-    /* The states were exchanged, or the weights of another plan are wanted: addresses, and what was recorded with them,
-     * follow. */
+    /* The states were exchanged, or the weights of another plan are wanted: addresses, and what was recorded
+     * with them, follow. */
     RpStatus (*rebind)(Executor *e, const ExecPlan *weights);
     RpStatus (*verify)(Executor *e, VerifyCallback *callback, void *user);
     /* `step`: what e->step holds, put back before each run and at the end; or NULL. */

@@ -57,9 +57,8 @@ static RpStatus open_pool(const ExecutorOptions *o, ThreadPool **out) {
 static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
     (void)e;
     *out = calloc(1, bytes); /* pages come when they are first written */
-    return *out != NULL
-               ? RP_OK
-               : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
+    return *out != NULL ? RP_OK
+                        : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
 }
 
 static void free_state(Executor *e, void *state) {
@@ -150,9 +149,9 @@ static RpStatus run_step(const Executor *e, int step, void *result, void *before
 
 static RpStatus verify_step(const Executor *e, int step, char *copies, VerifyCallback *callback, void *user,
                             bool *go_on) {
-    const TensorView *dst   = &e->args[step].dst;
-    const size_t      bytes = rp_view_span_bytes(dst);
-    const CpuIsa      isa   = rp_cpu_isa();
+    const TensorView *dst    = &e->args[step].dst;
+    const size_t      bytes  = rp_view_span_bytes(dst);
+    const CpuIsa      isa    = rp_cpu_isa();
     char             *before = copies, *plain = copies + bytes, *got = copies + 2 * bytes;
     memcpy(before, dst->data, bytes);
     RP_TRY(rp_cpu_isa_set(RP_ISA_PLAIN));
@@ -212,7 +211,7 @@ static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
     double      *sample = calloc((n + 1) * (size_t)n_runs, sizeof *sample);
-    RpStatus     st     = ends != NULL && sample != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    RpStatus st = ends != NULL && sample != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
     for (int r = 0; r < n_runs && st == RP_OK; r++) {
         TimedRun     t     = {cpu(e), ends + 1};
         const double start = now_ns();

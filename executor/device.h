@@ -4,7 +4,8 @@
 
 #include "reprise/executor.h"
 
-/* Memory of a device that is left to its driver. Executors that know better than an estimate what they take leave half. */
+/* Memory of a device that is left to its driver. Executors that know better than an estimate what they take
+ * leave half. */
 enum { RP_DEVICE_MARGIN = 64 << 20 };
 
 typedef struct DeviceChoice {

@@ -121,14 +121,15 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
                                               : &rp_cpu_backend;
     Executor      *e       = calloc(1, backend->bytes);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
-    e->backend        = backend;
-    e->plan           = plan;
-    e->weights        = plan;
-    e->step           = o->step;
-    e->owner          = o->share != NULL ? o->share->owner : e;
-    e->info.mode      = RP_MODE_EAGER;
-    e->info.fell_back = choice.fell_back;
-    e->info.reason    = memcpy(e->reason, choice.reason, sizeof e->reason);
+    e->backend             = backend;
+    e->plan                = plan;
+    e->weights             = plan;
+    e->step                = o->step;
+    e->owner               = o->share != NULL ? o->share->owner : e;
+    e->info.mode           = RP_MODE_EAGER;
+    e->info.fell_back      = choice.fell_back;
+    e->info.blas           = "";
+    e->info.reason         = memcpy(e->reason, choice.reason, sizeof e->reason);
     ExecutorOptions wanted = *o;
     wanted.device          = choice.name;
     const RpStatus st      = backend->open(e, &wanted);
@@ -256,7 +257,8 @@ RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
 }
 
 static bool same_view(const TensorView *a, const TensorView *b) {
-    return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 && memcmp(a->nb, b->nb, sizeof a->nb) == 0;
+    return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 &&
+           memcmp(a->nb, b->nb, sizeof a->nb) == 0;
 }
 
 static bool same_step(const PlanStep *x, const PlanStep *y) {
@@ -277,9 +279,11 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
     for (int i = 0; i < a->n_steps; i++) {
         const PlanStep *x = &a->steps[i], *y = &b->steps[i];
         if (!same_step(x, y))
-            return rp_fail(RP_E_SHAPE, "step %d is %s '%s', in the plan of the weights %s '%s' of other sources or parameters", i,
-                           rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node),
-                           rp_node_name(y->node));
+            return rp_fail(
+                RP_E_SHAPE,
+                "step %d is %s '%s', in the plan of the weights %s '%s' of other sources or parameters", i,
+                rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node),
+                rp_node_name(y->node));
     }
     return RP_OK;
 }

@@ -1,7 +1,7 @@
 /* Pairs of x[:,h,t] turned by theta_i(pos[t]): pairs (2i, 2i+1) or (i, i + n_dims/2), the rest copied.
  *
- * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale * theta_i, and YaRN
- * mixes the two. */
+ * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale *
+ * theta_i, and YaRN mixes the two. */
 #include "fallback/rows.h"
 
 #include "reprise/yarn.h"

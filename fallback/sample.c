@@ -1,5 +1,5 @@
-/* The next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, draw. One worker does
- * all of it; the scratch holds the candidates. */
+/* The next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, draw. One
+ * worker does all of it; the scratch holds the candidates. */
 #include "fallback/rows.h"
 
 #include "reprise/philox.h"
@@ -149,7 +149,8 @@ static RpStatus choose(StepState *s, Candidate *c, int32_t n, int32_t *token) {
     const double   u       = (double)rp_philox_uniform(rp_step_seed(s), counter);
     s->drawn_low           = (uint32_t)(counter + 1);
     s->drawn_high          = (uint32_t)((counter + 1) >> 32);
-    *token = s->top_p < 1.0f ? draw_from_nucleus(s, c, n, best.logit, u) : draw_from_all(s, c, n, best.logit, u);
+    *token =
+        s->top_p < 1.0f ? draw_from_nucleus(s, c, n, best.logit, u) : draw_from_all(s, c, n, best.logit, u);
     return RP_OK;
 }
 

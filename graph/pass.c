@@ -70,7 +70,9 @@ static RpStatus find_pass(const char *name, int *out) {
     return rp_fail(RP_E_ARG, "there is no pass '%s'; there are %s", name, names);
 }
 
-RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) { return rp_graph_optimize_to(g, disable, NULL); }
+RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) {
+    return rp_graph_optimize_to(g, disable, NULL);
+}
 
 RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last) {
     bool off[N_PASSES] = {false};

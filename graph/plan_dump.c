@@ -8,7 +8,7 @@ static size_t source_bytes(const TensorNode *n, int s) {
     if (n->op == RP_OP_GET_ROWS && s == 0)
         return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)n->src[1]->view.ne[0];
     if (n->op == RP_OP_COPY && s == 1) return 0; /* only written */
-    if (n->op == RP_OP_MUL_MAT_ID && s == 0) /* the chosen experts */
+    if (n->op == RP_OP_MUL_MAT_ID && s == 0)     /* the chosen experts */
         return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)(v->ne[1] * rp_view_elems(&n->src[2]->view));
     return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)rp_view_rows(v);
 }

@@ -357,6 +357,8 @@ struct AttentionShape {
     size_t  scratch;
 };
 
+static_assert(COUNTERS * sizeof(unsigned) == RP_SCRATCH_ZEROS, "the counters are what stays zero");
+
 static AttentionShape geometry(const OpArgs *args) {
     const TensorView *q = &args->src[0], *k = &args->src[1];
     const int64_t     dim = q->ne[0], lanes = dim <= 64 ? 8 : dim <= 128 ? 16 : 32;
@@ -377,7 +379,9 @@ static AttentionShape geometry(const OpArgs *args) {
     return s;
 }
 
-extern "C" size_t rp_cuda_attention_scratch(const OpArgs *args) { return geometry(args).scratch; }
+extern "C" size_t rp_cuda_attention_scratch(const OpArgs *args, const BlasLt *) {
+    return geometry(args).scratch;
+}
 
 static bool aligned16(const TensorView &v) {
     return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % EIGHT == 0;

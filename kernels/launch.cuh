@@ -8,6 +8,7 @@
 struct LaunchShape {
     dim3     grid, block;
     unsigned shared_bytes;
+    bool     any_type = false; /* as in KernelLaunch */
 };
 
 static inline unsigned rp_blocks(int64_t items, int64_t each) {
@@ -16,24 +17,30 @@ static inline unsigned rp_blocks(int64_t items, int64_t each) {
 
 /* The arguments are copied with the kernel's own parameter types, so that their sizes match. */
 template <class... P, class... A>
-static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape,
-                                 const char *name, const void *function, void (*)(P...), A... a) {
+static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape, const char *name,
+                                 const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
     cudaLaunchConfig_t c = {};
     c.gridDim            = shape.grid;
     c.blockDim           = shape.block;
     c.dynamicSmemBytes   = shape.shared_bytes;
     c.stream             = ctx->stream;
-    RpStatus    hooked = RP_OK;
-    const auto  launch = [&](P... p) {
+    RpStatus   hooked    = RP_OK;
+    const auto launch    = [&](P... p) {
         void *pointers[] = {(void *)&p..., nullptr};
         if (ctx->launch == nullptr) return cudaLaunchKernelExC(&c, function, pointers);
-        const KernelLaunch l = {name,
-                                function,
-                                {c.gridDim.x, c.gridDim.y, c.gridDim.z},
-                                {c.blockDim.x, c.blockDim.y, c.blockDim.z},
-                                shape.shared_bytes,
-                                pointers};
+        const KernelLaunch l = {
+            name,
+            function,
+            {c.gridDim.x,   c.gridDim.y, c.gridDim.z},
+            {c.blockDim.x,  c.blockDim.y, c.blockDim.z},
+            shape.shared_bytes,
+            pointers,
+            shape.any_type,
+            nullptr,
+            nullptr,
+            {}
+        };
         hooked = ctx->launch(ctx->user, &l);
         return cudaSuccess;
     };

@@ -3,6 +3,7 @@
  * of tokens, heads). Transposed: one thread an element of the result, neighbours reading neighbours traffic
  * the weights once for four tokens; x once a block, from L2 */
 #include "kernels/gemv.cuh"
+#include "kernels/mul_mat_blas.h"
 
 struct MulMatArgs {
     TensorView  w, x, y, pos;
@@ -123,6 +124,9 @@ extern "C" RpStatus rp_cuda_mul_mat(const OpArgs *args, KernelCtx *ctx) {
             dim3(THREADS), 0};
         return RP_LAUNCH("mul_mat", ctx, shape, transposed_kernel, p);
     }
+    bool taken;
+    RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
+    if (taken) return RP_OK;
     p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / (quant ? (int)RP_UNIT : (int)RP_FLOAT_UNIT));
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);

@@ -30,19 +30,19 @@ __global__ void __launch_bounds__(THREADS)
     const int32_t at   = ((const int32_t *)pos.data)[row / x.ne[1]];
     const float   f    = factors.data != nullptr ? ((const float *)factors.data)[pair] : 1.0f;
     const double  t    = rp_yarn_angle(
-        &s.p, &s.ramp, pair, (at < 0 ? 0 : at) * exp(-2.0 * pair / s.p.n_dims * s.log_base) / (double)f);
-    const float   c = (float)(cos(t) * s.ramp.magnitude), sn = (float)(sin(t) * s.ramp.magnitude);
-    const int     first = s.p.mode == RP_ROPE_NORM ? 2 * pair : pair;
-    const int     other = s.p.mode == RP_ROPE_NORM ? first + 1 : first + pairs;
-    const float   a = in[first], b = in[other];
+            &s.p, &s.ramp, pair, (at < 0 ? 0 : at) * exp(-2.0 * pair / s.p.n_dims * s.log_base) / (double)f);
+    const float c = (float)(cos(t) * s.ramp.magnitude), sn = (float)(sin(t) * s.ramp.magnitude);
+    const int   first = s.p.mode == RP_ROPE_NORM ? 2 * pair : pair;
+    const int   other = s.p.mode == RP_ROPE_NORM ? first + 1 : first + pairs;
+    const float a = in[first], b = in[other];
     out[first] = a * c - b * sn;
     out[other] = a * sn + b * c;
 }
 
 extern "C" RpStatus rp_cuda_rope(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_rope(args));
-    const RopeParams *p = &args->params->rope;
-    const RopeShape   s = {*p, rp_yarn_ramp(p), log((double)p->freq_base)};
+    const RopeParams *p     = &args->params->rope;
+    const RopeShape   s     = {*p, rp_yarn_ramp(p), log((double)p->freq_base)};
     const TensorView *x     = &args->src[0];
     const int64_t     items = (x->ne[0] - p->n_dims / 2) * rp_view_rows(x);
     const LaunchShape shape = {dim3(rp_blocks(items, THREADS)), dim3(THREADS), 0};

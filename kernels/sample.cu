@@ -1,13 +1,12 @@
-/* The next token from its logits, as fallback/sample.c: repetition penalty, temperature, top-k, softmax, top-p, min-p,
- * draw.
+/* The next token from its logits, as fallback/sample.c: repetition penalty, temperature, top-k, softmax,
+ * top-p, min-p, draw.
  *
- * Candidates stand in one order: higher logit first, lower id among equals; the key of a candidate is a number that
- * falls along it. "The shortest run from the front that holds so many, or so much weight" is found by descending eight
- * bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of the most probable, so that a sum has
- * one value in whatever order it is taken.
- * geometry  one block of 512 threads
- * traffic   the logits once for the most probable; once more for each eight bits that it takes to tell candidates apart
- * numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
+ * Candidates stand in one order: higher logit first, lower id among equals; the key of a candidate is a
+ * number that falls along it. "The shortest run from the front that holds so many, or so much weight" is
+ * found by descending eight bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of
+ * the most probable, so that a sum has one value in whatever order it is taken. geometry  one block of 512
+ * threads traffic   the logits once for the most probable; once more for each eight bits that it takes to
+ * tell candidates apart numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
 #include "kernels/device.cuh"
 
 #include "reprise/step.h"
@@ -74,7 +73,8 @@ __device__ static Key block_total(Key v, Key *shared) {
 }
 
 /* The key at which the sum from the front, of weights or of ones, reaches `target` > 0. */
-__device__ __forceinline__ static Key descend(const Pool &p, bool weighted, Key target, Key *sums, Key *shared) {
+__device__ __forceinline__ static Key descend(const Pool &p, bool weighted, Key target, Key *sums,
+                                              Key *shared) {
     Key prefix = 0;
     for (int shift = 56; shift >= 0; shift -= 8) {
         for (int b = (int)threadIdx.x; b < BINS; b += THREADS) sums[b] = 0;
@@ -154,8 +154,7 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     best             = block_max(best, shared);
     p.top            = logit_of(best);
     const bool draws = s.temperature != 0.0f && s.top_k != 1 && p.top != -INFINITY;
-    if (draws)
-        best = draw(p, s, rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s)), sums, shared);
+    if (draws) best = draw(p, s, rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s)), sums, shared);
     if (threadIdx.x != 0) return;
     const int32_t token = p.top == -INFINITY ? -1 : id_of(best);
     a.step->token       = token;

@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-typedef size_t ScratchBytes(const OpArgs *args);
+typedef size_t ScratchBytes(const OpArgs *args, const BlasLt *blas);
 
-ScratchBytes rp_cuda_attention_scratch;
+ScratchBytes rp_cuda_attention_scratch, rp_cuda_mul_mat_scratch;
 
 #ifdef __cplusplus
 }

@@ -8,8 +8,9 @@ OpKernel *const rp_cuda_kernels[RP_OP_COUNT] = {
 #undef OP
 };
 
-static ScratchBytes *const scratch[RP_OP_COUNT] = {[RP_OP_ATTENTION] = rp_cuda_attention_scratch};
+static ScratchBytes *const scratch[RP_OP_COUNT] = {
+    [RP_OP_ATTENTION] = rp_cuda_attention_scratch, [RP_OP_MUL_MAT] = rp_cuda_mul_mat_scratch};
 
-size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args) {
-    return scratch[op] != NULL ? scratch[op](args) : 0;
+size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args, const BlasLt *blas) {
+    return scratch[op] != NULL ? scratch[op](args, blas) : 0;
 }

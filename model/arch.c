@@ -96,12 +96,13 @@ static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
 }
 
 static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
-    const Model   *m      = b->m;
-    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
-    TensorNode    *tokens = tokens_of(b, o);
-    TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
-    TensorNode    *embd   = rp_arch_weight(b, m->token_embd);
-    b->rope_factors       = rp_arch_optional(b, m->rope_factors);
+    const Model  *m      = b->m;
+    const int64_t n_out  = o->n_out > 0 ? o->n_out : 1;
+    TensorNode   *tokens = tokens_of(b, o);
+    TensorNode   *rows =
+        o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    TensorNode *embd = rp_arch_weight(b, m->token_embd);
+    b->rope_factors  = rp_arch_optional(b, m->rope_factors);
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
@@ -137,10 +138,11 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
 static RpStatus check_options(const ModelConfig *c, const ModelGraphOptions *o) {
     RP_TRY(check_kv(c, o->kv_type == RP_F32 ? RP_F16 : o->kv_type));
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
-        return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
+        return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
+                       o->n_out);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_recent < 0))
-        return rp_fail(RP_E_ARG, "a graph that draws: %d tokens, %d outputs, %d recent tokens", o->n_tok, o->n_out,
-                       o->n_recent);
+        return rp_fail(RP_E_ARG, "a graph that draws: %d tokens, %d outputs, %d recent tokens", o->n_tok,
+                       o->n_out, o->n_recent);
     return RP_OK;
 }
 

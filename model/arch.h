@@ -28,7 +28,8 @@ TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const GgufTensor *w, const c
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
                            const char *what);
 
-/* Stores x [row, t] into a cache of the layer's own, [row, n_ctx] of kv_type; returns the cache after the store. */
+/* Stores x [row, t] into a cache of the layer's own, [row, n_ctx] of kv_type; returns the cache after the
+ * store. */
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which);
 
 /* From the normed x [n_embd, t] to what is added to it: [n_embd, t]. */

@@ -40,8 +40,8 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     const TopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
     const RouteParams how = {
         .soft_max = e->gating == GATING_SOFTMAX_OF_CHOSEN, .normalize = e->normalize, .scale = e->scale};
-    TensorNode *ids            = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
-    TensorNode *share          = rp_route(g, probs, ids, &how);
+    TensorNode *ids   = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
+    TensorNode *share = rp_route(g, probs, ids, &how);
     if (b->expert_ids) b->outputs[b->n_outputs++] = ids; /* so that it can be read after the step */
     return (Choice){rp_arch_name_node(b, ids, "experts"), rp_arch_name_node(b, share, "expert_weights")};
 }

@@ -76,8 +76,7 @@ static void put_rest(TextOut *t) {
     if (len > 0) (void)say(t, len);
 }
 
-static RpStatus check_call(Session *s, const Sampler *sampler, size_t n_prompt,
-                           const GenerateOptions *o) {
+static RpStatus check_call(Session *s, const Sampler *sampler, size_t n_prompt, const GenerateOptions *o) {
     const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
     if (rp_sampler_n_vocab(sampler) != n_vocab)
         return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",

@@ -37,7 +37,8 @@ RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t toke
 
 RpStatus rp_session_reply_next(Session *s, Sampler *sampler, int32_t *token) {
     const RpStatus st = rp_executor_reply_next(s->draws.executor, token);
-    if (st == RP_OK || st == RP_E_ARG) s->n_past++; /* the token before was appended, though nothing follows it */
+    if (st == RP_OK || st == RP_E_ARG)
+        s->n_past++; /* the token before was appended, though nothing follows it */
     RP_TRY(st);
     rp_sampler_follow(sampler, *token);
     return RP_OK;
@@ -56,6 +57,7 @@ void rp_session_reply_drop(Session *s) {
     char text[1024];
     if (!s->replying) return;
     snprintf(text, sizeof text, "%s", rp_last_error());
-    if (rp_session_reply_end(s) == RP_OK) s->logits_on_device = false; /* half of them may be of the token before */
+    if (rp_session_reply_end(s) == RP_OK)
+        s->logits_on_device = false; /* half of them may be of the token before */
     (void)rp_fail(RP_E_STATE, "%s", text);
 }

@@ -12,9 +12,9 @@ typedef struct Runner {
     ExecPlan         *plan;
     Executor         *executor;
     int32_t          *tokens, *pos, *out_rows;
-    float            *logits;  /* [n_out][n_vocab] */
-    const int32_t   **experts; /* of each layer: ids [n_expert_used, n_tok] or NULL; NULL for models without */
-    const TensorNode *step;    /* of a graph that draws its tokens */
+    float            *logits; /* [n_out][n_vocab] */
+    const int32_t **experts;  /* of each layer: ids [n_expert_used, n_tok] or NULL; NULL for models without */
+    const TensorNode *step;   /* of a graph that draws its tokens */
 } Runner;
 
 struct Session {
@@ -35,7 +35,8 @@ struct Session {
     size_t       n_end_tokens;
 };
 
-RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o, const char *passes);
+RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o,
+                                     const char *passes);
 RP_NODISCARD RpStatus rp_runner_open(Runner *r, const Model *m, const ExecutorOptions *options);
 void                  rp_runner_close(Runner *r);
 

@@ -53,18 +53,20 @@ static RpStatus check_memory(const Session *s, const SessionOptions *w) {
     RP_TRY(rp_device_memory(w->device, w->require_cuda, &d));
     const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + weights;
     if ((d.free_bytes == 0 && !d.is_own) || m.kv + fixed <= d.free_bytes) return RP_OK;
-    const double row  = (double)m.kv / (double)m.n_ctx;
-    const double fits = fixed < d.free_bytes ? (double)(d.free_bytes - fixed) / row : 0.0;
+    const double row      = (double)m.kv / (double)m.n_ctx;
+    const double fits     = fixed < d.free_bytes ? (double)(d.free_bytes - fixed) / row : 0.0;
     char         also[64] = "";
     if (weights > 0) snprintf(also, sizeof also, ", %.1f GB for the weights", (double)weights / 1e9);
-    return rp_fail(RP_E_NOMEM,
-                   "a context of %d tokens takes %.1f GB for the cache%s and %.1f GB to compute, %.1f GB are free "
-                   "on %s; about %lld tokens would fit",
-                   m.n_ctx, (double)m.kv / 1e9, also, (double)m.arena / 1e9, (double)d.free_bytes / 1e9, d.id,
-                   (long long)fits);
+    return rp_fail(
+        RP_E_NOMEM,
+        "a context of %d tokens takes %.1f GB for the cache%s and %.1f GB to compute, %.1f GB are free "
+        "on %s; about %lld tokens would fit",
+        m.n_ctx, (double)m.kv / 1e9, also, (double)m.arena / 1e9, (double)d.free_bytes / 1e9, d.id,
+        (long long)fits);
 }
 
-static RpStatus plan_session(const Model *m, const SessionOptions *options, SessionOptions *w, Session **out) {
+static RpStatus plan_session(const Model *m, const SessionOptions *options, SessionOptions *w,
+                             Session **out) {
     *out = NULL;
     RP_TRY(check_options(m, options, w));
     Session *s = calloc(1, sizeof *s);
@@ -98,7 +100,8 @@ RpStatus rp_session_memory(const Model *m, const SessionOptions *options, Sessio
 
 /* A device draws its tokens itself, but where someone wants to see each step's experts. */
 static RpStatus open_draws(Session *s, const SessionOptions *w, ExecutorOptions *o) {
-    const ModelGraphOptions graph = {.n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
+    const ModelGraphOptions graph = {
+        .n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
     if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts) return RP_OK;
     RP_TRY(rp_runner_plan(&s->draws, s->model, &graph, s->passes));
     return rp_runner_open(&s->draws, s->model, o);
@@ -127,14 +130,16 @@ static void find_reason(Session *s) {
         if (info.fell_back)
             snprintf(s->reason, sizeof s->reason, "%s", info.reason);
         else
-            snprintf(s->reason, sizeof s->reason, "prefill of %d token%s: %s", n, n > 1 ? "s" : "", info.reason);
+            snprintf(s->reason, sizeof s->reason, "prefill of %d token%s: %s", n, n > 1 ? "s" : "",
+                     info.reason);
     }
 }
 
 static void find_end_tokens(Session *s) {
     const Tokenizer *tk = rp_model_tokenizer(s->model);
     for (int32_t id = 0; tk != NULL && id < rp_model_info(s->model)->n_vocab; id++)
-        if (rp_tokenizer_is_end(tk, id) && s->n_end_tokens < RP_REPLY_MAX_END) s->end_tokens[s->n_end_tokens++] = id;
+        if (rp_tokenizer_is_end(tk, id) && s->n_end_tokens < RP_REPLY_MAX_END)
+            s->end_tokens[s->n_end_tokens++] = id;
 }
 
 RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session **out) {
@@ -233,9 +238,12 @@ RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCal
     if (s->score.executor == NULL) {
         const int32_t           chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
         const ExecutorOptions   o     = {.share = s->runners[0].executor};
-        const ModelGraphOptions graph = {
-            .n_tok = chunk, .n_out = chunk, .n_ctx = s->n_ctx, .kv_type = s->kv_type, .expert_ids = s->expert_counts != NULL};
-        RpStatus st = rp_runner_plan(&s->score, s->model, &graph, s->passes);
+        const ModelGraphOptions graph = {.n_tok      = chunk,
+                                         .n_out      = chunk,
+                                         .n_ctx      = s->n_ctx,
+                                         .kv_type    = s->kv_type,
+                                         .expert_ids = s->expert_counts != NULL};
+        RpStatus                st    = rp_runner_plan(&s->score, s->model, &graph, s->passes);
         if (st == RP_OK) st = rp_runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {
             rp_runner_close(&s->score);
@@ -281,16 +289,16 @@ RpStatus rp_session_rewind(Session *s, int32_t n_past) {
 
 const uint64_t *rp_session_expert_counts(const Session *s, int layer) {
     const ModelInfo *info = rp_model_info(s->model);
-    if (s->expert_counts == NULL || layer < 0 || layer >= info->n_layer ||
-        s->runners[0].experts == NULL || s->runners[0].experts[layer] == NULL)
+    if (s->expert_counts == NULL || layer < 0 || layer >= info->n_layer || s->runners[0].experts == NULL ||
+        s->runners[0].experts[layer] == NULL)
         return NULL;
     return s->expert_counts + (size_t)layer * (size_t)info->n_expert;
 }
 
 ExecutorInfo rp_session_info(const Session *s) {
-    ExecutorInfo info =
-        rp_executor_info(s->draws.executor != NULL ? s->draws.executor : s->runners[s->n_runners - 1].executor);
-    info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
+    ExecutorInfo info = rp_executor_info(s->draws.executor != NULL ? s->draws.executor
+                                                                   : s->runners[s->n_runners - 1].executor);
+    info.fell_back    = rp_executor_info(s->runners[0].executor).fell_back;
     if (info.reason[0] == '\0') info.reason = s->reason;
     return info;
 }

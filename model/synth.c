@@ -6,9 +6,9 @@
 #include "model/preset.h"
 #include "reprise/quants.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

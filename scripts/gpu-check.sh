@@ -57,7 +57,7 @@ step "device"
 
 step "tests on the GPU"
 for test in "$build"/tests/gpu_*; do
-    REPRISE_DEVICE=cuda check "$(basename "$test")" timeout 300 "$test" -j1
+    REPRISE_BLAS=off REPRISE_DEVICE=cuda check "$(basename "$test")" timeout 300 "$test" -j1
 done
 
 step "every node against the CPU; eager, replay and reply against each other"
@@ -72,6 +72,16 @@ for preset in $("$reprise" synth list | awk '{ print $1 }'); do
         rm -f "$temp/$preset.gguf" ;;
     esac
 done
+
+step "prefill by cuBLASLt against the own kernels, by perplexity"
+perplexity() { "$reprise" perplexity --require-cuda -f README.md --window 128 -q --json "$@" |
+    sed 's/.*"perplexity":\([0-9.]*\).*/\1/'; }
+own=$(REPRISE_BLAS=off perplexity || echo none) blas=$(perplexity || echo none)
+if awk -v a="$own" -v b="$blas" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) / a < 0.01 && (b - a) / a < 0.01) }'; then
+    note passed "perplexity $own by own kernels, $blas by cuBLASLt"
+else
+    note FAILED "perplexity $own by own kernels, $blas by cuBLASLt"
+fi
 
 if [ -n "$quick" ] || ! command -v compute-sanitizer >/dev/null; then
     note skipped "compute-sanitizer (not there, or --quick)"

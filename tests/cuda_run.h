@@ -17,7 +17,7 @@ static inline TensorOp op_of(OpKernel *cpu) {
 
 /* Scratch memory is zero before the first launch: the second must do with what the first has left in it. */
 static inline RpStatus launch_twice(TensorOp op, const OpArgs *on, const void *before) {
-    KernelCtx    ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on)};
+    KernelCtx    ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL)};
     const size_t bytes = rp_view_span_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     cr_assert_eq(cudaMemset(ctx.scratch, 0, ctx.scratch_bytes + 16), cudaSuccess);

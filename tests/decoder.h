@@ -21,8 +21,8 @@ typedef struct Decoder {
 static inline void decoder_plan(const Model *m, bool draws, Decoder *d) {
     *d = (Decoder){.n_vocab = (size_t)rp_model_info(m)->n_vocab};
     cr_assert_leq(d->n_vocab, (size_t)DECODER_VOCAB);
-    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = draws, .n_recent = 8},
-                      &d->graph));
+    OK(rp_model_graph(
+        m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = draws, .n_recent = 8}, &d->graph));
     OK(rp_graph_optimize(d->graph, ""));
     OK(rp_plan_new(d->graph, &d->plan));
     d->step = draws ? rp_graph_find(d->graph, "step") : NULL;
@@ -57,8 +57,8 @@ static inline const float *decoder_run(Decoder *d, int32_t token, int32_t pos) {
 
 /* Words of a step state that begins a reply. */
 static inline void decoder_step(int32_t *words, int32_t token, int32_t pos) {
-    const StepState s = {.token         = token,
-                         .pos           = pos,
+    const StepState s = {.token          = token,
+                         .pos            = pos,
                          .temperature    = 0.9f,
                          .top_p          = 1.0f,
                          .repeat_penalty = 1.2f,
@@ -73,7 +73,8 @@ static inline RpStatus decoder_reply(Decoder *d, int32_t token, int32_t n, int32
     int32_t words[DECODER_WORDS];
     decoder_step(words, token, 0);
     RP_TRY(rp_executor_reply_begin(
-        d->exec, &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
+        d->exec,
+        &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
     for (int32_t i = 0; i < n; i++) RP_TRY(rp_executor_reply_next(d->exec, &out[i]));
     return rp_executor_reply_end(d->exec, NULL);
 }

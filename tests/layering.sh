@@ -10,7 +10,7 @@ check() { # directory, regex of the quoted includes that it may have
 check include 'reprise/[a-z]+\.h'
 check graph 'reprise/[a-z]+\.h|graph/[a-z_0-9]+\.h'
 check fallback 'reprise/(kernel|check|quants|philox|step|yarn)\.h|fallback/[a-z_0-9]+\.h'
-check kernels 'reprise/(kernel|check|loop|step|yarn)\.h|kernels/[a-z_0-9]+\.(h|cuh)'
+check kernels 'reprise/(kernel|check|loop|step|yarn|blas)\.h|kernels/[a-z_0-9]+\.(h|cuh)'
 check executor 'reprise/[a-z]+\.h|executor/(cuda/)?[a-z_0-9]+\.h|graph/plan\.h'
 check model 'reprise/[a-z]+\.h|model/[a-z_0-9]+\.h'
 check cli 'reprise/[a-z]+\.h|cli/[a-z_0-9]+\.h'

@@ -1,4 +1,5 @@
-/* One executor over other memory, and what it tells of itself: on the CPU, and where there is one on the GPU. */
+/* One executor over other memory, and what it tells of itself: on the CPU, and where there is one on the GPU.
+ */
 #include "tests/decoder.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ enum { N_TOKENS = 5 };
 Test(bind, contexts_in_turn_give_the_bits_of_executors_of_their_own) {
     Model *m = decoder_model("llama-mix");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-        Decoder         d = decoder_open(m, (ExecMode)mode, false), own[3];
+        Decoder         d         = decoder_open(m, (ExecMode)mode, false), own[3];
         ExecutorStates *states[3] = {NULL};
         for (int k = 0; k < 3; k++) own[k] = decoder_open(m, (ExecMode)mode, false);
         for (int k = 1; k < 3; k++) OK(rp_executor_states_new(d.exec, &states[k]));
@@ -37,10 +38,10 @@ Test(bind, states_are_zeroed_and_those_of_another_executor_are_refused) {
     OK(rp_executor_states_new(a.exec, &states));
     REFUSED(rp_executor_states_bind(b.exec, states), RP_E_ARG, "these states belong to another executor");
     OK(rp_executor_states_bind(a.exec, states));
-    const TensorNode  *k     = rp_graph_find(a.graph, "k.0");
-    const TensorView   v     = rp_node_view(k);
-    const size_t       bytes = rp_view_span_bytes(&v);
-    char              *got = malloc(bytes), *zero = calloc(1, bytes);
+    const TensorNode *k     = rp_graph_find(a.graph, "k.0");
+    const TensorView  v     = rp_node_view(k);
+    const size_t      bytes = rp_view_span_bytes(&v);
+    char             *got = malloc(bytes), *zero = calloc(1, bytes);
     OK(rp_executor_get(a.exec, k, got, bytes));
     cr_expect_arr_eq(got, zero, bytes);
     free(got), free(zero);
@@ -58,16 +59,19 @@ Test(bind, weights_of_another_model_give_its_bits) {
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         Model *m[2] = {decoder_synth(types[t], 1), decoder_synth(types[t], 2)};
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-            Decoder own[2] = {decoder_open(m[0], (ExecMode)mode, false), decoder_open(m[1], (ExecMode)mode, false)};
-            Decoder d      = decoder_open(m[0], (ExecMode)mode, false);
+            Decoder         own[2] = {decoder_open(m[0], (ExecMode)mode, false),
+                                      decoder_open(m[1], (ExecMode)mode, false)};
+            Decoder         d      = decoder_open(m[0], (ExecMode)mode, false);
             ExecutorStates *states;
             OK(rp_executor_states_new(d.exec, &states));
             for (int i = 0; i < N_TOKENS; i++)
                 for (int k = 0; k < 2; k++) {
                     OK(rp_executor_weights_bind(d.exec, k == 0 ? NULL : own[1].plan));
                     OK(rp_executor_states_bind(d.exec, k == 0 ? NULL : states));
-                    const float *got = decoder_run(&d, 3 + 5 * i, i), *want = decoder_run(&own[k], 3 + 5 * i, i);
-                    cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "%s, model %d, token %d", types[t], k, i);
+                    const float *got  = decoder_run(&d, 3 + 5 * i, i),
+                                *want = decoder_run(&own[k], 3 + 5 * i, i);
+                    cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "%s, model %d, token %d", types[t],
+                                     k, i);
                     if (k == 1) cr_expect_neq(got[0], *decoder_run(&own[0], 3 + 5 * i, i));
                 }
             OK(rp_executor_states_bind(d.exec, NULL));
@@ -104,9 +108,9 @@ Test(bind, weights_of_another_plan_are_refused) {
 
 /* Replies while something is bound: by single runs, with the tokens of an executor that owns it. */
 Test(bind, replies_follow_what_is_bound) {
-    Model  *m[2] = {decoder_synth("Q4_0", 1), decoder_synth("Q4_0", 2)};
-    Decoder d = decoder_open(m[0], RP_MODE_AUTO, true), own[2] = {decoder_open(m[0], RP_MODE_AUTO, true),
-                                                                  decoder_open(m[1], RP_MODE_AUTO, true)};
+    Model  *m[2]   = {decoder_synth("Q4_0", 1), decoder_synth("Q4_0", 2)};
+    Decoder d      = decoder_open(m[0], RP_MODE_AUTO, true),
+            own[2] = {decoder_open(m[0], RP_MODE_AUTO, true), decoder_open(m[1], RP_MODE_AUTO, true)};
     ExecutorStates *states;
     int32_t         want[2][N_TOKENS], got[N_TOKENS];
     for (int k = 0; k < 2; k++) OK(decoder_reply(&own[k], 9, N_TOKENS, want[k]));
@@ -146,7 +150,8 @@ Test(bind, a_context_can_be_taken_to_another_executor) {
     OK(rp_executor_get(a.exec, rp_graph_find(a.graph, "logits"), copy, a.n_vocab * sizeof *copy));
     cr_expect_arr_eq(copy, x, a.n_vocab * sizeof *copy);
 
-    const TensorNode *logits = rp_graph_find(a.graph, "logits"), *w = rp_graph_find(a.graph, "output_norm.weight");
+    const TensorNode *logits = rp_graph_find(a.graph, "logits"),
+                     *w      = rp_graph_find(a.graph, "output_norm.weight");
     REFUSED(rp_executor_get(a.exec, logits, copy, a.n_vocab * sizeof *copy + 1), RP_E_ARG, "'logits': ");
     cr_assert_not_null(w);
     REFUSED(rp_executor_get(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
@@ -180,7 +185,8 @@ typedef struct Seen {
     double worst;
 } Seen;
 
-static bool see(const TensorNode *node, const TensorView *view, const void *got, const void *want, void *user) {
+static bool see(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+                void *user) {
     Seen        *s = user;
     const float *a = got, *b = want;
     (void)node;
@@ -198,7 +204,8 @@ Test(bind, verify_sees_every_step_and_leaves_the_results_of_a_run) {
     OK(rp_executor_verify(d.exec, see, &all));
     cr_expect_eq(all.n, rp_plan_memory(d.plan).n_steps);
     cr_expect_lt(all.worst, 1e-3);
-    cr_expect_arr_eq(rp_executor_data(d.exec, rp_graph_find(d.graph, "logits")), want, d.n_vocab * sizeof *want);
+    cr_expect_arr_eq(rp_executor_data(d.exec, rp_graph_find(d.graph, "logits")), want,
+                     d.n_vocab * sizeof *want);
     OK(rp_executor_verify(d.exec, see, &some));
     cr_expect_eq(some.n, 4);
     cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
@@ -304,12 +311,14 @@ Test(bind, a_reply_ends_where_it_should_in_every_mode) {
             n_first += again;
         }
         decoder_step(words, 9, 0);
-        const ReplyOptions o = {.state      = words,
-                                .n_state    = DECODER_WORDS,
-                                .max_tokens = 100,
-                                .n_ctx      = DECODER_CTX,
-                                .end        = (const int32_t[]){-7, all[n_first]},
-                                .n_end      = 2};
+        const ReplyOptions o = {
+            .state      = words,
+            .n_state    = DECODER_WORDS,
+            .max_tokens = 100,
+            .n_ctx      = DECODER_CTX,
+            .end        = (const int32_t[]){-7, all[n_first]},
+            .n_end      = 2
+        };
         bool ran_on = true;
         OK(rp_executor_reply_begin(d.exec, &o));
         for (int i = 0; i <= n_first; i++) {
@@ -321,7 +330,8 @@ Test(bind, a_reply_ends_where_it_should_in_every_mode) {
         cr_expect(!ran_on);
         StepState s;
         OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
-        cr_expect_eq(s.pos, n_first + 1, "%s: nothing was run after the end token", rp_mode_name((ExecMode)mode));
+        cr_expect_eq(s.pos, n_first + 1, "%s: nothing was run after the end token",
+                     rp_mode_name((ExecMode)mode));
         decoder_close(&d);
     }
     rp_model_free(m);

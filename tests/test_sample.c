@@ -14,13 +14,18 @@ static OpArgs args_of(const float *logits, int n, Step *step, float *scratch) {
     return (OpArgs){
         .dst = packed(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
         .src = {packed(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
-                packed(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1), packed(RP_F32, scratch, 2 * n, 1, 1, 1)}
+                packed(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
+                packed(RP_F32, scratch, 2 * n, 1, 1, 1)}
     };
 }
 
 static Step step_of(float temperature) {
     return (Step){
-        .s = {.temperature = temperature, .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = RECENT, .pos = 5}
+        .s = {.temperature    = temperature,
+              .top_p          = 1.0f,
+              .repeat_penalty = 1.0f,
+              .repeat_last_n  = RECENT,
+              .pos            = 5}
     };
 }
 
@@ -48,7 +53,7 @@ Test(sample, penalises_what_was_drawn_lately) {
     const float logits[4] = {3.0f, 2.9f, -1.0f, 2.0f};
     Step        step      = step_of(0.0f);
     step.s.repeat_penalty = 2.0f;
-    step = sample(logits, 4, step);
+    step                  = sample(logits, 4, step);
     cr_expect_eq(step.s.token, 0);
     step = sample(logits, 4, step);
     cr_expect_eq(step.s.token, 1);
@@ -62,7 +67,7 @@ Test(sample, draws_by_probability) {
     enum { N = 5, DRAWS = 1500 };
     const float logits[N] = {1.0f, 0.0f, 2.0f, -1.0f, 1.5f};
     double      sum = 0.0, counts[N] = {0};
-    Step        step = step_of(0.7f);
+    Step        step     = step_of(0.7f);
     step.s.repeat_last_n = 0;
     for (int i = 0; i < DRAWS; i++) {
         float        scratch[2 * N];
@@ -74,7 +79,8 @@ Test(sample, draws_by_probability) {
     for (int i = 0; i < N; i++) sum += exp((double)logits[i] / 0.7);
     for (int i = 0; i < N; i++) {
         const double p = exp((double)logits[i] / 0.7) / sum;
-        cr_expect(fabs(counts[i] - p) < 4.0 * sqrt(p * (1.0 - p) / DRAWS), "token %d: %g, not %g", i, counts[i], p);
+        cr_expect(fabs(counts[i] - p) < 4.0 * sqrt(p * (1.0 - p) / DRAWS), "token %d: %g, not %g", i,
+                  counts[i], p);
     }
 }
 
@@ -112,7 +118,8 @@ Test(sample, refuses_what_it_cannot_do) {
             "nothing to sample: each of the 3 logits is NaN or -inf");
     cr_expect_eq(step.s.token, -1);
     step.s.repeat_last_n = RECENT + 1;
-    REFUSED(rp_cpu_sample(&args, &(KernelCtx){.nth = 1}), RP_E_ARG, "17 recent tokens, the state has room for 16");
+    REFUSED(rp_cpu_sample(&args, &(KernelCtx){.nth = 1}), RP_E_ARG,
+            "17 recent tokens, the state has room for 16");
     args.src[2].ne[0] = 5;
     REFUSED(rp_cpu_sample(&args, &(KernelCtx){.nth = 1}), RP_E_SHAPE, "sample: logits [3,1], state");
 }

@@ -4,23 +4,27 @@
 
 #include <cuda_runtime_api.h>
 
-/* The node that the latest launch on a capturing stream has become. */
-static inline cudaError_t rp_cuda_latest_node(cudaStream_t stream, cudaGraphNode_t *node) {
+/* The node that the latest launch on a capturing stream has become, and the number of nodes so far; either
+ * may be NULL. */
+static inline cudaError_t rp_cuda_captured(cudaStream_t stream, cudaGraphNode_t *node, size_t *n_nodes) {
     enum cudaStreamCaptureStatus status;
-    const cudaGraphNode_t       *deps = NULL;
-    size_t                       n    = 0;
+    const cudaGraphNode_t       *deps  = NULL;
+    cudaGraph_t                  graph = NULL;
+    size_t                       n     = 0;
 #if CUDART_VERSION >= 13000
-    const cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, NULL, NULL, &deps, NULL, &n);
+    cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &deps, NULL, &n);
 #else
-    const cudaError_t e = cudaStreamGetCaptureInfo_v2(stream, &status, NULL, NULL, &deps, &n);
+    cudaError_t e = cudaStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, &deps, &n);
 #endif
     if (e != cudaSuccess) return e;
-    if (status != cudaStreamCaptureStatusActive || n != 1) return cudaErrorStreamCaptureInvalidated;
-    *node = deps[0];
-    return cudaSuccess;
+    if (status != cudaStreamCaptureStatusActive) return cudaErrorStreamCaptureInvalidated;
+    if (node != NULL && n != 1) return cudaErrorStreamCaptureInvalidated;
+    if (node != NULL) *node = deps[0];
+    return n_nodes != NULL ? cudaGraphGetNodes(graph, NULL, n_nodes) : cudaSuccess;
 }
 
-static inline cudaError_t rp_cuda_add_node(cudaGraphNode_t *node, cudaGraph_t graph, struct cudaGraphNodeParams *p) {
+static inline cudaError_t rp_cuda_add_node(cudaGraphNode_t *node, cudaGraph_t graph,
+                                           struct cudaGraphNodeParams *p) {
 #if CUDART_VERSION >= 13000
     return cudaGraphAddNode(node, graph, NULL, NULL, 0, p);
 #else

@@ -1,5 +1,5 @@
-/* The plan recorded once. Each launch of a step is seen by a hook, so that the executor knows which captured node
- * belongs to which step, and can give it other arguments later. */
+/* The plan recorded once. Each launch of a step is seen by a hook, so that the executor knows which captured
+ * node belongs to which step, and can give it other arguments later. */
 #include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
@@ -22,7 +22,7 @@ static RpStatus launch_now(CudaDevice *d, const KernelLaunch *l) {
     return rp_cuda_check(d, cudaLaunchKernelExC(&config, l->function, l->arguments), "launch of a kernel");
 }
 
-static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t node) {
+static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t node, int n_nodes) {
     CudaExecutor *c = r->c;
     if (c->n_captured == r->capacity) {
         const int capacity = 2 * r->capacity + c->base.plan->n_steps;
@@ -32,24 +32,45 @@ static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t nod
         r->capacity = capacity;
     }
     Captured *n = &c->captured[c->n_captured++];
-    *n          = (Captured){
-                 .step = r->step, .node = node, .function = l->function, .shared_bytes = l->shared_bytes};
+    *n          = (Captured){.step         = r->step,
+                             .n_nodes      = n_nodes,
+                             .node         = node,
+                             .function     = l->function,
+                             .shared_bytes = l->shared_bytes,
+                             .any_type     = l->any_type || l->enqueue != NULL};
     memcpy(n->grid, l->grid, sizeof n->grid);
     memcpy(n->block, l->block, sizeof n->block);
+    memcpy(n->addresses, l->addresses, sizeof n->addresses);
     return RP_OK;
 }
 
-static RpStatus record(void *user, const KernelLaunch *l) {
-    Recorder       *r = user;
+/* Another library launches what it likes: what it has added is counted. */
+static RpStatus record_others(Recorder *r, const KernelLaunch *l) {
+    CudaDevice     *d    = r->c->device;
     cudaGraphNode_t node = NULL;
+    size_t          before, after;
+    RP_TRY(rp_cuda_check(d, rp_cuda_captured(d->stream, NULL, &before), "nodes of a capture"));
+    RP_TRY(l->enqueue(l->arg, d->stream));
+    RP_TRY(rp_cuda_check(d, rp_cuda_captured(d->stream, &node, &after), "nodes of a capture"));
+    if (after <= before)
+        return rp_fail(RP_E_STATE, "%s: %s has added no node",
+                       rp_node_name(r->c->base.plan->steps[r->step].node), l->name);
+    return remember(r, l, node, (int)(after - before));
+}
+
+static RpStatus record(void *user, const KernelLaunch *l) {
+    Recorder       *r    = user;
+    cudaGraphNode_t node = NULL;
+    if (l->enqueue != NULL) return record_others(r, l);
     RP_TRY(launch_now(r->c->device, l));
-    RP_TRY(rp_cuda_check(r->c->device, rp_cuda_latest_node(r->c->device->stream, &node), "node of a capture"));
-    return remember(r, l, node);
+    RP_TRY(rp_cuda_check(r->c->device, rp_cuda_captured(r->c->device->stream, &node, NULL),
+                         "node of a capture"));
+    return remember(r, l, node, 1);
 }
 
 static RpStatus next_step(void *user, RpStatus status) {
-    Recorder  *r = user;
-    const int  n = r->c->n_captured;
+    Recorder  *r        = user;
+    const int  n        = r->c->n_captured;
     const bool launched = n > 0 && r->c->captured[n - 1].step == r->step;
     if (status == RP_OK && !launched)
         status = rp_fail(RP_E_STATE, "%s was captured without a kernel",
@@ -65,32 +86,36 @@ static RpStatus enqueue(CudaExecutor *c) {
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, next_step, &r));
     RP_TRY(rp_cuda_enqueue_outputs(c));
     if (c->base.step == NULL) return RP_OK;
-    return rp_cuda_check(c->device, rp_cuda_latest_node(c->device->stream, &c->token_node), "node of the token");
+    return rp_cuda_check(c->device, rp_cuda_captured(c->device->stream, &c->token_node, NULL),
+                         "node of the token");
 }
 
 /* A kernel of quantised weights is made for one type: if it stands at two steps their types are the same. */
 static RpStatus check_types(const CudaExecutor *c) {
     for (int i = 0; i < c->n_captured; i++)
         for (int j = 0; j < i; j++) {
-            const PlanStep *a = &c->base.plan->steps[c->captured[i].step], *b = &c->base.plan->steps[c->captured[j].step];
-            if (c->captured[i].function != c->captured[j].function) continue;
+            const PlanStep *a = &c->base.plan->steps[c->captured[i].step],
+                           *b = &c->base.plan->steps[c->captured[j].step];
+            if (c->captured[i].function != c->captured[j].function || c->captured[i].any_type) continue;
             const RpDtype x = a->args.src[0].dtype, y = b->args.src[0].dtype;
             if (x != y && (rp_dtype_is_quant(x) || rp_dtype_is_quant(y)))
                 return rp_fail(RP_E_STATE, "one kernel was captured for '%s' of %s and '%s' of %s",
-                               rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node), rp_dtype_name(y));
+                               rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node),
+                               rp_dtype_name(y));
             break; /* those before were compared with it */
         }
     return RP_OK;
 }
 
 static RpStatus check_nodes(const CudaExecutor *c, cudaGraph_t graph) {
-    size_t    n      = 0;
-    const int copies = (c->inputs != NULL) + (c->base.step != NULL);
-    int       mirrors = 0;
+    size_t    n       = 0;
+    const int copies  = (c->inputs != NULL) + (c->base.step != NULL);
+    int       mirrors = 0, kernels = 0;
+    for (int i = 0; i < c->n_captured; i++) kernels += c->captured[i].n_nodes;
     for (int i = 0; i < c->n_mirrors; i++) mirrors += !c->mirrors[i].is_input || c->inputs == NULL;
     RP_TRY(rp_cuda_check(c->device, cudaGraphGetNodes(graph, NULL, &n), "nodes of the capture"));
-    if (n != (size_t)(c->n_captured + copies + mirrors))
-        return rp_fail(RP_E_STATE, "the capture has %zu nodes, the plan %d kernels and %d copies", n, c->n_captured,
+    if (n != (size_t)(kernels + copies + mirrors))
+        return rp_fail(RP_E_STATE, "the capture has %zu nodes, the plan %d kernels and %d copies", n, kernels,
                        copies + mirrors);
     for (int i = 1; i < c->n_captured; i++)
         if (c->captured[i].node == c->captured[i - 1].node)
@@ -138,12 +163,26 @@ typedef struct Repointer {
     int           next;
 } Repointer;
 
+static RpStatus check_same(void *user, const KernelLaunch *l) {
+    Repointer *r = user;
+    if (r->next == r->c->n_captured)
+        return rp_fail(RP_E_STATE, "this memory needs more kernels than were captured");
+    const Captured *n    = &r->c->captured[r->next++];
+    const char     *name = rp_node_name(r->c->base.plan->steps[n->step].node);
+    if (n->function != l->function)
+        return rp_fail(RP_E_STATE, "%s needs another kernel with this memory", name);
+    if (l->enqueue != NULL && memcmp(n->addresses, l->addresses, sizeof n->addresses) != 0)
+        return rp_fail(
+            RP_E_UNSUPPORTED,
+            "%s was captured by %s, whose nodes keep their addresses: other memory needs REPRISE_BLAS=off",
+            name, l->name);
+    return RP_OK;
+}
+
 static RpStatus repoint(void *user, const KernelLaunch *l) {
     Repointer      *r = user;
     const Captured *n = &r->c->captured[r->next++];
-    if (n->function != l->function)
-        return rp_fail(RP_E_STATE, "%s needs another kernel with this memory",
-                       rp_node_name(r->c->base.plan->steps[n->step].node));
+    if (l->enqueue != NULL) return RP_OK;
     const struct cudaKernelNodeParams p = {
         .func           = (void *)(uintptr_t)l->function,
         .gridDim        = {l->grid[0],  l->grid[1],  l->grid[2] },
@@ -155,10 +194,13 @@ static RpStatus repoint(void *user, const KernelLaunch *l) {
                          "new addresses of a node");
 }
 
-/* The token that comes back is one of the step state that is bound. */
+/* All of it or nothing. The token that comes back is one of the step state that is bound. */
 RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer r   = {.c = c};
-    KernelCtx ctx = rp_cuda_ctx(c, repoint, &r);
+    KernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    r   = (Repointer){.c = c};
+    ctx = rp_cuda_ctx(c, repoint, &r);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
     if (c->base.step == NULL) return RP_OK;
     const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
@@ -188,7 +230,7 @@ RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
 
 RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
-    const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args);
+    const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
     KernelCtx    ctx     = {.launch = look, .user = out, .scratch_bytes = scratch};
     return rp_cuda_kernels[plan->steps[i].op](&plan->steps[i].args, &ctx);
 }

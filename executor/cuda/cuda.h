@@ -1,12 +1,13 @@
 /* cuda.h - a plan on a CUDA device.
  *
- * Every address is fixed at open. The plan is run once eagerly, so that every kernel is loaded, then captured into a
- * graph that each run launches; where the plan draws tokens itself, a second graph loops over it. */
+ * Every address is fixed at open. The plan is run once eagerly, so that every kernel is loaded, then captured
+ * into a graph that each run launches; where the plan draws tokens itself, a second graph loops over it. */
 #ifndef EXECUTOR_CUDA_CUDA_H
 #define EXECUTOR_CUDA_CUDA_H
 
 #include "executor/backend.h"
 
+#include "reprise/blas.h"
 #include "reprise/loop.h"
 
 #include <cuda_runtime_api.h>
@@ -29,7 +30,11 @@ typedef struct CudaDevice {
     int          n_weights;
     void       **slabs;
     int          n_slabs;
-    bool         looping; /* some executor's loop runs */
+    bool         looping;   /* some executor's loop runs */
+    BlasLt      *blas;      /* NULL before a plan wants it, and where there is none */
+    void        *workspace; /* its */
+    bool         blas_tried;
+    char         blas_reason[256]; /* why there is none */
     bool         failed;
     char         failure[256];
 } CudaDevice;
@@ -42,36 +47,41 @@ typedef struct Mirror {
     bool              is_input;
 } Mirror;
 
-/* A kernel node of the captured plan. */
+/* A kernel node of the captured plan; or the nodes, `node` the last of them, that another library has made,
+ * which keep their addresses. */
 typedef struct Captured {
-    int             step;
+    int             step, n_nodes;
     cudaGraphNode_t node;
-    const void     *function;
+    const void     *function; /* NULL: another library's */
     unsigned        grid[3], block[3], shared_bytes;
+    bool            any_type;
+    const void     *addresses[RP_LAUNCH_ADDRESSES];
 } Captured;
 
 typedef struct CudaLoop {
     cudaGraph_t     graph;
     cudaGraphExec_t exec;
-    LoopControl    *control; /* on the device */
-    LoopRing       *ring;    /* on the host */
-    LoopControl    *staging; /* pinned */
-    uint32_t        next;    /* number of the next token to read */
+    LoopControl    *control;         /* on the device */
+    LoopRing       *ring;            /* on the host */
+    LoopControl    *staging;         /* pinned */
+    uint32_t        next;            /* number of the next token to read */
     int32_t         in_launch, left; /* tokens of this launch not read yet; and of later ones */
     bool            running;
 } CudaLoop;
 
 typedef struct CudaExecutor {
-    Executor        base;
-    CudaDevice     *device;
-    char           *own_arena, *host;
-    void           *scratch, *own_scratch; /* of launches, one at a time; the owner's where that is large enough */
-    size_t          scratch_bytes;
-    Mirror         *mirrors;
-    int             n_mirrors;
-    char           *inputs; /* all of them in one copy: device address, */
-    size_t          input_bytes;
-    int32_t        *token; /* pinned: what comes back of the step state */
+    Executor    base;
+    CudaDevice *device;
+    char       *own_arena, *host;
+    void    *scratch, *own_scratch; /* of launches, one at a time; the owner's where that is large enough */
+    size_t   scratch_bytes;
+    BlasLt  *blas;           /* the device's, where the plan has products for it */
+    char     blas_text[512]; /* info.blas */
+    Mirror  *mirrors;
+    int      n_mirrors;
+    char    *inputs; /* all of them in one copy: device address, */
+    size_t   input_bytes;
+    int32_t *token;        /* pinned: what comes back of the step state */
     cudaGraph_t     graph; /* of the plan; its nodes name those of `exec` */
     cudaGraphExec_t exec;
     cudaGraphNode_t token_node;
@@ -84,11 +94,12 @@ typedef struct CudaExecutor {
 static inline CudaExecutor *rp_cuda(Executor *e) { return (CudaExecutor *)e; }
 
 /* For launches on the stream; with a hook, in place of them. */
-static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c, RpStatus (*hook)(void *user, const KernelLaunch *l),
-                                    void *user) {
+static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c,
+                                    RpStatus (*hook)(void *user, const KernelLaunch *l), void *user) {
     return (KernelCtx){.stream        = c->device->stream,
                        .scratch       = c->scratch,
                        .scratch_bytes = c->scratch_bytes,
+                       .blas          = c->blas,
                        .launch        = hook,
                        .user          = user};
 }
@@ -120,6 +131,15 @@ RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *p
 
 /* Arguments and captured nodes get the addresses of what is bound, where they have others. */
 RP_NODISCARD RpStatus rp_cuda_follow(CudaExecutor *c);
+
+/* cuBLASLt for the plan, where it has products for it and the environment does not forbid it: c->blas.
+ * RP_E_ARG for a value of the option that is not understood; the library's own failures only leave it NULL,
+ * but where its path is named. Of `plan`: scratch memory with it. */
+RP_NODISCARD RpStatus rp_cuda_blas_open(CudaExecutor *c);
+void                  rp_cuda_blas_close(CudaDevice *d);
+size_t                rp_cuda_plan_scratch(const CudaExecutor *c);
+/* What became of it, once the plan's kernels are loaded. */
+void rp_cuda_blas_describe(CudaExecutor *c);
 
 /* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);

@@ -7,7 +7,8 @@
 RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
-    /* A device that cannot go on answers every call with its error; a stream that captures is no such case. */
+    /* A device that cannot go on answers every call with its error; a stream that captures is no such case.
+     */
     const cudaError_t now = d->stream != NULL ? cudaStreamQuery(d->stream) : cudaSuccess;
     (void)cudaGetLastError();
     if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported &&
@@ -28,8 +29,8 @@ RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st) {
 
 RpStatus rp_cuda_select(CudaDevice *d) {
     if (d->failed)
-        return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be", d->id,
-                       d->failure);
+        return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be",
+                       d->id, d->failure);
     return rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device");
 }
 
@@ -70,6 +71,7 @@ RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
 
 void rp_cuda_device_close(CudaDevice *d) {
     if (d == NULL) return;
+    rp_cuda_blas_close(d);
     for (int i = 0; i < d->n_slabs; i++) (void)cudaFree(d->slabs[i]);
     if (d->stream != NULL) (void)cudaStreamDestroy(d->stream);
     free(d->slabs);
@@ -119,7 +121,8 @@ static RpStatus upload(CudaDevice *d, const TensorView *v, char *to, void *plane
     const bool  packs = rp_dtype_is_quant(v->dtype);
     const void *from  = packs ? planes : v->data;
     if (packs) RP_TRY(rp_cuda_pack(v, planes));
-    RP_TRY(rp_cuda_check(d, cudaMemcpyAsync(to, from, rp_view_span_bytes(v), cudaMemcpyHostToDevice, d->stream),
+    RP_TRY(rp_cuda_check(d,
+                         cudaMemcpyAsync(to, from, rp_view_span_bytes(v), cudaMemcpyHostToDevice, d->stream),
                          "upload of weights"));
     return packs ? rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights") : RP_OK;
 }
@@ -146,11 +149,11 @@ RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
             if (w == NULL ||
                 (s->src[k].offset == 0 && rp_view_is_packed(v) && rp_view_span_bytes(v) == w->bytes))
                 continue;
-            return rp_fail(
-                RP_E_UNSUPPORTED,
-                "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be used whole only",
-                rp_node_name(s->node), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
-                (long long)v->ne[3], rp_dtype_name(v->dtype));
+            return rp_fail(RP_E_UNSUPPORTED,
+                           "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be "
+                           "used whole only",
+                           rp_node_name(s->node), (long long)v->ne[0], (long long)v->ne[1],
+                           (long long)v->ne[2], (long long)v->ne[3], rp_dtype_name(v->dtype));
         }
     return RP_OK;
 }
@@ -160,7 +163,8 @@ static RpStatus grow(CudaDevice *d, int n_new) {
     if (weights != NULL) d->weights = weights;
     void **slabs = realloc(d->slabs, (size_t)(d->n_slabs + 1) * sizeof *slabs);
     if (slabs != NULL) d->slabs = slabs;
-    return weights != NULL && slabs != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
+    return weights != NULL && slabs != NULL ? RP_OK
+                                            : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
 }
 
 /* The table stays sorted only when all are in: lookups until then see the old part. */

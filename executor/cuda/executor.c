@@ -40,14 +40,15 @@ static RpStatus check_memory(const CudaExecutor *c) {
     const Executor  *e       = &c->base;
     const PlanMemory m       = e->plan->memory;
     const size_t     weights = rp_cuda_missing_weights(c->device, e->plan);
-    const size_t     arena   = takes_own_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
+    const size_t     arena = takes_own_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
     size_t           have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
     if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
-    return rp_fail(RP_E_NOMEM,
-                   "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
-                   c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9,
-                   (double)states / 1e9, (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
+    return rp_fail(
+        RP_E_NOMEM,
+        "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
+        c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9, (double)states / 1e9,
+        (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
 }
 
 /* What each run copies: the inputs; and the outputs, or of a plan that draws tokens only the token. */
@@ -66,8 +67,8 @@ static void list_mirrors(CudaExecutor *c) {
     }
 }
 
-/* Inputs that lie close together are one copy: before the first step nothing else in the arena is alive, so what is
- * between them may be overwritten. Returns the bytes of host memory. */
+/* Inputs that lie close together are one copy: before the first step nothing else in the arena is alive, so
+ * what is between them may be overwritten. Returns the bytes of host memory. */
 static size_t place_mirrors(CudaExecutor *c) {
     char  *first = NULL, *end = NULL;
     size_t sum = 0, total = 0;
@@ -97,11 +98,8 @@ static size_t place_mirrors(CudaExecutor *c) {
 }
 
 static RpStatus open_scratch(CudaExecutor *c) {
-    Executor *e = &c->base;
-    for (int i = 0; i < e->plan->n_steps; i++) {
-        const size_t bytes = rp_cuda_scratch_bytes(e->plan->steps[i].op, &e->plan->steps[i].args);
-        if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
-    }
+    Executor *e               = &c->base;
+    c->scratch_bytes          = rp_cuda_plan_scratch(c);
     const CudaExecutor *owner = rp_cuda(e->owner);
     if (e->owner != e && c->scratch_bytes <= owner->scratch_bytes) {
         c->scratch = owner->scratch;
@@ -111,7 +109,8 @@ static RpStatus open_scratch(CudaExecutor *c) {
     RP_TRY(rp_cuda_alloc(c->device, c->scratch_bytes, "scratch memory", &c->own_scratch));
     c->scratch = c->own_scratch;
     e->info.device_bytes += c->scratch_bytes;
-    RP_TRY(rp_cuda_check(c->device, cudaMemsetAsync(c->scratch, 0, c->scratch_bytes, c->device->stream), "scratch memory"));
+    RP_TRY(rp_cuda_check(c->device, cudaMemsetAsync(c->scratch, 0, c->scratch_bytes, c->device->stream),
+                         "scratch memory"));
     return rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "scratch memory");
 }
 
@@ -137,9 +136,11 @@ static void *data_of(Executor *e, const TensorNode *node) {
 static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes, bool to_host) {
     CudaDevice *d = rp_cuda(e)->device;
     RP_TRY(rp_cuda_enter(d));
-    RP_TRY(rp_cuda_check(
-        d, cudaMemcpyAsync(to, from, bytes, to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream),
-        "copy"));
+    RP_TRY(
+        rp_cuda_check(d,
+                      cudaMemcpyAsync(to, from, bytes,
+                                      to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream),
+                      "copy"));
     return rp_cuda_check(d, cudaStreamSynchronize(d->stream), "copy");
 }
 
@@ -149,12 +150,14 @@ RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c) {
     CudaDevice *d = c->device;
     if (c->inputs != NULL)
         return rp_cuda_check(
-            d, cudaMemcpyAsync(c->inputs, c->host, c->input_bytes, cudaMemcpyHostToDevice, d->stream), "inputs");
+            d, cudaMemcpyAsync(c->inputs, c->host, c->input_bytes, cudaMemcpyHostToDevice, d->stream),
+            "inputs");
     for (int i = 0; i < c->n_mirrors; i++) {
         const Mirror *m = &c->mirrors[i];
         if (m->is_input)
             RP_TRY(rp_cuda_check(
-                d, cudaMemcpyAsync(m->device, c->host + m->offset, m->bytes, cudaMemcpyHostToDevice, d->stream),
+                d,
+                cudaMemcpyAsync(m->device, c->host + m->offset, m->bytes, cudaMemcpyHostToDevice, d->stream),
                 rp_node_name(m->node)));
     }
     return RP_OK;
@@ -165,13 +168,15 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
     if (c->base.step != NULL) {
         const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
         RP_TRY(rp_cuda_check(
-            d, cudaMemcpyAsync(c->token, token, sizeof *c->token, cudaMemcpyDeviceToHost, d->stream), "token"));
+            d, cudaMemcpyAsync(c->token, token, sizeof *c->token, cudaMemcpyDeviceToHost, d->stream),
+            "token"));
     }
     for (int i = 0; i < c->n_mirrors; i++) {
         const Mirror *m = &c->mirrors[i];
         if (!m->is_input)
             RP_TRY(rp_cuda_check(
-                d, cudaMemcpyAsync(c->host + m->offset, m->device, m->bytes, cudaMemcpyDeviceToHost, d->stream),
+                d,
+                cudaMemcpyAsync(c->host + m->offset, m->device, m->bytes, cudaMemcpyDeviceToHost, d->stream),
                 rp_node_name(m->node)));
     }
     return RP_OK;
@@ -180,7 +185,8 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
+    RP_TRY(rp_cuda_named(c->device,
+                         rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
     return rp_cuda_enqueue_outputs(c);
 }
 
@@ -197,8 +203,9 @@ static RpStatus run_cuda(Executor *e) {
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
     RP_TRY(rp_cuda_follow(c));
-    RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
-                                  : rp_cuda_enqueue(c);
+    RpStatus st = c->exec != NULL
+                      ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
+                      : rp_cuda_enqueue(c);
     /* What was enqueued before a failure ends before the memory is used again. */
     const RpStatus waited = rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan");
     return st != RP_OK ? st : waited;
@@ -231,7 +238,8 @@ static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
             *out = m == RP_MODE_AUTO ? RP_MODE_REPLY : (ExecMode)m;
             return RP_OK;
         }
-    return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted", rp_option_name(RP_OPT_MODE), name);
+    return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted", rp_option_name(RP_OPT_MODE),
+                   name);
 }
 
 /* The failure becomes the reason for a lesser mode, unless graphs are required or the device is gone. */
@@ -262,13 +270,29 @@ static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
 
 /* A kernel is loaded when it is first asked for, which must not be during a capture. */
 static RpStatus load(void *user, const KernelLaunch *l) {
+    CudaDevice               *d = user;
     struct cudaFuncAttributes a;
-    return rp_cuda_check(user, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
+    if (l->enqueue == NULL)
+        return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
+    /* What it loads is known to it alone: it is run once, over the arena, which holds nothing yet. */
+    const RpStatus st = l->enqueue(l->arg, d->stream);
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), l->name));
+    return st;
 }
 
+/* Where another library fails its work is left to the own kernels, which are to be loaded then. */
 static RpStatus load_kernels(CudaExecutor *c) {
-    KernelCtx ctx = rp_cuda_ctx(c, load, c->device);
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    KernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
+    int       refused = -1;
+    RpStatus  st      = RP_OK;
+    while (c->blas != NULL && refused != rp_blaslt_refused(c->blas) && !c->device->failed) {
+        refused = rp_blaslt_refused(c->blas);
+        st      = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+        (void)cudaGetLastError();
+    }
+    if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+    RP_TRY(st);
+    rp_cuda_blas_describe(c);
     if (c->base.step == NULL) return RP_OK;
     struct cudaFuncAttributes a;
     return rp_cuda_check(c->device, cudaFuncGetAttributes(&a, rp_cuda_loop_kernel()), "loading of a kernel");
@@ -295,6 +319,7 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
     RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    RP_TRY(rp_cuda_blas_open(c));
     RP_TRY(open_scratch(c));
     RP_TRY(open_mirrors(c));
     RP_TRY(load_kernels(c));

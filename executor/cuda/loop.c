@@ -1,5 +1,5 @@
-/* A whole reply in one launch: a WHILE node whose body is the plan and, behind it, the kernel that hands the token out.
- * The host reads tokens from a ring in its own memory while the loop runs. */
+/* A whole reply in one launch: a WHILE node whose body is the plan and, behind it, the kernel that hands the
+ * token out. The host reads tokens from a ring in its own memory while the loop runs. */
 #include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
@@ -42,10 +42,9 @@ static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditi
     CudaDevice *d        = c->device;
     cudaGraph_t captured = NULL;
     size_t      n        = 0;
-    RP_TRY(rp_cuda_check(d,
-                         cudaStreamBeginCaptureToGraph(d->stream, body, NULL, NULL, 0,
-                                                       cudaStreamCaptureModeThreadLocal),
-                         "begin of the loop's capture"));
+    RP_TRY(rp_cuda_check(
+        d, cudaStreamBeginCaptureToGraph(d->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+        "begin of the loop's capture"));
     const RpStatus    st    = enqueue_body(c, condition);
     const cudaError_t ended = cudaStreamEndCapture(d->stream, &captured);
     if (st != RP_OK) (void)cudaGetLastError();
@@ -66,8 +65,9 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
     int                        driver = 0;
     RP_TRY(rp_cuda_check(d, cudaDriverGetVersion(&driver), "version of the driver"));
     if (driver < DRIVER_WITH_LOOPS)
-        return rp_fail(RP_E_NOT_AVAILABLE, "the driver is for CUDA %d.%d, loops in graphs need %d.%d", driver / 1000,
-                       driver % 1000 / 10, DRIVER_WITH_LOOPS / 1000, DRIVER_WITH_LOOPS % 1000 / 10);
+        return rp_fail(RP_E_NOT_AVAILABLE, "the driver is for CUDA %d.%d, loops in graphs need %d.%d",
+                       driver / 1000, driver % 1000 / 10, DRIVER_WITH_LOOPS / 1000,
+                       DRIVER_WITH_LOOPS % 1000 / 10);
     RP_TRY(open_memory(c));
     RP_TRY(rp_cuda_check(d, cudaGraphCreate(&l->graph, 0), "graph of the loop"));
     RP_TRY(rp_cuda_check(
@@ -85,7 +85,8 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
 
 void rp_cuda_loop_close(CudaExecutor *c) {
     CudaLoop *l = &c->loop;
-    if (l->running && rp_cuda_loop_finish(&c->base) != RP_OK) l->running = false; /* it is closed all the same */
+    if (l->running && rp_cuda_loop_finish(&c->base) != RP_OK)
+        l->running = false; /* it is closed all the same */
     if (l->exec != NULL) (void)cudaGraphExecDestroy(l->exec);
     if (l->graph != NULL) (void)cudaGraphDestroy(l->graph);
     if (l->control != NULL) (void)cudaFree(l->control);
@@ -95,10 +96,10 @@ void rp_cuda_loop_close(CudaExecutor *c) {
 }
 
 static RpStatus launch(CudaExecutor *c) {
-    CudaDevice *d   = c->device;
-    CudaLoop   *l   = &c->loop;
-    l->in_launch    = l->left < RP_LOOP_SLOTS ? l->left : RP_LOOP_SLOTS;
-    l->left        -= l->in_launch;
+    CudaDevice *d = c->device;
+    CudaLoop   *l = &c->loop;
+    l->in_launch  = l->left < RP_LOOP_SLOTS ? l->left : RP_LOOP_SLOTS;
+    l->left -= l->in_launch;
     l->staging->number = l->next;
     l->staging->left   = l->in_launch;
     RP_TRY(rp_cuda_check(

@@ -16,9 +16,10 @@ typedef struct Twin {
 static RpStatus stamp(void *user, RpStatus status) {
     Twin *t = user;
     RP_TRY(status);
-    return rp_cuda_check(t->c->device,
-                         cudaEventRecordWithFlags(t->events[t->n++], t->c->device->stream, cudaEventRecordExternal),
-                         "event of a profile");
+    return rp_cuda_check(
+        t->c->device,
+        cudaEventRecordWithFlags(t->events[t->n++], t->c->device->stream, cudaEventRecordExternal),
+        "event of a profile");
 }
 
 static RpStatus enqueue(Twin *t) {
@@ -34,8 +35,10 @@ static RpStatus open_twin(Twin *t) {
     const int   n = t->c->base.plan->n_steps + 1;
     t->events     = calloc((size_t)n, sizeof *t->events);
     if (t->events == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d events", n);
-    for (int i = 0; i < n; i++) RP_TRY(rp_cuda_check(d, cudaEventCreateWithFlags(&t->events[i], cudaEventDefault), "event"));
-    RP_TRY(rp_cuda_check(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "capture of a profile"));
+    for (int i = 0; i < n; i++)
+        RP_TRY(rp_cuda_check(d, cudaEventCreateWithFlags(&t->events[i], cudaEventDefault), "event"));
+    RP_TRY(rp_cuda_check(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),
+                         "capture of a profile"));
     const RpStatus    st    = enqueue(t);
     const cudaError_t ended = cudaStreamEndCapture(d->stream, &t->graph);
     if (st != RP_OK) (void)cudaGetLastError();
@@ -92,12 +95,12 @@ static RpStatus time_steps(Twin *t, double *samples, int run, int n_runs) {
 }
 
 RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
-    Twin      t = {.c = rp_cuda(e)};
+    Twin t = {.c = rp_cuda(e)};
     RP_TRY(rp_cuda_enter(t.c->device));
     RP_TRY(rp_cuda_follow(t.c));
     const size_t n       = (size_t)e->plan->n_steps;
     double      *samples = calloc((n + 1) * (size_t)n_runs, sizeof *samples);
-    RpStatus     st      = samples != NULL ? open_twin(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    RpStatus     st = samples != NULL ? open_twin(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
     for (int r = -1; r < n_runs && st == RP_OK; r++) { /* the first is not counted */
         st = put_step(t.c, step);
         if (st == RP_OK) st = time_whole(&t, &samples[r < 0 ? 0 : r]);

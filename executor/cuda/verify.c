@@ -17,7 +17,8 @@ static RpStatus to_host(CudaDevice *d, HostStep *h, const TensorView *device, Te
     h->owned[h->n_owned++] = copy;
     *out                   = *device;
     out->data              = copy;
-    return rp_cuda_check(d, cudaMemcpy(copy, device->data, bytes, cudaMemcpyDeviceToHost), "copy of a step's memory");
+    return rp_cuda_check(d, cudaMemcpy(copy, device->data, bytes, cudaMemcpyDeviceToHost),
+                         "copy of a step's memory");
 }
 
 static RpStatus host_sources(const CudaExecutor *c, int step, HostStep *h) {
@@ -65,6 +66,7 @@ RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user) {
         for (int k = 0; k < h.n_owned; k++) free(h.owned[k]);
     }
     if (st == RP_OK) st = rp_cuda_enqueue_outputs(c);
-    const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "run of the plan");
+    const RpStatus waited =
+        rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "run of the plan");
     return st == RP_OK ? waited : st;
 }

@@ -83,6 +83,8 @@ typedef struct ExecutorInfo {
     bool        fell_back;    /* "auto" took the CPU though the library was built for CUDA */
     int         n_threads;    /* of the CPU interpreter */
     size_t      device_bytes; /* taken on a device by this executor alone: weights, states, arena */
+    const char *blas;         /* what has the products of long chunks on a device: "cublasLt 13.1.0", and what it refuses;
+                                 or why the own kernels have them all; "" where the plan has none */
 } ExecutorInfo;
 
 ExecutorInfo rp_executor_info(const Executor *exec);
@@ -115,8 +117,9 @@ RP_NODISCARD RpStatus rp_executor_states_new(Executor *exec, ExecutorStates **ou
 void                  rp_executor_states_free(ExecutorStates *states);
 RP_NODISCARD RpStatus rp_executor_states_bind(Executor *exec, ExecutorStates *states); /* NULL: its own */
 
-/* The weights of another plan of the same steps, parameters, shapes and types, which must outlive the executor; they are copied to
- * the device when first bound. NULL: its own. RP_E_SHAPE names the first step that differs. */
+/* The weights of another plan of the same steps, parameters, shapes and types, which must outlive the executor; they are
+ * copied to the device when first bound. NULL: its own. RP_E_SHAPE names the first step that differs, RP_E_UNSUPPORTED one
+ * whose float weights cuBLASLt was captured with (REPRISE_BLAS=off avoids it); those that were bound stay. */
 RP_NODISCARD RpStatus rp_executor_weights_bind(Executor *exec, const ExecPlan *plan);
 
 /* ---- a whole reply ---- */

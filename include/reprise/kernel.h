@@ -29,18 +29,29 @@ typedef struct OpArgs {
     const OpParams *params;
 } OpArgs;
 
-/* What a CUDA launcher would launch. */
+enum { RP_LAUNCH_ADDRESSES = 3 };
+
+/* What a CUDA launcher would launch: a kernel, or the work of another library, which launches by itself. */
 typedef struct KernelLaunch {
     const char *name; /* as the source has it */
     const void *function;
     unsigned    grid[3], block[3], shared_bytes;
     void      **arguments; /* valid during the call */
+    bool        any_type;  /* reads no weights: one function serves steps with weights of any type */
+    /* In place of the function: puts the work on the stream. Its nodes keep these addresses. */
+    RpStatus (*enqueue)(void *arg, struct CUstream_st *stream);
+    void       *arg; /* valid during the call */
+    const void *addresses[RP_LAUNCH_ADDRESSES];
 } KernelLaunch;
+
+typedef struct BlasLt BlasLt; /* blas.h */
 
 typedef struct KernelCtx {
     struct CUstream_st *stream;        /* CUDA launchers */
-    void               *scratch;       /* CUDA: device memory of the stream's own, zero before the first launch */
+    void               *scratch;       /* CUDA: device memory of the stream's own; its first RP_SCRATCH_ZEROS bytes are zero
+                                          between launches */
     size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
+    BlasLt             *blas;          /* CUDA: has the products of many columns that it was prepared for, or NULL */
     int                 ith, nth;      /* CPU kernels: this worker, of that many */
     /* CUDA launchers: called in place of each launch, to record it, to give its node new arguments, or only to look. */
     RpStatus (*launch)(void *user, const KernelLaunch *launch);
@@ -64,8 +75,9 @@ RP_KERNEL_OPS(OP)
 extern OpKernel *const rp_cuda_kernels[RP_OP_COUNT];
 
 /* Scratch memory that a launch takes, by shapes only; launches of one stream run one after the other, so that one buffer
- * of the largest size serves them all. */
-size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args);
+ * of the largest size serves them all. `blas` as in KernelCtx. */
+enum { RP_SCRATCH_ZEROS = 16384 };
+size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args, const BlasLt *blas);
 
 /* A weight as the CUDA kernels take it: a quantised one in planes over the whole tensor, one a field of its block, the
  * largest field first. q4_0: quants 16 bytes a block, d 2; q4_1: quants 16, d and m 4; q5_0: quants 16, fifth bits 4,

@@ -17,6 +17,7 @@ extern "C" {
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
     X(ISA, "REPRISE_ISA", "auto", "CPU kernels: auto, plain, avx2 or avx512-vnni")               \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \
+    X(BLAS, "REPRISE_BLAS", "auto", "products of long chunks: auto (cuBLASLt where there is one), off, or a library's path") \
     X(MODEL, "REPRISE_MODEL", "", "the program's model where -m is not given")                   \
     X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")
 

@@ -6,8 +6,10 @@
  *   RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), &token));
  *   RP_TRY(rp_session_step(s, token));
  *
- * Results do not depend on how the tokens were split into calls, nor on the number of threads (I8). A session is used
- * by one thread at a time; the model must outlive it.
+ * Results do not depend on how the tokens were split into calls, nor on the number of threads (I8). On a GPU the products of
+ * chunks of 32 tokens and more are cuBLASLt's where there is one (REPRISE_BLAS), which rounds otherwise: a prefill in such
+ * chunks is near to single steps but has other bits. On the CPU, and with REPRISE_BLAS=off, it has the same. A session is
+ * used by one thread at a time; the model must outlive it.
  */
 #ifndef REPRISE_SESSION_H
 #define REPRISE_SESSION_H

@@ -1,4 +1,5 @@
-/* What binding other memory costs on the simulated device, what becomes of it when that fails, and what verify finds. */
+/* What binding other memory costs on the simulated device, what becomes of it when that fails, and what
+ * verify finds. */
 #include "tests/decoder.h"
 
 #include "tests/cudasim/sim.h"
@@ -7,9 +8,9 @@
 
 /* No capture, no instantiation: each bind gives each kernel node its addresses. */
 Test(cuda_bind, captures_nothing_anew) {
-    Model          *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
-    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
-    ExecutorStates *states;
+    Model              *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
+    Decoder             d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
+    ExecutorStates     *states;
     const unsigned long n = (unsigned long)rp_plan_memory(d.plan).n_steps;
     decoder_plan(other, false, &plan_only);
     OK(rp_executor_states_new(d.exec, &states));
@@ -93,7 +94,8 @@ Test(cuda_bind, a_bind_that_fails_twice_is_put_right_by_the_next_run) {
     OK(rp_executor_states_new(d.exec, &states));
     (void)decoder_run(&d, 3, 0);
     memcpy(want, decoder_run(&d, 4, 1), d.n_vocab * sizeof *want);
-    for (unsigned nth = 12; nth <= 14; nth++) sim_fail("cudaGraphExecKernelNodeSetParams", nth, cudaErrorInvalidValue);
+    for (unsigned nth = 12; nth <= 14; nth++)
+        sim_fail("cudaGraphExecKernelNodeSetParams", nth, cudaErrorInvalidValue);
     REFUSED(rp_executor_states_bind(d.exec, states), RP_E_CUDA, "new addresses of a node");
     sim_reset_faults();
     sim_fail("cudaGraphExecKernelNodeSetParams", 12, cudaErrorInvalidValue);
@@ -131,12 +133,13 @@ Test(cuda_bind, every_allocation_of_states_may_fail) {
 
 /* A loop has the device's memory to itself, whichever of the executors that share has begun it. */
 Test(cuda_bind, nothing_runs_beside_a_loop) {
-    Model   *m = decoder_model("llama-q4_0");
-    Decoder  d = decoder_open(m, RP_MODE_REPLAY, false), draws;
-    int32_t  words[DECODER_WORDS], token;
-    float    want[DECODER_VOCAB], x;
+    Model  *m = decoder_model("llama-q4_0");
+    Decoder d = decoder_open(m, RP_MODE_REPLAY, false), draws;
+    int32_t words[DECODER_WORDS], token;
+    float   want[DECODER_VOCAB], x;
     decoder_plan(m, true, &draws);
-    OK(rp_executor_open(draws.plan, &(ExecutorOptions){.share = d.exec, .step = draws.step, .require_graph = true},
+    OK(rp_executor_open(draws.plan,
+                        &(ExecutorOptions){.share = d.exec, .step = draws.step, .require_graph = true},
                         &draws.exec));
     cr_assert_eq(rp_executor_info(draws.exec).mode, RP_MODE_REPLY);
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
@@ -149,7 +152,8 @@ Test(cuda_bind, nothing_runs_beside_a_loop) {
     REFUSED(decoder_try(&d, 3, 0), RP_E_STATE, "cuda:0: a reply is under way");
     REFUSED(rp_executor_run(draws.exec), RP_E_STATE, "a reply is under way");
     REFUSED(rp_executor_poison(d.exec), RP_E_STATE, "a reply is under way");
-    REFUSED(rp_executor_get(d.exec, rp_graph_find(d.graph, "logits"), &x, sizeof x), RP_E_STATE, "a reply is under way");
+    REFUSED(rp_executor_get(d.exec, rp_graph_find(d.graph, "logits"), &x, sizeof x), RP_E_STATE,
+            "a reply is under way");
     REFUSED(rp_executor_states_bind(d.exec, NULL), RP_E_STATE, "a reply is under way");
     OK(rp_executor_reply_next(draws.exec, &token));
     OK(rp_executor_reply_end(draws.exec, NULL));
@@ -168,7 +172,8 @@ Test(cuda_bind, a_loop_stops_when_it_is_told) {
     StepState s;
     bool      ran_on = false;
     OK(decoder_reply(&d, 9, DECODER_CTX, want));
-    for (int round = 0; round < 3; round++) { /* tokens that the last round has left in the ring are not taken */
+    for (int round = 0; round < 3;
+         round++) { /* tokens that the last round has left in the ring are not taken */
         decoder_step(words, 9, 0);
         OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
                                                            .n_state    = DECODER_WORDS,
@@ -185,9 +190,10 @@ Test(cuda_bind, a_loop_stops_when_it_is_told) {
     }
     /* So does the end of the context. */
     decoder_step(words, 9, 0);
-    OK(rp_executor_reply_begin(
-        d.exec,
-        &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = 10000, .n_ctx = DECODER_CTX - 4}));
+    OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
+                                                       .n_state    = DECODER_WORDS,
+                                                       .max_tokens = 10000,
+                                                       .n_ctx      = DECODER_CTX - 4}));
     for (int i = 0; i < DECODER_CTX - 4; i++) OK(rp_executor_reply_next(d.exec, &token));
     OK(rp_executor_reply_end(d.exec, &ran_on));
     cr_expect(!ran_on);
@@ -213,7 +219,8 @@ typedef struct Differing {
     char first[64];
 } Differing;
 
-static bool find_wrong(const TensorNode *node, const TensorView *view, const void *got, const void *want, void *user) {
+static bool find_wrong(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+                       void *user) {
     Differing   *d = user;
     const float *a = got, *b = want;
     double       off = 0.0, top = 0.0;
@@ -227,13 +234,13 @@ static bool find_wrong(const TensorNode *node, const TensorView *view, const voi
     return true;
 }
 
-/* The weights of a matrix on the device are others than the file's: the step that reads them, and no other, is wrong, as
- * every step is given the sources that the device has. */
+/* The weights of a matrix on the device are others than the file's: the step that reads them, and no other,
+ * is wrong, as every step is given the sources that the device has. */
 Test(cuda_bind, verify_names_the_step_whose_weights_were_damaged) {
     size_t    n;
     Model    *m;
     GgufFile *f;
-    char     *data = read_tiny(&n);
+    char     *data   = read_tiny(&n);
     Differing before = {0}, after = {0};
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {

@@ -58,13 +58,11 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
         Decoder d;
         sim_sched(order, 7);
         open_decoder(m, passes, kv, &d);
-        OK(rp_session_open(m,
-                           &(SessionOptions){.n_ctx     = N_CTX,
-                                             .n_threads = 1,
-                                             .passes    = passes,
-                                             .kv_type   = kv,
-                                             .device    = "cpu"},
-                           &s));
+        OK(rp_session_open(
+            m,
+            &(SessionOptions){
+                .n_ctx = N_CTX, .n_threads = 1, .passes = passes, .kv_type = kv, .device = "cpu"},
+            &s));
         for (int i = 0; i < N_TOKENS; i++) {
             const int32_t token  = 3 + 5 * i;
             const float  *logits = step(&d, token, i, i % 2 == order % 2 ? RP_MODE_EAGER : RP_MODE_REPLAY);
@@ -192,7 +190,8 @@ Test(cuda_executor, refuses_a_part_of_a_quantised_weight) {
     Executor        *e;
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_plan_new(g, &plan));
-    REFUSED(rp_executor_open(plan, &(ExecutorOptions){.device = "cuda"}, &e), RP_E_UNSUPPORTED, "[32,4,1,1] is a part of a q8_0 weight");
+    REFUSED(rp_executor_open(plan, &(ExecutorOptions){.device = "cuda"}, &e), RP_E_UNSUPPORTED,
+            "[32,4,1,1] is a part of a q8_0 weight");
     rp_plan_free(plan);
     rp_graph_free(g);
     cr_expect_eq(sim_stats().live_allocs, 0L);

@@ -1,4 +1,5 @@
-/* Sessions on a simulated device that fails: what is refused, what is given up and said so, and that all goes on. */
+/* Sessions on a simulated device that fails: what is refused, what is given up and said so, and that all goes
+ * on. */
 #include "tests/golden.h"
 
 #include "tests/cudasim/sim.h"
@@ -17,15 +18,18 @@ static Model *open_tiny(void) {
 }
 
 static SessionOptions options(ExecMode mode, bool require_graph) {
-    return (SessionOptions){
-        .n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode, .require_graph = require_graph};
+    return (SessionOptions){.n_ctx         = N_CTX,
+                            .prefill_chunk = CHUNK,
+                            .device        = "cuda",
+                            .mode          = mode,
+                            .require_graph = require_graph};
 }
 
 static Sampler *new_sampler(const Model *m) {
     SamplerParams p = rp_sampler_defaults();
     Sampler      *s;
-    p.temperature   = 0.8f;
-    p.seed          = 3;
+    p.temperature = 0.8f;
+    p.seed        = 3;
     OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &s));
     return s;
 }
@@ -54,7 +58,8 @@ static Decoded decode(Session *s) {
     memcpy(d.ids, list.ids, sizeof d.ids);
     rp_token_list_free(&list);
     cr_assert_not_null(rp_session_logits(s));
-    memcpy(d.logits, rp_session_logits(s), (size_t)rp_model_info(rp_session_model(s))->n_vocab * sizeof(float));
+    memcpy(d.logits, rp_session_logits(s),
+           (size_t)rp_model_info(rp_session_model(s))->n_vocab * sizeof(float));
     return d;
 }
 
@@ -78,7 +83,8 @@ static Decoded decode_healthy(const Model *m) {
 
 /* ---- graphs that cannot be made ---- */
 
-/* Opens with the nth of `call` failing: a lesser mode, which says why; or a refusal where graphs are required. */
+/* Opens with the nth of `call` failing: a lesser mode, which says why; or a refusal where graphs are
+ * required. */
 static void check_fallback(const Model *m, const Decoded *want, const char *call, unsigned nth, ExecMode mode,
                            const char *reason) {
     Session       *s;
@@ -86,11 +92,12 @@ static void check_fallback(const Model *m, const Decoded *want, const char *call
     sim_fail(call, nth, cudaErrorNotSupported);
     OK(rp_session_open(m, &o, &s));
     cr_expect_eq(sim_fails_left(), 0u, "%s %u was not called", call, nth);
-    cr_expect_eq(rp_session_info(s).mode, mode, "%s %u: %s", call, nth, rp_mode_name(rp_session_info(s).mode));
-    cr_expect_not_null(strstr(rp_session_info(s).reason, reason), "%s %u: \"%s\" does not say \"%s\"", call, nth,
-                       rp_session_info(s).reason, reason);
-    cr_expect_not_null(strstr(rp_session_info(s).reason, cudaGetErrorString(cudaErrorNotSupported)), "%s %u: \"%s\"",
-                       call, nth, rp_session_info(s).reason);
+    cr_expect_eq(rp_session_info(s).mode, mode, "%s %u: %s", call, nth,
+                 rp_mode_name(rp_session_info(s).mode));
+    cr_expect_not_null(strstr(rp_session_info(s).reason, reason), "%s %u: \"%s\" does not say \"%s\"", call,
+                       nth, rp_session_info(s).reason, reason);
+    cr_expect_not_null(strstr(rp_session_info(s).reason, cudaGetErrorString(cudaErrorNotSupported)),
+                       "%s %u: \"%s\"", call, nth, rp_session_info(s).reason);
     EXPECT_DECODES(s, *want);
     rp_session_free(s);
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
@@ -102,8 +109,10 @@ static void check_fallback(const Model *m, const Decoded *want, const char *call
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
 }
 
-/* Of the three plans - a chunk, a token, a token with its drawing - each is captured once, the last a second time. */
-static void check_each_plan(const Model *m, const Decoded *want, const char *call, const char *plan, const char *loop) {
+/* Of the three plans - a chunk, a token, a token with its drawing - each is captured once, the last a second
+ * time. */
+static void check_each_plan(const Model *m, const Decoded *want, const char *call, const char *plan,
+                            const char *loop) {
     char reason[128];
     snprintf(reason, sizeof reason, "prefill of 4 tokens: eager instead of replay: cuda:0: %s", plan);
     check_fallback(m, want, call, 1, RP_MODE_REPLY, reason);
@@ -120,7 +129,8 @@ Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so) {
     const Decoded want = decode_healthy(m);
     check_each_plan(m, &want, "cudaStreamBeginCapture", "begin of the capture", NULL);
     check_each_plan(m, &want, "cudaStreamEndCapture", "end of the capture", "end of the loop's capture");
-    check_each_plan(m, &want, "cudaGraphInstantiate", "instantiation of the graph", "instantiation of the loop");
+    check_each_plan(m, &want, "cudaGraphInstantiate", "instantiation of the graph",
+                    "instantiation of the loop");
     check_each_plan(m, &want, "cudaGraphUpload", "upload of the graph", "upload of the loop");
     check_fallback(m, &want, "cudaStreamBeginCaptureToGraph", 1, RP_MODE_REPLAY,
                    "replay instead of reply: cuda:0: begin of the loop's capture");
@@ -136,11 +146,14 @@ Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind)
     Session             *s;
     sim_stats_reset();
     OK(rp_session_open(m, &o, &s));
-    const unsigned n = (unsigned)sim_stats().launch_calls, steps = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps;
+    const unsigned n     = (unsigned)sim_stats().launch_calls,
+                   steps = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps;
     rp_session_free(s);
     cr_assert_gt(n, 3 * steps);
-    check_fallback(m, &want, "cudaLaunchKernelExC", 1, RP_MODE_REPLY, "prefill of 4 tokens: eager instead of replay");
-    check_fallback(m, &want, "cudaLaunchKernelExC", steps + 2, RP_MODE_REPLY, "prefill of 1 token: eager instead");
+    check_fallback(m, &want, "cudaLaunchKernelExC", 1, RP_MODE_REPLY,
+                   "prefill of 4 tokens: eager instead of replay");
+    check_fallback(m, &want, "cudaLaunchKernelExC", steps + 2, RP_MODE_REPLY,
+                   "prefill of 1 token: eager instead");
     check_fallback(m, &want, "cudaLaunchKernelExC", n - steps - 2, RP_MODE_EAGER, "eager instead of replay");
     check_fallback(m, &want, "cudaLaunchKernelExC", n - steps, RP_MODE_REPLAY, "replay instead of reply");
     check_fallback(m, &want, "cudaLaunchKernelExC", n, RP_MODE_REPLAY, "replay instead of reply");
@@ -178,7 +191,8 @@ Test(cuda_faults, every_allocation_of_an_open_may_fail) {
     rp_model_free(m);
 }
 
-/* The smallest device on which a session with these options opens; what is refused is so before weights are copied. */
+/* The smallest device on which a session with these options opens; what is refused is so before weights are
+ * copied. */
 static size_t least_memory(const Model *m, const SessionOptions *o) {
     size_t   low = 0, high = (size_t)1 << 28;
     Session *s;
@@ -204,12 +218,12 @@ static size_t least_memory(const Model *m, const SessionOptions *o) {
 Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copied) {
     Model         *m = open_tiny();
     Session       *s;
-    SessionOptions o     = options(RP_MODE_REPLY, true);
-    o.n_ctx              = 64;
-    const size_t   large = least_memory(m, &o);
-    o.n_ctx              = 16;
-    const size_t   small = least_memory(m, &o);
-    SessionMemory  memory;
+    SessionOptions o    = options(RP_MODE_REPLY, true);
+    o.n_ctx             = 64;
+    const size_t large  = least_memory(m, &o);
+    o.n_ctx             = 16;
+    const size_t  small = least_memory(m, &o);
+    SessionMemory memory;
     OK(rp_session_memory(m, &o, &memory));
     cr_expect_lt(small, large);
     cr_expect_gt(small, memory.total);
@@ -219,7 +233,8 @@ Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copie
     sim_stats_reset();
     REFUSED(rp_session_open(m, &o, &s), RP_E_NOMEM, "a context of 64 tokens takes");
     long long fit = -1;
-    sscanf(strstr(rp_last_error(), "about ") != NULL ? strstr(rp_last_error(), "about ") : "", "about %lld", &fit);
+    sscanf(strstr(rp_last_error(), "about ") != NULL ? strstr(rp_last_error(), "about ") : "", "about %lld",
+           &fit);
     cr_expect(fit >= 1 && fit < 64, "%s", rp_last_error());
     cr_expect_eq(sim_stats().h2d_bytes, 0ul);
     cr_expect_eq(sim_stats().allocs, 0ul);
@@ -250,7 +265,8 @@ static void check_passing(const Model *m, ExecMode mode, const char *call, unsig
     cr_expect_null(rp_session_logits(s));
     OK(rp_session_step(s, 7));
     cr_expect_eq(rp_session_n_past(s), N_PROMPT + 1);
-    cr_expect_arr_eq(rp_session_logits(s), rp_session_logits(healthy), bytes, "%s, %s %u", rp_mode_name(mode), call, nth);
+    cr_expect_arr_eq(rp_session_logits(s), rp_session_logits(healthy), bytes, "%s, %s %u", rp_mode_name(mode),
+                     call, nth);
     rp_session_free(s);
     rp_session_free(healthy);
 }
@@ -283,11 +299,10 @@ static void check_reply(const Model *m, const Decoded *want, ExecMode mode, cons
     cr_expect_eq(sim_fails_left(), 0u);
     cr_expect(rp_session_n_past(s) >= N_PROMPT && rp_session_n_past(s) < N_CTX);
     cr_expect_eq((int32_t)list.n, rp_session_n_past(s) - N_PROMPT + 1);
-    if (list.n >= N_REPLY)
-        cr_expect_arr_eq(list.ids, want->ids, sizeof want->ids);
+    if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want->ids, sizeof want->ids);
     if (rp_session_logits(s) != NULL) /* those of the prompt, where the reply has not begun */
-        cr_expect(mode == RP_MODE_REPLY && list.n == 1, "%s, %s %u: logits of a run that failed", rp_mode_name(mode),
-                  call, nth);
+        cr_expect(mode == RP_MODE_REPLY && list.n == 1, "%s, %s %u: logits of a run that failed",
+                  rp_mode_name(mode), call, nth);
     EXPECT_DECODES(s, *want);
     EXPECT_DECODES(s, *want);
     rp_token_list_free(&list);
@@ -304,7 +319,8 @@ Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
     check_reply(m, &want, RP_MODE_REPLAY, "cudaStreamSynchronize", 7);
     check_reply(m, &want, RP_MODE_REPLY, "cudaGraphLaunch", 3);
     check_reply(m, &want, RP_MODE_REPLY, "cudaMemcpyAsync", 2);
-    /* The loop goes on while the host gives up: it is stopped, and its tokens are not taken for those of the next. */
+    /* The loop goes on while the host gives up: it is stopped, and its tokens are not taken for those of the
+     * next. */
     check_reply(m, &want, RP_MODE_REPLY, "cudaStreamQuery", 2);
     check_reply(m, &want, RP_MODE_REPLY, "cudaStreamQuery", 5);
     rp_model_free(m);
@@ -327,7 +343,8 @@ static void check_dead(Session *s, int32_t n_low, int32_t n_high) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-static const cudaError_t fatal[] = {cudaErrorIllegalAddress, cudaErrorECCUncorrectable, cudaErrorLaunchFailure};
+static const cudaError_t fatal[] = {cudaErrorIllegalAddress, cudaErrorECCUncorrectable,
+                                    cudaErrorLaunchFailure};
 
 static void expect_named(cudaError_t e) {
     cr_expect_not_null(strstr(rp_last_error(), "cuda:0: "), "%s", rp_last_error());
@@ -345,7 +362,8 @@ Test(cuda_faults, a_device_that_is_lost_says_so_at_every_call) {
                 OK(rp_session_open(m, &o, &s));
                 OK(rp_session_prefill(s, prompt, 3, NULL, NULL));
                 sim_fault(5, fatal[i]);
-                const RpStatus st = prefill ? rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL) : rp_session_step(s, 9);
+                const RpStatus st =
+                    prefill ? rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL) : rp_session_step(s, 9);
                 cr_assert_eq(st, RP_E_CUDA, "%s", rp_last_error());
                 expect_named(fatal[i]);
                 check_dead(s, 3, 3);
@@ -418,15 +436,17 @@ static void check_choices(const Model *m, const Choice *c, size_t n) {
                 cr_expect_eq(info.fell_back, c[i].text != NULL);
                 if (c[i].text == NULL) cr_expect_str_eq(info.reason, "");
                 if (c[i].text != NULL)
-                    cr_expect_not_null(strstr(info.reason, c[i].text), "%s: \"%s\"", c[i].device, info.reason);
+                    cr_expect_not_null(strstr(info.reason, c[i].text), "%s: \"%s\"", c[i].device,
+                                       info.reason);
                 OK(rp_session_step(s, 3));
                 rp_session_free(s);
             } else {
                 cr_expect_null(s);
-                cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device, rp_last_error());
+                cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device,
+                                   rp_last_error());
                 if (strstr(c[i].text, "wanted") != NULL) /* who said it */
-                    cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"), "%s",
-                                       rp_last_error());
+                    cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"),
+                                       "%s", rp_last_error());
             }
             unsetenv("REPRISE_DEVICE");
             cr_expect_eq(sim_stats().live_allocs, 0L);
@@ -486,7 +506,8 @@ Test(cuda_faults, without_a_device_auto_is_the_cpu_and_says_so) {
     rp_model_free(m);
 }
 
-/* A runtime of CUDA 13 does not work with a driver of 12 at all; one of 12 does, but there are no loops before 12.4. */
+/* A runtime of CUDA 13 does not work with a driver of 12 at all; one of 12 does, but there are no loops
+ * before 12.4. */
 Test(cuda_faults, an_old_driver_costs_the_loop_or_the_device) {
     Model *m = open_tiny();
     sim_driver(12020, 1);
@@ -501,7 +522,8 @@ Test(cuda_faults, an_old_driver_costs_the_loop_or_the_device) {
         Session             *s;
         OK(rp_session_open(m, &o, &s));
         cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
-        cr_expect_not_null(strstr(rp_session_info(s).reason, "replay instead of reply: the driver is for CUDA 12.2"));
+        cr_expect_not_null(
+            strstr(rp_session_info(s).reason, "replay instead of reply: the driver is for CUDA 12.2"));
         rp_session_free(s);
     }
     rp_model_free(m);
@@ -523,7 +545,8 @@ static void fill_with_nan(char *data, size_t n, const char *name) {
     OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
     const GgufTensor *t = rp_gguf_find_tensor(f, name);
     cr_assert_not_null(t);
-    for (int64_t r = 0; r < rp_view_rows(&t->view); r++) { /* all rows of a vector, those that are not in the prompt */
+    for (int64_t r = 0; r < rp_view_rows(&t->view);
+         r++) { /* all rows of a vector, those that are not in the prompt */
         bool in_prompt = false;
         for (int i = 0; i < N_PROMPT; i++) in_prompt |= rp_view_rows(&t->view) > 1 && prompt[i] == r;
         if (!in_prompt) memset(rp_view_row(&t->view, r), 0xff, (size_t)t->view.ne[0] * sizeof(float));
@@ -531,7 +554,8 @@ static void fill_with_nan(char *data, size_t n, const char *name) {
     rp_gguf_close(f);
 }
 
-/* n_drawn tokens are drawn before there is none to draw; the context is then what it is where the host draws. */
+/* n_drawn tokens are drawn before there is none to draw; the context is then what it is where the host draws.
+ */
 static void check_nan(ExecMode mode, const char *device, const char *tensor, size_t n_drawn) {
     size_t         n;
     Model         *m;
@@ -566,6 +590,7 @@ Test(cuda_faults, logits_that_are_no_numbers_are_refused) {
         const char  *tensor  = at_once ? "output_norm.weight" : "token_embd.weight";
         const size_t n_drawn = at_once ? 0 : 1;
         check_nan(RP_MODE_AUTO, "cpu", tensor, n_drawn);
-        for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++) check_nan((ExecMode)mode, "cuda", tensor, n_drawn);
+        for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++)
+            check_nan((ExecMode)mode, "cuda", tensor, n_drawn);
     }
 }

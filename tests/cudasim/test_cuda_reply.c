@@ -1,14 +1,15 @@
-/* A step inside the loop of a reply computes what a replayed step computes, for every family: what the golden files say of
- * replays holds for replies. */
+/* A step inside the loop of a reply computes what a replayed step computes, for every family: what the golden
+ * files say of replays holds for replies. */
 #include "tests/golden.h"
 
 #include "reprise/step.h"
 
 enum { N_CTX = 32, N_TOKENS = 5 };
 
-static const char *const models[] = {"llama-f32",    "llama-mix",    "llama-mix-k",    "llama-yarn",  "qwen2-mix",
-                                     "qwen3-mix-k",  "gemma3-mix",   "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",
-                                     "olmoe-f32",    "granitemoe-f32", "gpt-oss-mxfp4", "deepseek2-f32"};
+static const char *const models[] = {"llama-f32",     "llama-mix",    "llama-mix-k", "llama-yarn",
+                                     "qwen2-mix",     "qwen3-mix-k",  "gemma3-mix",  "mixtral-mix",
+                                     "qwen2moe-f32",  "qwen3moe-f32", "olmoe-f32",   "granitemoe-f32",
+                                     "gpt-oss-mxfp4", "deepseek2-f32"};
 
 typedef struct Plan {
     ComputeGraph *graph;

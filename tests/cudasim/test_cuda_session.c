@@ -16,9 +16,12 @@ static Model *open_tiny(const char *name) {
 }
 
 static Session *open_session(const Model *m, ExecMode mode) {
-    const SessionOptions o = {
-        .n_ctx = N_CTX, .prefill_chunk = 8, .device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER};
-    Session *s;
+    const SessionOptions o = {.n_ctx         = N_CTX,
+                              .prefill_chunk = 8,
+                              .device        = "cuda",
+                              .mode          = mode,
+                              .require_graph = mode != RP_MODE_EAGER};
+    Session             *s;
     OK(rp_session_open(m, &o, &s));
     cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
     return s;
@@ -73,12 +76,13 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
                 TokenList      list    = generate(s, sampler, N_REPLY, &r);
                 cr_expect_eq(r.reason, RP_STOP_LIMIT);
                 cr_assert_eq(list.n, (size_t)N_REPLY);
-                cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i], rp_mode_name((ExecMode)mode));
+                cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i],
+                                 rp_mode_name((ExecMode)mode));
                 cr_expect_eq(rp_session_n_past(s), N_PROMPT + N_REPLY - 1);
                 cr_assert_not_null(rp_session_logits(s));
                 cr_expect_arr_eq(rp_session_logits(s), logits,
-                                 (size_t)rp_model_info(m)->n_vocab * sizeof *logits, "%s: logits after the reply",
-                                 rp_mode_name((ExecMode)mode));
+                                 (size_t)rp_model_info(m)->n_vocab * sizeof *logits,
+                                 "%s: logits after the reply", rp_mode_name((ExecMode)mode));
                 rp_token_list_free(&list);
                 rp_sampler_free(sampler);
                 rp_session_free(s);
@@ -89,8 +93,8 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-/* One launch a token with four bytes back; one launch a reply with nothing copied back; nothing captured or allocated
- * after open. The first token is drawn from the prefill's logits on the host. */
+/* One launch a token with four bytes back; one launch a reply with nothing copied back; nothing captured or
+ * allocated after open. The first token is drawn from the prefill's logits on the host. */
 Test(cuda_session, launches_once_a_token_or_once_a_reply) {
     Model *m = open_tiny("qwen3moe-mix");
     for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_REPLY; mode++) {
@@ -102,7 +106,7 @@ Test(cuda_session, launches_once_a_token_or_once_a_reply) {
         sim_stats_reset();
         OK(rp_generate(s, sampler, NULL, 0,
                        &(GenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = &list}, &r));
-        const SimStats n       = sim_stats();
+        const SimStats      n     = sim_stats();
         const unsigned long steps = N_REPLY - 1;
         cr_expect_eq(list.n, (size_t)N_REPLY);
         cr_expect_eq(n.graph_launches, mode == RP_MODE_REPLY ? 1ul : steps);
@@ -136,8 +140,9 @@ Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
     Counter        c       = {.stop_at = 4};
     TokenList      list    = {0}, again;
     GenerateResult r;
-    OK(rp_generate(s, sampler, prompt, N_PROMPT,
-                   &(GenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
+    OK(rp_generate(
+        s, sampler, prompt, N_PROMPT,
+        &(GenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
     cr_expect_eq(r.reason, RP_STOP_CANCELLED);
     cr_expect_eq(list.n, 4u);
     cr_expect_eq(rp_session_n_past(s), N_PROMPT + 3);

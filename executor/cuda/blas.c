@@ -1,0 +1,120 @@
+/* cuBLASLt for plans of long chunks: opened for the device when the first of them is. */
+#include "executor/cuda/cuda.h"
+
+#include "reprise/options.h"
+
+#include <string.h>
+
+enum { MARGIN = 64 << 20 }; /* left to the driver */
+
+size_t rp_cuda_plan_scratch(const CudaExecutor *c) {
+    const ExecPlan *plan = c->base.plan;
+    size_t          most = 0;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, c->blas);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* NULL for off, "" for auto, or a path. */
+static RpStatus wanted_library(const char **out) {
+    const char *value = rp_option(RP_OPT_BLAS);
+    *out              = strcmp(value, "off") == 0 ? NULL : strcmp(value, "auto") == 0 ? "" : value;
+    if (*out == NULL || *out[0] == '\0' || strchr(value, '/') != NULL) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted",
+                   rp_option_name(RP_OPT_BLAS), value);
+}
+
+static RpStatus open_library(CudaDevice *d, const char *path) {
+    RP_TRY(rp_blaslt_open(path[0] != '\0' ? path : NULL, &d->blas));
+    const RpStatus st = rp_cuda_alloc(d, RP_BLAS_WORKSPACE, "the workspace of cublasLt", &d->workspace);
+    if (st != RP_OK) {
+        rp_cuda_blas_close(d);
+        return st;
+    }
+    rp_blaslt_set_workspace(d->blas, d->workspace, RP_BLAS_WORKSPACE);
+    return RP_OK;
+}
+
+void rp_cuda_blas_close(CudaDevice *d) {
+    rp_blaslt_close(d->blas);
+    if (d->workspace != NULL) (void)cudaFree(d->workspace);
+    d->blas      = NULL;
+    d->workspace = NULL;
+}
+
+/* Once for a device, but where a named library is missing, which is an error each time. */
+static RpStatus open_once(CudaExecutor *c, const char *path) {
+    CudaDevice *d = c->device;
+    if (d->blas_tried) return RP_OK;
+    const RpStatus st = open_library(d, path);
+    (void)cudaGetLastError();
+    if (st != RP_OK && (path[0] != '\0' || d->failed)) return st;
+    d->blas_tried = true;
+    if (st == RP_OK)
+        c->base.info.device_bytes += RP_BLAS_WORKSPACE;
+    else
+        snprintf(d->blas_reason, sizeof d->blas_reason, "%.255s", rp_last_error());
+    return RP_OK;
+}
+
+/* Its scratch memory may be the one thing that does not fit: the own kernels need none. */
+static RpStatus check_room(CudaExecutor *c) {
+    const CudaExecutor *owner = rp_cuda(c->base.owner);
+    const size_t        need  = rp_cuda_plan_scratch(c);
+    size_t              have, whole;
+    if (owner != c && need <= owner->scratch_bytes) return RP_OK;
+    RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
+    if (need + MARGIN <= have) return RP_OK;
+    snprintf(c->blas_text, sizeof c->blas_text, "no room for the %.3f GB of scratch memory that %s takes",
+             (double)need / 1e9, rp_blaslt_name(c->blas));
+    c->blas = NULL;
+    return RP_OK;
+}
+
+static RpStatus prepare(CudaExecutor *c) {
+    const Executor *e = &c->base;
+    int             n = 0;
+    for (int i = 0; i < e->plan->n_steps; i++) {
+        bool taken = false;
+        if (!rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) continue;
+        RP_TRY(rp_cuda_blas_prepare(c->blas, &e->args[i], &taken));
+        n += taken;
+    }
+    if (n > 0) return check_room(c);
+    snprintf(c->blas_text, sizeof c->blas_text, "%s refuses all: %s", rp_blaslt_name(c->blas),
+             rp_blaslt_reason(c->blas));
+    c->blas = NULL;
+    return RP_OK;
+}
+
+/* A plan that draws tokens is run in a loop, whose body has no room for another library's nodes. */
+static bool wants(const Executor *e) {
+    for (int i = 0; i < e->plan->n_steps && e->step == NULL; i++)
+        if (rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) return true;
+    return false;
+}
+
+RpStatus rp_cuda_blas_open(CudaExecutor *c) {
+    CudaDevice *d = c->device;
+    const char *path;
+    c->base.info.blas = c->blas_text;
+    RP_TRY(wanted_library(&path));
+    if (!wants(&c->base)) return RP_OK;
+    if (path == NULL) {
+        snprintf(c->blas_text, sizeof c->blas_text, "%s=off", rp_option_name(RP_OPT_BLAS));
+        return RP_OK;
+    }
+    RP_TRY(open_once(c, path));
+    c->blas = d->blas;
+    if (c->blas != NULL) return prepare(c);
+    snprintf(c->blas_text, sizeof c->blas_text, "%s", d->blas_reason);
+    return RP_OK;
+}
+
+void rp_cuda_blas_describe(CudaExecutor *c) {
+    if (c->blas == NULL) return;
+    snprintf(c->blas_text, sizeof c->blas_text, "%s%s%s", rp_blaslt_name(c->blas),
+             rp_blaslt_refused(c->blas) > 0 ? ", not for " : "", rp_blaslt_reason(c->blas));
+}
