@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* y[m,t] = sum_k w[k,m] * x[k,t], m of `rows`, t of `columns`: w and x of one float type with rows of `ld` elements, y f32.
+/* y[m,t] = sum_k w[k,m] * x[k,t], m of `rows`, t of `columns`: w and x of one float type with rows of `ld`
+ * elements, y f32.
  * The alignments are those of the addresses, at most 256. */
 typedef struct BlasProduct {
     int64_t  rows, columns, inner, ld_w, ld_x, ld_y;

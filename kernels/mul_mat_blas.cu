@@ -1,7 +1,8 @@
-/* y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, for 32 columns and more: in the weights' type (f32, f16, bf16), of quantised
- * weights in f16; sums and result in f32.
- * geometry  columns narrowed: a block of 256 threads a column. Weights widened: a thread a unit of 32 elements, by tiles of
- *           rows that fit into 64 MiB, each followed by its product. Columns restored: 256 rows to a block, grid (rows, columns)
+/* y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, for 32 columns and more: in the weights' type (f32, f16, bf16), of
+ * quantised weights in f16; sums and result in f32.
+ * geometry  columns narrowed: a block of 256 threads a column. Weights widened: a thread a unit of 32 elements, by
+ *           tiles of rows that fit into 64 MiB, each followed by its product. Columns restored: 256 rows to a block,
+ *           grid (rows, columns)
  * traffic   quantised: the weights once, and twice as f16; x twice and, narrowed, once for each tile; y once
  * numerics  w and x are rounded to f16 or bf16 each. A column that f16 has no room for, above or below, is scaled by a
  *           power of two, and its results are scaled back; others are left alone. */
@@ -80,7 +81,8 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) widen_kernel(Wid
         __half  *out = p.out + row * p.inner + (group + k * Blocks<T>::STEP) * RP_GROUP;
         unsigned pairs[RP_GROUP / 2];
         for (int e = 0; e < RP_GROUP / 2; e++) {
-            const __half low = __float2half_rn(rp_element(v, k, 2 * e)), high = __float2half_rn(rp_element(v, k, 2 * e + 1));
+            const __half low  = __float2half_rn(rp_element(v, k, 2 * e));
+            const __half high = __float2half_rn(rp_element(v, k, 2 * e + 1));
             pairs[e] = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
         }
         rp_put16(out, make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
@@ -207,7 +209,8 @@ static RpStatus narrow(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
 
 static RpStatus restore(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
     const RestoreArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
-    const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns), dim3(THREADS), 0, true};
+    const dim3        grid(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns);
+    const LaunchShape shape = {grid, dim3(THREADS), 0, true};
     return RP_LAUNCH("mul_mat", ctx, shape, restore_kernel, a);
 }
 
@@ -216,7 +219,8 @@ template <RpDtype T> static RpStatus tiles(const OpArgs *args, KernelCtx *ctx, c
     const int64_t unit = args->src[0].ne[0] / RP_UNIT;
     for (int64_t first = 0; first < args->src[0].ne[1]; first += s.product.rows) {
         const BlasProduct p     = tile_at(args, s, first);
-        const WidenArgs   a     = {rp_planes<T>(args->src[0]), first * unit, p.rows * unit, unit, (__half *)(at + s.w), p.inner};
+        const WidenArgs   a     = {rp_planes<T>(args->src[0]), first * unit, p.rows * unit, unit,
+                                   (__half *)(at + s.w),       p.inner};
         const LaunchShape shape = {dim3(rp_blocks(a.units, THREADS)), dim3(THREADS), 0};
         RP_TRY(RP_LAUNCH("mul_mat", ctx, shape, widen_kernel<T>, a));
         RP_TRY(multiply(ctx, p, at + s.w, at + s.x, (float *)args->dst.data + first));

@@ -326,7 +326,8 @@ enum { CHUNK = 64, N_CTX = 72 };
 
 static Session *open_session(const Model *m, ExecMode mode) {
     Session             *s;
-    const SessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER};
+    const SessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode,
+                                    .require_graph = mode != RP_MODE_EAGER};
     OK(rp_session_open(m, &o, &s));
     return s;
 }
