@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 /* y[m,t] = sum_k w[k,m] * x[k,t], m of `rows`, t of `columns`: w and x of one float type with rows of `ld`
- * elements, y f32. The alignments are those of the addresses, at most 256. */
+ * elements, y f32.
+ * The alignments are those of the addresses, at most 256. */
 typedef struct BlasProduct {
     int64_t  rows, columns, inner, ld_w, ld_x, ld_y;
     RpDtype  type;
@@ -38,8 +39,8 @@ RP_NODISCARD RpStatus rp_blaslt_prepare(BlasLt *b, const BlasProduct *p);
 /* NULL where it was not prepared or is refused. */
 BlasPlan *rp_blaslt_find(BlasLt *b, const BlasProduct *p);
 
-/* The form of KernelLaunch.enqueue, for a BlasJob: RP_E_CUDA where the library fails, which from then on
- * counts as a refusal. */
+/* The form of KernelLaunch.enqueue, for a BlasJob: RP_E_CUDA where the library fails, which from then on counts as a
+ * refusal. */
 RP_NODISCARD RpStatus rp_blaslt_enqueue(void *job, struct CUstream_st *stream);
 
 #ifdef __cplusplus

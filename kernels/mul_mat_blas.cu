@@ -1,10 +1,11 @@
-/* y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, for 32 columns and more: in the weights' type (f32, f16, bf16),
- * of quantised weights in f16; sums and result in f32. geometry  columns narrowed: a block of 256 threads a
- * column. Weights widened: a thread a unit of 32 elements, by tiles of rows that fit into 64 MiB, each
- * followed by its product. Columns restored: 256 rows to a block, grid (rows, columns) traffic   quantised:
- * the weights once, and twice as f16; x twice and, narrowed, once for each tile; y once numerics  w and x are
- * rounded to f16 or bf16 each. A column that f16 has no room for, above or below, is scaled by a power of
- * two, and its results are scaled back; others are left alone. */
+/* y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, for 32 columns and more: in the weights' type (f32, f16, bf16), of
+ * quantised weights in f16; sums and result in f32.
+ * geometry  columns narrowed: a block of 256 threads a column. Weights widened: a thread a unit of 32 elements, by
+ *           tiles of rows that fit into 64 MiB, each followed by its product. Columns restored: 256 rows to a block,
+ *           grid (rows, columns)
+ * traffic   quantised: the weights once, and twice as f16; x twice and, narrowed, once for each tile; y once
+ * numerics  w and x are rounded to f16 or bf16 each. A column that f16 has no room for, above or below, is scaled by a
+ *           power of two, and its results are scaled back; others are left alone. */
 #include "kernels/blaslt.h"
 #include "kernels/mul_mat_blas.h"
 #include "kernels/quants.cuh"
@@ -26,10 +27,10 @@ struct NarrowArgs {
 };
 
 struct WidenArgs {
-    Planes  planes;
-    int64_t first, units, row_units; /* units of the tile, the first of it and the row's */
-    __half *out;
-    int64_t inner;
+    Planes   planes;
+    int64_t  first, units, row_units; /* units of the tile, the first of it and the row's */
+    __half  *out;
+    int64_t  inner;
 };
 
 struct RestoreArgs {
@@ -42,8 +43,7 @@ __device__ static float column_at(const TensorView &x, const char *column, int64
     return ((const float *)(column + x.ne[0]))[i / 32] * (float)((const int8_t *)column)[i];
 }
 
-/* The power of two that a column is divided by: 0 while f16 holds its largest element with room for the
- * others. */
+/* The power of two that a column is divided by: 0 while f16 holds its largest element with room for the others. */
 __device__ static int exponent_of(float top) {
     if (!(top > 0.0f) || top == INFINITY) return 0;
     const int e = ilogbf(top);
@@ -76,14 +76,14 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) widen_kernel(Wid
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= p.units) return;
     const int64_t row = i / p.row_units, u = i % p.row_units, group = Blocks<T>::first_group(u);
-    const Unit    v = Blocks<T>::unpack(Blocks<T>::load(p.planes, p.first + i), (int)u);
+    const Unit    v   = Blocks<T>::unpack(Blocks<T>::load(p.planes, p.first + i), (int)u);
     for (int k = 0; k < 2; k++) {
         __half  *out = p.out + row * p.inner + (group + k * Blocks<T>::STEP) * RP_GROUP;
         unsigned pairs[RP_GROUP / 2];
         for (int e = 0; e < RP_GROUP / 2; e++) {
-            const __half low  = __float2half_rn(rp_element(v, k, 2 * e)),
-                         high = __float2half_rn(rp_element(v, k, 2 * e + 1));
-            pairs[e]          = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
+            const __half low  = __float2half_rn(rp_element(v, k, 2 * e));
+            const __half high = __float2half_rn(rp_element(v, k, 2 * e + 1));
+            pairs[e] = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
         }
         rp_put16(out, make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
         rp_put16(out + 8, make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]));
@@ -100,8 +100,7 @@ __global__ void __launch_bounds__(THREADS) restore_kernel(RestoreArgs p) {
 
 /* ---- what is computed where ---- */
 
-/* The product by tiles of rows, and where its parts begin in the scratch memory: what has to stay zero is in
- * front. */
+/* The product by tiles of rows, and where its parts begin in the scratch memory: what has to stay zero is in front. */
 struct BlasShape {
     BlasProduct product; /* of a whole tile */
     size_t      exponents, x, w, scratch;
@@ -151,14 +150,12 @@ static BlasProduct tile_at(const OpArgs *args, const BlasShape &s, int64_t first
 }
 
 static bool has_rows_of(const TensorView &v, size_t size) {
-    return v.nb[0] == size && v.nb[1] % size == 0 && v.nb[1] >= size * (size_t)v.ne[0] &&
-           v.ne[2] * v.ne[3] == 1;
+    return v.nb[0] == size && v.nb[1] % size == 0 && v.nb[1] >= size * (size_t)v.ne[0] && v.ne[2] * v.ne[3] == 1;
 }
 
 extern "C" bool rp_cuda_blas_wants(TensorOp op, const OpArgs *args) {
     const TensorView &w = args->src[0], &x = args->src[1], &y = args->dst;
-    if (op != RP_OP_MUL_MAT || rp_has_src(args, 2) || x.ne[1] < RP_BLAS_MIN_COLUMNS || x.ne[1] > 65535)
-        return false;
+    if (op != RP_OP_MUL_MAT || rp_has_src(args, 2) || x.ne[1] < RP_BLAS_MIN_COLUMNS || x.ne[1] > 65535) return false;
     if (!has_rows_of(y, sizeof(float)) || y.dtype != RP_F32 || w.ne[2] * w.ne[3] != 1) return false;
     const bool quant = rp_dtype_is_quant(w.dtype) && w.dtype != RP_Q8_ACT;
     if (x.dtype == RP_Q8_ACT) return quant && x.ne[2] * x.ne[3] == 1;
@@ -203,8 +200,8 @@ static RpStatus multiply(KernelCtx *ctx, const BlasProduct &p, const void *w, co
 }
 
 static RpStatus narrow(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
-    char             *at    = (char *)ctx->scratch;
-    const NarrowArgs  a     = {args->src[1], at + s.x, (int *)(at + s.exponents), s.product.ld_x};
+    char            *at    = (char *)ctx->scratch;
+    const NarrowArgs a     = {args->src[1], at + s.x, (int *)(at + s.exponents), s.product.ld_x};
     const LaunchShape shape = {dim3((unsigned)s.product.columns), dim3(THREADS), 0, true};
     if (s.product.type == RP_BF16) return RP_LAUNCH("mul_mat", ctx, shape, narrow_kernel<RP_BF16>, a);
     return RP_LAUNCH("mul_mat", ctx, shape, narrow_kernel<RP_F16>, a);
@@ -212,8 +209,8 @@ static RpStatus narrow(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
 
 static RpStatus restore(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
     const RestoreArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
-    const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns),
-                               dim3(THREADS), 0, true};
+    const dim3        grid(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns);
+    const LaunchShape shape = {grid, dim3(THREADS), 0, true};
     return RP_LAUNCH("mul_mat", ctx, shape, restore_kernel, a);
 }
 
@@ -239,8 +236,7 @@ extern "C" RpStatus rp_cuda_mul_mat_blas(const OpArgs *args, KernelCtx *ctx, boo
     if (!has_all(ctx->blas, args, s)) return RP_OK;
     *taken = true;
     if (s.scratch > ctx->scratch_bytes)
-        return rp_fail(RP_E_ARG, "mul_mat: %zu bytes of scratch memory, %zu are wanted", ctx->scratch_bytes,
-                       s.scratch);
+        return rp_fail(RP_E_ARG, "mul_mat: %zu bytes of scratch memory, %zu are wanted", ctx->scratch_bytes, s.scratch);
     if (s.product.type == RP_F32)
         return multiply(ctx, s.product, w->data, args->src[1].data, (float *)args->dst.data);
     RP_TRY(narrow(args, ctx, s));

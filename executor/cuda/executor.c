@@ -274,7 +274,7 @@ static RpStatus load(void *user, const KernelLaunch *l) {
     struct cudaFuncAttributes a;
     if (l->enqueue == NULL)
         return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
-    /* What it loads is known to it alone: it is run once, over the arena, which holds nothing yet. */
+    /* What it loads is known to it alone: it is run once, over an arena of zeros. */
     const RpStatus st = l->enqueue(l->arg, d->stream);
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), l->name));
     return st;
@@ -285,6 +285,9 @@ static RpStatus load_kernels(CudaExecutor *c) {
     KernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
     int       refused = -1;
     RpStatus  st      = RP_OK;
+    if (c->blas != NULL)
+        RP_TRY(rp_cuda_check(c->device,
+                             cudaMemsetAsync(c->base.arena, 0, c->base.plan->memory.arena, c->device->stream), "arena"));
     while (c->blas != NULL && refused != rp_blaslt_refused(c->blas) && !c->device->failed) {
         refused = rp_blaslt_refused(c->blas);
         st      = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);

@@ -59,7 +59,8 @@ const char *rp_mode_name(ExecMode mode);
 typedef struct ExecutorOptions {
     int       n_threads; /* 0: REPRISE_THREADS, or one a core */
     Executor *share;     /* or NULL: use this executor's device, threads and weights, its arena if that is large
-                            enough, and its states by name; it must outlive the new one */
+                            enough, and its states by name; it must outlive the new one, whose opening counts as a run:
+                            outputs are lost */
     const char       *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE */
     bool              require_cuda;  /* RP_E_NOT_AVAILABLE where auto would take the CPU */
     bool              require_graph; /* an error where a plan cannot be captured, which is otherwise run eagerly */

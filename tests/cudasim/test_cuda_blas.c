@@ -26,22 +26,22 @@ static FakeStats fake(void) {
 
 /* y = w x with x an input, rounded to q8_act where `rounds`; and its weights and columns on the host. */
 typedef struct Net {
-    ComputeGraph     *g;
-    ExecPlan         *plan;
+    ComputeGraph *g;
+    ExecPlan     *plan;
     const TensorNode *x, *y;
-    char             *w;
-    float            *columns;
-    int64_t           n, rows, tokens;
-    RpDtype           type;
+    char         *w;
+    float        *columns;
+    int64_t       n, rows, tokens;
+    RpDtype       type;
 } Net;
 
 static Net new_net(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool rounds) {
-    Net net       = {.g = rp_graph_new(), .n = n, .rows = rows, .tokens = tokens, .type = type};
-    net.w         = random_weights(type, n, rows, 31);
-    net.columns   = random_floats((size_t)(n * tokens), 32);
-    TensorView  v = packed(type, net.w, n, rows, 1, 1);
-    TensorNode *x = rp_graph_input(net.g, "x", RP_F32, NE(n, tokens, 1, 1));
-    TensorNode *y = rp_mul_mat(net.g, rp_graph_weight(net.g, "w", &v), x);
+    Net        net = {.g = rp_graph_new(), .n = n, .rows = rows, .tokens = tokens, .type = type};
+    net.w          = random_weights(type, n, rows, 31);
+    net.columns    = random_floats((size_t)(n * tokens), 32);
+    TensorView v   = packed(type, net.w, n, rows, 1, 1);
+    TensorNode *x  = rp_graph_input(net.g, "x", RP_F32, NE(n, tokens, 1, 1));
+    TensorNode *y  = rp_mul_mat(net.g, rp_graph_weight(net.g, "w", &v), x);
     rp_node_set_name(y, "y");
     OK(rp_graph_finish(net.g, &y, 1));
     OK(rp_graph_optimize(net.g, rounds ? "" : "-all"));
@@ -60,9 +60,8 @@ static void free_net(Net *n) {
 
 static Executor *open_net(const Net *n, ExecMode mode) {
     Executor *e;
-    OK(rp_executor_open(
-        n->plan, &(ExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER},
-        &e));
+    OK(rp_executor_open(n->plan,
+                        &(ExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER}, &e));
     return e;
 }
 
@@ -91,12 +90,10 @@ static void expect_close(const Net *n, const float *y, double part) {
         rp_widen_row(n->type, n->w + (size_t)m * rp_row_bytes(n->type, n->n), n->n, wide);
         for (int64_t t = 0; t < n->tokens; t++) {
             double size = 0.0;
-            for (int64_t k = 0; k < n->n; k++)
-                size += fabs((double)wide[k] * (double)n->columns[t * n->n + k]);
+            for (int64_t k = 0; k < n->n; k++) size += fabs((double)wide[k] * (double)n->columns[t * n->n + k]);
             const double got = (double)y[t * n->rows + m], from = (double)want[t * n->rows + m];
             cr_assert(fabs(got - from) <= part * size, "%s [%d,%d], %d columns: (%d,%d) is %g, not %g of %g",
-                      rp_dtype_name(n->type), (int)n->n, (int)n->rows, (int)n->tokens, (int)m, (int)t, got,
-                      from, size);
+                      rp_dtype_name(n->type), (int)n->n, (int)n->rows, (int)n->tokens, (int)m, (int)t, got, from, size);
         }
     }
     free(want);
@@ -111,8 +108,7 @@ static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, b
     const size_t    bytes  = (size_t)(rows * tokens) * sizeof(float);
     const FakeStats before = fake();
     Executor       *eager = open_net(&net, RP_MODE_EAGER), *replay = open_net(&net, RP_MODE_REPLAY);
-    cr_assert_not_null(strstr(rp_executor_info(replay).blas, "cublasLt 13"), "%s",
-                       rp_executor_info(replay).blas);
+    cr_assert_not_null(strstr(rp_executor_info(replay).blas, "cublasLt 13"), "%s", rp_executor_info(replay).blas);
     float *y = memcpy(malloc(bytes), run(&net, eager), bytes);
     cr_assert_gt(fake().products, before.products);
     expect_close(&net, y, tolerance(type));
@@ -183,13 +179,11 @@ Test(blas, short_chunks_and_single_tokens_never_use_it) {
 }
 
 /* The bits of the own kernels, and why they were taken. */
-static void expect_own(const Net *n, const float *own, const char *library, const char *failure,
-                       const char *why) {
+static void expect_own(const Net *n, const float *own, const char *library, const char *failure, const char *why) {
     const size_t bytes = (size_t)(n->rows * n->tokens) * sizeof(float);
     use(library, failure);
     Executor *e = open_net(n, RP_MODE_REPLAY);
-    cr_expect_not_null(strstr(rp_executor_info(e).blas, why), "%s: \"%s\"", failure,
-                       rp_executor_info(e).blas);
+    cr_expect_not_null(strstr(rp_executor_info(e).blas, why), "%s: \"%s\"", failure, rp_executor_info(e).blas);
     cr_expect_str_eq(rp_executor_info(e).reason, "");
     cr_expect_arr_eq(run(n, e), own, bytes, "%s", failure);
     rp_executor_free(e);
@@ -209,8 +203,7 @@ Test(blas, what_it_refuses_is_left_to_the_own_kernels) {
     expect_own(&net, own, WHOLE, "describe", "description of f16 [256,72] and 40 columns: out of memory (3)");
     expect_own(&net, own, WHOLE, "choose", "choice of f16 [256,72] and 40 columns: not supported (15)");
     expect_own(&net, own, WHOLE, "matmul", "product of f16 [256,128] and 40 columns: the launch failed (13)");
-    expect_own(&net, own, WHOLE, "matmul:2",
-               "product of f16 [256,72] and 40 columns: the launch failed (13)");
+    expect_own(&net, own, WHOLE, "matmul:2", "product of f16 [256,72] and 40 columns: the launch failed (13)");
     free(own);
     free_net(&net);
 }
@@ -240,16 +233,14 @@ Test(blas, a_product_that_fails_while_it_is_captured) {
     Executor       *e   = NULL;
     ExecutorOptions o   = {.device = "cuda", .mode = RP_MODE_REPLAY, .require_graph = true};
     use(WHOLE, "matmul:2");
-    REFUSED(rp_executor_open(net.plan, &o, &e), RP_E_CUDA,
-            "product of f16 [64,40] and 40 columns: the launch failed");
+    REFUSED(rp_executor_open(net.plan, &o, &e), RP_E_CUDA, "product of f16 [64,40] and 40 columns: the launch failed");
     use(WHOLE, "nothing");
     REFUSED(rp_executor_open(net.plan, &o, &e), RP_E_STATE, "cublasLt has added no node");
     o.require_graph = false;
     use(WHOLE, "matmul:02");
     OK(rp_executor_open(net.plan, &o, &e));
     cr_expect_eq(rp_executor_info(e).mode, RP_MODE_EAGER);
-    cr_expect_not_null(strstr(rp_executor_info(e).reason, "the launch failed"), "%s",
-                       rp_executor_info(e).reason);
+    cr_expect_not_null(strstr(rp_executor_info(e).reason, "the launch failed"), "%s", rp_executor_info(e).reason);
     expect_close(&net, run(&net, e), 4e-6); /* by the own kernel */
     rp_executor_free(e);
     cr_expect_eq(fake().live, 0L);
@@ -292,7 +283,7 @@ Test(blas, says_what_a_step_launches) {
 Test(blas, other_weights_where_their_kernel_is_an_own_one) {
     use(WHOLE, "");
     for (int i = 0; i < 2; i++) {
-        Net a = new_net(i == 0 ? RP_Q4_1 : RP_F16, 64, 40, 40, false), b = new_net(a.type, 64, 40, 40, false);
+        Net    a = new_net(i == 0 ? RP_Q4_1 : RP_F16, 64, 40, 40, false), b = new_net(a.type, 64, 40, 40, false);
         float *first;
         memset(b.w, 0, 40 * rp_row_bytes(a.type, 64));
         Executor    *e     = open_net(&a, RP_MODE_REPLAY);
@@ -335,11 +326,8 @@ enum { CHUNK = 64, N_CTX = 72 };
 
 static Session *open_session(const Model *m, ExecMode mode) {
     Session             *s;
-    const SessionOptions o = {.n_ctx         = N_CTX,
-                              .prefill_chunk = CHUNK,
-                              .device        = "cuda",
-                              .mode          = mode,
-                              .require_graph = mode != RP_MODE_EAGER};
+    const SessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode,
+                                    .require_graph = mode != RP_MODE_EAGER};
     OK(rp_session_open(m, &o, &s));
     return s;
 }
