@@ -1,14 +1,15 @@
 /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], max(0, pos[t]-window+1) <= i <=
  * pos[t], with a sink.
  *
- * Positions come in tiles, and the tiles are dealt out to splits: the number of a position alone says which
- * split, warp and group of lanes has it. A group streams over its positions with a maximum and a sum of its
- * own (Milakov and Gimelshein 2018, arXiv:1805.02867), for up to four heads that share the keys; groups,
- * warps and splits are added in their order. With a few tokens each split has a block, and the last block to
- * arrive adds the splits; with many, one block takes the splits in turn. Both add alike, so a token gives the
- * same bits alone and within a prefill (I8). geometry  blocks of 4 warps, grid (heads of keys * blocks of
- * heads that share them, splits or 1, tokens) traffic   keys and values of the positions in use once a block
- * of heads; of few tokens the sums of each split twice */
+ * Positions come in tiles, and the tiles are dealt out to splits: the number of a position alone says which split,
+ * warp and group of lanes has it. A group streams over its positions with a maximum and a sum of its own (Milakov
+ * and Gimelshein 2018, arXiv:1805.02867), for up to four heads that share the keys; groups, warps and splits are
+ * added in their order. With a few tokens each split has a block, and the last block to arrive adds the splits;
+ * with many, one block takes the splits in turn. Both add alike, so a token gives the same bits alone and within a
+ * prefill (I8).
+ * geometry  blocks of 4 warps, grid (heads of keys * blocks of heads that share them, splits or 1, tokens)
+ * traffic   keys and values of the positions in use once a block of heads; of few tokens the sums of each split
+ *           twice */
 #include "kernels/device.cuh"
 #include "kernels/scratch.h"
 

@@ -1,5 +1,5 @@
-/* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t], rows with pos outside of d left
- * out. geometry  one thread an element, blocks of 256
+/* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t], rows with pos outside of d left out.
+ * geometry  one thread an element, blocks of 256
  * traffic   x and y once */
 #include "kernels/device.cuh"
 

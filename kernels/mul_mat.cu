@@ -1,7 +1,7 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]
- * geometry  rows: blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid (rows, tokens or fours
- * of tokens, heads). Transposed: one thread an element of the result, neighbours reading neighbours traffic
- * the weights once for four tokens; x once a block, from L2 */
+ * geometry  rows: blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid (rows, tokens or fours of
+ *           tokens, heads). Transposed: one thread an element of the result, neighbours reading neighbours
+ * traffic   the weights once for four tokens; x once a block, from L2 */
 #include "kernels/gemv.cuh"
 #include "kernels/mul_mat_blas.h"
 

@@ -1,11 +1,11 @@
 /* y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, for 32 columns and more: in the weights' type (f32, f16, bf16), of
  * quantised weights in f16; sums and result in f32.
  * geometry  columns narrowed: a block of 256 threads a column. Weights widened: a thread a unit of 32 elements, by
- *           tiles of rows that fit into 64 MiB, each followed by its product. Columns restored: 256 rows to a block,
- *           grid (rows, columns)
+ *           tiles of rows that fit into 64 MiB, each followed by its product. Columns restored: 256 rows to a
+ *           block, grid (rows, columns)
  * traffic   quantised: the weights once, and twice as f16; x twice and, narrowed, once for each tile; y once
- * numerics  w and x are rounded to f16 or bf16 each. A column that f16 has no room for, above or below, is scaled by a
- *           power of two, and its results are scaled back; others are left alone. */
+ * numerics  w and x are rounded to f16 or bf16 each. A column that f16 has no room for, above or below, is scaled
+ *           by a power of two, and its results are scaled back; others are left alone. */
 #include "kernels/blaslt.h"
 #include "kernels/mul_mat_blas.h"
 #include "kernels/quants.cuh"

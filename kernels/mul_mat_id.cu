@@ -1,7 +1,7 @@
-/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert. The ids are read on the device: no
- * launch depends on them (I4). geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid
- * (rows, ids of a token, tokens) traffic   one token: the chosen experts' weights once; x once a block, from
- * L2 */
+/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert. The ids are read on the device: no launch
+ * depends on them (I4).
+ * geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid (rows, ids of a token, tokens)
+ * traffic   one token: the chosen experts' weights once; x once a block, from L2 */
 #include "kernels/gemv.cuh"
 
 struct MulMatIdArgs {

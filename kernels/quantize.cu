@@ -1,6 +1,7 @@
-/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block
- * with a NaN or an infinity gets a NaN scale. geometry  one warp a block of 32 elements, eight to a thread
- * block traffic   x once, 1.375 bytes an element written */
+/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block with
+ * a NaN or an infinity gets a NaN scale.
+ * geometry  one warp a block of 32 elements, eight to a thread block
+ * traffic   x once, 1.375 bytes an element written */
 #include "kernels/device.cuh"
 
 enum { THREADS = 256, BLOCK = 32 };

@@ -1,6 +1,6 @@
-/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by
- * their sum, and scaled. A token chooses few experts: one thread adds them up in their order. geometry  one
- * thread a token */
+/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by their
+ * sum, and scaled. A token chooses few experts: one thread adds them up in their order.
+ * geometry  one thread a token */
 #include "kernels/device.cuh"
 
 enum { THREADS = 32 };

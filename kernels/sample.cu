@@ -1,12 +1,14 @@
 /* The next token from its logits, as fallback/sample.c: repetition penalty, temperature, top-k, softmax,
  * top-p, min-p, draw.
  *
- * Candidates stand in one order: higher logit first, lower id among equals; the key of a candidate is a
- * number that falls along it. "The shortest run from the front that holds so many, or so much weight" is
- * found by descending eight bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of
- * the most probable, so that a sum has one value in whatever order it is taken. geometry  one block of 512
- * threads traffic   the logits once for the most probable; once more for each eight bits that it takes to
- * tell candidates apart numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
+ * Candidates stand in one order: higher logit first, lower id among equals; the key of a candidate is a number
+ * that falls along it. "The shortest run from the front that holds so many, or so much weight" is found by
+ * descending eight bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of the most
+ * probable, so that a sum has one value in whatever order it is taken.
+ * geometry  one block of 512 threads
+ * traffic   the logits once for the most probable; once more for each eight bits that it takes to tell candidates
+ *           apart
+ * numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
 #include "kernels/device.cuh"
 
 #include "reprise/step.h"

@@ -1,6 +1,7 @@
 /* The indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index, NaN below
- * everything; as fallback/top_k.c. geometry  one warp a token; the values in shared memory, 4*n bytes k
- * rounds of an argmax over the warp: k*n/32 reads of shared memory a lane */
+ * everything; as fallback/top_k.c.
+ * geometry  one warp a token; the values in shared memory, 4*n bytes
+ * traffic   k rounds of an argmax over the warp: k*n/32 reads of shared memory a lane */
 #include "kernels/device.cuh"
 
 /* What a block may have of shared memory without asking, at five bytes a value. */
