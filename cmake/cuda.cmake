@@ -19,6 +19,11 @@ if(NOT CUDAToolkit_FOUND OR NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
+if(CUDAToolkit_VERSION VERSION_LESS 12.4) # the first with loops in graphs
+  message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} is older than 12.4: CPU only")
+  return()
+endif()
+
 if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
   set(portable 75-virtual 80-real 90)
   set(covering 75-real 80-real 90-real 100-real 110-real 120)
