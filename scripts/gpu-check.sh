@@ -5,8 +5,9 @@
 #   scripts/gpu-check.sh [--quick] [--build-only] [OUTPUT_DIR]
 #
 #   --quick        Q8_0 of llama3-8b only, no compute-sanitizer
-#   --build-only   build for sm_90 and for what drivers translate, for a machine without a toolkit; needs no GPU. There the
-#                  same script uses what it finds in build/gpu.
+#   --build-only   only build; needs no GPU. The programs in build/gpu (reprise, gpu_tests, bench_cuda_gaps) need nothing of
+#                  the system but its C library: carry them along with the sources to a machine with a GPU, where the
+#                  script uses them instead of building.
 set -eu
 cd "$(dirname "$0")/.."
 quick='' only='' out=bench/results build=build/gpu
@@ -14,7 +15,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=1 ;;
     --build-only) only=1 ;;
-    -*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -*) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
     *) out=$1 ;;
     esac
     shift
@@ -25,14 +26,16 @@ if [ -z "$only" ] && ! nvidia-smi -L >/dev/null 2>&1; then
     echo "NOT RUN: there is no NVIDIA GPU (nvidia-smi -L)"
     exit 77
 fi
-if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+if [ -n "$only" ] || [ ! -x "$build/reprise" ] || [ -f "$build/CMakeCache.txt" ]; then
     step "build"
     PATH=$PATH:/usr/local/cuda/bin
     generator=$(command -v ninja >/dev/null && echo Ninja || echo "Unix Makefiles")
-    cmake -S . -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DRP_TESTS=ON -DRP_GPU_TESTS=ON \
-        -DRP_CUDA_ARCHITECTURES="$([ -n "$only" ] && echo portable || echo auto)" >"$build.log" 2>&1 ||
-        { tail -20 "$build.log"; exit 1; }
-    cmake --build "$build" -j "$(nproc)" >"$build.log" 2>&1 || { tail -40 "$build.log"; exit 1; }
+    mkdir -p "$build"
+    cmake -S . -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DRP_TESTS=ON -DRP_GPU_TESTS=ON -DRP_PORTABLE=ON \
+        -DRP_CUDA_ARCHITECTURES="$([ -n "$only" ] && echo portable || echo auto)" >"$build/log" 2>&1 ||
+        { tail -20 "$build/log"; exit 1; }
+    cmake --build "$build" -j "$(nproc)" --target reprise_cli gpu_tests bench_cuda_gaps >"$build/log" 2>&1 ||
+        { tail -40 "$build/log"; exit 1; }
 fi
 [ -z "$only" ] || { echo "built in $build"; exit 0; }
 reprise=$build/reprise
@@ -56,8 +59,10 @@ step "device"
 "$reprise" devices --copy --json >"$temp/devices.json"
 
 step "tests on the GPU"
-for test in "$build"/tests/gpu_*; do
-    REPRISE_BLAS=off REPRISE_DEVICE=cuda check "$(basename "$test")" timeout 300 "$test" -j1
+for suite in $(sed -n 's/^    OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h) golden generate blas; do
+    [ -f "tests/test_$suite.c" ] || continue
+    case $suite in blas) blas=auto ;; *) blas=off ;; esac
+    REPRISE_BLAS=$blas REPRISE_DEVICE=cuda check "tests of $suite" timeout 300 "$build/gpu_tests" "$suite"
 done
 
 step "every node against the CPU; eager, replay and reply against each other"
@@ -90,7 +95,7 @@ else
     for op in mul_mat mul_mat_id attention get_rows rms_norm top_k sample copy; do
         for tool in memcheck racecheck; do
             REPRISE_DEVICE=cuda check "$tool $op" timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-                --target-processes all "$build/tests/gpu_$op" -j1
+                --target-processes all "$build/gpu_tests" "$op"
         done
     done
 fi

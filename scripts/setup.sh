@@ -19,3 +19,5 @@ need() {
 }
 
 BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpcre2-dev libedit-dev"
+# nvcc takes g++ for the part that runs on the host.
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then BUILD_PACKAGES="$BUILD_PACKAGES g++"; fi

@@ -1,6 +1,6 @@
 /* The part of Criterion's interface that these tests use, for where the library cannot serve: under the
  * thread sanitizer (its shared arena fails to map, its reporter is not instrumented) and on machines that
- * lack it. Every test runs in a process of its own; a program is one source file. */
+ * lack it. Every test runs in a process of its own; a program may have several source files. */
 #pragma once
 #pragma GCC system_header
 
@@ -22,8 +22,10 @@ struct PlainTest {
 
 enum { PLAIN_FAILED = 1, PLAIN_SKIPPED = 77 };
 
-static PlainTest *plain_tests, **plain_end = &plain_tests, *plain_suite;
-static int        plain_failures;
+/* Weak: one of each, however many files of a program include this. */
+#define PLAIN_ONE __attribute__((weak))
+PLAIN_ONE PlainTest *plain_tests, **plain_end = &plain_tests, *plain_suite;
+PLAIN_ONE int        plain_failures;
 
 static void plain_add(PlainTest *t) {
     *plain_end = t;
@@ -91,14 +93,14 @@ static void plain_run(const PlainTest *t) {
     exit(plain_failures > 0 ? PLAIN_FAILED : 0);
 }
 
-/* An argument that is no option names the one test to run. */
-int main(int argc, char **argv) {
+/* An argument that is no option names the one test or suite to run. */
+PLAIN_ONE int main(int argc, char **argv) {
     const char *only  = NULL;
     int         n_run = 0, n_failed = 0, n_skipped = 0;
     for (int i = 1; i < argc; i++)
         if (argv[i][0] != '-') only = argv[i];
     for (const PlainTest *t = plain_tests; t != NULL; t = t->next) {
-        if (only != NULL && strcmp(only, t->name) != 0) continue;
+        if (only != NULL && strcmp(only, t->name) != 0 && strcmp(only, t->suite) != 0) continue;
         fflush(NULL);
         const pid_t child = fork();
         if (child == 0) plain_run(t);
