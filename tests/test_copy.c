@@ -103,6 +103,7 @@ Test(copy, stores_rows_of_q8_0) {
     memset(x + 40 * 1 + N, 0, 4 * 32);
     for (int i = 0; i < 32; i++) x[4 * N + i] = 1e-42f * (float)i; /* too small for a scale */
     x[3 * N + 35] = NAN;
+    memset(d, 0x55, sizeof d);
     OpArgs args   = {
           .dst = packed(RP_Q8_0, d, N, ROWS, 1, 1),
           .src = {packed(RP_F32, x, N, T, 1, 1), packed(RP_Q8_0, d, N, ROWS, 1, 1),
