@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/default_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -181,10 +182,23 @@ static RpStatus one(void) {
     return RP_OK;
 }
 
-static int run(void) { return cli_exit(args.all ? all_presets() : one()); }
+static int run(void) {
+    const char *looked = "";
+    if ((args.model != NULL) + (args.preset != NULL) + args.all > 1) {
+        cli_say("reprise bench launches", "-m, --preset and --all-presets exclude each other");
+        return EXIT_USAGE;
+    }
+    if (args.model == NULL && args.preset == NULL && !args.all) args.model = cli_default_model(&looked);
+    if (args.model == NULL && args.preset == NULL && !args.all) {
+        cli_say("reprise bench launches", "-m FILE, --preset or --all-presets: there is no demo model (%s)",
+                looked);
+        return EXIT_USAGE;
+    }
+    return cli_exit(args.all ? all_presets() : one());
+}
 
 static const Option options[] = {
-    OPTION_MODEL(args.model),
+    CLI_TEXT("model", 'm', args.model, "FILE", "the model, a GGUF file; default: the demo model"),
     CLI_TEXT("preset", 0, args.preset, "NAME", "a preset of `reprise synth` in place of a file: counts only"),
     CLI_FLAG("all-presets", 0, args.all, "a line for each preset"),
     CLI_TEXT("type", 0, args.type, "TYPE", "of a preset's weights, default Q8_0"),

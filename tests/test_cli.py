@@ -702,6 +702,7 @@ def test_launches_are_counted_without_weights():
     one = json.loads(ok(run("bench", "launches", "-m", TINY, "--json")).out)
     steps = json.loads(ok(run("plan", "-m", TINY, "--json")).out)["plan"]["n_steps"]
     expect(one["steps"] == steps, "the row fetch of a prefill less, the draw more", (one, steps))
+    expect_refusal(run("bench", "launches", "--preset", "tiny", "-m", TINY), 2, "exclude each other")
     expect_refusal(run("bench", "launches", "--preset", "huge", TMPDIR=temp), 1, "no preset 'huge'")
     expect(os.listdir(temp) == [], "no files left behind", os.listdir(temp))
 
