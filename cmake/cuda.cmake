@@ -4,7 +4,6 @@ set(RP_CUDA_ARCHITECTURES "auto" CACHE STRING
 all others; covering: code for every GPU the toolkit knows by the lowest of its kind; all: each by name; or a list as \
 CMAKE_CUDA_ARCHITECTURES")
 set(RP_HAVE_CUDA OFF)
-set(RP_BUILT_FOR_CUDA 0)
 if(NOT RP_CUDA)
   message(STATUS "CUDA is switched off")
   return()
@@ -59,7 +58,6 @@ set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 enable_language(CUDA)
 set(RP_HAVE_CUDA ON)
-set(RP_BUILT_FOR_CUDA 1)
 message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
 # Objects, not a library: what links them is linked as C.

@@ -2,7 +2,6 @@
 
 #include "reprise/device.h"
 #include "reprise/options.h"
-#include "reprise/version.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out
         return rp_fail(RP_E_NOT_AVAILABLE, "%s '%s': there are %d CUDA devices", from, out->name, n_devices);
     if (named || require_cuda) return st;
     strncpy(out->reason, rp_last_error(), sizeof out->reason - 1);
-    out->fell_back = RP_BUILT_FOR_CUDA;
+    out->fell_back = rp_cuda_built;
     return RP_OK;
 }
 

@@ -8,6 +8,8 @@
  * leave half. */
 enum { RP_DEVICE_MARGIN = 64 << 20 };
 
+extern const bool rp_cuda_built; /* with kernels for GPUs */
+
 typedef struct DeviceChoice {
     bool        cuda, fell_back;
     const char *name; /* as it was asked for */

@@ -1,8 +1,12 @@
 #include "reprise/device.h"
 #include "reprise/loop.h"
 
+#include "executor/device.h"
+
 #include <cuda_runtime_api.h>
 #include <stdio.h>
+
+const bool rp_cuda_built = true;
 
 /* The driver's version is the one question that succeeds on every machine: 0 means that there is no driver.
  */

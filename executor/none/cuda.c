@@ -1,6 +1,9 @@
 /* A build without the CUDA toolkit: the same calls, and one answer. */
 #include "executor/backend.h"
+#include "executor/device.h"
 #include "reprise/device.h"
+
+const bool rp_cuda_built = false;
 
 static RpStatus none(void) {
     return rp_fail(RP_E_NOT_AVAILABLE, "this build was made without the CUDA toolkit");
