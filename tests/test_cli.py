@@ -18,7 +18,7 @@ import tempfile
 import time
 
 PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
-ON_DEVICE = sys.argv[3] if len(sys.argv) > 3 else None
+ON_DEVICE = sys.argv[3] if len(sys.argv) > 3 and sys.argv[3] else None
 MIX = os.path.join(SOURCE, "tests/golden/tiny/llama-mix.gguf")
 TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
