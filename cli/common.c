@@ -218,12 +218,7 @@ void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
 
 RpStatus cli_mode(const char *name, ExecMode *out) {
     *out = RP_MODE_AUTO;
-    if (name == NULL) return RP_OK;
-    for (int m = RP_MODE_AUTO; m <= RP_MODE_REPLY; m++)
-        if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
-            *out = (ExecMode)m;
-            return RP_OK;
-        }
+    if (name == NULL || rp_mode_from_name(name, out) == RP_OK) return RP_OK;
     return rp_fail(RP_E_ARG, "--mode %s: auto, eager, replay or reply is wanted", name);
 }
 
@@ -251,5 +246,3 @@ RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o
     cli_say_given_up(&info);
     return RP_OK;
 }
-
-int cli_device_index(const char *id) { return strncmp(id, "cuda:", 5) == 0 ? atoi(id + 5) : 0; }

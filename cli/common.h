@@ -74,7 +74,6 @@ typedef struct DeviceArgs {
 
 /* The session's options get the device's. RP_E_ARG for a mode that is none. */
 RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o);
-int                   cli_device_index(const char *id);          /* N of "cuda:N" */
 RP_NODISCARD RpStatus cli_mode(const char *name, ExecMode *out); /* NULL: RP_MODE_AUTO */
 
 /* rp_session_open. What was given up (the GPU, or a mode) is said on stderr, once. */

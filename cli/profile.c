@@ -68,7 +68,7 @@ static RpStatus measure(Profile *p) {
     }
     DeviceMemory d;
     RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
-    if (d.is_own) RP_TRY(rp_cuda_copy_bandwidth(cli_device_index(d.id), COPY_BYTES, &p->copy));
+    if (d.is_own) RP_TRY(rp_cuda_copy_bandwidth(d.index, COPY_BYTES, &p->copy));
     return RP_OK;
 }
 

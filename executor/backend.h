@@ -71,6 +71,14 @@ RP_NODISCARD RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address)
 /* Node and bytes of step i. RP_E_ARG past the last. */
 RP_NODISCARD RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out);
 
+/* Writes the whole step state; nothing for NULL. A plan that draws tokens would otherwise run on past the context. */
+RP_NODISCARD RpStatus rp_executor_put_step(Executor *e, const void *step);
+
+/* Whether the owner's arena is too small for it. */
+static inline bool rp_executor_takes_arena(const Executor *e) {
+    return e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena;
+}
+
 /* The address of an arena or state reference. */
 void *rp_executor_address(const Executor *e, PlanRef ref);
 

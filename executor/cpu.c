@@ -85,7 +85,7 @@ static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
         RP_TRY(open_pool(o, &c->pool));
     }
     e->info.n_threads = rp_pool_size(c->pool);
-    if (e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena) {
+    if (rp_executor_takes_arena(e)) {
         e->arena = c->own_arena = new_memory(e->plan->memory.arena);
         if (e->arena == NULL)
             return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", e->plan->memory.arena);
@@ -201,12 +201,6 @@ static RpStatus interpret_timed(void *arg, int ith, int nth) {
     return rp_plan_walk(r->c->base.plan, r->c->base.args, rp_cpu_kernels, &ctx, end_of_timed_step, &t);
 }
 
-static void put_step(Executor *e, const void *step) {
-    if (step == NULL) return;
-    const TensorView v = rp_node_view(e->step);
-    memcpy(rp_executor_address(e, rp_plan_ref(e->plan, e->step)), step, rp_view_span_bytes(&v));
-}
-
 static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
@@ -217,10 +211,10 @@ static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_
         const double start = now_ns();
         st                 = run_cpu(e);
         sample[(size_t)r]  = now_ns() - start;
-        put_step(e, step);
+        if (st == RP_OK) st = rp_executor_put_step(e, step);
         if (st == RP_OK) st = rp_pool_run(cpu(e)->pool, interpret_timed, &t);
         for (size_t i = 0; i < n; i++) sample[(i + 1) * (size_t)n_runs + (size_t)r] = ends[i + 1] - ends[i];
-        put_step(e, step);
+        if (st == RP_OK) st = rp_executor_put_step(e, step);
     }
     if (st == RP_OK) {
         *total_ns = rp_median(sample, n_runs);

@@ -67,6 +67,7 @@ RpStatus rp_device_memory(const char *device, bool require_cuda, DeviceMemory *o
     const int index = rp_device_index(choice.name);
     RP_TRY(rp_cuda_device_info(index, &info));
     snprintf(out->id, sizeof out->id, "cuda:%d", index);
+    out->index      = index;
     out->is_own     = true;
     out->free_bytes = info.free_bytes > RP_DEVICE_MARGIN ? info.free_bytes - RP_DEVICE_MARGIN : 0;
     return RP_OK;

@@ -19,6 +19,15 @@ const char *rp_mode_name(ExecMode mode) {
     return (unsigned)mode < sizeof names / sizeof names[0] ? names[mode] : "?";
 }
 
+RpStatus rp_mode_from_name(const char *name, ExecMode *out) {
+    for (int m = RP_MODE_AUTO; m <= RP_MODE_REPLY; m++)
+        if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
+            *out = (ExecMode)m;
+            return RP_OK;
+        }
+    return rp_fail(RP_E_ARG, "'%s': auto, eager, replay or reply is wanted", name);
+}
+
 /* ---- states ---- */
 
 static int find_state(const ExecPlan *plan, const TensorNode *node) {
@@ -187,6 +196,12 @@ RpStatus rp_executor_set(Executor *e, const TensorNode *node, const void *data, 
     void *memory = NULL;
     RP_TRY(kept_memory(e, node, bytes, &memory));
     return e->backend->copy(e, memory, data, bytes, false);
+}
+
+RpStatus rp_executor_put_step(Executor *e, const void *step) {
+    if (step == NULL) return RP_OK;
+    const TensorView v = rp_node_view(e->step);
+    return rp_executor_set(e, e->step, step, rp_view_span_bytes(&v));
 }
 
 RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out) {

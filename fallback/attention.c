@@ -122,28 +122,21 @@ RP_TARGET_AVX512 static void attend_tile_avx512(Head *h, int64_t from, int64_t e
 }
 #endif
 
-static void attend_q8_0_plain(Head *h, int64_t from, int64_t end, float scale) {
+RP_BODY void attend_q8_0_body(Head *h, int64_t from, int64_t end, float scale) {
     attend_tile_body(h, from, end, scale, widen_q8_0);
 }
-#if defined(RP_X86)
-RP_TARGET_AVX2 static void attend_q8_0_avx2(Head *h, int64_t from, int64_t end, float scale) {
-    attend_tile_body(h, from, end, scale, widen_q8_0);
-}
-RP_TARGET_AVX512 static void attend_q8_0_avx512(Head *h, int64_t from, int64_t end, float scale) {
-    attend_tile_body(h, from, end, scale, widen_q8_0);
-}
-#endif
+RP_VARIANTS(attend_q8_0, (Head * h, int64_t from, int64_t end, float scale), (h, from, end, scale))
 
 typedef void AttendTile(Head *h, int64_t from, int64_t end, float scale);
 
 static AttendTile *tile_function(RpDtype type) {
-    const bool q8_0 = type == RP_Q8_0;
+    if (type == RP_Q8_0) return attend_q8_0;
 #if defined(RP_X86)
     const CpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return q8_0 ? attend_q8_0_avx512 : attend_tile_avx512;
-    if (isa == RP_ISA_AVX2) return q8_0 ? attend_q8_0_avx2 : attend_tile_avx2;
+    if (isa == RP_ISA_AVX512_VNNI) return attend_tile_avx512;
+    if (isa == RP_ISA_AVX2) return attend_tile_avx2;
 #endif
-    return q8_0 ? attend_q8_0_plain : attend_tile_plain;
+    return attend_tile_plain;
 }
 
 static void attend(const OpArgs *args, int64_t t, int64_t h, AttendTile *tile) {

@@ -122,6 +122,8 @@ static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
     return logits;
 }
 
+static RpDtype kv_type_of(const ModelGraphOptions *o) { return o->kv_type == RP_F32 ? RP_F16 : o->kv_type; }
+
 static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     if (kv_type == RP_F16) return RP_OK;
     if (kv_type != RP_Q8_0)
@@ -136,7 +138,7 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
 }
 
 static RpStatus check_options(const ModelConfig *c, const ModelGraphOptions *o) {
-    RP_TRY(check_kv(c, o->kv_type == RP_F32 ? RP_F16 : o->kv_type));
+    RP_TRY(check_kv(c, kv_type_of(o)));
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
                        o->n_out);
@@ -155,7 +157,7 @@ RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *o, ComputeGraph
                  .g          = g,
                  .n_tok      = o->n_tok,
                  .n_ctx      = o->n_ctx,
-                 .kv_type    = o->kv_type == RP_F32 ? RP_F16 : o->kv_type,
+                 .kv_type    = kv_type_of(o),
                  .layer      = -1,
                  .expert_ids = o->expert_ids};
     b.outputs = calloc((size_t)m->config.n_layer + 1, sizeof(TensorNode *));

@@ -281,8 +281,10 @@ const Model *rp_session_model(const Session *s) { return s->model; }
 RpStatus rp_session_rewind(Session *s, int32_t n_past) {
     if (n_past < 0 || n_past > s->n_past)
         return rp_fail(RP_E_ARG, "rewind to %d: the context holds %d tokens", n_past, s->n_past);
-    if (n_past != s->n_past) s->logits = NULL;
-    if (n_past != s->n_past) s->logits_on_device = false;
+    if (n_past != s->n_past) {
+        s->logits           = NULL;
+        s->logits_on_device = false;
+    }
     s->n_past = n_past;
     return RP_OK;
 }

@@ -1,11 +1,10 @@
 /* cuBLASLt for plans of long chunks: opened for the device when the first of them is. */
 #include "executor/cuda/cuda.h"
+#include "executor/device.h"
 
 #include "reprise/options.h"
 
 #include <string.h>
-
-enum { MARGIN = 64 << 20 }; /* left to the driver */
 
 size_t rp_cuda_plan_scratch(const CudaExecutor *c) {
     const ExecPlan *plan = c->base.plan;
@@ -66,7 +65,7 @@ static RpStatus check_room(CudaExecutor *c) {
     size_t              have, whole;
     if (owner != c && need <= owner->scratch_bytes) return RP_OK;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
-    if (need + MARGIN <= have) return RP_OK;
+    if (need + RP_DEVICE_MARGIN <= have) return RP_OK;
     snprintf(c->blas_text, sizeof c->blas_text, "no room for the %.3f GB of scratch memory that %s takes",
              (double)need / 1e9, rp_blaslt_name(c->blas));
     c->blas = NULL;

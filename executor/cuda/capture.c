@@ -4,6 +4,7 @@
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,9 +80,10 @@ static RpStatus next_step(void *user, RpStatus status) {
     return status;
 }
 
-static RpStatus enqueue(CudaExecutor *c) {
-    Recorder  r   = {.c = c};
-    KernelCtx ctx = rp_cuda_ctx(c, record, &r);
+static RpStatus enqueue(void *arg) {
+    CudaExecutor *c   = arg;
+    Recorder      r   = {.c = c};
+    KernelCtx     ctx = rp_cuda_ctx(c, record, &r);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, next_step, &r));
     RP_TRY(rp_cuda_enqueue_outputs(c));
@@ -125,19 +127,37 @@ static RpStatus check_nodes(const CudaExecutor *c, cudaGraph_t graph) {
     return check_types(c);
 }
 
+static RpStatus check_text(CudaDevice *d, cudaError_t e, const char *doing, const char *what) {
+    char text[64];
+    snprintf(text, sizeof text, "%s of %s", doing, what);
+    return rp_cuda_check(d, e, text);
+}
+
 /* A failed step would otherwise leave the stream capturing: the capture is ended whatever happened. */
-static RpStatus capture(CudaExecutor *c) {
-    CudaDevice *d = c->device;
-    RP_TRY(rp_cuda_check(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),
-                         "begin of the capture"));
-    RpStatus          st    = enqueue(c);
-    const cudaError_t ended = cudaStreamEndCapture(d->stream, &c->graph);
+RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue_all)(void *arg), void *arg,
+                        const char *what, cudaGraph_t *out) {
+    const enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    *out                                  = NULL;
+    RP_TRY(check_text(d,
+                      body != NULL ? cudaStreamBeginCaptureToGraph(d->stream, body, NULL, NULL, 0, mode)
+                                   : cudaStreamBeginCapture(d->stream, mode),
+                      "begin", what));
+    const RpStatus    st    = enqueue_all(arg);
+    const cudaError_t ended = cudaStreamEndCapture(d->stream, out);
     if (st != RP_OK) (void)cudaGetLastError();
     RP_TRY(st);
-    RP_TRY(rp_cuda_check(d, ended, "end of the capture"));
+    return check_text(d, ended, "end", what);
+}
+
+RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, const char *what, cudaGraphExec_t *out) {
+    RP_TRY(check_text(d, cudaGraphInstantiate(out, graph, 0), "instantiation", what));
+    return check_text(d, cudaGraphUpload(*out, d->stream), "upload", what);
+}
+
+static RpStatus capture(CudaExecutor *c) {
+    RP_TRY(rp_cuda_record(c->device, NULL, enqueue, c, "the capture", &c->graph));
     RP_TRY(check_nodes(c, c->graph));
-    RP_TRY(rp_cuda_check(d, cudaGraphInstantiate(&c->exec, c->graph, 0), "instantiation of the graph"));
-    return rp_cuda_check(d, cudaGraphUpload(c->exec, d->stream), "upload of the graph");
+    return rp_cuda_instantiate(c->device, c->graph, "the graph", &c->exec);
 }
 
 RpStatus rp_cuda_capture(CudaExecutor *c) {

@@ -12,7 +12,10 @@
 
 #include <cuda_runtime_api.h>
 
-enum { CUDA_ALIGN = 256 };
+enum {
+    CUDA_ALIGN       = 256,
+    CUDA_LOOP_DRIVER = 12040 /* the first with loops in graphs */
+};
 
 /* A weight on the host and its copy. */
 typedef struct CudaWeight {
@@ -145,6 +148,13 @@ void rp_cuda_blas_describe(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);
+
+/* Records what `enqueue` puts on the device's stream: into `body`, or NULL: a new graph. `what` is for errors: "the
+ * capture". *out is the caller's on failure too. */
+RP_NODISCARD RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue)(void *arg),
+                                     void *arg, const char *what, cudaGraph_t *out);
+RP_NODISCARD RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, const char *what,
+                                          cudaGraphExec_t *out);
 
 /* Captures the plan; checks that every step has a node, and that no kernel serves weights of two types. */
 RP_NODISCARD RpStatus rp_cuda_capture(CudaExecutor *c);

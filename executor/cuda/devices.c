@@ -1,6 +1,7 @@
 #include "reprise/device.h"
 #include "reprise/loop.h"
 
+#include "executor/cuda/cuda.h"
 #include "executor/device.h"
 
 #include <cuda_runtime_api.h>
@@ -54,7 +55,7 @@ RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out) {
     out->n_sm      = p.multiProcessorCount;
     out->l2_bytes  = (size_t)p.l2CacheSize;
     out->has_code  = cudaFuncGetAttributes(&a, rp_cuda_loop_kernel()) == cudaSuccess;
-    out->has_loops = out->driver >= 12040;
+    out->has_loops = out->driver >= CUDA_LOOP_DRIVER;
     (void)cudaGetLastError();
     return RP_OK;
 }

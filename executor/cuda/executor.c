@@ -3,22 +3,21 @@
 #include "executor/device.h"
 #include "executor/plan_walk.h"
 
+#include "reprise/options.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "reprise/options.h"
 
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
 /* ---- memory ---- */
 
-static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
+static RpStatus zeroed(Executor *e, size_t bytes, const char *what, void **out) {
     CudaDevice *d = rp_cuda(e)->device;
-    RP_TRY(rp_cuda_enter(d));
-    RP_TRY(rp_cuda_alloc(d, bytes, name, out));
+    RP_TRY(rp_cuda_alloc(d, bytes, what, out));
     e->info.device_bytes += bytes;
-    RpStatus st = rp_cuda_check(d, cudaMemsetAsync(*out, 0, bytes, d->stream), name);
-    if (st == RP_OK) st = rp_cuda_check(d, cudaStreamSynchronize(d->stream), name);
+    RpStatus st = rp_cuda_check(d, cudaMemsetAsync(*out, 0, bytes, d->stream), what);
+    if (st == RP_OK) st = rp_cuda_check(d, cudaStreamSynchronize(d->stream), what);
     if (st != RP_OK) {
         (void)cudaFree(*out);
         *out = NULL;
@@ -26,13 +25,14 @@ static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **ou
     return st;
 }
 
+static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
+    RP_TRY(rp_cuda_enter(rp_cuda(e)->device));
+    return zeroed(e, bytes, name, out);
+}
+
 static void free_state(Executor *e, void *state) {
     (void)e;
     (void)cudaFree(state);
-}
-
-static bool takes_own_arena(const Executor *e) {
-    return e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena;
 }
 
 /* Before anything is copied. */
@@ -40,7 +40,7 @@ static RpStatus check_memory(const CudaExecutor *c) {
     const Executor  *e       = &c->base;
     const PlanMemory m       = e->plan->memory;
     const size_t     weights = rp_cuda_missing_weights(c->device, e->plan);
-    const size_t     arena = takes_own_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
+    const size_t     arena = rp_executor_takes_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
     size_t           have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
     if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
@@ -106,12 +106,9 @@ static RpStatus open_scratch(CudaExecutor *c) {
         return RP_OK;
     }
     if (c->scratch_bytes == 0) return RP_OK;
-    RP_TRY(rp_cuda_alloc(c->device, c->scratch_bytes, "scratch memory", &c->own_scratch));
+    RP_TRY(zeroed(e, c->scratch_bytes, "scratch memory", &c->own_scratch));
     c->scratch = c->own_scratch;
-    e->info.device_bytes += c->scratch_bytes;
-    RP_TRY(rp_cuda_check(c->device, cudaMemsetAsync(c->scratch, 0, c->scratch_bytes, c->device->stream),
-                         "scratch memory"));
-    return rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "scratch memory");
+    return RP_OK;
 }
 
 static RpStatus open_mirrors(CudaExecutor *c) {
@@ -146,6 +143,15 @@ static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes
 
 /* ---- running ---- */
 
+static RpStatus copy_mirror(CudaExecutor *c, const Mirror *m) {
+    char                     *host = c->host + m->offset;
+    const enum cudaMemcpyKind way  = m->is_input ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    return rp_cuda_check(c->device,
+                         cudaMemcpyAsync(m->is_input ? m->device : host, m->is_input ? host : m->device,
+                                         m->bytes, way, c->device->stream),
+                         rp_node_name(m->node));
+}
+
 RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c) {
     CudaDevice *d = c->device;
     if (c->inputs != NULL)
@@ -154,11 +160,7 @@ RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c) {
             "inputs");
     for (int i = 0; i < c->n_mirrors; i++) {
         const Mirror *m = &c->mirrors[i];
-        if (m->is_input)
-            RP_TRY(rp_cuda_check(
-                d,
-                cudaMemcpyAsync(m->device, c->host + m->offset, m->bytes, cudaMemcpyHostToDevice, d->stream),
-                rp_node_name(m->node)));
+        if (m->is_input) RP_TRY(copy_mirror(c, m));
     }
     return RP_OK;
 }
@@ -173,11 +175,7 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
     }
     for (int i = 0; i < c->n_mirrors; i++) {
         const Mirror *m = &c->mirrors[i];
-        if (!m->is_input)
-            RP_TRY(rp_cuda_check(
-                d,
-                cudaMemcpyAsync(c->host + m->offset, m->device, m->bytes, cudaMemcpyDeviceToHost, d->stream),
-                rp_node_name(m->node)));
+        if (!m->is_input) RP_TRY(copy_mirror(c, m));
     }
     return RP_OK;
 }
@@ -232,14 +230,11 @@ static RpStatus poison(Executor *e) {
 static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
     const char *name = rp_option(RP_OPT_MODE);
     *out             = given;
-    if (given != RP_MODE_AUTO) return RP_OK;
-    for (int m = RP_MODE_AUTO; m <= RP_MODE_REPLY; m++)
-        if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
-            *out = m == RP_MODE_AUTO ? RP_MODE_REPLY : (ExecMode)m;
-            return RP_OK;
-        }
-    return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted", rp_option_name(RP_OPT_MODE),
-                   name);
+    if (given == RP_MODE_AUTO && rp_mode_from_name(name, out) != RP_OK)
+        return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted",
+                       rp_option_name(RP_OPT_MODE), name);
+    if (*out == RP_MODE_AUTO) *out = RP_MODE_REPLY;
+    return RP_OK;
 }
 
 /* The failure becomes the reason for a lesser mode, unless graphs are required or the device is gone. */
@@ -287,7 +282,8 @@ static RpStatus load_kernels(CudaExecutor *c) {
     RpStatus  st      = RP_OK;
     if (c->blas != NULL)
         RP_TRY(rp_cuda_check(c->device,
-                             cudaMemsetAsync(c->base.arena, 0, c->base.plan->memory.arena, c->device->stream), "arena"));
+                             cudaMemsetAsync(c->base.arena, 0, c->base.plan->memory.arena, c->device->stream),
+                             "arena"));
     while (c->blas != NULL && refused != rp_blaslt_refused(c->blas) && !c->device->failed) {
         refused = rp_blaslt_refused(c->blas);
         st      = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
@@ -312,7 +308,7 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     RP_TRY(rp_cuda_enter(c->device));
     RP_TRY(check_memory(c));
     e->arena = e->owner->arena;
-    if (takes_own_arena(e)) {
+    if (rp_executor_takes_arena(e)) {
         RP_TRY(rp_cuda_alloc(c->device, e->plan->memory.arena, "the arena", (void **)&c->own_arena));
         e->arena = c->own_arena;
         e->info.device_bytes += e->plan->memory.arena;

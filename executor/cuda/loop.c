@@ -9,10 +9,9 @@
 #include <time.h>
 
 enum {
-    DRIVER_WITH_LOOPS = 12040,
-    SPINS             = 200, /* looks at the ring before the host begins to sleep between them */
-    NAP_NS            = 20000,
-    QUERY_EVERY       = 8 /* naps: a device that has failed writes nothing */
+    SPINS       = 200, /* looks at the ring before the host begins to sleep between them */
+    NAP_NS      = 20000,
+    QUERY_EVERY = 8 /* naps: a device that has failed writes nothing */
 };
 
 static RpStatus open_memory(CudaExecutor *c) {
@@ -25,12 +24,19 @@ static RpStatus open_memory(CudaExecutor *c) {
     return RP_OK;
 }
 
-static RpStatus enqueue_body(CudaExecutor *c, cudaGraphConditionalHandle condition) {
-    KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
-    LoopEnd   end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
-                     .control   = c->loop.control,
-                     .condition = condition};
-    void     *ring;
+typedef struct Body {
+    CudaExecutor              *c;
+    cudaGraphConditionalHandle condition;
+} Body;
+
+static RpStatus enqueue_body(void *arg) {
+    const Body   *b   = arg;
+    CudaExecutor *c   = b->c;
+    KernelCtx     ctx = rp_cuda_ctx(c, NULL, NULL);
+    LoopEnd       end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
+                         .control   = c->loop.control,
+                         .condition = b->condition};
+    void         *ring;
     RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
     end.ring = ring;
     RP_TRY(rp_cuda_named(c->device,
@@ -39,18 +45,11 @@ static RpStatus enqueue_body(CudaExecutor *c, cudaGraphConditionalHandle conditi
 }
 
 static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditionalHandle condition) {
-    CudaDevice *d        = c->device;
+    Body        b        = {c, condition};
     cudaGraph_t captured = NULL;
     size_t      n        = 0;
-    RP_TRY(rp_cuda_check(
-        d, cudaStreamBeginCaptureToGraph(d->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
-        "begin of the loop's capture"));
-    const RpStatus    st    = enqueue_body(c, condition);
-    const cudaError_t ended = cudaStreamEndCapture(d->stream, &captured);
-    if (st != RP_OK) (void)cudaGetLastError();
-    RP_TRY(st);
-    RP_TRY(rp_cuda_check(d, ended, "end of the loop's capture"));
-    RP_TRY(rp_cuda_check(d, cudaGraphGetNodes(body, NULL, &n), "nodes of the loop"));
+    RP_TRY(rp_cuda_record(c->device, body, enqueue_body, &b, "the loop's capture", &captured));
+    RP_TRY(rp_cuda_check(c->device, cudaGraphGetNodes(body, NULL, &n), "nodes of the loop"));
     if (captured != body || n != (size_t)c->n_captured + 1)
         return rp_fail(RP_E_STATE, "the loop's body has %zu nodes, the plan %d kernels", n, c->n_captured);
     return RP_OK;
@@ -64,10 +63,10 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
     struct cudaGraphNodeParams p;
     int                        driver = 0;
     RP_TRY(rp_cuda_check(d, cudaDriverGetVersion(&driver), "version of the driver"));
-    if (driver < DRIVER_WITH_LOOPS)
+    if (driver < CUDA_LOOP_DRIVER)
         return rp_fail(RP_E_NOT_AVAILABLE, "the driver is for CUDA %d.%d, loops in graphs need %d.%d",
-                       driver / 1000, driver % 1000 / 10, DRIVER_WITH_LOOPS / 1000,
-                       DRIVER_WITH_LOOPS % 1000 / 10);
+                       driver / 1000, driver % 1000 / 10, CUDA_LOOP_DRIVER / 1000,
+                       CUDA_LOOP_DRIVER % 1000 / 10);
     RP_TRY(open_memory(c));
     RP_TRY(rp_cuda_check(d, cudaGraphCreate(&l->graph, 0), "graph of the loop"));
     RP_TRY(rp_cuda_check(
@@ -79,8 +78,7 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
     p.conditional.size   = 1;
     RP_TRY(rp_cuda_check(d, rp_cuda_add_node(&node, l->graph, &p), "loop"));
     RP_TRY(capture_body(c, p.conditional.phGraph_out[0], condition));
-    RP_TRY(rp_cuda_check(d, cudaGraphInstantiate(&l->exec, l->graph, 0), "instantiation of the loop"));
-    return rp_cuda_check(d, cudaGraphUpload(l->exec, d->stream), "upload of the loop");
+    return rp_cuda_instantiate(d, l->graph, "the loop", &l->exec);
 }
 
 void rp_cuda_loop_close(CudaExecutor *c) {

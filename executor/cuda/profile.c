@@ -22,7 +22,8 @@ static RpStatus stamp(void *user, RpStatus status) {
         "event of a profile");
 }
 
-static RpStatus enqueue(Twin *t) {
+static RpStatus enqueue(void *arg) {
+    Twin     *t   = arg;
     KernelCtx ctx = rp_cuda_ctx(t->c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(t->c));
     RP_TRY(stamp(t, RP_OK));
@@ -37,15 +38,8 @@ static RpStatus open_twin(Twin *t) {
     if (t->events == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d events", n);
     for (int i = 0; i < n; i++)
         RP_TRY(rp_cuda_check(d, cudaEventCreateWithFlags(&t->events[i], cudaEventDefault), "event"));
-    RP_TRY(rp_cuda_check(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),
-                         "capture of a profile"));
-    const RpStatus    st    = enqueue(t);
-    const cudaError_t ended = cudaStreamEndCapture(d->stream, &t->graph);
-    if (st != RP_OK) (void)cudaGetLastError();
-    RP_TRY(st);
-    RP_TRY(rp_cuda_check(d, ended, "capture of a profile"));
-    RP_TRY(rp_cuda_check(d, cudaGraphInstantiate(&t->exec, t->graph, 0), "instantiation of a profile"));
-    return rp_cuda_check(d, cudaGraphUpload(t->exec, d->stream), "upload of a profile");
+    RP_TRY(rp_cuda_record(d, NULL, enqueue, t, "a profile's capture", &t->graph));
+    return rp_cuda_instantiate(d, t->graph, "a profile", &t->exec);
 }
 
 static void close_twin(Twin *t) {
@@ -54,17 +48,6 @@ static void close_twin(Twin *t) {
     if (t->exec != NULL) (void)cudaGraphExecDestroy(t->exec);
     if (t->graph != NULL) (void)cudaGraphDestroy(t->graph);
     free(t->events);
-}
-
-/* A plan that draws tokens would otherwise run on past the context. */
-static RpStatus put_step(CudaExecutor *c, const void *step) {
-    const Executor *e = &c->base;
-    if (step == NULL) return RP_OK;
-    const TensorView v = rp_node_view(e->step);
-    return rp_cuda_check(c->device,
-                         cudaMemcpy(rp_executor_address(e, rp_plan_ref(e->plan, e->step)), step,
-                                    rp_view_span_bytes(&v), cudaMemcpyHostToDevice),
-                         "step state");
 }
 
 /* Between two events around it; a replay where the plan is captured. */
@@ -102,12 +85,12 @@ RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total
     double      *samples = calloc((n + 1) * (size_t)n_runs, sizeof *samples);
     RpStatus     st = samples != NULL ? open_twin(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
     for (int r = -1; r < n_runs && st == RP_OK; r++) { /* the first is not counted */
-        st = put_step(t.c, step);
+        st = rp_executor_put_step(e, step);
         if (st == RP_OK) st = time_whole(&t, &samples[r < 0 ? 0 : r]);
-        if (st == RP_OK) st = put_step(t.c, step);
+        if (st == RP_OK) st = rp_executor_put_step(e, step);
         if (st == RP_OK) st = time_steps(&t, samples, r < 0 ? 0 : r, n_runs);
     }
-    if (st == RP_OK) st = put_step(t.c, step);
+    if (st == RP_OK) st = rp_executor_put_step(e, step);
     if (st == RP_OK) {
         *total_ns = rp_median(samples, n_runs);
         for (size_t i = 0; i < n; i++) step_ns[i] = rp_median(samples + (i + 1) * (size_t)n_runs, n_runs);

@@ -35,6 +35,7 @@ RP_NODISCARD RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out);
 /* The memory of the device that executors would be opened on: "auto", "cpu", "cuda" or "cuda:N", NULL: REPRISE_DEVICE. */
 typedef struct DeviceMemory {
     char   id[16];     /* "cpu", "cuda:0" */
+    int    index;      /* of a CUDA device */
     bool   is_own;     /* weights have to be copied there */
     size_t free_bytes; /* that can be taken: of a device but for what its driver needs, of the host without swapping, 0
                           where nobody tells */

@@ -14,6 +14,7 @@
 #define REPRISE_EXECUTOR_H
 
 #include "reprise/graph.h"
+#include "reprise/step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,6 +56,9 @@ typedef enum ExecMode {
 } ExecMode;
 
 const char *rp_mode_name(ExecMode mode);
+
+/* RP_E_ARG for a name that is none of them. */
+RP_NODISCARD RpStatus rp_mode_from_name(const char *name, ExecMode *out);
 
 typedef struct ExecutorOptions {
     int       n_threads; /* 0: REPRISE_THREADS, or one a core */
@@ -133,8 +137,6 @@ typedef struct ReplyOptions {
     const int32_t *end;        /* tokens that end the reply, at most RP_REPLY_MAX_END */
     size_t         n_end;
 } ReplyOptions;
-
-enum { RP_REPLY_MAX_END = 32 };
 
 /* Writes the step state and starts: its token is run, the next drawn, and so on, by one launch where the mode is
  * RP_MODE_REPLY. RP_E_STATE for an executor without a step state or with a reply under way. */

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { RP_LOOP_SLOTS = 4096, RP_LOOP_MAX_END = 32 };
+enum { RP_LOOP_SLOTS = 4096 };
 
 /* In host memory that the device sees. A slot is written at once and says by itself that it is valid: the number of the
  * token in its upper half, the token in the lower. */
@@ -23,7 +23,7 @@ typedef struct LoopControl {
     uint32_t number; /* of the next token */
     int32_t  left;   /* tokens that this launch may still draw, at most RP_LOOP_SLOTS */
     int32_t  n_ctx;
-    int32_t  n_end, end[RP_LOOP_MAX_END]; /* tokens that end the reply */
+    int32_t  n_end, end[RP_REPLY_MAX_END]; /* tokens that end the reply */
 } LoopControl;
 
 typedef struct LoopEnd {

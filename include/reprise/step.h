@@ -21,6 +21,7 @@ typedef struct StepState {
     int32_t  n_recent, next_recent; /* of the ring */
 } StepState;
 
+enum { RP_REPLY_MAX_END = 32 }; /* tokens that end a reply */
 enum { RP_STEP_WORDS = sizeof(StepState) / sizeof(int32_t) };
 
 RP_ANYWHERE uint64_t rp_step_seed(const StepState *s) { return (uint64_t)s->seed_high << 32 | s->seed_low; }

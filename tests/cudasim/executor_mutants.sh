@@ -54,7 +54,7 @@ mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^
     bind "outputs that are not copied"
 mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/c->base.step != NULL/c->base.step == NULL/' \
     bind "the token of a replay that is not copied"
-mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus new_state/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
+mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus zeroed/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
     bind "states that are not zeroed"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/cudaStreamSynchronize(d->stream)/cudaSuccess/' \
     bind "a run that nobody waits for"
@@ -76,7 +76,7 @@ mutant kernels/loop.cu kernels/loop.cu 's/l.step->pos >= c->n_ctx/false/' rebind
 mutant $cuda/loop.c $cuda/loop.c 's/c->loop.next += (uint32_t)c->loop.in_launch;//' rebind "tokens of the reply before"
 mutant $cuda/loop.c $cuda/loop.c 's/if (now != cudaErrorNotReady) return.*//' faults "a loop on a device that is lost"
 mutant $cuda/loop.c $cuda/loop.c 's/l->running = d->looping = true/l->running = true/' rebind "a run beside a loop"
-mutant $cuda/profile.c $cuda/profile.c 's/st = put_step(t.c, step);/st = RP_OK;/' bind "a profile that draws"
+mutant $cuda/profile.c $cuda/profile.c 's/st = rp_executor_put_step(e, step);/st = RP_OK;/' bind "a profile that draws"
 mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\[k\].offset/on->src[k].data/' rebind \
     "a comparison with the device's own weights"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
