@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_BACKEND_H
 #define EXECUTOR_BACKEND_H
 
-#include "graph/plan.h"
+#include "executor/plan_walk.h"
 
 typedef struct Backend Backend;
 
@@ -57,6 +57,7 @@ struct Backend {
 };
 
 extern const Backend rp_cpu_backend, rp_cuda_backend;
+extern const Kernels rp_cpu_table, rp_cuda_table;
 
 /* States of its own, or of the executor it shares with where that has one of the same name. */
 RP_NODISCARD RpStatus rp_executor_open_states(Executor *e);

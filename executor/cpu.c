@@ -2,7 +2,6 @@
 #include "executor/backend.h"
 
 #include "executor/median.h"
-#include "executor/plan_walk.h"
 #include "executor/pool.h"
 
 #include <errno.h>
@@ -11,13 +10,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ARENA_ALIGN = 4096 };
+enum { ARENA_ALIGN = 4096, SCRATCH_ALIGN = 128 };
 
 typedef struct CpuExecutor {
     Executor    base;
     ThreadPool *pool; /* the owner's */
     char       *own_arena;
+    int        *phases;     /* of each step */
+    char       *scratch;    /* of all workers, then one after the other of each */
+    size_t      shared, own; /* bytes of these */
 } CpuExecutor;
+
+const Kernels rp_cpu_table = {.table = rp_cpu_kernels};
 
 static CpuExecutor *cpu(Executor *e) { return (CpuExecutor *)e; }
 
@@ -30,6 +34,8 @@ static void close_cpu(Executor *e) {
     if (e->owner == e) rp_pool_free(cpu(e)->pool);
     rp_executor_close_states(e);
     free(cpu(e)->own_arena);
+    free(cpu(e)->phases);
+    free(cpu(e)->scratch);
 }
 
 /* A positive number of an option or 0; anything else is an error. */
@@ -71,11 +77,37 @@ static void *weight_address(Executor *e, const void *host) {
     return (void *)(uintptr_t)host; /* where the file is mapped */
 }
 
+static RpStatus open_scratch(CpuExecutor *c) {
+    const ExecPlan *plan = c->base.plan;
+    c->phases            = malloc(((size_t)plan->n_steps + 1) * sizeof *c->phases);
+    if (c->phases == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d steps", plan->n_steps);
+    for (int i = 0; i < plan->n_steps; i++) {
+        const CpuNeeds n = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args);
+        c->phases[i]     = n.phases;
+        if (n.shared > c->shared) c->shared = n.shared;
+        if (n.own > c->own) c->own = n.own;
+    }
+    c->shared          = (c->shared + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    c->own             = (c->own + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    const size_t bytes = c->shared + c->own * (size_t)c->base.info.n_threads;
+    c->scratch         = new_memory(bytes);
+    if (c->scratch != NULL) return RP_OK;
+    return rp_fail(RP_E_NOMEM, "scratch memory of %zu bytes could not be allocated", bytes);
+}
+
+static KernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
+    return (KernelCtx){.ith    = ith,
+                       .nth    = nth,
+                       .shared = c->scratch,
+                       .own    = c->scratch + c->shared + c->own * (size_t)ith};
+}
+
 static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
     CpuExecutor *c      = cpu(e);
     e->info.device      = "cpu";
     e->info.device_name = rp_cpu_isa_name(rp_cpu_isa());
     RP_TRY(rp_cpu_isa_check());
+    RP_TRY(rp_check_kernels(e->plan, &rp_cpu_table));
     if (o->mode > RP_MODE_EAGER && o->require_graph)
         return rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none");
     if (e->owner != e) {
@@ -90,6 +122,7 @@ static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
         if (e->arena == NULL)
             return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", e->plan->memory.arena);
     }
+    RP_TRY(open_scratch(c));
     RP_TRY(rp_executor_open_states(e));
     return rp_executor_fill_args(e, weight_address);
 }
@@ -100,12 +133,15 @@ static double now_ns(void) {
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-static RpStatus end_of_step(void *pool, RpStatus status) { return rp_pool_barrier(pool, status); }
+static RpStatus end_of_step(void *pool, RpStatus status, bool last_phase) {
+    (void)last_phase;
+    return rp_pool_barrier(pool, status);
+}
 
 static RpStatus interpret(void *arg, int ith, int nth) {
     const CpuExecutor *c   = arg;
-    KernelCtx          ctx = {.ith = ith, .nth = nth};
-    return rp_plan_walk(c->base.plan, c->base.args, rp_cpu_kernels, &ctx, end_of_step, c->pool);
+    KernelCtx          ctx = ctx_of(c, ith, nth);
+    return rp_plan_walk(c->base.plan, c->base.args, c->phases, &rp_cpu_table, &ctx, end_of_step, c->pool);
 }
 
 static RpStatus run_cpu(Executor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
@@ -140,9 +176,10 @@ static RpStatus poison(Executor *e) {
 /* One step by one worker into memory of its own, with the variant that is set. */
 static RpStatus run_step(const Executor *e, int step, void *result, void *before, size_t bytes) {
     OpArgs    args = e->args[step];
-    KernelCtx ctx  = {.ith = 0, .nth = 1};
+    KernelCtx ctx  = ctx_of((const CpuExecutor *)e, 0, 1);
     memcpy(args.dst.data, before, bytes);
-    RP_TRY(rp_cpu_kernels[e->plan->steps[step].op](&args, &ctx));
+    for (int n = ((const CpuExecutor *)e)->phases[step]; ctx.phase < n; ctx.phase++)
+        RP_TRY(rp_kernel_of(&rp_cpu_table, e->plan->steps[step].op)(&args, &ctx));
     memcpy(result, args.dst.data, bytes);
     return RP_OK;
 }
@@ -186,19 +223,20 @@ typedef struct TimedStep {
     int         n;
 } TimedStep;
 
-static RpStatus end_of_timed_step(void *arg, RpStatus status) {
+static RpStatus end_of_timed_step(void *arg, RpStatus status, bool last_phase) {
     TimedStep *t = arg;
     status       = rp_pool_barrier(t->pool, status);
-    if (t->ends != NULL) t->ends[t->n++] = now_ns();
+    if (t->ends != NULL && last_phase) t->ends[t->n++] = now_ns();
     return status;
 }
 
 static RpStatus interpret_timed(void *arg, int ith, int nth) {
     const TimedRun *r   = arg;
-    KernelCtx       ctx = {.ith = ith, .nth = nth};
+    KernelCtx       ctx = ctx_of(r->c, ith, nth);
     TimedStep       t   = {r->c->pool, ith == 0 ? r->ends : NULL, 0};
     if (ith == 0) r->ends[-1] = now_ns();
-    return rp_plan_walk(r->c->base.plan, r->c->base.args, rp_cpu_kernels, &ctx, end_of_timed_step, &t);
+    return rp_plan_walk(r->c->base.plan, r->c->base.args, r->c->phases, &rp_cpu_table, &ctx,
+                        end_of_timed_step, &t);
 }
 
 static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {

@@ -1,11 +1,30 @@
 #include "executor/plan_walk.h"
 
-RpStatus rp_plan_walk(const ExecPlan *plan, const OpArgs *args, OpKernel *const kernels[], KernelCtx *ctx,
-                      StepEnd *step_end, void *user) {
+OpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
+    if ((unsigned)op < RP_OP_COUNT) return kernels->table[op];
+    const OpDescription *own = rp_op_info(op);
+    return kernels->cuda ? own->cuda : own->cpu;
+}
+
+RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
+    for (int i = 0; i < plan->n_steps; i++)
+        if (rp_kernel_of(kernels, plan->steps[i].op) == NULL)
+            return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for %s",
+                           rp_node_op_name(plan->steps[i].node), rp_node_name(plan->steps[i].node),
+                           kernels->cuda ? "CUDA" : "the CPU");
+    return RP_OK;
+}
+
+RpStatus rp_plan_walk(const ExecPlan *plan, const OpArgs *args, const int *phases, const Kernels *kernels,
+                      KernelCtx *ctx, StepEnd *step_end, void *user) {
     for (int i = 0; i < plan->n_steps; i++) {
-        RpStatus status = kernels[plan->steps[i].op](&args[i], ctx);
-        if (step_end != NULL) status = step_end(user, status);
-        if (status != RP_OK) return status;
+        OpKernel *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
+        const int n_phases = phases != NULL ? phases[i] : 1;
+        for (ctx->phase = 0; ctx->phase < n_phases; ctx->phase++) {
+            RpStatus status = kernel(&args[i], ctx);
+            if (step_end != NULL) status = step_end(user, status, ctx->phase + 1 == n_phases);
+            if (status != RP_OK) return status;
+        }
     }
     return RP_OK;
 }

@@ -5,6 +5,7 @@
  * positions that are counted from position 0: so a token's result is the same alone and within a prefill. Dot
  * products are summed in 16 lanes and then as a tree, in all variants alike. */
 #include "fallback/float.h"
+#include "fallback/part.h"
 #include "fallback/quants.h"
 
 #if defined(RP_X86)
@@ -163,9 +164,13 @@ static void attend(const OpArgs *args, int64_t t, int64_t h, AttendTile *tile) {
         i = next;
     }
     const float  inverse = head.sum == 0.0f ? 0.0f : 1.0f / head.sum;
-    float       *out     = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
-    const float *acc     = (const float *)(const void *)head.acc;
+    float        rounded[MAX_DIM];
+    const bool   round = y->dtype == RP_Q8_ACT; /* then the heads of a token are one row */
+    float       *out   = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
+    const float *acc   = (const float *)(const void *)head.acc;
+    if (round) out = rounded;
     for (int64_t i = 0; i < d; i++) out[i] = acc[i] * inverse;
+    if (round) rp_quantize_part(out, d, rp_view_row(y, t), y->ne[0], h * d);
 }
 
 RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {

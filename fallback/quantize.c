@@ -1,6 +1,7 @@
 /* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block
  * with a NaN or an infinity gets a NaN scale, so that it shows in every product. */
 #include "fallback/float.h"
+#include "fallback/part.h"
 
 RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scale, float *sum) {
     for (int64_t b = 0; b < n / 32; b++) {
@@ -31,6 +32,11 @@ RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scal
 }
 RP_VARIANTS(quantize_row, (const float *x, int64_t n, int8_t *q, float *scale, float *sum),
             (x, n, q, scale, sum))
+
+void rp_quantize_part(const float *x, int64_t n, char *row, int64_t row_n, int64_t at) {
+    float *scale = (float *)(void *)(row + row_n), *sum = scale + row_n / 32;
+    quantize_row(x, n, (int8_t *)row + at, scale + at / 32, sum + at / 16);
+}
 
 RpStatus rp_cpu_quantize(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *y = &args->dst;

@@ -5,7 +5,9 @@
 
 /* What runs for its effect and not for a reader. */
 static bool is_root(const TensorNode *n) {
-    return n->is_output || (node_is_store(n) && n->base->kind == NODE_STATE);
+    for (int s = 0; s < RP_MAX_SRC; s++)
+        if (node_writes(n, s) && n->src[s]->base->kind == NODE_STATE) return true;
+    return n->is_output;
 }
 
 void rp_graph_drop_dead(ComputeGraph *g) {

@@ -150,11 +150,11 @@ void rp_graph_set_layer(ComputeGraph *g, int layer) {
 /* "mul_mat (node 12, layer 3): sources 'w' q4_1 [576,576], 'x' f32 [577]: row lengths differ" */
 static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer,
                      const char *why, char *text, size_t size) {
-    const bool known     = (unsigned)op < RP_OP_COUNT;
+    const bool known     = rp_op_info(op) != NULL;
     char       where[32] = "";
     if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
     size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources",
-                                known ? rp_op_table[op].name : "unknown op", g->n_nodes, where);
+                                known ? rp_op_info(op)->name : "unknown op", g->n_nodes, where);
     for (int i = 0; i < n_src && n < size; i++) {
         char shape[96] = "absent";
         if (src[i] != NULL) rp_format_shape(&src[i]->view, shape, sizeof shape);
@@ -167,8 +167,8 @@ static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[]
 static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src[], int n_src,
                       TensorView *out, const char **why) {
     const TensorView *views[RP_MAX_SRC] = {0};
-    if ((unsigned)op >= RP_OP_COUNT) return *why = "there is no such op", RP_E_ARG;
-    const OpInfo *info = &rp_op_table[op];
+    const OpDescription *info               = rp_op_info(op);
+    if (info == NULL) return *why = "there is no such op", RP_E_ARG;
     if (n_src < info->min_src || n_src > info->max_src) return *why = "wrong number of sources", RP_E_ARG;
     for (int i = 0; i < n_src; i++) {
         if (src[i] == NULL && i < info->min_src) return *why = "a source is missing", RP_E_ARG;
@@ -211,17 +211,26 @@ TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *param
     return n;
 }
 
+static bool same_result(const TensorNode *n, const TensorView *view) {
+    return view->dtype == n->view.dtype && memcmp(view->ne, n->view.ne, sizeof view->ne) == 0 &&
+           memcmp(view->nb, n->view.nb, sizeof view->nb) == 0;
+}
+
+bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
+                   int n_src) {
+    const char *why  = "";
+    TensorView  view = {0};
+    return infer(op, params, src, n_src, &view, &why) == RP_OK && (node == NULL || same_result(node, &view));
+}
+
 RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
                          int n_src) {
     const char    *why  = "";
     TensorView     view = {0};
     const RpStatus st   = infer(op, params, src, n_src, &view, &why);
-    if (st == RP_OK)
-        for (int i = 0; i < RP_MAX_DIMS; i++)
-            if (view.ne[i] != node->view.ne[i] || view.nb[i] != node->view.nb[i] ||
-                view.dtype != node->view.dtype)
-                return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': another shape", rp_op_table[op].name,
-                               rp_node_op_name(node), node->name);
+    if (st == RP_OK && !same_result(node, &view))
+        return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': another shape", rp_op_info(op)->name,
+                       rp_node_op_name(node), node->name);
     if (st != RP_OK) {
         char text[1024];
         describe(node->graph, op, src, n_src, node->layer, why, text, sizeof text);
@@ -238,7 +247,7 @@ TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const OpParams *params, Te
                         int n_src) {
     if (g == NULL || g->status != RP_OK) return NULL;
     char text[1024];
-    if (g->finished || ((unsigned)op < RP_OP_COUNT && (rp_op_table[op].flags & RP_FLAG_FUSED) != 0)) {
+    if (g->finished || (rp_op_info(op) != NULL && (rp_op_info(op)->flags & RP_FLAG_FUSED) != 0)) {
         describe(g, op, src, n_src, g->layer,
                  g->finished ? "the graph is finished" : "only passes make this op", text, sizeof text);
         rp_graph_set_error(g, RP_E_STATE, text);

@@ -48,6 +48,10 @@ void rp_graph_set_error(ComputeGraph *g, RpStatus status, const char *text);
 TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
                              int n_src, const char *name, int layer);
 
+/* Whether the op takes these sources, and gives the shape and dtype of `node` unless that is NULL. */
+bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
+                   int n_src);
+
 /* Makes `node` compute something else with the same result shape; its readers stay. Fails where shape or
  * dtype would change. */
 RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params,
@@ -63,11 +67,17 @@ void rp_graph_drop_dead(ComputeGraph *g);
 void rp_graph_count_uses(ComputeGraph *g);
 
 static inline bool node_is_store(const TensorNode *n) {
-    return n->kind == NODE_OP && (rp_op_table[n->op].flags & RP_FLAG_WRITES_DST) != 0 && n->src[1] != NULL;
+    return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 && n->src[1] != NULL;
+}
+
+/* Whether the node writes to the memory of its source s. */
+static inline bool node_writes(const TensorNode *n, int s) {
+    if (n->kind != NODE_OP || n->src[s] == NULL) return false;
+    return (rp_op_info(n->op)->flags >> (RP_FLAG_WRITES + s) & 1) != 0 || (s == 1 && node_is_store(n));
 }
 
 static inline bool node_is_view(const TensorNode *n) {
-    return n->kind == NODE_OP && (rp_op_table[n->op].flags & RP_FLAG_VIEW) != 0;
+    return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_VIEW) != 0;
 }
 static inline bool node_is_kernel(const TensorNode *n) { return n->kind == NODE_OP && !node_is_view(n); }
 

@@ -1,8 +1,50 @@
 #include "graph/op_table.h"
 
-const OpInfo rp_op_table[RP_OP_COUNT] = {
+#include <string.h>
+
+static const OpDescription table[RP_OP_COUNT] = {
 #define OP(ID, name, min_src, max_src, Params, shape, flags)                                                 \
-    [RP_OP_##ID] = {#name, min_src, max_src, rp_shape_##shape, flags},
+    [RP_OP_##ID] = {#name, min_src, max_src, rp_shape_##shape, flags, NULL, NULL},
     RP_OPS(OP)
 #undef OP
 };
+
+static const OpDescription *own[RP_MAX_OWN_OPS];
+static int                  n_own;
+
+const OpDescription *rp_op_info(TensorOp op) {
+    const unsigned i = (unsigned)op;
+    if (i < RP_OP_COUNT) return &table[i];
+    return i - RP_OP_COUNT < (unsigned)n_own ? own[i - RP_OP_COUNT] : NULL;
+}
+
+bool rp_op_find(const char *name, size_t len, TensorOp *out) {
+    for (unsigned i = 0; i < RP_OP_COUNT + (unsigned)n_own; i++) {
+        const char *have = rp_op_info((TensorOp)i)->name;
+        *out             = (TensorOp)i;
+        if (strlen(have) == len && strncmp(have, name, len) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_name(const char *s) {
+    const char *allowed = "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    return s != NULL && *s != '\0' && s[strspn(s, allowed)] == '\0';
+}
+
+RpStatus rp_op_register(const OpDescription *d, TensorOp *out) {
+    const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED | ~((1u << RP_FLAG_WRITES) - 1);
+    if (!is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
+    if (rp_op_find(d->name, strlen(d->name), out)) return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
+    if (d->shape == NULL || d->cpu == NULL || (d->flags & ~known) != 0 || d->min_src < 0 ||
+        d->max_src < d->min_src || d->max_src > RP_MAX_SRC)
+        return rp_fail(RP_E_ARG,
+                       "op '%s': a shape rule, a CPU kernel, 0 <= min_src <= max_src <= %d and flags for ops "
+                       "with a result of their own are wanted",
+                       d->name, RP_MAX_SRC);
+    if (n_own == RP_MAX_OWN_OPS)
+        return rp_fail(RP_E_NOMEM, "op '%s': there is room for %d ops", d->name, RP_MAX_OWN_OPS);
+    own[n_own] = d;
+    *out       = (TensorOp)(RP_OP_COUNT + n_own++);
+    return RP_OK;
+}

@@ -2,22 +2,13 @@
 #ifndef GRAPH_OP_TABLE_H
 #define GRAPH_OP_TABLE_H
 
-#include "reprise/ops.h"
-#include "reprise/status.h"
+#include "reprise/extend.h"
 
-/* Fills out's dtype, ne and nb from the sources (NULL: absent). On failure *why is a fixed text that
- * completes "rms_norm: ...". */
-typedef RpStatus ShapeRule(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
-                           const char **why);
+/* NULL for a number that is no op. The rows of ops.h have no kernels here: the tables of the backends do. */
+const OpDescription *rp_op_info(TensorOp op);
 
-typedef struct OpInfo {
-    const char *name;
-    int         min_src, max_src;
-    ShapeRule  *shape;
-    unsigned    flags;
-} OpInfo;
-
-extern const OpInfo rp_op_table[RP_OP_COUNT];
+/* By the length of a name that need not end there; RP_OP_COUNT and what is beyond are ops of extend.h. */
+bool rp_op_find(const char *name, size_t len, TensorOp *out);
 
 #define OP(ID, name, min_src, max_src, Params, shape, flags) ShapeRule rp_shape_##shape;
 RP_OPS(OP)

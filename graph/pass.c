@@ -1,51 +1,100 @@
 #include "graph/pass.h"
 
+#include "graph/patterns.h"
 #include "reprise/options.h"
 
 #include <string.h>
 
+/* Either a function or rows of patterns. */
 typedef struct PassRow {
-    const char *name;
-    GraphPass  *run;
-    const char *help;
+    const char       *name, *help;
+    GraphPass        *run;
+    const PatternRow *rows;
+    int               n_rows;
 } PassRow;
 
+#define PATTERNS(name) NULL, rp_patterns_##name, sizeof rp_patterns_##name / sizeof rp_patterns_##name[0]
+
+/* In the order in which they run. */
 static const PassRow passes[] = {
-    {"attention", rp_pass_attention,
-     "scores, softmax and weighted sum in one op that streams over the cache"    },
-    {"quantize",  rp_pass_quantize,
-     "activations made ready for integer dot products once for all their readers"},
+    {"attention", "scores, softmax and weighted sum in one op that streams over the cache",      PATTERNS(attention)},
+    {"quantize",  "activations rounded for integer dot products once for all their readers", rp_pass_quantize, NULL, 0},
+    {"qkv",       "queries, keys and values with bias, norm, rotation and store",                PATTERNS(qkv)      },
+    {"gate",      "gate, up and activation",                                                     PATTERNS(gate)     },
+    {"router",    "scores of experts, the choice and its weights",                               PATTERNS(router)   },
+    {"experts",   "the second product of experts and their weighted sum",                        PATTERNS(experts)  },
+    {"linear",    "a product with its bias and scale",                                           PATTERNS(linear)   },
+    {"residual",  "the norm after a product, and what it is added to",                           PATTERNS(residual) },
+    {"norm",      "the norm before a product, and the rounding, in each product that reads it",  PATTERNS(norm)     },
+    {"round",     "the rounding of a result where it is made",                                   PATTERNS(round)    },
+    {"embed",     "the embedding and its scale",                                                 PATTERNS(embed)    },
 };
 
-enum { N_PASSES = sizeof passes / sizeof passes[0] };
+enum { N_BUILT_IN = sizeof passes / sizeof passes[0], MAX_PASSES = N_BUILT_IN + RP_MAX_OWN_PATTERNS };
 
-int         rp_pass_count(void) { return N_PASSES; }
-const char *rp_pass_name(int i) { return i >= 0 && i < N_PASSES ? passes[i].name : NULL; }
-const char *rp_pass_help(int i) { return i >= 0 && i < N_PASSES ? passes[i].help : NULL; }
+static PatternRow own[RP_MAX_OWN_PATTERNS];
+static int        n_own;
 
-/* "-a,-b" into off[]; the names are checked. */
-static RpStatus parse_disabled(const char *list, bool off[N_PASSES]) {
+static PassRow pass_at(int i) {
+    if (i < N_BUILT_IN) return passes[i];
+    const PatternRow *row = &own[i - N_BUILT_IN];
+    return (PassRow){row->pattern.name, row->pattern.help, NULL, row, 1};
+}
+
+int         rp_pass_count(void) { return N_BUILT_IN + n_own; }
+const char *rp_pass_name(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).name : NULL; }
+const char *rp_pass_help(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).help : NULL; }
+
+static RpStatus no_such_pass(const char *text, size_t len, const char *sign) {
+    char   names[1024] = "";
+    size_t n           = 0;
+    for (int i = 0; i < rp_pass_count() && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s%s", i > 0 ? ", " : "", sign, pass_at(i).name);
+    return rp_fail(RP_E_ARG, "'%.*s' is no pass; there are %s", (int)len, text, names);
+}
+
+static RpStatus find_pass(const char *name, size_t len, int *out) {
+    for (*out = 0; *out < rp_pass_count(); ++*out)
+        if (strlen(pass_at(*out).name) == len && strncmp(pass_at(*out).name, name, len) == 0) return RP_OK;
+    return no_such_pass(name, len, "");
+}
+
+RpStatus rp_pattern_register(const GraphPattern *pattern) {
+    Pattern parsed;
+    int     taken;
+    if (pattern->name == NULL || pattern->match == NULL || pattern->make == NULL)
+        return rp_fail(RP_E_ARG, "a pattern needs a name, what it matches and what it makes");
+    if (pattern->name[0] == '-' || strpbrk(pattern->name, ", ") != NULL || strcmp(pattern->name, "all") == 0)
+        return rp_fail(RP_E_ARG, "pattern '%s': the name must be one word that --passes can tell apart", pattern->name);
+    if (find_pass(pattern->name, strlen(pattern->name), &taken) == RP_OK)
+        return rp_fail(RP_E_ARG, "there is a pass '%s'", pattern->name);
+    RP_TRY(rp_pattern_parse(pattern, &parsed));
+    if (n_own == RP_MAX_OWN_PATTERNS)
+        return rp_fail(RP_E_NOMEM, "pattern '%s': there is room for %d", pattern->name, RP_MAX_OWN_PATTERNS);
+    own[n_own++] = (PatternRow){.pattern = *pattern};
+    return RP_OK;
+}
+
+/* "-a,-b" into off[]; the names are checked. "-all,+a": only a. */
+static RpStatus parse_disabled(const char *list, bool off[MAX_PASSES]) {
     while (*list != '\0') {
         const size_t len = strcspn(list, ",");
         if (len > 0) {
-            bool found = false;
-            for (int i = 0; i < N_PASSES && list[0] == '-'; i++) {
-                const bool all = len == 4 && strncmp(list + 1, "all", 3) == 0;
-                if (all ||
-                    (strlen(passes[i].name) == len - 1 && strncmp(passes[i].name, list + 1, len - 1) == 0))
-                    off[i] = found = true;
-            }
-            if (!found) {
-                char   names[256] = "-all";
-                size_t n          = strlen(names);
-                for (int i = 0; i < N_PASSES && n < sizeof names; i++)
-                    n += (size_t)snprintf(names + n, sizeof names - n, ", -%s", passes[i].name);
-                return rp_fail(RP_E_ARG, "'%.*s' switches off no pass; there are %s", (int)len, list, names);
-            }
+            const bool is_off = list[0] == '-';
+            int        pass   = 0;
+            if (!is_off && list[0] != '+') return no_such_pass(list, len, "-");
+            const bool all = len == 4 && strncmp(list + 1, "all", 3) == 0;
+            for (int i = 0; i < rp_pass_count() && all; i++) off[i] = is_off;
+            if (!all && find_pass(list + 1, len - 1, &pass) != RP_OK) return no_such_pass(list, len, "-");
+            if (!all) off[pass] = is_off;
         }
         list += len + (list[len] == ',');
     }
     return RP_OK;
+}
+
+static RpStatus run_pass(ComputeGraph *g, const PassRow *p) {
+    return p->run != NULL ? p->run(g) : rp_pattern_apply(g, p->rows, p->n_rows);
 }
 
 /* Quantised values cannot be transposed, as the products of unfused attention want them. */
@@ -60,30 +109,21 @@ static RpStatus check_unfused(const ComputeGraph *g) {
     return RP_OK;
 }
 
-static RpStatus find_pass(const char *name, int *out) {
-    for (*out = 0; *out < N_PASSES; ++*out)
-        if (strcmp(passes[*out].name, name) == 0) return RP_OK;
-    char   names[256] = "";
-    size_t n          = 0;
-    for (int i = 0; i < N_PASSES && n < sizeof names; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", passes[i].name);
-    return rp_fail(RP_E_ARG, "there is no pass '%s'; there are %s", name, names);
-}
-
 RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) {
     return rp_graph_optimize_to(g, disable, NULL);
 }
 
 RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last) {
-    bool off[N_PASSES] = {false};
-    int  end           = N_PASSES - 1;
+    bool off[MAX_PASSES] = {false};
+    int  end             = rp_pass_count() - 1;
     if (!g->finished) return rp_fail(RP_E_STATE, "passes run on a finished graph");
-    if (last != NULL) RP_TRY(find_pass(last, &end));
+    if (last != NULL) RP_TRY(find_pass(last, strlen(last), &end));
     RP_TRY(parse_disabled(disable != NULL ? disable : rp_option(RP_OPT_PASSES), off));
     for (int i = 0; i <= end; i++) {
-        if (off[i] && passes[i].run == rp_pass_attention) RP_TRY(check_unfused(g));
+        const PassRow pass = pass_at(i);
+        if (off[i] && pass.rows == rp_patterns_attention) RP_TRY(check_unfused(g));
         if (off[i]) continue;
-        RP_TRY(passes[i].run(g));
+        RP_TRY(run_pass(g, &pass));
         rp_graph_drop_dead(g);
         RP_TRY(rp_graph_verify(g));
     }

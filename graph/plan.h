@@ -5,6 +5,8 @@
 #include "reprise/executor.h"
 #include "reprise/kernel.h"
 
+#include "graph/op_table.h"
+
 /* Where a tensor lies. */
 typedef enum PlanSpace {
     SPACE_ARENA,  /* offset into the arena */

@@ -2,15 +2,25 @@
 #include "graph/json.h"
 #include "graph/plan.h"
 
+/* The ids that say which matrices of source s are read; NULL where it is read as a whole. */
+static const TensorNode *ids_of_experts(const TensorNode *n, int s) {
+    const bool first = s == 0, gated = s == 0 || s == 1;
+    if ((n->op == RP_OP_MUL_MAT_ID || n->op == RP_OP_EXPERTS_DOWN) && first) return n->src[2];
+    return n->op == RP_OP_GATE_UP && gated ? n->src[4] : NULL;
+}
+
+static bool is_only_written(const TensorNode *n, int s) { return node_writes(n, s) && n->op != RP_OP_SAMPLE; }
+
 /* Bytes that a source contributes: of a table of rows only the rows that are fetched. */
 static size_t source_bytes(const TensorNode *n, int s) {
-    const TensorView *v = &n->src[s]->view;
-    if (n->op == RP_OP_GET_ROWS && s == 0)
-        return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)n->src[1]->view.ne[0];
-    if (n->op == RP_OP_COPY && s == 1) return 0; /* only written */
-    if (n->op == RP_OP_MUL_MAT_ID && s == 0)     /* the chosen experts */
-        return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)(v->ne[1] * rp_view_elems(&n->src[2]->view));
-    return rp_row_bytes(v->dtype, v->ne[0]) * (size_t)rp_view_rows(v);
+    const TensorView *v   = &n->src[s]->view;
+    const size_t      row = rp_row_bytes(v->dtype, v->ne[0]);
+    const TensorNode *ids = ids_of_experts(n, s);
+    if (n->op == RP_OP_GET_ROWS && s == 0) return row * (size_t)n->src[1]->view.ne[0];
+    if (n->op == RP_OP_COPY && s == 1) return 0; /* what it writes is counted as the result */
+    if (is_only_written(n, s)) return row;       /* a row of a cache */
+    if (ids != NULL) return row * (size_t)(v->ne[1] * rp_view_elems(&ids->view));
+    return row * (size_t)rp_view_rows(v);
 }
 
 static size_t result_bytes(const TensorNode *n) {
@@ -56,7 +66,7 @@ static void dump_text(const ExecPlan *plan, FILE *out) {
         char            shape[96], place[128], layer[16] = "-";
         format_place(plan, s, place, sizeof place);
         if (s->node->layer >= 0) snprintf(layer, sizeof layer, "%d", s->node->layer);
-        fprintf(out, "%5d %5s  %-10s %-28s %-28s %12zu %12zu  %s\n", i, layer, rp_op_table[s->op].name,
+        fprintf(out, "%5d %5s  %-10s %-28s %-28s %12zu %12zu  %s\n", i, layer, rp_op_info(s->op)->name,
                 s->node->name, rp_format_shape(&s->node->view, shape, sizeof shape), result_bytes(s->node),
                 step_bytes(s->node), place);
     }
@@ -77,7 +87,7 @@ static void dump_json(const ExecPlan *plan, FILE *out) {
     for (int i = 0; i < plan->n_steps; i++) {
         const PlanStep *s = &plan->steps[i];
         fprintf(out, "%s\n{\"step\":%d,\"node\":%d,\"layer\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", i,
-                s->node->id, s->node->layer, rp_op_table[s->op].name);
+                s->node->id, s->node->layer, rp_op_info(s->op)->name);
         rp_json_string(out, s->node->name);
         fprintf(out, ",\"space\":\"%s\",\"offset\":%zu,\"bytes\":%zu,\"moved_bytes\":%zu}",
                 s->dst.space == SPACE_STATE ? "state" : "arena", s->dst.offset, result_bytes(s->node),

@@ -26,7 +26,7 @@ const char *rp_node_name(const TensorNode *node) { return node->name; }
 const char *rp_node_op_name(const TensorNode *node) {
     static const char *const kinds[] = {
         [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
-    return node->kind == NODE_OP ? rp_op_table[node->op].name : kinds[node->kind];
+    return node->kind == NODE_OP ? rp_op_info(node->op)->name : kinds[node->kind];
 }
 
 TensorView rp_node_view(const TensorNode *node) { return node->view; }
@@ -36,6 +36,12 @@ int rp_node_number(const TensorNode *node) { return node->id; }
 bool rp_node_is_output(const TensorNode *node) { return node->is_output; }
 
 int rp_node_layer(const TensorNode *node) { return node->layer; }
+
+const OpParams *rp_node_params(const TensorNode *node) { return &node->params; }
+
+const TensorNode *rp_node_source(const TensorNode *node, int i) {
+    return i >= 0 && i < RP_MAX_SRC ? node->src[i] : NULL;
+}
 
 const char *rp_format_shape(const TensorView *v, char *buf, size_t size) {
     int dims = RP_MAX_DIMS;

@@ -170,7 +170,12 @@ SHAPE_RULE(attention) {
     if (!rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
     if (src[4] != NULL && !rp_shape_is_vector(src[4], q->ne[2]))
         REFUSE(RP_E_SHAPE, "sinks must be f32, one a head");
-    *out = rp_view_packed(RP_F32, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL);
+    const RpDtype to = params->attention.dtype;
+    if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
+    if (to == RP_Q8_ACT && q->ne[0] % rp_dtype_info(to)->block_elems != 0)
+        REFUSE(RP_E_SHAPE, "heads of a rounded result must be whole blocks of 32");
+    *out = to == RP_F32 ? rp_view_packed(to, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL)
+                        : rp_view_packed(to, (int64_t[]){q->ne[0] * q->ne[2], q->ne[1], 1, 1}, NULL);
     return RP_OK;
 }
 

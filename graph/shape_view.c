@@ -64,3 +64,22 @@ SHAPE_RULE(transpose) {
     const OpParams swap = {.permute = {.axis = {1, 0, 2, 3}}};
     return rp_shape_permute(src, &swap, out, why);
 }
+
+SHAPE_RULE(bits) {
+    const TensorView *x    = src[0];
+    const DtypeInfo  *info = rp_dtype_info(params->bits.dtype), *from = rp_dtype_info(x->dtype);
+    if (info == NULL) REFUSE(RP_E_DTYPE, "unknown dtype");
+    if (info->block_elems != 1 || from->block_elems != 1 || info->block_bytes != from->block_bytes)
+        REFUSE(RP_E_DTYPE, "both dtypes must be plain numbers of one size");
+    *out       = *x;
+    out->dtype = params->bits.dtype;
+    out->data  = NULL;
+    return RP_OK;
+}
+
+SHAPE_RULE(after) {
+    (void)params, (void)why;
+    *out      = *src[0];
+    out->data = NULL;
+    return RP_OK;
+}

@@ -10,7 +10,7 @@ static RpStatus fail_node(const TensorNode *n, RpStatus status, const char *what
 
 static RpStatus verify_op(const TensorNode *n) {
     const TensorView *views[RP_MAX_SRC] = {0};
-    const OpInfo     *info              = &rp_op_table[n->op];
+    const OpDescription     *info              = rp_op_info(n->op);
     TensorView        view              = {0};
     const char       *why               = "";
     for (int s = 0; s < RP_MAX_SRC; s++) {
@@ -32,25 +32,44 @@ static RpStatus verify_op(const TensorNode *n) {
     return RP_OK;
 }
 
+/* The node that a view or a store shows the memory of; itself where it is its own. */
+static const TensorNode *before(const TensorNode *v) {
+    if (node_is_store(v) || (v->kind == NODE_OP && v->op == RP_OP_AFTER)) return v->src[1];
+    return v != v->base ? v->src[0] : v;
+}
+
+/* Whether v shows its memory as the latest store into it left it. */
+static bool sees_latest(const TensorNode *v) {
+    const TensorNode *base = v->base;
+    while (v->id != base->tag && v != before(v)) v = before(v);
+    return v->id == base->tag;
+}
+
+static RpStatus verify_write(const TensorNode *n, int to) {
+    const TensorNode *base = n->src[to]->base;
+    if (base->kind == NODE_WEIGHT || base->kind == NODE_INPUT)
+        return fail_node(n, RP_E_ARG, "a store must go into a state or a node");
+    for (int s = 0; s < RP_MAX_SRC; s++)
+        if (s != to && n->src[s] != NULL && n->src[s]->base == base)
+            return fail_node(n, RP_E_ARG, "it stores a tensor into itself");
+    return RP_OK;
+}
+
 /* A store must follow every reader of what it overwrites, and every later reader must see the memory through
  * the latest store: then the order of nodes is the order of versions, and there is one writer at a time. */
 static RpStatus verify_stores(const ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) g->nodes[i]->tag = -1; /* of a base: the latest store into it */
     for (int i = 0; i < g->n_nodes; i++) {
         TensorNode *n = g->nodes[i];
-        if (node_is_store(n)) {
-            if (n->base->kind == NODE_WEIGHT || n->base->kind == NODE_INPUT)
-                return fail_node(n, RP_E_ARG, "a store must go into a state or a node");
-            if (n->src[0]->base == n->base) return fail_node(n, RP_E_ARG, "it stores a tensor into itself");
-        }
-        for (int s = 0; s < RP_MAX_SRC && n->kind == NODE_OP; s++) {
-            const TensorNode *v = n->src[s];
-            if (v == NULL || v->base->tag < 0) continue;
-            while (v->id != v->base->tag && v != v->base) v = v->src[node_is_store(v) ? 1 : 0];
-            if (v->id != v->base->tag)
+        if (n->kind != NODE_OP) continue;
+        for (int s = 0; s < RP_MAX_SRC; s++) {
+            const bool after = n->op == RP_OP_AFTER && s == 0; /* says itself which version it shows */
+            if (n->src[s] != NULL && !after && n->src[s]->base->tag >= 0 && !sees_latest(n->src[s]))
                 return fail_node(n, RP_E_STATE, "it reads memory that a later store overwrote");
+            if (node_writes(n, s)) RP_TRY(verify_write(n, s));
         }
-        if (node_is_store(n)) n->base->tag = n->id;
+        for (int s = 0; s < RP_MAX_SRC; s++)
+            if (node_writes(n, s)) n->src[s]->base->tag = n->id;
     }
     return RP_OK;
 }

@@ -32,13 +32,27 @@ static inline float *random_floats(size_t n, uint64_t seed) {
     return x;
 }
 
-/* The first failure of nth workers, one after the other. */
+static inline TensorOp op_of_kernel(OpKernel *cpu) {
+    int op = 0;
+    while (op < RP_OP_COUNT && rp_cpu_kernels[op] != cpu) op++;
+    return (TensorOp)op;
+}
+
+/* The first failure of nth workers, one after the other, in each phase of the kernel. */
 static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth) {
-    for (int ith = 0; ith < nth; ith++) {
-        KernelCtx ctx = {.ith = ith, .nth = nth};
-        RP_TRY(kernel(args, &ctx));
-    }
-    return RP_OK;
+    const CpuNeeds needs = rp_cpu_needs(op_of_kernel(kernel), args);
+    const size_t   own   = (needs.own + 63) / 64 * 64;
+    char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + own * (size_t)nth + 64);
+    char          *mine   = memory + (needs.shared + 63) / 64 * 64;
+    RpStatus       st     = RP_OK;
+    for (int phase = 0; phase < needs.phases; phase++)
+        for (int ith = 0; ith < nth && st == RP_OK; ith++) {
+            KernelCtx ctx = {
+                .ith = ith, .nth = nth, .phase = phase, .shared = memory, .own = mine + own * (size_t)ith};
+            st = kernel(args, &ctx);
+        }
+    free(memory);
+    return st;
 }
 
 /* Runs the kernel in every variant with 1, 2, 3 and 7 workers; all must give the same bits, which are left in

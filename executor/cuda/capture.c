@@ -69,7 +69,8 @@ static RpStatus record(void *user, const KernelLaunch *l) {
     return remember(r, l, node, 1);
 }
 
-static RpStatus next_step(void *user, RpStatus status) {
+static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
+    (void)last_phase;
     Recorder  *r        = user;
     const int  n        = r->c->n_captured;
     const bool launched = n > 0 && r->c->captured[n - 1].step == r->step;
@@ -85,7 +86,7 @@ static RpStatus enqueue(void *arg) {
     Recorder      r   = {.c = c};
     KernelCtx     ctx = rp_cuda_ctx(c, record, &r);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, next_step, &r));
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, next_step, &r));
     RP_TRY(rp_cuda_enqueue_outputs(c));
     if (c->base.step == NULL) return RP_OK;
     return rp_cuda_check(c->device, rp_cuda_captured(c->device->stream, &c->token_node, NULL),
@@ -218,10 +219,10 @@ static RpStatus repoint(void *user, const KernelLaunch *l) {
 RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer r   = {.c = c};
     KernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));
     r   = (Repointer){.c = c};
     ctx = rp_cuda_ctx(c, repoint, &r);
-    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL));
+    RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));
     if (c->base.step == NULL) return RP_OK;
     const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
     return rp_cuda_check(c->device,
@@ -245,12 +246,12 @@ static RpStatus look(void *user, const KernelLaunch *l) {
 RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
     const CudaExecutor *c   = (const CudaExecutor *)e;
     KernelCtx           ctx = rp_cuda_ctx(c, look, out);
-    return rp_cuda_kernels[e->plan->steps[step].op](&e->args[step], &ctx);
+    return rp_kernel_of(&rp_cuda_table, e->plan->steps[step].op)(&e->args[step], &ctx);
 }
 
 RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
     const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
     KernelCtx    ctx     = {.launch = look, .user = out, .scratch_bytes = scratch};
-    return rp_cuda_kernels[plan->steps[i].op](&plan->steps[i].args, &ctx);
+    return rp_kernel_of(&rp_cuda_table, plan->steps[i].op)(&plan->steps[i].args, &ctx);
 }

@@ -10,6 +10,8 @@
 
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
+const Kernels rp_cuda_table = {.table = rp_cuda_kernels, .cuda = true};
+
 /* ---- memory ---- */
 
 static RpStatus zeroed(Executor *e, size_t bytes, const char *what, void **out) {
@@ -184,7 +186,7 @@ RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_cuda_named(c->device,
-                         rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
+                         rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
     return rp_cuda_enqueue_outputs(c);
 }
 
@@ -286,10 +288,10 @@ static RpStatus load_kernels(CudaExecutor *c) {
                              "arena"));
     while (c->blas != NULL && refused != rp_blaslt_refused(c->blas) && !c->device->failed) {
         refused = rp_blaslt_refused(c->blas);
-        st      = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+        st      = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
         (void)cudaGetLastError();
     }
-    if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL);
+    if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
     RP_TRY(st);
     rp_cuda_blas_describe(c);
     if (c->base.step == NULL) return RP_OK;
@@ -306,6 +308,7 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     e->info.device      = c->device->id;
     e->info.device_name = c->device->name;
     RP_TRY(rp_cuda_enter(c->device));
+    RP_TRY(rp_check_kernels(e->plan, &rp_cuda_table));
     RP_TRY(check_memory(c));
     e->arena = e->owner->arena;
     if (rp_executor_takes_arena(e)) {

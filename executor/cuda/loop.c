@@ -40,7 +40,7 @@ static RpStatus enqueue_body(void *arg) {
     RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
     end.ring = ring;
     RP_TRY(rp_cuda_named(c->device,
-                         rp_plan_walk(c->base.plan, c->base.args, rp_cuda_kernels, &ctx, NULL, NULL)));
+                         rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
     return rp_cuda_named(c->device, rp_cuda_loop_end(&end, &ctx));
 }
 

@@ -13,7 +13,8 @@ typedef struct Twin {
     cudaGraphExec_t exec;
 } Twin;
 
-static RpStatus stamp(void *user, RpStatus status) {
+static RpStatus stamp(void *user, RpStatus status, bool last_phase) {
+    (void)last_phase;
     Twin *t = user;
     RP_TRY(status);
     return rp_cuda_check(
@@ -27,7 +28,7 @@ static RpStatus enqueue(void *arg) {
     KernelCtx ctx = rp_cuda_ctx(t->c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(t->c));
     RP_TRY(stamp(t, RP_OK));
-    RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, rp_cuda_kernels, &ctx, stamp, t));
+    RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, NULL, &rp_cuda_table, &ctx, stamp, t));
     return rp_cuda_enqueue_outputs(t->c);
 }
 

@@ -46,8 +46,8 @@ static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallba
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
     h->args.params = c->base.args[step].params;
     RP_TRY(host_sources(c, step, h));
-    RP_TRY(rp_cpu_kernels[s->op](&h->args, &on_cpu));
-    RP_TRY(rp_cuda_kernels[s->op](&c->base.args[step], &on_cuda));
+    RP_TRY(rp_kernel_of(&rp_cpu_table, s->op)(&h->args, &on_cpu));
+    RP_TRY(rp_kernel_of(&rp_cuda_table, s->op)(&c->base.args[step], &on_cuda));
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
     RP_TRY(to_host(c->device, h, &c->base.args[step].dst, &result));
     *go_on = callback(s->node, &result, result.data, h->args.dst.data, user);

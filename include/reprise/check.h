@@ -191,14 +191,17 @@ static inline RpStatus rp_check_add_id(const OpArgs *args) {
 
 static inline RpStatus rp_check_attention(const OpArgs *args) {
     const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2], *y = &args->dst;
-    if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype || y->dtype != RP_F32)
+    const bool rounds = y->dtype == RP_Q8_ACT;
+    if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype ||
+        (y->dtype != RP_F32 && !rounds))
         return rp_fail(RP_E_DTYPE, "attention: q %s, k %s, v %s: f32, and f16 or q8_0 twice are wanted",
                        rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
     if (k->dtype == RP_Q8_0 && k->ne[0] % 32 != 0)
         return rp_fail(RP_E_SHAPE, "attention: heads of %lld are no whole q8_0 blocks of 32", (long long)k->ne[0]);
     if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] ||
-        q->ne[2] % k->ne[2] != 0 || args->src[3].ne[0] != q->ne[1] || y->ne[1] != q->ne[2] ||
-        y->ne[2] != q->ne[1])
+        q->ne[2] % k->ne[2] != 0 || args->src[3].ne[0] != q->ne[1] ||
+        (rounds ? y->ne[0] != q->ne[0] * q->ne[2] || y->ne[1] != q->ne[1] || q->ne[0] % 32 != 0
+                : y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1]))
         return rp_fail(RP_E_SHAPE, "attention: q [%lld,%lld,%lld], k [%lld,%lld,%lld] (heads of at most %d)",
                        (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
                        (long long)k->ne[1], (long long)k->ne[2], RP_ATTENTION_MAX_DIM);
@@ -258,6 +261,120 @@ static inline RpStatus rp_check_mul_mat_id(const OpArgs *args) {
                        (long long)x->ne[1], (long long)x->ne[2], (long long)y->ne[0], (long long)y->ne[1],
                        (long long)y->ne[2]);
     return rp_check_ids("mul_mat_id", ids, y->ne[1], y->ne[2]);
+}
+
+/* ---- products of one token with what stands around them ---- */
+
+/* The column of such a product, and the weight of its norm. */
+static inline RpStatus rp_check_column(const char *op, const TensorView *w, const TensorView *x,
+                                       const TensorView *norm, const ColumnParams *c) {
+    const bool quant  = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
+    const bool rounds = x->dtype == RP_Q8_ACT || c->round != 0;
+    if ((!quant && (!rp_dtype_is_float(w->dtype) || rounds)) || (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) ||
+        (x->dtype == RP_Q8_ACT && (c->norm != 0 || c->round != 0)))
+        return rp_fail(RP_E_DTYPE, "%s: weights %s, column %s%s%s: no kernel for this", op, rp_dtype_name(w->dtype),
+                       rp_dtype_name(x->dtype), c->norm != 0 ? ", normed" : "", c->round != 0 ? ", rounded" : "");
+    if (w->ne[0] != x->ne[0] || rp_view_rows(x) != 1 || (c->round != 0 && x->ne[0] % 32 != 0))
+        return rp_fail(RP_E_SHAPE, "%s: weights [%lld,%lld,%lld] and column [%lld,%lld,%lld] do not fit", op,
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)x->ne[0],
+                       (long long)x->ne[1], (long long)x->ne[2]);
+    if (norm->ne[0] > 0 && (norm->dtype != RP_F32 || norm->ne[0] != x->ne[0]))
+        return rp_fail(RP_E_SHAPE, "%s: weight of the norm %s [%lld] for a column [%lld]", op,
+                       rp_dtype_name(norm->dtype), (long long)norm->ne[0], (long long)x->ne[0]);
+    return RP_OK;
+}
+
+/* f32 [n] where it is given. */
+static inline RpStatus rp_check_vector(const char *op, const char *what, const TensorView *v, int64_t n) {
+    if (v->ne[0] <= 0 || (v->dtype == RP_F32 && rp_view_elems(v) == n)) return RP_OK;
+    return rp_fail(RP_E_SHAPE, "%s: %s %s [%lld,%lld], f32 of %lld is wanted", op, what, rp_dtype_name(v->dtype),
+                   (long long)v->ne[0], (long long)v->ne[1], (long long)n);
+}
+
+static inline RpStatus rp_check_result(const char *op, const TensorView *y, RpDtype dtype, int64_t n0, int64_t n1) {
+    if (y->dtype == dtype && y->ne[0] == n0 && y->ne[1] == n1 && rp_view_rows(y) == n1) return RP_OK;
+    return rp_fail(RP_E_SHAPE, "%s: result %s [%lld,%lld,%lld], %s [%lld,%lld] is wanted", op,
+                   rp_dtype_name(y->dtype), (long long)y->ne[0], (long long)y->ne[1], (long long)y->ne[2],
+                   rp_dtype_name(dtype), (long long)n0, (long long)n1);
+}
+
+static inline RpStatus rp_check_linear(const OpArgs *args) {
+    const TensorView *w = &args->src[0];
+    RP_TRY(rp_check_column("linear", w, &args->src[1], &args->src[2], &args->params->linear.column));
+    RP_TRY(rp_check_vector("linear", "bias", &args->src[3], w->ne[1]));
+    RP_TRY(rp_check_vector("linear", "residual", &args->src[4], w->ne[1]));
+    RP_TRY(rp_check_vector("linear", "weight of the post-norm", &args->src[5], w->ne[1]));
+    return rp_check_result("linear", &args->dst, RP_F32, w->ne[1], 1);
+}
+
+static inline RpStatus rp_check_gate_up(const OpArgs *args) {
+    const TensorView   *w = &args->src[0], *up = &args->src[1], *ids = &args->src[4];
+    const GateUpParams *p = &args->params->gate_up;
+    RP_TRY(rp_check_column("gate_up", w, &args->src[2], &args->src[3], &p->column));
+    if (up->dtype != w->dtype || up->ne[0] != w->ne[0] || up->ne[1] != w->ne[1] || up->ne[2] != w->ne[2] ||
+        (p->dtype == RP_Q8_ACT && w->ne[1] % 32 != 0))
+        return rp_fail(RP_E_SHAPE, "gate_up: gate %s [%lld,%lld,%lld] and up %s [%lld,%lld,%lld] do not fit",
+                       rp_dtype_name(w->dtype), (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2],
+                       rp_dtype_name(up->dtype), (long long)up->ne[0], (long long)up->ne[1],
+                       (long long)up->ne[2]);
+    if (rp_has_src(args, 4)) RP_TRY(rp_check_ids("gate_up", ids, args->dst.ne[1], 1));
+    RP_TRY(rp_check_vector("gate_up", "bias of gate", &args->src[5], w->ne[1] * w->ne[2]));
+    RP_TRY(rp_check_vector("gate_up", "bias of up", &args->src[6], w->ne[1] * w->ne[2]));
+    return rp_check_result("gate_up", &args->dst, p->dtype, w->ne[1], rp_has_src(args, 4) ? ids->ne[0] : 1);
+}
+
+static inline RpStatus rp_check_qkv(const OpArgs *args) {
+    static const char *const biases[] = {"bias of q", "bias of k", "bias of v"};
+    const QkvParams         *p        = &args->params->qkv;
+    const int64_t            d        = p->head_dim;
+    const bool               whole    = p->norm == RP_HEAD_NORM_WHOLE;
+    for (int i = 0; i < 3; i++) {
+        RP_TRY(rp_check_column("qkv", &args->src[i], &args->src[3], &args->src[7], &p->column));
+        RP_TRY(rp_check_vector("qkv", biases[i], &args->src[8 + i], args->src[i].ne[1]));
+        if (d < 1 || args->src[i].ne[1] % d != 0)
+            return rp_fail(RP_E_SHAPE, "qkv: %lld rows are no whole heads of %lld", (long long)args->src[i].ne[1],
+                           (long long)d);
+    }
+    for (int i = 1; i < 3; i++) {
+        const TensorView *cache = &args->src[4 + i];
+        if ((cache->dtype == RP_F16 || (cache->dtype == RP_Q8_0 && d % 32 == 0)) &&
+            cache->ne[0] == args->src[i].ne[1])
+            continue;
+        return rp_fail(RP_E_SHAPE, "qkv: cache %s [%lld,%lld] for rows of %lld, heads of %lld",
+                       rp_dtype_name(cache->dtype), (long long)cache->ne[0], (long long)cache->ne[1],
+                       (long long)args->src[i].ne[1], (long long)d);
+    }
+    if (p->rope.n_dims < 2 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
+        return rp_fail(RP_E_SHAPE, "qkv: rotation of %d dimensions of heads of %lld (at most %d)", p->rope.n_dims,
+                       (long long)d, RP_ROPE_MAX_DIMS);
+    RP_TRY(rp_check_vector("qkv", "norm of q", &args->src[11], whole ? args->src[0].ne[1] : d));
+    RP_TRY(rp_check_vector("qkv", "norm of k", &args->src[12], whole ? args->src[1].ne[1] : d));
+    return rp_check_result("qkv", &args->dst, RP_F32, d, args->src[0].ne[1] / d);
+}
+
+static inline RpStatus rp_check_router(const OpArgs *args) {
+    const TensorView   *w = &args->src[0];
+    const RouterParams *p = &args->params->router;
+    RP_TRY(rp_check_column("router", w, &args->src[1], &args->src[2], &p->column));
+    RP_TRY(rp_check_vector("router", "bias", &args->src[3], w->ne[1]));
+    RP_TRY(rp_check_vector("router", "bias of the choice", &args->src[4], w->ne[1]));
+    if (p->top_k.k < 1 || p->top_k.k > w->ne[1])
+        return rp_fail(RP_E_SHAPE, "router: %d of %lld experts", p->top_k.k, (long long)w->ne[1]);
+    return rp_check_result("router", &args->dst, RP_I32, p->top_k.k, 2);
+}
+
+static inline RpStatus rp_check_experts_down(const OpArgs *args) {
+    const TensorView *w = &args->src[0], *x = &args->src[1];
+    RP_TRY(rp_check_product("experts_down", w, x, &args->dst));
+    if (w->ne[0] != x->ne[0] || x->ne[2] != 1 || x->ne[3] != 1)
+        return rp_fail(RP_E_SHAPE, "experts_down: weights [%lld,%lld,%lld] and x [%lld,%lld,%lld] do not fit",
+                       (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)x->ne[0],
+                       (long long)x->ne[1], (long long)x->ne[2]);
+    RP_TRY(rp_check_ids("experts_down", &args->src[2], x->ne[1], 1));
+    RP_TRY(rp_check_vector("experts_down", "weights of the experts", &args->src[3], x->ne[1]));
+    RP_TRY(rp_check_vector("experts_down", "bias", &args->src[4], w->ne[1] * w->ne[2]));
+    RP_TRY(rp_check_vector("experts_down", "residual", &args->src[5], w->ne[1]));
+    return rp_check_result("experts_down", &args->dst, RP_F32, w->ne[1], 1);
 }
 
 #ifdef __cplusplus

@@ -53,6 +53,8 @@ typedef struct KernelCtx {
     size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
     BlasLt             *blas;          /* CUDA: has the products of many columns that it was prepared for, or NULL */
     int                 ith, nth;      /* CPU kernels: this worker, of that many */
+    int                 phase;         /* CPU kernels of several phases: all workers have ended the one before */
+    void               *shared, *own;  /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */
     /* CUDA launchers: called in place of each launch, to record it, to give its node new arguments, or only to look. */
     RpStatus (*launch)(void *user, const KernelLaunch *launch);
     void *user;
@@ -63,6 +65,14 @@ typedef RpStatus OpKernel(const OpArgs *args, KernelCtx *ctx);
 #define OP(ID, name, min_src, max_src, Params, shape, flags) OpKernel rp_cpu_##name;
 RP_KERNEL_OPS(OP)
 #undef OP
+
+/* What a CPU kernel wants of its caller, by shapes only. */
+typedef struct CpuNeeds {
+    int    phases;      /* how often each worker calls it, with a barrier between; at least 1 */
+    size_t shared, own; /* bytes of KernelCtx.shared and KernelCtx.own; their contents mean nothing */
+} CpuNeeds;
+
+CpuNeeds rp_cpu_needs(TensorOp op, const OpArgs *args);
 
 /* Indexed by TensorOp; NULL for view ops, which run nothing. */
 extern OpKernel *const rp_cpu_kernels[RP_OP_COUNT];

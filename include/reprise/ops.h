@@ -3,6 +3,7 @@
  *   1. a row below, and a params struct above it if it has parameters
  *   2. a shape rule in graph/shape.c, if none fits
  *   3. fallback/<name>.c    RpStatus rp_cpu_<name>(const OpArgs *, KernelCtx *)
+ *      kernels/<name>.cu    RpStatus rp_cuda_<name>(const OpArgs *, KernelCtx *)
  *   4. tests/test_<name>.c  Test(<name>, ...): a behaviour and a refusal
  *
  * A missing kernel is a link error; a missing test fails the layout test.
@@ -14,11 +15,26 @@
 
 #include <stdbool.h>
 
-#define RP_MAX_SRC 5
+#define RP_MAX_SRC 14
 
 typedef struct NoParams {
     int32_t unused;
 } NoParams;
+
+typedef struct GetRowsParams {
+    float scale; /* times this; 0: as they are */
+} GetRowsParams;
+
+typedef struct BitsParams {
+    RpDtype dtype; /* of the same size as the source's */
+} BitsParams;
+
+/* What a fused product does with its f32 column before the product. */
+typedef struct ColumnParams {
+    int32_t norm;  /* 1: first through rms_norm with `eps` and the optional weight */
+    float   eps;
+    int32_t round; /* 1: then rounded to q8_act */
+} ColumnParams;
 
 typedef struct RmsNormParams {
     float eps;
@@ -91,6 +107,7 @@ typedef struct PermuteParams {
 typedef struct AttentionParams {
     float   scale;
     int32_t window; /* as in SoftMaxParams */
+    RpDtype dtype;  /* of the result: f32 [d,h,t], or q8_act [d*h,t] */
 } AttentionParams;
 
 typedef struct SwigluOaiParams {
@@ -110,20 +127,62 @@ typedef struct RouteParams {
     float scale;     /* times this */
 } RouteParams;
 
+typedef struct LinearParams {
+    ColumnParams column;
+    float        scale;     /* of the sum with the bias; 1 for none */
+    int32_t      post_norm; /* 1: the result through rms_norm with `post_eps` before the residual is added */
+    float        post_eps;
+} LinearParams;
+
+typedef enum GateKind { RP_GATE_SILU = 0, RP_GATE_GELU_TANH, RP_GATE_GELU_ERF, RP_GATE_OAI } GateKind;
+
+typedef struct GateUpParams {
+    ColumnParams column;
+    GateKind     kind;
+    float        alpha, limit; /* of RP_GATE_OAI, as in SwigluOaiParams */
+    RpDtype      dtype;        /* of the result: f32 or q8_act */
+} GateUpParams;
+
+typedef enum HeadNorm { RP_HEAD_NORM_NONE = 0, RP_HEAD_NORM_EACH, RP_HEAD_NORM_WHOLE } HeadNorm;
+
+typedef struct QkvParams {
+    ColumnParams column;
+    int32_t      head_dim;
+    HeadNorm     norm; /* of queries and keys before they are turned: of each head, or of all heads as one row */
+    float        norm_eps;
+    RopeParams   rope;
+} QkvParams;
+
+typedef enum RouterKind { RP_ROUTER_LOGITS = 0, RP_ROUTER_SOFT_MAX, RP_ROUTER_SIGMOID } RouterKind;
+
+typedef struct RouterParams {
+    ColumnParams column;
+    RouterKind   kind; /* from logits to what is chosen from */
+    float        soft_max_scale;
+    TopKParams   top_k;
+    RouteParams  route;
+} RouterParams;
+
+typedef struct ExpertsDownParams {
+    float scale; /* of the sum; 1 for none */
+} ExpertsDownParams;
+
 enum {
     RP_FLAG_INPLACE    = 1 << 0, /* the result may take src0's memory when it has src0's dtype and shape */
     RP_FLAG_VIEW       = 1 << 1, /* costs nothing: the result is src0's memory seen otherwise */
     RP_FLAG_WRITES_DST = 1 << 2, /* where src1 is given, the result is src1's memory */
-    RP_FLAG_FUSED      = 1 << 3  /* made by passes only */
+    RP_FLAG_FUSED      = 1 << 3, /* made by passes only */
+    RP_FLAG_WRITES     = 8       /* from this bit on: the sources that are written to beside the result */
 };
+#define RP_WRITES(source) (1 << (RP_FLAG_WRITES + (source)))
 
 /* Sources in [brackets] are optional and then NULL. t counts tokens, h heads. Every op leaves its sources unchanged,
  * but for those marked WRITES_DST.
  *
  *    ID        name       min max sources, params    shape rule  flags */
 #define RP_KERNEL_OPS(OP)                                                                                        \
-    /* y[:,t] = w[:,ids[t]], as f32; src w [n, rows], ids i32 [t] */                                             \
-    OP(GET_ROWS, get_rows, 2, 2, NoParams, get_rows, 0)                                                          \
+    /* y[:,t] = scale * w[:,ids[t]], as f32; src w [n, rows], ids i32 [t] */                                     \
+    OP(GET_ROWS, get_rows, 2, 2, GetRowsParams, get_rows, 0)                                                          \
     /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]; src x, [w f32 [n]] */                               \
     OP(RMS_NORM, rms_norm, 1, 2, RmsNormParams, rms_norm, RP_FLAG_INPLACE)                                       \
     /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]; src w [k,m,..], x [k,t,..], [pos i32 [t]] */             \
@@ -169,11 +228,30 @@ enum {
     /* the next token (sampler.h) from its logits into the step state (step.h), which is the result;                \
      * src logits f32 [n], state i32 [s], scratch f32 [2n], whose contents mean nothing */                       \
     OP(SAMPLE, sample, 3, 3, NoParams, sample, RP_FLAG_WRITES_DST)                                               \
+    /* Products of one token with what stands around them. c = column(x): x f32 [n] through rms_norm with [norm      \
+     * f32 [n]], then rounded to q8_act, as ColumnParams say; x q8_act as it is.                                      \
+     * y = post_norm(scale * (w c + bias)) + residual; src w [n,m], x, [norm], [bias f32 [m]], [residual f32 [m]],    \
+     * [post_norm f32 [m]]; y [m] */                                                                                  \
+    OP(LINEAR, linear, 2, 6, LinearParams, linear, RP_FLAG_FUSED)                                                     \
+    /* y = act(gate c + bias) * (up c + bias), or the form of `kind`; src gate and up [n,m] or [n,m,experts], x,      \
+     * [norm], [ids i32 [k]], [bias of gate], [bias of up], f32 [m] or [m,experts]; y [m], with ids [m,k] */          \
+    OP(GATE_UP, gate_up, 3, 7, GateUpParams, gate_up, RP_FLAG_FUSED)                                                  \
+    /* Queries, keys and values of one token: y = rope(norm(wq c + bias)) as [d,h]; rope(norm(wk c + bias)) and       \
+     * wv c + bias go to row pos of the caches. src wq, wk, wv [n,rows], x, pos i32 [1], k and v caches [rows,n_ctx], \
+     * [norm of x], [biases of q, k, v], [norms of q and k: f32 [d], or [rows] if whole], [rope factors] */           \
+    OP(QKV, qkv, 7, 14, QkvParams, qkv, RP_FLAG_FUSED | RP_WRITES(5) | RP_WRITES(6))                                  \
+    /* A token's experts and their weights: i32 [k,2], ids as top_k gives them from the probabilities w c + bias,     \
+     * then the bits of the f32 that route gives; src w [n,experts], x, [norm], [bias], [bias of the choice] */       \
+    OP(ROUTER, router, 2, 5, RouterParams, router, RP_FLAG_FUSED)                                                     \
+    /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j;            \
+     * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights f32 [k], [bias f32 [m,experts]],              \
+     * [residual f32 [m]]; y [m] */                                                                                   \
+    OP(EXPERTS_DOWN, experts_down, 4, 6, ExpertsDownParams, experts_down, RP_FLAG_FUSED)                              \
     /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                      \
     OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                              \
     /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                               \
      * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k and v f16 or q8_0 [d,n,hkv], pos i32 [t],     \
-     * [sinks f32 [h]], as in soft_max */                                                                        \
+     * [sinks f32 [h]], as in soft_max; as q8_act the heads of a token are one row */                            \
     OP(ATTENTION, attention, 4, 5, AttentionParams, attention, 0)
 
 #define RP_VIEW_OPS(OP)                                                                                          \
@@ -184,7 +262,11 @@ enum {
     /* dimensions reordered */                                                                                   \
     OP(PERMUTE, permute, 1, 1, PermuteParams, permute, RP_FLAG_VIEW)                                             \
     /* dimensions 0 and 1 swapped */                                                                             \
-    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_FLAG_VIEW)
+    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_FLAG_VIEW)                                            \
+    /* the same memory as another dtype of the same size */                                                      \
+    OP(BITS, bits, 1, 1, BitsParams, bits, RP_FLAG_VIEW)                                                         \
+    /* x's memory after the node in src1 has written to it */                                                    \
+    OP(AFTER, after, 2, 2, NoParams, after, RP_FLAG_VIEW | RP_FLAG_FUSED)
 
 #define RP_OPS(OP) RP_KERNEL_OPS(OP) RP_VIEW_OPS(OP)
 
@@ -192,11 +274,18 @@ typedef enum TensorOp {
 #define OP(ID, name, min_src, max_src, Params, shape, flags) RP_OP_##ID,
     RP_OPS(OP)
 #undef OP
-    RP_OP_COUNT
+    RP_OP_COUNT /* from here on: ops of extend.h */
 } TensorOp;
+
+/* Of an op of extend.h. */
+typedef struct OwnParams {
+    float   f[8];
+    int32_t i[8];
+} OwnParams;
 
 /* One typed member an op: params.rms_norm.eps, never an index. */
 typedef union OpParams {
+    OwnParams own;
 #define OP(ID, name, min_src, max_src, Params, shape, flags) Params name;
     RP_OPS(OP)
 #undef OP

@@ -1,0 +1,75 @@
+/* y = act(gate c + bias) * (up c + bias), c = column(x); of one matrix each, or of those of the chosen experts.
+ * Workers take whole blocks of 32 rows, so that each can round what it has made. */
+#include "fallback/experts.h"
+#include "fallback/part.h"
+
+#include <string.h>
+
+enum { BLOCK = 32 };
+
+CpuNeeds rp_needs_gate_up(const OpArgs *args) {
+    return (CpuNeeds){.phases = 1,
+                      .own    = rp_column_bytes(args->src[2].ne[0]) + 2 * rp_part_floats(args->src[0].ne[1])};
+}
+
+/* Rows of one half for an expert; zeros where there is none. */
+static RpStatus half(const TensorView *w, const TensorView *bias, const TensorView *x, int32_t expert,
+                     int64_t first, int64_t n, float *y) {
+    if (expert < 0) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        return RP_OK;
+    }
+    TensorView one = *w;
+    one.data       = (char *)w->data + (size_t)expert * w->nb[2];
+    RP_TRY(rp_rows(&one, first, n, x, y));
+    rp_add_part(y, bias, expert * w->ne[1] + first, n);
+    return RP_OK;
+}
+
+static RpStatus activate(const GateUpParams *p, const OpArgs *gate_up) {
+    const OpParams gelu = {
+        .gelu = {.kind = p->kind == RP_GATE_GELU_TANH ? RP_GELU_TANH : RP_GELU_ERF}
+    };
+    const OpParams oai  = {.swiglu_oai = {.alpha = p->alpha, .limit = p->limit}};
+    OpArgs         act  = *gate_up;
+    if (p->kind == RP_GATE_OAI) {
+        act.params = &oai;
+        return rp_part(rp_cpu_swiglu_oai, &act);
+    }
+    act.dst    = act.src[0];
+    act.params = &gelu;
+    RP_TRY(rp_part(p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, &act));
+    return rp_part(rp_cpu_mul, gate_up);
+}
+
+static RpStatus one_expert(const OpArgs *args, const TensorView *x, int64_t j, int32_t expert, int64_t first,
+                           int64_t n, float *gate, float *up) {
+    const TensorView *y   = &args->dst;
+    char             *row = rp_view_row(y, j);
+    RP_TRY(half(&args->src[0], &args->src[5], x, expert, first, n, gate));
+    RP_TRY(half(&args->src[1], &args->src[6], x, expert, first, n, up));
+    const bool   round   = y->dtype == RP_Q8_ACT;
+    float       *to      = round ? gate : (float *)(void *)row + first;
+    const OpArgs gate_up = {.dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}};
+    RP_TRY(activate(&args->params->gate_up, &gate_up));
+    if (round) rp_quantize_part(gate, n, row, y->ne[0], first);
+    return RP_OK;
+}
+
+RpStatus rp_cpu_gate_up(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_gate_up(args));
+    const TensorView *w = &args->src[0], *ids = &args->src[4];
+    const int64_t     m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK, first = blocks * ctx->ith / ctx->nth * BLOCK;
+    int64_t           end  = blocks * (ctx->ith + 1) / ctx->nth * BLOCK;
+    float            *gate = (float *)(void *)((char *)ctx->own + rp_column_bytes(w->ne[0]));
+    float            *up   = (float *)(void *)((char *)gate + rp_part_floats(m));
+    TensorView        x;
+    if (end > m) end = m;
+    if (first >= end) return RP_OK;
+    RP_TRY(rp_column(&args->src[2], &args->src[3], &args->params->gate_up.column, ctx->own, &x));
+    for (int64_t j = 0; j < args->dst.ne[1]; j++) {
+        const int32_t expert = rp_has_src(args, 4) ? rp_expert(ids, j, 0, w->ne[2]) : 0;
+        RP_TRY(one_expert(args, &x, j, expert, first, end - first, gate, up));
+    }
+    return RP_OK;
+}

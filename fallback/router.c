@@ -1,0 +1,41 @@
+/* A token's experts and their weights: the scores by all workers, then the choice by one. */
+#include "fallback/part.h"
+
+CpuNeeds rp_needs_router(const OpArgs *args) {
+    return (CpuNeeds){.phases = 2,
+                      .shared = rp_part_floats(args->src[0].ne[1]),
+                      .own    = rp_column_bytes(args->src[1].ne[0])};
+}
+
+static RpStatus scores(const OpArgs *args, KernelCtx *ctx) {
+    const int64_t m = args->src[0].ne[1], first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
+    float        *y = (float *)ctx->shared + first;
+    TensorView    x;
+    if (n == 0) return RP_OK;
+    RP_TRY(rp_column(&args->src[1], &args->src[2], &args->params->router.column, ctx->own, &x));
+    RP_TRY(rp_rows(&args->src[0], first, n, &x, y));
+    rp_add_part(y, &args->src[3], first, n);
+    return RP_OK;
+}
+
+static RpStatus choose(const OpArgs *args, KernelCtx *ctx) {
+    const RouterParams *p     = &args->params->router;
+    const TensorView    probs = rp_floats(ctx->shared, args->src[0].ne[1], 1);
+    const int64_t       k     = p->top_k.k;
+    int32_t            *out   = args->dst.data;
+    const TensorView    ids   = rp_view_packed(RP_I32, (int64_t[RP_MAX_DIMS]){k, 1, 1, 1}, out);
+    const OpParams      top_k = {.top_k = p->top_k}, route = {.route = p->route};
+    const OpParams      soft = {.soft_max = {.scale = p->soft_max_scale}};
+    if (p->kind == RP_ROUTER_SOFT_MAX)
+        RP_TRY(rp_part(rp_cpu_soft_max, &(OpArgs){.dst = probs, .src = {probs}, .params = &soft}));
+    if (p->kind == RP_ROUTER_SIGMOID) RP_TRY(rp_part(rp_cpu_sigmoid, &(OpArgs){.dst = probs, .src = {probs}}));
+    RP_TRY(rp_part(rp_cpu_top_k, &(OpArgs){.dst = ids, .src = {probs, args->src[4]}, .params = &top_k}));
+    const TensorView weights = rp_floats((float *)(void *)(out + k), k, 1);
+    return rp_part(rp_cpu_route, &(OpArgs){.dst = weights, .src = {probs, ids}, .params = &route});
+}
+
+RpStatus rp_cpu_router(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_router(args));
+    if (ctx->phase == 0) return scores(args, ctx);
+    return ctx->ith == 0 ? choose(args, ctx) : RP_OK;
+}

@@ -1,0 +1,132 @@
+#include "graph/pattern.h"
+
+#include <string.h>
+
+typedef struct Parser {
+    const char *name, *start, *at;
+    Pattern    *p;
+} Parser;
+
+static RpStatus wrong(const Parser *s, const char *what) {
+    return rp_fail(RP_E_ARG, "pattern%s%s: \"%s\", character %d: %s", s->name != NULL ? " " : "",
+                   s->name != NULL ? s->name : "", s->start, (int)(s->at - s->start) + 1, what);
+}
+
+static void skip_space(Parser *s) { s->at += strspn(s->at, " \n\t"); }
+
+static bool take(Parser *s, char c) {
+    skip_space(s);
+    if (*s->at != c) return false;
+    s->at++;
+    return true;
+}
+
+static size_t word_length(const Parser *s) {
+    return strspn(s->at, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+}
+
+/* The number of the name that stands here, which is new where it was not seen before. */
+static RpStatus take_name(Parser *s, int *out) {
+    const size_t len = word_length(s);
+    if (len == 0) return wrong(s, "a name is wanted");
+    if (len >= PATTERN_NAME) return wrong(s, "the name is too long");
+    for (*out = 0; *out < s->p->n_names; ++*out)
+        if (strlen(s->p->names[*out]) == len && strncmp(s->p->names[*out], s->at, len) == 0) break;
+    if (*out == PATTERN_NAMES) return wrong(s, "too many names");
+    if (*out == s->p->n_names) memcpy(s->p->names[s->p->n_names++], s->at, len);
+    s->at += len;
+    return RP_OK;
+}
+
+static RpStatus take_op(Parser *s, TensorOp *op) {
+    const size_t len = word_length(s);
+    if (len == 0) return wrong(s, "an op is wanted");
+    if (!rp_op_find(s->at, len, op)) return wrong(s, "there is no such op");
+    s->at += len;
+    return RP_OK;
+}
+
+static RpStatus take_term(Parser *s, int *out);
+
+static RpStatus take_sources(Parser *s, Term *t) {
+    const int max = rp_op_info(t->op)->max_src;
+    do {
+        int child = 0;
+        if (t->n_src == max) return wrong(s, "the op has not so many sources");
+        RP_TRY(take_term(s, &child));
+        t->src[t->n_src++] = child;
+    } while (take(s, ','));
+    return take(s, ')') ? RP_OK : wrong(s, "',' or ')' is wanted");
+}
+
+/* What follows a word tells an op from a variable: modifiers and '('. */
+static bool is_op_here(const Parser *s) {
+    const char *p = s->at + word_length(s);
+    p += strspn(p, "?~");
+    return *p == '(' || *p == ':';
+}
+
+static RpStatus take_term(Parser *s, int *out) {
+    skip_space(s);
+    if (s->p->n_terms == PATTERN_TERMS) return wrong(s, "too many terms");
+    *out    = s->p->n_terms++;
+    Term *t = &s->p->terms[*out];
+    *t      = (Term){.name = -1};
+    if (word_length(s) == 1 && *s->at == '_') {
+        s->at++;
+        return RP_OK;
+    }
+    if (!is_op_here(s)) {
+        t->kind = TERM_VARIABLE;
+        RP_TRY(take_name(s, &t->name));
+        t->optional = take(s, '?');
+        return RP_OK;
+    }
+    t->kind = TERM_OP;
+    RP_TRY(take_op(s, &t->op));
+    t->optional = take(s, '?');
+    t->stays    = take(s, '~');
+    if (take(s, ':')) RP_TRY(take_name(s, &t->name));
+    if (!take(s, '(')) return wrong(s, "'(' is wanted");
+    return take_sources(s, t);
+}
+
+static RpStatus take_match(Parser *s) {
+    do {
+        if (s->p->n_roots == PATTERN_ROOTS) return wrong(s, "too many roots");
+        RP_TRY(take_term(s, &s->p->roots[s->p->n_roots]));
+        const Term *t = &s->p->terms[s->p->roots[s->p->n_roots++]];
+        if (t->kind != TERM_OP || t->optional || t->stays) return wrong(s, "a root must be an op, without ? or ~");
+    } while (take(s, ';'));
+    skip_space(s);
+    return *s->at == '\0' ? RP_OK : wrong(s, "the end or ';' is wanted");
+}
+
+static RpStatus take_make(Parser *s) {
+    const int n_names = s->p->n_names;
+    skip_space(s);
+    RP_TRY(take_op(s, &s->p->made));
+    if (!take(s, '(')) return wrong(s, "'(' is wanted");
+    do {
+        skip_space(s);
+        if (s->p->n_make == rp_op_info(s->p->made)->max_src) return wrong(s, "the op has not so many sources");
+        int *name = &s->p->make[s->p->n_make++];
+        *name     = -1;
+        if (word_length(s) == 1 && *s->at == '_')
+            s->at++;
+        else
+            RP_TRY(take_name(s, name));
+        if (s->p->n_names > n_names) return wrong(s, "the match has no such variable");
+    } while (take(s, ','));
+    if (!take(s, ')')) return wrong(s, "',' or ')' is wanted");
+    skip_space(s);
+    return *s->at == '\0' ? RP_OK : wrong(s, "the end is wanted");
+}
+
+RpStatus rp_pattern_parse(const GraphPattern *text, Pattern *out) {
+    memset(out, 0, sizeof *out);
+    Parser s = {.name = text->name, .start = text->match, .at = text->match, .p = out};
+    RP_TRY(take_match(&s));
+    s.start = s.at = text->make;
+    return take_make(&s);
+}

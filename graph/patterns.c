@@ -1,0 +1,297 @@
+/* The fusions, one row each. What a row does not say in its text is either a shape rule of the fused op, which
+ * refuses what does not fit, or in the function beside it. */
+#include "graph/patterns.h"
+
+#include <string.h>
+
+static const OpParams *params_of(const PatternMatch *m, const char *label) {
+    const TensorNode *n = rp_match_node(m, label);
+    return n != NULL ? &n->params : NULL;
+}
+
+static RpDtype dtype_of(const PatternMatch *m, const char *name) { return rp_match_node(m, name)->view.dtype; }
+
+/* ---- attention ---- */
+
+static bool swaps_tokens_and_heads(const PermuteParams *p) {
+    return p->axis[0] == 0 && p->axis[1] == 2 && p->axis[2] == 1 && p->axis[3] == 3;
+}
+
+static bool attention(const PatternMatch *m, OpParams *out) {
+    const OpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
+    if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16) return false;
+    if (!swaps_tokens_and_heads(&params_of(m, "back")->permute)) return false;
+    if (scores->mul_mat.bound != RP_BOUND_ROWS || sum->mul_mat.bound != RP_BOUND_INNER) return false;
+    out->attention = (AttentionParams){.scale = p->soft_max.scale, .window = p->soft_max.window};
+    return true;
+}
+
+const PatternRow rp_patterns_attention[] = {
+    {.pattern = {.match  = "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
+                "pos, sinks?), pos)))",
+      .make   = "attention(q, k, v, pos, sinks)",
+      .params = attention}},
+};
+
+/* ---- queries, keys and values ---- */
+
+static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, HeadNorm kind, QkvParams *out) {
+    const OpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
+    if (q == NULL && k == NULL) return true;
+    if (q == NULL || k == NULL || q->rms_norm.eps != k->rms_norm.eps || out->norm != RP_HEAD_NORM_NONE)
+        return false;
+    out->norm     = kind;
+    out->norm_eps = q->rms_norm.eps;
+    return true;
+}
+
+static bool qkv(const PatternMatch *m, OpParams *out) {
+    const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
+    if (memcmp(&q->params.rope, &k->params.rope, sizeof q->params.rope) != 0) return false;
+    if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
+    out->qkv = (QkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
+    return one_norm(m, "nq", "nk", RP_HEAD_NORM_EACH, &out->qkv) &&
+           one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv);
+}
+
+const PatternRow rp_patterns_qkv[] = {
+    {.pattern = {.match  = "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
+                "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
+                "pos, f?)), k, pos);"
+                "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
+      .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
+      .params = qkv}},
+};
+
+/* ---- the gated half of a feed-forward ---- */
+
+static bool silu(const PatternMatch *m, OpParams *out) {
+    (void)m;
+    out->gate_up.kind = RP_GATE_SILU;
+    return true;
+}
+
+static bool gelu(const PatternMatch *m, OpParams *out) {
+    const bool by_tanh = params_of(m, "act")->gelu.kind == RP_GELU_TANH;
+    out->gate_up.kind  = by_tanh ? RP_GATE_GELU_TANH : RP_GATE_GELU_ERF;
+    return true;
+}
+
+static bool oai(const PatternMatch *m, OpParams *out) {
+    const SwigluOaiParams *p = &params_of(m, "act")->swiglu_oai;
+    out->gate_up             = (GateUpParams){.kind = RP_GATE_OAI, .alpha = p->alpha, .limit = p->limit};
+    return true;
+}
+
+const PatternRow rp_patterns_gate[] = {
+    {.pattern = {.match = "mul(silu(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = silu}},
+    {.pattern = {.match = "mul(gelu:act(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = gelu}},
+    {.pattern = {.match  = "mul(silu(mul_mat_id(g, x, ids)), mul_mat_id(u, x, ids))",
+      .make   = "gate_up(g, u, x, _, ids)",
+      .params = silu}},
+    {.pattern = {.match  = "swiglu_oai:act(add_id?(mul_mat_id(g, x, ids), gb, ids), add_id?(mul_mat_id(u, x, ids), ub, ids))",
+      .make   = "gate_up(g, u, x, _, ids, gb, ub)",
+      .params = oai}},
+};
+
+/* ---- routing ---- */
+
+static bool route(const PatternMatch *m, RouterKind kind, OpParams *out) {
+    out->router.kind  = kind;
+    out->router.top_k = params_of(m, "ids")->top_k;
+    out->router.route = params_of(m, "share")->route;
+    return true;
+}
+
+static bool route_soft_max(const PatternMatch *m, OpParams *out) {
+    const SoftMaxParams *p     = &params_of(m, "probs")->soft_max;
+    out->router.soft_max_scale = p->scale;
+    return p->window == 0 && route(m, RP_ROUTER_SOFT_MAX, out);
+}
+
+static bool route_sigmoid(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_SIGMOID, out); }
+static bool route_logits(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_LOGITS, out); }
+
+/* Ids and weights lie in one result, one after the other. */
+static RpStatus router(ComputeGraph *g, const PatternMatch *m, const OpParams *params, TensorNode *const src[],
+                       int n_src) {
+    TensorNode    *share = m->roots[0], *ids = m->roots[1];
+    const int64_t  k      = ids->view.ne[0];
+    const size_t   row    = (size_t)k * sizeof(int32_t);
+    const OpParams first  = {.view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}}};
+    const OpParams second = {.view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}, .offset = row}};
+    const OpParams floats = {.bits = {.dtype = RP_F32}};
+    TensorNode    *made   = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, share->name, share->layer);
+    if (made == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, made));
+    TensorNode *weights = rp_graph_make_op(g, RP_OP_VIEW, &second, &made, 1, share->name, share->layer);
+    if (weights == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, weights));
+    RP_TRY(rp_graph_mutate(ids, RP_OP_VIEW, &first, &made, 1));
+    return rp_graph_mutate(share, RP_OP_BITS, &floats, &weights, 1);
+}
+
+#define ROUTER_ROW(probs, made, function)                                                                    \
+    {.pattern = {.match  = "route:share(" probs ", ids); top_k:ids(" probs ", cb?)",                          \
+                 .make   = made,                                                                              \
+                 .params = function},                                                                         \
+     .rewrite = router}
+
+const PatternRow rp_patterns_router[] = {
+    ROUTER_ROW("soft_max:probs(add?(mul_mat(w, x), b))", "router(w, x, _, b, cb)", route_soft_max),
+    ROUTER_ROW("sigmoid(add?(mul_mat(w, x), b))", "router(w, x, _, b, cb)", route_sigmoid),
+    ROUTER_ROW("add(mul_mat(w, x), b)", "router(w, x, _, b, cb)", route_logits),
+    ROUTER_ROW("mul_mat(w, x)", "router(w, x, _, _, cb)", route_logits),
+};
+
+/* ---- what comes after a product ---- */
+
+static bool experts(const PatternMatch *m, OpParams *out) {
+    (void)m;
+    out->experts_down.scale = 1.0f;
+    return true;
+}
+
+static bool scaled_experts(const PatternMatch *m, OpParams *out) {
+    const ScaleParams *s    = &params_of(m, "s")->scale;
+    out->experts_down.scale = s->scale;
+    return s->bias == 0.0f && params_of(m, "e")->experts_down.scale == 1.0f;
+}
+
+const PatternRow rp_patterns_experts[] = {
+    {.pattern = {.match  = "combine(add_id?(mul_mat_id(w, x, ids), b, ids), p)",
+      .make   = "experts_down(w, x, ids, p, b)",
+      .params = experts}},
+    {.pattern = {.match  = "scale:s(experts_down:e(w, x, ids, p, b?))",
+      .make   = "experts_down(w, x, ids, p, b)",
+      .params = scaled_experts}},
+};
+
+static bool linear(const PatternMatch *m, OpParams *out) {
+    const TensorNode *l = rp_match_node(m, "l");
+    if (l != NULL) out->linear = l->params.linear;
+    if (l == NULL) out->linear.scale = 1.0f;
+    return true;
+}
+
+static bool biased(const PatternMatch *m, OpParams *out) {
+    return rp_match_node(m, "b")->kind == NODE_WEIGHT && linear(m, out);
+}
+
+static bool scaled(const PatternMatch *m, OpParams *out) {
+    const ScaleParams *s = &params_of(m, "s")->scale;
+    if (!linear(m, out) || out->linear.scale != 1.0f || out->linear.post_norm != 0) return false;
+    out->linear.scale = s->scale;
+    return s->bias == 0.0f;
+}
+
+static bool post_normed(const PatternMatch *m, OpParams *out) {
+    if (!linear(m, out) || out->linear.post_norm != 0) return false;
+    out->linear.post_norm = 1;
+    out->linear.post_eps  = params_of(m, "p")->rms_norm.eps;
+    return true;
+}
+
+const PatternRow rp_patterns_linear[] = {
+    {.pattern = {.match = "add(mul_mat(w, x), b)", .make = "linear(w, x, _, b)", .params = biased}},
+    {.pattern = {.match = "scale:s(mul_mat(w, x))", .make = "linear(w, x)", .params = scaled}},
+    {.pattern = {.match = "scale:s(linear:l(w, x, n?, b?))", .make = "linear(w, x, n, b)", .params = scaled}},
+};
+
+static bool same_experts(const PatternMatch *m, OpParams *out) {
+    out->experts_down = params_of(m, "e")->experts_down;
+    return true;
+}
+
+const PatternRow rp_patterns_residual[] = {
+    {.pattern = {.match = "rms_norm:p(mul_mat(w, x), pn?)", .make = "linear(w, x, _, _, _, pn)", .params = post_normed}},
+    {.pattern = {.match  = "rms_norm:p(linear:l(w, x, n?, b?), pn?)",
+      .make   = "linear(w, x, n, b, _, pn)",
+      .params = post_normed}},
+    {.pattern = {.match = "add(mul_mat(w, x), r)", .make = "linear(w, x, _, _, r)", .params = linear}},
+    {.pattern = {.match  = "add(linear:l(w, x, n?, b?, _, pn?), r)",
+      .make   = "linear(w, x, n, b, r, pn)",
+      .params = linear}},
+    {.pattern = {.match  = "add(experts_down:e(w, x, ids, p, b?), r)",
+      .make   = "experts_down(w, x, ids, p, b, r)",
+      .params = same_experts}},
+};
+
+/* ---- what comes before a product ---- */
+
+static bool column(const PatternMatch *m, ColumnParams *out) {
+    if (out->norm != 0 || out->round != 0) return false;
+    *out = (ColumnParams){
+        .norm = 1, .eps = params_of(m, "m")->rms_norm.eps, .round = rp_match_node(m, "z") != NULL};
+    return true;
+}
+
+static bool norm_linear(const PatternMatch *m, OpParams *out) {
+    return linear(m, out) && column(m, &out->linear.column);
+}
+
+static bool norm_gate(const PatternMatch *m, OpParams *out) {
+    out->gate_up = params_of(m, "g")->gate_up;
+    return column(m, &out->gate_up.column);
+}
+
+static bool norm_qkv(const PatternMatch *m, OpParams *out) {
+    out->qkv = params_of(m, "qkv")->qkv;
+    return column(m, &out->qkv.column);
+}
+
+static bool norm_router(const PatternMatch *m, OpParams *out) {
+    out->router = params_of(m, "r")->router;
+    return column(m, &out->router.column);
+}
+
+#define COLUMN "quantize?~:z(reshape?~(rms_norm~:m(x, n?)))"
+
+const PatternRow rp_patterns_norm[] = {
+    {.pattern = {.match = "mul_mat(w, " COLUMN ")", .make = "linear(w, x, n)", .params = norm_linear}},
+    {.pattern = {.match  = "linear:l(w, " COLUMN ", _, b?, r?, pn?)",
+      .make   = "linear(w, x, n, b, r, pn)",
+      .params = norm_linear}},
+    {.pattern = {.match  = "gate_up:g(a, u, " COLUMN ", _, ids?, ab?, ub?)",
+      .make   = "gate_up(a, u, x, n, ids, ab, ub)",
+      .params = norm_gate}},
+    {.pattern = {.match  = "qkv:qkv(wq, wk, wv, " COLUMN ", pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
+      .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
+      .params = norm_qkv}},
+    {.pattern = {.match  = "router:r(w, " COLUMN ", _, b?, cb?)",
+      .make   = "router(w, x, n, b, cb)",
+      .params = norm_router}},
+};
+
+static bool rounded_attention(const PatternMatch *m, OpParams *out) {
+    out->attention       = params_of(m, "a")->attention;
+    out->attention.dtype = RP_Q8_ACT;
+    return true;
+}
+
+static bool rounded_gate(const PatternMatch *m, OpParams *out) {
+    out->gate_up       = params_of(m, "g")->gate_up;
+    out->gate_up.dtype = RP_Q8_ACT;
+    return true;
+}
+
+const PatternRow rp_patterns_round[] = {
+    {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?)))",
+      .make   = "attention(q, k, v, pos, sinks)",
+      .params = rounded_attention}},
+    {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
+      .make   = "gate_up(a, u, x, n, ids, ab, ub)",
+      .params = rounded_gate}},
+};
+
+/* ---- the embedding ---- */
+
+static bool scaled_rows(const PatternMatch *m, OpParams *out) {
+    const ScaleParams *s = &params_of(m, "s")->scale;
+    out->get_rows.scale  = s->scale;
+    return s->bias == 0.0f && s->scale != 0.0f && params_of(m, "g")->get_rows.scale == 0.0f;
+}
+
+const PatternRow rp_patterns_embed[] = {
+    {.pattern = {.match = "scale:s(get_rows:g(w, ids))", .make = "get_rows(w, ids)", .params = scaled_rows}},
+};
