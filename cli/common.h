@@ -17,7 +17,7 @@
         CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail where no GPU can be used"),                      \
         CLI_FLAG("require-graph", 0, (d).require_graph, "fail where a step cannot be captured")
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)
-#define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize")
+#define OPTION_PASSES(v) CLI_TEXT("passes", 0, v, "LIST", "graph passes to switch off, such as -quantize; -all,+norm: only that")
 #define OPTION_KV(v)     CLI_TEXT("kv", 0, v, "TYPE", "of the cached keys and values: f16 (default) or q8_0")
 #define OPTION_JSON(v)   CLI_FLAG("json", 0, v, "print JSON")
 /* clang-format off */

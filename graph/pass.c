@@ -45,18 +45,18 @@ int         rp_pass_count(void) { return N_BUILT_IN + n_own; }
 const char *rp_pass_name(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).name : NULL; }
 const char *rp_pass_help(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).help : NULL; }
 
-static RpStatus no_such_pass(const char *text, size_t len, const char *sign) {
+static RpStatus no_such_pass(const char *text, size_t len) {
     char   names[1024] = "";
     size_t n           = 0;
     for (int i = 0; i < rp_pass_count() && n < sizeof names; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s%s", i > 0 ? ", " : "", sign, pass_at(i).name);
-    return rp_fail(RP_E_ARG, "'%.*s' is no pass; there are %s", (int)len, text, names);
+        n += (size_t)snprintf(names + n, sizeof names - n, ", %s", pass_at(i).name);
+    return rp_fail(RP_E_ARG, "'%.*s' names no pass; there are all%s", (int)len, text, names);
 }
 
 static RpStatus find_pass(const char *name, size_t len, int *out) {
     for (*out = 0; *out < rp_pass_count(); ++*out)
         if (strlen(pass_at(*out).name) == len && strncmp(pass_at(*out).name, name, len) == 0) return RP_OK;
-    return no_such_pass(name, len, "");
+    return no_such_pass(name, len);
 }
 
 RpStatus rp_pattern_register(const GraphPattern *pattern) {
@@ -82,10 +82,10 @@ static RpStatus parse_disabled(const char *list, bool off[MAX_PASSES]) {
         if (len > 0) {
             const bool is_off = list[0] == '-';
             int        pass   = 0;
-            if (!is_off && list[0] != '+') return no_such_pass(list, len, "-");
+            if (!is_off && list[0] != '+') return no_such_pass(list, len);
             const bool all = len == 4 && strncmp(list + 1, "all", 3) == 0;
             for (int i = 0; i < rp_pass_count() && all; i++) off[i] = is_off;
-            if (!all && find_pass(list + 1, len - 1, &pass) != RP_OK) return no_such_pass(list, len, "-");
+            if (!all && find_pass(list + 1, len - 1, &pass) != RP_OK) return no_such_pass(list, len);
             if (!all) off[pass] = is_off;
         }
         list += len + (list[len] == ',');

@@ -103,7 +103,7 @@ Test(bind, weights_of_another_plan_are_refused) {
     refuse_weights("llama-mix", "qwen3moe-mix", "weights of a plan of ");
     refuse_weights("llama-q4_0", "llama-q5_0", "step 0 is get_rows");
     refuse_weights("llama-f32", "llama-f16", "step 0 is get_rows");
-    refuse_weights("llama-f32", "llama-ntk", "is rope '"); /* the same shapes, turned by other angles */
+    refuse_weights("llama-f32", "llama-ntk", "is qkv '"); /* the same shapes, turned by other angles */
 }
 
 /* Replies while something is bound: by single runs, with the tokens of an executor that owns it. */

@@ -123,3 +123,62 @@ static void check_tiny(const char *name) {
 Test(golden, tiny_models_of_every_family_and_type) {
     for (int i = 0; i < N_TINY; i++) check_tiny(tiny_names[i]);
 }
+
+/* ---- passes ----
+ *
+ * What `attention` and `quantize` change in the arithmetic is judged above; the fusions change no bit of what
+ * the CPU computes. */
+
+static bool changes_arithmetic(const char *pass) {
+    return strcmp(pass, "attention") == 0 || strcmp(pass, "quantize") == 0;
+}
+
+static void expect_same_bits(const Rows *a, const Rows *b, const char *model, const char *passes) {
+    cr_assert_eq(a->n_rows, b->n_rows);
+    for (size_t r = 0; r < a->n_rows; r++)
+        cr_expect_arr_eq(a->x[r], b->x[r], a->n_vocab * sizeof(float), "%s, passes '%s': row %zu of %zu", model,
+                         passes, r, a->n_rows);
+}
+
+static void check_passes(const char *name) {
+    static Rows none, two, got;
+    const int32_t ids[] = {3, 17, 5, 40, 8, 21, 9};
+    char          path[1024], passes[64];
+    const size_t  n = sizeof ids / sizeof ids[0];
+    Model        *m;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_model_open(path, NULL, &m));
+    run_rows(m, "-all", ids, n, &none);
+    run_rows(m, "-all,+attention,+quantize", ids, n, &two);
+    run_rows(m, "", ids, n, &got);
+    expect_same_bits(&got, &two, name, "");
+    for (int i = 0; i < rp_pass_count(); i++) {
+        snprintf(passes, sizeof passes, "-all,+%s", rp_pass_name(i));
+        run_rows(m, passes, ids, n, &got);
+        if (changes_arithmetic(rp_pass_name(i)))
+            cr_expect_leq(distance(&none, &got), 0.3, "%s, passes '%s'", name, passes);
+        else
+            expect_same_bits(&got, &none, name, passes);
+        if (changes_arithmetic(rp_pass_name(i))) continue;
+        snprintf(passes, sizeof passes, "-%s", rp_pass_name(i));
+        run_rows(m, passes, ids, n, &got);
+        expect_same_bits(&got, &two, name, passes);
+    }
+    rp_model_free(m);
+}
+
+static bool is_on_cpu(void) {
+    Model   *m;
+    Session *s;
+    OK(rp_model_open(GOLDEN_DIR "tiny/llama-f32.gguf", NULL, &m));
+    OK(rp_session_open(m, &(SessionOptions){.n_ctx = 8}, &s));
+    const bool cpu = strcmp(rp_session_info(s).device, "cpu") == 0;
+    rp_session_free(s);
+    rp_model_free(m);
+    return cpu;
+}
+
+Test(golden, each_pass_alone_and_all_but_each_give_the_same_bits) {
+    if (!is_on_cpu()) cr_skip_test("kernels of a GPU may add in another order when fused");
+    for (int i = 0; i < N_TINY; i++) check_passes(tiny_names[i]);
+}

@@ -185,7 +185,7 @@ Test(graph, optimize_knows_its_passes) {
     REFUSED(rp_graph_optimize(g, ""), RP_E_STATE, "finished graph");
     OK(rp_graph_finish(g, &y, 1));
     REFUSED(rp_graph_optimize(g, "-nonsense"), RP_E_ARG,
-            "'-nonsense' switches off no pass; there are -all, -attention, -quantize");
+            "'-nonsense' names no pass; there are all, attention, quantize");
     OK(rp_graph_optimize(g, "-quantize"));
     cr_expect_eq(rp_graph_n_steps(g), 1);
     OK(rp_graph_optimize(g, ""));
