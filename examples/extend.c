@@ -1,0 +1,80 @@
+/* An op and a pattern of one's own: relu, and relu(x) * y in one step, without touching the library. */
+#include "reprise/extend.h"
+#include "reprise/executor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { N = 8 };
+
+/* The result is like the first source; a second must be of its shape. */
+static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
+                           const char **why) {
+    (void)params;
+    if (src[0]->dtype != RP_F32 || (src[1] != NULL && src[1]->dtype != RP_F32))
+        return *why = "the sources must be f32", RP_E_DTYPE;
+    if (!rp_view_is_packed(src[0]) || (src[1] != NULL && !rp_view_is_packed(src[1])))
+        return *why = "the sources must be packed", RP_E_SHAPE;
+    if (src[1] != NULL && memcmp(src[0]->ne, src[1]->ne, sizeof src[0]->ne) != 0)
+        return *why = "the sources differ in shape", RP_E_SHAPE;
+    *out = rp_view_packed(RP_F32, src[0]->ne, NULL);
+    return RP_OK;
+}
+
+/* y = max(x, 0), times the second source where there is one; worker ith of nth takes its share of the elements. */
+static RpStatus relu(const OpArgs *args, KernelCtx *ctx) {
+    const float  *x = args->src[0].data, *by = rp_has_src(args, 1) ? args->src[1].data : NULL;
+    float        *y = args->dst.data;
+    const int64_t n = rp_view_elems(&args->dst), end = n * (ctx->ith + 1) / ctx->nth;
+    for (int64_t i = n * ctx->ith / ctx->nth; i < end; i++)
+        y[i] = (x[i] > 0.0f ? x[i] : 0.0f) * (by != NULL ? by[i] : 1.0f);
+    return RP_OK;
+}
+
+static const OpDescription relu_op = {
+    .name = "relu", .min_src = 1, .max_src = 1, .shape = like_first, .flags = RP_FLAG_INPLACE, .cpu = relu};
+static const OpDescription relu_mul_op = {
+    .name = "relu_mul", .min_src = 2, .max_src = 2, .shape = like_first, .flags = RP_FLAG_FUSED, .cpu = relu};
+static const GraphPattern relu_mul_pattern = {.name  = "relu_mul",
+                                              .help  = "relu(x) * y in one step",
+                                              .match = "mul(relu(x), y)",
+                                              .make  = "relu_mul(x, y)"};
+
+static RpStatus run(ComputeGraph *g, TensorOp relu_id, const char *passes) {
+    TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, 1, 1, 1});
+    TensorNode *y = rp_mul(g, rp_graph_op(g, relu_id, NULL, &x, 1), rp_scale(g, x, 0.5f, 0.0f));
+    RP_TRY(rp_graph_finish(g, &y, 1));
+    RP_TRY(rp_graph_optimize(g, passes));
+    ExecPlan *plan = NULL;
+    Executor *exec = NULL;
+    RpStatus  st   = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = rp_executor_open(plan, &(ExecutorOptions){.device = "cpu"}, &exec);
+    if (st == RP_OK) {
+        float *in = rp_executor_data(exec, x);
+        for (int i = 0; i < N; i++) in[i] = (float)(i - N / 2);
+        st = rp_executor_run(exec);
+    }
+    if (st == RP_OK) {
+        const float *out = rp_executor_data(exec, y);
+        printf("%d steps:", rp_graph_n_steps(g));
+        for (int i = 0; i < N; i++) printf(" %g", (double)out[i]);
+        printf("\n");
+    }
+    rp_executor_free(exec);
+    rp_plan_free(plan);
+    return st;
+}
+
+int main(void) {
+    TensorOp op, fused;
+    RpStatus st = rp_op_register(&relu_op, &op);
+    if (st == RP_OK) st = rp_op_register(&relu_mul_op, &fused);
+    if (st == RP_OK) st = rp_pattern_register(&relu_mul_pattern);
+    for (int i = 0; i < 2 && st == RP_OK; i++) {
+        ComputeGraph *g = rp_graph_new();
+        st = g != NULL ? run(g, op, i == 0 ? "-relu_mul" : "") : rp_fail(RP_E_NOMEM, "out of memory");
+        rp_graph_free(g);
+    }
+    if (st != RP_OK) fprintf(stderr, "%s\n", rp_last_error());
+    return st != RP_OK;
+}

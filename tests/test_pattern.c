@@ -1,0 +1,291 @@
+/* Patterns: what they match, what keeps them from it, and ops of one's own. */
+#include "tests/kernel_test.h"
+
+#include "graph/pattern.h"
+
+/* ---- ops of one's own ---- */
+
+static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
+                           const char **why) {
+    (void)params;
+    if (src[0]->dtype != RP_F32) return *why = "the source must be f32", RP_E_DTYPE;
+    *out = rp_view_packed(RP_F32, src[0]->ne, NULL);
+    return RP_OK;
+}
+
+/* y = x + i[0] * the second source, or x + i[0]. */
+static RpStatus shift(const OpArgs *args, KernelCtx *ctx) {
+    const float *x = args->src[0].data, by = (float)args->params->own.i[0];
+    float       *y = args->dst.data;
+    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
+        y[i] = x[i] + by * (rp_has_src(args, 1) ? ((const float *)args->src[1].data)[i] : 1.0f);
+    return RP_OK;
+}
+
+static const OpDescription shift_op = {
+    .name = "shift", .min_src = 1, .max_src = 2, .shape = like_first, .cpu = shift};
+
+static TensorOp shift_id(void) {
+    static TensorOp op;
+    if (op == 0) OK(rp_op_register(&shift_op, &op));
+    return op;
+}
+
+static TensorNode *shifted(ComputeGraph *g, TensorNode *x, int by) {
+    const OpParams p = {.own = {.i = {by}}};
+    return rp_graph_op(g, shift_id(), &p, &x, 1);
+}
+
+static TensorNode *vector(ComputeGraph *g, const char *name) {
+    return rp_graph_input(g, name, RP_F32, NE(8, 1, 1, 1));
+}
+
+Test(pattern, an_own_op_runs) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = vector(g, "x"), *y = shifted(g, x, 3);
+    ExecPlan     *plan;
+    Executor     *e;
+    OK(rp_graph_finish(g, &y, 1));
+    cr_expect_str_eq(rp_node_op_name(y), "shift");
+    OK(rp_plan_new(g, &plan));
+    OK(rp_executor_open(plan, &(ExecutorOptions){.device = "cpu"}, &e));
+    for (int i = 0; i < 8; i++) ((float *)rp_executor_data(e, x))[i] = (float)i;
+    OK(rp_executor_run(e));
+    for (int i = 0; i < 8; i++) cr_expect_eq(((float *)rp_executor_data(e, y))[i], (float)i + 3.0f);
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+}
+
+Test(pattern, own_ops_are_refused_by_name) {
+    OpDescription d = shift_op;
+    TensorOp      op;
+    (void)shift_id();
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "there is an op 'shift'");
+    d.name = "mul_mat";
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "there is an op 'mul_mat'");
+    d.name = "no name";
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "letters, digits and _");
+    d.name = "half", d.cpu = NULL;
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'half': a shape rule, a CPU kernel");
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = vector(g, "x"), *y = rp_graph_op(g, (TensorOp)(RP_OP_COUNT + 60), NULL, &x, 1);
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "there is no such op");
+    rp_graph_free(g);
+}
+
+/* ---- texts ---- */
+
+static void refuse(const char *match, const char *make, const char *text) {
+    const GraphPattern p = {.name = "refused", .match = match, .make = make};
+    REFUSED(rp_pattern_register(&p), RP_E_ARG, text);
+}
+
+Test(pattern, texts_are_refused_with_their_place) {
+    refuse("mul(silu(x)", "mul(x)", "\"mul(silu(x)\", character 12: ',' or ')' is wanted");
+    refuse("mul(sulu(x), y)", "mul(x, y)", "character 5: there is no such op");
+    refuse("silu(x, y)", "silu(x)", "the op has not so many sources");
+    refuse("x", "silu(x)", "a root must be an op");
+    refuse("silu?(x)", "silu(x)", "a root must be an op");
+    refuse("silu(x) y", "silu(x)", "the end or ';' is wanted");
+    refuse("silu(x)", "silu(y)", "the match has no such variable");
+    refuse("silu(x)", "silu", "'(' is wanted");
+    refuse("silu(x)", "silu(x) x", "the end is wanted");
+    refuse("silu(a_name_that_is_too_long)", "silu(x)", "the name is too long");
+    const GraphPattern taken = {.name = "qkv", .match = "silu(x)", .make = "gelu(x)"};
+    REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv'");
+    const GraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
+    REFUSED(rp_pattern_register(&all), RP_E_ARG, "one word");
+    REFUSED(rp_pattern_register(&(GraphPattern){.name = "x"}), RP_E_ARG, "what it matches");
+}
+
+/* ---- matching ---- */
+
+/* Kernels left after one pattern has been applied. */
+static int steps_with(ComputeGraph *g, TensorNode *const outputs[], int n_outputs, const GraphPattern *p) {
+    const PatternRow row = {.pattern = *p};
+    OK(rp_graph_finish(g, outputs, n_outputs));
+    OK(rp_pattern_apply(g, &row, 1));
+    rp_graph_drop_dead(g);
+    OK(rp_graph_verify(g));
+    return rp_graph_n_steps(g);
+}
+
+static const GraphPattern silu_mul = {.name = "t", .match = "mul(silu(x), y)", .make = "swiglu_oai(x, y)"};
+
+static bool oai_params(const PatternMatch *m, OpParams *out) {
+    cr_assert_not_null(rp_match_node(m, "x"));
+    cr_assert_null(rp_match_node(m, "nothing"));
+    out->swiglu_oai = (SwigluOaiParams){.alpha = 1.0f, .limit = 7.0f};
+    return true;
+}
+
+static int steps_of_silu_mul(bool exchanged, bool second_reader, bool is_output) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = vector(g, "x"), *y = vector(g, "y"), *s = rp_silu(g, x);
+    GraphPattern  p    = silu_mul;
+    p.params           = oai_params;
+    TensorNode *out[2] = {exchanged ? rp_mul(g, y, s) : rp_mul(g, s, y), s};
+    if (second_reader) out[0] = rp_add(g, out[0], s);
+    const int n = steps_with(g, out, is_output ? 2 : 1, &p);
+    rp_graph_free(g);
+    return n;
+}
+
+Test(pattern, what_is_inside_has_no_other_reader) {
+    cr_expect_eq(steps_of_silu_mul(false, false, false), 1);
+    cr_expect_eq(steps_of_silu_mul(true, false, false), 1, "sources of mul may be exchanged");
+    cr_expect_eq(steps_of_silu_mul(false, true, false), 3, "a second reader");
+    cr_expect_eq(steps_of_silu_mul(false, false, true), 2, "an output");
+}
+
+Test(pattern, a_shape_that_does_not_fit_is_no_match) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = vector(g, "x"), *one = rp_graph_input(g, "y", RP_F32, NE(1, 1, 1, 1));
+    TensorNode   *y = rp_mul(g, rp_silu(g, x), one);
+    GraphPattern  p = silu_mul;
+    p.params        = oai_params;
+    cr_expect_eq(steps_with(g, &y, 1, &p), 2, "swiglu_oai wants two sources of one shape");
+    rp_graph_free(g);
+}
+
+Test(pattern, a_variable_is_one_node_at_all_places) {
+    const GraphPattern square = {.name = "t", .match = "mul(silu(x), x)", .make = "silu(x)"};
+    for (int same = 0; same < 2; same++) {
+        ComputeGraph *g = rp_graph_new();
+        TensorNode   *x = vector(g, "x"), *z = vector(g, "z"), *y = rp_mul(g, rp_silu(g, x), same ? x : z);
+        cr_expect_eq(steps_with(g, &y, 1, &square), same ? 1 : 2);
+        rp_graph_free(g);
+    }
+}
+
+Test(pattern, optional_ops_and_sources) {
+    const GraphPattern p = {.name = "t", .match = "sigmoid(rms_norm?(x, w?))", .make = "mul(x, w)"};
+    for (int with = 0; with < 3; with++) {
+        ComputeGraph *g = rp_graph_new();
+        TensorNode   *x = vector(g, "x"), *w = vector(g, "w");
+        TensorNode   *y = rp_sigmoid(g, with > 0 ? rp_rms_norm(g, x, with > 1 ? w : NULL, 0.0f) : x);
+        cr_expect_eq(steps_with(g, &y, 1, &p), with > 0 && with < 2 ? 2 : 1, "mul needs both sources: %d",
+                     with);
+        cr_expect_str_eq(rp_node_op_name(y), with == 2 ? "mul" : "sigmoid");
+        rp_graph_free(g);
+    }
+}
+
+/* What stays is computed for its other readers, and again in the fused op. */
+Test(pattern, what_stays_keeps_its_other_readers) {
+    const GraphPattern p = {.name = "t", .match = "gelu(silu~(x))", .make = "sigmoid(x)"};
+    ComputeGraph      *g = rp_graph_new();
+    TensorNode        *x = vector(g, "x"), *s = rp_silu(g, x),
+               *y[3] = {rp_gelu(g, s, RP_GELU_TANH), rp_scale(g, s, 2.0f, 0.0f)};
+    y[2]             = rp_gelu(g, s, RP_GELU_ERF);
+    cr_expect_eq(steps_with(g, y, 3, &p), 4);
+    cr_expect_str_eq(rp_node_op_name(y[0]), "sigmoid");
+    cr_expect_eq(rp_node_source(y[2], 0), x);
+    cr_expect_eq(rp_node_source(y[1], 0), s);
+    rp_graph_free(g);
+}
+
+/* The state that the silu reads is overwritten before the mul reads it again: the fused op would see too much. */
+Test(pattern, sources_that_are_written_between_are_no_match) {
+    for (int between = 0; between < 2; between++) {
+        ComputeGraph *g     = rp_graph_new();
+        TensorNode   *state = rp_graph_state(g, "s", RP_F32, NE(8, 1, 1, 1)), *x = vector(g, "x");
+        TensorNode   *silu = rp_silu(g, state), *y = vector(g, "y");
+        TensorNode   *stored = between ? rp_store(g, x, state, NULL) : NULL;
+        TensorNode   *out    = rp_mul(g, silu, y);
+        if (!between) stored = rp_store(g, x, state, NULL);
+        GraphPattern p     = silu_mul;
+        p.params           = oai_params;
+        TensorNode *outs[] = {out, rp_scale(g, stored, 2.0f, 0.0f)};
+        cr_expect_eq(steps_with(g, outs, 2, &p), between ? 4 : 3);
+        rp_graph_free(g);
+    }
+}
+
+Test(pattern, one_that_makes_what_it_matches_ends) {
+    const GraphPattern p   = {.name = "loop", .match = "silu(x)", .make = "silu(x)"};
+    const PatternRow   row = {.pattern = p};
+    ComputeGraph      *g   = rp_graph_new();
+    TensorNode        *y   = rp_silu(g, vector(g, "x"));
+    OK(rp_graph_finish(g, &y, 1));
+    REFUSED(rp_pattern_apply(g, &row, 1), RP_E_ARG, "pattern 'loop' matches what it makes, without end");
+    rp_graph_free(g);
+}
+
+static const GraphPattern own_pattern = {
+    .name = "twice", .help = "shifts", .match = "add(shift(x), y)", .make = "shift(x, y)", .params = NULL};
+
+static bool whole_shift(const PatternMatch *m, OpParams *out) {
+    out->own = rp_node_params(rp_match_node(m, "s"))->own;
+    return out->own.i[0] == 1;
+}
+
+Test(pattern, an_own_pattern_is_a_pass) {
+    static GraphPattern p;
+    p        = own_pattern;
+    p.match  = "add(shift:s(x), y)";
+    p.params = whole_shift;
+    (void)shift_id();
+    const int n = rp_pass_count();
+    OK(rp_pattern_register(&p));
+    cr_expect_eq(rp_pass_count(), n + 1);
+    cr_expect_str_eq(rp_pass_name(n), "twice");
+    cr_expect_str_eq(rp_pass_help(n), "shifts");
+    for (int by = 1; by <= 2; by++)
+        for (int on = 0; on < 2; on++) {
+            ComputeGraph *g = rp_graph_new();
+            TensorNode   *x = vector(g, "x"), *y = rp_add(g, shifted(g, x, by), vector(g, "y"));
+            OK(rp_graph_finish(g, &y, 1));
+            OK(rp_graph_optimize(g, on ? "" : "-twice"));
+            cr_expect_eq(rp_graph_n_steps(g), on && by == 1 ? 1 : 2, "params decide");
+            rp_graph_free(g);
+        }
+    REFUSED(rp_pattern_register(&p), RP_E_ARG, "there is a pass 'twice'");
+}
+
+/* ---- the fusions of the library: what keeps them from matching ---- */
+
+static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype type, int64_t n, int64_t m) {
+    static char      memory[1 << 16];
+    const TensorView v = rp_view_packed(type, NE(n, m, 1, 1), memory);
+    return rp_graph_weight(g, name, &v);
+}
+
+static int steps_after(ComputeGraph *g, TensorNode *const out[], int n, const char *passes) {
+    OK(rp_graph_finish(g, out, n));
+    OK(rp_graph_optimize(g, passes));
+    return rp_graph_n_steps(g);
+}
+
+Test(pattern, several_tokens_are_not_fused) {
+    for (int t = 1; t <= 2; t++) {
+        ComputeGraph *g = rp_graph_new();
+        TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(32, t, 1, 1)), *n = rp_rms_norm(g, x, NULL, 0.0f);
+        TensorNode   *y = rp_add(g, rp_mul_mat(g, weight(g, "w", RP_Q8_0, 32, 32), n), x);
+        cr_expect_eq(steps_after(g, &y, 1, ""), t == 1 ? 1 : 4);
+        rp_graph_free(g);
+    }
+}
+
+Test(pattern, halves_of_two_types_stay_two_products) {
+    for (int same = 0; same < 2; same++) {
+        ComputeGraph *g = rp_graph_new();
+        TensorNode   *x = vector(g, "x");
+        TensorNode   *y = rp_mul(g, rp_silu(g, rp_mul_mat(g, weight(g, "g", RP_F32, 8, 4), x)),
+                                 rp_mul_mat(g, weight(g, "u", same ? RP_F32 : RP_F16, 8, 4), x));
+        cr_expect_eq(steps_after(g, &y, 1, ""), same ? 1 : 4);
+        rp_graph_free(g);
+    }
+}
+
+/* A norm that something reads beside the product is computed for it too. */
+Test(pattern, a_norm_with_other_readers_stays) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = vector(g, "x"), *n = rp_rms_norm(g, x, NULL, 0.0f);
+    TensorNode   *y[] = {rp_mul_mat(g, weight(g, "w", RP_F32, 8, 4), n), rp_silu(g, n)};
+    cr_expect_eq(steps_after(g, y, 2, ""), 3);
+    cr_expect_str_eq(rp_node_op_name(y[0]), "linear");
+    cr_expect_eq(rp_node_source(y[1], 0), n);
+    rp_graph_free(g);
+}
