@@ -9,7 +9,7 @@ static struct {
     const char *model, *preset, *type, *passes, *kv;
     int32_t     tokens;
     DeviceArgs  device;
-    bool        all, json;
+    bool        all, json, by_pass;
 } args = {.tokens = 64};
 
 enum { N_MODES = 3, COUNT_CTX = 4096, PROMPT = 16 };
@@ -42,7 +42,9 @@ static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
     return RP_OK;
 }
 
-static RpStatus count_model(const Model *m, const char *name, Counts *c) {
+/* After the passes up to `last`, or all for NULL. */
+static RpStatus count_model(const Model *m, const char *name, const char *passes, const char *last,
+                            Counts *c) {
     ComputeGraph     *g     = NULL;
     ExecPlan         *plan  = NULL;
     const ModelInfo  *info  = rp_model_info(m);
@@ -54,7 +56,7 @@ static RpStatus count_model(const Model *m, const char *name, Counts *c) {
     snprintf(c->name, sizeof c->name, "%.63s", name);
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     RP_TRY(rp_model_graph(m, &graph, &g));
-    RpStatus st = rp_graph_optimize(g, args.passes);
+    RpStatus st = rp_graph_optimize_to(g, passes, last);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
     if (st == RP_OK) st = count_plan(plan, c);
     rp_plan_free(plan);
@@ -132,9 +134,65 @@ static void print_json(const Counts *c, bool first) {
 static RpStatus count_preset(const char *name, Counts *c) {
     Model *m;
     RP_TRY(rp_model_open_preset(name, args.type, &m));
-    const RpStatus st = count_model(m, name, c);
+    const RpStatus st = count_model(m, name, args.passes, NULL, c);
     rp_model_free(m);
     return st;
+}
+
+/* ---- after each pass ---- */
+
+static void print_pass_names(void) {
+    printf("%-16s %9s", "preset", "unfused");
+    for (int i = 0; i < rp_pass_count(); i++) printf(" %9s", rp_pass_name(i));
+    putchar('\n');
+}
+
+/* Kernels a token before any pass, and after each with those before it. */
+static RpStatus print_by_pass(const Model *m, const char *name, bool first) {
+    Counts c;
+    RP_TRY(count_model(m, name, "-all", NULL, &c));
+    if (args.json) {
+        printf("%s{\"name\":", first ? "" : ",\n");
+        cli_json_string(stdout, c.name, strlen(c.name));
+        printf(",\"unfused\":%d", c.kernels);
+    } else {
+        printf("%-16s %9d", c.name, c.kernels);
+    }
+    for (int i = 0; i < rp_pass_count(); i++) {
+        RP_TRY(count_model(m, name, args.passes, rp_pass_name(i), &c));
+        printf(args.json ? ",\"%s\":%d" : "%.0s %9d", rp_pass_name(i), c.kernels);
+    }
+    printf(args.json ? "}" : "\n");
+    return RP_OK;
+}
+
+static RpStatus preset_by_pass(const char *name, bool first) {
+    Model *m;
+    RP_TRY(rp_model_open_preset(name, args.type, &m));
+    const RpStatus st = print_by_pass(m, name, first);
+    rp_model_free(m);
+    return st;
+}
+
+static RpStatus model_by_pass(void) {
+    Model   *m  = NULL;
+    RpStatus st = cli_open_model(args.model, args.json, &m);
+    if (st == RP_OK) st = print_by_pass(m, args.model, true);
+    rp_model_free(m);
+    return st;
+}
+
+static RpStatus by_pass(void) {
+    if (args.json)
+        printf("[");
+    else
+        print_pass_names();
+    if (args.model != NULL) RP_TRY(model_by_pass());
+    if (args.preset != NULL) RP_TRY(preset_by_pass(args.preset, true));
+    for (int i = 0; args.all && rp_synth_preset_name(i) != NULL; i++)
+        RP_TRY(preset_by_pass(rp_synth_preset_name(i), i == 0));
+    if (args.json) printf("]\n");
+    return RP_OK;
 }
 
 static RpStatus all_presets(void) {
@@ -168,7 +226,7 @@ static RpStatus one(void) {
         st = count_preset(args.preset, &c);
     } else {
         st = cli_open_model(args.model, args.json, &m);
-        if (st == RP_OK) st = count_model(m, args.model, &c);
+        if (st == RP_OK) st = count_model(m, args.model, args.passes, NULL, &c);
         if (st == RP_OK) st = measure_modes(m, &c);
         rp_model_free(m);
     }
@@ -194,13 +252,14 @@ static int run(void) {
                 looked);
         return EXIT_USAGE;
     }
-    return cli_exit(args.all ? all_presets() : one());
+    return cli_exit(args.by_pass ? by_pass() : args.all ? all_presets() : one());
 }
 
 static const Option options[] = {
     CLI_TEXT("model", 'm', args.model, "FILE", "the model, a GGUF file; default: the demo model"),
     CLI_TEXT("preset", 0, args.preset, "NAME", "a preset of `reprise synth` in place of a file: counts only"),
     CLI_FLAG("all-presets", 0, args.all, "a line for each preset"),
+    CLI_FLAG("by-pass", 0, args.by_pass, "the kernels a token before any pass and after each"),
     CLI_TEXT("type", 0, args.type, "TYPE", "of a preset's weights, default Q8_0"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),
     OPTIONS_DEVICE(args.device),

@@ -16,8 +16,8 @@ typedef struct CpuExecutor {
     Executor    base;
     ThreadPool *pool; /* the owner's */
     char       *own_arena;
-    int        *phases;     /* of each step */
-    char       *scratch;    /* of all workers, then one after the other of each */
+    int        *phases;      /* of each step */
+    char       *scratch;     /* of all workers, then one after the other of each */
     size_t      shared, own; /* bytes of these */
 } CpuExecutor;
 
@@ -96,10 +96,8 @@ static RpStatus open_scratch(CpuExecutor *c) {
 }
 
 static KernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
-    return (KernelCtx){.ith    = ith,
-                       .nth    = nth,
-                       .shared = c->scratch,
-                       .own    = c->scratch + c->shared + c->own * (size_t)ith};
+    return (KernelCtx){
+        .ith = ith, .nth = nth, .shared = c->scratch, .own = c->scratch + c->shared + c->own * (size_t)ith};
 }
 
 static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {

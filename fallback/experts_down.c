@@ -31,8 +31,9 @@ RpStatus rp_cpu_experts_down(const OpArgs *args, KernelCtx *ctx) {
     float        *rows = (float *)ctx->own, *y = (float *)args->dst.data + first;
     if (n == 0) return RP_OK;
     for (int64_t j = 0; j < k; j++) RP_TRY(product(args, j, first, n, rows + j * n));
-    const OpArgs combine = {.dst = rp_floats(y, n, 1),
-                            .src = {rp_floats(rows, n, k), rp_floats(args->src[3].data, k, 1)}};
+    const OpArgs combine = {
+        .dst = rp_floats(y, n, 1), .src = {rp_floats(rows, n, k), rp_floats(args->src[3].data, k, 1)}
+    };
     RP_TRY(rp_part(rp_cpu_combine, &combine));
     rp_scale_part(y, args->params->experts_down.scale, n);
     rp_add_part(y, &args->src[5], first, n);

@@ -27,11 +27,11 @@ static RpStatus half(const TensorView *w, const TensorView *bias, const TensorVi
 }
 
 static RpStatus activate(const GateUpParams *p, const OpArgs *gate_up) {
-    const OpParams gelu = {
-        .gelu = {.kind = p->kind == RP_GATE_GELU_TANH ? RP_GELU_TANH : RP_GELU_ERF}
+    const OpParams gelu = {.gelu = {.kind = p->kind == RP_GATE_GELU_TANH ? RP_GELU_TANH : RP_GELU_ERF}};
+    const OpParams oai  = {
+         .swiglu_oai = {.alpha = p->alpha, .limit = p->limit}
     };
-    const OpParams oai  = {.swiglu_oai = {.alpha = p->alpha, .limit = p->limit}};
-    OpArgs         act  = *gate_up;
+    OpArgs act = *gate_up;
     if (p->kind == RP_GATE_OAI) {
         act.params = &oai;
         return rp_part(rp_cpu_swiglu_oai, &act);
@@ -50,7 +50,9 @@ static RpStatus one_expert(const OpArgs *args, const TensorView *x, int64_t j, i
     RP_TRY(half(&args->src[1], &args->src[6], x, expert, first, n, up));
     const bool   round   = y->dtype == RP_Q8_ACT;
     float       *to      = round ? gate : (float *)(void *)row + first;
-    const OpArgs gate_up = {.dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}};
+    const OpArgs gate_up = {
+        .dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}
+    };
     RP_TRY(activate(&args->params->gate_up, &gate_up));
     if (round) rp_quantize_part(gate, n, row, y->ne[0], first);
     return RP_OK;
@@ -59,11 +61,12 @@ static RpStatus one_expert(const OpArgs *args, const TensorView *x, int64_t j, i
 RpStatus rp_cpu_gate_up(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_gate_up(args));
     const TensorView *w = &args->src[0], *ids = &args->src[4];
-    const int64_t     m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK, first = blocks * ctx->ith / ctx->nth * BLOCK;
-    int64_t           end  = blocks * (ctx->ith + 1) / ctx->nth * BLOCK;
-    float            *gate = (float *)(void *)((char *)ctx->own + rp_column_bytes(w->ne[0]));
-    float            *up   = (float *)(void *)((char *)gate + rp_part_floats(m));
-    TensorView        x;
+    const int64_t     m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK,
+                  first = blocks * ctx->ith / ctx->nth * BLOCK;
+    int64_t    end      = blocks * (ctx->ith + 1) / ctx->nth * BLOCK;
+    float     *gate     = (float *)(void *)((char *)ctx->own + rp_column_bytes(w->ne[0]));
+    float     *up       = (float *)(void *)((char *)gate + rp_part_floats(m));
+    TensorView x;
     if (end > m) end = m;
     if (first >= end) return RP_OK;
     RP_TRY(rp_column(&args->src[2], &args->src[3], &args->params->gate_up.column, ctx->own, &x));

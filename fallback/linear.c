@@ -25,7 +25,9 @@ static RpStatus post_norm(const OpArgs *args, KernelCtx *ctx, int64_t first, int
     float         *normed = (float *)ctx->own, *y = (float *)args->dst.data;
     const OpParams p    = {.rms_norm = {.eps = args->params->linear.post_eps}};
     const OpArgs   norm = {
-          .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->src[5]}, .params = &p};
+          .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->src[5]},
+                 .params = &p
+    };
     RP_TRY(rp_part(rp_cpu_rms_norm, &norm));
     for (int64_t i = first; i < first + n; i++) y[i] = normed[i];
     return RP_OK;
@@ -33,9 +35,10 @@ static RpStatus post_norm(const OpArgs *args, KernelCtx *ctx, int64_t first, int
 
 RpStatus rp_cpu_linear(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_linear(args));
-    const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
-    const bool    post = args->params->linear.post_norm != 0;
-    float        *y    = (float *)args->dst.data;
+    const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth,
+                  n = m * (ctx->ith + 1) / ctx->nth - first;
+    const bool post = args->params->linear.post_norm != 0;
+    float     *y    = (float *)args->dst.data;
     if (post && ctx->phase == 0) return products(args, ctx, first, n, (float *)ctx->shared + first);
     RP_TRY(post ? post_norm(args, ctx, first, n) : products(args, ctx, first, n, y + first));
     rp_add_part(y + first, &args->src[4], first, n);

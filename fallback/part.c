@@ -1,10 +1,14 @@
 #include "fallback/part.h"
 
-RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnParams *c, char *own, TensorView *out) {
+RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnParams *c, char *own,
+                   TensorView *out) {
     *out = *x;
     if (c->norm != 0) {
-        const OpParams p = {.rms_norm = {.eps = c->eps}};
-        const OpArgs   args = {.dst = rp_floats((float *)(void *)own, x->ne[0], 1), .src = {*x, *norm}, .params = &p};
+        const OpParams p    = {.rms_norm = {.eps = c->eps}};
+        const OpArgs   args = {
+              .dst = rp_floats((float *)(void *)own, x->ne[0], 1), .src = {*x, *norm},
+                       .params = &p
+        };
         *out = args.dst;
         RP_TRY(rp_part(rp_cpu_rms_norm, &args));
     }
@@ -18,9 +22,12 @@ RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnPara
 
 RpStatus rp_rows(const TensorView *w, int64_t first, int64_t n, const TensorView *x, float *y) {
     const OpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
-    OpArgs         args = {.dst = rp_floats(y, n, 1), .src = {*w, *x}, .params = &p};
-    args.src[0].data    = (char *)w->data + (size_t)first * w->nb[1];
-    args.src[0].ne[1]   = n;
+    OpArgs         args = {
+                .dst = rp_floats(y, n, 1), .src = {*w, *x},
+                       .params = &p
+    };
+    args.src[0].data  = (char *)w->data + (size_t)first * w->nb[1];
+    args.src[0].ne[1] = n;
     args.src[0].ne[2] = args.src[0].ne[3] = 1;
     args.src[1].ne[1] = args.src[1].ne[2] = args.src[1].ne[3] = 1;
     return n > 0 ? rp_part(rp_cpu_mul_mat, &args) : RP_OK;

@@ -31,7 +31,8 @@ static inline size_t rp_column_bytes(int64_t n) {
 }
 
 /* The column of a product (ColumnParams): x itself, or made from it in `own`. `norm` has ne 0 where it is absent. */
-RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnParams *c, char *own, TensorView *out);
+RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnParams *c, char *own,
+                   TensorView *out);
 
 /* y[0..n) = rows [first, first + n) of the matrix w times the column. */
 RpStatus rp_rows(const TensorView *w, int64_t first, int64_t n, const TensorView *x, float *y);

@@ -20,8 +20,10 @@ CpuNeeds rp_needs_qkv(const OpArgs *args) {
 static Heads heads_of(const OpArgs *args, const KernelCtx *ctx, int part) {
     const int64_t d     = args->params->qkv.head_dim;
     char         *keys  = ctx->shared;
-    float *const  to[3] = {args->dst.data, ctx->shared, (float *)(void *)(keys + rp_part_floats(args->src[K].ne[1]))};
-    return (Heads){.part = part, .end = args->src[part].ne[1] / d, .all = args->src[part].ne[1] / d, .rows = to[part]};
+    float *const  to[3] = {args->dst.data, ctx->shared,
+                           (float *)(void *)(keys + rp_part_floats(args->src[K].ne[1]))};
+    return (Heads){
+        .part = part, .end = args->src[part].ne[1] / d, .all = args->src[part].ne[1] / d, .rows = to[part]};
 }
 
 static RpStatus norm(const OpArgs *args, const Heads *h) {
@@ -31,7 +33,10 @@ static RpStatus norm(const OpArgs *args, const Heads *h) {
     float           *x    = h->rows + h->first * n;
     const OpParams   eps  = {.rms_norm = {.eps = p->norm_eps}};
     const TensorView view = rp_floats(x, whole ? n * h->all : n, rows);
-    return rp_part(rp_cpu_rms_norm, &(OpArgs){.dst = view, .src = {view, args->src[11 + h->part]}, .params = &eps});
+    return rp_part(rp_cpu_rms_norm, &(OpArgs){
+                                        .dst = view, .src = {view, args->src[11 + h->part]},
+                                             .params = &eps
+    });
 }
 
 static RpStatus turn(const OpArgs *args, const Heads *h) {
@@ -39,7 +44,10 @@ static RpStatus turn(const OpArgs *args, const Heads *h) {
     const OpParams   rope = {.rope = p->rope};
     const TensorView view = rp_floats(h->rows + h->first * p->head_dim, p->head_dim, h->end - h->first);
     return rp_part(rp_cpu_rope,
-                   &(OpArgs){.dst = view, .src = {view, args->src[4], args->src[13]}, .params = &rope});
+                   &(OpArgs){
+                       .dst = view, .src = {view, args->src[4], args->src[13]},
+                            .params = &rope
+    });
 }
 
 static RpStatus store(const OpArgs *args, const Heads *h) {
@@ -48,7 +56,9 @@ static RpStatus store(const OpArgs *args, const Heads *h) {
     cache.data          = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
     cache.ne[0]         = n;
     const TensorView x  = rp_floats(h->rows + h->first * d, n, 1);
-    return rp_part(rp_cpu_copy, &(OpArgs){.dst = cache, .src = {x, cache, args->src[4]}});
+    return rp_part(rp_cpu_copy, &(OpArgs){
+                                    .dst = cache, .src = {x, cache, args->src[4]}
+    });
 }
 
 static RpStatus finish(const OpArgs *args, const Heads *h) {
@@ -68,8 +78,8 @@ static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? 
 
 /* This worker's share of all heads, counted through queries, keys and values. */
 static RpStatus own_heads(const OpArgs *args, KernelCtx *ctx) {
-    const bool    whole = args->params->qkv.norm == RP_HEAD_NORM_WHOLE;
-    int64_t       all = 0, start = 0;
+    const bool whole = args->params->qkv.norm == RP_HEAD_NORM_WHOLE;
+    int64_t    all = 0, start = 0;
     for (int i = 0; i < PARTS; i++) all += heads_of(args, ctx, i).all;
     const int64_t from = all * ctx->ith / ctx->nth, to = all * (ctx->ith + 1) / ctx->nth;
     TensorView    x;

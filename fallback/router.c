@@ -8,9 +8,10 @@ CpuNeeds rp_needs_router(const OpArgs *args) {
 }
 
 static RpStatus scores(const OpArgs *args, KernelCtx *ctx) {
-    const int64_t m = args->src[0].ne[1], first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
-    float        *y = (float *)ctx->shared + first;
-    TensorView    x;
+    const int64_t m = args->src[0].ne[1], first = m * ctx->ith / ctx->nth,
+                  n = m * (ctx->ith + 1) / ctx->nth - first;
+    float     *y    = (float *)ctx->shared + first;
+    TensorView x;
     if (n == 0) return RP_OK;
     RP_TRY(rp_column(&args->src[1], &args->src[2], &args->params->router.column, ctx->own, &x));
     RP_TRY(rp_rows(&args->src[0], first, n, &x, y));
@@ -28,10 +29,17 @@ static RpStatus choose(const OpArgs *args, KernelCtx *ctx) {
     const OpParams      soft = {.soft_max = {.scale = p->soft_max_scale}};
     if (p->kind == RP_ROUTER_SOFT_MAX)
         RP_TRY(rp_part(rp_cpu_soft_max, &(OpArgs){.dst = probs, .src = {probs}, .params = &soft}));
-    if (p->kind == RP_ROUTER_SIGMOID) RP_TRY(rp_part(rp_cpu_sigmoid, &(OpArgs){.dst = probs, .src = {probs}}));
-    RP_TRY(rp_part(rp_cpu_top_k, &(OpArgs){.dst = ids, .src = {probs, args->src[4]}, .params = &top_k}));
+    if (p->kind == RP_ROUTER_SIGMOID)
+        RP_TRY(rp_part(rp_cpu_sigmoid, &(OpArgs){.dst = probs, .src = {probs}}));
+    RP_TRY(rp_part(rp_cpu_top_k, &(OpArgs){
+                                     .dst = ids, .src = {probs, args->src[4]},
+                                          .params = &top_k
+    }));
     const TensorView weights = rp_floats((float *)(void *)(out + k), k, 1);
-    return rp_part(rp_cpu_route, &(OpArgs){.dst = weights, .src = {probs, ids}, .params = &route});
+    return rp_part(rp_cpu_route, &(OpArgs){
+                                     .dst = weights, .src = {probs, ids},
+                                          .params = &route
+    });
 }
 
 RpStatus rp_cpu_router(const OpArgs *args, KernelCtx *ctx) {

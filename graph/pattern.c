@@ -182,7 +182,8 @@ static void gain_readers(const TensorNode *n) {
         if (n->src[s] != NULL) n->src[s]->tag++;
 }
 
-static RpStatus become(TensorNode *n, TensorOp op, const OpParams *params, TensorNode *const src[], int n_src) {
+static RpStatus become(TensorNode *n, TensorOp op, const OpParams *params, TensorNode *const src[],
+                       int n_src) {
     TensorNode *old[RP_MAX_SRC];
     memcpy(old, n->src, sizeof old);
     RP_TRY(rp_graph_mutate(n, op, params, src, n_src));
@@ -264,7 +265,8 @@ static RpStatus apply(ComputeGraph *g, const PatternRow *rows, const Pattern *pa
             RP_TRY(try_row(g, &rows[r], &patterns[r], n, &done));
             if (!done) continue;
             if (left-- == 0)
-                return rp_fail(RP_E_ARG, "pattern '%s' matches what it makes, without end", rows[r].pattern.name);
+                return rp_fail(RP_E_ARG, "pattern '%s' matches what it makes, without end",
+                               rows[r].pattern.name);
             i = n->id; /* where it stands now */
             r = -1;    /* what it has become may match again */
         }

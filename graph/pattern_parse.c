@@ -96,7 +96,8 @@ static RpStatus take_match(Parser *s) {
         if (s->p->n_roots == PATTERN_ROOTS) return wrong(s, "too many roots");
         RP_TRY(take_term(s, &s->p->roots[s->p->n_roots]));
         const Term *t = &s->p->terms[s->p->roots[s->p->n_roots++]];
-        if (t->kind != TERM_OP || t->optional || t->stays) return wrong(s, "a root must be an op, without ? or ~");
+        if (t->kind != TERM_OP || t->optional || t->stays)
+            return wrong(s, "a root must be an op, without ? or ~");
     } while (take(s, ';'));
     skip_space(s);
     return *s->at == '\0' ? RP_OK : wrong(s, "the end or ';' is wanted");
@@ -109,7 +110,8 @@ static RpStatus take_make(Parser *s) {
     if (!take(s, '(')) return wrong(s, "'(' is wanted");
     do {
         skip_space(s);
-        if (s->p->n_make == rp_op_info(s->p->made)->max_src) return wrong(s, "the op has not so many sources");
+        if (s->p->n_make == rp_op_info(s->p->made)->max_src)
+            return wrong(s, "the op has not so many sources");
         int *name = &s->p->make[s->p->n_make++];
         *name     = -1;
         if (word_length(s) == 1 && *s->at == '_')

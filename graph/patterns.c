@@ -9,7 +9,9 @@ static const OpParams *params_of(const PatternMatch *m, const char *label) {
     return n != NULL ? &n->params : NULL;
 }
 
-static RpDtype dtype_of(const PatternMatch *m, const char *name) { return rp_match_node(m, name)->view.dtype; }
+static RpDtype dtype_of(const PatternMatch *m, const char *name) {
+    return rp_match_node(m, name)->view.dtype;
+}
 
 /* ---- attention ---- */
 
@@ -19,7 +21,8 @@ static bool swaps_tokens_and_heads(const PermuteParams *p) {
 
 static bool attention(const PatternMatch *m, OpParams *out) {
     const OpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
-    if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16) return false;
+    if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16)
+        return false;
     if (!swaps_tokens_and_heads(&params_of(m, "back")->permute)) return false;
     if (scores->mul_mat.bound != RP_BOUND_ROWS || sum->mul_mat.bound != RP_BOUND_INNER) return false;
     out->attention = (AttentionParams){.scale = p->soft_max.scale, .window = p->soft_max.window};
@@ -27,15 +30,18 @@ static bool attention(const PatternMatch *m, OpParams *out) {
 }
 
 const PatternRow rp_patterns_attention[] = {
-    {.pattern = {.match  = "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
-                "pos, sinks?), pos)))",
-      .make   = "attention(q, k, v, pos, sinks)",
-      .params = attention}},
+    {.pattern =
+         {.match =
+              "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
+              "pos, sinks?), pos)))",
+          .make   = "attention(q, k, v, pos, sinks)",
+          .params = attention}},
 };
 
 /* ---- queries, keys and values ---- */
 
-static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, HeadNorm kind, QkvParams *out) {
+static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, HeadNorm kind,
+                     QkvParams *out) {
     const OpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
     if (q == NULL && k == NULL) return true;
     if (q == NULL || k == NULL || q->rms_norm.eps != k->rms_norm.eps || out->norm != RP_HEAD_NORM_NONE)
@@ -55,12 +61,14 @@ static bool qkv(const PatternMatch *m, OpParams *out) {
 }
 
 const PatternRow rp_patterns_qkv[] = {
-    {.pattern = {.match  = "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
-                "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
-                "pos, f?)), k, pos);"
-                "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
-      .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-      .params = qkv}},
+    {.pattern =
+         {.match =
+              "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
+              "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
+              "pos, f?)), k, pos);"
+              "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
+          .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
+          .params = qkv}},
 };
 
 /* ---- the gated half of a feed-forward ---- */
@@ -84,14 +92,19 @@ static bool oai(const PatternMatch *m, OpParams *out) {
 }
 
 const PatternRow rp_patterns_gate[] = {
-    {.pattern = {.match = "mul(silu(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = silu}},
-    {.pattern = {.match = "mul(gelu:act(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = gelu}},
+    {.pattern = {.match  = "mul(silu(mul_mat(g, x)), mul_mat(u, x))",
+                 .make   = "gate_up(g, u, x)",
+                 .params = silu}},
+    {.pattern = {.match  = "mul(gelu:act(mul_mat(g, x)), mul_mat(u, x))",
+                 .make   = "gate_up(g, u, x)",
+                 .params = gelu}},
     {.pattern = {.match  = "mul(silu(mul_mat_id(g, x, ids)), mul_mat_id(u, x, ids))",
-      .make   = "gate_up(g, u, x, _, ids)",
-      .params = silu}},
-    {.pattern = {.match  = "swiglu_oai:act(add_id?(mul_mat_id(g, x, ids), gb, ids), add_id?(mul_mat_id(u, x, ids), ub, ids))",
-      .make   = "gate_up(g, u, x, _, ids, gb, ub)",
-      .params = oai}},
+                 .make   = "gate_up(g, u, x, _, ids)",
+                 .params = silu}},
+    {.pattern = {.match  = "swiglu_oai:act(add_id?(mul_mat_id(g, x, ids), gb, ids), add_id?(mul_mat_id(u, x, "
+                           "ids), ub, ids))",
+                 .make   = "gate_up(g, u, x, _, ids, gb, ub)",
+                 .params = oai}},
 };
 
 /* ---- routing ---- */
@@ -113,13 +126,17 @@ static bool route_sigmoid(const PatternMatch *m, OpParams *out) { return route(m
 static bool route_logits(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_LOGITS, out); }
 
 /* Ids and weights lie in one result, one after the other. */
-static RpStatus router(ComputeGraph *g, const PatternMatch *m, const OpParams *params, TensorNode *const src[],
-                       int n_src) {
+static RpStatus router(ComputeGraph *g, const PatternMatch *m, const OpParams *params,
+                       TensorNode *const src[], int n_src) {
     TensorNode    *share = m->roots[0], *ids = m->roots[1];
-    const int64_t  k      = ids->view.ne[0];
-    const size_t   row    = (size_t)k * sizeof(int32_t);
-    const OpParams first  = {.view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}}};
-    const OpParams second = {.view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}, .offset = row}};
+    const int64_t  k     = ids->view.ne[0];
+    const size_t   row   = (size_t)k * sizeof(int32_t);
+    const OpParams first = {
+        .view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}}
+    };
+    const OpParams second = {
+        .view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}, .offset = row}
+    };
     const OpParams floats = {.bits = {.dtype = RP_F32}};
     TensorNode    *made   = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, share->name, share->layer);
     if (made == NULL) return rp_fail(g->status, "%s", g->error);
@@ -132,10 +149,12 @@ static RpStatus router(ComputeGraph *g, const PatternMatch *m, const OpParams *p
 }
 
 #define ROUTER_ROW(probs, made, function)                                                                    \
-    {.pattern = {.match  = "route:share(" probs ", ids); top_k:ids(" probs ", cb?)",                          \
-                 .make   = made,                                                                              \
-                 .params = function},                                                                         \
-     .rewrite = router}
+    {                                                                                                        \
+        .pattern = {.match  = "route:share(" probs ", ids); top_k:ids(" probs ", cb?)",                      \
+                    .make   = made,                                                                          \
+                    .params = function},                                                                     \
+        .rewrite = router                                                                                    \
+    }
 
 const PatternRow rp_patterns_router[] = {
     ROUTER_ROW("soft_max:probs(add?(mul_mat(w, x), b))", "router(w, x, _, b, cb)", route_soft_max),
@@ -160,11 +179,11 @@ static bool scaled_experts(const PatternMatch *m, OpParams *out) {
 
 const PatternRow rp_patterns_experts[] = {
     {.pattern = {.match  = "combine(add_id?(mul_mat_id(w, x, ids), b, ids), p)",
-      .make   = "experts_down(w, x, ids, p, b)",
-      .params = experts}},
+                 .make   = "experts_down(w, x, ids, p, b)",
+                 .params = experts}},
     {.pattern = {.match  = "scale:s(experts_down:e(w, x, ids, p, b?))",
-      .make   = "experts_down(w, x, ids, p, b)",
-      .params = scaled_experts}},
+                 .make   = "experts_down(w, x, ids, p, b)",
+                 .params = scaled_experts}},
 };
 
 static bool linear(const PatternMatch *m, OpParams *out) {
@@ -204,17 +223,19 @@ static bool same_experts(const PatternMatch *m, OpParams *out) {
 }
 
 const PatternRow rp_patterns_residual[] = {
-    {.pattern = {.match = "rms_norm:p(mul_mat(w, x), pn?)", .make = "linear(w, x, _, _, _, pn)", .params = post_normed}},
+    {.pattern = {.match  = "rms_norm:p(mul_mat(w, x), pn?)",
+                 .make   = "linear(w, x, _, _, _, pn)",
+                 .params = post_normed}},
     {.pattern = {.match  = "rms_norm:p(linear:l(w, x, n?, b?), pn?)",
-      .make   = "linear(w, x, n, b, _, pn)",
-      .params = post_normed}},
+                 .make   = "linear(w, x, n, b, _, pn)",
+                 .params = post_normed}},
     {.pattern = {.match = "add(mul_mat(w, x), r)", .make = "linear(w, x, _, _, r)", .params = linear}},
     {.pattern = {.match  = "add(linear:l(w, x, n?, b?, _, pn?), r)",
-      .make   = "linear(w, x, n, b, r, pn)",
-      .params = linear}},
+                 .make   = "linear(w, x, n, b, r, pn)",
+                 .params = linear}},
     {.pattern = {.match  = "add(experts_down:e(w, x, ids, p, b?), r)",
-      .make   = "experts_down(w, x, ids, p, b, r)",
-      .params = same_experts}},
+                 .make   = "experts_down(w, x, ids, p, b, r)",
+                 .params = same_experts}},
 };
 
 /* ---- what comes before a product ---- */
@@ -250,17 +271,17 @@ static bool norm_router(const PatternMatch *m, OpParams *out) {
 const PatternRow rp_patterns_norm[] = {
     {.pattern = {.match = "mul_mat(w, " COLUMN ")", .make = "linear(w, x, n)", .params = norm_linear}},
     {.pattern = {.match  = "linear:l(w, " COLUMN ", _, b?, r?, pn?)",
-      .make   = "linear(w, x, n, b, r, pn)",
-      .params = norm_linear}},
+                 .make   = "linear(w, x, n, b, r, pn)",
+                 .params = norm_linear}},
     {.pattern = {.match  = "gate_up:g(a, u, " COLUMN ", _, ids?, ab?, ub?)",
-      .make   = "gate_up(a, u, x, n, ids, ab, ub)",
-      .params = norm_gate}},
+                 .make   = "gate_up(a, u, x, n, ids, ab, ub)",
+                 .params = norm_gate}},
     {.pattern = {.match  = "qkv:qkv(wq, wk, wv, " COLUMN ", pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
-      .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
-      .params = norm_qkv}},
+                 .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
+                 .params = norm_qkv}},
     {.pattern = {.match  = "router:r(w, " COLUMN ", _, b?, cb?)",
-      .make   = "router(w, x, n, b, cb)",
-      .params = norm_router}},
+                 .make   = "router(w, x, n, b, cb)",
+                 .params = norm_router}},
 };
 
 static bool rounded_attention(const PatternMatch *m, OpParams *out) {
@@ -277,11 +298,11 @@ static bool rounded_gate(const PatternMatch *m, OpParams *out) {
 
 const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?)))",
-      .make   = "attention(q, k, v, pos, sinks)",
-      .params = rounded_attention}},
+                 .make   = "attention(q, k, v, pos, sinks)",
+                 .params = rounded_attention}},
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
-      .make   = "gate_up(a, u, x, n, ids, ab, ub)",
-      .params = rounded_gate}},
+                 .make   = "gate_up(a, u, x, n, ids, ab, ub)",
+                 .params = rounded_gate}},
 };
 
 /* ---- the embedding ---- */

@@ -41,7 +41,8 @@ SHAPE_RULE(linear) {
     RP_TRY(check_column(w, src[1], src[2], &p->column, why));
     if (!is_matrix(w)) REFUSE(RP_E_SHAPE, "the weights must be a matrix");
     if (!fits(src[3], w->ne[1]) || !fits(src[4], w->ne[1]) || !fits(src[5], w->ne[1]))
-        REFUSE(RP_E_SHAPE, "bias, residual and weight of the post-norm must be f32, one a row of the weights");
+        REFUSE(RP_E_SHAPE,
+               "bias, residual and weight of the post-norm must be f32, one a row of the weights");
     if (src[5] != NULL && p->post_norm == 0) REFUSE(RP_E_ARG, "a weight for a post-norm that is not wanted");
     if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
@@ -61,7 +62,8 @@ SHAPE_RULE(gate_up) {
     if (p->kind == RP_GATE_OAI && !(p->limit > 0.0f)) REFUSE(RP_E_ARG, "the limit must be positive");
     if (gate->ne[3] != 1 || (ids == NULL && gate->ne[2] != 1))
         REFUSE(RP_E_SHAPE, "the weights must be matrices, or with ids one a expert");
-    if (ids != NULL && !rp_shape_is_choice(ids, ids->ne[0], 1)) REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
+    if (ids != NULL && !rp_shape_is_choice(ids, ids->ne[0], 1))
+        REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
     if (!fits_experts(src[5], gate) || !fits_experts(src[6], gate))
         REFUSE(RP_E_SHAPE, "biases must be f32, one a row of the weights");
     *out = rp_view_packed(p->dtype, (int64_t[]){gate->ne[1], ids != NULL ? ids->ne[0] : 1, 1, 1}, NULL);
@@ -80,7 +82,8 @@ SHAPE_RULE(qkv) {
     for (int i = 0; i < 3; i++) {
         RP_TRY(check_column(src[i], x, src[7], &p->column, why));
         if (!is_matrix(src[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
-        if (!fits(src[8 + i], src[i]->ne[1])) REFUSE(RP_E_SHAPE, "a bias must be f32, one a row of its weights");
+        if (!fits(src[8 + i], src[i]->ne[1]))
+            REFUSE(RP_E_SHAPE, "a bias must be f32, one a row of its weights");
     }
     if (d < 1 || wq->ne[1] % d != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
         REFUSE(RP_E_SHAPE, "rows are no whole heads");
@@ -88,12 +91,14 @@ SHAPE_RULE(qkv) {
     if (!is_cache(src[5], wk->ne[1]) || !is_cache(src[6], wv->ne[1]) || src[5]->dtype != src[6]->dtype)
         REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0 of whole rows of keys and of values");
     if (src[5]->dtype == RP_Q8_0 && d % 32 != 0) REFUSE(RP_E_SHAPE, "heads are no whole q8_0 blocks of 32");
-    if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown norm of heads");
+    if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f)
+        REFUSE(RP_E_ARG, "unknown norm of heads");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
     if ((src[11] != NULL || src[12] != NULL) && p->norm == RP_HEAD_NORM_NONE)
         REFUSE(RP_E_ARG, "a weight for a norm that is not wanted");
     if (!fits(src[11], whole ? wq->ne[1] : d) || !fits(src[12], whole ? wk->ne[1] : d))
-        REFUSE(RP_E_SHAPE, "weights of the heads' norms must be f32 of a head, or of all if they are one row");
+        REFUSE(RP_E_SHAPE,
+               "weights of the heads' norms must be f32 of a head, or of all if they are one row");
     if (p->rope.n_dims <= 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d || !(p->rope.freq_base > 0.0f))
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most a head");
     if (!fits(factors, p->rope.n_dims / 2)) REFUSE(RP_E_SHAPE, "frequency factors must be f32, one a pair");
@@ -122,7 +127,8 @@ SHAPE_RULE(experts_down) {
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "x must be f32, or q8_act for quantised weights");
-    if (!rp_shape_contiguous_rows(w) || !rp_view_is_packed(x)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (!rp_shape_contiguous_rows(w) || !rp_view_is_packed(x))
+        REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (w->ne[0] != x->ne[0] || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "row lengths differ");
     if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_is_choice(ids, x->ne[1], 1) ||
         !rp_shape_is_vector(weights, x->ne[1]))

@@ -9,10 +9,10 @@ static RpStatus fail_node(const TensorNode *n, RpStatus status, const char *what
 }
 
 static RpStatus verify_op(const TensorNode *n) {
-    const TensorView *views[RP_MAX_SRC] = {0};
-    const OpDescription     *info              = rp_op_info(n->op);
-    TensorView        view              = {0};
-    const char       *why               = "";
+    const TensorView    *views[RP_MAX_SRC] = {0};
+    const OpDescription *info              = rp_op_info(n->op);
+    TensorView           view              = {0};
+    const char          *why               = "";
     for (int s = 0; s < RP_MAX_SRC; s++) {
         if (n->src[s] == NULL) {
             if (s < info->min_src) return fail_node(n, RP_E_ARG, "a source is missing");
