@@ -17,7 +17,7 @@ enum { N_MODES = 3, COUNT_CTX = 4096, PROMPT = 16 };
 /* Of the step that draws one token. */
 typedef struct Counts {
     char   name[64];
-    int    n_layer, steps, kernels, in_layers, nodes; /* nodes: of the captured graph */
+    int    n_layer, steps, kernels, in_layers, nodes, barriers; /* nodes: of the captured graph */
     size_t bytes;
     bool   assumed;       /* no launchers to ask: a kernel a step */
     double rate[N_MODES]; /* tokens a second in eager, replay, reply; 0: not measured */
@@ -30,11 +30,11 @@ static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
         if (st == RP_E_NOT_AVAILABLE) {
             c->assumed  = true;
             l.n_kernels = 1;
-            l.node      = rp_plan_step_node(plan, i);
         } else if (st != RP_OK) {
             return st;
         }
         c->steps++;
+        c->barriers += l.n_barriers;
         c->kernels += l.n_kernels;
         if (rp_node_layer(l.node) >= 0) c->in_layers += l.n_kernels;
     }
@@ -100,9 +100,10 @@ static RpStatus measure_modes(const Model *m, Counts *c) {
 
 static void print_modes(const Counts *c) {
     const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
-    printf("%s: %d layers, %d kernels a token: %.1f a layer and %d outside%s\n\n", c->name, c->n_layer,
-           c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0, c->kernels - c->in_layers,
-           c->assumed ? " (this build has no launchers: one a step is assumed)" : "");
+    printf("%s: %d layers, %d kernels a token: %.1f a layer and %d outside%s; %d barriers on the CPU\n\n",
+           c->name, c->n_layer, c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0,
+           c->kernels - c->in_layers,
+           c->assumed ? " (this build has no launchers: one a step is assumed)" : "", c->barriers);
     printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "API calls a token", "launches a token",
            "launches a reply", "graph nodes", "tok/s");
     for (int i = 0; i < N_MODES; i++) {
@@ -125,9 +126,10 @@ static void print_json(const Counts *c, bool first) {
     printf("%s{\"name\":", first ? "" : ",\n");
     cli_json_string(stdout, c->name, strlen(c->name));
     printf(",\"layers\":%d,\"steps\":%d,\"kernels_per_token\":%d,\"kernels_in_layers\":%d,\"graph_nodes\":%d,"
+           "\"cpu_barriers\":%d,"
            "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"reply\":0},\"launches_per_reply\":1,"
            "\"weight_bytes\":%zu,\"assumed\":%s,\"tok_s\":{\"eager\":%.2f,\"replay\":%.2f,\"reply\":%.2f}}",
-           c->n_layer, c->steps, c->kernels, c->in_layers, c->nodes, c->kernels, c->bytes,
+           c->n_layer, c->steps, c->kernels, c->in_layers, c->nodes, c->barriers, c->kernels, c->bytes,
            c->assumed ? "true" : "false", c->rate[0], c->rate[1], c->rate[2]);
 }
 

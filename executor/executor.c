@@ -206,7 +206,9 @@ RpStatus rp_executor_put_step(Executor *e, const void *step) {
 
 RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out) {
     if (i < 0 || i >= plan->n_steps) return rp_fail(RP_E_ARG, "step %d of a plan of %d", i, plan->n_steps);
-    *out = (StepLaunch){.node = plan->steps[i].node, .bytes = rp_plan_step_bytes(plan, i)};
+    *out = (StepLaunch){.node       = plan->steps[i].node,
+                        .bytes      = rp_plan_step_bytes(plan, i),
+                        .n_barriers = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args).phases};
     return RP_OK;
 }
 

@@ -253,5 +253,9 @@ RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
     const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
     KernelCtx    ctx     = {.launch = look, .user = out, .scratch_bytes = scratch};
-    return rp_kernel_of(&rp_cuda_table, plan->steps[i].op)(&plan->steps[i].args, &ctx);
+    OpKernel    *kernel  = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
+    if (kernel == NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for CUDA", rp_node_op_name(out->node),
+                       rp_node_name(out->node));
+    return kernel(&plan->steps[i].args, &ctx);
 }

@@ -27,8 +27,7 @@ RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s) {
 }
 
 RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
-    (void)plan, (void)i;
-    *out = (StepLaunch){.node = NULL};
+    RP_TRY(rp_executor_describe(plan, i, out));
     return none();
 }
 

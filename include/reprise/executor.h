@@ -171,6 +171,7 @@ RP_NODISCARD RpStatus rp_executor_profile(Executor *exec, int n_runs, double *st
 typedef struct StepLaunch {
     const TensorNode *node;
     size_t            bytes; /* read and written if every source and result moves once */
+    int               n_barriers; /* of the CPU interpreter: one after each phase of the kernel */
     int               n_kernels;
     const char       *kernel; /* name of the last of them, NULL on the CPU */
     unsigned          grid[3], block[3], shared_bytes;
@@ -180,7 +181,7 @@ typedef struct StepLaunch {
 RP_NODISCARD RpStatus rp_executor_launch(const Executor *exec, int i, StepLaunch *out);
 
 /* The same as a CUDA device would be asked for, by the launchers of this build: no device is needed.
- * RP_E_NOT_AVAILABLE in a build without the CUDA toolkit. */
+ * RP_E_NOT_AVAILABLE in a build without the CUDA toolkit, node, bytes and n_barriers being filled in. */
 RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out);
 
 #ifdef __cplusplus
