@@ -15,7 +15,7 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
             "sources");
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        char              shape[96], layer[16] = "-";
+        char              shape[96], parts[128], layer[16] = "-";
         if (!wanted(n, o)) continue;
         if (n->layer >= 0) snprintf(layer, sizeof layer, "%d", n->layer);
         fprintf(out, "%5d %5s  %-10s %-30s %-26s %12zu ", i, layer, rp_node_op_name(n), n->name,
@@ -23,6 +23,7 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) fprintf(out, " %d", n->src[s]->id);
         if (n->is_output) fprintf(out, "  (output)");
+        if (rp_node_parts(n, parts, sizeof parts)[0] != '\0') fprintf(out, "  (%s)", parts);
         fprintf(out, "%s%s\n", o->notes != NULL && o->notes[i].text[0] != '\0' ? "  | " : "",
                 o->notes != NULL ? o->notes[i].text : "");
     }
@@ -30,6 +31,7 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
 }
 
 static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out) {
+    char parts[128];
     fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
     rp_json_string(out, n->name);
     fprintf(
@@ -46,7 +48,7 @@ static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out)
             fprintf(out, "%s%d", comma, n->src[s]->id);
             comma = ",";
         }
-    fputs("]", out);
+    fprintf(out, "],\"parts\":\"%s\"", rp_node_parts(n, parts, sizeof parts));
     if (o->notes != NULL && o->notes[n->id].text[0] != '\0') {
         fputs(",\"note\":", out);
         rp_json_string(out, o->notes[n->id].text);

@@ -9,4 +9,7 @@ size_t rp_node_bytes(const TensorNode *n);
 
 RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const DumpOptions *options, FILE *out);
 
+/* "norm, round, products, rotation, store": what a fused op does beside its name; "" of others. Returns buf. */
+const char *rp_node_parts(const TensorNode *n, char *buf, size_t size);
+
 #endif

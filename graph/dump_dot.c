@@ -21,22 +21,27 @@ static const struct {
     TensorOp    op;
     const char *colour;
 } colours[] = {
-    {RP_OP_MUL_MAT,    "#f4a582"},
-    {RP_OP_MUL_MAT_ID, "#f4a582"},
-    {RP_OP_TOP_K,      "#e78ac3"},
-    {RP_OP_ROUTE,      "#e78ac3"},
-    {RP_OP_COMBINE,    "#fbb4ae"},
-    {RP_OP_SIGMOID,    "#d9f0d3"},
-    {RP_OP_SWIGLU_OAI, "#d9f0d3"},
-    {RP_OP_ATTENTION,  "#d6604d"},
-    {RP_OP_RMS_NORM,   "#92c5de"},
-    {RP_OP_ROPE,       "#c2a5cf"},
-    {RP_OP_SOFT_MAX,   "#d6604d"},
-    {RP_OP_COPY,       "#fee08b"},
-    {RP_OP_QUANTIZE,   "#e6f598"},
-    {RP_OP_GET_ROWS,   "#abdda4"},
-    {RP_OP_SILU,       "#d9f0d3"},
-    {RP_OP_GELU,       "#d9f0d3"},
+    {RP_OP_MUL_MAT,      "#f4a582"},
+    {RP_OP_MUL_MAT_ID,   "#f4a582"},
+    {RP_OP_LINEAR,       "#f4a582"},
+    {RP_OP_GATE_UP,      "#fdae61"},
+    {RP_OP_QKV,          "#c2a5cf"},
+    {RP_OP_ROUTER,       "#e78ac3"},
+    {RP_OP_EXPERTS_DOWN, "#fbb4ae"},
+    {RP_OP_TOP_K,        "#e78ac3"},
+    {RP_OP_ROUTE,        "#e78ac3"},
+    {RP_OP_COMBINE,      "#fbb4ae"},
+    {RP_OP_SIGMOID,      "#d9f0d3"},
+    {RP_OP_SWIGLU_OAI,   "#d9f0d3"},
+    {RP_OP_ATTENTION,    "#d6604d"},
+    {RP_OP_RMS_NORM,     "#92c5de"},
+    {RP_OP_ROPE,         "#c2a5cf"},
+    {RP_OP_SOFT_MAX,     "#d6604d"},
+    {RP_OP_COPY,         "#fee08b"},
+    {RP_OP_QUANTIZE,     "#e6f598"},
+    {RP_OP_GET_ROWS,     "#abdda4"},
+    {RP_OP_SILU,         "#d9f0d3"},
+    {RP_OP_GELU,         "#d9f0d3"},
 };
 
 static const char *colour_of(TensorOp op) {
@@ -149,13 +154,14 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
         [NODE_INPUT]  = "shape=invhouse, fillcolor=\"#ffffbf\"",
         [NODE_STATE]  = "shape=cylinder, fillcolor=\"#a6dba0\"",
     };
-    char shape[96];
+    char shape[96], parts[128];
     fprintf(d->out, "%sn%d [label=\"", indent, n->id);
     if (n->kind == NODE_OP) fprintf(d->out, "%s", rp_node_op_name(n));
     if (n->kind == NODE_OP && n->name[0] != '\0') fprintf(d->out, "  ");
     write_name(d, n);
     fprintf(d->out, "\\n%s  ", rp_format_shape(&n->view, shape, sizeof shape));
     write_bytes(d->out, rp_node_bytes(n));
+    if (rp_node_parts(n, parts, sizeof parts)[0] != '\0') fprintf(d->out, "\\n%s", parts);
     const DumpNote *note = d->o->notes != NULL ? &d->o->notes[n->id] : NULL;
     char            heat[16];
     if (note != NULL && note->text[0] != '\0') {
@@ -191,7 +197,8 @@ static void write_layers(const Drawing *d, int kind) {
     if (count > 1) fprintf(d->out, "  (x%d)", count);
 }
 
-/* An edge for every pair of drawn nodes, once; those that lead back to a layer drawn above are dashed. */
+/* An edge for every pair of drawn nodes, once; those that lead back to a layer drawn above are dashed, and
+ * what a node writes to is pointed at. */
 static void write_edges(const Drawing *d, bool *seen) {
     const int n_nodes = d->g->n_nodes;
     for (int i = 0; i < n_nodes; i++) {
@@ -212,9 +219,11 @@ static void write_edges(const Drawing *d, bool *seen) {
                     again = m->src[t] != NULL && drawn(d, through_views(m->src[t])) == from;
             }
             if (again) continue;
-            seen[from->id] = true;
-            fprintf(d->out, "  n%d -> n%d%s;\n", from->id, to->id,
-                    from->id >= to->id ? " [style=dashed, constraint=false, label=\"next layer\"]" : "");
+            seen[from->id]    = true;
+            const char *style = from->id >= to->id ? " [style=dashed, constraint=false, label=\"next layer\"]"
+                                : node_writes(n, s) ? " [dir=back, color=\"#238b45\"]"
+                                                    : "";
+            fprintf(d->out, "  n%d -> n%d%s;\n", from->id, to->id, style);
         }
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) seen[drawn(d, through_views(n->src[s]))->id] = false;
