@@ -296,6 +296,13 @@ static bool rounded_gate(const PatternMatch *m, OpParams *out) {
     return true;
 }
 
+/* Where the one who made it cannot: in the one that reads it. */
+static bool rounded_column(const PatternMatch *m, OpParams *out) {
+    if (!linear(m, out) || out->linear.column.norm != 0 || out->linear.column.round != 0) return false;
+    out->linear.column.round = 1;
+    return true;
+}
+
 const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?)))",
                  .make   = "attention(q, k, v, pos, sinks)",
@@ -303,6 +310,10 @@ const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub)",
                  .params = rounded_gate}},
+    {.pattern = {.match  = "linear:l(w, quantize(x), _, b?, r?, pn?)",
+                 .make   = "linear(w, x, _, b, r, pn)",
+                 .params = rounded_column}},
+    {.pattern = {.match = "mul_mat(w, quantize(x))", .make = "linear(w, x)", .params = rounded_column}},
 };
 
 /* ---- the embedding ---- */
