@@ -65,6 +65,7 @@ RpStatus rp_graph_push(ComputeGraph *g, TensorNode *node) {
     }
     node->id               = g->n_nodes;
     g->nodes[g->n_nodes++] = node;
+    g->changed             = true;
     return RP_OK;
 }
 
@@ -239,6 +240,7 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, 
     node->op     = op;
     node->params = *params;
     for (int i = 0; i < RP_MAX_SRC; i++) node->src[i] = i < n_src ? src[i] : NULL;
+    node->graph->changed = true;
     settle(node);
     return RP_OK;
 }

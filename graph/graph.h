@@ -32,7 +32,7 @@ struct ComputeGraph {
     int          n_nodes, capacity;
     GraphBlock  *blocks; /* where nodes and names live */
     int          layer;
-    bool         finished;
+    bool         finished, changed; /* changed: by mutate and push, for who has cleared it */
     RpStatus     status; /* the first failure of building, with its text */
     char         error[1024];
 };

@@ -126,7 +126,9 @@ RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *
         const PassRow pass = pass_at(i);
         if (off[i] && pass.rows == rp_patterns_attention) RP_TRY(check_unfused(g));
         if (off[i]) continue;
+        g->changed = false;
         RP_TRY(run_pass(g, &pass));
+        if (!g->changed) continue;
         rp_graph_drop_dead(g);
         RP_TRY(rp_graph_verify(g));
     }

@@ -10,9 +10,26 @@
 static bool bind(PatternMatch *m, int name, TensorNode *n) {
     if (name < 0) return true;
     if (m->known[name]) return m->bound[name] == n;
-    m->known[name] = true;
-    m->bound[name] = n;
+    m->known[name]         = true;
+    m->bound[name]         = n;
+    m->trail[m->n_trail++] = name;
     return true;
+}
+
+/* How far a match has come, and back to there. */
+typedef struct Mark {
+    int n_trail, n_inside;
+} Mark;
+
+static Mark mark_of(const PatternMatch *m) { return (Mark){m->n_trail, m->n_inside}; }
+
+static void undo(PatternMatch *m, Mark to) {
+    while (m->n_trail > to.n_trail) {
+        const int name = m->trail[--m->n_trail];
+        m->known[name] = false;
+        m->bound[name] = NULL;
+    }
+    m->n_inside = to.n_inside;
 }
 
 static void add_inside(PatternMatch *m, TensorNode *n, bool stays) {
@@ -40,16 +57,16 @@ static bool match_sources(PatternMatch *m, const Term *t, const TensorNode *n, b
 
 static bool match_op(PatternMatch *m, const Term *t, TensorNode *n) {
     if (!is_op(n, t->op)) return false;
-    const PatternMatch before = *m;
+    const Mark before = mark_of(m);
     if (m->n_inside == PATTERN_TERMS || !bind(m, t->name, n)) return false;
     add_inside(m, n, t->stays);
-    const PatternMatch entered = *m;
+    const Mark entered = mark_of(m);
     if (match_sources(m, t, n, false)) return true;
-    *m = entered;
+    undo(m, entered);
     if ((n->op == RP_OP_ADD || n->op == RP_OP_MUL) && same_shape(n->src[0], n->src[1]) &&
         match_sources(m, t, n, true))
         return true;
-    *m = before;
+    undo(m, before);
     return false;
 }
 
@@ -68,12 +85,12 @@ static bool match_roots(PatternMatch *m, const ComputeGraph *g, int from) {
     for (int i = 0; i < (told ? 1 : g->n_nodes); i++) {
         TensorNode *n = told ? only : g->nodes[i];
         if (!is_op(n, m->pattern->terms[term].op)) continue;
-        const PatternMatch before = *m;
+        const Mark before = mark_of(m);
         if (match_term(m, term, n)) {
             m->roots[from] = n;
             if (match_roots(m, g, from + 1)) return true;
         }
-        *m = before;
+        undo(m, before);
     }
     return false;
 }
@@ -238,31 +255,43 @@ static bool other_roots_store(const PatternMatch *m) {
     return true;
 }
 
-static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, TensorNode *n, bool *done) {
-    *done = false;
-    if (!is_op(n, p->terms[p->roots[0]].op)) return RP_OK;
-    PatternMatch m               = {.pattern = p, .roots = {n}};
-    OpParams     params          = {0};
-    TensorNode  *src[RP_MAX_SRC] = {0};
-    if (!match_term(&m, p->roots[0], n) || !match_roots(&m, g, 1) || !all_goes(&m)) return RP_OK;
-    if (row->rewrite == NULL && !other_roots_store(&m)) return RP_OK;
-    if (!sources_hold(&m, g) || !roots_join(&m, g)) return RP_OK;
-    if (row->pattern.params != NULL && !row->pattern.params(&m, &params)) return RP_OK;
-    for (int i = 0; i < p->n_make; i++) src[i] = p->make[i] >= 0 ? m.bound[p->make[i]] : NULL;
+static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, PatternMatch *m, bool *done) {
+    const Pattern *p               = m->pattern;
+    TensorNode    *n               = m->roots[0];
+    OpParams       params          = {0};
+    TensorNode    *src[RP_MAX_SRC] = {0};
+    if (!match_term(m, p->roots[0], n) || !match_roots(m, g, 1) || !all_goes(m)) return RP_OK;
+    if (row->rewrite == NULL && !other_roots_store(m)) return RP_OK;
+    if (!sources_hold(m, g) || !roots_join(m, g)) return RP_OK;
+    if (row->pattern.params != NULL && !row->pattern.params(m, &params)) return RP_OK;
+    for (int i = 0; i < p->n_make; i++) src[i] = p->make[i] >= 0 ? m->bound[p->make[i]] : NULL;
     if (!rp_graph_fits(row->rewrite == NULL ? n : NULL, p->made, &params, src, p->n_make)) return RP_OK;
     *done = true;
-    return replace(g, row, &m, &params, src, p->n_make);
+    return replace(g, row, m, &params, src, p->n_make);
+}
+
+/* `m` knows nothing before and after. */
+static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, PatternMatch *m,
+                        TensorNode *n, bool *done) {
+    *done = false;
+    if (!is_op(n, p->terms[p->roots[0]].op)) return RP_OK;
+    m->pattern        = p;
+    m->roots[0]       = n;
+    const RpStatus st = match_and_replace(g, row, m, done);
+    undo(m, (Mark){0, 0});
+    return st;
 }
 
 static RpStatus apply(ComputeGraph *g, const PatternRow *rows, const Pattern *patterns, int n_rows) {
-    int left = 16 * g->n_nodes; /* a pattern may match what it has made, but not for ever */
+    PatternMatch m    = {0};
+    int          left = 16 * g->n_nodes; /* a pattern may match what it has made, but not for ever */
     rp_graph_count_uses(g);
     for (int i = 0; i < g->n_nodes; i++) {
         TensorNode *n = g->nodes[i];
         if (n->tag == 0 && !n->is_output && !node_is_store(n)) continue; /* gone */
         for (int r = 0; r < n_rows; r++) {
             bool done = false;
-            RP_TRY(try_row(g, &rows[r], &patterns[r], n, &done));
+            RP_TRY(try_row(g, &rows[r], &patterns[r], &m, n, &done));
             if (!done) continue;
             if (left-- == 0)
                 return rp_fail(RP_E_ARG, "pattern '%s' matches what it makes, without end",

@@ -30,6 +30,8 @@ struct PatternMatch {
     TensorNode    *bound[PATTERN_NAMES]; /* NULL where absent */
     bool           known[PATTERN_NAMES];
     TensorNode    *roots[PATTERN_ROOTS];
+    int            trail[PATTERN_NAMES]; /* the names that are known, in the order in which they were bound */
+    int            n_trail;
     TensorNode    *inside[PATTERN_TERMS]; /* the matched ops, each once */
     bool           stays[PATTERN_TERMS];
     int            n_inside;
