@@ -273,3 +273,25 @@ Test(dump, folds_layers_that_are_alike) {
     free(folded), free(whole), free(json), free(text);
     rp_graph_free(g);
 }
+
+Test(dump, json_has_parameters_absent_sources_and_times) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = input(g, "x", 8, 4, 2), *sinks = rp_graph_input(g, "sinks", RP_F32, NE(2, 1, 1, 1));
+    TensorNode   *y    = rp_soft_max_sinks(g, rp_rms_norm(g, x, NULL, 0.25f), NULL, NULL, sinks,
+                                           &(SoftMaxParams){.scale = 0.5f});
+    DumpNote      n[4] = {[3] = {.us = 1.5}};
+    y                  = rp_permute(g, y, 0, 2, 1, 3);
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_graph_verify(g));
+    char *json = dump(g, (DumpOptions){.format = RP_DUMP_JSON});
+    cr_expect_not_null(strstr(json, "\"sources\":[0],\"params\":{\"eps\":0.25}}"), "%s", json);
+    cr_expect_not_null(strstr(json, "\"sources\":[2,null,null,1],\"params\":{\"scale\":0.5,\"window\":0}}"),
+                       "%s", json);
+    cr_expect_not_null(strstr(json, "\"params\":{\"axis\":[0,2,1,3]}}"), "%s", json);
+    cr_expect_not_null(strstr(json, "\"params\":{}}"), "leaves have none: %s", json);
+    free(json);
+    json = dump(g, (DumpOptions){.format = RP_DUMP_JSON, .notes = n});
+    cr_expect_not_null(strstr(json, "\"window\":0},\"us\":1.500}"), "%s", json);
+    free(json);
+    rp_graph_free(g);
+}
