@@ -1,14 +1,17 @@
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/default_model.h"
+#include "cli/graph_diff.h"
 #include "cli/nodes.h"
 
 #include <stdlib.h>
 
 static struct {
-    const char *model, *passes, *kv, *output, *after;
-    int32_t     layer, tokens, ctx;
-    bool        dot, text, json, fold, raw, cuda;
-} args = {.layer = -1, .tokens = 1};
+    GraphSource source;
+    const char *output, *sides[2];
+    int32_t     layer;
+    bool        dot, text, json, fold, cuda, diff, exit_code;
+} args = {.layer = -1, .source = {.tokens = 1}};
 
 static RpStatus dump_with(const ComputeGraph *g, const char *title, const DumpNote *notes) {
     const DumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
@@ -36,39 +39,58 @@ static RpStatus dump(const ComputeGraph *g, const char *title) {
 }
 
 static RpStatus build_and_dump(const Model *m) {
-    RpDtype kv;
-    RP_TRY(cli_kv_type(args.kv, &kv));
-    ComputeGraph    *g    = NULL;
-    const ModelInfo *info = rp_model_info(m);
-    if (args.layer >= info->n_layer)
-        return rp_fail(RP_E_ARG, "--layer %d: the model has the layers 0 to %d", args.layer,
-                       info->n_layer - 1);
-    const int32_t ctx = args.ctx > 0 ? args.ctx : cli_default_ctx(m);
+    ComputeGraph *g;
     char          title[256];
-    snprintf(title, sizeof title, "%s: %s, %d layers, %d token%s a step, context %d",
-             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, args.tokens,
-             args.tokens > 1 ? "s" : "", ctx);
-    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = ctx, .kv_type = kv}, &g));
-    RpStatus st = args.raw ? RP_OK : rp_graph_optimize_to(g, args.passes, args.after);
-    if (st == RP_OK) st = dump(g, title);
+    const int32_t n_layer = rp_model_info(m)->n_layer;
+    if (args.layer >= n_layer)
+        return rp_fail(RP_E_ARG, "--layer %d: the model has the layers 0 to %d", args.layer, n_layer - 1);
+    RP_TRY(cli_graph_source_build(&args.source, m, title, sizeof title, &g));
+    const RpStatus st = dump(g, title);
     rp_graph_free(g);
     return st;
 }
 
+static int usage(const char *what) {
+    cli_say("reprise graph", "%s (see `reprise graph --help`)", what);
+    return EXIT_USAGE;
+}
+
+static int run_diff(void) {
+    bool same = true;
+    if (args.sides[1] == NULL) return usage("--diff needs two graphs, A and B");
+    if (args.dot || args.fold || args.cuda || args.layer >= 0)
+        return usage("--dot, --fold, --cuda and --layer do not go with --diff");
+    const RpStatus st = cli_graph_diff(args.sides, &args.source, args.json, args.output, &same);
+    if (st != RP_OK) return cli_exit(st);
+    return args.exit_code && !same ? EXIT_ERROR : EXIT_OK;
+}
+
 static int run(void) {
-    if (args.dot + args.text + args.json > 1) {
-        cli_say("reprise graph", "--dot, --text and --json exclude each other (see `reprise graph --help`)");
+    const char *looked = "";
+    if (args.dot + args.text + args.json > 1) return usage("--dot, --text and --json exclude each other");
+    if (args.source.model == NULL) args.source.model = cli_default_model(&looked);
+    if (args.diff) return run_diff();
+    if (args.sides[0] != NULL) {
+        cli_say("reprise graph",
+                "`%s` is not an option, and only --diff takes graphs (see `reprise graph --help`)",
+                args.sides[0]);
+        return EXIT_USAGE;
+    }
+    if (args.exit_code) return usage("--exit-code goes with --diff");
+    if (args.source.model == NULL) {
+        cli_say("reprise graph",
+                "-m FILE is needed: there is no demo model (%s) (see `reprise graph --help`)", looked);
         return EXIT_USAGE;
     }
     Model   *m  = NULL;
-    RpStatus st = rp_model_open(args.model, NULL, &m);
+    RpStatus st = rp_model_open(args.source.model, NULL, &m);
     if (st == RP_OK) st = build_and_dump(m);
     rp_model_free(m);
     return cli_exit(st);
 }
 
 static const Option options[] = {
-    OPTION_MODEL(args.model),
+    CLI_TEXT("model", 'm', args.source.model, "FILE", "the model, a GGUF file; default: the demo model"),
     CLI_FLAG("text", 0, args.text, "one line a node (default)"),
     CLI_FLAG("dot", 0, args.dot, "for Graphviz"),
     CLI_FLAG("json", 0, args.json, "one object"),
@@ -76,20 +98,34 @@ static const Option options[] = {
     CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
     CLI_FLAG("cuda", 0, args.cuda,
              "beside each node what a GPU is asked to launch: grid, block, kernel, traffic"),
-    CLI_FLAG("raw", 0, args.raw, "as the model builds it, before any pass"),
-    CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
-    OPTION_CTX(args.ctx),
-    OPTION_PASSES(args.passes),
-    OPTION_KV(args.kv),
-    CLI_TEXT("after", 0, args.after, "PASS", "as it stands after this pass, before the next"),
+    CLI_FLAG("raw", 0, args.source.raw, "as the model builds it, before any pass"),
+    CLI_INT("tokens", 'n', args.source.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
+    OPTION_CTX(args.source.ctx),
+    OPTION_PASSES(args.source.passes),
+    OPTION_KV(args.source.kv),
+    CLI_TEXT("after", 0, args.source.after, "PASS", "as it stands after this pass, before the next"),
     CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
+    CLI_FLAG("diff", 0, args.diff, "what differs between the graphs A and B"),
+    CLI_FLAG("exit-code", 0, args.exit_code, "with --diff: exit with 1 where they differ"),
+    CLI_OPTIONAL(args.sides[0], "A", "with --diff: a graph, see below"),
+    CLI_OPTIONAL(args.sides[1], "B", "with --diff: the other, as text or --json"),
 };
 
 const Command cli_command_graph = {
     .name      = "graph",
-    .help      = "print the ComputeGraph of a model",
-    .usage     = "[-m FILE] [options]",
-    .notes     = "A picture: reprise graph -m FILE --dot --fold | dot -Tsvg -o graph.svg",
+    .help      = "print the ComputeGraph of a model, or what differs between two",
+    .usage     = "[-m FILE] [options] [--diff A B]",
+    .notes     = "A picture: reprise graph -m FILE --dot --fold | dot -Tsvg -o graph.svg\n\n"
+                 "A and B are each a saved dump, of `reprise graph --json` or with times `reprise profile "
+                 "--json`, or\n"
+                 "  [MODEL][:WORD]...    MODEL: a file or a preset of `reprise synth`, without it that of -m\n"
+                 "                       WORD: raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE "
+                 "(of a\n"
+                 "                       preset's weights); what is not said is as the options say\n"
+                 "  reprise graph -m FILE --diff after=attention after=quantize\n"
+                 "  reprise graph --diff nn-6.9b:raw nn-6.9b\n"
+                 "  reprise graph -m FILE --diff old.json passes=-quantize\n"
+                 "Nodes are matched by name, op and layer; layers that differ in the same way are told once.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -42,6 +42,8 @@ typedef struct Option {
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true }
 #define CLI_ARGUMENT(v, arg, help)                                                                           \
     { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
+#define CLI_OPTIONAL(v, arg, help)                                                                           \
+    { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, false, false }
 #define CLI_LIST(name, letter, v, arg, help)                                                                 \
     { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false }
 #define CLI_SEED(name, letter, v, arg, help)                                                                 \

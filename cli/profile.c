@@ -134,7 +134,9 @@ static RpStatus print_text(const Profile *p) {
     return RP_OK;
 }
 
-static void print_json(const Profile *p) {
+static RpStatus print_json(const Profile *p) {
+    DumpNote *notes = cli_new_notes(p->g);
+    if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     printf(
         "{\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,"
         "\"copy_bytes_s\":%.0f,\"steps\":[",
@@ -145,8 +147,13 @@ static void print_json(const Profile *p) {
                rp_node_op_name(p->steps[i].node));
         cli_json_string(stdout, rp_node_name(p->steps[i].node), strlen(rp_node_name(p->steps[i].node)));
         printf(",\"us\":%.3f,\"bytes\":%zu}", p->ns[i] / 1e3, p->steps[i].bytes);
+        notes[rp_node_number(p->steps[i].node)].us = p->ns[i] / 1e3;
     }
-    printf("]}\n");
+    printf("],\n\"graph\":");
+    const RpStatus st = rp_graph_dump(p->g, &(DumpOptions){.format = RP_DUMP_JSON, .notes = notes}, stdout);
+    printf("}\n");
+    free(notes);
+    return st;
 }
 
 /* ---- pictures ---- */
@@ -211,7 +218,7 @@ static int run(void) {
     if (st == RP_OK) st = measure(&p);
     if (st == RP_OK && args.dot != NULL) st = write_dot(&p);
     if (st == RP_OK && args.trace != NULL) st = write_trace(&p);
-    if (st == RP_OK && args.json) print_json(&p);
+    if (st == RP_OK && args.json) st = print_json(&p);
     if (st == RP_OK && !args.json && (args.dot == NULL || strcmp(args.dot, "-") != 0)) st = print_text(&p);
     rp_executor_free(p.e);
     rp_plan_free(p.plan);

@@ -284,7 +284,8 @@ static bool same_step(const PlanStep *x, const PlanStep *y) {
         RP_OPS(OP)
 #undef OP
     };
-    if (x->op != y->op || memcmp(x->args.params, y->args.params, params_bytes[x->op]) != 0) return false;
+    const size_t bytes = (unsigned)x->op < RP_OP_COUNT ? params_bytes[x->op] : sizeof(OwnParams);
+    if (x->op != y->op || memcmp(x->args.params, y->args.params, bytes) != 0) return false;
     for (int k = 0; k < RP_MAX_SRC; k++)
         if (x->src[k].space != y->src[k].space || !same_view(&x->args.src[k], &y->args.src[k])) return false;
     return same_view(&x->args.dst, &y->args.dst);

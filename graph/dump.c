@@ -42,13 +42,19 @@ static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out)
         n->view.nb[3], rp_node_bytes(n));
     fprintf(out, ",\"kernel\":%s,\"output\":%s,\"sources\":[", node_is_kernel(n) ? "true" : "false",
             n->is_output ? "true" : "false");
-    const char *comma = "";
-    for (int s = 0; s < RP_MAX_SRC; s++)
-        if (n->src[s] != NULL) {
-            fprintf(out, "%s%d", comma, n->src[s]->id);
-            comma = ",";
-        }
-    fprintf(out, "],\"parts\":\"%s\"", rp_node_parts(n, parts, sizeof parts));
+    int n_src = RP_MAX_SRC;
+    while (n_src > 0 && n->src[n_src - 1] == NULL) n_src--;
+    for (int s = 0; s < n_src; s++) {
+        if (s > 0) fputc(',', out);
+        if (n->src[s] != NULL)
+            fprintf(out, "%d", n->src[s]->id);
+        else
+            fputs("null", out); /* an optional one, left out */
+    }
+    fputs("],\"params\":", out);
+    rp_node_dump_params(n, out);
+    if (rp_node_parts(n, parts, sizeof parts)[0] != '\0') fprintf(out, ",\"parts\":\"%s\"", parts);
+    if (o->notes != NULL && o->notes[n->id].us > 0.0) fprintf(out, ",\"us\":%.3f", o->notes[n->id].us);
     if (o->notes != NULL && o->notes[n->id].text[0] != '\0') {
         fputs(",\"note\":", out);
         rp_json_string(out, o->notes[n->id].text);

@@ -85,10 +85,11 @@ static RpStatus parse_disabled(const char *list, bool off[MAX_PASSES]) {
         if (len > 0) {
             const bool is_off = list[0] == '-';
             int        pass   = 0;
-            if (!is_off && list[0] != '+') return no_such_pass(list, len);
+            if (!is_off && list[0] != '+')
+                return rp_fail(RP_E_ARG, "'%.*s': -NAME switches a pass off, +NAME on again", (int)len, list);
             const bool all = len == 4 && strncmp(list + 1, "all", 3) == 0;
             for (int i = 0; i < rp_pass_count() && all; i++) off[i] = is_off;
-            if (!all && find_pass(list + 1, len - 1, &pass) != RP_OK) return no_such_pass(list, len);
+            if (!all) RP_TRY(find_pass(list + 1, len - 1, &pass));
             if (!all) off[pass] = is_off;
         }
         list += len + (list[len] == ',');

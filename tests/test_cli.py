@@ -741,6 +741,111 @@ def test_graph_between_passes():
     expect_refusal(run("graph", "-m", MIX, "--after", "fuse"), 1, "'fuse' names no pass", "attention, quantize")
 
 
+def diff(a, b, *more):
+    return json.loads(ok(run("graph", "-m", MIX, "--json", "--diff", a, b, *more)).out)
+
+
+def test_diff_of_a_graph_with_itself():
+    r = ok(run("graph", "-m", MIX, "--diff", "raw", "raw", "--exit-code"))
+    expect("no difference" in r.text and len(r.text.splitlines()) == 3, "", r)
+    expect(diff("after=embed", MIX)["same"], "the last pass gives the whole")
+    expect(not diff("raw", "tokens=2:raw")["same"], "another number of tokens is another graph")
+
+
+def test_diff_between_passes():
+    d = diff("after=attention", "after=quantize")
+    expect({n["op"] for n in d["added"]} == {"quantize"} and not d["removed"], "", d)
+    expect({n["op"] for n in d["changed"]} == {"mul_mat"}, "products read other nodes", d)
+    expect(all(list(n["changes"]) == ["sources"] for n in d["changed"]), "and nothing else", d)
+    expect(d["b"]["kernels"] - d["a"]["kernels"] == len(d["added"]), "kernels", d)
+    d = diff("raw", "after=attention")
+    expect({n["op"] for n in d["removed"]} == {"mul_mat", "soft_max", "transpose", "permute"}, "", d)
+    attn = [n for n in d["changed"] if n["name"] == "blk.1.attn"]
+    expect(attn[0]["changes"]["op"] == ["copy", "attention"], "a copy becomes the fused op", attn)
+    r = ok(run("graph", "-m", MIX, "--diff", "raw", "after=attention"))
+    expect("layers 0-1  (x2)\n  - mul_mat    blk.*.scores " in r.text and "blk.0" not in r.text, "folded", r)
+    expect("0 added, 10 removed, 2 changed" in r.text, "summary", r)
+    expect(run("graph", "-m", MIX, "--diff", "raw", "after=attention", "--exit-code").code == 1, "--exit-code")
+
+
+def test_diff_between_models_and_presets():
+    r = ok(run("graph", "--diff", "nn-6.9b", "nn-6.9b:ctx=100:type=Q4_0"))
+    expect("layers 0-29  (x30)" in r.text and "; was f16 [64,4096]" in r.text, "", r)
+    d = diff("tiny:raw:type=Q4_0", "raw")
+    expect(any(n["name"] == "output.weight" for n in d["removed"]), "MIX has tied embeddings", d)
+    rope = [n for n in d["changed"] if n["op"] == "rope"]
+    expect(rope and all(n["changes"]["params"][1]["freq_base"] == 10000 for n in rope), "parameters", rope)
+
+
+def test_diff_of_saved_dumps():
+    g = ["graph", "-m", MIX]
+    saved = temporary("saved.json", ok(run(*g, "--json")).out)
+    expect(diff(saved, MIX)["same"] and diff("ctx=0", saved)["same"], "saved and live are alike")
+    expect(not diff(saved, "passes=-quantize")["same"], "other passes")
+    with open(saved, "rb") as f:
+        r = ok(run(*g, "--diff", "-", "passes=-all", stdin=f.read()))
+    expect("attention" in r.text, "standard input", r)
+    # One parameter, one name and one edge altered by hand.
+    saved = temporary("unfused.json", ok(run(*g, "--json", "--after", "quantize")).out)
+    d = json.loads(ok(run(*g, "--json", "--after", "quantize")).out)
+    norm = next(n for n in d["nodes"] if n["op"] == "rms_norm" and n["layer"] == 1)
+    norm["params"]["eps"] = 0.5
+    add = next(n for n in d["nodes"] if n["op"] == "add" and n["layer"] == 1)
+    add["sources"].reverse()
+    next(n for n in d["nodes"] if n["op"] == "silu" and n["layer"] == 0)["name"] = "renamed"
+    c = diff(saved, temporary("altered.json", json.dumps(d).encode()))
+    expect([n["name"] for n in c["added"]] == ["renamed"] and len(c["removed"]) == 1, "", c)
+    what = {(n["name"], key) for n in c["changed"] for key in n["changes"]}
+    expect(what == {(norm["name"], "params"), (add["name"], "sources"), ("blk.0.ffn_gated", "sources")}, "", what)
+
+
+def test_diff_of_times():
+    p = ["profile", "-m", MIX, "-r", "2", "--json", "--pos", "20"]
+    a = temporary("a.json", ok(run(*p, "--passes=-all,+attention,+quantize")).out)
+    b = temporary("b.json", ok(run(*p, "--passes=-all,+attention")).out)
+    t = diff(a, b)["times"]
+    steps = sum(s["us"] for s in json.loads(open(a).read())["steps"])
+    expect(abs(t["us"][0] - steps) < 0.1 and t["us"][1] > 0 and len(t["nodes"]) >= 40, "", t)
+    r = ok(run("graph", "--diff", a, b))
+    expect(re.search(r"time of the steps [\d.]+ -> [\d.]+ us \([+-][\d.]+ %\)\nop ", r.text), "", r)
+    expect(re.search(r"\nquantize +7 +0 +[\d.]+ +0\.0 +-", r.text), "an op that has gone", r)
+    expect(diff(a, a)["same"] and diff(a, MIX)["times"] is None, "times are no difference")
+
+
+def test_diff_refuses():
+    def refuse(code, *words, args):
+        expect_refusal(run("graph", "-m", MIX, *args), code, *words)
+
+    def broken(text, *words):
+        refuse(1, "broken.json", *words, args=["--diff", temporary("broken.json", text.encode()), MIX])
+
+    node = '{"id":%d,"op":"silu","name":"y","layer":0,"dtype":"f32","ne":[1,1,1,1],"nb":[4,4,4,4],"sources":[%s]}'
+    broken('{"nodes":\n[}', "line 2, column 2")
+    broken("", "line 1")
+    broken("[1]", '"nodes" is missing')
+    broken('{"nodes":[]}', "0 nodes")
+    broken('{"nodes":[3]}', "node 0", "no object")
+    broken('{"nodes":[{"id":0}]}', "node 0", '"layer"')
+    broken('{"nodes":[%s]}' % (node % (0, 0)), "node 0", "does not stand before")
+    broken('{"nodes":[%s,%s]}' % (node % (1, ""), node % (1, "")), "node 1", '"id"')
+    broken('{"nodes":[%s]}' % (node % (-1, "")), "node 0", '"id"')
+    broken('{"nodes":[%s]}' % (node % (0, ",".join(["null"] * 99))), "longer than")
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"layer":0', '"layer":99999999'), "node 0")
+    whole = ok(run("graph", "-m", TINY, "--json")).out
+    for cut in range(0, len(whole) - 2, 997):
+        broken(whole[:cut].decode(), "line")
+    refuse(1, "gone.json", args=["--diff", "gone.json", MIX])
+    refuse(1, "'fuse' names no pass", "attention, quantize", args=["--diff", MIX, "after=fuse"])
+    refuse(1, "'fuse' names no pass", args=["--diff", MIX, "passes=-fuse"])
+    refuse(1, "'nonsense' is no file and no preset", "after=PASS", args=["--diff", "nonsense:raw", MIX])
+    refuse(1, "tokens=many: a number", args=["--diff", "tokens=many", MIX])
+    refuse(1, "is for presets", args=["--diff", "type=Q8_0", MIX])
+    refuse(2, "needs two graphs", args=["--diff", MIX])
+    refuse(2, "only --diff takes graphs", args=[MIX])
+    refuse(2, "do not go with --diff", args=["--diff", MIX, MIX, "--dot"])
+    refuse(2, "goes with --diff", args=["--exit-code"])
+
+
 def test_graph_shows_launches():
     r = run("graph", "-m", TINY, "--cuda", "--layer", "0")
     if "CUDA toolkit: none" in run("--version").text:

@@ -185,13 +185,17 @@ Test(graph, optimize_knows_its_passes) {
     REFUSED(rp_graph_optimize(g, ""), RP_E_STATE, "finished graph");
     OK(rp_graph_finish(g, &y, 1));
     REFUSED(rp_graph_optimize(g, "-nonsense"), RP_E_ARG,
-            "'-nonsense' names no pass; there are all, attention, quantize");
+            "'nonsense' names no pass; there are all, attention, quantize");
     OK(rp_graph_optimize(g, "-quantize"));
     cr_expect_eq(rp_graph_n_steps(g), 1);
+    OK(rp_graph_optimize(g, "-round"));
+    cr_expect_eq(rp_graph_n_steps(g), 2);
+    OK(rp_graph_optimize(g, "-all,+quantize")); /* nothing is left to do */
+    cr_expect_eq(rp_graph_n_steps(g), 2);
     OK(rp_graph_optimize(g, ""));
-    cr_expect_eq(rp_graph_n_steps(g), 2);
-    OK(rp_graph_optimize(g, "")); /* nothing is left to do */
-    cr_expect_eq(rp_graph_n_steps(g), 2);
+    cr_expect_eq(rp_graph_n_steps(g), 1);
+    REFUSED(rp_graph_optimize(g, "quantize"), RP_E_ARG,
+            "'quantize': -NAME switches a pass off, +NAME on again");
     rp_graph_free(g);
 }
 
@@ -271,5 +275,27 @@ Test(dump, folds_layers_that_are_alike) {
     REFUSED(rp_graph_dump(g, &(DumpOptions){.one_layer = true, .layer = 9}, stdout), RP_E_ARG,
             "no layer 9; the last is 4");
     free(folded), free(whole), free(json), free(text);
+    rp_graph_free(g);
+}
+
+Test(dump, json_has_parameters_absent_sources_and_times) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = input(g, "x", 8, 4, 2), *sinks = rp_graph_input(g, "sinks", RP_F32, NE(2, 1, 1, 1));
+    TensorNode   *y    = rp_soft_max_sinks(g, rp_rms_norm(g, x, NULL, 0.25f), NULL, NULL, sinks,
+                                           &(SoftMaxParams){.scale = 0.5f});
+    DumpNote      n[4] = {[3] = {.us = 1.5}};
+    y                  = rp_permute(g, y, 0, 2, 1, 3);
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_graph_verify(g));
+    char *json = dump(g, (DumpOptions){.format = RP_DUMP_JSON});
+    cr_expect_not_null(strstr(json, "\"sources\":[0],\"params\":{\"eps\":0.25}}"), "%s", json);
+    cr_expect_not_null(strstr(json, "\"sources\":[2,null,null,1],\"params\":{\"scale\":0.5,\"window\":0}}"),
+                       "%s", json);
+    cr_expect_not_null(strstr(json, "\"params\":{\"axis\":[0,2,1,3]}}"), "%s", json);
+    cr_expect_not_null(strstr(json, "\"params\":{}}"), "leaves have none: %s", json);
+    free(json);
+    json = dump(g, (DumpOptions){.format = RP_DUMP_JSON, .notes = n});
+    cr_expect_not_null(strstr(json, "\"window\":0},\"us\":1.500}"), "%s", json);
+    free(json);
     rp_graph_free(g);
 }

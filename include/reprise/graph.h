@@ -116,13 +116,15 @@ int               rp_node_layer(const TensorNode *node);
 bool              rp_node_is_output(const TensorNode *node); /* as given to rp_graph_finish */
 
 /* Dumps. DOT has a cluster a layer, ops coloured by kind, leaves and states in shapes of their own; `fold` draws
- * each kind of layer once, as xN. JSON is one object with "nodes" in execution order. */
+ * each kind of layer once, as xN. JSON is one object with "nodes" in execution order; of its "sources" an optional one
+ * that is left out before another is null. */
 typedef enum DumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } DumpFormat;
 
 /* Something to say of a node: a launch, a time. */
 typedef struct DumpNote {
     char   text[96]; /* "": nothing */
     double heat;     /* 0 to 1: how deep its colour is in a picture; below 0: the colour of its op */
+    double us;       /* in JSON: microseconds that it takes; 0: not known */
 } DumpNote;
 
 typedef struct DumpOptions {

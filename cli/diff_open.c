@@ -1,0 +1,133 @@
+/* What an argument of --diff names: a saved dump, or a graph to be built. */
+#include "cli/diff.h"
+
+#include "cli/common.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char WORDS[] = "raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE";
+
+static const char *value_of(const char *word, const char *key) {
+    const size_t n = strlen(key);
+    return strncmp(word, key, n) == 0 && word[n] == '=' ? word + n + 1 : NULL;
+}
+
+static RpStatus set_number(const char *word, const char *value, int32_t least, int32_t *out) {
+    char *end;
+    errno        = 0;
+    const long n = strtol(value, &end, 10);
+    if (end == value || *end != '\0' || errno != 0 || n < least || n > 1 << 24)
+        return rp_fail(RP_E_ARG, "%s: a number from %d to %d is possible", word, least, 1 << 24);
+    *out = (int32_t)n;
+    return RP_OK;
+}
+
+/* Whether it is one of the WORDS; then *st is how setting it went. */
+static bool set_word(const char *word, GraphSource *s, RpStatus *st) {
+    const struct {
+        const char  *key;
+        const char **text;
+        int32_t     *number;
+    } rows[] = {
+        {"after",  &s->after,  NULL      },
+        {"passes", &s->passes, NULL      },
+        {"kv",     &s->kv,     NULL      },
+        {"type",   &s->type,   NULL      },
+        {"tokens", NULL,       &s->tokens},
+        {"ctx",    NULL,       &s->ctx   },
+    };
+    if (strcmp(word, "raw") == 0) return s->raw = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *value = value_of(word, rows[i].key);
+        if (value == NULL) continue;
+        if (rows[i].text == &s->after || rows[i].text == &s->passes) s->raw = false; /* of the options */
+        if (rows[i].text != NULL)
+            *rows[i].text = value;
+        else if (*st == RP_OK)
+            *st = set_number(word, value, rows[i].number == &s->tokens ? 1 : 0, rows[i].number);
+        return true;
+    }
+    return false;
+}
+
+/* Takes the words off the end of `text`; what is left is the model. */
+static RpStatus parse_source(char *text, GraphSource *s) {
+    RpStatus st = RP_OK;
+    while (text[0] != '\0') {
+        char *colon = strrchr(text, ':'), *word = colon != NULL ? colon + 1 : text;
+        if (!set_word(word, s, &st)) break;
+        if (word > text)
+            word[-1] = '\0';
+        else
+            text = word + strlen(word);
+    }
+    if (text[0] != '\0') s->model = text;
+    return st;
+}
+
+static RpStatus check_model(const char *label, const GraphSource *s) {
+    if (s->model == NULL)
+        return rp_fail(RP_E_ARG, "%s: of which model? Name one before it, or with -m FILE", label);
+    if (access(s->model, F_OK) == 0) return RP_OK;
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
+        if (strcmp(rp_synth_preset_name(i), s->model) == 0) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s: '%s' is no file and no preset; it may end in words, each after a colon: %s",
+                   label, s->model, WORDS);
+}
+
+static RpStatus dump_to_memory(const ComputeGraph *g, Text *out) {
+    FILE *f = open_memstream(&out->bytes, &out->n);
+    if (f == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a dump");
+    const RpStatus st = rp_graph_dump(g, &(DumpOptions){.format = RP_DUMP_JSON}, f);
+    if (fclose(f) != 0 && st == RP_OK) return rp_fail(RP_E_NOMEM, "out of memory for a dump");
+    return st;
+}
+
+static RpStatus build(const char *label, const GraphSource *s, DiffGraph *out) {
+    Model        *m    = NULL;
+    ComputeGraph *g    = NULL;
+    Text          dump = {0};
+    RpStatus      st   = cli_graph_source_open(s, &m);
+    if (st == RP_OK) st = cli_graph_source_build(s, m, out->title, sizeof out->title, &g);
+    if (st == RP_OK) st = dump_to_memory(g, &dump);
+    if (st == RP_OK) st = cli_diff_read(dump.bytes, dump.n, label, out);
+    free(dump.bytes);
+    rp_graph_free(g);
+    rp_model_free(m);
+    return st;
+}
+
+/* By its name, or because it begins as an object does. */
+static bool is_dump(const char *path) {
+    const size_t n = strlen(path);
+    if (strcmp(path, "-") == 0 || (n > 5 && strcmp(path + n - 5, ".json") == 0)) return true;
+    FILE *f = fopen(path, "rb");
+    int   c = ' ';
+    while (f != NULL && (c == ' ' || c == '\n' || c == '\r' || c == '\t')) c = fgetc(f);
+    if (f != NULL) fclose(f);
+    return c == '{' || c == '[';
+}
+
+static RpStatus read_dump(const char *path, DiffGraph *out) {
+    Text     text;
+    RpStatus st = cli_read_text(NULL, path, &text);
+    if (st == RP_OK) st = cli_diff_read(text.bytes, text.n, path, out);
+    free(text.bytes);
+    return st;
+}
+
+RpStatus cli_diff_open(const char *text, const GraphSource *defaults, DiffGraph *out) {
+    *out = (DiffGraph){.label = text};
+    if (is_dump(text)) return read_dump(text, out);
+    GraphSource s    = *defaults;
+    char       *copy = strdup(text);
+    if (copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for '%s'", text);
+    RpStatus st = parse_source(copy, &s);
+    if (st == RP_OK) st = check_model(text, &s);
+    if (st == RP_OK) st = build(text, &s, out);
+    free(copy);
+    return st;
+}

@@ -1,0 +1,38 @@
+#include "cli/graph_source.h"
+
+#include "cli/common.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static bool is_preset(const char *name) {
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
+        if (strcmp(rp_synth_preset_name(i), name) == 0) return true;
+    return false;
+}
+
+RpStatus cli_graph_source_open(const GraphSource *s, Model **out) {
+    if (access(s->model, F_OK) != 0 && is_preset(s->model))
+        return rp_model_open_preset(s->model, s->type, out);
+    if (s->type != NULL)
+        return rp_fail(RP_E_ARG, "%s: type=%s is for presets of `reprise synth`", s->model, s->type);
+    return rp_model_open(s->model, NULL, out);
+}
+
+RpStatus cli_graph_source_build(const GraphSource *s, const Model *m, char *title, size_t title_size,
+                                ComputeGraph **out) {
+    const ModelInfo  *info = rp_model_info(m);
+    ModelGraphOptions o    = {.n_tok = s->tokens, .n_ctx = s->ctx > 0 ? s->ctx : cli_default_ctx(m)};
+    ComputeGraph     *g    = NULL;
+    RP_TRY(cli_kv_type(s->kv, &o.kv_type));
+    snprintf(title, title_size, "%s: %s, %d layers, %d token%s a step, context %d",
+             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok,
+             o.n_tok > 1 ? "s" : "", o.n_ctx);
+    RP_TRY(rp_model_graph(m, &o, &g));
+    const RpStatus st = s->raw ? RP_OK : rp_graph_optimize_to(g, s->passes, s->after);
+    if (st == RP_OK)
+        *out = g;
+    else
+        rp_graph_free(g);
+    return st;
+}
