@@ -741,6 +741,21 @@ def test_graph_between_passes():
     expect_refusal(run("graph", "-m", MIX, "--after", "fuse"), 1, "'fuse' names no pass", "attention, quantize")
 
 
+def test_kernels_stay_in_their_budget():
+    rows = json.loads(ok(run("bench", "launches", "--all-presets", "--json")).out)
+    for row in rows:
+        dense = row["name"] in ("smollm2-135m", "llama3-8b")
+        expect(row["kernels_in_layers"] <= (5 if dense else 6) * row["layers"], "kernels of a layer", row)
+        expect(row["kernels_per_token"] - row["kernels_in_layers"] <= 4, "kernels outside of the layers", row)
+    for name in ("llama-f32", "qwen2-f32", "qwen3-f32", "gemma3-f32"):
+        path = os.path.join(SOURCE, "tests", "golden", "tiny", name + ".gguf")
+        c = json.loads(ok(run("bench", "launches", "-m", path, "--json")).out)
+        expect(c["kernels_in_layers"] <= 5 * c["layers"], name, c)
+    by_pass = json.loads(ok(run("bench", "launches", "--all-presets", "--by-pass", "--json")).out)
+    expect([b["embed"] for b in by_pass] == [r["kernels_per_token"] for r in rows], "the last pass", by_pass)
+    expect(all(b["unfused"] > 2.5 * b["embed"] for b in by_pass), "the first", by_pass)
+
+
 def diff(a, b, *more):
     return json.loads(ok(run("graph", "-m", MIX, "--json", "--diff", a, b, *more)).out)
 
