@@ -2,14 +2,16 @@
  * with a NaN or an infinity gets a NaN scale, so that it shows in every product. */
 #include "fallback/float.h"
 
+RP_BODY float larger(float a, float b) { return a > b ? a : b; }
+
 RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scale, float *sum) {
     for (int64_t b = 0; b < n / 32; b++) {
         const float *v       = x + 32 * b;
         float        top[16] = {0};
-        for (int i = 0; i < 16; i++) top[i] = fmaxf(fabsf(v[i]), fabsf(v[i + 16]));
+        for (int i = 0; i < 16; i++) top[i] = larger(fabsf(v[i]), fabsf(v[i + 16]));
         for (int w = 8; w > 0; w /= 2)
-            for (int i = 0; i < w; i++) top[i] = fmaxf(top[i], top[i + w]);
-        uint32_t exponents = 0; /* fmaxf passes NaN over */
+            for (int i = 0; i < w; i++) top[i] = larger(top[i], top[i + w]);
+        uint32_t exponents = 0; /* larger() passes NaN over */
         for (int i = 0; i < 32; i++)
             exponents |= (uint32_t)((rp_f32_to_bits(v[i]) & 0x7f800000u) == 0x7f800000u);
         const float d       = exponents ? NAN : top[0] / 127.0f;
