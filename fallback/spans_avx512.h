@@ -292,17 +292,24 @@ INLINE __m512 halve_lanes(__m512 four) {
     return _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1));
 }
 
-/* The trees of dot.h for four rows; `low` has a row's four in each quarter. */
-INLINE __m128 four_results(const __m512 *acc, __m512 low) {
+/* The trees of four times 16 lanes, one at the start of each quarter. */
+INLINE __m512 four_trees(const __m512 *v) {
     const __m512 e01 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(acc[0], acc[1], 0x44), _mm512_shuffle_f32x4(acc[0], acc[1], 0xee));
+        _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
     const __m512 e23 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(acc[2], acc[3], 0x44), _mm512_shuffle_f32x4(acc[2], acc[3], 0xee));
-    const __m512 four =
-        _mm512_add_ps(_mm512_shuffle_f32x4(e01, e23, 0x88), _mm512_shuffle_f32x4(e01, e23, 0xdd));
+        _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    return halve_lanes(
+        _mm512_add_ps(_mm512_shuffle_f32x4(e01, e23, 0x88), _mm512_shuffle_f32x4(e01, e23, 0xdd)));
+}
+
+INLINE __m128 starts_of_quarters(__m512 v) {
     const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
-    const __m512  sum      = _mm512_add_ps(halve_lanes(four), halve_lanes(low));
-    return _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, sum));
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(quarters, v));
+}
+
+/* The results of dot.h for four rows; `low` has a row's four in each quarter. */
+INLINE __m128 four_results(const __m512 *acc, __m512 low) {
+    return starts_of_quarters(_mm512_add_ps(four_trees(acc), halve_lanes(low)));
 }
 #endif
 #endif
