@@ -1,48 +1,77 @@
 /* dot.h - unpacked weights times q8_act columns.
  *
  * The sum of one weight row and one column is defined lane by lane, so that every variant gives the same
- * bits. Elements come in spans of 64; in a span, lane l of 16 holds elements 4l to 4l+3:
+ * bits. The elements that share a scale are a unit: 32 of them, or 16 in Q6_K. A row is taken in spans of four
+ * units, the last one filled up with zeros. In a span, lane l of 16 holds the elements j of unit u = l / 4
+ * with j % 16 / 4 == l % 4:
  *
- *     acc[l] = fma(scale[group of l] * x.scale[block of l], (float)(integer dot of the four), acc[l])
- *     low[g] = fma(min[g], x.sum[g], low[g])                   over the span's four groups of 16
+ *     acc[l] = fma(scale[u] * x.scale[u], (float)(sum of (q - offset) * x.q of the lane), acc[l])
+ *     low[u] = fma(min[u], x.sum[u], low[u])                        of types that have minima
  *
- * and the result is tree(acc) + tree(low), where tree adds the upper half to the lower until one is left. */
+ * where x.scale[u] is that of unit u's block, and x.sum[u] the two sums of its 16s, added. The result is
+ * tree(acc) + tree(low), where tree adds the upper half to the lower until one is left. */
 #ifndef FALLBACK_DOT_H
 #define FALLBACK_DOT_H
 
 #include "fallback/quants.h"
 
-enum { RP_SPAN = 64, RP_LANES = 16, RP_SPAN_GROUPS = RP_SPAN / RP_GROUP, RP_DOT_COLS = 4 };
+enum {
+    RP_LANES      = 16,
+    RP_SPAN_UNITS = 4,
+    RP_DOT_ROWS   = 4,
+    RP_DOT_COLS   = 4,
+    RP_PIECE      = 4096 /* elements of a row that are unpacked at a time: whole spans */
+};
 
 typedef struct DotColumn {
     const int8_t *q;
     const float  *scale, *sum;
 } DotColumn;
 
-/* Partial sums of one row and one column, so that a long row can be taken in pieces. */
+/* A piece of one row or of RP_DOT_ROWS rows, span by span and in a span row by row. A unit of 32 is split:
+ * a span's first 64 bytes are the first halves of its units, the other 64 the second halves. */
+typedef struct DotRows {
+    const QuantForm *form;
+    int              n_rows; /* 1 or RP_DOT_ROWS */
+    int64_t          n;
+    _Alignas(64) uint8_t q[RP_DOT_ROWS * RP_PIECE];
+    _Alignas(64) float scale[RP_DOT_ROWS * RP_PIECE / RP_GROUP];
+    _Alignas(64) float min[RP_DOT_ROWS * RP_PIECE / RP_GROUP]; /* only of types that have minima */
+} DotRows;
+
+/* Partial sums of one column, so that long rows can be taken in pieces. */
 typedef struct DotSums {
-    float acc[RP_LANES];
-    float low[RP_SPAN_GROUPS];
+    _Alignas(64) float acc[RP_DOT_ROWS][RP_LANES];
+    _Alignas(64) float low[RP_DOT_ROWS][RP_SPAN_UNITS];
 } DotSums;
 
-/* Adds n elements, a multiple of 32, from element 0 of q and of the columns; n_cols is 1 to RP_DOT_COLS. Only
- * the last piece of a row may have n % 64 != 0. */
-typedef void DotFunction(const uint8_t *q, const float *scale, const float *min, int64_t n,
-                         const DotColumn *cols, int n_cols, DotSums *sums);
+/* Row r, out->n elements from block memory. */
+typedef void UnpackRow(RpDtype dtype, const char *blocks, int r, DotRows *out);
 
-/* y[c] = tree(acc) + tree(low) of n_cols sums. */
-typedef void DotResults(const DotSums *sums, int n_cols, float *y);
+/* Adds the products of the rows and of the columns from element 0; n_cols is 1 to RP_DOT_COLS. The sums of the
+ * first piece of a row start at 0. Only the last piece may end within a span. */
+typedef void DotFunction(const DotRows *rows, const DotColumn *cols, int n_cols, bool first, DotSums *sums);
 
+/* y[r] = tree(acc) + tree(low) of n_rows rows. */
+typedef void DotResults(const DotSums *sums, int n_rows, float *y);
+
+UnpackRow   rp_unpack_row_plain;
 DotFunction rp_dot_plain;
 DotResults  rp_dot_results_plain;
 #if defined(__x86_64__)
+UnpackRow   rp_unpack_row_avx512;
 DotFunction rp_dot_avx2, rp_dot_avx512;
-DotResults  rp_dot_results_avx2;
+DotResults  rp_dot_results_avx2, rp_dot_results_avx512;
 #endif
 
 /* Of the variant in use. */
-DotFunction *rp_dot_function(void);
-DotResults  *rp_dot_results_function(void);
+typedef struct DotKernels {
+    UnpackRow   *unpack;
+    DotFunction *dot;
+    DotResults  *results;
+} DotKernels;
+
+DotKernels rp_dot_kernels(void);
 
 /* Float weights: acc[c][l] = fma(w[i], x[c][i], acc[c][l]) for every i with i % 16 == l, in order; n_cols is
  * 1 to RP_DOT_COLS. */

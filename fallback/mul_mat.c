@@ -102,18 +102,17 @@ static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, in
     const TensorView *w = &args->src[0], *x = &args->src[1];
     const bool    bound = bound_of(args) == RP_BOUND_ROWS; /* deal rows out: the wanted ones are in front */
     const int64_t n     = w->ne[1];
-    const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth, step = bound ? ctx->nth : 1;
-    const int64_t end = bound ? n : n * (ctx->ith + 1) / ctx->nth;
+    const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
+    const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
     if (!bound && one_token(args, h, b, first, end)) return;
     for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
         RowJob job = {.weights = w->dtype, .columns = x->dtype, .n = w->ne[0]};
         for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
             rp_job_add(&job, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
         job.whole = bound_of(args) != RP_BOUND_INNER;
-        for (int64_t m = first; m < end; m += step) {
-            if (bound && !drop_columns(args, &job, t0, m)) break;
+        if (!bound) rp_rows_dot(&job, weight_row(args, first, h, b), w->nb[1], first, end - first);
+        for (int64_t m = first; m < end && bound && drop_columns(args, &job, t0, m); m += ctx->nth)
             rp_row_dot(&job, weight_row(args, m, h, b), m);
-        }
     }
 }
 

@@ -24,7 +24,7 @@ typedef struct Share {
 static void run_job(const OpArgs *args, RowJob *job, int64_t expert, Share share) {
     const TensorView *w      = &args->src[0];
     const char       *matrix = (const char *)w->data + (size_t)expert * w->nb[2];
-    for (int64_t m = share.first; m < share.end; m++) rp_row_dot(job, matrix + (size_t)m * w->nb[1], m);
+    rp_rows_dot(job, matrix + (size_t)share.first * w->nb[1], w->nb[1], share.first, share.end - share.first);
     job->n_cols = 0;
 }
 

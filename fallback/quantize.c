@@ -3,28 +3,25 @@
 #include "fallback/float.h"
 #include "fallback/part.h"
 
+/* Magnitudes are compared as integers, whose order is that of floats, with infinity and NaN above all: so the
+ * largest is found in any order. */
 RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scale, float *sum) {
     for (int64_t b = 0; b < n / 32; b++) {
-        const float *v       = x + 32 * b;
-        float        top[16] = {0};
-        for (int i = 0; i < 16; i++) top[i] = fmaxf(fabsf(v[i]), fabsf(v[i + 16]));
-        for (int w = 8; w > 0; w /= 2)
-            for (int i = 0; i < w; i++) top[i] = fmaxf(top[i], top[i + w]);
-        uint32_t exponents = 0; /* fmaxf passes NaN over */
-        for (int i = 0; i < 32; i++)
-            exponents |= (uint32_t)((rp_f32_to_bits(v[i]) & 0x7f800000u) == 0x7f800000u);
-        const float d       = exponents ? NAN : top[0] / 127.0f;
-        const float id      = !exponents && d > 0.0f ? 127.0f / top[0] : 0.0f;
-        int32_t     half[2] = {0, 0};
-        const float magic   = 0x1.8p23f;
+        const float *v   = x + 32 * b;
+        int32_t      top = 0, half[2] = {0, 0};
         for (int i = 0; i < 32; i++) {
-            const float r = exponents ? 0.0f : (v[i] * id + magic) - magic;
-            q[32 * b + i] = (int8_t)(int32_t)r;
+            const int32_t magnitude = (int32_t)(rp_f32_to_bits(v[i]) & 0x7fffffffu);
+            top                     = magnitude > top ? magnitude : top;
         }
-        for (int i = 0; i < 16; i++) {
-            half[0] += q[32 * b + i];
-            half[1] += q[32 * b + 16 + i];
-        }
+        const bool  finite  = top < 0x7f800000;
+        const float largest = rp_bits_to_f32((uint32_t)top), magic = 0x1.8p23f;
+        const float d  = finite ? largest / 127.0f : NAN;
+        const float id = finite && d > 0.0f ? 127.0f / largest : 0.0f;
+        int32_t     r[32];
+        for (int i = 0; i < 32; i++) r[i] = finite ? (int32_t)((v[i] * id + magic) - magic) : 0;
+        for (int i = 0; i < 32; i++) q[32 * b + i] = (int8_t)r[i];
+        for (int i = 0; i < 16; i++) half[0] += r[i];
+        for (int i = 0; i < 16; i++) half[1] += r[16 + i];
         scale[b]       = d;
         sum[2 * b]     = d * (float)half[0];
         sum[2 * b + 1] = d * (float)half[1];

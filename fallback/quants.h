@@ -1,7 +1,7 @@
 /* quants.h - block-quantised weights: the layouts of GGUF files, and one form that they all unpack to.
  *
- * Unpacked, element i of a row is scale[i/16] * q[i] + min[i/16] with q in 0..255: every type is one integer
- * dot product and one sum of activations. */
+ * Unpacked, element i of a row is scale[i/16] * (q[i] - offset) + min[i/16] with q in 0..255: every type is one
+ * integer dot product and, where it has minima, one sum of activations. */
 #ifndef FALLBACK_QUANTS_H
 #define FALLBACK_QUANTS_H
 
@@ -61,6 +61,15 @@ typedef struct BlockMXFP4 {
     uint8_t e; /* the scale is 2^(e - 127) */
     uint8_t qs[16];
 } BlockMXFP4;
+
+typedef struct QuantForm {
+    int  unit;   /* elements that share a scale: 32 or 16 */
+    int  offset; /* of the quants */
+    bool has_min;
+} QuantForm;
+
+/* NULL for types that are not block-quantised weights. */
+const QuantForm *rp_quant_form(RpDtype dtype);
 
 /* A stretch of n elements (whole blocks) of a row, from block memory. */
 typedef void UnpackFunction(const void *blocks, int64_t n, uint8_t *q, float *scale, float *min);

@@ -1,37 +1,46 @@
 #include "fallback/row_dot.h"
 
-enum { PIECE = 4096 };
+/* Of rows that are longer than a piece, so many columns are taken with a piece while it is unpacked. */
+enum { LONG_ROW_COLS = 32 };
 
-typedef struct Unpacked {
-    uint8_t q[PIECE];
-    float   scale[PIECE / RP_GROUP], min[PIECE / RP_GROUP];
-} Unpacked;
-
-static int group_size(const RowJob *job, int c) {
-    return job->n_cols - c < RP_DOT_COLS ? job->n_cols - c : RP_DOT_COLS;
+static void unpack_rows(const RowJob *job, UnpackRow *unpack, const char *rows, size_t stride, int n_rows,
+                        DotRows *out) {
+    for (int r = 0; r < out->n_rows; r++) /* those that lack repeat the last */
+        unpack(job->weights, rows + (size_t)(r < n_rows ? r : n_rows - 1) * stride, r, out);
 }
 
-static void quantised_row(const RowJob *job, const char *row, int64_t m) {
-    UnpackFunction *unpack = rp_unpack_function(job->weights);
-    DotFunction    *dot    = rp_dot_function();
-    DotResults     *finish = rp_dot_results_function();
-    Unpacked        u;
-    int64_t         held = -1; /* the piece that is unpacked */
-    for (int first = 0; first < job->n_cols; first += RP_DOT_COLS) {
-        const int n_cols            = group_size(job, first);
-        DotSums   sums[RP_DOT_COLS] = {0};
-        for (int64_t k = 0; k < job->n; k += PIECE) {
-            const int64_t len = job->n - k < PIECE ? job->n - k : PIECE;
-            DotColumn     cols[RP_DOT_COLS];
-            if (held != k) unpack(row + rp_row_bytes(job->weights, k), len, u.q, u.scale, u.min);
+/* n_cols columns from column c on, from their element k on. */
+static void dot_columns(const RowJob *job, DotFunction *dot, const DotRows *rows, int c, int n_cols,
+                        int64_t k, DotSums *sums) {
+    for (int i = 0; i < n_cols; i += RP_DOT_COLS) {
+        const int n = n_cols - i < RP_DOT_COLS ? n_cols - i : RP_DOT_COLS;
+        DotColumn cols[RP_DOT_COLS];
+        for (int j = 0; j < n; j++) cols[j] = rp_dot_column(job->x[c + i + j], job->n, k);
+        dot(rows, cols, n, k == 0, sums + i);
+    }
+}
+
+/* 1 to RP_DOT_ROWS rows. */
+static void quantised_rows(const RowJob *job, const char *rows, size_t stride, int64_t m, int n_rows) {
+    const DotKernels kernels = rp_dot_kernels();
+    const int        step    = job->n > RP_PIECE ? LONG_ROW_COLS : RP_DOT_COLS;
+    DotRows          piece;
+    DotSums          sums[LONG_ROW_COLS];
+    int64_t          held = -1; /* the piece that is unpacked */
+    piece.form            = rp_quant_form(job->weights);
+    piece.n_rows          = n_rows == 1 ? 1 : RP_DOT_ROWS;
+    for (int first = 0; first < job->n_cols; first += step) {
+        const int n_cols = job->n_cols - first < step ? job->n_cols - first : step;
+        for (int64_t k = 0; k < job->n; k += RP_PIECE) {
+            piece.n = job->n - k < RP_PIECE ? job->n - k : RP_PIECE;
+            if (held != k)
+                unpack_rows(job, kernels.unpack, rows + rp_row_bytes(job->weights, k), stride, n_rows,
+                            &piece);
             held = k;
-            for (int c = 0; c < n_cols; c++) cols[c] = rp_dot_column(job->x[first + c], job->n, k);
-            dot(u.q, u.scale, u.min, len, cols, n_cols, sums);
+            dot_columns(job, kernels.dot, &piece, first, n_cols, k, sums);
         }
-        float result[RP_DOT_COLS];
-        finish(sums, n_cols, result);
         for (int c = 0; c < n_cols; c++)
-            if (job->y[first + c] != NULL) job->y[first + c][m] = result[c];
+            if (job->y[first + c] != NULL) kernels.results(&sums[c], n_rows, job->y[first + c] + m);
     }
 }
 
@@ -44,12 +53,12 @@ static float lanes_sum(float *acc) {
 static void float_row(const RowJob *job, const char *row, int64_t m) {
     FloatDotFunction *dot  = rp_float_dot_function();
     int64_t           held = -1; /* the piece that is widened */
-    float             wide[PIECE];
+    float             wide[RP_PIECE];
     for (int first = 0; first < job->n_cols; first += RP_DOT_COLS) {
-        const int n_cols                     = group_size(job, first);
+        const int n_cols = job->n_cols - first < RP_DOT_COLS ? job->n_cols - first : RP_DOT_COLS;
         float     acc[RP_DOT_COLS][RP_LANES] = {0};
-        for (int64_t k = 0; k < job->n; k += PIECE) {
-            const int64_t len   = job->n - k < PIECE ? job->n - k : PIECE;
+        for (int64_t k = 0; k < job->n; k += RP_PIECE) {
+            const int64_t len   = job->n - k < RP_PIECE ? job->n - k : RP_PIECE;
             const float  *piece = wide, *cols[RP_DOT_COLS];
             if (job->weights == RP_F32)
                 piece = (const float *)(const void *)row + k;
@@ -71,9 +80,14 @@ static void float_row(const RowJob *job, const char *row, int64_t m) {
     }
 }
 
-void rp_row_dot(const RowJob *job, const char *row, int64_t m) {
-    if (job->columns == RP_Q8_ACT)
-        quantised_row(job, row, m);
-    else
-        float_row(job, row, m);
+void rp_rows_dot(const RowJob *job, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    const int step = job->columns == RP_Q8_ACT ? RP_DOT_ROWS : 1;
+    for (int64_t i = 0; i < n_rows; i += step, rows += (size_t)step * stride) {
+        if (job->columns == RP_Q8_ACT)
+            quantised_rows(job, rows, stride, m + i, (int)(n_rows - i < step ? n_rows - i : step));
+        else
+            float_row(job, rows, m + i);
+    }
 }
+
+void rp_row_dot(const RowJob *job, const char *row, int64_t m) { rp_rows_dot(job, row, 0, m, 1); }

@@ -27,6 +27,9 @@ static inline void rp_job_add(RowJob *job, const char *x, float *y, int64_t leng
 /* y[c][m] = row . x[c] for every column c but those where y[c] is NULL. */
 void rp_row_dot(const RowJob *job, const char *row, int64_t m);
 
+/* y[c][m + r] = row r . x[c], of n_rows rows that stand `stride` bytes apart: faster than one by one. */
+void rp_rows_dot(const RowJob *job, const char *rows, size_t stride, int64_t m, int64_t n_rows);
+
 /* A q8_act row of n elements from element k on. */
 static inline DotColumn rp_dot_column(const char *x, int64_t n, int64_t k) {
     const float *scale = (const float *)(const void *)(x + n);

@@ -34,7 +34,7 @@ RP_BODY void both_groups(float *scale, float *min, float d, float m) {
 UNPACK(unpack_q4_0, BlockQ4_0, 32) {
     const float d = rp_f16_to_f32(b->d);
     nibbles(b->qs, 16, q);
-    both_groups(scale, min, d, -8.0f * d);
+    both_groups(scale, min, d, 0.0f);
 }
 
 UNPACK(unpack_q4_1, BlockQ4_1, 32) {
@@ -46,7 +46,7 @@ UNPACK(unpack_q5_0, BlockQ5_0, 32) {
     const float d = rp_f16_to_f32(b->d);
     nibbles(b->qs, 16, q);
     fifth_bits(b->qh, q);
-    both_groups(scale, min, d, -16.0f * d);
+    both_groups(scale, min, d, 0.0f);
 }
 
 UNPACK(unpack_q5_1, BlockQ5_1, 32) {
@@ -58,7 +58,7 @@ UNPACK(unpack_q5_1, BlockQ5_1, 32) {
 UNPACK(unpack_q8_0, BlockQ8_0, 32) {
     const float d = rp_f16_to_f32(b->d);
     for (int i = 0; i < 32; i++) q[i] = (uint8_t)(b->qs[i] + 128);
-    both_groups(scale, min, d, -128.0f * d);
+    both_groups(scale, min, d, 0.0f);
 }
 
 /* Scale and minimum of sub-block j: the first four have their six bits in one byte, the others in two. */
@@ -100,7 +100,7 @@ UNPACK(unpack_q6_k, BlockQ6_K, 256) {
     }
     for (int g = 0; g < 16; g++) {
         scale[g] = d * (float)b->scales[g];
-        min[g]   = -32.0f * scale[g];
+        min[g]   = 0.0f;
     }
 }
 
@@ -118,7 +118,22 @@ UNPACK(unpack_mxfp4, BlockMXFP4, 32) {
         q[i]      = values[b->qs[i] & 15];
         q[i + 16] = values[b->qs[i] >> 4];
     }
-    both_groups(scale, min, half, -12.0f * half);
+    both_groups(scale, min, half, 0.0f);
+}
+
+const QuantForm *rp_quant_form(RpDtype dtype) {
+    static const QuantForm table[RP_DTYPE_COUNT] = {
+        [RP_Q4_0] = {32, 8,   false},
+          [RP_Q4_1] = {32, 0,   true },
+          [RP_Q5_0] = {32, 16,  false},
+        [RP_Q5_1] = {32, 0,   true },
+          [RP_Q8_0] = {32, 128, false},
+          [RP_Q4_K] = {32, 0,   true },
+        [RP_Q5_K] = {32, 0,   true },
+          [RP_Q6_K] = {16, 32,  false},
+          [RP_MXFP4] = {32, 12,  false},
+    };
+    return (unsigned)dtype < RP_DTYPE_COUNT && table[dtype].unit > 0 ? &table[dtype] : NULL;
 }
 
 UnpackFunction *rp_unpack_function(RpDtype dtype) {
@@ -140,13 +155,15 @@ RP_BODY void widen_bf16_body(const uint16_t *x, int64_t n, float *y) {
 }
 RP_VARIANTS(widen_bf16, (const uint16_t *x, int64_t n, float *y), (x, n, y))
 
-RP_BODY void widen_groups_body(const uint8_t *q, const float *scale, const float *min, int64_t n, float *y) {
+RP_BODY void widen_groups_body(const uint8_t *q, int offset, const float *scale, const float *min, int64_t n,
+                               float *y) {
     for (int64_t g = 0; g < n / RP_GROUP; g++)
         for (int i = 0; i < RP_GROUP; i++)
-            y[g * RP_GROUP + i] = fmaf(scale[g], (float)q[g * RP_GROUP + i], min[g]);
+            y[g * RP_GROUP + i] = fmaf(scale[g], (float)(q[g * RP_GROUP + i] - offset), min[g]);
 }
-RP_VARIANTS(widen_groups, (const uint8_t *q, const float *scale, const float *min, int64_t n, float *y),
-            (q, scale, min, n, y))
+RP_VARIANTS(widen_groups,
+            (const uint8_t *q, int offset, const float *scale, const float *min, int64_t n, float *y),
+            (q, offset, scale, min, n, y))
 
 static void widen_blocks(RpDtype dtype, const char *row, int64_t n, float *out) {
     enum { PIECE = 256 };
@@ -156,7 +173,7 @@ static void widen_blocks(RpDtype dtype, const char *row, int64_t n, float *out) 
     for (int64_t i = 0; i < n; i += PIECE) {
         const int64_t m = n - i < PIECE ? n - i : PIECE;
         unpack(row + rp_row_bytes(dtype, i), m, q, scale, min);
-        widen_groups(q, scale, min, m, out + i);
+        widen_groups(q, rp_quant_form(dtype)->offset, scale, min, m, out + i);
     }
 }
 

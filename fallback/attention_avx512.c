@@ -1,0 +1,113 @@
+/* Four positions and up to four heads at a time, so that keys and values are widened once for the heads; while
+ * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
+#include "fallback/attention.h"
+
+#include "fallback/spans_avx512.h"
+
+#ifdef RP_X86
+
+enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4, CACHE_LINE = 64 };
+
+INLINE __m512 widen_f16(const char *row, int64_t i, int64_t dim) {
+    const uint16_t *x = (const uint16_t *)(const void *)row + i;
+    if (i + LANES <= dim) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)x));
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1 << (dim - i)) - 1), x));
+}
+
+INLINE __m512 widen_q8_0(const char *row, int64_t i) {
+    const BlockQ8_0 *b = (const BlockQ8_0 *)(const void *)row + i / 32;
+    const __m512     d = _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(b->d)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(b->qs + i % 32))), d);
+}
+
+INLINE __m512 load(bool q8_0, const char *row, int64_t i, int64_t dim) {
+    return q8_0 ? widen_q8_0(row, i) : widen_f16(row, i, dim);
+}
+
+INLINE size_t row_bytes(bool q8_0, int64_t n) {
+    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
+}
+
+INLINE void prefetch(const char *row, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += CACHE_LINE) _mm_prefetch(row + i, _MM_HINT_T0);
+}
+
+INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
+    const char *rows[POSITIONS];
+    __m512      dot[ATTENTION_HEADS][POSITIONS];
+    for (int r = 0; r < POSITIONS; r++) /* those that lack repeat the last */
+        rows[r] = t->k + (size_t)(j + r < t->n ? j + r : t->n - 1) * t->k_row;
+    for (int h = 0; h < n_heads; h++)
+        for (int r = 0; r < POSITIONS; r++) dot[h][r] = _mm512_setzero_ps();
+    for (int64_t i = 0; i < t->dim; i += LANES) {
+        __m512 k[POSITIONS];
+        for (int r = 0; r < POSITIONS; r++) k[r] = load(q8_0, rows[r], i, t->dim);
+        for (int h = 0; h < n_heads; h++) {
+            const __m512 q = _mm512_load_ps(t->heads[h].q + i);
+            for (int r = 0; r < POSITIONS; r++) dot[h][r] = _mm512_fmadd_ps(q, k[r], dot[h][r]);
+        }
+    }
+    for (int h = 0; h < n_heads; h++)
+        _mm_store_ps(t->heads[h].p + j,
+                     _mm_mul_ps(_mm_set1_ps(t->scale), starts_of_quarters(four_trees(dot[h]))));
+}
+
+INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
+    const size_t bytes = row_bytes(q8_0, t->dim);
+    for (int j = 0; j < t->n; j += POSITIONS) {
+        for (int r = 0; r < POSITIONS; r++) prefetch(t->v + (size_t)(j + r) * t->v_row, bytes);
+        four_scores(t, q8_0, n_heads, j);
+    }
+}
+
+/* n_vecs times 16 elements of the values from element i on. */
+INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i, int n_vecs) {
+    __m512 acc[ATTENTION_HEADS][VECS];
+    for (int h = 0; h < n_heads; h++)
+        for (int c = 0; c < n_vecs; c++)
+            acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
+                                      _mm512_set1_ps(t->heads[h].keep));
+    for (int j = 0; j < t->n; j++) {
+        const char *row  = t->v + (size_t)j * t->v_row;
+        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + row_bytes(q8_0, i);
+        __m512      v[VECS];
+        prefetch(next, row_bytes(q8_0, (int64_t)n_vecs * LANES));
+        for (int c = 0; c < n_vecs; c++) v[c] = load(q8_0, row, i + c * LANES, t->dim);
+        for (int h = 0; h < n_heads; h++) {
+            const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
+            for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
+        }
+    }
+    for (int h = 0; h < n_heads; h++)
+        for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
+}
+
+INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
+    int64_t i = 0;
+    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, q8_0, n_heads, i, VECS);
+    for (; i < t->dim; i += LANES) add_values(t, q8_0, n_heads, i, 1);
+}
+
+/* Constant numbers of heads, so that the loops over them unroll into registers. */
+#define KERNELS(part, name, q8_0)                                                                            \
+    RP_TARGET_AVX512 static void part##_##name(const AttentionTile *t) {                                     \
+        if (t->n_heads == 4)                                                                                 \
+            part(t, q8_0, 4);                                                                                \
+        else if (t->n_heads == 3)                                                                            \
+            part(t, q8_0, 3);                                                                                \
+        else if (t->n_heads == 2)                                                                            \
+            part(t, q8_0, 2);                                                                                \
+        else                                                                                                 \
+            part(t, q8_0, 1);                                                                                \
+    }
+KERNELS(scores, f16, false)
+KERNELS(values, f16, false)
+KERNELS(scores, q8_0, true)
+KERNELS(values, q8_0, true)
+#undef KERNELS
+
+AttentionKernels rp_attention_avx512(RpDtype type) {
+    return type == RP_Q8_0 ? (AttentionKernels){scores_q8_0, values_q8_0}
+                           : (AttentionKernels){scores_f16, values_f16};
+}
+#endif
