@@ -1,8 +1,8 @@
-/* random_graph.h - legal graphs made of a seed: pieces of decoders and odd ones, with second readers, outputs in the
- * middle and states.
+/* random_graph.h - legal graphs made of a seed: pieces of decoders and odd ones, with second readers, outputs in
+ * the middle and states.
  *
- * The same seed gives the same graph, so that one can be had once for each set of passes. Every value is bounded: norms
- * stand where it matters, and nothing reads what bounded products leave unwritten. */
+ * The same seed gives the same graph, so that one can be had once for each set of passes. Norms keep the values
+ * within bounds, and nothing reads what bounded products leave unwritten. */
 #ifndef TESTS_RANDOM_GRAPH_H
 #define TESTS_RANDOM_GRAPH_H
 
@@ -26,7 +26,7 @@ typedef struct RandomGraph {
     int           n_pool, n_leaves;
     TensorNode   *outputs[RANDOM_NAMED];
     int           n_outputs;
-    char          states[RANDOM_NAMED][16], inputs[RANDOM_NAMED][16];
+    char          states[RANDOM_NAMED][32], inputs[RANDOM_NAMED][32];
     int           n_states, n_inputs;
     bool          routes; /* has a choice that a small difference can change */
 } RandomGraph;
@@ -64,7 +64,7 @@ static inline char *weight_memory(RpDtype type) {
 }
 
 static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, int64_t n1, int64_t n2) {
-    char         name[16];
+    char         name[32];
     const size_t step = (size_t)rp_dtype_info(type)->block_bytes * 16, all = rp_row_bytes(type, 1 << 18),
                  size = rp_row_bytes(type, n0) * (size_t)(n1 * n2);
     cr_assert_lt(size, all);
@@ -406,7 +406,7 @@ static inline void end(RandomGraph *r) {
         if (r->pool[i].output && (i == r->n_pool - 1 || chance(r, 10)))
             r->outputs[r->n_outputs++] = r->pool[i].node;
     for (int i = 0; i < r->n_outputs; i++) { /* one may be there twice */
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "out.%d", i);
         rp_node_set_name(r->outputs[i], name);
     }
@@ -465,7 +465,7 @@ static inline void set_random_inputs(const RandomGraph *r, Executor *e, uint64_t
 
 /* What one run leaves: outputs and states, one after the other in `bytes`. */
 typedef struct Item {
-    char    name[16];
+    char    name[32];
     RpDtype dtype;
     int     step;
     size_t  at, n_bytes;
@@ -495,7 +495,7 @@ static inline void read_item(Items *out, Executor *e, const TensorNode *n, const
 /* Appends those of this step. */
 static inline void read_items(const RandomGraph *r, Executor *e, int step, Items *out) {
     for (int i = 0; i < r->n_outputs; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "out.%d", i);
         read_item(out, e, output_named(r->g, name), name, step);
     }
@@ -503,8 +503,8 @@ static inline void read_items(const RandomGraph *r, Executor *e, int step, Items
         read_item(out, e, rp_graph_find(r->g, r->states[i]), r->states[i], step);
 }
 
-/* The root of the mean square of the differences of an item, in parts of that of what it should be; 0 for integers,
- * and where that is not finite. */
+/* The root of the mean square of the differences of an item, in parts of that of what it should be; 0 for
+ * integers, and where that is not finite. */
 static inline double item_off(const Items *got, const Items *want, int i) {
     const Item   *it  = &want->items[i];
     const int64_t n   = (int64_t)(it->n_bytes / (size_t)rp_dtype_info(it->dtype)->block_bytes);

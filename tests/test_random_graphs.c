@@ -1,14 +1,14 @@
 /* Passes must not change what a graph computes: random graphs with the passes switched on and off.
  *
- * Two passes change the arithmetic, `attention` its order and `quantize` by rounding; all others must keep every bit.
- * So each set of passes is compared bit for bit with those of the two that it has, alone. REPRISE_TEST_SEED=N repeats
- * one graph and prints it. */
+ * Two passes change the arithmetic, `attention` its order and `quantize` by rounding; all others must keep every
+ * bit. So each set of passes is compared bit for bit with those of the two that it has, alone.
+ * REPRISE_TEST_SEED=N repeats one graph and prints it. */
 #include "tests/random_graph.h"
 
 enum { MAX_PASSES = 64 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { N_GRAPHS = 200 };
+enum { N_GRAPHS = 100 };
 #else
 enum { N_GRAPHS = 2000 };
 #endif
@@ -52,7 +52,7 @@ static int count_ops(const ComputeGraph *g, const char *op) {
 }
 
 static void show(const Trial *t, const ComputeGraph *g, const char *passes) {
-    char title[1024];
+    char title[1100];
     if (getenv("REPRISE_TEST_SEED") == NULL) return;
     snprintf(title, sizeof title, "seed %llu, passes \"%s\"", (unsigned long long)t->seed, passes);
     OK(rp_graph_dump(g, &(DumpOptions){.title = title}, stderr));

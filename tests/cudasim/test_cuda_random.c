@@ -1,5 +1,5 @@
-/* Random graphs on the simulated device: every step against the CPU's kernel from the same sources, and the captured
- * graph against single launches and the CPU's run. */
+/* Random graphs on the simulated device: every step against the CPU's kernel from the same sources, and the
+ * captured graph against single launches and the CPU's run. */
 #include "tests/random_graph.h"
 
 #include "tests/cudasim/sim.h"
