@@ -1,0 +1,93 @@
+/* Random graphs on the simulated device: every step against the CPU's kernel from the same sources, and the
+ * captured graph against single launches and the CPU's run. */
+#include "tests/random_graph.h"
+
+#include "tests/cudasim/sim.h"
+
+#if defined(SIM_RACE) || defined(__SANITIZE_ADDRESS__)
+enum { N_GRAPHS = 12 };
+#else
+enum { N_GRAPHS = 60 };
+#endif
+
+typedef struct Seeds {
+    unsigned long long seed;
+    double             worst; /* of a step, in parts of its largest result */
+} Seeds;
+
+static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
+                         void *user) {
+    Seeds       *s     = user;
+    const size_t bytes = rp_view_span_bytes(view);
+    double       top = 0.0, off = 0.0;
+    if (view->dtype != RP_F32) {
+        cr_expect_arr_eq(cuda, cpu, bytes, "seed %llu: %s '%s': other bytes than the CPU's", s->seed,
+                         rp_node_op_name(node), rp_node_name(node));
+        return true;
+    }
+    const float *a = cuda, *b = cpu;
+    for (size_t i = 0; i < bytes / 4; i++) {
+        if (memcmp(&a[i], &b[i], 4) == 0) continue; /* what neither has written too */
+        off = fmax(off, fabs((double)a[i] - (double)b[i]));
+    }
+    for (size_t i = 0; i < bytes / 4; i++)
+        if (isfinite(b[i])) top = fmax(top, fabs((double)b[i]));
+    cr_expect(off <= 1e-5 * top, "seed %llu: %s '%s': off by %g of %g", s->seed, rp_node_op_name(node),
+              rp_node_name(node), off, top);
+    if (top > 0.0) s->worst = fmax(s->worst, off / top);
+    return true;
+}
+
+static void run_steps(const RandomGraph *r, Executor *e, uint64_t seed, Items *out) {
+    out->n = 0, out->n_bytes = 0;
+    for (int step = 0; step < RANDOM_STEPS; step++) {
+        set_random_inputs(r, e, seed, step);
+        OK(rp_executor_poison(e));
+        OK(rp_executor_run(e));
+        read_items(r, e, step, out);
+    }
+}
+
+static void run_on(const RandomGraph *r, const char *device, ExecMode mode, uint64_t seed, Items *out,
+                   Seeds *s) {
+    ExecPlan *plan;
+    Executor *e;
+    OK(rp_plan_new(r->g, &plan));
+    OK(rp_executor_open(plan, &(ExecutorOptions){.n_threads = 1, .device = device, .mode = mode}, &e));
+    run_steps(r, e, seed, out);
+    if (s != NULL) {
+        set_random_inputs(r, e, seed, 0);
+        OK(rp_executor_verify(e, compare_step, s));
+    }
+    rp_executor_free(e);
+    rp_plan_free(plan);
+}
+
+Test(cuda_random, gives_what_the_cpu_gives) {
+    Items      *cpu = calloc(3, sizeof *cpu), *eager = cpu + 1, *replay = cpu + 2;
+    Seeds       s     = {0};
+    const char *only  = getenv("REPRISE_TEST_SEED");
+    double      worst = 0.0;
+    for (int i = 0; i < 3; i++) cpu[i].bytes = malloc(RANDOM_ROOM);
+    for (uint64_t i = 1; i <= N_GRAPHS; i++) {
+        RandomGraph    r;
+        const uint64_t seed = only != NULL ? strtoull(only, NULL, 10) : 7000 + i;
+        s.seed              = seed;
+        random_graph(seed, &r);
+        OK(rp_graph_optimize(r.g, ""));
+        sim_sched((int)(i % 3), (unsigned)i);
+        run_on(&r, "cpu", RP_MODE_AUTO, seed, cpu, NULL);
+        run_on(&r, "cuda", RP_MODE_EAGER, seed, eager, NULL);
+        run_on(&r, "cuda", RP_MODE_REPLAY, seed, replay, &s);
+        cr_assert(eager->n == cpu->n && eager->n == replay->n, "seed %llu", s.seed);
+        cr_assert_arr_eq(replay->bytes, eager->bytes, eager->n_bytes, "seed %llu: a replay gives other bits",
+                         s.seed);
+        for (int k = 0; k < cpu->n && !r.routes; k++) worst = fmax(worst, item_off(replay, cpu, k));
+        rp_graph_free(r.g);
+        if (only != NULL) break;
+    }
+    cr_log_info("a step is off by %g, a result by %g", s.worst, worst);
+    cr_expect_leq(worst, 0.05, "off by %g", worst);
+    for (int i = 0; i < 3; i++) free(cpu[i].bytes);
+    free(cpu);
+}

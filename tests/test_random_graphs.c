@@ -1,0 +1,192 @@
+/* Passes must not change what a graph computes: random graphs with the passes switched on and off.
+ *
+ * Two passes change the arithmetic, `attention` its order and `quantize` by rounding; all others must keep every
+ * bit. So each set of passes is compared bit for bit with those of the two that it has, alone.
+ * REPRISE_TEST_SEED=N repeats one graph and prints it. */
+#include "tests/random_graph.h"
+
+enum { MAX_PASSES = 64 };
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { N_GRAPHS = 100 };
+#else
+enum { N_GRAPHS = 2000 };
+#endif
+
+typedef struct PassSet {
+    bool on[MAX_PASSES];
+} PassSet;
+
+typedef struct Results {
+    Items items;
+    bool  done;
+} Results;
+
+/* What one graph has given: of each of the four sets of the two passes, and of the set at work. */
+typedef struct Trial {
+    uint64_t seed;
+    Results  reference[2][2], got; /* [attention][quantize] */
+    bool     routes;
+    double   worst[2]; /* of attention and of quantize: how far off what they give without */
+} Trial;
+
+static int find_pass(const char *name) {
+    for (int i = 0; i < rp_pass_count(); i++)
+        if (strcmp(rp_pass_name(i), name) == 0) return i;
+    cr_assert(false, "there is no pass %s", name);
+    return -1;
+}
+
+static const char *switched_off(const PassSet *s, char *buf, size_t size) {
+    size_t n = 0;
+    buf[0]   = '\0';
+    for (int i = 0; i < rp_pass_count() && n < size; i++)
+        if (!s->on[i]) n += (size_t)snprintf(buf + n, size - n, "%s-%s", n > 0 ? "," : "", rp_pass_name(i));
+    return buf;
+}
+
+static int count_ops(const ComputeGraph *g, const char *op) {
+    int n = 0;
+    for (int i = 0; i < rp_graph_n_nodes(g); i++) n += strcmp(rp_node_op_name(rp_graph_node(g, i)), op) == 0;
+    return n;
+}
+
+static void show(const Trial *t, const ComputeGraph *g, const char *passes) {
+    char title[1100];
+    if (getenv("REPRISE_TEST_SEED") == NULL) return;
+    snprintf(title, sizeof title, "seed %llu, passes \"%s\"", (unsigned long long)t->seed, passes);
+    OK(rp_graph_dump(g, &(DumpOptions){.title = title}, stderr));
+}
+
+static void run_steps(const RandomGraph *r, const Trial *t, int n_threads, Results *out) {
+    ExecPlan *plan;
+    Executor *e;
+    OK(rp_plan_new(r->g, &plan));
+    OK(rp_executor_open(plan, &(ExecutorOptions){.n_threads = n_threads}, &e));
+    out->items.n = 0, out->items.n_bytes = 0;
+    for (int step = 0; step < RANDOM_STEPS; step++) {
+        set_random_inputs(r, e, t->seed, step);
+        OK(rp_executor_poison(e));
+        OK(rp_executor_run(e));
+        read_items(r, e, step, &out->items);
+    }
+    rp_executor_free(e);
+    rp_plan_free(plan);
+}
+
+static void run_set(Trial *t, const PassSet *set, int n_threads, Results *out) {
+    RandomGraph r;
+    char        off[1024];
+    switched_off(set, off, sizeof off);
+    random_graph(t->seed, &r);
+    t->routes       = r.routes;
+    const int n_raw = rp_graph_n_steps(r.g);
+    RpStatus  st    = rp_graph_optimize(r.g, off);
+    if (st == RP_OK) st = rp_graph_verify(r.g);
+    cr_assert_eq(st, RP_OK, "seed %llu, passes %s: %s", (unsigned long long)t->seed, off, rp_last_error());
+    show(t, r.g, off);
+    cr_assert_leq(rp_graph_n_steps(r.g), n_raw + count_ops(r.g, "quantize"),
+                  "seed %llu, passes %s: more kernels than without", (unsigned long long)t->seed, off);
+    run_steps(&r, t, n_threads, out);
+    out->done = true;
+    rp_graph_free(r.g);
+}
+
+static const Results *reference(Trial *t, const PassSet *of) {
+    const int a = find_pass("attention"), q = find_pass("quantize");
+    Results  *out = &t->reference[of->on[a]][of->on[q]];
+    PassSet   set = {0};
+    set.on[a] = of->on[a], set.on[q] = of->on[q];
+    if (!out->done) run_set(t, &set, 1, out);
+    return out;
+}
+
+static bool is_reference(const PassSet *set) {
+    const int a = find_pass("attention"), q = find_pass("quantize");
+    for (int i = 0; i < rp_pass_count(); i++)
+        if (set->on[i] && i != a && i != q) return false;
+    return true;
+}
+
+/* The bits of its reference. */
+static void check(Trial *t, const PassSet *set, int n_threads) {
+    const Items *want = &reference(t, set)->items, *got = &t->got.items;
+    char         off[1024];
+    if (n_threads == 1 && is_reference(set)) return;
+    run_set(t, set, n_threads, &t->got);
+    switched_off(set, off, sizeof off);
+    for (int i = 0; i < want->n && i < got->n; i++) {
+        const Item *it = &want->items[i];
+        cr_assert_str_eq(got->items[i].name, it->name, "seed %llu, passes %s: an output or state is missing",
+                         (unsigned long long)t->seed, off);
+        cr_assert_arr_eq(got->bytes + it->at, want->bytes + it->at, it->n_bytes,
+                         "seed %llu, passes %s, %d threads: %s of step %d has other bits, off by %g",
+                         (unsigned long long)t->seed, off, n_threads, it->name, it->step,
+                         item_off(got, want, i));
+    }
+    cr_assert_eq(got->n, want->n, "seed %llu, passes %s: an output or state is missing",
+                 (unsigned long long)t->seed, off);
+}
+
+/* Near what the graph gives without any pass. */
+static void check_near(Trial *t, bool attention, bool quantize, double tolerance) {
+    PassSet set                    = {0};
+    set.on[find_pass("attention")] = attention, set.on[find_pass("quantize")] = quantize;
+    const Items *want = &reference(t, &(PassSet){0})->items, *got = &reference(t, &set)->items;
+    for (int i = 0; i < want->n; i++) {
+        const double off   = item_off(got, want, i);
+        t->worst[quantize] = fmax(t->worst[quantize], off);
+        cr_assert(off <= tolerance, "seed %llu, %s: %s of step %d is off by %g", (unsigned long long)t->seed,
+                  quantize ? "quantize" : "attention", want->items[i].name, want->items[i].step, off);
+    }
+}
+
+static void begin_trial(uint64_t seed, Trial *t) {
+    t->seed = seed;
+    for (int i = 0; i < 4; i++) t->reference[i / 2][i % 2].done = false;
+}
+
+static void keeps_bits(Trial *t) {
+    PassSet     all = {0}, some = {0};
+    RandomGraph r = {.rng = ~t->seed};
+    for (int i = 0; i < rp_pass_count(); i++) all.on[i] = true, some.on[i] = chance(&r, 60);
+    check(t, &(PassSet){0}, 2);
+    check(t, &all, 1);
+    check(t, &all, 2);
+    check(t, &some, 1);
+    for (int i = 0; i < 3; i++) { /* alone, in turns where there are many */
+        PassSet one                                                     = {0};
+        one.on[(t->seed * 3 + (uint64_t)i) % (uint64_t)rp_pass_count()] = true;
+        check(t, &one, 1);
+    }
+}
+
+/* Where experts are chosen a small difference can choose others. */
+static void stays_near(Trial *t) {
+    (void)reference(t, &(PassSet){0});
+    if (!t->routes) check_near(t, true, false, 1e-3);
+    if (!t->routes) check_near(t, false, true, 1.0);
+}
+
+/* Of the graphs from `first` on, or the one that the environment says. */
+static void all_trials(void (*trial)(Trial *), uint64_t first, int n) {
+    Trial      *t    = calloc(1, sizeof *t);
+    const char *only = getenv("REPRISE_TEST_SEED");
+    Results    *all[5];
+    for (int i = 0; i < 5; i++) {
+        all[i]              = i < 4 ? &t->reference[i / 2][i % 2] : &t->got;
+        all[i]->items.bytes = malloc(RANDOM_ROOM);
+    }
+    if (only != NULL) first = strtoull(only, NULL, 10), n = 1;
+    for (int i = 0; i < n; i++) {
+        begin_trial(first + (uint64_t)i, t);
+        trial(t);
+    }
+    cr_log_info("%d graphs; off by %g with attention, %g with quantize", n, t->worst[0], t->worst[1]);
+    for (int i = 0; i < 5; i++) free(all[i]->items.bytes);
+    free(t);
+}
+
+Test(random_graphs, passes_keep_every_bit) { all_trials(keeps_bits, 1, N_GRAPHS); }
+
+Test(random_graphs, attention_and_quantize_stay_near) { all_trials(stays_near, 1, N_GRAPHS); }
