@@ -66,7 +66,7 @@ const PatternRow rp_patterns_qkv[] = {
               "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
               "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
               "pos, f?)), k, pos);"
-              "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
+              "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
           .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
           .params = qkv}},
 };

@@ -29,6 +29,11 @@ typedef struct RandomGraph {
     char          states[RANDOM_NAMED][32], inputs[RANDOM_NAMED][32];
     int           n_states, n_inputs;
     bool          routes; /* has a choice that a small difference can change */
+    /* What the matrices, rotations and norms of a piece mostly have in common, as in real layers. */
+    RpDtype    weights;
+    RopeParams rope;
+    bool       head_norm, whole_norm, bias;
+    float      eps;
 } RandomGraph;
 
 static inline uint64_t draw(RandomGraph *r) {
@@ -76,13 +81,18 @@ static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, in
 }
 
 /* A type that rows of n can have. */
-static inline RpDtype weight_type(RandomGraph *r, int64_t n) {
+static inline RpDtype any_type(RandomGraph *r, int64_t n) {
     static const RpDtype types[] = {RP_F32,  RP_F16,  RP_BF16, RP_Q4_0, RP_Q4_1, RP_Q5_0,
                                     RP_Q5_1, RP_Q8_0, RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
     for (;;) {
         const RpDtype t = types[below(r, sizeof types / sizeof types[0])];
         if (n % rp_dtype_info(t)->block_elems == 0) return t;
     }
+}
+
+/* Mostly that of the piece. */
+static inline RpDtype weight_type(RandomGraph *r, int64_t n) {
+    return n % rp_dtype_info(r->weights)->block_elems == 0 && chance(r, 80) ? r->weights : any_type(r, n);
 }
 
 static inline TensorNode *vector(RandomGraph *r, int64_t n) { return weight_3d(r, RP_F32, n, 1, 1); }
@@ -143,8 +153,8 @@ static inline TensorNode *seen(RandomGraph *r, TensorNode *x, int64_t n) {
 
 static inline TensorNode *linear(RandomGraph *r, TensorNode *x, int64_t n, int64_t m) {
     TensorNode *y = seen(r, rp_mul_mat(r->g, weight_3d(r, weight_type(r, n), n, m, 1), x), m);
-    if (chance(r, 30)) y = seen(r, rp_add(r->g, y, vector(r, m)), m);
-    return y;
+    if (chance(r, 90) ? r->bias : !r->bias) y = seen(r, rp_add(r->g, y, vector(r, m)), m);
+    return chance(r, 5) ? rp_scale(r->g, y, 0.5f, chance(r, 20) ? 0.25f : 0.0f) : y;
 }
 
 static inline TensorNode *norm(RandomGraph *r, TensorNode *x, int64_t n) {
@@ -177,25 +187,34 @@ static inline void piece_ffn(RandomGraph *r) {
     put(r, y, x.n, true, true);
 }
 
-static inline TensorNode *rotate(RandomGraph *r, TensorNode *x, int64_t d) {
-    const bool    factors = chance(r, 15);
-    const int64_t n_dims  = chance(r, 70) ? d : d / 2;
-    RopeParams    p       = {.mode        = chance(r, 50) ? RP_ROPE_NORM : RP_ROPE_NEOX,
-                             .n_dims      = (int32_t)n_dims,
-                             .freq_base   = 1e4f,
-                             .freq_scale  = chance(r, 80) ? 1.0f : 0.5f,
-                             .attn_factor = 1.0f};
+static inline RopeParams rotation(RandomGraph *r) {
+    RopeParams p = {.mode        = chance(r, 50) ? RP_ROPE_NORM : RP_ROPE_NEOX,
+                    .freq_base   = chance(r, 50) ? 1e4f : 1e3f,
+                    .freq_scale  = chance(r, 80) ? 1.0f : 0.5f,
+                    .attn_factor = 1.0f};
     if (chance(r, 20)) p.ext_factor = 1.0f, p.beta_fast = 32.0f, p.beta_slow = 1.0f, p.n_ctx_orig = 16;
+    return p;
+}
+
+static inline TensorNode *rotate(RandomGraph *r, TensorNode *x, int64_t d) {
+    const bool factors = chance(r, 10);
+    RopeParams p       = chance(r, 90) ? r->rope : rotation(r);
+    p.n_dims           = (int32_t)(chance(r, 90) ? d : d / 2);
     return named(r, rp_rope(r->g, x, chance(r, 90) ? r->pos : r->before,
-                            factors ? input_of(r, "factors", RP_F32, n_dims / 2, 1) : NULL, &p));
+                            factors ? input_of(r, "factors", RP_F32, p.n_dims / 2, 1) : NULL, &p));
 }
 
 static inline TensorNode *heads(RandomGraph *r, TensorNode *x, int64_t n, int64_t d, int64_t h, bool turned) {
-    TensorNode *y = rp_reshape(r->g, linear(r, x, n, d * h), d, h, r->n_tok, 1);
-    if (chance(r, 30)) y = rp_rms_norm(r->g, y, vector(r, d), 1e-6f);
+    const float eps = chance(r, 90) ? r->eps : 0.5f;
+    TensorNode *y   = linear(r, x, n, d * h);
+    if (turned && (chance(r, 92) ? r->whole_norm : !r->whole_norm))
+        y = rp_rms_norm(r->g, y, chance(r, 80) ? vector(r, d * h) : NULL, eps);
+    y = rp_reshape(r->g, y, d, h, r->n_tok, 1);
+    if (turned && (chance(r, 92) ? r->head_norm : !r->head_norm))
+        y = rp_rms_norm(r->g, y, chance(r, 80) ? vector(r, d) : NULL, eps);
     if (turned && chance(r, 6)) /* turned twice, by the same or other positions */
         put(r, rp_reshape(r->g, rotate(r, y, d), d * h, r->n_tok, 1, 1), d * h, true, false);
-    return turned && chance(r, 90) ? rotate(r, y, d) : y;
+    return turned && chance(r, 94) ? rotate(r, y, d) : y;
 }
 
 /* Stored into a cache of its own, which is seen as [d, ctx, h]. */
@@ -423,6 +442,12 @@ static inline void random_graph(uint64_t seed, RandomGraph *r) {
     const int n = 1 + (int)below(r, 6);
     for (int i = 0; i < n; i++) {
         rp_graph_set_layer(r->g, i);
+        r->weights    = any_type(r, 256);
+        r->rope       = rotation(r);
+        r->bias       = chance(r, 35);
+        r->head_norm  = chance(r, 35);
+        r->whole_norm = !r->head_norm && chance(r, 35);
+        r->eps        = chance(r, 50) ? 1e-5f : 1e-2f;
         pieces[below(r, sizeof pieces / sizeof pieces[0])](r);
     }
     rp_graph_set_layer(r->g, -1);

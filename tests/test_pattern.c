@@ -203,6 +203,56 @@ Test(pattern, sources_that_are_written_between_are_no_match) {
     }
 }
 
+/* y = x, and the second source into the third, a state. */
+static RpStatus both(const OpArgs *args, KernelCtx *ctx) {
+    if (ctx->ith != 0) return RP_OK;
+    memcpy(args->dst.data, args->src[0].data, rp_view_span_bytes(&args->dst));
+    memcpy(args->src[2].data, args->src[1].data, rp_view_span_bytes(&args->src[2]));
+    return RP_OK;
+}
+
+static const OpDescription both_op = {.name    = "both",
+                                      .min_src = 3,
+                                      .max_src = 3,
+                                      .shape   = like_first,
+                                      .flags   = RP_FLAG_FUSED | RP_WRITES(2),
+                                      .cpu     = both};
+
+typedef enum Between { NOTHING, READS_STATE, STORES, DEPENDS } Between;
+
+/* silu(x) and the store of gelu(z): two roots, and what stands between them. */
+static int steps_of_two_roots(Between between) {
+    static TensorOp    op;
+    const GraphPattern p = {.name = "t", .match = "silu(x); copy(gelu(z), s)", .make = "both(x, z, s)"};
+    if (op == 0) OK(rp_op_register(&both_op, &op));
+    ComputeGraph *g     = rp_graph_new();
+    TensorNode   *state = rp_graph_state(g, "s", RP_F32, NE(8, 1, 1, 1)),
+               *other = rp_graph_state(g, "o", RP_F32, NE(8, 1, 1, 1)), *x = vector(g, "x"),
+               *z      = vector(g, "z");
+    TensorNode *out[3] = {rp_silu(g, x)};
+    int         n      = 1;
+    if (between == READS_STATE) out[n++] = rp_sigmoid(g, state);
+    if (between == STORES) (void)rp_store(g, x, other, NULL);
+    TensorNode *stored =
+        rp_store(g, rp_gelu(g, between == DEPENDS ? rp_sigmoid(g, out[0]) : z, RP_GELU_TANH), state, NULL);
+    out[n++]    = rp_sigmoid(g, stored);
+    const int k = steps_with(g, out, n, &p);
+    if (between == NOTHING) {
+        cr_expect_str_eq(rp_node_op_name(out[0]), "both");
+        cr_expect_str_eq(rp_node_op_name(stored), "after", "readers of the state see it after the op");
+        cr_expect_eq(rp_node_source(stored, 1), out[0]);
+    }
+    rp_graph_free(g);
+    return k;
+}
+
+Test(pattern, several_roots_become_one) {
+    cr_expect_eq(steps_of_two_roots(NOTHING), 2);
+    cr_expect_eq(steps_of_two_roots(READS_STATE), 5, "a reader of the state before the store");
+    cr_expect_eq(steps_of_two_roots(STORES), 5, "a store into something else between the roots");
+    cr_expect_eq(steps_of_two_roots(DEPENDS), 5, "the second root needs the first");
+}
+
 Test(pattern, one_that_makes_what_it_matches_ends) {
     const GraphPattern p   = {.name = "loop", .match = "silu(x)", .make = "silu(x)"};
     const PatternRow   row = {.pattern = p};

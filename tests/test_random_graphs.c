@@ -5,6 +5,8 @@
  * REPRISE_TEST_SEED=N repeats one graph and prints it. */
 #include "tests/random_graph.h"
 
+#include "reprise/extend.h"
+
 enum { MAX_PASSES = 64 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -190,3 +192,78 @@ static void all_trials(void (*trial)(Trial *), uint64_t first, int n) {
 Test(random_graphs, passes_keep_every_bit) { all_trials(keeps_bits, 1, N_GRAPHS); }
 
 Test(random_graphs, attention_and_quantize_stay_near) { all_trials(stays_near, 1, N_GRAPHS); }
+
+/* ---- the graphs are such that every fusion is made ---- */
+
+static bool is(const TensorNode *n, const char *op) { return strcmp(rp_node_op_name(n), op) == 0; }
+
+enum { N_FEATURES = 22 };
+
+static void features(const TensorNode *n, bool has[N_FEATURES]) {
+    const OpParams  *p              = rp_node_params(n);
+    const TensorView v              = rp_node_view(n);
+    const bool       of[N_FEATURES] = {
+              is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_NONE,
+              is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_EACH,
+              is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_WHOLE,
+              is(n, "qkv") && p->qkv.column.norm != 0,
+              is(n, "qkv") && rp_node_source(n, 8) != NULL && rp_node_source(n, 10) != NULL,
+              is(n, "gate_up") && p->gate_up.kind == RP_GATE_SILU,
+              is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_TANH,
+              is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_ERF,
+              is(n, "gate_up") && p->gate_up.kind == RP_GATE_OAI,
+              is(n, "gate_up") && rp_node_source(n, 4) != NULL,
+              is(n, "gate_up") && v.dtype == RP_Q8_ACT,
+              is(n, "router") && p->router.kind == RP_ROUTER_LOGITS,
+              is(n, "router") && p->router.kind == RP_ROUTER_SOFT_MAX,
+              is(n, "router") && p->router.kind == RP_ROUTER_SIGMOID,
+              is(n, "experts_down") && rp_node_source(n, 4) != NULL,
+              is(n, "experts_down") && rp_node_source(n, 5) != NULL,
+              is(n, "linear") && p->linear.post_norm != 0,
+              is(n, "linear") && p->linear.column.norm != 0 && p->linear.column.round != 0,
+              is(n, "linear") && p->linear.scale != 1.0f,
+              is(n, "linear") && rp_node_source(n, 3) != NULL && rp_node_source(n, 4) != NULL,
+              is(n, "attention") && v.dtype == RP_Q8_ACT,
+              is(n, "get_rows") && p->get_rows.scale != 0.0f,
+    };
+    for (int i = 0; i < N_FEATURES; i++) has[i] = has[i] || of[i];
+}
+
+Test(random_graphs, every_fusion_is_made) {
+    static const char *const what[N_FEATURES]   = {"qkv",
+                                                   "qkv with a norm of each head",
+                                                   "qkv with a norm of all heads",
+                                                   "qkv with its norm",
+                                                   "qkv with biases",
+                                                   "silu",
+                                                   "gelu by tanh",
+                                                   "gelu by erf",
+                                                   "swiglu_oai",
+                                                   "gate_up of experts",
+                                                   "gate_up that rounds",
+                                                   "router of logits",
+                                                   "router by softmax",
+                                                   "router by sigmoid",
+                                                   "experts_down with bias",
+                                                   "experts_down with residual",
+                                                   "linear with post-norm",
+                                                   "linear that norms and rounds",
+                                                   "linear with scale",
+                                                   "linear with bias and residual",
+                                                   "attention that rounds",
+                                                   "get_rows with scale"};
+    int                      graphs[N_FEATURES] = {0};
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        RandomGraph r;
+        bool        has[N_FEATURES] = {false};
+        random_graph(seed, &r);
+        OK(rp_graph_optimize(r.g, ""));
+        for (int i = 0; i < rp_graph_n_nodes(r.g); i++) features(rp_graph_node(r.g, i), has);
+        for (int i = 0; i < N_FEATURES; i++) graphs[i] += has[i];
+        rp_graph_free(r.g);
+    }
+    for (int i = 0; i < N_FEATURES; i++) {
+        cr_log_info("%-30s in %d graphs", what[i], graphs[i]);
+        cr_expect_geq(graphs[i], 5, "%s is in %d of 2000 graphs", what[i], graphs[i]);
+    }
+}
