@@ -33,7 +33,10 @@ typedef struct OpDescription {
     ShapeRule  *shape;
     unsigned    flags; /* RP_FLAG_INPLACE, RP_FLAG_FUSED, RP_WRITES */
     OpKernel   *cpu;   /* as kernel.h says; called once by each worker, without KernelCtx.shared and own */
-    OpKernel   *cuda;  /* or NULL: plans with this op are refused on a GPU */
+    /* Or NULL: plans with this op are refused on a GPU. It puts its kernel on ctx->stream, or, where ctx->launch is
+     * set, describes it in a KernelLaunch and calls that instead: so that it can be captured, and its node given
+     * other arguments. It waits for nothing and allocates nothing. */
+    OpKernel *cuda;
 } OpDescription;
 
 /* *out is the new op, whose parameters are OpParams.own. RP_E_ARG for a name that is taken or a description that lacks

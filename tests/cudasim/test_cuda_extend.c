@@ -1,0 +1,95 @@
+/* Ops of one's own on a device: captured and replayed like any other, or refused where they have no kernel. */
+#include "tests/golden.h"
+
+#include "reprise/extend.h"
+
+#include <math.h>
+
+RpStatus own_shift_cuda(const OpArgs *args, KernelCtx *ctx);
+
+enum { N = 200 };
+
+static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
+                           const char **why) {
+    (void)params, (void)why;
+    *out = rp_view_packed(RP_F32, src[0]->ne, NULL);
+    return RP_OK;
+}
+
+static RpStatus own_shift_cpu(const OpArgs *args, KernelCtx *ctx) {
+    const float *x = args->src[0].data;
+    float       *y = args->dst.data;
+    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
+        y[i] = x[i] + args->params->own.f[0];
+    return RP_OK;
+}
+
+static const OpDescription shift = {.name    = "shift",
+                                    .min_src = 1,
+                                    .max_src = 1,
+                                    .shape   = like_first,
+                                    .flags   = RP_FLAG_INPLACE,
+                                    .cpu     = own_shift_cpu,
+                                    .cuda    = own_shift_cuda};
+static const OpDescription lame  = {
+     .name = "lame", .min_src = 1, .max_src = 1, .shape = like_first, .cpu = own_shift_cpu};
+
+typedef struct Run {
+    ComputeGraph *g;
+    ExecPlan     *plan;
+    Executor     *e;
+    TensorNode   *x, *y;
+} Run;
+
+static RpStatus open_run(const OpDescription *d, ExecMode mode, Run *r) {
+    const OpParams by = {.own = {.f = {2.5f}}};
+    TensorOp       op;
+    *r = (Run){.g = rp_graph_new()};
+    OK(rp_op_register(d, &op));
+    r->x = rp_graph_input(r->g, "x", RP_F32, (int64_t[]){N, 1, 1, 1});
+    r->y = rp_silu(r->g, rp_graph_op(r->g, op, &by, &r->x, 1));
+    OK(rp_graph_finish(r->g, &r->y, 1));
+    OK(rp_graph_optimize(r->g, ""));
+    OK(rp_plan_new(r->g, &r->plan));
+    return rp_executor_open(
+        r->plan, &(ExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode > RP_MODE_EAGER},
+        &r->e);
+}
+
+static void close_run(Run *r) {
+    rp_executor_free(r->e);
+    rp_plan_free(r->plan);
+    rp_graph_free(r->g);
+}
+
+static void check_mode(ExecMode mode) {
+    Run r;
+    OK(open_run(&shift, mode, &r));
+    for (int step = 0; step < 3; step++) {
+        float *x = rp_executor_data(r.e, r.x);
+        for (int i = 0; i < N; i++) x[i] = (float)(i - 50 * step) * 0.1f;
+        OK(rp_executor_run(r.e));
+        const float *y = rp_executor_data(r.e, r.y);
+        for (int i = 0; i < N; i++) {
+            const double v = (double)((float)(i - 50 * step) * 0.1f) + 2.5, want = v / (1.0 + exp(-v));
+            cr_assert(fabs((double)y[i] - want) < 1e-5 * (1.0 + fabs(want)), "element %d of step %d", i,
+                      step);
+        }
+    }
+    StepLaunch l;
+    OK(rp_executor_launch(r.e, 0, &l));
+    cr_expect_str_eq(l.kernel, "own_shift_kernel");
+    cr_expect_eq(l.grid[0], (N + 63u) / 64u);
+    close_run(&r);
+}
+
+Test(extend, an_own_op_runs_eagerly) { check_mode(RP_MODE_EAGER); }
+Test(extend, an_own_op_is_captured_and_replayed) { check_mode(RP_MODE_REPLAY); }
+
+Test(extend, an_op_without_a_kernel_is_refused) {
+    Run        r;
+    StepLaunch l;
+    REFUSED(open_run(&lame, RP_MODE_REPLAY, &r), RP_E_UNSUPPORTED, "lame '': the op has no kernel for CUDA");
+    REFUSED(rp_cuda_plan_launch(r.plan, 0, &l), RP_E_UNSUPPORTED, "has no kernel for CUDA");
+    close_run(&r);
+}
