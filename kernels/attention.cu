@@ -1,5 +1,5 @@
 /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], max(0, pos[t]-window+1) <= i <=
- * pos[t], with a sink.
+ * pos[t], with a sink. As q8_act the heads of a token are one row, rounded by whoever writes it.
  *
  * Positions come in tiles, and the tiles are dealt out to splits: the number of a position alone says which split,
  * warp and group of lanes has it. A group streams over its positions with a maximum and a sum of its own (Milakov
@@ -10,7 +10,8 @@
  * geometry  blocks of 4 warps, grid (heads of keys * blocks of heads that share them, splits or 1, tokens)
  * traffic   keys and values of the positions in use once a block of heads; of few tokens the sums of each split
  *           twice */
-#include "kernels/device.cuh"
+#include "kernels/arrive.cuh"
+#include "kernels/quantize.cuh"
 #include "kernels/scratch.h"
 
 enum {
@@ -20,15 +21,14 @@ enum {
     EIGHT        = 8, /* elements of a lane */
     SPLIT_TOKENS = 8,
     BUSY         = 384, /* blocks that keep a device busy */
-    MAX_SPLITS   = 64,
-    COUNTERS     = 4096 /* of blocks that have arrived: in front of the scratch memory, 0 between launches */
+    MAX_SPLITS   = 64
 };
 
 struct Attention {
     TensorView      q, k, v, pos, sinks, y;
     AttentionParams p;
-    int             splits, blocks; /* blocks: of heads, for one head of keys */
-    bool            aligned, apart; /* apart: a block a split */
+    int             splits, blocks;         /* blocks: of heads, for one head of keys */
+    bool            aligned, apart, rounds; /* apart: a block a split; rounds: y is q8_act */
     unsigned       *counters;
     float          *parts;
 };
@@ -233,20 +233,6 @@ __device__ static float *place_of(const Attention &a, int split, int size) {
     return a.parts + ((size_t)(blockIdx.z * gridDim.x + blockIdx.x) * a.splits + split) * size;
 }
 
-/* What the blocks of the other splits have written before they arrived is seen by the last. */
-__device__ static bool arrives_last(const Attention &a, const Range &r) {
-    RP_SHARED(int, is_last, [1]);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        unsigned *counter = &a.counters[blockIdx.z * gridDim.x + blockIdx.x];
-        is_last[0] = atomicInc(counter, (unsigned)r.active - 1) == (unsigned)r.active - 1; /* back to 0 */
-        __threadfence();
-    }
-    __syncthreads();
-    return is_last[0] != 0;
-}
-
 /* Adds the splits in their order, with the loads of several under way at a time. */
 template <int HEADS, int ELEMENTS>
 __device__ static void add_splits(const Attention &a, const Range &r, int dim, Partial (&whole)[ELEMENTS]) {
@@ -338,15 +324,18 @@ __global__ void __launch_bounds__(THREADS, rp_attention_blocks(HEADS, CHUNKS)) a
         }
     }
     if (apart) {
-        if (!arrives_last(a, r)) return;
+        if (!rp_arrives_last(&a.counters[blockIdx.z * gridDim.x + blockIdx.x], (unsigned)r.active)) return;
         add_splits<HEADS, ELEMENTS>(a, r, dim, whole);
     }
 #pragma unroll
     for (int k = 0; k < ELEMENTS; k++) {
         const int e = k * THREADS + tid, g = e / dim;
-        if (e < n && g < heads)
-            ((float *)rp_row_at(a.y, h0 + g, t, 0))[e % dim] =
-                whole[k].acc * (whole[k].sum == 0.0f ? 0.0f : 1.0f / whole[k].sum);
+        if (e >= n || g >= heads) continue;
+        const float v = whole[k].acc * (whole[k].sum == 0.0f ? 0.0f : 1.0f / whole[k].sum);
+        if (a.rounds) /* whole warps: heads are whole blocks */
+            rp_quantize_block(v, rp_row(a.y, t), a.y.ne[0], ((h0 + g) * dim + e % dim) / RP_ACT_BLOCK);
+        else
+            ((float *)rp_row_at(a.y, h0 + g, t, 0))[e % dim] = v;
     }
 }
 
@@ -357,8 +346,6 @@ struct AttentionShape {
     bool    apart;
     size_t  scratch;
 };
-
-static_assert(COUNTERS * sizeof(unsigned) == RP_SCRATCH_ZEROS, "the counters are what stays zero");
 
 static AttentionShape geometry(const OpArgs *args) {
     const TensorView *q = &args->src[0], *k = &args->src[1];
@@ -373,10 +360,8 @@ static AttentionShape geometry(const OpArgs *args) {
     if (s.splits > MAX_SPLITS) s.splits = MAX_SPLITS;
     if (s.splits > tiles) s.splits = tiles;
     if (s.splits < 1) s.splits = 1;
-    s.apart = s.splits > 1 && q->ne[1] <= SPLIT_TOKENS && q->ne[1] * all <= COUNTERS;
-    if (s.apart)
-        s.scratch = COUNTERS * sizeof(unsigned) +
-                    (size_t)(q->ne[1] * all * s.splits * s.heads * (dim + 2)) * sizeof(float);
+    s.apart = s.splits > 1 && q->ne[1] <= SPLIT_TOKENS && q->ne[1] * all <= RP_COUNTERS;
+    if (s.apart) s.scratch = rp_scratch_size(q->ne[1] * all * s.splits * s.heads * (dim + 2));
     return s;
 }
 
@@ -424,10 +409,11 @@ extern "C" RpStatus rp_cuda_attention(const OpArgs *args, KernelCtx *ctx) {
     a.splits  = (int)s.splits;
     a.blocks  = (int)s.blocks;
     a.apart   = s.apart;
+    a.rounds  = a.y.dtype == RP_Q8_ACT;
     a.aligned = aligned16(a.k) && aligned16(a.v);
     if (s.apart) {
         a.counters = (unsigned *)ctx->scratch;
-        a.parts    = (float *)ctx->scratch + COUNTERS;
+        a.parts    = rp_scratch_floats(ctx);
     }
     return a.k.dtype == RP_F16 ? by_heads<RP_F16>(a, s.heads, ctx) : by_heads<RP_Q8_0>(a, s.heads, ctx);
 }

@@ -1,7 +1,7 @@
 /* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t], rows with pos outside of d left out.
  * geometry  one thread an element, blocks of 256
  * traffic   x and y once */
-#include "kernels/device.cuh"
+#include "kernels/copy.cuh"
 
 enum { THREADS = 256 };
 
@@ -15,19 +15,6 @@ __device__ static int64_t row_of(const TensorView &x, const TensorView &pos, con
     return r / x.ne[1] * y.ne[1] + row;
 }
 
-__device__ static void put(RpDtype type, char *row, int64_t i, float v) {
-    if (type == RP_F32)
-        ((float *)row)[i] = v;
-    else if (type == RP_F16)
-        ((uint16_t *)row)[i] = __half_as_ushort(__float2half_rn(v));
-    else {
-        const unsigned bits = __float_as_uint(v);
-        ((uint16_t *)row)[i] =
-            (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40
-                                                          : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
-}
-
 __global__ void __launch_bounds__(THREADS)
     copy_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
@@ -35,11 +22,10 @@ __global__ void __launch_bounds__(THREADS)
     const int64_t r = i / n, to = row_of(x, pos, y, stores, r);
     if (to < 0) return;
     const char *element = rp_row(x, r) + (size_t)(i % n) * x.nb[0];
-    put(y.dtype, rp_row(y, to), i % n, rp_float_at(x.dtype, element, 0));
+    rp_put_float(y.dtype, rp_row(y, to), i % n, rp_float_at(x.dtype, element, 0));
 }
 
-/* A warp a block of 32: scale max|x| / 127 as f16, quants round(x / scale), halves away from zero; a NaN
- * scale where x has a NaN or an infinity. */
+/* A warp a block of 32. */
 __global__ void __launch_bounds__(THREADS)
     q8_0_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
     const int64_t blocks = x.ne[0] / RP_WARP;
@@ -50,12 +36,7 @@ __global__ void __launch_bounds__(THREADS)
     if (to < 0) return;
     const char *element = rp_row(x, item / blocks) + (size_t)(b * RP_WARP + lane) * x.nb[0];
     const float v       = rp_float_at(x.dtype, element, 0);
-    const bool  bad     = __any_sync(RP_ALL_LANES, !(fabsf(v) < INFINITY)) != 0;
-    const float d       = rp_warp_max(bad ? 0.0f : fabsf(v)) / 127.0f;
-    const float inverse = d >= RP_SMALLEST_SCALE ? 1.0f / d : 0.0f;
-    uint8_t    *block   = (uint8_t *)rp_row(y, to) + b * 34;
-    block[2 + lane]     = (uint8_t)(int8_t)(bad ? 0.0f : roundf(v * inverse));
-    if (lane == 0) *(uint16_t *)block = bad ? 0x7e00 : __half_as_ushort(__float2half_rn(d));
+    rp_put_q8_0(v, (uint8_t *)rp_row(y, to) + b * RP_Q8_0_BYTES);
 }
 
 extern "C" RpStatus rp_cuda_copy(const OpArgs *args, KernelCtx *ctx) {

@@ -33,38 +33,48 @@ __device__ static const char *rows_of_head(const MulMatArgs &p, int64_t h, int64
 }
 
 /* Columns from t on, C of them where there are as many. */
-template <int C> __device__ static GemvJob job_of(const MulMatArgs &p) {
+template <int C> struct Job {
+    GemvJob        job;
+    GemvColumns<C> columns;
+    GemvRows       put;
+};
+
+template <int C> __device__ static Job<C> job_of(const MulMatArgs &p) {
     const int64_t t = (int64_t)blockIdx.y * C, h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    return {matrix_of_head(p, h, b) * p.w.ne[1],
-            p.w.ne[1],
-            p.w.ne[0],
-            rp_row_at(p.x, t, h, b),
-            p.x.nb[1],
-            rp_row_at(p.y, t, h, b),
-            p.y.nb[1],
-            (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C),
-            p.split};
+    const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
+    GemvJob       job      = {p.w.ne[1], p.w.ne[0], columns, p.split};
+    job.block              = blockIdx.x;
+    const GemvColumns<C> x = {rp_row_at(p.x, t, h, b), p.x.nb[1], p.w.ne[0], columns};
+    const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], p.w.ne[1], columns};
+    return {job, x, y};
+}
+
+template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatArgs &p) {
+    const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
+    return {rp_planes<T>(p.w), matrix_of_head(p, h, b) * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_UNIT};
 }
 
 template <RpDtype T, int C>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, C)) quant_kernel(MulMatArgs p) {
-    rp_gemv_quant<T, C>(rp_planes<T>(p.w), job_of<C>(p));
+    const Job<C> j = job_of<C>(p);
+    rp_gemv_quant<T, C>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatArgs p) {
-    rp_gemv_wide<T>(rp_planes<T>(p.w), job_of<1>(p));
+    const Job<1> j = job_of<1>(p);
+    rp_gemv_wide<T>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
 template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatArgs p) {
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    GemvJob       job = job_of<C>(p);
+    Job<C>        j = job_of<C>(p);
     if (p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
         const int64_t end = last_position(p, blockIdx.y) + 1;
-        job.rows          = end < job.rows ? end : job.rows;
-        if ((int64_t)blockIdx.x * (RP_GEMV_ROWS * RP_GEMV_WARPS / p.split) >= job.rows)
-            return; /* the whole block */
+        if (end < j.job.rows) j.job.rows = j.put.rows = end;
+        if (rp_gemv_begin(j.job, 0) >= j.job.rows) return; /* the whole block */
     }
-    rp_gemv_float<T, C>(rows_of_head(p, h, b), p.w.nb[1], job, inner_length(p, blockIdx.y * C));
+    const FloatMatrix w = {rows_of_head(p, h, b), p.w.nb[1], j.job.rows};
+    rp_gemv_float<T, C>(j.job, w, j.columns, inner_length(p, blockIdx.y * C), j.put);
 }
 
 enum { THREADS = 256 };

@@ -15,17 +15,23 @@ __device__ static int32_t expert_of(const MulMatIdArgs &p) {
     return id >= 0 && id < p.w.ne[2] ? id : -1;
 }
 
-__device__ static GemvJob job_of(const MulMatIdArgs &p, int32_t expert) {
+struct IdJob {
+    GemvJob        job;
+    GemvColumns<1> columns;
+    GemvRows       put;
+};
+
+__device__ static IdJob job_of(const MulMatIdArgs &p) {
     const int64_t j = blockIdx.y, t = blockIdx.z;
-    return {expert * p.w.ne[1],
-            p.w.ne[1],
-            p.w.ne[0],
-            rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0),
-            0,
-            rp_row_at(p.y, j, t, 0),
-            0,
-            1,
-            p.split};
+    GemvJob       job      = {p.w.ne[1], p.w.ne[0], 1, p.split};
+    job.block              = blockIdx.x;
+    const GemvColumns<1> x = {rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0), 0, p.w.ne[0], 1};
+    const GemvRows       y = {rp_row_at(p.y, j, t, 0), 0, p.w.ne[1], 1};
+    return {job, x, y};
+}
+
+template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatIdArgs &p, int32_t expert) {
+    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_UNIT};
 }
 
 __device__ static void no_expert(const MulMatIdArgs &p) {
@@ -39,19 +45,23 @@ template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(MulMatIdArgs p) {
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p); /* the whole block */
-    rp_gemv_quant<T, 1>(rp_planes<T>(p.w), job_of(p, expert));
+    const IdJob j = job_of(p);
+    rp_gemv_quant<T, 1>(j.job, matrix_of<T>(p, expert), j.columns, j.put);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatIdArgs p) {
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
-    rp_gemv_wide<T>(rp_planes<T>(p.w), job_of(p, expert));
+    const IdJob j = job_of(p);
+    rp_gemv_wide<T>(j.job, matrix_of<T>(p, expert), j.columns, j.put);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatIdArgs p) {
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
-    rp_gemv_float<T, 1>(rp_row_at(p.w, 0, expert, 0), p.w.nb[1], job_of(p, expert), p.w.ne[0]);
+    const IdJob       j = job_of(p);
+    const FloatMatrix w = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
+    rp_gemv_float<T, 1>(j.job, w, j.columns, p.w.ne[0], j.put);
 }
 
 static LaunchShape shape_of(const MulMatIdArgs &p, int64_t shared) {

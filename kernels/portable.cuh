@@ -17,12 +17,14 @@
     name##_t_ &name = *(name##_t_ *)sim_shared(&name##_key_, #name, sizeof(name##_t_), alignof(name##_t_))
 #define RP_SHARED_DYNAMIC(T, name) T *name = (T *)sim_shared_dyn()
 #define RP_KERNEL(...)             sim_kernel(__VA_ARGS__, #__VA_ARGS__)
+#define RP_NOINLINE                __attribute__((noinline))
 #else
 #define RP_SHARED(T, name, dims) __shared__ T name dims
 #define RP_SHARED_DYNAMIC(T, name)                                                                           \
     extern __shared__ __align__(16) unsigned char rp_dynamic_shared[];                                       \
     T                                            *name = (T *)rp_dynamic_shared
 #define RP_KERNEL(...) ((const void *)(__VA_ARGS__))
+#define RP_NOINLINE    __noinline__
 #endif
 
 /* Sixteen bytes at an aligned address; rp_ldg16: of memory that nobody writes meanwhile. The simulation goes

@@ -309,4 +309,19 @@ __device__ static inline float rp_element(const Unit &w, int k, int i) {
      : (type) == RP_MXFP4 ? f<RP_MXFP4>(__VA_ARGS__)                                                         \
                           : rp_fail(RP_E_DTYPE, "no kernel for %s", rp_dtype_name(type)))
 
+/* The same on the device, for a block that finds out for itself; nothing for other types. */
+#define RP_DEVICE_FOR_QUANT(type, f, ...)                                                                    \
+    switch (type) {                                                                                          \
+    case RP_Q4_0: f<RP_Q4_0>(__VA_ARGS__); break;                                                            \
+    case RP_Q4_1: f<RP_Q4_1>(__VA_ARGS__); break;                                                            \
+    case RP_Q5_0: f<RP_Q5_0>(__VA_ARGS__); break;                                                            \
+    case RP_Q5_1: f<RP_Q5_1>(__VA_ARGS__); break;                                                            \
+    case RP_Q8_0: f<RP_Q8_0>(__VA_ARGS__); break;                                                            \
+    case RP_Q4_K: f<RP_Q4_K>(__VA_ARGS__); break;                                                            \
+    case RP_Q5_K: f<RP_Q5_K>(__VA_ARGS__); break;                                                            \
+    case RP_Q6_K: f<RP_Q6_K>(__VA_ARGS__); break;                                                            \
+    case RP_MXFP4: f<RP_MXFP4>(__VA_ARGS__); break;                                                          \
+    default: break;                                                                                          \
+    }
+
 #endif

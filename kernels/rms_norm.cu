@@ -2,17 +2,16 @@
  * geometry  one block of 256 threads a row
  * traffic   x twice (the second time from L2), w and y once: 4*(2*rows*n + n) bytes of DRAM
  * x and y may be the same memory (I6): a thread reads its elements again before it writes them. */
-#include "kernels/device.cuh"
+#include "kernels/rms_norm.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = RP_NORM_THREADS };
 
 __global__ void __launch_bounds__(THREADS)
     rms_norm_kernel(TensorView x, TensorView w, TensorView y, float eps) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const float *in = (const float *)rp_row(x, blockIdx.x), *weight = (const float *)w.data;
-    float       *out = (float *)rp_row(y, blockIdx.x), squares = 0.0f;
-    for (int64_t i = threadIdx.x; i < x.ne[0]; i += THREADS) squares = fmaf(in[i], in[i], squares);
-    const float scale = rsqrtf(rp_block_sum(squares, scratch) / (float)x.ne[0] + eps);
+    float       *out   = (float *)rp_row(y, blockIdx.x);
+    const float  scale = rp_rms_scale<false>(in, x.ne[0], eps, scratch);
     for (int64_t i = threadIdx.x; i < x.ne[0]; i += THREADS)
         out[i] = in[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
 }

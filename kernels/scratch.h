@@ -10,7 +10,8 @@ extern "C" {
 
 typedef size_t ScratchBytes(const OpArgs *args, const BlasLt *blas);
 
-ScratchBytes rp_cuda_attention_scratch, rp_cuda_mul_mat_scratch;
+ScratchBytes rp_cuda_attention_scratch, rp_cuda_mul_mat_scratch, rp_cuda_linear_scratch,
+    rp_cuda_gate_up_scratch, rp_cuda_qkv_scratch, rp_cuda_router_scratch;
 
 #ifdef __cplusplus
 }

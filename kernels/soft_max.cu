@@ -3,9 +3,9 @@
  * geometry  one block of 256 threads a row
  * traffic   x three times (from L2 after the first), y twice
  * x and y may be the same memory (I6): a thread owns its elements in every sweep. */
-#include "kernels/device.cuh"
+#include "kernels/soft_max.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = RP_SOFT_MAX_THREADS };
 
 __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorView mask, TensorView pos,
                                                            TensorView sinks, TensorView y, SoftMaxParams p) {
@@ -28,16 +28,7 @@ __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorV
         out[i]        = v;
         top           = v > top || v != v ? v : top;
     }
-    top       = rp_block_max(top, scratch);
-    float sum = threadIdx.x == 0 && top != -INFINITY ? expf(sink - top) : 0.0f;
-    for (int64_t i = from + threadIdx.x; i < end; i += THREADS) {
-        const float e = top == -INFINITY ? 0.0f : expf(out[i] - top);
-        out[i]        = e;
-        sum += e;
-    }
-    sum                 = rp_block_sum(sum, scratch);
-    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (int64_t i = from + threadIdx.x; i < end; i += THREADS) out[i] *= inverse;
+    rp_soft_max(out, from, end, top, sink, scratch);
 }
 
 extern "C" RpStatus rp_cuda_soft_max(const OpArgs *args, KernelCtx *ctx) {

@@ -2,28 +2,30 @@
 #ifndef TESTS_CUDA_RUN_H
 #define TESTS_CUDA_RUN_H
 
-#include "tests/golden.h"
+#include "tests/side_memory.h"
+
+#include "fallback/quants.h"
 
 #include "tests/cudasim/sim.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-static inline TensorOp op_of(OpKernel *cpu) {
-    int op = 0;
-    while (rp_cpu_kernels[op] != cpu) op++;
-    return (TensorOp)op;
-}
-
 /* Scratch memory is zero before the first launch: the second must do with what the first has left in it. */
-static inline RpStatus launch_twice(TensorOp op, const OpArgs *on, const void *before) {
-    KernelCtx    ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL)};
-    const size_t bytes = rp_view_span_bytes(&on->dst);
+static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArgs *host, const void *before) {
+    const TensorOp op    = op_of_kernel(cpu);
+    KernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL)};
+    const size_t   bytes = rp_view_span_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     cr_assert_eq(cudaMemset(ctx.scratch, 0, ctx.scratch_bytes + 16), cudaSuccess);
     RpStatus st = rp_cuda_kernels[op](on, &ctx);
     if (ctx.scratch_bytes > 0 && st == RP_OK) {
         cr_assert_eq(cudaMemcpy(on->dst.data, before, bytes, cudaMemcpyHostToDevice), cudaSuccess);
+        for (int i = 0; i < RP_MAX_SRC; i++)
+            if (writes_source(cpu, host, i))
+                cr_assert_eq(cudaMemcpy(on->src[i].data, host->src[i].data, rp_view_span_bytes(&on->src[i]),
+                                        cudaMemcpyHostToDevice),
+                             cudaSuccess);
         st = rp_cuda_kernels[op](on, &ctx);
     }
     cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
@@ -40,10 +42,12 @@ static inline void *to_device(const TensorView *v, const void *contents) {
     return p;
 }
 
-/* Quantised weights lie in planes on the device. */
-static inline bool takes_planes(OpKernel *cpu, const TensorView *w) {
-    return rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT &&
-           (cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows);
+/* Quantised weights lie in planes on the device; those are the first sources of a product. */
+static inline bool takes_planes(OpKernel *cpu, const TensorView *w, int i) {
+    const bool one = cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows ||
+                     cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down;
+    const int n = one ? 1 : cpu == rp_cpu_gate_up ? 2 : cpu == rp_cpu_qkv ? 3 : 0;
+    return i < n && rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
 }
 
 static inline void *weight_to_device(const TensorView *w) {
@@ -54,67 +58,147 @@ static inline void *weight_to_device(const TensorView *w) {
     return device;
 }
 
-/* One run; the result is copied over the host's dst. `before` is what dst held before the op. */
+/* One run; what it writes is copied over the host's. `before` is what dst held before the op. */
 static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *before) {
     OpArgs on   = *args;
     on.dst.data = to_device(&args->dst, before);
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!rp_has_src(args, i)) continue;
-        if (i == 0 && takes_planes(cpu, &args->src[0])) {
-            on.src[0].data = weight_to_device(&args->src[0]);
+        if (takes_planes(cpu, &args->src[i], i)) {
+            on.src[i].data = weight_to_device(&args->src[i]);
             continue;
         }
         on.src[i].data =
             args->src[i].data == args->dst.data ? on.dst.data : to_device(&args->src[i], args->src[i].data);
     }
-    const RpStatus st = launch_twice(op_of(cpu), &on, before);
+    const RpStatus st = launch_twice(cpu, &on, args, before);
     if (st == RP_OK)
         cr_assert_eq(
             cudaMemcpy(args->dst.data, on.dst.data, rp_view_span_bytes(&args->dst), cudaMemcpyDeviceToHost),
             cudaSuccess);
-    for (int i = 0; i < RP_MAX_SRC; i++)
-        if (rp_has_src(args, i) && on.src[i].data != on.dst.data)
-            cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess);
+    for (int i = 0; i < RP_MAX_SRC; i++) {
+        if (!rp_has_src(args, i) || on.src[i].data == on.dst.data) continue;
+        if (st == RP_OK && writes_source(cpu, args, i))
+            cr_assert_eq(cudaMemcpy(args->src[i].data, on.src[i].data, rp_view_span_bytes(&args->src[i]),
+                                    cudaMemcpyDeviceToHost),
+                         cudaSuccess);
+        cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess);
+    }
     cr_assert_eq(cudaFree(on.dst.data), cudaSuccess);
     return st;
 }
 
-/* Floats within `tolerance` of the largest of the CPU's result, and the same NaN; anything else bit for bit.
- */
-static inline void expect_as_cpu(const char *op, const TensorView *y, const char *cuda, const char *cpu,
-                                 double tolerance) {
-    const size_t bytes = rp_view_span_bytes(y);
-    if (y->dtype != RP_F32) {
-        cr_assert_arr_eq(cuda, cpu, bytes, "%s: the CUDA kernel gives other bytes", op);
-        return;
-    }
-    const float *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
-    double       top = 0.0;
-    for (size_t i = 0; i < bytes / 4; i++)
-        if (isfinite(b[i]) && memcmp(&b[i], "\x55\x55\x55\x55", 4) != 0) top = fmax(top, fabs((double)b[i]));
-    for (size_t i = 0; i < bytes / 4; i++) {
+/* Of what was written. */
+static inline double largest(const float *x, size_t n) {
+    double top = 0.0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(x[i]) && memcmp(&x[i], "\x55\x55\x55\x55", 4) != 0) top = fmax(top, fabs((double)x[i]));
+    return top;
+}
+
+static inline void expect_floats(const char *op, const float *a, const float *b, size_t n, double tolerance) {
+    for (size_t i = 0; i < n; i++) {
         if (memcmp(&a[i], &b[i], 4) == 0 || (isnan(a[i]) && isnan(b[i]))) continue;
-        cr_assert(fabs((double)a[i] - (double)b[i]) <= tolerance * top,
-                  "%s: element %zu is %.9g, on the CPU %.9g", op, i, (double)a[i], (double)b[i]);
+        cr_assert(fabs((double)a[i] - (double)b[i]) <= tolerance, "%s: element %zu is %.9g, on the CPU %.9g",
+                  op, i, (double)a[i], (double)b[i]);
     }
 }
 
-/* Forward, reversed and random orders of the threads; `result` is what the CPU kernel left in dst. */
-static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpArgs *args,
-                                       const void *before) {
+static inline const float *scales_of(const char *row, int64_t n) {
+    return (const float *)(const void *)(row + n);
+}
+
+/* A row of q8_act: scales as floats are, quants of which one in a hundred may be off by one, sums of its own quants. */
+static inline void expect_rounded(const char *op, const char *a, const char *b, int64_t n, double tolerance) {
+    const int8_t *qa = (const int8_t *)a, *qb = (const int8_t *)b;
+    const float  *scale = scales_of(a, n), *sum = scale + n / 32;
+    int64_t       off = 0;
+    expect_floats(op, scale, scales_of(b, n), (size_t)n / 32, tolerance);
+    for (int64_t i = 0; i < n; i++) {
+        cr_assert(abs(qa[i] - qb[i]) <= 1, "%s: quant %d is %d, on the CPU %d", op, (int)i, qa[i], qb[i]);
+        off += qa[i] != qb[i];
+    }
+    cr_assert(100 * off <= n, "%s: %d of %d quants are off", op, (int)off, (int)n);
+    for (int64_t i = 0; i < n; i += 16) {
+        int own = 0;
+        for (int k = 0; k < 16; k++) own += qa[i + k];
+        const float want = scale[i / 32] * (float)own;
+        cr_assert(memcmp(&sum[i / 16], &want, 4) == 0 || isnan(want),
+                  "%s: sum %d is %.9g, of its quants %.9g", op, (int)(i / 16), (double)sum[i / 16],
+                  (double)want);
+    }
+}
+
+/* What is stored as f16 or q8_0: a rounding may go the other way. */
+static inline void expect_stored(const char *op, const TensorView *v, const char *a, const char *b) {
+    const int64_t n = v->ne[0];
+    float        *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
+    for (int64_t r = 0; r < rp_view_rows(v); r++) {
+        const size_t at = (size_t)((char *)rp_view_row(v, r) - (char *)v->data);
+        if (memcmp(a + at, b + at, rp_row_bytes(v->dtype, n)) == 0) continue;
+        rp_widen_row(v->dtype, a + at, n, x), rp_widen_row(v->dtype, b + at, n, y);
+        for (int64_t i = 0; i < n; i++) {
+            double step = fmax(fabs((double)y[i]), 1e-4) * 0x1p-10;
+            for (int64_t k = i / 32 * 32; k < i / 32 * 32 + 32 && v->dtype == RP_Q8_0; k++)
+                step = fmax(step, 1.01 * fabs((double)y[k]) / 127.0);
+            cr_assert(fabs((double)x[i] - (double)y[i]) <= step,
+                      "%s: element %d of row %d is %.9g, on the CPU %.9g", op, (int)i, (int)r, (double)x[i],
+                      (double)y[i]);
+        }
+    }
+    free(x), free(y);
+}
+
+/* Floats within `tolerance` of the largest of the CPU's result, and the same NaN; what is rounded within a step; of a router
+ * the ids bit for bit and weights as floats; anything else bit for bit. */
+static inline void expect_as_cpu(const char *op, const TensorView *y, const char *cuda, const char *cpu,
+                                 double tolerance) {
+    const size_t bytes = rp_view_span_bytes(y), half = bytes / 2;
+    const float *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
+    double       top = 0.0;
+    if (y->dtype == RP_F32) {
+        expect_floats(op, a, b, bytes / 4, tolerance * largest(b, bytes / 4));
+    } else if (strcmp(op, "router") == 0) {
+        const size_t k = half / 4;
+        cr_assert_arr_eq(cuda, cpu, half, "%s: the CUDA kernel chooses others", op);
+        expect_floats(op, a + k, b + k, k, tolerance * largest(b + k, k));
+    } else if (y->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
+        for (int64_t r = 0; r < rp_view_rows(y); r++)
+            top = fmax(top, largest(scales_of(cpu + (size_t)r * y->nb[1], y->ne[0]), (size_t)y->ne[0] / 32));
+        for (int64_t r = 0; r < rp_view_rows(y); r++)
+            expect_rounded(op, cuda + (size_t)r * y->nb[1], cpu + (size_t)r * y->nb[1], y->ne[0],
+                           tolerance * top);
+    } else {
+        cr_assert_arr_eq(cuda, cpu, bytes, "%s: the CUDA kernel gives other bytes", op);
+    }
+}
+
+/* Forward, reversed and random orders of the threads; what the CPU kernel has left in dst and beside it stays there.
+ * `before` and `beside` are what was there before the op. */
+static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpArgs *args, const void *before,
+                                       const SideMemory *beside) {
     const size_t bytes  = rp_view_span_bytes(&args->dst);
-    char        *result = malloc(bytes), *first = NULL;
-    memcpy(result, args->dst.data, bytes);
+    char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;
+    SideMemory   stored = side_take(cpu, args), first_stored = {0};
     for (int order = 0; order < 3; order++) {
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
+        side_put(beside, args);
         OK(cuda_run(cpu, args, before));
         expect_as_cpu(op, &args->dst, args->dst.data, result, 2e-5);
-        if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
+        for (int i = 0; i < RP_MAX_SRC; i++)
+            if (stored.bytes[i] != NULL) expect_stored(op, &args->src[i], args->src[i].data, stored.bytes[i]);
+        if (first == NULL) {
+            first        = memcpy(malloc(bytes), args->dst.data, bytes);
+            first_stored = side_take(cpu, args);
+        }
         cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the order of the threads shows in the result",
                          op);
+        side_expect(&first_stored, args, "another order of the threads");
     }
     memcpy(args->dst.data, result, bytes);
+    side_put(&stored, args);
+    side_free(&stored), side_free(&first_stored);
     free(result);
     free(first);
 }

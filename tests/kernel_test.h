@@ -2,7 +2,7 @@
 #ifndef TESTS_KERNEL_TEST_H
 #define TESTS_KERNEL_TEST_H
 
-#include "tests/golden.h"
+#include "tests/side_memory.h"
 
 #include "fallback/quants.h"
 
@@ -32,16 +32,10 @@ static inline float *random_floats(size_t n, uint64_t seed) {
     return x;
 }
 
-static inline TensorOp op_of_kernel(OpKernel *cpu) {
-    int op = 0;
-    while (op < RP_OP_COUNT && rp_cpu_kernels[op] != cpu) op++;
-    return (TensorOp)op;
-}
-
 /* The first failure of nth workers, one after the other, in each phase of the kernel. */
 static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth) {
-    const CpuNeeds needs = rp_cpu_needs(op_of_kernel(kernel), args);
-    const size_t   own   = (needs.own + 63) / 64 * 64;
+    const CpuNeeds needs  = rp_cpu_needs(op_of_kernel(kernel), args);
+    const size_t   own    = (needs.own + 63) / 64 * 64;
     char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + own * (size_t)nth + 64);
     char          *mine   = memory + (needs.shared + 63) / 64 * 64;
     RpStatus       st     = RP_OK;
@@ -56,12 +50,13 @@ static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth
 }
 
 /* Runs the kernel in every variant with 1, 2, 3 and 7 workers; all must give the same bits, which are left in
- * dst. The result is filled before each run; where it is a source's memory that is restored instead. */
+ * dst, and beside it. The result is filled before each run; where it is a source's memory that is restored instead. */
 static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
     const size_t bytes   = rp_view_span_bytes(&args->dst);
     bool         inplace = false;
     for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
     char        *first = NULL, *before = malloc(bytes);
+    SideMemory   beside = side_take(kernel, args), after = {0};
     const CpuIsa best = rp_cpu_isa();
     memcpy(before, args->dst.data, bytes);
     if (!inplace) memset(before, 0x55, bytes);
@@ -70,7 +65,10 @@ static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
         static const int workers[] = {1, 2, 3, 7};
         for (int w = 0; w < 4; w++) {
             memcpy(args->dst.data, before, bytes);
+            side_put(&beside, args);
             OK(run_workers(kernel, args, workers[w]));
+            if (first == NULL) after = side_take(kernel, args);
+            side_expect(&after, args, rp_cpu_isa_name((CpuIsa)isa));
             if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
             cr_assert_arr_eq(args->dst.data, first, bytes, "%s with %d workers gives other bits",
                              rp_cpu_isa_name((CpuIsa)isa), workers[w]);
@@ -78,8 +76,9 @@ static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
     }
     OK(rp_cpu_isa_set(best));
 #ifdef RP_TEST_CUDA
-    cuda_run_everywhere(RP_TEST_CUDA, kernel, args, before);
+    cuda_run_everywhere(RP_TEST_CUDA, kernel, args, before, &beside);
 #endif
+    side_free(&beside), side_free(&after);
     free(first);
     free(before);
 }

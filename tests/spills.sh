@@ -4,7 +4,7 @@
 cd "$1" || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for file in attention get_rows mul_mat mul_mat_id quantize rms_norm rope sample loop; do
+for file in attention experts_down gate_up get_rows linear mul_mat mul_mat_id qkv quantize rms_norm rope router sample loop; do
     "$3" -std=c++17 -O3 -arch=sm_90 -cubin -I. -Iinclude -I"$2/include" -D_GNU_SOURCE -Xptxas -v -o /dev/null \
         "kernels/$file.cu" >"$log" 2>&1 || { cat "$log"; exit 1; }
     awk -v file="$file" '

@@ -1,4 +1,4 @@
-#include "tests/kernel_test.h"
+#include "tests/blocks.h"
 
 typedef struct Case {
     int64_t dim, heads, heads_kv, tokens, context;
@@ -158,6 +158,50 @@ Test(attention, covers_a_long_context) {
         check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
 }
 
+/* The bits of the op quantize behind it: on the CPU, and on the device with a block a split and with one for all. */
+static void check_rounded(Case c) {
+    const int64_t  row = c.dim * c.heads;
+    const size_t   n_q = (size_t)(row * c.tokens), n_kv = (size_t)(c.dim * c.heads_kv * c.context);
+    float         *q = random_floats(n_q, 15), *wide = malloc(n_kv * 4), *y = malloc(n_q * 4);
+    char          *rounded = malloc((size_t)c.tokens * rp_row_bytes(RP_Q8_ACT, row)), *want;
+    void          *k = random_cache(&c, 16, wide), *v = random_cache(&c, 17, wide);
+    int32_t       *pos = malloc((size_t)c.tokens * sizeof *pos);
+    const OpParams p   = {
+          .attention = {.scale = 0.7f, .window = c.window, .dtype = RP_Q8_ACT}
+    };
+    for (int64_t t = 0; t < c.tokens; t++) pos[t] = t == 1 ? -1 : (int32_t)(c.context - c.tokens + t);
+    OpArgs args = {
+        .dst    = packed(RP_Q8_ACT, rounded, row, c.tokens, 1, 1),
+        .src    = {query_view(&c, q, c.tokens), cache_view(&c, k), cache_view(&c, v),
+                   packed(RP_I32, pos, c.tokens, 1, 1, 1)},
+        .params = &p
+    };
+    run_everywhere(rp_cpu_attention, &args);
+    args.dst = packed(RP_F32, y, c.dim, c.heads, c.tokens, 1);
+    OK(run_workers(rp_cpu_attention, &args, 1));
+    want = quantised_columns(y, row, c.tokens);
+    cr_assert_arr_eq(rounded, want, (size_t)c.tokens * rp_row_bytes(RP_Q8_ACT, row), "CPU");
+    free(want);
+#ifdef RP_TEST_CUDA
+    memset(y, 0, n_q * 4);
+    OK(cuda_run(rp_cpu_attention, &args, y));
+    want     = quantised_columns(y, row, c.tokens); /* quantize.cu gives its bits */
+    args.dst = packed(RP_Q8_ACT, rounded, row, c.tokens, 1, 1);
+    OK(cuda_run(rp_cpu_attention, &args, want));
+    cr_assert_arr_eq(rounded, want, (size_t)c.tokens * rp_row_bytes(RP_Q8_ACT, row), "device");
+    free(want);
+#endif
+    free(q), free(wide), free(y), free(rounded), free(k), free(v), free(pos);
+}
+
+Test(attention, rounds_its_result) {
+    check_rounded((Case){64, 9, 3, 1, 700, 0, false, RP_F16}),
+        check_rounded((Case){32, 8, 1, 2, 33, 0, false, RP_F16}),
+        check_rounded((Case){96, 4, 2, 12, 50, 7, false, RP_Q8_0}),
+        check_rounded((Case){512, 3, 1, 1, 300, 0, false, RP_F16}),
+        check_rounded((Case){128, 4, 4, 3, 200, 0, false, RP_Q8_0});
+}
+
 Test(attention, survives_large_scores) {
     float          q[16], y[16];
     uint16_t       k[32], v[32];
@@ -195,4 +239,7 @@ Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "k q8_0, v f16: f32, and f16 or q8_0 twice");
     args.src[1] = packed(RP_F32, q, 600, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: q f32, k f32, v f16");
+    args.dst = packed(RP_Q8_ACT, y, 160, 1, 1, 1), args.src[0] = packed(RP_F32, q, 80, 1, 2, 1);
+    args.src[1] = args.src[2] = packed(RP_F16, k, 80, 1, 2, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE, "attention: q [80,1,2], k [80,1,2]");
 }

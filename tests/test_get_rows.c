@@ -1,4 +1,4 @@
-#include "tests/kernel_test.h"
+#include "tests/fused.h"
 
 Test(get_rows, fetches_rows_of_floats) {
     float        w[6]   = {1, 2, 3, 4, 5, 6}, y[8];
@@ -39,6 +39,30 @@ Test(get_rows, widens_every_weight_type_as_ggml_does) {
             cr_assert(fabsf(y[k] - want[k]) <= 1.2e-7f * fabsf(want[k]), "%s: element %d is %.9g, not %.9g",
                       rp_dtype_name(types[i]), k, (double)y[k], (double)want[k]);
         free(blocks);
+    }
+}
+
+static void scaled_parts(Runner *run, const OpArgs *as) {
+    run2(run, rp_cpu_get_rows, as->dst, (OpParams){.get_rows = {.scale = 0.0f}}, as->src[0], as->src[1]);
+    part_scale(run, as->dst, as->params->get_rows.scale);
+}
+
+Test(get_rows, scales) {
+    int32_t        ids[3] = {4, 0, 4};
+    const OpParams p      = {.get_rows = {.scale = -7.25f}};
+    for (int i = 0; i < N_QUANTISED + 3; i++) {
+        const RpDtype type =
+            i < N_QUANTISED ? quantised[i] : (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i - N_QUANTISED];
+        const int64_t n    = 2 * rp_dtype_info(type)->block_elems;
+        char         *w    = random_weights(type, n, 5, 20);
+        float        *y    = malloc((size_t)n * 3 * sizeof *y);
+        const OpArgs  args = {
+             .dst    = floats(y, n, 3),
+             .src    = {VIEW(type, w, n, 5, 1, 1), VIEW(RP_I32, ids, 3, 1, 1, 1)},
+             .params = &p
+        };
+        check_fused(rp_cpu_get_rows, &args, scaled_parts);
+        free(w), free(y);
     }
 }
 

@@ -27,7 +27,7 @@ static RpStatus enqueue(void *arg) {
     Twin     *t   = arg;
     KernelCtx ctx = rp_cuda_ctx(t->c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(t->c));
-    RP_TRY(stamp(t, RP_OK));
+    RP_TRY(stamp(t, RP_OK, true));
     RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, NULL, &rp_cuda_table, &ctx, stamp, t));
     return rp_cuda_enqueue_outputs(t->c);
 }

@@ -1,0 +1,34 @@
+/* act.cuh - what makes other numbers of single numbers: between the halves of a feed-forward, of a router's scores. */
+#ifndef KERNELS_ACT_CUH
+#define KERNELS_ACT_CUH
+
+#include "kernels/device.cuh"
+
+struct Silu {
+    __device__ float operator()(float x) const { return x / (1.0f + expf(-x)); }
+};
+
+struct Sigmoid {
+    __device__ float operator()(float x) const { return 1.0f / (1.0f + expf(-x)); }
+};
+
+struct GeluTanh {
+    __device__ float operator()(float x) const {
+        return 0.5f * x * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * x * x, x, x)));
+    }
+};
+
+struct GeluErf {
+    __device__ float operator()(float x) const { return 0.5f * x * (1.0f + erff(x * 0.7071067812f)); }
+};
+
+struct SwigluOai {
+    float            alpha, limit;
+    __device__ float operator()(float gate, float up) const {
+        const float g = gate > limit ? limit : gate;
+        const float u = up > limit ? limit : (up < -limit ? -limit : up);
+        return g / (1.0f + expf(-alpha * g)) * (u + 1.0f);
+    }
+};
+
+#endif

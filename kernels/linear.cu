@@ -1,0 +1,123 @@
+/* y = post_norm(scale * (w c + bias)) + residual, c = column(x), of one token.
+ * geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh); many rows with a norm: several turns a block. A
+ *           post-norm is the last block's, over sums in scratch memory
+ * traffic   the weights once; of the column, from L2, 1.375 bytes an element a block if it is rounded already, 8 to 12 if the
+ *           block makes it
+ * numerics  sums as mul_mat.cu has them, norms and rounding as rms_norm.cu and quantize.cu, the same bits */
+#include "kernels/arrive.cuh"
+#include "kernels/column.cuh"
+#include "kernels/scratch.h"
+
+struct LinearArgs {
+    TensorView   w;
+    ColumnSource column;
+    const float *bias, *residual, *post_weight;
+    float       *y, *sums; /* sums: in scratch memory, before the post-norm */
+    unsigned    *counter;
+    float        scale, post_eps;
+    bool         post;
+    ColumnGrid   grid;
+};
+
+struct LinearPut {
+    const LinearArgs &p;
+    __device__ void   operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+          for (int r = 0; r < RP_GEMV_ROWS; r++) {
+              const int64_t i = m + r;
+              if (i >= p.w.ne[1]) return;
+            float sum = v[r] + (p.bias != nullptr ? p.bias[i] : 0.0f);
+              if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
+            if (p.post)
+                p.sums[i] = sum;
+            else
+                p.y[i] = p.residual != nullptr ? __fadd_rn(sum, p.residual[i]) : sum;
+        }
+    }
+};
+
+__device__ static GemvJob job_of(const LinearArgs &p) {
+    GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
+    job.block   = blockIdx.x;
+    job.turns   = p.grid.turns;
+    job.step    = gridDim.x;
+    return job;
+}
+
+__device__ static void post_norm(const LinearArgs &p) {
+    RP_SHARED(float, scratch, [RP_WARP]);
+    const int64_t n = p.w.ne[1];
+    if (!p.post || !rp_arrives_last(p.counter, gridDim.x)) return;
+    const float scale = rp_rms_scale<true>(p.sums, n, p.post_eps, scratch);
+    for (int64_t i = threadIdx.x; i < n; i += RP_GEMV_THREADS) {
+        const float v =
+            __fmul_rn(__ldcg(p.sums + i) * scale, p.post_weight != nullptr ? p.post_weight[i] : 1.0f);
+        p.y[i] = p.residual != nullptr ? __fadd_rn(v, p.residual[i]) : v;
+    }
+}
+
+template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const LinearArgs &p) {
+    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_UNIT};
+}
+
+template <RpDtype T>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(LinearArgs p) {
+    rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
+    post_norm(p);
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(LinearArgs p) {
+    rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
+    post_norm(p);
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(LinearArgs p) {
+    const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
+    rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], LinearPut{p});
+    post_norm(p);
+}
+
+static LaunchShape shape_of(const LinearArgs &p) {
+    return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), rp_column_shared(p.column)};
+}
+
+template <RpDtype T> static RpStatus quant_rows(const LinearArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("linear", ctx, shape_of(p), quant_kernel<T>, p);
+}
+
+template <RpDtype T> static RpStatus wide_rows(const LinearArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("linear", ctx, shape_of(p), wide_kernel<T>, p);
+}
+
+template <RpDtype T> static RpStatus float_rows(const LinearArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("linear", ctx, shape_of(p), float_kernel<T>, p);
+}
+
+extern "C" size_t rp_cuda_linear_scratch(const OpArgs *args, const BlasLt *) {
+    return args->params->linear.post_norm != 0 ? rp_scratch_size(args->src[0].ne[1]) : 0;
+}
+
+extern "C" RpStatus rp_cuda_linear(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_linear(args));
+    RP_TRY(rp_check_scratch("linear", ctx, rp_cuda_linear_scratch(args, nullptr)));
+    const LinearParams *o = &args->params->linear;
+    LinearArgs          p = {};
+    p.w                   = args->src[0];
+    p.column              = rp_column_source(args->src[1], args->src[2], o->column);
+    p.bias                = (const float *)args->src[3].data;
+    p.residual            = (const float *)args->src[4].data;
+    p.post_weight         = (const float *)args->src[5].data;
+    p.y                   = (float *)args->dst.data;
+    p.sums                = rp_scratch_floats(ctx);
+    p.counter             = (unsigned *)ctx->scratch;
+    p.scale               = o->scale;
+    p.post                = o->post_norm != 0;
+    p.post_eps            = o->post_eps;
+    const RpDtype type    = p.w.dtype;
+    const int     split   = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_unit_of(type));
+    p.grid                = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
+    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
+    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
+    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
+    if (p.column.round) return RP_FOR_QUANT(type, quant_rows, p, ctx);
+    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+}

@@ -1,0 +1,151 @@
+/* A token's experts and their weights: scores w c + bias, c = column(x), then softmax or sigmoid, top_k and route.
+ * geometry  blocks of 8 warps, two experts a warp or a few warps (gemv.cuh); the last block chooses: the whole of it for a
+ *           softmax, one warp for the ids, one thread for the weights
+ * traffic   the weights once, the column a block, from L2; the scores twice
+ * numerics  as mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu and route.cu, the same bits */
+#include "kernels/act.cuh"
+#include "kernels/arrive.cuh"
+#include "kernels/column.cuh"
+#include "kernels/route.cuh"
+#include "kernels/scratch.h"
+#include "kernels/soft_max.cuh"
+#include "kernels/top_k.cuh"
+
+static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "the softmax is one block's");
+
+/* What a block may have of shared memory without asking, but for a little of its own: an expert takes two floats, an id, a
+ * weight and a mark. */
+enum { EXPERT_BYTES = 17, MAX_EXPERTS = (48 * 1024 - 2048) / EXPERT_BYTES };
+
+struct RouterArgs {
+    TensorView   w;
+    ColumnSource column;
+    const float *bias, *choice_bias;
+    int32_t     *y;
+    float       *scores; /* in scratch memory */
+    unsigned    *counter;
+    RouterParams p;
+    ColumnGrid   grid;
+};
+
+struct RouterPut {
+    const RouterArgs &p;
+    __device__ void   operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+          for (int r = 0; r < RP_GEMV_ROWS; r++)
+            if (m + r < p.w.ne[1]) p.scores[m + r] = v[r] + (p.bias != nullptr ? p.bias[m + r] : 0.0f);
+    }
+};
+
+__device__ static GemvJob job_of(const RouterArgs &p) {
+    GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
+    job.block   = blockIdx.x;
+    job.turns   = p.grid.turns;
+    job.step    = gridDim.x;
+    return job;
+}
+
+/* What is chosen from, into shared memory; a thread owns its elements. */
+__device__ static void probabilities(const RouterArgs &p, float *probs) {
+    RP_SHARED(float, scratch, [RP_WARP]);
+    const int n   = (int)p.w.ne[1];
+    float     top = -INFINITY;
+    for (int i = (int)threadIdx.x; i < n; i += RP_GEMV_THREADS) {
+        float v = __ldcg(p.scores + i);
+        if (p.p.kind == RP_ROUTER_SOFT_MAX) v = fmaf(p.p.soft_max_scale, v, 0.0f);
+        if (p.p.kind == RP_ROUTER_SIGMOID) v = Sigmoid()(v);
+        probs[i] = v;
+        top      = v > top || v != v ? v : top;
+    }
+    if (p.p.kind == RP_ROUTER_SOFT_MAX) rp_soft_max(probs, 0, n, top, -INFINITY, scratch);
+}
+
+__device__ static void choose(const RouterArgs &p) {
+    RP_SHARED_DYNAMIC(float, probs);
+    const int      n = (int)p.w.ne[1], k = p.p.top_k.k, tid = (int)threadIdx.x;
+    float         *values = probs + n, *weights = values + n;
+    int32_t       *ids   = (int32_t *)(weights + n);
+    unsigned char *taken = (unsigned char *)(ids + n);
+    if (!rp_arrives_last(p.counter, gridDim.x)) return;
+    probabilities(p, probs);
+    for (int i = tid; i < n; i += RP_GEMV_THREADS) {
+        values[i] = probs[i] + (p.choice_bias != nullptr ? p.choice_bias[i] : 0.0f);
+        taken[i]  = 0;
+    }
+    __syncthreads();
+    if (tid >= RP_WARP) return;
+    rp_top_k(values, taken, n, p.p.top_k, ids);
+    if (tid == 0) rp_route(probs, n, ids, k, p.p.route, weights);
+    __syncwarp();
+    for (int j = tid; j < k; j += RP_WARP) {
+        p.y[j]     = ids[j];
+        p.y[k + j] = __float_as_int(weights[j]);
+    }
+}
+
+template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const RouterArgs &p) {
+    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_UNIT};
+}
+
+template <RpDtype T>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(RouterArgs p) {
+    rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), RouterPut{p});
+    choose(p);
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(RouterArgs p) {
+    rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), RouterPut{p});
+    choose(p);
+}
+
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(RouterArgs p) {
+    const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
+    rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], RouterPut{p});
+    choose(p);
+}
+
+static LaunchShape shape_of(const RouterArgs &p) {
+    const unsigned staged = rp_column_shared(p.column), chosen = (unsigned)p.w.ne[1] * EXPERT_BYTES;
+    return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), staged > chosen ? staged : chosen};
+}
+
+template <RpDtype T> static RpStatus quant_rows(const RouterArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("router", ctx, shape_of(p), quant_kernel<T>, p);
+}
+
+template <RpDtype T> static RpStatus wide_rows(const RouterArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("router", ctx, shape_of(p), wide_kernel<T>, p);
+}
+
+template <RpDtype T> static RpStatus float_rows(const RouterArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("router", ctx, shape_of(p), float_kernel<T>, p);
+}
+
+extern "C" size_t rp_cuda_router_scratch(const OpArgs *args, const BlasLt *) {
+    return rp_scratch_size(args->src[0].ne[1]);
+}
+
+extern "C" RpStatus rp_cuda_router(const OpArgs *args, KernelCtx *ctx) {
+    RP_TRY(rp_check_router(args));
+    RP_TRY(rp_check_scratch("router", ctx, rp_cuda_router_scratch(args, nullptr)));
+    RouterArgs p = {};
+    p.w          = args->src[0];
+    if (p.w.ne[1] > MAX_EXPERTS)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "router: %lld experts are more than the %d that fit the shared memory",
+                       (long long)p.w.ne[1], MAX_EXPERTS);
+    p.p                 = args->params->router;
+    p.column            = rp_column_source(args->src[1], args->src[2], p.p.column);
+    p.bias              = (const float *)args->src[3].data;
+    p.choice_bias       = (const float *)args->src[4].data;
+    p.y                 = (int32_t *)args->dst.data;
+    p.scores            = rp_scratch_floats(ctx);
+    p.counter           = (unsigned *)ctx->scratch;
+    const RpDtype type  = p.w.dtype;
+    const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_unit_of(type));
+    p.grid              = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
+    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
+    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
+    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
+    if (p.column.round) return RP_FOR_QUANT(type, quant_rows, p, ctx);
+    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+}

@@ -1,0 +1,56 @@
+/* side_memory.h - sources that an op writes to beside its result, such as the caches of qkv. */
+#ifndef TESTS_SIDE_MEMORY_H
+#define TESTS_SIDE_MEMORY_H
+
+#include "tests/golden.h"
+
+static inline TensorOp op_of_kernel(OpKernel *cpu) {
+    int op = 0;
+    while (op < RP_OP_COUNT && rp_cpu_kernels[op] != cpu) op++;
+    return (TensorOp)op;
+}
+
+static inline bool writes_source(OpKernel *cpu, const OpArgs *args, int i) {
+    static const int flags[] = {
+#define OP(ID, name, min_src, max_src, Params, shape, flags) flags,
+        RP_KERNEL_OPS(OP)
+#undef OP
+    };
+    const TensorOp op = op_of_kernel(cpu);
+    return (size_t)op < sizeof flags / sizeof flags[0] && (flags[op] & RP_WRITES(i)) != 0 &&
+           rp_has_src(args, i);
+}
+
+/* What they hold. */
+typedef struct SideMemory {
+    char *bytes[RP_MAX_SRC]; /* NULL for the others */
+} SideMemory;
+
+static inline SideMemory side_take(OpKernel *cpu, const OpArgs *args) {
+    SideMemory m = {0};
+    for (int i = 0; i < RP_MAX_SRC; i++) {
+        if (!writes_source(cpu, args, i)) continue;
+        const size_t bytes = rp_view_span_bytes(&args->src[i]);
+        m.bytes[i]         = memcpy(malloc(bytes), args->src[i].data, bytes);
+    }
+    return m;
+}
+
+static inline void side_put(const SideMemory *m, const OpArgs *args) {
+    for (int i = 0; i < RP_MAX_SRC; i++)
+        if (m->bytes[i] != NULL) memcpy(args->src[i].data, m->bytes[i], rp_view_span_bytes(&args->src[i]));
+}
+
+static inline void side_free(SideMemory *m) {
+    for (int i = 0; i < RP_MAX_SRC; i++) free(m->bytes[i]);
+    *m = (SideMemory){0};
+}
+
+static inline void side_expect(const SideMemory *m, const OpArgs *args, const char *what) {
+    for (int i = 0; i < RP_MAX_SRC; i++)
+        if (m->bytes[i] != NULL)
+            cr_assert_arr_eq(args->src[i].data, m->bytes[i], rp_view_span_bytes(&args->src[i]),
+                             "%s: other bytes in source %d", what, i);
+}
+
+#endif

@@ -1,0 +1,152 @@
+#include "tests/fused.h"
+
+static void parts(Runner *run, const OpArgs *as) {
+    const LinearParams *p = &as->params->linear;
+    const TensorView    y = as->dst, column = part_column(run, as->src[1], as->src[2], &p->column);
+    run2(run, rp_cpu_mul_mat, y, (OpParams){0}, as->src[0], column);
+    part_add(run, y, as->src[3]);
+    part_scale(run, y, p->scale);
+    if (p->post_norm != 0)
+        run2(run, rp_cpu_rms_norm, y, (OpParams){.rms_norm = {.eps = p->post_eps}}, y, as->src[5]);
+    part_add(run, y, as->src[4]);
+    free(column.data);
+}
+
+typedef struct Case {
+    RpDtype type;
+    int64_t n, rows;
+    bool    norm, weight, round, rounded; /* rounded: x is q8_act */
+    bool    bias, residual, post, post_weight;
+    float   scale; /* 0: 1 */
+} Case;
+
+static void check(Case c) {
+    char  *w = random_weights(c.type, c.n, c.rows, 40);
+    float *x = random_floats((size_t)c.n, 41), *norm = random_floats((size_t)c.n, 42),
+          *bias = random_floats((size_t)c.rows, 43), *residual = random_floats((size_t)c.rows, 44),
+          *post = random_floats((size_t)c.rows, 45), *y = malloc((size_t)c.rows * 4);
+    char          *column = c.rounded ? quantised_columns(x, c.n, 1) : NULL;
+    const OpParams p      = {
+             .linear = {.column    = {.norm = c.norm, .eps = 1e-5f, .round = c.round},
+                        .scale     = c.scale == 0.0f ? 1.0f : c.scale,
+                        .post_norm = c.post,
+                        .post_eps  = 1e-6f}
+    };
+    OpArgs args = {
+        .dst    = floats(y, c.rows, 1),
+        .src    = {VIEW(c.type, w, c.n, c.rows, 1, 1),
+                   c.rounded ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
+        .params = &p
+    };
+    if (c.weight) args.src[2] = floats(norm, c.n, 1);
+    if (c.bias) args.src[3] = floats(bias, c.rows, 1);
+    if (c.residual) args.src[4] = floats(residual, c.rows, 1);
+    if (c.post_weight) args.src[5] = floats(post, c.rows, 1);
+    check_fused(rp_cpu_linear, &args, parts);
+    free(w), free(x), free(norm), free(bias), free(residual), free(post), free(y), free(column);
+}
+
+static void for_all_types(Case c) {
+    for (int i = 0; i < N_QUANTISED; i++) {
+        c.type = quantised[i];
+        c.n    = 3 * rp_dtype_info(c.type)->block_elems;
+        check(c);
+    }
+    if (c.round || c.rounded) return;
+    for (int i = 0; i < 3; i++) {
+        c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
+        c.n    = 77;
+        check(c);
+        c.n = 320;
+        check(c);
+    }
+}
+
+Test(linear, takes_columns_as_they_are) {
+    for_all_types((Case){.rows = 21});
+    for_all_types((Case){.rows = 21, .rounded = true, .residual = true});
+}
+Test(linear, norms_and_rounds) {
+    for_all_types((Case){.rows = 21, .norm = true, .weight = true, .round = true});
+    for_all_types((Case){.rows = 20, .norm = true, .weight = true, .bias = true});
+    for_all_types((Case){.rows = 5, .norm = true, .round = true, .residual = true});
+    for_all_types((Case){.rows = 5, .round = true});
+}
+Test(linear, adds_and_scales) {
+    for_all_types((Case){.rows = 9, .rounded = true, .bias = true, .scale = 0.3f});
+    for_all_types((Case){.rows = 9, .bias = true, .residual = true, .scale = -2.5f});
+}
+Test(linear, norms_what_comes_out) {
+    for_all_types((Case){.rows = 35, .rounded = true, .post = true, .post_weight = true, .residual = true});
+    for_all_types((Case){.rows = 40, .norm = true, .weight = true, .post = true});
+    for_all_types((Case){
+        .rows = 3, .norm = true, .round = true, .bias = true, .scale = 0.5f, .post = true, .residual = true});
+}
+
+/* Rows that several warps share; columns in pieces; blocks of several turns. */
+Test(linear, takes_rows_of_any_length) {
+    check((Case){
+        .type = RP_Q4_0, .n = 8192, .rows = 7, .norm = true, .weight = true, .round = true, .post = true});
+    check((Case){.type = RP_Q4_K, .n = 4096, .rows = 6, .norm = true, .round = true, .residual = true});
+    check((Case){.type = RP_F16, .n = 4100, .rows = 5, .norm = true, .weight = true});
+    check((Case){.type = RP_Q8_0, .n = 33024, .rows = 3, .norm = true, .weight = true, .round = true});
+    check((Case){.type = RP_Q6_K, .n = 33024, .rows = 2, .rounded = true, .bias = true});
+}
+Test(linear, takes_any_number_of_rows) {
+    check((Case){.type = RP_Q4_1, .n = 32, .rows = 33001, .norm = true, .weight = true, .round = true});
+    check((Case){.type = RP_F32, .n = 9, .rows = 33001, .norm = true, .weight = true, .post = true});
+    check((Case){.type = RP_Q8_0, .n = 32, .rows = 1, .norm = true, .round = true, .residual = true});
+}
+
+Test(linear, is_the_formula) {
+    enum { N = 64, M = 10 };
+    float *x = random_floats(N, 50), *norm = random_floats(N, 51), *bias = random_floats(M, 52),
+          *residual = random_floats(M, 53), *post = random_floats(M, 54), y[M];
+    char          *blocks = random_weights(RP_Q8_0, N, M, 55);
+    const OpParams p      = {
+             .linear = {.column = {.norm = 1, .eps = 1e-5f}, .scale = 0.7f, .post_norm = 1, .post_eps = 1e-6f}
+    };
+    const OpArgs args = {
+        .dst    = floats(y, M, 1),
+        .src    = {VIEW(RP_Q8_0, blocks, N, M, 1, 1), floats(x, N, 1), floats(norm, N, 1), floats(bias, M, 1),
+                   floats(residual, M, 1), floats(post, M, 1)},
+        .params = &p
+    };
+    float *w = widened(&args.src[0]);
+    run_everywhere(rp_cpu_linear, &args);
+    double squares = 0.0, sums[M], all = 0.0, want[M];
+    for (int k = 0; k < N; k++) squares += (double)x[k] * (double)x[k];
+    for (int m = 0; m < M; m++) {
+        double dot = 0.0;
+        for (int k = 0; k < N; k++)
+            dot += (double)w[N * m + k] * (double)x[k] * (double)norm[k] / sqrt(squares / N + 1e-5);
+        sums[m] = (double)0.7f * (dot + (double)bias[m]);
+        all += sums[m] * sums[m];
+    }
+    for (int m = 0; m < M; m++)
+        want[m] = sums[m] / sqrt(all / M + 1e-6) * (double)post[m] + (double)residual[m];
+    expect_near(y, want, M, 1e-5);
+    free(x), free(norm), free(bias), free(residual), free(post), free(blocks), free(w);
+}
+
+Test(linear, refuses_what_does_not_fit) {
+    static float   w[256], x[64], y[64];
+    const OpParams p    = {.linear = {.scale = 1.0f}};
+    OpArgs         args = {
+                .dst = floats(y, 4, 1), .src = {floats(w, 8, 4), floats(x, 6, 1)},
+                       .params = &p
+    };
+    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
+            "linear: weights [8,4,1] and column [6,1,1] do not fit");
+    args.src[1] = floats(x, 8, 1), args.src[3] = floats(x, 5, 1);
+    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE, "linear: bias f32 [5,1], f32 of 4 is wanted");
+    args.src[3] = (TensorView){0}, args.src[2] = floats(x, 7, 1);
+    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
+            "linear: weight of the norm f32 [7] for a column [8]");
+    args.src[2] = (TensorView){0}, args.dst = floats(y, 5, 1);
+    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
+            "linear: result f32 [5,1,1], f32 [4,1] is wanted");
+    args.src[1] = VIEW(RP_Q8_ACT, x, 32, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_DTYPE,
+            "linear: weights f32, column q8_act: no kernel");
+}
