@@ -29,6 +29,7 @@ INLINE void add_load(const SpanType *t, const char *w, size_t stride, int n_rows
     ColumnSpan column[MAX_SPANS];
     for (int h = 0; h < t->n_spans; h++)
         column[h] = column_span(&t->form, x, i + h * RP_SPAN_UNITS * t->form.unit, units);
+#pragma GCC unroll 4
     for (int r = 0; r < n_rows; r++) {
         Span        spans[MAX_SPANS];
         const char *p = w + (size_t)r * stride;

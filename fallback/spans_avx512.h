@@ -164,22 +164,21 @@ INLINE void load_mxfp4(const char *p, int units, Span *s) {
 
 /* ---- types in blocks of 256 ---- */
 
-/* unpack.c says where the 6-bit fields stand; here four at a time. */
-INLINE void scales_k(const uint8_t *packed, const char *d_dmin, Span *s) {
-    uint32_t w[3];
-    memcpy(w, packed, sizeof w);
-    const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
-    const uint64_t first  = (w[0] & six) | (uint64_t)(w[1] & six) << 32;
-    const uint64_t second = ((w[2] & four) | (w[0] >> 6 & two) << 4) |
-                            (uint64_t)((w[2] >> 4 & four) | (w[1] >> 6 & two) << 4) << 32;
-    const __m128 both =
-        _mm_mul_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(word32(d_dmin))), _mm_setr_ps(1.0f, -1.0f, 0.0f, 0.0f));
-    const __m256 d =
-        _mm256_permutevar8x32_ps(_mm256_castps128_ps256(both), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
-    const __m256i i0 = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)first)),
-                  i1 = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)second));
-    s[0].scale_min   = _mm256_mul_ps(d, _mm256_cvtepi32_ps(i0));
-    s[1].scale_min   = _mm256_mul_ps(d, _mm256_cvtepi32_ps(i1));
+/* The first 16 bytes of a block: d, dmin and three words w of 6-bit fields, which unpack.c describes. Here they
+ * become four words of bytes: the first four scales and minima, then the other four. */
+INLINE void scales_k(const char *p, Span *s) {
+    const __m128i v = load16(p);
+    const __m128i lower =
+        _mm_and_si128(_mm_srlv_epi32(_mm_shuffle_epi32(v, 0xf9), _mm_setr_epi32(0, 0, 0, 4)),
+                      _mm_setr_epi32(0x3f3f3f3f, 0x3f3f3f3f, 0x0f0f0f0f, 0x0f0f0f0f));
+    const __m128i upper = _mm_and_si128(_mm_srli_epi32(_mm_shuffle_epi32(v, 0x90), 2),
+                                        _mm_setr_epi32(0, 0, 0x30303030, 0x30303030));
+    const __m512i which = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1);
+    const __m128  both  = _mm_mul_ps(_mm_cvtph_ps(v), _mm_setr_ps(1.0f, -1.0f, 0.0f, 0.0f));
+    const __m512  d     = _mm512_permutexvar_ps(which, _mm512_castps128_ps512(both));
+    const __m512 all = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_or_si128(lower, upper))));
+    s[0].scale_min   = _mm512_castps512_ps256(all);
+    s[1].scale_min   = _mm512_extractf32x8_ps(all, 1);
 }
 
 /* Of 64 elements the first 32 are low nibbles, the others high. */
@@ -192,7 +191,7 @@ INLINE void nibbles_k(const uint8_t *qs, __m512i *a, __m512i *b) {
 INLINE void load_q4_k(const char *p, int units, Span *s) {
     (void)units;
     const BlockQ4_K *block = (const BlockQ4_K *)(const void *)p;
-    scales_k(block->scales, p, s);
+    scales_k(p, s);
     for (int h = 0; h < 2; h++) nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
 }
 
@@ -201,7 +200,7 @@ INLINE void load_q5_k(const char *p, int units, Span *s) {
     const BlockQ5_K *block = (const BlockQ5_K *)(const void *)p;
     const __m512i    a = _mm512_broadcast_i32x4(load16(block->qh)), sixteen = _mm512_set1_epi8(16);
     const __m512i    b = _mm512_broadcast_i32x4(load16(block->qh + 16));
-    scales_k(block->scales, p, s);
+    scales_k(p, s);
     for (int h = 0; h < 2; h++) {
         /* bit 4h + u of a byte is that of unit u: tested in place */
         const __m512i bit = _mm512_slli_epi16(
@@ -221,9 +220,15 @@ INLINE __m512i words_twice(int n, int m) {
 
 INLINE void load_q6_k(const char *p, int units, Span *s) {
     (void)units;
-    const BlockQ6_K *block       = (const BlockQ6_K *)(const void *)p;
-    const __m256     d           = _mm256_set1_ps(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(block->d))));
-    const __m512i    fifth_sixth = _mm512_set1_epi8(0x30);
+    const BlockQ6_K *block = (const BlockQ6_K *)(const void *)p;
+    const __m512     d     = _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(block->d)));
+    const __m512 scale = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(block->scales))));
+    __m128       quarters[4];
+    quarters[0]               = _mm512_castps512_ps128(scale);
+    quarters[1]               = _mm512_extractf32x4_ps(scale, 1);
+    quarters[2]               = _mm512_extractf32x4_ps(scale, 2);
+    quarters[3]               = _mm512_extractf32x4_ps(scale, 3);
+    const __m512i fifth_sixth = _mm512_set1_epi8(0x30);
     for (int j = 0; j < 4; j++) {
         const int     h   = j / 2;
         const __m512i ql  = _mm512_loadu_si512(block->ql + 64 * h);
@@ -231,10 +236,9 @@ INLINE void load_q6_k(const char *p, int units, Span *s) {
         const __m512i two = _mm512_and_si512(j % 2 ? _mm512_srlv_epi16(qh, words_twice(0, 2))
                                                    : _mm512_sllv_epi16(qh, words_twice(4, 2)),
                                              fifth_sixth);
-        const __m128i sc = _mm_cvtepi8_epi32(_mm_cvtsi32_si128(word32((const char *)block->scales + 4 * j)));
-        s[j].a           = _mm512_or_si512(j % 2 ? high_nibbles(ql) : low_nibbles(ql), two);
-        s[j].b           = _mm512_setzero_si512();
-        s[j].scale_min   = _mm256_mul_ps(d, _mm256_zextps128_ps256(_mm_cvtepi32_ps(sc)));
+        s[j].a         = _mm512_or_si512(j % 2 ? high_nibbles(ql) : low_nibbles(ql), two);
+        s[j].b         = _mm512_setzero_si512();
+        s[j].scale_min = _mm256_zextps128_ps256(quarters[j]);
     }
 }
 
