@@ -18,5 +18,5 @@ static ScratchBytes *const scratch[RP_OP_COUNT] = {
 };
 
 size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args, const BlasLt *blas) {
-    return scratch[op] != NULL ? scratch[op](args, blas) : 0;
+    return (unsigned)op < RP_OP_COUNT && scratch[op] != NULL ? scratch[op](args, blas) : 0;
 }
