@@ -41,38 +41,12 @@ static OpResult *result_of(Verify *v, const char *op) {
     return &v->ops[v->n_ops++];
 }
 
-static double float_difference(const float *got, const float *want, size_t n, size_t *at) {
-    double top = 0.0, off = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        if (isfinite(want[i])) top = fmax(top, fabs((double)want[i]));
-        if (memcmp(&got[i], &want[i], sizeof *got) == 0) continue; /* what neither has written too */
-        const double d = fabs((double)got[i] - (double)want[i]);
-        if (!(d <= off)) {
-            off = isnan(d) ? (double)INFINITY : d;
-            *at = i;
-        }
-    }
-    return off == 0.0 ? 0.0 : (top > 0.0 ? off / top : (double)INFINITY);
-}
-
-/* Packed types must agree byte for byte. */
-static double byte_difference(const char *got, const char *want, size_t n, size_t *at) {
-    for (size_t i = 0; i < n; i++)
-        if (got[i] != want[i]) {
-            *at = i;
-            return (double)INFINITY;
-        }
-    return 0.0;
-}
-
 static bool on_node(const TensorNode *node, const TensorView *view, const void *got, const void *want,
                     void *user) {
-    Verify      *v     = user;
-    const size_t bytes = rp_view_span_bytes(view);
-    size_t       at    = 0;
-    OpResult    *r     = result_of(v, rp_node_op_name(node));
-    const double off   = view->dtype == RP_F32 ? float_difference(got, want, bytes / sizeof(float), &at)
-                                               : byte_difference(got, want, bytes, &at);
+    Verify      *v   = user;
+    size_t       at  = 0;
+    OpResult    *r   = result_of(v, rp_node_op_name(node));
+    const double off = rp_verify_difference(node, view, got, want, &at);
     if (r == NULL) return true;
     r->n_nodes++;
     if (off >= r->worst) {
@@ -86,9 +60,9 @@ static bool on_node(const TensorNode *node, const TensorView *view, const void *
                      rp_node_op_name(node), rp_node_name(node), v->token, at,
                      (double)((const float *)got)[at], (double)((const float *)want)[at]);
         else
-            snprintf(v->first, sizeof v->first, "%s '%s', token %d, byte %zu of %s: %d, not %d",
-                     rp_node_op_name(node), rp_node_name(node), v->token, at, rp_dtype_name(view->dtype),
-                     ((const unsigned char *)got)[at], ((const unsigned char *)want)[at]);
+            snprintf(
+                v->first, sizeof v->first, "%s '%s', token %d, element %zu of %s: off by %.3g of the largest",
+                rp_node_op_name(node), rp_node_name(node), v->token, at, rp_dtype_name(view->dtype), off);
     }
     return true;
 }

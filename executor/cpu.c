@@ -171,29 +171,55 @@ static RpStatus poison(Executor *e) {
     return RP_OK;
 }
 
+/* What a step writes: its result, and what is beside it. */
+typedef struct Written {
+    const TensorView *views[RP_MAX_SRC + 1];
+    int               n;
+    size_t            bytes;
+} Written;
+
+static Written written_by(const Executor *e, int step) {
+    const OpArgs *args = &e->args[step];
+    Written       w    = {.views = {&args->dst}, .n = 1};
+    for (int k = 0; k < RP_MAX_SRC; k++)
+        if (rp_plan_step_writes(e->plan, step, k)) w.views[w.n++] = &args->src[k];
+    for (int i = 0; i < w.n; i++) w.bytes += rp_view_span_bytes(w.views[i]);
+    return w;
+}
+
+/* Between their memory and one copy of all. */
+static void copy_written(const Written *w, char *copy, bool put) {
+    for (int i = 0; i < w->n; i++) {
+        const size_t bytes = rp_view_span_bytes(w->views[i]);
+        memcpy(put ? w->views[i]->data : copy, put ? copy : w->views[i]->data, bytes);
+        copy += bytes;
+    }
+}
+
 /* One step by one worker into memory of its own, with the variant that is set. */
-static RpStatus run_step(const Executor *e, int step, void *result, void *before, size_t bytes) {
-    OpArgs    args = e->args[step];
-    KernelCtx ctx  = ctx_of((const CpuExecutor *)e, 0, 1);
-    memcpy(args.dst.data, before, bytes);
+static RpStatus run_step(const Executor *e, int step, const Written *w, char *result, char *before) {
+    KernelCtx ctx = ctx_of((const CpuExecutor *)e, 0, 1);
+    copy_written(w, before, true);
     for (int n = ((const CpuExecutor *)e)->phases[step]; ctx.phase < n; ctx.phase++)
-        RP_TRY(rp_kernel_of(&rp_cpu_table, e->plan->steps[step].op)(&args, &ctx));
-    memcpy(result, args.dst.data, bytes);
+        RP_TRY(rp_kernel_of(&rp_cpu_table, e->plan->steps[step].op)(&e->args[step], &ctx));
+    copy_written(w, result, false);
     return RP_OK;
 }
 
-static RpStatus verify_step(const Executor *e, int step, char *copies, VerifyCallback *callback, void *user,
-                            bool *go_on) {
-    const TensorView *dst    = &e->args[step].dst;
-    const size_t      bytes  = rp_view_span_bytes(dst);
-    const CpuIsa      isa    = rp_cpu_isa();
-    char             *before = copies, *plain = copies + bytes, *got = copies + 2 * bytes;
-    memcpy(before, dst->data, bytes);
+static RpStatus verify_step(const Executor *e, int step, const Written *w, char *copies,
+                            VerifyCallback *callback, void *user, bool *go_on) {
+    const CpuIsa isa    = rp_cpu_isa();
+    char        *before = copies, *plain = copies + w->bytes, *got = copies + 2 * w->bytes;
+    copy_written(w, before, false);
     RP_TRY(rp_cpu_isa_set(RP_ISA_PLAIN));
-    RpStatus st = run_step(e, step, plain, before, bytes);
+    RpStatus st = run_step(e, step, w, plain, before);
     RP_TRY(rp_cpu_isa_set(isa));
-    if (st == RP_OK) st = run_step(e, step, got, before, bytes);
-    if (st == RP_OK) *go_on = callback(e->plan->steps[step].node, dst, got, plain, user);
+    if (st == RP_OK) st = run_step(e, step, w, got, before);
+    for (int i = 0; i < w->n && st == RP_OK && *go_on; i++) {
+        const size_t bytes = rp_view_span_bytes(w->views[i]);
+        *go_on             = callback(e->plan->steps[step].node, w->views[i], got, plain, user);
+        got += bytes, plain += bytes;
+    }
     return st;
 }
 
@@ -201,10 +227,10 @@ static RpStatus verify(Executor *e, VerifyCallback *callback, void *user) {
     RpStatus st    = RP_OK;
     bool     go_on = true;
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
-        const size_t bytes  = rp_view_span_bytes(&e->args[i].dst);
-        char        *copies = malloc(3 * bytes);
-        if (copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for copies of %zu bytes", bytes);
-        st = verify_step(e, i, copies, callback, user, &go_on);
+        const Written w      = written_by(e, i);
+        char         *copies = malloc(3 * w.bytes);
+        if (copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for copies of %zu bytes", w.bytes);
+        st = verify_step(e, i, &w, copies, callback, user, &go_on);
         free(copies);
     }
     return st;

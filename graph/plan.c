@@ -157,6 +157,11 @@ bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node) {
     return b->is_output || plan->buffers[plan->buffer_of[b->id]].last_step >= plan->n_steps;
 }
 
+bool rp_plan_step_writes(const ExecPlan *plan, int i, int s) {
+    const TensorNode *n = plan->steps[i].node;
+    return node_writes(n, s) && !(s == 1 && node_is_store(n));
+}
+
 static void make_steps(ExecPlan *plan) {
     for (int i = 0, step = 0; i < plan->graph->n_nodes; i++) {
         const TensorNode *n = plan->graph->nodes[i];

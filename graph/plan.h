@@ -57,6 +57,9 @@ PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node);
 /* Bytes that step i reads and writes if every source and result moves once. */
 size_t rp_plan_step_bytes(const ExecPlan *plan, int i);
 
+/* Whether step i writes to its source s beside its result. */
+bool rp_plan_step_writes(const ExecPlan *plan, int i, int s);
+
 /* True where the node's memory still holds its result when a run has ended. */
 bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node);
 

@@ -181,17 +181,19 @@ Test(bind, a_poisoned_executor_gives_the_same_bits) {
 }
 
 typedef struct Seen {
-    int    n, stop_at;
-    double worst;
+    int               n, stop_at;
+    double            worst;
+    const TensorNode *last; /* a node that writes beside its result is seen with that too */
 } Seen;
 
 static bool see(const TensorNode *node, const TensorView *view, const void *got, const void *want,
                 void *user) {
     Seen        *s = user;
     const float *a = got, *b = want;
-    (void)node;
     for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_span_bytes(view) / 4; i++)
         if (isfinite(a[i]) && isfinite(b[i])) s->worst = fmax(s->worst, fabs((double)a[i] - (double)b[i]));
+    if (node == s->last) return true;
+    s->last = node;
     return ++s->n != s->stop_at;
 }
 

@@ -6,7 +6,7 @@
 /* What a step reads and writes, on the host. A result that takes a source's memory takes its copy's too. */
 typedef struct HostStep {
     OpArgs args;
-    void  *owned[RP_MAX_SRC + 2];
+    void  *owned[2 * RP_MAX_SRC + 4];
     int    n_owned;
 } HostStep;
 
@@ -38,19 +38,46 @@ static RpStatus host_sources(const CudaExecutor *c, int step, HostStep *h) {
     return RP_OK;
 }
 
+static RpStatus memory_of(HostStep *h, size_t bytes, void **out) {
+    *out = aligned_alloc(CUDA_ALIGN, (bytes / CUDA_ALIGN + 1) * CUDA_ALIGN);
+    if (*out == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu bytes of a step", bytes);
+    h->owned[h->n_owned++] = *out;
+    return RP_OK;
+}
+
+/* By one worker. */
+static RpStatus run_on_cpu(TensorOp op, HostStep *h) {
+    const CpuNeeds needs = rp_cpu_needs(op, &h->args);
+    KernelCtx      ctx   = {.ith = 0, .nth = 1};
+    RP_TRY(memory_of(h, needs.shared, &ctx.shared));
+    RP_TRY(memory_of(h, needs.own, &ctx.own));
+    for (; ctx.phase < needs.phases; ctx.phase++) RP_TRY(rp_kernel_of(&rp_cpu_table, op)(&h->args, &ctx));
+    return RP_OK;
+}
+
+static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const TensorView *device,
+                        const TensorView *host, VerifyCallback *callback, void *user, bool *go_on) {
+    TensorView result;
+    RP_TRY(to_host(c->device, h, device, &result));
+    *go_on = callback(c->base.plan->steps[step].node, &result, result.data, host->data, user);
+    return RP_OK;
+}
+
 static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallback *callback, void *user,
                             bool *go_on) {
     const PlanStep *s       = &c->base.plan->steps[step];
-    KernelCtx       on_cuda = rp_cuda_ctx(c, NULL, NULL), on_cpu = {.ith = 0, .nth = 1};
-    TensorView      result;
+    const OpArgs   *on      = &c->base.args[step];
+    KernelCtx       on_cuda = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
-    h->args.params = c->base.args[step].params;
+    h->args.params = on->params;
     RP_TRY(host_sources(c, step, h));
-    RP_TRY(rp_kernel_of(&rp_cpu_table, s->op)(&h->args, &on_cpu));
-    RP_TRY(rp_kernel_of(&rp_cuda_table, s->op)(&c->base.args[step], &on_cuda));
+    RP_TRY(run_on_cpu(s->op, h));
+    RP_TRY(rp_kernel_of(&rp_cuda_table, s->op)(on, &on_cuda));
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
-    RP_TRY(to_host(c->device, h, &c->base.args[step].dst, &result));
-    *go_on = callback(s->node, &result, result.data, h->args.dst.data, user);
+    RP_TRY(compare(c, step, h, &on->dst, &h->args.dst, callback, user, go_on));
+    for (int k = 0; k < RP_MAX_SRC && *go_on; k++)
+        if (rp_plan_step_writes(c->base.plan, step, k))
+            RP_TRY(compare(c, step, h, &on->src[k], &h->args.src[k], callback, user, go_on));
     return RP_OK;
 }
 

@@ -154,10 +154,16 @@ RP_NODISCARD RpStatus rp_executor_reply_end(Executor *exec, bool *ran_on);
 
 /* One run in which every step is done twice, from the same sources: by the executor's kernel and by the reference, the
  * CPU's kernel (on the CPU: its plain variant). The callback sees both results as host memory, `view` telling their
- * shape. Return false to stop. */
+ * shape; of a node that writes beside its result, such as into caches, that too, with the view of what was written to. Return
+ * false to stop. */
 typedef bool VerifyCallback(const TensorNode *node, const TensorView *view, const void *got, const void *want,
                             void *user);
 RP_NODISCARD RpStatus rp_executor_verify(Executor *exec, VerifyCallback *callback, void *user);
+
+/* How far `got` is from `want`, in parts of the largest of `want`; 0 for the same bytes. Of what was rounded as it was stored
+ * (f16, q8_0, q8_act) a value next to the wanted one counts as the same; ids and other integers are the same or infinitely far
+ * off. *at is the element that is furthest off, or NULL. */
+double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want, size_t *at);
 
 /* Fills the arena and the outputs with NaN, so that a run which leaves a step out is seen. Inputs stay. */
 RP_NODISCARD RpStatus rp_executor_poison(Executor *exec);

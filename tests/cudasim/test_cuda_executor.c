@@ -89,25 +89,15 @@ static const char *const models[] = {"llama-f32",      "llama-mix",    "llama-mi
                                      "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",  "olmoe-f32",
                                      "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
 
-/* The largest difference of a float result, in parts of the largest result of its node; bytes must be equal.
- */
+/* The largest difference, in parts of the largest result of its node. */
 static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
                          void *user) {
-    const size_t bytes = rp_view_span_bytes(view);
-    double      *worst = user, top = 0.0, off = 0.0;
-    if (view->dtype != RP_F32) {
-        cr_expect_arr_eq(cuda, cpu, bytes, "%s: other bytes than the CPU's", rp_node_name(node));
-        return true;
-    }
-    const float *a = cuda, *b = cpu;
-    for (size_t i = 0; i < bytes / 4; i++) {
-        if (memcmp(&a[i], &b[i], 4) == 0) continue; /* what neither has written too */
-        off = fmax(off, fabs((double)a[i] - (double)b[i]));
-    }
-    for (size_t i = 0; i < bytes / 4; i++)
-        if (isfinite(b[i])) top = fmax(top, fabs((double)b[i]));
-    cr_expect(off <= 1e-5 * top, "%s: off by %g of %g", rp_node_name(node), off, top);
-    if (top > 0.0) *worst = fmax(*worst, off / top);
+    double      *worst = user;
+    size_t       at    = 0;
+    const double off   = rp_verify_difference(node, view, cuda, cpu, &at);
+    cr_expect(off <= 1e-5, "%s '%s': element %zu of %s is off by %g of the largest", rp_node_op_name(node),
+              rp_node_name(node), at, rp_dtype_name(view->dtype), off);
+    *worst = fmax(*worst, off);
     return true;
 }
 

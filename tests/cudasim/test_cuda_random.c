@@ -17,24 +17,12 @@ typedef struct Seeds {
 
 static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
                          void *user) {
-    Seeds       *s     = user;
-    const size_t bytes = rp_view_span_bytes(view);
-    double       top = 0.0, off = 0.0;
-    if (view->dtype != RP_F32) {
-        cr_expect_arr_eq(cuda, cpu, bytes, "seed %llu: %s '%s': other bytes than the CPU's", s->seed,
-                         rp_node_op_name(node), rp_node_name(node));
-        return true;
-    }
-    const float *a = cuda, *b = cpu;
-    for (size_t i = 0; i < bytes / 4; i++) {
-        if (memcmp(&a[i], &b[i], 4) == 0) continue; /* what neither has written too */
-        off = fmax(off, fabs((double)a[i] - (double)b[i]));
-    }
-    for (size_t i = 0; i < bytes / 4; i++)
-        if (isfinite(b[i])) top = fmax(top, fabs((double)b[i]));
-    cr_expect(off <= 1e-5 * top, "seed %llu: %s '%s': off by %g of %g", s->seed, rp_node_op_name(node),
-              rp_node_name(node), off, top);
-    if (top > 0.0) s->worst = fmax(s->worst, off / top);
+    Seeds       *s   = user;
+    size_t       at  = 0;
+    const double off = rp_verify_difference(node, view, cuda, cpu, &at);
+    cr_expect(off <= 1e-5, "seed %llu: %s '%s': element %zu of %s is off by %g of the largest", s->seed,
+              rp_node_op_name(node), rp_node_name(node), at, rp_dtype_name(view->dtype), off);
+    s->worst = fmax(s->worst, off);
     return true;
 }
 

@@ -1,0 +1,103 @@
+/* How far two results of a node are apart. */
+#include "reprise/executor.h"
+#include "reprise/quants.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Difference {
+    double top, off; /* the largest that is wanted; the largest difference */
+    size_t at;
+} Difference;
+
+/* `step`: what a value may be off by without being so. */
+static void compare(Difference *d, double got, double want, double step, size_t at) {
+    if (isfinite(want)) d->top = fmax(d->top, fabs(want));
+    if (got == want || (isnan(got) && isnan(want))) return;
+    double off = fabs(got - want);
+    if (off <= step) return;
+    if (isnan(off)) off = (double)INFINITY;
+    if (off <= d->off) return;
+    d->off = off;
+    d->at  = at;
+}
+
+static void compare_floats(Difference *d, const char *got, const char *want, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float a, b;
+        memcpy(&a, got + i * sizeof a, sizeof a);
+        memcpy(&b, want + i * sizeof b, sizeof b);
+        if (memcmp(&a, &b, sizeof a) == 0 && !isfinite(b)) continue; /* what neither has written too */
+        compare(d, (double)a, (double)b, 0.0, i);
+    }
+}
+
+static void compare_bytes(Difference *d, const char *got, const char *want, size_t from, size_t end) {
+    for (size_t i = from; i < end; i++)
+        if (got[i] != want[i]) {
+            *d = (Difference){1.0, (double)INFINITY, i};
+            return;
+        }
+}
+
+/* Quants may be next to each other; scales and sums are floats. */
+static void compare_act(Difference *d, const char *got, const char *want, int64_t n, size_t first) {
+    for (int64_t i = 0; i < n; i++) {
+        float scale;
+        memcpy(&scale, want + n + i / 32 * 4, sizeof scale);
+        compare(d, (double)scale * (double)(int8_t)got[i], (double)scale * (double)(int8_t)want[i],
+                1.01 * fabs((double)scale), first + (size_t)i);
+    }
+    for (int64_t i = 0; i < n / 32; i++) {
+        float a, b;
+        memcpy(&a, got + n + i * 4, sizeof a);
+        memcpy(&b, want + n + i * 4, sizeof b);
+        compare(d, (double)a, (double)b, 0.0, first + (size_t)(32 * i));
+    }
+}
+
+/* A row of f16, bf16 or q8_0; `wide` has room for both. */
+static void compare_stored(Difference *d, RpDtype type, const char *got, const char *want, int64_t n,
+                           float *wide, size_t first) {
+    float *a = wide, *b = wide + n;
+    if (memcmp(got, want, rp_row_bytes(type, n)) == 0) return;
+    rp_widen_row(type, got, n, a);
+    rp_widen_row(type, want, n, b);
+    for (int64_t i = 0; i < n; i++) {
+        double step = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
+        for (int64_t k = i / 32 * 32; k < i / 32 * 32 + 32 && type == RP_Q8_0; k++)
+            step = fmax(step, 1.01 * fabs((double)b[k]) / 127.0);
+        compare(d, (double)a[i], (double)b[i], step, first + (size_t)i);
+    }
+}
+
+double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+                            size_t *at) {
+    const char  *a = got, *b = want, *op = rp_node_op_name(node);
+    const size_t bytes  = rp_view_span_bytes(view);
+    const bool   stored = view->dtype == RP_F16 || view->dtype == RP_BF16 || view->dtype == RP_Q8_0;
+    float       *wide   = stored ? malloc(2 * (size_t)view->ne[0] * sizeof *wide) : NULL;
+    Difference   d      = {0};
+    if (view->dtype == RP_F32) {
+        compare_floats(&d, a, b, bytes / sizeof(float));
+    } else if (strcmp(op, "router") == 0) { /* ids, then the bits of floats */
+        compare_floats(&d, a + bytes / 2, b + bytes / 2, bytes / 2 / sizeof(float));
+        compare_bytes(&d, a, b, 0, bytes / 2);
+    } else if (view->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
+        for (int64_t r = 0; r < rp_view_rows(view); r++)
+            compare_act(&d, a + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]),
+                        b + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]), view->ne[0],
+                        (size_t)(r * view->ne[0]));
+    } else if (wide != NULL && strcmp(op, "copy") != 0) {
+        for (int64_t r = 0; r < rp_view_rows(view); r++) {
+            const size_t row = (size_t)((const char *)rp_view_row(view, r) - (const char *)view->data);
+            compare_stored(&d, view->dtype, a + row, b + row, view->ne[0], wide, (size_t)(r * view->ne[0]));
+        }
+    } else {
+        compare_bytes(&d, a, b, 0, bytes);
+    }
+    free(wide);
+    if (at != NULL) *at = d.at;
+    return d.off == 0.0 ? 0.0 : d.top > 0.0 ? d.off / d.top : (double)INFINITY;
+}
