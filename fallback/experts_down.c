@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* A worker holds its share of the rows, which is not known here: room for all. */
 CpuNeeds rp_needs_experts_down(const OpArgs *args) {
     return (CpuNeeds){.phases = 1, .own = rp_part_floats(args->src[0].ne[1] * args->src[1].ne[1])};
 }

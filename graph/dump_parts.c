@@ -66,16 +66,18 @@ static void experts_down(Parts *p, const TensorNode *n) {
     say(p, n->src[5] != NULL, "residual");
 }
 
+static void attention(Parts *p, const TensorNode *n) { say(p, n->view.dtype == RP_Q8_ACT, "round"); }
+
+static void get_rows(Parts *p, const TensorNode *n) { say(p, n->params.get_rows.scale != 0.0f, "scale"); }
+
 const char *rp_node_parts(const TensorNode *n, char *buf, size_t size) {
+    static void (*const of_op[RP_OP_COUNT])(Parts *, const TensorNode *) = {
+        [RP_OP_LINEAR] = linear,     [RP_OP_GATE_UP] = gate_up,           [RP_OP_QKV] = qkv,
+        [RP_OP_ROUTER] = router,     [RP_OP_EXPERTS_DOWN] = experts_down, [RP_OP_ATTENTION] = attention,
+        [RP_OP_GET_ROWS] = get_rows,
+    };
     Parts p = {.text = buf, .size = size};
     buf[0]  = '\0';
-    if (n->kind != NODE_OP) return buf;
-    if (n->op == RP_OP_LINEAR) linear(&p, n);
-    if (n->op == RP_OP_GATE_UP) gate_up(&p, n);
-    if (n->op == RP_OP_QKV) qkv(&p, n);
-    if (n->op == RP_OP_ROUTER) router(&p, n);
-    if (n->op == RP_OP_EXPERTS_DOWN) experts_down(&p, n);
-    say(&p, n->op == RP_OP_ATTENTION && n->view.dtype == RP_Q8_ACT, "round");
-    say(&p, n->op == RP_OP_GET_ROWS && n->params.get_rows.scale != 0.0f, "scale");
+    if (n->kind == NODE_OP && (unsigned)n->op < RP_OP_COUNT && of_op[n->op] != NULL) of_op[n->op](&p, n);
     return buf;
 }

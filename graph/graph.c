@@ -167,8 +167,8 @@ static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[]
 
 static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src[], int n_src,
                       TensorView *out, const char **why) {
-    const TensorView *views[RP_MAX_SRC] = {0};
-    const OpDescription *info               = rp_op_info(op);
+    const TensorView    *views[RP_MAX_SRC] = {0};
+    const OpDescription *info              = rp_op_info(op);
     if (info == NULL) return *why = "there is no such op", RP_E_ARG;
     if (n_src < info->min_src || n_src > info->max_src) return *why = "wrong number of sources", RP_E_ARG;
     for (int i = 0; i < n_src; i++) {
@@ -179,6 +179,7 @@ static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src
 }
 
 static void settle(TensorNode *n) {
+    if (n->kind != NODE_OP) return;
     n->base   = n;
     n->offset = 0;
     if (node_is_view(n)) {
@@ -188,6 +189,10 @@ static void settle(TensorNode *n) {
         n->base   = n->src[1]->base;
         n->offset = n->src[1]->offset;
     }
+}
+
+void rp_graph_settle(ComputeGraph *g) {
+    for (int i = 0; i < g->n_nodes; i++) settle(g->nodes[i]);
 }
 
 TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
@@ -237,11 +242,14 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, 
         describe(node->graph, op, src, n_src, node->layer, why, text, sizeof text);
         return rp_fail(st, "%s", text);
     }
-    node->op     = op;
-    node->params = *params;
+    const TensorNode *base   = node->base;
+    const size_t      offset = node->offset;
+    node->op                 = op;
+    node->params             = *params;
     for (int i = 0; i < RP_MAX_SRC; i++) node->src[i] = i < n_src ? src[i] : NULL;
     node->graph->changed = true;
     settle(node);
+    if (node->base != base || node->offset != offset) rp_graph_settle(node->graph); /* views of it follow */
     return RP_OK;
 }
 

@@ -57,6 +57,9 @@ bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, 
 RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params,
                                       TensorNode *const src[], int n_src);
 
+/* Where each node lies, from the sources of views and stores; nodes stand in order. */
+void rp_graph_settle(ComputeGraph *g);
+
 /* Appends to graph->nodes and sets the id. */
 RP_NODISCARD RpStatus rp_graph_push(ComputeGraph *g, TensorNode *node);
 

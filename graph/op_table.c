@@ -27,21 +27,30 @@ bool rp_op_find(const char *name, size_t len, TensorOp *out) {
     return false;
 }
 
-static bool is_name(const char *s) {
+bool rp_is_name(const char *s) {
     const char *allowed = "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     return s != NULL && *s != '\0' && s[strspn(s, allowed)] == '\0';
 }
 
 RpStatus rp_op_register(const OpDescription *d, TensorOp *out) {
-    const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED | ~((1u << RP_FLAG_WRITES) - 1);
-    if (!is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
-    if (rp_op_find(d->name, strlen(d->name), out)) return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
-    if (d->shape == NULL || d->cpu == NULL || (d->flags & ~known) != 0 || d->min_src < 0 ||
+    const unsigned writes = d->flags >> RP_FLAG_WRITES, own_flags = d->flags & ((1u << RP_FLAG_WRITES) - 1);
+    const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED;
+    TensorOp       taken;
+    if (!rp_is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
+    if (rp_op_find(d->name, strlen(d->name), &taken))
+        return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
+    if (d->shape == NULL || d->cpu == NULL || (own_flags & ~known) != 0 || d->min_src < 0 ||
         d->max_src < d->min_src || d->max_src > RP_MAX_SRC)
         return rp_fail(RP_E_ARG,
                        "op '%s': a shape rule, a CPU kernel, 0 <= min_src <= max_src <= %d and flags for ops "
                        "with a result of their own are wanted",
                        d->name, RP_MAX_SRC);
+    if ((d->flags & RP_FLAG_INPLACE) != 0 && d->min_src == 0)
+        return rp_fail(RP_E_ARG, "op '%s': what works in place needs a source", d->name);
+    if (writes != 0 && (d->flags & RP_FLAG_FUSED) == 0)
+        return rp_fail(RP_E_ARG, "op '%s': RP_WRITES is for ops that patterns make (RP_FLAG_FUSED)", d->name);
+    if (writes >> d->max_src != 0)
+        return rp_fail(RP_E_ARG, "op '%s': it writes to a source that it does not have", d->name);
     if (n_own == RP_MAX_OWN_OPS)
         return rp_fail(RP_E_NOMEM, "op '%s': there is room for %d ops", d->name, RP_MAX_OWN_OPS);
     own[n_own] = d;

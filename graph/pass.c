@@ -16,21 +16,21 @@ typedef struct PassRow {
 #define PATTERNS(name) NULL, rp_patterns_##name, sizeof rp_patterns_##name / sizeof rp_patterns_##name[0]
 
 /* In the order in which they run. */
+/* clang-format off */
 static const PassRow passes[] = {
-    {"attention",         "scores, softmax and weighted sum in one op that streams over the cache",
-     PATTERNS(attention)                                                                                                   },
-    {"quantize",          "activations rounded for integer dot products once for all their readers", rp_pass_quantize,
-     NULL, 0},
-    {"qkv",                  "queries, keys and values with bias, norm, rotation and store",                                                                                           PATTERNS(qkv)                                                                                                            },
-    {"gate",      "gate, up and activation",PATTERNS(gate)},
-    {"router",     "scores of experts, the choice and its weights",                                                                                          PATTERNS(router)                                                                                                                                                                                                               },
-    {"experts",   "the second product of experts and their weighted sum",PATTERNS(experts)},
-    {"linear",  "a product with its bias and scale",                                                                                         PATTERNS(linear)                                                                                                                                                                                                                                                                                                                      },
-    {"residual",   "the norm after a product, and what it is added to",PATTERNS(residual)},
-    {"norm", "the norm before a product, and the rounding, in each product that reads it",                                                                                       PATTERNS(norm)                                                                                                                                                                                                                                                                                                                                                                                                                             },
-    {"round",     "the rounding of a result where it is made",PATTERNS(round)},
-    {"embed",    "the embedding and its scale",                                                                                      PATTERNS(embed)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           },
+    {"attention", "scores, softmax and weighted sum in one op that streams over the cache", PATTERNS(attention)},
+    {"quantize", "activations rounded for integer dot products once for all their readers", rp_pass_quantize, NULL, 0},
+    {"qkv", "queries, keys and values with bias, norm, rotation and store", PATTERNS(qkv)},
+    {"gate", "gate, up and activation", PATTERNS(gate)},
+    {"router", "scores of experts, the choice and its weights", PATTERNS(router)},
+    {"experts", "the second product of experts and their weighted sum", PATTERNS(experts)},
+    {"linear", "a product with its bias and scale", PATTERNS(linear)},
+    {"residual", "the norm after a product, and what it is added to", PATTERNS(residual)},
+    {"norm", "the norm before a product, and the rounding, in each product that reads it", PATTERNS(norm)},
+    {"round", "the rounding of a result where it is made", PATTERNS(round)},
+    {"embed", "the embedding and its scale", PATTERNS(embed)},
 };
+/* clang-format on */
 
 enum { N_BUILT_IN = sizeof passes / sizeof passes[0], MAX_PASSES = N_BUILT_IN + RP_MAX_OWN_PATTERNS };
 
@@ -66,12 +66,13 @@ RpStatus rp_pattern_register(const GraphPattern *pattern) {
     int     taken;
     if (pattern->name == NULL || pattern->match == NULL || pattern->make == NULL)
         return rp_fail(RP_E_ARG, "a pattern needs a name, what it matches and what it makes");
-    if (pattern->name[0] == '-' || strpbrk(pattern->name, ", ") != NULL || strcmp(pattern->name, "all") == 0)
-        return rp_fail(RP_E_ARG, "pattern '%s': the name must be one word that --passes can tell apart",
+    if (!rp_is_name(pattern->name) || strcmp(pattern->name, "all") == 0)
+        return rp_fail(RP_E_ARG, "pattern '%s': its name is made of letters, digits and _, and is not 'all'",
                        pattern->name);
     if (find_pass(pattern->name, strlen(pattern->name), &taken) == RP_OK)
         return rp_fail(RP_E_ARG, "there is a pass '%s'", pattern->name);
     RP_TRY(rp_pattern_parse(pattern, &parsed));
+    RP_TRY(rp_pattern_check_stores(pattern, &parsed));
     if (n_own == RP_MAX_OWN_PATTERNS)
         return rp_fail(RP_E_NOMEM, "pattern '%s': there is room for %d", pattern->name, RP_MAX_OWN_PATTERNS);
     own[n_own++] = (PatternRow){.pattern = *pattern};

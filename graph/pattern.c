@@ -158,8 +158,8 @@ static bool sources_hold(const PatternMatch *m, const ComputeGraph *g) {
     return true;
 }
 
-/* Several roots become one op: none may depend on another, and between them nothing is stored, nor is what
- * they store into read but through them. */
+/* Several roots become one op: none may depend on another but directly, and between them nothing is stored,
+ * nor is what they store into read but through them. */
 static bool roots_join(const PatternMatch *m, const ComputeGraph *g) {
     int first = m->roots[0]->id, last = first;
     if (m->pattern->n_roots == 1) return true;
@@ -227,6 +227,7 @@ static RpStatus sort(ComputeGraph *g) {
     g->n_nodes = 0;
     for (int i = 0; i < n; i++) emit(g, old[i]);
     free(old);
+    rp_graph_settle(g);
     return RP_OK;
 }
 

@@ -49,6 +49,9 @@ typedef struct PatternRow {
 /* RP_E_ARG with the place of the first thing that is wrong. */
 RP_NODISCARD RpStatus rp_pattern_parse(const GraphPattern *text, Pattern *out);
 
+/* RP_E_ARG where a store among the roots would be lost. For rows without a rewrite of their own. */
+RP_NODISCARD RpStatus rp_pattern_check_stores(const GraphPattern *text, const Pattern *p);
+
 /* Replaces what matches any of the rows, in one walk over the graph. */
 RP_NODISCARD RpStatus rp_pattern_apply(ComputeGraph *g, const PatternRow *rows, int n_rows);
 

@@ -62,7 +62,7 @@ static RpStatus take_sources(Parser *s, Term *t) {
 /* What follows a word tells an op from a variable: modifiers and '('. */
 static bool is_op_here(const Parser *s) {
     const char *p = s->at + word_length(s);
-    p += strspn(p, "?~");
+    p += strspn(p, " \n\t?~");
     return *p == '(' || *p == ':';
 }
 
@@ -103,6 +103,12 @@ static RpStatus take_match(Parser *s) {
     return *s->at == '\0' ? RP_OK : wrong(s, "the end or ';' is wanted");
 }
 
+static bool is_root(const Pattern *p, int name) {
+    for (int i = 0; i < p->n_roots; i++)
+        if (p->terms[p->roots[i]].name == name) return true;
+    return false;
+}
+
 static RpStatus take_make(Parser *s) {
     const int n_names = s->p->n_names;
     skip_space(s);
@@ -119,6 +125,8 @@ static RpStatus take_make(Parser *s) {
         else
             RP_TRY(take_name(s, name));
         if (s->p->n_names > n_names) return wrong(s, "the match has no such variable");
+        if (*name >= 0 && is_root(s->p, *name))
+            return wrong(s, "a root cannot be a source of what replaces it");
     } while (take(s, ','));
     if (!take(s, ')')) return wrong(s, "',' or ')' is wanted");
     skip_space(s);
@@ -131,4 +139,31 @@ RpStatus rp_pattern_parse(const GraphPattern *text, Pattern *out) {
     RP_TRY(take_match(&s));
     s.start = s.at = text->make;
     return take_make(&s);
+}
+
+static bool is_store(const Term *t) {
+    return (rp_op_info(t->op)->flags & RP_FLAG_WRITES_DST) != 0 && t->n_src > 1;
+}
+
+/* Whether the made op writes to the variable of this term. */
+static bool writes_to(const Pattern *p, const Term *t) {
+    for (int i = 0; i < p->n_make && t->kind == TERM_VARIABLE; i++)
+        if (p->make[i] == t->name && (rp_op_info(p->made)->flags >> (RP_FLAG_WRITES + i) & 1) != 0)
+            return true;
+    return false;
+}
+
+RpStatus rp_pattern_check_stores(const GraphPattern *text, const Pattern *p) {
+    if (is_store(&p->terms[p->roots[0]]))
+        return rp_fail(RP_E_ARG, "pattern %s: the first root must not be a store", text->name);
+    for (int i = 1; i < p->n_roots; i++) {
+        const Term *root = &p->terms[p->roots[i]];
+        if (!is_store(root)) return rp_fail(RP_E_ARG, "pattern %s: root %d is no store", text->name, i + 1);
+        const Term *to = &p->terms[root->src[1]];
+        if (!writes_to(p, to))
+            return rp_fail(RP_E_ARG, "pattern %s: root %d stores into '%s', which '%s' does not write",
+                           text->name, i + 1, to->name >= 0 ? p->names[to->name] : "?",
+                           rp_op_info(p->made)->name);
+    }
+    return RP_OK;
 }

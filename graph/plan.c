@@ -55,7 +55,7 @@ static bool shares_memory(const TensorNode *n, const TensorNode *base) {
 
 static bool can_take_over(const TensorNode *n, const Liveness *live) {
     const TensorNode *x = n->src[0];
-    if ((rp_op_info(n->op)->flags & RP_FLAG_INPLACE) == 0) return false;
+    if (x == NULL || (rp_op_info(n->op)->flags & RP_FLAG_INPLACE) == 0) return false;
     const TensorNode *b = x->base;
     if (b->kind != NODE_OP || live->last_use[b->id] != live->step_of[n->id] || shares_memory(n, b))
         return false;

@@ -24,6 +24,8 @@ static RpStatus verify_op(const TensorNode *n) {
             return fail_node(n, RP_E_STATE, "a source does not stand before it"); /* I1 */
         views[s] = &n->src[s]->view;
     }
+    if (node_is_view(n) && n->base != n->src[0]->base)
+        return fail_node(n, RP_E_STATE, "it shows the memory of a node that is not its source's");
     const RpStatus st = info->shape(views, &n->params, &view, &why);
     if (st != RP_OK) return fail_node(n, st, why);
     if (view.dtype != n->view.dtype || memcmp(view.ne, n->view.ne, sizeof view.ne) != 0 ||

@@ -95,7 +95,7 @@ Test(pattern, texts_are_refused_with_their_place) {
     const GraphPattern taken = {.name = "qkv", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv'");
     const GraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
-    REFUSED(rp_pattern_register(&all), RP_E_ARG, "one word");
+    REFUSED(rp_pattern_register(&all), RP_E_ARG, "is not 'all'");
     REFUSED(rp_pattern_register(&(GraphPattern){.name = "x"}), RP_E_ARG, "what it matches");
 }
 
@@ -294,6 +294,39 @@ Test(pattern, an_own_pattern_is_a_pass) {
     REFUSED(rp_pattern_register(&p), RP_E_ARG, "there is a pass 'twice'");
 }
 
+/* ---- what registration refuses ---- */
+
+static const OpDescription plain_op = {
+    .name = "plain", .min_src = 1, .max_src = 3, .shape = like_first, .flags = RP_FLAG_FUSED, .cpu = both};
+
+Test(pattern, stores_that_would_be_lost_are_refused) {
+    TensorOp op;
+    OK(rp_op_register(&plain_op, &op));
+    OK(rp_op_register(&both_op, &op));
+    refuse("silu(x); copy(y, s)", "plain(x, y, s)", "root 2 stores into 's', which 'plain' does not write");
+    refuse("silu(x); copy(y, s)", "both(x, s, y)", "root 2 stores into 's', which 'both' does not write");
+    refuse("silu(x); gelu(x)", "both(x, x, x)", "root 2 is no store");
+    refuse("copy(x, s)", "both(x, x, s)", "the first root must not be a store");
+    refuse("mul:r(silu(x), x)", "plain(x, r)", "a root cannot be a source of what replaces it");
+    OK(rp_pattern_register(
+        &(GraphPattern){.name = "fine", .match = "silu (x) ; copy ( y , s )", .make = " both (x, y, s) "}));
+}
+
+Test(pattern, names_and_flags_are_refused) {
+    OpDescription      d = shift_op;
+    TensorOp           op;
+    const GraphPattern named = {.name = "a\"b", .match = "silu(x)", .make = "gelu(x)"},
+                       empty = {.name = "", .match = "silu(x)", .make = "gelu(x)"};
+    REFUSED(rp_pattern_register(&named), RP_E_ARG, "letters, digits and _");
+    REFUSED(rp_pattern_register(&empty), RP_E_ARG, "letters, digits and _");
+    d.name = "writer", d.flags = RP_WRITES(0);
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "RP_WRITES is for ops that patterns make");
+    d.flags = RP_FLAG_FUSED | RP_WRITES(2);
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "writes to a source that it does not have");
+    d.flags = RP_FLAG_INPLACE, d.min_src = 0;
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "in place");
+}
+
 /* ---- the fusions of the library: what keeps them from matching ---- */
 
 static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype type, int64_t n, int64_t m) {
@@ -338,4 +371,33 @@ Test(pattern, a_norm_with_other_readers_stays) {
     cr_expect_str_eq(rp_node_op_name(y[0]), "linear");
     cr_expect_eq(rp_node_source(y[1], 0), n);
     rp_graph_free(g);
+}
+
+/* The choice and its weights become parts of the router's result; views of them must follow. */
+Test(pattern, views_of_what_is_replaced_follow) {
+    float got[2][2];
+    for (int on = 0; on < 2; on++) {
+        ComputeGraph     *g   = rp_graph_new();
+        const TopKParams  top = {.k = 2};
+        const RouteParams how = {.normalize = true, .scale = 1.0f};
+        TensorNode       *x = vector(g, "x"), *w = rp_graph_input(g, "w", RP_F32, NE(8, 4, 1, 1));
+        TensorNode *p   = rp_soft_max(g, rp_mul_mat(g, w, x), NULL, NULL, &(SoftMaxParams){.scale = 1.0f});
+        TensorNode *ids = rp_top_k(g, p, NULL, &top), *share = rp_route(g, p, ids, &how);
+        TensorNode *y = rp_scale(g, rp_reshape(g, share, 1, 2, 1, 1), 2.0f, 0.0f);
+        ExecPlan   *plan;
+        Executor   *e;
+        OK(rp_graph_finish(g, &y, 1));
+        OK(rp_graph_optimize(g, on ? "" : "-all"));
+        OK(rp_plan_new(g, &plan));
+        OK(rp_executor_open(plan, &(ExecutorOptions){.device = "cpu", .n_threads = 1}, &e));
+        for (int i = 0; i < 32; i++) ((float *)rp_executor_data(e, w))[i] = (float)(i * 7 % 11) * 0.1f;
+        for (int i = 0; i < 8; i++) ((float *)rp_executor_data(e, x))[i] = (float)i * 0.1f - 0.2f;
+        OK(rp_executor_run(e));
+        memcpy(got[on], rp_executor_data(e, y), sizeof got[on]);
+        rp_executor_free(e);
+        rp_plan_free(plan);
+        rp_graph_free(g);
+    }
+    cr_expect_arr_eq(got[0], got[1], sizeof got[0]);
+    cr_expect_float_eq(got[0][0] + got[0][1], 2.0f, 1e-5f);
 }

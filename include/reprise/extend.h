@@ -31,7 +31,7 @@ typedef struct OpDescription {
     const char *name; /* letters, digits and _ */
     int         min_src, max_src;
     ShapeRule  *shape;
-    unsigned    flags; /* RP_FLAG_INPLACE, RP_FLAG_FUSED, RP_WRITES */
+    unsigned    flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED, and with it RP_WRITES */
     OpKernel   *cpu;   /* as kernel.h says; called once by each worker, without KernelCtx.shared and own */
     /* Or NULL: plans with this op are refused on a GPU. It puts its kernel on ctx->stream, or, where ctx->launch is
      * set, describes it in a KernelLaunch and calls that instead: so that it can be captured, and its node given
@@ -40,7 +40,7 @@ typedef struct OpDescription {
 } OpDescription;
 
 /* *out is the new op, whose parameters are OpParams.own. RP_E_ARG for a name that is taken or a description that lacks
- * something, RP_E_NOMEM where there is no room for more. */
+ * something; *out is then as it was. RP_E_NOMEM where there is no room for more. */
 RP_NODISCARD RpStatus rp_op_register(const OpDescription *description, TensorOp *out);
 
 enum { RP_MAX_OWN_OPS = 64, RP_MAX_OWN_PATTERNS = 64 };
@@ -51,7 +51,7 @@ enum { RP_MAX_OWN_OPS = 64, RP_MAX_OWN_PATTERNS = 64 };
  *
  *   match   term { ";" term }
  *   term    variable | "_" | op [ "?" ] [ "~" ] [ ":" label ] "(" term { "," term } ")"
- *   make    op "(" ( variable | "_" ) { "," ( variable | "_" ) } ")"
+ *   make    op "(" ( variable | label | "_" ) { "," ... } ")"
  *
  * A variable stands for any node, the same at every place; "x?" may also be absent, and "_" must be. A source that a
  * term does not mention must be absent. "op?(...)" may be missing: then its first term stands in its place, and what
@@ -59,8 +59,9 @@ enum { RP_MAX_OWN_OPS = 64, RP_MAX_OWN_PATTERNS = 64 };
  *
  * What is between the root and the variables goes: so no node outside the match may read it, nor may it be an output,
  * unless "~" says that it stays for its other readers and is computed again in the fused op. A label names a node for
- * `params`. Of several terms the first is replaced; the others must be stores into states, which the made op then
- * writes itself (RP_WRITES), and their readers see the state after it.
+ * `params`, and may stand in `make` unless it is a root's. Of several terms the first is replaced; the others must be
+ * stores into states, which the made op then writes itself (RP_WRITES), and their readers see the state after it.
+ * Of add and mul the first order in which the sources fit is taken; where `params` then refuses, the other is not tried.
  */
 typedef struct PatternMatch PatternMatch;
 
@@ -73,7 +74,7 @@ const TensorNode *rp_node_source(const TensorNode *node, int i);
 
 typedef struct GraphPattern {
     const char *name; /* of the pass: letters, digits and _ */
-    const char *help;
+    const char *help; /* or NULL */
     const char *match, *make;
     /* Or NULL: fills in the new op's parameters (zero before); false: this is no match. */
     bool (*params)(const PatternMatch *m, OpParams *out);

@@ -138,25 +138,38 @@ Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so) {
     rp_model_free(m);
 }
 
-/* A launch that fails invalidates the capture: it must be ended, and is no failure of the device. */
-Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind) {
-    Model               *m    = open_tiny();
-    const Decoded        want = decode_healthy(m);
-    const SessionOptions o    = options(RP_MODE_REPLY, false);
+/* Launches of the captures that opening takes: of a chunk, of a token, of one with its drawing, and of that
+ * in the loop with one more kernel. All but the first have as many as a token's plan has steps. */
+typedef struct Launches {
+    unsigned all, chunk, token;
+} Launches;
+
+static Launches launches_of(const Model *m) {
+    const SessionOptions o = options(RP_MODE_REPLY, false);
     Session             *s;
     sim_stats_reset();
     OK(rp_session_open(m, &o, &s));
-    const unsigned n     = (unsigned)sim_stats().launch_calls,
-                   steps = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps;
+    Launches l = {.all   = (unsigned)sim_stats().launch_calls,
+                  .token = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps};
     rp_session_free(s);
-    cr_assert_gt(n, 3 * steps);
-    check_fallback(m, &want, "cudaLaunchKernelExC", 1, RP_MODE_REPLY,
-                   "prefill of 4 tokens: eager instead of replay");
-    check_fallback(m, &want, "cudaLaunchKernelExC", steps + 2, RP_MODE_REPLY,
-                   "prefill of 1 token: eager instead");
-    check_fallback(m, &want, "cudaLaunchKernelExC", n - steps - 2, RP_MODE_EAGER, "eager instead of replay");
-    check_fallback(m, &want, "cudaLaunchKernelExC", n - steps, RP_MODE_REPLAY, "replay instead of reply");
-    check_fallback(m, &want, "cudaLaunchKernelExC", n, RP_MODE_REPLAY, "replay instead of reply");
+    cr_assert_gt(l.all, 4 * l.token);
+    l.chunk = l.all - 3 * l.token - 1;
+    return l;
+}
+
+/* A launch that fails invalidates the capture: it must be ended, and is no failure of the device. */
+Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind) {
+    static const char launch[] = "cudaLaunchKernelExC",
+                      token[]  = "prefill of 1 token: eager instead of replay";
+    Model         *m           = open_tiny();
+    const Decoded  want        = decode_healthy(m);
+    const Launches n           = launches_of(m);
+    check_fallback(m, &want, launch, 1, RP_MODE_REPLY, "prefill of 4 tokens: eager instead of replay");
+    check_fallback(m, &want, launch, n.chunk + 1, RP_MODE_REPLY, token);
+    check_fallback(m, &want, launch, n.chunk + n.token, RP_MODE_REPLY, token);
+    check_fallback(m, &want, launch, n.chunk + 2 * n.token, RP_MODE_EAGER, "eager instead of replay");
+    check_fallback(m, &want, launch, n.all - n.token, RP_MODE_REPLAY, "replay instead of reply");
+    check_fallback(m, &want, launch, n.all, RP_MODE_REPLAY, "replay instead of reply");
     rp_model_free(m);
 }
 
@@ -373,17 +386,17 @@ Test(cuda_faults, a_device_that_is_lost_says_so_at_every_call) {
 }
 
 Test(cuda_faults, a_device_that_is_lost_during_a_reply_ends_it) {
-    Model        *m    = open_tiny();
-    const Decoded want = decode_healthy(m);
+    Model         *m    = open_tiny();
+    const Decoded  want = decode_healthy(m);
+    const Launches n    = launches_of(m);
     alarm(TIME_LIMIT_S);
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++)
-        for (unsigned nth = 1; nth < 200; nth += 66) {
+        for (unsigned nth = 1; nth < 60; nth += 19) {
             const SessionOptions o    = options((ExecMode)mode, mode != RP_MODE_EAGER);
             TokenList            list = {0};
             Session             *s;
             OK(rp_session_open(m, &o, &s));
-            const unsigned n = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps;
-            sim_fault(2 * n + 2 * (N_PROMPT - CHUNK - 1) + nth, cudaErrorIllegalAddress);
+            sim_fault(n.chunk + n.token + 2 * (N_PROMPT - CHUNK - 1) + nth, cudaErrorIllegalAddress);
             cr_assert_eq(generate(s, 0, &list), RP_E_CUDA, "%s", rp_last_error());
             expect_named(cudaErrorIllegalAddress);
             if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want.ids, sizeof want.ids);
