@@ -57,6 +57,12 @@ static void compare_act(Difference *d, const char *got, const char *want, int64_
     }
 }
 
+static float largest(const float block[32]) {
+    float top = 0.0f;
+    for (int i = 0; i < 32; i++) top = fabsf(block[i]) > top ? fabsf(block[i]) : top;
+    return top;
+}
+
 /* A row of f16, bf16 or q8_0; `wide` has room for both. */
 static void compare_stored(Difference *d, RpDtype type, const char *got, const char *want, int64_t n,
                            float *wide, size_t first) {
@@ -65,10 +71,9 @@ static void compare_stored(Difference *d, RpDtype type, const char *got, const c
     rp_widen_row(type, got, n, a);
     rp_widen_row(type, want, n, b);
     for (int64_t i = 0; i < n; i++) {
-        double step = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
-        for (int64_t k = i / 32 * 32; k < i / 32 * 32 + 32 && type == RP_Q8_0; k++)
-            step = fmax(step, 1.01 * fabs((double)b[k]) / 127.0);
-        compare(d, (double)a[i], (double)b[i], step, first + (size_t)i);
+        const float  block = type == RP_Q8_0 ? largest(b + i / 32 * 32) : 0.0f;
+        const double own   = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
+        compare(d, (double)a[i], (double)b[i], fmax(own, 1.01 / 127.0 * (double)block), first + (size_t)i);
     }
 }
 
