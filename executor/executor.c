@@ -138,6 +138,7 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
     e->info.mode           = RP_MODE_EAGER;
     e->info.fell_back      = choice.fell_back;
     e->info.blas           = "";
+    e->info.overlap        = "";
     e->info.reason         = memcpy(e->reason, choice.reason, sizeof e->reason);
     ExecutorOptions wanted = *o;
     wanted.device          = choice.name;

@@ -7,6 +7,7 @@ enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS)
     add_id_kernel(TensorView x, TensorView b, TensorView ids, TensorView y) {
+    rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
     if (i >= n * x.ne[1] * x.ne[2]) return;
     const int32_t id  = ((const int32_t *)ids.data)[i / n];

@@ -273,6 +273,7 @@ constexpr int rp_attention_blocks(int heads, int chunks) {
 
 template <RpDtype T, int LANES, int CHUNKS, int HEADS>
 __global__ void __launch_bounds__(THREADS, rp_attention_blocks(HEADS, CHUNKS)) attention_kernel(Attention a) {
+    rp_begin();
     typedef Group<T, LANES, CHUNKS, HEADS> G;
     enum { ELEMENTS = (HEADS * G::SIZE + THREADS - 1) / THREADS };
     RP_SHARED(float, tops, [WARPS * HEADS]);

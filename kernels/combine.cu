@@ -6,6 +6,7 @@
 enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS) combine_kernel(TensorView x, TensorView w, TensorView y) {
+    rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0], t = i / n;
     if (t >= x.ne[2]) return;
     const float *weight = (const float *)rp_row(w, t);

@@ -17,6 +17,7 @@ __device__ static int64_t row_of(const TensorView &x, const TensorView &pos, con
 
 __global__ void __launch_bounds__(THREADS)
     copy_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
+    rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
     if (i >= n * x.ne[1] * x.ne[2] * x.ne[3]) return;
     const int64_t r = i / n, to = row_of(x, pos, y, stores, r);
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(THREADS)
 /* A warp a block of 32. */
 __global__ void __launch_bounds__(THREADS)
     q8_0_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
+    rp_begin();
     const int64_t blocks = x.ne[0] / RP_WARP;
     const int64_t item   = (int64_t)blockIdx.x * (THREADS / RP_WARP) + threadIdx.x / RP_WARP;
     if (item >= blocks * x.ne[1] * x.ne[2] * x.ne[3]) return; /* whole warps return together */

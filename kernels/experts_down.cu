@@ -85,6 +85,7 @@ template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const ExpertsDownA
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(ExpertsDownArgs p) {
+    rp_begin();
     experts_down(
         p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
             rp_gemv_quant<T, 1>(job, matrix_of<T>(p, expert), columns, put);
@@ -92,6 +93,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(ExpertsDownArgs p) {
+    rp_begin();
     experts_down(
         p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
             rp_gemv_wide<T>(job, matrix_of<T>(p, expert), columns, put);
@@ -99,6 +101,7 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_ker
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(ExpertsDownArgs p) {
+    rp_begin();
     experts_down(
         p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
             const FloatMatrix w = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};

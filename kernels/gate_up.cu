@@ -30,6 +30,12 @@ __device__ static int32_t expert_of(const GateUpArgs &p) {
     return id >= 0 && id < p.w[0].ne[2] ? id : -1;
 }
 
+/* Without ids the weights are known before those that are waited for have ended. */
+__device__ static void begin(const GateUpArgs &p) {
+    rp_let_next_begin();
+    if (p.ids != nullptr) rp_wait_for_earlier();
+}
+
 __device__ static float gated(const GateUpArgs &p, float gate, float up) {
     if (p.kind == RP_GATE_SILU) return Silu()(gate) * up;
     if (p.kind == RP_GATE_GELU_TANH) return GeluTanh()(gate) * up;
@@ -55,6 +61,7 @@ __device__ static GemvJob job_of(const GateUpArgs &p) {
     GemvJob job = {p.w[0].ne[1], p.w[0].ne[0], 1, p.grid.split};
     job.each    = 1;
     job.block   = blockIdx.x;
+    job.early   = p.ids == nullptr;
     job.turns   = p.grid.turns;
     job.step    = gridDim.x;
     return job;
@@ -92,6 +99,7 @@ template <RpDtype T> __device__ static TwoMatrices<T> matrices_of(const GateUpAr
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(GateUpArgs p) {
+    begin(p);
     const int32_t expert = expert_of(p);
     const GemvJob job    = job_of(p);
     if (expert < 0)
@@ -102,6 +110,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(GateUpArgs p) {
+    begin(p);
     const int32_t expert = expert_of(p);
     const GemvJob job    = job_of(p);
     if (expert < 0)
@@ -112,6 +121,7 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_ker
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(GateUpArgs p) {
+    begin(p);
     const int32_t expert = expert_of(p);
     const GemvJob job    = job_of(p);
     if (expert < 0) {

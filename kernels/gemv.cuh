@@ -18,6 +18,8 @@ enum {
     RP_GEMV_COLUMNS = 4,
     RP_GEMV_BUSY    = 4096,     /* warps that keep a device busy */
     RP_GEMV_STAGED  = 4 * 8192, /* elements of all columns in shared memory: 45056 bytes of q8_act */
+    RP_GEMV_EARLY   = 512,      /* blocks that may be there while those before them end */
+    RP_CACHE_LINE   = 128,
     RP_FLOAT_UNIT   = 8
 };
 
@@ -28,8 +30,9 @@ struct GemvJob {
     int     each  = RP_GEMV_ROWS; /* results of a warp: two rows of one matrix, or 1: a row of each of two */
     int     side  = 1;            /* so many have the same results, for other matrices and columns */
     bool    idle  = false;        /* this warp only keeps the others company */
-    int64_t block = 0;            /* this one, */
-    int64_t turns = 1, step = 0;  /* which also does as many, so many blocks apart, while there are rows */
+    bool    early = false; /* the kernel has not waited yet: weights are fetched before, columns after */
+    int64_t block = 0;     /* this one, */
+    int64_t turns = 1, step = 0; /* which also does as many, so many blocks apart, while there are rows */
 };
 
 static inline int rp_gemv_split(int64_t rows, int64_t units) {
@@ -66,6 +69,20 @@ __device__ static inline int64_t rp_gemv_begin(const GemvJob &job, int64_t turn)
 __device__ static inline int64_t rp_gemv_row(const GemvJob &job, int64_t turn) {
     return rp_gemv_begin(job, turn) +
            (int64_t)((int)threadIdx.x / RP_WARP / (job.split * job.side)) * job.each;
+}
+
+/* The warp's rows into L2, `bytes` of each, while there is nothing else to do; then waits. */
+__device__ static inline void rp_gemv_wait(const GemvJob &job, const uint8_t *a, const uint8_t *b,
+                                           int64_t bytes) {
+    if (!job.early) return;
+    if (job.block < RP_GEMV_EARLY) {
+        const int lanes = RP_WARP * job.split, lane = (int)threadIdx.x % lanes;
+        for (int64_t at = (int64_t)lane * RP_CACHE_LINE; at < bytes; at += (int64_t)lanes * RP_CACHE_LINE) {
+            rp_prefetch(a + at);
+            rp_prefetch(b + at);
+        }
+    }
+    rp_wait_for_earlier();
 }
 
 /* Blocks on a multiprocessor that leave each thread registers enough. */
@@ -211,8 +228,12 @@ rp_gemv_unit(const GemvJob &job, const typename Blocks<T>::Raw (&raw)[RP_GEMV_RO
 
 /* The rows of a warp: where they begin, in units of their tensors. */
 template <RpDtype T> struct QuantRows {
-    Planes                             planes[RP_GEMV_ROWS];
-    int64_t                            unit[RP_GEMV_ROWS];
+    Planes          planes[RP_GEMV_ROWS];
+    int64_t         unit[RP_GEMV_ROWS];
+    __device__ void wait(const GemvJob &job, int64_t units) const {
+        const int64_t bytes = Blocks<T>::FIRST_PLANE;
+        rp_gemv_wait(job, planes[0].data + unit[0] * bytes, planes[1].data + unit[1] * bytes, units * bytes);
+    }
     __device__ typename Blocks<T>::Raw load(int r, int64_t u) const {
         return Blocks<T>::load(planes[r], unit[r] + u);
     }
@@ -270,7 +291,10 @@ __device__ static inline void rp_gemv_quant(const GemvJob &job, const Weights &w
             const int end = units - u0 < piece ? units : u0 + piece, len = (end - u0) * RP_UNIT;
             int       u = job.idle ? end : u0 + first;
             if (!job.idle) load(u);
-            if (held < 0) columns.open();
+            if (held < 0) {
+                rows.wait(job, units);
+                columns.open();
+            }
             if (held != u0) {
                 if (held >= 0) __syncthreads(); /* the piece before has been read by all */
                 columns.stage((int64_t)u0 * RP_UNIT, len, staged);
@@ -297,6 +321,7 @@ template <RpDtype T, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_wide(const GemvJob &job, const Weights &weights, Columns columns,
                                            const Put &put) {
     const int64_t units = job.n / RP_UNIT;
+    weights.at(rp_gemv_row(job, 0)).wait(job, units);
     columns.open();
     for (int64_t turn = 0; turn < job.turns; turn++) {
         if (turn > 0 && rp_gemv_begin(job, turn) >= job.rows) break;
@@ -408,7 +433,10 @@ __device__ static inline void rp_float_rows(const GemvJob &job, const FloatRows 
 template <RpDtype T, int C, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_float(const GemvJob &job, const Weights &weights, Columns columns,
                                             int64_t length, const Put &put) {
-    const bool aligned = weights.aligned() && columns.aligned();
+    const bool      aligned = weights.aligned() && columns.aligned();
+    const FloatRows first   = weights.at(rp_gemv_row(job, 0));
+    rp_gemv_wait(job, (const uint8_t *)first.row[0], (const uint8_t *)first.row[1],
+                 length * (T == RP_F32 ? 4 : 2));
     columns.open();
     for (int64_t turn = 0; turn < job.turns; turn++) {
         if (turn > 0 && rp_gemv_begin(job, turn) >= job.rows) break;

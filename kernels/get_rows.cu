@@ -16,6 +16,7 @@ __device__ static float scaled(float v, float scale) { return scale != 0.0f ? fm
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
     quant_kernel(TensorView w, TensorView ids, TensorView y, float scale) {
+    rp_begin();
     const int32_t id    = ((const int32_t *)ids.data)[blockIdx.x];
     const bool    real  = id >= 0 && id < w.ne[1];
     const int64_t units = w.ne[0] / RP_UNIT;
@@ -34,6 +35,7 @@ __global__ void __launch_bounds__(THREADS)
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
     float_kernel(TensorView w, TensorView ids, TensorView y, float scale) {
+    rp_begin();
     const char *row = row_of(w, ids, blockIdx.x);
     float      *out = (float *)rp_row(y, blockIdx.x);
     for (int64_t i = threadIdx.x; i < w.ne[0]; i += THREADS)

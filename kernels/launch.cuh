@@ -1,4 +1,5 @@
-/* launch.cuh - the one way to launch: captured or not, by cudaLaunchKernelExC. */
+/* launch.cuh - the one way to launch: captured or not, by cudaLaunchKernelExC. Kernels launched so wait for those before them
+ * themselves (portable.cuh). */
 #ifndef KERNELS_LAUNCH_CUH
 #define KERNELS_LAUNCH_CUH
 
@@ -20,13 +21,17 @@ template <class... P, class... A>
 static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape, const char *name,
                                  const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
-    cudaLaunchConfig_t c = {};
-    c.gridDim            = shape.grid;
-    c.blockDim           = shape.block;
-    c.dynamicSmemBytes   = shape.shared_bytes;
-    c.stream             = ctx->stream;
-    RpStatus   hooked    = RP_OK;
-    const auto launch    = [&](P... p) {
+    cudaLaunchConfig_t c                               = {};
+    c.gridDim                                          = shape.grid;
+    c.blockDim                                         = shape.block;
+    c.dynamicSmemBytes                                 = shape.shared_bytes;
+    c.stream                                           = ctx->stream;
+    cudaLaunchAttribute overlap                        = {};
+    overlap.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    if (ctx->overlap) c.attrs = &overlap, c.numAttrs = 1;
+    RpStatus   hooked = RP_OK;
+    const auto launch = [&](P... p) {
         void *pointers[] = {(void *)&p..., nullptr};
         if (ctx->launch == nullptr) return cudaLaunchKernelExC(&c, function, pointers);
         const KernelLaunch l = {
@@ -39,7 +44,8 @@ static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchSha
             shape.any_type,
             nullptr,
             nullptr,
-            {}
+            {},
+            true
         };
         hooked = ctx->launch(ctx->user, &l);
         return cudaSuccess;

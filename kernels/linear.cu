@@ -38,6 +38,7 @@ struct LinearPut {
 __device__ static GemvJob job_of(const LinearArgs &p) {
     GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
     job.block   = blockIdx.x;
+    job.early   = true;
     job.turns   = p.grid.turns;
     job.step    = gridDim.x;
     return job;
@@ -61,16 +62,19 @@ template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const LinearArgs &
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(LinearArgs p) {
+    rp_let_next_begin();
     rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(LinearArgs p) {
+    rp_let_next_begin();
     rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(LinearArgs p) {
+    rp_let_next_begin();
     const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
     rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], LinearPut{p});
     post_norm(p);

@@ -6,6 +6,7 @@
 #include "reprise/loop.h"
 
 __global__ void loop_end_kernel(LoopEnd l) {
+    rp_begin();
     const int32_t token = l.step->token;
     LoopControl  *c     = l.control;
     const int32_t left  = --c->left;

@@ -11,6 +11,7 @@ enum { RP_MAP_THREADS = 256 };
 
 template <class F>
 __global__ void __launch_bounds__(RP_MAP_THREADS) rp_map_kernel(TensorView x, TensorView y, F f) {
+    rp_begin();
     const int64_t i = (int64_t)blockIdx.x * RP_MAP_THREADS + threadIdx.x, n = y.ne[0];
     if (i >= n * y.ne[1] * y.ne[2] * y.ne[3]) return;
     ((float *)rp_row(y, i / n))[i % n] = f(((const float *)rp_row(x, i / n))[i % n]);
@@ -19,6 +20,7 @@ __global__ void __launch_bounds__(RP_MAP_THREADS) rp_map_kernel(TensorView x, Te
 template <class F>
 __global__ void __launch_bounds__(RP_MAP_THREADS)
     rp_map2_kernel(TensorView a, TensorView b, TensorView y, F f) {
+    rp_begin();
     const int64_t i = (int64_t)blockIdx.x * RP_MAP_THREADS + threadIdx.x, n = y.ne[0];
     if (i >= n * y.ne[1] * y.ne[2] * y.ne[3]) return;
     const float other                  = rp_repeated_row(a, b, i / n)[i % n % b.ne[0]];

@@ -44,6 +44,7 @@ template <int C> __device__ static Job<C> job_of(const MulMatArgs &p) {
     const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
     GemvJob       job      = {p.w.ne[1], p.w.ne[0], columns, p.split};
     job.block              = blockIdx.x;
+    job.early              = true;
     const GemvColumns<C> x = {rp_row_at(p.x, t, h, b), p.x.nb[1], p.w.ne[0], columns};
     const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], p.w.ne[1], columns};
     return {job, x, y};
@@ -56,16 +57,19 @@ template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatArgs &
 
 template <RpDtype T, int C>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, C)) quant_kernel(MulMatArgs p) {
+    rp_let_next_begin();
     const Job<C> j = job_of<C>(p);
     rp_gemv_quant<T, C>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatArgs p) {
+    rp_let_next_begin();
     const Job<1> j = job_of<1>(p);
     rp_gemv_wide<T>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
 template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatArgs p) {
+    rp_begin(); /* the matrix may be a cache */
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     Job<C>        j = job_of<C>(p);
     if (p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
@@ -73,6 +77,7 @@ template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) f
         if (end < j.job.rows) j.job.rows = j.put.rows = end;
         if (rp_gemv_begin(j.job, 0) >= j.job.rows) return; /* the whole block */
     }
+    j.job.early         = false;
     const FloatMatrix w = {rows_of_head(p, h, b), p.w.nb[1], j.job.rows};
     rp_gemv_float<T, C>(j.job, w, j.columns, inner_length(p, blockIdx.y * C), j.put);
 }
@@ -80,6 +85,7 @@ template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) f
 enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
+    rp_begin();
     const int64_t m = (int64_t)blockIdx.x * THREADS + threadIdx.x, t = blockIdx.y;
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     if (m >= p.w.ne[1]) return;

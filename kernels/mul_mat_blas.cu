@@ -51,6 +51,7 @@ __device__ static int exponent_of(float top) {
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(THREADS) narrow_kernel(NarrowArgs p) {
+    rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const char *column   = rp_row_at(p.x, blockIdx.x, 0, 0);
     int         exponent = 0;
@@ -73,6 +74,7 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) narrow_kernel(Na
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(THREADS) widen_kernel(WidenArgs p) {
+    rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= p.units) return;
     const int64_t row = i / p.row_units, u = i % p.row_units, group = Blocks<T>::first_group(u);
@@ -91,6 +93,7 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) widen_kernel(Wid
 }
 
 __global__ void __launch_bounds__(THREADS) restore_kernel(RestoreArgs p) {
+    rp_begin();
     const int     exponent = p.exponents[blockIdx.y];
     const int64_t m        = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (exponent == 0 || m >= p.y.ne[0]) return;

@@ -43,6 +43,7 @@ __device__ static void no_expert(const MulMatIdArgs &p) {
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(MulMatIdArgs p) {
+    rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p); /* the whole block */
     const IdJob j = job_of(p);
@@ -50,6 +51,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatIdArgs p) {
+    rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
     const IdJob j = job_of(p);
@@ -57,6 +59,7 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_ker
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatIdArgs p) {
+    rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
     const IdJob       j = job_of(p);

@@ -27,6 +27,41 @@
 #define RP_NOINLINE    __noinline__
 #endif
 
+/* Programmatic dependent launch (sm_90 and later): kernels that are launched so may begin while the one before still runs.
+ * Every kernel lets the next begin at once, and waits until all before it have ended, and what they wrote is seen, before it
+ * reads or writes anything but weights. It waits even where it has nothing to do: the next counts on it. Without the launch
+ * attribute, or on older devices, neither does anything. */
+#ifdef RP_CUDASIM
+static inline void rp_let_next_begin(void) {}
+static inline void rp_wait_for_earlier(void) { sim_pdl_wait(); }
+static inline void rp_prefetch(const void *) {}
+#else
+__device__ static inline void rp_let_next_begin(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ static inline void rp_wait_for_earlier(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* Into L2; only where there is something to wait for meanwhile. */
+__device__ static inline void rp_prefetch(const void *p) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+    (void)p;
+#endif
+}
+#endif
+
+/* What a kernel begins with that reads no weights before. */
+__device__ static inline void rp_begin(void) {
+    rp_let_next_begin();
+    rp_wait_for_earlier();
+}
+
 /* Sixteen bytes at an aligned address; rp_ldg16: of memory that nobody writes meanwhile. The simulation goes
  * word by word, as its checker does not see the copy of a structure. */
 #ifdef RP_CUDASIM

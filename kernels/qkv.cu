@@ -50,6 +50,7 @@ __device__ static QkvBlock block_of(const QkvArgs &p) {
     QkvBlock      r = {};
     r.part          = b < keys ? Q : b < values ? K : V;
     r.job           = {part_of(p, r.part).w.ne[1], p.column.n, 1, part_of(p, r.part).split};
+    r.job.early     = true;
     r.job.block     = r.part == Q ? b : r.part == K ? b - keys : b - values;
     return r;
 }
@@ -74,7 +75,7 @@ __device__ static char *place_of(const QkvArgs &p, const QkvPart &part, int whic
 /* The sums of a head, by whoever came last: norm, rotation, store. Not inlined, so that angles in double take no registers from
  * the products. */
 __device__ RP_NOINLINE static void end_head(const QkvArgs &p, const QkvPart &part, int which, int64_t h,
-                                             float whole_scale) {
+                                            float whole_scale) {
     RP_SHARED_DYNAMIC(float, v);
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    d = p.head_dim, tid = (int)threadIdx.x;
@@ -148,6 +149,7 @@ template <RpDtype T> __device__ static inline void float_rows_of(const QkvArgs &
 template <RpDtype T, RpDtype TV>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1) : 2)
     quant_kernel(const __grid_constant__ QkvArgs p) {
+    rp_let_next_begin();
     const QkvBlock b = block_of(p);
     if (T == TV || b.part != V)
         quant_rows_of<T>(p, b);
@@ -158,6 +160,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(const __grid_constant__ QkvArgs p) {
+    rp_let_next_begin();
     const QkvBlock b = block_of(p);
     float_rows_of<T>(p, b);
     end_heads(p, b);
@@ -165,6 +168,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(const __grid_
 
 /* Any types: each block looks at its own. */
 __global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_constant__ QkvArgs p) {
+    rp_let_next_begin();
     const QkvBlock b    = block_of(p);
     const RpDtype  type = part_of(p, b.part).w.dtype;
     RP_DEVICE_FOR_QUANT(type, quant_rows_of, p, b);
@@ -172,6 +176,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_con
 }
 
 __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mixed_wide_kernel(const __grid_constant__ QkvArgs p) {
+    rp_let_next_begin();
     const QkvBlock b    = block_of(p);
     const RpDtype  type = part_of(p, b.part).w.dtype;
     if (type == RP_F32) float_rows_of<RP_F32>(p, b);

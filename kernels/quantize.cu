@@ -7,6 +7,7 @@
 enum { THREADS = 256, BLOCK = RP_ACT_BLOCK };
 
 __global__ void __launch_bounds__(THREADS) quantize_kernel(TensorView x, TensorView y) {
+    rp_begin();
     const int64_t n = x.ne[0], blocks = n / BLOCK;
     const int64_t item = (int64_t)blockIdx.x * (THREADS / RP_WARP) + threadIdx.x / RP_WARP;
     if (item >= blocks * x.ne[1] * x.ne[2] * x.ne[3]) return; /* whole warps return together */

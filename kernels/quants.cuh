@@ -63,13 +63,13 @@ __device__ static inline void rp_one_scale(Unit *r, float scale, float min) {
 __device__ static inline float rp_low_half(unsigned v) { return rp_half_bits((uint16_t)(v & 0xffff)); }
 __device__ static inline float rp_high_half(unsigned v) { return rp_half_bits((uint16_t)(v >> 16)); }
 
-/* Of each type: Raw, what is loaded of a unit; `first_group` of unit u of a row; AHEAD, the units of a row
+/* Of each type: FIRST_PLANE, bytes of a unit in the first plane; Raw, what is loaded of a unit; `first_group` of unit u of a row; AHEAD, the units of a row
  * that a lane loads at a time: those of K types come with the head of their block. */
 template <RpDtype T> struct Blocks;
 
 /* Types with one scale for the 32 elements of a block. */
 struct SmallBlocks {
-    enum { ELEMS = 32, STEP = 1, ONE_SCALE = 1, AHEAD = 2 };
+    enum { ELEMS = 32, STEP = 1, ONE_SCALE = 1, AHEAD = 2, FIRST_PLANE = 16 };
     template <class I> __device__ static I first_group(I u) { return 2 * u; }
 };
 
@@ -145,6 +145,7 @@ template <> struct Blocks<RP_Q5_1> : SmallBlocks {
 };
 
 template <> struct Blocks<RP_Q8_0> : SmallBlocks {
+    enum { FIRST_PLANE = 32 };
     struct Raw {
         uint4    q[2];
         uint16_t d;
@@ -209,7 +210,7 @@ __device__ static inline void rp_scales_k(const uint4 &head, int j, Unit *r) {
 
 /* Eight units a block: sixteen elements each of sub-blocks 2j (low nibbles) and 2j+1 (high), j = u / 2. */
 template <> struct Blocks<RP_Q4_K> {
-    enum { ELEMS = 256, STEP = 2, ONE_SCALE = 0, AHEAD = 1 };
+    enum { ELEMS = 256, STEP = 2, ONE_SCALE = 0, AHEAD = 1, FIRST_PLANE = 18 };
     struct Raw {
         uint4 q, head;
     };
@@ -227,7 +228,7 @@ template <> struct Blocks<RP_Q4_K> {
 };
 
 template <> struct Blocks<RP_Q5_K> {
-    enum { ELEMS = 256, STEP = 2, ONE_SCALE = 0, AHEAD = 1 };
+    enum { ELEMS = 256, STEP = 2, ONE_SCALE = 0, AHEAD = 1, FIRST_PLANE = 22 };
     struct Raw {
         uint4 q, high, head;
     };
@@ -253,7 +254,7 @@ template <> struct Blocks<RP_Q5_K> {
 /* Two halves of 128 elements, each four quarters: the low nibbles of 16 bytes belong to quarter 0 or 1, the
  * high ones to quarter 2 or 3. */
 template <> struct Blocks<RP_Q6_K> {
-    enum { ELEMS = 256, STEP = 4, ONE_SCALE = 0, AHEAD = 1 };
+    enum { ELEMS = 256, STEP = 4, ONE_SCALE = 0, AHEAD = 1, FIRST_PLANE = 16 };
     struct Raw {
         uint4    low, high;
         int8_t   scale[2];
@@ -312,16 +313,35 @@ __device__ static inline float rp_element(const Unit &w, int k, int i) {
 /* The same on the device, for a block that finds out for itself; nothing for other types. */
 #define RP_DEVICE_FOR_QUANT(type, f, ...)                                                                    \
     switch (type) {                                                                                          \
-    case RP_Q4_0: f<RP_Q4_0>(__VA_ARGS__); break;                                                            \
-    case RP_Q4_1: f<RP_Q4_1>(__VA_ARGS__); break;                                                            \
-    case RP_Q5_0: f<RP_Q5_0>(__VA_ARGS__); break;                                                            \
-    case RP_Q5_1: f<RP_Q5_1>(__VA_ARGS__); break;                                                            \
-    case RP_Q8_0: f<RP_Q8_0>(__VA_ARGS__); break;                                                            \
-    case RP_Q4_K: f<RP_Q4_K>(__VA_ARGS__); break;                                                            \
-    case RP_Q5_K: f<RP_Q5_K>(__VA_ARGS__); break;                                                            \
-    case RP_Q6_K: f<RP_Q6_K>(__VA_ARGS__); break;                                                            \
-    case RP_MXFP4: f<RP_MXFP4>(__VA_ARGS__); break;                                                          \
-    default: break;                                                                                          \
+    case RP_Q4_0:                                                                                            \
+        f<RP_Q4_0>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q4_1:                                                                                            \
+        f<RP_Q4_1>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q5_0:                                                                                            \
+        f<RP_Q5_0>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q5_1:                                                                                            \
+        f<RP_Q5_1>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q8_0:                                                                                            \
+        f<RP_Q8_0>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q4_K:                                                                                            \
+        f<RP_Q4_K>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q5_K:                                                                                            \
+        f<RP_Q5_K>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_Q6_K:                                                                                            \
+        f<RP_Q6_K>(__VA_ARGS__);                                                                             \
+        break;                                                                                               \
+    case RP_MXFP4:                                                                                           \
+        f<RP_MXFP4>(__VA_ARGS__);                                                                            \
+        break;                                                                                               \
+    default:                                                                                                 \
+        break;                                                                                               \
     }
 
 #endif

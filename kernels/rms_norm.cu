@@ -8,6 +8,7 @@ enum { THREADS = RP_NORM_THREADS };
 
 __global__ void __launch_bounds__(THREADS)
     rms_norm_kernel(TensorView x, TensorView w, TensorView y, float eps) {
+    rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const float *in = (const float *)rp_row(x, blockIdx.x), *weight = (const float *)w.data;
     float       *out   = (float *)rp_row(y, blockIdx.x);

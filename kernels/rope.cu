@@ -8,6 +8,7 @@ enum { THREADS = 128 };
 
 __global__ void __launch_bounds__(THREADS)
     rope_kernel(TensorView x, TensorView pos, TensorView factors, TensorView y, RopeShape s) {
+    rp_begin();
     const int     pairs = s.p.n_dims / 2;
     const int64_t items = pairs + x.ne[0] - s.p.n_dims, i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= items * x.ne[1] * x.ne[2]) return;

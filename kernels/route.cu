@@ -7,6 +7,7 @@ enum { THREADS = 32 };
 
 __global__ void __launch_bounds__(THREADS)
     route_kernel(TensorView probs, TensorView ids, TensorView y, RouteParams p) {
+    rp_begin();
     const int64_t t = (int64_t)blockIdx.x * THREADS + threadIdx.x, k = y.ne[0];
     if (t >= probs.ne[1]) return;
     rp_route((const float *)rp_row(probs, t), (int)probs.ne[0], (const int32_t *)ids.data + t * k, (int)k, p,

@@ -139,6 +139,7 @@ __device__ static void penalise(const SampleArgs &a, const StepState &s) {
 }
 
 __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
+    rp_begin();
     RP_SHARED(Key, sums, [BINS]);
     RP_SHARED(Key, shared, [2]);
     const StepState s = *a.step;

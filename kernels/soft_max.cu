@@ -9,6 +9,7 @@ enum { THREADS = RP_SOFT_MAX_THREADS };
 
 __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorView mask, TensorView pos,
                                                            TensorView sinks, TensorView y, SoftMaxParams p) {
+    rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t r = blockIdx.x, t = r % x.ne[1], h = r / x.ne[1] % x.ne[2];
     const float  *in   = (const float *)rp_row(x, r);

@@ -9,6 +9,7 @@ enum { MAX_VALUES = 48 * 1024 / 5 };
 
 __global__ void __launch_bounds__(RP_WARP)
     top_k_kernel(TensorView x, TensorView bias, TensorView y, TopKParams p) {
+    rp_begin();
     RP_SHARED_DYNAMIC(float, values);
     const int      n = (int)x.ne[0], lane = (int)threadIdx.x;
     unsigned char *taken = (unsigned char *)(values + n);

@@ -82,6 +82,8 @@ Test(experts_down, takes_any_shape) {
     check((Case){.type = RP_Q4_K, .n = 8192, .rows = 5, .k = 6, .rounded = true});
     check((Case){.type = RP_Q8_0, .n = 4128, .rows = 3, .k = 8, .rounded = true, .residual = true});
     check((Case){.type = RP_Q5_1, .n = 32, .rows = 4500, .k = 3, .rounded = true});
+    check((Case){.type = RP_Q4_0, .n = 64, .rows = 9, .k = 11, .bias = true});
+    check((Case){.type = RP_BF16, .n = 77, .rows = 9, .k = 11, .residual = true});
     check((Case){.type = RP_F16, .n = 2048, .rows = 6, .k = 9});
     check((Case){.type = RP_Q6_K, .n = 16640, .rows = 2, .k = 2, .rounded = true});
 }

@@ -11,10 +11,12 @@ static inline cudaError_t rp_cuda_captured(cudaStream_t stream, cudaGraphNode_t 
     const cudaGraphNode_t       *deps  = NULL;
     cudaGraph_t                  graph = NULL;
     size_t                       n     = 0;
+    const cudaGraphEdgeData     *edges =
+        NULL; /* asked for, as without them a call where there are any is an error */
 #if CUDART_VERSION >= 13000
-    cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &deps, NULL, &n);
+    cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &deps, &edges, &n);
 #else
-    cudaError_t e = cudaStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, &deps, &n);
+    cudaError_t e = cudaStreamGetCaptureInfo_v3(stream, &status, NULL, &graph, &deps, &edges, &n);
 #endif
     if (e != cudaSuccess) return e;
     if (status != cudaStreamCaptureStatusActive) return cudaErrorStreamCaptureInvalidated;

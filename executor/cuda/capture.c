@@ -13,12 +13,17 @@ typedef struct Recorder {
     int           step, capacity;
 } Recorder;
 
-static RpStatus launch_now(CudaDevice *d, const KernelLaunch *l) {
-    cudaLaunchConfig_t config = {
-        .gridDim          = {l->grid[0],  l->grid[1],  l->grid[2] },
-        .blockDim         = {l->block[0], l->block[1], l->block[2]},
-        .dynamicSmemBytes = l->shared_bytes,
-        .stream           = d->stream
+static RpStatus launch_now(const CudaExecutor *c, const KernelLaunch *l) {
+    CudaDevice         *d       = c->device;
+    cudaLaunchAttribute overlap = {.id  = cudaLaunchAttributeProgrammaticStreamSerialization,
+                                   .val = {.programmaticStreamSerializationAllowed = 1}};
+    cudaLaunchConfig_t  config  = {
+          .gridDim          = {l->grid[0],  l->grid[1],  l->grid[2] },
+          .blockDim         = {l->block[0], l->block[1], l->block[2]},
+          .dynamicSmemBytes = l->shared_bytes,
+          .stream           = d->stream,
+          .attrs            = &overlap,
+          .numAttrs         = c->overlap && l->waits ? 1 : 0
     };
     return rp_cuda_check(d, cudaLaunchKernelExC(&config, l->function, l->arguments), "launch of a kernel");
 }
@@ -63,7 +68,7 @@ static RpStatus record(void *user, const KernelLaunch *l) {
     Recorder       *r    = user;
     cudaGraphNode_t node = NULL;
     if (l->enqueue != NULL) return record_others(r, l);
-    RP_TRY(launch_now(r->c->device, l));
+    RP_TRY(launch_now(r->c, l));
     RP_TRY(rp_cuda_check(r->c->device, rp_cuda_captured(r->c->device->stream, &node, NULL),
                          "node of a capture"));
     return remember(r, l, node, 1);

@@ -14,7 +14,8 @@
 
 enum {
     CUDA_ALIGN       = 256,
-    CUDA_LOOP_DRIVER = 12040 /* the first with loops in graphs */
+    CUDA_LOOP_DRIVER = 12040, /* the first with loops in graphs */
+    CUDA_OVERLAP     = 9      /* compute capability from which kernels may overlap */
 };
 
 /* A weight on the host and its copy. */
@@ -26,7 +27,7 @@ typedef struct CudaWeight {
 
 /* What executors that share have in common; the owner's. */
 typedef struct CudaDevice {
-    int          index;
+    int          index, major; /* major: of its compute capability */
     char         id[16], name[256];
     cudaStream_t stream;
     CudaWeight  *weights; /* by host address */
@@ -88,7 +89,9 @@ typedef struct CudaExecutor {
     cudaGraph_t     graph; /* of the plan; its nodes name those of `exec` */
     cudaGraphExec_t exec;
     cudaGraphNode_t token_node;
-    bool            stale; /* they still have addresses of what was bound before */
+    bool            overlap; /* kernels are recorded as ones that may begin while those before them end */
+    char            overlap_text[320]; /* info.overlap */
+    bool            stale;             /* they still have addresses of what was bound before */
     Captured       *captured;
     int             n_captured;
     CudaLoop        loop;

@@ -51,6 +51,7 @@ static RpStatus open_device(CudaDevice *d) {
     RP_TRY(rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device"));
     RP_TRY(rp_cuda_check(d, cudaGetDeviceProperties(&p, d->index), "properties of the device"));
     snprintf(d->name, sizeof d->name, "%s", p.name);
+    d->major = p.major;
     return rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream");
 }
 

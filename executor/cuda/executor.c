@@ -252,17 +252,57 @@ static RpStatus accept(CudaExecutor *c, RpStatus st, const ExecutorOptions *o, E
     return RP_OK;
 }
 
+/* Whether kernels may overlap: by the device and the environment. */
+static RpStatus wanted_overlap(CudaExecutor *c) {
+    const char *value    = rp_option(RP_OPT_PDL);
+    const bool  off      = strcmp(value, "off") == 0;
+    c->base.info.overlap = c->overlap_text;
+    if (!off && strcmp(value, "auto") != 0)
+        return rp_fail(RP_E_ARG, "%s '%s': auto or off is wanted", rp_option_name(RP_OPT_PDL), value);
+    c->overlap = !off && c->device->major >= CUDA_OVERLAP;
+    if (c->overlap)
+        snprintf(c->overlap_text, sizeof c->overlap_text, "on");
+    else if (off)
+        snprintf(c->overlap_text, sizeof c->overlap_text, "%s=off", rp_option_name(RP_OPT_PDL));
+    else
+        snprintf(c->overlap_text, sizeof c->overlap_text, "devices before compute capability %d.0 have none",
+                 CUDA_OVERLAP);
+    return RP_OK;
+}
+
+/* A driver may refuse overlapping kernels in a graph, or in the body of a loop: then once more without. */
+static bool without_overlap(CudaExecutor *c, RpStatus st, const char *where) {
+    if (st == RP_OK || st == RP_E_NOMEM || !c->overlap || c->device->failed) return false;
+    snprintf(c->overlap_text, sizeof c->overlap_text, "not in %s: %.255s", where, rp_last_error());
+    c->overlap = false;
+    return true;
+}
+
+static RpStatus open_replay(CudaExecutor *c) {
+    RpStatus st = rp_cuda_capture(c);
+    if (without_overlap(c, st, "a graph")) st = rp_cuda_capture(c);
+    return st;
+}
+
+static RpStatus open_loop(CudaExecutor *c) {
+    RpStatus st = rp_cuda_loop_open(c);
+    if (st != RP_OK) rp_cuda_loop_close(c);
+    if (st == RP_E_NOT_AVAILABLE || !without_overlap(c, st, "a loop")) return st;
+    st = rp_cuda_loop_open(c);
+    if (st != RP_OK) rp_cuda_loop_close(c);
+    return st;
+}
+
 static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
     ExecMode wanted;
     RP_TRY(wanted_mode(o->mode, &wanted));
+    RP_TRY(wanted_overlap(c));
     c->base.info.mode = RP_MODE_EAGER;
     if (wanted == RP_MODE_EAGER)
         return o->require_graph ? rp_fail(RP_E_ARG, "mode eager, and a graph is required") : RP_OK;
-    RP_TRY(accept(c, rp_cuda_capture(c), o, RP_MODE_REPLAY));
+    RP_TRY(accept(c, open_replay(c), o, RP_MODE_REPLAY));
     if (wanted == RP_MODE_REPLAY || c->base.info.mode == RP_MODE_EAGER || c->base.step == NULL) return RP_OK;
-    RpStatus st = rp_cuda_loop_open(c);
-    if (st != RP_OK) rp_cuda_loop_close(c);
-    return accept(c, st, o, RP_MODE_REPLY);
+    return accept(c, open_loop(c), o, RP_MODE_REPLY);
 }
 
 /* A kernel is loaded when it is first asked for, which must not be during a capture. */
@@ -291,7 +331,8 @@ static RpStatus load_kernels(CudaExecutor *c) {
         st      = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
         (void)cudaGetLastError();
     }
-    if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
+    if (c->blas == NULL)
+        st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
     RP_TRY(st);
     rp_cuda_blas_describe(c);
     if (c->base.step == NULL) return RP_OK;

@@ -37,6 +37,7 @@ static RpStatus enqueue_body(void *arg) {
                          .control   = c->loop.control,
                          .condition = b->condition};
     void         *ring;
+    ctx.overlap = c->overlap;
     RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
     end.ring = ring;
     RP_TRY(rp_cuda_named(c->device,

@@ -90,6 +90,7 @@ typedef struct ExecutorInfo {
     size_t      device_bytes; /* taken on a device by this executor alone: weights, states, arena */
     const char *blas;         /* what has the products of long chunks on a device: "cublasLt 13.1.0", and what it refuses;
                                  or why the own kernels have them all; "" where the plan has none */
+    const char *overlap;      /* whether kernels of a graph begin while those before them end: "on", or why not; "" on the CPU */
 } ExecutorInfo;
 
 ExecutorInfo rp_executor_info(const Executor *exec);

@@ -42,6 +42,9 @@ typedef struct KernelLaunch {
     RpStatus (*enqueue)(void *arg, struct CUstream_st *stream);
     void       *arg; /* valid during the call */
     const void *addresses[RP_LAUNCH_ADDRESSES];
+    /* The kernel executes griddepcontrol.wait before it touches what others write, so that it may be launched while the one
+     * before it still runs (programmatic dependent launch). */
+    bool waits;
 } KernelLaunch;
 
 typedef struct BlasLt BlasLt; /* blas.h */
@@ -52,6 +55,7 @@ typedef struct KernelCtx {
                                           between launches */
     size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
     BlasLt             *blas;          /* CUDA: has the products of many columns that it was prepared for, or NULL */
+    bool                overlap;       /* CUDA launchers without a hook: launches whose kernels wait may overlap */
     int                 ith, nth;      /* CPU kernels: this worker, of that many */
     int                 phase;         /* CPU kernels of several phases: all workers have ended the one before */
     void               *shared, *own;  /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */

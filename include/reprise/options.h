@@ -18,6 +18,7 @@ extern "C" {
     X(ISA, "REPRISE_ISA", "auto", "CPU kernels: auto, plain, avx2 or avx512-vnni")               \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \
     X(BLAS, "REPRISE_BLAS", "auto", "products of long chunks: auto (cuBLASLt where there is one), off, or a library's path") \
+    X(PDL, "REPRISE_PDL", "auto", "kernels of a graph begin while those before them end: auto (devices of 9.0 and later) or off") \
     X(MODEL, "REPRISE_MODEL", "", "the program's model where -m is not given")                   \
     X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")
 

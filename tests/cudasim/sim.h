@@ -18,6 +18,7 @@ typedef struct {
     long          live_allocs;
     unsigned long allocs; /* device and pinned host memory */
     unsigned long api_calls;
+    unsigned long overlaps; /* launches with the attribute of programmatic dependent launch */
     unsigned long h2d_copies, d2h_copies, d2d_copies, h2d_bytes, d2h_bytes, d2d_bytes;
 } SimStats;
 
@@ -34,6 +35,12 @@ void sim_device_memory(size_t bytes);
 
 /* The driver's version as cudaDriverGetVersion gives it, 0 for no driver, and the number of devices. */
 void sim_driver(int version, int n_devices);
+
+/* Launches with the attribute of programmatic dependent launch fail. */
+void sim_refuse_overlap(int refuse);
+
+/* The compute capability that the device says it has, 9.0 at first. */
+void sim_capability(int major, int minor);
 
 /* The nth call from now, 1 for the next, of the function of that name fails with that error and does nothing.
  * Functions that release something do so and fail nevertheless, and so does cudaStreamEndCapture. A failure

@@ -147,6 +147,15 @@ static void block_init(Block *b, uint32_t id, size_t fib0,
     sim_threads_run += b->nthr;
     race_block_start(b);
 }
+// Of a launch that may overlap each block has to wait: when a kernel has ended those before it must have.
+static void check_waited(const SimLaunch &l, const Block *b) {
+    bool waited = !l.pdl;
+    for (auto &w : b->w)
+        for (unsigned m = w.exist; m && !waited; m &= m - 1) waited = !w.f[__builtin_ctz(m)]->pdl_wait;
+    if (!waited)
+        sim_report(true, "%s block %u: launched to overlap with earlier kernels, and never waited for them", l.k->name.c_str(),
+                   b->id);
+}
 static void block_free(Block *b) {
     for (auto &s : b->slots) free(s.p);
     b->slots.clear();
@@ -217,7 +226,10 @@ void sim_run_kernel(SimLaunch &l) {
             sim_resident.push_back(&bs[i]);
         }
         run_resident();
-        for (auto &b : bs) block_free(&b);
+        for (auto &b : bs) {
+            check_waited(l, &b);
+            block_free(&b);
+        }
     } else {
         static Block b;
         b.gid = 0;
@@ -235,6 +247,7 @@ void sim_run_kernel(SimLaunch &l) {
                                                   : i,
                        0, i == 0);
             run_resident();
+            check_waited(l, &b);
         }
         block_free(&b);
     }

@@ -35,6 +35,9 @@ bool sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, s
     return true;
 }
 
+static bool sim_no_overlap;
+extern "C" void sim_refuse_overlap(int refuse) { sim_no_overlap = refuse != 0; }
+
 // A launch that fails spoils the capture it was to be part of.
 static cudaError_t launch(cudaStream_t s, SimLaunch l, bool made) {
     s             = sim_stream(s);
@@ -72,6 +75,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void
             break;
         case cudaLaunchAttributeProgrammaticStreamSerialization:
             l.pdl = c->attrs[i].val.programmaticStreamSerializationAllowed;
+            if (l.pdl && sim_no_overlap) made = (sim_err(cudaErrorNotSupported, "overlapping launches are refused"), false);
+            if (l.pdl) sim_st.overlaps++;
             break;
         default:
             sim_err(cudaErrorNotSupported, "launch attribute not simulated");

@@ -26,8 +26,6 @@ static const struct {
     {cudaDevAttrMaxThreadsPerMultiProcessor,       2048                  },
     {cudaDevAttrMaxBlocksPerMultiprocessor,        32                    },
     {cudaDevAttrMultiProcessorCount,               SIM_SMS               },
-    {cudaDevAttrComputeCapabilityMajor,            9                     },
-    {cudaDevAttrComputeCapabilityMinor,            0                     },
     {cudaDevAttrCooperativeLaunch,                 1                     },
     {cudaDevAttrConcurrentKernels,                 1                     },
     {cudaDevAttrUnifiedAddressing,                 1                     },
@@ -59,13 +57,17 @@ static int current;
 static cudaError_t no_device(int device) {
     return device < 0 || device >= sim_n_devices ? sim_err(cudaErrorInvalidDevice) : cudaSuccess;
 }
+static int capability[2] = {9, 0};
 static int attribute(cudaDeviceAttr a) {
+    if (a == cudaDevAttrComputeCapabilityMajor) return capability[0];
+    if (a == cudaDevAttrComputeCapabilityMinor) return capability[1];
     for (auto &row : attributes)
         if (row.attribute == a) return row.value;
     return 0;
 }
 
 extern "C" {
+void sim_capability(int major, int minor) { capability[0] = major, capability[1] = minor; }
 cudaError_t cudaGetDeviceCount(int *n) {
     *n = 0;
     SIM_CALL(SIM_NEEDS_DRIVER);

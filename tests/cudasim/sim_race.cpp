@@ -62,9 +62,10 @@ void race_launch(void) {
     on         = true;
     grid_epoch = 0;
     released.clear();
-    pdl_floor =
-        sim_l->pdl && prev_launch + 1 == sim_launch_id ? prev_launch : 0; // only kernel-to-kernel edges
-    prev_launch = sim_launch_id;
+    // Only from kernel to kernel; of a chain of such launches none need have ended, as each lets the next begin early.
+    const bool follows = sim_l->pdl && prev_launch + 1 == sim_launch_id;
+    pdl_floor          = !follows ? 0 : pdl_floor != 0 ? pdl_floor : prev_launch;
+    prev_launch        = sim_launch_id;
 }
 static void drop(RaceSeen *&s) {
     delete s;
@@ -217,12 +218,12 @@ static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
             c->init = true;
         }
         if (f->pdl_wait && pdl_floor && c->w.launch >= pdl_floor && c->w.launch != sim_launch_id)
-            complain("PDL hazard: touches the previous kernel's output before griddepcontrol.wait", a, n, wr,
+            complain("PDL hazard: touches an earlier kernel's output before griddepcontrol.wait", a, n, wr,
                      &c->w, pc);
         if (f->pdl_wait && pdl_floor && wr)
             for (auto &r : c->r)
                 if (r.launch >= pdl_floor && r.launch != sim_launch_id)
-                    complain("PDL hazard: overwrites the previous kernel's input before griddepcontrol.wait",
+                    complain("PDL hazard: overwrites an earlier kernel's input before griddepcontrol.wait",
                              a, n, wr, &r, pc);
         if (c->w.launch && !(at && c->w.atomic) && !ordered(c->w, f))
             complain(wr ? "race: write after write" : "race: read after write", a, n, wr, &c->w, pc);

@@ -1,0 +1,96 @@
+/* Kernels of a captured plan that begin while those before them end: where they do, and what becomes of it where a driver
+ * refuses. That each kernel waits is checked by the simulated device itself. */
+#include "tests/decoder.h"
+
+#include "tests/cudasim/sim.h"
+
+enum { N_TOKENS = 3 };
+
+typedef struct Run {
+    float         logits[N_TOKENS][DECODER_VOCAB];
+    unsigned long overlaps, kernels; /* launches that were recorded, and kernels of a run */
+    ExecMode      mode;
+    char          overlap[320], reason[256];
+} Run;
+
+static Run run(ExecMode mode) {
+    Run    r = {0};
+    Model *m = decoder_model("qwen3moe-mix");
+    sim_stats_reset();
+    Decoder d  = decoder_open(m, mode, false);
+    r.overlaps = sim_stats().overlaps;
+    r.mode     = rp_executor_info(d.exec).mode;
+    snprintf(r.overlap, sizeof r.overlap, "%s", rp_executor_info(d.exec).overlap);
+    snprintf(r.reason, sizeof r.reason, "%s", rp_executor_info(d.exec).reason);
+    for (int i = 0; i < N_TOKENS; i++)
+        memcpy(r.logits[i], decoder_run(&d, 3 + i, i), d.n_vocab * sizeof(float));
+    r.kernels = (unsigned long)rp_plan_memory(d.plan).n_steps;
+    decoder_close(&d);
+    rp_model_free(m);
+    return r;
+}
+
+static void expect_same_logits(const Run *a, const Run *b) {
+    cr_expect_arr_eq(a->logits, b->logits, sizeof a->logits);
+}
+
+Test(cuda_overlap, is_recorded_for_every_kernel) {
+    const Run on = run(RP_MODE_REPLAY);
+    cr_expect_eq(on.mode, RP_MODE_REPLAY);
+    cr_expect_str_eq(on.overlap, "on");
+    cr_expect_eq(on.overlaps, on.kernels, "%lu of %lu kernels", on.overlaps, on.kernels);
+    cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0);
+    const Run off = run(RP_MODE_REPLAY);
+    cr_expect_str_eq(off.overlap, "REPRISE_PDL=off");
+    cr_expect_eq(off.overlaps, 0ul);
+    expect_same_logits(&on, &off);
+}
+
+Test(cuda_overlap, is_not_there_before_9_0) {
+    const Run on = run(RP_MODE_REPLAY);
+    sim_capability(8, 9);
+    const Run older = run(RP_MODE_REPLAY);
+    cr_expect_eq(older.overlaps, 0ul);
+    cr_expect_not_null(strstr(older.overlap, "before compute capability 9.0"), "%s", older.overlap);
+    expect_same_logits(&on, &older);
+    sim_capability(9, 0);
+}
+
+Test(cuda_overlap, that_is_refused_leaves_a_graph_without_it) {
+    const Run on = run(RP_MODE_REPLAY);
+    sim_refuse_overlap(1);
+    const Run refused = run(RP_MODE_REPLAY);
+    sim_refuse_overlap(0);
+    cr_expect_eq(refused.mode, RP_MODE_REPLAY, "%s", refused.reason);
+    cr_expect_str_eq(refused.reason, "");
+    cr_expect_not_null(strstr(refused.overlap, "not in a graph: cuda:0: launch of a kernel"), "%s",
+                       refused.overlap);
+    expect_same_logits(&on, &refused);
+}
+
+/* One loop in the open session: the instantiation of its graph is the one that fails. */
+Test(cuda_overlap, that_is_refused_in_a_loop_leaves_a_loop_without_it) {
+    Session             *s;
+    Model               *m = decoder_model("qwen3moe-mix");
+    const SessionOptions o = {
+        .n_ctx = 16, .prefill_chunk = 1, .device = "cuda", .mode = RP_MODE_REPLY, .require_graph = true};
+    OK(rp_session_open(m, &o, &s));
+    rp_session_free(s);
+    sim_stats_reset();
+    sim_fail("cudaStreamBeginCaptureToGraph", 1, cudaErrorNotSupported);
+    OK(rp_session_open(m, &o, &s));
+    cr_expect_eq(sim_fails_left(), 0u);
+    cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLY, "%s", rp_session_info(s).reason);
+    rp_session_free(s);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+    rp_model_free(m);
+}
+
+Test(cuda_overlap, refuses_what_it_does_not_know) {
+    Model   *m = decoder_model("llama-mix");
+    Session *s;
+    cr_assert_eq(setenv("REPRISE_PDL", "maybe", 1), 0);
+    REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = 16, .device = "cuda"}, &s), RP_E_ARG,
+            "REPRISE_PDL 'maybe': auto or off is wanted");
+    rp_model_free(m);
+}
