@@ -15,11 +15,19 @@ RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
     return RP_OK;
 }
 
+static unsigned constant_sources(const PlanStep *s) {
+    unsigned bits = 0;
+    for (int k = 0; k < RP_MAX_SRC; k++)
+        if (s->src[k].space == SPACE_WEIGHT && s->args.src[k].ne[0] > 0) bits |= 1u << k;
+    return bits;
+}
+
 RpStatus rp_plan_walk(const ExecPlan *plan, const OpArgs *args, const int *phases, const Kernels *kernels,
                       KernelCtx *ctx, StepEnd *step_end, void *user) {
     for (int i = 0; i < plan->n_steps; i++) {
         OpKernel *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
         const int n_phases = phases != NULL ? phases[i] : 1;
+        if (kernels->cuda) ctx->constant = constant_sources(&plan->steps[i]);
         for (ctx->phase = 0; ctx->phase < n_phases; ctx->phase++) {
             RpStatus status = kernel(&args[i], ctx);
             if (step_end != NULL) status = step_end(user, status, ctx->phase + 1 == n_phases);

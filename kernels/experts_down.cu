@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
         });
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(ExpertsDownArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(ExpertsDownArgs p) {
     rp_begin();
     experts_down(
         p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
@@ -100,7 +100,7 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_ker
         });
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(ExpertsDownArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(ExpertsDownArgs p) {
     rp_begin();
     experts_down(
         p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {

@@ -17,7 +17,7 @@ struct GateUpArgs {
     const float   *bias[2];
     GateKind       kind;
     float          alpha, limit;
-    bool           round;
+    bool           round, early;
     float         *floats; /* where the result is rounded: [k][m] in scratch memory, */
     unsigned      *counters;
     int64_t        group, groups; /* rows that are rounded together, and how often of one expert */
@@ -28,12 +28,6 @@ __device__ static int32_t expert_of(const GateUpArgs &p) {
     if (p.ids == nullptr) return 0;
     const int32_t id = p.ids[blockIdx.y];
     return id >= 0 && id < p.w[0].ne[2] ? id : -1;
-}
-
-/* Without ids the weights are known before those that are waited for have ended. */
-__device__ static void begin(const GateUpArgs &p) {
-    rp_let_next_begin();
-    if (p.ids != nullptr) rp_wait_for_earlier();
 }
 
 __device__ static float gated(const GateUpArgs &p, float gate, float up) {
@@ -61,7 +55,7 @@ __device__ static GemvJob job_of(const GateUpArgs &p) {
     GemvJob job = {p.w[0].ne[1], p.w[0].ne[0], 1, p.grid.split};
     job.each    = 1;
     job.block   = blockIdx.x;
-    job.early   = p.ids == nullptr;
+    job.early   = p.early;
     job.turns   = p.grid.turns;
     job.step    = gridDim.x;
     return job;
@@ -99,7 +93,7 @@ template <RpDtype T> __device__ static TwoMatrices<T> matrices_of(const GateUpAr
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(GateUpArgs p) {
-    begin(p);
+    rp_gemv_open(p.early);
     const int32_t expert = expert_of(p);
     const GemvJob job    = job_of(p);
     if (expert < 0)
@@ -109,8 +103,8 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
     round_groups(p, job);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(GateUpArgs p) {
-    begin(p);
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(GateUpArgs p) {
+    rp_gemv_open(p.early);
     const int32_t expert = expert_of(p);
     const GemvJob job    = job_of(p);
     if (expert < 0)
@@ -120,8 +114,8 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_ker
     round_groups(p, job);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(GateUpArgs p) {
-    begin(p);
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(GateUpArgs p) {
+    rp_gemv_open(p.early);
     const int32_t expert = expert_of(p);
     const GemvJob job    = job_of(p);
     if (expert < 0) {
@@ -174,6 +168,7 @@ extern "C" RpStatus rp_cuda_gate_up(const OpArgs *args, KernelCtx *ctx) {
     p.bias[0] = (const float *)args->src[5].data, p.bias[1] = (const float *)args->src[6].data;
     p.kind = o->kind, p.alpha = o->alpha, p.limit = o->limit;
     p.round    = rounds(args);
+    p.early    = p.ids == nullptr && (ctx->constant & 3) == 3; /* chosen experts are known by ids only */
     p.floats   = rp_scratch_floats(ctx);
     p.counters = (unsigned *)ctx->scratch;
     for (p.group = RP_ACT_BLOCK; k * (w->ne[1] + p.group - 1) / p.group > RP_COUNTERS;) p.group *= 2;

@@ -71,6 +71,12 @@ __device__ static inline int64_t rp_gemv_row(const GemvJob &job, int64_t turn) {
            (int64_t)((int)threadIdx.x / RP_WARP / (job.split * job.side)) * job.each;
 }
 
+/* What a kernel begins with: `early` says that its weights are, as far as it knows them by now, nobody's result. */
+__device__ static inline void rp_gemv_open(bool early) {
+    rp_let_next_begin();
+    if (!early) rp_wait_for_earlier();
+}
+
 /* The warp's rows into L2, `bytes` of each, while there is nothing else to do; then waits. */
 __device__ static inline void rp_gemv_wait(const GemvJob &job, const uint8_t *a, const uint8_t *b,
                                            int64_t bytes) {
@@ -271,7 +277,7 @@ __device__ static inline void rp_gemv_quant(const GemvJob &job, const Weights &w
                                             const Put &put) {
     typedef typename Blocks<T>::Raw Raw;
     RP_SHARED_DYNAMIC(char, staged);
-    enum { AHEAD = Blocks<T>::AHEAD };
+    enum { AHEAD = C > 1 && T == RP_Q8_0 ? 1 : Blocks<T>::AHEAD }; /* by the registers there are */
     const int units = (int)(job.n / RP_UNIT), piece = RP_GEMV_STAGED / columns.together() / RP_UNIT;
     const int step = job.split * RP_WARP, first = rp_gemv_first(job);
     int       held = -1; /* the piece of the columns that is staged */
@@ -292,7 +298,7 @@ __device__ static inline void rp_gemv_quant(const GemvJob &job, const Weights &w
             int       u = job.idle ? end : u0 + first;
             if (!job.idle) load(u);
             if (held < 0) {
-                rows.wait(job, units);
+                rows.wait(job, C == 1 ? units : 0); /* more columns leave no registers for it */
                 columns.open();
             }
             if (held != u0) {

@@ -17,6 +17,7 @@ struct LinearArgs {
     float        scale, post_eps;
     bool         post;
     ColumnGrid   grid;
+    bool         early;
 };
 
 struct LinearPut {
@@ -38,7 +39,7 @@ struct LinearPut {
 __device__ static GemvJob job_of(const LinearArgs &p) {
     GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
     job.block   = blockIdx.x;
-    job.early   = true;
+    job.early   = p.early;
     job.turns   = p.grid.turns;
     job.step    = gridDim.x;
     return job;
@@ -62,19 +63,19 @@ template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const LinearArgs &
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(LinearArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(LinearArgs p) {
-    rp_let_next_begin();
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(LinearArgs p) {
+    rp_gemv_open(p.early);
     rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(LinearArgs p) {
-    rp_let_next_begin();
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(LinearArgs p) {
+    rp_gemv_open(p.early);
     const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
     rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], LinearPut{p});
     post_norm(p);
@@ -112,6 +113,7 @@ extern "C" RpStatus rp_cuda_linear(const OpArgs *args, KernelCtx *ctx) {
     p.post_weight         = (const float *)args->src[5].data;
     p.y                   = (float *)args->dst.data;
     p.sums                = rp_scratch_floats(ctx);
+    p.early               = (ctx->constant & 1) != 0;
     p.counter             = (unsigned *)ctx->scratch;
     p.scale               = o->scale;
     p.post                = o->post_norm != 0;

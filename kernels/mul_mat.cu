@@ -9,6 +9,7 @@ struct MulMatArgs {
     TensorView  w, x, y, pos;
     MulMatBound bound;
     int         split;
+    bool        early;
 };
 
 __device__ static int64_t last_position(const MulMatArgs &p, int64_t t) {
@@ -44,7 +45,7 @@ template <int C> __device__ static Job<C> job_of(const MulMatArgs &p) {
     const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
     GemvJob       job      = {p.w.ne[1], p.w.ne[0], columns, p.split};
     job.block              = blockIdx.x;
-    job.early              = true;
+    job.early              = p.early;
     const GemvColumns<C> x = {rp_row_at(p.x, t, h, b), p.x.nb[1], p.w.ne[0], columns};
     const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], p.w.ne[1], columns};
     return {job, x, y};
@@ -57,19 +58,19 @@ template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatArgs &
 
 template <RpDtype T, int C>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, C)) quant_kernel(MulMatArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     const Job<C> j = job_of<C>(p);
     rp_gemv_quant<T, C>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatArgs p) {
-    rp_let_next_begin();
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(MulMatArgs p) {
+    rp_gemv_open(p.early);
     const Job<1> j = job_of<1>(p);
     rp_gemv_wide<T>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
-template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatArgs p) {
-    rp_begin(); /* the matrix may be a cache */
+template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(MulMatArgs p) {
+    rp_gemv_open(p.early);
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     Job<C>        j = job_of<C>(p);
     if (p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
@@ -77,7 +78,6 @@ template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS) f
         if (end < j.job.rows) j.job.rows = j.put.rows = end;
         if (rp_gemv_begin(j.job, 0) >= j.job.rows) return; /* the whole block */
     }
-    j.job.early         = false;
     const FloatMatrix w = {rows_of_head(p, h, b), p.w.nb[1], j.job.rows};
     rp_gemv_float<T, C>(j.job, w, j.columns, inner_length(p, blockIdx.y * C), j.put);
 }
@@ -125,9 +125,10 @@ template <RpDtype T> static RpStatus float_rows(const MulMatArgs &p, KernelCtx *
 extern "C" RpStatus rp_cuda_mul_mat(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat(args));
     const MulMatBound bound = rp_has_src(args, 2) ? args->params->mul_mat.bound : RP_BOUND_NONE;
-    MulMatArgs        p     = {args->src[0], args->src[1], args->dst, args->src[2], bound, 1};
-    const RpDtype     type  = p.w.dtype;
-    const bool        quant = rp_dtype_is_quant(type);
+    MulMatArgs        p     = {args->src[0], args->src[1], args->dst, args->src[2], bound, 1, false};
+    p.early                 = bound == RP_BOUND_NONE && (ctx->constant & 1) != 0;
+    const RpDtype type      = p.w.dtype;
+    const bool    quant     = rp_dtype_is_quant(type);
     if (p.x.ne[1] > 65535 || p.x.ne[2] * p.x.ne[3] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat: %lld tokens, %lld heads: at most 65535 of each",
                        (long long)p.x.ne[1], (long long)(p.x.ne[2] * p.x.ne[3]));

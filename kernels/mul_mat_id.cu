@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
     rp_gemv_quant<T, 1>(j.job, matrix_of<T>(p, expert), j.columns, j.put);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(MulMatIdArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
@@ -58,7 +58,7 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_ker
     rp_gemv_wide<T>(j.job, matrix_of<T>(p, expert), j.columns, j.put);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(MulMatIdArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);

@@ -33,6 +33,7 @@ struct QkvArgs {
     HeadNorm       norm;
     float          norm_eps;
     int            head_dim;
+    bool           early;
 };
 
 /* Which of the parts this block works for, and where in it. */
@@ -50,7 +51,7 @@ __device__ static QkvBlock block_of(const QkvArgs &p) {
     QkvBlock      r = {};
     r.part          = b < keys ? Q : b < values ? K : V;
     r.job           = {part_of(p, r.part).w.ne[1], p.column.n, 1, part_of(p, r.part).split};
-    r.job.early     = true;
+    r.job.early     = p.early;
     r.job.block     = r.part == Q ? b : r.part == K ? b - keys : b - values;
     return r;
 }
@@ -149,7 +150,7 @@ template <RpDtype T> __device__ static inline void float_rows_of(const QkvArgs &
 template <RpDtype T, RpDtype TV>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1) : 2)
     quant_kernel(const __grid_constant__ QkvArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
     if (T == TV || b.part != V)
         quant_rows_of<T>(p, b);
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(const __grid_constant__ QkvArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
     float_rows_of<T>(p, b);
     end_heads(p, b);
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(const __grid_
 
 /* Any types: each block looks at its own. */
 __global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_constant__ QkvArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
     const RpDtype  type = part_of(p, b.part).w.dtype;
     RP_DEVICE_FOR_QUANT(type, quant_rows_of, p, b);
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_con
 }
 
 __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mixed_wide_kernel(const __grid_constant__ QkvArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
     const RpDtype  type = part_of(p, b.part).w.dtype;
     if (type == RP_F32) float_rows_of<RP_F32>(p, b);
@@ -249,6 +250,7 @@ extern "C" RpStatus rp_cuda_qkv(const OpArgs *args, KernelCtx *ctx) {
     p.pos     = (const int32_t *)args->src[4].data;
     p.factors = (const float *)args->src[13].data;
     p.rope    = rp_rope_shape(o->rope);
+    p.early   = (ctx->constant & 7) == 7;
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
     const RpDtype type = p.part[Q].w.dtype;
     const bool    same = p.part[K].w.dtype == type && p.part[V].w.dtype == type;

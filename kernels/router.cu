@@ -26,6 +26,7 @@ struct RouterArgs {
     unsigned    *counter;
     RouterParams p;
     ColumnGrid   grid;
+    bool         early;
 };
 
 struct RouterPut {
@@ -39,7 +40,7 @@ struct RouterPut {
 __device__ static GemvJob job_of(const RouterArgs &p) {
     GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
     job.block   = blockIdx.x;
-    job.early   = true;
+    job.early   = p.early;
     job.turns   = p.grid.turns;
     job.step    = gridDim.x;
     return job;
@@ -89,19 +90,19 @@ template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const RouterArgs &
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(RouterArgs p) {
-    rp_let_next_begin();
+    rp_gemv_open(p.early);
     rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), RouterPut{p});
     choose(p);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) wide_kernel(RouterArgs p) {
-    rp_let_next_begin();
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(RouterArgs p) {
+    rp_gemv_open(p.early);
     rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), RouterPut{p});
     choose(p);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS) float_kernel(RouterArgs p) {
-    rp_let_next_begin();
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(RouterArgs p) {
+    rp_gemv_open(p.early);
     const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
     rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], RouterPut{p});
     choose(p);
@@ -143,6 +144,7 @@ extern "C" RpStatus rp_cuda_router(const OpArgs *args, KernelCtx *ctx) {
     p.choice_bias       = (const float *)args->src[4].data;
     p.y                 = (int32_t *)args->dst.data;
     p.scores            = rp_scratch_floats(ctx);
+    p.early             = (ctx->constant & 1) != 0;
     p.counter           = (unsigned *)ctx->scratch;
     const RpDtype type  = p.w.dtype;
     const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_unit_of(type));

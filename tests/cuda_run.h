@@ -14,7 +14,7 @@
 /* Scratch memory is zero before the first launch: the second must do with what the first has left in it. */
 static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArgs *host, const void *before) {
     const TensorOp op    = op_of_kernel(cpu);
-    KernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true};
+    KernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
     const size_t   bytes = rp_view_span_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;

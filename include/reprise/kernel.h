@@ -56,6 +56,7 @@ typedef struct KernelCtx {
     size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
     BlasLt             *blas;          /* CUDA: has the products of many columns that it was prepared for, or NULL */
     bool                overlap;       /* CUDA launchers without a hook: launches whose kernels wait may overlap */
+    unsigned            constant;      /* CUDA launchers: bit s: source s is a weight, which no kernel writes */
     int                 ith, nth;      /* CPU kernels: this worker, of that many */
     int                 phase;         /* CPU kernels of several phases: all workers have ended the one before */
     void               *shared, *own;  /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */

@@ -68,7 +68,7 @@ mutant linear gemv.cuh 's/job.block + turn \* job.step/job.block + turn/' "turns
 mutant linear quantize.cuh 's/rp_sum_of_lanes(q0 + q1 + q2 + q3, 4)/rp_sum_of_lanes(q0 + q1 + q2 + q3, 8)/' "a sum of 32 for one of 16"
 mutant linear gemv.cuh 's/^    rp_wait_for_earlier();//' "a product that does not wait for earlier kernels"
 mutant rms_norm portable.cuh '/void rp_begin/,/^}/s/rp_wait_for_earlier();//' "a kernel that does not wait for earlier ones"
-mutant gate_up gate_up.cu 's/if (p.ids != nullptr) rp_wait_for_earlier();//' "chosen experts that are not waited for"
+mutant gate_up gate_up.cu 's/p.ids == nullptr \&\& (ctx/(ctx/' "chosen experts that are not waited for"
 mutant gate_up gate_up.cu 's/half\[i\] += p.bias\[i\]/half[i] += p.bias[0]/' "the bias of gate for up"
 mutant gate_up gate_up.cu 's/id < p.w\[0\].ne\[2\]/id <= p.w[0].ne[2]/' "an expert past the last"
 mutant gate_up gate_up.cu 's/(end - first) \/ per_block)/(end - first) \/ per_block - 1)/' "a group that is rounded too early"

@@ -127,7 +127,8 @@ static void check_each_plan(const Model *m, const Decoded *want, const char *cal
 /* Where kernels overlap a capture that fails is tried once more without (test_cuda_overlap.c). */
 static void without_overlap(void) { cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); }
 
-Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so, .init = without_overlap) {
+Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so) {
+    without_overlap();
     Model        *m    = open_tiny();
     const Decoded want = decode_healthy(m);
     check_each_plan(m, &want, "cudaStreamBeginCapture", "begin of the capture", NULL);
@@ -161,7 +162,8 @@ static Launches launches_of(const Model *m) {
 }
 
 /* A launch that fails invalidates the capture: it must be ended, and is no failure of the device. */
-Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind, .init = without_overlap) {
+Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind) {
+    without_overlap();
     static const char launch[] = "cudaLaunchKernelExC",
                       token[]  = "prefill of 1 token: eager instead of replay";
     Model         *m           = open_tiny();
