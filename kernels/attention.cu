@@ -267,12 +267,13 @@ __device__ static void add_splits(const Attention &a, const Range &r, int dim, P
 }
 
 /* Blocks on a multiprocessor that leave each thread registers enough. */
-constexpr int rp_attention_blocks(int heads, int chunks) {
-    return heads == 4 || chunks == 2 ? 2 : heads == 2 ? 3 : 5;
+constexpr int rp_attention_blocks(int heads, int chunks, int lanes) {
+    return heads == 4 || chunks == 2 ? 2 : heads == 2 ? 3 : lanes == 32 ? 4 : 5;
 }
 
 template <RpDtype T, int LANES, int CHUNKS, int HEADS>
-__global__ void __launch_bounds__(THREADS, rp_attention_blocks(HEADS, CHUNKS)) attention_kernel(Attention a) {
+__global__ void __launch_bounds__(THREADS, rp_attention_blocks(HEADS, CHUNKS, LANES))
+    attention_kernel(Attention a) {
     rp_begin();
     typedef Group<T, LANES, CHUNKS, HEADS> G;
     enum { ELEMENTS = (HEADS * G::SIZE + THREADS - 1) / THREADS };
