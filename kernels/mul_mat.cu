@@ -69,7 +69,8 @@ template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_
     rp_gemv_wide<T>(j.job, matrix_of<T>(p), j.columns, j.put);
 }
 
-template <RpDtype T, int C> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(MulMatArgs p) {
+template <RpDtype T, int C>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, C > 1 ? 2 : 3) float_kernel(MulMatArgs p) {
     rp_gemv_open(p.early);
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     Job<C>        j = job_of<C>(p);

@@ -63,7 +63,7 @@ mutant $cuda/executor.c $cuda/executor.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_
 mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
     "the token of other states"
 mutant executor/executor.c executor/executor.c 's/^    point_to_states(e, before);$//' rebind "states half bound"
-mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args.params, params_bytes\[x->op\]) != 0/false/' \
+mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args.params, bytes) != 0/false/' \
     bind "weights for other parameters"
 mutant executor/reply.c executor/reply.c 's/ \&\& e->bound == NULL//' bind "a loop over states that are not bound"
 mutant executor/reply.c executor/reply.c 's/if (r->end\[i\] == token) return true;//' bind "a host that ignores end tokens"
