@@ -34,9 +34,13 @@ if [ ! -f /usr/local/cuda/include/cuda_runtime_api.h ] && ! command -v nvcc >/de
     headers=$(scripts/cuda-headers.sh) || { echo "SKIPPED: tests of the CUDA kernels" >&2; skipped=$((skipped + 1)); }
 fi
 
+# Without a GPU nothing runs what nvcc makes: one architecture shows that it compiles and spills nothing.
+one_arch=
+command -v nvidia-smi >/dev/null || one_arch=-DRP_CUDA_ARCHITECTURES=90
+
 suite() { # preset, title, folder; the environment is passed on
     step "$2"
-    cmake --preset "$1" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
+    cmake --preset "$1" $one_arch ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
     ctest --test-dir "$3" -j2 --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
