@@ -148,7 +148,7 @@ template <RpDtype T> __device__ static inline void float_rows_of(const QkvArgs &
 
 /* Weights of one type; K types in two: TV of the values. */
 template <RpDtype T, RpDtype TV>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1) : 2)
+__global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1) : 1)
     quant_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
