@@ -206,7 +206,7 @@ INLINE void load_q5_k(const char *p, int units, Span *s) {
         const __m512i bit = _mm512_slli_epi16(
             _mm512_setr_epi64(0x0101010101010101, 0x0101010101010101, 0x0202020202020202, 0x0202020202020202,
                               0x0404040404040404, 0x0404040404040404, 0x0808080808080808, 0x0808080808080808),
-            4 * h);
+            4u * (unsigned)h);
         nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
         s[h].a = _mm512_mask_add_epi8(s[h].a, _mm512_test_epi8_mask(a, bit), s[h].a, sixteen);
         s[h].b = _mm512_mask_add_epi8(s[h].b, _mm512_test_epi8_mask(b, bit), s[h].b, sixteen);
