@@ -203,10 +203,10 @@ INLINE void load_q5_k(const char *p, int units, Span *s) {
     scales_k(p, s);
     for (int h = 0; h < 2; h++) {
         /* bit 4h + u of a byte is that of unit u: tested in place */
-        const __m512i bit = _mm512_slli_epi16(
+        const __m512i low =
             _mm512_setr_epi64(0x0101010101010101, 0x0101010101010101, 0x0202020202020202, 0x0202020202020202,
-                              0x0404040404040404, 0x0404040404040404, 0x0808080808080808, 0x0808080808080808),
-            4u * (unsigned)h);
+                              0x0404040404040404, 0x0404040404040404, 0x0808080808080808, 0x0808080808080808);
+        const __m512i bit = h == 0 ? low : _mm512_slli_epi16(low, 4);
         nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
         s[h].a = _mm512_mask_add_epi8(s[h].a, _mm512_test_epi8_mask(a, bit), s[h].a, sixteen);
         s[h].b = _mm512_mask_add_epi8(s[h].b, _mm512_test_epi8_mask(b, bit), s[h].b, sixteen);
