@@ -19,7 +19,8 @@ passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-step() { echo; echo "== $* =="; }
+began=$(date +%s)
+step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
 
 # The models are fetched here; the tests that need them say so and are skipped where that fails.
 step "models"

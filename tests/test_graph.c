@@ -95,7 +95,14 @@ REFUSAL(leaf_of_an_unknown_type, RP_E_DTYPE, "unknown dtype 77",
 REFUSAL(two_leaves_of_a_name, RP_E_ARG, "two leaves are named 'x'",
         rp_add(g, input(g, "x", 8, 1, 1), input(g, "x", 8, 1, 1)))
 REFUSAL(leaf_as_output, RP_E_ARG, "not computed", input(g, "x", 8, 1, 1))
-REFUSAL(source_of_another_graph, RP_E_ARG, "another graph", rp_silu(g, input(rp_graph_new(), "x", 8, 1, 1)))
+
+Test(graph, refuses_source_of_another_graph) {
+    ComputeGraph *g = rp_graph_new(), *other = rp_graph_new();
+    TensorNode   *y = rp_silu(g, input(other, "x", 8, 1, 1));
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "another graph");
+    rp_graph_free(other);
+    rp_graph_free(g);
+}
 
 Test(graph, keeps_the_first_error_and_goes_on_quietly) {
     ComputeGraph *g = rp_graph_new();
@@ -283,7 +290,7 @@ Test(dump, json_has_parameters_absent_sources_and_times) {
     TensorNode   *x = input(g, "x", 8, 4, 2), *sinks = rp_graph_input(g, "sinks", RP_F32, NE(2, 1, 1, 1));
     TensorNode   *y    = rp_soft_max_sinks(g, rp_rms_norm(g, x, NULL, 0.25f), NULL, NULL, sinks,
                                            &(SoftMaxParams){.scale = 0.5f});
-    DumpNote      n[4] = {[3] = {.us = 1.5}};
+    DumpNote      n[5] = {[3] = {.us = 1.5}};
     y                  = rp_permute(g, y, 0, 2, 1, 3);
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_graph_verify(g));
