@@ -28,15 +28,47 @@ typedef struct DotColumn {
     const float  *scale, *sum;
 } DotColumn;
 
+/* A column as the tiles of a variant take it, made once for all rows of a matrix. Of each span: q as in DotRows,
+ * the scale of each lane, and, of weights with an offset, what that adds to each lane; `sum` has four a span, of
+ * weights with minima. */
+typedef struct TileColumn {
+    const char  *spans;
+    const float *sum;
+    float       *y;
+} TileColumn;
+
+static inline int64_t rp_spans(const QuantForm *form, int64_t n) {
+    const int64_t size = RP_SPAN_UNITS * form->unit;
+    return (n + size - 1) / size;
+}
+
+static inline size_t rp_tile_span_bytes(const QuantForm *form) {
+    return (size_t)(RP_SPAN_UNITS * form->unit) + (form->offset > 0 ? 2u : 1u) * RP_LANES * sizeof(float);
+}
+
+/* Of a column of n elements, rounded up to a multiple of 64. */
+static inline size_t rp_tile_column_bytes(const QuantForm *form, int64_t n) {
+    const size_t n_spans = (size_t)rp_spans(form, n), sums = n_spans * RP_SPAN_UNITS * sizeof(float);
+    return n_spans * rp_tile_span_bytes(form) + (form->has_min ? (sums + 63) / 64 * 64 : 0);
+}
+
+static inline TileColumn rp_tile_column(const QuantForm *form, int64_t n, const char *arranged, float *y) {
+    const char *sum = arranged + (size_t)rp_spans(form, n) * rp_tile_span_bytes(form);
+    return (TileColumn){arranged, (const float *)(const void *)sum, y};
+}
+
 /* A piece of one row or of RP_DOT_ROWS rows, span by span and in a span row by row. A unit of 32 is split:
  * a span's first 64 bytes are the first halves of its units, the other 64 the second halves. */
 typedef struct DotRows {
     const QuantForm *form;
-    int              n_rows; /* 1 or RP_DOT_ROWS */
-    int64_t          n;
+    int              n_rows;    /* 1 or RP_DOT_ROWS */
+    int              n_results; /* of them; the others repeat the last */
+    int64_t          m;         /* where the results of a column are wanted */
+    int64_t          from, n;   /* elements of the row */
+    bool             last;      /* piece of the row */
     _Alignas(64) uint8_t q[RP_DOT_ROWS * RP_PIECE];
-    _Alignas(64) float scale[RP_DOT_ROWS * RP_PIECE / RP_GROUP];
-    _Alignas(64) float min[RP_DOT_ROWS * RP_PIECE / RP_GROUP]; /* only of types that have minima */
+    _Alignas(64) float scale[RP_DOT_ROWS * RP_PIECE / RP_SPAN_UNITS]; /* of each unit, or of each lane */
+    _Alignas(64) float min[RP_DOT_ROWS * RP_PIECE / RP_GROUP];        /* only of types that have minima */
 } DotRows;
 
 /* Partial sums of one column, so that long rows can be taken in pieces. */
@@ -55,20 +87,30 @@ typedef void DotFunction(const DotRows *rows, const DotColumn *cols, int n_cols,
 /* y[r] = tree(acc) + tree(low) of n_rows rows. */
 typedef void DotResults(const DotSums *sums, int n_rows, float *y);
 
+/* `out` takes rp_tile_column_bytes and starts at a multiple of 64. */
+typedef void ArrangeColumn(const QuantForm *form, const DotColumn *x, int64_t n, char *out);
+
+/* DotFunction and DotResults of arranged columns; with the only piece of a row, `sums` is not used. */
+typedef void TileFunction(const DotRows *rows, const TileColumn *cols, int n_cols, DotSums *sums);
+
 UnpackRow   rp_unpack_row_plain;
 DotFunction rp_dot_plain;
 DotResults  rp_dot_results_plain;
 #if defined(__x86_64__)
-UnpackRow   rp_unpack_row_avx512;
-DotFunction rp_dot_avx2, rp_dot_avx512;
-DotResults  rp_dot_results_avx2, rp_dot_results_avx512;
+UnpackRow     rp_unpack_row_avx512;
+DotFunction   rp_dot_avx2;
+ArrangeColumn rp_arrange_column_avx512;
+TileFunction  rp_tile_avx512;
+DotResults    rp_dot_results_avx2;
 #endif
 
-/* Of the variant in use. */
+/* Of the variant in use: with `dot` and `results` it takes columns as they stand, with the other two arranged. */
 typedef struct DotKernels {
-    UnpackRow   *unpack;
-    DotFunction *dot;
-    DotResults  *results;
+    UnpackRow     *unpack;
+    DotFunction   *dot;
+    DotResults    *results;
+    ArrangeColumn *arrange;
+    TileFunction  *tile;
 } DotKernels;
 
 DotKernels rp_dot_kernels(void);

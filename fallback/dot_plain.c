@@ -88,10 +88,13 @@ DotKernels rp_dot_kernels(void) {
 #if defined(__x86_64__)
     const CpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI)
-        return (DotKernels){rp_unpack_row_avx512, rp_dot_avx512, rp_dot_results_avx512};
-    if (isa == RP_ISA_AVX2) return (DotKernels){rp_unpack_row_plain, rp_dot_avx2, rp_dot_results_avx2};
+        return (DotKernels){
+            .unpack = rp_unpack_row_avx512, .arrange = rp_arrange_column_avx512, .tile = rp_tile_avx512};
+    if (isa == RP_ISA_AVX2)
+        return (DotKernels){
+            .unpack = rp_unpack_row_plain, .dot = rp_dot_avx2, .results = rp_dot_results_avx2};
 #endif
-    return (DotKernels){rp_unpack_row_plain, rp_dot_plain, rp_dot_results_plain};
+    return (DotKernels){.unpack = rp_unpack_row_plain, .dot = rp_dot_plain, .results = rp_dot_results_plain};
 }
 
 GemvFunction *rp_gemv_function(RpDtype dtype) {

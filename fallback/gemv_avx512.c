@@ -68,7 +68,7 @@ INLINE void store_span(const QuantForm *form, const Span *s, int64_t at, DotRows
     uint8_t *q = out->q + at * RP_SPAN_UNITS * form->unit;
     _mm512_store_si512(q, s->a);
     if (form->unit == 32) _mm512_store_si512(q + 64, s->b);
-    _mm_store_ps(out->scale + at * RP_SPAN_UNITS, _mm256_castps256_ps128(s->scale_min));
+    _mm512_store_ps(out->scale + at * RP_LANES, by_unit(s->scale_min));
     if (form->has_min) _mm_store_ps(out->min + at * RP_SPAN_UNITS, _mm256_extractf128_ps(s->scale_min, 1));
 }
 

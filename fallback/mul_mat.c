@@ -75,15 +75,9 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
 
 /* ---- */
 
-/* Decode with quantised weights: rows straight from their blocks, where there is a kernel for that. */
-static bool one_token(const OpArgs *args, int64_t h, int64_t b, int64_t first, int64_t end) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
-    GemvFunction     *gemv = x->dtype == RP_Q8_ACT && x->ne[1] == 1 ? rp_gemv_function(w->dtype) : NULL;
-    if (gemv == NULL) return false;
-    const DotColumn column_of_x = rp_dot_column(column(args, 0, h, b), w->ne[0], 0);
-    gemv(weight_row(args, first, h, b), w->nb[1], end - first, w->ne[0], &column_of_x,
-         result_at(args, first, 0, h, b));
-    return true;
+/* With a bound the columns are not all taken with a row. */
+static bool arranges(const OpArgs *args) {
+    return rp_arranges(&args->src[0], &args->src[1]) && bound_of(args) != RP_BOUND_ROWS;
 }
 
 /* RP_BOUND_ROWS: a row goes only to the tokens that want it; the first rows are wanted by all. */
@@ -104,11 +98,12 @@ static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, in
     const int64_t n     = w->ne[1];
     const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
     const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
-    if (!bound && one_token(args, h, b, first, end)) return;
     for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
         RowJob job = {.weights = w->dtype, .columns = x->dtype, .n = w->ne[0]};
         for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
-            rp_job_add(&job, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
+            rp_job_add(&job, column(args, t, h, b),
+                       arranges(args) ? rp_arranged_column(w, ctx, t + x->ne[1] * (h + x->ne[2] * b)) : NULL,
+                       result_at(args, 0, t, h, b), inner_length(args, t));
         job.whole = bound_of(args) != RP_BOUND_INNER;
         if (!bound) rp_rows_dot(&job, weight_row(args, first, h, b), w->nb[1], first, end - first);
         for (int64_t m = first; m < end && bound && drop_columns(args, &job, t0, m); m += ctx->nth)
@@ -116,9 +111,17 @@ static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, in
     }
 }
 
+CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
+    return arranges(args) ? rp_needs_arranged(&args->src[0], &args->src[1]) : (CpuNeeds){.phases = 1};
+}
+
 RpStatus rp_cpu_mul_mat(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
     RP_TRY(rp_check_mul_mat(args));
+    if (arranges(args) && ctx->phase == 0) {
+        rp_arrange_columns(w, x, ctx);
+        return RP_OK;
+    }
     const bool transposed = w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
     for (int64_t b = 0; b < x->ne[3]; b++)
         for (int64_t h = 0; h < x->ne[2]; h++) {

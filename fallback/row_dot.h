@@ -3,6 +3,7 @@
 #define FALLBACK_ROW_DOT_H
 
 #include "fallback/dot.h"
+#include "fallback/part.h"
 
 enum { RP_JOB_COLS = 256 };
 
@@ -12,17 +13,30 @@ typedef struct RowJob {
     int64_t     n;                /* elements of a row */
     int         n_cols;
     const char *x[RP_JOB_COLS];
+    TileColumn  tile[RP_JOB_COLS]; /* the same, arranged */
+    bool        arranged;
     float      *y[RP_JOB_COLS];
     int64_t     length[RP_JOB_COLS]; /* terms of each sum; n, or fewer with float weights */
     bool        whole;               /* every length is n */
 } RowJob;
 
-static inline void rp_job_add(RowJob *job, const char *x, float *y, int64_t length) {
-    job->x[job->n_cols]      = x;
-    job->y[job->n_cols]      = y;
-    job->length[job->n_cols] = length;
-    job->n_cols++;
+/* `arranged` is NULL for every column or for none. */
+static inline void rp_job_add(RowJob *job, const char *x, const char *arranged, float *y, int64_t length) {
+    const int c    = job->n_cols++;
+    job->arranged  = arranged != NULL;
+    job->x[c]      = x;
+    job->y[c]      = y;
+    job->length[c] = length;
+    if (arranged != NULL) job->tile[c] = rp_tile_column(rp_quant_form(job->weights), job->n, arranged, y);
 }
+
+/* Many rows of x, q8_act, are arranged in a phase of their own, by all workers in KernelCtx.shared. */
+bool     rp_arranges(const TensorView *w, const TensorView *x);
+CpuNeeds rp_needs_arranged(const TensorView *w, const TensorView *x);
+void     rp_arrange_columns(const TensorView *w, const TensorView *x, const KernelCtx *ctx);
+
+/* NULL where the variant in use takes columns as they stand. */
+const char *rp_arranged_column(const TensorView *w, const KernelCtx *ctx, int64_t row);
 
 /* y[c][m] = row . x[c] for every column c but those where y[c] is NULL. */
 void rp_row_dot(const RowJob *job, const char *row, int64_t m);
