@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Decode and prefill of reprise beside llama.cpp (llama-cpp-python), in turns, on the same file and threads.
 
-    bench/compare_llama.py MODEL.gguf [-t 2] [-p 128] [-n 64] [-r 5] [--reprise build/reprise] [--out FILE.md]
+    bench/compare_llama.py MODEL.gguf [-t 2] [-p 128] [-n 64] [-d 0] [-r 5] [--kv f16] [--reprise build/reprise] [--out FILE.md]
+
+Prefills and decodes start with -d tokens in the context, which both read before.
 
 Each run is a process of its own. Medians, the range, and the ratio of the medians; then the memory that reprise takes,
 its first token from a warm page cache, and the cost of its interpreter a node."""
@@ -34,7 +36,8 @@ def peer_python():
 PEER = """
 import sys, time
 import llama_cpp as lib
-path, threads, n_prompt, n_decode = sys.argv[1], *map(int, sys.argv[2:5])
+path, kv = sys.argv[1:3]
+threads, n_prompt, n_decode, depth = map(int, sys.argv[3:7])
 log = lib.llama_log_callback(lambda level, text, user: None)
 lib.llama_log_set(log, None)
 lib.llama_backend_init()
@@ -42,20 +45,24 @@ params = lib.llama_model_default_params()
 params.n_gpu_layers = 0
 model = lib.llama_model_load_from_file(path.encode(), params)
 params = lib.llama_context_default_params()
-params.n_ctx = n_prompt + n_decode + 64
-params.n_batch = params.n_ubatch = max(n_prompt, 1)
+params.n_ctx = depth + max(n_prompt, n_decode) + 64
+params.n_batch = params.n_ubatch = max(n_prompt, 512 if depth else 1)
+if kv == "q8_0": params.type_k = params.type_v = lib.GGML_TYPE_Q8_0
 params.n_threads = params.n_threads_batch = threads
 context = lib.llama_init_from_model(model, params)
 n_vocab = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
-ids = [(i * 7919 + 100) % (n_vocab - 200) + 100 for i in range(max(n_prompt, n_decode))]
+ids = [(i * 7919 + 100) % (n_vocab - 200) + 100 for i in range(max(n_prompt, n_decode, depth))]
 def run(tokens):
     array = (lib.llama_token * len(tokens))(*tokens)
     assert lib.llama_decode(context, lib.llama_batch_get_one(array, len(tokens))) == 0
     lib.llama_get_logits(context)
 memory = lib.llama_get_memory(context)
-run(ids[:n_prompt]); run(ids[:1]); lib.llama_memory_clear(memory, True)
+for i in range(0, depth, 512): run(ids[i:min(i + 512, depth)])
+def rewind():
+    assert lib.llama_memory_seq_rm(memory, 0, depth, -1)
+run(ids[:n_prompt]); run(ids[:1]); rewind()
 start = time.perf_counter(); run(ids[:n_prompt]); prefill = time.perf_counter() - start
-lib.llama_memory_clear(memory, True)
+rewind()
 start = time.perf_counter()
 for i in range(n_decode): run(ids[i:i + 1])
 decode = time.perf_counter() - start
@@ -64,13 +71,15 @@ print(n_prompt / prefill, n_decode / decode, lib.llama_print_system_info().decod
 
 
 def run_peer(python, args):
-    out = subprocess.run([python, "-c", PEER, args.model, str(args.t), str(args.p), str(args.n)], capture_output=True, text=True, check=True)
+    numbers = [str(n) for n in (args.t, args.p, args.n, args.d)]
+    out = subprocess.run([python, "-c", PEER, args.model, args.kv, *numbers], capture_output=True, text=True, check=True)
     prefill, decode, *_ = out.stdout.split()
     return float(prefill), float(decode)
 
 
 def run_reprise(args):
-    out = subprocess.run([args.reprise, "bench", "-m", args.model, "-t", str(args.t), "-p", str(args.p), "-n", str(args.n), "-r", "1", "--json"],
+    numbers = ["-t", str(args.t), "-p", str(args.p), "-n", str(args.n), "-d", str(args.d)]
+    out = subprocess.run([args.reprise, "bench", "-m", args.model, *numbers, "--kv", args.kv, "-r", "1", "--json"],
                          capture_output=True, text=True, check=True)
     results = {r["test"]: r["median_tok_s"] for r in json.loads(out.stdout)["results"]}
     return results[f"pp{args.p}"], results[f"tg{args.n}"]
@@ -111,7 +120,9 @@ def main():
     parser.add_argument("-t", type=int, default=2)
     parser.add_argument("-p", type=int, default=128)
     parser.add_argument("-n", type=int, default=64)
+    parser.add_argument("-d", type=int, default=0)
     parser.add_argument("-r", type=int, default=5)
+    parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16")
     parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"))
     parser.add_argument("--out")
     args = parser.parse_args()
@@ -125,8 +136,9 @@ def main():
         ours.append(run_reprise(args))
     revision = subprocess.run([args.reprise, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")
     size = os.path.getsize(args.model)
+    after, cache = f", after {args.d} tokens" if args.d else "", f", {args.kv} cache" if args.kv != "f16" else ""
     lines = [
-        f"## {pathlib.Path(args.model).name}, {args.t} threads",
+        f"## {pathlib.Path(args.model).name}, {args.t} threads{after}{cache}",
         "",
         f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision[0].strip()}; llama-cpp-python {version}; "
         f"{args.r} interleaved runs, medians (range).",

@@ -8,7 +8,7 @@ enum { MAX_REPEATS = 1000, WARM_UP_STEPS = 4 };
 
 static struct {
     const char *model, *passes, *kv;
-    int32_t     threads, prompt, steps, repeats;
+    int32_t     threads, prompt, steps, depth, repeats;
     bool        json;
     DeviceArgs  device;
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
@@ -57,14 +57,14 @@ static double median(const Test *t) {
     return n % 2 ? t->sorted[n / 2] : 0.5 * (t->sorted[n / 2 - 1] + t->sorted[n / 2]);
 }
 
-/* Each repetition from an empty context, after a short one that is not counted. */
+/* Each repetition from a context of args.depth tokens, after a short one that is not counted. */
 static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
     if (t->n == 0) return RP_OK;
-    RP_TRY(rp_session_rewind(s, 0));
+    RP_TRY(rp_session_rewind(s, args.depth));
     double seconds;
     RP_TRY(t->run(s, ids, t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n, &seconds));
     for (int32_t i = 0; i < args.repeats; i++) {
-        RP_TRY(rp_session_rewind(s, 0));
+        RP_TRY(rp_session_rewind(s, args.depth));
         RP_TRY(t->run(s, ids, t->n, &seconds));
         t->rates[i] = t->n / seconds;
     }
@@ -75,15 +75,16 @@ static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
 
 static void print_text(const Session *s, const Test *tests, const TokenBytes *bytes) {
     const ModelInfo *info = rp_model_info(rp_session_model(s));
-    char             text[320];
+    char             text[320], depth[24] = "";
+    if (args.depth > 0) snprintf(depth, sizeof depth, "@ %-6d", args.depth);
     printf("%s, %.1f M parameters, %.1f MB, %s, %d runs\n", info->name[0] ? info->name : info->arch,
            (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6,
            cli_device_text(s, text, sizeof text), args.repeats);
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
         if (t->n > 0)
-            printf("%s%-6d %10.2f tok/s median  (%.2f .. %.2f)\n", t->kind, t->n, median(t), t->sorted[0],
-                   t->sorted[args.repeats - 1]);
+            printf("%s%-6d%s %10.2f tok/s median  (%.2f .. %.2f)\n", t->kind, t->n, depth, median(t),
+                   t->sorted[0], t->sorted[args.repeats - 1]);
     }
     if (tests[1].n > 0)
         printf("%.2f GB/s: %.1f MB a token (weights %.1f, KV at the mean position %.1f)\n",
@@ -97,7 +98,7 @@ static void print_json(const Session *s, const Test *tests, const TokenBytes *by
     cli_json_string(stdout, args.model, strlen(args.model));
     putchar(',');
     cli_device_json(s, stdout);
-    printf("\"isa\":\"%s\",\"results\":[", rp_cpu_isa_name(rp_cpu_isa()));
+    printf("\"isa\":\"%s\",\"depth\":%d,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()), args.depth);
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
         if (t->n == 0) continue;
@@ -117,8 +118,8 @@ static RpStatus bench(const Model *m, Session **session) {
         {.kind = "pp", .run = run_prefill},
         {.kind = "tg", .run = run_steps  }
     };
-    const int32_t longest  = args.prompt > args.steps ? args.prompt : args.steps,
-                  n_train  = rp_model_info(m)->n_ctx_train;
+    const int32_t measured = args.prompt > args.steps ? args.prompt : args.steps,
+                  longest = args.depth + measured, n_train = rp_model_info(m)->n_ctx_train;
     SessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,
                               .n_threads = args.threads,
                               .passes    = args.passes,
@@ -132,11 +133,12 @@ static RpStatus bench(const Model *m, Session **session) {
     if (rp_session_info(*session).mode != RP_MODE_EAGER) tests[1].run = run_reply;
     tests[0].n  = args.prompt;
     tests[1].n  = args.steps;
-    RpStatus st = measure(*session, ids, &tests[0]);
+    RpStatus st = args.depth > 0 ? rp_session_prefill(*session, ids, (size_t)args.depth, NULL, NULL) : RP_OK;
+    if (st == RP_OK) st = measure(*session, ids, &tests[0]);
     if (st == RP_OK) st = measure(*session, ids, &tests[1]);
     free(ids);
     if (st != RP_OK) return st;
-    const TokenBytes bytes = cli_token_bytes(*session, (args.steps + 1) / 2.0);
+    const TokenBytes bytes = cli_token_bytes(*session, args.depth + (args.steps + 1) / 2.0);
     if (args.json)
         print_json(*session, tests, &bytes);
     else
@@ -164,6 +166,7 @@ static const Option options[] = {
     OPTIONS_DEVICE(args.device),
     CLI_INT("prompt", 'p', args.prompt, "N", "tokens of the prefill, default 128, 0: none", 0, 0),
     CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64, 0: none", 0, 0),
+    CLI_INT("depth", 'd', args.depth, "N", "tokens that stand in the context before, default 0", 0, 1 << 24),
     CLI_INT("repeat", 'r', args.repeats, "N", "runs of each, default 5", 1, MAX_REPEATS),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
@@ -174,8 +177,9 @@ const Command cli_command_bench = {.name      = "bench",
                                    .help      = "measure prefill and decode",
                                    .usage     = "[-m FILE] [options]",
                                    .notes     = "pp: a prefill of N tokens; tg: N single steps; each from an "
-                                                "empty context, with the same pseudo-random\n"
-                                                "tokens every time, without sampling.",
+                                                "empty context or one of --depth\n"
+                                                "tokens, with the same pseudo-random tokens every time, without "
+                                                "sampling.",
                                    .options   = options,
                                    .n_options = sizeof options / sizeof options[0],
                                    .run       = run};

@@ -1,11 +1,12 @@
 /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], max(0, pos[t]-window+1) <= i <=
  * pos[t]
  *
- * One pass over the cache with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867), in tiles of
- * positions that are counted from position 0: so a token's result is the same alone and within a prefill. Dot
- * products and sums of a tile are added in 16 lanes and then as a tree, values in the order of their positions,
- * all with fused multiply-adds, in all variants alike. Query heads that share keys and values take a tile
- * together. */
+ * One pass over the cache with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867), in chunks and
+ * in them tiles of positions that are counted from position 0. Dot products and sums of a tile are added in 16
+ * lanes and then as a tree, values in the order of their positions, all with fused multiply-adds, in all
+ * variants alike; each chunk starts anew, and what they give is added in their order. So a token's result is
+ * the same alone, when workers share its chunks, and within a prefill, where one worker takes it. Query heads
+ * that share keys and values take a tile together. */
 #include "fallback/attention.h"
 
 #include "fallback/float.h"
@@ -118,48 +119,88 @@ RP_BODY void weights_body(AttentionHead *head, int n) {
 }
 RP_VARIANTS(weights, (AttentionHead * head, int n), (head, n))
 
+/* What a head has of the chunks before, and one more; as weights_body, of whole chunks. */
+RP_BODY void add_part_body(float *acc, float *top, float *sum, const float *more, float more_top,
+                           float more_sum, int64_t dim) {
+    const float high = more_top > *top || more_top != more_top ? more_top : *top;
+    const float base = high == -INFINITY ? 0.0f : high;
+    const float keep = rp_expf(*top - base), add = rp_expf(more_top - base);
+    for (int64_t i = 0; i < dim; i++) acc[i] = fmaf(more[i], add, acc[i] * keep);
+    *sum = fmaf(more_sum, add, *sum * keep);
+    *top = high;
+}
+RP_VARIANTS(add_part,
+            (float *acc, float *top, float *sum, const float *more, float more_top, float more_sum,
+             int64_t dim),
+            (acc, top, sum, more, more_top, more_sum, dim))
+
+/* ---- one token ---- */
+
+/* The positions that a token attends to. */
+typedef struct Reach {
+    int64_t from, end;
+} Reach;
+
+static Reach reach_of(const OpArgs *args, int64_t t) {
+    const int32_t window = args->params->attention.window;
+    const int64_t pos = ((const int32_t *)args->src[3].data)[t], n_ctx = args->src[1].ne[1];
+    const int64_t end = pos + 1 < n_ctx ? pos + 1 : n_ctx;
+    return (Reach){window > 0 && end > window ? end - window : 0, end};
+}
+
+static int64_t first_chunk(Reach r) { return r.from / ATTENTION_CHUNK; }
+
+/* At least one, which may be empty. */
+static int64_t n_chunks(Reach r) {
+    return r.end > r.from ? (r.end - 1) / ATTENTION_CHUNK - first_chunk(r) + 1 : 1;
+}
+
 static void start_head(const OpArgs *args, int64_t t, int64_t h, AttentionHead *head) {
     const TensorView *q    = &args->src[0];
     const size_t      used = (size_t)(q->ne[0] + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
-    memset(head->acc, 0, used * sizeof(float));
     memset(head->q, 0, used * sizeof(float));
     memcpy(head->q, (const char *)q->data + (size_t)t * q->nb[1] + (size_t)h * q->nb[2],
            (size_t)q->ne[0] * sizeof(float));
+}
+
+static void start_chunk(const OpArgs *args, int64_t h, bool first, AttentionHead *head) {
+    const int64_t d    = args->src[0].ne[0];
+    const size_t  used = (size_t)(d + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+    memset(head->acc, 0, used * sizeof(float));
     head->top = -INFINITY;
     head->sum = 0.0f;
-    if (!rp_has_src(args, 4)) return;
+    if (!first || !rp_has_src(args, 4)) return;
     head->top = ((const float *)args->src[4].data)[h]; /* a sink: one more score, with no value */
     head->sum = 1.0f;
 }
 
 /* A rounded result has the heads of a token in one row. */
-static void end_head(const OpArgs *args, int64_t t, int64_t h, const AttentionHead *head) {
+static void end_head(const OpArgs *args, int64_t t, int64_t h, const float *acc, float sum) {
     const TensorView *y       = &args->dst;
     const bool        round   = y->dtype == RP_Q8_ACT;
     const int64_t     d       = args->src[0].ne[0];
-    const float       inverse = head->sum == 0.0f ? 0.0f : 1.0f / head->sum;
+    const float       inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
     float             unrounded[RP_ATTENTION_MAX_DIM];
     float            *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
     if (round) out = unrounded;
-    for (int64_t i = 0; i < d; i++) out[i] = head->acc[i] * inverse;
+    for (int64_t i = 0; i < d; i++) out[i] = acc[i] * inverse;
     if (round) rp_quantize_part(out, d, rp_view_row(y, t), y->ne[0], h * d);
 }
 
-/* n_heads heads from head h on, which share their keys and values. */
-static void attend(const OpArgs *args, int64_t t, int64_t h, int n_heads, const AttentionKernels *kernels) {
+/* Chunk c of the reach, by n_heads heads from head h on, which share their keys and values. */
+static void attend(const OpArgs *args, Reach reach, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
+                   const AttentionKernels *kernels) {
     const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2];
-    const int32_t     window = args->params->attention.window;
-    const int64_t     pos = ((const int32_t *)args->src[3].data)[t], hk = h / (q->ne[2] / k->ne[2]);
-    const int64_t     end  = pos + 1 < k->ne[1] ? pos + 1 : k->ne[1];
-    const int64_t     from = window > 0 && end > window ? end - window : 0;
-    AttentionHead     heads[ATTENTION_HEADS];
-    AttentionTile     tile = {.k_row   = k->nb[1],
-                              .v_row   = v->nb[1],
-                              .dim     = q->ne[0],
-                              .heads   = heads,
-                              .n_heads = n_heads,
-                              .scale   = args->params->attention.scale};
-    for (int i = 0; i < n_heads; i++) start_head(args, t, h + i, &heads[i]);
+    const int64_t     first = (first_chunk(reach) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
+    const int64_t from = first > reach.from ? first : reach.from, end = last < reach.end ? last : reach.end;
+    const int64_t hk   = h / (q->ne[2] / k->ne[2]);
+    AttentionTile tile = {.k_row   = k->nb[1],
+                          .v_row   = v->nb[1],
+                          .dim     = q->ne[0],
+                          .heads   = heads,
+                          .n_heads = n_heads,
+                          .scale   = args->params->attention.scale};
+    for (int i = 0; i < n_heads; i++) start_chunk(args, h + i, c == 0, &heads[i]);
     for (int64_t i = from; i < end; i += tile.n) {
         const int64_t next = (i / ATTENTION_TILE + 1) * ATTENTION_TILE;
         tile.n             = (int)((next < end ? next : end) - i);
@@ -169,29 +210,105 @@ static void attend(const OpArgs *args, int64_t t, int64_t h, int n_heads, const 
         for (int j = 0; j < n_heads; j++) weights(&heads[j], tile.n);
         kernels->values(&tile);
     }
-    for (int i = 0; i < n_heads; i++) end_head(args, t, h + i, &heads[i]);
 }
 
-static void attend_heads(const OpArgs *args, int64_t t, int64_t first, int64_t end,
-                         const AttentionKernels *kernels) {
+/* How many heads from h on, before `end`, take a tile together. */
+static int heads_together(const OpArgs *args, int64_t h, int64_t end) {
     const int64_t group = args->src[0].ne[2] / args->src[1].ne[2];
-    for (int64_t h = first; h < end;) {
-        int64_t n = (h / group + 1) * group - h; /* that share keys and values */
-        if (n > end - h) n = end - h;
-        if (n > ATTENTION_HEADS) n = ATTENTION_HEADS;
-        attend(args, t, h, (int)n, kernels);
+    int64_t       n     = (h / group + 1) * group - h;
+    if (n > end - h) n = end - h;
+    return (int)(n < ATTENTION_HEADS ? n : ATTENTION_HEADS);
+}
+
+/* ---- of many tokens each is one worker's ---- */
+
+static void whole_token(const OpArgs *args, int64_t t, const AttentionKernels *kernels) {
+    const Reach   reach   = reach_of(args, t);
+    const int64_t n_heads = args->src[0].ne[2], dim = args->src[0].ne[0];
+    float         acc[ATTENTION_HEADS][RP_ATTENTION_MAX_DIM], top[ATTENTION_HEADS], sum[ATTENTION_HEADS];
+    AttentionHead heads[ATTENTION_HEADS];
+    for (int64_t h = 0; h < n_heads;) {
+        const int n = heads_together(args, h, n_heads);
+        for (int i = 0; i < n; i++) start_head(args, t, h + i, &heads[i]);
+        for (int64_t c = 0; c < n_chunks(reach); c++) {
+            attend(args, reach, c, h, n, heads, kernels);
+            for (int i = 0; i < n; i++) {
+                if (c > 0) {
+                    add_part(acc[i], &top[i], &sum[i], heads[i].acc, heads[i].top, heads[i].sum, dim);
+                    continue;
+                }
+                memcpy(acc[i], heads[i].acc, (size_t)dim * sizeof(float));
+                top[i] = heads[i].top;
+                sum[i] = heads[i].sum;
+            }
+        }
+        for (int i = 0; i < n; i++) end_head(args, t, h + i, acc[i], sum[i]);
         h += n;
     }
+}
+
+/* ---- the heads and chunks of one token are dealt out; then the heads, for which chunks are added ---- */
+
+/* Floats of what a chunk gives a head: its maximum, its sum, and from the 16th on its values. */
+static int64_t part_floats(const OpArgs *args) { return ATTENTION_LANES + args->src[0].ne[0]; }
+
+static float *part_at(const OpArgs *args, const KernelCtx *ctx, int64_t c, int64_t h) {
+    return (float *)ctx->shared + (c * args->src[0].ne[2] + h) * part_floats(args);
+}
+
+static void chunks_of_token(const OpArgs *args, const KernelCtx *ctx, Reach reach,
+                            const AttentionKernels *kernels) {
+    const int64_t n_heads = args->src[0].ne[2], total = n_chunks(reach) * n_heads;
+    const int64_t last = total * (ctx->ith + 1) / ctx->nth;
+    AttentionHead heads[ATTENTION_HEADS];
+    for (int64_t at = total * ctx->ith / ctx->nth; at < last;) {
+        const int64_t c = at / n_heads, h = at % n_heads, left = h + (last - at);
+        const int     n = heads_together(args, h, left < n_heads ? left : n_heads);
+        for (int i = 0; i < n; i++) start_head(args, 0, h + i, &heads[i]);
+        attend(args, reach, c, h, n, heads, kernels);
+        for (int i = 0; i < n; i++) {
+            if (total == n_heads) {
+                end_head(args, 0, h + i, heads[i].acc, heads[i].sum);
+                continue;
+            }
+            float *part = part_at(args, ctx, c, h + i);
+            part[0]     = heads[i].top;
+            part[1]     = heads[i].sum;
+            memcpy(part + ATTENTION_LANES, heads[i].acc, (size_t)args->src[0].ne[0] * sizeof(float));
+        }
+        at += n;
+    }
+}
+
+static void add_chunks(const OpArgs *args, const KernelCtx *ctx, Reach reach) {
+    const int64_t n_heads = args->src[0].ne[2], end = n_heads * (ctx->ith + 1) / ctx->nth;
+    for (int64_t h = n_heads * ctx->ith / ctx->nth; h < end && n_chunks(reach) > 1; h++) {
+        float *all = part_at(args, ctx, 0, h);
+        for (int64_t c = 1; c < n_chunks(reach); c++) {
+            const float *more = part_at(args, ctx, c, h);
+            add_part(all + ATTENTION_LANES, &all[0], &all[1], more + ATTENTION_LANES, more[0], more[1],
+                     args->src[0].ne[0]);
+        }
+        end_head(args, 0, h, all + ATTENTION_LANES, all[1]);
+    }
+}
+
+CpuNeeds rp_needs_attention(const OpArgs *args) {
+    const int64_t chunks = (args->src[1].ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
+    if (args->src[0].ne[1] > 1 || chunks == 1) return (CpuNeeds){.phases = 1};
+    return (CpuNeeds){.phases = 2,
+                      .shared = (size_t)(chunks * args->src[0].ne[2] * part_floats(args)) * sizeof(float)};
 }
 
 RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *q = &args->src[0];
     RP_TRY(rp_check_attention(args));
-    const int64_t          n_heads = q->ne[2];
     const AttentionKernels kernels = kernels_of(args->src[1].dtype);
-    if (q->ne[1] == 1)
-        attend_heads(args, 0, n_heads * ctx->ith / ctx->nth, n_heads * (ctx->ith + 1) / ctx->nth, &kernels);
-    else /* later tokens attend to more, so they are dealt out rather than cut into runs */
-        for (int64_t t = ctx->ith; t < q->ne[1]; t += ctx->nth) attend_heads(args, t, 0, n_heads, &kernels);
+    for (int64_t t = ctx->ith; t < q->ne[1] && q->ne[1] > 1; t += ctx->nth) whole_token(args, t, &kernels);
+    if (q->ne[1] > 1) return RP_OK;
+    if (ctx->phase == 0)
+        chunks_of_token(args, ctx, reach_of(args, 0), &kernels);
+    else
+        add_chunks(args, ctx, reach_of(args, 0));
     return RP_OK;
 }

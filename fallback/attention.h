@@ -4,7 +4,7 @@
 
 #include "fallback/quants.h"
 
-enum { ATTENTION_LANES = 16, ATTENTION_TILE = 32, ATTENTION_HEADS = 4 };
+enum { ATTENTION_LANES = 16, ATTENTION_TILE = 32, ATTENTION_CHUNK = 256, ATTENTION_HEADS = 4 };
 
 typedef struct AttentionHead {
     _Alignas(64) float q[RP_ATTENTION_MAX_DIM]; /* and zeros to a multiple of 16 */

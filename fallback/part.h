@@ -8,7 +8,7 @@
 /* rp_cpu_needs of one op. */
 typedef CpuNeeds NeedsFunction(const OpArgs *args);
 NeedsFunction    rp_needs_linear, rp_needs_gate_up, rp_needs_qkv, rp_needs_router, rp_needs_experts_down,
-    rp_needs_mul_mat, rp_needs_mul_mat_id;
+    rp_needs_mul_mat, rp_needs_mul_mat_id, rp_needs_attention;
 
 enum { RP_PART_ALIGN = 64 };
 

@@ -8,13 +8,10 @@ OpKernel *const rp_cpu_kernels[RP_OP_COUNT] = {
 
 CpuNeeds rp_cpu_needs(TensorOp op, const OpArgs *args) {
     static NeedsFunction *const table[RP_OP_COUNT] = {
-        [RP_OP_MUL_MAT]      = rp_needs_mul_mat,
-        [RP_OP_MUL_MAT_ID]   = rp_needs_mul_mat_id,
-        [RP_OP_LINEAR]       = rp_needs_linear,
-        [RP_OP_GATE_UP]      = rp_needs_gate_up,
-        [RP_OP_QKV]          = rp_needs_qkv,
-        [RP_OP_ROUTER]       = rp_needs_router,
-        [RP_OP_EXPERTS_DOWN] = rp_needs_experts_down,
+        [RP_OP_MUL_MAT] = rp_needs_mul_mat,     [RP_OP_MUL_MAT_ID] = rp_needs_mul_mat_id,
+        [RP_OP_ATTENTION] = rp_needs_attention, [RP_OP_LINEAR] = rp_needs_linear,
+        [RP_OP_GATE_UP] = rp_needs_gate_up,     [RP_OP_QKV] = rp_needs_qkv,
+        [RP_OP_ROUTER] = rp_needs_router,       [RP_OP_EXPERTS_DOWN] = rp_needs_experts_down,
     };
     if ((unsigned)op < RP_OP_COUNT && table[op] != NULL) return table[op](args);
     return (CpuNeeds){.phases = 1};

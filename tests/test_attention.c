@@ -158,6 +158,11 @@ Test(attention, covers_a_long_context) {
         check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
 }
 
+Test(attention, adds_the_chunks_of_a_long_context) {
+    check((Case){16, 2, 1, 2, 1200, 0, false, RP_F16}), check((Case){32, 3, 1, 3, 900, 600, true, RP_Q8_0}),
+        check((Case){16, 5, 1, 1, 513, 300, true, RP_F16}), check((Case){20, 4, 2, 2, 512, 0, false, RP_F16});
+}
+
 /* The bits of the op quantize behind it: on the CPU, and on the device with a block a split and with one for all. */
 static void check_rounded(Case c) {
     const int64_t  row = c.dim * c.heads;
