@@ -115,13 +115,21 @@ typedef struct DotKernels {
 
 DotKernels rp_dot_kernels(void);
 
-/* Float weights: acc[c][l] = fma(w[i], x[c][i], acc[c][l]) for every i with i % 16 == l, in order; n_cols is
- * 1 to RP_DOT_COLS. */
-typedef void FloatDotFunction(const float *w, const float *const *x, int64_t n, int n_cols,
-                              float (*acc)[RP_LANES]);
+/* Float weights, n_rows rows (1 or RP_DOT_ROWS) and n_cols columns (1 to RP_DOT_COLS): acc[r][c][l] =
+ * fma(w[r][i], x[c][i], acc[r][c][l]) for every i with i % 16 == l, in order. */
+typedef void FloatDotFunction(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,
+                              float (*acc)[RP_DOT_COLS][RP_LANES]);
+
+/* y[c] = tree(acc[c]) of RP_DOT_COLS columns; acc is used up. */
+typedef void FloatResults(float (*acc)[RP_LANES], float *y);
 
 /* Of the variant in use. */
-FloatDotFunction *rp_float_dot_function(void);
+typedef struct FloatKernels {
+    FloatDotFunction *dot;
+    FloatResults     *results;
+} FloatKernels;
+
+FloatKernels rp_float_kernels(void);
 
 /* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
 typedef void GemvFunction(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,

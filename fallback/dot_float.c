@@ -1,28 +1,26 @@
-#include "fallback/dot.h"
-
-#include "fallback/simd.h"
+#include "fallback/spans_avx512.h"
 
 #include <math.h>
 
-#ifdef RP_X86
-#include <immintrin.h>
-#endif
-
-static void rest(const float *w, const float *const *x, int64_t i, int64_t n, int n_cols,
-                 float (*acc)[RP_LANES]) {
-    for (int c = 0; c < n_cols; c++)
-        for (int l = 0; i + l < n; l++) acc[c][l] = fmaf(w[i + l], x[c][i + l], acc[c][l]);
+/* Elements [i, end), at most 16, which start at lane 0. */
+static void lanes(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t i,
+                  int64_t end, float (*acc)[RP_DOT_COLS][RP_LANES]) {
+    for (int r = 0; r < n_rows; r++)
+        for (int c = 0; c < n_cols; c++)
+            for (int l = 0; i + l < end; l++) acc[r][c][l] = fmaf(w[r][i + l], x[c][i + l], acc[r][c][l]);
 }
 
-static void dot_plain(const float *w, const float *const *x, int64_t n, int n_cols, float (*acc)[RP_LANES]) {
+static void dot_plain(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,
+                      float (*acc)[RP_DOT_COLS][RP_LANES]) {
     int64_t i = 0;
-    for (; i + RP_LANES <= n; i += RP_LANES) rest(w, x, i, i + RP_LANES, n_cols, acc);
-    rest(w, x, i, n, n_cols, acc);
+    for (; i + RP_LANES <= n; i += RP_LANES) lanes(w, n_rows, x, n_cols, i, i + RP_LANES, acc);
+    lanes(w, n_rows, x, n_cols, i, n, acc);
 }
 
 #ifdef RP_X86
-RP_TARGET_AVX2 RP_BODY void cols_avx2(const float *w, const float *const *x, int64_t n, int n_cols,
-                                      float (*acc)[RP_LANES]) {
+/* One row: a second would spill. */
+RP_TARGET_AVX2 RP_BODY void row_avx2(const float *w, const float *const *x, int n_cols, int64_t n,
+                                     float (*acc)[RP_LANES]) {
     __m256 low[RP_DOT_COLS], high[RP_DOT_COLS];
     for (int c = 0; c < n_cols; c++) low[c] = _mm256_loadu_ps(acc[c]), high[c] = _mm256_loadu_ps(acc[c] + 8);
     for (int64_t i = 0; i < n; i += RP_LANES) {
@@ -35,39 +33,75 @@ RP_TARGET_AVX2 RP_BODY void cols_avx2(const float *w, const float *const *x, int
     for (int c = 0; c < n_cols; c++) _mm256_storeu_ps(acc[c], low[c]), _mm256_storeu_ps(acc[c] + 8, high[c]);
 }
 
-RP_TARGET_AVX512 RP_BODY void cols_avx512(const float *w, const float *const *x, int64_t n, int n_cols,
-                                          float (*acc)[RP_LANES]) {
-    __m512 sum[RP_DOT_COLS];
-    for (int c = 0; c < n_cols; c++) sum[c] = _mm512_loadu_ps(acc[c]);
-    for (int64_t i = 0; i < n; i += RP_LANES) {
-        const __m512 v = _mm512_loadu_ps(w + i);
-        for (int c = 0; c < n_cols; c++) sum[c] = _mm512_fmadd_ps(v, _mm512_loadu_ps(x[c] + i), sum[c]);
-    }
-    for (int c = 0; c < n_cols; c++) _mm512_storeu_ps(acc[c], sum[c]);
+RP_TARGET_AVX2 RP_BODY void tile_avx2(const float *const *w, int n_rows, const float *const *x, int n_cols,
+                                      int64_t n, float (*acc)[RP_DOT_COLS][RP_LANES]) {
+    for (int r = 0; r < n_rows; r++) row_avx2(w[r], x, n_cols, n, acc[r]);
 }
 
-/* A constant number of columns lets the loops over them unroll into registers. */
+RP_TARGET_AVX512 RP_BODY void tile_avx512(const float *const *w, int n_rows, const float *const *x,
+                                          int n_cols, int64_t n, float (*acc)[RP_DOT_COLS][RP_LANES]) {
+    __m512 sum[RP_DOT_ROWS][RP_DOT_COLS];
+    for (int r = 0; r < n_rows; r++)
+        for (int c = 0; c < n_cols; c++) sum[r][c] = _mm512_loadu_ps(acc[r][c]);
+    for (int64_t i = 0; i < n; i += RP_LANES) {
+        __m512 v[RP_DOT_ROWS];
+        for (int r = 0; r < n_rows; r++) v[r] = _mm512_loadu_ps(w[r] + i);
+        for (int c = 0; c < n_cols; c++) {
+            const __m512 of_x = _mm512_loadu_ps(x[c] + i);
+            for (int r = 0; r < n_rows; r++) sum[r][c] = _mm512_fmadd_ps(v[r], of_x, sum[r][c]);
+        }
+    }
+    for (int r = 0; r < n_rows; r++)
+        for (int c = 0; c < n_cols; c++) _mm512_storeu_ps(acc[r][c], sum[r][c]);
+}
+
+/* Constant numbers of rows and columns let the loops over them unroll into registers. */
 #define DOT(isa, target)                                                                                     \
-    target static void dot_##isa(const float *w, const float *const *x, int64_t n, int n_cols,               \
-                                 float(*acc)[RP_LANES]) {                                                    \
-        const int64_t whole = n / RP_LANES * RP_LANES;                                                       \
-        if (n_cols == 1)                                                                                     \
-            cols_##isa(w, x, whole, 1, acc);                                                                 \
-        else if (n_cols == RP_DOT_COLS)                                                                      \
-            cols_##isa(w, x, whole, RP_DOT_COLS, acc);                                                       \
+    target RP_BODY void rows_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols,     \
+                                   int64_t n, float(*acc)[RP_DOT_COLS][RP_LANES]) {                          \
+        if (n_cols == 4)                                                                                     \
+            tile_##isa(w, n_rows, x, 4, n, acc);                                                             \
+        else if (n_cols == 3)                                                                                \
+            tile_##isa(w, n_rows, x, 3, n, acc);                                                             \
+        else if (n_cols == 2)                                                                                \
+            tile_##isa(w, n_rows, x, 2, n, acc);                                                             \
         else                                                                                                 \
-            for (int c = 0; c < n_cols; c++) cols_##isa(w, x + c, whole, 1, acc + c);                        \
-        rest(w, x, whole, n, n_cols, acc);                                                                   \
+            tile_##isa(w, n_rows, x, 1, n, acc);                                                             \
+    }                                                                                                        \
+    target static void dot_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols,       \
+                                 int64_t n, float(*acc)[RP_DOT_COLS][RP_LANES]) {                            \
+        const int64_t whole = n / RP_LANES * RP_LANES;                                                       \
+        if (n_rows == 1)                                                                                     \
+            rows_##isa(w, 1, x, n_cols, whole, acc);                                                         \
+        else                                                                                                 \
+            rows_##isa(w, RP_DOT_ROWS, x, n_cols, whole, acc);                                               \
+        lanes(w, n_rows, x, n_cols, whole, n, acc);                                                          \
     }
 DOT(avx2, RP_TARGET_AVX2)
 DOT(avx512, RP_TARGET_AVX512)
 #endif
 
-FloatDotFunction *rp_float_dot_function(void) {
+static void results_plain(float (*acc)[RP_LANES], float *y) {
+    for (int c = 0; c < RP_DOT_COLS; c++) {
+        for (int n = RP_LANES / 2; n > 0; n /= 2)
+            for (int l = 0; l < n; l++) acc[c][l] += acc[c][l + n];
+        y[c] = acc[c][0];
+    }
+}
+
+#ifdef RP_X86
+RP_TARGET_AVX512 static void results_avx512(float (*acc)[RP_LANES], float *y) {
+    __m512 v[RP_DOT_COLS];
+    for (int c = 0; c < RP_DOT_COLS; c++) v[c] = _mm512_loadu_ps(acc[c]);
+    _mm_storeu_ps(y, starts_of_quarters(four_trees(v)));
+}
+#endif
+
+FloatKernels rp_float_kernels(void) {
 #ifdef RP_X86
     const CpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return dot_avx512;
-    if (isa == RP_ISA_AVX2) return dot_avx2;
+    if (isa == RP_ISA_AVX512_VNNI) return (FloatKernels){dot_avx512, results_avx512};
+    if (isa == RP_ISA_AVX2) return (FloatKernels){dot_avx2, results_plain};
 #endif
-    return dot_plain;
+    return (FloatKernels){dot_plain, results_plain};
 }

@@ -99,7 +99,8 @@ static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, in
     const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
     const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
     for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
-        RowJob job = {.weights = w->dtype, .columns = x->dtype, .n = w->ne[0]};
+        RowJob job;
+        rp_job_start(&job, w, x);
         for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
             rp_job_add(&job, column(args, t, h, b),
                        arranges(args) ? rp_arranged_column(w, ctx, t + x->ne[1] * (h + x->ne[2] * b)) : NULL,

@@ -36,7 +36,8 @@ static void run_job(const OpArgs *args, RowJob *job, int64_t expert, Share share
 /* All tokens that chose this expert. */
 static void one_expert(const OpArgs *args, const KernelCtx *ctx, int64_t expert, Share share) {
     const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2];
-    RowJob            job = {.weights = w->dtype, .columns = x->dtype, .n = w->ne[0], .whole = true};
+    RowJob            job;
+    rp_job_start(&job, w, x);
     for (int64_t t = 0; t < ids->ne[1]; t++)
         for (int64_t j = 0; j < ids->ne[0]; j++) {
             if (rp_expert(ids, j, t, w->ne[2]) != expert) continue;
@@ -75,7 +76,8 @@ RpStatus rp_cpu_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
         for (int64_t j = 0; j < ids->ne[0]; j++) {
             const int32_t expert = rp_expert(ids, j, 0, w->ne[2]);
             if (expert < 0) continue;
-            RowJob job = {.weights = w->dtype, .columns = args->src[1].dtype, .n = w->ne[0], .whole = true};
+            RowJob job;
+            rp_job_start(&job, w, &args->src[1]);
             rp_job_add(&job, column(args, j, 0), NULL, result(args, j, 0), w->ne[0]);
             run_job(args, &job, expert, share);
         }

@@ -2,8 +2,12 @@
 
 #include "fallback/rows.h"
 
+#include <string.h>
+
 enum {
-    LONG_ROW_COLS = 32, /* of rows that are longer than a piece, so many are taken while it is unpacked */
+    LONG_ROW_COLS = 32,   /* of rows that are longer than a piece, so many are taken while it is unpacked */
+    FLOAT_COLS    = 64,   /* that are taken with a piece of float rows */
+    FLOAT_PIECE   = 1024, /* elements of float rows that are widened at a time */
     CACHED_BYTES  = 384 * 1024, /* of arranged columns that are taken with all rows before the next */
 };
 
@@ -62,39 +66,61 @@ static bool column_by_column(const RowJob *job, const char *rows, size_t stride,
     return true;
 }
 
-static float lanes_sum(float *acc) {
-    for (int n = RP_LANES / 2; n > 0; n /= 2)
-        for (int l = 0; l < n; l++) acc[l] += acc[l + n];
-    return acc[0];
+/* ---- float weights ---- */
+
+/* From element k on, len elements of n_rows rows, as they stand or widened. */
+static void float_piece(const RowJob *job, const char *rows, size_t stride, int n_rows, int64_t k,
+                        int64_t len, float (*wide)[FLOAT_PIECE], const float **out) {
+    for (int r = 0; r < n_rows; r++) {
+        const char *at = rows + (size_t)r * stride + rp_row_bytes(job->weights, k);
+        out[r]         = job->weights == RP_F32 ? (const float *)(const void *)at : wide[r];
+        if (job->weights != RP_F32) rp_widen_row(job->weights, at, len, wide[r]);
+    }
 }
 
-static void float_row(const RowJob *job, const char *row, int64_t m) {
-    FloatDotFunction *dot  = rp_float_dot_function();
-    int64_t           held = -1; /* the piece that is widened */
-    float             wide[RP_PIECE];
-    for (int first = 0; first < job->n_cols; first += RP_DOT_COLS) {
-        const int n_cols = job->n_cols - first < RP_DOT_COLS ? job->n_cols - first : RP_DOT_COLS;
-        float     acc[RP_DOT_COLS][RP_LANES] = {0};
-        for (int64_t k = 0; k < job->n; k += RP_PIECE) {
-            const int64_t len   = job->n - k < RP_PIECE ? job->n - k : RP_PIECE;
-            const float  *piece = wide, *cols[RP_DOT_COLS];
-            if (job->weights == RP_F32)
-                piece = (const float *)(const void *)row + k;
-            else if (held != k)
-                rp_widen_row(job->weights, row + rp_row_bytes(job->weights, k), len, wide);
-            held = k;
-            for (int c = 0; c < n_cols; c++) cols[c] = (const float *)(const void *)job->x[first + c] + k;
+/* The columns from `first` to `end`, at most FLOAT_COLS, with 1 or RP_DOT_ROWS rows. */
+static void float_rows(const RowJob *job, const char *rows, size_t stride, int64_t m, int n_rows, int first,
+                       int end) {
+    const FloatKernels kernels = rp_float_kernels();
+    const float       *w[RP_DOT_ROWS];
+    float              wide[RP_DOT_ROWS][FLOAT_PIECE];
+    float              acc[FLOAT_COLS / RP_DOT_COLS][RP_DOT_ROWS][RP_DOT_COLS][RP_LANES];
+    memset(acc, 0, (size_t)(end - first + RP_DOT_COLS - 1) / RP_DOT_COLS * sizeof acc[0]);
+    for (int64_t k = 0; k < job->n; k += FLOAT_PIECE) {
+        const int64_t len = job->n - k < FLOAT_PIECE ? job->n - k : FLOAT_PIECE;
+        float_piece(job, rows, stride, n_rows, k, len, wide, w);
+        for (int c0 = first; c0 < end; c0 += RP_DOT_COLS) {
+            const int n_cols = end - c0 < RP_DOT_COLS ? end - c0 : RP_DOT_COLS,
+                      tile   = (c0 - first) / RP_DOT_COLS;
+            const float *cols[RP_DOT_COLS];
+            for (int c = 0; c < n_cols; c++) cols[c] = (const float *)(const void *)job->x[c0 + c] + k;
             if (job->whole) {
-                dot(piece, cols, len, n_cols, acc);
+                kernels.dot(w, n_rows, cols, n_cols, len, acc[tile]);
                 continue;
             }
-            for (int c = 0; c < n_cols; c++) {
-                const int64_t left = job->length[first + c] - k;
-                if (left > 0) dot(piece, cols + c, left < len ? left : len, 1, acc + c);
+            for (int c = 0; c < n_cols; c++) { /* one row: see rows_of_floats */
+                const int64_t left = job->length[c0 + c] - k;
+                if (left > 0)
+                    kernels.dot(w, 1, cols + c, 1, left < len ? left : len, (void *)&acc[tile][0][c]);
             }
         }
-        for (int c = 0; c < n_cols; c++)
-            if (job->y[first + c] != NULL) job->y[first + c][m] = lanes_sum(acc[c]);
+    }
+    for (int c0 = first; c0 < end; c0 += RP_DOT_COLS)
+        for (int r = 0; r < n_rows; r++) {
+            float y[RP_DOT_COLS];
+            kernels.results(acc[(c0 - first) / RP_DOT_COLS][r], y);
+            for (int c = c0; c < c0 + RP_DOT_COLS && c < end; c++)
+                if (job->y[c] != NULL) job->y[c][m + r] = y[c - c0];
+        }
+}
+
+static void rows_of_floats(const RowJob *job, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    for (int c = 0; c < job->n_cols; c += FLOAT_COLS) {
+        const int end = c + FLOAT_COLS < job->n_cols ? c + FLOAT_COLS : job->n_cols;
+        int64_t   i   = 0;
+        for (; i + RP_DOT_ROWS <= n_rows && job->whole; i += RP_DOT_ROWS)
+            float_rows(job, rows + (size_t)i * stride, stride, m + i, RP_DOT_ROWS, c, end);
+        for (; i < n_rows; i++) float_rows(job, rows + (size_t)i * stride, stride, m + i, 1, c, end);
     }
 }
 
@@ -107,7 +133,7 @@ static int columns_in_cache(const RowJob *job) {
 
 void rp_rows_dot(const RowJob *job, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
     if (job->columns != RP_Q8_ACT) {
-        for (int64_t i = 0; i < n_rows; i++) float_row(job, rows + (size_t)i * stride, m + i);
+        rows_of_floats(job, rows, stride, m, n_rows);
         return;
     }
     if (column_by_column(job, rows, stride, m, n_rows)) return;

@@ -20,6 +20,16 @@ typedef struct RowJob {
     bool        whole;               /* every length is n */
 } RowJob;
 
+/* Fills in what needs it only: decoding has one column. */
+static inline void rp_job_start(RowJob *job, const TensorView *w, const TensorView *x) {
+    job->weights  = w->dtype;
+    job->columns  = x->dtype;
+    job->n        = w->ne[0];
+    job->n_cols   = 0;
+    job->arranged = false;
+    job->whole    = true;
+}
+
 /* `arranged` is NULL for every column or for none. */
 static inline void rp_job_add(RowJob *job, const char *x, const char *arranged, float *y, int64_t length) {
     const int c    = job->n_cols++;
