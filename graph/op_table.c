@@ -27,10 +27,11 @@ bool rp_op_find(const char *name, size_t len, TensorOp *out) {
     return false;
 }
 
-bool rp_is_name(const char *s) {
-    const char *allowed = "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    return s != NULL && *s != '\0' && s[strspn(s, allowed)] == '\0';
+size_t rp_name_length(const char *s) {
+    return strspn(s, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
 }
+
+bool rp_is_name(const char *s) { return s != NULL && *s != '\0' && s[rp_name_length(s)] == '\0'; }
 
 RpStatus rp_op_register(const OpDescription *d, TensorOp *out) {
     const unsigned writes = d->flags >> RP_FLAG_WRITES, own_flags = d->flags & ((1u << RP_FLAG_WRITES) - 1);

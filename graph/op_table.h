@@ -7,8 +7,9 @@
 /* NULL for a number that is no op. The rows of ops.h have no kernels here: the tables of the backends do. */
 const OpDescription *rp_op_info(TensorOp op);
 
-/* Letters, digits and _, at least one. */
-bool rp_is_name(const char *s);
+/* A name: letters, digits and _, at least one. The length is that of what stands at the start of s. */
+size_t rp_name_length(const char *s);
+bool   rp_is_name(const char *s);
 
 /* By the length of a name that need not end there; RP_OP_COUNT and what is beyond are ops of extend.h. */
 bool rp_op_find(const char *name, size_t len, TensorOp *out);

@@ -21,13 +21,9 @@ static bool take(Parser *s, char c) {
     return true;
 }
 
-static size_t word_length(const Parser *s) {
-    return strspn(s->at, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
-}
-
 /* The number of the name that stands here, which is new where it was not seen before. */
 static RpStatus take_name(Parser *s, int *out) {
-    const size_t len = word_length(s);
+    const size_t len = rp_name_length(s->at);
     if (len == 0) return wrong(s, "a name is wanted");
     if (len >= PATTERN_NAME) return wrong(s, "the name is too long");
     for (*out = 0; *out < s->p->n_names; ++*out)
@@ -39,7 +35,7 @@ static RpStatus take_name(Parser *s, int *out) {
 }
 
 static RpStatus take_op(Parser *s, TensorOp *op) {
-    const size_t len = word_length(s);
+    const size_t len = rp_name_length(s->at);
     if (len == 0) return wrong(s, "an op is wanted");
     if (!rp_op_find(s->at, len, op)) return wrong(s, "there is no such op");
     s->at += len;
@@ -61,7 +57,7 @@ static RpStatus take_sources(Parser *s, Term *t) {
 
 /* What follows a word tells an op from a variable: modifiers and '('. */
 static bool is_op_here(const Parser *s) {
-    const char *p = s->at + word_length(s);
+    const char *p = s->at + rp_name_length(s->at);
     p += strspn(p, " \n\t?~");
     return *p == '(' || *p == ':';
 }
@@ -72,7 +68,7 @@ static RpStatus take_term(Parser *s, int *out) {
     *out    = s->p->n_terms++;
     Term *t = &s->p->terms[*out];
     *t      = (Term){.name = -1};
-    if (word_length(s) == 1 && *s->at == '_') {
+    if (rp_name_length(s->at) == 1 && *s->at == '_') {
         s->at++;
         return RP_OK;
     }
@@ -120,7 +116,7 @@ static RpStatus take_make(Parser *s) {
             return wrong(s, "the op has not so many sources");
         int *name = &s->p->make[s->p->n_make++];
         *name     = -1;
-        if (word_length(s) == 1 && *s->at == '_')
+        if (rp_name_length(s->at) == 1 && *s->at == '_')
             s->at++;
         else
             RP_TRY(take_name(s, name));

@@ -1,7 +1,7 @@
 /* portable.cuh - what differs between nvcc and the simulation of tests/cudasim; kernels otherwise use plain
  * CUDA.
  *
- * Shared memory is declared by RP_SHARED and RP_SHARED_DYNAMIC only, kernels are launched by rp_cuda_launch
+ * Shared memory is declared by RP_SHARED and RP_SHARED_DYNAMIC only, kernels are launched by RP_LAUNCH
  * only, and warps use the collectives with explicit masks. What is passed to a kernel by value has a type
  * whose name no other file uses: templates over it would otherwise be one. */
 #ifndef KERNELS_PORTABLE_CUH
