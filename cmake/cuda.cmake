@@ -68,3 +68,6 @@ target_include_directories(rp_cuda_kernels PRIVATE
 target_compile_definitions(rp_cuda_kernels PRIVATE _GNU_SOURCE)
 target_compile_options(rp_cuda_kernels PRIVATE
   -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fPIC -Xfatbin=-compress-all)
+if(RP_WERROR AND CMAKE_CUDA_ARCHITECTURES STREQUAL "90")
+  target_compile_options(rp_cuda_kernels PRIVATE -Xptxas=-warn-spills,-Werror) # no kernel spills registers there
+endif()

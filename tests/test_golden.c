@@ -5,6 +5,7 @@
 #include "tests/golden.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { MAX_IDS = 4096 };
 
@@ -122,6 +123,15 @@ static void check_tiny(const char *name) {
 
 Test(golden, tiny_models_of_every_family_and_type) {
     for (int i = 0; i < N_TINY; i++) check_tiny(tiny_names[i]);
+}
+
+/* What a GPU runs one kernel at a time is what it replays: a few models show it. */
+Test(golden, a_tiny_model_of_each_kind_in_eager_mode) {
+    static const char *const names[] = {"llama-mix",    "qwen3-mix-k",   "gemma3-mix",    "mixtral-mix",
+                                        "qwen2moe-mix", "gpt-oss-mxfp4", "deepseek2-mix", "llama-f16"};
+    const char              *mode    = getenv("REPRISE_MODE");
+    if (mode == NULL || strcmp(mode, "eager") != 0) cr_skip_test("REPRISE_MODE is not eager");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) check_tiny(names[i]);
 }
 
 /* ---- passes ----
