@@ -181,7 +181,7 @@ static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpAr
     const size_t bytes  = rp_view_span_bytes(&args->dst);
     char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;
     SideMemory   stored = side_take(cpu, args), first_stored = {0};
-    for (int order = 0; order < 3; order++) {
+    for (int order = SIM_FIRST_ORDER; order < 3; order++) {
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_put(beside, args);

@@ -27,6 +27,15 @@ extern "C" {
 #endif
 SimStats sim_stats(void);
 void     sim_stats_reset(void);
+
+/* A sanitizer makes the simulation ten times slower: one order of the threads, and one model or type of so many,
+ * must do then. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SIM_FIRST_ORDER = 2, SIM_EACH = 3 };
+#else
+enum { SIM_FIRST_ORDER = 0, SIM_EACH = 1 };
+#endif
+
 void     sim_sched(int policy /* 0 forward 1 reverse 2 random */, unsigned seed);
 void     sim_async(int lazy);
 

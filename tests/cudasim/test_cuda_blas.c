@@ -134,7 +134,7 @@ Test(blas, products_of_every_weight_type_in_every_mode) {
         check_modes(floats[i], 77, 9, 70, false); /* rows that are not aligned */
         check_modes(floats[i], 320, 33, 47, false);
     }
-    for (int i = 0; i < N_QUANTISED; i++) {
+    for (int i = 0; i < N_QUANTISED; i += SIM_EACH) {
         check_modes(quantised[i], 256, 200, 33, true); /* two tiles of rows */
         check_modes(quantised[i], 512, 130, 70, true); /* three */
         check_modes(quantised[i], 256, 7, 32, false);

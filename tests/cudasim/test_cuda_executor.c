@@ -120,7 +120,7 @@ static void verify_model(const char *name, const char *passes, RpDtype kv) {
 }
 
 Test(cuda_executor, computes_every_node_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) verify_model(models[i], "", RP_F16);
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i += SIM_EACH) verify_model(models[i], "", RP_F16);
     verify_model("llama-mix", "-all", RP_F16);
     verify_model("qwen3-f32", "", RP_Q8_0);
     verify_model("gpt-oss-mxfp4", "", RP_Q8_0);
@@ -130,7 +130,7 @@ Test(cuda_executor, computes_every_node_as_the_cpu_does) {
 /* From a node to the next differences of 1e-7 grow, and a key or an activation on the edge rounds the other
  * way: by some hundredths of the spread at worst, where rounding to 8 bits as such costs as much. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i += SIM_EACH)
         check_model(models[i], "-quantize", RP_F16, 0.05);
     check_model("llama-mix", "-all", RP_F16, 0.05);
     check_model("qwen3-f32", "-quantize", RP_Q8_0, 0.05);

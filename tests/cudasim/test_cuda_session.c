@@ -63,7 +63,7 @@ static void by_hand(const Model *m, float temperature, int32_t *out, float *logi
 
 Test(cuda_session, replies_are_the_same_in_every_mode) {
     static const char *const names[] = {"llama-mix", "gemma3-mix", "qwen3moe-mix"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
         Model *m = open_tiny(names[i]);
         for (int hot = 0; hot < 2; hot++) {
             int32_t want[N_REPLY];
@@ -197,7 +197,7 @@ Test(cuda_session, an_end_token_ends_the_loop) {
 
 Test(cuda_session, chunks_and_single_steps_give_the_same_bits) {
     static const char *const names[] = {"llama-mix-k", "gpt-oss-mxfp4"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
         Model   *m = open_tiny(names[i]);
         Session *a = open_session(m, RP_MODE_REPLAY), *b = open_session(m, RP_MODE_EAGER);
         OK(rp_session_prefill(a, prompt, N_PROMPT, NULL, NULL));
