@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -81,8 +82,18 @@ def run_reprise(args):
     numbers = ["-t", str(args.t), "-p", str(args.p), "-n", str(args.n), "-d", str(args.d)]
     out = subprocess.run([args.reprise, "bench", "-m", args.model, *numbers, "--kv", args.kv, "-r", "1", "--json"],
                          capture_output=True, text=True, check=True)
-    results = {r["test"]: r["median_tok_s"] for r in json.loads(out.stdout)["results"]}
-    return results[f"pp{args.p}"], results[f"tg{args.n}"]
+    told = json.loads(out.stdout)
+    results = {r["test"]: r["median_tok_s"] for r in told["results"]}
+    return results[f"pp{args.p}"], results[f"tg{args.n}"], told["gb_s"]
+
+
+def read_bandwidth(args):
+    """GB/s at which a plain loop reads the file with as many threads; None where the program is not built."""
+    program = pathlib.Path(args.reprise).parent / "bench_read_bandwidth"
+    if not program.exists():
+        return None
+    out = subprocess.run([program, str(args.t), args.model], capture_output=True, text=True, check=True)
+    return float(re.search(r"([0-9.]+) GB/s median", out.stdout).group(1))
 
 
 def first_token(args):
@@ -114,6 +125,14 @@ def row(name, values, peer):
             f"{statistics.median(peer):.1f} ({min(peer):.1f} .. {max(peer):.1f}) | {ratio:.2f} |")
 
 
+def bandwidth_line(ours, plain):
+    if None in plain:
+        return []
+    reads, decodes = statistics.median(plain), statistics.median(r[2] for r in ours)
+    return [f"Decode reads {decodes:.2f} GB/s, {100 * decodes / reads:.0f} % of the {reads:.2f} ({min(plain):.2f} .. {max(plain):.2f}) of a plain loop "
+            "over the file in between.", ""]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
@@ -130,10 +149,11 @@ def main():
     version = subprocess.run([python, "-c", "import llama_cpp; print(llama_cpp.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
     # before any other child, so that the most memory of a child is that of reprise
     first, rss = first_token(args)
-    ours, theirs = [], []
+    ours, theirs, plain = [], [], []
     for _ in range(args.r):
         theirs.append(run_peer(python, args))
         ours.append(run_reprise(args))
+        plain.append(read_bandwidth(args))
     revision = subprocess.run([args.reprise, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")
     size = os.path.getsize(args.model)
     after, cache = f", after {args.d} tokens" if args.d else "", f", {args.kv} cache" if args.kv != "f16" else ""
@@ -148,6 +168,7 @@ def main():
         row(f"prefill of {args.p}", [r[0] for r in ours], [r[0] for r in theirs]),
         row(f"decode of {args.n}", [r[1] for r in ours], [r[1] for r in theirs]),
         "",
+        *bandwidth_line(ours, plain),
         f"First token of a 16-token prompt: {1000 * first:.0f} ms from the start of main. Most memory: {rss / 1e6:.1f} MB, of a file of "
         f"{size / 1e6:.1f} MB. {node_cost()}",
         "",
