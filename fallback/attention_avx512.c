@@ -6,7 +6,7 @@
 
 #ifdef RP_X86
 
-enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4, CACHE_LINE = 64 };
+enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4 };
 
 INLINE __m512 widen_f16(const char *row, int64_t i, int64_t dim) {
     const uint16_t *x = (const uint16_t *)(const void *)row + i;

@@ -4,14 +4,6 @@
 
 #ifdef RP_X86
 
-/* Bytes between what is multiplied and what is asked of memory: the processor's own prefetching stops at the end
- * of a page of 4 KB, and starts late on several rows. Reading past the last row is harmless. */
-enum { AHEAD = 4096, CACHE_LINE = 64 };
-
-INLINE void prefetch(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += CACHE_LINE) _mm_prefetch(p + AHEAD + k, _MM_HINT_T0);
-}
-
 typedef struct Lanes {
     __m512 acc;
     __m256 low; /* the upper four */
@@ -33,7 +25,7 @@ INLINE void add_load(const SpanType *t, const char *w, size_t stride, int n_rows
     for (int r = 0; r < n_rows; r++) {
         Span        spans[MAX_SPANS];
         const char *p = w + (size_t)r * stride;
-        prefetch(p, t->bytes);
+        prefetch_ahead(p, t->bytes);
         t->load(p, units, spans);
         for (int h = 0; h < t->n_spans; h++) add_span(&t->form, &s[r], &spans[h], &column[h]);
     }
@@ -76,7 +68,7 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
     const int64_t span = RP_SPAN_UNITS * t->form.unit, elems = t->n_spans * span;
     for (int64_t i = 0; i < out->n; i += elems, w += t->bytes) {
         Span spans[MAX_SPANS];
-        prefetch(w, t->bytes);
+        prefetch_ahead(w, t->bytes);
         if (i + elems <= out->n)
             t->load(w, RP_SPAN_UNITS, spans);
         else
