@@ -89,7 +89,7 @@ DotKernels rp_dot_kernels(void) {
     const CpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI)
         return (DotKernels){rp_unpack_row_avx512, rp_dot_avx512, rp_dot_results_avx512};
-    if (isa == RP_ISA_AVX2) return (DotKernels){rp_unpack_row_plain, rp_dot_avx2, rp_dot_results_avx2};
+    if (isa == RP_ISA_AVX2) return (DotKernels){rp_unpack_row_avx2, rp_dot_avx2, rp_dot_results_avx2};
 #endif
     return (DotKernels){rp_unpack_row_plain, rp_dot_plain, rp_dot_results_plain};
 }
@@ -98,6 +98,7 @@ GemvFunction *rp_gemv_function(RpDtype dtype) {
     (void)dtype;
 #if defined(__x86_64__)
     if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return rp_gemv_avx512(dtype);
+    if (rp_cpu_isa() == RP_ISA_AVX2) return rp_gemv_avx2(dtype);
 #endif
     return NULL;
 }
