@@ -58,12 +58,12 @@ INLINE_AVX2 __m256 scales_and_minima(__m128i words) {
         _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
 }
 
-/* 2^(e - 128), as in unpack.c. */
+/* 2^(e - 128), as in unpack.c: the larger of two words, of which the first is that of e >= 2. */
 INLINE_AVX2 __m128 mxfp4_scales(__m128i e) {
-    const __m128i normal   = _mm_slli_epi32(_mm_sub_epi32(e, _mm_set1_epi32(1)), 23);
-    const __m128i small    = _mm_sllv_epi32(_mm_set1_epi32(0x00200000), e);
-    const __m128i is_small = _mm_cmplt_epi32(e, _mm_set1_epi32(2));
-    return _mm_castsi128_ps(_mm_blendv_epi8(normal, small, is_small));
+    const __m128i one    = _mm_set1_epi32(1);
+    const __m128i normal = _mm_slli_epi32(_mm_sub_epi32(e, one), 23);
+    const __m128i small  = _mm_sllv_epi32(_mm_set1_epi32(0x00200000), _mm_min_epi32(e, one));
+    return _mm_castsi128_ps(_mm_max_epi32(normal, small));
 }
 
 /* The first 16 bytes of a block of 256: d, dmin and three words w of 6-bit fields, which unpack.c describes. Here
