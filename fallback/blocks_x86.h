@@ -15,9 +15,10 @@
  * of a page of 4 KB, and starts late on several rows. Asking for what is past the last row is harmless. */
 enum { AHEAD = 4096, CACHE_LINE = 64 };
 
-INLINE_AVX2 void prefetch_ahead(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += CACHE_LINE) _mm_prefetch(p + AHEAD + k, _MM_HINT_T0);
+INLINE_AVX2 void prefetch(const char *p, size_t bytes) {
+    for (size_t k = 0; k < bytes; k += CACHE_LINE) _mm_prefetch(p + k, _MM_HINT_T0);
 }
+INLINE_AVX2 void prefetch_ahead(const char *p, size_t bytes) { prefetch(p + AHEAD, bytes); }
 
 INLINE_AVX2 __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 INLINE_AVX2 __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
