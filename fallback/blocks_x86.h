@@ -11,6 +11,18 @@
 
 #define INLINE_AVX2 RP_TARGET_AVX2 static inline __attribute__((always_inline))
 
+/* Weight types: block, spans that a load takes, and what QuantForm has. */
+#define SPAN_TYPES(X)                                                                                        \
+    X(Q4_0, q4_0, BlockQ4_0, 1, 32, 8, false)                                                                \
+    X(Q4_1, q4_1, BlockQ4_1, 1, 32, 0, true)                                                                 \
+    X(Q5_0, q5_0, BlockQ5_0, 1, 32, 16, false)                                                               \
+    X(Q5_1, q5_1, BlockQ5_1, 1, 32, 0, true)                                                                 \
+    X(Q8_0, q8_0, BlockQ8_0, 1, 32, 128, false)                                                              \
+    X(MXFP4, mxfp4, BlockMXFP4, 1, 32, 12, false)                                                            \
+    X(Q4_K, q4_k, BlockQ4_K, 2, 32, 0, true)                                                                 \
+    X(Q5_K, q5_k, BlockQ5_K, 2, 32, 0, true)                                                                 \
+    X(Q6_K, q6_k, BlockQ6_K, 4, 16, 32, false)
+
 /* Bytes between what is multiplied and what is asked of memory: the processor's own prefetching stops at the end
  * of a page of 4 KB, and starts late on several rows. Asking for what is past the last row is harmless. */
 enum { AHEAD = 4096, CACHE_LINE = 64 };

@@ -78,7 +78,7 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
     }
 }
 
-#define KERNELS(name, Block, spans, ...)                                                                     \
+#define KERNELS(ID, name, Block, spans, ...)                                                                 \
     RP_TARGET_AVX512 static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,        \
                                              const DotColumn *x, float *y) {                                 \
         const SpanType t = {load_##name, spans, sizeof(Block) * (spans == 1 ? 4 : 1), {__VA_ARGS__}};        \
@@ -88,33 +88,22 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
         const SpanType t = {load_##name, spans, sizeof(Block) * (spans == 1 ? 4 : 1), {__VA_ARGS__}};        \
         unpack(&t, w, r, out);                                                                               \
     }
-KERNELS(q4_0, BlockQ4_0, 1, 32, 8, false)
-KERNELS(q4_1, BlockQ4_1, 1, 32, 0, true)
-KERNELS(q5_0, BlockQ5_0, 1, 32, 16, false)
-KERNELS(q5_1, BlockQ5_1, 1, 32, 0, true)
-KERNELS(q8_0, BlockQ8_0, 1, 32, 128, false)
-KERNELS(mxfp4, BlockMXFP4, 1, 32, 12, false)
-KERNELS(q4_k, BlockQ4_K, 2, 32, 0, true)
-KERNELS(q5_k, BlockQ5_K, 2, 32, 0, true)
-KERNELS(q6_k, BlockQ6_K, 4, 16, 32, false)
+SPAN_TYPES(KERNELS)
 #undef KERNELS
 
+#define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,
+
 GemvFunction *rp_gemv_avx512(RpDtype dtype) {
-    static GemvFunction *const table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = gemv_q4_0, [RP_Q4_1] = gemv_q4_1, [RP_Q5_0] = gemv_q5_0,
-        [RP_Q5_1] = gemv_q5_1, [RP_Q8_0] = gemv_q8_0, [RP_MXFP4] = gemv_mxfp4,
-        [RP_Q4_K] = gemv_q4_k, [RP_Q5_K] = gemv_q5_k, [RP_Q6_K] = gemv_q6_k,
-    };
+    static GemvFunction *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
     return table[dtype];
 }
+#undef ENTRY
+#define ENTRY(ID, name, ...) [RP_##ID] = unpack_##name,
 
 void rp_unpack_row_avx512(RpDtype dtype, const char *blocks, int r, DotRows *out) {
     typedef void         Unpack(const char *w, int r, DotRows *out);
-    static Unpack *const table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = unpack_q4_0, [RP_Q4_1] = unpack_q4_1, [RP_Q5_0] = unpack_q5_0,
-        [RP_Q5_1] = unpack_q5_1, [RP_Q8_0] = unpack_q8_0, [RP_MXFP4] = unpack_mxfp4,
-        [RP_Q4_K] = unpack_q4_k, [RP_Q5_K] = unpack_q5_k, [RP_Q6_K] = unpack_q6_k,
-    };
+    static Unpack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
     table[dtype](blocks, r, out);
 }
+#undef ENTRY
 #endif
