@@ -90,7 +90,7 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
         prefetch_ahead(w, t->bytes);
         for (int j = 0; j < t->n_spans; j++) {
             Span s;
-            if (i + elems <= out->n)
+            if (t->n_spans > 1 || i + elems <= out->n) /* those in blocks of 256 are whole */
                 t->load(w, j, RP_SPAN_UNITS, &s);
             else
                 t->load(w, j, (int)((out->n - i) / 32), &s);
