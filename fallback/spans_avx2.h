@@ -20,8 +20,8 @@ typedef struct Span {
     __m256  scale_min;
 } Span;
 
-/* A span of a column; `scale_sum` as `scale_min`; `offset` is what the weights' offset adds to each two lanes'
- * sums of 16 bits. */
+/* A span of a column; `scale_sum` as `scale_min`; `offset` is what the weights' offset adds to sums in 16 bits,
+ * each of which is half a lane. */
 typedef struct ColumnSpan {
     __m256i a[PAIRS], b[PAIRS], offset[PAIRS];
     __m256  scale_sum;
