@@ -72,37 +72,34 @@ static void scores_f16_plain(const AttentionTile *t) { scores_body(t, widen_f16)
 static void values_f16_plain(const AttentionTile *t) { values_body(t, widen_f16); }
 static void scores_q8_0_plain(const AttentionTile *t) { scores_body(t, widen_q8_0); }
 static void values_q8_0_plain(const AttentionTile *t) { values_body(t, widen_q8_0); }
-#if defined(RP_X86)
-RP_TARGET_AVX2 static void scores_f16_avx2(const AttentionTile *t) { scores_body(t, widen_f16); }
-RP_TARGET_AVX2 static void values_f16_avx2(const AttentionTile *t) { values_body(t, widen_f16); }
-RP_TARGET_AVX2 static void scores_q8_0_avx2(const AttentionTile *t) { scores_body(t, widen_q8_0); }
-RP_TARGET_AVX2 static void values_q8_0_avx2(const AttentionTile *t) { values_body(t, widen_q8_0); }
-#endif
 
 static AttentionKernels kernels_of(RpDtype type) {
     const bool q8_0 = type == RP_Q8_0;
 #if defined(RP_X86)
     const CpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI) return rp_attention_avx512(type);
-    if (isa == RP_ISA_AVX2)
-        return q8_0 ? (AttentionKernels){scores_q8_0_avx2, values_q8_0_avx2}
-                    : (AttentionKernels){scores_f16_avx2, values_f16_avx2};
+    if (isa == RP_ISA_AVX2) return rp_attention_avx2(type);
 #endif
     return q8_0 ? (AttentionKernels){scores_q8_0_plain, values_q8_0_plain}
                 : (AttentionKernels){scores_f16_plain, values_f16_plain};
 }
 
+/* Words in the order of the floats that they are made of, and back: compilers vectorise the largest of them. */
+RP_BODY int32_t in_order(uint32_t bits) {
+    return (int32_t)(bits ^ ((bits & 0x80000000u) != 0 ? 0x7fffffffu : 0u));
+}
+
 /* The largest of a tile's scores and `top`; NaN if there is one. */
 RP_BODY float largest(const float *p, float top) {
-    float    m[ATTENTION_LANES];
-    uint32_t nan = 0;
-    for (int l = 0; l < ATTENTION_LANES; l++) m[l] = top;
-    for (int j = 0; j < ATTENTION_TILE; j += ATTENTION_LANES)
-        for (int l = 0; l < ATTENTION_LANES; l++) m[l] = p[j + l] > m[l] ? p[j + l] : m[l];
-    for (int j = 0; j < ATTENTION_TILE; j++) nan |= (uint32_t)(p[j] != p[j]);
-    for (int n = ATTENTION_LANES / 2; n > 0; n /= 2)
-        for (int l = 0; l < n; l++) m[l] = m[l + n] > m[l] ? m[l + n] : m[l];
-    return nan ? NAN : m[0];
+    int32_t  most = in_order(rp_f32_to_bits(top));
+    uint32_t nan  = (uint32_t)(top != top);
+    for (int j = 0; j < ATTENTION_TILE; j++) {
+        const uint32_t bits = rp_f32_to_bits(p[j]);
+        const int32_t  at   = in_order(bits);
+        most                = at > most ? at : most;
+        nan |= (uint32_t)((bits & 0x7fffffffu) > 0x7f800000u);
+    }
+    return nan != 0 ? NAN : rp_bits_to_f32((uint32_t)in_order((uint32_t)most));
 }
 
 /* Scores to weights, and the head's running maximum and sum. */

@@ -29,7 +29,13 @@ typedef struct AttentionKernels {
     AttentionKernel *scores, *values;
 } AttentionKernels;
 
+/* Of n elements of a key or a value. */
+static inline size_t attention_bytes(bool q8_0, int64_t n) {
+    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
+}
+
 #if defined(__x86_64__)
+AttentionKernels rp_attention_avx2(RpDtype type);
 AttentionKernels rp_attention_avx512(RpDtype type);
 #endif
 

@@ -6,7 +6,7 @@
 
 #ifdef RP_X86
 
-enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4, CACHE_LINE = 64 };
+enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4 };
 
 INLINE __m512 widen_f16(const char *row, int64_t i, int64_t dim) {
     const uint16_t *x = (const uint16_t *)(const void *)row + i;
@@ -22,14 +22,6 @@ INLINE __m512 widen_q8_0(const char *row, int64_t i) {
 
 INLINE __m512 load(bool q8_0, const char *row, int64_t i, int64_t dim) {
     return q8_0 ? widen_q8_0(row, i) : widen_f16(row, i, dim);
-}
-
-INLINE size_t row_bytes(bool q8_0, int64_t n) {
-    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
-}
-
-INLINE void prefetch(const char *row, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += CACHE_LINE) _mm_prefetch(row + i, _MM_HINT_T0);
 }
 
 INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
@@ -53,7 +45,7 @@ INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
 }
 
 INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
-    const size_t bytes = row_bytes(q8_0, t->dim);
+    const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j += POSITIONS) {
         for (int r = 0; r < POSITIONS; r++) prefetch(t->v + (size_t)(j + r) * t->v_row, bytes);
         four_scores(t, q8_0, n_heads, j);
@@ -69,9 +61,9 @@ INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i
                                       _mm512_set1_ps(t->heads[h].keep));
     for (int j = 0; j < t->n; j++) {
         const char *row  = t->v + (size_t)j * t->v_row;
-        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + row_bytes(q8_0, i);
+        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i);
         __m512      v[VECS];
-        prefetch(next, row_bytes(q8_0, (int64_t)n_vecs * LANES));
+        prefetch(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
         for (int c = 0; c < n_vecs; c++) v[c] = load(q8_0, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);

@@ -97,7 +97,7 @@ UnpackRow   rp_unpack_row_plain;
 DotFunction rp_dot_plain;
 DotResults  rp_dot_results_plain;
 #if defined(__x86_64__)
-UnpackRow     rp_unpack_row_avx512;
+UnpackRow     rp_unpack_row_avx2, rp_unpack_row_avx512;
 DotFunction   rp_dot_avx2;
 ArrangeColumn rp_arrange_column_avx512;
 TileFunction  rp_tile_avx512;
@@ -139,6 +139,7 @@ typedef void GemvFunction(const char *rows, size_t stride, int64_t n_rows, int64
 GemvFunction *rp_gemv_function(RpDtype dtype);
 
 #if defined(__x86_64__)
+GemvFunction *rp_gemv_avx2(RpDtype dtype);
 GemvFunction *rp_gemv_avx512(RpDtype dtype);
 #endif
 

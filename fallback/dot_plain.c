@@ -91,8 +91,7 @@ DotKernels rp_dot_kernels(void) {
         return (DotKernels){
             .unpack = rp_unpack_row_avx512, .arrange = rp_arrange_column_avx512, .tile = rp_tile_avx512};
     if (isa == RP_ISA_AVX2)
-        return (DotKernels){
-            .unpack = rp_unpack_row_plain, .dot = rp_dot_avx2, .results = rp_dot_results_avx2};
+        return (DotKernels){.unpack = rp_unpack_row_avx2, .dot = rp_dot_avx2, .results = rp_dot_results_avx2};
 #endif
     return (DotKernels){.unpack = rp_unpack_row_plain, .dot = rp_dot_plain, .results = rp_dot_results_plain};
 }
@@ -101,6 +100,7 @@ GemvFunction *rp_gemv_function(RpDtype dtype) {
     (void)dtype;
 #if defined(__x86_64__)
     if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return rp_gemv_avx512(dtype);
+    if (rp_cpu_isa() == RP_ISA_AVX2) return rp_gemv_avx2(dtype);
 #endif
     return NULL;
 }

@@ -53,7 +53,8 @@ RP_BODY uint16_t rp_f32_to_bf16(float f) {
  * infinity. x = n ln 2 + r with |r| <= ln 2 / 2, and exp(r) by its Taylor polynomial of degree 7. */
 RP_BODY float rp_expf(float x) {
     const float magic = 0x1.8p23f;
-    const float c     = x < -104.0f ? -104.0f : (x > 89.0f ? 89.0f : x);
+    const float low   = x > -104.0f ? x : -104.0f;
+    const float c     = low > 89.0f ? 89.0f : low;
     const float n     = fmaf(c, 0x1.715476p0f, magic) - magic;
     const float r     = fmaf(n, -0x1.7f7d1cp-20f, fmaf(n, -0x1.62e4p-1f, c));
     float       p     = 0x1.a01a02p-13f;
@@ -68,7 +69,8 @@ RP_BODY float rp_expf(float x) {
     const int32_t half = (int32_t)n / 2, rest = (int32_t)n - half;
     const float   y =
         p * rp_bits_to_f32((uint32_t)(half + 127) << 23) * rp_bits_to_f32((uint32_t)(rest + 127) << 23);
-    return x == x ? y : x;
+    /* a NaN's y is 0: its bits are put in by a mask, since a choice keeps gcc from vectorising for AVX2 */
+    return rp_bits_to_f32(rp_f32_to_bits(y) | (rp_f32_to_bits(x) & (0u - (uint32_t)(x != x))));
 }
 
 #endif

@@ -4,14 +4,6 @@
 
 #ifdef RP_X86
 
-/* Bytes between what is multiplied and what is asked of memory: the processor's own prefetching stops at the end
- * of a page of 4 KB, and starts late on several rows. Reading past the last row is harmless. */
-enum { AHEAD = 4096, CACHE_LINE = 64 };
-
-INLINE void prefetch(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += CACHE_LINE) _mm_prefetch(p + AHEAD + k, _MM_HINT_T0);
-}
-
 typedef struct Lanes {
     __m512 acc;
     __m256 low; /* the upper four */
@@ -33,7 +25,7 @@ INLINE void add_load(const SpanType *t, const char *w, size_t stride, int n_rows
     for (int r = 0; r < n_rows; r++) {
         Span        spans[MAX_SPANS];
         const char *p = w + (size_t)r * stride;
-        prefetch(p, t->bytes);
+        prefetch_ahead(p, t->bytes);
         t->load(p, units, spans);
         for (int h = 0; h < t->n_spans; h++) add_span(&t->form, &s[r], &spans[h], &column[h]);
     }
@@ -76,7 +68,7 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
     const int64_t span = RP_SPAN_UNITS * t->form.unit, elems = t->n_spans * span;
     for (int64_t i = 0; i < out->n; i += elems, w += t->bytes) {
         Span spans[MAX_SPANS];
-        prefetch(w, t->bytes);
+        prefetch_ahead(w, t->bytes);
         if (i + elems <= out->n)
             t->load(w, RP_SPAN_UNITS, spans);
         else
@@ -86,7 +78,7 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
     }
 }
 
-#define KERNELS(name, Block, spans, ...)                                                                     \
+#define KERNELS(ID, name, Block, spans, ...)                                                                 \
     RP_TARGET_AVX512 static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,        \
                                              const DotColumn *x, float *y) {                                 \
         const SpanType t = {load_##name, spans, sizeof(Block) * (spans == 1 ? 4 : 1), {__VA_ARGS__}};        \
@@ -96,33 +88,22 @@ INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
         const SpanType t = {load_##name, spans, sizeof(Block) * (spans == 1 ? 4 : 1), {__VA_ARGS__}};        \
         unpack(&t, w, r, out);                                                                               \
     }
-KERNELS(q4_0, BlockQ4_0, 1, 32, 8, false)
-KERNELS(q4_1, BlockQ4_1, 1, 32, 0, true)
-KERNELS(q5_0, BlockQ5_0, 1, 32, 16, false)
-KERNELS(q5_1, BlockQ5_1, 1, 32, 0, true)
-KERNELS(q8_0, BlockQ8_0, 1, 32, 128, false)
-KERNELS(mxfp4, BlockMXFP4, 1, 32, 12, false)
-KERNELS(q4_k, BlockQ4_K, 2, 32, 0, true)
-KERNELS(q5_k, BlockQ5_K, 2, 32, 0, true)
-KERNELS(q6_k, BlockQ6_K, 4, 16, 32, false)
+SPAN_TYPES(KERNELS)
 #undef KERNELS
 
+#define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,
+
 GemvFunction *rp_gemv_avx512(RpDtype dtype) {
-    static GemvFunction *const table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = gemv_q4_0, [RP_Q4_1] = gemv_q4_1, [RP_Q5_0] = gemv_q5_0,
-        [RP_Q5_1] = gemv_q5_1, [RP_Q8_0] = gemv_q8_0, [RP_MXFP4] = gemv_mxfp4,
-        [RP_Q4_K] = gemv_q4_k, [RP_Q5_K] = gemv_q5_k, [RP_Q6_K] = gemv_q6_k,
-    };
+    static GemvFunction *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
     return table[dtype];
 }
+#undef ENTRY
+#define ENTRY(ID, name, ...) [RP_##ID] = unpack_##name,
 
 void rp_unpack_row_avx512(RpDtype dtype, const char *blocks, int r, DotRows *out) {
     typedef void         Unpack(const char *w, int r, DotRows *out);
-    static Unpack *const table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = unpack_q4_0, [RP_Q4_1] = unpack_q4_1, [RP_Q5_0] = unpack_q5_0,
-        [RP_Q5_1] = unpack_q5_1, [RP_Q8_0] = unpack_q8_0, [RP_MXFP4] = unpack_mxfp4,
-        [RP_Q4_K] = unpack_q4_k, [RP_Q5_K] = unpack_q5_k, [RP_Q6_K] = unpack_q6_k,
-    };
+    static Unpack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
     table[dtype](blocks, r, out);
 }
+#undef ENTRY
 #endif

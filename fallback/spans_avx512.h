@@ -5,13 +5,9 @@
 #ifndef FALLBACK_SPANS_AVX512_H
 #define FALLBACK_SPANS_AVX512_H
 
-#include "fallback/dot.h"
-#include "fallback/simd.h"
+#include "fallback/blocks_x86.h"
 
 #ifdef RP_X86
-#include <immintrin.h>
-#include <string.h>
-
 #define INLINE RP_TARGET_AVX512 static inline __attribute__((always_inline))
 
 /* The halves of a span's quants, or its units of 16 in a; four scales, and above them four minima. */
@@ -38,8 +34,6 @@ typedef struct SpanType {
     QuantForm  form;
 } SpanType;
 
-INLINE __m128i load16(const void *p) { return _mm_loadu_si128(p); }
-INLINE __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
 INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
 INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
 
@@ -66,42 +60,6 @@ INLINE __m512i bytes_of_blocks(const char *p, size_t stride, int units) {
     if (units > 2) v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load16(p + 2 * stride));
     if (units > 3) v = _mm512_mask_broadcast_i32x4(v, 0xf000, load16(p + 3 * stride));
     return v;
-}
-
-INLINE int word16(const char *p) {
-    uint16_t w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
-INLINE int word32(const char *p) {
-    int w;
-    memcpy(&w, p, sizeof w);
-    return w;
-}
-
-/* The first 4 bytes of each block. */
-INLINE __m128i words_of_blocks(const char *p, size_t stride, int units) {
-    __m128i v = _mm_cvtsi32_si128(word32(p));
-    if (units > 1) v = _mm_insert_epi32(v, word32(p + stride), 1);
-    if (units > 2) v = _mm_insert_epi32(v, word32(p + 2 * stride), 2);
-    if (units > 3) v = _mm_insert_epi32(v, word32(p + 3 * stride), 3);
-    return v;
-}
-
-/* Types with a scale only. */
-INLINE __m256 scales_of_blocks(const char *p, size_t stride, int units) {
-    __m128i v = _mm_cvtsi32_si128(word16(p));
-    if (units > 1) v = _mm_insert_epi16(v, word16(p + stride), 1);
-    if (units > 2) v = _mm_insert_epi16(v, word16(p + 2 * stride), 2);
-    if (units > 3) v = _mm_insert_epi16(v, word16(p + 3 * stride), 3);
-    return _mm256_zextps128_ps256(_mm_cvtph_ps(v));
-}
-
-/* From words of a scale and a minimum. */
-INLINE __m256 scales_and_minima(__m128i words) {
-    return _mm256_cvtph_ps(
-        _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)));
 }
 
 INLINE void load_q4_0(const char *p, int units, Span *s) {
@@ -145,13 +103,6 @@ INLINE void load_q8_0(const char *p, int units, Span *s) {
                                scales_of_blocks(p, sizeof(BlockQ8_0), units)};
 }
 
-/* 2^(e - 128), as in unpack.c. */
-INLINE __m128 mxfp4_scales(__m128i e) {
-    const __m128i normal = _mm_slli_epi32(_mm_sub_epi32(e, _mm_set1_epi32(1)), 23);
-    const __m128i small  = _mm_sllv_epi32(_mm_set1_epi32(0x00200000), e);
-    return _mm_castsi128_ps(_mm_mask_mov_epi32(normal, _mm_cmplt_epi32_mask(e, _mm_set1_epi32(2)), small));
-}
-
 INLINE void load_mxfp4(const char *p, int units, Span *s) {
     const __m512i values =
         _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -164,21 +115,13 @@ INLINE void load_mxfp4(const char *p, int units, Span *s) {
 
 /* ---- types in blocks of 256 ---- */
 
-/* The first 16 bytes of a block: d, dmin and three words w of 6-bit fields, which unpack.c describes. Here they
- * become four words of bytes: the first four scales and minima, then the other four. */
 INLINE void scales_k(const char *p, Span *s) {
-    const __m128i v = load16(p);
-    const __m128i lower =
-        _mm_and_si128(_mm_srlv_epi32(_mm_shuffle_epi32(v, 0xf9), _mm_setr_epi32(0, 0, 0, 4)),
-                      _mm_setr_epi32(0x3f3f3f3f, 0x3f3f3f3f, 0x0f0f0f0f, 0x0f0f0f0f));
-    const __m128i upper = _mm_and_si128(_mm_srli_epi32(_mm_shuffle_epi32(v, 0x90), 2),
-                                        _mm_setr_epi32(0, 0, 0x30303030, 0x30303030));
+    const __m128i v     = load16(p);
     const __m512i which = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1);
-    const __m128  both  = _mm_mul_ps(_mm_cvtph_ps(v), _mm_setr_ps(1.0f, -1.0f, 0.0f, 0.0f));
-    const __m512  d     = _mm512_permutexvar_ps(which, _mm512_castps128_ps512(both));
-    const __m512 all = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_or_si128(lower, upper))));
-    s[0].scale_min   = _mm512_castps512_ps256(all);
-    s[1].scale_min   = _mm512_extractf32x8_ps(all, 1);
+    const __m512  d     = _mm512_permutexvar_ps(which, _mm512_castps128_ps512(scale_min_k(v)));
+    const __m512  all   = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(scale_bytes_k(v))));
+    s[0].scale_min      = _mm512_castps512_ps256(all);
+    s[1].scale_min      = _mm512_extractf32x8_ps(all, 1);
 }
 
 /* Of 64 elements the first 32 are low nibbles, the others high. */

@@ -31,11 +31,11 @@ static void check_alone_on_the_device(OpArgs args) {
 static void check_alone_on_the_device(OpArgs args) { (void)args; }
 #endif
 
-static void check_quantised(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
-    char          *w = random_blocks(type, n, rows, 20);
-    float         *x = random_floats((size_t)(n * columns), 21), *wide = malloc((size_t)n * 4);
-    char          *q   = quantised_columns(x, n, columns);
-    const size_t   n_y = (size_t)(rows * columns);
+/* Frees w and x. */
+static void check_products(RpDtype type, int64_t n, int64_t rows, int64_t columns, char *w, float *x) {
+    float         *wide = malloc((size_t)n * 4);
+    char          *q    = quantised_columns(x, n, columns);
+    const size_t   n_y  = (size_t)(rows * columns);
     float         *y = malloc(n_y * 4), *alone = malloc((size_t)rows * 4);
     const OpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
     OpArgs         args = {
@@ -68,6 +68,11 @@ static void check_quantised(RpDtype type, int64_t n, int64_t rows, int64_t colum
     free(w), free(x), free(wide), free(q), free(y), free(alone);
 }
 
+static void check_quantised(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
+    check_products(type, n, rows, columns, random_blocks(type, n, rows, 20),
+                   random_floats((size_t)(n * columns), 21));
+}
+
 Test(mul_mat, of_every_weight_type_in_integers) {
     for (int i = 0; i < N_QUANTISED; i++) {
         const int64_t block = rp_dtype_info(quantised[i])->block_elems;
@@ -79,6 +84,41 @@ Test(mul_mat, of_every_weight_type_in_integers) {
     check_quantised(RP_Q4_0, 33 * 1024, 3, 5);
     check_quantised(RP_Q6_K, 33 * 1024, 2, 1);
     check_quantised(RP_Q8_0, 64, 1100, 3);
+}
+
+/* Quants of the largest magnitude, all of one sign, against columns of one sign: no sum may saturate. */
+Test(mul_mat, of_the_largest_quants) {
+    enum { ROWS = 5, COLUMNS = 5, N = 768 };
+    static const struct {
+        RpDtype type;
+        size_t  from, to; /* of a block */
+        uint8_t fill;
+    } of[] = {
+        {RP_Q4_0,  2, 18,  0xff},
+        {RP_Q4_0,  2, 18,  0   },
+        {RP_Q4_1,  4, 20,  0xff},
+        {RP_Q5_0,  2, 22,  0xff},
+        {RP_Q5_0,  2, 22,  0   },
+        {RP_Q5_1,  4, 24,  0xff},
+        {RP_Q8_0,  2, 34,  0x80},
+        {RP_Q8_0,  2, 34,  0x7f},
+        {RP_Q4_K,  4, 144, 0xff},
+        {RP_Q5_K,  4, 176, 0xff},
+        {RP_Q6_K,  0, 192, 0xff},
+        {RP_Q6_K,  0, 192, 0   },
+        {RP_MXFP4, 1, 17,  0x77},
+        {RP_MXFP4, 1, 17,  0xff}
+    };
+    for (size_t k = 0; k < sizeof of / sizeof of[0]; k++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            char        *w     = random_blocks(of[k].type, N, ROWS, 20);
+            float       *x     = random_floats(N * COLUMNS, 21);
+            const size_t block = (size_t)rp_dtype_info(of[k].type)->block_bytes;
+            for (size_t i = 0; i < ROWS * rp_row_bytes(of[k].type, N); i += block)
+                memset(w + i + of[k].from, of[k].fill, of[k].to - of[k].from);
+            for (int i = 0; i < N * COLUMNS; i++) x[i] = (float)sign * 0.5f;
+            check_products(of[k].type, N, ROWS, COLUMNS, w, x);
+        }
 }
 
 static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w,
