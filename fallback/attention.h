@@ -34,6 +34,29 @@ static inline size_t attention_bytes(bool q8_0, int64_t n) {
     return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
 }
 
+/* A variant's function of those, from its scores(tile, q8_0, n_heads) and values(...): constant numbers of heads,
+ * so that the loops over them unroll into registers. */
+#define ATTENTION_BY_HEADS(target, part, name, q8_0)                                                         \
+    target static void part##_##name(const AttentionTile *t) {                                               \
+        if (t->n_heads == 4)                                                                                 \
+            part(t, q8_0, 4);                                                                                \
+        else if (t->n_heads == 3)                                                                            \
+            part(t, q8_0, 3);                                                                                \
+        else if (t->n_heads == 2)                                                                            \
+            part(t, q8_0, 2);                                                                                \
+        else                                                                                                 \
+            part(t, q8_0, 1);                                                                                \
+    }
+#define ATTENTION_KERNELS(variant, target)                                                                   \
+    ATTENTION_BY_HEADS(target, scores, f16, false)                                                           \
+    ATTENTION_BY_HEADS(target, values, f16, false)                                                           \
+    ATTENTION_BY_HEADS(target, scores, q8_0, true)                                                           \
+    ATTENTION_BY_HEADS(target, values, q8_0, true)                                                           \
+    AttentionKernels variant(RpDtype type) {                                                                 \
+        return type == RP_Q8_0 ? (AttentionKernels){scores_q8_0, values_q8_0}                                \
+                               : (AttentionKernels){scores_f16, values_f16};                                 \
+    }
+
 #if defined(__x86_64__)
 AttentionKernels rp_attention_avx2(RpDtype type);
 AttentionKernels rp_attention_avx512(RpDtype type);

@@ -125,26 +125,5 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     if (!q8_0 && i < t->dim) add_values(t, q8_0, n_heads, i, 1, t->dim - i);
 }
 
-/* Constant numbers of heads, so that the loops over them unroll into registers. */
-#define KERNELS(part, name, q8_0)                                                                            \
-    RP_TARGET_AVX2 static void part##_##name(const AttentionTile *t) {                                       \
-        if (t->n_heads == 4)                                                                                 \
-            part(t, q8_0, 4);                                                                                \
-        else if (t->n_heads == 3)                                                                            \
-            part(t, q8_0, 3);                                                                                \
-        else if (t->n_heads == 2)                                                                            \
-            part(t, q8_0, 2);                                                                                \
-        else                                                                                                 \
-            part(t, q8_0, 1);                                                                                \
-    }
-KERNELS(scores, f16, false)
-KERNELS(values, f16, false)
-KERNELS(scores, q8_0, true)
-KERNELS(values, q8_0, true)
-#undef KERNELS
-
-AttentionKernels rp_attention_avx2(RpDtype type) {
-    return type == RP_Q8_0 ? (AttentionKernels){scores_q8_0, values_q8_0}
-                           : (AttentionKernels){scores_f16, values_f16};
-}
+ATTENTION_KERNELS(rp_attention_avx2, RP_TARGET_AVX2)
 #endif
