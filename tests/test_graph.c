@@ -222,7 +222,7 @@ Test(graph, quantizes_once_for_all_readers) {
 
 Test(op_table, every_row_is_whole) {
     for (int op = 0; op < RP_OP_COUNT; op++) {
-        const OpDescription *info = rp_op_info(op);
+        const OpDescription *info = rp_op_info((TensorOp)op);
         cr_expect_not_null(info->name);
         cr_expect_not_null(info->shape, "%s", info->name);
         cr_expect(info->min_src >= 1 && info->min_src <= info->max_src && info->max_src <= RP_MAX_SRC, "%s",
