@@ -64,6 +64,12 @@ DotFunction rp_dot_avx2, rp_dot_avx512;
 DotResults  rp_dot_results_avx2, rp_dot_results_avx512;
 #endif
 
+#if defined(__aarch64__)
+UnpackRow   rp_unpack_row_neon;
+DotFunction rp_dot_neon, rp_dot_neon_dotprod;
+DotResults  rp_dot_results_neon;
+#endif
+
 /* Of the variant in use. */
 typedef struct DotKernels {
     UnpackRow   *unpack;
@@ -90,6 +96,9 @@ GemvFunction *rp_gemv_function(RpDtype dtype);
 
 #if defined(__x86_64__)
 GemvFunction *rp_gemv_avx512(RpDtype dtype);
+#endif
+#if defined(__aarch64__)
+GemvFunction *rp_gemv_neon(RpDtype dtype), *rp_gemv_neon_dotprod(RpDtype dtype);
 #endif
 
 #endif

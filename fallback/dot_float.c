@@ -6,6 +6,8 @@
 
 #ifdef RP_X86
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 static void rest(const float *w, const float *const *x, int64_t i, int64_t n, int n_cols,
@@ -45,6 +47,23 @@ RP_TARGET_AVX512 RP_BODY void cols_avx512(const float *w, const float *const *x,
     }
     for (int c = 0; c < n_cols; c++) _mm512_storeu_ps(acc[c], sum[c]);
 }
+#endif
+
+#if defined(__aarch64__)
+RP_BODY void cols_neon(const float *w, const float *const *x, int64_t n, int n_cols, float (*acc)[RP_LANES]) {
+    enum { VECS = RP_LANES / 4 };
+    float32x4_t sum[RP_DOT_COLS][VECS];
+    for (int c = 0; c < n_cols; c++)
+        for (int k = 0; k < VECS; k++) sum[c][k] = vld1q_f32(acc[c] + 4 * k);
+    for (int64_t i = 0; i < n; i += RP_LANES)
+        for (int k = 0; k < VECS; k++) {
+            const float32x4_t v = vld1q_f32(w + i + 4 * k);
+            for (int c = 0; c < n_cols; c++) sum[c][k] = vfmaq_f32(sum[c][k], v, vld1q_f32(x[c] + i + 4 * k));
+        }
+    for (int c = 0; c < n_cols; c++)
+        for (int k = 0; k < VECS; k++) vst1q_f32(acc[c] + 4 * k, sum[c][k]);
+}
+#endif
 
 /* A constant number of columns lets the loops over them unroll into registers. */
 #define DOT(isa, target)                                                                                     \
@@ -59,8 +78,11 @@ RP_TARGET_AVX512 RP_BODY void cols_avx512(const float *w, const float *const *x,
             for (int c = 0; c < n_cols; c++) cols_##isa(w, x + c, whole, 1, acc + c);                        \
         rest(w, x, whole, n, n_cols, acc);                                                                   \
     }
+#ifdef RP_X86
 DOT(avx2, RP_TARGET_AVX2)
 DOT(avx512, RP_TARGET_AVX512)
+#elif defined(__aarch64__)
+DOT(neon, )
 #endif
 
 FloatDotFunction *rp_float_dot_function(void) {
@@ -68,6 +90,8 @@ FloatDotFunction *rp_float_dot_function(void) {
     const CpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI) return dot_avx512;
     if (isa == RP_ISA_AVX2) return dot_avx2;
+#elif defined(__aarch64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return dot_neon;
 #endif
     return dot_plain;
 }

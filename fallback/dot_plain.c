@@ -91,6 +91,12 @@ DotKernels rp_dot_kernels(void) {
         return (DotKernels){rp_unpack_row_avx512, rp_dot_avx512, rp_dot_results_avx512};
     if (isa == RP_ISA_AVX2) return (DotKernels){rp_unpack_row_plain, rp_dot_avx2, rp_dot_results_avx2};
 #endif
+#if defined(__aarch64__)
+    const CpuIsa isa = rp_cpu_isa();
+    if (isa == RP_ISA_NEON_DOTPROD)
+        return (DotKernels){rp_unpack_row_neon, rp_dot_neon_dotprod, rp_dot_results_neon};
+    if (isa == RP_ISA_NEON) return (DotKernels){rp_unpack_row_neon, rp_dot_neon, rp_dot_results_neon};
+#endif
     return (DotKernels){rp_unpack_row_plain, rp_dot_plain, rp_dot_results_plain};
 }
 
@@ -98,6 +104,10 @@ GemvFunction *rp_gemv_function(RpDtype dtype) {
     (void)dtype;
 #if defined(__x86_64__)
     if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return rp_gemv_avx512(dtype);
+#endif
+#if defined(__aarch64__)
+    if (rp_cpu_isa() == RP_ISA_NEON_DOTPROD) return rp_gemv_neon_dotprod(dtype);
+    if (rp_cpu_isa() == RP_ISA_NEON) return rp_gemv_neon(dtype);
 #endif
     return NULL;
 }
