@@ -86,6 +86,8 @@ static AttentionKernels kernels_of(RpDtype type) {
     if (isa == RP_ISA_AVX2)
         return q8_0 ? (AttentionKernels){scores_q8_0_avx2, values_q8_0_avx2}
                     : (AttentionKernels){scores_f16_avx2, values_f16_avx2};
+#elif defined(__aarch64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return rp_attention_neon(type);
 #endif
     return q8_0 ? (AttentionKernels){scores_q8_0_plain, values_q8_0_plain}
                 : (AttentionKernels){scores_f16_plain, values_f16_plain};

@@ -31,6 +31,8 @@ typedef struct AttentionKernels {
 
 #if defined(__x86_64__)
 AttentionKernels rp_attention_avx512(RpDtype type);
+#elif defined(__aarch64__)
+AttentionKernels rp_attention_neon(RpDtype type);
 #endif
 
 #endif
