@@ -7,10 +7,22 @@
 #define NEON_TARGET
 #define NEON(name) name##_neon
 
-/* Products of two bytes have room in 16 bits, pairs of them in 32. */
-static inline __attribute__((always_inline)) int32x4_t dot16(int32x4_t sum, int8x16_t w, int8x16_t x) {
-    const int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x)), high = vmull_high_s8(w, x);
+#define INLINE static inline __attribute__((always_inline))
+
+/* Adds four neighbours of 16 bits to each lane. */
+INLINE int32x4_t add_fours(int32x4_t sum, int16x8_t low, int16x8_t high) {
     return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+}
+
+INLINE int32x4_t dot16(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
+    return add_fours(sum, vmull_s8(vget_low_s8(w[0]), vget_low_s8(x[0])), vmull_high_s8(w[0], x[0]));
+}
+
+/* Two products have room in 16 bits: columns have no -128. */
+INLINE int32x4_t dot32(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
+    const int16x8_t low = vmull_s8(vget_low_s8(w[0]), vget_low_s8(x[0])), high = vmull_high_s8(w[0], x[0]);
+    return add_fours(sum, vmlal_s8(low, vget_low_s8(w[1]), vget_low_s8(x[1])),
+                     vmlal_high_s8(high, w[1], x[1]));
 }
 
 #include "fallback/dot_neon.h"

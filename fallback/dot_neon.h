@@ -1,7 +1,7 @@
 /* dot_neon.h - decode and tiles of a prefill for one NEON variant, by the sums of dot.h, bit for bit.
  *
- * Included by one file a variant, which defines NEON_TARGET, dot16 (spans_neon.h) and NEON(name), the name of its
- * functions. */
+ * Included by one file a variant, which defines NEON_TARGET and INLINE, NEON(name) as the name of its functions, and
+ * dot16 and dot32: sum + w . x of one vector or two, lane by lane. */
 #include "fallback/spans_neon.h"
 
 /* The lanes of four units and, of types that have minima, four sums; one row and one column. */
@@ -33,18 +33,16 @@ INLINE float32x4_t column_sums(const DotColumn *x, int64_t i, int units) {
 
 /* start + w . x of a unit. */
 INLINE float32x4_t unit_dot(int unit, int32x4_t start, const int8x16_t *w, const int8x16_t *x) {
-    int32x4_t dot = dot16(start, w[0], x[0]);
-    if (unit == 32) dot = dot16(dot, w[1], x[1]);
-    return vcvtq_f32_s32(dot);
+    return vcvtq_f32_s32(unit == 32 ? dot32(start, w, x) : dot16(start, w, x));
 }
 
 /* What the weights' offset adds to each lane. */
 INLINE int32x4_t unit_start(const QuantForm *form, const int8x16_t *x) {
-    int32x4_t       sum   = vdupq_n_s32(0);
-    const int8x16_t minus = vdupq_n_s8((int8_t)-form->offset);
-    if (form->offset != 0) sum = dot16(sum, minus, x[0]);
-    if (form->offset != 0 && form->unit == 32) sum = dot16(sum, minus, x[1]);
-    return sum;
+    const int32x4_t zero     = vdupq_n_s32(0);
+    const int8x16_t minus    = vdupq_n_s8((int8_t)-form->offset);
+    const int8x16_t minus2[] = {minus, minus};
+    if (form->offset == 0) return zero;
+    return form->unit == 32 ? dot32(zero, minus2, x) : dot16(zero, minus2, x);
 }
 
 INLINE float tree4(float32x4_t v) {

@@ -6,10 +6,14 @@
 
 #define NEON_TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
 #define NEON(name)  name##_neon_dotprod
+#define INLINE      NEON_TARGET static inline __attribute__((always_inline))
 
-NEON_TARGET static inline __attribute__((always_inline)) int32x4_t dot16(int32x4_t sum, int8x16_t w,
-                                                                         int8x16_t x) {
-    return vdotq_s32(sum, w, x);
+INLINE int32x4_t dot16(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
+    return vdotq_s32(sum, w[0], x[0]);
+}
+
+INLINE int32x4_t dot32(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
+    return vdotq_s32(vdotq_s32(sum, w[0], x[0]), w[1], x[1]);
 }
 
 #include "fallback/dot_neon.h"

@@ -3,16 +3,13 @@
  * A vector has the 16 elements of a unit, or half of one. What a type loads at once (a span in blocks of 32, or a
  * block of 256) has up to four parts of up to four vectors, so that what is unpacked is multiplied at once.
  *
- * Included by one file a variant, which defines NEON_TARGET and dot16: dot16(sum, w, x) adds to each of four lanes
- * the products of four elements. */
+ * Included by one file a variant, which defines INLINE for the functions of its target. */
 #ifndef FALLBACK_SPANS_NEON_H
 #define FALLBACK_SPANS_NEON_H
 
 #include "fallback/dot.h"
 
 #include <arm_neon.h>
-
-#define INLINE NEON_TARGET static inline __attribute__((always_inline))
 
 enum { MAX_SPANS = 4, MAX_VECTORS = 4, PARTS = 4 };
 
