@@ -4,7 +4,6 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
-#define NEON_TARGET
 #define NEON(name) name##_neon
 
 #define INLINE static inline __attribute__((always_inline))

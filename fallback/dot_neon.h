@@ -1,6 +1,6 @@
 /* dot_neon.h - decode and tiles of a prefill for one NEON variant, by the sums of dot.h, bit for bit.
  *
- * Included by one file a variant, which defines NEON_TARGET and INLINE, NEON(name) as the name of its functions, and
+ * Included by one file a variant, which defines INLINE, NEON(name) as the name of its functions, and
  * dot16 and dot32: sum + w . x of one vector or two, lane by lane. */
 #include "fallback/spans_neon.h"
 
@@ -143,8 +143,8 @@ INLINE void gemv(const SpanType *t, const char *w, size_t stride, int64_t n_rows
 }
 
 #define KERNEL(ID, name, Block, scales, spans, vectors, ...)                                                 \
-    NEON_TARGET static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,             \
-                                        const DotColumn *x, float *y) {                                      \
+    static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,     \
+                            float *y) {                                                                      \
         const SpanType t = {part_##name,  scales, spans, vectors, sizeof(Block) * (spans == 1 ? 4 : 1),      \
                             {__VA_ARGS__}};                                                                  \
         gemv(&t, w, stride, n_rows, n, x, y);                                                                \
@@ -232,8 +232,7 @@ INLINE void tiles(const DotRows *rows, const QuantForm *form, const DotColumn *c
     }
 }
 
-NEON_TARGET void NEON(rp_dot)(const DotRows *rows, const DotColumn *cols, int n_cols, bool first,
-                              DotSums *sums) {
+void NEON(rp_dot)(const DotRows *rows, const DotColumn *cols, int n_cols, bool first, DotSums *sums) {
     if (rows->form->has_min)
         tiles(rows, &(QuantForm){32, 0, true}, cols, n_cols, first, sums);
     else if (rows->form->unit == 32)

@@ -1,12 +1,11 @@
-/* Products for CPUs of AArch64 that have dot product instructions (FEAT_DotProd). */
+/* Products for CPUs of AArch64 that have dot product instructions (FEAT_DotProd); compiled for those. */
 #include "fallback/dot.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
-#define NEON_TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
-#define NEON(name)  name##_neon_dotprod
-#define INLINE      NEON_TARGET static inline __attribute__((always_inline))
+#define NEON(name) name##_neon_dotprod
+#define INLINE     static inline __attribute__((always_inline))
 
 INLINE int32x4_t dot16(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
     return vdotq_s32(sum, w[0], x[0]);

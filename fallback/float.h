@@ -26,7 +26,7 @@ RP_BODY float rp_f16_to_f32(uint16_t h) {
 #if defined(__aarch64__)
     __fp16 half; /* one instruction converts four */
     memcpy(&half, &h, sizeof half);
-    return half;
+    return (float)half;
 #else
     const uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
     const float    finite  = rp_bits_to_f32(magnitude) * 0x1p112f;

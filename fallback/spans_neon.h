@@ -3,7 +3,7 @@
  * A vector has the 16 elements of a unit, or half of one. What a type loads at once (a span in blocks of 32, or a
  * block of 256) has up to four parts of up to four vectors, so that what is unpacked is multiplied at once.
  *
- * Included by one file a variant, which defines INLINE for the functions of its target. */
+ * Included by one file a variant, which defines INLINE. */
 #ifndef FALLBACK_SPANS_NEON_H
 #define FALLBACK_SPANS_NEON_H
 

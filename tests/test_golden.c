@@ -179,7 +179,7 @@ static bool is_on_cpu(void) {
 }
 
 #ifdef RP_TEST_EMULATED
-enum { EVERY_TINY = 6 };
+enum { EVERY_TINY = 11 };
 #else
 enum { EVERY_TINY = 1 };
 #endif

@@ -105,7 +105,7 @@ static void spoil(RpDtype type, char *w, size_t bytes) {
     const size_t          block = (size_t)info->block_bytes, at = type == RP_Q6_K ? 208 : 0;
     for (size_t b = 1, k = 0; b < bytes / block; b += 3, k++) {
         if (type == RP_MXFP4)
-            w[b * block] = (char)(k % 2 ? 255 : k % 4); /* the largest, and those below normal numbers */
+            w[b * block] = (char)(k % 2 ? 255 : k / 2 % 3); /* the largest, and those below normal numbers */
         else
             memcpy(w + b * block + at, &odd[k % 4], sizeof odd[0]);
     }
