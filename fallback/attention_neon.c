@@ -1,5 +1,5 @@
-/* A position at a time for up to four heads, so that keys and values are widened once for the heads; while keys
- * are multiplied the tile's values are asked of memory, and then the next tile's keys. */
+/* A position at a time for up to four heads, so that keys and values are widened once for the heads; while
+ * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
 #include "fallback/attention.h"
 
 #if defined(__aarch64__)

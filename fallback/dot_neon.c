@@ -1,4 +1,4 @@
-/* Products for every CPU of AArch64, and what the variants with and without dot product instructions share. */
+/* Products for every CPU of AArch64, and what both NEON variants share. */
 #include "fallback/dot.h"
 
 #if defined(__aarch64__)

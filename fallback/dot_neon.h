@@ -56,8 +56,8 @@ INLINE float result(const float32x4_t *acc, float32x4_t low) {
 
 /* ---- decode: a few rows at a time share the column ---- */
 
-/* Bytes between what is multiplied and what is asked of memory, as in gemv_avx512.c. Reading past the last row is
- * harmless. */
+/* Bytes between what is multiplied and what is asked of memory, as in gemv_avx512.c. Reading past the last row
+ * is harmless. */
 enum { AHEAD = 4096, CACHE_LINE = 64 };
 
 INLINE void prefetch(const char *p, size_t bytes) {

@@ -1,7 +1,7 @@
 /* spans_neon.h - parts of spans of weights and of columns in registers, as dot.h defines them.
  *
- * A vector has the 16 elements of a unit, or half of one. What a type loads at once (a span in blocks of 32, or a
- * block of 256) has up to four parts of up to four vectors, so that what is unpacked is multiplied at once.
+ * A vector has the 16 elements of a unit, or half of one. What a type loads at once (a span in blocks of 32,
+ * or a block of 256) has up to four parts of up to four vectors, so that what is unpacked is multiplied at once.
  *
  * Included by one file a variant, which defines INLINE. */
 #ifndef FALLBACK_SPANS_NEON_H
@@ -16,7 +16,8 @@ enum { MAX_SPANS = 4, MAX_VECTORS = 4, PARTS = 4 };
 /* The vectors of one part, without the type's offset. */
 typedef void LoadPart(const char *block, int part, int8x16_t *v);
 
-/* Scales and minima of each span; of types in blocks of 32 those of `units` blocks, 1 to 4, and zeros after them. */
+/* Scales and minima of each span; of types in blocks of 32 those of `units` blocks, 1 to 4, and zeros after
+ * them. */
 typedef void LoadScales(const char *block, int units, float32x4_t *scale, float32x4_t *min);
 
 typedef struct SpanType {
@@ -148,8 +149,8 @@ INLINE float32x4_t times(float32x4_t d, int lane, uint16x4_t v) {
     return vmulq_n_f32(vcvtq_f32_u32(vmovl_u16(v)), d[lane]);
 }
 
-/* The first 16 bytes of a block: d, dmin and three words w of 6-bit fields, which unpack.c describes. Here they
- * become four words of bytes: the first four scales and minima, then the other four. */
+/* The first 16 bytes of a block: d, dmin and three words w of 6-bit fields, which unpack.c describes. Here
+ * they become four words of bytes: the first four scales and minima, then the other four. */
 INLINE void scales_k(const char *p, int units, float32x4_t *scale, float32x4_t *min) {
     (void)units;
     static const int32_t  by[4]    = {0, 0, 0, -4};
