@@ -100,12 +100,13 @@ static void expect_variants_agree(const OpArgs *args, const char *what) {
 
 /* Infinite and NaN scales: every half of some blocks, by their bytes. */
 static void spoil(RpDtype type, char *w, size_t bytes) {
-    static const uint16_t odd[] = {0x7c00, 0xfc00, 0x7e00, 0x8000};
-    const DtypeInfo      *info  = rp_dtype_info(type);
+    static const uint16_t odd[]       = {0x7c00, 0xfc00, 0x7e00, 0x8000};
+    static const uint8_t  exponents[] = {1, 0, 255, 2}; /* below normal numbers, and the largest */
+    const DtypeInfo      *info        = rp_dtype_info(type);
     const size_t          block = (size_t)info->block_bytes, at = type == RP_Q6_K ? 208 : 0;
     for (size_t b = 1, k = 0; b < bytes / block; b += 3, k++) {
         if (type == RP_MXFP4)
-            w[b * block] = (char)(k % 2 ? 255 : k / 2 % 3); /* the largest, and those below normal numbers */
+            w[b * block] = (char)exponents[k % 4];
         else
             memcpy(w + b * block + at, &odd[k % 4], sizeof odd[0]);
     }
