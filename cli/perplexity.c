@@ -21,10 +21,11 @@ typedef struct Score {
 
 static void on_logits(size_t i, const float *logits, void *user) {
     Score *s   = user;
-    double max = -HUGE_VAL, sum = 0.0;
-    for (int32_t j = 0; j < s->n_vocab; j++) max = fmax(max, (double)logits[j]);
-    for (int32_t j = 0; j < s->n_vocab; j++) sum += (double)expf((float)((double)logits[j] - max));
-    const double nll = max + log(sum) - (double)logits[s->window[i + 1]];
+    float  max = -HUGE_VALF;
+    double sum = 0.0;
+    for (int32_t j = 0; j < s->n_vocab; j++) max = fmaxf(max, logits[j]);
+    for (int32_t j = 0; j < s->n_vocab; j++) sum += (double)expf(logits[j] - max);
+    const double nll = (double)max + log(sum) - (double)logits[s->window[i + 1]];
     s->sum += nll;
     s->squares += nll * nll;
     s->n++;

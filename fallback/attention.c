@@ -79,6 +79,8 @@ static AttentionKernels kernels_of(RpDtype type) {
     const CpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI) return rp_attention_avx512(type);
     if (isa == RP_ISA_AVX2) return rp_attention_avx2(type);
+#elif defined(__aarch64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return rp_attention_neon(type);
 #endif
     return q8_0 ? (AttentionKernels){scores_q8_0_plain, values_q8_0_plain}
                 : (AttentionKernels){scores_f16_plain, values_f16_plain};

@@ -60,6 +60,8 @@ static inline size_t attention_bytes(bool q8_0, int64_t n) {
 #if defined(__x86_64__)
 AttentionKernels rp_attention_avx2(RpDtype type);
 AttentionKernels rp_attention_avx512(RpDtype type);
+#elif defined(__aarch64__)
+AttentionKernels rp_attention_neon(RpDtype type);
 #endif
 
 #endif

@@ -104,6 +104,12 @@ TileFunction  rp_tile_avx512;
 DotResults    rp_dot_results_avx2;
 #endif
 
+#if defined(__aarch64__)
+UnpackRow   rp_unpack_row_neon;
+DotFunction rp_dot_neon, rp_dot_neon_dotprod;
+DotResults  rp_dot_results_neon;
+#endif
+
 /* Of the variant in use: with `dot` and `results` it takes columns as they stand, with the other two arranged. */
 typedef struct DotKernels {
     UnpackRow     *unpack;
@@ -141,6 +147,9 @@ GemvFunction *rp_gemv_function(RpDtype dtype);
 #if defined(__x86_64__)
 GemvFunction *rp_gemv_avx2(RpDtype dtype);
 GemvFunction *rp_gemv_avx512(RpDtype dtype);
+#endif
+#if defined(__aarch64__)
+GemvFunction *rp_gemv_neon(RpDtype dtype), *rp_gemv_neon_dotprod(RpDtype dtype);
 #endif
 
 #endif

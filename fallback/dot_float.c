@@ -2,6 +2,10 @@
 
 #include <math.h>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 /* Elements [i, end), at most 16, which start at lane 0. */
 static void lanes(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t i,
                   int64_t end, float (*acc)[RP_DOT_COLS][RP_LANES]) {
@@ -55,6 +59,27 @@ RP_TARGET_AVX512 RP_BODY void tile_avx512(const float *const *w, int n_rows, con
         for (int c = 0; c < n_cols; c++) _mm512_storeu_ps(acc[r][c], sum[r][c]);
 }
 
+#elif defined(__aarch64__)
+RP_BODY void row_neon(const float *w, const float *const *x, int n_cols, int64_t n, float (*acc)[RP_LANES]) {
+    enum { VECS = RP_LANES / 4 };
+    float32x4_t sum[RP_DOT_COLS][VECS];
+    for (int c = 0; c < n_cols; c++)
+        for (int k = 0; k < VECS; k++) sum[c][k] = vld1q_f32(acc[c] + 4 * k);
+    for (int64_t i = 0; i < n; i += RP_LANES)
+        for (int k = 0; k < VECS; k++) {
+            const float32x4_t v = vld1q_f32(w + i + 4 * k);
+            for (int c = 0; c < n_cols; c++) sum[c][k] = vfmaq_f32(sum[c][k], v, vld1q_f32(x[c] + i + 4 * k));
+        }
+    for (int c = 0; c < n_cols; c++)
+        for (int k = 0; k < VECS; k++) vst1q_f32(acc[c] + 4 * k, sum[c][k]);
+}
+
+RP_BODY void tile_neon(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,
+                       float (*acc)[RP_DOT_COLS][RP_LANES]) {
+    for (int r = 0; r < n_rows; r++) row_neon(w[r], x, n_cols, n, acc[r]);
+}
+#endif
+
 /* Constant numbers of rows and columns let the loops over them unroll into registers. */
 #define DOT(isa, target)                                                                                     \
     target RP_BODY void rows_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols,     \
@@ -77,8 +102,11 @@ RP_TARGET_AVX512 RP_BODY void tile_avx512(const float *const *w, int n_rows, con
             rows_##isa(w, RP_DOT_ROWS, x, n_cols, whole, acc);                                               \
         lanes(w, n_rows, x, n_cols, whole, n, acc);                                                          \
     }
+#ifdef RP_X86
 DOT(avx2, RP_TARGET_AVX2)
 DOT(avx512, RP_TARGET_AVX512)
+#elif defined(__aarch64__)
+DOT(neon, )
 #endif
 
 static void results_plain(float (*acc)[RP_LANES], float *y) {
@@ -102,6 +130,8 @@ FloatKernels rp_float_kernels(void) {
     const CpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI) return (FloatKernels){dot_avx512, results_avx512};
     if (isa == RP_ISA_AVX2) return (FloatKernels){dot_avx2, results_plain};
+#elif defined(__aarch64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return (FloatKernels){dot_neon, results_plain};
 #endif
     return (FloatKernels){dot_plain, results_plain};
 }

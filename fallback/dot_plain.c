@@ -93,6 +93,13 @@ DotKernels rp_dot_kernels(void) {
     if (isa == RP_ISA_AVX2)
         return (DotKernels){.unpack = rp_unpack_row_avx2, .dot = rp_dot_avx2, .results = rp_dot_results_avx2};
 #endif
+#if defined(__aarch64__)
+    const CpuIsa isa = rp_cpu_isa();
+    if (isa != RP_ISA_PLAIN)
+        return (DotKernels){.unpack  = rp_unpack_row_neon,
+                            .dot     = isa == RP_ISA_NEON ? rp_dot_neon : rp_dot_neon_dotprod,
+                            .results = rp_dot_results_neon};
+#endif
     return (DotKernels){.unpack = rp_unpack_row_plain, .dot = rp_dot_plain, .results = rp_dot_results_plain};
 }
 
@@ -101,6 +108,10 @@ GemvFunction *rp_gemv_function(RpDtype dtype) {
 #if defined(__x86_64__)
     if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return rp_gemv_avx512(dtype);
     if (rp_cpu_isa() == RP_ISA_AVX2) return rp_gemv_avx2(dtype);
+#endif
+#if defined(__aarch64__)
+    if (rp_cpu_isa() == RP_ISA_NEON_DOTPROD) return rp_gemv_neon_dotprod(dtype);
+    if (rp_cpu_isa() == RP_ISA_NEON) return rp_gemv_neon(dtype);
 #endif
     return NULL;
 }

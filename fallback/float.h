@@ -23,10 +23,16 @@ RP_BODY uint32_t rp_f32_to_bits(float f) {
 /* IEEE binary16. Normal numbers and zeros are rebiased by one multiplication, which is exact for subnormals
  * too. */
 RP_BODY float rp_f16_to_f32(uint16_t h) {
+#if defined(__aarch64__)
+    __fp16 half; /* one instruction converts four */
+    memcpy(&half, &h, sizeof half);
+    return (float)half;
+#else
     const uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
     const float    finite  = rp_bits_to_f32(magnitude) * 0x1p112f;
     const uint32_t special = magnitude | 0x7f800000u;
     return rp_bits_to_f32((magnitude >= 0x0f800000u ? special : rp_f32_to_bits(finite)) | sign);
+#endif
 }
 
 /* Rounds to nearest even; NaN stays NaN. */

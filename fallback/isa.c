@@ -4,9 +4,16 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
-static const char *const names[RP_ISA_COUNT] = {
-    [RP_ISA_PLAIN] = "plain", [RP_ISA_AVX2] = "avx2", [RP_ISA_AVX512_VNNI] = "avx512-vnni"};
+static const char *const names[RP_ISA_COUNT] = {[RP_ISA_PLAIN]        = "plain",
+                                                [RP_ISA_AVX2]         = "avx2",
+                                                [RP_ISA_AVX512_VNNI]  = "avx512-vnni",
+                                                [RP_ISA_NEON]         = "neon",
+                                                [RP_ISA_NEON_DOTPROD] = "neon-dotprod"};
 
 static atomic_int in_use = -1;
 
@@ -22,6 +29,11 @@ static bool available(CpuIsa isa) {
         return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512vnni");
+#elif defined(__aarch64__)
+    if (isa == RP_ISA_NEON) return true;
+#if defined(__linux__)
+    if (isa == RP_ISA_NEON_DOTPROD) return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#endif
 #endif
     return false;
 }
@@ -45,8 +57,7 @@ static RpStatus asked(CpuIsa *out) {
         *out = (CpuIsa)i;
         return RP_OK;
     }
-    return rp_fail(RP_E_ARG, "%s=%s: auto, plain, avx2 or avx512-vnni is wanted", rp_option_name(RP_OPT_ISA),
-                   text);
+    return rp_fail(RP_E_ARG, "%s=%s: " RP_ISA_NAMES " is wanted", rp_option_name(RP_OPT_ISA), text);
 }
 
 RpStatus rp_cpu_isa_check(void) {

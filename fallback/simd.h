@@ -29,7 +29,7 @@
         else                                                                       \
             name##_plain args;                                                     \
     }
-#else
+#else /* AArch64 has NEON in every CPU, so one body is vectorised for all */
 #define RP_VARIANTS(name, params, args)                                                                      \
     static void name params { name##_body args; }
 #endif

@@ -26,7 +26,7 @@ static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_
     const size_t bytes = (size_t)rows * rp_row_bytes(type, n),
                  block = (size_t)rp_dtype_info(type)->block_bytes;
     char *p            = malloc(bytes);
-    for (size_t i = 0; i < bytes; i++) p[i] = (char)(random_float(&seed) * 128.0f);
+    for (size_t i = 0; i < bytes; i++) p[i] = (char)(int)(random_float(&seed) * 128.0f);
     for (size_t i = 0; i < bytes; i += block)
         for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++)
             for (int k = 0; k < 2 && scales[s].type == type; k++) {

@@ -104,10 +104,10 @@ Test(copy, stores_rows_of_q8_0) {
     for (int i = 0; i < 32; i++) x[4 * N + i] = 1e-42f * (float)i; /* too small for a scale */
     x[3 * N + 35] = NAN;
     memset(d, 0x55, sizeof d);
-    OpArgs args   = {
-          .dst = packed(RP_Q8_0, d, N, ROWS, 1, 1),
-          .src = {packed(RP_F32, x, N, T, 1, 1), packed(RP_Q8_0, d, N, ROWS, 1, 1),
-                  packed(RP_I32, pos, T, 1, 1, 1)}
+    OpArgs args = {
+        .dst = packed(RP_Q8_0, d, N, ROWS, 1, 1),
+        .src = {packed(RP_F32, x, N, T, 1, 1), packed(RP_Q8_0, d, N, ROWS, 1, 1),
+                packed(RP_I32, pos, T, 1, 1, 1)}
     };
     run_everywhere(rp_cpu_copy, &args);
     for (int r = 0; r < ROWS; r++) {
@@ -116,8 +116,7 @@ Test(copy, stores_rows_of_q8_0) {
         for (int b = 0; b < N / 32; b++) {
             const BlockQ8_0 *block = &d[r * N / 32 + b];
             const float     *from  = x + t * N + 32 * b;
-            double           top   = 0.0;
-            float            scale;
+            float            most  = 0.0f, scale;
             if (t < 0) {
                 cr_expect(block->d == 0x5555 && block->qs[31] == 0x55, "row %d was written", r);
                 continue;
@@ -127,7 +126,8 @@ Test(copy, stores_rows_of_q8_0) {
                 cr_expect(isnan(scale));
                 continue;
             }
-            for (int i = 0; i < 32; i++) top = fmax(top, fabs((double)from[i]));
+            for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(from[i]));
+            const double top = (double)most;
             cr_expect(fabs((double)scale - top / 127.0) <= 5e-4 * top / 127.0 + 3e-8, "scale %g of %g",
                       (double)scale, top);
             for (int i = 0; i < 32; i++) {

@@ -131,7 +131,7 @@ Test(executor, refuses_bad_options) {
     unsetenv("REPRISE_SPIN_US");
     setenv("REPRISE_ISA", "mmx", 1);
     REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG,
-            "REPRISE_ISA=mmx: auto, plain, avx2 or avx512-vnni");
+            "REPRISE_ISA=mmx: " RP_ISA_NAMES " is wanted");
     unsetenv("REPRISE_ISA");
     OK(rp_executor_open(n.plan, NULL, &e));
     cr_expect_eq(rp_executor_n_threads(e), 1);

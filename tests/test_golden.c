@@ -188,7 +188,13 @@ static bool is_on_cpu(void) {
     return cpu;
 }
 
+#ifdef RP_TEST_EMULATED
+enum { EVERY_TINY = 11 };
+#else
+enum { EVERY_TINY = 1 };
+#endif
+
 Test(golden, each_pass_alone_and_all_but_each_give_the_same_bits) {
     if (!is_on_cpu()) cr_skip_test("kernels of a GPU may add in another order when fused");
-    for (int i = 0; i < N_TINY; i++) check_passes(tiny_names[i]);
+    for (int i = 0; i < N_TINY; i += EVERY_TINY) check_passes(tiny_names[i]);
 }

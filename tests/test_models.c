@@ -136,10 +136,11 @@ typedef struct Likelihood {
 static void add_likelihood(size_t i, const float *logits, void *user) {
     Likelihood *l = user;
     if (i + 1 == WINDOW) return;
-    double top = -HUGE_VAL, sum = 0.0;
-    for (int32_t k = 0; k < l->n_vocab; k++) top = fmax(top, (double)logits[k]);
-    for (int32_t k = 0; k < l->n_vocab; k++) sum += exp((double)logits[k] - top);
-    l->sum += top + log(sum) - (double)logits[l->ids[i + 1]];
+    float  top = -HUGE_VALF;
+    double sum = 0.0;
+    for (int32_t k = 0; k < l->n_vocab; k++) top = fmaxf(top, logits[k]);
+    for (int32_t k = 0; k < l->n_vocab; k++) sum += exp((double)logits[k] - (double)top);
+    l->sum += (double)top + log(sum) - (double)logits[l->ids[i + 1]];
     l->n++;
 }
 

@@ -4,7 +4,7 @@
 static double act(const char *row, int64_t n, int64_t i) {
     float scale;
     memcpy(&scale, row + n + 4 * (i / 32), sizeof scale);
-    return (double)row[i] * (double)scale;
+    return (double)(int8_t)row[i] * (double)scale;
 }
 
 #ifdef RP_TEST_CUDA
@@ -119,6 +119,63 @@ Test(mul_mat, of_the_largest_quants) {
             for (int i = 0; i < N * COLUMNS; i++) x[i] = (float)sign * 0.5f;
             check_products(of[k].type, N, ROWS, COLUMNS, w, x);
         }
+}
+
+/* Every variant gives NaN where the first one does, and the same bits elsewhere. */
+static void expect_variants_agree(const OpArgs *args, const char *what) {
+    const size_t n     = rp_view_span_bytes(&args->dst) / 4;
+    const CpuIsa best  = rp_cpu_isa();
+    float       *first = NULL, *y = args->dst.data;
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        if (rp_cpu_isa_set((CpuIsa)isa) != RP_OK) continue;
+        OK(run_workers(rp_cpu_mul_mat, args, 1));
+        for (size_t i = 0; i < n; i++)
+            if (isnan(y[i])) y[i] = NAN;
+        if (first == NULL) first = memcpy(malloc(n * 4), y, n * 4);
+        cr_assert_arr_eq(y, first, n * 4, "%s with %s gives other bits", what, rp_cpu_isa_name((CpuIsa)isa));
+    }
+    OK(rp_cpu_isa_set(best));
+    free(first);
+}
+
+/* Infinite and NaN scales: every half of some blocks, by their bytes. */
+static void spoil(RpDtype type, char *w, size_t bytes) {
+    static const uint16_t odd[]       = {0x7c00, 0xfc00, 0x7e00, 0x8000};
+    static const uint8_t  exponents[] = {1, 0, 255, 2}; /* below normal numbers, and the largest */
+    const DtypeInfo      *info        = rp_dtype_info(type);
+    const size_t          block = (size_t)info->block_bytes, at = type == RP_Q6_K ? 208 : 0;
+    for (size_t b = 1, k = 0; b < bytes / block; b += 3, k++) {
+        if (type == RP_MXFP4)
+            w[b * block] = (char)exponents[k % 4];
+        else
+            memcpy(w + b * block + at, &odd[k % 4], sizeof odd[0]);
+    }
+}
+
+Test(mul_mat, of_every_number_of_blocks_and_rows_in_all_variants_alike) {
+    enum { ROWS = 6, COLS = 5 };
+    for (int i = 0; i < N_QUANTISED; i++)
+        for (int64_t blocks = 1; blocks <= 9; blocks++)
+            for (int64_t rows = 1; rows <= ROWS; rows++) {
+                const int64_t  n = blocks * rp_dtype_info(quantised[i])->block_elems;
+                char          *w = random_blocks(quantised[i], n, rows, (uint64_t)(40 + blocks));
+                float         *x = random_floats((size_t)(n * COLS), 41), y[ROWS * COLS];
+                const OpParams p = {.mul_mat = {.bound = RP_BOUND_NONE}};
+                x[n]             = INFINITY;
+                char *q          = quantised_columns(x, n, COLS);
+                for (int spoilt = 0; spoilt < 2; spoilt++)
+                    for (int64_t columns = 1; columns <= COLS; columns++) {
+                        const OpArgs args = {
+                            .dst    = packed(RP_F32, y, rows, columns, 1, 1),
+                            .src    = {packed(quantised[i], w, n, rows, 1, 1),
+                                       packed(RP_Q8_ACT, q, n, columns, 1, 1)},
+                            .params = &p
+                        };
+                        if (spoilt) spoil(quantised[i], w, (size_t)rows * rp_row_bytes(quantised[i], n));
+                        expect_variants_agree(&args, rp_dtype_name(quantised[i]));
+                    }
+                free(w), free(x), free(q);
+            }
 }
 
 static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w,

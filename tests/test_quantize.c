@@ -16,8 +16,9 @@ Test(quantize, rounds_each_block_to_its_own_scale) {
         const int8_t *q     = (const int8_t *)y + (size_t)r * rp_row_bytes(RP_Q8_ACT, N);
         const float  *scale = (const float *)(const void *)(q + N), *sum = scale + N / 32;
         for (int b = 0; b < N / 32; b++) {
-            double top = 0.0;
-            for (int i = 0; i < 32; i++) top = fmax(top, fabs((double)x[r * N + 32 * b + i]));
+            float most = 0.0f;
+            for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[r * N + 32 * b + i]));
+            const double top = (double)most;
             cr_expect(fabs((double)scale[b] - top / 127.0) <= 1e-7 * top);
             for (int i = 0; i < 32; i++)
                 cr_assert(fabs((double)q[32 * b + i] * (double)scale[b] - (double)x[r * N + 32 * b + i]) <=

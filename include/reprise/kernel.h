@@ -104,8 +104,15 @@ RP_NODISCARD RpStatus rp_cuda_pack(const TensorView *w, void *out);
 
 static inline bool rp_has_src(const OpArgs *args, int i) { return args->src[i].ne[0] > 0; }
 
-/* The instruction sets that the CPU kernels have variants for, least first. */
-typedef enum CpuIsa { RP_ISA_PLAIN, RP_ISA_AVX2, RP_ISA_AVX512_VNNI, RP_ISA_COUNT } CpuIsa;
+/* The instruction sets that the CPU kernels have variants for, those of one architecture least first. */
+typedef enum CpuIsa {
+    RP_ISA_PLAIN,
+    RP_ISA_AVX2,
+    RP_ISA_AVX512_VNNI,
+    RP_ISA_NEON,
+    RP_ISA_NEON_DOTPROD,
+    RP_ISA_COUNT
+} CpuIsa;
 
 /* The variant in use: the best that this CPU has, or what REPRISE_ISA asks for. */
 CpuIsa rp_cpu_isa(void);
@@ -114,7 +121,7 @@ CpuIsa rp_cpu_isa(void);
  * before they open. */
 RP_NODISCARD RpStatus rp_cpu_isa_check(void);
 
-/* "plain", "avx2", "avx512-vnni". */
+/* "plain", "avx2", "avx512-vnni", "neon", "neon-dotprod". */
 const char *rp_cpu_isa_name(CpuIsa isa);
 
 /* Another variant from now on, for tests and measurements; not while an executor runs.

@@ -11,11 +11,19 @@
 extern "C" {
 #endif
 
+#if defined(__x86_64__)
+#define RP_ISA_NAMES "auto, plain, avx2 or avx512-vnni"
+#elif defined(__aarch64__)
+#define RP_ISA_NAMES "auto, plain, neon or neon-dotprod"
+#else
+#define RP_ISA_NAMES "auto or plain"
+#endif
+
 #define RP_OPTIONS(X)                                                                            \
     X(DEVICE, "REPRISE_DEVICE", "auto", "auto (CUDA where there is a device), cpu, cuda or cuda:N") \
     X(MODE, "REPRISE_MODE", "auto", "how a device is launched: auto, eager, replay or reply")     \
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
-    X(ISA, "REPRISE_ISA", "auto", "CPU kernels: auto, plain, avx2 or avx512-vnni")               \
+    X(ISA, "REPRISE_ISA", "auto", "CPU kernels: " RP_ISA_NAMES)                                   \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \
     X(BLAS, "REPRISE_BLAS", "auto", "products of long chunks: auto (cuBLASLt where there is one), off, or a library's path") \
     X(PDL, "REPRISE_PDL", "auto", "kernels of a graph begin while those before them end: auto (devices of 9.0 and later) or off") \

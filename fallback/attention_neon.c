@@ -1,0 +1,114 @@
+/* A position at a time for up to four heads, so that keys and values are widened once for the heads; while
+ * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
+#include "fallback/attention.h"
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = ATTENTION_LANES, VECS = LANES / 4, CACHE_LINE = 64 };
+
+INLINE void widen_f16(const char *row, int64_t i, int64_t dim, float32x4_t *v) {
+    const uint16_t *x           = (const uint16_t *)(const void *)row + i;
+    uint16_t        rest[LANES] = {0};
+    if (i + LANES > dim) x = memcpy(rest, x, (size_t)(dim - i) * sizeof *x);
+    const float16x8_t low  = vreinterpretq_f16_u16(vld1q_u16(x)),
+                      high = vreinterpretq_f16_u16(vld1q_u16(x + 8));
+    v[0] = vcvt_f32_f16(vget_low_f16(low)), v[1] = vcvt_high_f32_f16(low);
+    v[2] = vcvt_f32_f16(vget_low_f16(high)), v[3] = vcvt_high_f32_f16(high);
+}
+
+INLINE void widen_q8_0(const char *row, int64_t i, float32x4_t *v) {
+    const BlockQ8_0  *b   = (const BlockQ8_0 *)(const void *)row + i / 32;
+    const float32x4_t d   = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(b->d)));
+    const int8x16_t   q   = vld1q_s8(b->qs + i % 32);
+    const int16x8_t   low = vmovl_s8(vget_low_s8(q)), high = vmovl_high_s8(q);
+    v[0] = vmulq_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), d);
+    v[1] = vmulq_f32(vcvtq_f32_s32(vmovl_high_s16(low)), d);
+    v[2] = vmulq_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), d);
+    v[3] = vmulq_f32(vcvtq_f32_s32(vmovl_high_s16(high)), d);
+}
+
+INLINE void load(bool q8_0, const char *row, int64_t i, int64_t dim, float32x4_t *v) {
+    if (q8_0)
+        widen_q8_0(row, i, v);
+    else
+        widen_f16(row, i, dim, v);
+}
+
+INLINE size_t row_bytes(bool q8_0, int64_t n) {
+    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
+}
+
+INLINE void prefetch(const char *row, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += CACHE_LINE) __builtin_prefetch(row + i);
+}
+
+INLINE float tree_sum(const float32x4_t *v) {
+    const float32x4_t four = vaddq_f32(vaddq_f32(v[0], v[2]), vaddq_f32(v[1], v[3]));
+    const float32x2_t two  = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+
+INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
+    const size_t bytes = row_bytes(q8_0, t->dim);
+    for (int j = 0; j < t->n; j++) {
+        float32x4_t dot[ATTENTION_HEADS][VECS];
+        prefetch(t->v + (size_t)j * t->v_row, bytes);
+        for (int h = 0; h < n_heads; h++)
+            for (int c = 0; c < VECS; c++) dot[h][c] = vdupq_n_f32(0.0f);
+        for (int64_t i = 0; i < t->dim; i += LANES) {
+            float32x4_t k[VECS];
+            load(q8_0, t->k + (size_t)j * t->k_row, i, t->dim, k);
+            for (int h = 0; h < n_heads; h++)
+                for (int c = 0; c < VECS; c++)
+                    dot[h][c] = vfmaq_f32(dot[h][c], vld1q_f32(t->heads[h].q + i + 4 * c), k[c]);
+        }
+        for (int h = 0; h < n_heads; h++) t->heads[h].p[j] = t->scale * tree_sum(dot[h]);
+    }
+}
+
+/* 16 elements of the values at a time. */
+INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
+    for (int64_t i = 0; i < t->dim; i += LANES) {
+        float32x4_t acc[ATTENTION_HEADS][VECS];
+        for (int h = 0; h < n_heads; h++)
+            for (int c = 0; c < VECS; c++)
+                acc[h][c] = vmulq_n_f32(vld1q_f32(t->heads[h].acc + i + 4 * c), t->heads[h].keep);
+        for (int j = 0; j < t->n; j++) {
+            float32x4_t v[VECS];
+            __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + row_bytes(q8_0, i));
+            load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim, v);
+            for (int h = 0; h < n_heads; h++)
+                for (int c = 0; c < VECS; c++) acc[h][c] = vfmaq_n_f32(acc[h][c], v[c], t->heads[h].p[j]);
+        }
+        for (int h = 0; h < n_heads; h++)
+            for (int c = 0; c < VECS; c++) vst1q_f32(t->heads[h].acc + i + 4 * c, acc[h][c]);
+    }
+}
+
+/* Constant numbers of heads, so that the loops over them unroll into registers. */
+#define KERNELS(part, name, q8_0)                                                                            \
+    static void part##_##name(const AttentionTile *t) {                                                      \
+        if (t->n_heads == 4)                                                                                 \
+            part(t, q8_0, 4);                                                                                \
+        else if (t->n_heads == 3)                                                                            \
+            part(t, q8_0, 3);                                                                                \
+        else if (t->n_heads == 2)                                                                            \
+            part(t, q8_0, 2);                                                                                \
+        else                                                                                                 \
+            part(t, q8_0, 1);                                                                                \
+    }
+KERNELS(scores, f16, false)
+KERNELS(values, f16, false)
+KERNELS(scores, q8_0, true)
+KERNELS(values, q8_0, true)
+#undef KERNELS
+
+AttentionKernels rp_attention_neon(RpDtype type) {
+    return type == RP_Q8_0 ? (AttentionKernels){scores_q8_0, values_q8_0}
+                           : (AttentionKernels){scores_f16, values_f16};
+}
+#endif
