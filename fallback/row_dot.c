@@ -55,10 +55,11 @@ static void quantised_rows(const RowJob *job, const DotKernels *kernels, const c
     }
 }
 
-/* Straight from their blocks. */
-static bool column_by_column(const RowJob *job, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+/* Straight from their blocks: one column, or columns that the variant wants arranged and nobody has arranged. */
+static bool column_by_column(const RowJob *job, const DotKernels *kernels, const char *rows, size_t stride,
+                             int64_t m, int64_t n_rows) {
     GemvFunction *gemv = rp_gemv_function(job->weights);
-    if (gemv == NULL || (job->n_cols > 1 && job->arranged)) return false;
+    if (gemv == NULL || (job->n_cols > 1 && (job->arranged || kernels->dot != NULL))) return false;
     for (int c = 0; c < job->n_cols; c++) {
         const DotColumn x = rp_dot_column(job->x[c], job->n, 0);
         if (job->y[c] != NULL) gemv(rows, stride, n_rows, job->n, &x, job->y[c] + m);
@@ -136,9 +137,9 @@ void rp_rows_dot(const RowJob *job, const char *rows, size_t stride, int64_t m, 
         rows_of_floats(job, rows, stride, m, n_rows);
         return;
     }
-    if (column_by_column(job, rows, stride, m, n_rows)) return;
     const DotKernels kernels = rp_dot_kernels();
     const int        step    = columns_in_cache(job);
+    if (column_by_column(job, &kernels, rows, stride, m, n_rows)) return;
     for (int c = 0; c < job->n_cols; c += step)
         for (int64_t i = 0; i < n_rows; i += RP_DOT_ROWS)
             quantised_rows(job, &kernels, rows + (size_t)i * stride, stride, m + i,
