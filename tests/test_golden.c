@@ -188,7 +188,7 @@ static bool is_on_cpu(void) {
     return cpu;
 }
 
-#ifdef RP_TEST_EMULATED
+#ifdef RP_TEST_SLOW
 enum { EVERY_TINY = 11 };
 #else
 enum { EVERY_TINY = 1 };

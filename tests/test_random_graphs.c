@@ -9,7 +9,7 @@
 
 enum { MAX_PASSES = 64 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RP_TEST_EMULATED)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RP_TEST_SLOW)
 enum { N_GRAPHS = 100 };
 #else
 enum { N_GRAPHS = 2000 };

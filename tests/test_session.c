@@ -29,7 +29,7 @@ static const char *const files[] = {"llama-mix.gguf",     "llama-mix-k.gguf",  "
                                     "mixtral-mix-k.gguf", "qwen2moe-mix.gguf", "qwen3moe-mix.gguf",
                                     "gpt-oss-mxfp4.gguf", "deepseek2-mix.gguf"};
 
-#ifdef RP_TEST_EMULATED
+#ifdef RP_TEST_SLOW
 enum { EVERY_FILE = 3 };
 #else
 enum { EVERY_FILE = 1 };
