@@ -30,6 +30,13 @@ enum { AHEAD = 4096, CACHE_LINE = 64 };
 INLINE_AVX2 void prefetch(const char *p, size_t bytes) {
     for (size_t k = 0; k < bytes; k += CACHE_LINE) _mm_prefetch(p + k, _MM_HINT_T0);
 }
+
+/* Of rows that are taken four at a time: whole groups of rows, so that each byte is asked for once, in time. */
+INLINE_AVX2 size_t rows_ahead(size_t stride) {
+    const size_t group = 4 * stride;
+    return group > 0 ? (AHEAD + group - 1) / group * group : AHEAD;
+}
+
 INLINE_AVX2 void prefetch_ahead(const char *p, size_t bytes) { prefetch(p + AHEAD, bytes); }
 
 INLINE_AVX2 __m128i load16(const void *p) { return _mm_loadu_si128(p); }

@@ -19,14 +19,14 @@ INLINE void add_span(const QuantForm *form, Lanes *s, const Span *w, const Colum
 
 /* A block of n_rows rows, or four blocks, or `units` last ones. */
 INLINE void add_load(const SpanType *t, const char *w, size_t stride, int n_rows, int units,
-                     const DotColumn *x, int64_t i, Lanes *s) {
+                     const DotColumn *x, int64_t i, size_t ahead, Lanes *s) {
     ColumnSpan column[MAX_SPANS];
     for (int j = 0; j < t->n_spans; j++)
         column[j] = column_span(&t->form, x, i + j * RP_SPAN_UNITS * t->form.unit);
 #pragma GCC unroll 4
     for (int r = 0; r < n_rows; r++) {
         const char *p = w + (size_t)r * stride;
-        prefetch_ahead(p, t->bytes);
+        prefetch(p + ahead, t->bytes);
         for (int j = 0; j < t->n_spans; j++) {
             Span span;
             t->load(p, j, units, &span);
@@ -42,7 +42,7 @@ typedef struct Column {
 } Column;
 
 INLINE __m128 rows_times_column(const SpanType *t, const char *w, size_t stride, int n_rows, int64_t n,
-                                const Column *x) {
+                                const Column *x, size_t ahead) {
     const int64_t elems = t->n_spans * RP_SPAN_UNITS * t->form.unit;
     Lanes         s[RP_DOT_ROWS];
     __m128        acc[RP_DOT_ROWS], low[RP_DOT_ROWS];
@@ -53,8 +53,8 @@ INLINE __m128 rows_times_column(const SpanType *t, const char *w, size_t stride,
             _mm256_setzero_ps()
         };
     for (; i + elems <= n; i += elems, w += t->bytes)
-        add_load(t, w, stride, n_rows, RP_SPAN_UNITS, &x->all, i, s);
-    if (t->n_spans == 1 && i < n) add_load(t, w, stride, n_rows, (int)((n - i) / 32), &x->last, 0, s);
+        add_load(t, w, stride, n_rows, RP_SPAN_UNITS, &x->all, i, ahead, s);
+    if (t->n_spans == 1 && i < n) add_load(t, w, stride, n_rows, (int)((n - i) / 32), &x->last, 0, ahead, s);
     for (int r = 0; r < RP_DOT_ROWS; r++) {
         acc[r] = halve_lanes(s[r].acc[0], s[r].acc[1]);
         low[r] = _mm256_extractf128_ps(s[r].low, 1);
@@ -65,13 +65,15 @@ INLINE __m128 rows_times_column(const SpanType *t, const char *w, size_t stride,
 INLINE void gemv(const SpanType *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
                  const DotColumn *x, float *y) {
     const int64_t span = RP_SPAN_UNITS * t->form.unit, whole = n / span * span;
-    int64_t       m = 0;
+    const size_t  ahead = rows_ahead(stride);
+    int64_t       m     = 0;
     Column        column;
     column.all = column.last = *x;
     if (whole < n) column.last = padded(x, whole, (int)((n - whole) / 32), &column.padded);
     for (; m + RP_DOT_ROWS <= n_rows; m += RP_DOT_ROWS, w += RP_DOT_ROWS * stride)
-        _mm_storeu_ps(y + m, rows_times_column(t, w, stride, RP_DOT_ROWS, n, &column));
-    for (; m < n_rows; m++, w += stride) _mm_store_ss(y + m, rows_times_column(t, w, stride, 1, n, &column));
+        _mm_storeu_ps(y + m, rows_times_column(t, w, stride, RP_DOT_ROWS, n, &column, ahead));
+    for (; m < n_rows; m++, w += stride)
+        _mm_store_ss(y + m, rows_times_column(t, w, stride, 1, n, &column, ahead));
 }
 
 INLINE void store_span(const QuantForm *form, const Span *s, int64_t at, DotRows *out) {

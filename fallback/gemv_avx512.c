@@ -17,7 +17,7 @@ INLINE void add_span(const QuantForm *form, Lanes *s, const Span *w, const Colum
 
 /* What one load holds of n_rows rows: all its spans, or of a last one `units` units. */
 INLINE void add_load(const SpanType *t, const char *w, size_t stride, int n_rows, int units,
-                     const DotColumn *x, int64_t i, Lanes *s) {
+                     const DotColumn *x, int64_t i, size_t ahead, Lanes *s) {
     ColumnSpan column[MAX_SPANS];
     for (int h = 0; h < t->n_spans; h++)
         column[h] = column_span(&t->form, x, i + h * RP_SPAN_UNITS * t->form.unit, units);
@@ -25,21 +25,22 @@ INLINE void add_load(const SpanType *t, const char *w, size_t stride, int n_rows
     for (int r = 0; r < n_rows; r++) {
         Span        spans[MAX_SPANS];
         const char *p = w + (size_t)r * stride;
-        prefetch_ahead(p, t->bytes);
+        prefetch(p + ahead, t->bytes);
         t->load(p, units, spans);
         for (int h = 0; h < t->n_spans; h++) add_span(&t->form, &s[r], &spans[h], &column[h]);
     }
 }
 
 INLINE __m128 rows_times_column(const SpanType *t, const char *w, size_t stride, int n_rows, int64_t n,
-                                const DotColumn *x) {
+                                const DotColumn *x, size_t ahead) {
     const int64_t elems = t->n_spans * RP_SPAN_UNITS * t->form.unit;
     Lanes         s[RP_DOT_ROWS];
     __m512        acc[RP_DOT_ROWS];
     int64_t       i = 0;
     for (int r = 0; r < RP_DOT_ROWS; r++) s[r] = (Lanes){_mm512_setzero_ps(), _mm256_setzero_ps()};
-    for (; i + elems <= n; i += elems, w += t->bytes) add_load(t, w, stride, n_rows, RP_SPAN_UNITS, x, i, s);
-    if (t->n_spans == 1 && i < n) add_load(t, w, stride, n_rows, (int)((n - i) / 32), x, i, s);
+    for (; i + elems <= n; i += elems, w += t->bytes)
+        add_load(t, w, stride, n_rows, RP_SPAN_UNITS, x, i, ahead, s);
+    if (t->n_spans == 1 && i < n) add_load(t, w, stride, n_rows, (int)((n - i) / 32), x, i, ahead, s);
     for (int r = 0; r < RP_DOT_ROWS; r++) acc[r] = s[r].acc;
     const __m512 l01 =
         _mm512_shuffle_f32x4(_mm512_castps256_ps512(s[0].low), _mm512_castps256_ps512(s[1].low), 0x55);
@@ -50,10 +51,11 @@ INLINE __m128 rows_times_column(const SpanType *t, const char *w, size_t stride,
 
 INLINE void gemv(const SpanType *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
                  const DotColumn *x, float *y) {
-    int64_t m = 0;
+    const size_t ahead = rows_ahead(stride);
+    int64_t      m     = 0;
     for (; m + RP_DOT_ROWS <= n_rows; m += RP_DOT_ROWS, w += RP_DOT_ROWS * stride)
-        _mm_storeu_ps(y + m, rows_times_column(t, w, stride, RP_DOT_ROWS, n, x));
-    for (; m < n_rows; m++, w += stride) _mm_store_ss(y + m, rows_times_column(t, w, stride, 1, n, x));
+        _mm_storeu_ps(y + m, rows_times_column(t, w, stride, RP_DOT_ROWS, n, x, ahead));
+    for (; m < n_rows; m++, w += stride) _mm_store_ss(y + m, rows_times_column(t, w, stride, 1, n, x, ahead));
 }
 
 INLINE void store_span(const QuantForm *form, const Span *s, int64_t at, DotRows *out) {
