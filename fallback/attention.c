@@ -154,18 +154,21 @@ static int64_t n_chunks(Reach r) {
     return r.end > r.from ? (r.end - 1) / ATTENTION_CHUNK - first_chunk(r) + 1 : 1;
 }
 
+/* Of a head's vectors: whole lanes. */
+static size_t used_bytes(const OpArgs *args) {
+    return (size_t)(args->src[0].ne[0] + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES *
+           sizeof(float);
+}
+
 static void start_head(const OpArgs *args, int64_t t, int64_t h, AttentionHead *head) {
-    const TensorView *q    = &args->src[0];
-    const size_t      used = (size_t)(q->ne[0] + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
-    memset(head->q, 0, used * sizeof(float));
+    const TensorView *q = &args->src[0];
+    memset(head->q, 0, used_bytes(args));
     memcpy(head->q, (const char *)q->data + (size_t)t * q->nb[1] + (size_t)h * q->nb[2],
            (size_t)q->ne[0] * sizeof(float));
 }
 
 static void start_chunk(const OpArgs *args, int64_t h, bool first, AttentionHead *head) {
-    const int64_t d    = args->src[0].ne[0];
-    const size_t  used = (size_t)(d + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
-    memset(head->acc, 0, used * sizeof(float));
+    memset(head->acc, 0, used_bytes(args));
     head->top = -INFINITY;
     head->sum = 0.0f;
     if (!first || !rp_has_src(args, 4)) return;

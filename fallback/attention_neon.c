@@ -38,10 +38,6 @@ INLINE void load(bool q8_0, const char *row, int64_t i, int64_t dim, float32x4_t
         widen_f16(row, i, dim, v);
 }
 
-INLINE size_t row_bytes(bool q8_0, int64_t n) {
-    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
-}
-
 INLINE void prefetch(const char *row, size_t bytes) {
     for (size_t i = 0; i < bytes; i += CACHE_LINE) __builtin_prefetch(row + i);
 }
@@ -53,7 +49,7 @@ INLINE float tree_sum(const float32x4_t *v) {
 }
 
 INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
-    const size_t bytes = row_bytes(q8_0, t->dim);
+    const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j++) {
         float32x4_t dot[ATTENTION_HEADS][VECS];
         prefetch(t->v + (size_t)j * t->v_row, bytes);
@@ -79,7 +75,7 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
                 acc[h][c] = vmulq_n_f32(vld1q_f32(t->heads[h].acc + i + 4 * c), t->heads[h].keep);
         for (int j = 0; j < t->n; j++) {
             float32x4_t v[VECS];
-            __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + row_bytes(q8_0, i));
+            __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i));
             load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim, v);
             for (int h = 0; h < n_heads; h++)
                 for (int c = 0; c < VECS; c++) acc[h][c] = vfmaq_n_f32(acc[h][c], v[c], t->heads[h].p[j]);
@@ -89,26 +85,5 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     }
 }
 
-/* Constant numbers of heads, so that the loops over them unroll into registers. */
-#define KERNELS(part, name, q8_0)                                                                            \
-    static void part##_##name(const AttentionTile *t) {                                                      \
-        if (t->n_heads == 4)                                                                                 \
-            part(t, q8_0, 4);                                                                                \
-        else if (t->n_heads == 3)                                                                            \
-            part(t, q8_0, 3);                                                                                \
-        else if (t->n_heads == 2)                                                                            \
-            part(t, q8_0, 2);                                                                                \
-        else                                                                                                 \
-            part(t, q8_0, 1);                                                                                \
-    }
-KERNELS(scores, f16, false)
-KERNELS(values, f16, false)
-KERNELS(scores, q8_0, true)
-KERNELS(values, q8_0, true)
-#undef KERNELS
-
-AttentionKernels rp_attention_neon(RpDtype type) {
-    return type == RP_Q8_0 ? (AttentionKernels){scores_q8_0, values_q8_0}
-                           : (AttentionKernels){scores_f16, values_f16};
-}
+ATTENTION_KERNELS(rp_attention_neon, )
 #endif

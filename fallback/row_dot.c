@@ -138,8 +138,8 @@ void rp_rows_dot(const RowJob *job, const char *rows, size_t stride, int64_t m, 
         return;
     }
     const DotKernels kernels = rp_dot_kernels();
-    const int        step    = columns_in_cache(job);
     if (column_by_column(job, &kernels, rows, stride, m, n_rows)) return;
+    const int step = columns_in_cache(job);
     for (int c = 0; c < job->n_cols; c += step)
         for (int64_t i = 0; i < n_rows; i += RP_DOT_ROWS)
             quantised_rows(job, &kernels, rows + (size_t)i * stride, stride, m + i,
