@@ -3,6 +3,7 @@
  * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale *
  * theta_i, and YaRN mixes the two. */
 #include "fallback/rows.h"
+#include "fallback/simd.h"
 
 #include "reprise/yarn.h"
 
@@ -26,18 +27,68 @@ static bool is_known(const Angles *a, const RopeParams *p, const float *factors,
     return true;
 }
 
+/* ---- cosines and sines of many angles at once ---- */
+
+/* Up to here what is left of an angle beside whole quarter turns is right to 1e-7. */
+static const double largest_angle = 1e9;
+
+/* r + sum over odd n of (-1)^((n-1)/2) r^n / n!, and the same for the cosine: |r| <= pi/4 leaves out less than 1e-16. */
+RP_BODY double sine_of_rest(double r, double rr) {
+    double s = -1.0 / 1307674368000.0;
+    s        = fma(s, rr, 1.0 / 6227020800.0);
+    s        = fma(s, rr, -1.0 / 39916800.0);
+    s        = fma(s, rr, 1.0 / 362880.0);
+    s        = fma(s, rr, -1.0 / 5040.0);
+    s        = fma(s, rr, 1.0 / 120.0);
+    s        = fma(s, rr, -1.0 / 6.0);
+    return fma(s * rr, r, r);
+}
+RP_BODY double cosine_of_rest(double rr) {
+    double c = 1.0 / 20922789888000.0;
+    c        = fma(c, rr, -1.0 / 87178291200.0);
+    c        = fma(c, rr, 1.0 / 479001600.0);
+    c        = fma(c, rr, -1.0 / 3628800.0);
+    c        = fma(c, rr, 1.0 / 40320.0);
+    c        = fma(c, rr, -1.0 / 720.0);
+    c        = fma(c, rr, 1.0 / 24.0);
+    c        = fma(c, rr, -0.5);
+    return fma(c, rr, 1.0);
+}
+
+/* The angle less the nearest quarter turn, of which half a turn changes both signs and a quarter swaps the two. */
+RP_BODY void turns_body(const double *theta, int n, double magnitude, float *cosines, float *sines) {
+    const double to_integer = 0x1.8p52, half_pi = 0x1.921fb54442d18p0, half_pi_rest = 0x1.1a62633145c07p-54;
+    for (int i = 0; i < n; i++) {
+        const double moved    = fma(theta[i], 2.0 / 3.14159265358979323846, to_integer),
+                     quarters = moved - to_integer;
+        const double r = fma(-quarters, half_pi_rest, fma(-quarters, half_pi, theta[i])), rr = r * r;
+        const double s = sine_of_rest(r, rr), c = cosine_of_rest(rr);
+        int64_t      bits;
+        memcpy(&bits, &moved, sizeof bits);
+        const double sine = bits & 1 ? c : s, cosine = bits & 1 ? s : c;
+        sines[i]   = (float)((bits & 2 ? -sine : sine) * magnitude);
+        cosines[i] = (float)(((bits + 1) & 2 ? -cosine : cosine) * magnitude);
+    }
+}
+RP_VARIANTS(turns, (const double *theta, int n, double magnitude, float *cosines, float *sines),
+            (theta, n, magnitude, cosines, sines))
+
 static const Angles *angles_at(const RopeParams *p, const float *factors, int32_t pos) {
     static _Thread_local Angles a;
     if (is_known(&a, p, factors, pos)) return &a;
     const YarnRamp ramp      = rp_yarn_ramp(p);
     const double   step      = pow((double)p->freq_base, -2.0 / p->n_dims);
-    double         frequency = 1.0;
+    double         frequency = 1.0, theta[MAX_PAIRS];
+    bool           small     = true;
     for (int i = 0; i < p->n_dims / 2; i++, frequency *= step) {
-        a.factors[i]              = factors != NULL ? factors[i] : 1.0f;
-        const double extrapolated = pos * frequency / (double)a.factors[i];
-        const double theta        = rp_yarn_angle(p, &ramp, i, extrapolated);
-        a.cosines[i]              = (float)(cos(theta) * ramp.magnitude);
-        a.sines[i]                = (float)(sin(theta) * ramp.magnitude);
+        a.factors[i] = factors != NULL ? factors[i] : 1.0f;
+        theta[i]     = rp_yarn_angle(p, &ramp, i, pos * frequency / (double)a.factors[i]);
+        small        = small && fabs(theta[i]) <= largest_angle;
+    }
+    if (small) turns(theta, p->n_dims / 2, ramp.magnitude, a.cosines, a.sines);
+    for (int i = 0; i < p->n_dims / 2 && !small; i++) {
+        a.cosines[i] = (float)(cos(theta[i]) * ramp.magnitude);
+        a.sines[i]   = (float)(sin(theta[i]) * ramp.magnitude);
     }
     a.params = *p;
     a.pos    = pos;
@@ -45,16 +96,33 @@ static const Angles *angles_at(const RopeParams *p, const float *factors, int32_
     return &a;
 }
 
-static void turn(const RopeParams *p, const float *x, float *y, int64_t n, const Angles *by) {
-    const int pairs = p->n_dims / 2, next = p->mode == RP_ROPE_NORM ? 1 : pairs,
-              step = p->mode == RP_ROPE_NORM ? 2 : 1;
-    for (int i = 0; i < pairs; i++) {
-        const float a = x[i * step], b = x[i * step + next];
-        y[i * step]        = a * by->cosines[i] - b * by->sines[i];
-        y[i * step + next] = a * by->sines[i] + b * by->cosines[i];
+/* ---- rotations ---- */
+
+enum { LANES = 16 };
+
+/* LANES pairs at a time, by way of memory of their own, since y may be x. */
+RP_BODY void turn_body(const RopeParams *p, const float *x, float *y, const Angles *by) {
+    const int  pairs = p->n_dims / 2;
+    const bool norm  = p->mode == RP_ROPE_NORM;
+    int        i     = 0;
+    for (; i + LANES <= pairs; i += LANES) {
+        const float *cosines = by->cosines + i, *sines = by->sines + i;
+        float        a[LANES], b[LANES];
+        for (int k = 0; k < LANES; k++) a[k] = norm ? x[2 * (i + k)] : x[i + k];
+        for (int k = 0; k < LANES; k++) b[k] = norm ? x[2 * (i + k) + 1] : x[i + k + pairs];
+        for (int k = 0; k < LANES; k++) {
+            y[norm ? 2 * (i + k) : i + k]             = a[k] * cosines[k] - b[k] * sines[k];
+            y[norm ? 2 * (i + k) + 1 : i + k + pairs] = a[k] * sines[k] + b[k] * cosines[k];
+        }
     }
-    for (int64_t i = p->n_dims; i < n; i++) y[i] = x[i];
+    for (; i < pairs; i++) {
+        const int   first = norm ? 2 * i : i, second = norm ? 2 * i + 1 : i + pairs;
+        const float a = x[first], b = x[second];
+        y[first]  = a * by->cosines[i] - b * by->sines[i];
+        y[second] = a * by->sines[i] + b * by->cosines[i];
+    }
 }
+RP_VARIANTS(turn, (const RopeParams *p, const float *x, float *y, const Angles *by), (p, x, y, by))
 
 RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *pos = &args->src[1], *factors = &args->src[2], *y = &args->dst;
@@ -70,7 +138,10 @@ RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
             by               = angles_at(p, f, at < 0 ? 0 : at);
             token            = t;
         }
-        turn(p, rp_view_row(x, r), rp_view_row(y, r), x->ne[0], by);
+        const float *from = rp_view_row(x, r);
+        float       *to   = rp_view_row(y, r);
+        turn(p, from, to, by);
+        for (int64_t i = p->n_dims; i < x->ne[0]; i++) to[i] = from[i];
     }
     return RP_OK;
 }

@@ -86,6 +86,36 @@ Test(rope, mixes_as_yarn_does) {
     check(yarn, true);
 }
 
+/* Rows of (1, 0): what comes out are cosines and sines, of every quarter turn and of angles of all sizes. */
+Test(rope, turns_by_the_right_angles) {
+    enum { DIMS = 80, MANY = 300 };
+    static float   x[DIMS * MANY], y[DIMS * MANY];
+    static int32_t at[MANY];
+    const OpParams p = {
+        .rope = {.mode = RP_ROPE_NEOX, .n_dims = DIMS, PLAIN}
+    };
+    for (int t = 0; t < MANY; t++) {
+        at[t] = t < 200   ? t
+                : t < 231 ? (int32_t)(1u << (t - 200))
+                          : INT32_MAX - t; /* and past what is reduced here */
+        for (int i = 0; i < DIMS / 2; i++) x[DIMS * t + i] = 1.0f;
+    }
+    const OpArgs args = {
+        .dst    = packed(RP_F32, y, DIMS, 1, MANY, 1),
+        .src    = {packed(RP_F32, x, DIMS, 1, MANY, 1), packed(RP_I32, at, MANY, 1, 1, 1)},
+        .params = &p
+    };
+    run_everywhere(rp_cpu_rope, &args);
+    for (int t = 0; t < MANY; t++)
+        for (int i = 0; i < DIMS / 2; i++) {
+            const double angle = at[t] * pow(10000.0, -2.0 * i / DIMS);
+            const double allowed =
+                6.1e-8 + 4e-15 * angle; /* half a step of a float; powers one after the other */
+            cr_assert(fabs((double)y[DIMS * t + i] - cos(angle)) <= allowed, "cos of %g", angle);
+            cr_assert(fabs((double)y[DIMS * t + DIMS / 2 + i] - sin(angle)) <= allowed, "sin of %g", angle);
+        }
+}
+
 Test(rope, refuses_more_dimensions_than_a_row_has) {
     float          x[8]   = {0};
     int32_t        pos[1] = {0};
