@@ -2,7 +2,8 @@
  * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
 #include "fallback/attention.h"
 
-#include "fallback/spans_avx512.h"
+#include "fallback/blocks_x86.h"
+#include "fallback/trees_avx512.h"
 
 #ifdef RP_X86
 

@@ -1,26 +1,27 @@
-/* dot.h - unpacked weights times q8_act columns.
+/* dot.h - rows of block-quantised weights times q8_act columns.
  *
- * The sum of one weight row and one column is defined lane by lane, so that every variant gives the same
- * bits. The elements that share a scale are a unit: 32 of them, or 16 in Q6_K. A row is taken in spans of four
- * units, the last one filled up with zeros. In a span, lane l of 16 holds the elements j of unit u = l / 4
- * with j % 16 / 4 == l % 4:
+ * The sum of one row and one column is defined so that every variant gives the same bits. The elements that share a
+ * scale are a unit: 32 of them, or 16 in Q6_K. Four units are a span, and a sum has four parts, one for each unit of
+ * a span. Unit u adds to part u % 4
  *
- *     acc[l] = fma(scale[u] * x.scale[u], (float)(sum of (q - offset) * x.q of the lane), acc[l])
- *     low[u] = fma(min[u], x.sum[u], low[u])                        of types that have minima
+ *     part = fma(scale[u] * x.scale[u], (float)(sum of (q - offset) * x.q of the unit), part)
+ *     part = fma(min[u], x.sum[u], part)                            of types that have minima
  *
  * where x.scale[u] is that of unit u's block, and x.sum[u] the two sums of its 16s, added. The result is
- * tree(acc) + tree(low), where tree adds the upper half to the lower until one is left. */
+ * (part 0 + part 2) + (part 1 + part 3).
+ *
+ * One column is multiplied straight from the blocks of the file (GemvFunction). For more, rows are unpacked to panels
+ * and columns packed to groups, and a tile is a panel times a group. */
 #ifndef FALLBACK_DOT_H
 #define FALLBACK_DOT_H
 
 #include "fallback/quants.h"
 
 enum {
-    RP_LANES      = 16,
     RP_SPAN_UNITS = 4,
-    RP_DOT_ROWS   = 4,
-    RP_DOT_COLS   = 4,
-    RP_PIECE      = 4096 /* elements of a row that are unpacked at a time: whole spans */
+    RP_QUAD       = 4, /* elements: what a lane of 32 bits holds */
+    RP_PANEL_ROWS = 16,
+    RP_GROUP_COLS = 8
 };
 
 typedef struct DotColumn {
@@ -28,128 +29,71 @@ typedef struct DotColumn {
     const float  *scale, *sum;
 } DotColumn;
 
-/* A column as the tiles of a variant take it, made once for all rows of a matrix. Of each span: q as in DotRows,
- * the scale of each lane, and, of weights with an offset, what that adds to each lane; `sum` has four a span, of
- * weights with minima. */
-typedef struct TileColumn {
-    const char  *spans;
-    const float *sum;
-    float       *y;
-} TileColumn;
-
-static inline int64_t rp_spans(const QuantForm *form, int64_t n) {
-    const int64_t size = RP_SPAN_UNITS * form->unit;
-    return (n + size - 1) / size;
+/* Whole units; a division by what is not constant would show in small products. */
+static inline int64_t rp_units(const QuantForm *form, int64_t n) {
+    return form->unit == 32 ? n / 32 : n / 16;
 }
 
-static inline size_t rp_tile_span_bytes(const QuantForm *form) {
-    return (size_t)(RP_SPAN_UNITS * form->unit) + (form->offset > 0 ? 2u : 1u) * RP_LANES * sizeof(float);
+/* A q8_act row of n elements. */
+static inline DotColumn rp_dot_column(const char *x, int64_t n) {
+    const float *scale = (const float *)(const void *)(x + n);
+    return (DotColumn){.q = (const int8_t *)x, .scale = scale, .sum = scale + n / 32};
 }
 
-/* Of a column of n elements, rounded up to a multiple of 64. */
-static inline size_t rp_tile_column_bytes(const QuantForm *form, int64_t n) {
-    const size_t n_spans = (size_t)rp_spans(form, n), sums = n_spans * RP_SPAN_UNITS * sizeof(float);
-    return n_spans * rp_tile_span_bytes(form) + (form->has_min ? (sums + 63) / 64 * 64 : 0);
+/* RP_PANEL_ROWS rows, unit by unit: its quads, of each the rows one after the other; the rows' scales; their minima, if
+ * any. What a byte of a quad is, with or without the offset, is the variant's matter. A panel starts at a multiple of
+ * 64, as do its units. */
+static inline size_t rp_panel_unit_bytes(const QuantForm *form) {
+    return RP_PANEL_ROWS * ((size_t)form->unit + 2 * sizeof(float));
 }
 
-static inline TileColumn rp_tile_column(const QuantForm *form, int64_t n, const char *arranged, float *y) {
-    const char *sum = arranged + (size_t)rp_spans(form, n) * rp_tile_span_bytes(form);
-    return (TileColumn){arranged, (const float *)(const void *)sum, y};
+static inline size_t rp_panel_bytes(const QuantForm *form, int64_t n) {
+    return (size_t)rp_units(form, n) * rp_panel_unit_bytes(form);
 }
 
-/* A piece of one row or of RP_DOT_ROWS rows, span by span and in a span row by row. A unit of 32 is split:
- * a span's first 64 bytes are the first halves of its units, the other 64 the second halves. */
-typedef struct DotRows {
-    const QuantForm *form;
-    int              n_rows;    /* 1 or RP_DOT_ROWS */
-    int              n_results; /* of them; the others repeat the last */
-    int64_t          m;         /* where the results of a column are wanted */
-    int64_t          from, n;   /* elements of the row */
-    bool             last;      /* piece of the row */
-    _Alignas(64) uint8_t q[RP_DOT_ROWS * RP_PIECE];
-    _Alignas(64) float scale[RP_DOT_ROWS * RP_PIECE / RP_SPAN_UNITS]; /* of each unit, or of each lane */
-    _Alignas(64) float min[RP_DOT_ROWS * RP_PIECE / RP_GROUP];        /* only of types that have minima */
-} DotRows;
+/* 1 to RP_GROUP_COLS columns, unit by unit: the columns' quants one after the other, their scales, and their sums where
+ * the weights have minima, else the 32-bit integers -offset * (sum of quants). */
+static inline size_t rp_group_unit_bytes(const QuantForm *form, int n_cols) {
+    return (size_t)n_cols * ((size_t)form->unit + 2 * sizeof(float));
+}
 
-/* Partial sums of one column, so that long rows can be taken in pieces. */
-typedef struct DotSums {
-    _Alignas(64) float acc[RP_DOT_ROWS][RP_LANES];
-    _Alignas(64) float low[RP_DOT_ROWS][RP_SPAN_UNITS];
-} DotSums;
+static inline size_t rp_group_bytes(const QuantForm *form, int64_t n, int n_cols) {
+    return (size_t)rp_units(form, n) * rp_group_unit_bytes(form, n_cols);
+}
 
-/* Row r, out->n elements from block memory. */
-typedef void UnpackRow(RpDtype dtype, const char *blocks, int r, DotRows *out);
+/* n_rows rows of n elements, 1 to RP_PANEL_ROWS, that stand `stride` bytes apart; the panel's other rows repeat the
+ * last. */
+typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel);
 
-/* Adds the products of the rows and of the columns from element 0; n_cols is 1 to RP_DOT_COLS. The sums of the
- * first piece of a row start at 0. Only the last piece may end within a span. */
-typedef void DotFunction(const DotRows *rows, const DotColumn *cols, int n_cols, bool first, DotSums *sums);
+/* y[c][r] = row r times column c, of the first n_rows rows. */
+typedef void TileFunction(const QuantForm *form, const char *panel, int n_rows, const char *group, int n_cols,
+                          int64_t n_units, float *const *y);
 
-/* y[r] = tree(acc) + tree(low) of n_rows rows. */
-typedef void DotResults(const DotSums *sums, int n_rows, float *y);
+/* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
+typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
+                          const DotColumn *x, float *y);
 
-/* `out` takes rp_tile_column_bytes and starts at a multiple of 64. */
-typedef void ArrangeColumn(const QuantForm *form, const DotColumn *x, int64_t n, char *out);
-
-/* DotFunction and DotResults of arranged columns; with the only piece of a row, `sums` is not used. */
-typedef void TileFunction(const DotRows *rows, const TileColumn *cols, int n_cols, DotSums *sums);
-
-UnpackRow   rp_unpack_row_plain;
-DotFunction rp_dot_plain;
-DotResults  rp_dot_results_plain;
-#if defined(__x86_64__)
-UnpackRow     rp_unpack_row_avx2, rp_unpack_row_avx512;
-DotFunction   rp_dot_avx2;
-ArrangeColumn rp_arrange_column_avx512;
-TileFunction  rp_tile_avx512;
-DotResults    rp_dot_results_avx2;
-#endif
-
-#if defined(__aarch64__)
-UnpackRow   rp_unpack_row_neon;
-DotFunction rp_dot_neon, rp_dot_neon_dotprod;
-DotResults  rp_dot_results_neon;
-#endif
-
-/* Of the variant in use: with `dot` and `results` it takes columns as they stand, with the other two arranged. */
+/* Of the variant in use. */
 typedef struct DotKernels {
-    UnpackRow     *unpack;
-    DotFunction   *dot;
-    DotResults    *results;
-    ArrangeColumn *arrange;
-    TileFunction  *tile;
+    PackPanel    *pack;
+    TileFunction *tile;
+    GemvFunction *gemv;
 } DotKernels;
 
 DotKernels rp_dot_kernels(void);
 
-/* Float weights, n_rows rows (1 or RP_DOT_ROWS) and n_cols columns (1 to RP_DOT_COLS): acc[r][c][l] =
- * fma(w[r][i], x[c][i], acc[r][c][l]) for every i with i % 16 == l, in order. */
-typedef void FloatDotFunction(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,
-                              float (*acc)[RP_DOT_COLS][RP_LANES]);
-
-/* y[c] = tree(acc[c]) of RP_DOT_COLS columns; acc is used up. */
-typedef void FloatResults(float (*acc)[RP_LANES], float *y);
-
-/* Of the variant in use. */
-typedef struct FloatKernels {
-    FloatDotFunction *dot;
-    FloatResults     *results;
-} FloatKernels;
-
-FloatKernels rp_float_kernels(void);
-
-/* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
-typedef void GemvFunction(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
-                          float *y);
-
-/* Of the variant in use; NULL where it has none and the row is to be unpacked. */
-GemvFunction *rp_gemv_function(RpDtype dtype);
-
+PackPanel    rp_pack_panel_plain;
+TileFunction rp_tile_plain;
+GemvFunction rp_gemv_plain;
 #if defined(__x86_64__)
-GemvFunction *rp_gemv_avx2(RpDtype dtype);
-GemvFunction *rp_gemv_avx512(RpDtype dtype);
+PackPanel    rp_pack_panel_avx2, rp_pack_panel_avx512;
+TileFunction rp_tile_avx2, rp_tile_avx512;
+GemvFunction rp_gemv_avx2, rp_gemv_avx512;
 #endif
 #if defined(__aarch64__)
-GemvFunction *rp_gemv_neon(RpDtype dtype), *rp_gemv_neon_dotprod(RpDtype dtype);
+PackPanel    rp_pack_panel_neon;
+TileFunction rp_tile_neon, rp_tile_neon_dotprod;
+GemvFunction rp_gemv_neon, rp_gemv_neon_dotprod;
 #endif
 
 #endif

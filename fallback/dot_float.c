@@ -1,4 +1,5 @@
-#include "fallback/spans_avx512.h"
+#include "fallback/float_rows.h"
+#include "fallback/trees_avx512.h"
 
 #include <math.h>
 

@@ -1,87 +1,179 @@
-/* Products for every CPU of AArch64, and what both NEON variants share. */
+/* Products for every CPU of AArch64, and the panels of both NEON variants. */
 #include "fallback/dot.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
+#include <string.h>
 
 #define NEON(name) name##_neon
+#define INLINE     static inline __attribute__((always_inline))
 
-#define INLINE static inline __attribute__((always_inline))
+#include "fallback/spans_neon.h"
 
-/* Adds four neighbours of 16 bits to each lane. */
-INLINE int32x4_t add_fours(int32x4_t sum, int16x8_t low, int16x8_t high) {
-    return vaddq_s32(sum, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+/* Eight sums of the products of a unit: two of them, added, still have room in 16 bits where quants have 5
+ * bits, or 6 in units of 16. */
+INLINE int16x8_t narrow_products(int unit, const int8x16_t *w, const int8x16_t *x) {
+    int16x8_t sum = vmull_s8(vget_low_s8(w[0]), vget_low_s8(x[0]));
+    sum           = vmlal_high_s8(sum, w[0], x[0]);
+    if (unit == 16) return sum;
+    sum = vmlal_s8(sum, vget_low_s8(w[1]), vget_low_s8(x[1]));
+    return vmlal_high_s8(sum, w[1], x[1]);
 }
 
-INLINE int32x4_t dot16(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
-    return add_fours(sum, vmull_s8(vget_low_s8(w[0]), vget_low_s8(x[0])), vmull_high_s8(w[0], x[0]));
+INLINE int32x4_t narrow_sums(int unit, const int8x16_t *w, const int8x16_t *x) {
+    const int       n = unit / RP_GROUP;
+    const int16x8_t a = narrow_products(unit, w, x), b = narrow_products(unit, w + n, x + n);
+    const int16x8_t c = narrow_products(unit, w + 2 * n, x + 2 * n);
+    const int16x8_t d = narrow_products(unit, w + 3 * n, x + 3 * n);
+    return vpaddq_s32(vpaddlq_s16(vpaddq_s16(a, b)), vpaddlq_s16(vpaddq_s16(c, d)));
 }
 
-/* Two products have room in 16 bits: columns have no -128. */
-INLINE int32x4_t dot32(int32x4_t sum, const int8x16_t *w, const int8x16_t *x) {
+/* Of 32 products of 8 bits, of which two have room in 16: columns have no -128. */
+INLINE int32x4_t wide_products(const int8x16_t *w, const int8x16_t *x) {
     const int16x8_t low = vmull_s8(vget_low_s8(w[0]), vget_low_s8(x[0])), high = vmull_high_s8(w[0], x[0]);
-    return add_fours(sum, vmlal_s8(low, vget_low_s8(w[1]), vget_low_s8(x[1])),
-                     vmlal_high_s8(high, w[1], x[1]));
+    return vpadalq_s16(vpaddlq_s16(vmlal_s8(low, vget_low_s8(w[1]), vget_low_s8(x[1]))),
+                       vmlal_high_s8(high, w[1], x[1]));
+}
+
+/* What span_sums starts with for quants that lack `minus`; the other three are not used. */
+INLINE void span_start(int unit, int8x16_t minus, const int8x16_t *x, int32x4_t *start) {
+    const int8x16_t w[] = {minus, minus, minus, minus, minus, minus, minus, minus};
+    start[0]            = narrow_sums(unit, w, x);
+}
+
+/* The sums of four units. */
+INLINE int32x4_t span_sums(int unit, bool wide, const int32x4_t *start, const int8x16_t *w,
+                           const int8x16_t *x) {
+    if (!wide) return vaddq_s32(start[0], narrow_sums(unit, w, x));
+    return vpaddq_s32(vpaddq_s32(wide_products(w, x), wide_products(w + 2, x + 2)),
+                      vpaddq_s32(wide_products(w + 4, x + 4), wide_products(w + 6, x + 6)));
+}
+
+INLINE int tile_cols(const QuantForm *form) { return form->offset == WIDE_OFFSET ? 2 : TILE_COLS; }
+
+/* Products of a quad of four rows and one of a column: sum[0] of rows 0 and 1, sum[1] of rows 2 and 3. */
+INLINE void add_products(bool first, int8x16_t w, int8x16_t x, int16x8_t *sum) {
+    sum[0] =
+        first ? vmull_s8(vget_low_s8(w), vget_low_s8(x)) : vmlal_s8(sum[0], vget_low_s8(w), vget_low_s8(x));
+    sum[1] = first ? vmull_high_s8(w, x) : vmlal_high_s8(sum[1], w, x);
+}
+
+/* Eight rows of a unit of a panel times n columns of a group: in 16 bits as long as there is room. */
+INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, int n,
+                      int32x4_t (*sum)[TILE_VECTORS]) {
+    const int room = form->offset == WIDE_OFFSET ? 2 * RP_QUAD : form->unit;
+    int32x4_t pairs[TILE_COLS][TILE_VECTORS][2];
+#pragma GCC unroll 4
+    for (int i = 0; i < form->unit; i += room) {
+        int16x8_t few[TILE_COLS][TILE_VECTORS][2];
+#pragma GCC unroll 8
+        for (int k = i; k < i + room; k += RP_QUAD) {
+            int8x16_t rows[TILE_VECTORS];
+            for (int v = 0; v < TILE_VECTORS; v++) rows[v] = vld1q_s8(w + RP_PANEL_ROWS * k + RP_GROUP * v);
+#pragma GCC unroll 4
+            for (int c = 0; c < n; c++) {
+                const int8x16_t quad =
+                    vreinterpretq_s8_s32(vld1q_dup_s32((const void *)(x + c * form->unit + k)));
+                for (int v = 0; v < TILE_VECTORS; v++) add_products(k == i, rows[v], quad, few[c][v]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int c = 0; c < n; c++)
+            for (int v = 0; v < TILE_VECTORS; v++)
+                for (int h = 0; h < 2; h++)
+                    pairs[c][v][h] =
+                        i == 0 ? vpaddlq_s16(few[c][v][h]) : vpadalq_s16(pairs[c][v][h], few[c][v][h]);
+    }
+    for (int c = 0; c < n; c++)
+        for (int v = 0; v < TILE_VECTORS; v++) sum[c][v] = vpaddq_s32(pairs[c][v][0], pairs[c][v][1]);
 }
 
 #include "fallback/dot_neon.h"
 
-/* A load of row r: `units` units of its first span, or all spans. */
-INLINE void store_load(const SpanType *t, const char *w, int units, int64_t at, DotRows *out) {
-    const int   n_halves = t->form.unit / RP_GROUP, span = RP_SPAN_UNITS * t->form.unit;
-    float32x4_t scale[MAX_SPANS], min[MAX_SPANS];
-    t->scales(w, units, scale, min);
+/* ---- panels: quants as signed bytes, without their offset ---- */
+
+enum { PACK_ROWS = 4 };
+
+/* Word k of four vectors becomes lanes of vector k. */
+INLINE void transpose(const int32x4_t *v, int32x4_t *out) {
+    const int32x4_t a = vtrn1q_s32(v[0], v[1]), b = vtrn2q_s32(v[0], v[1]);
+    const int32x4_t c = vtrn1q_s32(v[2], v[3]), d = vtrn2q_s32(v[2], v[3]);
+    const int64x2_t a2 = vreinterpretq_s64_s32(a), b2 = vreinterpretq_s64_s32(b);
+    const int64x2_t c2 = vreinterpretq_s64_s32(c), d2 = vreinterpretq_s64_s32(d);
+    out[0] = vreinterpretq_s32_s64(vtrn1q_s64(a2, c2)), out[1] = vreinterpretq_s32_s64(vtrn1q_s64(b2, d2));
+    out[2] = vreinterpretq_s32_s64(vtrn2q_s64(a2, c2)), out[3] = vreinterpretq_s32_s64(vtrn2q_s64(b2, d2));
+}
+
+/* Words of four rows: the first n become vectors `step` bytes apart. */
+INLINE void store_words(const int32x4_t *v, int n, size_t step, char *to) {
+    int32x4_t out[4];
+    transpose(v, out);
+    for (int k = 0; k < n; k++) vst1q_s32((void *)(to + (size_t)k * step), out[k]);
+}
+
+/* What one load holds of four rows: all its spans, or of a last one `units` units. */
+INLINE void store_load(const SpanType *t, const char *const *w, int units, char *to) {
+    const QuantForm form       = t->form;
+    const size_t    unit_bytes = rp_panel_unit_bytes(&form);
+    const int8x16_t offset     = vdupq_n_s8((int8_t)form.offset);
+    float32x4_t     scale[PACK_ROWS][MAX_SPANS], min[PACK_ROWS][MAX_SPANS];
+    for (int r = 0; r < PACK_ROWS; r++) t->scales(w[r], units, scale[r], min[r]);
     for (int h = 0; h < t->n_spans; h++) {
-        const int64_t span_at = at + (int64_t)h * out->n_rows;
-        vst1q_f32(out->scale + span_at * RP_SPAN_UNITS, scale[h]);
-        if (t->form.has_min) vst1q_f32(out->min + span_at * RP_SPAN_UNITS, min[h]);
+        char     *scales = to + (size_t)(h * RP_SPAN_UNITS) * unit_bytes + RP_PANEL_ROWS * form.unit;
+        int32x4_t v[PACK_ROWS], m[PACK_ROWS];
+        for (int r = 0; r < PACK_ROWS; r++) v[r] = vreinterpretq_s32_f32(scale[r][h]);
+        store_words(v, units, unit_bytes, scales);
+        if (!form.has_min) continue;
+        for (int r = 0; r < PACK_ROWS; r++) m[r] = vreinterpretq_s32_f32(min[r][h]);
+        store_words(m, units, unit_bytes, scales + RP_PANEL_ROWS * sizeof(float));
     }
-    for (int part = 0; part < (t->n_spans == 1 ? units : PARTS); part++) {
-        int8x16_t v[MAX_VECTORS];
-        t->part(w, part, v);
-        for (int k = 0; k < t->n_vectors; k++) {
-            const int unit = place(t, part, k) / n_halves, half = place(t, part, k) % n_halves;
-            int8_t   *q = (int8_t *)out->q + (at + (int64_t)(unit / RP_SPAN_UNITS) * out->n_rows) * span;
-            vst1q_s8(q + 64 * half + RP_GROUP * (unit % RP_SPAN_UNITS),
-                     vsubq_s8(v[k], vdupq_n_s8((int8_t)t->form.offset)));
+    for (int k = 0; k < stretches(t); k++) {
+        int8x16_t q[PACK_ROWS][STRETCH_VECTORS];
+        for (int r = 0; r < PACK_ROWS; r++) load_stretch(t, w[r], k, units, q[r]);
+        for (int i = 0; i < (t->n_spans == 1 ? 2 * units : STRETCH_VECTORS); i++) {
+            const int at   = k * STRETCH + i * RP_GROUP;
+            char     *quad = to + (size_t)(at / form.unit) * unit_bytes + RP_PANEL_ROWS * (at % form.unit);
+            int32x4_t v[PACK_ROWS];
+            for (int r = 0; r < PACK_ROWS; r++) v[r] = vreinterpretq_s32_s8(vsubq_s8(q[r][i], offset));
+            store_words(v, 4, RP_PANEL_ROWS * RP_QUAD, quad);
         }
     }
 }
 
-INLINE void unpack(const SpanType *t, const char *w, int r, DotRows *out) {
-    const int64_t span = RP_SPAN_UNITS * t->form.unit, elems = t->n_spans * span;
-    for (int64_t i = 0; i < out->n; i += elems, w += t->bytes) {
-        const int64_t at = i / span * out->n_rows + r;
-        prefetch(w, t->bytes);
-        if (i + elems <= out->n)
-            store_load(t, w, RP_SPAN_UNITS, at, out);
-        else
-            store_load(t, w, (int)((out->n - i) / 32), at, out);
+INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n_rows, int64_t n,
+                       char *panel) {
+    const int64_t elems = stretches(t) * STRETCH;
+    const size_t  bytes = (size_t)(elems / t->form.unit) * rp_panel_unit_bytes(&t->form);
+    const size_t  ahead = rows_ahead(PACK_ROWS * stride);
+    for (int r0 = 0; r0 < RP_PANEL_ROWS; r0 += PACK_ROWS) {
+        const char *w[PACK_ROWS];
+        char       *to = panel + r0 * RP_QUAD;
+        for (int r = 0; r < PACK_ROWS; r++)
+            w[r] = rows + (size_t)(r0 + r < n_rows ? r0 + r : n_rows - 1) * stride;
+        for (int64_t i = 0; i < n; i += elems, to += bytes) {
+            for (int r = 0; r < PACK_ROWS; r++) prefetch(w[r] + ahead, t->bytes);
+            if (i + elems <= n)
+                store_load(t, w, RP_SPAN_UNITS, to);
+            else
+                store_load(t, w, (int)((n - i) / 32), to);
+            for (int r = 0; r < PACK_ROWS; r++) w[r] += t->bytes;
+        }
     }
 }
 
-#define KERNEL(ID, name, Block, scales, spans, vectors, ...)                                                 \
-    static void unpack_##name(const char *w, int r, DotRows *out) {                                          \
-        const SpanType t = {part_##name,  scales, spans, vectors, sizeof(Block) * (spans == 1 ? 4 : 1),      \
-                            {__VA_ARGS__}};                                                                  \
-        unpack(&t, w, r, out);                                                                               \
+#define KERNEL(ID, name, ...)                                                                                \
+    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {           \
+        const SpanType t = SPAN_TYPE(name, __VA_ARGS__);                                                     \
+        pack_panel(&t, rows, stride, n_rows, n, panel);                                                      \
     }
 SPAN_TYPES(KERNEL)
 #undef KERNEL
 
-void rp_unpack_row_neon(RpDtype dtype, const char *blocks, int r, DotRows *out) {
-    typedef void Unpack(const char *w, int r, DotRows *out);
-#define ROW(ID, name, ...) [RP_##ID]           = unpack_##name,
-    static Unpack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ROW)};
+void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {
+    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, char *panel);
+#define ROW(ID, name, ...) [RP_##ID]         = pack_##name,
+    static Pack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ROW)};
 #undef ROW
-    table[dtype](blocks, r, out);
-}
-
-void rp_dot_results_neon(const DotSums *sums, int n_rows, float *y) {
-    for (int r = 0; r < n_rows; r++) {
-        float32x4_t acc[RP_SPAN_UNITS];
-        for (int u = 0; u < RP_SPAN_UNITS; u++) acc[u] = vld1q_f32(sums->acc[r] + 4 * u);
-        y[r] = result(acc, vld1q_f32(sums->low[r]));
-    }
+    table[dtype](rows, stride, n_rows, n, panel);
 }
 #endif

@@ -1,117 +1,99 @@
 #include "fallback/dot.h"
-
 #include "fallback/simd.h"
 
 #include <math.h>
 #include <string.h>
 
-/* One span as DotRows has it, from elements in their order. */
-static void arrange(const uint8_t *q, int unit, int units, uint8_t *out) {
-    memset(out, 0, (size_t)(RP_SPAN_UNITS * unit));
-    for (int i = 0; i < units * unit; i += RP_GROUP) {
-        const int u = i / unit, half = i % unit / RP_GROUP;
-        memcpy(out + (half * RP_SPAN_UNITS + u) * RP_GROUP, q + i, RP_GROUP);
-    }
-}
+enum { PART = 256 }; /* elements that are unpacked at a time: whole blocks and whole spans */
 
-void rp_unpack_row_plain(RpDtype dtype, const char *blocks, int r, DotRows *out) {
-    enum { PART = 256 }; /* whole blocks and whole spans */
-    const QuantForm *form   = out->form;
+void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {
+    const QuantForm *form   = rp_quant_form(dtype);
     UnpackFunction  *unpack = rp_unpack_function(dtype);
-    const int        unit = form->unit, span = RP_SPAN_UNITS * unit, step = unit / RP_GROUP;
-    for (int64_t i = 0; i < out->n; i += PART) {
-        const int64_t len = out->n - i < PART ? out->n - i : PART;
-        uint8_t       q[PART];
-        float         scale[PART / RP_GROUP] = {0}, min[PART / RP_GROUP] = {0};
-        unpack(blocks + rp_row_bytes(dtype, i), len, q, scale, min);
-        for (int64_t k = 0; k < len; k += span) {
-            const int     units = (int)((len - k < span ? len - k : span) / unit);
-            const int64_t at    = (i + k) / span * out->n_rows + r;
-            arrange(q + k, unit, units, out->q + at * span);
-            for (int u = 0; u < RP_SPAN_UNITS; u++) {
-                const int64_t g                    = k / RP_GROUP + u * step;
-                out->scale[at * RP_SPAN_UNITS + u] = u < units ? scale[g] : 0.0f;
-                if (form->has_min) out->min[at * RP_SPAN_UNITS + u] = u < units ? min[g] : 0.0f;
+    const int        unit = form->unit, step = unit / RP_GROUP;
+    for (int r = 0; r < RP_PANEL_ROWS; r++) {
+        const char *row = rows + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
+        char       *to  = panel;
+        for (int64_t i = 0; i < n; i += PART) {
+            const int64_t len = n - i < PART ? n - i : PART;
+            uint8_t       q[PART];
+            float         scale[PART / RP_GROUP] = {0}, min[PART / RP_GROUP] = {0};
+            unpack(row + rp_row_bytes(dtype, i), len, q, scale, min);
+            for (int u = 0; u < len / unit; u++, to += rp_panel_unit_bytes(form)) {
+                float *scales = (float *)(void *)(to + RP_PANEL_ROWS * unit);
+                for (int k = 0; k < unit; k += RP_QUAD)
+                    memcpy(to + RP_PANEL_ROWS * k + RP_QUAD * r, q + u * unit + k, RP_QUAD);
+                scales[r]                 = scale[u * step];
+                scales[RP_PANEL_ROWS + r] = min[u * step];
             }
         }
     }
 }
 
-static int32_t lane_dot(const QuantForm *form, const uint8_t *q, const int8_t *x, int lane) {
-    const int u     = lane / 4;
-    int32_t   total = 0;
-    for (int half = 0; half < form->unit / RP_GROUP; half++)
-        for (int k = 0; k < 4; k++)
-            total += (q[half * 64 + 4 * lane + k] - form->offset) *
-                     x[u * form->unit + half * RP_GROUP + lane % 4 * 4 + k];
-    return total;
-}
+static float sum_of_parts(const float *part) { return (part[0] + part[2]) + (part[1] + part[3]); }
 
-static void plain_span(const DotRows *rows, int64_t at, const DotColumn *x, int64_t i, float *acc,
-                       float *low) {
-    const QuantForm *form  = rows->form;
-    const uint8_t   *q     = rows->q + at * RP_SPAN_UNITS * form->unit;
-    const float     *scale = rows->scale + at * RP_SPAN_UNITS, *min = rows->min + at * RP_SPAN_UNITS;
-    const int64_t    left  = (rows->n - i) / form->unit;
-    const int        units = left < RP_SPAN_UNITS ? (int)left : RP_SPAN_UNITS;
-    for (int l = 0; l < 4 * units; l++) {
-        const int64_t block = (i + l / 4 * form->unit) / 32;
-        acc[l] = fmaf(scale[l / 4] * x->scale[block], (float)lane_dot(form, q, x->q + i, l), acc[l]);
+static float row_times_column(const QuantForm *form, const char *panel, int r, const char *group, int c,
+                              int n_cols, int64_t n_units) {
+    float part[RP_SPAN_UNITS] = {0};
+    for (int64_t u = 0; u < n_units; u++) {
+        const char  *w      = panel + (size_t)u * rp_panel_unit_bytes(form);
+        const char  *x      = group + (size_t)u * rp_group_unit_bytes(form, n_cols);
+        const float *scale  = (const float *)(const void *)(w + RP_PANEL_ROWS * form->unit);
+        const float *of_x   = (const float *)(const void *)(x + n_cols * form->unit);
+        float       *p      = &part[u % RP_SPAN_UNITS];
+        int32_t      offset = 0, dot = 0;
+        if (form->offset > 0) memcpy(&offset, of_x + n_cols + c, sizeof offset);
+        for (int k = 0; k < form->unit; k++)
+            dot += (uint8_t)w[RP_PANEL_ROWS * (k - k % RP_QUAD) + RP_QUAD * r + k % RP_QUAD] *
+                   (int8_t)x[c * form->unit + k];
+        *p = fmaf(scale[r] * of_x[c], (float)(dot + offset), *p);
+        if (form->has_min) *p = fmaf(scale[RP_PANEL_ROWS + r], of_x[n_cols + c], *p);
     }
-    for (int u = 0; u < units && form->has_min; u++)
-        low[u] = fmaf(min[u], x->sum[i / RP_GROUP + 2 * u] + x->sum[i / RP_GROUP + 2 * u + 1], low[u]);
+    return sum_of_parts(part);
 }
 
-void rp_dot_plain(const DotRows *rows, const DotColumn *cols, int n_cols, bool first, DotSums *sums) {
-    const int span = RP_SPAN_UNITS * rows->form->unit;
-    for (int c = 0; c < n_cols; c++) {
-        if (first) sums[c] = (DotSums){0};
-        for (int64_t i = 0; i < rows->n; i += span)
-            for (int r = 0; r < rows->n_rows; r++)
-                plain_span(rows, i / span * rows->n_rows + r, &cols[c], i, sums[c].acc[r], sums[c].low[r]);
+void rp_tile_plain(const QuantForm *form, const char *panel, int n_rows, const char *group, int n_cols,
+                   int64_t n_units, float *const *y) {
+    for (int c = 0; c < n_cols; c++)
+        for (int r = 0; r < n_rows; r++)
+            y[c][r] = row_times_column(form, panel, r, group, c, n_cols, n_units);
+}
+
+void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
+                   const DotColumn *x, float *y) {
+    const QuantForm *form   = rp_quant_form(dtype);
+    UnpackFunction  *unpack = rp_unpack_function(dtype);
+    const int        unit = form->unit, step = unit / RP_GROUP;
+    for (int64_t m = 0; m < n_rows; m++, rows += stride) {
+        float part[RP_SPAN_UNITS] = {0};
+        for (int64_t i = 0; i < n; i += PART) {
+            const int64_t len = n - i < PART ? n - i : PART;
+            uint8_t       q[PART];
+            float         scale[PART / RP_GROUP] = {0}, min[PART / RP_GROUP] = {0};
+            unpack(rows + rp_row_bytes(dtype, i), len, q, scale, min);
+            for (int u = 0; u < len / unit; u++) {
+                const int64_t at  = i + u * unit;
+                float        *p   = &part[u % RP_SPAN_UNITS];
+                int32_t       dot = 0;
+                for (int k = 0; k < unit; k++) dot += (q[u * unit + k] - form->offset) * x->q[at + k];
+                *p = fmaf(scale[u * step] * x->scale[at / 32], (float)dot, *p);
+                if (form->has_min)
+                    *p = fmaf(min[u * step], x->sum[at / RP_GROUP] + x->sum[at / RP_GROUP + 1], *p);
+            }
+        }
+        y[m] = sum_of_parts(part);
     }
-}
-
-static float tree(const float *x, int n) {
-    float v[RP_LANES];
-    memcpy(v, x, (size_t)n * sizeof *v);
-    for (; n > 1; n /= 2)
-        for (int i = 0; i < n / 2; i++) v[i] += v[i + n / 2];
-    return v[0];
-}
-
-void rp_dot_results_plain(const DotSums *sums, int n_rows, float *y) {
-    for (int r = 0; r < n_rows; r++) y[r] = tree(sums->acc[r], RP_LANES) + tree(sums->low[r], RP_SPAN_UNITS);
 }
 
 DotKernels rp_dot_kernels(void) {
 #if defined(__x86_64__)
-    const CpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI)
-        return (DotKernels){
-            .unpack = rp_unpack_row_avx512, .arrange = rp_arrange_column_avx512, .tile = rp_tile_avx512};
-    if (isa == RP_ISA_AVX2)
-        return (DotKernels){.unpack = rp_unpack_row_avx2, .dot = rp_dot_avx2, .results = rp_dot_results_avx2};
+    if (rp_cpu_isa() == RP_ISA_AVX512_VNNI)
+        return (DotKernels){rp_pack_panel_avx512, rp_tile_avx512, rp_gemv_avx512};
+    if (rp_cpu_isa() == RP_ISA_AVX2) return (DotKernels){rp_pack_panel_avx2, rp_tile_avx2, rp_gemv_avx2};
 #endif
 #if defined(__aarch64__)
-    const CpuIsa isa = rp_cpu_isa();
-    if (isa != RP_ISA_PLAIN)
-        return (DotKernels){.unpack  = rp_unpack_row_neon,
-                            .dot     = isa == RP_ISA_NEON ? rp_dot_neon : rp_dot_neon_dotprod,
-                            .results = rp_dot_results_neon};
+    if (rp_cpu_isa() == RP_ISA_NEON_DOTPROD)
+        return (DotKernels){rp_pack_panel_neon, rp_tile_neon_dotprod, rp_gemv_neon_dotprod};
+    if (rp_cpu_isa() == RP_ISA_NEON) return (DotKernels){rp_pack_panel_neon, rp_tile_neon, rp_gemv_neon};
 #endif
-    return (DotKernels){.unpack = rp_unpack_row_plain, .dot = rp_dot_plain, .results = rp_dot_results_plain};
-}
-
-GemvFunction *rp_gemv_function(RpDtype dtype) {
-    (void)dtype;
-#if defined(__x86_64__)
-    if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return rp_gemv_avx512(dtype);
-    if (rp_cpu_isa() == RP_ISA_AVX2) return rp_gemv_avx2(dtype);
-#endif
-#if defined(__aarch64__)
-    if (rp_cpu_isa() == RP_ISA_NEON_DOTPROD) return rp_gemv_neon_dotprod(dtype);
-    if (rp_cpu_isa() == RP_ISA_NEON) return rp_gemv_neon(dtype);
-#endif
-    return NULL;
+    return (DotKernels){rp_pack_panel_plain, rp_tile_plain, rp_gemv_plain};
 }

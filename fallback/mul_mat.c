@@ -4,7 +4,9 @@
  * matrix, whose rows are added up. Workers take consecutive rows m, or tokens in the transposed form; the sum
  * of each element has one order, whatever the number of workers or of tokens in the call (I8). */
 #include "fallback/float.h"
-#include "fallback/row_dot.h"
+#include "fallback/float_rows.h"
+#include "fallback/part.h"
+#include "fallback/tiles.h"
 
 enum { FLOAT_PIECE = 256 };
 
@@ -75,13 +77,72 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
 
 /* ---- */
 
-/* With a bound the columns are not all taken with a row. */
-static bool arranges(const OpArgs *args) {
-    return rp_arranges(&args->src[0], &args->src[1]) && bound_of(args) != RP_BOUND_ROWS;
+/* ---- block-quantised rows ---- */
+
+/* One column straight from the blocks; with RP_BOUND_ROWS each token wants other rows, the first ones. */
+static bool column_by_column(const OpArgs *args) {
+    return rp_view_rows(&args->src[1]) == 1 || bound_of(args) == RP_BOUND_ROWS;
 }
 
+static void times_column(const OpArgs *args, const KernelCtx *ctx, int64_t t, int64_t h, int64_t b) {
+    const TensorView *w    = &args->src[0];
+    const DotColumn   x    = rp_dot_column(column(args, t, h, b), w->ne[0]);
+    int64_t           rows = w->ne[1];
+    if (bound_of(args) == RP_BOUND_ROWS && last_position(args, t) + 1 < rows)
+        rows = last_position(args, t) + 1;
+    const int64_t first = rows * ctx->ith / ctx->nth, end = rows * (ctx->ith + 1) / ctx->nth;
+    if (first < end)
+        rp_dot_kernels().gemv(w->dtype, weight_row(args, first, h, b), w->nb[1], end - first, w->ne[0], &x,
+                              result_at(args, first, t, h, b));
+}
+
+/* The lists of a job's columns and results are in front of its panels. */
+static size_t list_bytes(const OpArgs *args) {
+    return rp_part_bytes((size_t)args->src[1].ne[1] * sizeof(void *));
+}
+
+static TileJob job_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
+    const TensorView *w = &args->src[0], *x = &args->src[1];
+    const char      **from = (const char **)ctx->own;
+    float           **to   = (float **)(void *)((char *)ctx->own + list_bytes(args));
+    for (int64_t t = 0; t < x->ne[1]; t++) {
+        from[t] = column(args, t, h, b);
+        to[t]   = result_at(args, 0, t, h, b);
+    }
+    return (TileJob){.dtype  = w->dtype,
+                     .n      = w->ne[0],
+                     .n_rows = w->ne[1],
+                     .n_cols = x->ne[1],
+                     .rows   = weight_row(args, 0, h, b),
+                     .stride = w->nb[1],
+                     .x      = from,
+                     .y      = to,
+                     .groups = (char *)ctx->shared + (size_t)((h + x->ne[2] * b) * x->ne[1]) *
+                                                         rp_packed_column_bytes(w->dtype, w->ne[0]),
+                     .own = (char *)ctx->own + 2 * list_bytes(args)};
+}
+
+static void quantised_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
+    const TensorView *x = &args->src[1];
+    if (column_by_column(args)) {
+        for (int64_t t = 0; t < x->ne[1]; t++) times_column(args, ctx, t, h, b);
+        return;
+    }
+    const TileJob job  = job_of_head(args, ctx, h, b);
+    const int64_t head = h + x->ne[2] * b, heads = x->ne[2] * x->ne[3];
+    const int64_t each = ctx->phase == 0 ? rp_column_groups(&job) : rp_tile_count(&job), all = each * heads;
+    const int64_t from = all * ctx->ith / ctx->nth - head * each;
+    const int64_t end  = all * (ctx->ith + 1) / ctx->nth - head * each;
+    if (ctx->phase == 0)
+        rp_pack_columns(&job, from, end);
+    else
+        rp_run_tiles(&job, from, end);
+}
+
+/* ---- float rows ---- */
+
 /* RP_BOUND_ROWS: a row goes only to the tokens that want it; the first rows are wanted by all. */
-static bool drop_columns(const OpArgs *args, RowJob *job, int64_t t0, int64_t m) {
+static bool drop_columns(const OpArgs *args, FloatJob *job, int64_t t0, int64_t m) {
     bool any = false;
     for (int c = 0; c < job->n_cols; c++) {
         if (wants_row(args, t0 + c, m))
@@ -92,45 +153,47 @@ static bool drop_columns(const OpArgs *args, RowJob *job, int64_t t0, int64_t m)
     return any;
 }
 
-static void rows_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
+static void float_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
     const bool    bound = bound_of(args) == RP_BOUND_ROWS; /* deal rows out: the wanted ones are in front */
     const int64_t n     = w->ne[1];
     const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
     const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
     for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
-        RowJob job;
-        rp_job_start(&job, w, x);
+        FloatJob job;
+        job.weights = w->dtype;
+        job.n       = w->ne[0];
+        job.n_cols  = 0;
+        job.whole   = bound_of(args) != RP_BOUND_INNER;
         for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
-            rp_job_add(&job, column(args, t, h, b),
-                       arranges(args) ? rp_arranged_column(w, ctx, t + x->ne[1] * (h + x->ne[2] * b)) : NULL,
-                       result_at(args, 0, t, h, b), inner_length(args, t));
-        job.whole = bound_of(args) != RP_BOUND_INNER;
-        if (!bound) rp_rows_dot(&job, weight_row(args, first, h, b), w->nb[1], first, end - first);
+            rp_job_add(&job, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
+        if (!bound) rp_float_rows(&job, weight_row(args, first, h, b), w->nb[1], first, end - first);
         for (int64_t m = first; m < end && bound && drop_columns(args, &job, t0, m); m += ctx->nth)
-            rp_row_dot(&job, weight_row(args, m, h, b), m);
+            rp_float_rows(&job, weight_row(args, m, h, b), 0, m, 1);
     }
 }
 
+/* ---- */
+
 CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
-    return arranges(args) ? rp_needs_arranged(&args->src[0], &args->src[1]) : (CpuNeeds){.phases = 1};
+    const TensorView *w = &args->src[0], *x = &args->src[1];
+    if (!rp_in_tiles(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
+    return (CpuNeeds){.phases = 2,
+                      .shared = (size_t)rp_view_rows(x) * rp_packed_column_bytes(w->dtype, w->ne[0]),
+                      .own    = 2 * list_bytes(args) + rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])};
 }
 
 RpStatus rp_cpu_mul_mat(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
     RP_TRY(rp_check_mul_mat(args));
-    if (arranges(args) && ctx->phase == 0) {
-        rp_arrange_columns(w, x, ctx);
-        return RP_OK;
-    }
     const bool transposed = w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
     for (int64_t b = 0; b < x->ne[3]; b++)
         for (int64_t h = 0; h < x->ne[2]; h++) {
-            if (!transposed) {
-                rows_of_head(args, ctx, h, b);
-                continue;
-            }
-            for (int64_t t = 0; t < x->ne[1]; t++)
+            if (x->dtype == RP_Q8_ACT)
+                quantised_head(args, ctx, h, b);
+            else if (!transposed)
+                float_head(args, ctx, h, b);
+            for (int64_t t = 0; t < x->ne[1] && transposed; t++)
                 if ((t + x->ne[1] * (h + x->ne[2] * b)) % ctx->nth == ctx->ith)
                     transposed_token(args, t, h, b);
         }

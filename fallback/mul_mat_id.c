@@ -1,9 +1,11 @@
 /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert.
  *
- * Every worker takes the same share of the rows of each expert. Of many tokens those of one expert are taken
+ * Of one token every worker takes the same share of the rows of each expert. Of many those of one expert are taken
  * together, so that its weights are read once; the sum of each element is that of mul_mat (I8). */
 #include "fallback/experts.h"
-#include "fallback/row_dot.h"
+#include "fallback/float_rows.h"
+#include "fallback/part.h"
+#include "fallback/tiles.h"
 
 #include <string.h>
 
@@ -17,37 +19,17 @@ static float *result(const OpArgs *args, int64_t j, int64_t t) {
     return (float *)(void *)((char *)y->data + (size_t)j * y->nb[1] + (size_t)t * y->nb[2]);
 }
 
-/* One token's items are columns of different experts. */
-static bool arranges(const OpArgs *args) {
-    return rp_arranges(&args->src[0], &args->src[1]) && args->src[2].ne[1] > 1;
+static const char *matrix(const OpArgs *args, int64_t expert) {
+    return (const char *)args->src[0].data + (size_t)expert * args->src[0].nb[2];
 }
 
 typedef struct Share {
     int64_t first, end; /* rows */
 } Share;
 
-static void run_job(const OpArgs *args, RowJob *job, int64_t expert, Share share) {
-    const TensorView *w      = &args->src[0];
-    const char       *matrix = (const char *)w->data + (size_t)expert * w->nb[2];
-    rp_rows_dot(job, matrix + (size_t)share.first * w->nb[1], w->nb[1], share.first, share.end - share.first);
-    job->n_cols = 0;
-}
-
-/* All tokens that chose this expert. */
-static void one_expert(const OpArgs *args, const KernelCtx *ctx, int64_t expert, Share share) {
-    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2];
-    RowJob            job;
-    rp_job_start(&job, w, x);
-    for (int64_t t = 0; t < ids->ne[1]; t++)
-        for (int64_t j = 0; j < ids->ne[0]; j++) {
-            if (rp_expert(ids, j, t, w->ne[2]) != expert) continue;
-            rp_job_add(&job, column(args, j, t),
-                       arranges(args) ? rp_arranged_column(w, ctx, (x->ne[1] > 1 ? j : 0) + x->ne[1] * t)
-                                      : NULL,
-                       result(args, j, t), w->ne[0]);
-            if (job.n_cols == RP_JOB_COLS) run_job(args, &job, expert, share);
-        }
-    if (job.n_cols > 0) run_job(args, &job, expert, share);
+static Share share_of(const OpArgs *args, const KernelCtx *ctx) {
+    const int64_t n = args->src[0].ne[1];
+    return (Share){n * ctx->ith / ctx->nth, n * (ctx->ith + 1) / ctx->nth};
 }
 
 static void zero_where_no_expert(const OpArgs *args, Share share) {
@@ -59,30 +41,149 @@ static void zero_where_no_expert(const OpArgs *args, Share share) {
                        (size_t)(share.end - share.first) * sizeof(float));
 }
 
+/* ---- block-quantised experts ---- */
+
+static void one_token(const OpArgs *args, Share share) {
+    const TensorView *w = &args->src[0], *ids = &args->src[2];
+    for (int64_t j = 0; j < ids->ne[0]; j++) {
+        const int32_t expert = rp_expert(ids, j, 0, w->ne[2]);
+        if (expert < 0) continue;
+        const DotColumn x = rp_dot_column(column(args, j, 0), w->ne[0]);
+        rp_dot_kernels().gemv(w->dtype, matrix(args, expert) + (size_t)share.first * w->nb[1], w->nb[1],
+                              share.end - share.first, w->ne[0], &x, result(args, j, 0) + share.first);
+    }
+}
+
+/* What tokens chose, expert by expert: a worker's own lists. */
+typedef struct Chosen {
+    const char **x;
+    float      **y;
+    int64_t     *first; /* of n_expert + 1 */
+    char        *rest;
+} Chosen;
+
+static size_t list_bytes(const OpArgs *args) {
+    return rp_part_bytes((size_t)(args->src[2].ne[0] * args->src[2].ne[1]) * sizeof(void *));
+}
+
+static size_t first_bytes(const OpArgs *args) {
+    return rp_part_bytes((size_t)(args->src[0].ne[2] + 2) * sizeof(int64_t));
+}
+
+static Chosen lists(const OpArgs *args, char *own) {
+    return (Chosen){.x     = (const char **)(void *)own,
+                    .y     = (float **)(void *)(own + list_bytes(args)),
+                    .first = (int64_t *)(void *)(own + 2 * list_bytes(args)),
+                    .rest  = own + 2 * list_bytes(args) + first_bytes(args)};
+}
+
+/* By counting: first[e + 1] is where the next of expert e goes, and in the end where those of e + 1 begin. */
+static Chosen choose(const OpArgs *args, char *own) {
+    const TensorView *ids      = &args->src[2];
+    const int64_t     n_expert = args->src[0].ne[2];
+    const Chosen      c        = lists(args, own);
+    memset(c.first, 0, first_bytes(args));
+    for (int64_t t = 0; t < ids->ne[1]; t++)
+        for (int64_t j = 0; j < ids->ne[0]; j++) {
+            const int32_t e = rp_expert(ids, j, t, n_expert);
+            if (e >= 0) c.first[e + 2]++;
+        }
+    for (int64_t e = 2; e <= n_expert; e++) c.first[e] += c.first[e - 1];
+    for (int64_t t = 0; t < ids->ne[1]; t++)
+        for (int64_t j = 0; j < ids->ne[0]; j++) {
+            const int32_t e = rp_expert(ids, j, t, n_expert);
+            if (e < 0) continue;
+            const int64_t at = c.first[e + 1]++;
+            c.x[at]          = column(args, j, t);
+            c.y[at]          = result(args, j, t);
+        }
+    return c;
+}
+
+static TileJob job_of_expert(const OpArgs *args, const KernelCtx *ctx, const Chosen *c, int64_t e) {
+    const TensorView *w = &args->src[0];
+    return (TileJob){.dtype  = w->dtype,
+                     .n      = w->ne[0],
+                     .n_rows = w->ne[1],
+                     .n_cols = c->first[e + 1] - c->first[e],
+                     .rows   = matrix(args, e),
+                     .stride = w->nb[1],
+                     .x      = c->x + c->first[e],
+                     .y      = c->y + c->first[e],
+                     .groups = (char *)ctx->shared +
+                               (size_t)c->first[e] * rp_packed_column_bytes(w->dtype, w->ne[0]),
+                     .own = c->rest};
+}
+
+/* Workers share the groups, then the tiles, of all experts. */
+static void many_tokens(const OpArgs *args, const KernelCtx *ctx) {
+    const bool    pack     = ctx->phase == 0;
+    const int64_t n_expert = args->src[0].ne[2];
+    const Chosen  chosen   = pack ? choose(args, ctx->own) : lists(args, ctx->own);
+    int64_t       all = 0, before = 0;
+    for (int64_t e = 0; e < n_expert; e++) {
+        const TileJob job = job_of_expert(args, ctx, &chosen, e);
+        all += pack ? rp_column_groups(&job) : rp_tile_count(&job);
+    }
+    for (int64_t e = 0; e < n_expert; e++) {
+        const TileJob job  = job_of_expert(args, ctx, &chosen, e);
+        const int64_t from = all * ctx->ith / ctx->nth - before,
+                      end  = all * (ctx->ith + 1) / ctx->nth - before;
+        if (pack)
+            rp_pack_columns(&job, from, end);
+        else
+            rp_run_tiles(&job, from, end);
+        before += pack ? rp_column_groups(&job) : rp_tile_count(&job);
+    }
+}
+
+/* ---- float experts ---- */
+
+static void run_job(const OpArgs *args, FloatJob *job, int64_t expert, Share share) {
+    const size_t stride = args->src[0].nb[1];
+    rp_float_rows(job, matrix(args, expert) + (size_t)share.first * stride, stride, share.first,
+                  share.end - share.first);
+    job->n_cols = 0;
+}
+
+/* All tokens that chose this expert. */
+static void float_expert(const OpArgs *args, int64_t expert, Share share) {
+    const TensorView *w = &args->src[0], *ids = &args->src[2];
+    FloatJob          job;
+    job.weights = w->dtype;
+    job.n       = w->ne[0];
+    job.n_cols  = 0;
+    job.whole   = true;
+    for (int64_t t = 0; t < ids->ne[1]; t++)
+        for (int64_t j = 0; j < ids->ne[0]; j++) {
+            if (rp_expert(ids, j, t, w->ne[2]) != expert) continue;
+            rp_job_add(&job, column(args, j, t), result(args, j, t), w->ne[0]);
+            if (job.n_cols == RP_JOB_COLS) run_job(args, &job, expert, share);
+        }
+    if (job.n_cols > 0) run_job(args, &job, expert, share);
+}
+
+/* ---- */
+
 CpuNeeds rp_needs_mul_mat_id(const OpArgs *args) {
-    return arranges(args) ? rp_needs_arranged(&args->src[0], &args->src[1]) : (CpuNeeds){.phases = 1};
+    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2];
+    if (!rp_in_tiles(w, x) || ids->ne[1] == 1) return (CpuNeeds){.phases = 1};
+    return (CpuNeeds){
+        .phases = 2,
+        .shared = (size_t)(ids->ne[0] * ids->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
+        .own    = 2 * list_bytes(args) + first_bytes(args) + rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])};
 }
 
 RpStatus rp_cpu_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
     const TensorView *w = &args->src[0], *ids = &args->src[2];
-    if (arranges(args) && ctx->phase == 0) {
-        rp_arrange_columns(w, &args->src[1], ctx);
-        return RP_OK;
-    }
-    const Share share = {w->ne[1] * ctx->ith / ctx->nth, w->ne[1] * (ctx->ith + 1) / ctx->nth};
-    zero_where_no_expert(args, share);
-    if (ids->ne[1] == 1) {
-        for (int64_t j = 0; j < ids->ne[0]; j++) {
-            const int32_t expert = rp_expert(ids, j, 0, w->ne[2]);
-            if (expert < 0) continue;
-            RowJob job;
-            rp_job_start(&job, w, &args->src[1]);
-            rp_job_add(&job, column(args, j, 0), NULL, result(args, j, 0), w->ne[0]);
-            run_job(args, &job, expert, share);
-        }
-        return RP_OK;
-    }
-    for (int64_t e = 0; e < w->ne[2]; e++) one_expert(args, ctx, e, share);
+    const bool        quantised = args->src[1].dtype == RP_Q8_ACT;
+    const Share       share     = share_of(args, ctx);
+    if (ctx->phase == 0) zero_where_no_expert(args, share);
+    if (quantised && ids->ne[1] > 1)
+        many_tokens(args, ctx);
+    else if (quantised)
+        one_token(args, share);
+    for (int64_t e = 0; e < w->ne[2] && !quantised; e++) float_expert(args, e, share);
     return RP_OK;
 }

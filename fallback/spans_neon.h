@@ -1,7 +1,7 @@
-/* spans_neon.h - parts of spans of weights and of columns in registers, as dot.h defines them.
+/* spans_neon.h - weights in registers, 128 elements at a time: one span of units of 32, or two of 16.
  *
- * A vector has the 16 elements of a unit, or half of one. What a type loads at once (a span in blocks of 32,
- * or a block of 256) has up to four parts of up to four vectors, so that what is unpacked is multiplied at once.
+ * A load is what a type takes at once: four blocks of 32, or a block of 256. It has four parts in an order of
+ * the type's own, of two vectors of 16 elements or of four.
  *
  * Included by one file a variant, which defines INLINE. */
 #ifndef FALLBACK_SPANS_NEON_H
@@ -11,7 +11,11 @@
 
 #include <arm_neon.h>
 
-enum { MAX_SPANS = 4, MAX_VECTORS = 4, PARTS = 4 };
+enum { MAX_SPANS = 4, MAX_VECTORS = 4, STRETCH = 128, STRETCH_VECTORS = 8, STRETCH_SPANS = 2 };
+
+enum { TILE_ROWS = 8, TILE_VECTORS = 2, TILE_COLS = 4 };
+
+enum { WIDE_OFFSET = 128 }; /* of quants of 8 bits, in the form of their type */
 
 /* The vectors of one part, without the type's offset. */
 typedef void LoadPart(const char *block, int part, int8x16_t *v);
@@ -25,12 +29,23 @@ typedef struct SpanType {
     LoadScales *scales;
     int         n_spans, n_vectors; /* of a load; of a part */
     size_t      bytes;              /* of a load */
+    bool        wide;               /* quants of 8 bits; others have 6 at most */
     QuantForm   form;               /* with the offset of the vectors, some of which have none any more */
 } SpanType;
 
-/* Which 16 elements of a load vector k of a part has. */
-INLINE int place(const SpanType *t, int part, int k) {
-    return t->form.unit == 16 ? 8 * (part / 2) + part % 2 + 2 * k : t->n_vectors * part + k;
+INLINE int stretches(const SpanType *t) { return t->n_spans * RP_SPAN_UNITS * t->form.unit / STRETCH; }
+
+/* Stretch k of a load, in the order of its elements; zeros after `units` blocks of 32. */
+INLINE void load_stretch(const SpanType *t, const char *p, int k, int units, int8x16_t *v) {
+    const int parts = STRETCH_VECTORS / t->n_vectors;
+#pragma GCC unroll 4
+    for (int i = 0; i < parts; i++) {
+        int8x16_t part[MAX_VECTORS] = {vdupq_n_s8(0), vdupq_n_s8(0)};
+        if (t->n_spans > 1 || i < units) t->part(p, k * parts + i, part);
+#pragma GCC unroll 4
+        for (int j = 0; j < t->n_vectors; j++)
+            v[t->form.unit == 16 ? i + parts * j : i * t->n_vectors + j] = part[j];
+    }
 }
 
 INLINE uint8x16_t load16(const void *p) { return vld1q_u8(p); }
@@ -49,8 +64,8 @@ INLINE int8x16_t with_bits(int8x16_t v, uint8_t mask, uint8x16_t bits) {
 
 /* The half at the start of each block. */
 INLINE float32x4_t halves_of_blocks(const char *p, size_t stride, int units) {
-    uint16x4_t v = vdup_n_u16(0);
-    v            = vld1_lane_u16((const void *)p, v, 0);
+    uint16x4_t v =
+        units > 3 ? vld1_dup_u16((const void *)p) : vld1_lane_u16((const void *)p, vdup_n_u16(0), 0);
     if (units > 1) v = vld1_lane_u16((const void *)(p + stride), v, 1);
     if (units > 2) v = vld1_lane_u16((const void *)(p + 2 * stride), v, 2);
     if (units > 3) v = vld1_lane_u16((const void *)(p + 3 * stride), v, 3);
@@ -59,8 +74,8 @@ INLINE float32x4_t halves_of_blocks(const char *p, size_t stride, int units) {
 
 /* The scale and the minimum at the start of each block. */
 INLINE void pairs_of_blocks(const char *p, size_t stride, int units, float32x4_t *scale, float32x4_t *min) {
-    uint32x4_t v = vdupq_n_u32(0);
-    v            = vld1q_lane_u32((const void *)p, v, 0);
+    uint32x4_t v =
+        units > 3 ? vld1q_dup_u32((const void *)p) : vld1q_lane_u32((const void *)p, vdupq_n_u32(0), 0);
     if (units > 1) v = vld1q_lane_u32((const void *)(p + stride), v, 1);
     if (units > 2) v = vld1q_lane_u32((const void *)(p + 2 * stride), v, 2);
     if (units > 3) v = vld1q_lane_u32((const void *)(p + 3 * stride), v, 3);
@@ -72,7 +87,7 @@ INLINE void pairs_of_blocks(const char *p, size_t stride, int units, float32x4_t
 INLINE void add_fifth_bits(const char *p, int8x16_t *v) {
     static const uint8_t bytes[32] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1,
                                       2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3};
-    const uint8x16_t     word      = vreinterpretq_u8_u32(vld1q_dup_u32((const void *)p));
+    const uint8x16_t     word      = load16(p); /* and 12 bytes of quants */
     const uint8x16_t     bit       = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
     v[0]                           = with_bits(v[0], 16, vtstq_u8(vqtbl1q_u8(word, load16(bytes)), bit));
     v[1]                           = with_bits(v[1], 16, vtstq_u8(vqtbl1q_u8(word, load16(bytes + 16)), bit));
@@ -209,15 +224,20 @@ INLINE void part_q6_k(const char *p, int part, int8x16_t *v) {
     v[3] = with_bits(v[3], 0x30, vshrq_n_u8(qh, 2));
 }
 
-/* X(ID, name, Block, scales, spans of a load, vectors of a part, unit, offset of the vectors, has_min) */
+/* X(ID, name, Block, scales, spans of a load, vectors of a part, wide, unit, offset of vectors, has_min) */
 #define SPAN_TYPES(X)                                                                                        \
-    X(Q4_0, q4_0, BlockQ4_0, scales_q4_0, 1, 2, 32, 8, false)                                                \
-    X(Q4_1, q4_1, BlockQ4_1, scales_q4_1, 1, 2, 32, 0, true)                                                 \
-    X(Q5_0, q5_0, BlockQ5_0, scales_q5_0, 1, 2, 32, 16, false)                                               \
-    X(Q5_1, q5_1, BlockQ5_1, scales_q5_1, 1, 2, 32, 0, true)                                                 \
-    X(Q8_0, q8_0, BlockQ8_0, scales_q8_0, 1, 2, 32, 0, false)                                                \
-    X(MXFP4, mxfp4, BlockMXFP4, scales_mxfp4, 1, 2, 32, 0, false)                                            \
-    X(Q4_K, q4_k, BlockQ4_K, scales_k, 2, 4, 32, 0, true)                                                    \
-    X(Q5_K, q5_k, BlockQ5_K, scales_k, 2, 4, 32, 0, true)                                                    \
-    X(Q6_K, q6_k, BlockQ6_K, scales_q6_k, 4, 4, 16, 32, false)
+    X(Q4_0, q4_0, BlockQ4_0, scales_q4_0, 1, 2, false, 32, 8, false)                                         \
+    X(Q4_1, q4_1, BlockQ4_1, scales_q4_1, 1, 2, false, 32, 0, true)                                          \
+    X(Q5_0, q5_0, BlockQ5_0, scales_q5_0, 1, 2, false, 32, 16, false)                                        \
+    X(Q5_1, q5_1, BlockQ5_1, scales_q5_1, 1, 2, false, 32, 0, true)                                          \
+    X(Q8_0, q8_0, BlockQ8_0, scales_q8_0, 1, 2, true, 32, 0, false)                                          \
+    X(MXFP4, mxfp4, BlockMXFP4, scales_mxfp4, 1, 2, false, 32, 0, false)                                     \
+    X(Q4_K, q4_k, BlockQ4_K, scales_k, 2, 4, false, 32, 0, true)                                             \
+    X(Q5_K, q5_k, BlockQ5_K, scales_k, 2, 4, false, 32, 0, true)                                             \
+    X(Q6_K, q6_k, BlockQ6_K, scales_q6_k, 4, 4, false, 16, 32, false)
+
+/* The type of a row of the table. */
+#define SPAN_TYPE(name, Block, scales, spans, vectors, wide, ...)                                            \
+    ((SpanType){                                                                                             \
+        part_##name, scales, spans, vectors, sizeof(Block) * ((spans) == 1 ? 4 : 1), wide, {__VA_ARGS__}})
 #endif

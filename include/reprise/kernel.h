@@ -74,7 +74,7 @@ RP_KERNEL_OPS(OP)
 /* What a CPU kernel wants of its caller, by shapes only. */
 typedef struct CpuNeeds {
     int    phases;      /* how often each worker calls it, with a barrier between; at least 1 */
-    size_t shared, own; /* bytes of KernelCtx.shared and KernelCtx.own; their contents mean nothing */
+    size_t shared, own; /* bytes of KernelCtx.shared and KernelCtx.own; what is in them lasts for the phases of one call */
 } CpuNeeds;
 
 CpuNeeds rp_cpu_needs(TensorOp op, const OpArgs *args);

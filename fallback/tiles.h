@@ -1,0 +1,36 @@
+/* tiles.h - matrices of block-quantised weights times many q8_act columns, cut into tiles: what mul_mat and mul_mat_id
+ * have in common. */
+#ifndef FALLBACK_TILES_H
+#define FALLBACK_TILES_H
+
+#include "fallback/dot.h"
+
+/* One matrix and the columns that it is multiplied with. */
+typedef struct TileJob {
+    RpDtype            dtype;
+    int64_t            n, n_rows, n_cols;
+    const char        *rows;
+    size_t             stride; /* bytes from row to row */
+    const char *const *x;      /* q8_act rows of n elements */
+    float *const      *y;      /* of each column n_rows elements */
+    char              *groups; /* n_cols times rp_packed_column_bytes: what rp_pack_columns makes of x */
+    char              *own;    /* rp_panels_bytes of this worker's */
+} TileJob;
+
+/* Whether the operands, which nobody may have checked yet, are of the types that tiles are for. */
+static inline bool rp_in_tiles(const TensorView *w, const TensorView *x) {
+    return x->dtype == RP_Q8_ACT && rp_quant_form(w->dtype) != NULL;
+}
+
+size_t rp_packed_column_bytes(RpDtype dtype, int64_t n);
+size_t rp_panels_bytes(RpDtype dtype, int64_t n, int64_t n_rows);
+
+/* Tiles, and groups of columns, that can be dealt out to workers. */
+int64_t rp_tile_count(const TileJob *job);
+int64_t rp_column_groups(const TileJob *job);
+
+/* The share [from, end) of all that there are of either; numbers outside the job are left out. */
+void rp_pack_columns(const TileJob *job, int64_t from, int64_t end);
+void rp_run_tiles(const TileJob *job, int64_t from, int64_t end);
+
+#endif
