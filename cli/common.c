@@ -167,8 +167,12 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
     return strcmp(name, "q8_0") == 0 ? RP_OK : rp_fail(RP_E_ARG, "--kv %s: there are f16 and q8_0", name);
 }
 
-double cli_kv_bytes_per_position(const Session *s) {
-    return (double)rp_plan_memory(rp_session_decode_plan(s)).state / (double)rp_session_n_ctx(s);
+double cli_kv_bytes(const Session *s, double position) {
+    const ModelInfo *m = rp_model_info(rp_session_model(s));
+    const double     layer =
+        (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
+    const double window = m->window > 0 && m->window < position ? m->window : position;
+    return layer * (m->n_layer_local * window + (m->n_layer - m->n_layer_local) * position);
 }
 
 static void json_char(FILE *out, unsigned char c) {

@@ -104,8 +104,8 @@ int32_t cli_default_ctx(const Model *m);
 /* The type that --kv names; NULL: f16. */
 RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 
-/* How many bytes of cache one position of the context takes, over all layers. */
-double cli_kv_bytes_per_position(const Session *s);
+/* How many bytes of cache a step at a position reads: of layers with a sliding window, those of the window. */
+double cli_kv_bytes(const Session *s, double position);
 
 /* Writes a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(FILE *out, const char *bytes, size_t n);

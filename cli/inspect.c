@@ -180,15 +180,19 @@ static void print_model(const char *path) {
     if (args.json)
         printf(",\"model\":{\"arch\":\"%s\",\"n_vocab\":%d,\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,\"n_"
                "head_kv\":%d,"
-               "\"head_dim\":%d,\"n_ff\":%d,\"n_ctx_train\":%d,\"n_expert\":%d,\"n_expert_used\":%d,"
+               "\"head_dim\":%d,\"n_ff\":%d,\"n_ctx_train\":%d,\"window\":%d,\"n_layer_local\":%d,"
+               "\"n_expert\":%d,\"n_expert_used\":%d,"
                "\"params_active\":%" PRId64 ",\"decode_weight_bytes\":%zu}",
                o->arch, o->n_vocab, o->n_embd, o->n_layer, o->n_head, o->n_head_kv, o->head_dim, o->n_ff,
-               o->n_ctx_train, o->n_expert, o->n_expert_used, o->n_params_active, o->decode_weight_bytes);
+               o->n_ctx_train, o->window, o->n_layer_local, o->n_expert, o->n_expert_used, o->n_params_active,
+               o->decode_weight_bytes);
     else {
         printf("%s: %d layers of %d, %d heads of %d (%d for K and V), feed-forward %d, vocabulary %d, "
                "context %d\n",
                o->arch, o->n_layer, o->n_embd, o->n_head, o->head_dim, o->n_head_kv, o->n_ff, o->n_vocab,
                o->n_ctx_train);
+        if (o->n_layer_local > 0)
+            printf("window: %d layers attend to the last %d positions only\n", o->n_layer_local, o->window);
         if (o->n_expert > 0) printf("experts: %d of %d for each token\n", o->n_expert_used, o->n_expert);
         printf("%.2f M parameters are active for a token, %.2f MB of weights are read\n",
                (double)o->n_params_active / 1e6, (double)o->decode_weight_bytes / 1e6);

@@ -2,7 +2,7 @@
 
 TokenBytes cli_token_bytes(const Session *s, double mean_position) {
     return (TokenBytes){.weights = (double)rp_model_info(rp_session_model(s))->decode_weight_bytes,
-                        .kv      = cli_kv_bytes_per_position(s) * mean_position};
+                        .kv      = cli_kv_bytes(s, mean_position)};
 }
 
 const char *cli_device_text(const Session *s, char *buf, size_t size) {

@@ -43,6 +43,7 @@ static void fill_info(Model *m) {
                         .n_head_kv     = c->n_head_kv,
                         .head_dim      = c->head_dim,
                         .n_ff          = c->n_ff,
+                        .window        = c->window,
                         .n_expert      = c->experts.n,
                         .n_expert_used = c->experts.n_used,
                         .n_ctx_train   = c->n_ctx_train};
@@ -54,6 +55,7 @@ static void fill_info(Model *m) {
     info->decode_weight_bytes = info->weight_bytes;
     info->n_params_active     = info->n_params;
     for (int i = 0; i < c->n_layer; i++) {
+        info->n_layer_local += rp_config_is_local(c, i);
         leave_out(m->layers[i].gate_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].up_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].down_exps, c->experts.n, c->experts.n_used, info);

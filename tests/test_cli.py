@@ -458,6 +458,11 @@ def test_bench():
     expect(o["bytes_per_token"] > 0 and o["gb_s"] >= 0, "", o)
     r = ok(run(*b))
     expect("pp8" in r.text and "tg4" in r.text, "", r)
+    windowed = os.path.join(SOURCE, "tests/golden/tiny/gemma3-f32.gguf")  # six layers of seven see 8 positions; 2 heads of 16 in f16
+    info = json.loads(ok(run("inspect", "-m", windowed, "--json")).text)["model"]
+    expect((info["window"], info["n_layer_local"], info["n_layer"]) == (8, 6, 7), "", info)
+    deep = json.loads(ok(run("bench", "-m", windowed, "-p", "0", "-n", "2", "-d", "20", "-r", "1", "--json")).text)
+    expect(deep["bytes_per_token"] == info["decode_weight_bytes"] + 128 * (6 * 8 + 21.5), "", deep)
     only = json.loads(ok(run("bench", "-m", TINY, "-p", "0", "-n", "2", "-r", "1", "--json")).text)
     expect([t["test"] for t in only["results"]] == ["tg2"], "", only)
 

@@ -26,6 +26,7 @@ typedef struct ModelInfo {
     const char *name;       /* general.name, or "" */
     int32_t     n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t     n_ctx_train;
+    int32_t     window, n_layer_local; /* so many layers attend to the last `window` positions only; 0: none */
     int32_t     n_expert, n_expert_used; /* of a layer, and of those for one token; 0: no experts */
     int64_t     n_params, n_params_active; /* active: of the matrices that one token goes through */
     size_t      weight_bytes;              /* of all tensors */
