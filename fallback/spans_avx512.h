@@ -18,7 +18,7 @@ typedef struct Span {
     __m512i a, b;
 } Span;
 
-/* Of a span of four rows: unit by unit the rows' scales, and their minima. */
+/* Of a span of four rows: unit by unit the rows' scales, and their minima, if there are any. */
 typedef struct SpanScales {
     __m512 scale, min;
 } SpanScales;
@@ -58,17 +58,6 @@ INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v,
 INLINE __m512 by_unit(__m128 four) {
     const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(four));
-}
-
-/* From four scales a row and above them four minima. */
-INLINE SpanScales by_unit_and_row(const __m256 *row) {
-    const __m512 v01 = _mm512_insertf32x8(_mm512_castps256_ps512(row[0]), row[1], 1);
-    const __m512 v23 = _mm512_insertf32x8(_mm512_castps256_ps512(row[2]), row[3], 1);
-    return (SpanScales){
-        _mm512_permutex2var_ps(
-            v01, _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27), v23),
-        _mm512_permutex2var_ps(
-            v01, _mm512_setr_epi32(4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31), v23)};
 }
 
 /* First and second 16 bytes of four times 32. */
@@ -182,14 +171,19 @@ INLINE void load_mxfp4(const char *p, int units, Span *s) {
     *s = (Span){_mm512_shuffle_epi8(values, low_nibbles(v)), _mm512_shuffle_epi8(values, high_nibbles(v))};
 }
 
+INLINE __m128 row_scales_mxfp4(const char *p, int units) {
+    const __m128i words = words_of_blocks(p, sizeof(BlockMXFP4), units);
+    const __m128  d     = mxfp4_scales(_mm_and_si128(words, _mm_set1_epi32(255)));
+    return _mm_maskz_mov_ps((__mmask8)((1 << units) - 1), d);
+}
+
 INLINE void scales_mxfp4(const char *const *row, size_t at, int units, SpanScales *out) {
-    __m256 rows[4];
-    for (int r = 0; r < 4; r++) {
-        const __m128i words = words_of_blocks(row[r] + at, sizeof(BlockMXFP4), units);
-        const __m128  d     = mxfp4_scales(_mm_and_si128(words, _mm_set1_epi32(255)));
-        rows[r]             = _mm256_zextps128_ps256(_mm_maskz_mov_ps((__mmask8)((1 << units) - 1), d));
-    }
-    *out = by_unit_and_row(rows);
+    __m512 v = _mm512_castps128_ps512(row_scales_mxfp4(row[0] + at, units));
+    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[1] + at, units), 1);
+    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[2] + at, units), 2);
+    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[3] + at, units), 3);
+    out->scale =
+        _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
 /* ---- types in blocks of 256 ---- */
