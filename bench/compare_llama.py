@@ -71,18 +71,23 @@ print(n_prompt / prefill, n_decode / decode, lib.llama_print_system_info().decod
 """
 
 
+def output(*command):
+    """What a program prints; where it fails, what it said ends this one."""
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"{command[0]} failed: {run.stderr.strip()[-2000:]}")
+    return run.stdout
+
+
 def run_peer(python, args):
     numbers = [str(n) for n in (args.t, args.p, args.n, args.d)]
-    out = subprocess.run([python, "-c", PEER, args.model, args.kv, *numbers], capture_output=True, text=True, check=True)
-    prefill, decode, *_ = out.stdout.split()
+    prefill, decode, *_ = output(python, "-c", PEER, args.model, args.kv, *numbers).split()
     return float(prefill), float(decode)
 
 
 def run_reprise(args):
     numbers = ["-t", str(args.t), "-p", str(args.p), "-n", str(args.n), "-d", str(args.d)]
-    out = subprocess.run([args.reprise, "bench", "-m", args.model, *numbers, "--kv", args.kv, "-r", "1", "--json"],
-                         capture_output=True, text=True, check=True)
-    told = json.loads(out.stdout)
+    told = json.loads(output(args.reprise, "bench", "-m", args.model, *numbers, "--kv", args.kv, "-r", "1", "--json"))
     results = {r["test"]: r["median_tok_s"] for r in told["results"]}
     return results[f"pp{args.p}"], results[f"tg{args.n}"], told["gb_s"]
 
@@ -92,8 +97,7 @@ def read_bandwidth(args):
     program = pathlib.Path(args.reprise).parent / "bench_read_bandwidth"
     if not program.exists():
         return None
-    out = subprocess.run([program, str(args.t), args.model], capture_output=True, text=True, check=True)
-    return float(re.search(r"([0-9.]+) GB/s median", out.stdout).group(1))
+    return float(re.search(r"([0-9.]+) GB/s median", output(program, str(args.t), args.model)).group(1))
 
 
 def first_token(args):
@@ -101,15 +105,14 @@ def first_token(args):
     prompt = "The quick brown fox jumps over the lazy dog and then it goes to"
     times = []
     for _ in range(args.r):
-        out = subprocess.run([args.reprise, "generate", "-m", args.model, "-t", str(args.t), "-n", "32", "-p", prompt, "--ignore-eos", "--json"],
-                             capture_output=True, text=True, check=True)
-        times.append(json.loads(out.stdout)["timings"]["first_token_s"])
+        told = output(args.reprise, "generate", "-m", args.model, "-t", str(args.t), "-n", "32", "-p", prompt, "--ignore-eos", "--json")
+        times.append(json.loads(told)["timings"]["first_token_s"])
     return statistics.median(times), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def node_cost():
     program = pathlib.Path("build/bench_interpreter")
-    return subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip() if program.exists() else ""
+    return output(program).strip() if program.exists() else ""
 
 
 def cpu_name():
@@ -146,7 +149,7 @@ def main():
     parser.add_argument("--out")
     args = parser.parse_args()
     python = peer_python()
-    version = subprocess.run([python, "-c", "import llama_cpp; print(llama_cpp.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
+    version = output(python, "-c", "import llama_cpp; print(llama_cpp.__version__)").strip()
     # before any other child, so that the most memory of a child is that of reprise
     first, rss = first_token(args)
     ours, theirs, plain = [], [], []
@@ -154,7 +157,7 @@ def main():
         theirs.append(run_peer(python, args))
         ours.append(run_reprise(args))
         plain.append(read_bandwidth(args))
-    revision = subprocess.run([args.reprise, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")
+    revision = output(args.reprise, "--version").split("\n")
     size = os.path.getsize(args.model)
     after, cache = f", after {args.d} tokens" if args.d else "", f", {args.kv} cache" if args.kv != "f16" else ""
     lines = [
