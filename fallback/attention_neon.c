@@ -1,6 +1,7 @@
 /* A position at a time for up to four heads, so that keys and values are widened once for the heads; while
  * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
 #include "fallback/attention.h"
+#include "fallback/prefetch.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -8,7 +9,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = ATTENTION_LANES, VECS = LANES / 4, CACHE_LINE = 64 };
+enum { LANES = ATTENTION_LANES, VECS = LANES / 4 };
 
 INLINE void widen_f16(const char *row, int64_t i, int64_t dim, float32x4_t *v) {
     const uint16_t *x           = (const uint16_t *)(const void *)row + i;
@@ -38,10 +39,6 @@ INLINE void load(bool q8_0, const char *row, int64_t i, int64_t dim, float32x4_t
         widen_f16(row, i, dim, v);
 }
 
-INLINE void prefetch(const char *row, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += CACHE_LINE) __builtin_prefetch(row + i);
-}
-
 INLINE float tree_sum(const float32x4_t *v) {
     const float32x4_t four = vaddq_f32(vaddq_f32(v[0], v[2]), vaddq_f32(v[1], v[3]));
     const float32x2_t two  = vadd_f32(vget_low_f32(four), vget_high_f32(four));
@@ -52,7 +49,7 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j++) {
         float32x4_t dot[ATTENTION_HEADS][VECS];
-        prefetch(t->v + (size_t)j * t->v_row, bytes);
+        rp_prefetch(t->v + (size_t)j * t->v_row, bytes);
         for (int h = 0; h < n_heads; h++)
             for (int c = 0; c < VECS; c++) dot[h][c] = vdupq_n_f32(0.0f);
         for (int64_t i = 0; i < t->dim; i += LANES) {

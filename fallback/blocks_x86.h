@@ -3,6 +3,7 @@
 #define FALLBACK_BLOCKS_X86_H
 
 #include "fallback/dot.h"
+#include "fallback/prefetch.h"
 #include "fallback/simd.h"
 
 #ifdef RP_X86
@@ -22,20 +23,6 @@
     X(Q4_K, q4_k, BlockQ4_K, 2, 32, 0, true)                                                                 \
     X(Q5_K, q5_k, BlockQ5_K, 2, 32, 0, true)                                                                 \
     X(Q6_K, q6_k, BlockQ6_K, 4, 16, 32, false)
-
-/* Bytes between what is multiplied and what is asked of memory: the processor's own prefetching stops at the end
- * of a page of 4 KB, and starts late on several rows. Asking for what is past the last row is harmless. */
-enum { AHEAD = 4096, CACHE_LINE = 64 };
-
-INLINE_AVX2 void prefetch(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += CACHE_LINE) _mm_prefetch(p + k, _MM_HINT_T0);
-}
-
-/* Of rows that are taken four at a time: whole groups of rows, so that each byte is asked for once, in time. */
-INLINE_AVX2 size_t rows_ahead(size_t stride) {
-    const size_t group = 4 * stride;
-    return group > 0 ? (AHEAD + group - 1) / group * group : AHEAD;
-}
 
 INLINE_AVX2 __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 INLINE_AVX2 __m256i load32(const void *p) { return _mm256_loadu_si256(p); }

@@ -40,6 +40,11 @@ static inline DotColumn rp_dot_column(const char *x, int64_t n) {
     return (DotColumn){.q = (const int8_t *)x, .scale = scale, .sum = scale + n / 32};
 }
 
+/* `rows` rows from p on, of which n_rows are there: the others repeat the last. */
+static inline void rp_take_rows(const char *p, size_t stride, int64_t n_rows, int rows, const char **row) {
+    for (int r = 0; r < rows; r++) row[r] = p + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
+}
+
 /* RP_PANEL_ROWS rows, unit by unit: its quads, of each the rows one after the other; the rows' scales; their minima, if
  * any. What a byte of a quad is, with or without the offset, is the variant's matter. A panel starts at a multiple of
  * 64, as do its units. */

@@ -74,14 +74,14 @@ INLINE void pack_load(const SpanType *t, const char *const *p, int r, int units,
 INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n_rows, int64_t n,
                        char *panel) {
     const int    units = t->n_spans * RP_SPAN_UNITS;
-    const size_t bytes = (size_t)units * rp_panel_unit_bytes(&t->form), ahead = rows_ahead(stride);
+    const size_t bytes = (size_t)units * rp_panel_unit_bytes(&t->form), ahead = rp_rows_ahead(ROWS * stride);
+    const char  *row[RP_PANEL_ROWS];
+    rp_take_rows(rows, stride, n_rows, RP_PANEL_ROWS, row);
     for (int r = 0; r < RP_PANEL_ROWS; r += ROWS) {
-        const int   from = r < n_rows ? r : n_rows - 1;
-        char       *to = panel, last[ROWS][MAX_BYTES] = {0};
-        const char *p[ROWS];
-        take_rows(rows + (size_t)from * stride, stride, n_rows - from, ROWS, p);
+        char        *to = panel, last[ROWS][MAX_BYTES] = {0};
+        const char **p = row + r;
         for (int64_t left = rp_units(&t->form, n); left > 0; left -= units, to += bytes) {
-            for (int k = 0; k < ROWS; k++) prefetch(p[k] + ahead, span_bytes(t));
+            for (int k = 0; k < ROWS; k++) rp_prefetch(p[k] + ahead, span_bytes(t));
             const bool whole = !blocks_of_32(t) || left >= units;
             for (int k = 0; k < ROWS && !whole && left % 2 != 0; k++) {
                 copy_last_blocks(t, p[k], (int)left, last[k]);

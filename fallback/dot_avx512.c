@@ -49,7 +49,7 @@ INLINE void pack_load(const SpanType *t, const char *const *row, size_t at, size
     __m512i      a[MAX_SPANS][RP_PANEL_ROWS], b[MAX_SPANS][RP_PANEL_ROWS];
     for (int r = 0; r < RP_PANEL_ROWS; r++) {
         Span s[MAX_SPANS];
-        prefetch(row[r] + at + ahead, t->bytes);
+        rp_prefetch(row[r] + at + ahead, t->bytes);
         t->load(row[r] + at, units, s);
         for (int h = 0; h < t->n_spans; h++) a[h][r] = s[h].a, b[h][r] = s[h].b;
     }
@@ -77,7 +77,7 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
     const char  *row[RP_PANEL_ROWS];
     int64_t      left = rp_units(&t->form, n);
     size_t       at   = 0;
-    for (int r = 0; r < RP_PANEL_ROWS; r++) row[r] = rows + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
+    rp_take_rows(rows, stride, n_rows, RP_PANEL_ROWS, row);
     for (; left >= units; left -= units, at += t->bytes, panel += load_bytes)
         pack_load(t, row, at, ahead, RP_SPAN_UNITS, panel);
     if (t->n_spans == 1 && left > 0) pack_load(t, row, at, ahead, (int)left, panel);

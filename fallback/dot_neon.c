@@ -144,14 +144,14 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
                        char *panel) {
     const int64_t elems = stretches(t) * STRETCH;
     const size_t  bytes = (size_t)(elems / t->form.unit) * rp_panel_unit_bytes(&t->form);
-    const size_t  ahead = rows_ahead(PACK_ROWS * stride);
+    const size_t  ahead = rp_rows_ahead(PACK_ROWS * stride);
+    const char   *row[RP_PANEL_ROWS];
+    rp_take_rows(rows, stride, n_rows, RP_PANEL_ROWS, row);
     for (int r0 = 0; r0 < RP_PANEL_ROWS; r0 += PACK_ROWS) {
-        const char *w[PACK_ROWS];
-        char       *to = panel + r0 * RP_QUAD;
-        for (int r = 0; r < PACK_ROWS; r++)
-            w[r] = rows + (size_t)(r0 + r < n_rows ? r0 + r : n_rows - 1) * stride;
+        const char **w  = row + r0;
+        char        *to = panel + r0 * RP_QUAD;
         for (int64_t i = 0; i < n; i += elems, to += bytes) {
-            for (int r = 0; r < PACK_ROWS; r++) prefetch(w[r] + ahead, t->bytes);
+            for (int r = 0; r < PACK_ROWS; r++) rp_prefetch(w[r] + ahead, t->bytes);
             if (i + elems <= n)
                 store_load(t, w, RP_SPAN_UNITS, to);
             else

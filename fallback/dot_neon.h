@@ -2,6 +2,7 @@
  *
  * Included by one file a variant, which defines INLINE, NEON(name) as the name of its functions, and what
  * both are made of, exact sums of units: span_start, span_sums, tile_sums and tile_cols. */
+#include "fallback/prefetch.h"
 #include "fallback/spans_neon.h"
 
 INLINE float32x4_t sum_of_parts(const float32x4_t *part) {
@@ -48,16 +49,6 @@ INLINE ColumnStretch column_stretch(const SpanType *t, const DotColumn *x, int64
     return s;
 }
 
-enum { AHEAD = 4096, CACHE_LINE = 64 };
-
-INLINE void prefetch(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += CACHE_LINE) __builtin_prefetch(p + k);
-}
-
-/* Of rows that are taken a group at a time: whole groups, as in blocks_x86.h. What is past the last row is
- * harmless. */
-INLINE size_t rows_ahead(size_t group) { return group > 0 ? (AHEAD + group - 1) / group * group : AHEAD; }
-
 enum { GEMV_ROWS = 4 };
 
 typedef struct GemvRows {
@@ -79,7 +70,7 @@ INLINE void add_load(const SpanType *t, const GemvRows *rows, int units, const D
             const char *p = rows->w + (size_t)r * rows->stride;
             int8x16_t   v[STRETCH_VECTORS];
             if (k == 0) {
-                prefetch(p + rows->ahead, t->bytes);
+                rp_prefetch(p + rows->ahead, t->bytes);
                 t->scales(p, units, scale[r], min[r]);
             }
             load_stretch(t, p, k, units, v);
@@ -114,7 +105,7 @@ INLINE int rows_at_a_time(const SpanType *t) { return t->n_spans == 2 ? 2 : GEMV
 INLINE void gemv(const SpanType *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
                  const DotColumn *x, float *y) {
     const int    step  = rows_at_a_time(t);
-    const size_t ahead = rows_ahead((size_t)step * stride);
+    const size_t ahead = rp_rows_ahead((size_t)step * stride);
     int64_t      m     = 0;
     for (; m + step <= n_rows; m += step, w += (size_t)step * stride)
         rows_times_column(t, (GemvRows){w, stride, ahead, step}, n, x, y + m);

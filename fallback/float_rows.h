@@ -17,6 +17,13 @@ typedef struct FloatJob {
     bool        whole;               /* every length is n */
 } FloatJob;
 
+static inline void rp_job_start(FloatJob *job, const TensorView *w, bool whole) {
+    job->weights = w->dtype;
+    job->n       = w->ne[0];
+    job->n_cols  = 0;
+    job->whole   = whole;
+}
+
 static inline void rp_job_add(FloatJob *job, const char *x, float *y, int64_t length) {
     const int c    = job->n_cols++;
     job->x[c]      = x;

@@ -157,7 +157,7 @@ INLINE void rows_times_column(const SpanType *t, const char **p, int64_t n, cons
     DotColumn     column      = x->all;
     __m256        part[PAIRS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int64_t i = 0; i < n; i += elems) {
-        for (int r = 0; r < ROWS; r++) prefetch(p[r] + ahead, span_bytes(t));
+        for (int r = 0; r < ROWS; r++) rp_prefetch(p[r] + ahead, span_bytes(t));
         int pairs = PAIRS * t->n_spans;
         if (blocks_of_32(t) && n - i < elems) {
             const int units = (int)((n - i) / 32);
@@ -180,7 +180,7 @@ INLINE void rows_times_column(const SpanType *t, const char **p, int64_t n, cons
 INLINE void gemv(const SpanType *t, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                  const DotColumn *x, float *y) {
     const int64_t span = RP_SPAN_UNITS * t->form.unit, whole = n / span * span;
-    const size_t  ahead = rows_ahead(stride);
+    const size_t  ahead = rp_rows_ahead(ROWS * stride);
     LastBlocks    last;
     Column        column;
     column.all = *x;
@@ -192,7 +192,7 @@ INLINE void gemv(const SpanType *t, const char *rows, size_t stride, int64_t n_r
         const int64_t left = n_rows - m;
         const char   *row[ROWS];
         float         all[ROWS];
-        take_rows(rows, stride, left, ROWS, row);
+        rp_take_rows(rows, stride, left, ROWS, row);
         rows_times_column(t, row, n, &column, ahead, &last, all);
         memcpy(y + m, all, (size_t)(left < ROWS ? left : ROWS) * sizeof *y);
     }

@@ -31,7 +31,7 @@ INLINE __m512 add_load(const SpanType *t, const Rows *rows, size_t at, int units
                        __m512 parts) {
     SpanScales w[MAX_SPANS];
     __m512i    lanes[MAX_SPANS][ROWS];
-    prefetch(rows->row[0] + rows->ahead + rows->step * at, ROWS * t->bytes);
+    rp_prefetch(rows->row[0] + rows->ahead + rows->step * at, ROWS * t->bytes);
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; r++) {
         Span s[MAX_SPANS];
@@ -68,7 +68,7 @@ INLINE void column_piece(const QuantForm *form, const DotColumn *x, int64_t from
 INLINE void block_of_rows(const SpanType *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
                           const DotColumn *x, float *y) {
     const int64_t elems = t->n_spans * RP_SPAN_UNITS * t->form.unit;
-    Rows          rows  = {.ahead = rows_ahead(stride), .step = n <= PIECE ? ROWS : 1};
+    Rows          rows  = {.ahead = rp_rows_ahead(ROWS * stride), .step = n <= PIECE ? ROWS : 1};
     ColumnSpan    column[PIECE / RP_SPAN_UNITS / 16];
     __m512        parts[BLOCK / ROWS];
     for (int64_t from = 0; from < n; from += PIECE) {
@@ -77,8 +77,7 @@ INLINE void block_of_rows(const SpanType *t, const char *w, size_t stride, int64
         column_piece(&t->form, x, from, end, column);
         for (int64_t m = 0; m < n_rows; m += ROWS) {
             const __m512 before = from == 0 ? _mm512_setzero_ps() : parts[m / ROWS];
-            for (int64_t r = 0; r < ROWS; r++)
-                rows.row[r] = w + (size_t)(m + r < n_rows ? m + r : n_rows - 1) * stride;
+            rp_take_rows(w + (size_t)m * stride, stride, n_rows - m, ROWS, rows.row);
             parts[m / ROWS] = add_piece(t, &rows, at, end - from, column, before);
         }
     }

@@ -1,8 +1,9 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]
  *
  * Three forms: block-quantised rows by integer dot products (dot.h), float rows, and a transposed float
- * matrix, whose rows are added up. Workers take consecutive rows m, or tokens in the transposed form; the sum
- * of each element has one order, whatever the number of workers or of tokens in the call (I8). */
+ * matrix, whose rows are added up. Workers take consecutive rows m, or, of many block-quantised columns, tiles
+ * (tiles.h), or tokens in the transposed form; the sum of each element has one order, whatever the number of
+ * workers or of tokens in the call (I8). */
 #include "fallback/float.h"
 #include "fallback/float_rows.h"
 #include "fallback/part.h"
@@ -75,8 +76,6 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
         if (!wants_row(args, t, m)) y[m] = 0.0f;
 }
 
-/* ---- */
-
 /* ---- block-quantised rows ---- */
 
 /* One column straight from the blocks; with RP_BOUND_ROWS each token wants other rows, the first ones. */
@@ -130,13 +129,8 @@ static void quantised_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, 
     }
     const TileJob job  = job_of_head(args, ctx, h, b);
     const int64_t head = h + x->ne[2] * b, heads = x->ne[2] * x->ne[3];
-    const int64_t each = ctx->phase == 0 ? rp_column_groups(&job) : rp_tile_count(&job), all = each * heads;
-    const int64_t from = all * ctx->ith / ctx->nth - head * each;
-    const int64_t end  = all * (ctx->ith + 1) / ctx->nth - head * each;
-    if (ctx->phase == 0)
-        rp_pack_columns(&job, from, end);
-    else
-        rp_run_tiles(&job, from, end);
+    const int64_t each = rp_tile_work(&job, ctx->phase);
+    rp_tile_share(&job, ctx, head * each, heads * each);
 }
 
 /* ---- float rows ---- */
@@ -161,10 +155,7 @@ static void float_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int6
     const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
     for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
         FloatJob job;
-        job.weights = w->dtype;
-        job.n       = w->ne[0];
-        job.n_cols  = 0;
-        job.whole   = bound_of(args) != RP_BOUND_INNER;
+        rp_job_start(&job, w, bound_of(args) != RP_BOUND_INNER);
         for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
             rp_job_add(&job, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
         if (!bound) rp_float_rows(&job, weight_row(args, first, h, b), w->nb[1], first, end - first);

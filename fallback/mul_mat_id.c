@@ -115,25 +115,18 @@ static TileJob job_of_expert(const OpArgs *args, const KernelCtx *ctx, const Cho
                      .own = c->rest};
 }
 
-/* Workers share the groups, then the tiles, of all experts. */
 static void many_tokens(const OpArgs *args, const KernelCtx *ctx) {
-    const bool    pack     = ctx->phase == 0;
     const int64_t n_expert = args->src[0].ne[2];
-    const Chosen  chosen   = pack ? choose(args, ctx->own) : lists(args, ctx->own);
+    const Chosen  chosen   = ctx->phase == 0 ? choose(args, ctx->own) : lists(args, ctx->own);
     int64_t       all = 0, before = 0;
     for (int64_t e = 0; e < n_expert; e++) {
         const TileJob job = job_of_expert(args, ctx, &chosen, e);
-        all += pack ? rp_column_groups(&job) : rp_tile_count(&job);
+        all += rp_tile_work(&job, ctx->phase);
     }
     for (int64_t e = 0; e < n_expert; e++) {
-        const TileJob job  = job_of_expert(args, ctx, &chosen, e);
-        const int64_t from = all * ctx->ith / ctx->nth - before,
-                      end  = all * (ctx->ith + 1) / ctx->nth - before;
-        if (pack)
-            rp_pack_columns(&job, from, end);
-        else
-            rp_run_tiles(&job, from, end);
-        before += pack ? rp_column_groups(&job) : rp_tile_count(&job);
+        const TileJob job = job_of_expert(args, ctx, &chosen, e);
+        rp_tile_share(&job, ctx, before, all);
+        before += rp_tile_work(&job, ctx->phase);
     }
 }
 
@@ -150,10 +143,7 @@ static void run_job(const OpArgs *args, FloatJob *job, int64_t expert, Share sha
 static void float_expert(const OpArgs *args, int64_t expert, Share share) {
     const TensorView *w = &args->src[0], *ids = &args->src[2];
     FloatJob          job;
-    job.weights = w->dtype;
-    job.n       = w->ne[0];
-    job.n_cols  = 0;
-    job.whole   = true;
+    rp_job_start(&job, w, true);
     for (int64_t t = 0; t < ids->ne[1]; t++)
         for (int64_t j = 0; j < ids->ne[0]; j++) {
             if (rp_expert(ids, j, t, w->ne[2]) != expert) continue;

@@ -353,11 +353,6 @@ INLINE void load_header(const SpanType *t, const char *const *p, Header *out) {
 
 /* ---- rows ---- */
 
-/* `rows` rows from p on, of which n_rows are there: the others repeat the last. */
-INLINE void take_rows(const char *p, size_t stride, int64_t n_rows, int rows, const char **row) {
-    for (int r = 0; r < rows; r++) row[r] = p + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
-}
-
 /* The blocks of 32 that are left of a row at its end, where the last has no other to make a pair: 1 or 3. What comes
  * after them in `to` stays. */
 INLINE void copy_last_blocks(const SpanType *t, const char *p, int units, char *to) {

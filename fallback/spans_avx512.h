@@ -68,15 +68,20 @@ INLINE __m512i second_halves(__m512i x, __m512i y) {
     return _mm512_permutex2var_epi64(x, _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15), y);
 }
 
+/* 16 bytes each, of the first n; zeros after them. */
+INLINE __m512i quarters(const char *a, const char *b, const char *c, const char *d, int n) {
+    __m512i v = _mm512_zextsi128_si512(load16(a));
+    if (n > 1) v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load16(b));
+    if (n > 2) v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load16(c));
+    if (n > 3) v = _mm512_mask_broadcast_i32x4(v, 0xf000, load16(d));
+    return v;
+}
+
 /* ---- types in blocks of 32: a span is four of them ---- */
 
 /* 16 bytes of each block. */
 INLINE __m512i bytes_of_blocks(const char *p, size_t stride, int units) {
-    __m512i v = _mm512_zextsi128_si512(load16(p));
-    if (units > 1) v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load16(p + stride));
-    if (units > 2) v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load16(p + 2 * stride));
-    if (units > 3) v = _mm512_mask_broadcast_i32x4(v, 0xf000, load16(p + 3 * stride));
-    return v;
+    return quarters(p, p + stride, p + 2 * stride, p + 3 * stride, units);
 }
 
 /* A half float, or two, at the start of each block. Of a pair of blocks a row's are at known places of 64 bytes, and row r
@@ -190,10 +195,7 @@ INLINE void scales_mxfp4(const char *const *row, size_t at, int units, SpanScale
 
 /* 16 bytes of four rows, a quarter each. */
 INLINE __m512i bytes_of_rows(const char *const *row, size_t at) {
-    __m512i v = _mm512_zextsi128_si512(load16(row[0] + at));
-    v         = _mm512_mask_broadcast_i32x4(v, 0x00f0, load16(row[1] + at));
-    v         = _mm512_mask_broadcast_i32x4(v, 0x0f00, load16(row[2] + at));
-    return _mm512_mask_broadcast_i32x4(v, 0xf000, load16(row[3] + at));
+    return quarters(row[0] + at, row[1] + at, row[2] + at, row[3] + at, 4);
 }
 
 /* Word w of each row's quarter, in the lanes of every unit. */

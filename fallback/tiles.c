@@ -28,10 +28,13 @@ size_t rp_panels_bytes(RpDtype dtype, int64_t n, int64_t n_rows) {
 
 static bool few(const TileJob *job) { return job->n_cols <= FEW_COLS; }
 
-int64_t rp_column_groups(const TileJob *job) { return few(job) ? 0 : ceil_div(job->n_cols, RP_GROUP_COLS); }
+static int64_t column_groups(const TileJob *job) {
+    return few(job) ? 0 : ceil_div(job->n_cols, RP_GROUP_COLS);
+}
 
-int64_t rp_tile_count(const TileJob *job) {
-    return ceil_div(job->n_rows, RP_PANEL_ROWS) * (few(job) ? job->n_cols : rp_column_groups(job));
+int64_t rp_tile_work(const TileJob *job, int phase) {
+    const int64_t groups = column_groups(job);
+    return phase == 0 ? groups : ceil_div(job->n_rows, RP_PANEL_ROWS) * (few(job) ? job->n_cols : groups);
 }
 
 static char *group_at(const TileJob *job, int64_t g) {
@@ -72,9 +75,8 @@ RP_BODY void pack_column_body(const QuantForm *form, const char *x, int c, int n
 RP_VARIANTS(pack_column, (const QuantForm *form, const char *x, int c, int n_cols, int64_t n, char *to),
             (form, x, c, n_cols, n, to))
 
-void rp_pack_columns(const TileJob *job, int64_t from, int64_t end) {
-    end = least(end, rp_column_groups(job));
-    for (int64_t g = from < 0 ? 0 : from; g < end; g++)
+static void pack_groups(const TileJob *job, int64_t from, int64_t end) {
+    for (int64_t g = from; g < end; g++)
         for (int c = 0; c < group_cols(job, g); c++)
             pack_column(rp_quant_form(job->dtype), job->x[g * RP_GROUP_COLS + c], c, group_cols(job, g),
                         job->n, group_at(job, g));
@@ -97,15 +99,18 @@ static void one_by_one(const TileJob *job, GemvFunction *gemv, int64_t from, int
     }
 }
 
-void rp_run_tiles(const TileJob *job, int64_t from, int64_t end) {
+static void one_tile(const TileJob *job, TileFunction *tile, const char *panel, int64_t p, int64_t g) {
+    const QuantForm *form = rp_quant_form(job->dtype);
+    float           *y[RP_GROUP_COLS];
+    for (int c = 0; c < group_cols(job, g); c++) y[c] = job->y[g * RP_GROUP_COLS + c] + p * RP_PANEL_ROWS;
+    tile(form, panel, panel_rows(job, p), group_at(job, g), group_cols(job, g), rp_units(form, job->n), y);
+}
+
+static void run_tiles(const TileJob *job, int64_t from, int64_t end) {
     const DotKernels kernels = rp_dot_kernels();
-    const QuantForm *form    = rp_quant_form(job->dtype);
-    const int64_t    groups = rp_column_groups(job), n_units = rp_units(form, job->n);
-    const int64_t    step        = panels_at_a_time(job->dtype, job->n, job->n_rows);
-    const size_t     panel_bytes = rp_panel_bytes(form, job->n);
-    if (from < 0) from = 0;
-    end = least(end, rp_tile_count(job));
-    if (from >= end) return;
+    const int64_t    groups  = column_groups(job);
+    const int64_t    step    = panels_at_a_time(job->dtype, job->n, job->n_rows);
+    const size_t     bytes   = rp_panel_bytes(rp_quant_form(job->dtype), job->n);
     if (few(job)) {
         one_by_one(job, kernels.gemv, from, end);
         return;
@@ -115,16 +120,20 @@ void rp_run_tiles(const TileJob *job, int64_t from, int64_t end) {
         const int64_t p1 = least(p0 + step, last_panel);
         for (int64_t p = p0; p < p1; p++)
             kernels.pack(job->dtype, job->rows + (size_t)(p * RP_PANEL_ROWS) * job->stride, job->stride,
-                         panel_rows(job, p), job->n, job->own + (size_t)(p - p0) * panel_bytes);
+                         panel_rows(job, p), job->n, job->own + (size_t)(p - p0) * bytes);
         for (int64_t g = 0; g < groups; g++)
-            for (int64_t p = p0; p < p1; p++) {
-                const int64_t t = p * groups + g;
-                float        *y[RP_GROUP_COLS];
-                if (t < from || t >= end) continue;
-                for (int c = 0; c < group_cols(job, g); c++)
-                    y[c] = job->y[g * RP_GROUP_COLS + c] + p * RP_PANEL_ROWS;
-                kernels.tile(form, job->own + (size_t)(p - p0) * panel_bytes, panel_rows(job, p),
-                             group_at(job, g), group_cols(job, g), n_units, y);
-            }
+            for (int64_t p = p0; p < p1; p++)
+                if (p * groups + g >= from && p * groups + g < end)
+                    one_tile(job, kernels.tile, job->own + (size_t)(p - p0) * bytes, p, g);
     }
+}
+
+void rp_tile_share(const TileJob *job, const KernelCtx *ctx, int64_t before, int64_t all) {
+    const int64_t first = all * ctx->ith / ctx->nth - before, from = first < 0 ? 0 : first;
+    const int64_t end = least(all * (ctx->ith + 1) / ctx->nth - before, rp_tile_work(job, ctx->phase));
+    if (from >= end) return;
+    if (ctx->phase == 0)
+        pack_groups(job, from, end);
+    else
+        run_tiles(job, from, end);
 }

@@ -13,7 +13,7 @@ typedef struct TileJob {
     size_t             stride; /* bytes from row to row */
     const char *const *x;      /* q8_act rows of n elements */
     float *const      *y;      /* of each column n_rows elements */
-    char              *groups; /* n_cols times rp_packed_column_bytes: what rp_pack_columns makes of x */
+    char              *groups; /* n_cols times rp_packed_column_bytes: what phase 0 makes of x */
     char              *own;    /* rp_panels_bytes of this worker's */
 } TileJob;
 
@@ -25,12 +25,10 @@ static inline bool rp_in_tiles(const TensorView *w, const TensorView *x) {
 size_t rp_packed_column_bytes(RpDtype dtype, int64_t n);
 size_t rp_panels_bytes(RpDtype dtype, int64_t n, int64_t n_rows);
 
-/* Tiles, and groups of columns, that can be dealt out to workers. */
-int64_t rp_tile_count(const TileJob *job);
-int64_t rp_column_groups(const TileJob *job);
+/* How much of the job can be dealt out to workers: in phase 0 groups of columns to pack, in phase 1 tiles. */
+int64_t rp_tile_work(const TileJob *job, int phase);
 
-/* The share [from, end) of all that there are of either; numbers outside the job are left out. */
-void rp_pack_columns(const TileJob *job, int64_t from, int64_t end);
-void rp_run_tiles(const TileJob *job, int64_t from, int64_t end);
+/* What the worker does of this job, before which there is `before` of `all` work of the phase in other jobs. */
+void rp_tile_share(const TileJob *job, const KernelCtx *ctx, int64_t before, int64_t all);
 
 #endif
