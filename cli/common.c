@@ -1,6 +1,7 @@
 #include "cli/common.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -171,8 +172,8 @@ double cli_kv_bytes(const Session *s, double position) {
     const ModelInfo *m = rp_model_info(rp_session_model(s));
     const double     layer =
         (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
-    const double window = m->window > 0 && m->window < position ? m->window : position;
-    return layer * (m->n_layer_local * window + (m->n_layer - m->n_layer_local) * position);
+    return layer *
+           (m->n_layer_local * fmin(m->window, position) + (m->n_layer - m->n_layer_local) * position);
 }
 
 static void json_char(FILE *out, unsigned char c) {
