@@ -3,6 +3,7 @@
 
 #include "executor/median.h"
 #include "executor/pool.h"
+#include "executor/prefetch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -122,7 +123,8 @@ static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
     }
     RP_TRY(open_scratch(c));
     RP_TRY(rp_executor_open_states(e));
-    return rp_executor_fill_args(e, weight_address);
+    RP_TRY(rp_executor_fill_args(e, weight_address));
+    return e->owner == e ? rp_prefetch_choose(e, c->pool) : RP_OK;
 }
 
 static double now_ns(void) {

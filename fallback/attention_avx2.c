@@ -75,7 +75,7 @@ INLINE void four_scores(const AttentionTile *t, bool q8_0, AttentionHead *heads,
 INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j += POSITIONS) {
-        for (int r = 0; r < POSITIONS; r++) rp_prefetch(t->v + (size_t)(j + r) * t->v_row, bytes);
+        for (int r = 0; r < POSITIONS; r++) rp_prefetch_next(t->v + (size_t)(j + r) * t->v_row, bytes);
         if (n_heads == 4) { /* more than three heads' sums would leave the registers */
             four_scores(t, q8_0, t->heads, 2, j);
             four_scores(t, q8_0, t->heads + 2, 2, j);
@@ -99,7 +99,7 @@ INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i);
         __m256      p[ATTENTION_HEADS];
-        rp_prefetch(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
+        rp_prefetch_next(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
         for (int h = 0; h < n_heads; h++) p[h] = _mm256_set1_ps(t->heads[h].p[j]);
         for (int c = 0; c < n_vecs; c++) {
             const Wide v = load(q8_0, row, i + c * LANES, n);

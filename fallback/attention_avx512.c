@@ -48,7 +48,7 @@ INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
 INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j += POSITIONS) {
-        for (int r = 0; r < POSITIONS; r++) rp_prefetch(t->v + (size_t)(j + r) * t->v_row, bytes);
+        for (int r = 0; r < POSITIONS; r++) rp_prefetch_next(t->v + (size_t)(j + r) * t->v_row, bytes);
         four_scores(t, q8_0, n_heads, j);
     }
 }
@@ -64,7 +64,7 @@ INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i);
         __m512      v[VECS];
-        rp_prefetch(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
+        rp_prefetch_next(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
         for (int c = 0; c < n_vecs; c++) v[c] = load(q8_0, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);

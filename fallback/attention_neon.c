@@ -49,7 +49,7 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j++) {
         float32x4_t dot[ATTENTION_HEADS][VECS];
-        rp_prefetch(t->v + (size_t)j * t->v_row, bytes);
+        rp_prefetch_next(t->v + (size_t)j * t->v_row, bytes);
         for (int h = 0; h < n_heads; h++)
             for (int c = 0; c < VECS; c++) dot[h][c] = vdupq_n_f32(0.0f);
         for (int64_t i = 0; i < t->dim; i += LANES) {

@@ -10,8 +10,8 @@
  * where x.scale[u] is that of unit u's block, and x.sum[u] the two sums of its 16s, added. The result is
  * (part 0 + part 2) + (part 1 + part 3).
  *
- * One column is multiplied straight from the blocks of the file (GemvFunction). For more, rows are unpacked to panels
- * and columns packed to groups, and a tile is a panel times a group. */
+ * One column is multiplied straight from the blocks of the file (GemvFunction). For more, columns are packed to groups
+ * and 16 rows at a time are unpacked to a panel, whole or some units after the other; a tile is a panel times a group. */
 #ifndef FALLBACK_DOT_H
 #define FALLBACK_DOT_H
 
@@ -66,13 +66,24 @@ static inline size_t rp_group_bytes(const QuantForm *form, int64_t n, int n_cols
     return (size_t)rp_units(form, n) * rp_group_unit_bytes(form, n_cols);
 }
 
-/* n_rows rows of n elements, 1 to RP_PANEL_ROWS, that stand `stride` bytes apart; the panel's other rows repeat the
- * last. */
-typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel);
+/* Elements [from, end) of a column become column c of a group of n_cols that begins with element `from`; both are
+ * multiples of the unit. */
+void rp_pack_column(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c, int n_cols,
+                    char *group);
 
-/* y[c][r] = row r times column c, of the first n_rows rows. */
-typedef void TileFunction(const QuantForm *form, const char *panel, int n_rows, const char *group, int n_cols,
-                          int64_t n_units, float *const *y);
+/* n_rows rows of n elements, 1 to RP_PANEL_ROWS, that stand `stride` bytes apart; the panel's other rows repeat the
+ * last. Meanwhile as many bytes from `ahead` on are prefetched as 16 rows have. */
+typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
+                       const char *ahead, char *panel);
+
+/* The parts of the sums of 16 rows and up to RP_GROUP_COLS columns. */
+typedef struct TileSums {
+    _Alignas(64) float part[RP_SPAN_UNITS][RP_GROUP_COLS][RP_PANEL_ROWS];
+} TileSums;
+
+/* Adds n_units units of a panel times those of a group of n_cols columns. Unit 0 is one that adds to part 0. */
+typedef void TileFunction(const QuantForm *form, const char *panel, const char *group, int n_cols,
+                          int64_t n_units, TileSums *sums);
 
 /* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
 typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,

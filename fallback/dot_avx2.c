@@ -1,6 +1,6 @@
 /* Panels of rows, and tiles of four columns: the lanes of a vector are rows, so no sum is added up across lanes. A
  * panel holds quants with their offset, of Q8_0 signed ones. Integer sums stay in registers for a unit, the parts in
- * memory: there are 4 times 8 vectors of them. */
+ * memory: there are 4 times 8 vectors of them for four columns. */
 #include "fallback/spans_avx2.h"
 
 #ifdef RP_X86
@@ -72,16 +72,17 @@ INLINE void pack_load(const SpanType *t, const char *const *p, int r, int units,
 }
 
 INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n_rows, int64_t n,
-                       char *panel) {
+                       const char *ahead, char *panel) {
     const int    units = t->n_spans * RP_SPAN_UNITS;
-    const size_t bytes = (size_t)units * rp_panel_unit_bytes(&t->form), ahead = rp_rows_ahead(ROWS * stride);
+    const size_t bytes = (size_t)units * rp_panel_unit_bytes(&t->form);
     const char  *row[RP_PANEL_ROWS];
     rp_take_rows(rows, stride, n_rows, RP_PANEL_ROWS, row);
     for (int r = 0; r < RP_PANEL_ROWS; r += ROWS) {
         char        *to = panel, last[ROWS][MAX_BYTES] = {0};
         const char **p = row + r;
         for (int64_t left = rp_units(&t->form, n); left > 0; left -= units, to += bytes) {
-            for (int k = 0; k < ROWS; k++) rp_prefetch(p[k] + ahead, span_bytes(t));
+            rp_prefetch(ahead, ROWS * span_bytes(t));
+            ahead += ROWS * span_bytes(t);
             const bool whole = !blocks_of_32(t) || left >= units;
             for (int k = 0; k < ROWS && !whole && left % 2 != 0; k++) {
                 copy_last_blocks(t, p[k], (int)left, last[k]);
@@ -93,21 +94,22 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
     }
 }
 
-typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, char *panel);
+typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead, char *panel);
 
 #define PACK(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,           \
-                                           char *panel) {                                                    \
+                                           const char *ahead, char *panel) {                                 \
         const SpanType t = SPAN_TYPE(name, __VA_ARGS__);                                                     \
-        pack_panel(&t, rows, stride, n_rows, n, panel);                                                      \
+        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
 SPAN_TYPES(PACK)
 #undef PACK
 
 #define ENTRY(ID, name, ...) [RP_##ID] = pack_##name,
-void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {
+void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
+                        const char *ahead, char *panel) {
     static Pack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
-    table[dtype](rows, stride, n_rows, n, panel);
+    table[dtype](rows, stride, n_rows, n, ahead, panel);
 }
 #undef ENTRY
 
@@ -182,7 +184,7 @@ INLINE void unit_sums(const QuantForm *form, const char *w, const char *x, int n
 
 /* `x` is the first of n_cols columns of a unit, of_x their scales, and `more` of them sums or offsets. */
 INLINE void add_unit(const QuantForm *form, const char *w, const char *x, const float *of_x,
-                     const float *more, int n_cols, float (*part)[SIDES][LANES]) {
+                     const float *more, int n_cols, float (*part)[RP_PANEL_ROWS]) {
     const float *of_w = (const float *)(const void *)(w + RP_PANEL_ROWS * form->unit);
     __m256i      sum[COLS][SIDES];
     unit_sums(form, w, x, n_cols, sum);
@@ -195,63 +197,48 @@ INLINE void add_unit(const QuantForm *form, const char *w, const char *x, const 
             __m256i      total = sum[c][s];
             if (!form->has_min && form->offset != SIGNED)
                 total = _mm256_add_epi32(total, _mm256_castps_si256(m));
-            __m256 p = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(total), _mm256_load_ps(part[c][s]));
+            __m256 p = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(total), _mm256_load_ps(part[c] + LANES * s));
             if (form->has_min) p = _mm256_fmadd_ps(_mm256_load_ps(of_w + RP_PANEL_ROWS + LANES * s), m, p);
-            _mm256_store_ps(part[c][s], p);
+            _mm256_store_ps(part[c] + LANES * s, p);
         }
-    }
-}
-
-INLINE void store_results(const float (*part)[COLS][SIDES][LANES], int n_rows, int n_cols, float *const *y) {
-    for (int c = 0; c < n_cols; c++) {
-        _Alignas(32) float all[RP_PANEL_ROWS];
-        for (int s = 0; s < SIDES; s++) {
-            const __m256 a = _mm256_add_ps(_mm256_load_ps(part[0][c][s]), _mm256_load_ps(part[2][c][s]));
-            const __m256 b = _mm256_add_ps(_mm256_load_ps(part[1][c][s]), _mm256_load_ps(part[3][c][s]));
-            _mm256_store_ps(all + LANES * s, _mm256_add_ps(a, b));
-        }
-        memcpy(y[c], all, (size_t)n_rows * sizeof **y);
     }
 }
 
 /* n_cols columns from c on of a group of `all`. */
-INLINE void tile_columns(const QuantForm *form, const char *panel, int n_rows, const char *group, int all,
-                         int c, int n_cols, int64_t n_units, float *const *y) {
-    const size_t       panel_unit = rp_panel_unit_bytes(form), group_unit = rp_group_unit_bytes(form, all);
-    _Alignas(32) float part[RP_SPAN_UNITS][COLS][SIDES][LANES];
-    memset(part, 0, sizeof part);
+INLINE void tile_columns(const QuantForm *form, const char *panel, const char *group, int all, int c,
+                         int n_cols, int64_t n_units, TileSums *sums) {
+    const size_t panel_unit = rp_panel_unit_bytes(form), group_unit = rp_group_unit_bytes(form, all);
     for (int64_t u = 0; u < n_units; u++, panel += panel_unit, group += group_unit) {
         const float *of_x = (const float *)(const void *)(group + all * form->unit) + c;
-        add_unit(form, panel, group + c * form->unit, of_x, of_x + all, n_cols, part[u % RP_SPAN_UNITS]);
+        add_unit(form, panel, group + c * form->unit, of_x, of_x + all, n_cols,
+                 &sums->part[u % RP_SPAN_UNITS][c]);
     }
-    store_results((const float(*)[COLS][SIDES][LANES])part, n_rows, n_cols, y + c);
 }
 
 /* Constant numbers of columns, so that the loops over them unroll into registers. */
-INLINE void tile(const QuantForm *form, const char *panel, int n_rows, const char *group, int n_cols,
-                 int64_t n_units, float *const *y) {
+INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
+                 TileSums *sums) {
     int c = 0;
-    for (; c + COLS <= n_cols; c += COLS)
-        tile_columns(form, panel, n_rows, group, n_cols, c, COLS, n_units, y);
+    for (; c + COLS <= n_cols; c += COLS) tile_columns(form, panel, group, n_cols, c, COLS, n_units, sums);
     if (n_cols - c == 3)
-        tile_columns(form, panel, n_rows, group, n_cols, c, 3, n_units, y);
+        tile_columns(form, panel, group, n_cols, c, 3, n_units, sums);
     else if (n_cols - c == 2)
-        tile_columns(form, panel, n_rows, group, n_cols, c, 2, n_units, y);
+        tile_columns(form, panel, group, n_cols, c, 2, n_units, sums);
     else if (n_cols - c == 1)
-        tile_columns(form, panel, n_rows, group, n_cols, c, 1, n_units, y);
+        tile_columns(form, panel, group, n_cols, c, 1, n_units, sums);
 }
 
-RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, int n_rows, const char *group,
-                                 int n_cols, int64_t n_units, float *const *y) {
+RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
+                                 int64_t n_units, TileSums *sums) {
     if (form->has_min)
-        tile(&(QuantForm){32, 0, true}, panel, n_rows, group, n_cols, n_units, y);
+        tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_units, sums);
     else if (form->offset == SIGNED)
-        tile(&(QuantForm){32, SIGNED, false}, panel, n_rows, group, n_cols, n_units, y);
+        tile(&(QuantForm){32, SIGNED, false}, panel, group, n_cols, n_units, sums);
     else if (form->offset == 8)
-        tile(&(QuantForm){32, 8, false}, panel, n_rows, group, n_cols, n_units, y);
+        tile(&(QuantForm){32, 8, false}, panel, group, n_cols, n_units, sums);
     else if (form->unit == 32)
-        tile(&(QuantForm){32, 1, false}, panel, n_rows, group, n_cols, n_units, y);
+        tile(&(QuantForm){32, 1, false}, panel, group, n_cols, n_units, sums);
     else
-        tile(&(QuantForm){16, 1, false}, panel, n_rows, group, n_cols, n_units, y);
+        tile(&(QuantForm){16, 1, false}, panel, group, n_cols, n_units, sums);
 }
 #endif

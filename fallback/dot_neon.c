@@ -141,17 +141,17 @@ INLINE void store_load(const SpanType *t, const char *const *w, int units, char 
 }
 
 INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n_rows, int64_t n,
-                       char *panel) {
+                       const char *ahead, char *panel) {
     const int64_t elems = stretches(t) * STRETCH;
     const size_t  bytes = (size_t)(elems / t->form.unit) * rp_panel_unit_bytes(&t->form);
-    const size_t  ahead = rp_rows_ahead(PACK_ROWS * stride);
     const char   *row[RP_PANEL_ROWS];
     rp_take_rows(rows, stride, n_rows, RP_PANEL_ROWS, row);
     for (int r0 = 0; r0 < RP_PANEL_ROWS; r0 += PACK_ROWS) {
         const char **w  = row + r0;
         char        *to = panel + r0 * RP_QUAD;
         for (int64_t i = 0; i < n; i += elems, to += bytes) {
-            for (int r = 0; r < PACK_ROWS; r++) rp_prefetch(w[r] + ahead, t->bytes);
+            rp_prefetch(ahead, PACK_ROWS * t->bytes);
+            ahead += PACK_ROWS * t->bytes;
             if (i + elems <= n)
                 store_load(t, w, RP_SPAN_UNITS, to);
             else
@@ -162,18 +162,20 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
 }
 
 #define KERNEL(ID, name, ...)                                                                                \
-    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {           \
+    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead,       \
+                            char *panel) {                                                                   \
         const SpanType t = SPAN_TYPE(name, __VA_ARGS__);                                                     \
-        pack_panel(&t, rows, stride, n_rows, n, panel);                                                      \
+        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
 SPAN_TYPES(KERNEL)
 #undef KERNEL
 
-void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {
-    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, char *panel);
+void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
+                        const char *ahead, char *panel) {
+    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead, char *panel);
 #define ROW(ID, name, ...) [RP_##ID]         = pack_##name,
     static Pack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ROW)};
 #undef ROW
-    table[dtype](rows, stride, n_rows, n, panel);
+    table[dtype](rows, stride, n_rows, n, ahead, panel);
 }
 #endif

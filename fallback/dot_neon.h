@@ -135,17 +135,17 @@ void NEON(rp_gemv)(RpDtype dtype, const char *rows, size_t stride, int64_t n_row
 typedef struct Tile {
     QuantForm   form;
     const char *panel, *group;
-    int         n_rows, n_cols;
+    int         n_cols;
     int64_t     n_units;
 } Tile;
 
 /* Part p of the sums of rows from row r on and `cols` columns from column c on. */
-INLINE void tile_part(const Tile *t, int r, int c, int cols, int p, float32x4_t (*part)[TILE_VECTORS]) {
+INLINE void tile_part(const Tile *t, int r, int c, int cols, int p, TileSums *sums) {
     const int    unit    = t->form.unit;
     const size_t w_bytes = rp_panel_unit_bytes(&t->form), x_bytes = rp_group_unit_bytes(&t->form, t->n_cols);
     float32x4_t  sum[TILE_COLS][TILE_VECTORS];
     for (int i = 0; i < cols; i++)
-        for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] = vdupq_n_f32(0.0f);
+        for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] = vld1q_f32(&sums->part[p][c + i][r + 4 * v]);
     for (int64_t u = p; u < t->n_units; u += RP_SPAN_UNITS) {
         const char       *w = t->panel + (size_t)u * w_bytes + r * RP_QUAD; /* a scale is as long as a quad */
         const char       *x = t->group + (size_t)u * x_bytes;
@@ -165,65 +165,38 @@ INLINE void tile_part(const Tile *t, int r, int c, int cols, int p, float32x4_t 
             }
     }
     for (int i = 0; i < cols; i++)
-        for (int v = 0; v < TILE_VECTORS; v++) part[i][v] = sum[i][v];
+        for (int v = 0; v < TILE_VECTORS; v++) vst1q_f32(&sums->part[p][c + i][r + 4 * v], sum[i][v]);
 }
 
-INLINE void tile_block(const Tile *t, int r, int c, int cols, float *const *y) {
-    float32x4_t part[RP_SPAN_UNITS][TILE_COLS][TILE_VECTORS];
-    for (int p = 0; p < RP_SPAN_UNITS; p++) tile_part(t, r, c, cols, p, part[p]);
-    for (int i = 0; i < cols; i++)
-        for (int v = 0; v < TILE_VECTORS; v++) {
-            const float32x4_t of[] = {part[0][i][v], part[1][i][v], part[2][i][v], part[3][i][v]};
-            const int         from = r + 4 * v, n = t->n_rows - from;
-            float             four[4];
-            vst1q_f32(four, sum_of_parts(of));
-            if (n > 0) memcpy(y[c + i] + from, four, (size_t)(n < 4 ? n : 4) * sizeof(float));
-        }
+INLINE void tile_block(const Tile *t, int r, int c, int cols, TileSums *sums) {
+    for (int p = 0; p < RP_SPAN_UNITS; p++) tile_part(t, r, c, cols, p, sums);
 }
 
 /* Constant numbers of columns, so that the loops over them unroll into registers. */
-INLINE void tile(const Tile *t, float *const *y) {
+INLINE void tile(const Tile *t, TileSums *sums) {
     const int step = tile_cols(&t->form);
     for (int c = 0; c < t->n_cols; c += step)
-        for (int r = 0; r < t->n_rows; r += TILE_ROWS)
+        for (int r = 0; r < RP_PANEL_ROWS; r += TILE_ROWS)
             if (step > 3 && t->n_cols - c > 3)
-                tile_block(t, r, c, 4, y);
+                tile_block(t, r, c, 4, sums);
             else if (step > 2 && t->n_cols - c > 2)
-                tile_block(t, r, c, 3, y);
+                tile_block(t, r, c, 3, sums);
             else if (t->n_cols - c > 1)
-                tile_block(t, r, c, 2, y);
+                tile_block(t, r, c, 2, sums);
             else
-                tile_block(t, r, c, 1, y);
+                tile_block(t, r, c, 1, sums);
 }
 
-void NEON(rp_tile)(const QuantForm *form, const char *panel, int n_rows, const char *group, int n_cols,
-                   int64_t n_units, float *const *y) {
+void NEON(rp_tile)(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
+                   TileSums *sums) {
+#define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_units}, sums)
     if (form->has_min)
-        tile(
-            &(Tile){
-                {32, 0, true},
-                panel, group, n_rows, n_cols, n_units
-        },
-            y);
+        TILE(32, 0, true);
     else if (form->unit == 16)
-        tile(
-            &(Tile){
-                {16, 0, false},
-                panel, group, n_rows, n_cols, n_units
-        },
-            y);
+        TILE(16, 0, false);
     else if (form->offset == WIDE_OFFSET)
-        tile(
-            &(Tile){
-                {32, WIDE_OFFSET, false},
-                panel, group, n_rows, n_cols, n_units
-        },
-            y);
+        TILE(32, WIDE_OFFSET, false);
     else
-        tile(
-            &(Tile){
-                {32, 0, false},
-                panel, group, n_rows, n_cols, n_units
-        },
-            y);
+        TILE(32, 0, false);
+#undef TILE
 }

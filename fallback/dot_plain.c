@@ -6,10 +6,12 @@
 
 enum { PART = 256 }; /* elements that are unpacked at a time: whole blocks and whole spans */
 
-void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n, char *panel) {
+void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
+                         const char *ahead, char *panel) {
     const QuantForm *form   = rp_quant_form(dtype);
     UnpackFunction  *unpack = rp_unpack_function(dtype);
     const int        unit = form->unit, step = unit / RP_GROUP;
+    (void)ahead;
     for (int r = 0; r < RP_PANEL_ROWS; r++) {
         const char *row = rows + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
         char       *to  = panel;
@@ -29,17 +31,14 @@ void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_r
     }
 }
 
-static float sum_of_parts(const float *part) { return (part[0] + part[2]) + (part[1] + part[3]); }
-
-static float row_times_column(const QuantForm *form, const char *panel, int r, const char *group, int c,
-                              int n_cols, int64_t n_units) {
-    float part[RP_SPAN_UNITS] = {0};
+static void add_row_times_column(const QuantForm *form, const char *panel, int r, const char *group, int c,
+                                 int n_cols, int64_t n_units, TileSums *sums) {
     for (int64_t u = 0; u < n_units; u++) {
         const char  *w      = panel + (size_t)u * rp_panel_unit_bytes(form);
         const char  *x      = group + (size_t)u * rp_group_unit_bytes(form, n_cols);
         const float *scale  = (const float *)(const void *)(w + RP_PANEL_ROWS * form->unit);
         const float *of_x   = (const float *)(const void *)(x + n_cols * form->unit);
-        float       *p      = &part[u % RP_SPAN_UNITS];
+        float       *p      = &sums->part[u % RP_SPAN_UNITS][c][r];
         int32_t      offset = 0, dot = 0;
         if (form->offset > 0) memcpy(&offset, of_x + n_cols + c, sizeof offset);
         for (int k = 0; k < form->unit; k++)
@@ -48,14 +47,13 @@ static float row_times_column(const QuantForm *form, const char *panel, int r, c
         *p = fmaf(scale[r] * of_x[c], (float)(dot + offset), *p);
         if (form->has_min) *p = fmaf(scale[RP_PANEL_ROWS + r], of_x[n_cols + c], *p);
     }
-    return sum_of_parts(part);
 }
 
-void rp_tile_plain(const QuantForm *form, const char *panel, int n_rows, const char *group, int n_cols,
-                   int64_t n_units, float *const *y) {
+void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
+                   TileSums *sums) {
     for (int c = 0; c < n_cols; c++)
-        for (int r = 0; r < n_rows; r++)
-            y[c][r] = row_times_column(form, panel, r, group, c, n_cols, n_units);
+        for (int r = 0; r < RP_PANEL_ROWS; r++)
+            add_row_times_column(form, panel, r, group, c, n_cols, n_units, sums);
 }
 
 void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
@@ -80,7 +78,7 @@ void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_row
                     *p = fmaf(min[u * step], x->sum[at / RP_GROUP] + x->sum[at / RP_GROUP + 1], *p);
             }
         }
-        y[m] = sum_of_parts(part);
+        y[m] = (part[0] + part[2]) + (part[1] + part[3]);
     }
 }
 

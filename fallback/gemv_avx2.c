@@ -151,13 +151,14 @@ typedef struct LastBlocks {
 } LastBlocks;
 
 /* The results of the rows at p. */
-INLINE void rows_times_column(const SpanType *t, const char **p, int64_t n, const Column *x, size_t ahead,
-                              LastBlocks *last, float *y) {
+INLINE void rows_times_column(const SpanType *t, const char **p, int64_t n, const Column *x,
+                              const char *ahead, LastBlocks *last, float *y) {
     const int64_t elems       = t->n_spans * RP_SPAN_UNITS * t->form.unit;
     DotColumn     column      = x->all;
     __m256        part[PAIRS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int64_t i = 0; i < n; i += elems) {
-        for (int r = 0; r < ROWS; r++) rp_prefetch(p[r] + ahead, span_bytes(t));
+        rp_prefetch(ahead, ROWS * span_bytes(t));
+        ahead += ROWS * span_bytes(t);
         int pairs = PAIRS * t->n_spans;
         if (blocks_of_32(t) && n - i < elems) {
             const int units = (int)((n - i) / 32);
@@ -193,7 +194,7 @@ INLINE void gemv(const SpanType *t, const char *rows, size_t stride, int64_t n_r
         const char   *row[ROWS];
         float         all[ROWS];
         rp_take_rows(rows, stride, left, ROWS, row);
-        rows_times_column(t, row, n, &column, ahead, &last, all);
+        rows_times_column(t, row, n, &column, rows + ahead, &last, all);
         memcpy(y + m, all, (size_t)(left < ROWS ? left : ROWS) * sizeof *y);
     }
 }

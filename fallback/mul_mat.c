@@ -171,7 +171,9 @@ CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
     if (!rp_in_tiles(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)rp_view_rows(x) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                      .own    = 2 * list_bytes(args) + rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])};
+                      .own    = 2 * list_bytes(args) + (rp_tiles_need_panels(x->ne[1])
+                                                            ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
+                                                            : 0)};
 }
 
 RpStatus rp_cpu_mul_mat(const OpArgs *args, KernelCtx *ctx) {

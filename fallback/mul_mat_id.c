@@ -161,7 +161,9 @@ CpuNeeds rp_needs_mul_mat_id(const OpArgs *args) {
     return (CpuNeeds){
         .phases = 2,
         .shared = (size_t)(ids->ne[0] * ids->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-        .own    = 2 * list_bytes(args) + first_bytes(args) + rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])};
+        .own    = 2 * list_bytes(args) + first_bytes(args) +
+               (rp_tiles_need_panels(ids->ne[0] * ids->ne[1]) ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
+                                                              : 0)};
 }
 
 RpStatus rp_cpu_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {

@@ -1,21 +1,42 @@
-/* prefetch.h - what is asked of memory ahead of its use. */
+/* prefetch.h - software prefetch of weights that a product reads soon. */
 #ifndef FALLBACK_PREFETCH_H
 #define FALLBACK_PREFETCH_H
 
 #include "fallback/simd.h"
 
-/* Bytes between what is multiplied and what is asked of memory: the processor's own prefetching stops at the end
- * of a page of 4 KB, and starts late on several rows. Asking for what is past the last row is harmless. */
-enum { RP_AHEAD = 4096, RP_CACHE_LINE = 64 };
+#include <stdatomic.h>
 
-RP_BODY void rp_prefetch(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k);
+enum { RP_CACHE_LINE = 64 };
+
+/* What rp_cpu_prefetch tells: distance + hint. */
+extern atomic_int rp_prefetch_in_use;
+
+RP_BODY CpuPrefetch rp_prefetch_now(void) {
+    const int v = atomic_load_explicit(&rp_prefetch_in_use, memory_order_relaxed);
+    return (CpuPrefetch){(CpuPrefetchHint)(v % RP_CACHE_LINE), v - v % RP_CACHE_LINE};
 }
 
-/* Of rows that are taken a group at a time, whose bytes these are: whole groups, so that each byte is asked for
- * once, in time. */
+/* `bytes` bytes from p on. Prefetching past the end of a mapping is harmless. */
+RP_BODY void rp_prefetch(const char *p, size_t bytes) {
+    const CpuPrefetchHint hint = rp_prefetch_now().hint;
+    if (hint == RP_PREFETCH_L2)
+#pragma GCC unroll 64
+        for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 2);
+    else if (hint == RP_PREFETCH_L1)
+#pragma GCC unroll 64
+        for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);
+}
+
+/* For what is read next: into L1, whatever is in use for weights. */
+RP_BODY void rp_prefetch_next(const char *p, size_t bytes) {
+    for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);
+}
+
+/* The prefetch distance for rows that are read in groups of `group` bytes: whole groups, so that each cache line is
+ * prefetched exactly once. */
 RP_BODY size_t rp_rows_ahead(size_t group) {
-    return group > 0 ? (RP_AHEAD + group - 1) / group * group : RP_AHEAD;
+    const size_t distance = (size_t)rp_prefetch_now().distance;
+    return group > 0 ? (distance + group - 1) / group * group : distance;
 }
 
 #endif

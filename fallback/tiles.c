@@ -1,13 +1,15 @@
 #include "fallback/tiles.h"
 
-#include "fallback/simd.h"
+#include "fallback/prefetch.h"
 
 #include <string.h>
 
 enum {
     PANELS_BYTES =
-        384 * 1024, /* of panels that all columns are taken with before the next: some of the second cache */
-    FEW_COLS = 2    /* are multiplied one by one, straight from the blocks */
+        384 * 1024,     /* of panels that all columns are multiplied with before the next: a part of L2 */
+    DIRECT_GROUPS = 4,  /* up to so many need no panel of whole rows */
+    STRETCH_UNITS = 16, /* of rows that are unpacked at a time for those; whole blocks of every type */
+    PANEL_COST    = 4   /* of unpacking 16 rows, in products with one column */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,15 +28,26 @@ size_t rp_panels_bytes(RpDtype dtype, int64_t n, int64_t n_rows) {
     return (size_t)panels_at_a_time(dtype, n, n_rows) * rp_panel_bytes(rp_quant_form(dtype), n);
 }
 
-static bool few(const TileJob *job) { return job->n_cols <= FEW_COLS; }
+static int64_t column_groups(const TileJob *job) { return ceil_div(job->n_cols, RP_GROUP_COLS); }
 
-static int64_t column_groups(const TileJob *job) {
-    return few(job) ? 0 : ceil_div(job->n_cols, RP_GROUP_COLS);
+/* One column is multiplied straight from the blocks. */
+static bool single(const TileJob *job) { return job->n_cols == 1; }
+
+/* So few columns that each stretch of rows is multiplied as soon as it is unpacked. */
+static bool direct(const TileJob *job) { return column_groups(job) <= DIRECT_GROUPS; }
+
+bool rp_tiles_need_panels(int64_t n_cols) { return ceil_div(n_cols, RP_GROUP_COLS) > DIRECT_GROUPS; }
+
+/* What a worker does at a time in phase 1: 16 rows times all columns, or times one group. */
+static int64_t items_of_panel(const TileJob *job) { return direct(job) ? 1 : column_groups(job); }
+
+static int64_t item_cost(const TileJob *job) {
+    return direct(job) ? PANEL_COST + job->n_cols : RP_GROUP_COLS;
 }
 
 int64_t rp_tile_work(const TileJob *job, int phase) {
-    const int64_t groups = column_groups(job);
-    return phase == 0 ? groups : ceil_div(job->n_rows, RP_PANEL_ROWS) * (few(job) ? job->n_cols : groups);
+    if (phase == 0) return single(job) ? 0 : column_groups(job);
+    return ceil_div(job->n_rows, RP_PANEL_ROWS) * items_of_panel(job) * item_cost(job);
 }
 
 static char *group_at(const TileJob *job, int64_t g) {
@@ -47,93 +60,148 @@ static int group_cols(const TileJob *job, int64_t g) {
 
 /* ---- columns ---- */
 
-/* Column c of a group of n_cols. */
-RP_BODY void pack_units(const QuantForm *form, int unit, const char *x, int c, int n_cols, int64_t n,
-                        char *to) {
-    const DotColumn from = rp_dot_column(x, n);
-    for (int64_t i = 0; i < n; i += unit, to += rp_group_unit_bytes(form, n_cols)) {
+RP_BODY void pack_units(const QuantForm *form, int unit, const DotColumn *x, int64_t from, int64_t end, int c,
+                        int n_cols, char *to) {
+    for (int64_t i = from; i < end; i += unit, to += rp_group_unit_bytes(form, n_cols)) {
         float  *scale = (float *)(void *)(to + n_cols * unit);
         int32_t total = 0;
-        memcpy(to + c * unit, from.q + i, (size_t)unit);
-        scale[c] = from.scale[i / 32];
+        memcpy(to + c * unit, x->q + i, (size_t)unit);
+        scale[c] = x->scale[i / 32];
         if (form->has_min) {
-            scale[n_cols + c] = from.sum[i / RP_GROUP] + from.sum[i / RP_GROUP + 1];
+            scale[n_cols + c] = x->sum[i / RP_GROUP] + x->sum[i / RP_GROUP + 1];
             continue;
         }
-        for (int k = 0; k < unit; k++) total += from.q[i + k];
+        for (int k = 0; k < unit; k++) total += x->q[i + k];
         total *= -form->offset;
         memcpy(scale + n_cols + c, &total, sizeof total);
     }
 }
 
-RP_BODY void pack_column_body(const QuantForm *form, const char *x, int c, int n_cols, int64_t n, char *to) {
+RP_BODY void pack_column_body(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c,
+                              int n_cols, char *to) {
     if (form->unit == 32)
-        pack_units(form, 32, x, c, n_cols, n, to);
+        pack_units(form, 32, x, from, end, c, n_cols, to);
     else
-        pack_units(form, 16, x, c, n_cols, n, to);
+        pack_units(form, 16, x, from, end, c, n_cols, to);
 }
-RP_VARIANTS(pack_column, (const QuantForm *form, const char *x, int c, int n_cols, int64_t n, char *to),
-            (form, x, c, n_cols, n, to))
+RP_VARIANTS(pack_column,
+            (const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c, int n_cols,
+             char *to),
+            (form, x, from, end, c, n_cols, to))
+
+void rp_pack_column(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c, int n_cols,
+                    char *group) {
+    pack_column(form, x, from, end, c, n_cols, group);
+}
 
 static void pack_groups(const TileJob *job, int64_t from, int64_t end) {
     for (int64_t g = from; g < end; g++)
-        for (int c = 0; c < group_cols(job, g); c++)
-            pack_column(rp_quant_form(job->dtype), job->x[g * RP_GROUP_COLS + c], c, group_cols(job, g),
-                        job->n, group_at(job, g));
+        for (int c = 0; c < group_cols(job, g); c++) {
+            const DotColumn x = rp_dot_column(job->x[g * RP_GROUP_COLS + c], job->n);
+            pack_column(rp_quant_form(job->dtype), &x, 0, job->n, c, group_cols(job, g), group_at(job, g));
+        }
 }
 
-/* ---- tiles: tile t is panel t / groups times group t % groups ---- */
+/* ---- products ---- */
 
 static int panel_rows(const TileJob *job, int64_t p) {
     return (int)least(RP_PANEL_ROWS, job->n_rows - p * RP_PANEL_ROWS);
 }
 
-static void one_by_one(const TileJob *job, GemvFunction *gemv, int64_t from, int64_t end) {
-    for (int64_t c = 0; c < job->n_cols; c++) {
-        const int64_t   m    = (from + job->n_cols - 1 - c) / job->n_cols * RP_PANEL_ROWS;
-        const int64_t   last = least((end + job->n_cols - 1 - c) / job->n_cols * RP_PANEL_ROWS, job->n_rows);
-        const DotColumn x    = rp_dot_column(job->x[c], job->n);
-        if (m < last)
-            gemv(job->dtype, job->rows + (size_t)m * job->stride, job->stride, last - m, job->n, &x,
-                 job->y[c] + m);
-    }
+static const char *panel_start(const TileJob *job, int64_t p) {
+    return job->rows + (size_t)(p * RP_PANEL_ROWS) * job->stride;
 }
 
-static void one_tile(const TileJob *job, TileFunction *tile, const char *panel, int64_t p, int64_t g) {
-    const QuantForm *form = rp_quant_form(job->dtype);
-    float           *y[RP_GROUP_COLS];
+RP_BODY void store_sums_body(const TileSums *sums, int n_rows, int n_cols, float *const *y) {
+    for (int c = 0; c < n_cols; c++) {
+        float all[RP_PANEL_ROWS];
+        for (int r = 0; r < RP_PANEL_ROWS; r++)
+            all[r] =
+                (sums->part[0][c][r] + sums->part[2][c][r]) + (sums->part[1][c][r] + sums->part[3][c][r]);
+        memcpy(y[c], all, (size_t)n_rows * sizeof **y);
+    }
+}
+RP_VARIANTS(store_sums, (const TileSums *sums, int n_rows, int n_cols, float *const *y),
+            (sums, n_rows, n_cols, y))
+
+static void clear_sums(TileSums *sums, int n_cols) {
+    for (int p = 0; p < RP_SPAN_UNITS; p++)
+        memset(sums->part[p], 0, (size_t)n_cols * sizeof sums->part[p][0]);
+}
+
+/* Panel p times group g. */
+static void store_tile(const TileJob *job, int64_t p, int64_t g, const TileSums *sums) {
+    float *y[RP_GROUP_COLS];
     for (int c = 0; c < group_cols(job, g); c++) y[c] = job->y[g * RP_GROUP_COLS + c] + p * RP_PANEL_ROWS;
-    tile(form, panel, panel_rows(job, p), group_at(job, g), group_cols(job, g), rp_units(form, job->n), y);
+    store_sums(sums, panel_rows(job, p), group_cols(job, g), y);
 }
 
-static void run_tiles(const TileJob *job, int64_t from, int64_t end) {
-    const DotKernels kernels = rp_dot_kernels();
-    const int64_t    groups  = column_groups(job);
-    const int64_t    step    = panels_at_a_time(job->dtype, job->n, job->n_rows);
-    const size_t     bytes   = rp_panel_bytes(rp_quant_form(job->dtype), job->n);
-    if (few(job)) {
-        one_by_one(job, kernels.gemv, from, end);
-        return;
-    }
-    const int64_t last_panel = ceil_div(end, groups);
-    for (int64_t p0 = from / groups; p0 < last_panel; p0 += step) {
-        const int64_t p1 = least(p0 + step, last_panel);
-        for (int64_t p = p0; p < p1; p++)
-            kernels.pack(job->dtype, job->rows + (size_t)(p * RP_PANEL_ROWS) * job->stride, job->stride,
-                         panel_rows(job, p), job->n, job->own + (size_t)(p - p0) * bytes);
+static void one_column(const TileJob *job, int64_t p0, int64_t p1) {
+    const DotColumn x    = rp_dot_column(job->x[0], job->n);
+    const int64_t   from = p0 * RP_PANEL_ROWS, end = least(p1 * RP_PANEL_ROWS, job->n_rows);
+    rp_dot_kernels().gemv(job->dtype, panel_start(job, p0), job->stride, end - from, job->n, &x,
+                          job->y[0] + from);
+}
+
+/* 16 rows times up to DIRECT_GROUPS groups, in one pass over the rows. */
+static void direct_panel(const TileJob *job, const DotKernels *kernels, int64_t p) {
+    const QuantForm  *form   = rp_quant_form(job->dtype);
+    const int64_t     groups = column_groups(job), units = rp_units(form, job->n);
+    const size_t      bytes = rp_row_bytes(job->dtype, job->n), ahead = rp_rows_ahead(RP_PANEL_ROWS * bytes);
+    TileSums          sums[DIRECT_GROUPS];
+    _Alignas(64) char panel[STRETCH_UNITS * RP_PANEL_ROWS * (32 + 2 * sizeof(float))];
+    for (int64_t g = 0; g < groups; g++) clear_sums(&sums[g], group_cols(job, g));
+    for (int64_t u = 0; u < units; u += STRETCH_UNITS) {
+        const int64_t n  = least(STRETCH_UNITS, units - u);
+        const size_t  at = rp_row_bytes(job->dtype, u * form->unit);
+        kernels->pack(job->dtype, panel_start(job, p) + at, job->stride, panel_rows(job, p), n * form->unit,
+                      panel_start(job, p) + ahead + RP_PANEL_ROWS * at, panel);
         for (int64_t g = 0; g < groups; g++)
-            for (int64_t p = p0; p < p1; p++)
-                if (p * groups + g >= from && p * groups + g < end)
-                    one_tile(job, kernels.tile, job->own + (size_t)(p - p0) * bytes, p, g);
+            kernels->tile(form, panel,
+                          group_at(job, g) + (size_t)u * rp_group_unit_bytes(form, group_cols(job, g)),
+                          group_cols(job, g), n, &sums[g]);
+    }
+    for (int64_t g = 0; g < groups; g++) store_tile(job, p, g, &sums[g]);
+}
+
+/* Items [from, end): item i is panel i / groups times group i % groups. */
+static void whole_panels(const TileJob *job, const DotKernels *kernels, int64_t from, int64_t end) {
+    const QuantForm *form   = rp_quant_form(job->dtype);
+    const int64_t    groups = column_groups(job), units = rp_units(form, job->n);
+    const int64_t    step = panels_at_a_time(job->dtype, job->n, job->n_rows), last = ceil_div(end, groups);
+    const size_t     bytes = rp_panel_bytes(form, job->n);
+    for (int64_t p0 = from / groups; p0 < last; p0 += step) {
+        const int64_t p1 = least(p0 + step, last);
+        for (int64_t p = p0; p < p1; p++)
+            kernels->pack(job->dtype, panel_start(job, p), job->stride, panel_rows(job, p), job->n,
+                          panel_start(job, p + 1), job->own + (size_t)(p - p0) * bytes);
+        for (int64_t g = 0; g < groups; g++)
+            for (int64_t p = p0; p < p1; p++) {
+                TileSums sums;
+                if (p * groups + g < from || p * groups + g >= end) continue;
+                clear_sums(&sums, group_cols(job, g));
+                kernels->tile(form, job->own + (size_t)(p - p0) * bytes, group_at(job, g), group_cols(job, g),
+                              units, &sums);
+                store_tile(job, p, g, &sums);
+            }
     }
 }
 
 void rp_tile_share(const TileJob *job, const KernelCtx *ctx, int64_t before, int64_t all) {
-    const int64_t first = all * ctx->ith / ctx->nth - before, from = first < 0 ? 0 : first;
-    const int64_t end = least(all * (ctx->ith + 1) / ctx->nth - before, rp_tile_work(job, ctx->phase));
+    const DotKernels kernels = rp_dot_kernels();
+    const int64_t    first = all * ctx->ith / ctx->nth - before, from = first < 0 ? 0 : first;
+    const int64_t    end = least(all * (ctx->ith + 1) / ctx->nth - before, rp_tile_work(job, ctx->phase));
     if (from >= end) return;
-    if (ctx->phase == 0)
+    if (ctx->phase == 0) {
         pack_groups(job, from, end);
+        return;
+    }
+    const int64_t i0 = ceil_div(from, item_cost(job)), i1 = ceil_div(end, item_cost(job));
+    if (i0 >= i1) return;
+    if (single(job))
+        one_column(job, i0, i1);
+    else if (direct(job))
+        for (int64_t p = i0; p < i1; p++) direct_panel(job, &kernels, p);
     else
-        run_tiles(job, from, end);
+        whole_panels(job, &kernels, i0, i1);
 }

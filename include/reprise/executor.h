@@ -14,6 +14,7 @@
 #define REPRISE_EXECUTOR_H
 
 #include "reprise/graph.h"
+#include "reprise/kernel.h"
 #include "reprise/step.h"
 
 #ifdef __cplusplus
@@ -29,10 +30,10 @@ void                  rp_plan_free(ExecPlan *plan);
 
 /* What running the plan takes, known before any of it is allocated. Bytes. */
 typedef struct PlanMemory {
-    size_t arena;   /* intermediate tensors, inputs and outputs */
+    size_t arena;    /* intermediate tensors, inputs and outputs */
     size_t unshared; /* what the arena would be without reuse */
-    size_t weights; /* borrowed */
-    size_t state;   /* the caches that live between runs */
+    size_t weights;  /* borrowed */
+    size_t state;    /* the caches that live between runs */
     int    n_steps;
 } PlanMemory;
 
@@ -61,15 +62,16 @@ const char *rp_mode_name(ExecMode mode);
 RP_NODISCARD RpStatus rp_mode_from_name(const char *name, ExecMode *out);
 
 typedef struct ExecutorOptions {
-    int       n_threads; /* 0: REPRISE_THREADS, or one a core */
-    Executor *share;     /* or NULL: use this executor's device, threads and weights, its arena if that is large
+    int         n_threads; /* 0: REPRISE_THREADS, or one a core */
+    Executor   *share; /* or NULL: use this executor's device, threads and weights, its arena if that is large
                             enough, and its states by name; it must outlive the new one, whose opening counts as a run:
                             outputs are lost */
-    const char       *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE */
-    bool              require_cuda;  /* RP_E_NOT_AVAILABLE where auto would take the CPU */
-    bool              require_graph; /* an error where a plan cannot be captured, which is otherwise run eagerly */
-    ExecMode          mode;
-    const TensorNode *step; /* or NULL: a state that begins with a StepState (step.h), whose token the plan's last step
+    const char *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE */
+    bool        require_cuda;  /* RP_E_NOT_AVAILABLE where auto would take the CPU */
+    bool        require_graph; /* an error where a plan cannot be captured, which is otherwise run eagerly */
+    ExecMode    mode;
+    const TensorNode
+        *step; /* or NULL: a state that begins with a StepState (step.h), whose token the plan's last step
                                draws; of the outputs only the token then comes back from a device by itself, and
                                rp_executor_reply_begin can be used */
 } ExecutorOptions;
@@ -81,16 +83,19 @@ RP_NODISCARD RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptio
 void                  rp_executor_free(Executor *exec);
 
 typedef struct ExecutorInfo {
-    const char *device;       /* "cpu", "cuda:0" */
-    const char *device_name;  /* "avx512-vnni", "NVIDIA H200" */
-    ExecMode    mode;         /* in use */
-    const char *reason;       /* why not the GPU, or not the mode that was asked for; "" where nothing was given up */
-    bool        fell_back;    /* "auto" took the CPU though the library was built for CUDA */
-    int         n_threads;    /* of the CPU interpreter */
-    size_t      device_bytes; /* taken on a device by this executor alone: weights, states, arena */
-    const char *blas;         /* what has the products of long chunks on a device: "cublasLt 13.1.0", and what it refuses;
+    const char *device;      /* "cpu", "cuda:0" */
+    const char *device_name; /* "avx512-vnni", "NVIDIA H200" */
+    ExecMode    mode;        /* in use */
+    const char
+          *reason;    /* why not the GPU, or not the mode that was asked for; "" where nothing was given up */
+    bool   fell_back; /* "auto" took the CPU though the library was built for CUDA */
+    int    n_threads; /* of the CPU interpreter */
+    size_t device_bytes; /* taken on a device by this executor alone: weights, states, arena */
+    const char
+        *blas; /* what has the products of long chunks on a device: "cublasLt 13.1.0", and what it refuses;
                                  or why the own kernels have them all; "" where the plan has none */
-    const char *overlap;      /* whether kernels of a graph begin while those before them end: "on", or why not; "" on the CPU */
+    const char *
+        overlap; /* whether kernels of a graph begin while those before them end: "on", or why not; "" on the CPU */
 } ExecutorInfo;
 
 ExecutorInfo rp_executor_info(const Executor *exec);
@@ -119,8 +124,8 @@ int rp_executor_n_threads(const Executor *exec);
 /* States of a context of its own, zeroed. The executor that they were made for, or those that share with it, can bind
  * them; it must outlive them. They must not be freed while they are bound. */
 typedef struct ExecutorStates ExecutorStates;
-RP_NODISCARD RpStatus rp_executor_states_new(Executor *exec, ExecutorStates **out);
-void                  rp_executor_states_free(ExecutorStates *states);
+RP_NODISCARD RpStatus         rp_executor_states_new(Executor *exec, ExecutorStates **out);
+void                          rp_executor_states_free(ExecutorStates *states);
 RP_NODISCARD RpStatus rp_executor_states_bind(Executor *exec, ExecutorStates *states); /* NULL: its own */
 
 /* The weights of another plan of the same steps, parameters, shapes and types, which must outlive the executor; they are
@@ -164,7 +169,8 @@ RP_NODISCARD RpStatus rp_executor_verify(Executor *exec, VerifyCallback *callbac
 /* How far `got` is from `want`, in parts of the largest of `want`; 0 for the same bytes. Of what was rounded as it was stored
  * (f16, q8_0, q8_act) a value next to the wanted one counts as the same; ids and other integers are the same or infinitely far
  * off. *at is the element that is furthest off, or NULL. */
-double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want, size_t *at);
+double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+                            size_t *at);
 
 /* Fills the arena and the outputs with NaN, so that a run which leaves a step out is seen. Inputs stay. */
 RP_NODISCARD RpStatus rp_executor_poison(Executor *exec);
@@ -177,7 +183,7 @@ RP_NODISCARD RpStatus rp_executor_profile(Executor *exec, int n_runs, double *st
 /* What is launched for a step. */
 typedef struct StepLaunch {
     const TensorNode *node;
-    size_t            bytes; /* read and written if every source and result moves once */
+    size_t            bytes;      /* read and written if every source and result moves once */
     int               n_barriers; /* of the CPU interpreter: one after each phase of the kernel */
     int               n_kernels;
     const char       *kernel; /* name of the last of them, NULL on the CPU */
@@ -190,6 +196,17 @@ RP_NODISCARD RpStatus rp_executor_launch(const Executor *exec, int i, StepLaunch
 /* The same as a CUDA device would be asked for, by the launchers of this build: no device is needed.
  * RP_E_NOT_AVAILABLE in a build without the CUDA toolkit, node, bytes and n_barriers being filled in. */
 RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out);
+
+/* What was measured when the first executor with enough block-quantised weights was opened on the CPU, one entry a
+ * candidate, the default first; the one in use is rp_cpu_prefetch (kernel.h). */
+typedef struct CpuPrefetchTrial {
+    CpuPrefetch prefetch;
+    double      bytes_per_s; /* of weights, by all workers together */
+    int         workers, rounds;
+} CpuPrefetchTrial;
+
+/* Fills at most `max` entries and returns their number; 0 where nothing was measured. */
+int rp_cpu_prefetch_trials(CpuPrefetchTrial *out, int max);
 
 #ifdef __cplusplus
 }

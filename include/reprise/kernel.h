@@ -50,16 +50,16 @@ typedef struct KernelLaunch {
 typedef struct BlasLt BlasLt; /* blas.h */
 
 typedef struct KernelCtx {
-    struct CUstream_st *stream;        /* CUDA launchers */
-    void               *scratch;       /* CUDA: device memory of the stream's own; its first RP_SCRATCH_ZEROS bytes are zero
+    struct CUstream_st *stream; /* CUDA launchers */
+    void    *scratch; /* CUDA: device memory of the stream's own; its first RP_SCRATCH_ZEROS bytes are zero
                                           between launches */
-    size_t              scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
-    BlasLt             *blas;          /* CUDA: has the products of many columns that it was prepared for, or NULL */
-    bool                overlap;       /* CUDA launchers without a hook: launches whose kernels wait may overlap */
-    unsigned            constant;      /* CUDA launchers: bit s: source s is a weight, which no kernel writes */
-    int                 ith, nth;      /* CPU kernels: this worker, of that many */
-    int                 phase;         /* CPU kernels of several phases: all workers have ended the one before */
-    void               *shared, *own;  /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */
+    size_t   scratch_bytes; /* at least rp_cuda_scratch_bytes of the op */
+    BlasLt  *blas;          /* CUDA: has the products of many columns that it was prepared for, or NULL */
+    bool     overlap;       /* CUDA launchers without a hook: launches whose kernels wait may overlap */
+    unsigned constant;      /* CUDA launchers: bit s: source s is a weight, which no kernel writes */
+    int      ith, nth;      /* CPU kernels: this worker, of that many */
+    int      phase;         /* CPU kernels of several phases: all workers have ended the one before */
+    void    *shared, *own;  /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */
     /* CUDA launchers: called in place of each launch, to record it, to give its node new arguments, or only to look. */
     RpStatus (*launch)(void *user, const KernelLaunch *launch);
     void *user;
@@ -73,8 +73,9 @@ RP_KERNEL_OPS(OP)
 
 /* What a CPU kernel wants of its caller, by shapes only. */
 typedef struct CpuNeeds {
-    int    phases;      /* how often each worker calls it, with a barrier between; at least 1 */
-    size_t shared, own; /* bytes of KernelCtx.shared and KernelCtx.own; what is in them lasts for the phases of one call */
+    int    phases; /* how often each worker calls it, with a barrier between; at least 1 */
+    size_t shared,
+        own; /* bytes of KernelCtx.shared and KernelCtx.own; what is in them lasts for the phases of one call */
 } CpuNeeds;
 
 CpuNeeds rp_cpu_needs(TensorOp op, const OpArgs *args);
@@ -127,6 +128,28 @@ const char *rp_cpu_isa_name(CpuIsa isa);
 /* Another variant from now on, for tests and measurements; not while an executor runs.
  * RP_E_NOT_AVAILABLE where this CPU or build lacks it. */
 RP_NODISCARD RpStatus rp_cpu_isa_set(CpuIsa isa);
+
+/* Software prefetch of weights by the CPU kernels that multiply them: into which cache, and how far ahead. It changes the
+ * speed, never a result. */
+typedef enum CpuPrefetchHint { RP_PREFETCH_NONE, RP_PREFETCH_L1, RP_PREFETCH_L2 } CpuPrefetchHint;
+
+typedef struct CpuPrefetch {
+    CpuPrefetchHint hint;
+    int32_t         distance; /* bytes, a multiple of 64; 0 for RP_PREFETCH_NONE */
+} CpuPrefetch;
+
+/* What all executors of this process use. Until the first one is opened that is RP_PREFETCH_DEFAULT. */
+#define RP_PREFETCH_DEFAULT ((CpuPrefetch){RP_PREFETCH_L2, 4096})
+CpuPrefetch rp_cpu_prefetch(void);
+
+/* Another one from now on, also while executors run. RP_E_ARG unless the distance is a multiple of 64 below 1 MiB. */
+RP_NODISCARD RpStatus rp_cpu_prefetch_set(CpuPrefetch prefetch);
+
+/* "none", "l1:4096", ...; out has room for 16 bytes. Returns out. */
+const char *rp_cpu_prefetch_text(CpuPrefetch prefetch, char *out);
+
+/* What REPRISE_PREFETCH says; *measure is true for auto. RP_E_ARG where it is not understood. */
+RP_NODISCARD RpStatus rp_cpu_prefetch_option(CpuPrefetch *out, bool *measure);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,217 @@
+/* Products with one column are timed on slices of the model's own weights, each read once, so from memory unless all of
+ * the file is in a cache. In every round each candidate reads other slices, one a worker at a time:
+ *
+ *     slice of round r, candidate c, worker w = slices[(r * N_CANDIDATES + c) * workers + w]
+ *
+ * The shortest time of a candidate counts, as other programs only add time. The default stays unless another candidate
+ * is faster by MARGIN. */
+#include "executor/prefetch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { N_CANDIDATES = 4, MIN_ROUNDS = 4, MAX_ROUNDS = 8, SLICE_BYTES = 1 << 19, PAGE = 4096, ALIGN = 64 };
+
+#define MARGIN 1.1
+
+static const CpuPrefetch candidates[N_CANDIDATES] = {
+    {RP_PREFETCH_L2,   4096},
+    {RP_PREFETCH_L1,   4096},
+    {RP_PREFETCH_L2,   8192},
+    {RP_PREFETCH_NONE, 0   }
+};
+
+static struct {
+    pthread_mutex_t lock;
+    bool            done;
+    int             rounds, workers;
+    size_t          bytes; /* of a slice */
+    double          seconds[N_CANDIDATES];
+} measured = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+typedef struct Trial {
+    const TensorView *weights; /* all of one type and shape */
+    int64_t           n_weights, rows, slices_of_weight;
+    int64_t           first; /* slice of worker 0 */
+    int               workers;
+    char             *column;
+    float            *results; /* `rows` a worker */
+    int               failed;
+} Trial;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static TensorView slice(const Trial *t, int64_t i) {
+    TensorView v = t->weights[i / t->slices_of_weight % t->n_weights];
+    v.data       = (char *)v.data + (size_t)(i % t->slices_of_weight * t->rows) * v.nb[1];
+    v.ne[1]      = t->rows;
+    v.ne[2] = v.ne[3] = 1;
+    return v;
+}
+
+/* Maps the pages of a slice, which reads one line of each. */
+static void touch(const Trial *t, int64_t i) {
+    const TensorView v = slice(t, i);
+    for (size_t at = 0; at < (size_t)v.ne[1] * v.nb[1]; at += PAGE)
+        (void)*((const volatile char *)v.data + at);
+}
+
+static RpStatus multiply(void *arg, int ith, int nth) {
+    Trial *t = arg;
+    (void)nth;
+    if (ith >= t->workers) return RP_OK;
+    const OpParams   params = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    const TensorView w      = slice(t, t->first + ith);
+    const OpArgs     args   = {
+              .dst = rp_view_packed(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                        1,                                        1         },
+                 t->results + ith * t->rows),
+              .src    = {w,       rp_view_packed(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
+              .params = &params
+    };
+    return rp_cpu_kernels[RP_OP_MUL_MAT](&args, &(KernelCtx){.ith = 0, .nth = 1});
+}
+
+static bool seen(const TensorView *views, int64_t n, const TensorView *v) {
+    for (int64_t i = 0; i < n; i++)
+        if (views[i].data == v->data) return true;
+    return false;
+}
+
+/* The plan's block-quantised weights with packed rows, each once; `out` has room for every source of every step. */
+static int64_t quantised_weights(const Executor *e, TensorView *out) {
+    int64_t n = 0;
+    for (int i = 0; i < e->plan->n_steps; i++)
+        for (int k = 0; k < RP_MAX_SRC; k++) {
+            const TensorView *v = &e->args[i].src[k];
+            if (e->plan->steps[i].src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || v->dtype == RP_Q8_ACT)
+                continue;
+            if (rp_dtype_info(v->dtype)->block_elems == 1 || v->nb[2] != (size_t)v->ne[1] * v->nb[1])
+                continue;
+            if (!seen(out, n, v)) out[n++] = *v;
+        }
+    return n;
+}
+
+static bool alike(const TensorView *a, const TensorView *b) {
+    return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0;
+}
+
+/* Keeps only those of the type and shape that has the most bytes. */
+static int64_t keep_commonest(TensorView *views, int64_t n) {
+    if (n == 0) return 0;
+    int64_t best = 0, kept = 0;
+    double  most = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        double bytes = 0.0;
+        for (int64_t j = i; j < n; j++)
+            if (alike(&views[i], &views[j])) bytes += (double)views[j].nb[2] * (double)views[j].ne[2];
+        if (bytes > most) most = bytes, best = i;
+    }
+    const TensorView like = views[best];
+    for (int64_t i = 0; i < n; i++)
+        if (alike(&views[i], &like)) views[kept++] = views[i];
+    return kept;
+}
+
+static RpStatus time_candidates(Trial *t, ThreadPool *pool, int rounds) {
+    for (int c = 0; c < N_CANDIDATES; c++) measured.seconds[c] = 1e9;
+    for (int r = 0; r < rounds; r++)
+        for (int c = 0; c < N_CANDIDATES; c++) {
+            t->first = (int64_t)(r * N_CANDIDATES + c) * t->workers;
+            for (int w = 0; w < t->workers; w++) touch(t, t->first + w);
+            RP_TRY(rp_cpu_prefetch_set(candidates[c]));
+            const double start = now();
+            RP_TRY(rp_pool_run(pool, multiply, t));
+            const double seconds = now() - start;
+            if (seconds < measured.seconds[c]) measured.seconds[c] = seconds;
+        }
+    return RP_OK;
+}
+
+static CpuPrefetch fastest(void) {
+    int best = 0;
+    for (int c = 1; c < N_CANDIDATES; c++)
+        if (measured.seconds[c] * (best == 0 ? MARGIN : 1.0) < measured.seconds[best]) best = c;
+    return candidates[best];
+}
+
+/* Slices of `views`, for as many workers and rounds as they suffice for; false where they do not. */
+static bool plan_trial(const TensorView *views, int64_t n, int threads, Trial *t, int *rounds) {
+    const int64_t row = (int64_t)views[0].nb[1], rows = views[0].ne[1] * views[0].ne[2];
+    *t      = (Trial){.weights = views, .n_weights = n, .workers = threads};
+    t->rows = rows * row < SLICE_BYTES ? rows : SLICE_BYTES / row;
+    if (t->rows < 1) return false;
+    t->slices_of_weight  = rows / t->rows;
+    const int64_t slices = n * t->slices_of_weight, enough = slices / (N_CANDIDATES * MIN_ROUNDS);
+    if (enough < 1) return false;
+    if (enough < t->workers) t->workers = (int)enough;
+    const int64_t all = slices / (N_CANDIDATES * t->workers);
+    *rounds           = all < MAX_ROUNDS ? (int)all : MAX_ROUNDS;
+    return true;
+}
+
+static RpStatus measure(const TensorView *views, int64_t n, ThreadPool *pool, CpuPrefetch *out) {
+    Trial t;
+    int   rounds;
+    if (n == 0 || !plan_trial(views, n, rp_pool_size(pool), &t, &rounds)) return RP_OK;
+    const size_t column = (rp_row_bytes(RP_Q8_ACT, views[0].ne[0]) + ALIGN - 1) / ALIGN * ALIGN;
+    t.column            = aligned_alloc(ALIGN, column);
+    t.results           = calloc((size_t)(t.workers * t.rows), sizeof *t.results);
+    RpStatus st         = t.column != NULL && t.results != NULL
+                              ? RP_OK
+                              : rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
+    if (st == RP_OK) {
+        memset(t.column, 0, column);
+        st = time_candidates(&t, pool, rounds);
+    }
+    if (st == RP_OK) {
+        *out             = fastest();
+        measured.done    = true;
+        measured.rounds  = rounds;
+        measured.workers = t.workers;
+        measured.bytes   = (size_t)t.rows * views[0].nb[1];
+    }
+    free(t.column);
+    free(t.results);
+    return st;
+}
+
+static RpStatus measure_once(const Executor *e, ThreadPool *pool) {
+    if (measured.done) return RP_OK;
+    CpuPrefetch p     = RP_PREFETCH_DEFAULT;
+    TensorView *views = malloc((size_t)e->plan->n_steps * RP_MAX_SRC * sizeof *views + 1);
+    if (views == NULL) return rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
+    const int64_t n  = quantised_weights(e, views);
+    RpStatus      st = measure(views, keep_commonest(views, n), pool, &p);
+    if (st == RP_OK) st = rp_cpu_prefetch_set(p);
+    free(views);
+    return st;
+}
+
+RpStatus rp_prefetch_choose(const Executor *e, ThreadPool *pool) {
+    CpuPrefetch p;
+    bool        by_measurement;
+    RP_TRY(rp_cpu_prefetch_option(&p, &by_measurement));
+    if (!by_measurement) return rp_cpu_prefetch_set(p);
+    pthread_mutex_lock(&measured.lock);
+    const RpStatus st = measure_once(e, pool);
+    pthread_mutex_unlock(&measured.lock);
+    return st;
+}
+
+int rp_cpu_prefetch_trials(CpuPrefetchTrial *out, int max) {
+    pthread_mutex_lock(&measured.lock);
+    const int n = measured.done ? (max < N_CANDIDATES ? max : N_CANDIDATES) : 0;
+    for (int c = 0; c < n; c++)
+        out[c] =
+            (CpuPrefetchTrial){candidates[c], (double)measured.bytes * measured.workers / measured.seconds[c],
+                               measured.workers, measured.rounds};
+    pthread_mutex_unlock(&measured.lock);
+    return n;
+}
