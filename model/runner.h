@@ -4,7 +4,7 @@
 
 #include "reprise/session.h"
 
-enum { MAX_RUNNERS = 8, RECENT_TOKENS = 1024 };
+enum { MAX_RUNNERS = 12, RECENT_TOKENS = 1024 };
 
 typedef struct Runner {
     ModelGraphOptions o;

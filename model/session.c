@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64 };
+enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64, SHORT_CHUNK = 16 };
 
 /* The options with their defaults filled in. */
 static RpStatus check_options(const Model *m, const SessionOptions *o, SessionOptions *w) {
@@ -26,10 +26,16 @@ static RpStatus check_options(const Model *m, const SessionOptions *o, SessionOp
     return RP_OK;
 }
 
-/* Chunk lengths: the longest, then a quarter of it each time, down to one token. */
+/* The chunk length after n: a quarter of it down to 8 or more, then 8, 4, 2 and 1. */
+static int32_t next_chunk(int32_t n) {
+    if (n / 4 >= SHORT_CHUNK) return n / 4;
+    return n > 8 ? 8 : n > 4 ? 4 : n > 2 ? 2 : 1;
+}
+
+/* The longest chunk, then shorter ones down to one token. */
 static RpStatus plan_runners(Session *s, const SessionOptions *w) {
     ModelGraphOptions o = {.n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts};
-    for (o.n_tok = w->prefill_chunk;; o.n_tok = o.n_tok / 4 >= 8 ? o.n_tok / 4 : 1) {
+    for (o.n_tok = w->prefill_chunk;; o.n_tok = next_chunk(o.n_tok)) {
         RP_TRY(rp_runner_plan(&s->runners[s->n_runners++], s->model, &o, w->passes));
         if (o.n_tok == 1) return RP_OK;
     }
@@ -183,15 +189,15 @@ static RpStatus check_append(const Session *s, const int32_t *tokens, size_t n) 
     return RP_OK;
 }
 
-/* The runner for the next of `left` tokens: the longest that they nearly fill, the rest being padding. The
- * shortest chunk is taken from a quarter on: even then it is cheaper than to read the weights once a token.
- */
+/* The runner for the next of `left` tokens: the longest that they nearly fill, the rest being padding. A short chunk is
+ * taken from half of it on: a pass over the weights costs more than the padding. */
 static Runner *choose_runner(Session *s, size_t left) {
     int i = 0;
-    for (; i < s->n_runners - 2; i++)
-        if (left >= (size_t)s->runners[i].o.n_tok * 7 / 8) return &s->runners[i];
-    if (i < s->n_runners - 1 && left > 1 && left >= (size_t)s->runners[i].o.n_tok / 4) return &s->runners[i];
-    return &s->runners[s->n_runners - 1];
+    for (; i < s->n_runners - 1; i++) {
+        const size_t n = (size_t)s->runners[i].o.n_tok;
+        if (n <= SHORT_CHUNK ? left > n / 2 : left >= n * 7 / 8) break;
+    }
+    return &s->runners[i];
 }
 
 static void count_experts(Session *s, const Runner *r, int32_t n) {

@@ -109,19 +109,21 @@ static void check_fallback(const Model *m, const Decoded *want, const char *call
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
 }
 
-/* Of the three plans - a chunk, a token, a token with its drawing - each is captured once, the last a second
- * time. */
+/* Of the four plans - chunks of 4 and 2 tokens, a token, a token with its drawing - each is captured once, the last a
+ * second time. */
 static void check_each_plan(const Model *m, const Decoded *want, const char *call, const char *plan,
                             const char *loop) {
     char reason[128];
     snprintf(reason, sizeof reason, "prefill of 4 tokens: eager instead of replay: cuda:0: %s", plan);
     check_fallback(m, want, call, 1, RP_MODE_REPLY, reason);
-    snprintf(reason, sizeof reason, "prefill of 1 token: eager instead of replay: cuda:0: %s", plan);
+    snprintf(reason, sizeof reason, "prefill of 2 tokens: eager instead of replay: cuda:0: %s", plan);
     check_fallback(m, want, call, 2, RP_MODE_REPLY, reason);
+    snprintf(reason, sizeof reason, "prefill of 1 token: eager instead of replay: cuda:0: %s", plan);
+    check_fallback(m, want, call, 3, RP_MODE_REPLY, reason);
     snprintf(reason, sizeof reason, "eager instead of replay: cuda:0: %s", plan);
-    check_fallback(m, want, call, 3, RP_MODE_EAGER, reason);
+    check_fallback(m, want, call, 4, RP_MODE_EAGER, reason);
     snprintf(reason, sizeof reason, "replay instead of reply: cuda:0: %s", loop);
-    if (loop != NULL) check_fallback(m, want, call, 4, RP_MODE_REPLAY, reason);
+    if (loop != NULL) check_fallback(m, want, call, 5, RP_MODE_REPLAY, reason);
 }
 
 /* Where kernels overlap a capture that fails is tried once more without (test_cuda_overlap.c). */
