@@ -13,6 +13,7 @@
     X(tokenize)                                                                                              \
     X(bench)                                                                                                 \
     X(launches)                                                                                              \
+    X(machine)                                                                                               \
     X(profile)                                                                                               \
     X(verify)                                                                                                \
     X(devices)                                                                                               \
