@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Decode and prefill of reprise beside llama.cpp (llama-cpp-python), in turns, on the same file and threads.
+"""Decode and prefill of reprise beside llama.cpp, and ik_llama.cpp where --ik names its llama-bench.
 
-    bench/compare_llama.py MODEL.gguf [-t 2] [-p 128] [-n 64] [-d 0] [-r 5] [--kv f16] [--reprise build/reprise] [--out FILE.md]
+    bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [--kv f16] [--ik PATH] [--busy] [--out FILE.md]
 
-Prefills and decodes start with -d tokens in the context, which both read before.
+The peer is llama.cpp's own llama-bench, built for this CPU from the sources that llama-cpp-python carries (version in
+tools/requirements.txt). Every run is a process of its own; the programs take turns, on the same file with the same threads.
+Each peer runs with every setting that can make it faster - flash attention on and off, ik_llama.cpp's run-time repacking
+on and off - and its best median counts. Cells are medians (lowest .. highest); the ratio is to the best peer.
 
-Each run is a process of its own. Medians, the range, and the ratio of the medians; then the memory that reprise takes,
-its first token from a warm page cache, and the cost of its interpreter a node."""
+A peer that was built without AVX512_VNNI on a CPU that has it is refused."""
 import argparse
+import collections
 import datetime
 import json
 import os
@@ -18,57 +21,13 @@ import resource
 import statistics
 import subprocess
 import sys
+import tarfile
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VENV = ROOT / "build" / "peer-venv"
-
-
-def peer_python():
-    """A Python that has llama_cpp: this one, or one in a virtual environment of ours."""
-    for python in (sys.executable, str(VENV / "bin" / "python")):
-        if pathlib.Path(python).exists() and subprocess.run([python, "-c", "import llama_cpp"], capture_output=True).returncode == 0:
-            return python
-    print("installing llama-cpp-python: it is compiled here, which takes some ten minutes", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-    subprocess.run([VENV / "bin" / "pip", "install", "-q", "-r", ROOT / "tools" / "requirements.txt"], check=True)
-    return str(VENV / "bin" / "python")
-
-
-PEER = """
-import sys, time
-import llama_cpp as lib
-path, kv = sys.argv[1:3]
-threads, n_prompt, n_decode, depth = map(int, sys.argv[3:7])
-log = lib.llama_log_callback(lambda level, text, user: None)
-lib.llama_log_set(log, None)
-lib.llama_backend_init()
-params = lib.llama_model_default_params()
-params.n_gpu_layers = 0
-model = lib.llama_model_load_from_file(path.encode(), params)
-params = lib.llama_context_default_params()
-params.n_ctx = depth + max(n_prompt, n_decode) + 64
-params.n_batch = params.n_ubatch = max(n_prompt, 512 if depth else 1)
-if kv == "q8_0": params.type_k = params.type_v = lib.GGML_TYPE_Q8_0
-params.n_threads = params.n_threads_batch = threads
-context = lib.llama_init_from_model(model, params)
-n_vocab = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
-ids = [(i * 7919 + 100) % (n_vocab - 200) + 100 for i in range(max(n_prompt, n_decode, depth))]
-def run(tokens):
-    array = (lib.llama_token * len(tokens))(*tokens)
-    assert lib.llama_decode(context, lib.llama_batch_get_one(array, len(tokens))) == 0
-    lib.llama_get_logits(context)
-memory = lib.llama_get_memory(context)
-for i in range(0, depth, 512): run(ids[i:min(i + 512, depth)])
-def rewind():
-    assert lib.llama_memory_seq_rm(memory, 0, depth, -1)
-run(ids[:n_prompt]); run(ids[:1]); rewind()
-start = time.perf_counter(); run(ids[:n_prompt]); prefill = time.perf_counter() - start
-rewind()
-start = time.perf_counter()
-for i in range(n_decode): run(ids[i:i + 1])
-decode = time.perf_counter() - start
-print(n_prompt / prefill, n_decode / decode, lib.llama_print_system_info().decode())
-"""
+PEER = ROOT / "build" / "peer"
+NO_AMX = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+FEATURES = ("avx2", "avx512", "avx512_vbmi", "avx512_vnni", "avx512_bf16", "amx_int8", "neon", "dotprod", "matmul_int8")
 
 
 def output(*command):
@@ -79,40 +38,142 @@ def output(*command):
     return run.stdout
 
 
-def run_peer(python, args):
-    numbers = [str(n) for n in (args.t, args.p, args.n, args.d)]
-    prefill, decode, *_ = output(python, "-c", PEER, args.model, args.kv, *numbers).split()
-    return float(prefill), float(decode)
+# ---- the peer ----
 
 
-def run_reprise(args):
-    numbers = ["-t", str(args.t), "-p", str(args.p), "-n", str(args.n), "-d", str(args.d)]
-    told = json.loads(output(args.reprise, "bench", "-m", args.model, *numbers, "--kv", args.kv, "-r", "1", "--json"))
-    results = {r["test"]: r["median_tok_s"] for r in told["results"]}
-    return results[f"pp{args.p}"], results[f"tg{args.n}"], told["gb_s"]
+def peer_version():
+    text = (ROOT / "tools" / "requirements.txt").read_text()
+    return re.search(r"llama-cpp-python==(\S+)", text).group(1)
 
 
-def read_bandwidth(args):
-    """GB/s at which a plain loop reads the file with as many threads; None where the program is not built."""
-    program = pathlib.Path(args.reprise).parent / "bench_read_bandwidth"
-    if not program.exists():
-        return None
-    return float(re.search(r"([0-9.]+) GB/s median", output(program, str(args.t), args.model)).group(1))
+def unpack_sources(version):
+    """The folder of llama.cpp's sources inside the source package."""
+    package = f"llama_cpp_python-{version}"
+    sources = PEER / package / "vendor" / "llama.cpp"
+    if not sources.exists():
+        PEER.mkdir(parents=True, exist_ok=True)
+        output(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", ":all:",
+               "-d", str(PEER), f"llama-cpp-python=={version}")
+        with tarfile.open(PEER / f"{package}.tar.gz") as archive:
+            archive.extractall(PEER)
+    return sources
 
 
-def first_token(args):
+def build_peer(sources, folder, flags):
+    print("building llama-bench: some ten minutes", file=sys.stderr)
+    output("cmake", "-S", str(sources), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON",
+           "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF",
+           "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}")
+    output("ninja", "-C", str(folder), "llama-bench")
+
+
+def runs(program):
+    """Whether it survives a prefill of the demo model."""
+    return subprocess.run([program, "-m", str(ROOT / "assets" / "demo.gguf"), "-p", "32", "-n", "1", "-r", "1"],
+                          capture_output=True).returncode == 0
+
+
+def peer_program(version):
+    """llama-bench, and how it was built. gcc 12 makes AMX kernels of it that crash: then it is built without AMX."""
+    sources = unpack_sources(version)
+    for folder, flags in ((PEER / "native", ""), (PEER / "without-amx", NO_AMX)):
+        program = folder / "bin" / "llama-bench"
+        if not program.exists():
+            build_peer(sources, folder, flags)
+        if runs(program):
+            return program, folder, sources, "without AMX, which crashes as this compiler builds it" if flags else ""
+    sys.exit(f"{PEER}: llama-bench cannot be run on this machine")
+
+
+def peer_features(folder, sources):
+    """The instruction sets that its kernels were built for, as its own functions tell."""
+    calls = "".join(f'if (ggml_cpu_has_{f}()) fputs("{f.upper()} ", stdout);' for f in FEATURES)
+    code = f'#include "ggml-cpu.h"\n#include <stdio.h>\nint main(void) {{ {calls} return 0; }}\n'
+    with tempfile.TemporaryDirectory() as scratch:
+        source, program = pathlib.Path(scratch) / "features.c", str(pathlib.Path(scratch) / "features")
+        source.write_text(code)
+        libraries = sorted(str(p) for p in (folder / "ggml" / "src").rglob("*.a"))
+        output("c++", "-x", "c", "-I", str(sources / "ggml" / "include"), str(source), "-x", "none", "-o", program,
+               "-Wl,--start-group", *libraries, "-Wl,--end-group", "-fopenmp", "-lpthread", "-ldl", "-lm")
+        return output(program).split()
+
+
+def refuse_weak(features):
+    if "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text() and "AVX512_VNNI" not in features:
+        sys.exit(f"the peer has kernels for {' '.join(features)} only, and this CPU has AVX512_VNNI: not a fair comparison")
+
+
+def settings(args, program):
+    """Name of the peer, of the setting, and its command line."""
+    needs_flash = args.kv == "q8_0"  # a quantised V cache does not work without
+    for flash in ("1",) if needs_flash else ("1", "0"):
+        yield "llama.cpp", f"-fa {flash}", [str(program), "-fa", flash]
+    for repack in ("0", "1") if args.ik else ():
+        yield "ik_llama.cpp", f"-rtr {repack}", [args.ik, "-fa", "1", "-rtr", repack]
+
+
+# ---- runs ----
+
+
+def run_peer(command, args, model, threads):
+    """Tokens a second by test, such as pp128 or tg64."""
+    command = [*command, "-m", model, "-t", str(threads), "-ctk", args.kv, "-ctv", args.kv, "-r", "1", "-o", "json"]
+    prompts = [str(p) for p in args.p]
+    if args.d == 0:
+        command += ["-p", ",".join(prompts) or "0", "-n", str(args.n)]
+    elif command[0] == args.ik:  # knows no depth but that of a decode
+        command += ["-p", "0", "-n", "0", "-gp", f"{args.d},{args.n}"]
+    else:
+        command += ["-p", ",".join(prompts) or "0", "-n", str(args.n), "-d", str(args.d)]
+    text = output(*command)
+    found = {}
+    for test in json.loads(text[text.index("["):]):
+        decodes = test["n_gen"] > 0
+        found[f"tg{test['n_gen']}" if decodes else f"pp{test['n_prompt']}"] = test["avg_ts"]
+    return found
+
+
+def run_reprise(args, model, threads):
+    found = {}
+    for i, prompt in enumerate(args.p or [0]):
+        told = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", str(prompt), "-n", str(args.n if i == 0 else 0),
+                                 "-d", str(args.d), "--kv", args.kv, "-r", "1", "--json"))
+        found.update({r["test"]: r["median_tok_s"] for r in told["results"]})
+        if i == 0:
+            found["gb_s"] = told["gb_s"]
+    return found
+
+
+def read_bandwidth(args, model, threads):
+    """GB/s at which the best of several plain loops reads the file."""
+    return json.loads(output(args.reprise, "bench", "machine", "--read", "-f", model, "-t", str(threads), "--json"))["read"][0]["best_gb_s"]
+
+
+def first_token(args, model, threads):
     """Seconds from the start of main to the first token of a prompt of about 16 tokens, and the most memory taken."""
     prompt = "The quick brown fox jumps over the lazy dog and then it goes to"
     times = []
     for _ in range(args.r):
-        told = output(args.reprise, "generate", "-m", args.model, "-t", str(args.t), "-n", "32", "-p", prompt, "--ignore-eos", "--json")
+        told = output(args.reprise, "generate", "-m", model, "-t", str(threads), "-n", "32", "-p", prompt, "--ignore-eos", "--json")
         times.append(json.loads(told)["timings"]["first_token_s"])
     return statistics.median(times), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
-def node_cost():
-    program = pathlib.Path("build/bench_interpreter")
-    return output(program).strip() if program.exists() else ""
+class Busy:
+    """One core taken by a process that never rests."""
+
+    def __init__(self, wanted):
+        self.process = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.kill()
+
+
+# ---- tables ----
 
 
 def cpu_name():
@@ -122,64 +183,101 @@ def cpu_name():
     return platform.machine()
 
 
-def row(name, values, peer):
-    ratio = statistics.median(values) / statistics.median(peer)
-    return (f"| {name} | {statistics.median(values):.1f} ({min(values):.1f} .. {max(values):.1f}) | "
-            f"{statistics.median(peer):.1f} ({min(peer):.1f} .. {max(peer):.1f}) | {ratio:.2f} |")
+def cell(values):
+    return f"{statistics.median(values):.1f} ({min(values):.1f} .. {max(values):.1f})" if values else "-"
 
 
-def bandwidth_line(ours, plain):
-    if None in plain:
-        return []
-    reads, decodes = statistics.median(plain), statistics.median(r[2] for r in ours)
-    return [f"Decode reads {decodes:.2f} GB/s, {100 * decodes / reads:.0f} % of the {reads:.2f} ({min(plain):.2f} .. {max(plain):.2f}) of a plain loop "
-            "over the file in between.", ""]
+def test_name(args, test):
+    name = f"prefill of {test[2:]}" if test.startswith("pp") else f"decode of {test[2:]}"
+    if args.d:
+        name += f" after {args.d}"
+    return name + (f", {args.kv} cache" if args.kv != "f16" else "") + (", one core busy" if args.busy else "")
+
+
+def compare(args, program, model, threads):
+    """Rows of the table, and lines about what decode reads."""
+    ours, reads = collections.defaultdict(list), []
+    theirs = collections.defaultdict(lambda: collections.defaultdict(list))  # by test, then by peer and setting
+    with Busy(args.busy):
+        for _ in range(args.r):
+            for peer, setting, command in settings(args, program):
+                for test, rate in run_peer(command, args, model, threads).items():
+                    theirs[test][peer, setting].append(rate)
+            for test, rate in run_reprise(args, model, threads).items():
+                ours[test].append(rate)
+            reads.append(read_bandwidth(args, model, threads))
+    name, rows = pathlib.Path(model).name.removesuffix(".gguf"), []
+    tests = [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else [])
+    for test in tests:
+        cells, best = [], 0.0
+        for peer in ("llama.cpp", "ik_llama.cpp"):
+            tried = {s: v for (p, s), v in theirs[test].items() if p == peer}
+            if not tried:
+                cells.append("-")
+                continue
+            setting = max(tried, key=lambda s: statistics.median(tried[s]))
+            best = max(best, statistics.median(tried[setting]))
+            cells.append(f"{cell(tried[setting])} `{setting}`")
+        ratio = f"{statistics.median(ours[test]) / best:.2f}" if best else "-"
+        rows.append(f"| {name} | {test_name(args, test)} | {threads} | {cell(ours[test])} | {cells[0]} | {cells[1]} | {ratio} |")
+    lines = []
+    if args.n:
+        gb_s, plain = statistics.median(ours["gb_s"]), statistics.median(reads)
+        lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of the {plain:.2f} "
+                 f"({min(reads):.2f} .. {max(reads):.2f}) of the best plain loop over the file."]
+    return rows, lines
+
+
+def numbers(text):
+    return [int(n) for n in text.split(",") if n and int(n) > 0]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("-t", type=int, default=2)
-    parser.add_argument("-p", type=int, default=128)
-    parser.add_argument("-n", type=int, default=64)
-    parser.add_argument("-d", type=int, default=0)
-    parser.add_argument("-r", type=int, default=5)
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("-t", type=numbers, default=[2], help="threads, a list")
+    parser.add_argument("-p", type=numbers, default=[128], help="tokens of the prefills, a list")
+    parser.add_argument("-n", type=int, default=64, help="tokens to decode")
+    parser.add_argument("-d", type=int, default=0, help="tokens that stand in the context before")
+    parser.add_argument("-r", type=int, default=5, help="runs")
     parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16")
+    parser.add_argument("--ik", help="llama-bench of ik_llama.cpp, built for this CPU")
+    parser.add_argument("--busy", action="store_true", help="while one core is taken by another process")
     parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"))
-    parser.add_argument("--out")
+    parser.add_argument("--out", help="append the result to this file")
     args = parser.parse_args()
-    python = peer_python()
-    version = output(python, "-c", "import llama_cpp; print(llama_cpp.__version__)").strip()
-    # before any other child, so that the most memory of a child is that of reprise
-    first, rss = first_token(args)
-    ours, theirs, plain = [], [], []
-    for _ in range(args.r):
-        theirs.append(run_peer(python, args))
-        ours.append(run_reprise(args))
-        plain.append(read_bandwidth(args))
-    revision = output(args.reprise, "--version").split("\n")
-    size = os.path.getsize(args.model)
-    after, cache = f", after {args.d} tokens" if args.d else "", f", {args.kv} cache" if args.kv != "f16" else ""
-    lines = [
-        f"## {pathlib.Path(args.model).name}, {args.t} threads{after}{cache}",
+    version = peer_version()
+    program, folder, sources, how = peer_program(version)
+    features = peer_features(folder, sources)
+    refuse_weak(features)
+    rows, reads, starts = [], [], []
+    for model in args.models:
+        for threads in args.t:
+            if not (args.d or args.busy):
+                first, rss = first_token(args, model, threads)
+                starts.append(f"{pathlib.Path(model).name}, {threads} thread{'s' if threads > 1 else ''}: first token of a 16-token prompt "
+                              f"{1000 * first:.0f} ms from the start of main; most memory of any model so far {rss / 1e6:.1f} MB, of a file of "
+                              f"{os.path.getsize(model) / 1e6:.1f} MB.")
+            more, lines = compare(args, program, model, threads)
+            rows += more
+            reads += lines
+    revision = output(args.reprise, "--version").split("\n")[0].strip()
+    text = "\n".join([
+        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision}; llama.cpp of llama-cpp-python {version}"
+        f"{', ' + how if how else ''} ({' '.join(features)}){', ik_llama.cpp' if args.ik else ''}; {args.r} interleaved runs, medians (range), "
+        "each peer in its best setting.",
         "",
-        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision[0].strip()}; llama-cpp-python {version}; "
-        f"{args.r} interleaved runs, medians (range).",
+        "| model | test | threads | reprise | llama.cpp | ik_llama.cpp | ratio |",
+        "|---|---|---|---|---|---|---|",
+        *rows,
         "",
-        "| tokens/s | reprise | llama.cpp | ratio |",
-        "|---|---|---|---|",
-        row(f"prefill of {args.p}", [r[0] for r in ours], [r[0] for r in theirs]),
-        row(f"decode of {args.n}", [r[1] for r in ours], [r[1] for r in theirs]),
+        *[f"- {line}" for line in reads + starts],
         "",
-        *bandwidth_line(ours, plain),
-        f"First token of a 16-token prompt: {1000 * first:.0f} ms from the start of main. Most memory: {rss / 1e6:.1f} MB, of a file of "
-        f"{size / 1e6:.1f} MB. {node_cost()}",
-        "",
-    ]
-    print("\n".join(lines))
+    ])
+    print(text)
     if args.out:
         with open(args.out, "a", encoding="utf-8") as out:
-            print("\n".join(lines), file=out)
+            print(text, file=out)
 
 
 if __name__ == "__main__":

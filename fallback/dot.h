@@ -15,6 +15,7 @@
 #ifndef FALLBACK_DOT_H
 #define FALLBACK_DOT_H
 
+#include "fallback/prefetch.h"
 #include "fallback/quants.h"
 
 enum {
@@ -72,9 +73,9 @@ void rp_pack_column(const QuantForm *form, const DotColumn *x, int64_t from, int
                     char *group);
 
 /* n_rows rows of n elements, 1 to RP_PANEL_ROWS, that stand `stride` bytes apart; the panel's other rows repeat the
- * last. Meanwhile as many bytes from `ahead` on are prefetched as 16 rows have. */
+ * last. */
 typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                       const char *ahead, char *panel);
+                       const Ahead *ahead, char *panel);
 
 /* The parts of the sums of 16 rows and up to RP_GROUP_COLS columns. */
 typedef struct TileSums {
@@ -83,7 +84,7 @@ typedef struct TileSums {
 
 /* Adds n_units units of a panel times those of a group of n_cols columns. Unit 0 is one that adds to part 0. */
 typedef void TileFunction(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                          int64_t n_units, TileSums *sums);
+                          int64_t n_units, const Ahead *ahead, TileSums *sums);
 
 /* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
 typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,

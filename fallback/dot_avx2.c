@@ -72,7 +72,7 @@ INLINE void pack_load(const SpanType *t, const char *const *p, int r, int units,
 }
 
 INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n_rows, int64_t n,
-                       const char *ahead, char *panel) {
+                       const Ahead *ahead, char *panel) {
     const int    units = t->n_spans * RP_SPAN_UNITS;
     const size_t bytes = (size_t)units * rp_panel_unit_bytes(&t->form);
     const char  *row[RP_PANEL_ROWS];
@@ -81,8 +81,8 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
         char        *to = panel, last[ROWS][MAX_BYTES] = {0};
         const char **p = row + r;
         for (int64_t left = rp_units(&t->form, n); left > 0; left -= units, to += bytes) {
-            rp_prefetch(ahead, ROWS * span_bytes(t));
-            ahead += ROWS * span_bytes(t);
+            rp_prefetch_units(ahead, (r / ROWS * rp_units(&t->form, n) + rp_units(&t->form, n) - left) / 4,
+                              units / 4);
             const bool whole = !blocks_of_32(t) || left >= units;
             for (int k = 0; k < ROWS && !whole && left % 2 != 0; k++) {
                 copy_last_blocks(t, p[k], (int)left, last[k]);
@@ -94,11 +94,11 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
     }
 }
 
-typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead, char *panel);
+typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const Ahead *ahead, char *panel);
 
 #define PACK(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,           \
-                                           const char *ahead, char *panel) {                                 \
+                                           const Ahead *ahead, char *panel) {                                \
         const SpanType t = SPAN_TYPE(name, __VA_ARGS__);                                                     \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
@@ -107,7 +107,7 @@ SPAN_TYPES(PACK)
 
 #define ENTRY(ID, name, ...) [RP_##ID] = pack_##name,
 void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                        const char *ahead, char *panel) {
+                        const Ahead *ahead, char *panel) {
     static Pack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
     table[dtype](rows, stride, n_rows, n, ahead, panel);
 }
@@ -206,10 +206,11 @@ INLINE void add_unit(const QuantForm *form, const char *w, const char *x, const 
 
 /* n_cols columns from c on of a group of `all`. */
 INLINE void tile_columns(const QuantForm *form, const char *panel, const char *group, int all, int c,
-                         int n_cols, int64_t n_units, TileSums *sums) {
+                         int n_cols, int64_t n_units, const Ahead *ahead, TileSums *sums) {
     const size_t panel_unit = rp_panel_unit_bytes(form), group_unit = rp_group_unit_bytes(form, all);
     for (int64_t u = 0; u < n_units; u++, panel += panel_unit, group += group_unit) {
         const float *of_x = (const float *)(const void *)(group + all * form->unit) + c;
+        if (c == 0) rp_prefetch_units(ahead, u, 1);
         add_unit(form, panel, group + c * form->unit, of_x, of_x + all, n_cols,
                  &sums->part[u % RP_SPAN_UNITS][c]);
     }
@@ -217,28 +218,29 @@ INLINE void tile_columns(const QuantForm *form, const char *panel, const char *g
 
 /* Constant numbers of columns, so that the loops over them unroll into registers. */
 INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
-                 TileSums *sums) {
+                 const Ahead *ahead, TileSums *sums) {
     int c = 0;
-    for (; c + COLS <= n_cols; c += COLS) tile_columns(form, panel, group, n_cols, c, COLS, n_units, sums);
+    for (; c + COLS <= n_cols; c += COLS)
+        tile_columns(form, panel, group, n_cols, c, COLS, n_units, ahead, sums);
     if (n_cols - c == 3)
-        tile_columns(form, panel, group, n_cols, c, 3, n_units, sums);
+        tile_columns(form, panel, group, n_cols, c, 3, n_units, ahead, sums);
     else if (n_cols - c == 2)
-        tile_columns(form, panel, group, n_cols, c, 2, n_units, sums);
+        tile_columns(form, panel, group, n_cols, c, 2, n_units, ahead, sums);
     else if (n_cols - c == 1)
-        tile_columns(form, panel, group, n_cols, c, 1, n_units, sums);
+        tile_columns(form, panel, group, n_cols, c, 1, n_units, ahead, sums);
 }
 
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                                 int64_t n_units, TileSums *sums) {
+                                 int64_t n_units, const Ahead *ahead, TileSums *sums) {
     if (form->has_min)
-        tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_units, sums);
+        tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_units, ahead, sums);
     else if (form->offset == SIGNED)
-        tile(&(QuantForm){32, SIGNED, false}, panel, group, n_cols, n_units, sums);
+        tile(&(QuantForm){32, SIGNED, false}, panel, group, n_cols, n_units, ahead, sums);
     else if (form->offset == 8)
-        tile(&(QuantForm){32, 8, false}, panel, group, n_cols, n_units, sums);
+        tile(&(QuantForm){32, 8, false}, panel, group, n_cols, n_units, ahead, sums);
     else if (form->unit == 32)
-        tile(&(QuantForm){32, 1, false}, panel, group, n_cols, n_units, sums);
+        tile(&(QuantForm){32, 1, false}, panel, group, n_cols, n_units, ahead, sums);
     else
-        tile(&(QuantForm){16, 1, false}, panel, group, n_cols, n_units, sums);
+        tile(&(QuantForm){16, 1, false}, panel, group, n_cols, n_units, ahead, sums);
 }
 #endif

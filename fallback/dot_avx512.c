@@ -7,13 +7,15 @@
 /* ---- panels ---- */
 
 /* The first `units` units of a load. */
-INLINE void pack_load(const BlockType *t, const PanelRows *rows, int units, char *to) {
+INLINE void pack_load(const BlockType *t, const PanelRows *rows, int units, const Ahead *ahead, int64_t first,
+                      char *to) {
     const size_t unit_bytes = rp_panel_unit_bytes(&t->form);
     Load         l;
     t->begin(rows, units, &l);
 #pragma GCC unroll 4
     for (int s = 0; s < LOAD_STEPS; s++) {
         if (s * t->step_units >= units) break;
+        rp_prefetch_units(ahead, first + s * t->step_units, t->step_units);
         t->step(rows, s, &l);
 #pragma GCC unroll 4
         for (int v = 0; v < t->step_units; v++) {
@@ -29,20 +31,20 @@ INLINE void pack_load(const BlockType *t, const PanelRows *rows, int units, char
     }
 }
 
-INLINE void pack_rows(const BlockType *t, PanelRows *rows, int64_t n, const char *ahead, char *panel) {
-    const int    units      = load_units(t);
-    const size_t load_bytes = (size_t)units * rp_panel_unit_bytes(&t->form);
-    int64_t      left       = rp_units(&t->form, n);
-    for (; left >= units; left -= units, panel += load_bytes, ahead += RP_PANEL_ROWS * t->bytes) {
-        rp_prefetch(ahead, RP_PANEL_ROWS * t->bytes);
-        pack_load(t, rows, units, panel);
+INLINE void pack_rows(const BlockType *t, PanelRows *rows, int64_t n, const Ahead *ahead, char *panel) {
+    const int     units      = load_units(t);
+    const size_t  load_bytes = (size_t)units * rp_panel_unit_bytes(&t->form);
+    const int64_t all        = rp_units(&t->form, n);
+    int64_t       u          = 0;
+    for (; u + units <= all; u += units, panel += load_bytes) {
+        pack_load(t, rows, units, ahead, u, panel);
         next_load(rows, t->bytes);
     }
-    if (t->step_units == 1 && left > 0) pack_load(t, rows, (int)left, panel);
+    if (t->step_units == 1 && u < all) pack_load(t, rows, (int)(all - u), ahead, u, panel);
 }
 
 INLINE void pack_panel(const BlockType *t, const char *rows, size_t stride, int n_rows, int64_t n,
-                       const char *ahead, char *panel) {
+                       const Ahead *ahead, char *panel) {
     PanelRows strided = strided_rows(rows, stride);
     if (n_rows == RP_PANEL_ROWS) {
         pack_rows(t, &strided, n, ahead, panel);
@@ -56,7 +58,7 @@ INLINE void pack_panel(const BlockType *t, const char *rows, size_t stride, int 
 
 #define PACK(ID, name, Block, spans, ...)                                                                    \
     RP_TARGET_AVX512 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,         \
-                                             const char *ahead, char *panel) {                               \
+                                             const Ahead *ahead, char *panel) {                              \
         static const BlockType t = BLOCK_TYPE(name, Block, spans, __VA_ARGS__);                              \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
@@ -64,8 +66,9 @@ SPAN_TYPES(PACK)
 #undef PACK
 
 void rp_pack_panel_avx512(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                          const char *ahead, char *panel) {
-    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead, char *panel);
+                          const Ahead *ahead, char *panel) {
+    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const Ahead *ahead,
+                      char *panel);
 #define ENTRY(ID, name, ...) [RP_##ID]       = pack_##name,
     static Pack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
 #undef ENTRY
@@ -103,16 +106,19 @@ INLINE void add_unit(const QuantForm *form, const char *w, const char *x, int n_
 
 /* One of the four parts after the other, so that the others need no registers. */
 INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
-                 TileSums *sums) {
+                 const Ahead *ahead, TileSums *sums) {
     const size_t w_bytes = rp_panel_unit_bytes(form), x_bytes = rp_group_unit_bytes(form, n_cols);
+    int64_t      first = 0;
     for (int p = 0; p < RP_SPAN_UNITS && p < n_units; p++) {
         const char *w = panel + (size_t)p * w_bytes, *x = group + (size_t)p * x_bytes;
         __m512      part[RP_GROUP_COLS];
 #pragma GCC unroll 8
         for (int c = 0; c < n_cols; c++) part[c] = _mm512_load_ps(sums->part[p][c]);
         for (int64_t u = p; u < n_units;
-             u += RP_SPAN_UNITS, w += RP_SPAN_UNITS * w_bytes, x += RP_SPAN_UNITS * x_bytes)
+             u += RP_SPAN_UNITS, w += RP_SPAN_UNITS * w_bytes, x += RP_SPAN_UNITS * x_bytes) {
+            rp_prefetch_units(ahead, first++, 1);
             add_unit(form, w, x, n_cols, part);
+        }
 #pragma GCC unroll 8
         for (int c = 0; c < n_cols; c++) _mm512_store_ps(sums->part[p][c], part[c]);
     }
@@ -120,10 +126,10 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
 
 /* Constant numbers of columns, so that the loops over them unroll into registers. */
 INLINE void any_columns(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                        int64_t n_units, TileSums *sums) {
+                        int64_t n_units, const Ahead *ahead, TileSums *sums) {
 #define COLUMNS(n)                                                                                           \
     case n:                                                                                                  \
-        tile(form, panel, group, n, n_units, sums);                                                          \
+        tile(form, panel, group, n, n_units, ahead, sums);                                                   \
         break;
     switch (n_cols) {
         COLUMNS(1)
@@ -141,12 +147,12 @@ INLINE void any_columns(const QuantForm *form, const char *panel, const char *gr
 }
 
 RP_TARGET_AVX512 void rp_tile_avx512(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                                     int64_t n_units, TileSums *sums) {
+                                     int64_t n_units, const Ahead *ahead, TileSums *sums) {
     if (form->has_min)
-        any_columns(&(QuantForm){32, 0, true}, panel, group, n_cols, n_units, sums);
+        any_columns(&(QuantForm){32, 0, true}, panel, group, n_cols, n_units, ahead, sums);
     else if (form->unit == 32)
-        any_columns(&(QuantForm){32, 1, false}, panel, group, n_cols, n_units, sums);
+        any_columns(&(QuantForm){32, 1, false}, panel, group, n_cols, n_units, ahead, sums);
     else
-        any_columns(&(QuantForm){16, 1, false}, panel, group, n_cols, n_units, sums);
+        any_columns(&(QuantForm){16, 1, false}, panel, group, n_cols, n_units, ahead, sums);
 }
 #endif

@@ -141,7 +141,7 @@ INLINE void store_load(const SpanType *t, const char *const *w, int units, char 
 }
 
 INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n_rows, int64_t n,
-                       const char *ahead, char *panel) {
+                       const Ahead *ahead, char *panel) {
     const int64_t elems = stretches(t) * STRETCH;
     const size_t  bytes = (size_t)(elems / t->form.unit) * rp_panel_unit_bytes(&t->form);
     const char   *row[RP_PANEL_ROWS];
@@ -150,8 +150,9 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
         const char **w  = row + r0;
         char        *to = panel + r0 * RP_QUAD;
         for (int64_t i = 0; i < n; i += elems, to += bytes) {
-            rp_prefetch(ahead, PACK_ROWS * t->bytes);
-            ahead += PACK_ROWS * t->bytes;
+            const int64_t unit = (r0 / PACK_ROWS * n + i) / t->form.unit;
+            rp_prefetch_units(ahead, unit / (RP_PANEL_ROWS / PACK_ROWS),
+                              (int)(elems / t->form.unit) / (RP_PANEL_ROWS / PACK_ROWS));
             if (i + elems <= n)
                 store_load(t, w, RP_SPAN_UNITS, to);
             else
@@ -162,7 +163,7 @@ INLINE void pack_panel(const SpanType *t, const char *rows, size_t stride, int n
 }
 
 #define KERNEL(ID, name, ...)                                                                                \
-    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead,       \
+    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n, const Ahead *ahead,      \
                             char *panel) {                                                                   \
         const SpanType t = SPAN_TYPE(name, __VA_ARGS__);                                                     \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
@@ -171,8 +172,9 @@ SPAN_TYPES(KERNEL)
 #undef KERNEL
 
 void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                        const char *ahead, char *panel) {
-    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const char *ahead, char *panel);
+                        const Ahead *ahead, char *panel) {
+    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const Ahead *ahead,
+                      char *panel);
 #define ROW(ID, name, ...) [RP_##ID]         = pack_##name,
     static Pack *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ROW)};
 #undef ROW

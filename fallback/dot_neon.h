@@ -137,6 +137,7 @@ typedef struct Tile {
     const char *panel, *group;
     int         n_cols;
     int64_t     n_units;
+    const Ahead *ahead;
 } Tile;
 
 /* Part p of the sums of rows from row r on and `cols` columns from column c on. */
@@ -147,6 +148,7 @@ INLINE void tile_part(const Tile *t, int r, int c, int cols, int p, TileSums *su
     for (int i = 0; i < cols; i++)
         for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] = vld1q_f32(&sums->part[p][c + i][r + 4 * v]);
     for (int64_t u = p; u < t->n_units; u += RP_SPAN_UNITS) {
+        if (r == 0 && c == 0) rp_prefetch_units(t->ahead, u, 1);
         const char       *w = t->panel + (size_t)u * w_bytes + r * RP_QUAD; /* a scale is as long as a quad */
         const char       *x = t->group + (size_t)u * x_bytes;
         const float      *scale   = (const float *)(const void *)(w + RP_PANEL_ROWS * unit);
@@ -188,8 +190,8 @@ INLINE void tile(const Tile *t, TileSums *sums) {
 }
 
 void NEON(rp_tile)(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
-                   TileSums *sums) {
-#define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_units}, sums)
+                   const Ahead *ahead, TileSums *sums) {
+#define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_units, ahead}, sums)
     if (form->has_min)
         TILE(32, 0, true);
     else if (form->unit == 16)

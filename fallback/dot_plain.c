@@ -7,7 +7,7 @@
 enum { PART = 256 }; /* elements that are unpacked at a time: whole blocks and whole spans */
 
 void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                         const char *ahead, char *panel) {
+                         const Ahead *ahead, char *panel) {
     const QuantForm *form   = rp_quant_form(dtype);
     UnpackFunction  *unpack = rp_unpack_function(dtype);
     const int        unit = form->unit, step = unit / RP_GROUP;
@@ -50,7 +50,8 @@ static void add_row_times_column(const QuantForm *form, const char *panel, int r
 }
 
 void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
-                   TileSums *sums) {
+                   const Ahead *ahead, TileSums *sums) {
+    (void)ahead;
     for (int c = 0; c < n_cols; c++)
         for (int r = 0; r < RP_PANEL_ROWS; r++)
             add_row_times_column(form, panel, r, group, c, n_cols, n_units, sums);

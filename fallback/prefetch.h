@@ -27,6 +27,21 @@ RP_BODY void rp_prefetch(const char *p, size_t bytes) {
         for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);
 }
 
+/* What to prefetch meanwhile: `each` bytes a unit of 16 rows, one after the other from `at` on. */
+typedef struct Ahead {
+    const char *at;
+    size_t      each;
+} Ahead;
+
+RP_BODY void rp_prefetch_units(const Ahead *a, int64_t unit, int n) {
+    const CpuPrefetchHint hint = rp_prefetch_now().hint;
+    const char           *from = a->at + (size_t)unit * a->each, *end = from + (size_t)n * a->each;
+    if (hint == RP_PREFETCH_L2)
+        for (; from < end; from += RP_CACHE_LINE) __builtin_prefetch(from, 0, 2);
+    else if (hint == RP_PREFETCH_L1)
+        for (; from < end; from += RP_CACHE_LINE) __builtin_prefetch(from, 0, 3);
+}
+
 /* For what is read next: into L1, whatever is in use for weights. */
 RP_BODY void rp_prefetch_next(const char *p, size_t bytes) {
     for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);

@@ -143,23 +143,29 @@ static void one_column(const TileJob *job, int64_t p0, int64_t p1) {
                           job->y[0] + from);
 }
 
-/* 16 rows times up to DIRECT_GROUPS groups, in one pass over the rows. */
+/* 16 rows times up to DIRECT_GROUPS groups, in one pass over the rows. Prefetches of later rows are spread over
+ * unpacking and products by their cost: in a burst they would fill the core's miss buffers. */
 static void direct_panel(const TileJob *job, const DotKernels *kernels, int64_t p) {
-    const QuantForm  *form   = rp_quant_form(job->dtype);
-    const int64_t     groups = column_groups(job), units = rp_units(form, job->n);
-    const size_t      bytes = rp_row_bytes(job->dtype, job->n), ahead = rp_rows_ahead(RP_PANEL_ROWS * bytes);
+    const QuantForm *form   = rp_quant_form(job->dtype);
+    const int64_t    groups = column_groups(job), units = rp_units(form, job->n);
+    const size_t     row = rp_row_bytes(job->dtype, job->n), bytes = RP_PANEL_ROWS * row / (size_t)units;
+    const char      *ahead = panel_start(job, p) + rp_rows_ahead(RP_PANEL_ROWS * row);
+    const size_t     cost  = (size_t)least(job->n_cols, RP_GROUP_COLS),
+                 by_pack   = bytes * PANEL_COST / (PANEL_COST + cost);
     TileSums          sums[DIRECT_GROUPS];
     _Alignas(64) char panel[STRETCH_UNITS * RP_PANEL_ROWS * (32 + 2 * sizeof(float))];
     for (int64_t g = 0; g < groups; g++) clear_sums(&sums[g], group_cols(job, g));
     for (int64_t u = 0; u < units; u += STRETCH_UNITS) {
-        const int64_t n  = least(STRETCH_UNITS, units - u);
-        const size_t  at = rp_row_bytes(job->dtype, u * form->unit);
-        kernels->pack(job->dtype, panel_start(job, p) + at, job->stride, panel_rows(job, p), n * form->unit,
-                      panel_start(job, p) + ahead + RP_PANEL_ROWS * at, panel);
+        const int64_t n       = least(STRETCH_UNITS, units - u);
+        const Ahead   in_pack = {ahead, by_pack}, in_tile = {ahead + (size_t)n * by_pack, bytes - by_pack},
+                    none = {ahead, 0};
+        kernels->pack(job->dtype, panel_start(job, p) + rp_row_bytes(job->dtype, u * form->unit), job->stride,
+                      panel_rows(job, p), n * form->unit, &in_pack, panel);
         for (int64_t g = 0; g < groups; g++)
             kernels->tile(form, panel,
                           group_at(job, g) + (size_t)u * rp_group_unit_bytes(form, group_cols(job, g)),
-                          group_cols(job, g), n, &sums[g]);
+                          group_cols(job, g), n, g == 0 ? &in_tile : &none, &sums[g]);
+        ahead += (size_t)n * bytes;
     }
     for (int64_t g = 0; g < groups; g++) store_tile(job, p, g, &sums[g]);
 }
@@ -174,14 +180,15 @@ static void whole_panels(const TileJob *job, const DotKernels *kernels, int64_t 
         const int64_t p1 = least(p0 + step, last);
         for (int64_t p = p0; p < p1; p++)
             kernels->pack(job->dtype, panel_start(job, p), job->stride, panel_rows(job, p), job->n,
-                          panel_start(job, p + 1), job->own + (size_t)(p - p0) * bytes);
+                          &(Ahead){panel_start(job, p + 1), RP_PANEL_ROWS * job->stride / (size_t)units},
+                          job->own + (size_t)(p - p0) * bytes);
         for (int64_t g = 0; g < groups; g++)
             for (int64_t p = p0; p < p1; p++) {
                 TileSums sums;
                 if (p * groups + g < from || p * groups + g >= end) continue;
                 clear_sums(&sums, group_cols(job, g));
                 kernels->tile(form, job->own + (size_t)(p - p0) * bytes, group_at(job, g), group_cols(job, g),
-                              units, &sums);
+                              units, &(Ahead){0}, &sums);
                 store_tile(job, p, g, &sums);
             }
     }

@@ -84,12 +84,42 @@ Test(mul_mat, of_every_weight_type_in_integers) {
     check_quantised(RP_Q4_0, 33 * 1024, 3, 5);
     check_quantised(RP_Q6_K, 33 * 1024, 2, 1);
     check_quantised(RP_Q8_0, 64, 1100, 3);
-#ifndef RP_TEST_CUDA
-    check_quantised(RP_Q4_1, 2048, 150,
-                    17); /* more rows than are unpacked at a time, and three groups of columns */
-    check_quantised(RP_Q6_K, 4096, 65, 9);
-#endif
 }
+
+#ifndef RP_TEST_CUDA
+/* The ways of fallback/tiles.c: rows unpacked in stretches for up to 32 columns, whole panels for more; a last panel that
+ * is not full; the largest number of columns that goes one way and the smallest that goes the other. */
+Test(mul_mat, of_many_rows_and_columns) {
+    for (int i = 0; i < N_QUANTISED; i++) {
+        const int64_t block = rp_dtype_info(quantised[i])->block_elems;
+        check_quantised(quantised[i], (block == 32 ? 21 : 3) * block, 37, 8);
+        check_quantised(quantised[i], 2 * block, 19, 35);
+    }
+    check_quantised(RP_Q4_0, 1024, 33, 32);
+    check_quantised(RP_Q4_0, 1024, 33, 33);
+    check_quantised(RP_Q4_1, 2048, 150, 41); /* more rows than are unpacked at a time */
+    check_quantised(RP_Q6_K, 4096, 65, 34);
+}
+
+/* Prefetching changes no bit, and no kernel reads what it prefetches: the last rows end where the memory ends. */
+Test(mul_mat, with_every_prefetch) {
+    const CpuPrefetch before = rp_cpu_prefetch();
+    const CpuPrefetch all[]  = {
+         {RP_PREFETCH_NONE, 0    },
+         {RP_PREFETCH_L1,   4096 },
+         {RP_PREFETCH_L2,   0    },
+         {RP_PREFETCH_L2,   65536}
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        OK(rp_cpu_prefetch_set(all[i]));
+        for (int64_t columns = 1; columns <= 40; columns += 13) check_quantised(RP_Q4_K, 512, 35, columns);
+    }
+    OK(rp_cpu_prefetch_set(before));
+    REFUSED(rp_cpu_prefetch_set((CpuPrefetch){RP_PREFETCH_L2, 100}), RP_E_ARG, "multiple of 64");
+    REFUSED(rp_cpu_prefetch_set((CpuPrefetch){RP_PREFETCH_L1, -64}), RP_E_ARG, "-64 bytes");
+    REFUSED(rp_cpu_prefetch_set((CpuPrefetch){(CpuPrefetchHint)7, 64}), RP_E_ARG, "prefetch 7");
+}
+#endif
 
 /* Quants of the largest magnitude, all of one sign, against columns of one sign: no sum may saturate. */
 Test(mul_mat, of_the_largest_quants) {

@@ -24,7 +24,7 @@ extern "C" {
     X(MODE, "REPRISE_MODE", "auto", "how a device is launched: auto, eager, replay or reply")     \
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
     X(ISA, "REPRISE_ISA", "auto", "CPU kernels: " RP_ISA_NAMES)                                   \
-    X(PREFETCH, "REPRISE_PREFETCH", "auto", "software prefetch of weights on the CPU: auto (measured when a model is first opened), none, l1 or l2, the last two also as l2:BYTES ahead") \
+    X(PREFETCH, "REPRISE_PREFETCH", "auto", "prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES") \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \
     X(BLAS, "REPRISE_BLAS", "auto", "products of long chunks: auto (cuBLASLt where there is one), off, or a library's path") \
     X(PDL, "REPRISE_PDL", "auto", "kernels of a graph begin while those before them end: auto (devices of 9.0 and later) or off") \
