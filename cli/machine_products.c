@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #endif
 
-enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, REPEATS = 60 };
+enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, REPEATS = 60, MAX_STEPS = 30000 };
 
 const RpDtype cli_machine_types[MACHINE_TYPES] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0,
                                                   RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
@@ -78,7 +78,7 @@ static RpStatus speed(RpDtype dtype, double *gb_s) {
 }
 
 /* Instructions of one product of so many rows, and of what is around it: a child is stepped through it. 0: cannot be
- * counted. */
+ * counted, or more than MAX_STEPS. */
 static double count(RpDtype dtype, int64_t rows) {
 #ifdef __linux__
     Product p;
@@ -96,8 +96,8 @@ static double count(RpDtype dtype, int64_t rows) {
     int    status  = 0;
     bool   counted = false;
     if (child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-        while (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child &&
-               WIFSTOPPED(status)) {
+        while (n < MAX_STEPS && ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0 &&
+               waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
             if (WSTOPSIG(status) == SIGSTOP) {
                 counted = true;
                 break;
@@ -115,7 +115,7 @@ static double count(RpDtype dtype, int64_t rows) {
 }
 
 RpStatus cli_product_speed(RpDtype dtype, ProductSpeed *out) {
-    enum { FEW = 16, MANY = 48 };
+    enum { FEW = 16, MANY = 32 };
     RP_TRY(speed(dtype, &out->gb_s));
     const double few = count(dtype, FEW), many = count(dtype, MANY);
     out->instructions = few > 0.0 && many > few
