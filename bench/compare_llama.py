@@ -52,7 +52,7 @@ def unpack_sources(version):
     sources = PEER / package / "vendor" / "llama.cpp"
     if not sources.exists():
         PEER.mkdir(parents=True, exist_ok=True)
-        output(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-build-isolation", "--no-binary", ":all:",
+        output(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:",
                "-d", str(PEER), f"llama-cpp-python=={version}")
         with tarfile.open(PEER / f"{package}.tar.gz") as archive:
             archive.extractall(PEER)

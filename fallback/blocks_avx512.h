@@ -358,12 +358,29 @@ INLINE void step_q5_k(const PanelRows *rows, int step, Load *l) {
     const size_t at = offsetof(BlockQ5_K, qs) + 32 * (size_t)step;
     eight_words_of_rows(rows, at, l->raw);
 }
+/* Bit u of each byte, at bit 4; what else the byte had is around it. */
+INLINE __m512i bit_at_4(__m512i v, int u) {
+    switch (u) { /* shifts are literals in both gcc and clang */
+    case 0:
+        return _mm512_slli_epi16(v, 4);
+    case 1:
+        return _mm512_slli_epi16(v, 3);
+    case 2:
+        return _mm512_slli_epi16(v, 2);
+    case 3:
+        return _mm512_slli_epi16(v, 1);
+    case 5:
+        return _mm512_srli_epi16(v, 1);
+    case 6:
+        return _mm512_srli_epi16(v, 2);
+    case 7:
+        return _mm512_srli_epi16(v, 3);
+    default:
+        return v;
+    }
+}
 INLINE __m512i quad_q5_k(const Load *l, int step, int v, int k) {
-    const int     u     = 2 * step + v;
-    const __m512i fifth = u < 4   ? _mm512_slli_epi16(l->fifth[k], 4 - u)
-                          : u > 4 ? _mm512_srli_epi16(l->fifth[k], u - 4)
-                                  : l->fifth[k];
-    return bits_and_all(fifth, _mm512_set1_epi8(16), quad_q4_k(l, step, v, k));
+    return bits_and_all(bit_at_4(l->fifth[k], 2 * step + v), _mm512_set1_epi8(16), quad_q4_k(l, step, v, k));
 }
 
 INLINE void begin_q6_k(const PanelRows *rows, int units, Load *l) {

@@ -67,11 +67,6 @@ static inline size_t rp_group_bytes(const QuantForm *form, int64_t n, int n_cols
     return (size_t)rp_units(form, n) * rp_group_unit_bytes(form, n_cols);
 }
 
-/* Elements [from, end) of a column become column c of a group of n_cols that begins with element `from`; both are
- * multiples of the unit. */
-void rp_pack_column(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c, int n_cols,
-                    char *group);
-
 /* n_rows rows of n elements, 1 to RP_PANEL_ROWS, that stand `stride` bytes apart; the panel's other rows repeat the
  * last. */
 typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,

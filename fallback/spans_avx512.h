@@ -1,8 +1,8 @@
 /* spans_avx512.h - spans of weights and of columns in registers: a quarter of a register is a unit, whose elements are
  * in four lanes.
  *
- * Each type has one function that takes a span, or a block of 256, from the bytes of the file; decode multiplies it at
- * once, a prefill packs it for many columns. */
+ * Each type has one function that takes a span, or a block of 256, from the bytes of the file, for products with one column
+ * (gemv_avx512.c). For more columns blocks_avx512.h takes 16 rows at a time. */
 #ifndef FALLBACK_SPANS_AVX512_H
 #define FALLBACK_SPANS_AVX512_H
 

@@ -60,46 +60,39 @@ static int group_cols(const TileJob *job, int64_t g) {
 
 /* ---- columns ---- */
 
-RP_BODY void pack_units(const QuantForm *form, int unit, const DotColumn *x, int64_t from, int64_t end, int c,
-                        int n_cols, char *to) {
-    for (int64_t i = from; i < end; i += unit, to += rp_group_unit_bytes(form, n_cols)) {
+/* Column c of a group of n_cols. */
+RP_BODY void pack_units(const QuantForm *form, int unit, const char *x, int c, int n_cols, int64_t n,
+                        char *to) {
+    const DotColumn from = rp_dot_column(x, n);
+    for (int64_t i = 0; i < n; i += unit, to += rp_group_unit_bytes(form, n_cols)) {
         float  *scale = (float *)(void *)(to + n_cols * unit);
         int32_t total = 0;
-        memcpy(to + c * unit, x->q + i, (size_t)unit);
-        scale[c] = x->scale[i / 32];
+        memcpy(to + c * unit, from.q + i, (size_t)unit);
+        scale[c] = from.scale[i / 32];
         if (form->has_min) {
-            scale[n_cols + c] = x->sum[i / RP_GROUP] + x->sum[i / RP_GROUP + 1];
+            scale[n_cols + c] = from.sum[i / RP_GROUP] + from.sum[i / RP_GROUP + 1];
             continue;
         }
-        for (int k = 0; k < unit; k++) total += x->q[i + k];
+        for (int k = 0; k < unit; k++) total += from.q[i + k];
         total *= -form->offset;
         memcpy(scale + n_cols + c, &total, sizeof total);
     }
 }
 
-RP_BODY void pack_column_body(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c,
-                              int n_cols, char *to) {
+RP_BODY void pack_column_body(const QuantForm *form, const char *x, int c, int n_cols, int64_t n, char *to) {
     if (form->unit == 32)
-        pack_units(form, 32, x, from, end, c, n_cols, to);
+        pack_units(form, 32, x, c, n_cols, n, to);
     else
-        pack_units(form, 16, x, from, end, c, n_cols, to);
+        pack_units(form, 16, x, c, n_cols, n, to);
 }
-RP_VARIANTS(pack_column,
-            (const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c, int n_cols,
-             char *to),
-            (form, x, from, end, c, n_cols, to))
-
-void rp_pack_column(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, int c, int n_cols,
-                    char *group) {
-    pack_column(form, x, from, end, c, n_cols, group);
-}
+RP_VARIANTS(pack_column, (const QuantForm *form, const char *x, int c, int n_cols, int64_t n, char *to),
+            (form, x, c, n_cols, n, to))
 
 static void pack_groups(const TileJob *job, int64_t from, int64_t end) {
     for (int64_t g = from; g < end; g++)
-        for (int c = 0; c < group_cols(job, g); c++) {
-            const DotColumn x = rp_dot_column(job->x[g * RP_GROUP_COLS + c], job->n);
-            pack_column(rp_quant_form(job->dtype), &x, 0, job->n, c, group_cols(job, g), group_at(job, g));
-        }
+        for (int c = 0; c < group_cols(job, g); c++)
+            pack_column(rp_quant_form(job->dtype), job->x[g * RP_GROUP_COLS + c], c, group_cols(job, g),
+                        job->n, group_at(job, g));
 }
 
 /* ---- products ---- */
