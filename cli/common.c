@@ -224,7 +224,7 @@ void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
 RpStatus cli_mode(const char *name, ExecMode *out) {
     *out = RP_MODE_AUTO;
     if (name == NULL || rp_mode_from_name(name, out) == RP_OK) return RP_OK;
-    return rp_fail(RP_E_ARG, "--mode %s: auto, eager, replay or reply is wanted", name);
+    return rp_fail(RP_E_ARG, "--mode %s: auto, eager, replay or loop is wanted", name);
 }
 
 RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o) {

@@ -13,7 +13,7 @@
     CLI_INT("threads", 't', v, "N", "worker threads, 0: REPRISE_THREADS or one a core", 0, 512)
 #define OPTIONS_DEVICE(d)                                                                                    \
     CLI_TEXT("device", 0, (d).name, "NAME", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
-        CLI_TEXT("mode", 0, (d).mode, "MODE", "auto, eager, replay or reply; default: REPRISE_MODE"),        \
+        CLI_TEXT("mode", 0, (d).mode, "MODE", "auto, eager, replay or loop; default: REPRISE_MODE"),        \
         CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail where no GPU can be used"),                      \
         CLI_FLAG("require-graph", 0, (d).require_graph, "fail where a step cannot be captured")
 #define OPTION_CTX(v)    CLI_INT("ctx", 'c', v, "N", "tokens of context, 0: the model's, at most 4096", 0, 0)

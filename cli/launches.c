@@ -127,8 +127,8 @@ static void print_json(const Counts *c, bool first) {
     cli_json_string(stdout, c->name, strlen(c->name));
     printf(",\"layers\":%d,\"steps\":%d,\"kernels_per_token\":%d,\"kernels_in_layers\":%d,\"graph_nodes\":%d,"
            "\"cpu_barriers\":%d,"
-           "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"reply\":0},\"launches_per_reply\":1,"
-           "\"weight_bytes\":%zu,\"assumed\":%s,\"tok_s\":{\"eager\":%.2f,\"replay\":%.2f,\"reply\":%.2f}}",
+           "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"loop\":0},\"launches_per_reply\":1,"
+           "\"weight_bytes\":%zu,\"assumed\":%s,\"tok_s\":{\"eager\":%.2f,\"replay\":%.2f,\"loop\":%.2f}}",
            c->n_layer, c->steps, c->kernels, c->in_layers, c->nodes, c->barriers, c->kernels, c->bytes,
            c->assumed ? "true" : "false", c->rate[0], c->rate[1], c->rate[2]);
 }
@@ -203,7 +203,7 @@ static RpStatus all_presets(void) {
         printf("[");
     else
         printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "a layer", "outside",
-               "replay", "reply");
+               "replay", "loop");
     for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
         RP_TRY(count_preset(rp_synth_preset_name(i), &c));
         if (args.json)

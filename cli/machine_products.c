@@ -46,10 +46,10 @@ static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) 
     }
     p->params = (OpParams){.mul_mat = {.bound = RP_BOUND_NONE}};
     p->args   = (OpArgs){
-          .dst = rp_view_packed(RP_F32, (int64_t[RP_MAX_DIMS]){rows,      1,             1,                                  1         },
+          .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){rows,      1,             1,                                  1         },
              p->result),
-          .src = { rp_view_packed(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
-                                                               rp_view_packed(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
+          .src = { rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
+                                                               rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
     };
     return RP_OK;
 }
@@ -135,7 +135,7 @@ static RpStatus open_chain(ComputeGraph *g, char *weights, int threads) {
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
         const TensorView view =
-            rp_view_packed(RP_Q8_0, (int64_t[]){CHAIN_N, CHAIN_M, 1, 1}, weights + (size_t)i * each);
+            rp_view_contiguous(RP_Q8_0, (int64_t[]){CHAIN_N, CHAIN_M, 1, 1}, weights + (size_t)i * each);
         TensorNode *y = rp_mul_mat(g, rp_graph_weight(g, name, &view), x);
         sum           = sum == NULL ? y : rp_add(g, sum, y);
     }

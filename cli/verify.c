@@ -84,7 +84,7 @@ static void set_inputs(const Bench *b, Executor *e, int32_t token, int32_t pos) 
 static RpStatus verify_token(Bench *b, Verify *v, int32_t token, int32_t pos) {
     const TensorNode *logits = rp_graph_find(b->g, "logits");
     const TensorView  view   = rp_node_view(logits);
-    const size_t      bytes  = rp_view_span_bytes(&view);
+    const size_t      bytes  = rp_view_extent_bytes(&view);
     v->token                 = pos;
     set_inputs(b, b->eager, token, pos);
     RP_TRY(rp_executor_verify(b->eager, on_node, v));
@@ -164,8 +164,8 @@ static RpStatus reply(const Model *m, ExecMode mode, TokenList *out, ExecMode *g
 static RpStatus verify_replies(const Model *m, Verify *v) {
     TokenList a = {0}, b = {0};
     ExecMode  got;
-    RpStatus  st = reply(m, RP_MODE_REPLY, &a, &got);
-    if (st == RP_OK && got == RP_MODE_REPLY) {
+    RpStatus  st = reply(m, RP_MODE_LOOP, &a, &got);
+    if (st == RP_OK && got == RP_MODE_LOOP) {
         st               = reply(m, RP_MODE_REPLAY, &b, &got);
         v->reply_differs = st == RP_OK && (a.n != b.n || memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0);
         v->n_replies     = (long)a.n;

@@ -13,11 +13,11 @@ static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpPara
     (void)params;
     if (src[0]->dtype != RP_F32 || (src[1] != NULL && src[1]->dtype != RP_F32))
         return *why = "the sources must be f32", RP_E_DTYPE;
-    if (!rp_view_is_packed(src[0]) || (src[1] != NULL && !rp_view_is_packed(src[1])))
+    if (!rp_view_is_contiguous(src[0]) || (src[1] != NULL && !rp_view_is_contiguous(src[1])))
         return *why = "the sources must be packed", RP_E_SHAPE;
     if (src[1] != NULL && memcmp(src[0]->ne, src[1]->ne, sizeof src[0]->ne) != 0)
         return *why = "the sources differ in shape", RP_E_SHAPE;
-    *out = rp_view_packed(RP_F32, src[0]->ne, NULL);
+    *out = rp_view_contiguous(RP_F32, src[0]->ne, NULL);
     return RP_OK;
 }
 

@@ -18,7 +18,7 @@ static RpStatus run(ComputeGraph *g) {
         {0, 1, 0, -1},
         {2, 2, 2, 2 }
     };
-    const TensorView view = rp_view_packed(RP_F32, (int64_t[]){N, N, 1, 1}, w);
+    const TensorView view = rp_view_contiguous(RP_F32, (int64_t[]){N, N, 1, 1}, w);
 
     TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, COLUMNS, 1, 1});
     TensorNode *y = rp_mul(g, rp_silu(g, rp_mul_mat(g, rp_graph_weight(g, "w", &view), x)), x);

@@ -50,7 +50,7 @@ struct Backend {
     RpStatus (*launch)(const Executor *e, int step, StepLaunch *out); /* fills in the geometry */
     /* The token that the latest run has drawn. */
     RpStatus (*token)(Executor *e, int32_t *token);
-    /* A loop on the device, where info.mode is RP_MODE_REPLY. */
+    /* A loop on the device, where info.mode is RP_MODE_LOOP. */
     RpStatus (*loop_begin)(Executor *e, const Reply *r);
     RpStatus (*loop_next)(Executor *e, int32_t *token);
     RpStatus (*loop_end)(Executor *e);

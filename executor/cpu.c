@@ -19,7 +19,7 @@ typedef struct CpuExecutor {
     char       *own_arena;
     int        *phases;      /* of each step */
     char       *scratch;     /* of all workers, then one after the other of each */
-    size_t      shared, own; /* bytes of these */
+    size_t      shared, local; /* bytes of these */
 } CpuExecutor;
 
 const Kernels rp_cpu_table = {.table = rp_cpu_kernels};
@@ -86,11 +86,11 @@ static RpStatus open_scratch(CpuExecutor *c) {
         const CpuNeeds n = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args);
         c->phases[i]     = n.phases;
         if (n.shared > c->shared) c->shared = n.shared;
-        if (n.own > c->own) c->own = n.own;
+        if (n.local > c->local) c->local = n.local;
     }
     c->shared          = (c->shared + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-    c->own             = (c->own + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-    const size_t bytes = c->shared + c->own * (size_t)c->base.info.n_threads;
+    c->local             = (c->local + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    const size_t bytes = c->shared + c->local * (size_t)c->base.info.n_threads;
     c->scratch         = new_memory(bytes);
     if (c->scratch != NULL) return RP_OK;
     return rp_fail(RP_E_NOMEM, "scratch memory of %zu bytes could not be allocated", bytes);
@@ -98,7 +98,7 @@ static RpStatus open_scratch(CpuExecutor *c) {
 
 static KernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
     return (KernelCtx){
-        .ith = ith, .nth = nth, .shared = c->scratch, .own = c->scratch + c->shared + c->own * (size_t)ith};
+        .ith = ith, .nth = nth, .shared = c->scratch, .local = c->scratch + c->shared + c->local * (size_t)ith};
 }
 
 static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
@@ -185,14 +185,14 @@ static Written written_by(const Executor *e, int step) {
     Written       w    = {.views = {&args->dst}, .n = 1};
     for (int k = 0; k < RP_MAX_SRC; k++)
         if (rp_plan_step_writes(e->plan, step, k)) w.views[w.n++] = &args->src[k];
-    for (int i = 0; i < w.n; i++) w.bytes += rp_view_span_bytes(w.views[i]);
+    for (int i = 0; i < w.n; i++) w.bytes += rp_view_extent_bytes(w.views[i]);
     return w;
 }
 
 /* Between their memory and one copy of all. */
 static void copy_written(const Written *w, char *copy, bool put) {
     for (int i = 0; i < w->n; i++) {
-        const size_t bytes = rp_view_span_bytes(w->views[i]);
+        const size_t bytes = rp_view_extent_bytes(w->views[i]);
         memcpy(put ? w->views[i]->data : copy, put ? copy : w->views[i]->data, bytes);
         copy += bytes;
     }
@@ -218,7 +218,7 @@ static RpStatus verify_step(const Executor *e, int step, const Written *w, char 
     RP_TRY(rp_cpu_isa_set(isa));
     if (st == RP_OK) st = run_step(e, step, w, got, before);
     for (int i = 0; i < w->n && st == RP_OK && *go_on; i++) {
-        const size_t bytes = rp_view_span_bytes(w->views[i]);
+        const size_t bytes = rp_view_extent_bytes(w->views[i]);
         *go_on             = callback(e->plan->steps[step].node, w->views[i], got, plain, user);
         got += bytes, plain += bytes;
     }

@@ -68,8 +68,8 @@ static void compare_stored(Difference *d, RpDtype type, const char *got, const c
                            float *wide, size_t first) {
     float *a = wide, *b = wide + n;
     if (memcmp(got, want, rp_row_bytes(type, n)) == 0) return;
-    rp_widen_row(type, got, n, a);
-    rp_widen_row(type, want, n, b);
+    rp_dequantize_row(type, got, n, a);
+    rp_dequantize_row(type, want, n, b);
     for (int64_t i = 0; i < n; i++) {
         const float  block = type == RP_Q8_0 ? largest(b + i / 32 * 32) : 0.0f;
         const double own   = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
@@ -80,7 +80,7 @@ static void compare_stored(Difference *d, RpDtype type, const char *got, const c
 double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want,
                             size_t *at) {
     const char  *a = got, *b = want, *op = rp_node_op_name(node);
-    const size_t bytes  = rp_view_span_bytes(view);
+    const size_t bytes  = rp_view_extent_bytes(view);
     const bool   stored = view->dtype == RP_F16 || view->dtype == RP_BF16 || view->dtype == RP_Q8_0;
     float       *wide   = stored ? malloc(2 * (size_t)view->ne[0] * sizeof *wide) : NULL;
     Difference   d      = {0};

@@ -15,17 +15,17 @@ const char *rp_mode_name(ExecMode mode) {
     static const char *const names[] = {[RP_MODE_AUTO]   = "auto",
                                         [RP_MODE_EAGER]  = "eager",
                                         [RP_MODE_REPLAY] = "replay",
-                                        [RP_MODE_REPLY]  = "reply"};
+                                        [RP_MODE_LOOP]   = "loop"};
     return (unsigned)mode < sizeof names / sizeof names[0] ? names[mode] : "?";
 }
 
 RpStatus rp_mode_from_name(const char *name, ExecMode *out) {
-    for (int m = RP_MODE_AUTO; m <= RP_MODE_REPLY; m++)
+    for (int m = RP_MODE_AUTO; m <= RP_MODE_LOOP; m++)
         if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
             *out = (ExecMode)m;
             return RP_OK;
         }
-    return rp_fail(RP_E_ARG, "'%s': auto, eager, replay or reply is wanted", name);
+    return rp_fail(RP_E_ARG, "'%s': auto, eager, replay or loop is wanted", name);
 }
 
 /* ---- states ---- */
@@ -166,7 +166,7 @@ RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *t
     if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
     if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
     const TensorView v     = rp_node_view(e->step);
-    const size_t     bytes = rp_view_span_bytes(&v);
+    const size_t     bytes = rp_view_extent_bytes(&v);
     void            *step  = malloc(bytes);
     if (step == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     RpStatus st = rp_executor_get(e, e->step, step, bytes);
@@ -180,9 +180,9 @@ static RpStatus kept_memory(const Executor *e, const TensorNode *node, size_t by
     const TensorView view = rp_node_view(node);
     if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node))
         return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
-    if (bytes > rp_view_span_bytes(&view))
+    if (bytes > rp_view_extent_bytes(&view))
         return rp_fail(RP_E_ARG, "'%s': %zu bytes of %zu", rp_node_name(node), bytes,
-                       rp_view_span_bytes(&view));
+                       rp_view_extent_bytes(&view));
     *memory = rp_executor_address(e, ref);
     return RP_OK;
 }
@@ -202,7 +202,7 @@ RpStatus rp_executor_set(Executor *e, const TensorNode *node, const void *data, 
 RpStatus rp_executor_put_step(Executor *e, const void *step) {
     if (step == NULL) return RP_OK;
     const TensorView v = rp_node_view(e->step);
-    return rp_executor_set(e, e->step, step, rp_view_span_bytes(&v));
+    return rp_executor_set(e, e->step, step, rp_view_extent_bytes(&v));
 }
 
 RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out) {
@@ -285,7 +285,7 @@ static bool same_step(const PlanStep *x, const PlanStep *y) {
         RP_OPS(OP)
 #undef OP
     };
-    const size_t bytes = (unsigned)x->op < RP_OP_COUNT ? params_bytes[x->op] : sizeof(OwnParams);
+    const size_t bytes = (unsigned)x->op < RP_OP_COUNT ? params_bytes[x->op] : sizeof(CustomParams);
     if (x->op != y->op || memcmp(x->args.params, y->args.params, bytes) != 0) return false;
     for (int k = 0; k < RP_MAX_SRC; k++)
         if (x->src[k].space != y->src[k].space || !same_view(&x->args.src[k], &y->args.src[k])) return false;

@@ -69,9 +69,9 @@ static RpStatus multiply(void *arg, int ith, int nth) {
     const OpParams   params = {.mul_mat = {.bound = RP_BOUND_NONE}};
     const TensorView w      = slice(t, t->first + ith);
     const OpArgs     args   = {
-              .dst = rp_view_packed(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                        1,                                        1         },
+              .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                        1,                                        1         },
                  t->results + ith * t->rows),
-              .src    = {w,       rp_view_packed(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
+              .src    = {w,       rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
               .params = &params
     };
     return rp_cpu_kernels[RP_OP_MUL_MAT](&args, &(KernelCtx){.ith = 0, .nth = 1});

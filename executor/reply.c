@@ -9,9 +9,9 @@ static RpStatus check_options(const Executor *e, const ReplyOptions *o) {
     if (e->step == NULL) return rp_fail(RP_E_STATE, "a reply: this executor has no step state");
     if (e->reply.active) return rp_fail(RP_E_STATE, "a reply is under way already");
     const TensorView view = rp_node_view(e->step);
-    if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_span_bytes(&view) / sizeof *o->state)
+    if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_extent_bytes(&view) / sizeof *o->state)
         return rp_fail(RP_E_ARG, "a step state of %zu words: from %d to %zu are possible", o->n_state,
-                       (int)RP_STEP_WORDS, rp_view_span_bytes(&view) / sizeof *o->state);
+                       (int)RP_STEP_WORDS, rp_view_extent_bytes(&view) / sizeof *o->state);
     if (o->max_tokens < 1) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
     if (o->n_end > RP_REPLY_MAX_END)
         return rp_fail(RP_E_ARG, "%zu end tokens: at most %d are possible", o->n_end, RP_REPLY_MAX_END);
@@ -26,7 +26,7 @@ RpStatus rp_executor_reply_begin(Executor *e, const ReplyOptions *o) {
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
     Reply r = {.active  = true,
-               .in_loop = e->info.mode == RP_MODE_REPLY && e->weights == e->plan && e->bound == NULL,
+               .in_loop = e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL,
                .left    = o->max_tokens,
                .pos     = s.pos,
                .n_ctx   = o->n_ctx,

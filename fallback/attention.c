@@ -10,7 +10,7 @@
 #include "fallback/attention.h"
 
 #include "fallback/float.h"
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 /* 16 elements from element i of a row. */
 typedef void Widen(const char *row, int64_t i, float *y);
@@ -186,7 +186,7 @@ static void end_head(const OpArgs *args, int64_t t, int64_t h, const float *acc,
     float            *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
     if (round) out = unrounded;
     for (int64_t i = 0; i < d; i++) out[i] = acc[i] * inverse;
-    if (round) rp_quantize_part(out, d, rp_view_row(y, t), y->ne[0], h * d);
+    if (round) rp_quantize_range(out, d, rp_view_row(y, t), y->ne[0], h * d);
 }
 
 /* Chunk c of the reach, by n_heads heads from head h on, which share their keys and values. */

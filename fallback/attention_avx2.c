@@ -2,7 +2,7 @@
  * stay in registers; what is asked of memory is as in attention_avx512.c. */
 #include "fallback/attention.h"
 
-#include "fallback/spans_avx2.h"
+#include "fallback/gemv_load_avx2.h"
 
 #ifdef RP_X86
 

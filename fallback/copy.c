@@ -29,7 +29,7 @@ RP_VARIANTS(pack_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
 static float element(const TensorView *x, const char *row, int64_t i) {
     const char *p = row + (size_t)i * x->nb[0];
     float       f;
-    rp_widen_row(x->dtype, p, 1, &f);
+    rp_dequantize_row(x->dtype, p, 1, &f);
     return f;
 }
 
@@ -44,7 +44,7 @@ static void copy_row(const TensorView *x, const char *row, const TensorView *y, 
         const int64_t m = n - i < PIECE ? n - i : PIECE;
         float         wide[PIECE];
         if (packed)
-            rp_widen_row(x->dtype, row + (size_t)i * x->nb[0], m, wide);
+            rp_dequantize_row(x->dtype, row + (size_t)i * x->nb[0], m, wide);
         else
             for (int64_t k = 0; k < m; k++) wide[k] = element(x, row, i + k);
         if (y->dtype == RP_F32)

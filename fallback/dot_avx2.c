@@ -1,7 +1,7 @@
 /* Panels of rows, and tiles of four columns: the lanes of a vector are rows, so no sum is added up across lanes. A
  * panel holds quants with their offset, of Q8_0 signed ones. Integer sums stay in registers for a unit, the parts in
  * memory: there are 4 times 8 vectors of them for four columns. */
-#include "fallback/spans_avx2.h"
+#include "fallback/gemv_load_avx2.h"
 
 #ifdef RP_X86
 

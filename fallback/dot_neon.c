@@ -8,7 +8,7 @@
 #define NEON(name) name##_neon
 #define INLINE     static inline __attribute__((always_inline))
 
-#include "fallback/spans_neon.h"
+#include "fallback/gemv_load_neon.h"
 
 /* Eight sums of the products of a unit: two of them, added, still have room in 16 bits where quants have 5
  * bits, or 6 in units of 16. */

@@ -3,7 +3,7 @@
  * Included by one file a variant, which defines INLINE, NEON(name) as the name of its functions, and what
  * both are made of, exact sums of units: span_start, span_sums, tile_sums and tile_cols. */
 #include "fallback/prefetch.h"
-#include "fallback/spans_neon.h"
+#include "fallback/gemv_load_neon.h"
 
 INLINE float32x4_t sum_of_parts(const float32x4_t *part) {
     return vaddq_f32(vaddq_f32(part[0], part[2]), vaddq_f32(part[1], part[3]));

@@ -8,7 +8,7 @@
 #define NEON(name) name##_neon_dotprod
 #define INLINE     static inline __attribute__((always_inline))
 
-#include "fallback/spans_neon.h"
+#include "fallback/gemv_load_neon.h"
 
 /* start + w . x of a unit, lane by lane. */
 INLINE int32x4_t unit_dot(int unit, int32x4_t start, const int8x16_t *w, const int8x16_t *x) {

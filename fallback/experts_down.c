@@ -1,12 +1,12 @@
 /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j. */
 #include "fallback/experts.h"
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 #include <string.h>
 
 /* A worker holds its share of the rows, which is not known here: room for all. */
 CpuNeeds rp_needs_experts_down(const OpArgs *args) {
-    return (CpuNeeds){.phases = 1, .own = rp_part_floats(args->src[0].ne[1] * args->src[1].ne[1])};
+    return (CpuNeeds){.phases = 1, .local = rp_align_floats(args->src[0].ne[1] * args->src[1].ne[1])};
 }
 
 static RpStatus product(const OpArgs *args, int64_t j, int64_t first, int64_t n, float *y) {
@@ -21,7 +21,7 @@ static RpStatus product(const OpArgs *args, int64_t j, int64_t first, int64_t n,
     x.data  = rp_view_row(&x, j);
     x.ne[1] = 1;
     RP_TRY(rp_rows(&w, first, n, &x, y));
-    rp_add_part(y, &args->src[4], expert * w.ne[1] + first, n);
+    rp_add_range(y, &args->src[4], expert * w.ne[1] + first, n);
     return RP_OK;
 }
 
@@ -29,14 +29,14 @@ RpStatus rp_cpu_experts_down(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_experts_down(args));
     const int64_t m = args->dst.ne[0], k = args->src[1].ne[1];
     const int64_t first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
-    float        *rows = (float *)ctx->own, *y = (float *)args->dst.data + first;
+    float        *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;
     if (n == 0) return RP_OK;
     for (int64_t j = 0; j < k; j++) RP_TRY(product(args, j, first, n, rows + j * n));
     const OpArgs combine = {
         .dst = rp_floats(y, n, 1), .src = {rp_floats(rows, n, k), rp_floats(args->src[3].data, k, 1)}
     };
-    RP_TRY(rp_part(rp_cpu_combine, &combine));
-    rp_scale_part(y, args->params->experts_down.scale, n);
-    rp_add_part(y, &args->src[5], first, n);
+    RP_TRY(rp_run_alone(rp_cpu_combine, &combine));
+    rp_scale_range(y, args->params->experts_down.scale, n);
+    rp_add_range(y, &args->src[5], first, n);
     return RP_OK;
 }

@@ -15,7 +15,7 @@ static void float_piece(const FloatJob *job, const char *rows, size_t stride, in
     for (int r = 0; r < n_rows; r++) {
         const char *at = rows + (size_t)r * stride + rp_row_bytes(job->weights, k);
         out[r]         = job->weights == RP_F32 ? (const float *)(const void *)at : wide[r];
-        if (job->weights != RP_F32) rp_widen_row(job->weights, at, len, wide[r]);
+        if (job->weights != RP_F32) rp_dequantize_row(job->weights, at, len, wide[r]);
     }
 }
 

@@ -1,7 +1,7 @@
 /* y = act(gate c + bias) * (up c + bias), c = column(x); of one matrix each, or of those of the chosen experts.
  * Workers take whole blocks of 32 rows, so that each can round what it has made. */
 #include "fallback/experts.h"
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { BLOCK = 32 };
 
 CpuNeeds rp_needs_gate_up(const OpArgs *args) {
     return (CpuNeeds){.phases = 1,
-                      .own    = rp_column_bytes(args->src[2].ne[0]) + 2 * rp_part_floats(args->src[0].ne[1])};
+                      .local    = rp_column_bytes(args->src[2].ne[0]) + 2 * rp_align_floats(args->src[0].ne[1])};
 }
 
 /* Rows of one half for an expert; zeros where there is none. */
@@ -22,7 +22,7 @@ static RpStatus half(const TensorView *w, const TensorView *bias, const TensorVi
     TensorView one = *w;
     one.data       = (char *)w->data + (size_t)expert * w->nb[2];
     RP_TRY(rp_rows(&one, first, n, x, y));
-    rp_add_part(y, bias, expert * w->ne[1] + first, n);
+    rp_add_range(y, bias, expert * w->ne[1] + first, n);
     return RP_OK;
 }
 
@@ -34,12 +34,12 @@ static RpStatus activate(const GateUpParams *p, const OpArgs *gate_up) {
     OpArgs act = *gate_up;
     if (p->kind == RP_GATE_OAI) {
         act.params = &oai;
-        return rp_part(rp_cpu_swiglu_oai, &act);
+        return rp_run_alone(rp_cpu_swiglu_oai, &act);
     }
     act.dst    = act.src[0];
     act.params = &gelu;
-    RP_TRY(rp_part(p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, &act));
-    return rp_part(rp_cpu_mul, gate_up);
+    RP_TRY(rp_run_alone(p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, &act));
+    return rp_run_alone(rp_cpu_mul, gate_up);
 }
 
 static RpStatus one_expert(const OpArgs *args, const TensorView *x, int64_t j, int32_t expert, int64_t first,
@@ -54,7 +54,7 @@ static RpStatus one_expert(const OpArgs *args, const TensorView *x, int64_t j, i
         .dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}
     };
     RP_TRY(activate(&args->params->gate_up, &gate_up));
-    if (round) rp_quantize_part(gate, n, row, y->ne[0], first);
+    if (round) rp_quantize_range(gate, n, row, y->ne[0], first);
     return RP_OK;
 }
 
@@ -64,12 +64,12 @@ RpStatus rp_cpu_gate_up(const OpArgs *args, KernelCtx *ctx) {
     const int64_t     m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK,
                   first = blocks * ctx->ith / ctx->nth * BLOCK;
     int64_t    end      = blocks * (ctx->ith + 1) / ctx->nth * BLOCK;
-    float     *gate     = (float *)(void *)((char *)ctx->own + rp_column_bytes(w->ne[0]));
-    float     *up       = (float *)(void *)((char *)gate + rp_part_floats(m));
+    float     *gate     = (float *)(void *)((char *)ctx->local + rp_column_bytes(w->ne[0]));
+    float     *up       = (float *)(void *)((char *)gate + rp_align_floats(m));
     TensorView x;
     if (end > m) end = m;
     if (first >= end) return RP_OK;
-    RP_TRY(rp_column(&args->src[2], &args->src[3], &args->params->gate_up.column, ctx->own, &x));
+    RP_TRY(rp_column(&args->src[2], &args->src[3], &args->params->gate_up.column, ctx->local, &x));
     for (int64_t j = 0; j < args->dst.ne[1]; j++) {
         const int32_t expert = rp_has_src(args, 4) ? rp_expert(ids, j, 0, w->ne[2]) : 0;
         RP_TRY(one_expert(args, &x, j, expert, first, end - first, gate, up));

@@ -1,6 +1,6 @@
 /* Rows of block-quantised weights times one q8_act column, straight from their blocks. Sums of four rows stand in one
  * vector, so that they are converted and scaled together; they share what is made of the column. */
-#include "fallback/spans_avx2.h"
+#include "fallback/gemv_load_avx2.h"
 
 #ifdef RP_X86
 

@@ -1,6 +1,6 @@
 /* Rows of block-quantised weights times one q8_act column, straight from their blocks. What is made of the column lies
  * ready for many rows; of four rows at a time a register holds the sums of four units of each. */
-#include "fallback/spans_avx512.h"
+#include "fallback/gemv_load_avx512.h"
 
 #ifdef RP_X86
 

@@ -11,7 +11,7 @@ RpStatus rp_cpu_get_rows(const OpArgs *args, KernelCtx *ctx) {
             return rp_fail(RP_E_ARG, "get_rows: id %d at %lld, the table has %lld rows", id, (long long)t,
                            (long long)w->ne[1]);
         float *row = rp_view_row(y, t);
-        rp_widen_row(w->dtype, (const char *)w->data + (size_t)id * w->nb[1], w->ne[0], row);
+        rp_dequantize_row(w->dtype, (const char *)w->data + (size_t)id * w->nb[1], w->ne[0], row);
         for (int64_t i = 0; i < w->ne[0] && scale != 0.0f; i++)
             row[i] = row[i] * scale + 0.0f; /* as op scale */
     }

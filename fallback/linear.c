@@ -1,34 +1,34 @@
 /* y = post_norm(scale * (w c + bias)) + residual, c = column(x). A post-norm needs the whole row first: then
  * the sums wait in shared memory for a second phase. */
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 CpuNeeds rp_needs_linear(const OpArgs *args) {
     const bool   post = args->params->linear.post_norm != 0;
-    const size_t row  = rp_part_floats(args->src[0].ne[1]);
+    const size_t row  = rp_align_floats(args->src[0].ne[1]);
     return (CpuNeeds){.phases = post ? 2 : 1,
                       .shared = post ? row : 0,
-                      .own    = rp_column_bytes(args->src[1].ne[0]) + (post ? row : 0)};
+                      .local    = rp_column_bytes(args->src[1].ne[0]) + (post ? row : 0)};
 }
 
 static RpStatus products(const OpArgs *args, KernelCtx *ctx, int64_t first, int64_t n, float *y) {
     const LinearParams *p = &args->params->linear;
     TensorView          x;
-    RP_TRY(rp_column(&args->src[1], &args->src[2], &p->column, ctx->own, &x));
+    RP_TRY(rp_column(&args->src[1], &args->src[2], &p->column, ctx->local, &x));
     RP_TRY(rp_rows(&args->src[0], first, n, &x, y));
-    rp_add_part(y, &args->src[3], first, n);
-    rp_scale_part(y, p->scale, n);
+    rp_add_range(y, &args->src[3], first, n);
+    rp_scale_range(y, p->scale, n);
     return RP_OK;
 }
 
 static RpStatus post_norm(const OpArgs *args, KernelCtx *ctx, int64_t first, int64_t n) {
     const int64_t  m      = args->dst.ne[0];
-    float         *normed = (float *)ctx->own, *y = (float *)args->dst.data;
+    float         *normed = (float *)ctx->local, *y = (float *)args->dst.data;
     const OpParams p    = {.rms_norm = {.eps = args->params->linear.post_eps}};
     const OpArgs   norm = {
           .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->src[5]},
                  .params = &p
     };
-    RP_TRY(rp_part(rp_cpu_rms_norm, &norm));
+    RP_TRY(rp_run_alone(rp_cpu_rms_norm, &norm));
     for (int64_t i = first; i < first + n; i++) y[i] = normed[i];
     return RP_OK;
 }
@@ -41,6 +41,6 @@ RpStatus rp_cpu_linear(const OpArgs *args, KernelCtx *ctx) {
     float     *y    = (float *)args->dst.data;
     if (post && ctx->phase == 0) return products(args, ctx, first, n, (float *)ctx->shared + first);
     RP_TRY(post ? post_norm(args, ctx, first, n) : products(args, ctx, first, n, y + first));
-    rp_add_part(y + first, &args->src[4], first, n);
+    rp_add_range(y + first, &args->src[4], first, n);
     return RP_OK;
 }

@@ -6,7 +6,7 @@
  * workers or of tokens in the call (I8). */
 #include "fallback/float.h"
 #include "fallback/float_rows.h"
-#include "fallback/part.h"
+#include "fallback/fused.h"
 #include "fallback/tiles.h"
 
 enum { FLOAT_PIECE = 256 };
@@ -69,7 +69,7 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
         for (int64_t m = 0; m < n_row; m += FLOAT_PIECE) {
             const int64_t len = n_row - m < FLOAT_PIECE ? n_row - m : FLOAT_PIECE;
             float         wide[FLOAT_PIECE];
-            rp_widen_row(w->dtype, first + (size_t)k * w->nb[0] + (size_t)m * w->nb[1], len, wide);
+            rp_dequantize_row(w->dtype, first + (size_t)k * w->nb[0] + (size_t)m * w->nb[1], len, wide);
             add_scaled(wide, x[k], len, y + m);
         }
     for (int64_t m = 0; m < n_row && bound_of(args) == RP_BOUND_ROWS; m++)
@@ -97,13 +97,13 @@ static void times_column(const OpArgs *args, const KernelCtx *ctx, int64_t t, in
 
 /* The lists of a job's columns and results are in front of its panels. */
 static size_t list_bytes(const OpArgs *args) {
-    return rp_part_bytes((size_t)args->src[1].ne[1] * sizeof(void *));
+    return rp_align_bytes((size_t)args->src[1].ne[1] * sizeof(void *));
 }
 
 static TileJob job_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
-    const char      **from = (const char **)ctx->own;
-    float           **to   = (float **)(void *)((char *)ctx->own + list_bytes(args));
+    const char      **from = (const char **)ctx->local;
+    float           **to   = (float **)(void *)((char *)ctx->local + list_bytes(args));
     for (int64_t t = 0; t < x->ne[1]; t++) {
         from[t] = column(args, t, h, b);
         to[t]   = result_at(args, 0, t, h, b);
@@ -118,7 +118,7 @@ static TileJob job_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, 
                      .y      = to,
                      .groups = (char *)ctx->shared + (size_t)((h + x->ne[2] * b) * x->ne[1]) *
                                                          rp_packed_column_bytes(w->dtype, w->ne[0]),
-                     .own = (char *)ctx->own + 2 * list_bytes(args)};
+                     .local = (char *)ctx->local + 2 * list_bytes(args)};
 }
 
 static void quantised_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
@@ -171,7 +171,7 @@ CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
     if (!rp_in_tiles(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)rp_view_rows(x) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                      .own    = 2 * list_bytes(args) + (rp_tiles_need_panels(x->ne[1])
+                      .local    = 2 * list_bytes(args) + (rp_tiles_need_panels(x->ne[1])
                                                             ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
                                                             : 0)};
 }

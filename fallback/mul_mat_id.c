@@ -4,7 +4,7 @@
  * together, so that its weights are read once; the sum of each element is that of mul_mat (I8). */
 #include "fallback/experts.h"
 #include "fallback/float_rows.h"
-#include "fallback/part.h"
+#include "fallback/fused.h"
 #include "fallback/tiles.h"
 
 #include <string.h>
@@ -63,11 +63,11 @@ typedef struct Chosen {
 } Chosen;
 
 static size_t list_bytes(const OpArgs *args) {
-    return rp_part_bytes((size_t)(args->src[2].ne[0] * args->src[2].ne[1]) * sizeof(void *));
+    return rp_align_bytes((size_t)(args->src[2].ne[0] * args->src[2].ne[1]) * sizeof(void *));
 }
 
 static size_t first_bytes(const OpArgs *args) {
-    return rp_part_bytes((size_t)(args->src[0].ne[2] + 2) * sizeof(int64_t));
+    return rp_align_bytes((size_t)(args->src[0].ne[2] + 2) * sizeof(int64_t));
 }
 
 static Chosen lists(const OpArgs *args, char *own) {
@@ -112,12 +112,12 @@ static TileJob job_of_expert(const OpArgs *args, const KernelCtx *ctx, const Cho
                      .y      = c->y + c->first[e],
                      .groups = (char *)ctx->shared +
                                (size_t)c->first[e] * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                     .own = c->rest};
+                     .local = c->rest};
 }
 
 static void many_tokens(const OpArgs *args, const KernelCtx *ctx) {
     const int64_t n_expert = args->src[0].ne[2];
-    const Chosen  chosen   = ctx->phase == 0 ? choose(args, ctx->own) : lists(args, ctx->own);
+    const Chosen  chosen   = ctx->phase == 0 ? choose(args, ctx->local) : lists(args, ctx->local);
     int64_t       all = 0, before = 0;
     for (int64_t e = 0; e < n_expert; e++) {
         const TileJob job = job_of_expert(args, ctx, &chosen, e);
@@ -161,7 +161,7 @@ CpuNeeds rp_needs_mul_mat_id(const OpArgs *args) {
     return (CpuNeeds){
         .phases = 2,
         .shared = (size_t)(ids->ne[0] * ids->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-        .own    = 2 * list_bytes(args) + first_bytes(args) +
+        .local    = 2 * list_bytes(args) + first_bytes(args) +
                (rp_tiles_need_panels(ids->ne[0] * ids->ne[1]) ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
                                                               : 0)};
 }

@@ -1,6 +1,6 @@
 /* Queries, keys and values of one token: products, norms, rotation, and the store of keys and values. Workers
  * take whole heads. A norm over all heads needs them first: it, what follows it, is a second phase. */
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 enum { Q, K, V, PARTS };
 
@@ -13,15 +13,15 @@ typedef struct Heads {
 
 CpuNeeds rp_needs_qkv(const OpArgs *args) {
     return (CpuNeeds){.phases = args->params->qkv.norm == RP_HEAD_NORM_WHOLE ? 2 : 1,
-                      .shared = rp_part_floats(args->src[K].ne[1]) + rp_part_floats(args->src[V].ne[1]),
-                      .own    = rp_column_bytes(args->src[3].ne[0])};
+                      .shared = rp_align_floats(args->src[K].ne[1]) + rp_align_floats(args->src[V].ne[1]),
+                      .local    = rp_column_bytes(args->src[3].ne[0])};
 }
 
 static Heads heads_of(const OpArgs *args, const KernelCtx *ctx, int part) {
     const int64_t d     = args->params->qkv.head_dim;
     char         *keys  = ctx->shared;
     float *const  to[3] = {args->dst.data, ctx->shared,
-                           (float *)(void *)(keys + rp_part_floats(args->src[K].ne[1]))};
+                           (float *)(void *)(keys + rp_align_floats(args->src[K].ne[1]))};
     return (Heads){
         .part = part, .end = args->src[part].ne[1] / d, .all = args->src[part].ne[1] / d, .rows = to[part]};
 }
@@ -33,7 +33,7 @@ static RpStatus norm(const OpArgs *args, const Heads *h) {
     float           *x    = h->rows + h->first * n;
     const OpParams   eps  = {.rms_norm = {.eps = p->norm_eps}};
     const TensorView view = rp_floats(x, whole ? n * h->all : n, rows);
-    return rp_part(rp_cpu_rms_norm, &(OpArgs){
+    return rp_run_alone(rp_cpu_rms_norm, &(OpArgs){
                                         .dst = view, .src = {view, args->src[11 + h->part]},
                                              .params = &eps
     });
@@ -43,7 +43,7 @@ static RpStatus turn(const OpArgs *args, const Heads *h) {
     const QkvParams *p    = &args->params->qkv;
     const OpParams   rope = {.rope = p->rope};
     const TensorView view = rp_floats(h->rows + h->first * p->head_dim, p->head_dim, h->end - h->first);
-    return rp_part(rp_cpu_rope,
+    return rp_run_alone(rp_cpu_rope,
                    &(OpArgs){
                        .dst = view, .src = {view, args->src[4], args->src[13]},
                             .params = &rope
@@ -56,7 +56,7 @@ static RpStatus store(const OpArgs *args, const Heads *h) {
     cache.data          = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
     cache.ne[0]         = n;
     const TensorView x  = rp_floats(h->rows + h->first * d, n, 1);
-    return rp_part(rp_cpu_copy, &(OpArgs){
+    return rp_run_alone(rp_cpu_copy, &(OpArgs){
                                     .dst = cache, .src = {x, cache, args->src[4]}
     });
 }
@@ -70,7 +70,7 @@ static RpStatus finish(const OpArgs *args, const Heads *h) {
 static RpStatus products(const OpArgs *args, const Heads *h, const TensorView *x) {
     const int64_t d = args->params->qkv.head_dim, first = h->first * d, n = (h->end - h->first) * d;
     RP_TRY(rp_rows(&args->src[h->part], first, n, x, h->rows + first));
-    rp_add_part(h->rows + first, &args->src[8 + h->part], first, n);
+    rp_add_range(h->rows + first, &args->src[8 + h->part], first, n);
     return RP_OK;
 }
 
@@ -84,7 +84,7 @@ static RpStatus own_heads(const OpArgs *args, KernelCtx *ctx) {
     const int64_t from = all * ctx->ith / ctx->nth, to = all * (ctx->ith + 1) / ctx->nth;
     TensorView    x;
     if (from == to) return RP_OK;
-    RP_TRY(rp_column(&args->src[3], &args->src[7], &args->params->qkv.column, ctx->own, &x));
+    RP_TRY(rp_column(&args->src[3], &args->src[7], &args->params->qkv.column, ctx->local, &x));
     for (int i = 0; i < PARTS; i++) {
         Heads h = heads_of(args, ctx, i);
         h.first = clamped(from - start, 0, h.all);

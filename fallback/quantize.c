@@ -1,7 +1,7 @@
 /* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block
  * with a NaN or an infinity gets a NaN scale, so that it shows in every product. */
 #include "fallback/float.h"
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 /* Magnitudes are compared as integers, whose order is that of floats, with infinity and NaN above all: so the
  * largest is found in any order. */
@@ -30,7 +30,7 @@ RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scal
 RP_VARIANTS(quantize_row, (const float *x, int64_t n, int8_t *q, float *scale, float *sum),
             (x, n, q, scale, sum))
 
-void rp_quantize_part(const float *x, int64_t n, char *row, int64_t row_n, int64_t at) {
+void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int64_t at) {
     float *scale = (float *)(void *)(row + row_n), *sum = scale + row_n / 32;
     quantize_row(x, n, (int8_t *)row + at, scale + at / 32, sum + at / 16);
 }

@@ -1,10 +1,10 @@
 /* A token's experts and their weights: the scores by all workers, then the choice by one. */
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 CpuNeeds rp_needs_router(const OpArgs *args) {
     return (CpuNeeds){.phases = 2,
-                      .shared = rp_part_floats(args->src[0].ne[1]),
-                      .own    = rp_column_bytes(args->src[1].ne[0])};
+                      .shared = rp_align_floats(args->src[0].ne[1]),
+                      .local    = rp_column_bytes(args->src[1].ne[0])};
 }
 
 static RpStatus scores(const OpArgs *args, KernelCtx *ctx) {
@@ -13,9 +13,9 @@ static RpStatus scores(const OpArgs *args, KernelCtx *ctx) {
     float     *y    = (float *)ctx->shared + first;
     TensorView x;
     if (n == 0) return RP_OK;
-    RP_TRY(rp_column(&args->src[1], &args->src[2], &args->params->router.column, ctx->own, &x));
+    RP_TRY(rp_column(&args->src[1], &args->src[2], &args->params->router.column, ctx->local, &x));
     RP_TRY(rp_rows(&args->src[0], first, n, &x, y));
-    rp_add_part(y, &args->src[3], first, n);
+    rp_add_range(y, &args->src[3], first, n);
     return RP_OK;
 }
 
@@ -24,19 +24,19 @@ static RpStatus choose(const OpArgs *args, KernelCtx *ctx) {
     const TensorView    probs = rp_floats(ctx->shared, args->src[0].ne[1], 1);
     const int64_t       k     = p->top_k.k;
     int32_t            *out   = args->dst.data;
-    const TensorView    ids   = rp_view_packed(RP_I32, (int64_t[RP_MAX_DIMS]){k, 1, 1, 1}, out);
+    const TensorView    ids   = rp_view_contiguous(RP_I32, (int64_t[RP_MAX_DIMS]){k, 1, 1, 1}, out);
     const OpParams      top_k = {.top_k = p->top_k}, route = {.route = p->route};
     const OpParams      soft = {.soft_max = {.scale = p->soft_max_scale}};
     if (p->kind == RP_ROUTER_SOFT_MAX)
-        RP_TRY(rp_part(rp_cpu_soft_max, &(OpArgs){.dst = probs, .src = {probs}, .params = &soft}));
+        RP_TRY(rp_run_alone(rp_cpu_soft_max, &(OpArgs){.dst = probs, .src = {probs}, .params = &soft}));
     if (p->kind == RP_ROUTER_SIGMOID)
-        RP_TRY(rp_part(rp_cpu_sigmoid, &(OpArgs){.dst = probs, .src = {probs}}));
-    RP_TRY(rp_part(rp_cpu_top_k, &(OpArgs){
+        RP_TRY(rp_run_alone(rp_cpu_sigmoid, &(OpArgs){.dst = probs, .src = {probs}}));
+    RP_TRY(rp_run_alone(rp_cpu_top_k, &(OpArgs){
                                      .dst = ids, .src = {probs, args->src[4]},
                                           .params = &top_k
     }));
     const TensorView weights = rp_floats((float *)(void *)(out + k), k, 1);
-    return rp_part(rp_cpu_route, &(OpArgs){
+    return rp_run_alone(rp_cpu_route, &(OpArgs){
                                      .dst = weights, .src = {probs, ids},
                                           .params = &route
     });

@@ -8,7 +8,7 @@
 static float mask_at(const TensorView *mask, int64_t t, int64_t i) {
     const char *row = (const char *)mask->data + (size_t)t * mask->nb[1];
     float       f;
-    rp_widen_row(mask->dtype, row + (size_t)i * mask->nb[0], 1, &f);
+    rp_dequantize_row(mask->dtype, row + (size_t)i * mask->nb[0], 1, &f);
     return f;
 }
 

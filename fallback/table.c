@@ -1,4 +1,4 @@
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 OpKernel *const rp_cpu_kernels[RP_OP_COUNT] = {
 #define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = rp_cpu_##name,

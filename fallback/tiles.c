@@ -174,13 +174,13 @@ static void whole_panels(const TileJob *job, const DotKernels *kernels, int64_t 
         for (int64_t p = p0; p < p1; p++)
             kernels->pack(job->dtype, panel_start(job, p), job->stride, panel_rows(job, p), job->n,
                           &(Ahead){panel_start(job, p + 1), RP_PANEL_ROWS * job->stride / (size_t)units},
-                          job->own + (size_t)(p - p0) * bytes);
+                          job->local + (size_t)(p - p0) * bytes);
         for (int64_t g = 0; g < groups; g++)
             for (int64_t p = p0; p < p1; p++) {
                 TileSums sums;
                 if (p * groups + g < from || p * groups + g >= end) continue;
                 clear_sums(&sums, group_cols(job, g));
-                kernels->tile(form, job->own + (size_t)(p - p0) * bytes, group_at(job, g), group_cols(job, g),
+                kernels->tile(form, job->local + (size_t)(p - p0) * bytes, group_at(job, g), group_cols(job, g),
                               units, &(Ahead){0}, &sums);
                 store_tile(job, p, g, &sums);
             }

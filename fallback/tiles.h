@@ -14,7 +14,7 @@ typedef struct TileJob {
     const char *const *x;      /* q8_act rows of n elements */
     float *const      *y;      /* of each column n_rows elements */
     char              *groups; /* n_cols times rp_packed_column_bytes: what phase 0 makes of x */
-    char              *own;    /* rp_panels_bytes of this worker's, where they are needed */
+    char              *local;   /* rp_panels_bytes of this worker's, where they are needed */
 } TileJob;
 
 /* Whether the operands, which nobody may have checked yet, are of the types that tiles are for. */

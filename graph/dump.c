@@ -23,7 +23,7 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) fprintf(out, " %d", n->src[s]->id);
         if (n->is_output) fprintf(out, "  (output)");
-        if (rp_node_parts(n, parts, sizeof parts)[0] != '\0') fprintf(out, "  (%s)", parts);
+        if (rp_node_fused_ops(n, parts, sizeof parts)[0] != '\0') fprintf(out, "  (%s)", parts);
         fprintf(out, "%s%s\n", o->notes != NULL && o->notes[i].text[0] != '\0' ? "  | " : "",
                 o->notes != NULL ? o->notes[i].text : "");
     }
@@ -53,7 +53,7 @@ static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out)
     }
     fputs("],\"params\":", out);
     rp_node_dump_params(n, out);
-    if (rp_node_parts(n, parts, sizeof parts)[0] != '\0') fprintf(out, ",\"parts\":\"%s\"", parts);
+    if (rp_node_fused_ops(n, parts, sizeof parts)[0] != '\0') fprintf(out, ",\"parts\":\"%s\"", parts);
     if (o->notes != NULL && o->notes[n->id].us > 0.0) fprintf(out, ",\"us\":%.3f", o->notes[n->id].us);
     if (o->notes != NULL && o->notes[n->id].text[0] != '\0') {
         fputs(",\"note\":", out);

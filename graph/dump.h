@@ -13,6 +13,6 @@ void rp_node_dump_params(const TensorNode *n, FILE *out);
 RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const DumpOptions *options, FILE *out);
 
 /* "norm, round, products, rotation, store": what a fused op does beside its name; "" of others. Returns buf. */
-const char *rp_node_parts(const TensorNode *n, char *buf, size_t size);
+const char *rp_node_fused_ops(const TensorNode *n, char *buf, size_t size);
 
 #endif

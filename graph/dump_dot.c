@@ -161,7 +161,7 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
     write_name(d, n);
     fprintf(d->out, "\\n%s  ", rp_format_shape(&n->view, shape, sizeof shape));
     write_bytes(d->out, rp_node_bytes(n));
-    if (rp_node_parts(n, parts, sizeof parts)[0] != '\0') fprintf(d->out, "\\n%s", parts);
+    if (rp_node_fused_ops(n, parts, sizeof parts)[0] != '\0') fprintf(d->out, "\\n%s", parts);
     const DumpNote *note = d->o->notes != NULL ? &d->o->notes[n->id] : NULL;
     char            heat[16];
     if (note != NULL && note->text[0] != '\0') {

@@ -118,7 +118,7 @@ static void dump_field(const ParamField *f, const char *params, FILE *out) {
 
 /* Of an op of extend.h nothing is known but its bytes. */
 static struct OpFields fields_of(TensorOp op) {
-    return (unsigned)op < RP_OP_COUNT ? of_op[op] : (struct OpFields){NULL, sizeof(OwnParams)};
+    return (unsigned)op < RP_OP_COUNT ? of_op[op] : (struct OpFields){NULL, sizeof(CustomParams)};
 }
 
 void rp_node_dump_params(const TensorNode *n, FILE *out) {

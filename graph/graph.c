@@ -120,7 +120,7 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
 static TensorNode *add_packed_leaf(ComputeGraph *g, NodeKind kind, const char *name, RpDtype dtype,
                                    const int64_t ne[RP_MAX_DIMS]) {
     TensorView view = {.dtype = dtype};
-    if (rp_dtype_info(dtype) != NULL) view = rp_view_packed(dtype, ne, NULL);
+    if (rp_dtype_info(dtype) != NULL) view = rp_view_contiguous(dtype, ne, NULL);
     return add_leaf(g, kind, name, &view);
 }
 

@@ -9,17 +9,17 @@ static const OpDescription table[RP_OP_COUNT] = {
 #undef OP
 };
 
-static const OpDescription *own[RP_MAX_OWN_OPS];
-static int                  n_own;
+static const OpDescription *custom[RP_MAX_CUSTOM_OPS];
+static int                  n_custom;
 
 const OpDescription *rp_op_info(TensorOp op) {
     const unsigned i = (unsigned)op;
     if (i < RP_OP_COUNT) return &table[i];
-    return i - RP_OP_COUNT < (unsigned)n_own ? own[i - RP_OP_COUNT] : NULL;
+    return i - RP_OP_COUNT < (unsigned)n_custom ? custom[i - RP_OP_COUNT] : NULL;
 }
 
 bool rp_op_find(const char *name, size_t len, TensorOp *out) {
-    for (unsigned i = 0; i < RP_OP_COUNT + (unsigned)n_own; i++) {
+    for (unsigned i = 0; i < RP_OP_COUNT + (unsigned)n_custom; i++) {
         const char *have = rp_op_info((TensorOp)i)->name;
         *out             = (TensorOp)i;
         if (strlen(have) == len && strncmp(have, name, len) == 0) return true;
@@ -52,9 +52,9 @@ RpStatus rp_op_register(const OpDescription *d, TensorOp *out) {
         return rp_fail(RP_E_ARG, "op '%s': RP_WRITES is for ops that patterns make (RP_FLAG_FUSED)", d->name);
     if (writes >> d->max_src != 0)
         return rp_fail(RP_E_ARG, "op '%s': it writes to a source that it does not have", d->name);
-    if (n_own == RP_MAX_OWN_OPS)
-        return rp_fail(RP_E_NOMEM, "op '%s': there is room for %d ops", d->name, RP_MAX_OWN_OPS);
-    own[n_own] = d;
-    *out       = (TensorOp)(RP_OP_COUNT + n_own++);
+    if (n_custom == RP_MAX_CUSTOM_OPS)
+        return rp_fail(RP_E_NOMEM, "op '%s': there is room for %d ops", d->name, RP_MAX_CUSTOM_OPS);
+    custom[n_custom] = d;
+    *out       = (TensorOp)(RP_OP_COUNT + n_custom++);
     return RP_OK;
 }

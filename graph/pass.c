@@ -32,9 +32,9 @@ static const PassRow passes[] = {
 };
 /* clang-format on */
 
-enum { N_BUILT_IN = sizeof passes / sizeof passes[0], MAX_PASSES = N_BUILT_IN + RP_MAX_OWN_PATTERNS };
+enum { N_BUILT_IN = sizeof passes / sizeof passes[0], MAX_PASSES = N_BUILT_IN + RP_MAX_CUSTOM_PATTERNS };
 
-static PatternRow own[RP_MAX_OWN_PATTERNS];
+static PatternRow own[RP_MAX_CUSTOM_PATTERNS];
 static int        n_own;
 
 static PassRow pass_at(int i) {
@@ -73,8 +73,8 @@ RpStatus rp_pattern_register(const GraphPattern *pattern) {
         return rp_fail(RP_E_ARG, "there is a pass '%s'", pattern->name);
     RP_TRY(rp_pattern_parse(pattern, &parsed));
     RP_TRY(rp_pattern_check_stores(pattern, &parsed));
-    if (n_own == RP_MAX_OWN_PATTERNS)
-        return rp_fail(RP_E_NOMEM, "pattern '%s': there is room for %d", pattern->name, RP_MAX_OWN_PATTERNS);
+    if (n_own == RP_MAX_CUSTOM_PATTERNS)
+        return rp_fail(RP_E_NOMEM, "pattern '%s': there is room for %d", pattern->name, RP_MAX_CUSTOM_PATTERNS);
     own[n_own++] = (PatternRow){.pattern = *pattern};
     return RP_OK;
 }

@@ -59,8 +59,8 @@ static bool can_take_over(const TensorNode *n, const Liveness *live) {
     const TensorNode *b = x->base;
     if (b->kind != NODE_OP || live->last_use[b->id] != live->step_of[n->id] || shares_memory(n, b))
         return false;
-    if (x->offset != 0 || x->view.dtype != n->view.dtype || !rp_view_is_packed(&x->view)) return false;
-    return rp_view_span_bytes(&b->view) == rp_view_span_bytes(&n->view) && rp_view_is_packed(&b->view);
+    if (x->offset != 0 || x->view.dtype != n->view.dtype || !rp_view_is_contiguous(&x->view)) return false;
+    return rp_view_extent_bytes(&b->view) == rp_view_extent_bytes(&n->view) && rp_view_is_contiguous(&b->view);
 }
 
 static void find_buffers(ExecPlan *plan, const Liveness *live) {
@@ -73,7 +73,7 @@ static void find_buffers(ExecPlan *plan, const Liveness *live) {
             continue;
         }
         if (n->kind != NODE_INPUT && !node_is_kernel(n)) continue;
-        const size_t bytes = rp_view_span_bytes(&n->view);
+        const size_t bytes = rp_view_extent_bytes(&n->view);
         plan->memory.unshared += aligned(bytes);
         if (n->kind == NODE_OP && can_take_over(n, live)) {
             const int   b      = plan->buffer_of[n->src[0]->base->id];
@@ -132,7 +132,7 @@ static RpStatus place_buffers(ExecPlan *plan) {
 static void find_leaves(ExecPlan *plan) {
     for (int i = 0; i < plan->graph->n_nodes; i++) {
         const TensorNode *n     = plan->graph->nodes[i];
-        const size_t      bytes = rp_view_span_bytes(&n->view);
+        const size_t      bytes = rp_view_extent_bytes(&n->view);
         if (n->kind == NODE_WEIGHT) plan->memory.weights += bytes;
         if (n->kind != NODE_STATE) continue;
         plan->states[plan->n_states++] = (PlanState){.node = n, .bytes = bytes};

@@ -23,10 +23,10 @@ bool rp_shape_is_vector(const TensorView *v, int64_t n) {
 
 bool rp_shape_is_choice(const TensorView *v, int64_t k, int64_t n_tok) {
     return v->dtype == RP_I32 && v->ne[0] == k && v->ne[1] == n_tok && v->ne[2] == 1 && v->ne[3] == 1 &&
-           rp_view_is_packed(v);
+           rp_view_is_contiguous(v);
 }
 
-static void like(const TensorView *x, TensorView *out) { *out = rp_view_packed(x->dtype, x->ne, NULL); }
+static void like(const TensorView *x, TensorView *out) { *out = rp_view_contiguous(x->dtype, x->ne, NULL); }
 
 SHAPE_RULE(get_rows) {
     (void)params;
@@ -36,7 +36,7 @@ SHAPE_RULE(get_rows) {
     if (w->ne[2] != 1 || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "the table must be a matrix");
     if (!rp_shape_contiguous_rows(w)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (!rp_shape_is_index(ids, ids->ne[0])) REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
-    *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[0], ids->ne[0], 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[0], ids->ne[0], 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -85,7 +85,7 @@ SHAPE_RULE(mul_mat) {
         REFUSE(RP_E_ARG, "a bound needs positions, and positions a bound");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
         REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
-    *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
     return RP_OK;
 }
 
@@ -131,7 +131,7 @@ SHAPE_RULE(copy) {
     if (packs && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
     if (dst == NULL) {
         if (pos != NULL) REFUSE(RP_E_ARG, "positions need a destination");
-        *out = rp_view_packed(to, x->ne, NULL);
+        *out = rp_view_contiguous(to, x->ne, NULL);
         return RP_OK;
     }
     if (!rp_shape_contiguous_rows(dst)) REFUSE(RP_E_SHAPE, "the destination's rows must be contiguous");
@@ -151,7 +151,7 @@ SHAPE_RULE(quantize) {
     if (x->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
     if (x->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0 || !rp_shape_contiguous_rows(x))
         REFUSE(RP_E_SHAPE, "rows must be contiguous and whole blocks of 32");
-    *out = rp_view_packed(RP_Q8_ACT, x->ne, NULL);
+    *out = rp_view_contiguous(RP_Q8_ACT, x->ne, NULL);
     return RP_OK;
 }
 
@@ -174,8 +174,8 @@ SHAPE_RULE(attention) {
     if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
     if (to == RP_Q8_ACT && q->ne[0] % rp_dtype_info(to)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "heads of a rounded result must be whole blocks of 32");
-    *out = to == RP_F32 ? rp_view_packed(to, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL)
-                        : rp_view_packed(to, (int64_t[]){q->ne[0] * q->ne[2], q->ne[1], 1, 1}, NULL);
+    *out = to == RP_F32 ? rp_view_contiguous(to, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL)
+                        : rp_view_contiguous(to, (int64_t[]){q->ne[0] * q->ne[2], q->ne[1], 1, 1}, NULL);
     return RP_OK;
 }
 

@@ -24,7 +24,7 @@ SHAPE_RULE(top_k) {
         if (p->k > x->ne[0] / p->n_group * p->n_group_used)
             REFUSE(RP_E_ARG, "k is more than the groups used hold");
     }
-    *out = rp_view_packed(RP_I32, (int64_t[]){p->k, x->ne[1], 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_I32, (int64_t[]){p->k, x->ne[1], 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -36,7 +36,7 @@ SHAPE_RULE(route) {
         REFUSE(RP_E_SHAPE, "the probabilities must be a matrix of contiguous rows");
     if (!rp_shape_is_choice(ids, ids->ne[0], probs->ne[1]))
         REFUSE(RP_E_SHAPE, "the ids must be i32, so many for each token");
-    *out = rp_view_packed(RP_F32, ids->ne, NULL);
+    *out = rp_view_contiguous(RP_F32, ids->ne, NULL);
     return RP_OK;
 }
 
@@ -55,7 +55,7 @@ SHAPE_RULE(mul_mat_id) {
         REFUSE(RP_E_SHAPE, "the ids must be i32, so many for each token");
     if (x->ne[1] != 1 && x->ne[1] != ids->ne[0])
         REFUSE(RP_E_SHAPE, "the second source must have one row a token, or one an id");
-    *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], ids->ne[0], x->ne[2], 1}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], ids->ne[0], x->ne[2], 1}, NULL);
     return RP_OK;
 }
 
@@ -77,6 +77,6 @@ SHAPE_RULE(combine) {
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (x->ne[3] != 1 || w->ne[0] != x->ne[1] || w->ne[1] != x->ne[2] || w->ne[2] != 1 || w->ne[3] != 1)
         REFUSE(RP_E_SHAPE, "the second source must hold one weight for each row of the first");
-    *out = rp_view_packed(RP_F32, (int64_t[]){x->ne[0], x->ne[2], 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){x->ne[0], x->ne[2], 1, 1}, NULL);
     return RP_OK;
 }

@@ -31,7 +31,7 @@ static bool fits(const TensorView *vector_or_null, int64_t n) {
 
 /* f32 [m,experts], or NULL. */
 static bool fits_experts(const TensorView *bias, const TensorView *w) {
-    return bias == NULL || (bias->dtype == RP_F32 && rp_view_is_packed(bias) && bias->ne[0] == w->ne[1] &&
+    return bias == NULL || (bias->dtype == RP_F32 && rp_view_is_contiguous(bias) && bias->ne[0] == w->ne[1] &&
                             bias->ne[1] == w->ne[2] && bias->ne[2] == 1 && bias->ne[3] == 1);
 }
 
@@ -45,7 +45,7 @@ SHAPE_RULE(linear) {
                "bias, residual and weight of the post-norm must be f32, one a row of the weights");
     if (src[5] != NULL && p->post_norm == 0) REFUSE(RP_E_ARG, "a weight for a post-norm that is not wanted");
     if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
-    *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -66,7 +66,7 @@ SHAPE_RULE(gate_up) {
         REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
     if (!fits_experts(src[5], gate) || !fits_experts(src[6], gate))
         REFUSE(RP_E_SHAPE, "biases must be f32, one a row of the weights");
-    *out = rp_view_packed(p->dtype, (int64_t[]){gate->ne[1], ids != NULL ? ids->ne[0] : 1, 1, 1}, NULL);
+    *out = rp_view_contiguous(p->dtype, (int64_t[]){gate->ne[1], ids != NULL ? ids->ne[0] : 1, 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -102,7 +102,7 @@ SHAPE_RULE(qkv) {
     if (p->rope.n_dims <= 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d || !(p->rope.freq_base > 0.0f))
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most a head");
     if (!fits(factors, p->rope.n_dims / 2)) REFUSE(RP_E_SHAPE, "frequency factors must be f32, one a pair");
-    *out = rp_view_packed(RP_F32, (int64_t[]){d, wq->ne[1] / d, 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){d, wq->ne[1] / d, 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -114,10 +114,10 @@ SHAPE_RULE(router) {
     if (!fits(src[3], w->ne[1]) || !fits(src[4], w->ne[1]))
         REFUSE(RP_E_SHAPE, "biases must be f32, one an expert");
     if ((unsigned)p->kind > RP_ROUTER_SIGMOID) REFUSE(RP_E_ARG, "unknown kind of router");
-    const TensorView probs = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
+    const TensorView probs = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     const OpParams   top_k = {.top_k = p->top_k};
     RP_TRY(rp_shape_top_k((const TensorView *[RP_MAX_SRC]){&probs, src[4]}, &top_k, out, why));
-    *out = rp_view_packed(RP_I32, (int64_t[]){p->top_k.k, 2, 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_I32, (int64_t[]){p->top_k.k, 2, 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -127,7 +127,7 @@ SHAPE_RULE(experts_down) {
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "x must be f32, or q8_act for quantised weights");
-    if (!rp_shape_contiguous_rows(w) || !rp_view_is_packed(x))
+    if (!rp_shape_contiguous_rows(w) || !rp_view_is_contiguous(x))
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (w->ne[0] != x->ne[0] || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "row lengths differ");
     if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_is_choice(ids, x->ne[1], 1) ||
@@ -135,6 +135,6 @@ SHAPE_RULE(experts_down) {
         REFUSE(RP_E_SHAPE, "there must be one id and one weight for each row of x, of one token");
     if (!fits_experts(src[4], w)) REFUSE(RP_E_SHAPE, "the bias must be f32, one a row of the weights");
     if (!fits(src[5], w->ne[1])) REFUSE(RP_E_SHAPE, "the residual must be f32, one a row of the weights");
-    *out = rp_view_packed(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;
 }

@@ -6,7 +6,7 @@ SHAPE_RULE(view) {
     const ViewParams *p     = &params->view;
     const int         block = rp_dtype_info(x->dtype)->block_elems;
     *out                    = (TensorView){.dtype = x->dtype};
-    size_t limit            = rp_view_span_bytes(x);
+    size_t limit            = rp_view_extent_bytes(x);
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         if (p->ne[i] <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
         out->ne[i] = p->ne[i];
@@ -16,7 +16,7 @@ SHAPE_RULE(view) {
     }
     if (p->ne[0] % block != 0) REFUSE(RP_E_SHAPE, "rows must be whole blocks");
     if (p->ne[0] > rp_view_elems(x)) REFUSE(RP_E_SHAPE, "the view leaves its source");
-    if (p->offset > limit || rp_view_span_bytes(out) > limit - p->offset)
+    if (p->offset > limit || rp_view_extent_bytes(out) > limit - p->offset)
         REFUSE(RP_E_SHAPE, "the view leaves its source");
     if (p->offset % (size_t)rp_dtype_info(x->dtype)->block_bytes != 0 && block == 1)
         REFUSE(RP_E_SHAPE, "the offset must be a whole number of elements");
@@ -26,7 +26,7 @@ SHAPE_RULE(view) {
 SHAPE_RULE(reshape) {
     const TensorView *x    = src[0];
     int64_t           left = rp_view_elems(x);
-    if (!rp_view_is_packed(x)) REFUSE(RP_E_SHAPE, "the source must be packed");
+    if (!rp_view_is_contiguous(x)) REFUSE(RP_E_SHAPE, "the source must be packed");
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         const int64_t n = params->reshape.ne[i];
         if (n <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
@@ -38,7 +38,7 @@ SHAPE_RULE(reshape) {
         REFUSE(RP_E_SHAPE, "rows must be whole blocks");
     if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0])
         REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
-    *out = rp_view_packed(x->dtype, params->reshape.ne, NULL);
+    *out = rp_view_contiguous(x->dtype, params->reshape.ne, NULL);
     return RP_OK;
 }
 

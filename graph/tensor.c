@@ -44,7 +44,7 @@ size_t rp_row_bytes(RpDtype dtype, int64_t n) {
     return (size_t)(n / dtypes[dtype].block_elems) * (size_t)dtypes[dtype].block_bytes;
 }
 
-TensorView rp_view_packed(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data) {
+TensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data) {
     TensorView v = {.data = data, .dtype = dtype, .nb = {(size_t)dtypes[dtype].block_bytes}};
     for (int i = 0; i < RP_MAX_DIMS; i++) v.ne[i] = ne[i];
     v.nb[1] = rp_row_bytes(dtype, ne[0]);
@@ -52,14 +52,14 @@ TensorView rp_view_packed(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *da
     return v;
 }
 
-bool rp_view_is_packed(const TensorView *v) {
-    const TensorView p = rp_view_packed(v->dtype, v->ne, v->data);
+bool rp_view_is_contiguous(const TensorView *v) {
+    const TensorView p = rp_view_contiguous(v->dtype, v->ne, v->data);
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (v->nb[i] != p.nb[i] && v->ne[i] != 1) return false;
     return true;
 }
 
-size_t rp_view_span_bytes(const TensorView *v) {
+size_t rp_view_extent_bytes(const TensorView *v) {
     const DtypeInfo *info = &dtypes[v->dtype];
     size_t bytes          = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
     for (int i = 0; i < RP_MAX_DIMS; i++)

@@ -24,9 +24,9 @@ static const Field layouts[RP_DTYPE_COUNT][MAX_FIELDS] = {
     [RP_MXFP4] = {{1, 16}, {0, 1}       },
 };
 
-RpStatus rp_cuda_pack(const TensorView *w, void *out) {
+RpStatus rp_cuda_repack(const TensorView *w, void *out) {
     const DtypeInfo *info = rp_dtype_info(w->dtype);
-    const size_t     span = rp_view_span_bytes(w);
+    const size_t     span = rp_view_extent_bytes(w);
     if (info == NULL || w->dtype == RP_Q8_ACT)
         return rp_fail(RP_E_DTYPE, "%s is no type of weights", rp_dtype_name(w->dtype));
     const Field *fields = layouts[w->dtype];
@@ -34,7 +34,7 @@ RpStatus rp_cuda_pack(const TensorView *w, void *out) {
         memcpy(out, w->data, span);
         return RP_OK;
     }
-    if (!rp_view_is_packed(w))
+    if (!rp_view_is_contiguous(w))
         return rp_fail(RP_E_UNSUPPORTED,
                        "%s [%lld,%lld,%lld,%lld] is not packed: the device takes whole tensors", info->name,
                        (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3]);

@@ -1,4 +1,4 @@
-/* quants.cuh - quantised weights on the device: in the planes of rp_cuda_pack, by units of 32 elements.
+/* quants.cuh - quantised weights on the device: in the planes of rp_cuda_repack, by units of 32 elements.
  *
  * A unit is what 16 bytes of quants hold (32 bytes of q8_0): two groups of sixteen, STEP groups apart in the
  * row,

@@ -236,7 +236,7 @@ static RpStatus place_tensor(const Cursor *c, GgufTensor *t, uint64_t offset) {
                        (unsigned long long)(offset + f->data_at), f->bytes);
     const unsigned char *data = f->data + f->data_at + offset;
     if (!t->known) return RP_OK;
-    TensorView v = rp_view_packed(t->view.dtype, t->view.ne, NULL);
+    TensorView v = rp_view_contiguous(t->view.dtype, t->view.ne, NULL);
     memcpy(&v.data, &data, sizeof data); /* read only, as gguf.h says; views have no const */
     t->view = v;
     return RP_OK;

@@ -1,7 +1,7 @@
 #include "reprise/convert.h"
 
 #include "model/gguf_write.h"
-#include "model/mix.h"
+#include "model/quant_mix.h"
 #include "reprise/quants.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 typedef struct Requantize {
     GgufFile        *in;
     GgufWriter      *out;
-    const TypeMix   *mix;
+    const QuantMix   *mix;
     int32_t          n_layer;
     bool             tied;
     ConvertProgress *progress;
@@ -69,8 +69,8 @@ static RpStatus convert_rows(Requantize *r, const GgufTensor *t, float *wide, ch
         const void *row   = rp_view_row(&t->view, i);
         const void *bytes = row;
         if (from != to) {
-            rp_widen_row(from, row, n, wide);
-            if (rp_pack_row(to, wide, n, packed) != RP_OK)
+            rp_dequantize_row(from, row, n, wide);
+            if (rp_quantize_row(to, wide, n, packed) != RP_OK)
                 return rp_fail(RP_E_ARG, "%s: tensor %.*s, row %lld: %s", rp_gguf_path(r->in),
                                (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, (long long)i,
                                rp_last_error());

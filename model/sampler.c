@@ -60,8 +60,8 @@ RpStatus rp_sampler_new(const SamplerParams *params, int32_t n_vocab, Sampler **
         s->n_vocab    = n_vocab;
         s->words      = calloc((size_t)n_words, sizeof *s->words);
         s->scratch    = malloc(2 * (size_t)n_vocab * sizeof(float));
-        s->step       = rp_view_packed(RP_I32, (int64_t[]){n_words, 1, 1, 1}, s->words);
-        s->candidates = rp_view_packed(RP_F32, (int64_t[]){2 * (int64_t)n_vocab, 1, 1, 1}, s->scratch);
+        s->step       = rp_view_contiguous(RP_I32, (int64_t[]){n_words, 1, 1, 1}, s->words);
+        s->candidates = rp_view_contiguous(RP_F32, (int64_t[]){2 * (int64_t)n_vocab, 1, 1, 1}, s->scratch);
     }
     if (s == NULL || s->words == NULL || s->scratch == NULL) {
         rp_sampler_free(s);
@@ -105,7 +105,7 @@ const int32_t *rp_sampler_state(const Sampler *s, size_t *n_words) {
 RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token) {
     const OpArgs args = {
         .dst = s->step,
-        .src = {rp_view_packed(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits), s->step,
+        .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits), s->step,
                 s->candidates}
     };
     RP_TRY(rp_cpu_kernels[RP_OP_SAMPLE](&args, &(KernelCtx){.nth = 1}));

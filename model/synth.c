@@ -1,7 +1,7 @@
 #include "reprise/convert.h"
 
 #include "model/gguf_write.h"
-#include "model/mix.h"
+#include "model/quant_mix.h"
 #include "model/model.h"
 #include "model/preset.h"
 #include "reprise/quants.h"
@@ -18,7 +18,7 @@ enum { N_CONTROL = 3, N_BYTES = 256, MAX_ROW = 1 << 16, N_TEMPLATES = 16, MAX_BL
 typedef struct Synth {
     const Preset  *preset;
     ModelConfig    config;
-    const TypeMix *mix;
+    const QuantMix *mix;
     GgufWriter    *out;
     SynthOptions   options;
     size_t         done;
@@ -73,7 +73,7 @@ static RpStatus make_templates(Synth *s, RpDtype type, float deviation, uint64_t
     const DtypeInfo *info = rp_dtype_info(type);
     for (int t = 0; t < N_TEMPLATES; t++) {
         for (int i = 0; i < info->block_elems; i++) s->row[i] = deviate(&state) * deviation / widening;
-        RP_TRY(rp_pack_row(type, s->row, info->block_elems, s->templates[t]));
+        RP_TRY(rp_quantize_row(type, s->row, info->block_elems, s->templates[t]));
     }
     return RP_OK;
 }
@@ -97,7 +97,7 @@ static RpStatus random_row(Synth *s, RpDtype type, int64_t n, float mean, float 
         return RP_OK;
     }
     for (int64_t i = 0; i < n; i++) s->row[i] = mean + deviation * deviate(state);
-    return rp_pack_row(type, s->row, n, s->packed);
+    return rp_quantize_row(type, s->row, n, s->packed);
 }
 
 static bool ends_with(const char *name, const char *end) {

@@ -16,7 +16,7 @@ void rp_tokenizer_free(Tokenizer *tk) {
     rp_strings_free(&tk->by_text);
     rp_strings_free(&tk->symbols);
     rp_strings_free(&tk->special_texts);
-    rp_splitter_free(tk->splitter);
+    rp_pretokenizer_free(tk->pretokenizer);
     free(tk->special);
     free(tk->merges);
     free(tk->scores);

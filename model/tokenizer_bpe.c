@@ -93,7 +93,7 @@ RpStatus rp_bpe_load(Tokenizer *tk, const GgufFile *f) {
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.pre", &pre));
     snprintf(tk->pre, sizeof tk->pre, "%.*s", (int)(pre.len < sizeof tk->pre ? pre.len : sizeof tk->pre - 1),
              pre.ptr);
-    RP_TRY(rp_splitter_new(tk->pre, &tk->splitter, &tk->ignore_merges, &adds_bos));
+    RP_TRY(rp_pretokenizer_new(tk->pre, &tk->pretokenizer, &tk->ignore_merges, &adds_bos));
     tk->add_bos = adds_bos;
     for (int32_t i = 0; i < tk->n_vocab; i++) {
         const GgufString text = tk->by_text.strings[i];
@@ -162,5 +162,5 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
 
 RpStatus rp_bpe_encode(const Tokenizer *tk, const char *text, size_t len, MergeWork *w, TokenList *out) {
     Encoding e = {.tk = tk, .work = w, .out = out};
-    return rp_split(tk->splitter, text, len, encode_piece, &e);
+    return rp_pretokenize(tk->pretokenizer, text, len, encode_piece, &e);
 }

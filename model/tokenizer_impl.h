@@ -16,7 +16,7 @@ typedef enum TokenType {
     TOKEN_BYTE
 } TokenType;
 
-typedef struct Splitter Splitter; /* the regular expressions of a pre-tokenizer */
+typedef struct Pretokenizer Pretokenizer; /* the regular expressions of a pre-tokenizer */
 
 /* A pair of neighbours that may be joined; `order` is the smaller the sooner. */
 typedef struct Merge {
@@ -44,7 +44,7 @@ struct Tokenizer {
     StringTable symbols; /* bytes that a merge can make: of tokens first, by id, then what is no token */
     Merge      *merges;  /* hashed by (left, right) */
     size_t      n_merge_slots;
-    Splitter   *splitter;
+    Pretokenizer   *pretokenizer;
 
     /* tokens that are found in raw text, by falling length */
     int32_t    *special;
@@ -92,12 +92,12 @@ RP_NODISCARD RpStatus rp_spm_encode(const Tokenizer *tk, const char *text, size_
                                     MergeWork *w, TokenList *out);
 
 /* RP_E_UNSUPPORTED for a name that is not in the table. */
-RP_NODISCARD RpStatus rp_splitter_new(const char *name, Splitter **out, bool *ignore_merges, bool *add_bos);
-void                  rp_splitter_free(Splitter *s);
+RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos);
+void                  rp_pretokenizer_free(Pretokenizer *s);
 
 /* Calls back with every piece of the text in order; together they are the text. */
 typedef RpStatus      PieceCallback(const char *piece, size_t len, void *user);
-RP_NODISCARD RpStatus rp_split(const Splitter *s, const char *text, size_t len, PieceCallback *callback,
+RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback,
                                void *user);
 
 /* Memory of the tokenizer for n bytes; NULL when the estimate at load was wrong. */

@@ -65,7 +65,7 @@ for suite in $(sed -n 's/^    OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/re
     REPRISE_BLAS=$blas REPRISE_DEVICE=cuda check "tests of $suite" timeout 300 "$build/gpu_tests" "$suite"
 done
 
-step "every node against the CPU; eager, replay and reply against each other"
+step "every node against the CPU; eager, replay and loop against each other"
 for model in tests/golden/tiny/*.gguf assets/demo.gguf models/*.gguf; do
     [ -f "$model" ] || continue
     check "verify $(basename "$model")" timeout 300 "$reprise" verify -m "$model" --require-cuda --require-graph

@@ -15,7 +15,7 @@
 static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArgs *host, const void *before) {
     const TensorOp op    = op_of_kernel(cpu);
     KernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
-    const size_t   bytes = rp_view_span_bytes(&on->dst);
+    const size_t   bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;
     cr_assert_eq(cudaMemset(ctx.scratch, 0, zeros), cudaSuccess); /* what is behind means nothing */
@@ -24,7 +24,7 @@ static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArg
         cr_assert_eq(cudaMemcpy(on->dst.data, before, bytes, cudaMemcpyHostToDevice), cudaSuccess);
         for (int i = 0; i < RP_MAX_SRC; i++)
             if (writes_source(cpu, host, i))
-                cr_assert_eq(cudaMemcpy(on->src[i].data, host->src[i].data, rp_view_span_bytes(&on->src[i]),
+                cr_assert_eq(cudaMemcpy(on->src[i].data, host->src[i].data, rp_view_extent_bytes(&on->src[i]),
                                         cudaMemcpyHostToDevice),
                              cudaSuccess);
         st = rp_cuda_kernels[op](on, &ctx);
@@ -37,7 +37,7 @@ static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArg
 /* The view's memory on the device; `at` what another view of the same host memory has there already. */
 static inline void *to_device(const TensorView *v, const void *contents) {
     void        *p     = NULL;
-    const size_t bytes = rp_view_span_bytes(v);
+    const size_t bytes = rp_view_extent_bytes(v);
     cr_assert_eq(cudaMalloc(&p, bytes), cudaSuccess);
     cr_assert_eq(cudaMemcpy(p, contents, bytes, cudaMemcpyHostToDevice), cudaSuccess);
     return p;
@@ -52,8 +52,8 @@ static inline bool takes_planes(OpKernel *cpu, const TensorView *w, int i) {
 }
 
 static inline void *weight_to_device(const TensorView *w) {
-    void *planes = malloc(rp_view_span_bytes(w));
-    OK(rp_cuda_pack(w, planes));
+    void *planes = malloc(rp_view_extent_bytes(w));
+    OK(rp_cuda_repack(w, planes));
     void *device = to_device(w, planes);
     free(planes);
     return device;
@@ -75,12 +75,12 @@ static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *b
     const RpStatus st = launch_twice(cpu, &on, args, before);
     if (st == RP_OK)
         cr_assert_eq(
-            cudaMemcpy(args->dst.data, on.dst.data, rp_view_span_bytes(&args->dst), cudaMemcpyDeviceToHost),
+            cudaMemcpy(args->dst.data, on.dst.data, rp_view_extent_bytes(&args->dst), cudaMemcpyDeviceToHost),
             cudaSuccess);
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!rp_has_src(args, i) || on.src[i].data == on.dst.data) continue;
         if (st == RP_OK && writes_source(cpu, args, i))
-            cr_assert_eq(cudaMemcpy(args->src[i].data, on.src[i].data, rp_view_span_bytes(&args->src[i]),
+            cr_assert_eq(cudaMemcpy(args->src[i].data, on.src[i].data, rp_view_extent_bytes(&args->src[i]),
                                     cudaMemcpyDeviceToHost),
                          cudaSuccess);
         cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess);
@@ -137,7 +137,7 @@ static inline void expect_stored(const char *op, const TensorView *v, const char
     for (int64_t r = 0; r < rp_view_rows(v); r++) {
         const size_t at = (size_t)((char *)rp_view_row(v, r) - (char *)v->data);
         if (memcmp(a + at, b + at, rp_row_bytes(v->dtype, n)) == 0) continue;
-        rp_widen_row(v->dtype, a + at, n, x), rp_widen_row(v->dtype, b + at, n, y);
+        rp_dequantize_row(v->dtype, a + at, n, x), rp_dequantize_row(v->dtype, b + at, n, y);
         for (int64_t i = 0; i < n; i++) {
             double step = fmax(fabs((double)y[i]), 1e-4) * 0x1p-10;
             for (int64_t k = i / 32 * 32; k < i / 32 * 32 + 32 && v->dtype == RP_Q8_0; k++)
@@ -154,7 +154,7 @@ static inline void expect_stored(const char *op, const TensorView *v, const char
  * the ids bit for bit and weights as floats; anything else bit for bit. */
 static inline void expect_as_cpu(const char *op, const TensorView *y, const char *cuda, const char *cpu,
                                  double tolerance) {
-    const size_t bytes = rp_view_span_bytes(y), half = bytes / 2;
+    const size_t bytes = rp_view_extent_bytes(y), half = bytes / 2;
     const float *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
     double       top = 0.0;
     if (y->dtype == RP_F32) {
@@ -178,7 +178,7 @@ static inline void expect_as_cpu(const char *op, const TensorView *y, const char
  * `before` and `beside` are what was there before the op. */
 static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpArgs *args, const void *before,
                                        const SideMemory *beside) {
-    const size_t bytes  = rp_view_span_bytes(&args->dst);
+    const size_t bytes  = rp_view_extent_bytes(&args->dst);
     char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;
     SideMemory   stored = side_take(cpu, args), first_stored = {0};
     for (int order = SIM_FIRST_ORDER; order < 3; order++) {

@@ -14,14 +14,14 @@ static inline void on_cpu(OpKernel *kernel, const OpArgs *args) { OK(run_workers
 
 #ifdef RP_TEST_CUDA
 static inline void on_device(OpKernel *kernel, const OpArgs *args) {
-    const size_t bytes  = rp_view_span_bytes(&args->dst);
+    const size_t bytes  = rp_view_extent_bytes(&args->dst);
     void        *before = memcpy(malloc(bytes), args->dst.data, bytes);
     OK(cuda_run(kernel, args, before));
     free(before);
 }
 #endif
 
-#define VIEW(dtype, data, ...) rp_view_packed(dtype, NE(__VA_ARGS__), data)
+#define VIEW(dtype, data, ...) rp_view_contiguous(dtype, NE(__VA_ARGS__), data)
 
 static inline TensorView floats(float *data, int64_t n0, int64_t n1) {
     return packed(RP_F32, data, n0, n1, 1, 1);
@@ -51,14 +51,14 @@ static inline void part_scale(Runner *run, TensorView y, float scale) {
 
 static inline TensorView part_rounded(Runner *run, TensorView x) {
     TensorView y = packed(RP_Q8_ACT, NULL, x.ne[0], x.ne[1], 1, 1);
-    y.data       = malloc(rp_view_span_bytes(&y) + 64);
+    y.data       = malloc(rp_view_extent_bytes(&y) + 64);
     run2(run, rp_cpu_quantize, y, (OpParams){0}, x, (TensorView){0});
     return y;
 }
 
 /* The column of a product; the caller frees its data. */
 static inline TensorView part_column(Runner *run, TensorView x, TensorView norm, const ColumnParams *c) {
-    const size_t bytes = rp_view_span_bytes(&x);
+    const size_t bytes = rp_view_extent_bytes(&x);
     TensorView   y     = x;
     y.data             = memcpy(malloc(bytes + 64), x.data, bytes);
     if (c->norm != 0) run2(run, rp_cpu_rms_norm, y, (OpParams){.rms_norm = {.eps = c->eps}}, x, norm);
@@ -70,11 +70,11 @@ static inline TensorView part_column(Runner *run, TensorView x, TensorView norm,
 
 static inline OpArgs with_own_results(OpKernel *kernel, const OpArgs *args, const SideMemory *beside) {
     OpArgs       own   = *args;
-    const size_t bytes = rp_view_span_bytes(&args->dst);
+    const size_t bytes = rp_view_extent_bytes(&args->dst);
     own.dst.data       = memset(malloc(bytes), 0x33, bytes);
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (writes_source(kernel, args, i)) {
-            const size_t n  = rp_view_span_bytes(&args->src[i]);
+            const size_t n  = rp_view_extent_bytes(&args->src[i]);
             own.src[i].data = memcpy(malloc(n), beside->bytes[i], n);
         }
     return own;
@@ -87,11 +87,11 @@ static inline void free_results(OpKernel *kernel, const OpArgs *own) {
 }
 
 static inline void expect_same(OpKernel *kernel, const OpArgs *a, const OpArgs *b, const char *where) {
-    cr_assert_arr_eq(a->dst.data, b->dst.data, rp_view_span_bytes(&a->dst),
+    cr_assert_arr_eq(a->dst.data, b->dst.data, rp_view_extent_bytes(&a->dst),
                      "%s: other bits than its parts, %s", where, rp_dtype_name(a->src[0].dtype));
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (writes_source(kernel, a, i))
-            cr_assert_arr_eq(a->src[i].data, b->src[i].data, rp_view_span_bytes(&a->src[i]),
+            cr_assert_arr_eq(a->src[i].data, b->src[i].data, rp_view_extent_bytes(&a->src[i]),
                              "%s: other bits than its parts in source %d, %s", where, i,
                              rp_dtype_name(a->src[0].dtype));
 }
@@ -120,7 +120,7 @@ static inline void check_fused(OpKernel *kernel, const OpArgs *args, Parts *part
 static inline float *widened(const TensorView *w) {
     float *out = malloc((size_t)rp_view_elems(w) * sizeof *out);
     for (int64_t r = 0; r < rp_view_rows(w); r++)
-        rp_widen_row(w->dtype, rp_view_row(w, r), w->ne[0], out + r * w->ne[0]);
+        rp_dequantize_row(w->dtype, rp_view_row(w, r), w->ne[0], out + r * w->ne[0]);
     return out;
 }
 

@@ -15,7 +15,7 @@
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
 static inline TensorView packed(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
-    return rp_view_packed(dtype, NE(n0, n1, n2, n3), data);
+    return rp_view_contiguous(dtype, NE(n0, n1, n2, n3), data);
 }
 
 /* Uniform in [-1, 1), by splitmix64. */
@@ -35,14 +35,14 @@ static inline float *random_floats(size_t n, uint64_t seed) {
 /* The first failure of nth workers, one after the other, in each phase of the kernel. */
 static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth) {
     const CpuNeeds needs  = rp_cpu_needs(op_of_kernel(kernel), args);
-    const size_t   own    = (needs.own + 63) / 64 * 64;
+    const size_t   own    = (needs.local + 63) / 64 * 64;
     char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + own * (size_t)nth + 64);
     char          *mine   = memory + (needs.shared + 63) / 64 * 64;
     RpStatus       st     = RP_OK;
     for (int phase = 0; phase < needs.phases; phase++)
         for (int ith = 0; ith < nth && st == RP_OK; ith++) {
             KernelCtx ctx = {
-                .ith = ith, .nth = nth, .phase = phase, .shared = memory, .own = mine + own * (size_t)ith};
+                .ith = ith, .nth = nth, .phase = phase, .shared = memory, .local = mine + own * (size_t)ith};
             st = kernel(args, &ctx);
         }
     free(memory);
@@ -52,7 +52,7 @@ static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth
 /* Runs the kernel in every variant with 1, 2, 3 and 7 workers; all must give the same bits, which are left in
  * dst, and beside it. The result is filled before each run; where it is a source's memory that is restored instead. */
 static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
-    const size_t bytes   = rp_view_span_bytes(&args->dst);
+    const size_t bytes   = rp_view_extent_bytes(&args->dst);
     bool         inplace = false;
     for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
     char        *first = NULL, *before = malloc(bytes);

@@ -74,7 +74,7 @@ static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, in
                  size = rp_row_bytes(type, n0) * (size_t)(n1 * n2);
     cr_assert_lt(size, all);
     const TensorView v =
-        rp_view_packed(type, NE(n0, n1, n2, 1),
+        rp_view_contiguous(type, NE(n0, n1, n2, 1),
                        weight_memory(type) + step * (size_t)below(r, (int64_t)((all - size) / step) + 1));
     snprintf(name, sizeof name, "w%d", r->n_leaves++);
     return rp_graph_weight(r->g, name, &v);
@@ -522,7 +522,7 @@ static inline void read_item(Items *out, Executor *e, const TensorNode *n, const
         return; /* an output that is there twice has its last name only; a state may have no store */
     const TensorView v  = rp_node_view(n);
     Item            *it = &out->items[out->n++];
-    *it = (Item){.dtype = v.dtype, .step = step, .at = out->n_bytes, .n_bytes = rp_view_span_bytes(&v)};
+    *it = (Item){.dtype = v.dtype, .step = step, .at = out->n_bytes, .n_bytes = rp_view_extent_bytes(&v)};
     snprintf(it->name, sizeof it->name, "%s", name);
     cr_assert_leq(it->at + it->n_bytes, (size_t)RANDOM_ROOM);
     OK(rp_executor_get(e, n, out->bytes + it->at, it->n_bytes));
@@ -551,8 +551,8 @@ static inline double item_off(const Items *got, const Items *want, int i) {
     for (int64_t k = 0; k < n; k++) {
         float        a, b;
         const size_t at = it->at + (size_t)k * (size_t)rp_dtype_info(it->dtype)->block_bytes;
-        rp_widen_row(it->dtype, got->bytes + at, 1, &a);
-        rp_widen_row(it->dtype, want->bytes + at, 1, &b);
+        rp_dequantize_row(it->dtype, got->bytes + at, 1, &a);
+        rp_dequantize_row(it->dtype, want->bytes + at, 1, &b);
         off += pow((double)a - (double)b, 2.0);
         size += pow((double)b, 2.0);
     }

@@ -20,7 +20,7 @@ static inline void check_repeat(OpKernel *kernel, Elementwise *f, int64_t m0, in
               {4,  4 * N0 * N1, 4 * N0, 4 * N}
         };
     OpArgs args = {
-        .dst = rp_view_packed(RP_F32, va.ne, y), .src = {va, packed(RP_F32, b, m0, m1, m2, 1)}
+        .dst = rp_view_contiguous(RP_F32, va.ne, y), .src = {va, packed(RP_F32, b, m0, m1, m2, 1)}
     };
     for (int64_t k = 0; k < va.ne[2]; k++)
         for (int64_t j = 0; j < va.ne[1]; j++)

@@ -30,7 +30,7 @@ static inline SideMemory side_take(OpKernel *cpu, const OpArgs *args) {
     SideMemory m = {0};
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!writes_source(cpu, args, i)) continue;
-        const size_t bytes = rp_view_span_bytes(&args->src[i]);
+        const size_t bytes = rp_view_extent_bytes(&args->src[i]);
         m.bytes[i]         = memcpy(malloc(bytes), args->src[i].data, bytes);
     }
     return m;
@@ -38,7 +38,7 @@ static inline SideMemory side_take(OpKernel *cpu, const OpArgs *args) {
 
 static inline void side_put(const SideMemory *m, const OpArgs *args) {
     for (int i = 0; i < RP_MAX_SRC; i++)
-        if (m->bytes[i] != NULL) memcpy(args->src[i].data, m->bytes[i], rp_view_span_bytes(&args->src[i]));
+        if (m->bytes[i] != NULL) memcpy(args->src[i].data, m->bytes[i], rp_view_extent_bytes(&args->src[i]));
 }
 
 static inline void side_free(SideMemory *m) {
@@ -49,7 +49,7 @@ static inline void side_free(SideMemory *m) {
 static inline void side_expect(const SideMemory *m, const OpArgs *args, const char *what) {
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (m->bytes[i] != NULL)
-            cr_assert_arr_eq(args->src[i].data, m->bytes[i], rp_view_span_bytes(&args->src[i]),
+            cr_assert_arr_eq(args->src[i].data, m->bytes[i], rp_view_extent_bytes(&args->src[i]),
                              "%s: other bytes in source %d", what, i);
 }
 

@@ -17,8 +17,8 @@ static void *random_cache(const Case *c, uint64_t seed, float *wide) {
     float        *x    = random_floats((size_t)(n * c->context), seed);
     char         *rows = malloc((size_t)(bytes * c->context) + 64);
     for (int64_t i = 0; i < c->context; i++) {
-        OK(rp_pack_row(type_of(c), x + i * n, n, rows + i * bytes));
-        rp_widen_row(type_of(c), rows + i * bytes, n, wide + i * n);
+        OK(rp_quantize_row(type_of(c), x + i * n, n, rows + i * bytes));
+        rp_dequantize_row(type_of(c), rows + i * bytes, n, wide + i * n);
     }
     free(x);
     return rows;

@@ -40,7 +40,7 @@ Test(bind, states_are_zeroed_and_those_of_another_executor_are_refused) {
     OK(rp_executor_states_bind(a.exec, states));
     const TensorNode *k     = rp_graph_find(a.graph, "k.0");
     const TensorView  v     = rp_node_view(k);
-    const size_t      bytes = rp_view_span_bytes(&v);
+    const size_t      bytes = rp_view_extent_bytes(&v);
     char             *got = malloc(bytes), *zero = calloc(1, bytes);
     OK(rp_executor_get(a.exec, k, got, bytes));
     cr_expect_arr_eq(got, zero, bytes);
@@ -138,7 +138,7 @@ Test(bind, a_context_can_be_taken_to_another_executor) {
             char name[32];
             snprintf(name, sizeof name, "%c.%d", which ? 'v' : 'k', l);
             const TensorView v     = rp_node_view(rp_graph_find(a.graph, name));
-            const size_t     bytes = rp_view_span_bytes(&v);
+            const size_t     bytes = rp_view_extent_bytes(&v);
             char            *data  = malloc(bytes);
             OK(rp_executor_get(a.exec, rp_graph_find(a.graph, name), data, bytes));
             OK(rp_executor_set(b.exec, rp_graph_find(b.graph, name), data, bytes));
@@ -190,7 +190,7 @@ static bool see(const TensorNode *node, const TensorView *view, const void *got,
                 void *user) {
     Seen        *s = user;
     const float *a = got, *b = want;
-    for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_span_bytes(view) / 4; i++)
+    for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_extent_bytes(view) / 4; i++)
         if (isfinite(a[i]) && isfinite(b[i])) s->worst = fmax(s->worst, fabs((double)a[i] - (double)b[i]));
     if (node == s->last) return true;
     s->last = node;
@@ -218,7 +218,7 @@ Test(bind, verify_sees_every_step_and_leaves_the_results_of_a_run) {
 /* Times of every step; and a plan that draws stands where it stood. */
 Test(bind, a_profile_changes_nothing) {
     Model *m = decoder_model("llama-q4_0");
-    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++) {
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
         Decoder   d = decoder_open(m, (ExecMode)mode, true);
         const int n = rp_plan_memory(d.plan).n_steps;
         int32_t   before[DECODER_WORDS], after[DECODER_WORDS], want[N_TOKENS], got[N_TOKENS];
@@ -303,7 +303,7 @@ Test(bind, a_reply_that_cannot_be_begun_is_refused) {
 Test(bind, a_reply_ends_where_it_should_in_every_mode) {
     Model  *m = decoder_model("llama-q4_0");
     int32_t all[DECODER_CTX], words[DECODER_WORDS], token;
-    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++) {
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
         Decoder d = decoder_open(m, (ExecMode)mode, true);
         OK(decoder_reply(&d, 9, DECODER_CTX, all));
         int n_first = 4; /* the first of its kind */

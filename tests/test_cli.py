@@ -700,7 +700,7 @@ def test_launches_are_counted_without_weights():
     rows = {row["name"]: row for row in json.loads(r.out)}
     expect(len(rows) >= 9 and rows["llama3-8b"]["layers"] == 32, "presets", rows)
     for row in rows.values():
-        expect(row["launches_per_token"] == {"eager": row["kernels_per_token"], "replay": 1, "reply": 0}, "", row)
+        expect(row["launches_per_token"] == {"eager": row["kernels_per_token"], "replay": 1, "loop": 0}, "", row)
         expect(row["kernels_in_layers"] % row["layers"] == 0, "layers of one kind", row)
     text = ok(run("bench", "launches", "--all-presets")).text
     expect(all(name in text for name in rows), "the table", text)
@@ -908,12 +908,12 @@ def test_a_device_is_verified_profiled_and_timed():
     p = json.loads(ok(run_on_device("profile", "-m", TINY, "-r", "2", "--pos", "3", "--json")).out)
     expect(p["mode"] == "replay" and p["copy_bytes_s"] > 0 and all(s["us"] >= 0 for s in p["steps"]), "profile", p)
     c = json.loads(ok(run_on_device("bench", "launches", "-m", TINY, "-n", "4", "--json")).out)
-    expect(all(c["tok_s"][mode] > 0 for mode in ("eager", "replay", "reply")), "times", c)
+    expect(all(c["tok_s"][mode] > 0 for mode in ("eager", "replay", "loop")), "times", c)
     g = ["generate", "-m", TINY, "-p", "hello", "-n", "8", "--temp", "0.8", "--seed", "3", "--ignore-eos"]
-    texts = {mode: ok(run_on_device(*g, "--mode", mode)) for mode in ("eager", "replay", "reply")}
+    texts = {mode: ok(run_on_device(*g, "--mode", mode)) for mode in ("eager", "replay", "loop")}
     expect(len({t.out for t in texts.values()}) == 1, "one text", texts)
     expect(all(f"simulated device, {mode}" in t.err for mode, t in texts.items()), "the mode is said", texts)
-    expect("running on the CPU" not in texts["reply"].err, "no warning", texts)
+    expect("running on the CPU" not in texts["loop"].err, "no warning", texts)
 
 
 def main():

@@ -121,7 +121,7 @@ Test(copy, stores_rows_of_q8_0) {
                 cr_expect(block->d == 0x5555 && block->qs[31] == 0x55, "row %d was written", r);
                 continue;
             }
-            rp_widen_row(RP_F16, &block->d, 1, &scale);
+            rp_dequantize_row(RP_F16, &block->d, 1, &scale);
             if (t == 3 && b == 1) {
                 cr_expect(isnan(scale));
                 continue;

@@ -31,7 +31,7 @@ typedef struct Net {
 static Net new_net(void) {
     Net n = {.g = rp_graph_new()};
     for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i * 13 % 29) * 0.01f;
-    const TensorView v = rp_view_packed(RP_F32, NE(64, 64, 1, 1), weights);
+    const TensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weights);
     TensorNode      *w = rp_graph_weight(n.g, "w", &v);
     n.ids              = rp_graph_input(n.g, "ids", RP_I32, NE(5, 1, 1, 1));
     n.x                = rp_get_rows(n.g, w, n.ids);

@@ -38,7 +38,7 @@ static void parts(Runner *run, const OpArgs *as) {
         run2(run, rp_cpu_mul, gate, (OpParams){0}, gate, up);
     }
     const TensorView rounded = p->dtype == RP_Q8_ACT ? part_rounded(run, gate) : gate;
-    memcpy(as->dst.data, rounded.data, rp_view_span_bytes(&as->dst));
+    memcpy(as->dst.data, rounded.data, rp_view_extent_bytes(&as->dst));
     free(column.data), free(gate.data), free(up.data);
     if (p->dtype == RP_Q8_ACT) free(rounded.data);
 }
@@ -66,7 +66,7 @@ static void check(Case c) {
                          .dtype  = c.result}
     };
     TensorView y = VIEW(c.result, NULL, c.rows, k, 1, 1);
-    y.data       = malloc(rp_view_span_bytes(&y));
+    y.data       = malloc(rp_view_extent_bytes(&y));
     OpArgs args  = {
          .dst    = y,
          .src    = {VIEW(c.type, gate, c.n, c.rows, experts, 1), VIEW(c.type, up, c.n, c.rows, experts, 1),

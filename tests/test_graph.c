@@ -11,7 +11,7 @@ static TensorNode *input(ComputeGraph *g, const char *name, int64_t n0, int64_t 
 static float weight_data[1 << 16];
 
 static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype dtype, int64_t n0, int64_t n1) {
-    const TensorView v = rp_view_packed(dtype, NE(n0, n1, 1, 1), weight_data);
+    const TensorView v = rp_view_contiguous(dtype, NE(n0, n1, 1, 1), weight_data);
     return rp_graph_weight(g, name, &v);
 }
 

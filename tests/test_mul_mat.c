@@ -11,7 +11,7 @@ static double act(const char *row, int64_t n, int64_t i) {
 /* The device's sum of a column is the same beside other columns and alone (I8). */
 static void check_alone_on_the_device(OpArgs args) {
     const int64_t rows = args.dst.ne[0], n = args.src[1].ne[1];
-    const size_t  bytes  = rp_view_span_bytes(&args.dst);
+    const size_t  bytes  = rp_view_extent_bytes(&args.dst);
     char         *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes);
     sim_sched(0, 1);
     args.dst.data = together;
@@ -46,7 +46,7 @@ static void check_products(RpDtype type, int64_t n, int64_t rows, int64_t column
     run_everywhere(rp_cpu_mul_mat, &args);
     check_alone_on_the_device(args);
     for (int64_t m = 0; m < rows; m++) {
-        rp_widen_row(type, w + (size_t)m * rp_row_bytes(type, n), n, wide);
+        rp_dequantize_row(type, w + (size_t)m * rp_row_bytes(type, n), n, wide);
         for (int64_t c = 0; c < columns; c++) {
             double want = 0.0, size = 0.0;
             for (int64_t i = 0; i < n; i++) {
@@ -160,7 +160,7 @@ Test(mul_mat, of_the_largest_quants) {
 
 /* Every variant gives NaN where the first one does, and the same bits elsewhere. */
 static void expect_variants_agree(const OpArgs *args, const char *what) {
-    const size_t n     = rp_view_span_bytes(&args->dst) / 4;
+    const size_t n     = rp_view_extent_bytes(&args->dst) / 4;
     const CpuIsa best  = rp_cpu_isa();
     float       *first = NULL, *y = args->dst.data;
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
@@ -229,7 +229,7 @@ static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, 
         OK(run_workers(rp_cpu_copy, &to, 1));
     }
     for (int64_t r = 0; r < rows * heads_w; r++)
-        rp_widen_row(type, w + (size_t)r * rp_row_bytes(type, n), n, wide + r * n);
+        rp_dequantize_row(type, w + (size_t)r * rp_row_bytes(type, n), n, wide + r * n);
     const OpArgs args = {
         .dst    = packed(RP_F32, y, rows, columns, heads, 1),
         .src    = {packed(type, w, n, rows, heads_w, 1), packed(RP_F32, x, n, columns, heads, 1)},
@@ -277,7 +277,7 @@ Test(mul_mat, keeps_to_the_positions) {
     const OpArgs to     = {.dst = packed(RP_F16, k, D * CTX * HKV, 1, 1, 1),
                            .src = {packed(RP_F32, kf, D * CTX * HKV, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
-    rp_widen_row(RP_F16, k, D * CTX * HKV, kf);
+    rp_dequantize_row(RP_F16, k, D * CTX * HKV, kf);
     TensorView cache = {
         k, RP_F16, {D, CTX,         HKV,   1                },
           {2, 2 * D * HKV, 2 * D, 2 * D * HKV * CTX}

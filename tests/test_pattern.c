@@ -9,13 +9,13 @@ static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpPara
                            const char **why) {
     (void)params;
     if (src[0]->dtype != RP_F32) return *why = "the source must be f32", RP_E_DTYPE;
-    *out = rp_view_packed(RP_F32, src[0]->ne, NULL);
+    *out = rp_view_contiguous(RP_F32, src[0]->ne, NULL);
     return RP_OK;
 }
 
 /* y = x + i[0] * the second source, or x + i[0]. */
 static RpStatus shift(const OpArgs *args, KernelCtx *ctx) {
-    const float *x = args->src[0].data, by = (float)args->params->own.i[0];
+    const float *x = args->src[0].data, by = (float)args->params->custom.i[0];
     float       *y = args->dst.data;
     for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
         y[i] = x[i] + by * (rp_has_src(args, 1) ? ((const float *)args->src[1].data)[i] : 1.0f);
@@ -32,7 +32,7 @@ static TensorOp shift_id(void) {
 }
 
 static TensorNode *shifted(ComputeGraph *g, TensorNode *x, int by) {
-    const OpParams p = {.own = {.i = {by}}};
+    const OpParams p = {.custom = {.i = {by}}};
     return rp_graph_op(g, shift_id(), &p, &x, 1);
 }
 
@@ -57,7 +57,7 @@ Test(pattern, an_own_op_runs) {
     rp_graph_free(g);
 }
 
-Test(pattern, own_ops_are_refused_by_name) {
+Test(pattern, custom_ops_are_refused_by_name) {
     OpDescription d = shift_op;
     TensorOp      op;
     (void)shift_id();
@@ -206,8 +206,8 @@ Test(pattern, sources_that_are_written_between_are_no_match) {
 /* y = x, and the second source into the third, a state. */
 static RpStatus both(const OpArgs *args, KernelCtx *ctx) {
     if (ctx->ith != 0) return RP_OK;
-    memcpy(args->dst.data, args->src[0].data, rp_view_span_bytes(&args->dst));
-    memcpy(args->src[2].data, args->src[1].data, rp_view_span_bytes(&args->src[2]));
+    memcpy(args->dst.data, args->src[0].data, rp_view_extent_bytes(&args->dst));
+    memcpy(args->src[2].data, args->src[1].data, rp_view_extent_bytes(&args->src[2]));
     return RP_OK;
 }
 
@@ -263,17 +263,17 @@ Test(pattern, one_that_makes_what_it_matches_ends) {
     rp_graph_free(g);
 }
 
-static const GraphPattern own_pattern = {
+static const GraphPattern custom_pattern = {
     .name = "twice", .help = "shifts", .match = "add(shift(x), y)", .make = "shift(x, y)", .params = NULL};
 
 static bool whole_shift(const PatternMatch *m, OpParams *out) {
-    out->own = rp_node_params(rp_match_node(m, "s"))->own;
-    return out->own.i[0] == 1;
+    out->custom = rp_node_params(rp_match_node(m, "s"))->custom;
+    return out->custom.i[0] == 1;
 }
 
-Test(pattern, an_own_pattern_is_a_pass) {
+Test(pattern, an_custom_pattern_is_a_pass) {
     static GraphPattern p;
-    p        = own_pattern;
+    p        = custom_pattern;
     p.match  = "add(shift:s(x), y)";
     p.params = whole_shift;
     (void)shift_id();
@@ -331,7 +331,7 @@ Test(pattern, names_and_flags_are_refused) {
 
 static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype type, int64_t n, int64_t m) {
     static char      memory[1 << 16];
-    const TensorView v = rp_view_packed(type, NE(n, m, 1, 1), memory);
+    const TensorView v = rp_view_contiguous(type, NE(n, m, 1, 1), memory);
     return rp_graph_weight(g, name, &v);
 }
 

@@ -113,7 +113,7 @@ static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
     KernelCtx ctx          = {.nth = 1};
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        if (n->base == n) memory[n->id] = calloc(1, rp_view_span_bytes(&n->view));
+        if (n->base == n) memory[n->id] = calloc(1, rp_view_extent_bytes(&n->view));
         if (n->kind == NODE_INPUT)
             for (int64_t k = 0; k < rp_view_elems(&n->view); k++)
                 ((float *)memory[n->id])[k] = (float)((k * 7 + n->id) % 11) * 0.3f - 1.0f;
@@ -152,7 +152,7 @@ Test(plan, reuse_and_in_place_change_no_result) {
         for (int i = 0, k = 0; i < g->n_nodes; i++)
             if (g->nodes[i]->is_output) {
                 cr_expect_arr_eq(rp_executor_data(e, g->nodes[i]), want[k],
-                                 rp_view_span_bytes(&g->nodes[i]->view), "seed %d, output %d", (int)seed, k);
+                                 rp_view_extent_bytes(&g->nodes[i]->view), "seed %d, output %d", (int)seed, k);
                 free(want[k++]);
             }
         rp_executor_free(e);
@@ -198,7 +198,7 @@ Test(plan, is_deterministic) {
 
 Test(plan, counts_what_a_step_moves) {
     ComputeGraph    *g = rp_graph_new();
-    const TensorView v = rp_view_packed(RP_F32, NE(64, 64, 1, 1), weight_data);
+    const TensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weight_data);
     TensorNode      *w = rp_graph_weight(g, "w", &v), *ids = rp_graph_input(g, "ids", RP_I32, NE(3, 1, 1, 1));
     TensorNode      *y = rp_get_rows(g, w, ids);
     OK(rp_graph_finish(g, &y, 1));

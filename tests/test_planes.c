@@ -6,9 +6,9 @@ static void check(RpDtype type, const int (*fields)[2]) {
     enum { BLOCKS = 6 };
     const size_t     size = (size_t)info->block_bytes;
     unsigned char    in[BLOCKS * 256], out[BLOCKS * 256];
-    const TensorView w = rp_view_packed(type, (int64_t[]){3 * info->block_elems, 2, 1, 1}, in);
+    const TensorView w = rp_view_contiguous(type, (int64_t[]){3 * info->block_elems, 2, 1, 1}, in);
     for (size_t i = 0; i < BLOCKS * size; i++) in[i] = (unsigned char)(i % size + 41 * (i / size));
-    OK(rp_cuda_pack(&w, out));
+    OK(rp_cuda_repack(&w, out));
     const unsigned char *plane = out;
     for (int f = 0; f < 4 && fields[f][1] > 0; f++)
         for (int b = 0; b < BLOCKS; b++, plane += fields[f][1])
@@ -37,16 +37,16 @@ Test(planes, hold_one_field_of_every_block) {
 
 Test(planes, leave_floats_as_they_are) {
     float            in[6] = {1, 2, 3, 4, 5, 6}, out[6];
-    const TensorView w     = rp_view_packed(RP_F32, (int64_t[]){3, 2, 1, 1}, in);
-    OK(rp_cuda_pack(&w, out));
+    const TensorView w     = rp_view_contiguous(RP_F32, (int64_t[]){3, 2, 1, 1}, in);
+    OK(rp_cuda_repack(&w, out));
     cr_expect_arr_eq(in, out, sizeof in);
 }
 
 Test(planes, refuse_what_is_not_packed) {
     char       in[4 * 34], out[4 * 34];
-    TensorView w = rp_view_packed(RP_Q8_0, (int64_t[]){32, 2, 1, 1}, in);
+    TensorView w = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 2, 1, 1}, in);
     w.nb[1]      = 2 * 34;
-    REFUSED(rp_cuda_pack(&w, out), RP_E_UNSUPPORTED, "q8_0 [32,2,1,1] is not packed");
-    w = rp_view_packed(RP_Q8_ACT, (int64_t[]){32, 2, 1, 1}, in);
-    REFUSED(rp_cuda_pack(&w, out), RP_E_DTYPE, "q8_act is no type of weights");
+    REFUSED(rp_cuda_repack(&w, out), RP_E_UNSUPPORTED, "q8_0 [32,2,1,1] is not packed");
+    w = rp_view_contiguous(RP_Q8_ACT, (int64_t[]){32, 2, 1, 1}, in);
+    REFUSED(rp_cuda_repack(&w, out), RP_E_DTYPE, "q8_act is no type of weights");
 }

@@ -268,7 +268,7 @@ Test(qkv, is_the_formula) {
         }
     }
     expect_near(y, want, D * H, 1e-5);
-    rp_widen_row(RP_F16, caches[0] + D * pos, D, key), rp_widen_row(RP_F16, caches[1] + D * pos, D, value);
+    rp_dequantize_row(RP_F16, caches[0] + D * pos, D, key), rp_dequantize_row(RP_F16, caches[1] + D * pos, D, value);
     expect_near(key, want, D, 1e-3);          /* the keys' weights are those of the first queries, */
     expect_near(value, product + D, D, 1e-3); /* the values' those of the second */
     for (int i = 0; i < D * CONTEXT; i++)

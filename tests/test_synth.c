@@ -88,7 +88,7 @@ Test(synth, weights_are_scaled_for_every_type) {
             double            sum = 0.0, square = 0.0;
             if (rp_view_elems(&t->view) < 4096) continue;
             for (int64_t r = 0; r < rp_view_rows(&t->view); r++) {
-                rp_widen_row(t->view.dtype, rp_view_row(&t->view, r), t->view.ne[0], row);
+                rp_dequantize_row(t->view.dtype, rp_view_row(&t->view, r), t->view.ne[0], row);
                 for (int64_t j = 0; j < t->view.ne[0]; j++)
                     sum += (double)row[j], square += pow((double)row[j], 2.0);
             }
@@ -194,8 +194,8 @@ Test(requantize, converts_floats_and_copies_metadata) {
         uint8_t           row[512];
         cr_expect(y->view.dtype == RP_Q8_0 || (y->view.dtype == RP_F32 && x->view.dtype == RP_F32));
         for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
-            rp_widen_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
-            OK(rp_pack_row(y->view.dtype, wide, x->view.ne[0], row));
+            rp_dequantize_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
+            OK(rp_quantize_row(y->view.dtype, wide, x->view.ne[0], row));
             cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]));
         }
     }

@@ -21,14 +21,14 @@ def median_of(bench, kind):
 
 
 def bench_rows(models, copy):
-    yield "| model | prefill 512, tok/s | decode, tok/s | GB/s | % of copy | eager | replay | reply | replay / eager time |"
+    yield "| model | prefill 512, tok/s | decode, tok/s | GB/s | % of copy | eager | replay | loop | replay / eager time |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for m in models:
         rates, gb_s = m["launches"]["tok_s"], m["bench"]["gb_s"]
         ratio = rates["eager"] / rates["replay"] if rates["replay"] else float("nan")
         yield (
             f"| {m['name']} | {median_of(m['bench'], 'pp'):.0f} | {median_of(m['bench'], 'tg'):.1f} | {gb_s:.0f} | "
-            f"{100e9 * gb_s / copy:.1f} | {rates['eager']:.1f} | {rates['replay']:.1f} | {rates['reply']:.1f} | {ratio:.2f} |"
+            f"{100e9 * gb_s / copy:.1f} | {rates['eager']:.1f} | {rates['replay']:.1f} | {rates['loop']:.1f} | {ratio:.2f} |"
         )
 
 

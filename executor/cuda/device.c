@@ -112,7 +112,7 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const TensorView v = rp_node_view(node);
-        bytes += aligned(rp_view_span_bytes(&v));
+        bytes += aligned(rp_view_extent_bytes(&v));
     }
     return bytes;
 }
@@ -121,9 +121,9 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
 static RpStatus upload(CudaDevice *d, const TensorView *v, char *to, void *planes) {
     const bool  packs = rp_dtype_is_quant(v->dtype);
     const void *from  = packs ? planes : v->data;
-    if (packs) RP_TRY(rp_cuda_pack(v, planes));
+    if (packs) RP_TRY(rp_cuda_repack(v, planes));
     RP_TRY(rp_cuda_check(d,
-                         cudaMemcpyAsync(to, from, rp_view_span_bytes(v), cudaMemcpyHostToDevice, d->stream),
+                         cudaMemcpyAsync(to, from, rp_view_extent_bytes(v), cudaMemcpyHostToDevice, d->stream),
                          "upload of weights"));
     return packs ? rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights") : RP_OK;
 }
@@ -134,7 +134,7 @@ static size_t largest_quantised(const CudaDevice *d, const ExecPlan *plan) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const TensorView v = rp_node_view(node);
-        if (rp_dtype_is_quant(v.dtype) && rp_view_span_bytes(&v) > largest) largest = rp_view_span_bytes(&v);
+        if (rp_dtype_is_quant(v.dtype) && rp_view_extent_bytes(&v) > largest) largest = rp_view_extent_bytes(&v);
     }
     return largest;
 }
@@ -148,7 +148,7 @@ RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
             if (s->src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || !rp_dtype_is_quant(v->dtype)) continue;
             const CudaWeight *w = find_weight(d, v->data);
             if (w == NULL ||
-                (s->src[k].offset == 0 && rp_view_is_packed(v) && rp_view_span_bytes(v) == w->bytes))
+                (s->src[k].offset == 0 && rp_view_is_contiguous(v) && rp_view_extent_bytes(v) == w->bytes))
                 continue;
             return rp_fail(RP_E_UNSUPPORTED,
                            "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be "
@@ -176,8 +176,8 @@ static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void 
         if (node == NULL) continue;
         const TensorView v = rp_node_view(node);
         RP_TRY(upload(d, &v, slab, planes));
-        d->weights[n++] = (CudaWeight){v.data, rp_view_span_bytes(&v), slab};
-        slab += aligned(rp_view_span_bytes(&v));
+        d->weights[n++] = (CudaWeight){v.data, rp_view_extent_bytes(&v), slab};
+        slab += aligned(rp_view_extent_bytes(&v));
     }
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights"));
     d->n_weights = n;

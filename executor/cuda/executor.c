@@ -63,7 +63,7 @@ static void list_mirrors(CudaExecutor *c) {
         if (ref.space != SPACE_ARENA || (!input && (e->step != NULL || !rp_node_is_output(node)))) continue;
         const TensorView v         = rp_node_view(node);
         c->mirrors[c->n_mirrors++] = (Mirror){.node     = node,
-                                              .bytes    = rp_view_span_bytes(&v),
+                                              .bytes    = rp_view_extent_bytes(&v),
                                               .device   = e->arena + ref.offset,
                                               .is_input = input};
     }
@@ -235,7 +235,7 @@ static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
     if (given == RP_MODE_AUTO && rp_mode_from_name(name, out) != RP_OK)
         return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted",
                        rp_option_name(RP_OPT_MODE), name);
-    if (*out == RP_MODE_AUTO) *out = RP_MODE_REPLY;
+    if (*out == RP_MODE_AUTO) *out = RP_MODE_LOOP;
     return RP_OK;
 }
 
@@ -302,7 +302,7 @@ static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
         return o->require_graph ? rp_fail(RP_E_ARG, "mode eager, and a graph is required") : RP_OK;
     RP_TRY(accept(c, open_replay(c), o, RP_MODE_REPLAY));
     if (wanted == RP_MODE_REPLAY || c->base.info.mode == RP_MODE_EAGER || c->base.step == NULL) return RP_OK;
-    return accept(c, open_loop(c), o, RP_MODE_REPLY);
+    return accept(c, open_loop(c), o, RP_MODE_LOOP);
 }
 
 /* A kernel is loaded when it is first asked for, which must not be during a capture. */

@@ -11,7 +11,7 @@ typedef struct HostStep {
 } HostStep;
 
 static RpStatus to_host(CudaDevice *d, HostStep *h, const TensorView *device, TensorView *out) {
-    const size_t bytes = rp_view_span_bytes(device);
+    const size_t bytes = rp_view_extent_bytes(device);
     void        *copy  = malloc(bytes);
     if (copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a copy of %zu bytes", bytes);
     h->owned[h->n_owned++] = copy;
@@ -50,7 +50,7 @@ static RpStatus run_on_cpu(TensorOp op, HostStep *h) {
     const CpuNeeds needs = rp_cpu_needs(op, &h->args);
     KernelCtx      ctx   = {.ith = 0, .nth = 1};
     RP_TRY(memory_of(h, needs.shared, &ctx.shared));
-    RP_TRY(memory_of(h, needs.own, &ctx.own));
+    RP_TRY(memory_of(h, needs.local, &ctx.local));
     for (; ctx.phase < needs.phases; ctx.phase++) RP_TRY(rp_kernel_of(&rp_cpu_table, op)(&h->args, &ctx));
     return RP_OK;
 }

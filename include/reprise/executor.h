@@ -53,7 +53,7 @@ typedef enum ExecMode {
     RP_MODE_AUTO,   /* REPRISE_MODE, or the last of these that works */
     RP_MODE_EAGER,  /* a launch for each step; the CPU has only this */
     RP_MODE_REPLAY, /* the steps captured once; one launch a run */
-    RP_MODE_REPLY   /* and a loop over them captured too; one launch a reply */
+    RP_MODE_LOOP   /* and a loop over them captured too; one launch a reply */
 } ExecMode;
 
 const char *rp_mode_name(ExecMode mode);
@@ -117,7 +117,7 @@ int rp_executor_n_threads(const Executor *exec);
 
 /* ---- the same executor on other memory ----
  *
- * Nothing is captured anew: the captured nodes are given the new addresses. The loop of RP_MODE_REPLY keeps those it was
+ * Nothing is captured anew: the captured nodes are given the new addresses. The loop of RP_MODE_LOOP keeps those it was
  * captured with, so that while other memory is bound replies are made of single replays. Where binding fails, what was
  * bound before stays so. */
 
@@ -145,7 +145,7 @@ typedef struct ReplyOptions {
 } ReplyOptions;
 
 /* Writes the step state and starts: its token is run, the next drawn, and so on, by one launch where the mode is
- * RP_MODE_REPLY. RP_E_STATE for an executor without a step state or with a reply under way. */
+ * RP_MODE_LOOP. RP_E_STATE for an executor without a step state or with a reply under way. */
 RP_NODISCARD RpStatus rp_executor_reply_begin(Executor *exec, const ReplyOptions *options);
 
 /* Waits for the next token. RP_E_STATE past the end of the reply, which the caller knows from the options. RP_E_ARG

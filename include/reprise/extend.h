@@ -39,11 +39,11 @@ typedef struct OpDescription {
     OpKernel *cuda;
 } OpDescription;
 
-/* *out is the new op, whose parameters are OpParams.own. RP_E_ARG for a name that is taken or a description that lacks
+/* *out is the new op, whose parameters are OpParams.custom. RP_E_ARG for a name that is taken or a description that lacks
  * something; *out is then as it was. RP_E_NOMEM where there is no room for more. */
 RP_NODISCARD RpStatus rp_op_register(const OpDescription *description, TensorOp *out);
 
-enum { RP_MAX_OWN_OPS = 64, RP_MAX_OWN_PATTERNS = 64 };
+enum { RP_MAX_CUSTOM_OPS = 64, RP_MAX_CUSTOM_PATTERNS = 64 };
 
 /* ---- patterns ----
  *

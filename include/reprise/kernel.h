@@ -59,7 +59,7 @@ typedef struct KernelCtx {
     unsigned constant;      /* CUDA launchers: bit s: source s is a weight, which no kernel writes */
     int      ith, nth;      /* CPU kernels: this worker, of that many */
     int      phase;         /* CPU kernels of several phases: all workers have ended the one before */
-    void    *shared, *own;  /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */
+    void    *shared, *local; /* CPU kernels: memory of all workers, and of this one (rp_cpu_needs) */
     /* CUDA launchers: called in place of each launch, to record it, to give its node new arguments, or only to look. */
     RpStatus (*launch)(void *user, const KernelLaunch *launch);
     void *user;
@@ -75,7 +75,7 @@ RP_KERNEL_OPS(OP)
 typedef struct CpuNeeds {
     int    phases; /* how often each worker calls it, with a barrier between; at least 1 */
     size_t shared,
-        own; /* bytes of KernelCtx.shared and KernelCtx.own; what is in them lasts for the phases of one call */
+        local; /* bytes of KernelCtx.shared and KernelCtx.local; what is in them lasts for the phases of one call */
 } CpuNeeds;
 
 CpuNeeds rp_cpu_needs(TensorOp op, const OpArgs *args);
@@ -99,9 +99,9 @@ size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args, const BlasLt *blas
  * largest field first. q4_0: quants 16 bytes a block, d 2; q4_1: quants 16, d and m 4; q5_0: quants 16, fifth bits 4,
  * d 2; q5_1: quants 16, fifth bits 4, d and m 4; q8_0: quants 32, d 2; q6_k: low bits 128, high bits 64, scales 16, d 2;
  * mxfp4: quants 16, exponent 1. q4_k and q5_k stay in whole blocks, and float types as they are. `w` is a view of host
- * memory, `out` takes rp_view_span_bytes(w) bytes. RP_E_UNSUPPORTED for quantised weights that are not packed: a kernel
+ * memory, `out` takes rp_view_extent_bytes(w) bytes. RP_E_UNSUPPORTED for quantised weights that are not packed: a kernel
  * counts the blocks of the tensor by its view, which must be the whole. */
-RP_NODISCARD RpStatus rp_cuda_pack(const TensorView *w, void *out);
+RP_NODISCARD RpStatus rp_cuda_repack(const TensorView *w, void *out);
 
 static inline bool rp_has_src(const OpArgs *args, int i) { return args->src[i].ne[0] > 0; }
 

@@ -278,14 +278,14 @@ typedef enum TensorOp {
 } TensorOp;
 
 /* Of an op of extend.h. */
-typedef struct OwnParams {
+typedef struct CustomParams {
     float   f[8];
     int32_t i[8];
-} OwnParams;
+} CustomParams;
 
 /* One typed member an op: params.rms_norm.eps, never an index. */
 typedef union OpParams {
-    OwnParams own;
+    CustomParams custom;
 #define OP(ID, name, min_src, max_src, Params, shape, flags) Params name;
     RP_OPS(OP)
 #undef OP

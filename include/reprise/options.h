@@ -21,7 +21,7 @@ extern "C" {
 
 #define RP_OPTIONS(X)                                                                            \
     X(DEVICE, "REPRISE_DEVICE", "auto", "auto (CUDA where there is a device), cpu, cuda or cuda:N") \
-    X(MODE, "REPRISE_MODE", "auto", "how a device is launched: auto, eager, replay or reply")     \
+    X(MODE, "REPRISE_MODE", "auto", "how a device is launched: auto, eager, replay or loop")     \
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
     X(ISA, "REPRISE_ISA", "auto", "CPU kernels: " RP_ISA_NAMES)                                   \
     X(PREFETCH, "REPRISE_PREFETCH", "auto", "prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES") \

@@ -82,13 +82,13 @@ typedef struct TensorView {
 } TensorView;
 
 /* A densely packed view: nb follow from dtype and ne. */
-TensorView rp_view_packed(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
+TensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
 
-/* True when the strides are those of rp_view_packed. */
-bool rp_view_is_packed(const TensorView *v);
+/* True when the strides are those of rp_view_contiguous. */
+bool rp_view_is_contiguous(const TensorView *v);
 
 /* Bytes from the first to one past the last byte that the view touches. */
-size_t rp_view_span_bytes(const TensorView *v);
+size_t rp_view_extent_bytes(const TensorView *v);
 
 static inline int64_t rp_view_rows(const TensorView *v) { return v->ne[1] * v->ne[2] * v->ne[3]; }
 static inline int64_t rp_view_elems(const TensorView *v) { return v->ne[0] * rp_view_rows(v); }

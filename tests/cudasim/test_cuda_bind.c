@@ -141,7 +141,7 @@ Test(cuda_bind, nothing_runs_beside_a_loop) {
     OK(rp_executor_open(draws.plan,
                         &(ExecutorOptions){.share = d.exec, .step = draws.step, .require_graph = true},
                         &draws.exec));
-    cr_assert_eq(rp_executor_info(draws.exec).mode, RP_MODE_REPLY);
+    cr_assert_eq(rp_executor_info(draws.exec).mode, RP_MODE_LOOP);
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     decoder_step(words, 9, 0);
     OK(rp_executor_reply_begin(draws.exec, &(ReplyOptions){.state      = words,
@@ -167,7 +167,7 @@ Test(cuda_bind, nothing_runs_beside_a_loop) {
 /* The host's word ends a loop within a token or two, of the many that it might draw. */
 Test(cuda_bind, a_loop_stops_when_it_is_told) {
     Model    *m = decoder_model("llama-q4_0");
-    Decoder   d = decoder_open(m, RP_MODE_REPLY, true);
+    Decoder   d = decoder_open(m, RP_MODE_LOOP, true);
     int32_t   words[DECODER_WORDS], token, want[DECODER_CTX];
     StepState s;
     bool      ran_on = false;
@@ -225,7 +225,7 @@ static bool find_wrong(const TensorNode *node, const TensorView *view, const voi
     Differing   *d = user;
     const float *a = got, *b = want;
     double       off = 0.0, top = 0.0;
-    for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_span_bytes(view) / 4; i++) {
+    for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_extent_bytes(view) / 4; i++) {
         if (memcmp(&a[i], &b[i], 4) == 0 || !isfinite(b[i])) continue;
         off = fmax(off, fabs((double)a[i] - (double)b[i]));
         top = fmax(top, fabs((double)b[i]));

@@ -87,7 +87,7 @@ static float *on_the_cpu(const Net *n) {
 static void expect_close(const Net *n, const float *y, double part) {
     float *want = on_the_cpu(n), *wide = malloc((size_t)n->n * sizeof *wide);
     for (int64_t m = 0; m < n->rows; m++) {
-        rp_widen_row(n->type, n->w + (size_t)m * rp_row_bytes(n->type, n->n), n->n, wide);
+        rp_dequantize_row(n->type, n->w + (size_t)m * rp_row_bytes(n->type, n->n), n->n, wide);
         for (int64_t t = 0; t < n->tokens; t++) {
             double size = 0.0;
             for (int64_t k = 0; k < n->n; k++) size += fabs((double)wide[k] * (double)n->columns[t * n->n + k]);

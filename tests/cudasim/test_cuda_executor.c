@@ -166,7 +166,7 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
 /* Planes run over the whole tensor, so that rows of it are no tensor of the device's. */
 Test(cuda_executor, refuses_a_part_of_a_quantised_weight) {
     static char      blocks[8 * 34];
-    const TensorView w    = rp_view_packed(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
+    const TensorView w    = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
     ComputeGraph    *g    = rp_graph_new();
     TensorNode      *x    = rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1});
     TensorNode      *half = rp_view(g, rp_graph_weight(g, "w", &w),

@@ -5,22 +5,22 @@
 
 #include <math.h>
 
-RpStatus own_shift_cuda(const OpArgs *args, KernelCtx *ctx);
+RpStatus custom_shift_cuda(const OpArgs *args, KernelCtx *ctx);
 
 enum { N = 200 };
 
 static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
                            const char **why) {
     (void)params, (void)why;
-    *out = rp_view_packed(RP_F32, src[0]->ne, NULL);
+    *out = rp_view_contiguous(RP_F32, src[0]->ne, NULL);
     return RP_OK;
 }
 
-static RpStatus own_shift_cpu(const OpArgs *args, KernelCtx *ctx) {
+static RpStatus custom_shift_cpu(const OpArgs *args, KernelCtx *ctx) {
     const float *x = args->src[0].data;
     float       *y = args->dst.data;
     for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
-        y[i] = x[i] + args->params->own.f[0];
+        y[i] = x[i] + args->params->custom.f[0];
     return RP_OK;
 }
 
@@ -29,10 +29,10 @@ static const OpDescription shift = {.name    = "shift",
                                     .max_src = 1,
                                     .shape   = like_first,
                                     .flags   = RP_FLAG_INPLACE,
-                                    .cpu     = own_shift_cpu,
-                                    .cuda    = own_shift_cuda};
+                                    .cpu     = custom_shift_cpu,
+                                    .cuda    = custom_shift_cuda};
 static const OpDescription lame  = {
-     .name = "lame", .min_src = 1, .max_src = 1, .shape = like_first, .cpu = own_shift_cpu};
+     .name = "lame", .min_src = 1, .max_src = 1, .shape = like_first, .cpu = custom_shift_cpu};
 
 typedef struct Run {
     ComputeGraph *g;
@@ -42,7 +42,7 @@ typedef struct Run {
 } Run;
 
 static RpStatus open_run(const OpDescription *d, ExecMode mode, Run *r) {
-    const OpParams by = {.own = {.f = {2.5f}}};
+    const OpParams by = {.custom = {.f = {2.5f}}};
     TensorOp       op;
     *r = (Run){.g = rp_graph_new()};
     OK(rp_op_register(d, &op));
@@ -78,7 +78,7 @@ static void check_mode(ExecMode mode) {
     }
     StepLaunch l;
     OK(rp_executor_launch(r.e, 0, &l));
-    cr_expect_str_eq(l.kernel, "own_shift_kernel");
+    cr_expect_str_eq(l.kernel, "custom_shift_kernel");
     cr_expect_eq(l.grid[0], (N + 63u) / 64u);
     close_run(&r);
 }

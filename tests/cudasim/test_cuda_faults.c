@@ -65,9 +65,9 @@ static Decoded decode(Session *s) {
 
 static Decoded decode_healthy(const Model *m) {
     Session             *s;
-    const SessionOptions o = options(RP_MODE_REPLY, true);
+    const SessionOptions o = options(RP_MODE_LOOP, true);
     OK(rp_session_open(m, &o, &s));
-    cr_assert_eq(rp_session_info(s).mode, RP_MODE_REPLY);
+    cr_assert_eq(rp_session_info(s).mode, RP_MODE_LOOP);
     cr_assert_str_eq(rp_session_info(s).reason, "");
     const Decoded d = decode(s);
     rp_session_free(s);
@@ -88,7 +88,7 @@ static Decoded decode_healthy(const Model *m) {
 static void check_fallback(const Model *m, const Decoded *want, const char *call, unsigned nth, ExecMode mode,
                            const char *reason) {
     Session       *s;
-    SessionOptions o = options(RP_MODE_REPLY, false);
+    SessionOptions o = options(RP_MODE_LOOP, false);
     sim_fail(call, nth, cudaErrorNotSupported);
     OK(rp_session_open(m, &o, &s));
     cr_expect_eq(sim_fails_left(), 0u, "%s %u was not called", call, nth);
@@ -115,11 +115,11 @@ static void check_each_plan(const Model *m, const Decoded *want, const char *cal
                             const char *loop) {
     char reason[128];
     snprintf(reason, sizeof reason, "prefill of 4 tokens: eager instead of replay: cuda:0: %s", plan);
-    check_fallback(m, want, call, 1, RP_MODE_REPLY, reason);
+    check_fallback(m, want, call, 1, RP_MODE_LOOP, reason);
     snprintf(reason, sizeof reason, "prefill of 2 tokens: eager instead of replay: cuda:0: %s", plan);
-    check_fallback(m, want, call, 2, RP_MODE_REPLY, reason);
+    check_fallback(m, want, call, 2, RP_MODE_LOOP, reason);
     snprintf(reason, sizeof reason, "prefill of 1 token: eager instead of replay: cuda:0: %s", plan);
-    check_fallback(m, want, call, 3, RP_MODE_REPLY, reason);
+    check_fallback(m, want, call, 3, RP_MODE_LOOP, reason);
     snprintf(reason, sizeof reason, "eager instead of replay: cuda:0: %s", plan);
     check_fallback(m, want, call, 4, RP_MODE_EAGER, reason);
     snprintf(reason, sizeof reason, "replay instead of reply: cuda:0: %s", loop);
@@ -151,7 +151,7 @@ typedef struct Launches {
 } Launches;
 
 static Launches launches_of(const Model *m) {
-    const SessionOptions o = options(RP_MODE_REPLY, false);
+    const SessionOptions o = options(RP_MODE_LOOP, false);
     Session             *s;
     sim_stats_reset();
     OK(rp_session_open(m, &o, &s));
@@ -171,9 +171,9 @@ Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind)
     Model         *m           = open_tiny();
     const Decoded  want        = decode_healthy(m);
     const Launches n           = launches_of(m);
-    check_fallback(m, &want, launch, 1, RP_MODE_REPLY, "prefill of 4 tokens: eager instead of replay");
-    check_fallback(m, &want, launch, n.chunk + 1, RP_MODE_REPLY, token);
-    check_fallback(m, &want, launch, n.chunk + n.token, RP_MODE_REPLY, token);
+    check_fallback(m, &want, launch, 1, RP_MODE_LOOP, "prefill of 4 tokens: eager instead of replay");
+    check_fallback(m, &want, launch, n.chunk + 1, RP_MODE_LOOP, token);
+    check_fallback(m, &want, launch, n.chunk + n.token, RP_MODE_LOOP, token);
     check_fallback(m, &want, launch, n.chunk + 2 * n.token, RP_MODE_EAGER, "eager instead of replay");
     check_fallback(m, &want, launch, n.all - n.token, RP_MODE_REPLAY, "replay instead of reply");
     check_fallback(m, &want, launch, n.all, RP_MODE_REPLAY, "replay instead of reply");
@@ -186,7 +186,7 @@ Test(cuda_faults, every_allocation_of_an_open_may_fail) {
     static const char *const calls[] = {"cudaMalloc", "cudaMallocHost", "cudaHostAlloc"};
     Model                   *m       = open_tiny();
     const Decoded            want    = decode_healthy(m);
-    const SessionOptions     o       = options(RP_MODE_REPLY, true);
+    const SessionOptions     o       = options(RP_MODE_LOOP, true);
     Session                 *s;
     int                      n_failed = 0;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
@@ -238,7 +238,7 @@ static size_t least_memory(const Model *m, const SessionOptions *o) {
 Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copied) {
     Model         *m = open_tiny();
     Session       *s;
-    SessionOptions o    = options(RP_MODE_REPLY, true);
+    SessionOptions o    = options(RP_MODE_LOOP, true);
     o.n_ctx             = 64;
     const size_t large  = least_memory(m, &o);
     o.n_ctx             = 16;
@@ -321,7 +321,7 @@ static void check_reply(const Model *m, const Decoded *want, ExecMode mode, cons
     cr_expect_eq((int32_t)list.n, rp_session_n_past(s) - N_PROMPT + 1);
     if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want->ids, sizeof want->ids);
     if (rp_session_logits(s) != NULL) /* those of the prompt, where the reply has not begun */
-        cr_expect(mode == RP_MODE_REPLY && list.n == 1, "%s, %s %u: logits of a run that failed",
+        cr_expect(mode == RP_MODE_LOOP && list.n == 1, "%s, %s %u: logits of a run that failed",
                   rp_mode_name(mode), call, nth);
     EXPECT_DECODES(s, *want);
     EXPECT_DECODES(s, *want);
@@ -337,12 +337,12 @@ Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
     /* Of the prompt there are two launches, of a chunk and of its rest. */
     check_reply(m, &want, RP_MODE_REPLAY, "cudaGraphLaunch", 6);
     check_reply(m, &want, RP_MODE_REPLAY, "cudaStreamSynchronize", 7);
-    check_reply(m, &want, RP_MODE_REPLY, "cudaGraphLaunch", 3);
-    check_reply(m, &want, RP_MODE_REPLY, "cudaMemcpyAsync", 2);
+    check_reply(m, &want, RP_MODE_LOOP, "cudaGraphLaunch", 3);
+    check_reply(m, &want, RP_MODE_LOOP, "cudaMemcpyAsync", 2);
     /* The loop goes on while the host gives up: it is stopped, and its tokens are not taken for those of the
      * next. */
-    check_reply(m, &want, RP_MODE_REPLY, "cudaStreamQuery", 2);
-    check_reply(m, &want, RP_MODE_REPLY, "cudaStreamQuery", 5);
+    check_reply(m, &want, RP_MODE_LOOP, "cudaStreamQuery", 2);
+    check_reply(m, &want, RP_MODE_LOOP, "cudaStreamQuery", 5);
     rp_model_free(m);
 }
 
@@ -397,7 +397,7 @@ Test(cuda_faults, a_device_that_is_lost_during_a_reply_ends_it) {
     const Decoded  want = decode_healthy(m);
     const Launches n    = launches_of(m);
     alarm(TIME_LIMIT_S);
-    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++)
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
         for (unsigned nth = 1; nth < 60; nth += 19) {
             const SessionOptions o    = options((ExecMode)mode, mode != RP_MODE_EAGER);
             TokenList            list = {0};
@@ -420,7 +420,7 @@ Test(cuda_faults, a_device_that_is_lost_during_a_reply_ends_it) {
 
 Test(cuda_faults, a_device_that_is_lost_while_a_session_opens_is_refused) {
     Model               *m = open_tiny();
-    const SessionOptions o = options(RP_MODE_REPLY, false);
+    const SessionOptions o = options(RP_MODE_LOOP, false);
     Session             *s;
     sim_fail("cudaGraphInstantiate", 1, cudaErrorECCUncorrectable);
     sim_fail("cudaStreamQuery", 1, cudaErrorECCUncorrectable);
@@ -538,7 +538,7 @@ Test(cuda_faults, an_old_driver_costs_the_loop_or_the_device) {
         };
         CHECK_CHOICES(m, choices);
     } else {
-        const SessionOptions o = options(RP_MODE_REPLY, false);
+        const SessionOptions o = options(RP_MODE_LOOP, false);
         Session             *s;
         OK(rp_session_open(m, &o, &s));
         cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
@@ -610,7 +610,7 @@ Test(cuda_faults, logits_that_are_no_numbers_are_refused) {
         const char  *tensor  = at_once ? "output_norm.weight" : "token_embd.weight";
         const size_t n_drawn = at_once ? 0 : 1;
         check_nan(RP_MODE_AUTO, "cpu", tensor, n_drawn);
-        for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++)
+        for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
             check_nan((ExecMode)mode, "cuda", tensor, n_drawn);
     }
 }

@@ -73,14 +73,14 @@ Test(cuda_overlap, that_is_refused_in_a_loop_leaves_a_loop_without_it) {
     Session             *s;
     Model               *m = decoder_model("qwen3moe-mix");
     const SessionOptions o = {
-        .n_ctx = 16, .prefill_chunk = 1, .device = "cuda", .mode = RP_MODE_REPLY, .require_graph = true};
+        .n_ctx = 16, .prefill_chunk = 1, .device = "cuda", .mode = RP_MODE_LOOP, .require_graph = true};
     OK(rp_session_open(m, &o, &s));
     rp_session_free(s);
     sim_stats_reset();
     sim_fail("cudaStreamBeginCaptureToGraph", 1, cudaErrorNotSupported);
     OK(rp_session_open(m, &o, &s));
     cr_expect_eq(sim_fails_left(), 0u);
-    cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLY, "%s", rp_session_info(s).reason);
+    cr_expect_eq(rp_session_info(s).mode, RP_MODE_LOOP, "%s", rp_session_info(s).reason);
     rp_session_free(s);
     cr_expect_eq(sim_stats().live_allocs, 0L);
     rp_model_free(m);

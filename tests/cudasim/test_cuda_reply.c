@@ -25,7 +25,7 @@ static Plan open_plan(const Model *m, bool draws, Executor *share) {
     OK(rp_plan_new(p.graph, &p.plan));
     o.step = draws ? rp_graph_find(p.graph, "step") : NULL;
     OK(rp_executor_open(p.plan, &o, &p.exec));
-    cr_assert_eq(rp_executor_info(p.exec).mode, draws ? RP_MODE_REPLY : RP_MODE_REPLAY);
+    cr_assert_eq(rp_executor_info(p.exec).mode, draws ? RP_MODE_LOOP : RP_MODE_REPLAY);
     return p;
 }
 

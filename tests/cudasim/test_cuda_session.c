@@ -69,7 +69,7 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
             int32_t want[N_REPLY];
             float   logits[512];
             by_hand(m, hot ? 0.9f : 0.0f, want, logits);
-            for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLY; mode++) {
+            for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
                 GenerateResult r;
                 Session       *s       = open_session(m, (ExecMode)mode);
                 Sampler       *sampler = new_sampler(m, hot ? 0.9f : 0.0f);
@@ -97,7 +97,7 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
  * allocated after open. The first token is drawn from the prefill's logits on the host. */
 Test(cuda_session, launches_once_a_token_or_once_a_reply) {
     Model *m = open_tiny("qwen3moe-mix");
-    for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_REPLY; mode++) {
+    for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_LOOP; mode++) {
         Session       *s       = open_session(m, (ExecMode)mode);
         Sampler       *sampler = new_sampler(m, 0.0f);
         TokenList      list    = {0};
@@ -109,11 +109,11 @@ Test(cuda_session, launches_once_a_token_or_once_a_reply) {
         const SimStats      n     = sim_stats();
         const unsigned long steps = N_REPLY - 1;
         cr_expect_eq(list.n, (size_t)N_REPLY);
-        cr_expect_eq(n.graph_launches, mode == RP_MODE_REPLY ? 1ul : steps);
+        cr_expect_eq(n.graph_launches, mode == RP_MODE_LOOP ? 1ul : steps);
         cr_expect_eq(n.launch_calls, 0ul);
         cr_expect_eq(n.captures + n.instantiates, 0ul);
         cr_expect_eq(n.allocs, 0ul);
-        cr_expect_eq(n.d2h_bytes, mode == RP_MODE_REPLY ? 0ul : 4 * steps);
+        cr_expect_eq(n.d2h_bytes, mode == RP_MODE_LOOP ? 0ul : 4 * steps);
         cr_expect_leq(n.h2d_copies, 2ul, "the step state, once a reply");
         rp_token_list_free(&list);
         rp_sampler_free(sampler);
@@ -135,7 +135,7 @@ static bool count_calls(const char *text, size_t len, void *user) {
 
 Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
     Model         *m       = open_tiny("llama-mix");
-    Session       *s       = open_session(m, RP_MODE_REPLY);
+    Session       *s       = open_session(m, RP_MODE_LOOP);
     Sampler       *sampler = new_sampler(m, 0.0f);
     Counter        c       = {.stop_at = 4};
     TokenList      list    = {0}, again;
@@ -161,7 +161,7 @@ Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
 
 Test(cuda_session, the_context_ends_a_reply) {
     Model         *m       = open_tiny("llama-mix");
-    Session       *s       = open_session(m, RP_MODE_REPLY);
+    Session       *s       = open_session(m, RP_MODE_LOOP);
     Sampler       *sampler = new_sampler(m, 0.0f);
     GenerateResult r;
     TokenList      list = generate(s, sampler, 0, &r);
@@ -177,7 +177,7 @@ Test(cuda_session, the_context_ends_a_reply) {
 Test(cuda_session, an_end_token_ends_the_loop) {
     Model         *m = open_tiny("llama-mix");
     GenerateResult r;
-    Session       *s       = open_session(m, RP_MODE_REPLY);
+    Session       *s       = open_session(m, RP_MODE_LOOP);
     Sampler       *sampler = new_sampler(m, 1.5f);
     TokenList      list    = {0};
     int32_t        rounds  = 0;

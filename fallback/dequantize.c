@@ -177,7 +177,7 @@ static void widen_blocks(RpDtype dtype, const char *row, int64_t n, float *out) 
     }
 }
 
-void rp_widen_row(RpDtype dtype, const void *row, int64_t n, float *out) {
+void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out) {
     if (dtype == RP_F32)
         memcpy(out, row, (size_t)n * sizeof *out);
     else if (dtype == RP_F16)

@@ -1,4 +1,4 @@
-#include "fallback/part.h"
+#include "fallback/fused.h"
 
 RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnParams *c, char *own,
                    TensorView *out) {
@@ -10,14 +10,14 @@ RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnPara
                        .params = &p
         };
         *out = args.dst;
-        RP_TRY(rp_part(rp_cpu_rms_norm, &args));
+        RP_TRY(rp_run_alone(rp_cpu_rms_norm, &args));
     }
     if (c->round == 0) return RP_OK;
-    const OpArgs args = {.dst = rp_view_packed(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){x->ne[0], 1, 1, 1},
-                                               own + rp_part_floats(x->ne[0])),
+    const OpArgs args = {.dst = rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){x->ne[0], 1, 1, 1},
+                                               own + rp_align_floats(x->ne[0])),
                          .src = {*out}};
     *out              = args.dst;
-    return rp_part(rp_cpu_quantize, &args);
+    return rp_run_alone(rp_cpu_quantize, &args);
 }
 
 RpStatus rp_rows(const TensorView *w, int64_t first, int64_t n, const TensorView *x, float *y) {
@@ -30,5 +30,5 @@ RpStatus rp_rows(const TensorView *w, int64_t first, int64_t n, const TensorView
     args.src[0].ne[1] = n;
     args.src[0].ne[2] = args.src[0].ne[3] = 1;
     args.src[1].ne[1] = args.src[1].ne[2] = args.src[1].ne[3] = 1;
-    return n > 0 ? rp_part(rp_cpu_mul_mat, &args) : RP_OK;
+    return n > 0 ? rp_run_alone(rp_cpu_mul_mat, &args) : RP_OK;
 }

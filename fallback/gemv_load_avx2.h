@@ -3,8 +3,8 @@
  * Each type has one function that takes a pair from a row's blocks, and one that takes the scales of four rows;
  * decode multiplies what they give at once (gemv_avx2.c), a prefill stores it in panels (dot_avx2.c). Scales, minima
  * and sums of a pair come as the four rows of its first unit and the four rows of its second. */
-#ifndef FALLBACK_SPANS_AVX2_H
-#define FALLBACK_SPANS_AVX2_H
+#ifndef FALLBACK_GEMV_LOAD_AVX2_H
+#define FALLBACK_GEMV_LOAD_AVX2_H
 
 #include "fallback/blocks_x86.h"
 

@@ -271,7 +271,7 @@ static PackFunction *const table[RP_DTYPE_COUNT] = {
     [RP_Q5_K] = pack_q5_k, [RP_Q6_K] = pack_q6_k, [RP_MXFP4] = pack_mxfp4,
 };
 
-RpStatus rp_pack_row(RpDtype dtype, const float *x, int64_t n, void *out) {
+RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
     if (dtype == RP_F32) {
         memcpy(out, x, (size_t)n * sizeof *x);
         return RP_OK;

@@ -4,8 +4,8 @@
  * the type's own, of two vectors of 16 elements or of four.
  *
  * Included by one file a variant, which defines INLINE. */
-#ifndef FALLBACK_SPANS_NEON_H
-#define FALLBACK_SPANS_NEON_H
+#ifndef FALLBACK_GEMV_LOAD_NEON_H
+#define FALLBACK_GEMV_LOAD_NEON_H
 
 #include "fallback/dot.h"
 

@@ -11,7 +11,7 @@
 
 enum { MAX_EXPRESSIONS = 6 };
 
-struct Splitter {
+struct Pretokenizer {
     pcre2_code *expressions[MAX_EXPRESSIONS];
     int         n;
 };
@@ -98,13 +98,13 @@ static int find_row(const char *name) {
     return -1;
 }
 
-void rp_splitter_free(Splitter *s) {
+void rp_pretokenizer_free(Pretokenizer *s) {
     if (s == NULL) return;
     for (int i = 0; i < s->n; i++) pcre2_code_free(s->expressions[i]);
     free(s);
 }
 
-RpStatus rp_splitter_new(const char *name, Splitter **out, bool *ignore_merges, bool *add_bos) {
+RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos) {
     const int row = find_row(name);
     *out          = NULL;
     if (row < 0)
@@ -112,7 +112,7 @@ RpStatus rp_splitter_new(const char *name, Splitter **out, bool *ignore_merges, 
                        "pre-tokenizer '%s' is not supported (there are default, gpt-2, smollm, "
                        "llama-bpe, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their kin)",
                        name);
-    Splitter *s = calloc(1, sizeof *s);
+    Pretokenizer *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
     for (; s->n < MAX_EXPRESSIONS && rows[row].expressions[s->n] != NULL; s->n++) {
         int         error;
@@ -122,7 +122,7 @@ RpStatus rp_splitter_new(const char *name, Splitter **out, bool *ignore_merges, 
             pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
                           PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
         if (s->expressions[s->n] == NULL) {
-            rp_splitter_free(s);
+            rp_pretokenizer_free(s);
             return rp_fail(RP_E_NOT_AVAILABLE,
                            "pre-tokenizer '%s': this PCRE2 does not compile it (error %d at %zu)", name,
                            error, at);
@@ -136,7 +136,7 @@ RpStatus rp_splitter_new(const char *name, Splitter **out, bool *ignore_merges, 
 }
 
 /* One after the other over the same text: `level` is the expression at work. */
-static RpStatus split(const Splitter *s, int level, const char *text, size_t len, PieceCallback *callback,
+static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t len, PieceCallback *callback,
                       void *user) {
     if (level >= s->n || level >= MAX_EXPRESSIONS) return len > 0 ? callback(text, len, user) : RP_OK;
     pcre2_match_data *match = pcre2_match_data_create(1, NULL);
@@ -163,6 +163,6 @@ static RpStatus split(const Splitter *s, int level, const char *text, size_t len
     return st;
 }
 
-RpStatus rp_split(const Splitter *s, const char *text, size_t len, PieceCallback *callback, void *user) {
+RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback, void *user) {
     return split(s, 0, text, len, callback, user);
 }

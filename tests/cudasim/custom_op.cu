@@ -1,15 +1,15 @@
 /* The kernel of an op that the library does not know: y = x + by. */
 #include "kernels/launch.cuh"
 
-__global__ void own_shift_kernel(float *y, const float *x, float by, int64_t n) {
+__global__ void custom_shift_kernel(float *y, const float *x, float by, int64_t n) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] + by;
 }
 
-extern "C" RpStatus own_shift_cuda(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus custom_shift_cuda(const OpArgs *args, KernelCtx *ctx) {
     const int64_t     n     = rp_view_elems(&args->dst);
     const LaunchShape shape = {dim3(rp_blocks(n, 64)), dim3(64), 0};
-    return RP_LAUNCH("shift", ctx, shape, own_shift_kernel, (float *)args->dst.data,
-                     (const float *)args->src[0].data, args->params->own.f[0], n);
+    return RP_LAUNCH("shift", ctx, shape, custom_shift_kernel, (float *)args->dst.data,
+                     (const float *)args->src[0].data, args->params->custom.f[0], n);
 }

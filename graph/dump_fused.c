@@ -70,7 +70,7 @@ static void attention(Parts *p, const TensorNode *n) { say(p, n->view.dtype == R
 
 static void get_rows(Parts *p, const TensorNode *n) { say(p, n->params.get_rows.scale != 0.0f, "scale"); }
 
-const char *rp_node_parts(const TensorNode *n, char *buf, size_t size) {
+const char *rp_node_fused_ops(const TensorNode *n, char *buf, size_t size) {
     static void (*const of_op[RP_OP_COUNT])(Parts *, const TensorNode *) = {
         [RP_OP_LINEAR] = linear,     [RP_OP_GATE_UP] = gate_up,           [RP_OP_QKV] = qkv,
         [RP_OP_ROUTER] = router,     [RP_OP_EXPERTS_DOWN] = experts_down, [RP_OP_ATTENTION] = attention,

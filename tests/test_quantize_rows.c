@@ -23,8 +23,8 @@ static double pack_all(RpDtype type, const float *x, uint8_t *blocks) {
     double error = 0.0;
     for (int r = 0; r < ROWS; r++) {
         uint8_t *row = blocks + (size_t)r * rp_row_bytes(type, N);
-        OK(rp_pack_row(type, x + N * r, N, row));
-        rp_widen_row(type, row, N, back);
+        OK(rp_quantize_row(type, x + N * r, N, row));
+        rp_dequantize_row(type, row, N, back);
         for (int i = 0; i < N; i++) error += pow((double)back[i] - (double)x[N * r + i], 2.0);
     }
     return error;
@@ -64,8 +64,8 @@ Test(pack, keeps_floats) {
     uint8_t       out[16];
     const RpDtype types[] = {RP_F32, RP_F16, RP_BF16};
     for (int i = 0; i < 3; i++) {
-        OK(rp_pack_row(types[i], x, 3, out));
-        rp_widen_row(types[i], out, 3, back);
+        OK(rp_quantize_row(types[i], x, 3, out));
+        rp_dequantize_row(types[i], out, 3, back);
         cr_expect_arr_eq(back, x, 3 * sizeof *x);
     }
 }
@@ -73,9 +73,9 @@ Test(pack, keeps_floats) {
 Test(pack, refuses_what_blocks_cannot_hold) {
     float   x[64] = {0};
     uint8_t out[64];
-    REFUSED(rp_pack_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
+    REFUSED(rp_quantize_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
             "33 elements is no whole number of q4_0 blocks of 32");
-    REFUSED(rp_pack_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be packed");
+    REFUSED(rp_quantize_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be packed");
     x[40] = NAN;
-    REFUSED(rp_pack_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");
+    REFUSED(rp_quantize_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");
 }

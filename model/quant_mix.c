@@ -1,4 +1,4 @@
-#include "model/mix.h"
+#include "model/quant_mix.h"
 
 #include "reprise/convert.h"
 
@@ -6,13 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
-struct TypeMix {
+struct QuantMix {
     const char *name;
     RpDtype     base, better, output, others; /* others: what is no expert */
     uint32_t    file_type;
 };
 
-static const TypeMix mixes[] = {
+static const QuantMix mixes[] = {
     {"F32",    RP_F32,   RP_F32,   RP_F32,  RP_F32,  0 },
     {"F16",    RP_F16,   RP_F16,   RP_F16,  RP_F16,  1 },
     {"BF16",   RP_BF16,  RP_BF16,  RP_BF16, RP_BF16, 32},
@@ -33,9 +33,9 @@ enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
 
 const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
 
-uint32_t rp_mix_file_type(const TypeMix *mix) { return mix->file_type; }
+uint32_t rp_mix_file_type(const QuantMix *mix) { return mix->file_type; }
 
-RpStatus rp_mix_find(const char *name, const TypeMix **out) {
+RpStatus rp_mix_find(const char *name, const QuantMix **out) {
     char   known[256];
     size_t n = 0;
     for (int i = 0; i < N_MIXES; i++) {
@@ -60,7 +60,7 @@ static bool better_layer(GgufString name, int32_t n_layer) {
     return layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2;
 }
 
-static RpDtype wanted(const TypeMix *m, GgufString name, int32_t n_layer, bool tied) {
+static RpDtype wanted(const QuantMix *m, GgufString name, int32_t n_layer, bool tied) {
     if (has(name, "output.weight") && !has(name, "blk.")) return m->output;
     if (has(name, "token_embd.weight")) return tied ? m->output : m->others;
     if ((has(name, "attn_v") || has(name, "ffn_down")) && better_layer(name, n_layer) && m->better != m->base)
@@ -68,7 +68,7 @@ static RpDtype wanted(const TypeMix *m, GgufString name, int32_t n_layer, bool t
     return has(name, "_exps.") ? m->base : m->others;
 }
 
-RpDtype rp_mix_type(const TypeMix *m, GgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
+RpDtype rp_mix_type(const QuantMix *m, GgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
                     bool tied) {
     const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
     if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm")) return RP_F32;

@@ -3,8 +3,8 @@
  *
  * Each type has one function that takes a span, or a block of 256, from the bytes of the file, for products with one column
  * (gemv_avx512.c). For more columns blocks_avx512.h takes 16 rows at a time. */
-#ifndef FALLBACK_SPANS_AVX512_H
-#define FALLBACK_SPANS_AVX512_H
+#ifndef FALLBACK_GEMV_LOAD_AVX512_H
+#define FALLBACK_GEMV_LOAD_AVX512_H
 
 #include "fallback/blocks_x86.h"
 
