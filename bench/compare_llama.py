@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Decode and prefill of reprise beside llama.cpp, and ik_llama.cpp where --ik names its llama-bench.
+"""Compares decode and prefill of reprise with llama.cpp, and with ik_llama.cpp if --ik names its llama-bench.
 
     bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [--kv f16] [--ik PATH] [--busy] [--out FILE.md]
 
-The peer is llama.cpp's own llama-bench, built for this CPU from the sources that llama-cpp-python carries (version in
-tools/requirements.txt). Every run is a process of its own; the programs take turns, on the same file with the same threads.
-Each peer runs with every setting that can make it faster - flash attention on and off, ik_llama.cpp's run-time repacking
-on and off - and its best median counts. Cells are medians (lowest .. highest); the ratio is to the best peer.
+The peer is llama.cpp's llama-bench, built for this CPU from the sources in the package llama-cpp-python (version in
+tools/requirements.txt). Every run is a separate process. The programs take turns, with the same file and number of threads.
+Each peer runs with every setting that can make it faster: flash attention on and off, run-time repacking of ik_llama.cpp on
+and off. The setting with the best median counts. Cells are medians (lowest .. highest); the ratio is to the best peer.
 
-A peer that was built without AVX512_VNNI on a CPU that has it is refused."""
+A peer built without AVX512_VNNI on a CPU that has it is refused."""
 import argparse
 import collections
 import datetime
@@ -31,7 +31,7 @@ FEATURES = ("avx2", "avx512", "avx512_vbmi", "avx512_vnni", "avx512_bf16", "amx_
 
 
 def output(*command):
-    """What a program prints; where it fails, what it said ends this one."""
+    """Standard output of a program. If it fails, its standard error ends this program."""
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{command[0]} failed: {run.stderr.strip()[-2000:]}")
@@ -60,7 +60,7 @@ def unpack_sources(version):
 
 
 def build_peer(sources, folder, flags):
-    print("building llama-bench: some ten minutes", file=sys.stderr)
+    print("building llama-bench, which takes about ten minutes", file=sys.stderr)
     output("cmake", "-S", str(sources), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON",
            "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF",
            "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}")
@@ -68,25 +68,26 @@ def build_peer(sources, folder, flags):
 
 
 def runs(program):
-    """Whether it survives a prefill of the demo model."""
+    """Whether the program completes a prefill of the demo model without a crash."""
     return subprocess.run([program, "-m", str(ROOT / "assets" / "demo.gguf"), "-p", "32", "-n", "1", "-r", "1"],
                           capture_output=True).returncode == 0
 
 
 def peer_program(version):
-    """llama-bench, and how it was built. gcc 12 makes AMX kernels of it that crash: then it is built without AMX."""
+    """llama-bench, its build folder, its sources, and a note on the build. AMX kernels built by gcc 12 crash, so a build that
+    crashes is replaced by one without AMX."""
     sources = unpack_sources(version)
     for folder, flags in ((PEER / "native", ""), (PEER / "without-amx", NO_AMX)):
         program = folder / "bin" / "llama-bench"
         if not program.exists():
             build_peer(sources, folder, flags)
         if runs(program):
-            return program, folder, sources, "without AMX, which crashes as this compiler builds it" if flags else ""
+            return program, folder, sources, "without AMX, whose kernels crash when built by this compiler" if flags else ""
     sys.exit(f"{PEER}: llama-bench cannot be run on this machine")
 
 
 def peer_features(folder, sources):
-    """The instruction sets that its kernels were built for, as its own functions tell."""
+    """The instruction sets that its kernels were built for, from the ggml_cpu_has_* functions."""
     calls = "".join(f'if (ggml_cpu_has_{f}()) fputs("{f.upper()} ", stdout);' for f in FEATURES)
     code = f'#include "ggml-cpu.h"\n#include <stdio.h>\nint main(void) {{ {calls} return 0; }}\n'
     with tempfile.TemporaryDirectory() as scratch:
@@ -100,12 +101,12 @@ def peer_features(folder, sources):
 
 def refuse_weak(features):
     if "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text() and "AVX512_VNNI" not in features:
-        sys.exit(f"the peer has kernels for {' '.join(features)} only, and this CPU has AVX512_VNNI: not a fair comparison")
+        sys.exit(f"the peer was built for {' '.join(features)} only, but this CPU has AVX512_VNNI: the comparison would not be fair")
 
 
 def settings(args, program):
-    """Name of the peer, of the setting, and its command line."""
-    needs_flash = args.kv == "q8_0"  # a quantised V cache does not work without
+    """Yields (peer, setting, command line)."""
+    needs_flash = args.kv == "q8_0"  # a quantised V cache needs flash attention
     for flash in ("1",) if needs_flash else ("1", "0"):
         yield "llama.cpp", f"-fa {flash}", [str(program), "-fa", flash]
     for repack in ("0", "1") if args.ik else ():
@@ -116,12 +117,12 @@ def settings(args, program):
 
 
 def run_peer(command, args, model, threads):
-    """Tokens a second by test, such as pp128 or tg64."""
+    """Tokens per second of each test, such as pp128 or tg64."""
     command = [*command, "-m", model, "-t", str(threads), "-ctk", args.kv, "-ctv", args.kv, "-r", "1", "-o", "json"]
     prompts = [str(p) for p in args.p]
     if args.d == 0:
         command += ["-p", ",".join(prompts) or "0", "-n", str(args.n)]
-    elif command[0] == args.ik:  # knows no depth but that of a decode
+    elif command[0] == args.ik:  # has no -d; -gp is a decode at a depth
         command += ["-p", "0", "-n", "0", "-gp", f"{args.d},{args.n}"]
     else:
         command += ["-p", ",".join(prompts) or "0", "-n", str(args.n), "-d", str(args.d)]
@@ -136,31 +137,32 @@ def run_peer(command, args, model, threads):
 def run_reprise(args, model, threads):
     found = {}
     for i, prompt in enumerate(args.p or [0]):
-        told = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", str(prompt), "-n", str(args.n if i == 0 else 0),
+        report = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", str(prompt), "-n", str(args.n if i == 0 else 0),
                                  "-d", str(args.d), "--kv", args.kv, "-r", "1", "--json"))
-        found.update({r["test"]: r["median_tok_s"] for r in told["results"]})
+        found.update({r["test"]: r["median_tok_s"] for r in report["results"]})
         if i == 0:
-            found["gb_s"] = told["gb_s"]
+            found["gb_s"] = report["gb_s"]
     return found
 
 
 def read_bandwidth(args, model, threads):
-    """GB/s at which the best of several plain loops reads the file."""
+    """GB/s of the best access pattern of `reprise bench machine` on the file."""
     return json.loads(output(args.reprise, "bench", "machine", "--read", "-f", model, "-t", str(threads), "--json"))["read"][0]["best_gb_s"]
 
 
 def first_token(args, model, threads):
-    """Seconds from the start of main to the first token of a prompt of about 16 tokens, and the most memory taken."""
+    """Median seconds from the start of main to the first token of a prompt of about 16 tokens, and the peak memory in bytes of
+    all child processes so far."""
     prompt = "The quick brown fox jumps over the lazy dog and then it goes to"
     times = []
     for _ in range(args.r):
-        told = output(args.reprise, "generate", "-m", model, "-t", str(threads), "-n", "32", "-p", prompt, "--ignore-eos", "--json")
-        times.append(json.loads(told)["timings"]["first_token_s"])
+        report = output(args.reprise, "generate", "-m", model, "-t", str(threads), "-n", "32", "-p", prompt, "--ignore-eos", "--json")
+        times.append(json.loads(report)["timings"]["first_token_s"])
     return statistics.median(times), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 class Busy:
-    """One core taken by a process that never rests."""
+    """Keeps one core busy with another process, if wanted."""
 
     def __init__(self, wanted):
         self.process = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
@@ -195,7 +197,7 @@ def test_name(args, test):
 
 
 def compare(args, program, model, threads):
-    """Rows of the table, and lines about what decode reads."""
+    """Rows of the table, and one line on the read bandwidth of decode."""
     ours, reads = collections.defaultdict(list), []
     theirs = collections.defaultdict(lambda: collections.defaultdict(list))  # by test, then by peer and setting
     with Busy(args.busy):
@@ -224,7 +226,7 @@ def compare(args, program, model, threads):
     if args.n:
         gb_s, plain = statistics.median(ours["gb_s"]), statistics.median(reads)
         lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of the {plain:.2f} "
-                 f"({min(reads):.2f} .. {max(reads):.2f}) of the best plain loop over the file."]
+                 f"({min(reads):.2f} .. {max(reads):.2f}) of the best loop that only reads the file."]
     return rows, lines
 
 
@@ -235,15 +237,15 @@ def numbers(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("-t", type=numbers, default=[2], help="threads, a list")
-    parser.add_argument("-p", type=numbers, default=[128], help="tokens of the prefills, a list")
+    parser.add_argument("-t", type=numbers, default=[2], help="numbers of threads, comma-separated")
+    parser.add_argument("-p", type=numbers, default=[128], help="lengths of the prefills in tokens, comma-separated")
     parser.add_argument("-n", type=int, default=64, help="tokens to decode")
-    parser.add_argument("-d", type=int, default=0, help="tokens that stand in the context before")
-    parser.add_argument("-r", type=int, default=5, help="runs")
-    parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16")
+    parser.add_argument("-d", type=int, default=0, help="tokens already in the context")
+    parser.add_argument("-r", type=int, default=5, help="runs of each program")
+    parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16", help="type of the KV cache")
     parser.add_argument("--ik", help="llama-bench of ik_llama.cpp, built for this CPU")
-    parser.add_argument("--busy", action="store_true", help="while one core is taken by another process")
-    parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"))
+    parser.add_argument("--busy", action="store_true", help="keep one core busy with another process meanwhile")
+    parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"), help="the program to measure")
     parser.add_argument("--out", help="append the result to this file")
     args = parser.parse_args()
     version = peer_version()
@@ -256,7 +258,7 @@ def main():
             if not (args.d or args.busy):
                 first, rss = first_token(args, model, threads)
                 starts.append(f"{pathlib.Path(model).name}, {threads} thread{'s' if threads > 1 else ''}: first token of a 16-token prompt "
-                              f"{1000 * first:.0f} ms from the start of main; most memory of any model so far {rss / 1e6:.1f} MB, of a file of "
+                              f"{1000 * first:.0f} ms from the start of main; peak memory of any model so far {rss / 1e6:.1f} MB, for a file of "
                               f"{os.path.getsize(model) / 1e6:.1f} MB.")
             more, lines = compare(args, program, model, threads)
             rows += more

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Decode with the fusions and without them, in turns, on the CPU: nodes and barriers a token, tokens a second.
+"""Compares decode with and without the fusion passes on the CPU: nodes and barriers per token, tokens per second.
 
     bench/compare_passes.py MODEL.gguf ... [-t 2] [-n 64] [-r 5] [--reprise build/reprise] [--out FILE.md]
 
-"unfused" is the graph after the passes `attention` and `quantize` alone; the bits of the results are the same. Each run
-is a process of its own; medians, the range, and the median of the ratios of neighbouring runs."""
+"unfused" is the graph after the passes `attention` and `quantize` only; it gives the same bits. Each run is a separate
+process, and the two take turns. Cells are medians (lowest .. highest); the ratio is the median over pairs of runs."""
 import argparse
 import datetime
 import json
@@ -53,13 +53,13 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("models", nargs="+")
     p.add_argument("-t", type=int, default=2, help="threads")
-    p.add_argument("-n", type=int, default=64, help="tokens a run")
+    p.add_argument("-n", type=int, default=64, help="tokens per run")
     p.add_argument("-r", type=int, default=5, help="runs of each")
-    p.add_argument("--reprise", default=str(ROOT / "build" / "reprise"))
-    p.add_argument("--out")
+    p.add_argument("--reprise", default=str(ROOT / "build" / "reprise"), help="the program to measure")
+    p.add_argument("--out", help="write the result to this file")
     args = p.parse_args()
     lines = [f"{datetime.date.today()}, {cpu_name()}, {args.t} threads, {args.r} interleaved runs of {args.n} tokens.", "",
-             "| model | nodes / barriers unfused | fused | tok/s unfused | tok/s fused | ratio |", "|---|---|---|---|---|---|"]
+             "| model | nodes / barriers per token, unfused | fused | tok/s, unfused | fused | ratio |", "|---|---|---|---|---|---|"]
     lines += [row(args, model) for model in args.models]
     text = "\n".join(lines) + "\n"
     print(text, end="")

@@ -1,7 +1,12 @@
-/* What boundaries between kernels cost on a GPU: a gap in a graph, with and without programmatic dependent
- * launch; an iteration of a WHILE node; a launch of a graph; a barrier over a grid. Prints JSON.
+/* Costs of the boundaries between kernels on a GPU, as JSON in microseconds:
  *
- *   cuda_gaps [DEVICE]      exit 77 where there is no GPU */
+ *   node_us, node_pdl_us            a node of a graph that is a chain of empty kernels of one block, without and with
+ *                                   programmatic dependent launch (PDL); *_all_sms_*: one block per multiprocessor
+ *   graph_launch_us                 the host call that launches this graph
+ *   while_iteration_of_9_us         an iteration of a WHILE node: eight empty kernels and the condition
+ *   grid_barrier_us                 a barrier of all blocks within one kernel
+ *
+ *   cuda_gaps [DEVICE]      exit status 77 without a GPU */
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +27,7 @@ __global__ void plain_kernel(int *x) {
     if (threadIdx.x == 0 && blockIdx.x == 0) x[0]++;
 }
 
-/* The same, waiting for its predecessor by the instruction that PDL needs. */
+/* The same with the two instructions of PDL: let the next kernel start, wait for the one before. */
 __global__ void dependent_kernel(int *x) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -31,11 +36,12 @@ __global__ void dependent_kernel(int *x) {
     if (threadIdx.x == 0 && blockIdx.x == 0) x[0]++;
 }
 
+/* Condition of the WHILE node: runs it left[0] times. */
 __global__ void loop_kernel(int *left, cudaGraphConditionalHandle h) {
     cudaGraphSetConditional(h, --left[0] > 0 ? 1 : 0);
 }
 
-/* Every block waits for all others, so many times. */
+/* n barriers over the grid. Each block adds 1 to *arrived; barrier i ends when the sum is (i + 1) * gridDim.x. */
 __global__ void barrier_kernel(unsigned *arrived, int n) {
     for (int i = 0; i < n; i++) {
         __syncthreads();
@@ -70,7 +76,7 @@ static void launch(cudaStream_t s, void (*kernel)(int *), int *x, unsigned block
     CHECK(cudaLaunchKernelExC(&c, (const void *)kernel, args));
 }
 
-/* Microseconds a node of a chain of NODES, and of the call that launches it. */
+/* Microseconds per node of a chain of NODES nodes, and of the call that launches the graph; the best of RUNS. */
 static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, double *node_us,
                   double *launch_us) {
     cudaGraph_t     g;
@@ -101,7 +107,7 @@ static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, doubl
     CHECK(cudaGraphDestroy(g));
 }
 
-/* Microseconds an iteration of a WHILE node; below 0 where it cannot be instantiated. */
+/* Microseconds per iteration of a WHILE node; -1 if the driver cannot instantiate it. */
 static double loop(cudaStream_t s, int *x, int *left, bool dependent) {
     cudaGraph_t                g, captured;
     cudaGraphExec_t            exec;
@@ -149,6 +155,8 @@ static double loop(cudaStream_t s, int *x, int *left, bool dependent) {
     return 1e3 * best / ITERATIONS;
 }
 
+/* Microseconds per barrier. A cooperative launch guarantees that all blocks are resident, so that none waits
+ * forever. */
 static double barrier(cudaStream_t s, unsigned *arrived, unsigned blocks) {
     cudaEvent_t a, b;
     float       ms, best = 1e30f;
@@ -177,7 +185,7 @@ int main(int argc, char *argv[]) {
     double         plain, dependent, plain_wide, dependent_wide, launch_us, unused;
     const int      device = argc > 1 ? atoi(argv[1]) : 0;
     if (cudaGetDeviceCount(&n) != cudaSuccess || device >= n) {
-        fprintf(stderr, "cuda_gaps: NOT RUN: there is no GPU\n");
+        fprintf(stderr, "cuda_gaps: NOT RUN: no GPU\n");
         return 77;
     }
     CHECK(cudaSetDevice(device));
@@ -193,7 +201,7 @@ int main(int argc, char *argv[]) {
     printf("{\"device\":\"%s\",\"nodes\":%d,\"graph_launch_us\":%.3f,\"node_us\":%.3f,\"node_pdl_us\":%.3f,"
            "\"node_all_sms_us\":%.3f,\"node_all_sms_pdl_us\":%.3f,",
            prop.name, NODES, launch_us, plain, dependent, plain_wide, dependent_wide);
-    /* Eight kernels and the condition an iteration: what is above nine nodes is the loop's own. */
+    /* An iteration has nine nodes: its time above 9 * node_us is the overhead of the loop. */
     printf(
         "\"while_iteration_of_9_us\":%.3f,\"while_iteration_of_9_pdl_us\":%.3f,\"grid_barrier_us\":%.3f}\n",
         loop(s, x, x + 1, false), loop(s, x, x + 1, true), barrier(s, (unsigned *)(x + 2), sms));

@@ -1,5 +1,5 @@
-/* What the interpreter costs a node: a chain of steps with next to nothing to compute, a barrier after each.
- */
+/* interpreter.c - overhead of the CPU interpreter per node: a chain of NODES ops on one element, each
+ * followed by a barrier of all threads. */
 #include "reprise/executor.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The best of many runs: what the steps cost when nobody else wants the cores. */
+/* Seconds of one run of the plan: the best of RUNS, which no other program disturbed, and the mean. */
 static RpStatus measure(const ExecPlan *plan, int threads, double *best, double *mean) {
     Executor *e;
     RP_TRY(rp_executor_open(plan, &(ExecutorOptions){.n_threads = threads}, &e));
@@ -37,7 +37,7 @@ int main(void) {
     ExecPlan *plan = NULL;
     RpStatus  st   = rp_graph_finish(g, &y, 1);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
-    printf("Interpreter, a node of one element:");
+    printf("Interpreter overhead per node, ops on one element:");
     for (int threads = 1; threads <= MAX_THREADS && st == RP_OK; threads++) {
         double best = 0.0, mean = 0.0;
         st = measure(plan, threads, &best, &mean);

@@ -1,4 +1,4 @@
-/* align.h - which items of two sequences belong together, both kept in order. */
+/* align.h - alignment of two sequences: pairs of items that belong together, in the order of both sequences. */
 #ifndef CLI_ALIGN_H
 #define CLI_ALIGN_H
 
@@ -6,11 +6,12 @@
 
 enum { ALIGN_SAME = 1 << 10 };
 
-/* How well item i of one goes with item k of the other: 0 not at all, up to ALIGN_SAME. */
+/* Score of pairing item i of the first with item k of the second: 0 never, up to ALIGN_SAME for equal items. */
 typedef int AlignScore(const void *user, int i, int k);
 
-/* partner[i] becomes the k of item i, or -1, so that the scores add up to most and no two pairs cross. Sequences
- * too long for it (16 M pairs between what begins and ends alike) are left without partners there. RP_E_NOMEM. */
+/* Sets partner[i] to the k that item i is paired with, or -1. The pairs do not cross and have the largest
+ * total score. Equal items at both ends are paired first; if more than 2^24 combinations are left between
+ * them, these get no partners. RP_E_NOMEM. */
 RP_NODISCARD RpStatus cli_align(int n_a, int n_b, AlignScore *score, const void *user, int *partner);
 
 #endif

@@ -1,3 +1,5 @@
+/* bench.c - `reprise bench`: tokens per second of prefill and decode, as medians of repeated runs. Tests are
+ * named as llama-bench names them: ppN is a prefill of N tokens, tgN are N decode steps. */
 #include "cli/commands.h"
 #include "cli/report.h"
 
@@ -17,7 +19,7 @@ typedef struct Test {
     const char *kind;
     int32_t     n;
     RpStatus (*run)(Session *s, const int32_t *ids, int32_t n, double *seconds);
-    double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens a second */
+    double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens per second */
 } Test;
 
 static RpStatus run_prefill(Session *s, const int32_t *ids, int32_t n, double *seconds) {
@@ -34,7 +36,8 @@ static RpStatus run_steps(Session *s, const int32_t *ids, int32_t n, double *sec
     return RP_OK;
 }
 
-/* A device draws its tokens by itself: n steps after one token. */
+/* In replay and loop mode the device samples by itself, so a whole reply is timed: a prompt of one token,
+ * one sampled token that is not timed, then n steps. */
 static RpStatus run_reply(Session *s, const int32_t *ids, int32_t n, double *seconds) {
     const SamplerParams   greedy  = rp_sampler_defaults();
     const GenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
@@ -57,7 +60,7 @@ static double median(const Test *t) {
     return n % 2 ? t->sorted[n / 2] : 0.5 * (t->sorted[n / 2 - 1] + t->sorted[n / 2]);
 }
 
-/* Each repetition from a context of args.depth tokens, after a short one that is not counted. */
+/* Each run starts from a context of args.depth tokens. One warm-up run, short for decode, is not counted. */
 static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
     if (t->n == 0) return RP_OK;
     RP_TRY(rp_session_rewind(s, args.depth));
@@ -87,7 +90,7 @@ static void print_text(const Session *s, const Test *tests, const TokenBytes *by
                    t->sorted[0], t->sorted[args.repeats - 1]);
     }
     if (tests[1].n > 0)
-        printf("%.2f GB/s: %.1f MB a token (weights %.1f, KV at the mean position %.1f)\n",
+        printf("%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)\n",
                (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9, (bytes->weights + bytes->kv) / 1e6,
                bytes->weights / 1e6, bytes->kv / 1e6);
 }
@@ -164,22 +167,23 @@ static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
-    CLI_INT("prompt", 'p', args.prompt, "N", "tokens of the prefill, default 128, 0: none", 0, 0),
-    CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64, 0: none", 0, 0),
-    CLI_INT("depth", 'd', args.depth, "N", "tokens that stand in the context before, default 0", 0, 1 << 24),
-    CLI_INT("repeat", 'r', args.repeats, "N", "runs of each, default 5", 1, MAX_REPEATS),
+    CLI_INT("prompt", 'p', args.prompt, "N", "tokens of the prefill, default 128; 0: no prefill", 0, 0),
+    CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64; 0: no decode", 0, 0),
+    CLI_INT("depth", 'd', args.depth, "N", "tokens already in the context, default 0", 0, 1 << 24),
+    CLI_INT("repeat", 'r', args.repeats, "N", "runs of each test, default 5", 1, MAX_REPEATS),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
 };
 
 const Command cli_command_bench = {.name      = "bench",
-                                   .help      = "measure prefill and decode",
+                                   .help      = "measure prefill and decode in tokens per second",
                                    .usage     = "[-m FILE] [options]",
-                                   .notes     = "pp: a prefill of N tokens; tg: N single steps; each from an "
-                                                "empty context or one of --depth\n"
-                                                "tokens, with the same pseudo-random tokens every time, without "
-                                                "sampling.",
+                                   .notes     = "ppN: prefill of N tokens; tgN: N decode steps; both\n"
+                                                "start with --depth tokens in the context. The tokens are\n"
+                                                "pseudo-random and the same in every run. In the modes\n"
+                                                "replay and loop the GPU samples the tokens of tgN itself,\n"
+                                                "greedily.",
                                    .options   = options,
                                    .n_options = sizeof options / sizeof options[0],
                                    .run       = run};

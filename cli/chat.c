@@ -1,3 +1,5 @@
+/* chat.c - `reprise chat`: a conversation with a model on the terminal or from a pipe, one message per line.
+ * Lines that begin with / are commands. */
 #include "cli/commands.h"
 #include "cli/conversation.h"
 #include "cli/report.h"
@@ -20,16 +22,16 @@ static struct {
 } args = {.sampler = SAMPLER_DEFAULTS};
 
 typedef struct Chat {
-    Conversation talk;
-    const char  *system; /* args.system or `own_system` */
-    char        *own_system;
+    Conversation conversation;
+    const char  *system;      /* args.system or `system_copy` */
+    char        *system_copy; /* text of the last /system, malloc */
     Progress     progress;
     bool         terminal, quit;
-    char         last; /* character that was printed */
+    char         last; /* last character printed */
 } Chat;
 
-/* The next line, without its end, to free(); NULL at the end of input. Ctrl-C at the prompt ends the program.
- */
+/* The next line without its newline, which the caller frees; NULL at the end of input. Ctrl-C at the prompt
+ * ends the program. */
 static char *read_line(const Chat *c) {
     char   *line = NULL;
     size_t  room = 0;
@@ -65,68 +67,68 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return !cli_interrupted();
 }
 
-static void note(const char *text) { fprintf(stderr, "[%s]\n", text); }
+static void notice(const char *text) { fprintf(stderr, "[%s]\n", text); }
 
-/* Failures that another message may mend are only said. */
+/* Sends a message and streams the reply. Errors that the next message can avoid are printed and return RP_OK. */
 static RpStatus answer(Chat *c, const char *message) {
     const GenerateOptions o = {
         .max_tokens = args.n, .prefill_progress = on_prefill, .on_text = on_text, .user = c};
     GenerateResult result = {0};
     c->last               = '\n';
-    c->progress           = (Progress){.what = "prompt", .off = args.quiet};
+    c->progress           = (Progress){.label = "prompt", .off = args.quiet};
     cli_forget_interrupt();
     cli_catch_interrupts();
-    const RpStatus st = cli_converse(&c->talk, message, &o, &result);
+    const RpStatus st = cli_converse(&c->conversation, message, &o, &result);
     cli_progress_end(&c->progress);
     if (c->last != '\n') (void)cli_print("\n", 1);
     if (st == RP_E_CONTEXT_FULL || st == RP_E_ARG) {
         cli_say("reprise", "%s", rp_last_error());
-        if (st == RP_E_CONTEXT_FULL) note("the context is full: /reset starts anew, -c sets a larger one");
+        if (st == RP_E_CONTEXT_FULL) notice("the context is full: /reset empties it, -c sets a larger one");
         return RP_OK;
     }
     RP_TRY(st);
     if (result.reason == RP_STOP_CONTEXT)
-        note("the context is full: /reset starts anew, -c sets a larger one");
-    if (result.reason == RP_STOP_LIMIT) note("cut at the limit of -n");
-    if (args.stats) cli_report(&(Report){c->talk.session, &result, 0.0, result.first_token_s});
-    return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is gone");
+        notice("the context is full: /reset empties it, -c sets a larger one");
+    if (result.reason == RP_STOP_LIMIT) notice("stopped at the limit of -n");
+    if (args.stats) cli_report(&(Report){c->conversation.session, &result, 0.0, result.first_token_s});
+    return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is closed");
 }
 
 static RpStatus set_system(Chat *c, const char *text) {
     while (*text == ' ') text++;
     char *copy = text[0] != '\0' ? strdup(text) : NULL;
     if (text[0] != '\0' && copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the system message");
-    free(c->own_system);
-    c->own_system = copy;
-    c->system     = copy;
-    note(copy != NULL ? "a new conversation with this system message"
-                      : "a new conversation without system message");
-    return cli_conversation_reset(&c->talk, c->system);
+    free(c->system_copy);
+    c->system_copy = copy;
+    c->system      = copy;
+    notice(copy != NULL ? "a new conversation with this system message"
+                        : "a new conversation without system message");
+    return cli_conversation_reset(&c->conversation, c->system);
 }
 
-static RpStatus obey(Chat *c, const char *line) {
+static RpStatus run_command(Chat *c, const char *line) {
     static const char help[] =
         "  /reset        forget the conversation\n"
-        "  /system TEXT  start anew with this system message; without a text: with none\n"
-        "  /quit         end, as Ctrl-D does\n"
+        "  /system TEXT  start a new conversation with this system message; without TEXT: with none\n"
+        "  /quit         end the program, as Ctrl-D does\n"
         "  Ctrl-C        ends a reply; at the prompt it ends the program\n";
     if (strcmp(line, "/quit") == 0) {
         c->quit = true;
     } else if (strcmp(line, "/reset") == 0) {
-        note("a new conversation");
-        return cli_conversation_reset(&c->talk, c->system);
+        notice("a new conversation");
+        return cli_conversation_reset(&c->conversation, c->system);
     } else if (strcmp(line, "/system") == 0 || strncmp(line, "/system ", 8) == 0) {
         return set_system(c, line + 7);
     } else if (strcmp(line, "/help") == 0) {
         fputs(help, stderr);
     } else {
-        cli_say("reprise", "%s is none of /help /reset /system /quit", line);
+        cli_say("reprise", "%s is none of the commands /help /reset /system /quit", line);
     }
     return RP_OK;
 }
 
-static RpStatus talk(Chat *c) {
-    RP_TRY(cli_conversation_reset(&c->talk, c->system));
+static RpStatus run_conversation(Chat *c) {
+    RP_TRY(cli_conversation_reset(&c->conversation, c->system));
     while (!c->quit) {
         char *line = read_line(c);
         if (line == NULL) {
@@ -135,7 +137,7 @@ static RpStatus talk(Chat *c) {
         }
         RpStatus st = RP_OK;
         if (line[0] == '/')
-            st = obey(c, line);
+            st = run_command(c, line);
         else if (line[0] != '\0')
             st = answer(c, line);
         free(line);
@@ -144,63 +146,64 @@ static RpStatus talk(Chat *c) {
     return RP_OK;
 }
 
-static RpStatus open_and_talk(Chat *c, Model **model, Session **session, Sampler **sampler) {
+static RpStatus open_and_run(Chat *c, Model **model, Session **session, Sampler **sampler) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
     SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     RP_TRY(cli_open_model(args.model, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     if (args.template_name != NULL)
-        RP_TRY(rp_chat_from_name(args.template_name, &c->talk.kind));
+        RP_TRY(rp_chat_from_name(args.template_name, &c->conversation.kind));
     else
-        RP_TRY(rp_chat_detect(rp_model_file(*model), &c->talk.kind));
+        RP_TRY(rp_chat_detect(rp_model_file(*model), &c->conversation.kind));
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
     RP_TRY(cli_open_session(*model, &args.device, &o, session));
-    c->talk.session = *session;
-    c->talk.sampler = *sampler;
+    c->conversation.session = *session;
+    c->conversation.sampler = *sampler;
     if (c->terminal && !args.quiet)
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
-                rp_model_info(*model)->name, rp_chat_name(c->talk.kind), rp_session_n_ctx(*session));
-    return talk(c);
+                rp_model_info(*model)->name, rp_chat_name(c->conversation.kind), rp_session_n_ctx(*session));
+    return run_conversation(c);
 }
 
 static int run(void) {
-    Chat     chat  = {.system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .talk = {.pending = -1}};
-    Model   *model = NULL;
+    Chat chat = {
+        .system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .conversation = {.pending = -1}};
+    Model   *model   = NULL;
     Session *session = NULL;
     Sampler *sampler = NULL;
-    RpStatus st      = open_and_talk(&chat, &model, &session, &sampler);
-    cli_conversation_free(&chat.talk);
-    free(chat.own_system);
+    RpStatus st      = open_and_run(&chat, &model, &session, &sampler);
+    cli_conversation_free(&chat.conversation);
+    free(chat.system_copy);
     rp_session_free(session);
     rp_sampler_free(sampler);
     rp_model_free(model);
-    return cli_print("", 0) ? cli_exit(st)
-                            : EXIT_ERROR; /* a broken stdout is reported where the program ends */
+    return cli_print("", 0) ? cli_exit(st) : EXIT_ERROR; /* cli_close_stdout reports it */
 }
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message"),
-    CLI_TEXT("template", 0, args.template_name, "NAME", "chatml, llama3, mistral, gemma or llama2"),
-    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens a reply, 0 (default): while there is context", 0,
-            0),
+    CLI_TEXT("template", 0, args.template_name, "NAME",
+             "chat template: chatml, llama3, mistral, gemma or llama2; default: the model's"),
+    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full",
+            0, 0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
-    CLI_FLAG("stats", 0, args.stats, "after each reply, what it cost"),
+    CLI_FLAG("stats", 0, args.stats, "print timings after each reply"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no greeting"),
 };
 
-const Command cli_command_chat = {
-    .name  = "chat",
-    .help  = "talk to a model",
-    .usage = "[-m FILE] [options]",
-    .notes = "One line is one message; the template is the model's. The context is kept from turn to turn.\n"
-             "/help lists the commands. Lines may also come from a pipe.",
-    .options   = options,
-    .n_options = sizeof options / sizeof options[0],
-    .run       = run};
+const Command cli_command_chat = {.name  = "chat",
+                                  .help  = "have a conversation with a model",
+                                  .usage = "[-m FILE] [options]",
+                                  .notes =
+                                      "Each line is one message. The context is kept from turn to turn.\n"
+                                      "/help lists the commands. Lines may also come from a pipe.",
+                                  .options   = options,
+                                  .n_options = sizeof options / sizeof options[0],
+                                  .run       = run};

@@ -1,4 +1,5 @@
-/* commands.h - the commands, one file each. To add one: a file, a line here. */
+/* commands.h - the list of commands. Each is a file that defines cli_command_<name>. To add a command, add
+ * its file and a row here. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 

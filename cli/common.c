@@ -1,3 +1,4 @@
+/* common.c - messages, exit status, interrupts, progress bar, input and output of the commands. */
 #include "cli/common.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double                start_time;
+static double                start_time; /* of main, as cli_now */
 static volatile sig_atomic_t interrupt;
 
 void cli_say(const char *who, const char *fmt, ...) {
@@ -30,7 +31,7 @@ int cli_exit(RpStatus status) {
     return EXIT_ERROR;
 }
 
-static int stdout_error; /* errno of the first failure */
+static int stdout_error; /* errno of the first failed write; 0: none */
 
 bool cli_print(const char *text, size_t len) {
     if (stdout_error != 0) return false;
@@ -61,7 +62,7 @@ static void on_interrupt(int signal_number) {
     interrupt = 1;
 }
 
-/* Without SA_RESTART, so that a read from the terminal returns. */
+/* Without SA_RESTART, so that Ctrl-C ends a read from the terminal with EINTR. */
 void cli_catch_interrupts(void) {
     struct sigaction action = {.sa_handler = on_interrupt};
     sigemptyset(&action.sa_mask);
@@ -79,11 +80,11 @@ void cli_progress(Progress *p, double done, double total) {
         p->off               = p->off || !isatty(STDERR_FILENO);
     }
     if (p->off || now - p->start < 0.5 || (now - p->latest < 0.1 && done < total)) return;
-    const double part = total > 0.0 ? done / total : 1.0;
-    p->latest         = now;
-    p->shown          = true;
-    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%", p->what, WIDTH, (int)(part * WIDTH),
-            "##############################", 100.0 * part);
+    const double fraction = total > 0.0 ? done / total : 1.0;
+    p->latest             = now;
+    p->shown              = true;
+    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%", p->label, WIDTH, (int)(fraction * WIDTH),
+            "##############################", 100.0 * fraction);
 }
 
 void cli_progress_end(Progress *p) {
@@ -97,7 +98,7 @@ static bool model_progress(size_t done, size_t total, void *user) {
 }
 
 RpStatus cli_open_model(const char *path, bool quiet, Model **out) {
-    Progress           p  = {.what = "loading", .off = quiet};
+    Progress           p  = {.label = "loading", .off = quiet};
     const ModelOptions o  = {.progress = model_progress, .user = &p};
     const RpStatus     st = rp_model_open(path, &o, out);
     cli_progress_end(&p);
@@ -106,8 +107,8 @@ RpStatus cli_open_model(const char *path, bool quiet, Model **out) {
 
 RpStatus cli_need_tokenizer(const Model *m, const char *path) {
     if (rp_model_tokenizer(m) != NULL) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model is absent): it takes no text",
-                   path);
+    return rp_fail(RP_E_UNSUPPORTED,
+                   "%s has no tokenizer (tokenizer.ggml.model is absent), so it cannot read text", path);
 }
 
 static RpStatus read_stream(FILE *f, const char *path, Text *out) {
@@ -148,7 +149,7 @@ RpStatus cli_open_output(const char *path, FILE **out) {
 }
 
 RpStatus cli_close_output(FILE *out, const char *path, RpStatus written) {
-    if (path == NULL) return ferror(stdout) ? RP_OK : written; /* cli_close_stdout will say so */
+    if (path == NULL) return ferror(stdout) ? RP_OK : written; /* cli_close_stdout reports it */
     errno             = 0;
     const bool failed = fflush(out) != 0 || ferror(out);
     const int  error  = errno;
@@ -165,9 +166,10 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
     *out = RP_F16;
     if (name == NULL || strcmp(name, "f16") == 0) return RP_OK;
     *out = RP_Q8_0;
-    return strcmp(name, "q8_0") == 0 ? RP_OK : rp_fail(RP_E_ARG, "--kv %s: there are f16 and q8_0", name);
+    return strcmp(name, "q8_0") == 0 ? RP_OK : rp_fail(RP_E_ARG, "--kv %s: must be f16 or q8_0", name);
 }
 
+/* All layers have caches of the same size, but n_layer_local of them read only a window of positions. */
 double cli_kv_bytes(const Session *s, double position) {
     const ModelInfo *m = rp_model_info(rp_session_model(s));
     const double     layer =
@@ -224,7 +226,7 @@ void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
 RpStatus cli_mode(const char *name, ExecMode *out) {
     *out = RP_MODE_AUTO;
     if (name == NULL || rp_mode_from_name(name, out) == RP_OK) return RP_OK;
-    return rp_fail(RP_E_ARG, "--mode %s: auto, eager, replay or loop is wanted", name);
+    return rp_fail(RP_E_ARG, "--mode %s: must be auto, eager, replay or loop", name);
 }
 
 RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o) {
@@ -234,12 +236,14 @@ RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o) {
     return cli_mode(d->mode, &o->mode);
 }
 
-void cli_say_given_up(const ExecutorInfo *info) {
+void cli_report_fallback(const ExecutorInfo *info, ExecMode asked) {
     static bool said;
-    if (said || info->reason[0] == '\0' || (strcmp(info->device, "cpu") == 0 && !info->fell_back)) return;
+    const bool  cpu = strcmp(info->device, "cpu") == 0, lesser = asked > RP_MODE_EAGER && info->mode < asked;
+    if (said || info->reason[0] == '\0' || (cpu && !info->fell_back && !lesser)) return;
     said = true;
     if (info->fell_back)
-        cli_say("reprise", "running on the CPU: %s (--device cpu says that this is wanted)", info->reason);
+        cli_say("reprise", "running on the CPU: %s (choose it with --device cpu to silence this)",
+                info->reason);
     else
         cli_say("reprise", "%s: %s", info->device, info->reason);
 }
@@ -248,6 +252,6 @@ RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o
     RP_TRY(cli_device_options(d, o));
     RP_TRY(rp_session_open(m, o, out));
     const ExecutorInfo info = rp_session_info(*out);
-    cli_say_given_up(&info);
+    cli_report_fallback(&info, o->mode);
     return RP_OK;
 }

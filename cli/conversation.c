@@ -1,3 +1,8 @@
+/* conversation.c - finds the tokens that each turn appends to the session.
+ *
+ * Invariant: `context` are the session's tokens, context.n == rp_session_n_past(session). The last sampled
+ * token of a reply is not in the session yet (see rp_generate): unless it is an end token, it is `pending`
+ * and begins the next turn. */
 #include "cli/conversation.h"
 
 #include <stdlib.h>
@@ -17,10 +22,10 @@ static void pop_message(Conversation *c) {
     free((char *)(uintptr_t)c->messages[c->n_messages].text); /* strdup of push_message */
 }
 
-static void forget_covered(Conversation *c) {
-    free(c->covered);
-    c->covered = NULL;
-    c->pending = -1;
+static void forget_text(Conversation *c) {
+    free(c->known_text);
+    c->known_text = NULL;
+    c->pending    = -1;
 }
 
 void cli_conversation_free(Conversation *c) {
@@ -28,13 +33,13 @@ void cli_conversation_free(Conversation *c) {
     free(c->messages);
     c->messages = NULL;
     rp_token_list_free(&c->context);
-    forget_covered(c);
+    forget_text(c);
 }
 
 RpStatus cli_conversation_reset(Conversation *c, const char *system) {
-    char *copy = system != NULL ? strdup(system) : NULL; /* it may be the message that goes */
+    char *copy = system != NULL ? strdup(system) : NULL; /* it may point into a message freed below */
     while (c->n_messages > 0) pop_message(c);
-    forget_covered(c);
+    forget_text(c);
     c->context.n = 0;
     rp_sampler_reset(c->sampler);
     RpStatus st = rp_session_rewind(c->session, 0);
@@ -53,27 +58,29 @@ static size_t common_prefix(const TokenList *a, const TokenList *b) {
     return n;
 }
 
-/* The tokens to append for `text`, the whole conversation. What the context holds already is left out: by
- * text where it is the beginning of this one, so that a reply stays as it was drawn; by token ids otherwise,
- * rewinding to where they part. */
+/* The tokens to append so that the session holds `text`, the whole conversation.
+ *
+ * If `text` begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
+ * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of `text` is
+ * tokenised and the session rewound to the longest common prefix of token ids. */
 static RpStatus tokens_to_append(Conversation *c, const char *text, TokenList *ids) {
-    const size_t covered = c->covered != NULL ? strlen(c->covered) : 0;
-    if (covered > 0 && strncmp(text, c->covered, covered) == 0 && text[covered] != '\0') {
+    const size_t n_known = c->known_text != NULL ? strlen(c->known_text) : 0;
+    if (n_known > 0 && strncmp(text, c->known_text, n_known) == 0 && text[n_known] != '\0') {
         if (c->pending >= 0) RP_TRY(rp_token_list_push(ids, c->pending));
-        return rp_tokenize(tokenizer_of(c), text + covered, strlen(text + covered), RP_TOK_PARSE_SPECIAL,
+        return rp_tokenize(tokenizer_of(c), text + n_known, strlen(text + n_known), RP_TOK_PARSE_SPECIAL,
                            ids);
     }
     RP_TRY(rp_tokenize(tokenizer_of(c), text, strlen(text), RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, ids));
     size_t keep = common_prefix(&c->context, ids);
-    if (keep == ids->n && keep > 0) keep--; /* the logits come from at least one token */
-    forget_covered(c);
+    if (keep == ids->n && keep > 0) keep--; /* at least one token must run to give logits */
+    forget_text(c);
     c->context.n = keep;
     ids->n -= keep;
     memmove(ids->ids, ids->ids + keep, ids->n * sizeof *ids->ids);
     return rp_session_rewind(c->session, (int32_t)keep);
 }
 
-/* Collects the reply on its way to the caller's on_text. */
+/* Collects the text of the reply and passes it on to the caller's on_text. */
 typedef struct Collect {
     const GenerateOptions *options;
     char                  *text;
@@ -97,58 +104,58 @@ static bool pass_progress(int64_t done, int64_t total, void *user) {
            r->options->prefill_progress(done, total, r->options->user);
 }
 
-/* Notes what the session holds now, out of prompt and reply. */
-static RpStatus note_context(Conversation *c, const TokenList *prompt, const TokenList *drawn) {
+/* Brings `context` up to date: of prompt and reply, the tokens that are in the session now. */
+static RpStatus record_context(Conversation *c, const TokenList *prompt, const TokenList *sampled) {
     for (size_t i = 0; i < prompt->n; i++) RP_TRY(rp_token_list_push(&c->context, prompt->ids[i]));
-    for (size_t i = 0; i < drawn->n; i++) RP_TRY(rp_token_list_push(&c->context, drawn->ids[i]));
+    for (size_t i = 0; i < sampled->n; i++) RP_TRY(rp_token_list_push(&c->context, sampled->ids[i]));
     c->context.n = (size_t)rp_session_n_past(c->session);
     return RP_OK;
 }
 
-static RpStatus note_reply(Conversation *c, const char *prompt_text, const char *reply,
-                           const TokenList *drawn, const GenerateResult *result) {
-    forget_covered(c);
-    if (drawn->n == 0) { /* interrupted before the first token: as if the message had not been sent */
+static RpStatus record_reply(Conversation *c, const char *prompt_text, const char *reply,
+                             const TokenList *sampled, const GenerateResult *result) {
+    forget_text(c);
+    if (sampled->n == 0) { /* interrupted before the first token: as if the message had not been sent */
         pop_message(c);
         return RP_OK;
     }
     RP_TRY(push_message(c, "assistant", reply));
-    c->covered = malloc(strlen(prompt_text) + strlen(reply) + 1);
-    if (c->covered == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the conversation");
-    strcpy(stpcpy(c->covered, prompt_text), reply);
-    c->pending = result->reason == RP_STOP_END_TOKEN ? -1 : drawn->ids[drawn->n - 1];
+    c->known_text = malloc(strlen(prompt_text) + strlen(reply) + 1);
+    if (c->known_text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the conversation");
+    strcpy(stpcpy(c->known_text, prompt_text), reply);
+    c->pending = result->reason == RP_STOP_END_TOKEN ? -1 : sampled->ids[sampled->n - 1];
     return RP_OK;
 }
 
-static RpStatus take_turn(Conversation *c, const char *text, TokenList *prompt, TokenList *drawn,
+static RpStatus take_turn(Conversation *c, const char *text, TokenList *prompt, TokenList *sampled,
                           Collect *reply, GenerateResult *result) {
     GenerateOptions o  = *reply->options;
     o.on_text          = collect_text;
     o.prefill_progress = pass_progress;
     o.user             = reply;
-    o.tokens           = drawn;
+    o.tokens           = sampled;
     RP_TRY(tokens_to_append(c, text, prompt));
-    const size_t   held  = c->context.n;
-    const RpStatus st    = rp_generate(c->session, c->sampler, prompt->ids, prompt->n, &o, result);
-    const RpStatus noted = note_context(c, prompt, drawn);
-    if (c->context.n != held && st != RP_OK) forget_covered(c);
+    const size_t   held     = c->context.n;
+    const RpStatus st       = rp_generate(c->session, c->sampler, prompt->ids, prompt->n, &o, result);
+    const RpStatus recorded = record_context(c, prompt, sampled);
+    if (c->context.n != held && st != RP_OK) forget_text(c); /* known_text lacks the new tokens */
     RP_TRY(st);
-    RP_TRY(noted);
-    return note_reply(c, text, reply->text != NULL ? reply->text : "", drawn, result);
+    RP_TRY(recorded);
+    return record_reply(c, text, reply->text != NULL ? reply->text : "", sampled, result);
 }
 
 RpStatus cli_converse(Conversation *c, const char *message, const GenerateOptions *options,
                       GenerateResult *result) {
-    TokenList prompt = {0}, drawn = {0};
+    TokenList prompt = {0}, sampled = {0};
     Collect   reply = {.options = options};
     char     *text  = NULL;
     RP_TRY(push_message(c, "user", message));
     RpStatus st = rp_chat_format(c->kind, c->messages, c->n_messages, &text);
-    if (st == RP_OK) st = take_turn(c, text, &prompt, &drawn, &reply, result);
+    if (st == RP_OK) st = take_turn(c, text, &prompt, &sampled, &reply, result);
     if (st != RP_OK) pop_message(c);
     free(text);
     free(reply.text);
     rp_token_list_free(&prompt);
-    rp_token_list_free(&drawn);
+    rp_token_list_free(&sampled);
     return st;
 }

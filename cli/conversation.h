@@ -1,27 +1,27 @@
-/* conversation.h - messages in turn, over one session whose cache is kept from turn to turn. */
+/* conversation.h - messages and replies in turn, over one session that keeps its KV cache from turn to turn. */
 #ifndef CLI_CONVERSATION_H
 #define CLI_CONVERSATION_H
 
 #include "cli/common.h"
 
-/* Zero-initialise, then set the first three. */
+/* Zero-initialise, set the first three members and `pending` to -1. */
 typedef struct Conversation {
     Session     *session; /* borrowed, as is the sampler */
     Sampler     *sampler;
     ChatKind     kind;
-    ChatMessage *messages; /* texts are owned */
+    ChatMessage *messages; /* texts are malloc */
     size_t       n_messages;
-    TokenList    context; /* the tokens that the session holds */
-    char        *covered; /* the text that they and `pending` stand for; NULL where that is not known */
-    int32_t      pending; /* drawn and shown but not in the session yet, or -1 */
+    TokenList    context;    /* the tokens in the session */
+    char        *known_text; /* text of `context` and `pending` together; NULL: not known */
+    int32_t      pending;    /* last sampled token, printed but not in the session yet; -1: none */
 } Conversation;
 
-/* Sends a message and streams the reply; both are kept. After a failure the message is not, so that the next
- * one can be tried: RP_E_CONTEXT_FULL where it does not fit. */
+/* Sends a message and streams the reply; both join the conversation. On an error the message does not, so that the
+ * next one can be tried. RP_E_CONTEXT_FULL if the message does not fit. */
 RP_NODISCARD RpStatus cli_converse(Conversation *c, const char *message, const GenerateOptions *options,
                                    GenerateResult *result);
 
-/* Forgets everything; `system` (or NULL) is the system message from now on. */
+/* Starts a new conversation with the system message `system`, NULL: with none. */
 RP_NODISCARD RpStatus cli_conversation_reset(Conversation *c, const char *system);
 void                  cli_conversation_free(Conversation *c);
 

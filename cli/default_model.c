@@ -1,3 +1,4 @@
+/* default_model.c - finds the demo model by the path of the running program, /proc/self/exe. */
 #include "cli/default_model.h"
 
 #include "reprise/options.h"
@@ -12,10 +13,10 @@ static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/de
 
 enum { N_PLACES = sizeof places / sizeof places[0] };
 
-const char *cli_default_model(const char **looked) {
+const char *cli_default_model(const char **searched) {
     static char path[PATH_MAX + 64], text[4 * PATH_MAX];
     char        program[PATH_MAX];
-    *looked = text;
+    *searched = text;
     snprintf(text, sizeof text, "REPRISE_MODEL is not set");
     if (rp_option(RP_OPT_MODEL)[0] != '\0') return rp_option(RP_OPT_MODEL);
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);

@@ -1,11 +1,13 @@
-/* default_model.h - the model that is taken where none is named: the demo model that ships with the program.
- */
+/* default_model.h - the model of a command without -m: REPRISE_MODEL, else the demo model. */
 #ifndef CLI_DEFAULT_MODEL_H
 #define CLI_DEFAULT_MODEL_H
 
-/* Its path: REPRISE_MODEL, ../share/reprise/demo.gguf beside the program's folder (installed), or
- * assets/demo.gguf one or two folders up (in a build folder of the source tree). NULL where there is none;
- * `looked` then says where it was looked for. The text lives as long as the program. */
-const char *cli_default_model(const char **looked);
+/* Path of the model: REPRISE_MODEL if set, else the first readable one of these, relative to the program's folder:
+ *
+ *   ../share/reprise/demo.gguf                       installed
+ *   ../assets/demo.gguf, ../../assets/demo.gguf      in a build folder of the source tree
+ *
+ * NULL if there is none; *searched then lists the places that were tried. Both texts are static. */
+const char *cli_default_model(const char **searched);
 
 #endif

@@ -1,20 +1,21 @@
+/* devices.c - `reprise devices`: the CPU and the GPUs of this machine, with memory and driver. */
 #include "cli/commands.h"
 #include "cli/common.h"
 
 static struct { bool json, copy; } args;
 
-enum { COPY_BYTES = 256 << 20 };
+enum { COPY_BYTES = 256 << 20 }; /* of --copy */
 
 static void print_text(int i, const CudaDeviceInfo *d, double copy) {
     printf("cuda:%d  %s, compute capability %d.%d, %d multiprocessors\n", i, d->name, d->major, d->minor,
            d->n_sm);
     printf("        memory %.1f of %.1f GB free, L2 %.1f MB", (double)d->free_bytes / 1e9,
            (double)d->total_bytes / 1e9, (double)d->l2_bytes / 1e6);
-    if (copy > 0.0) printf(", a copy moves %.0f GB/s", copy / 1e9);
-    printf("\n        driver for CUDA %d.%d, runtime %d.%d; kernels of this build: %s; replies in one "
-           "launch: %s\n",
+    if (copy > 0.0) printf(", copy bandwidth %.0f GB/s", copy / 1e9);
+    printf("\n        driver for CUDA %d.%d, runtime %d.%d; kernels for this GPU: %s; loop mode (one "
+           "launch per reply): %s\n",
            d->driver / 1000, d->driver % 1000 / 10, d->runtime / 1000, d->runtime % 1000 / 10,
-           d->has_code ? "yes" : "none for this GPU", d->has_loops ? "yes" : "the driver is too old");
+           d->has_code ? "yes" : "not in this build", d->has_loops ? "yes" : "no, the driver is too old");
 }
 
 static void print_json(int i, const CudaDeviceInfo *d, double copy) {
@@ -61,12 +62,12 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_FLAG("copy", 0, args.copy, "measure the bandwidth of a copy on each GPU"),
+    CLI_FLAG("copy", 0, args.copy, "measure the bandwidth of a copy within each GPU's memory"),
     OPTION_JSON(args.json),
 };
 
 const Command cli_command_devices = {.name      = "devices",
-                                     .help      = "list what plans can run on here",
+                                     .help      = "list the GPUs and the CPU that plans can run on",
                                      .usage     = "[options]",
                                      .options   = options,
                                      .n_options = sizeof options / sizeof options[0],

@@ -1,4 +1,4 @@
-/* Which node of one graph is which of the other, and what has changed. */
+/* diff_match.c - pairs the nodes of two graphs and compares each pair. */
 #include "cli/align.h"
 #include "cli/diff.h"
 
@@ -8,13 +8,20 @@
 /* The ops of one layer of each graph, in order. */
 typedef struct Layers {
     const DiffGraph *a, *b;
-    int             *of_a, *of_b; /* places in their nodes */
+    int             *of_a, *of_b; /* indices into a->nodes and b->nodes */
     int              n_a, n_b;
 } Layers;
 
 static bool same_text(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* A name says most; without one the op has to do. */
+/* Score of a pair of ops:
+ *
+ *   equal ops       equal names        ALIGN_SAME
+ *                   both nameless      ALIGN_SAME for equal shapes, else ALIGN_SAME / 4
+ *                   one nameless       1
+ *                   different names    0
+ *   different ops   equal names        ALIGN_SAME / 2
+ *                   otherwise          0 */
 static int score(const void *user, int i, int k) {
     const Layers   *l = user;
     const DiffNode *x = &l->a->nodes[l->of_a[i]], *y = &l->b->nodes[l->of_b[k]];
@@ -36,6 +43,7 @@ static int ops_of(const DiffGraph *g, int layer, int *out) {
     return n;
 }
 
+/* Aligns the ops of one layer in order. */
 static RpStatus match_layer(DiffGraph *a, DiffGraph *b, int layer, Layers *l, int *partner) {
     l->n_a = ops_of(a, layer, l->of_a);
     l->n_b = ops_of(b, layer, l->of_b);
@@ -45,7 +53,7 @@ static RpStatus match_layer(DiffGraph *a, DiffGraph *b, int layer, Layers *l, in
     return RP_OK;
 }
 
-/* ---- by name, wherever they stand ---- */
+/* ---- by name, in any order ---- */
 
 typedef struct Named {
     const DiffNode *node;
@@ -61,7 +69,8 @@ static int by_name(const void *a, const void *b) {
     return op != 0 ? op : (x->i > y->i) - (x->i < y->i);
 }
 
-static int left_over(const DiffGraph *g, Named *out) {
+/* Lists the named nodes without a partner, sorted by name, op and position. */
+static int list_unmatched(const DiffGraph *g, Named *out) {
     int n = 0;
     for (int i = 0; i < g->n; i++)
         if (g->nodes[i].partner < 0 && g->nodes[i].name[0] != '\0') out[n++] = (Named){&g->nodes[i], i};
@@ -69,11 +78,12 @@ static int left_over(const DiffGraph *g, Named *out) {
     return n;
 }
 
-/* Leaves, and ops that were moved: those of one name and op, the first with the first. */
+/* Pairs leaves, and ops that moved to another place: merges both sorted lists; equal name and op match in
+ * order. */
 static RpStatus match_named(DiffGraph *a, DiffGraph *b) {
     Named *x = malloc(((size_t)a->n + 1) * sizeof *x), *y = malloc(((size_t)b->n + 1) * sizeof *y);
     if (x != NULL && y != NULL) {
-        const int n_x = left_over(a, x), n_y = left_over(b, y);
+        const int n_x = list_unmatched(a, x), n_y = list_unmatched(b, y);
         for (int i = 0, k = 0; i < n_x && k < n_y;) {
             const Named p = {x[i].node, 0}, q = {y[k].node, 0};
             const int   order = by_name(&p, &q);
@@ -117,7 +127,7 @@ static bool same_sources(const DiffGraph *a, const DiffNode *x, const DiffNode *
     return true;
 }
 
-/* A dump of before they were dumped has none. */
+/* Dumps of older versions have no params; they match any. */
 static bool same_params(const DiffNode *x, const DiffNode *y) {
     return x->params == NULL || y->params == NULL || json_equal(x->params, y->params);
 }

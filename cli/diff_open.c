@@ -1,4 +1,4 @@
-/* What an argument of --diff names: a saved dump, or a graph to be built. */
+/* diff_open.c - opens one argument of --diff: a saved dump, or a graph that is built and dumped to memory. */
 #include "cli/diff.h"
 
 #include "cli/common.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char WORDS[] = "raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE";
+static const char SETTINGS[] = "raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE";
 
 static const char *value_of(const char *word, const char *key) {
     const size_t n = strlen(key);
@@ -20,13 +20,13 @@ static RpStatus set_number(const char *word, const char *value, int32_t least, i
     errno        = 0;
     const long n = strtol(value, &end, 10);
     if (end == value || *end != '\0' || errno != 0 || n < least || n > 1 << 24)
-        return rp_fail(RP_E_ARG, "%s: a number from %d to %d is possible", word, least, 1 << 24);
+        return rp_fail(RP_E_ARG, "%s: must be a whole number from %d to %d", word, least, 1 << 24);
     *out = (int32_t)n;
     return RP_OK;
 }
 
-/* Whether it is one of the WORDS; then *st is how setting it went. */
-static bool set_word(const char *word, GraphSource *s, RpStatus *st) {
+/* Applies `word` to *s if it is one of SETTINGS, else returns false. An invalid value sets *st. */
+static bool apply_setting(const char *word, GraphSource *s, RpStatus *st) {
     const struct {
         const char  *key;
         const char **text;
@@ -43,7 +43,7 @@ static bool set_word(const char *word, GraphSource *s, RpStatus *st) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *value = value_of(word, rows[i].key);
         if (value == NULL) continue;
-        if (rows[i].text == &s->after || rows[i].text == &s->passes) s->raw = false; /* of the options */
+        if (rows[i].text == &s->after || rows[i].text == &s->passes) s->raw = false; /* overrides --raw */
         if (rows[i].text != NULL)
             *rows[i].text = value;
         else if (*st == RP_OK)
@@ -53,12 +53,13 @@ static bool set_word(const char *word, GraphSource *s, RpStatus *st) {
     return false;
 }
 
-/* Takes the words off the end of `text`; what is left is the model. */
+/* Parses "MODEL:SETTING:SETTING" from its end, as MODEL may contain colons. The first word that is no
+ * setting, with all before it, is the model. Shortens `text`. */
 static RpStatus parse_source(char *text, GraphSource *s) {
     RpStatus st = RP_OK;
     while (text[0] != '\0') {
         char *colon = strrchr(text, ':'), *word = colon != NULL ? colon + 1 : text;
-        if (!set_word(word, s, &st)) break;
+        if (!apply_setting(word, s, &st)) break;
         if (word > text)
             word[-1] = '\0';
         else
@@ -70,12 +71,13 @@ static RpStatus parse_source(char *text, GraphSource *s) {
 
 static RpStatus check_model(const char *label, const GraphSource *s) {
     if (s->model == NULL)
-        return rp_fail(RP_E_ARG, "%s: of which model? Name one before it, or with -m FILE", label);
+        return rp_fail(RP_E_ARG, "%s: no model is given: put one before the settings, or use -m FILE", label);
     if (access(s->model, F_OK) == 0) return RP_OK;
     for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
         if (strcmp(rp_synth_preset_name(i), s->model) == 0) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: '%s' is no file and no preset; it may end in words, each after a colon: %s",
-                   label, s->model, WORDS);
+    return rp_fail(
+        RP_E_ARG, "%s: '%s' is neither a file nor a preset; settings that may follow, each after a colon: %s",
+        label, s->model, SETTINGS);
 }
 
 static RpStatus dump_to_memory(const ComputeGraph *g, Text *out) {
@@ -100,7 +102,7 @@ static RpStatus build(const char *label, const GraphSource *s, DiffGraph *out) {
     return st;
 }
 
-/* By its name, or because it begins as an object does. */
+/* A dump is "-", a name that ends in .json, or a file whose first character other than white space is { or [. */
 static bool is_dump(const char *path) {
     const size_t n = strlen(path);
     if (strcmp(path, "-") == 0 || (n > 5 && strcmp(path + n - 5, ".json") == 0)) return true;

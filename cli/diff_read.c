@@ -1,4 +1,4 @@
-/* A JSON dump into nodes. */
+/* diff_read.c - reads a JSON dump of a graph into an array of nodes, checking every field (I11). */
 #include "cli/diff.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@ enum { MAX_LAYER = 1 << 14 };
 
 typedef struct Reader {
     const char *where;
-    int         i; /* the node at work */
+    int         i; /* index of the node being read */
     DiffGraph  *g;
-    int        *place; /* of each id, -1: none */
-    json_int_t  n_ids;
+    int        *index_of; /* index_of[id]: the node with this id; -1: none so far */
+    json_int_t  n_ids;    /* 1 + the id of the last node, which is the largest */
 } Reader;
 
 static RpStatus bad(const Reader *r, const char *key, const char *what) {
@@ -20,7 +20,7 @@ static RpStatus bad(const Reader *r, const char *key, const char *what) {
 
 static RpStatus read_text(const Reader *r, const json_t *node, const char *key, const char **out) {
     *out = json_string_value(json_object_get(node, key));
-    return *out != NULL ? RP_OK : bad(r, key, "is no text");
+    return *out != NULL ? RP_OK : bad(r, key, "is not a string");
 }
 
 static RpStatus read_int(const Reader *r, const json_t *node, const char *key, int *out) {
@@ -28,14 +28,14 @@ static RpStatus read_int(const Reader *r, const json_t *node, const char *key, i
     const json_int_t n = json_integer_value(v);
     *out               = (int)n;
     return json_is_integer(v) && n >= -1 && n < 1 << 24 ? RP_OK
-                                                        : bad(r, key, "is no number of a node or layer");
+                                                        : bad(r, key, "is not the number of a node or layer");
 }
 
 static RpStatus read_dims(const Reader *r, const json_t *node, const char *key, int64_t out[RP_MAX_DIMS]) {
     const json_t *list = json_object_get(node, key);
-    if (json_array_size(list) != RP_MAX_DIMS) return bad(r, key, "is no list of 4 numbers");
+    if (json_array_size(list) != RP_MAX_DIMS) return bad(r, key, "is not a list of 4 integers");
     for (size_t d = 0; d < RP_MAX_DIMS; d++) {
-        if (!json_is_integer(json_array_get(list, d))) return bad(r, key, "is no list of 4 numbers");
+        if (!json_is_integer(json_array_get(list, d))) return bad(r, key, "is not a list of 4 integers");
         out[d] = json_integer_value(json_array_get(list, d));
     }
     return RP_OK;
@@ -47,10 +47,10 @@ static bool is_leaf(const char *op) {
 
 static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
     if (!json_is_object(node))
-        return rp_fail(RP_E_FORMAT, "%s: node %d of the dump is no object", r->where, r->i);
+        return rp_fail(RP_E_FORMAT, "%s: node %d of the dump is not an object", r->where, r->i);
     RP_TRY(read_int(r, node, "id", &n->id));
     RP_TRY(read_int(r, node, "layer", &n->layer));
-    if (n->layer > MAX_LAYER) return bad(r, "layer", "is above any model's");
+    if (n->layer > MAX_LAYER) return bad(r, "layer", "is too large");
     RP_TRY(read_text(r, node, "op", &n->op));
     RP_TRY(read_text(r, node, "name", &n->name));
     RP_TRY(read_text(r, node, "dtype", &n->dtype));
@@ -65,21 +65,21 @@ static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
     return RP_OK;
 }
 
-/* Sources stand before their readers. */
+/* Sources come before their readers (I1), so that they are in index_of already. */
 static RpStatus read_sources(const Reader *r, const json_t *node, DiffNode *n) {
     const json_t *list = json_object_get(node, "sources");
     if (!json_is_array(list) || json_array_size(list) > DIFF_MAX_SRC)
-        return bad(r, "sources", "is no list, or longer than any op's");
+        return bad(r, "sources", "is not a list, or longer than that of any op");
     n->n_src = (int)json_array_size(list);
     for (int s = 0; s < n->n_src; s++) {
         const json_t    *v  = json_array_get(list, (size_t)s);
         const json_int_t id = json_integer_value(v);
         n->src[s]           = -1;
         if (json_is_null(v)) continue;
-        if (!json_is_integer(v) || id < 0 || id >= r->n_ids || r->place[id] < 0)
+        if (!json_is_integer(v) || id < 0 || id >= r->n_ids || r->index_of[id] < 0)
             return bad(r, "sources",
-                       "has one that does not stand before the node (is it a dump of one layer?)");
-        n->src[s] = r->place[id];
+                       "has one that does not come before the node (is this a dump of one layer?)");
+        n->src[s] = r->index_of[id];
     }
     return RP_OK;
 }
@@ -87,21 +87,21 @@ static RpStatus read_sources(const Reader *r, const json_t *node, DiffNode *n) {
 static RpStatus read_nodes(Reader *r, const json_t *list) {
     const size_t n = json_array_size(list);
     DiffGraph   *g = r->g;
-    if (n == 0 || n > 1 << 24) return rp_fail(RP_E_FORMAT, "%s: a dump of %zu nodes", r->where, n);
+    if (n == 0 || n > 1 << 24) return rp_fail(RP_E_FORMAT, "%s: the dump has %zu nodes", r->where, n);
     g->nodes = calloc(n, sizeof *g->nodes);
     r->n_ids = json_integer_value(json_object_get(json_array_get(list, n - 1), "id")) + 1;
     if (r->n_ids < 1 || r->n_ids > 1 << 24) r->n_ids = 1;
-    r->place = malloc((size_t)r->n_ids * sizeof *r->place);
-    if (g->nodes == NULL || r->place == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where);
-    memset(r->place, -1, (size_t)r->n_ids * sizeof *r->place);
+    r->index_of = malloc((size_t)r->n_ids * sizeof *r->index_of);
+    if (g->nodes == NULL || r->index_of == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where);
+    memset(r->index_of, -1, (size_t)r->n_ids * sizeof *r->index_of);
     for (r->i = 0; r->i < (int)n; r->i++) {
         const json_t *node = json_array_get(list, (size_t)r->i);
         DiffNode     *out  = &g->nodes[r->i];
         RP_TRY(read_node(r, node, out));
-        if (out->id < 0 || out->id >= r->n_ids || r->place[out->id] >= 0)
-            return bad(r, "id", "is not above those before it");
+        if (out->id < 0 || out->id >= r->n_ids || r->index_of[out->id] >= 0)
+            return bad(r, "id", "is negative, used twice, or larger than that of the last node");
         RP_TRY(read_sources(r, node, out));
-        r->place[out->id] = r->i;
+        r->index_of[out->id] = r->i;
         g->n++;
         g->n_kernels += out->kernel;
         g->us += out->us;
@@ -118,16 +118,15 @@ RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph 
     if (out->json == NULL)
         return rp_fail(RP_E_FORMAT, "%s: line %d, column %d: %s", where, error.line, error.column,
                        error.text);
-    const json_t *graph = json_object_get(out->json, "graph"); /* of `reprise profile --json` */
+    const json_t *graph = json_object_get(out->json, "graph"); /* `reprise profile --json` */
     if (graph == NULL) graph = out->json;
     const json_t *list = json_object_get(graph, "nodes");
     if (!json_is_array(list))
-        return rp_fail(RP_E_FORMAT, "%s: no dump of a graph: \"nodes\" is missing (`reprise graph --json`)",
-                       where);
+        return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: \"nodes\" is missing", where);
     const char *title = json_string_value(json_object_get(graph, "title"));
     if (out->title[0] == '\0' && title != NULL) snprintf(out->title, sizeof out->title, "%s", title);
     const RpStatus st = read_nodes(&r, list);
-    free(r.place);
+    free(r.index_of);
     return st;
 }
 

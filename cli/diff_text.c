@@ -1,4 +1,5 @@
-/* Differences as text: layers that differ in the same way are told once. */
+/* diff_text.c - prints the differences of two graphs as text. Layers that differ in the same way are printed
+ * once: each layer is first printed to memory with its number replaced by *, then equal texts are grouped. */
 #include "cli/diff.h"
 
 #include <inttypes.h>
@@ -23,7 +24,8 @@ void cli_diff_label(const DiffGraph *g, int i, char *buf, size_t size) {
              n->name);
 }
 
-/* The numbers of the layer and of the one before it, where they are whole parts of a name, as * and *-1. */
+/* Prints a name with the number of its layer as * and that of the layer before as *-1: in layer 5, "blk.5.q" gives
+ * "blk.*.q" and "blk.4.out" gives "blk.*-1.out". Only whole numbers after a dot are replaced. */
 static void put_generic(const char *text, int layer, FILE *out) {
     for (const char *p = text; *p != '\0';) {
         const size_t digits = strspn(p, "0123456789");
@@ -58,7 +60,7 @@ static const char *shape_text(const DiffNode *n, char buf[96]) {
 
 /* ---- one node ---- */
 
-/* A node without a name stands for what it is of. */
+/* Prints sign, op, name and shape; a node without a name gets "of" and the label of its first source. */
 static void put_node(char sign, const DiffGraph *g, int i, int layer, FILE *out) {
     const DiffNode *n    = &g->nodes[i];
     char           *name = NULL, shape[96];
@@ -84,7 +86,7 @@ static void put_sources(const DiffGraph *g, const DiffNode *n, int layer, FILE *
     if (n->n_src == 0) fputs("none", out);
 }
 
-/* All of them where there are others in number or kind; else those that are not the same. */
+/* Prints all sources if op or number of sources differ, else only the sources that differ. */
 static void put_changed_sources(const DiffGraph *a, const DiffGraph *b, const DiffNode *x, const DiffNode *y,
                                 int layer, FILE *out) {
     if (x->n_src != y->n_src || strcmp(x->op, y->op) != 0) {
@@ -135,15 +137,16 @@ static void put_changed(const DiffGraph *a, const DiffGraph *b, int k, int layer
     put_node('~', b, k, layer, out);
     if (changes & DIFF_OP) fprintf(out, "; was %s", x->op);
     if (changes & (DIFF_DTYPE | DIFF_SHAPE)) fprintf(out, "; was %s", shape_text(x, shape));
-    if (changes & DIFF_STRIDES) fputs("; other strides", out);
+    if (changes & DIFF_STRIDES) fputs("; strides differ", out);
     if (changes & DIFF_SOURCES) put_changed_sources(a, b, x, y, layer, out);
     if (changes & DIFF_PARAMS) put_params(x->params, y->params, out);
-    if (changes & DIFF_OUTPUT) fputs(y->output ? "; an output now" : "; no output now", out);
+    if (changes & DIFF_OUTPUT) fputs(y->output ? "; now an output" : "; no longer an output", out);
     if (changes & DIFF_LAYER) fprintf(out, "; was in layer %d", x->layer);
     fputc('\n', out);
 }
 
-static void put_gone(const DiffGraph *a, int from, int to, int layer, FILE *out) {
+/* Prints the nodes from..to-1 of a that b lacks. */
+static void put_removed(const DiffGraph *a, int from, int to, int layer, FILE *out) {
     for (int i = from; i < to; i++) {
         if (a->nodes[i].partner >= 0 || a->nodes[i].layer != layer) continue;
         put_node('-', a, i, layer, out);
@@ -153,13 +156,14 @@ static void put_gone(const DiffGraph *a, int from, int to, int layer, FILE *out)
 
 /* ---- a layer ---- */
 
+/* Prints the changes of one layer in the order of b, with removed nodes where they were in a. */
 static void put_layer(const DiffGraph *a, const DiffGraph *b, int layer, FILE *out) {
-    int done = 0; /* of a: what was removed before here is told */
+    int done = 0; /* removed nodes of a before this index are printed */
     for (int k = 0; k < b->n; k++) {
         const DiffNode *y = &b->nodes[k];
         if (y->layer != layer) continue;
         if (y->partner >= done) {
-            put_gone(a, done, y->partner, layer, out);
+            put_removed(a, done, y->partner, layer, out);
             done = y->partner;
         }
         if (y->partner < 0) {
@@ -169,7 +173,7 @@ static void put_layer(const DiffGraph *a, const DiffGraph *b, int layer, FILE *o
             put_changed(a, b, k, layer, out);
         }
     }
-    put_gone(a, done, a->n, layer, out);
+    put_removed(a, done, a->n, layer, out);
 }
 
 static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
@@ -183,7 +187,8 @@ static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
     return NULL;
 }
 
-/* "layers 0-2, 4 (x4)": those from `first` on that say the same; they are then told. */
+/* Prints texts[first] once under the heading of all layers with the same text, such as "layers 0-2, 4
+ * (x4)", then empties these texts. */
 static void put_layers(char **texts, int first, int n, FILE *out) {
     const char *mark = "", *text = texts[first];
     int         count = 0, last = first - 1;

@@ -1,11 +1,12 @@
-/* Where the time of one graph and of the other goes, when both dumps say. */
+/* diff_times.c - compares the times of two graphs by op and by node, if both are dumps of `reprise profile
+ * --json`. */
 #include "cli/diff.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPS = 64, MOST = 10 };
+enum { MAX_OPS = 64, MAX_PRINTED = 10 };
 
 typedef struct OpTimes {
     const char *op;
@@ -14,7 +15,7 @@ typedef struct OpTimes {
 } OpTimes;
 
 typedef struct NodeTimes {
-    int    i, k; /* in a and b, -1: not there */
+    int    i, k; /* indices in a and b; -1: not there */
     double us[2];
 } NodeTimes;
 
@@ -44,6 +45,7 @@ static int add_ops(const DiffGraph *g, int side, OpTimes ops[MAX_OPS], int n) {
     return n;
 }
 
+/* All nodes of both graphs, pairs once, the largest change first. */
 static int list_nodes(const DiffGraph *a, const DiffGraph *b, NodeTimes *out) {
     int n = 0;
     for (int k = 0; k < b->n; k++) {
@@ -63,7 +65,7 @@ static int list_nodes(const DiffGraph *a, const DiffGraph *b, NodeTimes *out) {
 
 static void put_nodes(const DiffGraph *a, const DiffGraph *b, const NodeTimes *nodes, int n, FILE *out) {
     fprintf(out, "%-40s %10s %10s %10s\n", "node", "a us", "b us", "change");
-    for (int j = 0; j < n && j < MOST && change(nodes[j].us) > 0.0; j++) {
+    for (int j = 0; j < n && j < MAX_PRINTED && change(nodes[j].us) > 0.0; j++) {
         char             label[256];
         const NodeTimes *t = &nodes[j];
         cli_diff_label(t->k >= 0 ? b : a, t->k >= 0 ? t->k : t->i, label, sizeof label);

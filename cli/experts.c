@@ -1,3 +1,4 @@
+/* experts.c - prints the counts of rp_session_expert_counts. */
 #include "cli/experts.h"
 
 #include <inttypes.h>
@@ -6,6 +7,8 @@ static const char *const bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆"
 
 enum { N_BARS = sizeof bars / sizeof bars[0], N_TOP = 3 };
 
+/* The most chosen of the experts with a count below `below`, or with this count and an index above `after`.
+ * Called with the result before, this lists experts by descending count. */
 static int most_chosen(const uint64_t *counts, int n, uint64_t below, int after) {
     int best = -1;
     for (int e = 0; e < n; e++) {
@@ -28,7 +31,8 @@ static void print_layer(const uint64_t *counts, int n, int layer, FILE *out) {
     int      after = -1;
     for (int i = 0; i < N_TOP && i < n && sum > 0; i++) {
         const int e = most_chosen(counts, n, below, after);
-        fprintf(out, "%s %d: %.1f %%", i > 0 ? "," : " most", e, 100.0 * (double)counts[e] / (double)sum);
+        fprintf(out, "%s %d (%.1f %%)", i > 0 ? "," : " most chosen:", e,
+                100.0 * (double)counts[e] / (double)sum);
         below = counts[e];
         after = e;
     }
@@ -41,8 +45,8 @@ void cli_experts_print(const Session *s, FILE *out) {
         fputs("experts: this model has none\n", out);
         return;
     }
-    fprintf(out, "experts  %d of %d for each of %d tokens, prompt and reply\n", m->n_expert_used, m->n_expert,
-            rp_session_n_past(s));
+    fprintf(out, "experts  %d of %d per token, %d tokens of prompt and reply\n", m->n_expert_used,
+            m->n_expert, rp_session_n_past(s));
     for (int l = 0; l < m->n_layer; l++) {
         const uint64_t *counts = rp_session_expert_counts(s, l);
         if (counts != NULL) print_layer(counts, m->n_expert, l, out);

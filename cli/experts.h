@@ -1,4 +1,4 @@
-/* experts.h - how evenly the experts of each layer were chosen. */
+/* experts.h - prints how often each expert of a layer was chosen. */
 #ifndef CLI_EXPERTS_H
 #define CLI_EXPERTS_H
 
@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-/* A line a layer: a bar for each expert, as high as its share of the most chosen one's, and the three most
- * chosen. */
+/* One line per layer: a bar for each expert, scaled to the most chosen one, and the three most chosen
+ * experts with their share of all choices. */
 void cli_experts_print(const Session *s, FILE *out);
 
-/* ,"experts":[[counts of layer 0], ...], null for a layer without experts. */
+/* Prints ,"experts":[[counts of layer 0], ...] with null for layers without experts. */
 void cli_experts_json(const Session *s, FILE *out);
 
 #endif

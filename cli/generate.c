@@ -1,3 +1,5 @@
+/* generate.c - `reprise generate`: one prompt, one reply. The text streams to stdout, a summary goes to
+ * stderr; with --json one object goes to stdout at the end. */
 #include "cli/commands.h"
 #include "cli/experts.h"
 #include "cli/report.h"
@@ -14,7 +16,7 @@ static struct {
     DeviceArgs    device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
-/* Everything that the command opens, in order. */
+/* All that the command opens, in the order of opening. */
 typedef struct Run {
     Model    *model;
     Session  *session;
@@ -23,7 +25,7 @@ typedef struct Run {
     TokenList ids, reply;
     char     *text; /* the reply, for JSON */
     size_t    n_text;
-    char      last; /* character that was printed */
+    char      last; /* last character printed */
     Progress  progress;
 } Run;
 
@@ -46,7 +48,7 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return !cli_interrupted();
 }
 
-/* Replaces the prompt by the conversation that it begins. */
+/* Replaces the prompt by the chat template around it and the system message. */
 static RpStatus apply_template(Run *r) {
     ChatKind kind;
     if (args.template_name != NULL)
@@ -132,7 +134,7 @@ static RpStatus generate(Run *r, GenerateResult *result) {
     cli_progress_end(&r->progress);
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
-    if (!cli_print("", 0)) return RP_OK; /* nobody reads; the end of the program says so where it matters */
+    if (!cli_print("", 0)) return RP_OK; /* stdout is closed; cli_close_stdout reports it */
     if (args.json) print_json(r, &report);
     if (!args.json && !args.quiet) cli_report(&report);
     if (!args.json && args.experts) cli_experts_print(r->session, stderr);
@@ -141,7 +143,7 @@ static RpStatus generate(Run *r, GenerateResult *result) {
 
 static int run(void) {
     Run r = {
-        .progress = {.what = "prompt", .off = args.quiet}
+        .progress = {.label = "prompt", .off = args.quiet}
     };
     GenerateResult result = {0};
     const char    *wrong  = NULL;
@@ -161,34 +163,36 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the prompt, -: standard input"),
-    CLI_TEXT("file", 'f', args.file, "FILE", "the prompt from a file"),
-    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens, default 256, 0: while there is context", 0, 0),
+    CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the prompt; -: standard input"),
+    CLI_TEXT("file", 'f', args.file, "FILE", "read the prompt from a file; -: standard input"),
+    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens, default 256; 0: until the context is full", 0, 0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_CTX(args.ctx),
-    CLI_LIST("stop", 0, args.stop, "TEXT", "end where this would be printed; may be repeated"),
-    CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the model's chat template"),
-    CLI_TEXT("system", 0, args.system, "TEXT", "system message, with --chat"),
-    CLI_TEXT("template", 0, args.template_name, "NAME", "chatml, llama3, mistral, gemma or llama2"),
-    CLI_FLAG("ignore-eos", 0, args.ignore_end, "go on after end tokens"),
+    CLI_LIST("stop", 0, args.stop, "TEXT", "end the reply before this text; may be repeated"),
+    CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the chat template"),
+    CLI_TEXT("system", 0, args.system, "TEXT", "system message; with --chat"),
+    CLI_TEXT("template", 0, args.template_name, "NAME",
+             "chatml, llama3, mistral, gemma or llama2; with --chat; default: the model's"),
+    CLI_FLAG("ignore-eos", 0, args.ignore_end, "continue after end-of-text tokens"),
     CLI_FLAG("special", 0, args.special, "print control tokens too"),
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),
-    CLI_FLAG("experts", 0, args.experts, "print how often each expert was chosen, layer by layer"),
+    CLI_FLAG("experts", 0, args.experts, "print how often each expert of each layer was chosen"),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
-    CLI_FLAG("json", 0, args.json, "one JSON object at the end instead of text"),
+    CLI_FLAG("json", 0, args.json, "print one JSON object at the end instead of the text"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 
 const Command cli_command_generate = {
     .name  = "generate",
-    .help  = "continue a prompt, or answer it",
+    .help  = "continue a prompt, or answer it with --chat",
     .usage = "[-m FILE] (-p TEXT | -f FILE) [options]",
     .notes =
-        "The reply goes to standard output as it comes, a summary to standard error. Control tokens may be\n"
-        "spelt out in the prompt. Ctrl-C ends the reply; the exit status is then 130.",
+        "The reply goes to standard output as it comes, a summary to standard error. The times of `load`\n"
+        "and `first` count from the start of the program. Control tokens may be spelt out in the prompt.\n"
+        "Ctrl-C ends the reply; the exit status is then 130.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

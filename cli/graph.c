@@ -1,3 +1,5 @@
+/* graph.c - `reprise graph`: prints the ComputeGraph of a model at any point between the passes, or compares
+ * two. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/default_model.h"
@@ -8,7 +10,7 @@
 
 static struct {
     GraphSource source;
-    const char *output, *sides[2];
+    const char *output, *sides[2]; /* sides: the graphs of --diff */
     int32_t     layer;
     bool        dot, text, json, fold, cuda, diff, exit_code;
 } args = {.layer = -1, .source = {.tokens = 1}};
@@ -66,9 +68,9 @@ static int run_diff(void) {
 }
 
 static int run(void) {
-    const char *looked = "";
+    const char *searched = "";
     if (args.dot + args.text + args.json > 1) return usage("--dot, --text and --json exclude each other");
-    if (args.source.model == NULL) args.source.model = cli_default_model(&looked);
+    if (args.source.model == NULL) args.source.model = cli_default_model(&searched);
     if (args.diff) return run_diff();
     if (args.sides[0] != NULL) {
         cli_say("reprise graph",
@@ -79,7 +81,7 @@ static int run(void) {
     if (args.exit_code) return usage("--exit-code goes with --diff");
     if (args.source.model == NULL) {
         cli_say("reprise graph",
-                "-m FILE is needed: there is no demo model (%s) (see `reprise graph --help`)", looked);
+                "-m FILE is needed: there is no demo model (%s) (see `reprise graph --help`)", searched);
         return EXIT_USAGE;
     }
     Model   *m  = NULL;
@@ -91,41 +93,44 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_TEXT("model", 'm', args.source.model, "FILE", "the model, a GGUF file; default: the demo model"),
-    CLI_FLAG("text", 0, args.text, "one line a node (default)"),
-    CLI_FLAG("dot", 0, args.dot, "for Graphviz"),
-    CLI_FLAG("json", 0, args.json, "one object"),
-    CLI_INT("layer", 0, args.layer, "N", "only the nodes of this layer", 0, 0),
-    CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
+    CLI_FLAG("text", 0, args.text, "print one line per node (default)"),
+    CLI_FLAG("dot", 0, args.dot, "print a drawing for Graphviz"),
+    CLI_FLAG("json", 0, args.json, "print one JSON object"),
+    CLI_INT("layer", 0, args.layer, "N", "print only the nodes of this layer", 0, 0),
+    CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
     CLI_FLAG("cuda", 0, args.cuda,
-             "beside each node what a GPU is asked to launch: grid, block, kernel, traffic"),
-    CLI_FLAG("raw", 0, args.source.raw, "as the model builds it, before any pass"),
-    CLI_INT("tokens", 'n', args.source.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
+             "add to each node its kernel launch on a GPU: grid, block, kernel, bytes moved"),
+    CLI_FLAG("raw", 0, args.source.raw, "the graph as the model builds it, before any pass"),
+    CLI_INT("tokens", 'n', args.source.tokens, "N", "tokens per step, default 1: the decode step", 1,
+            1 << 16),
     OPTION_CTX(args.source.ctx),
     OPTION_PASSES(args.source.passes),
     OPTION_KV(args.source.kv),
-    CLI_TEXT("after", 0, args.source.after, "PASS", "as it stands after this pass, before the next"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
-    CLI_FLAG("diff", 0, args.diff, "what differs between the graphs A and B"),
-    CLI_FLAG("exit-code", 0, args.exit_code, "with --diff: exit with 1 where they differ"),
+    CLI_TEXT("after", 0, args.source.after, "PASS", "the graph after this pass, before the next"),
+    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
+    CLI_FLAG("diff", 0, args.diff, "print the differences between the graphs A and B"),
+    CLI_FLAG("exit-code", 0, args.exit_code, "with --diff: exit with status 1 if they differ"),
     CLI_OPTIONAL(args.sides[0], "A", "with --diff: a graph, see below"),
-    CLI_OPTIONAL(args.sides[1], "B", "with --diff: the other, as text or --json"),
+    CLI_OPTIONAL(args.sides[1], "B", "with --diff: the graph to compare it with"),
 };
 
 const Command cli_command_graph = {
     .name      = "graph",
-    .help      = "print the ComputeGraph of a model, or what differs between two",
+    .help      = "print the ComputeGraph of a model, or the differences between two",
     .usage     = "[-m FILE] [options] [--diff A B]",
-    .notes     = "A picture: reprise graph -m FILE --dot --fold | dot -Tsvg -o graph.svg\n\n"
-                 "A and B are each a saved dump, of `reprise graph --json` or with times `reprise profile "
-                 "--json`, or\n"
-                 "  [MODEL][:WORD]...    MODEL: a file or a preset of `reprise synth`, without it that of -m\n"
-                 "                       WORD: raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE "
-                 "(of a\n"
-                 "                       preset's weights); what is not said is as the options say\n"
+    .notes     = "A picture: reprise graph -m FILE --dot --fold | dot -Tsvg -o graph.svg\n"
+                 "\n"
+                 "A and B are each a saved dump of `reprise graph --json`, or with times of\n"
+                 "`reprise profile --json`, or\n"
+                 "  [MODEL][:SETTING]...    MODEL: a file or a preset of `reprise synth`; default: -m\n"
+                 "                          SETTING: raw, after=PASS, passes=LIST, tokens=N, ctx=N,\n"
+                 "                          kv=TYPE, type=TYPE (weights of a preset);\n"
+                 "                          unset ones take the command-line options\n"
                  "  reprise graph -m FILE --diff after=attention after=quantize\n"
                  "  reprise graph --diff nn-6.9b:raw nn-6.9b\n"
                  "  reprise graph -m FILE --diff old.json passes=-quantize\n"
-                 "Nodes are matched by name, op and layer; layers that differ in the same way are told once.",
+                 "Nodes are matched by name, op and layer; layers that differ in the same way are\n"
+                 "printed once.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

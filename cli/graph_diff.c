@@ -1,3 +1,4 @@
+/* graph_diff.c - the steps of `reprise graph --diff`: open both graphs, match their nodes, print. */
 #include "cli/graph_diff.h"
 
 #include "cli/common.h"

@@ -4,7 +4,8 @@
 
 #include "cli/graph_source.h"
 
-/* Compares what the two texts name and prints it to `output`, NULL: stdout. */
+/* Opens the graphs that texts[0] and texts[1] name (see cli_diff_open) and prints their differences to the
+ * file `output`, NULL: stdout. *same: there are none. */
 RP_NODISCARD RpStatus cli_graph_diff(const char *const texts[2], const GraphSource *defaults, bool json,
                                      const char *output, bool *same);
 

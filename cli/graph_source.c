@@ -1,3 +1,4 @@
+/* graph_source.c - opens a model file or preset and builds its graph. */
 #include "cli/graph_source.h"
 
 #include "cli/common.h"
@@ -15,7 +16,7 @@ RpStatus cli_graph_source_open(const GraphSource *s, Model **out) {
     if (access(s->model, F_OK) != 0 && is_preset(s->model))
         return rp_model_open_preset(s->model, s->type, out);
     if (s->type != NULL)
-        return rp_fail(RP_E_ARG, "%s: type=%s is for presets of `reprise synth`", s->model, s->type);
+        return rp_fail(RP_E_ARG, "%s: type=%s is for presets of `reprise synth` only", s->model, s->type);
     return rp_model_open(s->model, NULL, out);
 }
 
@@ -25,7 +26,7 @@ RpStatus cli_graph_source_build(const GraphSource *s, const Model *m, char *titl
     ModelGraphOptions o    = {.n_tok = s->tokens, .n_ctx = s->ctx > 0 ? s->ctx : cli_default_ctx(m)};
     ComputeGraph     *g    = NULL;
     RP_TRY(cli_kv_type(s->kv, &o.kv_type));
-    snprintf(title, title_size, "%s: %s, %d layers, %d token%s a step, context %d",
+    snprintf(title, title_size, "%s: %s, %d layers, %d token%s per step, context %d",
              info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok,
              o.n_tok > 1 ? "s" : "", o.n_ctx);
     RP_TRY(rp_model_graph(m, &o, &g));

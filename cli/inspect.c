@@ -1,3 +1,5 @@
+/* inspect.c - `reprise inspect`: configuration, weight types, metadata and tensors of a GGUF file, also of
+ * one that cannot be run. */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -5,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 72, MAX_KINDS = 64 };
+enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 72, MAX_TYPES = 64 }; /* shown: of an array, of a string */
 
 static struct {
     const char *model;
@@ -17,7 +19,7 @@ static const char *type_name(uint32_t gguf_type) {
     return name != NULL ? name : "unknown";
 }
 
-/* Strings are in quotes, escaped for the format; arrays are cut after a few elements. */
+/* A string in quotes, escaped for text or JSON; the text form is cut after SHOWN_BYTES. */
 static void print_string(GgufString s) {
     if (args.json) {
         cli_json_string(stdout, s.ptr, s.len);
@@ -107,62 +109,62 @@ static void print_tensors(const GgufFile *f) {
         printf("  %-8s %8" PRId64 " %8" PRId64 " %4" PRId64 " %4" PRId64 " %12zu  ", type_name(t->gguf_type),
                ne[0], ne[1], ne[2], ne[3], t->bytes);
         cli_print_escaped(stdout, t->name.ptr, t->name.len, SIZE_MAX);
-        printf(t->known ? "\n" : "  (type %u is not read here)\n", t->gguf_type);
+        printf(t->known ? "\n" : "  (type %u is not supported)\n", t->gguf_type);
     }
     if (args.json) printf("]");
 }
 
-/* Tensors of one type. */
-typedef struct Mix {
+/* Totals of the tensors of one type. */
+typedef struct TypeTotal {
     uint32_t type;
     int64_t  tensors, params;
     double   bytes;
-} Mix;
+} TypeTotal;
 
 static int by_bytes(const void *a, const void *b) {
-    const Mix *x = a, *y = b;
+    const TypeTotal *x = a, *y = b;
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static size_t count_mix(const GgufFile *f, Mix mix[MAX_KINDS], Mix *all) {
+static size_t count_types(const GgufFile *f, TypeTotal types[MAX_TYPES], TypeTotal *all) {
     size_t n = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const GgufTensor *t = rp_gguf_tensor(f, i);
         size_t            k = 0;
-        while (k < n && mix[k].type != t->gguf_type) k++;
-        if (k == n && n == MAX_KINDS) k--; /* there are fewer types than that */
-        if (k == n) mix[n++] = (Mix){.type = t->gguf_type};
-        Mix *const counts[] = {&mix[k], all};
+        while (k < n && types[k].type != t->gguf_type) k++;
+        if (k == n && n == MAX_TYPES) k--; /* more than GGUF has: added to the last */
+        if (k == n) types[n++] = (TypeTotal){.type = t->gguf_type};
+        TypeTotal *const counts[] = {&types[k], all};
         for (size_t c = 0; c < 2; c++) {
             counts[c]->tensors++;
             counts[c]->params += rp_view_elems(&t->view);
             counts[c]->bytes += (double)t->bytes;
         }
     }
-    qsort(mix, n, sizeof *mix, by_bytes);
+    qsort(types, n, sizeof *types, by_bytes);
     return n;
 }
 
-static void print_mix(const GgufFile *f) {
-    Mix          mix[MAX_KINDS], all = {0};
-    const size_t n = count_mix(f, mix, &all);
+static void print_types(const GgufFile *f) {
+    TypeTotal    types[MAX_TYPES], all = {0};
+    const size_t n = count_types(f, types, &all);
     if (args.json) {
         printf(",\"params\":%" PRId64 ",\"weight_bytes\":%.0f,\"types\":[", all.params, all.bytes);
         for (size_t i = 0; i < n; i++)
             printf("%s{\"type\":\"%s\",\"tensors\":%" PRId64 ",\"bytes\":%.0f}", i > 0 ? "," : "",
-                   type_name(mix[i].type), mix[i].tensors, mix[i].bytes);
+                   type_name(types[i].type), types[i].tensors, types[i].bytes);
         printf("]");
         return;
     }
-    printf("%" PRId64 " tensors, %.2f M parameters, %.2f MB, %.2f bits a weight\n", all.tensors,
+    printf("%" PRId64 " tensors, %.2f M parameters, %.2f MB, %.2f bits per weight\n", all.tensors,
            (double)all.params / 1e6, all.bytes / 1e6,
            all.params > 0 ? 8.0 * all.bytes / (double)all.params : 0.0);
     for (size_t i = 0; i < n; i++)
-        printf("  %-8s %5" PRId64 " tensors %10.2f MB %5.1f %%\n", type_name(mix[i].type), mix[i].tensors,
-               mix[i].bytes / 1e6, all.bytes > 0.0 ? 100.0 * mix[i].bytes / all.bytes : 0.0);
+        printf("  %-8s %5" PRId64 " tensors %10.2f MB %5.1f %%\n", type_name(types[i].type), types[i].tensors,
+               types[i].bytes / 1e6, all.bytes > 0.0 ? 100.0 * types[i].bytes / all.bytes : 0.0);
 }
 
-/* What a session would make of the file; the reason where nothing. */
+/* Configuration of the model, or the reason why it cannot be run. */
 static void print_model(const char *path) {
     Model *m = NULL;
     if (rp_model_open(path, NULL, &m) != RP_OK) {
@@ -187,14 +189,14 @@ static void print_model(const char *path) {
                o->n_ctx_train, o->window, o->n_layer_local, o->n_expert, o->n_expert_used, o->n_params_active,
                o->decode_weight_bytes);
     else {
-        printf("%s: %d layers of %d, %d heads of %d (%d for K and V), feed-forward %d, vocabulary %d, "
+        printf("%s: %d layers of width %d, %d heads of %d (%d KV heads), feed-forward %d, vocabulary %d, "
                "context %d\n",
                o->arch, o->n_layer, o->n_embd, o->n_head, o->head_dim, o->n_head_kv, o->n_ff, o->n_vocab,
                o->n_ctx_train);
         if (o->n_layer_local > 0)
             printf("window: %d layers attend to the last %d positions only\n", o->n_layer_local, o->window);
-        if (o->n_expert > 0) printf("experts: %d of %d for each token\n", o->n_expert_used, o->n_expert);
-        printf("%.2f M parameters are active for a token, %.2f MB of weights are read\n",
+        if (o->n_expert > 0) printf("experts: %d of %d per token\n", o->n_expert_used, o->n_expert);
+        printf("per token: %.2f M active parameters, %.2f MB of weights read\n",
                (double)o->n_params_active / 1e6, (double)o->decode_weight_bytes / 1e6);
     }
     rp_model_free(m);
@@ -212,7 +214,7 @@ static int run(void) {
         printf(": GGUF version %u, %.2f MB\n", rp_gguf_version(f), (double)rp_gguf_bytes(f) / 1e6);
     }
     print_model(args.model);
-    print_mix(f);
+    print_types(f);
     print_metadata(f);
     if (args.tensors || args.json) print_tensors(f);
     if (args.json) printf("}\n");
@@ -222,14 +224,14 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    CLI_FLAG("tensors", 0, args.tensors, "list the tensors too: type, shape, bytes, name"),
-    CLI_FLAG("json", 0, args.json, "print JSON, with the tensors"),
+    CLI_FLAG("tensors", 0, args.tensors, "also list the tensors: type, shape, bytes, name"),
+    CLI_FLAG("json", 0, args.json, "print JSON, tensors included"),
 };
 
-const Command cli_command_inspect = {.name = "inspect",
-                                     .help =
-                                         "print what is in a model file, also one that cannot be run here",
-                                     .usage     = "[-m FILE] [options]",
-                                     .options   = options,
-                                     .n_options = sizeof options / sizeof options[0],
-                                     .run       = run};
+const Command cli_command_inspect = {
+    .name      = "inspect",
+    .help      = "print configuration and metadata of a model file, even one that cannot be run",
+    .usage     = "[-m FILE] [options]",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

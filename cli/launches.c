@@ -1,3 +1,11 @@
+/* launches.c - `reprise bench launches`: kernels and launches of one decode step that also samples its
+ * token. The counts come from the launchers, without a GPU; on a GPU the launch modes are timed too.
+ *
+ *   mode     CUDA calls per token             launches per reply of n tokens
+ *   eager    kernels + 2 (copy, synchronise)  n * kernels
+ *   replay   2 (launch graph, synchronise)    n
+ *   loop     0                                1
+ */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/default_model.h"
@@ -12,15 +20,15 @@ static struct {
     bool        all, json, by_pass;
 } args = {.tokens = 64};
 
-enum { N_MODES = 3, COUNT_CTX = 4096, PROMPT = 16 };
+enum { N_MODES = 3, COUNT_CTX = 4096, PROMPT = 16 }; /* modes: RP_MODE_EAGER and the two after it */
 
-/* Of the step that draws one token. */
+/* Counts of the step that samples one token. in_layers: kernels inside layers; nodes: of the captured graph. */
 typedef struct Counts {
     char   name[64];
-    int    n_layer, steps, kernels, in_layers, nodes, barriers; /* nodes: of the captured graph */
+    int    n_layer, steps, kernels, in_layers, nodes, barriers;
     size_t bytes;
-    bool   assumed;       /* no launchers to ask: a kernel a step */
-    double rate[N_MODES]; /* tokens a second in eager, replay, reply; 0: not measured */
+    bool   assumed;       /* built without CUDA launchers: one kernel per step is assumed */
+    double rate[N_MODES]; /* tokens per second in eager, replay, loop; 0: not measured */
 } Counts;
 
 static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
@@ -38,11 +46,11 @@ static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
         c->kernels += l.n_kernels;
         if (rp_node_layer(l.node) >= 0) c->in_layers += l.n_kernels;
     }
-    c->nodes = c->kernels + 1; /* the copy of the token */
+    c->nodes = c->kernels + 1; /* the token is copied to the host */
     return RP_OK;
 }
 
-/* After the passes up to `last`, or all for NULL. */
+/* Builds the graph, runs the passes up to `last` (NULL: all) and counts its plan. */
 static RpStatus count_model(const Model *m, const char *name, const char *passes, const char *last,
                             Counts *c) {
     ComputeGraph     *g     = NULL;
@@ -77,7 +85,7 @@ static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
     o.mode      = mode;
     RpStatus st = rp_session_open(m, &o, &s);
     if (st == RP_OK) st = rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler);
-    for (int i = 0; i < 2 && st == RP_OK; i++) { /* the first warms up */
+    for (int i = 0; i < 2 && st == RP_OK; i++) { /* the first is a warm-up */
         st = rp_session_rewind(s, 0);
         if (st == RP_OK)
             st = rp_generate(s, sampler, prompt, PROMPT,
@@ -90,6 +98,7 @@ static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
     return st;
 }
 
+/* Times each mode, if the device is a GPU. */
 static RpStatus measure_modes(const Model *m, Counts *c) {
     DeviceMemory d;
     RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
@@ -100,16 +109,17 @@ static RpStatus measure_modes(const Model *m, Counts *c) {
 
 static void print_modes(const Counts *c) {
     const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
-    printf("%s: %d layers, %d kernels a token: %.1f a layer and %d outside%s; %d barriers on the CPU\n\n",
+    printf("%s: %d layers, %d kernels per token: %.1f per layer and %d outside the layers%s; %d barriers on "
+           "the CPU\n\n",
            c->name, c->n_layer, c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0,
            c->kernels - c->in_layers,
-           c->assumed ? " (this build has no launchers: one a step is assumed)" : "", c->barriers);
-    printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "API calls a token", "launches a token",
-           "launches a reply", "graph nodes", "tok/s");
+           c->assumed ? " (built without CUDA launchers: one kernel per step is assumed)" : "", c->barriers);
+    printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "CUDA calls/token", "launches/token", "launches/reply",
+           "graph nodes", "tok/s");
     for (int i = 0; i < N_MODES; i++) {
-        char nodes[16] = "-", rate[16] = "-", reply[24] = "1 a token";
+        char nodes[16] = "-", rate[16] = "-", reply[24] = "1 per token";
         if (i > 0) snprintf(nodes, sizeof nodes, "%d", c->nodes);
-        if (i == 0) snprintf(reply, sizeof reply, "%d a token", c->kernels);
+        if (i == 0) snprintf(reply, sizeof reply, "%d per token", c->kernels);
         if (i == 2) snprintf(reply, sizeof reply, "1");
         if (c->rate[i] > 0.0) snprintf(rate, sizeof rate, "%.1f", c->rate[i]);
         printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((ExecMode)(RP_MODE_EAGER + i)), calls[i],
@@ -141,7 +151,7 @@ static RpStatus count_preset(const char *name, Counts *c) {
     return st;
 }
 
-/* ---- after each pass ---- */
+/* ---- kernels after each pass ---- */
 
 static void print_pass_names(void) {
     printf("%-16s %9s", "preset", "unfused");
@@ -149,7 +159,7 @@ static void print_pass_names(void) {
     putchar('\n');
 }
 
-/* Kernels a token before any pass, and after each with those before it. */
+/* One row: kernels per token before any pass, then after each pass together with those before it. */
 static RpStatus print_by_pass(const Model *m, const char *name, bool first) {
     Counts c;
     RP_TRY(count_model(m, name, "-all", NULL, &c));
@@ -202,7 +212,7 @@ static RpStatus all_presets(void) {
     if (args.json)
         printf("[");
     else
-        printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "a layer", "outside",
+        printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "in layer", "outside",
                "replay", "loop");
     for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
         RP_TRY(count_preset(rp_synth_preset_name(i), &c));
@@ -214,9 +224,9 @@ static RpStatus all_presets(void) {
     if (args.json)
         printf("]\n");
     else
-        printf("\nkernels: launches a token when each is launched by itself; replay: launches a token; "
-               "reply: in all%s\n",
-               c.assumed ? "\n(this build has no launchers: one kernel a step is assumed)" : "");
+        printf("\nkernels: launches per token in eager mode, in each layer and outside the layers;\n"
+               "replay: launches per token; loop: launches per reply%s\n",
+               c.assumed ? "\n(built without CUDA launchers: one kernel per step is assumed)" : "");
     return RP_OK;
 }
 
@@ -243,15 +253,15 @@ static RpStatus one(void) {
 }
 
 static int run(void) {
-    const char *looked = "";
+    const char *searched = "";
     if ((args.model != NULL) + (args.preset != NULL) + args.all > 1) {
         cli_say("reprise bench launches", "-m, --preset and --all-presets exclude each other");
         return EXIT_USAGE;
     }
-    if (args.model == NULL && args.preset == NULL && !args.all) args.model = cli_default_model(&looked);
+    if (args.model == NULL && args.preset == NULL && !args.all) args.model = cli_default_model(&searched);
     if (args.model == NULL && args.preset == NULL && !args.all) {
-        cli_say("reprise bench launches", "-m FILE, --preset or --all-presets: there is no demo model (%s)",
-                looked);
+        cli_say("reprise bench launches",
+                "-m FILE, --preset or --all-presets is needed: there is no demo model (%s)", searched);
         return EXIT_USAGE;
     }
     return cli_exit(args.by_pass ? by_pass() : args.all ? all_presets() : one());
@@ -259,10 +269,10 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_TEXT("model", 'm', args.model, "FILE", "the model, a GGUF file; default: the demo model"),
-    CLI_TEXT("preset", 0, args.preset, "NAME", "a preset of `reprise synth` in place of a file: counts only"),
-    CLI_FLAG("all-presets", 0, args.all, "a line for each preset"),
-    CLI_FLAG("by-pass", 0, args.by_pass, "the kernels a token before any pass and after each"),
-    CLI_TEXT("type", 0, args.type, "TYPE", "of a preset's weights, default Q8_0"),
+    CLI_TEXT("preset", 0, args.preset, "NAME", "a preset of `reprise synth` instead of a file: counts only"),
+    CLI_FLAG("all-presets", 0, args.all, "print one line per preset"),
+    CLI_FLAG("by-pass", 0, args.by_pass, "print the kernels per token before any pass and after each"),
+    CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
@@ -271,12 +281,11 @@ static const Option options[] = {
 };
 
 const Command cli_command_launches = {
-    .name  = "bench launches",
-    .help  = "count what a token costs in launches: eager, replayed, a reply at once",
-    .usage = "[-m FILE | --preset NAME | --all-presets] [options]",
-    .notes = "Counts are those of the launchers and need no GPU, nor the weights of a preset. Where there is "
-             "a GPU,\n"
-             "the time of each mode is measured with the file.",
+    .name      = "bench launches",
+    .help      = "count kernels and launches per token in the modes eager, replay and loop",
+    .usage     = "[-m FILE | --preset NAME | --all-presets] [options]",
+    .notes     = "Counting needs no GPU, and of a preset no weights. On a GPU each mode is also timed\n"
+                 "with the file.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -1,3 +1,4 @@
+/* machine.c - `reprise bench machine`: runs the measurements of machine.h and prints them. */
 #include "cli/machine.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -19,8 +20,8 @@ static struct {
 } args;
 
 typedef struct Report {
-    int          counts[MAX_COUNTS], n_counts; /* of threads */
-    ReadWay      ways[MAX_COUNTS][READ_WAYS];
+    int          counts[MAX_COUNTS], n_counts; /* numbers of threads */
+    ReadPattern  patterns[MAX_COUNTS][READ_PATTERNS];
     size_t       read_bytes;
     MissLimit    misses;
     double       ghz;
@@ -41,7 +42,7 @@ static void cpu_name(char *out, size_t n) {
     if (f != NULL) fclose(f);
 }
 
-/* The file's bytes, or a buffer. */
+/* Maps the file of -f, or a buffer of BUFFER bytes. */
 static RpStatus open_bytes(char **data, size_t *bytes) {
     *bytes = BUFFER;
     int fd = -1;
@@ -57,12 +58,12 @@ static RpStatus open_bytes(char **data, size_t *bytes) {
     *data = mmap(NULL, *bytes, fd < 0 ? PROT_READ | PROT_WRITE : PROT_READ,
                  fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE, fd, 0);
     if (fd >= 0) close(fd);
-    if (*data == MAP_FAILED) return rp_fail(RP_E_NOMEM, "no %zu bytes could be mapped", *bytes);
+    if (*data == MAP_FAILED) return rp_fail(RP_E_NOMEM, "%zu bytes cannot be mapped", *bytes);
     if (args.file == NULL) memset(*data, 1, *bytes);
     return RP_OK;
 }
 
-/* 1, 2, 4, ... and all. */
+/* 1, 2, 4, ... below the highest number, and that number. With --read only the latter. */
 static void thread_counts(Report *r) {
     long all = args.threads > 0 ? args.threads : sysconf(_SC_NPROCESSORS_ONLN);
     if (all < 1) all = 1;
@@ -77,7 +78,7 @@ static RpStatus measure(Report *r) {
     RP_TRY(open_bytes(&data, &r->read_bytes));
     RpStatus st = RP_OK;
     for (int i = 0; i < r->n_counts && st == RP_OK; i++)
-        st = cli_read_bandwidth(data, r->read_bytes, r->counts[i], r->ways[i]);
+        st = cli_read_bandwidth(data, r->read_bytes, r->counts[i], r->patterns[i]);
     munmap(data, r->read_bytes);
     if (st != RP_OK || args.read_only) return st;
     RP_TRY(cli_miss_limit(&r->misses));
@@ -93,17 +94,18 @@ static long cache_kb(int name) {
 }
 
 static void print_read(const Report *r) {
-    printf("\nReads of %.1f MB, GB/s (median of %d passes):\n  %-34s", (double)r->read_bytes / 1e6,
+    printf("\nRead bandwidth of %.1f MB in GB/s, median of %d passes:\n  %-34s", (double)r->read_bytes / 1e6,
            MACHINE_PASSES, "threads");
     for (int i = 0; i < r->n_counts; i++) printf(" %8d", r->counts[i]);
     putchar('\n');
-    for (int w = 0; w < READ_WAYS; w++) {
-        printf("  %-34s", r->ways[0][w].name);
+    for (int w = 0; w < READ_PATTERNS; w++) {
+        printf("  %-34s", r->patterns[0][w].name);
         for (int i = 0; i < r->n_counts; i++)
-            printf(" %8.2f%s", r->ways[i][w].gb_s, &r->ways[i][w] == cli_best_way(r->ways[i]) ? "*" : "");
+            printf(" %8.2f%s", r->patterns[i][w].gb_s,
+                   &r->patterns[i][w] == cli_best_pattern(r->patterns[i]) ? "*" : "");
         putchar('\n');
     }
-    puts("  * the best: decode is compared with it");
+    puts("  * the best pattern: decode is compared with it");
 }
 
 static void print_prefetch(void) {
@@ -111,9 +113,9 @@ static void print_prefetch(void) {
     char             text[16];
     const int        n = rp_cpu_prefetch_trials(t, 8);
     printf("\nSoftware prefetch: %s, %s\n", rp_cpu_prefetch_text(rp_cpu_prefetch(), text),
-           n > 0 ? "the default unless another is 10 % faster" : "as REPRISE_PREFETCH says");
+           n > 0 ? "measured; the first candidate unless another is 10 % faster" : "set by REPRISE_PREFETCH");
     if (n > 0)
-        printf("  decode of Q8_0 rows from memory with %d thread%s, best of %d:", t[0].workers,
+        printf("  GEMV of Q8_0 weights from memory with %d thread%s, best of %d rounds:", t[0].workers,
                t[0].workers > 1 ? "s" : "", t[0].rounds);
     for (int i = 0; i < n; i++)
         printf("%s %s %.2f GB/s", i > 0 ? "," : "", rp_cpu_prefetch_text(t[i].prefetch, text),
@@ -134,14 +136,15 @@ static void print_text(const Report *r) {
 #else
         printf("clock %.2f GHz\n", r->ghz);
 #endif
-        printf("memory: latency %.0f ns, %.1f cache misses in flight a core, so random lines at %.2f GB/s\n",
-               r->misses.latency_ns, r->misses.in_flight, 64.0 * r->misses.in_flight / r->misses.latency_ns);
+        printf(
+            "memory: latency %.0f ns, %.1f cache misses in flight per core, so random lines at %.2f GB/s\n",
+            r->misses.latency_ns, r->misses.in_flight, 64.0 * r->misses.in_flight / r->misses.latency_ns);
     }
     print_read(r);
     if (args.read_only) return;
     print_prefetch();
-    printf("\nProducts with one column in the L2 cache, one thread:\n  %-8s %10s %22s\n", "type", "GB/s",
-           "instructions a byte");
+    printf("\nGEMV with the weights in the L2 cache, one thread:\n  %-8s %10s %22s\n", "type", "GB/s",
+           "instructions per byte");
     for (int i = 0; i < MACHINE_TYPES; i++) {
         printf("  %-8s %10.2f ", rp_dtype_name(cli_machine_types[i]), r->products[i].gb_s);
         if (r->products[i].instructions > 0.0)
@@ -159,9 +162,9 @@ static void print_json(const Report *r) {
     printf(",\"isa\":\"%s\",\"read_bytes\":%zu,\"read\":[", rp_cpu_isa_name(rp_cpu_isa()), r->read_bytes);
     for (int i = 0; i < r->n_counts; i++) {
         printf("%s{\"threads\":%d,\"best_gb_s\":%.3f,\"gb_s\":{", i > 0 ? "," : "", r->counts[i],
-               cli_best_way(r->ways[i])->gb_s);
-        for (int w = 0; w < READ_WAYS; w++)
-            printf("%s\"%s\":%.3f", w > 0 ? "," : "", r->ways[i][w].name, r->ways[i][w].gb_s);
+               cli_best_pattern(r->patterns[i])->gb_s);
+        for (int w = 0; w < READ_PATTERNS; w++)
+            printf("%s\"%s\":%.3f", w > 0 ? "," : "", r->patterns[i][w].name, r->patterns[i][w].gb_s);
         printf("}}");
     }
     printf("]");
@@ -196,20 +199,22 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_TEXT("file", 'f', args.file, "FILE", "what is read, such as a model; default: 256 MB of memory"),
-    CLI_INT("threads", 't', args.threads, "N", "the most threads, 0 (default): one a core", 0, 512),
-    CLI_FLAG("read", 0, args.read_only, "only the read bandwidth, with the most threads"),
+    CLI_TEXT("file", 'f', args.file, "FILE", "file to read, such as a model; default: 256 MB of memory"),
+    CLI_INT("threads", 't', args.threads, "N", "highest number of threads; 0 (default): one per core", 0,
+            512),
+    CLI_FLAG("read", 0, args.read_only,
+             "measure only the read bandwidth, with the highest number of threads"),
     OPTION_JSON(args.json),
 };
 
 const Command cli_command_machine = {
-    .name  = "bench machine",
-    .help  = "measure what limits decode on this CPU, and the prefetch that is chosen",
-    .usage = "[-f FILE] [options]",
-    .notes = "Read bandwidth by several ways and numbers of threads, latency of memory and cache misses in\n"
-             "flight, clock and caches; then what the CPU kernels make of them: the software prefetch that\n"
-             "is chosen for this machine with the measurement behind it, speed in cache and instructions a\n"
-             "byte of each weight type. Takes some 10 seconds.",
+    .name      = "bench machine",
+    .help      = "measure what limits decode on this CPU, and show the software prefetch chosen",
+    .usage     = "[-f FILE] [options]",
+    .notes     = "The machine: read bandwidth for several access patterns and numbers of threads,\n"
+                 "memory latency, cache misses in flight, clock and caches. The CPU kernels: the\n"
+                 "software prefetch chosen for this machine with its measurement, and for each weight\n"
+                 "type the speed from cache and the instructions per byte. Takes about 10 seconds.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

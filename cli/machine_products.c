@@ -1,4 +1,9 @@
-/* Speed of the CPU's products, instructions of them, and the choice of a prefetch. */
+/* machine_products.c - speed and instruction count of the CPU's GEMV for each weight type, and the choice of
+ * the software prefetch.
+ *
+ *   instructions per byte = (count(32 rows) - count(16 rows)) / bytes of 16 rows
+ *
+ * The difference leaves out what a call costs whatever the number of rows. */
 #include "cli/common.h"
 #include "cli/machine.h"
 
@@ -35,7 +40,7 @@ static void free_product(Product *p) {
     free(p->result);
 }
 
-/* Zeros: the time of a product does not depend on its numbers. */
+/* The operands of mul_mat(weights [rows, n], column [n]). All zeros: the time does not depend on the values. */
 static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) {
     *p = (Product){.rows   = aligned((size_t)rows * rp_row_bytes(dtype, n)),
                    .column = aligned(rp_row_bytes(RP_Q8_ACT, n)),
@@ -46,10 +51,9 @@ static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) 
     }
     p->params = (OpParams){.mul_mat = {.bound = RP_BOUND_NONE}};
     p->args   = (OpArgs){
-          .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){rows,      1,             1,                                  1         },
-             p->result),
-          .src = { rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
-                                                               rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
+          .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){rows, 1, 1, 1}, p->result),
+          .src = {rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
+                  rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
     };
     return RP_OK;
 }
@@ -59,6 +63,7 @@ static RpStatus multiply(Product *p) {
     return rp_cpu_kernels[RP_OP_MUL_MAT](&p->args, &(KernelCtx){.ith = 0, .nth = 1});
 }
 
+/* GB/s of weights, the best of REPEATS products that stay in the L2 cache. */
 static RpStatus speed(RpDtype dtype, double *gb_s) {
     const size_t  row  = rp_row_bytes(dtype, N);
     const int64_t rows = (int64_t)(CACHE_BYTES / row);
@@ -77,8 +82,8 @@ static RpStatus speed(RpDtype dtype, double *gb_s) {
     return st;
 }
 
-/* Instructions of one product of so many rows, and of what is around it: a child is stepped through it. 0: cannot be
- * counted, or more than MAX_STEPS. */
+/* Instructions of one product of `rows` rows and the call around it: a child process is single-stepped from
+ * its first SIGSTOP to its second. 0: cannot be counted, or more than MAX_STEPS. */
 static double count(RpDtype dtype, int64_t rows) {
 #ifdef __linux__
     Product p;
@@ -86,7 +91,7 @@ static double count(RpDtype dtype, int64_t rows) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || multiply(&p) != RP_OK) _exit(1);
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || multiply(&p) != RP_OK) _exit(1); /* a warm-up */
         raise(SIGSTOP);
         const RpStatus st = multiply(&p);
         raise(SIGSTOP);
@@ -124,7 +129,7 @@ RpStatus cli_product_speed(RpDtype dtype, ProductSpeed *out) {
     return RP_OK;
 }
 
-/* ---- the prefetch ---- */
+/* ---- software prefetch ---- */
 
 enum { CHAIN = 48, CHAIN_N = 1024, CHAIN_M = 2048 }; /* weights of 2 MB each in Q8_0 */
 

@@ -1,4 +1,5 @@
-/* Memory as decode sees it: bandwidth by several ways to read, latency, and misses in flight. */
+/* machine_read.c - memory as decode uses it: read bandwidth for several patterns, latency, cache misses in
+ * flight; and the clock of a core. */
 #include "cli/common.h"
 #include "cli/machine.h"
 
@@ -7,16 +8,23 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LINE = 64, STEP = 4 * LINE, AHEAD = 4096, ROW = 1152, ROWS = 4, MAX_THREADS = 512 };
+enum {
+    LINE        = 64,
+    STEP        = 4 * LINE,
+    DISTANCE    = 4096,
+    ROW         = 1152,
+    ROWS        = 4,
+    MAX_THREADS = 512
+}; /* in bytes: LINE to ROW */
 
 typedef uint64_t Sum;
 
-/* Adds up n bytes, a multiple of STEP, of one stream. */
+/* Adds up n bytes, a multiple of STEP, in order. Prefetches DISTANCE bytes ahead, line by line. */
 #define STREAM(name, prefetch)                                                                               \
     static Sum name(const char *p, size_t n) {                                                               \
         Sum lanes[16] = {0};                                                                                 \
         for (size_t i = 0; i < n; i += STEP) {                                                               \
-            for (size_t k = 0; k < STEP; k += LINE) prefetch(p + i + k + AHEAD);                             \
+            for (size_t k = 0; k < STEP; k += LINE) prefetch(p + i + k + DISTANCE);                          \
             for (size_t k = 0; k < STEP; k += sizeof lanes) {                                                \
                 Sum v[16];                                                                                   \
                 memcpy(v, p + i + k, sizeof v);                                                              \
@@ -33,11 +41,17 @@ STREAM(one_stream, NO_PREFETCH)
 STREAM(one_stream_l1, TO_L1)
 STREAM(one_stream_l2, TO_L2)
 
-/* ROWS rows at a time, a line of each, while the lines of later rows are prefetched in their order in memory. */
+/* Reads row groups of ROWS rows, one line of each row in turn:
+ *
+ *   read       p[g + r * ROW + i]                       g: row group, r: row, i: line, all in bytes
+ *   prefetch   p[g + ahead + ROWS * i + r * LINE]       a later row group in the order of its addresses
+ *
+ * `ahead` is the prefetch distance, rounded up to whole row groups so that each line is prefetched exactly
+ * once. */
 #define STREAMS(name, prefetch)                                                                              \
     static Sum name(const char *p, size_t n) {                                                               \
         Sum          sum   = 0;                                                                              \
-        const size_t group = ROWS * ROW, ahead = (AHEAD + group - 1) / group * group;                        \
+        const size_t group = ROWS * ROW, ahead = (DISTANCE + group - 1) / group * group;                     \
         for (size_t g = 0; g + group <= n; g += group)                                                       \
             for (size_t i = 0; i < ROW; i += LINE)                                                           \
                 for (size_t r = 0; r < ROWS; r++) {                                                          \
@@ -56,7 +70,7 @@ typedef Sum ReadFunction(const char *p, size_t n);
 static const struct {
     const char   *name;
     ReadFunction *read;
-} table[READ_WAYS] = {
+} table[READ_PATTERNS] = {
     {"one stream",                       one_stream     },
     {"one stream, prefetched into L1",   one_stream_l1  },
     {"one stream, prefetched into L2",   one_stream_l2  },
@@ -64,7 +78,7 @@ static const struct {
     {"four streams, prefetched into L2", four_streams_l2},
 };
 
-/* Threads wait for the gate until all of them are there. */
+/* The main thread holds the lock while it starts the others, so that all run, or none if one cannot be started. */
 typedef struct Gate {
     pthread_mutex_t   lock;
     bool              cancelled;
@@ -76,8 +90,8 @@ typedef struct Reader {
     Gate       *gate;
     const char *data;
     size_t      bytes;
-    Sum         sum;
-    double      seconds[READ_WAYS][MACHINE_PASSES]; /* of all threads, by each of them */
+    Sum         sum;                                    /* keeps the compiler from dropping the reads */
+    double      seconds[READ_PATTERNS][MACHINE_PASSES]; /* wall time of all threads together */
 } Reader;
 
 static void *read_all(void *arg) {
@@ -87,7 +101,7 @@ static void *read_all(void *arg) {
     if (r->gate->cancelled) return NULL;
     r->sum += one_stream(r->data, r->bytes); /* maps the pages */
     for (int pass = 0; pass < MACHINE_PASSES; pass++)
-        for (int w = 0; w < READ_WAYS; w++) {
+        for (int w = 0; w < READ_PATTERNS; w++) {
             pthread_barrier_wait(&r->gate->barrier);
             const double start = cli_now();
             r->sum += table[w].read(r->data, r->bytes);
@@ -102,17 +116,18 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads, ReadWay ways[READ_WAYS]) {
+RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads,
+                            ReadPattern patterns[READ_PATTERNS]) {
     if (threads < 1 || threads > MAX_THREADS)
-        return rp_fail(RP_E_ARG, "%d threads: 1 to %d can be used", threads, MAX_THREADS);
-    const size_t share = bytes / (size_t)threads / STEP * STEP;
-    if (share < STEP) return rp_fail(RP_E_ARG, "%zu bytes are too few to read", bytes);
+        return rp_fail(RP_E_ARG, "%d threads: must be from 1 to %d", threads, MAX_THREADS);
+    const size_t slice_bytes = bytes / (size_t)threads / STEP * STEP;
+    if (slice_bytes < STEP) return rp_fail(RP_E_ARG, "%zu bytes are too few to read", bytes);
     Reader *readers = calloc((size_t)threads, sizeof *readers);
     if (readers == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d threads", threads);
     Gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_barrier_init(&gate.barrier, NULL, (unsigned)threads);
     for (int i = 0; i < threads; i++)
-        readers[i] = (Reader){.gate = &gate, .data = data + (size_t)i * share, .bytes = share};
+        readers[i] = (Reader){.gate = &gate, .data = data + (size_t)i * slice_bytes, .bytes = slice_bytes};
     int started = 1; /* this thread */
     pthread_mutex_lock(&gate.lock);
     while (started < threads &&
@@ -128,10 +143,10 @@ RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads, ReadWay
         free(readers);
         return rp_fail(RP_E_NOMEM, "only %d of %d threads could be started", started, threads);
     }
-    for (int w = 0; w < READ_WAYS; w++) {
+    for (int w = 0; w < READ_PATTERNS; w++) {
         qsort(readers[0].seconds[w], MACHINE_PASSES, sizeof(double), by_value);
-        ways[w] = (ReadWay){table[w].name, 1e-9 * (double)(share * (size_t)threads) /
-                                               readers[0].seconds[w][MACHINE_PASSES / 2]};
+        patterns[w] = (ReadPattern){table[w].name, 1e-9 * (double)(slice_bytes * (size_t)threads) /
+                                                       readers[0].seconds[w][MACHINE_PASSES / 2]};
     }
     volatile Sum keep = readers[0].sum;
     (void)keep;
@@ -139,22 +154,23 @@ RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads, ReadWay
     return RP_OK;
 }
 
-const ReadWay *cli_best_way(const ReadWay ways[READ_WAYS]) {
+const ReadPattern *cli_best_pattern(const ReadPattern patterns[READ_PATTERNS]) {
     int best = 0;
-    for (int w = 1; w < READ_WAYS; w++)
-        if (ways[w].gb_s > ways[best].gb_s) best = w;
-    return &ways[best];
+    for (int w = 1; w < READ_PATTERNS; w++)
+        if (patterns[w].gb_s > patterns[best].gb_s) best = w;
+    return &patterns[best];
 }
 
 /* ---- latency ---- */
 
-enum { NODES = 1 << 21, MAX_CHAINS = 32, HOPS = 1 << 15 }; /* 128 MB of lines */
+enum { NODES = 1 << 21, MAX_CHAINS = 32, HOPS = 1 << 15 }; /* NODES lines: 128 MB */
 
-/* The first word of each line is the number of the next one: a random cycle through all lines. */
+/* Makes a linked list: the first word of each line is the number of the next. It is one random cycle of all
+ * lines. */
 static void link_lines(char *lines) {
     for (uint32_t i = 0; i < NODES; i++) *(uint32_t *)(void *)(lines + (size_t)i * LINE) = i;
     uint64_t state = 88172645463325252u;
-    for (uint32_t i = NODES - 1; i > 0; i--) { /* Sattolo: one cycle */
+    for (uint32_t i = NODES - 1; i > 0; i--) { /* Sattolo's shuffle gives one cycle */
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;
         const uint32_t j = (uint32_t)(state % i);
         uint32_t      *a = (uint32_t *)(void *)(lines + (size_t)i * LINE),
@@ -164,7 +180,7 @@ static void link_lines(char *lines) {
     }
 }
 
-/* Seconds a load, of n chains that are followed together. */
+/* Follows n independent chains at once. Returns the seconds per load. */
 static double chase(const char *lines, int n) {
     uint32_t at[MAX_CHAINS];
     for (int c = 0; c < n; c++) at[c] = (uint32_t)((uint64_t)c * NODES / MAX_CHAINS);
@@ -182,9 +198,9 @@ RpStatus cli_miss_limit(MissLimit *out) {
     const size_t bytes = (size_t)NODES * LINE;
     char        *lines = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (lines == MAP_FAILED)
-        return rp_fail(RP_E_NOMEM, "no %zu bytes to measure the latency of memory", bytes);
+        return rp_fail(RP_E_NOMEM, "out of memory: %zu bytes to measure the latency", bytes);
 #ifdef MADV_HUGEPAGE
-    (void)madvise(lines, bytes, MADV_HUGEPAGE); /* or the latency of page tables is measured too */
+    (void)madvise(lines, bytes, MADV_HUGEPAGE); /* otherwise TLB misses would add to the latency */
 #endif
     link_lines(lines);
     double one = 1e9, many = 1e9;

@@ -1,3 +1,5 @@
+/* main.c - entry point of `reprise`. Finds the command that argv[1] names, or argv[1] and argv[2] together ("bench
+ * launches"), parses its options and runs it. Also prints the general help and the version. */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -17,8 +19,8 @@ static int help(void) {
     puts("reprise " RP_VERSION ": decode language models one token at a time\n\n"
          "  reprise COMMAND [options]      `reprise help COMMAND` lists its options\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-15s %s\n", commands[i]->name, commands[i]->help);
-    puts("  help            this text, or that of a command\n"
-         "  --version       version, CUDA toolkit, what the CPU kernels use\n\n"
+    puts("  help            this text, or the help of a command\n"
+         "  --version       version, CUDA toolkit and devices, instruction set of the CPU kernels\n\n"
          "Environment:");
     for (int i = 0; i < RP_OPT_COUNT; i++) {
         const char *value = rp_option_default((RpOption)i);
@@ -27,7 +29,7 @@ static int help(void) {
     }
     printf("\nArchitectures:");
     for (int i = 0; rp_arch_name(i) != NULL; i++) printf(" %s", rp_arch_name(i));
-    puts("\nExit status: 0 done, 1 failed, 2 wrong use, 130 interrupted");
+    puts("\nExit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted");
     return EXIT_OK;
 }
 
@@ -77,7 +79,7 @@ static int run_command(const Command *c, int argc, char *argv[]) {
 
 static int run(int argc, char *argv[]) {
     if (argc < 2) {
-        cli_say("reprise", "a command is needed (see `reprise --help`)");
+        cli_say("reprise", "no command is given (see `reprise --help`)");
         return EXIT_USAGE;
     }
     const char *name       = argv[1];
@@ -87,7 +89,7 @@ static int run(int argc, char *argv[]) {
     char           both[64];
     int            words = 1;
     const Command *c     = NULL;
-    if (argc > 2 + wants_help) { /* a command of two words */
+    if (argc > 2 + wants_help) { /* two words first: `bench launches` before `bench` */
         snprintf(both, sizeof both, "%s %s", argv[1 + wants_help], argv[2 + wants_help]);
         c = exact_command(both);
         if (c != NULL) words = 2;
@@ -101,6 +103,6 @@ static int run(int argc, char *argv[]) {
 
 int main(int argc, char *argv[]) {
     cli_start_clock();
-    signal(SIGPIPE, SIG_IGN); /* a write that fails says so */
+    signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe then fails with EPIPE */
     return cli_close_stdout(run(argc, argv));
 }

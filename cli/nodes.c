@@ -1,3 +1,4 @@
+/* nodes.c - one-line descriptions of kernel launches: grid x block, kernel, bytes moved. */
 #include "cli/nodes.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ DumpNote *cli_new_notes(const ComputeGraph *g) {
 
 static void note_launch(const StepLaunch *l, DumpNote *note) {
     int n = 0;
-    /* Templates of several arguments stand in parentheses. */
+    /* Names of kernel templates with several arguments are in parentheses: "(name<a, b>)". */
     const char  *kernel = l->kernel[0] == '(' ? l->kernel + 1 : l->kernel;
     const size_t end    = strcspn(kernel, "<)");
     if (l->n_kernels > 1) n = snprintf(note->text, sizeof note->text, "%d kernels, the last ", l->n_kernels);

@@ -1,13 +1,14 @@
-/* nodes.h - notes on the nodes of a graph, for its dumps. */
+/* nodes.h - notes on the nodes of a graph (DumpNote), which its dumps print. */
 #ifndef CLI_NODES_H
 #define CLI_NODES_H
 
 #include "reprise/reprise.h"
 
-/* One a node, with nothing to say. The caller frees it; NULL when out of memory. */
+/* An empty note for each node, indexed by rp_node_number. The caller frees the array; NULL: out of memory. */
 DumpNote *cli_new_notes(const ComputeGraph *g);
 
-/* What each step of the graph's plan would launch on a GPU, into its node's note. */
+/* Plans the graph and writes the GPU launch of each step into the note of its node. RP_E_NOT_AVAILABLE in a
+ * build without the CUDA toolkit. */
 RP_NODISCARD RpStatus cli_note_launches(const ComputeGraph *g, DumpNote *notes);
 
 #endif

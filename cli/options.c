@@ -1,3 +1,7 @@
+/* options.c - parses a command line by a table of options and prints its help.
+ *
+ * Accepted forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag. `--` makes the next argument
+ * positional. */
 #include "cli/options.h"
 
 #include "cli/default_model.h"
@@ -15,7 +19,9 @@ enum { MAX_NAME = 32, MAX_OPTIONS = 32 };
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Levenshtein, with a swap of neighbours as one change. */
+/* Edit distance: insertion, deletion, replacement and a swap of neighbours cost 1 each. rows[i % 3][j] is
+ * the distance between the first i bytes of a and the first j of b; three rows suffice, as a swap looks two
+ * rows back. SIZE_MAX for names longer than MAX_NAME. */
 static size_t distance(const char *a, const char *b) {
     size_t       rows[3][MAX_NAME + 1];
     const size_t na = strlen(a), nb = strlen(b);
@@ -35,7 +41,7 @@ static size_t distance(const char *a, const char *b) {
 
 const char *cli_nearest(const char *name, const char *const names[], size_t n) {
     const char *nearest = NULL;
-    size_t      best    = strlen(name) / 3 + 2;
+    size_t      best    = strlen(name) / 3 + 2; /* one above the largest distance that is accepted */
     for (size_t i = 0; i < n; i++) {
         const size_t d = distance(name, names[i]);
         if (d < best) {
@@ -64,7 +70,7 @@ static bool parse_int(const Command *c, const Option *o, const char *text) {
     const long long v = strtoll(text, &end, 10);
     if (end == text || *end != '\0') return usage_error(c, "--%s %s: not a whole number", o->name, text);
     if (errno != 0 || (double)v < o->min || (double)v > max)
-        return usage_error(c, "--%s %s: from %.0f to %.0f is possible", o->name, text, o->min, max);
+        return usage_error(c, "--%s %s: must be from %.0f to %.0f", o->name, text, o->min, max);
     *(int32_t *)o->value = (int32_t)v;
     return true;
 }
@@ -86,9 +92,8 @@ static bool parse_number(const Command *c, const Option *o, const char *text) {
     if (end == text || *end != '\0' || !isfinite(v))
         return usage_error(c, "--%s %s: not a number", o->name, text);
     if ((double)v < o->min || (double)v > max) {
-        if (isinf(max))
-            return usage_error(c, "--%s %s: a number from %g up is possible", o->name, text, o->min);
-        return usage_error(c, "--%s %s: from %g to %g is possible", o->name, text, o->min, max);
+        if (isinf(max)) return usage_error(c, "--%s %s: must be at least %g", o->name, text, o->min);
+        return usage_error(c, "--%s %s: must be from %g to %g", o->name, text, o->min, max);
     }
     *(float *)o->value = v;
     return true;
@@ -147,8 +152,8 @@ static bool unknown(const Command *c, const char *name) {
     return usage_error(c, "unknown option --%s, did you mean --%s?", name, nearest);
 }
 
-/* One option, its value in the same argument or the next: returns how many arguments it took, 0 on an error.
- */
+/* Parses the option argv[0]. Returns the number of arguments it used: 1, 2 with a separate value, 0 on an
+ * error. */
 static int parse_option(const Command *c, int argc, char *const argv[]) {
     const char   *arg   = argv[0];
     const bool    wide  = arg[1] == '-';
@@ -169,13 +174,13 @@ static int parse_option(const Command *c, int argc, char *const argv[]) {
     return parse_value(c, o, argv[1]) ? 2 : 0;
 }
 
-/* The next argument that stands for itself. */
-static bool take_argument(const Command *c, const char *text) {
+/* Stores `text` in the first positional argument that has no value yet. */
+static bool parse_positional(const Command *c, const char *text) {
     for (size_t i = 0; i < c->n_options; i++) {
         const Option *o = &c->options[i];
         if (o->name == NULL && *(const char *const *)o->value == NULL) return parse_value(c, o, text);
     }
-    return usage_error(c, "`%s` is not an option, and nothing else is expected here", text);
+    return usage_error(c, "`%s` is not an option, and no further argument is expected", text);
 }
 
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
@@ -190,16 +195,16 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
             i += took;
             continue;
         }
-        if (!take_argument(command, argv[i])) return PARSE_ERROR;
+        if (!parse_positional(command, argv[i])) return PARSE_ERROR;
         i++;
     }
     for (size_t i = 0; i < command->n_options; i++) {
         const Option *o = &command->options[i];
         if (!o->needed || *(const char *const *)o->value != NULL) continue;
-        const char *looked;
-        if (o->is_model && (*(const char **)o->value = cli_default_model(&looked)) != NULL) continue;
+        const char *searched;
+        if (o->is_model && (*(const char **)o->value = cli_default_model(&searched)) != NULL) continue;
         if (o->is_model) {
-            usage_error(command, "-m FILE is needed: there is no demo model (%s)", looked);
+            usage_error(command, "-m FILE is needed: there is no demo model (%s)", searched);
             return PARSE_ERROR;
         }
         if (o->name == NULL)

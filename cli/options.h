@@ -1,4 +1,5 @@
-/* options.h - the command line of one command, as a table: parsed, checked and printed from the same rows. */
+/* options.h - the command line of one command as a table. A row gives an option's name, type, range and help;
+ * parsing, checks and help texts all use the same rows. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -20,18 +21,20 @@ typedef struct TextList {
     size_t       n;
 } TextList;
 
-/* `value` points to a bool, int32_t, uint64_t, float, const char * or TextList, by kind; it holds the
- * default. */
+/* `value` points to the option's variable, which holds the default until the option is parsed. Its type by kind:
+ *
+ *   FLAG bool   INT int32_t   SEED uint64_t   NUMBER float   TEXT const char *   LIST TextList */
 typedef struct Option {
-    const char *name;   /* without the dashes; NULL for an argument that stands for itself */
-    char        letter; /* or 0 */
+    const char *name;   /* without the dashes; NULL: a positional argument */
+    char        letter; /* of the short form -x, or 0 */
     OptionKind  kind;
     void       *value;
-    const char *arg, *help;
-    double      min, max;         /* of an int or a number; max 0: no limit */
-    bool        needed, is_model; /* is_model: the default is the demo model */
+    const char *arg, *help;       /* arg: name of the value in the help text */
+    double      min, max;         /* of INT and NUMBER; max 0: no upper limit */
+    bool        needed, is_model; /* needed: an error if absent; is_model: the demo model is the default */
 } Option;
 
+/* NEEDED is a required option, MODEL the -m option; ARGUMENT and OPTIONAL are positional arguments. */
 #define CLI_FLAG(name, letter, v, help)                                                                      \
     { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false, false }
 #define CLI_TEXT(name, letter, v, arg, help)                                                                 \
@@ -55,24 +58,24 @@ typedef struct Option {
 
 typedef struct Command {
     const char   *name, *help;
-    const char   *usage; /* what stands after the name */
+    const char   *usage; /* synopsis after the name */
     const char   *notes; /* printed below the options, or NULL */
     const Option *options;
     size_t        n_options;
-    int (*run)(void); /* the exit status */
+    int (*run)(void); /* returns the exit status */
 } Command;
 
 enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR } ParseResult;
 
-/* Fills the values from argv[0..argc). Says what is wrong on stderr, in one line. */
+/* Parses argv[0..argc) into the option variables. PARSE_ERROR after printing one line on stderr. */
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
 
-/* The help of one command, on stdout. */
+/* Prints the help of one command on stdout. */
 void cli_help(const Command *command);
 
-/* Of names[0..n), the one nearest to a mistyped name, or NULL where none is near. */
+/* The name in names[0..n) with the smallest edit distance to a mistyped `name`; NULL if none is close. */
 const char *cli_nearest(const char *name, const char *const names[], size_t n);
 
 #endif

@@ -1,3 +1,6 @@
+/* perplexity.c - `reprise perplexity`: cuts a text into windows of W tokens and scores each from an empty context.
+ *
+ *   nll(i) = log(sum_j exp(logits[j])) - logits[token i],  i = 1..W-1;   perplexity = exp(mean nll) */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -11,7 +14,7 @@ static struct {
     DeviceArgs  device;
 } args = {.window = 256};
 
-/* Sums over the scored tokens of the negative log probability and its square. */
+/* Sums of the negative log probability (nll) and of its square over the scored tokens. */
 typedef struct Score {
     const int32_t *window;
     int32_t        n_vocab;
@@ -34,7 +37,7 @@ static void on_logits(size_t i, const float *logits, void *user) {
 static RpStatus score_windows(Session *s, TokenList *ids, Score *score) {
     const Tokenizer *tk    = rp_model_tokenizer(rp_session_model(s));
     const size_t     width = (size_t)args.window, n = ids->n / width;
-    Progress         progress = {.what = "perplexity", .off = args.quiet};
+    Progress         progress = {.label = "perplexity", .off = args.quiet};
     RpStatus         st       = RP_OK;
     for (size_t w = 0; w < n && st == RP_OK; w++) {
         int32_t *window = ids->ids + w * width;
@@ -52,7 +55,7 @@ static void print_result(const Score *s, size_t n_windows, double seconds) {
     const double n = (double)s->n, mean = s->sum / n;
     const double variance = n > 1 ? fmax(s->squares / n - mean * mean, 0.0) * n / (n - 1.0) : 0.0;
     const double ppl      = exp(mean),
-                 error    = ppl * sqrt(variance / n); /* first order, tokens as if independent */
+                 error    = ppl * sqrt(variance / n); /* first order, taking tokens as independent */
     if (args.json)
         printf("{\"perplexity\":%.6f,\"standard_error\":%.6f,\"nll\":%.8f,\"tokens\":%zu,\"windows\":%zu,"
                "\"window\":%d,\"seconds\":%.3f}\n",
@@ -98,8 +101,8 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    CLI_NEEDED("file", 'f', args.file, "FILE", "the text, -: standard input"),
-    CLI_INT("window", 0, args.window, "N", "tokens a window, default 256", 2, 0),
+    CLI_NEEDED("file", 'f', args.file, "FILE", "the text; -: standard input"),
+    CLI_INT("window", 0, args.window, "N", "tokens per window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
@@ -109,12 +112,12 @@ static const Option options[] = {
 };
 
 const Command cli_command_perplexity = {
-    .name    = "perplexity",
-    .help    = "how well a model predicts a text",
-    .usage   = "[-m FILE] -f FILE [options]",
-    .notes   = "The text is cut into windows, the incomplete last one is left out. Each starts from an empty "
-               "context;\n"
-               "its first token (BOS where the model adds one) is given, the others are predicted.",
-    .options = options,
+    .name      = "perplexity",
+    .help      = "measure how well a model predicts a text",
+    .usage     = "[-m FILE] -f FILE [options]",
+    .notes     = "The text is cut into windows; an incomplete last one is left out. Each window starts\n"
+                 "from an empty context. Its first token (BOS if the model adds one) is given, the\n"
+                 "others are predicted.",
+    .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -1,3 +1,4 @@
+/* plan.c - `reprise plan`: prints the ExecPlan of one step and the memory of a session. */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -13,11 +14,11 @@ static void print_memory(const SessionMemory *s, FILE *out) {
                 s->n_ctx, s->weights, s->kv, s->arena, s->total);
         return;
     }
-    fprintf(out, "\nA session with a context of %d tokens, prefill included:\n", s->n_ctx);
-    fprintf(out, "  weights %10.1f MB, the file's pages\n", (double)s->weights / 1e6);
-    fprintf(out, "  cache   %10.1f MB\n", (double)s->kv / 1e6);
-    fprintf(out, "  arena   %10.1f MB\n", (double)s->arena / 1e6);
-    fprintf(out, "  total   %10.1f MB\n", (double)s->total / 1e6);
+    fprintf(out, "\nMemory of a session with a context of %d tokens, prefill included:\n", s->n_ctx);
+    fprintf(out, "  weights  %10.1f MB, mapped from the file\n", (double)s->weights / 1e6);
+    fprintf(out, "  KV cache %10.1f MB\n", (double)s->kv / 1e6);
+    fprintf(out, "  arena    %10.1f MB\n", (double)s->arena / 1e6);
+    fprintf(out, "  total    %10.1f MB\n", (double)s->total / 1e6);
 }
 
 static RpStatus dump(const ExecPlan *plan, const SessionMemory *memory) {
@@ -57,12 +58,12 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    CLI_INT("tokens", 'n', args.tokens, "N", "tokens a step, default 1: the decode step", 1, 1 << 16),
+    CLI_INT("tokens", 'n', args.tokens, "N", "tokens per step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
-    CLI_TEXT("output", 'o', args.output, "FILE", "instead of standard output"),
+    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
 };
 
 const Command cli_command_plan = {.name      = "plan",

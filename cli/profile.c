@@ -1,3 +1,5 @@
+/* profile.c - `reprise profile`: times every node of one decode step and prints a table, JSON, a drawing or
+ * a trace. The times are those of rp_executor_profile. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/nodes.h"
@@ -21,9 +23,9 @@ typedef struct Profile {
     Executor     *e;
     ExecutorInfo  info;
     int           n_steps;
-    double       *ns; /* of each step */
+    double       *ns; /* ns[i]: time of step i */
     StepLaunch   *steps;
-    double        total_ns, sum_ns, copy; /* copy: bytes a second, 0: not measured */
+    double        total_ns, sum_ns, copy; /* copy: bandwidth of a copy, bytes per second; 0: not measured */
 } Profile;
 
 typedef struct OpTime {
@@ -51,11 +53,11 @@ static RpStatus open_profile(const Model *m, Profile *p) {
     p->n_steps = rp_plan_memory(p->plan).n_steps;
     p->ns      = calloc((size_t)p->n_steps, sizeof *p->ns);
     p->steps   = calloc((size_t)p->n_steps, sizeof *p->steps);
-    cli_say_given_up(&p->info);
+    cli_report_fallback(&p->info, o.mode);
     return p->ns != NULL && p->steps != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
 }
 
-/* The step at position args.pos; what lies before it in the cache is zeros, which take as long. */
+/* Times the step at position args.pos. The KV cache before it holds zeros, which take as long as any values. */
 static RpStatus measure(Profile *p) {
     *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "tokens"))   = 1;
     *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "pos"))      = args.pos;
@@ -72,9 +74,10 @@ static RpStatus measure(Profile *p) {
     return RP_OK;
 }
 
+/* Prints GB/s and, on a GPU, the percentage of the copy bandwidth. */
 static void print_rate(const Profile *p, double bytes, double ns) {
     printf(" %9.1f", ns > 0.0 ? bytes / ns : 0.0);
-    if (p->copy > 0.0) printf(" %6.1f", ns > 0.0 ? 100.0 * bytes / ns * 1e9 / p->copy : 0.0);
+    if (p->copy > 0.0) printf(" %9.1f", ns > 0.0 ? 100.0 * bytes / ns * 1e9 / p->copy : 0.0);
     putchar('\n');
 }
 
@@ -99,6 +102,7 @@ static int sum_ops(const Profile *p, OpTime ops[MAX_OPS]) {
     return n;
 }
 
+/* `left`: a copy of the times; those that are printed become -1. */
 static void print_slowest(const Profile *p, double *left) {
     for (int k = 0; k < args.top && k < p->n_steps; k++) {
         int best = 0;
@@ -115,20 +119,20 @@ static RpStatus print_text(const Profile *p) {
     OpTime      ops[MAX_OPS];
     const int   n    = sum_ops(p, ops);
     double     *left = malloc((size_t)p->n_steps * sizeof *left);
-    const char *also = p->copy > 0.0 ? "  % copy" : "";
+    const char *copy = p->copy > 0.0 ? " % of copy" : "";
     if (left == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     printf("%s, %s, %s: one token at position %d, medians of %d runs\n", p->info.device, p->info.device_name,
            rp_mode_name(p->info.mode), args.pos, args.runs);
-    printf("whole step %.1f us; steps one by one %.1f us", p->total_ns / 1e3, p->sum_ns / 1e3);
-    if (p->copy > 0.0) printf("; a copy moves %.0f GB/s", p->copy / 1e9);
-    printf("\n\n%-10s %5s %10s %7s %9s%s\n", "op", "steps", "us", "share", "GB/s", also);
+    printf("decode step %.1f us; sum of its nodes %.1f us", p->total_ns / 1e3, p->sum_ns / 1e3);
+    if (p->copy > 0.0) printf("; copy bandwidth %.0f GB/s", p->copy / 1e9);
+    printf("\n\n%-10s %5s %10s %7s %9s%s\n", "op", "nodes", "us", "share", "GB/s", copy);
     for (int i = 0; i < n; i++) {
         printf("%-10s %5d %10.1f %6.1f%%", ops[i].op, ops[i].n, ops[i].ns / 1e3,
                100.0 * ops[i].ns / p->sum_ns);
         print_rate(p, ops[i].bytes, ops[i].ns);
     }
     memcpy(left, p->ns, (size_t)p->n_steps * sizeof *left);
-    printf("\n%-10s %-28s %10s %9s%s\n", "slowest", "", "us", "GB/s", also);
+    printf("\n%-10s %-28s %10s %9s%s\n", "slowest", "", "us", "GB/s", copy);
     print_slowest(p, left);
     free(left);
     return RP_OK;
@@ -156,7 +160,7 @@ static RpStatus print_json(const Profile *p) {
     return st;
 }
 
-/* ---- pictures ---- */
+/* ---- drawing and trace ---- */
 
 static RpStatus write_dot(const Profile *p) {
     DumpNote *notes = cli_new_notes(p->g);
@@ -174,7 +178,7 @@ static RpStatus write_dot(const Profile *p) {
                      100.0 * rate * 1e9 / p->copy);
         note->heat = top > 0.0 ? sqrt(p->ns[i] / top) : 0.0;
     }
-    snprintf(title, sizeof title, "%s, %s, %s: %.1f us a token at position %d", p->info.device,
+    snprintf(title, sizeof title, "%s, %s, %s: %.1f us per token at position %d", p->info.device,
              p->info.device_name, rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
     RpStatus st = cli_open_output(args.dot, &out);
     if (st == RP_OK) {
@@ -186,7 +190,7 @@ static RpStatus write_dot(const Profile *p) {
     return st;
 }
 
-/* The trace event format: chrome://tracing, ui.perfetto.dev. One row a layer. */
+/* Trace event format of chrome://tracing and ui.perfetto.dev, one track per layer. Steps are laid end to end. */
 static RpStatus write_trace(const Profile *p) {
     FILE  *out;
     double at = 0.0;
@@ -232,26 +236,25 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_INT("pos", 0, args.pos, "N", "position of the token, default 128", 0, 1 << 24),
-    CLI_INT("runs", 'r', args.runs, "N", "runs to take medians of, default 20", 1, 1000),
-    CLI_INT("top", 0, args.top, "N", "slowest nodes to print, default 12", 0, 0),
+    CLI_INT("runs", 'r', args.runs, "N", "number of runs, of which medians are taken, default 20", 1, 1000),
+    CLI_INT("top", 0, args.top, "N", "how many of the slowest nodes to print, default 12", 0, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
-    CLI_TEXT("dot", 0, args.dot, "FILE", "the graph with times, for Graphviz"),
-    CLI_FLAG("fold", 0, args.fold, "with --dot: each kind of layer once"),
-    CLI_TEXT("trace", 0, args.trace, "FILE", "trace events, for ui.perfetto.dev or chrome://tracing"),
+    CLI_TEXT("dot", 0, args.dot, "FILE", "write a drawing of the graph with its times, for Graphviz"),
+    CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
+    CLI_TEXT("trace", 0, args.trace, "FILE", "write trace events for ui.perfetto.dev or chrome://tracing"),
     OPTION_JSON(args.json),
 };
 
 const Command cli_command_profile = {
-    .name  = "profile",
-    .help  = "time every node of a decode step",
-    .usage = "[-m FILE] [options]",
-    .notes =
-        "On a GPU the times are taken inside a replay, by a second capture with an event behind each step; "
-        "the\n"
-        "whole step is timed without. On the CPU they are taken between the barriers of the interpreter.",
+    .name      = "profile",
+    .help      = "time every node of a decode step",
+    .usage     = "[-m FILE] [options]",
+    .notes     = "On a GPU the nodes are timed inside a replay, by a second captured graph with an event\n"
+                 "after each node; the whole decode step is timed without these events. On the CPU the\n"
+                 "nodes are timed between the barriers of the interpreter.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -1,3 +1,4 @@
+/* quantize.c - `reprise quantize`: writes a model file with its weights in another type. */
 #include "cli/commands.h"
 #include "cli/convert.h"
 
@@ -7,7 +8,7 @@ static struct {
 } args;
 
 static int run(void) {
-    Progress p = {.what = "converting", .off = args.quiet};
+    Progress p = {.label = "converting", .off = args.quiet};
     if (args.type == NULL) {
         cli_say("reprise quantize", "--type TYPE is needed (see `reprise quantize --help`)");
         return EXIT_USAGE;
@@ -19,19 +20,19 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_ARGUMENT(args.input, "IN", "a GGUF file of f32, f16 or bf16 weights"),
-    CLI_ARGUMENT(args.output, "OUT", "where the converted one goes"),
-    CLI_TEXT("type", 0, args.type, "TYPE", "of the weights: F16, Q8_0, Q4_K_M, ..."),
+    CLI_ARGUMENT(args.output, "OUT", "path of the file to write"),
+    CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights: F16, Q8_0, Q4_K_M, ..."),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 
-const Command cli_command_quantize = {.name  = "quantize",
-                                      .help  = "write a model's weights in another type",
-                                      .usage = "IN OUT --type TYPE [options]",
-                                      .notes = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K, "
-                                               "MXFP4 (experts, Q8_0 elsewhere), and the\n"
-                                               "mixes Q4_K_M and Q5_K_M. Vectors and routers stay F32. The "
-                                               "output file is written beside its place and\n"
-                                               "renamed at the end.",
+const Command cli_command_quantize = {.name      = "quantize",
+                                      .help      = "write a model's weights in another type",
+                                      .usage     = "IN OUT --type TYPE [options]",
+                                      .notes     = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K\n"
+                                                   "Q5_K Q6_K, MXFP4 (experts; Q8_0 elsewhere), and the\n"
+                                                   "quantisation mixes Q4_K_M and Q5_K_M. Vectors and routers\n"
+                                                   "stay F32. OUT is written under a temporary name in its\n"
+                                                   "folder and renamed at the end.",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

@@ -1,3 +1,4 @@
+/* report.c - prints timings of a reply. GB/s is (weights + KV cache bytes per token) * tokens per second. */
 #include "cli/report.h"
 
 TokenBytes cli_token_bytes(const Session *s, double mean_position) {
@@ -28,7 +29,7 @@ double cli_decode_rate(const GenerateResult *r) {
     return r->n_generated > 1 && r->decode_s > 0.0 ? (r->n_generated - 1) / r->decode_s : 0.0;
 }
 
-/* Of the steps of this reply, which end where the context ends now. */
+/* Mean over the decode steps of this reply, the last of which is at the end of the context. */
 static TokenBytes reply_bytes(const Report *r) {
     const double steps = r->result->n_generated > 1 ? r->result->n_generated - 1 : 0;
     return cli_token_bytes(r->session, rp_session_n_past(r->session) - steps / 2.0);
@@ -41,17 +42,16 @@ void cli_report(const Report *r) {
     const int             steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
     char                  text[320];
     if (r->load_s > 0.0)
-        fprintf(stderr, "load     %9.1f ms  until model and context were open, %s\n", 1e3 * r->load_s,
+        fprintf(stderr, "load     %9.1f ms  until model and session were open, %s\n", 1e3 * r->load_s,
                 cli_device_text(r->session, text, sizeof text));
     fprintf(stderr, "prefill  %9.1f ms  %5d tokens  %8.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt,
             cli_prefill_rate(g));
     fprintf(stderr, "decode   %9.1f ms  %5d tokens  %8.1f tok/s", 1e3 * g->decode_s, steps, rate);
     if (steps > 0)
-        fprintf(stderr, "  %.2f GB/s: %.1f MB a token (weights %.1f, KV at the mean position %.1f)",
+        fprintf(stderr, "  %.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
                 total * rate / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
     if (g->n_generated > 0)
-        fprintf(stderr, "\nfirst    %9.1f ms  from the start of main to the first token",
-                1e3 * r->first_token_s);
+        fprintf(stderr, "\nfirst    %9.1f ms  time to the first token", 1e3 * r->first_token_s);
     fprintf(stderr, "\nstopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
 }
 

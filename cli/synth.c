@@ -1,3 +1,4 @@
+/* synth.c - `reprise synth`: writes a model of random weights in the shape of a real one. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/convert.h"
@@ -20,7 +21,7 @@ static int run(void) {
         cli_say("reprise synth", "-o FILE is needed (see `reprise synth --help`)");
         return EXIT_USAGE;
     }
-    Progress           p = {.what = args.preset, .off = args.quiet};
+    Progress           p = {.label = args.preset, .off = args.quiet};
     const SynthOptions o = {
         .type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p};
     cli_catch_interrupts();
@@ -29,20 +30,19 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_ARGUMENT(args.preset, "PRESET", "the shape; `list` prints those there are"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "where the model goes"),
-    CLI_TEXT("type", 0, args.type, "TYPE", "of the weights, default Q8_0; Q4_K_M and Q5_K_M are mixes"),
-    CLI_SEED("seed", 's', args.seed, "S", "of the random numbers, default 0"),
+    CLI_ARGUMENT(args.preset, "PRESET", "the shape of the model; `list` prints all presets"),
+    CLI_TEXT("output", 'o', args.output, "FILE", "path of the file to write"),
+    CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights, default Q8_0; see `reprise help quantize`"),
+    CLI_SEED("seed", 's', args.seed, "S", "seed of the random numbers, default 0"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 
 const Command cli_command_synth = {
-    .name  = "synth",
-    .help  = "write a model of random weights in the shape of a real one",
-    .usage = "PRESET -o FILE [options]",
-    .notes = "For launch counts and speed, where what the model says does not matter. One row of weights is "
-             "in memory\n"
-             "at a time: less than 32 MB in all. The same seed gives the same file.",
+    .name      = "synth",
+    .help      = "write a model of random weights in the shape of a real one",
+    .usage     = "PRESET -o FILE [options]",
+    .notes     = "For measurements of launches and speed, where the text does not matter. Weights are\n"
+                 "made row by row, in less than 32 MB of memory. The same seed gives the same file.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

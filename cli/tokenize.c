@@ -1,3 +1,4 @@
+/* tokenize.c - `reprise tokenize`: prints the token ids of a text and the bytes of each token. */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -60,11 +61,12 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the text, -: standard input"),
-    CLI_TEXT("file", 'f', args.file, "FILE", "the text from a file"),
-    CLI_FLAG("ids", 0, args.ids, "only the ids, in one line"),
-    CLI_FLAG("no-special", 0, args.no_special, "no BOS, and control tokens spelt out are text"),
-    CLI_FLAG("json", 0, args.json, "an array of {id, text}; with --ids, of numbers"),
+    CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the text; -: standard input"),
+    CLI_TEXT("file", 'f', args.file, "FILE", "read the text from a file; -: standard input"),
+    CLI_FLAG("ids", 0, args.ids, "print only the ids, on one line"),
+    CLI_FLAG("no-special", 0, args.no_special,
+             "add no BOS, and read control tokens in the text as plain text"),
+    CLI_FLAG("json", 0, args.json, "print an array of {id, text}; with --ids, of numbers"),
 };
 
 const Command cli_command_tokenize = {.name      = "tokenize",

@@ -1,3 +1,8 @@
+/* verify.c - `reprise verify`: compares results of the executor on three levels.
+ *
+ *   every node of a step    GPU against CPU kernels; on the CPU those in use against the plain ones: --tolerance
+ *   logits of a step        replay against eager: same bits (GPU only)
+ *   tokens of a reply       loop against replay: same tokens (GPU only) */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -15,20 +20,20 @@ static struct {
 
 enum { MAX_OPS = 64, N_CTX = 256, N_REPLY = 24 };
 
-/* What was found of one op. */
+/* Largest difference of all nodes of one op. */
 typedef struct OpResult {
     const char *op;
     long        n_nodes;
-    double      worst; /* difference in parts of the largest result of its node */
-    char        at[96];
+    double      worst;  /* relative to the largest value of the node, see rp_verify_difference */
+    char        at[96]; /* name of the node */
 } OpResult;
 
 typedef struct Verify {
     OpResult ops[MAX_OPS];
     int      n_ops, token;
     bool     wrong;
-    char     first[256];           /* the first node off by more than the tolerance */
-    long     n_replays, n_replies; /* that gave the same bits, tokens */
+    char     first[256];                /* describes the first difference above the tolerance */
+    long     n_replays, n_reply_tokens; /* compared; 0: on the CPU, or without loop mode */
     bool     replay_differs, reply_differs;
     char     device[320];
 } Verify;
@@ -56,32 +61,32 @@ static bool on_node(const TensorNode *node, const TensorView *view, const void *
     if (off > (double)args.tolerance && !v->wrong) {
         v->wrong = true;
         if (view->dtype == RP_F32)
-            snprintf(v->first, sizeof v->first, "%s '%s', token %d, element %zu: %.9g, not %.9g",
+            snprintf(v->first, sizeof v->first, "%s '%s', token %d, element %zu: %.9g, expected %.9g",
                      rp_node_op_name(node), rp_node_name(node), v->token, at,
                      (double)((const float *)got)[at], (double)((const float *)want)[at]);
         else
-            snprintf(
-                v->first, sizeof v->first, "%s '%s', token %d, element %zu of %s: off by %.3g of the largest",
-                rp_node_op_name(node), rp_node_name(node), v->token, at, rp_dtype_name(view->dtype), off);
+            snprintf(v->first, sizeof v->first,
+                     "%s '%s', token %d, element %zu of %s: relative difference %.3g", rp_node_op_name(node),
+                     rp_node_name(node), v->token, at, rp_dtype_name(view->dtype), off);
     }
     return true;
 }
 
 /* ---- every node, and eager against replay ---- */
 
-typedef struct Bench {
+typedef struct DecodeStep {
     ComputeGraph *g;
     ExecPlan     *plan;
     Executor     *eager, *replay;
-} Bench;
+} DecodeStep;
 
-static void set_inputs(const Bench *b, Executor *e, int32_t token, int32_t pos) {
+static void set_inputs(const DecodeStep *b, Executor *e, int32_t token, int32_t pos) {
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "tokens"))   = token;
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "pos"))      = pos;
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "out_rows")) = 0;
 }
 
-static RpStatus verify_token(Bench *b, Verify *v, int32_t token, int32_t pos) {
+static RpStatus verify_token(DecodeStep *b, Verify *v, int32_t token, int32_t pos) {
     const TensorNode *logits = rp_graph_find(b->g, "logits");
     const TensorView  view   = rp_node_view(logits);
     const size_t      bytes  = rp_view_extent_bytes(&view);
@@ -91,7 +96,7 @@ static RpStatus verify_token(Bench *b, Verify *v, int32_t token, int32_t pos) {
     if (b->replay == NULL) return RP_OK;
     set_inputs(b, b->replay, token, pos);
     RP_TRY(rp_executor_poison(b->replay));
-    /* Poison is in the arena that both share: the eager result is what was copied out of it. */
+    /* Both executors share the arena that is poisoned. The eager logits are a copy in host memory and stay. */
     RP_TRY(rp_executor_run(b->replay));
     if (memcmp(rp_executor_data(b->eager, logits), rp_executor_data(b->replay, logits), bytes) != 0)
         v->replay_differs = true;
@@ -99,7 +104,7 @@ static RpStatus verify_token(Bench *b, Verify *v, int32_t token, int32_t pos) {
     return RP_OK;
 }
 
-static RpStatus open_bench(const Model *m, Bench *b, Verify *v) {
+static RpStatus open_step(const Model *m, DecodeStep *b, Verify *v) {
     ExecutorOptions   o     = {.n_threads     = args.threads,
                                .device        = args.device.name,
                                .require_cuda  = args.device.require_cuda,
@@ -114,17 +119,20 @@ static RpStatus open_bench(const Model *m, Bench *b, Verify *v) {
     o.require_graph = false;
     RP_TRY(rp_executor_open(b->plan, &o, &b->eager));
     const ExecutorInfo info = rp_executor_info(b->eager);
-    cli_say_given_up(&info);
+    cli_report_fallback(&info, RP_MODE_EAGER);
     snprintf(v->device, sizeof v->device, "%s, %s", info.device, info.device_name);
-    if (info.n_threads > 0) return RP_OK; /* the CPU captures nothing */
+    if (info.n_threads > 0) /* the CPU has eager mode only */
+        return args.device.require_graph
+                   ? rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none")
+                   : RP_OK;
     return rp_executor_open(
         b->plan, &(ExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
         &b->replay);
 }
 
 static RpStatus verify_nodes(const Model *m, Verify *v) {
-    Bench    b  = {0};
-    RpStatus st = open_bench(m, &b, v);
+    DecodeStep b  = {0};
+    RpStatus   st = open_step(m, &b, v);
     for (int32_t i = 0; i < args.tokens && st == RP_OK; i++)
         st = verify_token(&b, v,
                           (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)rp_model_info(m)->n_vocab), i);
@@ -135,8 +143,9 @@ static RpStatus verify_nodes(const Model *m, Verify *v) {
     return st;
 }
 
-/* ---- replies in one launch against replies of single replays ---- */
+/* ---- replies in loop mode against replies in replay mode ---- */
 
+/* Samples a reply of N_REPLY tokens with a fixed seed in the given mode. *got: the mode that the session chose. */
 static RpStatus reply(const Model *m, ExecMode mode, TokenList *out, ExecMode *got) {
     Session       *s       = NULL;
     Sampler       *sampler = NULL;
@@ -166,9 +175,9 @@ static RpStatus verify_replies(const Model *m, Verify *v) {
     ExecMode  got;
     RpStatus  st = reply(m, RP_MODE_LOOP, &a, &got);
     if (st == RP_OK && got == RP_MODE_LOOP) {
-        st               = reply(m, RP_MODE_REPLAY, &b, &got);
-        v->reply_differs = st == RP_OK && (a.n != b.n || memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0);
-        v->n_replies     = (long)a.n;
+        st                = reply(m, RP_MODE_REPLAY, &b, &got);
+        v->reply_differs  = st == RP_OK && (a.n != b.n || memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0);
+        v->n_reply_tokens = (long)a.n;
     }
     rp_token_list_free(&a);
     rp_token_list_free(&b);
@@ -179,18 +188,18 @@ static RpStatus verify_replies(const Model *m, Verify *v) {
 
 static void print_text(const Verify *v) {
     printf("%s against %s, %d tokens\n\n", v->device,
-           v->n_replays > 0 ? "the CPU's kernels" : "the plain kernels", args.tokens);
-    printf("%-12s %7s  %-12s %s\n", "op", "nodes", "worst", "at");
+           v->n_replays > 0 ? "the CPU kernels" : "the plain CPU kernels", args.tokens);
+    printf("%-12s %7s  %-12s %s\n", "op", "nodes", "max rel diff", "at node");
     for (int i = 0; i < v->n_ops; i++)
         printf("%-12s %7ld  %-12.3g %s\n", v->ops[i].op, v->ops[i].n_nodes, v->ops[i].worst, v->ops[i].at);
     putchar('\n');
     if (v->wrong) printf("first difference above %g: %s\n", (double)args.tolerance, v->first);
     if (v->n_replays > 0)
-        printf("eager and replay: %s in %ld tokens, memory poisoned before each replay\n",
-               v->replay_differs ? "OTHER BITS" : "the same bits", v->n_replays);
-    if (v->n_replies > 0)
-        printf("reply and replay: %s, %ld of them\n", v->reply_differs ? "OTHER TOKENS" : "the same tokens",
-               v->n_replies);
+        printf("replay against eager: %s for %ld tokens, memory poisoned before each replay\n",
+               v->replay_differs ? "DIFFERENT BITS" : "same bits", v->n_replays);
+    if (v->n_reply_tokens > 0)
+        printf("loop against replay: %s, a reply of %ld tokens\n",
+               v->reply_differs ? "DIFFERENT TOKENS" : "same tokens", v->n_reply_tokens);
     printf("%s\n", v->wrong || v->replay_differs || v->reply_differs ? "FAILED" : "verified");
 }
 
@@ -210,7 +219,7 @@ static void print_json(const Verify *v) {
     else
         printf("null");
     printf(",\"replays\":%ld,\"replay_equal\":%s,\"reply_tokens\":%ld,\"reply_equal\":%s,\"verified\":%s}\n",
-           v->n_replays, v->replay_differs ? "false" : "true", v->n_replies,
+           v->n_replays, v->replay_differs ? "false" : "true", v->n_reply_tokens,
            v->reply_differs ? "false" : "true",
            v->wrong || v->replay_differs || v->reply_differs ? "false" : "true");
 }
@@ -231,8 +240,8 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to verify, default 8", 1, N_CTX),
-    CLI_NUMBER("tolerance", 0, args.tolerance, "X", "in parts of a node's largest result, default 2e-5", 0,
-               0),
+    CLI_NUMBER("tolerance", 0, args.tolerance, "X",
+               "largest difference allowed, relative to a node's largest value, default 2e-5", 0, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
@@ -241,14 +250,13 @@ static const Option options[] = {
 };
 
 const Command cli_command_verify = {
-    .name  = "verify",
-    .help  = "compare every node of a decode step with the reference kernels",
-    .usage = "[-m FILE] [options]",
-    .notes =
-        "On a GPU each node is computed twice from the same sources, there and by the CPU's kernel; then "
-        "eager\n"
-        "runs, replays and whole replies are compared with each other. On the CPU the kernels in use are\n"
-        "compared with the plain ones. Exit status 1 where anything differs.",
+    .name      = "verify",
+    .help      = "compare every node of a decode step with the reference kernels",
+    .usage     = "[-m FILE] [options]",
+    .notes     = "On a GPU each node is computed twice from the same sources, there and by the CPU\n"
+                 "kernel. Then replays are compared with eager runs, and a reply in loop mode with one\n"
+                 "in replay mode. On the CPU the kernels in use are compared with the plain ones.\n"
+                 "Exit status 1 if anything differs.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -1,6 +1,6 @@
-# A build for aarch64 on another machine, whose programs run in qemu: of the Debian packages gcc-aarch64-linux-gnu,
-# libc6-dev-arm64-cross and qemu-user-static, with the libraries that scripts/arm64-libs.sh fetches.
-# Criterion is none of them: it starts its program anew for each test, which qemu does not pass on; tests/plain serves.
+# Toolchain for a cross build for aarch64 whose programs run in qemu. Needs the Debian packages gcc-aarch64-linux-gnu,
+# libc6-dev-arm64-cross and qemu-user-static, and the libraries that scripts/arm64-libs.sh fetches. Criterion cannot be used:
+# it restarts its program for each test, which fails under qemu. The tests use the runner of tests/plain instead.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

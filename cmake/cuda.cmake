@@ -1,18 +1,18 @@
-# RP_HAVE_CUDA: the toolkit's headers and nvcc are there and wanted. RP_CUDA_ARCHITECTURES says what for.
+# Sets RP_HAVE_CUDA if the CUDA toolkit with nvcc is found and RP_CUDA is on, and defines rp_cuda_kernels.
 set(RP_CUDA_ARCHITECTURES "auto" CACHE STRING
-  "auto: the GPU of this machine, without one `portable`; portable: code for sm_80 and sm_90, and what drivers translate for \
-all others; covering: code for every GPU the toolkit knows by the lowest of its kind; all: each by name; or a list as \
-CMAKE_CUDA_ARCHITECTURES")
+  "auto: the GPUs of this machine, or portable if there is none; portable: machine code for sm_80 and sm_90, and PTX that \
+drivers compile for other GPUs; covering: machine code for the lowest architecture of each generation, which the others of it \
+run too; all: machine code for every architecture the toolkit knows; or a list as CMAKE_CUDA_ARCHITECTURES")
 set(RP_HAVE_CUDA OFF)
 if(NOT RP_CUDA)
-  message(STATUS "CUDA is switched off")
+  message(STATUS "CUDA is switched off (RP_CUDA): CPU only")
   return()
 endif()
 find_package(CUDAToolkit QUIET)
 include(CheckLanguage)
 if(CUDAToolkit_FOUND)
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
-    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE}) # where it is not on the PATH
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE}) # if nvcc is not on the PATH
   endif()
   check_language(CUDA)
 endif()
@@ -21,7 +21,7 @@ if(NOT CUDAToolkit_FOUND OR NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-if(CUDAToolkit_VERSION VERSION_LESS 12.4) # the first with loops in graphs
+if(CUDAToolkit_VERSION VERSION_LESS 12.4) # 12.4 is the first with WHILE nodes in graphs
   message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} is older than 12.4: CPU only")
   return()
 endif()
@@ -60,7 +60,7 @@ enable_language(CUDA)
 set(RP_HAVE_CUDA ON)
 message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
-# Objects, not a library: what links them is linked as C.
+# An object library, so that targets that link it are still linked as C.
 file(GLOB kernel_sources CONFIGURE_DEPENDS kernels/*.cu)
 add_library(rp_cuda_kernels OBJECT ${kernel_sources})
 target_include_directories(rp_cuda_kernels PRIVATE
@@ -69,5 +69,5 @@ target_compile_definitions(rp_cuda_kernels PRIVATE _GNU_SOURCE)
 target_compile_options(rp_cuda_kernels PRIVATE
   -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fPIC -Xfatbin=-compress-all)
 if(RP_WERROR AND CMAKE_CUDA_ARCHITECTURES STREQUAL "90")
-  target_compile_options(rp_cuda_kernels PRIVATE -Xptxas=-warn-spills,-Werror) # no kernel spills registers there
+  target_compile_options(rp_cuda_kernels PRIVATE -Xptxas=-warn-spills,-Werror) # fails if a kernel spills registers
 endif()

@@ -1,10 +1,10 @@
-# Headers, library, pkg-config file and CMake package.
+# Installs headers, library, pkg-config file and CMake package.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/reprise ${PROJECT_BINARY_DIR}/include/reprise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS reprise ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# A static library's users link what it links.
+# Programs that link the static library link its dependencies too.
 set(RP_PC_LIBS_PRIVATE "-lm -lpthread")
 if(RP_HAVE_CUDA)
   string(APPEND RP_PC_LIBS_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
@@ -15,6 +15,8 @@ if(BUILD_SHARED_LIBS)
 else()
   set(RP_PC_LIBS "-lreprise ${RP_PC_LIBS_PRIVATE}")
 endif()
+# Relative to the file itself, so that `cmake --install --prefix` and a moved folder work.
+file(RELATIVE_PATH RP_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 configure_file(cmake/reprise.pc.in ${PROJECT_BINARY_DIR}/reprise.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/reprise.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

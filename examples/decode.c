@@ -1,4 +1,7 @@
-/* Eight tokens of a model, chosen greedily.   decode MODEL.gguf [TEXT] */
+/* Prints eight tokens after a text, sampled greedily:   decode MODEL.gguf [TEXT]
+ *
+ * Flow: tokenize -> prefill -> sample from the logits -> print -> step, which appends the token and gives new
+ * logits. */
 #include "reprise/session.h"
 
 #include <stdio.h>

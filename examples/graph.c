@@ -1,4 +1,8 @@
-/* A graph of one's own, without any model: y = silu(w x) * x for three columns x. */
+/* A graph without a model: y = silu(w x) * x for three columns x.
+ *
+ *     w [N, N]: row m is w[m][0..N)     x, y [N, COLUMNS]: column c is columns[c][0..N)
+ *
+ * Flow: build -> finish (reports the first error) -> passes -> plan -> executor -> run. */
 #include "reprise/executor.h"
 
 #include <stdio.h>
@@ -12,7 +16,7 @@ static RpStatus run(ComputeGraph *g) {
         {0, 2, 0, 0},
         {0, 0, 3, 0},
         {1, 1, 1, 1}
-    }; /* one row a result */
+    }; /* row m gives element m of each result */
     const float columns[COLUMNS][N] = {
         {1, 2, 3, 4 },
         {0, 1, 0, -1},
@@ -22,7 +26,7 @@ static RpStatus run(ComputeGraph *g) {
 
     TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, COLUMNS, 1, 1});
     TensorNode *y = rp_mul(g, rp_silu(g, rp_mul_mat(g, rp_graph_weight(g, "w", &view), x)), x);
-    RP_TRY(rp_graph_finish(g, &y, 1)); /* the first error of any call above */
+    RP_TRY(rp_graph_finish(g, &y, 1)); /* reports the first error of all calls above */
     RP_TRY(rp_graph_optimize(g, NULL));
 
     ExecPlan *plan = NULL;

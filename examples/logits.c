@@ -1,5 +1,6 @@
-/* A model of random weights in the built-in shape `tiny`, and what it makes of two sequences of three tokens.
- */
+/* Writes a model of random weights in the built-in shape `tiny`, and computes the logits of every token of
+ * two sequences:
+ *     ids [BATCH][SEQ] -> logits [BATCH][SEQ][VOCAB], each sequence from an empty context */
 #include <reprise/reprise.h>
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
-/* backend.h - what the backends of an Executor share. A backend's own struct begins with an Executor. */
+/* backend.h - the internals of Executor and the interface of its backends, CPU and CUDA. The struct of a
+ * backend begins with an Executor, so that a pointer to one is a pointer to the other. Every backend runs
+ * the same plan (I7). */
 #ifndef EXECUTOR_BACKEND_H
 #define EXECUTOR_BACKEND_H
 
@@ -6,51 +8,54 @@
 
 typedef struct Backend Backend;
 
-/* The reply under way. */
+/* The reply in progress. */
 typedef struct Reply {
-    bool    active, in_loop;
-    int32_t left, pos, n_ctx; /* tokens that may still be drawn; position of the next to be run */
+    bool    active, in_loop; /* in_loop: the device generates it in one launch, else one run per token */
+    int32_t left;            /* tokens that may still be sampled */
+    int32_t pos, n_ctx;      /* position of the next token to be run; the context length */
     int32_t end[RP_REPLY_MAX_END], n_end;
 } Reply;
 
 struct Executor {
     const Backend  *backend;
     const ExecPlan *plan;
-    Executor       *owner; /* of threads, device and weights: itself, or the one it shares with */
+    Executor       *owner; /* has threads, device and weights: this executor, or the one it shares with */
     char           *arena;
-    void          **states, **own_states; /* by the plan's state number: those that are bound, and its own */
-    bool           *owns_state;
-    const ExecutorStates *bound;   /* or NULL: its own */
-    const ExecPlan       *weights; /* the plan whose weights are bound */
-    OpArgs               *args;    /* one a step, addresses filled in */
-    const TensorNode     *step;    /* ExecutorOptions.step */
+    void          **states;          /* by state number of the plan: the memory in use */
+    void          **default_states;  /* likewise: the memory in use while nothing is bound */
+    bool           *allocated_state; /* likewise: allocated here, not taken from the owner */
+    const ExecutorStates *bound;     /* NULL: the default states */
+    const ExecPlan       *weights;   /* the plan whose weights are bound */
+    OpArgs               *args;      /* by step, with addresses */
+    const TensorNode     *step;      /* ExecutorOptions.step */
     Reply                 reply;
     ExecutorInfo          info;
-    char                  reason[256]; /* info.reason */
+    char                  reason[256]; /* storage of info.reason */
 };
 
 struct Backend {
-    size_t bytes; /* of its struct */
+    size_t bytes; /* size of its struct */
     RpStatus (*open)(Executor *e, const ExecutorOptions *o);
-    void (*close)(Executor *e); /* also what was opened in part */
+    void (*close)(Executor *e); /* also after an open that failed halfway */
     RpStatus (*run)(Executor *e);
     void *(*data)(Executor *e, const TensorNode *node);
-    /* Between the host and memory of the backend. */
+    /* Copies between host memory and memory of the backend. */
     RpStatus (*copy)(Executor *e, void *to, const void *from, size_t bytes, bool to_host);
     /* Zeroed memory for a state. */
     RpStatus (*new_state)(Executor *e, size_t bytes, const char *name, void **out);
     void (*free_state)(Executor *e, void *state);
-    /* The states were exchanged, or the weights of another plan are wanted: addresses, and what was recorded
-     * with them, follow. */
+    /* e->states has changed, or the weights of another plan are to be used: updates args and the addresses
+     * in captured nodes. */
     RpStatus (*rebind)(Executor *e, const ExecPlan *weights);
     RpStatus (*verify)(Executor *e, VerifyCallback *callback, void *user);
-    /* `step`: what e->step holds, put back before each run and at the end; or NULL. */
+    /* `step`: the contents of e->step, written back before each run and at the end; NULL for a plan
+     * without it. */
     RpStatus (*profile)(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step);
     RpStatus (*poison)(Executor *e);
     RpStatus (*launch)(const Executor *e, int step, StepLaunch *out); /* fills in the geometry */
-    /* The token that the latest run has drawn. */
+    /* The token that the latest run sampled. */
     RpStatus (*token)(Executor *e, int32_t *token);
-    /* A loop on the device, where info.mode is RP_MODE_LOOP. */
+    /* The loop on the device. Only for info.mode == RP_MODE_LOOP. */
     RpStatus (*loop_begin)(Executor *e, const Reply *r);
     RpStatus (*loop_next)(Executor *e, int32_t *token);
     RpStatus (*loop_end)(Executor *e);
@@ -59,23 +64,24 @@ struct Backend {
 extern const Backend rp_cpu_backend, rp_cuda_backend;
 extern const Kernels rp_cpu_table, rp_cuda_table;
 
-/* States of its own, or of the executor it shares with where that has one of the same name. */
+/* Uses the states of the owner that have the same name, and allocates the others. */
 RP_NODISCARD RpStatus rp_executor_open_states(Executor *e);
 void                  rp_executor_close_states(Executor *e);
 
-/* Where a weight lies for this backend, from where it lies on the host; NULL where it is unknown. */
+/* The address of a weight in this backend, from its address on the host; NULL if the weight is unknown. */
 typedef void *WeightAddress(Executor *e, const void *host);
 
-/* Fills in args, with the weights that are bound. */
+/* Computes args from the arena, the states in use and the bound weights. */
 RP_NODISCARD RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address);
 
-/* Node and bytes of step i. RP_E_ARG past the last. */
+/* Fills in node, bytes and n_barriers of step i. RP_E_ARG past the last step. */
 RP_NODISCARD RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out);
 
-/* Writes the whole step state; nothing for NULL. A plan that draws tokens would otherwise run on past the context. */
+/* Writes the whole step state, unless `step` is NULL. Repeated runs of a plan that samples would otherwise
+ * pass the end of the context. */
 RP_NODISCARD RpStatus rp_executor_put_step(Executor *e, const void *step);
 
-/* Whether the owner's arena is too small for it. */
+/* True if the executor needs an arena of its own: it shares with none, or the owner's arena is too small. */
 static inline bool rp_executor_takes_arena(const Executor *e) {
     return e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena;
 }

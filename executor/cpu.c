@@ -1,4 +1,9 @@
-/* The CPU interpreter: every worker walks the plan, with a barrier after each step. */
+/* The CPU interpreter. Every worker of the thread pool walks the whole plan and computes its part of each
+ * step. A barrier follows each phase of a step; most kernels have one phase. Kernels divide their work by
+ * shapes and by the number of workers only (I5), and results do not depend on that number (I8). All memory
+ * is allocated at open (I3).
+ *
+ *     worker i   step 0 | step 1, phase 0 | step 1, phase 1 | step 2 | ...      | is a barrier of all workers */
 #include "executor/backend.h"
 
 #include "executor/median.h"
@@ -6,6 +11,7 @@
 #include "executor/prefetch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,13 +19,19 @@
 
 enum { ARENA_ALIGN = 4096, SCRATCH_ALIGN = 128 };
 
+/* Kernels that need scratch memory share one buffer:
+ *
+ *     scratch   [ shared_bytes | local_bytes of worker 0 | local_bytes of worker 1 | ... ]
+ *     local memory of worker i = scratch + shared_bytes + i * local_bytes
+ *
+ * Both sizes are the largest need of any step, so the contents last for the phases of one step only. */
 typedef struct CpuExecutor {
     Executor    base;
-    ThreadPool *pool; /* the owner's */
-    char       *own_arena;
-    int        *phases;      /* of each step */
-    char       *scratch;     /* of all workers, then one after the other of each */
-    size_t      shared, local; /* bytes of these */
+    ThreadPool *pool;          /* of the owner, shared */
+    char       *private_arena; /* NULL: this executor uses the arena of its owner */
+    int        *phases;        /* by step: its number of phases */
+    char       *scratch;       /* as above */
+    size_t      shared_bytes, local_bytes;
 } CpuExecutor;
 
 const Kernels rp_cpu_table = {.table = rp_cpu_kernels};
@@ -34,12 +46,12 @@ static void *new_memory(size_t bytes) {
 static void close_cpu(Executor *e) {
     if (e->owner == e) rp_pool_free(cpu(e)->pool);
     rp_executor_close_states(e);
-    free(cpu(e)->own_arena);
+    free(cpu(e)->private_arena);
     free(cpu(e)->phases);
     free(cpu(e)->scratch);
 }
 
-/* A positive number of an option or 0; anything else is an error. */
+/* The value of an option as a number from 0 to max. */
 static RpStatus option_number(RpOption option, long max, long *out) {
     const char *text = rp_option(option);
     char       *end;
@@ -63,7 +75,7 @@ static RpStatus open_pool(const ExecutorOptions *o, ThreadPool **out) {
 
 static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
     (void)e;
-    *out = calloc(1, bytes); /* pages come when they are first written */
+    *out = calloc(1, bytes); /* pages are mapped on first write, not here */
     return *out != NULL ? RP_OK
                         : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
 }
@@ -75,7 +87,7 @@ static void free_state(Executor *e, void *state) {
 
 static void *weight_address(Executor *e, const void *host) {
     (void)e;
-    return (void *)(uintptr_t)host; /* where the file is mapped */
+    return (void *)(uintptr_t)host; /* kernels read weights directly from the mapped file */
 }
 
 static RpStatus open_scratch(CpuExecutor *c) {
@@ -85,30 +97,36 @@ static RpStatus open_scratch(CpuExecutor *c) {
     for (int i = 0; i < plan->n_steps; i++) {
         const CpuNeeds n = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args);
         c->phases[i]     = n.phases;
-        if (n.shared > c->shared) c->shared = n.shared;
-        if (n.local > c->local) c->local = n.local;
+        if (n.shared > c->shared_bytes) c->shared_bytes = n.shared;
+        if (n.local > c->local_bytes) c->local_bytes = n.local;
     }
-    c->shared          = (c->shared + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-    c->local             = (c->local + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-    const size_t bytes = c->shared + c->local * (size_t)c->base.info.n_threads;
+    /* Rounded up so that no two workers write to the same cache line. */
+    c->shared_bytes    = (c->shared_bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    c->local_bytes     = (c->local_bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    const size_t bytes = c->shared_bytes + c->local_bytes * (size_t)c->base.info.n_threads;
     c->scratch         = new_memory(bytes);
     if (c->scratch != NULL) return RP_OK;
     return rp_fail(RP_E_NOMEM, "scratch memory of %zu bytes could not be allocated", bytes);
 }
 
 static KernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
-    return (KernelCtx){
-        .ith = ith, .nth = nth, .shared = c->scratch, .local = c->scratch + c->shared + c->local * (size_t)ith};
+    return (KernelCtx){.ith    = ith,
+                       .nth    = nth,
+                       .shared = c->scratch,
+                       .local  = c->scratch + c->shared_bytes + c->local_bytes * (size_t)ith};
 }
 
+/* After a failure rp_executor_free closes what was opened so far. */
 static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
     CpuExecutor *c      = cpu(e);
     e->info.device      = "cpu";
     e->info.device_name = rp_cpu_isa_name(rp_cpu_isa());
     RP_TRY(rp_cpu_isa_check());
     RP_TRY(rp_check_kernels(e->plan, &rp_cpu_table));
-    if (o->mode > RP_MODE_EAGER && o->require_graph)
-        return rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none");
+    if (o->require_graph) return rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none");
+    if (o->mode > RP_MODE_EAGER && !e->info.fell_back) /* else there is a reason already (I10) */
+        snprintf(e->reason, sizeof e->reason, "eager instead of %s: the CPU has no graphs",
+                 rp_mode_name(o->mode));
     if (e->owner != e) {
         c->pool  = cpu(e->owner)->pool;
         e->arena = e->owner->arena;
@@ -117,7 +135,7 @@ static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
     }
     e->info.n_threads = rp_pool_size(c->pool);
     if (rp_executor_takes_arena(e)) {
-        e->arena = c->own_arena = new_memory(e->plan->memory.arena);
+        e->arena = c->private_arena = new_memory(e->plan->memory.arena);
         if (e->arena == NULL)
             return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", e->plan->memory.arena);
     }
@@ -138,6 +156,7 @@ static RpStatus end_of_step(void *pool, RpStatus status, bool last_phase) {
     return rp_pool_barrier(pool, status);
 }
 
+/* The task of each worker in a run. */
 static RpStatus interpret(void *arg, int ith, int nth) {
     const CpuExecutor *c   = arg;
     KernelCtx          ctx = ctx_of(c, ith, nth);
@@ -165,6 +184,8 @@ static RpStatus rebind(Executor *e, const ExecPlan *weights) {
 
 /* ---- looking inside ---- */
 
+/* Bytes of 0xff are a NaN in f32 and f16. Buffers of inputs, whose lifetime starts before the run, are
+ * spared. */
 static RpStatus poison(Executor *e) {
     for (int i = 0; i < e->plan->n_buffers; i++) {
         const PlanBuffer *b = &e->plan->buffers[i];
@@ -173,7 +194,7 @@ static RpStatus poison(Executor *e) {
     return RP_OK;
 }
 
-/* What a step writes: its result, and what is beside it. */
+/* The memory that a step writes: its result, and the sources that it writes to. */
 typedef struct Written {
     const TensorView *views[RP_MAX_SRC + 1];
     int               n;
@@ -189,7 +210,7 @@ static Written written_by(const Executor *e, int step) {
     return w;
 }
 
-/* Between their memory and one copy of all. */
+/* Copies all written views to `copy`, one after the other, or back if `put`. */
 static void copy_written(const Written *w, char *copy, bool put) {
     for (int i = 0; i < w->n; i++) {
         const size_t bytes = rp_view_extent_bytes(w->views[i]);
@@ -198,7 +219,8 @@ static void copy_written(const Written *w, char *copy, bool put) {
     }
 }
 
-/* One step by one worker into memory of its own, with the variant that is set. */
+/* Runs one step on one worker, with the instruction set in use: restores `before`, runs, and copies the
+ * results to `result`. */
 static RpStatus run_step(const Executor *e, int step, const Written *w, char *result, char *before) {
     KernelCtx ctx = ctx_of((const CpuExecutor *)e, 0, 1);
     copy_written(w, before, true);
@@ -208,6 +230,10 @@ static RpStatus run_step(const Executor *e, int step, const Written *w, char *re
     return RP_OK;
 }
 
+/* Runs a step twice from the same state of memory, first with the plain kernels and then with those in
+ * use, whose results stay in place for the next step.
+ *
+ *     copies   [ before | plain | got ]      w->bytes each, the written views one after the other */
 static RpStatus verify_step(const Executor *e, int step, const Written *w, char *copies,
                             VerifyCallback *callback, void *user, bool *go_on) {
     const CpuIsa isa    = rp_cpu_isa();
@@ -238,14 +264,15 @@ static RpStatus verify(Executor *e, VerifyCallback *callback, void *user) {
     return st;
 }
 
+/* ends[i]: time at the end of step i; ends[-1]: at the start of the run. Worker 0 writes them. */
 typedef struct TimedRun {
     CpuExecutor *c;
-    double      *ends; /* by member 0 */
+    double      *ends;
 } TimedRun;
 
 typedef struct TimedStep {
     ThreadPool *pool;
-    double     *ends;
+    double     *ends; /* NULL for all workers but 0 */
     int         n;
 } TimedStep;
 
@@ -265,6 +292,12 @@ static RpStatus interpret_timed(void *arg, int ith, int nth) {
                         end_of_timed_step, &t);
 }
 
+/* Alternates plain runs, for the total, and timed runs, for the steps. Medians are taken over
+ *
+ *     sample[0 * n_runs + r]          ns of plain run r
+ *     sample[(i + 1) * n_runs + r]    ns of step i in timed run r
+ *
+ * `step` is the step state of a plan that samples; each run advances it, so it is written back. */
 static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
@@ -294,6 +327,7 @@ static RpStatus token_of(Executor *e, int32_t *token) {
     return RP_OK;
 }
 
+/* The CPU launches nothing: the fields that rp_executor_describe fills in are all there is. */
 static RpStatus launch_of(const Executor *e, int step, StepLaunch *out) {
     (void)e, (void)step, (void)out;
     return RP_OK;

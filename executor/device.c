@@ -1,3 +1,5 @@
+/* The choice of a device by name, and the free memory of each. A fallback to the CPU happens for "auto"
+ * only and is reported with its reason (I10). */
 #include "executor/device.h"
 
 #include "reprise/device.h"
@@ -44,7 +46,7 @@ RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out
     return RP_OK;
 }
 
-/* Memory that could be had without swapping, or 0 where nobody tells. */
+/* Bytes that can be allocated without swapping; 0 if unknown, as on systems without /proc/meminfo. */
 static size_t host_memory(void) {
     FILE              *f  = fopen("/proc/meminfo", "r");
     unsigned long long kb = 0;

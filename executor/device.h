@@ -1,25 +1,27 @@
-/* device.h - which device an executor is to run on. */
+/* device.h - the choice of the device that an executor runs on. */
 #ifndef EXECUTOR_DEVICE_H
 #define EXECUTOR_DEVICE_H
 
 #include "reprise/executor.h"
 
-/* Memory of a device that is left to its driver. Executors that know better than an estimate what they take
- * leave half. */
+/* Bytes of device memory left to the driver. An executor at open knows its needs exactly, not by estimate,
+ * and leaves only half of it. */
 enum { RP_DEVICE_MARGIN = 64 << 20 };
 
-extern const bool rp_cuda_built; /* with kernels for GPUs */
+extern const bool rp_cuda_built; /* true if the library has CUDA kernels */
 
 typedef struct DeviceChoice {
-    bool        cuda, fell_back;
-    const char *name; /* as it was asked for */
-    char        reason[256];
+    bool        cuda;        /* CUDA device or CPU */
+    bool        fell_back;   /* "auto" chose the CPU in a library that was built with CUDA (I10) */
+    const char *name;        /* as requested */
+    char        reason[256]; /* why "auto" did not choose a CUDA device; "" otherwise */
 } DeviceChoice;
 
-/* From "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE. */
+/* `name` is "auto", "cpu", "cuda" or "cuda:N"; NULL: the value of REPRISE_DEVICE. A device that is named
+ * or required but missing is an error; only "auto" falls back to the CPU. */
 RP_NODISCARD RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out);
 
-/* N of "cuda:N"; 0 of anything else that was chosen. */
+/* N for "cuda:N", 0 for any other name. */
 int rp_device_index(const char *name);
 
 #endif

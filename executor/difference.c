@@ -1,4 +1,10 @@
-/* How far two results of a node are apart. */
+/* The difference of two results of a node, for rp_verify_difference:
+ *
+ *     difference = max |got - want| / max |want|      infinite for NaN or infinity against a number
+ *
+ * Elements that were quantised or rounded when they were stored may differ by one step, since the last bit
+ * before the rounding can decide it. Ids must be equal, and so must the results of quantize and copy,
+ * which only convert. */
 #include "reprise/executor.h"
 #include "reprise/quants.h"
 
@@ -7,20 +13,20 @@
 #include <string.h>
 
 typedef struct Difference {
-    double top, off; /* the largest that is wanted; the largest difference */
-    size_t at;
+    double largest, worst; /* max |want|; max |got - want| */
+    size_t at;             /* element of `worst` */
 } Difference;
 
-/* `step`: what a value may be off by without being so. */
+/* A difference up to `step`, the tolerance, counts as none. */
 static void compare(Difference *d, double got, double want, double step, size_t at) {
-    if (isfinite(want)) d->top = fmax(d->top, fabs(want));
+    if (isfinite(want)) d->largest = fmax(d->largest, fabs(want));
     if (got == want || (isnan(got) && isnan(want))) return;
-    double off = fabs(got - want);
-    if (off <= step) return;
-    if (isnan(off)) off = (double)INFINITY;
-    if (off <= d->off) return;
-    d->off = off;
-    d->at  = at;
+    double difference = fabs(got - want);
+    if (difference <= step) return;
+    if (isnan(difference)) difference = (double)INFINITY;
+    if (difference <= d->worst) return;
+    d->worst = difference;
+    d->at    = at;
 }
 
 static void compare_floats(Difference *d, const char *got, const char *want, size_t n) {
@@ -28,7 +34,8 @@ static void compare_floats(Difference *d, const char *got, const char *want, siz
         float a, b;
         memcpy(&a, got + i * sizeof a, sizeof a);
         memcpy(&b, want + i * sizeof b, sizeof b);
-        if (memcmp(&a, &b, sizeof a) == 0 && !isfinite(b)) continue; /* what neither has written too */
+        if (memcmp(&a, &b, sizeof a) == 0 && !isfinite(b))
+            continue; /* poison that neither run has overwritten */
         compare(d, (double)a, (double)b, 0.0, i);
     }
 }
@@ -41,7 +48,8 @@ static void compare_bytes(Difference *d, const char *got, const char *want, size
         }
 }
 
-/* Quants may be next to each other; scales and sums are floats. */
+/* A row of q8_act:  q[n] int8, scale[n/32] f32, sum[n/16] f32. Values scale * q may differ by one quant,
+ * with 1 % slack for the scale. Scales are compared as floats, and sums not at all. */
 static void compare_act(Difference *d, const char *got, const char *want, int64_t n, size_t first) {
     for (int64_t i = 0; i < n; i++) {
         float scale;
@@ -63,17 +71,20 @@ static float largest(const float block[32]) {
     return top;
 }
 
-/* A row of f16, bf16 or q8_0; `wide` has room for both. */
+/* A row of f16, bf16 or q8_0; `values` has room for two rows. The tolerance is one step of the type:
+ *
+ *     f16    |want| * 2^-10, at least 2^-24        q8_0   max |want| of its block of 32 / 127, with 1 % slack
+ *     bf16   |want| * 2^-7 */
 static void compare_stored(Difference *d, RpDtype type, const char *got, const char *want, int64_t n,
-                           float *wide, size_t first) {
-    float *a = wide, *b = wide + n;
+                           float *values, size_t first) {
+    float *a = values, *b = values + n;
     if (memcmp(got, want, rp_row_bytes(type, n)) == 0) return;
     rp_dequantize_row(type, got, n, a);
     rp_dequantize_row(type, want, n, b);
     for (int64_t i = 0; i < n; i++) {
         const float  block = type == RP_Q8_0 ? largest(b + i / 32 * 32) : 0.0f;
-        const double own   = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
-        compare(d, (double)a[i], (double)b[i], fmax(own, 1.01 / 127.0 * (double)block), first + (size_t)i);
+        const double step  = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
+        compare(d, (double)a[i], (double)b[i], fmax(step, 1.01 / 127.0 * (double)block), first + (size_t)i);
     }
 }
 
@@ -82,11 +93,11 @@ double rp_verify_difference(const TensorNode *node, const TensorView *view, cons
     const char  *a = got, *b = want, *op = rp_node_op_name(node);
     const size_t bytes  = rp_view_extent_bytes(view);
     const bool   stored = view->dtype == RP_F16 || view->dtype == RP_BF16 || view->dtype == RP_Q8_0;
-    float       *wide   = stored ? malloc(2 * (size_t)view->ne[0] * sizeof *wide) : NULL;
+    float       *values = stored ? malloc(2 * (size_t)view->ne[0] * sizeof *values) : NULL;
     Difference   d      = {0};
     if (view->dtype == RP_F32) {
         compare_floats(&d, a, b, bytes / sizeof(float));
-    } else if (strcmp(op, "router") == 0) { /* ids, then the bits of floats */
+    } else if (strcmp(op, "router") == 0) { /* i32 [k,2]: ids, then weights as the bits of f32 */
         compare_floats(&d, a + bytes / 2, b + bytes / 2, bytes / 2 / sizeof(float));
         compare_bytes(&d, a, b, 0, bytes / 2);
     } else if (view->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
@@ -94,15 +105,15 @@ double rp_verify_difference(const TensorNode *node, const TensorView *view, cons
             compare_act(&d, a + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]),
                         b + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]), view->ne[0],
                         (size_t)(r * view->ne[0]));
-    } else if (wide != NULL && strcmp(op, "copy") != 0) {
+    } else if (values != NULL && strcmp(op, "copy") != 0) {
         for (int64_t r = 0; r < rp_view_rows(view); r++) {
             const size_t row = (size_t)((const char *)rp_view_row(view, r) - (const char *)view->data);
-            compare_stored(&d, view->dtype, a + row, b + row, view->ne[0], wide, (size_t)(r * view->ne[0]));
+            compare_stored(&d, view->dtype, a + row, b + row, view->ne[0], values, (size_t)(r * view->ne[0]));
         }
     } else {
         compare_bytes(&d, a, b, 0, bytes);
     }
-    free(wide);
+    free(values);
     if (at != NULL) *at = d.at;
-    return d.off == 0.0 ? 0.0 : d.top > 0.0 ? d.off / d.top : (double)INFINITY;
+    return d.worst == 0.0 ? 0.0 : d.largest > 0.0 ? d.worst / d.largest : (double)INFINITY;
 }

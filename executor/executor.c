@@ -1,3 +1,5 @@
+/* Executors, without the details of a backend: opening, states, addresses, access to results, rebinding.
+ * Addresses are computed at open and at each bind, never during a run (I3, I4). */
 #include "executor/backend.h"
 
 #include "executor/device.h"
@@ -6,9 +8,9 @@
 #include <string.h>
 
 struct ExecutorStates {
-    Executor *maker;
+    Executor *maker; /* the owner of the executor it was made for */
     int       n;
-    void     *memory[];
+    void     *memory[]; /* by the state number of the owner's plan */
 };
 
 const char *rp_mode_name(ExecMode mode) {
@@ -28,8 +30,17 @@ RpStatus rp_mode_from_name(const char *name, ExecMode *out) {
     return rp_fail(RP_E_ARG, "'%s': auto, eager, replay or loop is wanted", name);
 }
 
-/* ---- states ---- */
+/* ---- states ----
+ *
+ * A session has one plan per chunk length. Their executors share what does not depend on the length:
+ *
+ *     owner: 256 tokens         has threads or device, weights, arena, states
+ *       ^      ^      ^
+ *      64     16  ..  1 token   has args; uses states of the same name, and the arena if it is large enough
+ *
+ * So all lengths read and write the same KV caches. Only one of these executors runs at a time. */
 
+/* The number of the state with the name of `node`; -1 if the plan has none. */
 static int find_state(const ExecPlan *plan, const TensorNode *node) {
     for (int i = 0; i < plan->n_states; i++)
         if (strcmp(rp_node_name(plan->states[i].node), rp_node_name(node)) == 0) return i;
@@ -39,17 +50,17 @@ static int find_state(const ExecPlan *plan, const TensorNode *node) {
 RpStatus rp_executor_open_states(Executor *e) {
     const ExecPlan *plan = e->plan;
     e->states            = calloc((size_t)plan->n_states + 1, sizeof *e->states);
-    e->own_states        = calloc((size_t)plan->n_states + 1, sizeof *e->own_states);
-    e->owns_state        = calloc((size_t)plan->n_states + 1, sizeof *e->owns_state);
-    if (e->states == NULL || e->own_states == NULL || e->owns_state == NULL)
+    e->default_states    = calloc((size_t)plan->n_states + 1, sizeof *e->default_states);
+    e->allocated_state   = calloc((size_t)plan->n_states + 1, sizeof *e->allocated_state);
+    if (e->states == NULL || e->default_states == NULL || e->allocated_state == NULL)
         return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     for (int i = 0; i < plan->n_states; i++) {
         const PlanState *s      = &plan->states[i];
         const int        shared = e->owner != e ? find_state(e->owner->plan, s->node) : -1;
         if (shared < 0) {
-            RP_TRY(e->backend->new_state(e, s->bytes, rp_node_name(s->node), &e->own_states[i]));
-            e->states[i]     = e->own_states[i];
-            e->owns_state[i] = true;
+            RP_TRY(e->backend->new_state(e, s->bytes, rp_node_name(s->node), &e->default_states[i]));
+            e->states[i]          = e->default_states[i];
+            e->allocated_state[i] = true;
             continue;
         }
         const TensorView mine   = rp_node_view(s->node),
@@ -57,25 +68,30 @@ RpStatus rp_executor_open_states(Executor *e) {
         if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
             return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with",
                            rp_node_name(s->node));
-        e->states[i] = e->own_states[i] = e->owner->own_states[shared];
+        e->states[i] = e->default_states[i] = e->owner->default_states[shared];
     }
     return RP_OK;
 }
 
 void rp_executor_close_states(Executor *e) {
-    for (int i = 0; e->owns_state != NULL && i < e->plan->n_states; i++)
-        if (e->owns_state[i]) e->backend->free_state(e, e->own_states[i]);
+    for (int i = 0; e->allocated_state != NULL && i < e->plan->n_states; i++)
+        if (e->allocated_state[i]) e->backend->free_state(e, e->default_states[i]);
     free(e->states);
-    free(e->own_states);
-    free(e->owns_state);
+    free(e->default_states);
+    free(e->allocated_state);
 }
 
-/* ---- addresses ---- */
+/* ---- addresses ----
+ *
+ *     arena     e->arena + offset
+ *     state i   e->states[i] + offset        bound states, else e->default_states[i]
+ *     weight    its address in plan e->weights + offset */
 
 void *rp_executor_address(const Executor *e, PlanRef ref) {
     return ref.space == SPACE_ARENA ? e->arena + ref.offset : (char *)e->states[ref.state] + ref.offset;
 }
 
+/* Absent sources have ne 0 and no address. */
 static RpStatus fill_source(Executor *e, const PlanStep *s, const PlanStep *weights, int k,
                             WeightAddress *address, OpArgs *args) {
     const PlanRef ref = s->src[k];
@@ -86,7 +102,8 @@ static RpStatus fill_source(Executor *e, const PlanStep *s, const PlanStep *weig
     }
     char *base = address(e, weights->args.src[k].data);
     if (base == NULL)
-        return rp_fail(RP_E_STATE, "%s: source %d is no weight of the plan", rp_node_name(s->node), k);
+        return rp_fail(RP_E_STATE, "%s: source %d is not a weight of the bound plan", rp_node_name(s->node),
+                       k);
     args->src[k].data = base + weights->src[k].offset;
     return RP_OK;
 }
@@ -95,6 +112,7 @@ RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address) {
     const ExecPlan *plan = e->plan;
     if (e->args == NULL) e->args = calloc((size_t)plan->n_steps + 1, sizeof *e->args);
     if (e->args == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d steps", plan->n_steps);
+    /* Step i of e->weights has the same op and shapes: rp_executor_weights_bind has checked it. */
     for (int i = 0; i < plan->n_steps; i++) {
         const PlanStep *s   = &plan->steps[i];
         e->args[i]          = s->args;
@@ -122,6 +140,7 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
     if (o->share == NULL) {
         RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
     } else if (o->share->owner->info.fell_back) {
+        /* The device is that of the owner, and so is the reason why it is not a GPU (I10). */
         choice.fell_back = true;
         memcpy(choice.reason, o->share->owner->reason, sizeof choice.reason);
     }
@@ -130,19 +149,19 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
                                               : &rp_cpu_backend;
     Executor      *e       = calloc(1, backend->bytes);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
-    e->backend             = backend;
-    e->plan                = plan;
-    e->weights             = plan;
-    e->step                = o->step;
-    e->owner               = o->share != NULL ? o->share->owner : e;
-    e->info.mode           = RP_MODE_EAGER;
-    e->info.fell_back      = choice.fell_back;
-    e->info.blas           = "";
-    e->info.overlap        = "";
-    e->info.reason         = memcpy(e->reason, choice.reason, sizeof e->reason);
-    ExecutorOptions wanted = *o;
-    wanted.device          = choice.name;
-    const RpStatus st      = backend->open(e, &wanted);
+    e->backend               = backend;
+    e->plan                  = plan;
+    e->weights               = plan;
+    e->step                  = o->step;
+    e->owner                 = o->share != NULL ? o->share->owner : e; /* never a chain of owners */
+    e->info.mode             = RP_MODE_EAGER;
+    e->info.fell_back        = choice.fell_back;
+    e->info.blas             = "";
+    e->info.overlap          = "";
+    e->info.reason           = memcpy(e->reason, choice.reason, sizeof e->reason);
+    ExecutorOptions resolved = *o;
+    resolved.device          = choice.name;
+    const RpStatus st        = backend->open(e, &resolved);
     if (st != RP_OK) {
         rp_executor_free(e);
         return st;
@@ -165,6 +184,7 @@ RpStatus rp_executor_verify(Executor *e, VerifyCallback *callback, void *user) {
 RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
     if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
     if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
+    /* Each run of a plan that samples advances the step state. The backend restores it from this copy. */
     const TensorView v     = rp_node_view(e->step);
     const size_t     bytes = rp_view_extent_bytes(&v);
     void            *step  = malloc(bytes);
@@ -175,13 +195,15 @@ RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *t
     return st;
 }
 
+/* *memory is the address of a node whose value outlasts a run. Memory of other nodes is reused, so access
+ * is refused. */
 static RpStatus kept_memory(const Executor *e, const TensorNode *node, size_t bytes, void **memory) {
     const PlanRef    ref  = rp_plan_ref(e->plan, node);
     const TensorView view = rp_node_view(node);
     if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node))
         return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
     if (bytes > rp_view_extent_bytes(&view))
-        return rp_fail(RP_E_ARG, "'%s': %zu bytes of %zu", rp_node_name(node), bytes,
+        return rp_fail(RP_E_ARG, "'%s': %zu bytes requested, it has %zu", rp_node_name(node), bytes,
                        rp_view_extent_bytes(&view));
     *memory = rp_executor_address(e, ref);
     return RP_OK;
@@ -245,20 +267,21 @@ RpStatus rp_executor_states_new(Executor *e, ExecutorStates **out) {
     return RP_OK;
 }
 
+/* States that the owner lacks stay: they are private to this executor. */
 static void point_to_states(Executor *e, const ExecutorStates *s) {
     for (int i = 0; i < e->plan->n_states; i++) {
         const int n = find_state(e->owner->plan, e->plan->states[i].node);
-        if (n < 0) continue; /* of this executor alone */
-        e->states[i] = s != NULL ? s->memory[n] : e->own_states[i];
+        if (n < 0) continue;
+        e->states[i] = s != NULL ? s->memory[n] : e->default_states[i];
     }
     e->bound = s;
 }
 
-/* The text of the failure stays, whatever becomes of going back. */
-static RpStatus back(Executor *e, const ExecPlan *weights, RpStatus st) {
+/* Rolls a failed bind back to `weights`, and reports the original error even if that fails too. */
+static RpStatus roll_back(Executor *e, const ExecPlan *weights, RpStatus st) {
     char text[512];
     snprintf(text, sizeof text, "%s", rp_last_error());
-    const RpStatus again = e->backend->rebind(e, weights); /* where that fails too, the next run tries it */
+    const RpStatus again = e->backend->rebind(e, weights); /* if it fails, the next run tries again */
     (void)again;
     return rp_fail(st, "%s", text);
 }
@@ -267,11 +290,12 @@ RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
     const ExecutorStates *before = e->bound;
     if (s != NULL && s->maker != e->owner)
         return rp_fail(RP_E_ARG, "these states belong to another executor");
+    /* All or nothing: if the backend cannot use the new addresses, the old ones are restored. */
     point_to_states(e, s);
     const RpStatus st = e->backend->rebind(e, e->weights);
     if (st == RP_OK) return RP_OK;
     point_to_states(e, before);
-    return back(e, e->weights, st);
+    return roll_back(e, e->weights, st);
 }
 
 static bool same_view(const TensorView *a, const TensorView *b) {
@@ -279,6 +303,8 @@ static bool same_view(const TensorView *a, const TensorView *b) {
            memcmp(a->nb, b->nb, sizeof a->nb) == 0;
 }
 
+/* True if both steps differ in addresses at most. Parameters are compared as bytes, because the Params
+ * structs have no implicit padding. */
 static bool same_step(const PlanStep *x, const PlanStep *y) {
     static const size_t params_bytes[RP_OP_COUNT] = {
 #define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = sizeof(Params),
@@ -292,6 +318,7 @@ static bool same_step(const PlanStep *x, const PlanStep *y) {
     return same_view(&x->args.dst, &y->args.dst);
 }
 
+/* Weights of plan b fit plan a if all steps agree. The error names the first step that differs. */
 static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
     if (a->n_steps != b->n_steps)
         return rp_fail(RP_E_SHAPE, "weights of a plan of %d steps for one of %d", b->n_steps, a->n_steps);
@@ -300,7 +327,7 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
         if (!same_step(x, y))
             return rp_fail(
                 RP_E_SHAPE,
-                "step %d is %s '%s', in the plan of the weights %s '%s' of other sources or parameters", i,
+                "step %d is %s '%s', in the plan of the weights %s '%s' with other sources or parameters", i,
                 rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node),
                 rp_node_name(y->node));
     }
@@ -311,5 +338,5 @@ RpStatus rp_executor_weights_bind(Executor *e, const ExecPlan *plan) {
     const ExecPlan *before = e->weights;
     if (plan != NULL) RP_TRY(check_same_steps(e->plan, plan));
     const RpStatus st = e->backend->rebind(e, plan != NULL ? plan : e->plan);
-    return st == RP_OK ? RP_OK : back(e, before, st);
+    return st == RP_OK ? RP_OK : roll_back(e, before, st);
 }

@@ -1,3 +1,4 @@
+/* The median by sorting, as the number of samples is small. */
 #include "executor/median.h"
 
 #include <stdlib.h>

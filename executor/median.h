@@ -1,8 +1,8 @@
-/* median.h - of measurements. */
+/* median.h - the median of measurements. */
 #ifndef EXECUTOR_MEDIAN_H
 #define EXECUTOR_MEDIAN_H
 
-/* Sorts the n > 0 samples. */
+/* The mean of the two middle samples if n is even. Sorts `samples` in place; n > 0. */
 double rp_median(double *samples, int n);
 
 #endif

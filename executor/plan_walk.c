@@ -1,9 +1,15 @@
+/* The dispatch loop: kernel lookup by op, and for each step the calls
+ *
+ *     phase 0: kernel, step_end;  phase 1: kernel, step_end;  ...
+ *
+ * step_end may turn a status into another one: the barrier of the CPU passes a failure of one worker to
+ * all. */
 #include "executor/plan_walk.h"
 
 OpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
     if ((unsigned)op < RP_OP_COUNT) return kernels->table[op];
-    const OpDescription *own = rp_op_info(op);
-    return kernels->cuda ? own->cuda : own->cpu;
+    const OpDescription *custom = rp_op_info(op);
+    return kernels->cuda ? custom->cuda : custom->cpu;
 }
 
 RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
@@ -15,6 +21,7 @@ RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
     return RP_OK;
 }
 
+/* Bit k is set if source k is a weight, which no kernel writes: see KernelCtx.constant. */
 static unsigned constant_sources(const PlanStep *s) {
     unsigned bits = 0;
     for (int k = 0; k < RP_MAX_SRC; k++)

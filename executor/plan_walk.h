@@ -1,4 +1,5 @@
-/* plan_walk.h - the one dispatch loop. */
+/* plan_walk.h - the dispatch loop over the steps of a plan. The CPU interpreter and CUDA capture both use
+ * it (I7). */
 #ifndef EXECUTOR_PLAN_WALK_H
 #define EXECUTOR_PLAN_WALK_H
 
@@ -6,23 +7,26 @@
 
 #include "graph/plan.h"
 
-/* What a backend runs: its table for the ops of ops.h, and which kernel of an own op it takes. */
+/* The kernels of a backend: its table for the ops of ops.h, and which of the two kernels of a custom op it
+ * uses. */
 typedef struct Kernels {
     OpKernel *const *table;
     bool             cuda;
 } Kernels;
 
-/* NULL where this backend has none for an own op. */
+/* NULL for a custom op without a kernel for this backend. */
 OpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op);
 
-/* RP_E_UNSUPPORTED, with the node's name, where a step has no kernel. */
+/* RP_E_UNSUPPORTED, with op and node, if a step has no kernel in this backend: nothing is run elsewhere
+ * silently (I10). */
 RP_NODISCARD RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels);
 
 /* Called after each phase of a step with its status; returns the status to go on with. */
 typedef RpStatus StepEnd(void *user, RpStatus status, bool last_phase);
 
-/* Runs steps[0..n) in order, until one fails; `phases` (or NULL: one each) says how often each is called. Every
- * worker of the CPU interpreter calls it at each run, with a barrier as step_end; capture calls it once. */
+/* Runs steps 0 .. n_steps - 1 in order and stops at the first failure. phases[i] is the number of phases
+ * of step i; NULL: one each. In a run on the CPU every worker calls this, with a barrier as step_end. CUDA
+ * capture calls it once. */
 RP_NODISCARD RpStatus rp_plan_walk(const ExecPlan *plan, const OpArgs *args, const int *phases,
                                    const Kernels *kernels, KernelCtx *ctx, StepEnd *step_end, void *user);
 

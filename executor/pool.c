@@ -1,3 +1,9 @@
+/* The thread pool: a start signal, a barrier, and waiting by spin and park. Both signals are counters: a
+ * waiter remembers the old value and waits for any change, so a signal cannot be missed.
+ *
+ *     signal    counter += 1;  if n_parked > 0: futex wake
+ *     wait      spin for spin_us microseconds;  n_parked += 1;  futex wait while the counter is the same
+ *     barrier   arrived += 1;  the last sets arrived = 0 and signals phase;  the others wait for phase */
 #include "executor/pool.h"
 
 #include <limits.h>
@@ -24,30 +30,36 @@
 
 enum { CACHE_LINE = 64, SPINS_BETWEEN_CLOCKS = 64 };
 
-typedef struct Member {
+/* One run:
+ *
+ *     caller (worker 0)                        workers 1 .. n-1
+ *     rp_pool_run: signal start  ----------->  wait for start
+ *     task: ... rp_pool_barrier ...   <----->  task: ... rp_pool_barrier ...
+ *     final rp_pool_barrier           <----->  final rp_pool_barrier, then wait for the next start */
+typedef struct Worker {
     ThreadPool *pool;
     pthread_t   thread;
     int         ith;
-} Member;
+} Worker;
 
 struct ThreadPool {
     int       n_threads;
     long      spin_us;
-    Member   *members; /* n_threads - 1 of them: the caller is not listed */
+    Worker   *workers; /* workers[i - 1] is worker i; the caller, worker 0, has no entry */
     PoolTask *task;
-    void     *arg;
+    void     *arg; /* task, arg and quit are written before `start` changes and read after it */
     bool      quit;
 
-    /* Each is bumped once by the last to arrive; waiting is for a change. */
-    _Alignas(CACHE_LINE) atomic_uint start;   /* a run begins */
-    _Alignas(CACHE_LINE) atomic_uint phase;   /* a barrier opens */
-    _Alignas(CACHE_LINE) atomic_int arrived;  /* at the barrier */
-    RpStatus outcome;                         /* of the latest phase */
-    _Alignas(CACHE_LINE) atomic_int failed;   /* the first failure of the run */
-    _Alignas(CACHE_LINE) atomic_int n_parked; /* members asleep */
+    /* Fields that different threads write lie in different cache lines, which avoids false sharing. */
+    _Alignas(CACHE_LINE) atomic_uint start;   /* number of runs started */
+    _Alignas(CACHE_LINE) atomic_uint phase;   /* number of barriers completed */
+    _Alignas(CACHE_LINE) atomic_int arrived;  /* workers at the current barrier */
+    RpStatus outcome;                         /* result of the latest barrier */
+    _Alignas(CACHE_LINE) atomic_int failed;   /* the first failure of the run, or RP_OK */
+    _Alignas(CACHE_LINE) atomic_int n_parked; /* workers asleep or about to be */
 
     pthread_mutex_t lock;
-    char            error[1024]; /* of the member that set `failed`; guarded by lock */
+    char            error[1024]; /* its text, of the worker that set `failed`; guarded by lock */
 };
 
 static long long now_us(void) {
@@ -57,15 +69,17 @@ static long long now_us(void) {
 }
 
 #ifdef __linux__
+/* The kernel compares the word with `old` before it puts the thread to sleep, so a change just before is
+ * not missed. */
 static void park(atomic_uint *word, unsigned old) {
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL,
-                  0); /* returns at once if it changed */
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
 static void unpark_all(atomic_uint *word) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 #else
+/* Without futexes a parked worker polls, and yields the CPU between looks. */
 static void park(atomic_uint *word, unsigned old) {
     if (atomic_load(word) == old) sched_yield();
 }
@@ -73,6 +87,8 @@ static void park(atomic_uint *word, unsigned old) {
 static void unpark_all(atomic_uint *word) { (void)word; }
 #endif
 
+/* Spins for spin_us, then parks. The clock is read once in 64 looks, since reading it takes longer than a
+ * look. The time is counted from the first reading, so that short waits never read it. */
 static void wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old) {
     for (long long end = -1, now = 0; p->spin_us > 0 && now != end;) {
         for (int i = 0; i < SPINS_BETWEEN_CLOCKS; i++) {
@@ -88,13 +104,20 @@ static void wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old) {
     atomic_fetch_sub(&p->n_parked, 1);
 }
 
-/* The change and the look at n_parked are sequentially consistent, as are their counterparts in the waiter:
- * either the waiter sees the new value or this sees the waiter. */
+/* Changes a counter and wakes the sleepers. No wake-up is lost, because all four accesses are sequentially
+ * consistent:
+ *
+ *     waiter    W1: n_parked += 1    W2: read word, sleep if unchanged
+ *     changer   C1: word += 1        C2: read n_parked, wake if > 0
+ *
+ * If W2 reads the old value, then W2 is before C1 in the total order; so W1 is before C2, and C2 sees the
+ * waiter. */
 static void change(ThreadPool *p, atomic_uint *word) {
     atomic_fetch_add(word, 1);
     if (atomic_load(&p->n_parked) > 0) unpark_all(word);
 }
 
+/* Keeps the first failure of a run and its text, which is thread-local in the worker that failed. */
 static void record_failure(ThreadPool *p, RpStatus status) {
     pthread_mutex_lock(&p->lock);
     if (atomic_load(&p->failed) == RP_OK) {
@@ -104,8 +127,12 @@ static void record_failure(ThreadPool *p, RpStatus status) {
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The last to arrive takes the status of the phase down for all: a fast member may fail in the next phase
- * before a slow one has read the outcome of this one. */
+/* `phase` cannot change between the read and the arrival of this worker, because the barrier opens only
+ * after it.
+ *
+ * `outcome` is a snapshot of `failed` by the last to arrive. A fast worker may fail in the next phase and
+ * set `failed` before a slow one has returned from this barrier; the slow one must still return the
+ * outcome of this phase. It is written again only when all workers have arrived at the next barrier. */
 RpStatus rp_pool_barrier(ThreadPool *p, RpStatus status) {
     if (status != RP_OK) record_failure(p, status);
     const unsigned phase = atomic_load_explicit(&p->phase, memory_order_relaxed);
@@ -119,15 +146,15 @@ RpStatus rp_pool_barrier(ThreadPool *p, RpStatus status) {
     return p->outcome;
 }
 
-static void *member_main(void *arg) {
-    const Member *m    = arg;
-    ThreadPool   *p    = m->pool;
-    unsigned      seen = 0;
+static void *worker_main(void *arg) {
+    const Worker *w    = arg;
+    ThreadPool   *p    = w->pool;
+    unsigned      seen = 0; /* runs started so far: one more cannot start before this worker ends the last */
     for (;;) {
         wait_for_change(p, &p->start, seen);
         seen++;
         if (p->quit) return NULL;
-        rp_pool_barrier(p, p->task(p->arg, m->ith, p->n_threads));
+        rp_pool_barrier(p, p->task(p->arg, w->ith, p->n_threads));
     }
 }
 
@@ -136,7 +163,8 @@ RpStatus rp_pool_run(ThreadPool *p, PoolTask *task, void *arg) {
     p->arg  = arg;
     atomic_store(&p->failed, RP_OK);
     if (p->n_threads > 1) change(p, &p->start);
-    /* A member's failure ends every member's walk at the same step, so all meet here once more. */
+    /* The barriers inside the task return a failure to all workers at the same step, so all of them get
+     * here. */
     const RpStatus st = rp_pool_barrier(p, task(arg, 0, p->n_threads));
     return st == RP_OK ? RP_OK : rp_fail(st, "%s", p->error);
 }
@@ -145,9 +173,9 @@ void rp_pool_free(ThreadPool *p) {
     if (p == NULL) return;
     p->quit = true;
     if (p->n_threads > 1) change(p, &p->start);
-    for (int i = 0; i < p->n_threads - 1; i++) pthread_join(p->members[i].thread, NULL);
+    for (int i = 0; i < p->n_threads - 1; i++) pthread_join(p->workers[i].thread, NULL);
     pthread_mutex_destroy(&p->lock);
-    free(p->members);
+    free(p->workers);
     free(p);
 }
 
@@ -158,14 +186,14 @@ RpStatus rp_pool_new(int n_threads, long spin_us, ThreadPool **out) {
     ThreadPool *p = aligned_alloc(CACHE_LINE, sizeof *p);
     if (p == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a thread pool");
     *p         = (ThreadPool){.n_threads = 1, .spin_us = spin_us};
-    p->members = calloc((size_t)n_threads, sizeof *p->members);
+    p->workers = calloc((size_t)n_threads, sizeof *p->workers);
     pthread_mutex_init(&p->lock, NULL);
-    bool ok      = p->members != NULL;
+    bool ok      = p->workers != NULL;
     p->n_threads = n_threads;
     for (int i = 1; ok && i < n_threads; i++) {
-        p->members[i - 1] = (Member){.pool = p, .ith = i};
-        if (pthread_create(&p->members[i - 1].thread, NULL, member_main, &p->members[i - 1]) != 0) {
-            p->n_threads = i; /* those that run are ended */
+        p->workers[i - 1] = (Worker){.pool = p, .ith = i};
+        if (pthread_create(&p->workers[i - 1].thread, NULL, worker_main, &p->workers[i - 1]) != 0) {
+            p->n_threads = i; /* rp_pool_free ends those that run */
             ok           = false;
         }
     }

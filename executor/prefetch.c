@@ -1,10 +1,7 @@
-/* Products with one column are timed on slices of the model's own weights, each read once, so from memory unless all of
- * the file is in a cache. In every round each candidate reads other slices, one a worker at a time:
- *
- *     slice of round r, candidate c, worker w = slices[(r * N_CANDIDATES + c) * workers + w]
- *
- * The shortest time of a candidate counts, as other programs only add time. The default stays unless another candidate
- * is faster by MARGIN. */
+/* The software prefetch is chosen by timing products of one column with slices of the model's weights. Every
+ * slice is used once, so it comes from memory, unless the whole file is in a cache. The shortest time of a
+ * candidate over all rounds counts, because other programs can only add time. The default, which is the
+ * first candidate, stays unless another one is faster by MARGIN: a smaller gain would be noise. */
 #include "executor/prefetch.h"
 
 #include <pthread.h>
@@ -23,21 +20,26 @@ static const CpuPrefetch candidates[N_CANDIDATES] = {
     {RP_PREFETCH_NONE, 0   }
 };
 
+/* The result of the measurement, one per process. */
 static struct {
     pthread_mutex_t lock;
     bool            done;
     int             rounds, workers;
-    size_t          bytes; /* of a slice */
-    double          seconds[N_CANDIDATES];
+    size_t          bytes;                 /* of a slice */
+    double          seconds[N_CANDIDATES]; /* the shortest time of a round */
 } measured = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Each candidate gets other slices in each round, one per worker:
+ *
+ *     slice of round r, candidate c, worker w = (r * N_CANDIDATES + c) * workers + w
+ *     slice i = rows [(i % slices_of_weight) * rows, ... + rows) of weight i / slices_of_weight */
 typedef struct Trial {
     const TensorView *weights; /* all of one type and shape */
     int64_t           n_weights, rows, slices_of_weight;
-    int64_t           first; /* slice of worker 0 */
+    int64_t           first; /* the slice of worker 0; worker w takes first + w */
     int               workers;
     char             *column;
-    float            *results; /* `rows` a worker */
+    float            *results; /* `rows` per worker */
     int               failed;
 } Trial;
 
@@ -55,13 +57,14 @@ static TensorView slice(const Trial *t, int64_t i) {
     return v;
 }
 
-/* Maps the pages of a slice, which reads one line of each. */
+/* Reads one byte per page of a slice, so that page faults of the mapped file are not timed. */
 static void touch(const Trial *t, int64_t i) {
     const TensorView v = slice(t, i);
     for (size_t at = 0; at < (size_t)v.ne[1] * v.nb[1]; at += PAGE)
         (void)*((const volatile char *)v.data + at);
 }
 
+/* The timed task: each worker multiplies its slice with the column, as if it were alone. */
 static RpStatus multiply(void *arg, int ith, int nth) {
     Trial *t = arg;
     (void)nth;
@@ -83,7 +86,8 @@ static bool seen(const TensorView *views, int64_t n, const TensorView *v) {
     return false;
 }
 
-/* The plan's block-quantised weights with packed rows, each once; `out` has room for every source of every step. */
+/* The block-quantised weights of the plan whose matrices are contiguous, each once. `out` has room for
+ * every source of every step. */
 static int64_t quantised_weights(const Executor *e, TensorView *out) {
     int64_t n = 0;
     for (int i = 0; i < e->plan->n_steps; i++)
@@ -102,7 +106,8 @@ static bool alike(const TensorView *a, const TensorView *b) {
     return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0;
 }
 
-/* Keeps only those of the type and shape that has the most bytes. */
+/* Keeps only the views of one dtype and shape: the combination with the most bytes. Equal slices make
+ * times comparable. */
 static int64_t keep_commonest(TensorView *views, int64_t n) {
     if (n == 0) return 0;
     int64_t best = 0, kept = 0;
@@ -119,11 +124,12 @@ static int64_t keep_commonest(TensorView *views, int64_t n) {
     return kept;
 }
 
+/* Candidates take turns within a round, so that a slow phase of the machine affects all of them. */
 static RpStatus time_candidates(Trial *t, ThreadPool *pool, int rounds) {
     for (int c = 0; c < N_CANDIDATES; c++) measured.seconds[c] = 1e9;
     for (int r = 0; r < rounds; r++)
         for (int c = 0; c < N_CANDIDATES; c++) {
-            t->first = (int64_t)(r * N_CANDIDATES + c) * t->workers;
+            t->first = (int64_t)(r * N_CANDIDATES + c) * t->workers; /* see the formula above */
             for (int w = 0; w < t->workers; w++) touch(t, t->first + w);
             RP_TRY(rp_cpu_prefetch_set(candidates[c]));
             const double start = now();
@@ -134,6 +140,8 @@ static RpStatus time_candidates(Trial *t, ThreadPool *pool, int rounds) {
     return RP_OK;
 }
 
+/* To replace the default a candidate must be faster by MARGIN; to replace another candidate, faster at
+ * all. */
 static CpuPrefetch fastest(void) {
     int best = 0;
     for (int c = 1; c < N_CANDIDATES; c++)
@@ -141,7 +149,11 @@ static CpuPrefetch fastest(void) {
     return candidates[best];
 }
 
-/* Slices of `views`, for as many workers and rounds as they suffice for; false where they do not. */
+/* Divides the weights into slices of about SLICE_BYTES, and chooses the number of workers and rounds so that
+ *
+ *     rounds * N_CANDIDATES * workers <= slices,    MIN_ROUNDS <= rounds <= MAX_ROUNDS,    workers <= threads
+ *
+ * Returns false if there are too few slices for one worker. */
 static bool plan_trial(const TensorView *views, int64_t n, int threads, Trial *t, int *rounds) {
     const int64_t row = (int64_t)views[0].nb[1], rows = views[0].ne[1] * views[0].ne[2];
     *t      = (Trial){.weights = views, .n_weights = n, .workers = threads};
@@ -156,6 +168,8 @@ static bool plan_trial(const TensorView *views, int64_t n, int threads, Trial *t
     return true;
 }
 
+/* *out stays unchanged if there are too few weights; a later executor with more weights is then measured.
+ * The column is zero, as the time of a product does not depend on its values. */
 static RpStatus measure(const TensorView *views, int64_t n, ThreadPool *pool, CpuPrefetch *out) {
     Trial t;
     int   rounds;

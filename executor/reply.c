@@ -1,4 +1,9 @@
-/* Replies: in a loop on the device where there is one, else a run a token. */
+/* Replies: each token is sampled from the logits of the one before it. Everything that changes from token to
+ * token is in the step state, which the sample op updates (I4):
+ *
+ *     step {token, pos} --run--> logits --sample--> step {token', pos + 1} --run--> ...
+ *
+ * In loop mode the device does this in one launch per reply, else the host starts one run per token. */
 #include "executor/backend.h"
 
 #include "reprise/step.h"
@@ -25,6 +30,8 @@ RpStatus rp_executor_reply_begin(Executor *e, const ReplyOptions *o) {
     if (s.pos < 0 || s.pos >= o->n_ctx)
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
+    /* The loop was captured with the executor's own weights and states; with others bound, single runs are
+     * used. */
     Reply r = {.active  = true,
                .in_loop = e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL,
                .left    = o->max_tokens,
@@ -37,6 +44,9 @@ RpStatus rp_executor_reply_begin(Executor *e, const ReplyOptions *o) {
     return RP_OK;
 }
 
+/* A reply ends after an end token, after max_tokens tokens, or with the token whose position would be n_ctx:
+ * that token can still be sampled, but not run. `r` already counts the token. The loop on the device applies
+ * the same rules. */
 static bool ends(const Reply *r, int32_t token) {
     for (int32_t i = 0; i < r->n_end; i++)
         if (r->end[i] == token) return true;
@@ -54,13 +64,14 @@ RpStatus rp_executor_reply_next(Executor *e, int32_t *token) {
     }
     r->left--;
     r->pos++;
-    if (*token < 0) r->left = 0;
+    if (*token < 0) r->left = 0; /* also when it fails, the reply is over */
     if (*token < 0) return rp_fail(RP_E_ARG, "nothing to sample: every logit is NaN or -inf");
     if (ends(r, *token)) r->left = 0;
     return RP_OK;
 }
 
 RpStatus rp_executor_reply_end(Executor *e, bool *ran_on) {
+    /* A loop that is stopped early may have run tokens that were never returned. */
     if (ran_on != NULL) *ran_on = e->reply.active && e->reply.in_loop && e->reply.left > 0;
     if (!e->reply.active) return RP_OK;
     e->reply.active = false;

@@ -1,10 +1,10 @@
-/* y = a + b; each dimension of b divides a's and repeats. */
+/* y = a + b, element by element; each dimension of b divides that of a and repeats (repeat.h). */
 #include "fallback/repeat.h"
 
-RP_REPEAT_SPAN(add_span, a + b)
+RP_REPEAT_RANGE(add_range, a + b)
 
 RpStatus rp_cpu_add(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_repeat("add", args));
-    rp_for_spans(args, ctx, add_span);
+    rp_for_ranges(args, ctx, add_range);
     return RP_OK;
 }

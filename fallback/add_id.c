@@ -1,11 +1,11 @@
-/* y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], nothing added where the id is no expert. */
+/* y[:,j,t] = x[:,j,t] + b[:,ids[j,t]]: the bias of the selected expert; y = x if the id is no expert. */
 #include "fallback/experts.h"
 #include "fallback/rows.h"
 
-static void add_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+static void add_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     const TensorView *b  = &args->src[1];
     const int64_t     k  = args->src[0].ne[1];
-    const int32_t     id = rp_expert(&args->src[2], row % k, row / k, b->ne[1]);
+    const int32_t     id = rp_expert(&args->src[2], row % k, row / k, b->ne[1]); /* row = j + k * t */
     if (id < 0) {
         for (int64_t i = 0; i < n; i++) y[i] = x[i];
         return;
@@ -16,6 +16,6 @@ static void add_span(const OpArgs *args, const float *x, float *y, int64_t row, 
 
 RpStatus rp_cpu_add_id(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_add_id(args));
-    rp_for_spans(args, ctx, add_span);
+    rp_for_ranges(args, ctx, add_range);
     return RP_OK;
 }

@@ -1,5 +1,6 @@
-/* Four positions and up to four heads at a time, so that keys and values are widened once for the heads; while
- * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
+/* The attention kernels for AVX-512 (attention.h). Scores: four positions times up to four heads, one register of
+ * 16 lanes each, so 16 accumulators. Values: 64 elements of up to four heads. The next data is prefetched
+ * meanwhile: values of this tile while its scores are computed, keys of the next tile while its values are added. */
 #include "fallback/attention.h"
 
 #include "fallback/blocks_x86.h"
@@ -9,26 +10,29 @@
 
 enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4 };
 
-INLINE __m512 widen_f16(const char *row, int64_t i, int64_t dim) {
+/* 16 elements of a row from element i on, as f32; zeros after dim. */
+INLINE __m512 convert_f16(const char *row, int64_t i, int64_t dim) {
     const uint16_t *x = (const uint16_t *)(const void *)row + i;
     if (i + LANES <= dim) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)x));
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1 << (dim - i)) - 1), x));
 }
 
-INLINE __m512 widen_q8_0(const char *row, int64_t i) {
+INLINE __m512 convert_q8_0(const char *row, int64_t i) {
     const BlockQ8_0 *b = (const BlockQ8_0 *)(const void *)row + i / 32;
     const __m512     d = _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(b->d)));
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(b->qs + i % 32))), d);
 }
 
 INLINE __m512 load(bool q8_0, const char *row, int64_t i, int64_t dim) {
-    return q8_0 ? widen_q8_0(row, i) : widen_f16(row, i, dim);
+    return q8_0 ? convert_q8_0(row, i) : convert_f16(row, i, dim);
 }
 
+/* p[j..j+3] of all heads. Each key is converted once and multiplied by all queries. Scores after the tile's last
+ * position mean nothing; attention.c overwrites them. */
 INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
     const char *rows[POSITIONS];
     __m512      dot[ATTENTION_HEADS][POSITIONS];
-    for (int r = 0; r < POSITIONS; r++) /* those that lack repeat the last */
+    for (int r = 0; r < POSITIONS; r++) /* missing positions repeat the last one */
         rows[r] = t->k + (size_t)(j + r < t->n ? j + r : t->n - 1) * t->k_row;
     for (int h = 0; h < n_heads; h++)
         for (int r = 0; r < POSITIONS; r++) dot[h][r] = _mm512_setzero_ps();
@@ -42,9 +46,10 @@ INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
     }
     for (int h = 0; h < n_heads; h++)
         _mm_store_ps(t->heads[h].p + j,
-                     _mm_mul_ps(_mm_set1_ps(t->scale), starts_of_quarters(four_trees(dot[h]))));
+                     _mm_mul_ps(_mm_set1_ps(t->scale), quarter_heads(reduce_4x16(dot[h]))));
 }
 
+/* Prefetches the values of the four positions, which `values` reads after the softmax update. */
 INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j += POSITIONS) {
@@ -53,14 +58,15 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     }
 }
 
-/* n_vecs times 16 elements of the values from element i on. */
+/* Adds elements i to i + 16 n_vecs of all values of the tile. */
 INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i, int n_vecs) {
     __m512 acc[ATTENTION_HEADS][VECS];
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++)
             acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
-                                      _mm512_set1_ps(t->heads[h].keep));
+                                      _mm512_set1_ps(t->heads[h].rescale));
     for (int j = 0; j < t->n; j++) {
+        /* `next`: these elements of key j of the next tile. The passes over i together prefetch the whole key. */
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i);
         __m512      v[VECS];
@@ -75,6 +81,7 @@ INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i
         for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
 }
 
+/* Each pass takes as many elements as fit in registers for all heads: 4 heads x 4 registers. */
 INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     int64_t i = 0;
     for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, q8_0, n_heads, i, VECS);

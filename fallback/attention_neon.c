@@ -1,5 +1,5 @@
-/* A position at a time for up to four heads, so that keys and values are widened once for the heads; while
- * keys are multiplied the tile's values are asked of memory, and then the next tile's keys. */
+/* The attention kernels for NEON (attention.h). 16 lanes are four registers; a position at a time times up to four
+ * heads, 16 accumulators. Prefetches are those of attention_avx512.c. */
 #include "fallback/attention.h"
 #include "fallback/prefetch.h"
 
@@ -11,7 +11,8 @@
 
 enum { LANES = ATTENTION_LANES, VECS = LANES / 4 };
 
-INLINE void widen_f16(const char *row, int64_t i, int64_t dim, float32x4_t *v) {
+/* 16 elements of a row from element i on, as f32; zeros after dim. */
+INLINE void convert_f16(const char *row, int64_t i, int64_t dim, float32x4_t *v) {
     const uint16_t *x           = (const uint16_t *)(const void *)row + i;
     uint16_t        rest[LANES] = {0};
     if (i + LANES > dim) x = memcpy(rest, x, (size_t)(dim - i) * sizeof *x);
@@ -21,7 +22,7 @@ INLINE void widen_f16(const char *row, int64_t i, int64_t dim, float32x4_t *v) {
     v[2] = vcvt_f32_f16(vget_low_f16(high)), v[3] = vcvt_high_f32_f16(high);
 }
 
-INLINE void widen_q8_0(const char *row, int64_t i, float32x4_t *v) {
+INLINE void convert_q8_0(const char *row, int64_t i, float32x4_t *v) {
     const BlockQ8_0  *b   = (const BlockQ8_0 *)(const void *)row + i / 32;
     const float32x4_t d   = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(b->d)));
     const int8x16_t   q   = vld1q_s8(b->qs + i % 32);
@@ -34,17 +35,19 @@ INLINE void widen_q8_0(const char *row, int64_t i, float32x4_t *v) {
 
 INLINE void load(bool q8_0, const char *row, int64_t i, int64_t dim, float32x4_t *v) {
     if (q8_0)
-        widen_q8_0(row, i, v);
+        convert_q8_0(row, i, v);
     else
-        widen_f16(row, i, dim, v);
+        convert_f16(row, i, dim, v);
 }
 
-INLINE float tree_sum(const float32x4_t *v) {
+/* The upper half of the lanes is added to the lower half until one is left. */
+INLINE float reduce16(const float32x4_t *v) {
     const float32x4_t four = vaddq_f32(vaddq_f32(v[0], v[2]), vaddq_f32(v[1], v[3]));
     const float32x2_t two  = vadd_f32(vget_low_f32(four), vget_high_f32(four));
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
+/* Prefetches the value of each position, which `values` reads after the softmax update. */
 INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     const size_t bytes = attention_bytes(q8_0, t->dim);
     for (int j = 0; j < t->n; j++) {
@@ -59,17 +62,18 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
                 for (int c = 0; c < VECS; c++)
                     dot[h][c] = vfmaq_f32(dot[h][c], vld1q_f32(t->heads[h].q + i + 4 * c), k[c]);
         }
-        for (int h = 0; h < n_heads; h++) t->heads[h].p[j] = t->scale * tree_sum(dot[h]);
+        for (int h = 0; h < n_heads; h++) t->heads[h].p[j] = t->scale * reduce16(dot[h]);
     }
 }
 
-/* 16 elements of the values at a time. */
+/* 16 elements of up to four heads at a time. Meanwhile these elements of key j of the next tile are prefetched, so
+ * that the passes over i together prefetch the whole key. */
 INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     for (int64_t i = 0; i < t->dim; i += LANES) {
         float32x4_t acc[ATTENTION_HEADS][VECS];
         for (int h = 0; h < n_heads; h++)
             for (int c = 0; c < VECS; c++)
-                acc[h][c] = vmulq_n_f32(vld1q_f32(t->heads[h].acc + i + 4 * c), t->heads[h].keep);
+                acc[h][c] = vmulq_n_f32(vld1q_f32(t->heads[h].acc + i + 4 * c), t->heads[h].rescale);
         for (int j = 0; j < t->n; j++) {
             float32x4_t v[VECS];
             __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i));

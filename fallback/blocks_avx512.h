@@ -1,18 +1,18 @@
-/* blocks_avx512.h - the quants of 16 rows in registers, straight from the blocks of a file: lane r belongs to row r.
+/* blocks_avx512.h - loads the blocks of 16 rows transposed, ready for a panel: lane r of each register is row r.
  *
- * A load is what is taken of each row at once: four blocks of 32, or a block of 256. It comes in steps, each of which
- * transposes some bytes of the 16 rows to `raw` and makes one, two or four units of them:
+ * A load (blocks_x86.h) comes in four steps. A step transposes some bytes of the 16 rows to `raw` and extracts one,
+ * two or four sub-blocks from them, quad by quad (dot.h):
  *
- *     raw[k], lane r = bytes 4k .. 4k+3 of row r                   quad(k), lane r = quants 4k .. 4k+3 of row r
+ *     raw[k],  lane r = bytes 4k..4k+3 of row r
+ *     quad(k), lane r = q[4k..4k+3] of row r, unsigned, offset included
  *
- *     type          steps  units of step s
- *     blocks of 32  4      s
- *     Q4_K, Q5_K    4      2s, 2s+1: low and high nibbles of 32 bytes
- *     Q6_K          4      8(s/2) + s%2 + {0, 2, 4, 6}: low, low, high, high nibbles of 16 and 16 bytes
+ *     type           sub-blocks of step s
+ *     blocks of 32   s                                   all of block s
+ *     Q4_K, Q5_K     2s, 2s + 1                          low and high nibbles of the same 32 bytes
+ *     Q6_K           8(s/2) + s%2 + {0, 2, 4, 6}         low and high nibbles of two times 16 bytes
  *
- * so the units that add to the same part of a sum (dot.h) come in ascending order. Quants keep their offset; those of Q8_0
- * are raised by 128. One column is multiplied four rows at a time instead (spans_avx512.h): that needs no transposition,
- * which pays from two columns on. */
+ * Q8_0 is raised by 128. GEMV needs no transposition and loads four rows at a time instead (gemv_load_avx512.h): the
+ * transposition pays from two columns on. */
 #ifndef FALLBACK_BLOCKS_AVX512_H
 #define FALLBACK_BLOCKS_AVX512_H
 
@@ -23,10 +23,11 @@
 #ifdef RP_X86
 #define INLINE RP_TARGET_AVX512 RP_BODY
 
-enum { LOAD_STEPS = 4, LOAD_UNITS = 16, RAW = 12, QUADS = 8, MAX_STEP_UNITS = 4 };
+enum { LOAD_STEPS = 4, LOAD_SUBS = 16, RAW = 12, QUADS = 8, MAX_STEP_SUBS = 4 };
 
-/* 16 rows: every one `stride` bytes after the one before it, or, if `listed`, where row[] says. Rows 4g are at
- * four[g]. */
+/* The addresses of 16 rows. Rows are usually `stride` bytes apart: four[g] is row 4g, and the others are reached by
+ * address arithmetic, because 16 pointers would not fit in the registers. The last panel of a matrix may repeat its
+ * last row; then `listed` is set and row[] has all 16 addresses. */
 typedef struct PanelRows {
     const char  *four[4];
     size_t       stride, stride3;
@@ -36,43 +37,46 @@ typedef struct PanelRows {
 
 typedef struct Load {
     __m512i raw[RAW];
-    __m512i
-        fifth[QUADS]; /* Q5_K: bit u of a byte belongs to unit u; Q5_0, Q5_1: [0] has the 32 bits of a unit */
-    __m512 scale[LOAD_UNITS], min[LOAD_UNITS]; /* of each unit */
+    __m512i fifth[QUADS]; /* Q5_K: BlockQ5_K.qh, quad by quad; Q5_0, Q5_1: [0] has qh of one block */
+    __m512  scale[LOAD_SUBS], min[LOAD_SUBS]; /* of each sub-block */
 } Load;
 
-/* Scales and minima of the first `units` units, and what all steps need. */
-typedef void BeginLoad(const PanelRows *rows, int units, Load *l);
-/* Fills raw. */
+/* Loads the scales and minima of the first n_subs sub-blocks, and data that all steps share. */
+typedef void BeginLoad(const PanelRows *rows, int n_subs, Load *l);
+/* Fills raw (and fifth[0]) for a step. */
 typedef void LoadStep(const PanelRows *rows, int step, Load *l);
-/* Quad k of unit v of the step. */
+/* Quad k of the step's sub-block v (sub_of). */
 typedef __m512i LoadQuad(const Load *l, int step, int v, int k);
 
-typedef struct BlockType {
+typedef struct PanelLoader {
     BeginLoad *begin;
     LoadStep  *step;
     LoadQuad  *quad;
-    int        step_units; /* 1, 2 or 4 */
-    size_t     bytes;      /* of a row in a load */
+    int        step_subs; /* 1, 2 or 4 */
+    size_t     bytes;     /* of one row's load */
     QuantForm  form;
-} BlockType;
+} PanelLoader;
 
-/* `spans` as in SPAN_TYPES: 1, 2 or 4, which is also the units of a step. */
-#define BLOCK_TYPE(name, Block, spans, ...)                                                                  \
+/* `ksteps` as in QUANT_LOADERS: 1, 2 or 4. A load has four steps, so this is also the sub-blocks of a step. */
+#define PANEL_LOADER(name, Block, ksteps, ...)                                                               \
     {                                                                                                        \
-        begin_##name, step_##name, quad_##name, spans, sizeof(Block) * (spans == 1 ? 4 : 1), { __VA_ARGS__ } \
+        begin_##name, step_##name, quad_##name, ksteps, sizeof(Block) * (ksteps == 1 ? 4 : 1), {             \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
     }
 
-INLINE int load_units(const BlockType *t) { return LOAD_STEPS * t->step_units; }
+INLINE int load_subs(const PanelLoader *t) { return LOAD_STEPS * t->step_subs; }
 
-INLINE int unit_of(const BlockType *t, int step, int v) {
-    if (t->step_units == 4) return step / 2 * 8 + step % 2 + 2 * v;
-    return step * t->step_units + v;
+/* Index within the load of the step's sub-block v: the table above. */
+INLINE int sub_of(const PanelLoader *t, int step, int v) {
+    if (t->step_subs == 4) return step / 2 * 8 + step % 2 + 2 * v;
+    return step * t->step_subs + v;
 }
 
 typedef int32_t Quad __attribute__((may_alias, aligned(1)));
 
-/* sum + w . x of each lane. As an intrinsic gcc 12 takes an instruction more, for the broadcast. */
+/* sum + w . x in each lane, with one quad of a column for all 16 rows. gcc 12 compiles the intrinsic to a separate
+ * broadcast; the instruction can broadcast its memory operand itself. */
 INLINE __m512i dot_quad(__m512i sum, __m512i w, const char *x) {
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const Quad *)(const void *)x));
     return sum;
@@ -88,7 +92,8 @@ INLINE PanelRows strided_rows(const char *p, size_t stride) {
     };
 }
 
-/* Keeps the compiler from adding constants to it outside of the loop: they belong into the addresses of loads. */
+/* Hides a stride from the optimiser. Otherwise gcc computes stride + offset outside the loop, one register for each
+ * offset. Offsets are free in the addressing modes of the loads. */
 INLINE size_t opaque(size_t v) {
     __asm__("" : "+r"(v));
     return v;
@@ -108,7 +113,7 @@ INLINE void next_load(PanelRows *rows, size_t bytes) {
         for (int g = 0; g < 4; g++) rows->four[g] += bytes;
 }
 
-/* 16 bytes of the rows j, j + 4, j + 8 and j + 12, a quarter each. */
+/* Quarter g = 16 bytes of row j + 4g. */
 INLINE __m512i quarters(const PanelRows *rows, size_t at, int j) {
     const __m256i low  = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(row_at(rows, j) + at)),
                                                  load16(row_at(rows, j + 4) + at), 1);
@@ -117,13 +122,13 @@ INLINE __m512i quarters(const PanelRows *rows, size_t at, int j) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-/* 32 bytes of two rows. */
+/* Lower half = 32 bytes of row r, upper half = 32 bytes of row `other`. */
 INLINE __m512i halves(const PanelRows *rows, size_t at, int r, int other) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(load32(row_at(rows, r) + at)),
                               load32(row_at(rows, other) + at), 1);
 }
 
-/* Transposes four words of four rows, in each quarter. */
+/* Transposes a 4 x 4 matrix of words in each quarter: out[k] word j = v[j] word k. */
 INLINE void transpose_quarters(const __m512i v[4], __m512i out[4]) {
     const __m512i low01 = _mm512_unpacklo_epi32(v[0], v[1]), high01 = _mm512_unpackhi_epi32(v[0], v[1]);
     const __m512i low23 = _mm512_unpacklo_epi32(v[2], v[3]), high23 = _mm512_unpackhi_epi32(v[2], v[3]);
@@ -133,14 +138,20 @@ INLINE void transpose_quarters(const __m512i v[4], __m512i out[4]) {
     out[3] = _mm512_unpackhi_epi64(high01, high23);
 }
 
-/* 16 bytes from `at` on of every row: their four words by row. */
+/* 16 bytes of every row, from byte `at` on, as four words: out[k] lane r = word k of row r.
+ * v[j] has rows j, j + 4, j + 8, j + 12 in its quarters, so the transposition leaves row r in lane r. */
 INLINE void words_of_rows(const PanelRows *rows, size_t at, __m512i out[4]) {
     const __m512i v[4] = {quarters(rows, at, 0), quarters(rows, at, 1), quarters(rows, at, 2),
                           quarters(rows, at, 3)};
     transpose_quarters(v, out);
 }
 
-/* 32 bytes: eight words. Quarters of a: words k of rows 0-3, words k + 4 of the same, both of rows 4-7; b: rows 8-15. */
+/* 32 bytes of every row, as eight words: out[k] lane r = word k of row r. After the transposition of each half
+ *
+ *     a[k] = | word k, rows 0-3  | word k+4, rows 0-3  | word k, rows 4-7   | word k+4, rows 4-7   |
+ *     b[k] = | word k, rows 8-11 | word k+4, rows 8-11 | word k, rows 12-15 | word k+4, rows 12-15 |
+ *
+ * and the shuffles take quarters 0 and 2 of both, or 1 and 3. */
 INLINE void eight_words_of_rows(const PanelRows *rows, size_t at, __m512i out[8]) {
     __m512i v[4], w[4], a[4], b[4];
 #pragma GCC unroll 4
@@ -156,7 +167,7 @@ INLINE void eight_words_of_rows(const PanelRows *rows, size_t at, __m512i out[8]
     }
 }
 
-/* One word of every row. */
+/* The word at byte `at` of every row. */
 INLINE __m512i word_of_rows(const PanelRows *rows, size_t at) {
     __m512i v = _mm512_castsi128_si512(_mm_cvtsi32_si128(word32(row_at(rows, 0) + at)));
 #pragma GCC unroll 16
@@ -168,20 +179,29 @@ INLINE __m512i word_of_rows(const PanelRows *rows, size_t at) {
 INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
 INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
 
-/* The bits of `mask` of v, and all of w. */
+/* (v & mask) | w */
 INLINE __m512i bits_and_all(__m512i v, __m512i mask, __m512i w) {
     return _mm512_ternarylogic_epi32(v, mask, w, 0xea);
 }
 
 /* ---- types in blocks of 32: step s is block s ---- */
 
-/* The half float at the start of two blocks, 2h and 2h + 1, of every row: that of row r % 4 of the first is loaded r % 4
- * words late, the second stands `next` words after it, so four rows go into one register without a shuffle. */
-INLINE void half_scales(const PanelRows *rows, size_t block, int units, Load *l) {
+/* The scales, half floats at the start of each block, of two blocks (2h and 2h + 1) of all rows at a time.
+ *
+ * To avoid 32 scalar loads and insertions, row r of four is loaded with an offset of -r words. So the scales of four
+ * rows fall into neighbouring lanes of one register. `next` is the length of a block in words. Lanes that are masked
+ * off are not read and cannot fault.
+ *
+ *     v[g] word   0       1       2       3      ...   next      next+1    next+2    next+3
+ *     scale of    row 4g  4g+1    4g+2    4g+3         row 4g    4g+1      4g+2      4g+3
+ *     block       2h      2h      2h      2h           2h+1      2h+1      2h+1      2h+1
+ *
+ * A permutation then orders the four registers by block and row. */
+INLINE void half_scales(const PanelRows *rows, size_t block, int n_subs, Load *l) {
     const int next = (int)block / 2;
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
-        const int some = (units > 2 * h ? 1 : 0) | (units > 2 * h + 1 ? 1 << next : 0);
+        const int some = (n_subs > 2 * h ? 1 : 0) | (n_subs > 2 * h + 1 ? 1 << next : 0);
         __m512i   v[4];
 #pragma GCC unroll 4
         for (int g = 0; g < 4; g++) {
@@ -198,7 +218,7 @@ INLINE void half_scales(const PanelRows *rows, size_t block, int units, Load *l)
         }
 #define WORD(u, n)    (short)((n) + (u)*next)
 #define FOUR(u, from) WORD(u, (from) + 3), WORD(u, (from) + 2), WORD(u, (from) + 1), WORD(u, from)
-        if (next + 3 < 16) { /* two registers are halves of one */
+        if (next + 3 < 16) { /* v[g] fits in 256 bits: two of them share a register */
             const __m512i low  = _mm512_inserti64x4(v[0], _mm512_castsi512_si256(v[1]), 1);
             const __m512i high = _mm512_inserti64x4(v[2], _mm512_castsi512_si256(v[3]), 1);
             v[0] =
@@ -219,26 +239,29 @@ INLINE void half_scales(const PanelRows *rows, size_t block, int units, Load *l)
     }
 }
 
-/* The half floats of a word by row: scale and minimum. */
+/* Splits words of two half floats, (scale, minimum) or (d, dmin), and converts them. */
 INLINE void two_halves_of_rows(__m512i word, __m512 *low, __m512 *high) {
     *low  = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(word));
     *high = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(word, 16)));
 }
 
-INLINE void scales_and_minima(const PanelRows *rows, size_t block, int units, Load *l) {
+/* The words (scale, minimum) at the start of each block. */
+INLINE void scales_and_minima(const PanelRows *rows, size_t block, int n_subs, Load *l) {
 #pragma GCC unroll 4
     for (int u = 0; u < LOAD_STEPS; u++) {
         l->scale[u] = l->min[u] = _mm512_setzero_ps();
-        if (u < units) two_halves_of_rows(word_of_rows(rows, (size_t)u * block), &l->scale[u], &l->min[u]);
+        if (u < n_subs) two_halves_of_rows(word_of_rows(rows, (size_t)u * block), &l->scale[u], &l->min[u]);
     }
 }
 
-/* Quad k of a unit of nibbles: element i is the low nibble of byte i, element i + 16 the high one. */
+/* Quad k of a block of 32: element i is the low nibble of byte i, element i + 16 the high one. */
 INLINE __m512i nibble_quad(const Load *l, int k) {
     return k < 4 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k - 4]);
 }
 
-/* With the fifth bits of elements 4k to 4k + 3. */
+/* nibble_quad with the fifth bits of elements 4k..4k+3. Those are four bits of a lane, and spread[] is a table of
+ * their 16 values, with each bit at bit 4 of its byte. The permutation uses the low 4 bits of each lane as the
+ * index. */
 INLINE __m512i five_bit_quad(const Load *l, int k) {
 #define BITS(n) ((n)&1) << 4 | ((n) >> 1 & 1) << 12 | ((n) >> 2 & 1) << 20 | ((n) >> 3) << 28
     const __m512i spread =
@@ -250,8 +273,8 @@ INLINE __m512i five_bit_quad(const Load *l, int k) {
 }
 
 #define NIBBLES(name, Block, scales, skip)                                                                   \
-    INLINE void begin_##name(const PanelRows *rows, int units, Load *l) {                                    \
-        scales(rows, sizeof(Block), units, l);                                                               \
+    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) {                                   \
+        scales(rows, sizeof(Block), n_subs, l);                                                              \
     }                                                                                                        \
     INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                      \
         words_of_rows(rows, (size_t)step * sizeof(Block) + (skip), l->raw);                                  \
@@ -264,8 +287,8 @@ NIBBLES(q4_1, BlockQ4_1, scales_and_minima, 4)
 #undef NIBBLES
 
 #define FIVE_BITS(name, Block, scales, skip)                                                                 \
-    INLINE void begin_##name(const PanelRows *rows, int units, Load *l) {                                    \
-        scales(rows, sizeof(Block), units, l);                                                               \
+    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) {                                   \
+        scales(rows, sizeof(Block), n_subs, l);                                                              \
     }                                                                                                        \
     INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                      \
         l->fifth[0] = word_of_rows(rows, (size_t)step * sizeof(Block) + (skip));                             \
@@ -278,8 +301,8 @@ FIVE_BITS(q5_0, BlockQ5_0, half_scales, 2)
 FIVE_BITS(q5_1, BlockQ5_1, scales_and_minima, 4)
 #undef FIVE_BITS
 
-INLINE void begin_q8_0(const PanelRows *rows, int units, Load *l) {
-    half_scales(rows, sizeof(BlockQ8_0), units, l);
+INLINE void begin_q8_0(const PanelRows *rows, int n_subs, Load *l) {
+    half_scales(rows, sizeof(BlockQ8_0), n_subs, l);
 }
 INLINE void step_q8_0(const PanelRows *rows, int step, Load *l) {
     eight_words_of_rows(rows, (size_t)step * sizeof(BlockQ8_0) + 2, l->raw);
@@ -288,13 +311,13 @@ INLINE __m512i quad_q8_0(const Load *l, int step, int v, int k) {
     return (void)step, (void)v, _mm512_xor_si512(l->raw[k], _mm512_set1_epi8((char)0x80));
 }
 
-/* 2^(e - 128), as in unpack.c: the larger of two words, of which the first is that of e >= 2. */
-INLINE void begin_mxfp4(const PanelRows *rows, int units, Load *l) {
+/* As mxfp4_scales, for 16 rows. */
+INLINE void begin_mxfp4(const PanelRows *rows, int n_subs, Load *l) {
     const __m512i one = _mm512_set1_epi32(1);
 #pragma GCC unroll 4
     for (int u = 0; u < LOAD_STEPS; u++) {
         l->scale[u] = _mm512_setzero_ps();
-        if (u >= units) continue;
+        if (u >= n_subs) continue;
         const __m512i word  = word_of_rows(rows, (size_t)u * sizeof(BlockMXFP4));
         const __m512i e     = _mm512_and_si512(word, _mm512_set1_epi32(255));
         const __m512i large = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
@@ -313,7 +336,7 @@ INLINE __m512i quad_mxfp4(const Load *l, int step, int v, int k) {
 
 /* ---- types in blocks of 256 ---- */
 
-/* Byte u % 4 of the words, each times d. */
+/* d * byte u % 4 of each word, unsigned. */
 INLINE __m512 times_byte(__m512 d, __m512i words, int u) {
     const __m512i byte = u % 4 == 3 ? _mm512_srli_epi32(words, 24)
                                     : _mm512_and_si512(_mm512_srli_epi32(words, 8 * (unsigned)(u % 4)),
@@ -321,12 +344,13 @@ INLINE __m512 times_byte(__m512 d, __m512i words, int u) {
     return _mm512_mul_ps(d, _mm512_cvtepi32_ps(byte));
 }
 
-/* The first 16 bytes of a block: d, dmin and three words of 6-bit fields, which unpack.c describes. */
-INLINE void begin_q4_k(const PanelRows *rows, int units, Load *l) {
+/* The first 16 bytes of a block: word 0 is d and dmin, words 1 to 3 are scales[12] (BlockQ4_K). Byte j of scales[g]
+ * is the scale of sub-block 4g + j, byte j of minima[g] its minimum. */
+INLINE void begin_q4_k(const PanelRows *rows, int n_subs, Load *l) {
     const __m512i six = _mm512_set1_epi8(0x3f), four = _mm512_set1_epi8(0x0f), two = _mm512_set1_epi8(0x30);
     __m512i       w[4];
     __m512        d, dmin;
-    (void)units;
+    (void)n_subs;
     words_of_rows(rows, 0, w);
     two_halves_of_rows(w[0], &d, &dmin);
     const __m512i scales[2] = {_mm512_and_si512(w[1], six),
@@ -350,17 +374,17 @@ INLINE __m512i quad_q4_k(const Load *l, int step, int v, int k) {
     return v == 0 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k]);
 }
 
-INLINE void begin_q5_k(const PanelRows *rows, int units, Load *l) {
-    begin_q4_k(rows, units, l);
+INLINE void begin_q5_k(const PanelRows *rows, int n_subs, Load *l) {
+    begin_q4_k(rows, n_subs, l);
     eight_words_of_rows(rows, offsetof(BlockQ5_K, qh), l->fifth);
 }
 INLINE void step_q5_k(const PanelRows *rows, int step, Load *l) {
     const size_t at = offsetof(BlockQ5_K, qs) + 32 * (size_t)step;
     eight_words_of_rows(rows, at, l->raw);
 }
-/* Bit u of each byte, at bit 4; what else the byte had is around it. */
+/* Moves bit u of each byte to bit 4. Other bits of the word move along and must be masked off. */
 INLINE __m512i bit_at_4(__m512i v, int u) {
-    switch (u) { /* shifts are literals in both gcc and clang */
+    switch (u) { /* clang takes only literal shift counts */
     case 0:
         return _mm512_slli_epi16(v, 4);
     case 1:
@@ -383,10 +407,11 @@ INLINE __m512i quad_q5_k(const Load *l, int step, int v, int k) {
     return bits_and_all(bit_at_4(l->fifth[k], 2 * step + v), _mm512_set1_epi8(16), quad_q4_k(l, step, v, k));
 }
 
-INLINE void begin_q6_k(const PanelRows *rows, int units, Load *l) {
+/* d is loaded as in half_scales: row r falls into lane r % 8. The 16 scales are signed bytes of four words. */
+INLINE void begin_q6_k(const PanelRows *rows, int n_subs, Load *l) {
     __m512i words[4];
     __m128i half[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
-    (void)units;
+    (void)n_subs;
     words_of_rows(rows, offsetof(BlockQ6_K, scales), words);
 #pragma GCC unroll 16
     for (int r = 0; r < RP_PANEL_ROWS; r++)
@@ -400,6 +425,8 @@ INLINE void begin_q6_k(const PanelRows *rows, int units, Load *l) {
         l->scale[u]        = _mm512_mul_ps(d, _mm512_cvtepi32_ps(byte));
     }
 }
+/* Step 2h + i: elements 16i.. of half h, that is raw[0..3] = ql[64h + 16i], raw[4..7] = ql[64h + 32 + 16i],
+ * raw[8..11] = qh[32h + 16i], 16 bytes each. Sub-blocks v = 0..3 are the four lines of the table at BlockQ6_K. */
 INLINE void step_q6_k(const PanelRows *rows, int step, Load *l) {
     const size_t h = (size_t)step / 2, i = (size_t)step % 2;
     words_of_rows(rows, offsetof(BlockQ6_K, ql) + 64 * h + 16 * i, l->raw);

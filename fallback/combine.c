@@ -1,4 +1,7 @@
-/* y[:,t] = sum_j w[j,t] * x[:,j,t], in the order of j. */
+/* y[:,t] = sum_j w[j,t] * x[:,j,t]: the weighted sum of a token's experts.
+ *
+ * Summed in the order of j with fma, whatever range of elements a worker has, so the bits are the same with any number
+ * of workers (I8). */
 #include "fallback/float.h"
 #include "fallback/rows.h"
 
@@ -7,8 +10,8 @@ RP_BODY void add_scaled_body(const float *x, float w, float *y, int64_t n) {
 }
 RP_VARIANTS(add_scaled, (const float *x, float w, float *y, int64_t n), (x, w, y, n))
 
-static void combine_span(const OpArgs *args, const float *first, float *y, int64_t row, int64_t from,
-                         int64_t n) {
+static void combine_range(const OpArgs *args, const float *first, float *y, int64_t row, int64_t from,
+                          int64_t n) {
     const TensorView *x      = &args->src[0];
     const float      *weight = (const float *)rp_view_row(&args->src[1], row);
     (void)first;
@@ -19,6 +22,6 @@ static void combine_span(const OpArgs *args, const float *first, float *y, int64
 
 RpStatus rp_cpu_combine(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_combine(args));
-    rp_for_spans(args, ctx, combine_span);
+    rp_for_ranges(args, ctx, combine_range);
     return RP_OK;
 }

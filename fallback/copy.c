@@ -1,17 +1,23 @@
-/* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t], rows with pos < 0 left out. */
+/* y = x converted, contiguous; or a store: d[:,pos[t]] = x[:,t], rows with pos < 0 skipped.
+ *
+ * The store writes keys and values into the KV cache, to f16 or q8_0. A row is converted in slices of SLICE elements by
+ * way of f32, so that it needs no memory of its length (I5). x may have any strides; rows of d are contiguous. */
 #include "fallback/float.h"
 #include "fallback/quants.h"
 #include "fallback/rows.h"
 
-enum { PIECE = 256 };
+enum { SLICE = 256 }; /* a multiple of 32: slices are whole q8_0 blocks */
 
-RP_BODY void narrow_f16_body(const float *x, int64_t n, uint16_t *y) {
+RP_BODY void convert_f16_body(const float *x, int64_t n, uint16_t *y) {
     for (int64_t i = 0; i < n; i++) y[i] = rp_f32_to_f16(x[i]);
 }
-RP_VARIANTS(narrow_f16, (const float *x, int64_t n, uint16_t *y), (x, n, y))
+RP_VARIANTS(convert_f16, (const float *x, int64_t n, uint16_t *y), (x, n, y))
 
-/* As kernels/copy.cu has it. */
-RP_BODY void pack_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
+/* d = max|x| / 127, qs = round(x / d), halves away from zero; the same as rp_put_q8_0 in kernels/copy.cuh.
+ *
+ * A block with an infinity or a NaN (exponent bits all 1) gets a NaN scale (0x7e00 in f16), so that it shows in every
+ * result. Quants are 0 if d is below RP_SMALLEST_SCALE, as 1/d could overflow. */
+RP_BODY void quantize_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
     for (int64_t b = 0; b < n / 32; b++, x += 32) {
         float    top = 0.0f;
         uint32_t bad = 0;
@@ -24,8 +30,9 @@ RP_BODY void pack_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
         for (int i = 0; i < 32; i++) y[b].qs[i] = (int8_t)(bad ? 0.0f : roundf(x[i] * inverse));
     }
 }
-RP_VARIANTS(pack_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
+RP_VARIANTS(quantize_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
 
+/* Element i of a row that is not contiguous. */
 static float element(const TensorView *x, const char *row, int64_t i) {
     const char *p = row + (size_t)i * x->nb[0];
     float       f;
@@ -34,27 +41,27 @@ static float element(const TensorView *x, const char *row, int64_t i) {
 }
 
 static void copy_row(const TensorView *x, const char *row, const TensorView *y, char *out) {
-    const int64_t n      = x->ne[0];
-    const bool    packed = x->nb[0] == (size_t)rp_dtype_info(x->dtype)->block_bytes;
-    if (packed && x->dtype == y->dtype) {
+    const int64_t n          = x->ne[0];
+    const bool    contiguous = x->nb[0] == (size_t)rp_dtype_info(x->dtype)->block_bytes;
+    if (contiguous && x->dtype == y->dtype) {
         memcpy(out, row, rp_row_bytes(x->dtype, n));
         return;
     }
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t m = n - i < PIECE ? n - i : PIECE;
-        float         wide[PIECE];
-        if (packed)
-            rp_dequantize_row(x->dtype, row + (size_t)i * x->nb[0], m, wide);
+    for (int64_t i = 0; i < n; i += SLICE) {
+        const int64_t m = n - i < SLICE ? n - i : SLICE;
+        float         values[SLICE];
+        if (contiguous)
+            rp_dequantize_row(x->dtype, row + (size_t)i * x->nb[0], m, values);
         else
-            for (int64_t k = 0; k < m; k++) wide[k] = element(x, row, i + k);
+            for (int64_t k = 0; k < m; k++) values[k] = element(x, row, i + k);
         if (y->dtype == RP_F32)
-            memcpy((float *)(void *)out + i, wide, (size_t)m * sizeof(float));
+            memcpy((float *)(void *)out + i, values, (size_t)m * sizeof(float));
         else if (y->dtype == RP_F16)
-            narrow_f16(wide, m, (uint16_t *)(void *)out + i);
+            convert_f16(values, m, (uint16_t *)(void *)out + i);
         else if (y->dtype == RP_Q8_0)
-            pack_q8_0(wide, m, (BlockQ8_0 *)(void *)out + i / 32);
+            quantize_q8_0(values, m, (BlockQ8_0 *)(void *)out + i / 32);
         else
-            for (int64_t k = 0; k < m; k++) ((uint16_t *)(void *)out)[i + k] = rp_f32_to_bf16(wide[k]);
+            for (int64_t k = 0; k < m; k++) ((uint16_t *)(void *)out)[i + k] = rp_f32_to_bf16(values[k]);
     }
 }
 

@@ -1,17 +1,25 @@
-/* dot.h - rows of block-quantised weights times q8_act columns.
+/* dot.h - GEMV and GEMM of block-quantised weights and q8_act activations: data layouts and the definition of the
+ * sum.
  *
- * The sum of one row and one column is defined so that every variant gives the same bits. The elements that share a
- * scale are a unit: 32 of them, or 16 in Q6_K. Four units are a span, and a sum has four parts, one for each unit of
- * a span. Unit u adds to part u % 4
+ * The sum of one row and one column has a fixed order, so that every instruction set, worker count and batch size
+ * gives the same bits (I8). A row is cut into sub-blocks (quants.h), and four consecutive sub-blocks are a k-step.
+ * The sum has four accumulators; sub-block u adds to accumulator u % 4:
  *
- *     part = fma(scale[u] * x.scale[u], (float)(sum of (q - offset) * x.q of the unit), part)
- *     part = fma(min[u], x.sum[u], part)                            of types that have minima
+ *     k         | sub 0 | sub 1 | sub 2 | sub 3 | sub 4 | sub 5 | ...
+ *               |<------------ k-step --------->|<------ k-step ...
+ *     adds to     acc 0   acc 1   acc 2   acc 3   acc 0   acc 1
  *
- * where x.scale[u] is that of unit u's block, and x.sum[u] the two sums of its 16s, added. The result is
- * (part 0 + part 2) + (part 1 + part 3).
+ *     dot    = sum over k in sub-block u of (q[k] - offset) * x.q[k]             an exact integer
+ *     acc[a] = fma(scale[u] * x.scale[u], (float)dot, acc[a])                    a = u % 4
+ *     acc[a] = fma(min[u], x.sum[u], acc[a])                                     only types with minima
+ *     y      = (acc[0] + acc[2]) + (acc[1] + acc[3])
  *
- * One column is multiplied straight from the blocks of the file (GemvFunction). For more, columns are packed to groups
- * and 16 rows at a time are unpacked to a panel, whole or some units after the other; a tile is a panel times a group. */
+ * x.scale[u] is the scale of the 32 activations around sub-block u; x.sum[u] adds the two sums of its 16
+ * activations each. The integer dot product is exact, so each kernel may add its products in any order. Four
+ * accumulators are what the SIMD kernels need: either one vector lane each, or four independent FMA chains.
+ *
+ * One column (GEMV) reads the blocks as they lie in the file. More columns (GEMM) are packed into column groups, 16
+ * rows at a time are packed into a panel, and a tile is a panel times a column group. */
 #ifndef FALLBACK_DOT_H
 #define FALLBACK_DOT_H
 
@@ -19,79 +27,94 @@
 #include "fallback/quants.h"
 
 enum {
-    RP_SPAN_UNITS = 4,
-    RP_QUAD       = 4, /* elements: what a lane of 32 bits holds */
+    RP_KSTEP_SUBS = 4, /* sub-blocks of a k-step, and accumulators of a sum */
+    RP_QUAD       = 4, /* consecutive k of one row: the int8 elements in a 32-bit lane */
     RP_PANEL_ROWS = 16,
-    RP_GROUP_COLS = 8
+    RP_GROUP_COLS = 8 /* columns of a column group, at most */
 };
 
+/* A q8_act column of n elements: q[n], scale[n/32], sum[n/16]. sum[i] is scale times the sum of 16 quants. */
 typedef struct DotColumn {
     const int8_t *q;
     const float  *scale, *sum;
 } DotColumn;
 
-/* Whole units; a division by what is not constant would show in small products. */
-static inline int64_t rp_units(const QuantForm *form, int64_t n) {
-    return form->unit == 32 ? n / 32 : n / 16;
+/* Sub-blocks of n elements. The divisors are constants: a division by a variable is measurable in small products. */
+static inline int64_t rp_n_subs(const QuantForm *form, int64_t n) {
+    return form->sub_elems == 32 ? n / 32 : n / 16;
 }
 
-/* A q8_act row of n elements. */
+/* The column in the q8_act row at x, which has n elements. */
 static inline DotColumn rp_dot_column(const char *x, int64_t n) {
     const float *scale = (const float *)(const void *)(x + n);
     return (DotColumn){.q = (const int8_t *)x, .scale = scale, .sum = scale + n / 32};
 }
 
-/* `rows` rows from p on, of which n_rows are there: the others repeat the last. */
-static inline void rp_take_rows(const char *p, size_t stride, int64_t n_rows, int rows, const char **row) {
+/* row[r] = the address of row r, for r < rows. Only n_rows rows exist; the pointers after them repeat the last row,
+ * so that kernels need no test for a short row group. */
+static inline void rp_row_pointers(const char *p, size_t stride, int64_t n_rows, int rows, const char **row) {
     for (int r = 0; r < rows; r++) row[r] = p + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
 }
 
-/* RP_PANEL_ROWS rows, unit by unit: its quads, of each the rows one after the other; the rows' scales; their minima, if
- * any. What a byte of a quad is, with or without the offset, is the variant's matter. A panel starts at a multiple of
- * 64, as do its units. */
-static inline size_t rp_panel_unit_bytes(const QuantForm *form) {
-    return RP_PANEL_ROWS * ((size_t)form->unit + 2 * sizeof(float));
+/* Packed panel of 16 rows, sub-block by sub-block:
+ *
+ *     q[k/4][row][k%4] 8 bits, then scale[row] f32, then min[row] f32 (unused without minima)
+ *
+ *     byte 0          4          8              64
+ *          row 0      row 1      row 2 ...      row 0      row 1 ...
+ *          k 0 1 2 3  k 0 1 2 3  k 0 1 2 3      k 4 5 6 7  k 4 5 6 7
+ *
+ * So a vector register of 32-bit lanes has a row in each lane, and no sum is ever added across lanes. Each
+ * instruction set chooses its own encoding of q: unsigned with the offset, or signed without. Panels are aligned to
+ * 64 bytes, and so is each sub-block. */
+static inline size_t rp_panel_sub_bytes(const QuantForm *form) {
+    return RP_PANEL_ROWS * ((size_t)form->sub_elems + 2 * sizeof(float));
 }
 
 static inline size_t rp_panel_bytes(const QuantForm *form, int64_t n) {
-    return (size_t)rp_units(form, n) * rp_panel_unit_bytes(form);
+    return (size_t)rp_n_subs(form, n) * rp_panel_sub_bytes(form);
 }
 
-/* 1 to RP_GROUP_COLS columns, unit by unit: the columns' quants one after the other, their scales, and their sums where
- * the weights have minima, else the 32-bit integers -offset * (sum of quants). */
-static inline size_t rp_group_unit_bytes(const QuantForm *form, int n_cols) {
-    return (size_t)n_cols * ((size_t)form->unit + 2 * sizeof(float));
+/* Packed column group of 1 to RP_GROUP_COLS columns, sub-block by sub-block:
+ *
+ *     q[col][k] int8, then scale[col] f32, then with minima sum[col] f32, else correction[col] i32
+ *
+ * correction = -offset * (sum of the sub-block's q): added to a dot product of unsigned q, it subtracts the offset. */
+static inline size_t rp_group_sub_bytes(const QuantForm *form, int n_cols) {
+    return (size_t)n_cols * ((size_t)form->sub_elems + 2 * sizeof(float));
 }
 
 static inline size_t rp_group_bytes(const QuantForm *form, int64_t n, int n_cols) {
-    return (size_t)rp_units(form, n) * rp_group_unit_bytes(form, n_cols);
+    return (size_t)rp_n_subs(form, n) * rp_group_sub_bytes(form, n_cols);
 }
 
-/* n_rows rows of n elements, 1 to RP_PANEL_ROWS, that stand `stride` bytes apart; the panel's other rows repeat the
- * last. */
+/* Packs n_rows rows (1 to RP_PANEL_ROWS) of n elements, `stride` bytes apart, into a panel, and prefetches from
+ * `ahead` meanwhile. Missing rows of the panel repeat the last row. */
 typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                       const Ahead *ahead, char *panel);
+                       const PrefetchStream *ahead, char *panel);
 
-/* The parts of the sums of 16 rows and up to RP_GROUP_COLS columns. */
-typedef struct TileSums {
-    _Alignas(64) float part[RP_SPAN_UNITS][RP_GROUP_COLS][RP_PANEL_ROWS];
-} TileSums;
+/* The accumulators of one tile: 16 rows times up to RP_GROUP_COLS columns. */
+typedef struct TileAccs {
+    _Alignas(64) float acc[RP_KSTEP_SUBS][RP_GROUP_COLS][RP_PANEL_ROWS];
+} TileAccs;
 
-/* Adds n_units units of a panel times those of a group of n_cols columns. Unit 0 is one that adds to part 0. */
+/* Micro-kernel: adds n_subs sub-blocks of a panel times those of a group of n_cols columns to the accumulators.
+ * Panel and group start at a whole k-step, so that sub-block 0 adds to accumulator 0. */
 typedef void TileFunction(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                          int64_t n_units, const Ahead *ahead, TileSums *sums);
+                          int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs);
 
-/* y[m] = row m times the column, for rows of n elements that stand `stride` bytes apart. */
+/* y[m] = row m . x, for rows of n elements, `stride` bytes apart. */
 typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                           const DotColumn *x, float *y);
 
-/* Of the variant in use. */
+/* The kernels of one instruction set. */
 typedef struct DotKernels {
     PackPanel    *pack;
     TileFunction *tile;
     GemvFunction *gemv;
 } DotKernels;
 
+/* Those of the instruction set in use (rp_cpu_isa). */
 DotKernels rp_dot_kernels(void);
 
 PackPanel    rp_pack_panel_plain;

@@ -1,3 +1,5 @@
+/* The f32 micro-kernels of float_rows.h, and the reduction of their lanes. acc[r][c] has 16 lanes, element i in
+ * lane i % 16; a register holds 16 (AVX-512), 8 or 4 lanes. */
 #include "fallback/float_rows.h"
 #include "fallback/trees_avx512.h"
 
@@ -7,7 +9,7 @@
 #include <arm_neon.h>
 #endif
 
-/* Elements [i, end), at most 16, which start at lane 0. */
+/* Elements [i, end), at most 16, where i is a multiple of 16. */
 static void lanes(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t i,
                   int64_t end, float (*acc)[RP_DOT_COLS][RP_LANES]) {
     for (int r = 0; r < n_rows; r++)
@@ -23,10 +25,10 @@ static void dot_plain(const float *const *w, int n_rows, const float *const *x, 
 }
 
 #ifdef RP_X86
-/* One row: a second would spill. */
+/* One row at a time: two rows times four columns would take 16 registers for accumulators alone. */
 RP_TARGET_AVX2 RP_BODY void row_avx2(const float *w, const float *const *x, int n_cols, int64_t n,
                                      float (*acc)[RP_LANES]) {
-    __m256 low[RP_DOT_COLS], high[RP_DOT_COLS];
+    __m256 low[RP_DOT_COLS], high[RP_DOT_COLS]; /* lanes 0-7 and 8-15 */
     for (int c = 0; c < n_cols; c++) low[c] = _mm256_loadu_ps(acc[c]), high[c] = _mm256_loadu_ps(acc[c] + 8);
     for (int64_t i = 0; i < n; i += RP_LANES) {
         const __m256 w_low = _mm256_loadu_ps(w + i), w_high = _mm256_loadu_ps(w + i + 8);
@@ -43,6 +45,7 @@ RP_TARGET_AVX2 RP_BODY void tile_avx2(const float *const *w, int n_rows, const f
     for (int r = 0; r < n_rows; r++) row_avx2(w[r], x, n_cols, n, acc[r]);
 }
 
+/* Up to four rows times four columns: 16 accumulators of 32 registers. */
 RP_TARGET_AVX512 RP_BODY void tile_avx512(const float *const *w, int n_rows, const float *const *x,
                                           int n_cols, int64_t n, float (*acc)[RP_DOT_COLS][RP_LANES]) {
     __m512 sum[RP_DOT_ROWS][RP_DOT_COLS];
@@ -81,7 +84,8 @@ RP_BODY void tile_neon(const float *const *w, int n_rows, const float *const *x,
 }
 #endif
 
-/* Constant numbers of rows and columns let the loops over them unroll into registers. */
+/* Calls tile_ISA with constant numbers of rows and columns, so that its loops unroll and accumulators stay in
+ * registers. Elements after the last multiple of 16 are added by `lanes`. */
 #define DOT(isa, target)                                                                                     \
     target RP_BODY void rows_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols,     \
                                    int64_t n, float(*acc)[RP_DOT_COLS][RP_LANES]) {                          \
@@ -110,7 +114,8 @@ DOT(avx512, RP_TARGET_AVX512)
 DOT(neon, )
 #endif
 
-static void results_plain(float (*acc)[RP_LANES], float *y) {
+/* The upper half of the lanes is added to the lower half until one is left. */
+static void reduce_plain(float (*acc)[RP_LANES], float *y) {
     for (int c = 0; c < RP_DOT_COLS; c++) {
         for (int n = RP_LANES / 2; n > 0; n /= 2)
             for (int l = 0; l < n; l++) acc[c][l] += acc[c][l + n];
@@ -119,20 +124,20 @@ static void results_plain(float (*acc)[RP_LANES], float *y) {
 }
 
 #ifdef RP_X86
-RP_TARGET_AVX512 static void results_avx512(float (*acc)[RP_LANES], float *y) {
+RP_TARGET_AVX512 static void reduce_avx512(float (*acc)[RP_LANES], float *y) {
     __m512 v[RP_DOT_COLS];
     for (int c = 0; c < RP_DOT_COLS; c++) v[c] = _mm512_loadu_ps(acc[c]);
-    _mm_storeu_ps(y, starts_of_quarters(four_trees(v)));
+    _mm_storeu_ps(y, quarter_heads(reduce_4x16(v)));
 }
 #endif
 
 FloatKernels rp_float_kernels(void) {
 #ifdef RP_X86
     const CpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return (FloatKernels){dot_avx512, results_avx512};
-    if (isa == RP_ISA_AVX2) return (FloatKernels){dot_avx2, results_plain};
+    if (isa == RP_ISA_AVX512_VNNI) return (FloatKernels){dot_avx512, reduce_avx512};
+    if (isa == RP_ISA_AVX2) return (FloatKernels){dot_avx2, reduce_plain};
 #elif defined(__aarch64__)
-    if (rp_cpu_isa() != RP_ISA_PLAIN) return (FloatKernels){dot_neon, results_plain};
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return (FloatKernels){dot_neon, reduce_plain};
 #endif
-    return (FloatKernels){dot_plain, results_plain};
+    return (FloatKernels){dot_plain, reduce_plain};
 }

@@ -1,85 +1,93 @@
+/* The plain C kernels: the readable reference of dot.h, which every SIMD kernel must match bit for bit. Packed q
+ * are the unsigned q of the integer form. Also chooses the kernels of the instruction set in use. */
 #include "fallback/dot.h"
 #include "fallback/simd.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PART = 256 }; /* elements that are unpacked at a time: whole blocks and whole spans */
+enum { SLICE = 256 }; /* elements dequantised at a time: whole blocks and whole k-steps of every type */
 
 void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
-                         const Ahead *ahead, char *panel) {
-    const QuantForm *form   = rp_quant_form(dtype);
-    UnpackFunction  *unpack = rp_unpack_function(dtype);
-    const int        unit = form->unit, step = unit / RP_GROUP;
+                         const PrefetchStream *ahead, char *panel) {
+    const QuantForm    *form       = rp_quant_form(dtype);
+    DequantizeFunction *dequantize = rp_dequantize_function(dtype);
+    /* Scales come one per sum block: a sub-block of 32 has two, which are equal. */
+    const int sub_elems = form->sub_elems, per_sub = sub_elems / RP_SUM_BLOCK;
     (void)ahead;
     for (int r = 0; r < RP_PANEL_ROWS; r++) {
         const char *row = rows + (size_t)(r < n_rows ? r : n_rows - 1) * stride;
         char       *to  = panel;
-        for (int64_t i = 0; i < n; i += PART) {
-            const int64_t len = n - i < PART ? n - i : PART;
-            uint8_t       q[PART];
-            float         scale[PART / RP_GROUP] = {0}, min[PART / RP_GROUP] = {0};
-            unpack(row + rp_row_bytes(dtype, i), len, q, scale, min);
-            for (int u = 0; u < len / unit; u++, to += rp_panel_unit_bytes(form)) {
-                float *scales = (float *)(void *)(to + RP_PANEL_ROWS * unit);
-                for (int k = 0; k < unit; k += RP_QUAD)
-                    memcpy(to + RP_PANEL_ROWS * k + RP_QUAD * r, q + u * unit + k, RP_QUAD);
-                scales[r]                 = scale[u * step];
-                scales[RP_PANEL_ROWS + r] = min[u * step];
+        for (int64_t i = 0; i < n; i += SLICE) {
+            const int64_t len = n - i < SLICE ? n - i : SLICE;
+            uint8_t       q[SLICE];
+            float         scale[SLICE / RP_SUM_BLOCK] = {0}, min[SLICE / RP_SUM_BLOCK] = {0};
+            dequantize(row + rp_row_bytes(dtype, i), len, q, scale, min);
+            for (int u = 0; u < len / sub_elems; u++, to += rp_panel_sub_bytes(form)) {
+                float *scales = (float *)(void *)(to + RP_PANEL_ROWS * sub_elems);
+                for (int k = 0; k < sub_elems; k += RP_QUAD)
+                    memcpy(to + RP_PANEL_ROWS * k + RP_QUAD * r, q + u * sub_elems + k, RP_QUAD);
+                scales[r]                 = scale[u * per_sub];
+                scales[RP_PANEL_ROWS + r] = min[u * per_sub];
             }
         }
     }
 }
 
+/* Row r of a panel times column c of a group. */
 static void add_row_times_column(const QuantForm *form, const char *panel, int r, const char *group, int c,
-                                 int n_cols, int64_t n_units, TileSums *sums) {
-    for (int64_t u = 0; u < n_units; u++) {
-        const char  *w      = panel + (size_t)u * rp_panel_unit_bytes(form);
-        const char  *x      = group + (size_t)u * rp_group_unit_bytes(form, n_cols);
-        const float *scale  = (const float *)(const void *)(w + RP_PANEL_ROWS * form->unit);
-        const float *of_x   = (const float *)(const void *)(x + n_cols * form->unit);
-        float       *p      = &sums->part[u % RP_SPAN_UNITS][c][r];
-        int32_t      offset = 0, dot = 0;
-        if (form->offset > 0) memcpy(&offset, of_x + n_cols + c, sizeof offset);
-        for (int k = 0; k < form->unit; k++)
+                                 int n_cols, int64_t n_subs, TileAccs *accs) {
+    for (int64_t u = 0; u < n_subs; u++) {
+        const char  *w          = panel + (size_t)u * rp_panel_sub_bytes(form);
+        const char  *x          = group + (size_t)u * rp_group_sub_bytes(form, n_cols);
+        const float *scale      = (const float *)(const void *)(w + RP_PANEL_ROWS * form->sub_elems);
+        const float *x_scale    = (const float *)(const void *)(x + n_cols * form->sub_elems);
+        float       *p          = &accs->acc[u % RP_KSTEP_SUBS][c][r];
+        int32_t      correction = 0, dot = 0;
+        if (form->offset > 0) memcpy(&correction, x_scale + n_cols + c, sizeof correction);
+        /* element k of row r in a panel: byte 64 * (k / 4) + 4 * r + k % 4 */
+        for (int k = 0; k < form->sub_elems; k++)
             dot += (uint8_t)w[RP_PANEL_ROWS * (k - k % RP_QUAD) + RP_QUAD * r + k % RP_QUAD] *
-                   (int8_t)x[c * form->unit + k];
-        *p = fmaf(scale[r] * of_x[c], (float)(dot + offset), *p);
-        if (form->has_min) *p = fmaf(scale[RP_PANEL_ROWS + r], of_x[n_cols + c], *p);
+                   (int8_t)x[c * form->sub_elems + k];
+        *p = fmaf(scale[r] * x_scale[c], (float)(dot + correction), *p);
+        if (form->has_min) *p = fmaf(scale[RP_PANEL_ROWS + r], x_scale[n_cols + c], *p);
     }
 }
 
-void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
-                   const Ahead *ahead, TileSums *sums) {
+void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
+                   const PrefetchStream *ahead, TileAccs *accs) {
     (void)ahead;
     for (int c = 0; c < n_cols; c++)
         for (int r = 0; r < RP_PANEL_ROWS; r++)
-            add_row_times_column(form, panel, r, group, c, n_cols, n_units, sums);
+            add_row_times_column(form, panel, r, group, c, n_cols, n_subs, accs);
 }
 
+/* The definition of the sum in dot.h, literally. */
 void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                    const DotColumn *x, float *y) {
-    const QuantForm *form   = rp_quant_form(dtype);
-    UnpackFunction  *unpack = rp_unpack_function(dtype);
-    const int        unit = form->unit, step = unit / RP_GROUP;
+    const QuantForm    *form       = rp_quant_form(dtype);
+    DequantizeFunction *dequantize = rp_dequantize_function(dtype);
+    const int           sub_elems = form->sub_elems, per_sub = sub_elems / RP_SUM_BLOCK;
     for (int64_t m = 0; m < n_rows; m++, rows += stride) {
-        float part[RP_SPAN_UNITS] = {0};
-        for (int64_t i = 0; i < n; i += PART) {
-            const int64_t len = n - i < PART ? n - i : PART;
-            uint8_t       q[PART];
-            float         scale[PART / RP_GROUP] = {0}, min[PART / RP_GROUP] = {0};
-            unpack(rows + rp_row_bytes(dtype, i), len, q, scale, min);
-            for (int u = 0; u < len / unit; u++) {
-                const int64_t at  = i + u * unit;
-                float        *p   = &part[u % RP_SPAN_UNITS];
+        float acc[RP_KSTEP_SUBS] = {0};
+        for (int64_t i = 0; i < n; i += SLICE) {
+            const int64_t len = n - i < SLICE ? n - i : SLICE;
+            uint8_t       q[SLICE];
+            float         scale[SLICE / RP_SUM_BLOCK] = {0}, min[SLICE / RP_SUM_BLOCK] = {0};
+            dequantize(rows + rp_row_bytes(dtype, i), len, q, scale, min);
+            for (int u = 0; u < len / sub_elems; u++) {
+                const int64_t at  = i + u * sub_elems;
+                float        *p   = &acc[u % RP_KSTEP_SUBS];
                 int32_t       dot = 0;
-                for (int k = 0; k < unit; k++) dot += (q[u * unit + k] - form->offset) * x->q[at + k];
-                *p = fmaf(scale[u * step] * x->scale[at / 32], (float)dot, *p);
+                for (int k = 0; k < sub_elems; k++)
+                    dot += (q[u * sub_elems + k] - form->offset) * x->q[at + k];
+                *p = fmaf(scale[u * per_sub] * x->scale[at / 32], (float)dot, *p);
                 if (form->has_min)
-                    *p = fmaf(min[u * step], x->sum[at / RP_GROUP] + x->sum[at / RP_GROUP + 1], *p);
+                    *p =
+                        fmaf(min[u * per_sub], x->sum[at / RP_SUM_BLOCK] + x->sum[at / RP_SUM_BLOCK + 1], *p);
             }
         }
-        y[m] = (part[0] + part[2]) + (part[1] + part[3]);
+        y[m] = (acc[0] + acc[2]) + (acc[1] + acc[3]);
     }
 }
 

@@ -1,14 +1,21 @@
-/* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j. */
+/* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual: the down projection of the selected
+ * experts and their weighted sum.
+ *
+ * Each worker computes its rows of all k experts and then sums them in the order of j. So the bits do not depend on the
+ * number of workers (I8), and no barrier is needed.
+ *
+ *     local: rows f32 [k][n], n the rows of this worker */
 #include "fallback/experts.h"
 #include "fallback/fused.h"
 
 #include <string.h>
 
-/* A worker holds its share of the rows, which is not known here: room for all. */
+/* The number of workers is not known here: room for all m rows of k experts. */
 CpuNeeds rp_needs_experts_down(const OpArgs *args) {
     return (CpuNeeds){.phases = 1, .local = rp_align_floats(args->src[0].ne[1] * args->src[1].ne[1])};
 }
 
+/* y[0..n) = rows [first, first + n) of expert j times its column, with the bias; zeros for a bad id. */
 static RpStatus product(const OpArgs *args, int64_t j, int64_t first, int64_t n, float *y) {
     const TensorView *ids = &args->src[2];
     TensorView        w = args->src[0], x = args->src[1];
@@ -20,7 +27,7 @@ static RpStatus product(const OpArgs *args, int64_t j, int64_t first, int64_t n,
     w.data  = (char *)w.data + (size_t)expert * w.nb[2];
     x.data  = rp_view_row(&x, j);
     x.ne[1] = 1;
-    RP_TRY(rp_rows(&w, first, n, &x, y));
+    RP_TRY(rp_mul_mat_rows(&w, first, n, &x, y));
     rp_add_range(y, &args->src[4], expert * w.ne[1] + first, n);
     return RP_OK;
 }

@@ -1,4 +1,5 @@
-/* float.h - half floats and the exponential, in plain C that compilers vectorise. */
+/* float.h - conversions of f16 and bf16, and the exponential, in plain C that compilers vectorise. Results
+ * are exact or have a stated error, and have the same bits on every instruction set (I8). */
 #ifndef FALLBACK_FLOAT_H
 #define FALLBACK_FLOAT_H
 
@@ -20,8 +21,9 @@ RP_BODY uint32_t rp_f32_to_bits(float f) {
     return bits;
 }
 
-/* IEEE binary16. Normal numbers and zeros are rebiased by one multiplication, which is exact for subnormals
- * too. */
+/* IEEE binary16 to f32, exact. Shifted by 13 bits, the exponent field is too small by 127 - 15 = 112. One
+ * multiplication by 2^112 corrects it, for normal numbers, zeros and subnormals alike. Infinity and NaN get the
+ * largest exponent. */
 RP_BODY float rp_f16_to_f32(uint16_t h) {
 #if defined(__aarch64__)
     __fp16 half; /* one instruction converts four */
@@ -35,12 +37,14 @@ RP_BODY float rp_f16_to_f32(uint16_t h) {
 #endif
 }
 
-/* Rounds to nearest even; NaN stays NaN. */
+/* f32 to binary16, to nearest even; NaN stays NaN. Normal: 0xfff plus the lowest bit kept rounds the 13 bits
+ * dropped, ties to even. Subnormal: the last mantissa bit of 0.5 + x is worth 2^-24, like that of a binary16
+ * subnormal, so the addition rounds. */
 RP_BODY uint16_t rp_f32_to_f16(float f) {
     const uint32_t bits = rp_f32_to_bits(f), sign = bits >> 16 & 0x8000, a = bits & 0x7fffffffu;
     if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00);
     if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00); /* 65520 and above */
-    if (a < 0x38800000u) {                                  /* subnormal: let the adder round */
+    if (a < 0x38800000u) {                                  /* below 2^-14 */
         const float r = rp_bits_to_f32(a) + 0.5f;
         return (uint16_t)(sign | (rp_f32_to_bits(r) - 0x3f000000u));
     }
@@ -49,14 +53,20 @@ RP_BODY uint16_t rp_f32_to_f16(float f) {
 
 RP_BODY float rp_bf16_to_f32(uint16_t h) { return rp_bits_to_f32((uint32_t)h << 16); }
 
+/* To nearest even, as above; NaN stays NaN. */
 RP_BODY uint16_t rp_f32_to_bf16(float f) {
     const uint32_t bits = rp_f32_to_bits(f);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* exp(x) within 2 ulp for x in [-87, 88]; below, a value of at most 2e-38 (0 from -104 on); above 88.7
- * infinity. x = n ln 2 + r with |r| <= ln 2 / 2, and exp(r) by its Taylor polynomial of degree 7. */
+/* exp(x) within 2 ulp for x in [-87, 88]; below that at most 2e-38 (0 from -104 on), above 88.7 infinity, NaN for
+ * NaN.
+ *
+ *     n = round(x / ln 2), r = x - n ln 2 with |r| <= ln 2 / 2, exp(x) = 2^n * exp(r)
+ *
+ * Adding and subtracting 1.5 * 2^23 rounds to an integer. ln 2 is split in two, so that subtracting n ln 2 loses
+ * almost no bits. exp(r) is its Taylor polynomial of degree 7. */
 RP_BODY float rp_expf(float x) {
     const float magic = 0x1.8p23f;
     const float low   = x > -104.0f ? x : -104.0f;
@@ -71,11 +81,11 @@ RP_BODY float rp_expf(float x) {
     p                 = fmaf(p, r, 0.5f);
     p                 = fmaf(p, r, 1.0f);
     p                 = fmaf(p, r, 1.0f);
-    /* 2^n in two factors, so that results at both ends of the range are rounded once */
+    /* 2^n as two factors: either exponent fits in a float, and a subnormal result is rounded once. */
     const int32_t half = (int32_t)n / 2, rest = (int32_t)n - half;
     const float   y =
         p * rp_bits_to_f32((uint32_t)(half + 127) << 23) * rp_bits_to_f32((uint32_t)(rest + 127) << 23);
-    /* a NaN's y is 0: its bits are put in by a mask, since a choice keeps gcc from vectorising for AVX2 */
+    /* For a NaN, y is 0, and a mask puts in x's bits: a select would stop gcc from vectorising for AVX2. */
     return rp_bits_to_f32(rp_f32_to_bits(y) | (rp_f32_to_bits(x) & (0u - (uint32_t)(x != x))));
 }
 

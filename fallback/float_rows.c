@@ -1,3 +1,5 @@
+/* The blocked loops of float_rows.h: a slice of up to four rows is converted to f32 once and multiplied by up to 64
+ * columns, four rows and four columns at a time. Accumulators of all tiles stay in memory over the slices. */
 #include "fallback/float_rows.h"
 
 #include "reprise/quants.h"
@@ -5,42 +7,43 @@
 #include <string.h>
 
 enum {
-    FLOAT_COLS  = 64,  /* that are taken with a piece of the rows */
-    FLOAT_PIECE = 1024 /* elements of a row that are widened at a time */
+    FLOAT_COLS  = 64,  /* columns multiplied by a slice of the rows */
+    FLOAT_SLICE = 1024 /* elements of a row converted at a time: a multiple of 16, so that lanes line up */
 };
 
-/* From element k on, len elements of n_rows rows, as they stand or widened. */
-static void float_piece(const FloatJob *job, const char *rows, size_t stride, int n_rows, int64_t k,
-                        int64_t len, float (*wide)[FLOAT_PIECE], const float **out) {
+/* out[r] = elements k to k + len of row r as f32: in place, or converted into f32[r]. */
+static void float_slice(const FloatWork *work, const char *rows, size_t stride, int n_rows, int64_t k,
+                        int64_t len, float (*f32)[FLOAT_SLICE], const float **out) {
     for (int r = 0; r < n_rows; r++) {
-        const char *at = rows + (size_t)r * stride + rp_row_bytes(job->weights, k);
-        out[r]         = job->weights == RP_F32 ? (const float *)(const void *)at : wide[r];
-        if (job->weights != RP_F32) rp_dequantize_row(job->weights, at, len, wide[r]);
+        const char *at = rows + (size_t)r * stride + rp_row_bytes(work->weights, k);
+        out[r]         = work->weights == RP_F32 ? (const float *)(const void *)at : f32[r];
+        if (work->weights != RP_F32) rp_dequantize_row(work->weights, at, len, f32[r]);
     }
 }
 
-/* The columns from `first` to `end`, at most FLOAT_COLS, with 1 or RP_DOT_ROWS rows. */
-static void float_rows(const FloatJob *job, const char *rows, size_t stride, int64_t m, int n_rows, int first,
-                       int end) {
+/* 1 or RP_DOT_ROWS rows times columns [first, end), at most FLOAT_COLS. Columns of different lengths take one row
+ * at a time, and each column alone. */
+static void float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int n_rows,
+                       int first, int end) {
     const FloatKernels kernels = rp_float_kernels();
     const float       *w[RP_DOT_ROWS];
-    float              wide[RP_DOT_ROWS][FLOAT_PIECE];
+    float              f32[RP_DOT_ROWS][FLOAT_SLICE];
     float              acc[FLOAT_COLS / RP_DOT_COLS][RP_DOT_ROWS][RP_DOT_COLS][RP_LANES];
     memset(acc, 0, (size_t)(end - first + RP_DOT_COLS - 1) / RP_DOT_COLS * sizeof acc[0]);
-    for (int64_t k = 0; k < job->n; k += FLOAT_PIECE) {
-        const int64_t len = job->n - k < FLOAT_PIECE ? job->n - k : FLOAT_PIECE;
-        float_piece(job, rows, stride, n_rows, k, len, wide, w);
+    for (int64_t k = 0; k < work->n; k += FLOAT_SLICE) {
+        const int64_t len = work->n - k < FLOAT_SLICE ? work->n - k : FLOAT_SLICE;
+        float_slice(work, rows, stride, n_rows, k, len, f32, w);
         for (int c0 = first; c0 < end; c0 += RP_DOT_COLS) {
             const int n_cols = end - c0 < RP_DOT_COLS ? end - c0 : RP_DOT_COLS,
                       tile   = (c0 - first) / RP_DOT_COLS;
             const float *cols[RP_DOT_COLS];
-            for (int c = 0; c < n_cols; c++) cols[c] = (const float *)(const void *)job->x[c0 + c] + k;
-            if (job->whole) {
+            for (int c = 0; c < n_cols; c++) cols[c] = (const float *)(const void *)work->x[c0 + c] + k;
+            if (work->whole) {
                 kernels.dot(w, n_rows, cols, n_cols, len, acc[tile]);
                 continue;
             }
-            for (int c = 0; c < n_cols; c++) { /* one row: see rp_float_rows */
-                const int64_t left = job->length[c0 + c] - k;
+            for (int c = 0; c < n_cols; c++) { /* here n_rows is 1: see rp_float_rows */
+                const int64_t left = work->length[c0 + c] - k;
                 if (left > 0)
                     kernels.dot(w, 1, cols + c, 1, left < len ? left : len, (void *)&acc[tile][0][c]);
             }
@@ -49,18 +52,18 @@ static void float_rows(const FloatJob *job, const char *rows, size_t stride, int
     for (int c0 = first; c0 < end; c0 += RP_DOT_COLS)
         for (int r = 0; r < n_rows; r++) {
             float y[RP_DOT_COLS];
-            kernels.results(acc[(c0 - first) / RP_DOT_COLS][r], y);
+            kernels.reduce(acc[(c0 - first) / RP_DOT_COLS][r], y);
             for (int c = c0; c < c0 + RP_DOT_COLS && c < end; c++)
-                if (job->y[c] != NULL) job->y[c][m + r] = y[c - c0];
+                if (work->y[c] != NULL) work->y[c][m + r] = y[c - c0];
         }
 }
 
-void rp_float_rows(const FloatJob *job, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
-    for (int c = 0; c < job->n_cols; c += FLOAT_COLS) {
-        const int end = c + FLOAT_COLS < job->n_cols ? c + FLOAT_COLS : job->n_cols;
+void rp_float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    for (int c = 0; c < work->n_cols; c += FLOAT_COLS) {
+        const int end = c + FLOAT_COLS < work->n_cols ? c + FLOAT_COLS : work->n_cols;
         int64_t   i   = 0;
-        for (; i + RP_DOT_ROWS <= n_rows && job->whole; i += RP_DOT_ROWS)
-            float_rows(job, rows + (size_t)i * stride, stride, m + i, RP_DOT_ROWS, c, end);
-        for (; i < n_rows; i++) float_rows(job, rows + (size_t)i * stride, stride, m + i, 1, c, end);
+        for (; i + RP_DOT_ROWS <= n_rows && work->whole; i += RP_DOT_ROWS)
+            float_rows(work, rows + (size_t)i * stride, stride, m + i, RP_DOT_ROWS, c, end);
+        for (; i < n_rows; i++) float_rows(work, rows + (size_t)i * stride, stride, m + i, 1, c, end);
     }
 }

@@ -1,5 +1,9 @@
-/* y = act(gate c + bias) * (up c + bias), c = column(x); of one matrix each, or of those of the chosen experts.
- * Workers take whole blocks of 32 rows, so that each can round what it has made. */
+/* y = act(gate c + gate_bias) * (up c + up_bias), c = column(x): the gated half of a feed-forward, dense or of the
+ * selected experts.
+ *
+ * Workers take whole blocks of 32 rows, so that each can quantise its part of the result to q8_act without a barrier.
+ *
+ *     local: column (rp_column_bytes) | gate rows f32 [m] | up rows f32 [m]     each at a multiple of 64 bytes */
 #include "fallback/experts.h"
 #include "fallback/fused.h"
 
@@ -12,7 +16,7 @@ CpuNeeds rp_needs_gate_up(const OpArgs *args) {
                       .local    = rp_column_bytes(args->src[2].ne[0]) + 2 * rp_align_floats(args->src[0].ne[1])};
 }
 
-/* Rows of one half for an expert; zeros where there is none. */
+/* Rows [first, first + n) of gate or up, with the bias, for one expert (0 for a dense layer). A bad id gives zeros. */
 static RpStatus half(const TensorView *w, const TensorView *bias, const TensorView *x, int32_t expert,
                      int64_t first, int64_t n, float *y) {
     if (expert < 0) {
@@ -21,11 +25,12 @@ static RpStatus half(const TensorView *w, const TensorView *bias, const TensorVi
     }
     TensorView one = *w;
     one.data       = (char *)w->data + (size_t)expert * w->nb[2];
-    RP_TRY(rp_rows(&one, first, n, x, y));
+    RP_TRY(rp_mul_mat_rows(&one, first, n, x, y));
     rp_add_range(y, bias, expert * w->ne[1] + first, n);
     return RP_OK;
 }
 
+/* dst = act(gate) * up. The activation overwrites the gate rows, which are src0. */
 static RpStatus activate(const GateUpParams *p, const OpArgs *gate_up) {
     const OpParams gelu = {.gelu = {.kind = p->kind == RP_GATE_GELU_TANH ? RP_GELU_TANH : RP_GELU_ERF}};
     const OpParams oai  = {
@@ -42,19 +47,21 @@ static RpStatus activate(const GateUpParams *p, const OpArgs *gate_up) {
     return rp_run_alone(rp_cpu_mul, gate_up);
 }
 
+/* Rows [first, first + n) of column j of the result. An f32 result is written to y at once; a q8_act result is computed
+ * in the memory of the gate rows and then quantised into y. */
 static RpStatus one_expert(const OpArgs *args, const TensorView *x, int64_t j, int32_t expert, int64_t first,
                            int64_t n, float *gate, float *up) {
     const TensorView *y   = &args->dst;
     char             *row = rp_view_row(y, j);
     RP_TRY(half(&args->src[0], &args->src[5], x, expert, first, n, gate));
     RP_TRY(half(&args->src[1], &args->src[6], x, expert, first, n, up));
-    const bool   round   = y->dtype == RP_Q8_ACT;
-    float       *to      = round ? gate : (float *)(void *)row + first;
+    const bool   quantize = y->dtype == RP_Q8_ACT;
+    float       *to       = quantize ? gate : (float *)(void *)row + first;
     const OpArgs gate_up = {
         .dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}
     };
     RP_TRY(activate(&args->params->gate_up, &gate_up));
-    if (round) rp_quantize_range(gate, n, row, y->ne[0], first);
+    if (quantize) rp_quantize_range(gate, n, row, y->ne[0], first);
     return RP_OK;
 }
 

@@ -1,5 +1,9 @@
-/* y = x * Phi(x): by tanh, 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)) with u = sqrt(2/pi) (x + 0.044715 x^3);
- * or by erf. */
+/* y = x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016, arXiv:1606.08415):
+ *
+ *     RP_GELU_ERF    0.5 x (1 + erf(x / sqrt 2))
+ *     RP_GELU_TANH   0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)),  u = sqrt(2/pi) (x + 0.044715 x^3)
+ *
+ * The right side of the second needs rp_expf only, which compilers vectorise. */
 #include "fallback/float.h"
 #include "fallback/rows.h"
 
@@ -15,7 +19,7 @@ static void gelu_erf(const float *x, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
 }
 
-static void gelu_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+static void gelu_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     (void)row, (void)from;
     if (args->params->gelu.kind == RP_GELU_TANH)
         gelu_tanh(x, y, n);
@@ -25,6 +29,6 @@ static void gelu_span(const OpArgs *args, const float *x, float *y, int64_t row,
 
 RpStatus rp_cpu_gelu(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_gelu(args));
-    rp_for_spans(args, ctx, gelu_span);
+    rp_for_ranges(args, ctx, gelu_range);
     return RP_OK;
 }

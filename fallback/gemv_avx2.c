@@ -1,43 +1,52 @@
-/* Rows of block-quantised weights times one q8_act column, straight from their blocks. Sums of four rows stand in one
- * vector, so that they are converted and scaled together; they share what is made of the column. */
+/* GEMV for AVX2: y[m] = row m . x, straight from the blocks of the file, bit for bit as dot.h.
+ *
+ * Four rows at a time, a pair of sub-blocks (gemv_load_avx2.h) at a time. Horizontal additions bring the pair's dot
+ * products of four rows into one register, so that conversion and scaling are one instruction for eight sums:
+ *
+ *     acc[h], lane r = accumulator 2h of row r,  lane 4 + r = accumulator 2h + 1
+ *
+ * VPMADDUBSW multiplies unsigned q by signed activations and adds pairs of products in saturating 16-bit lanes. Each
+ * limit below shows that a sum fits, so the result is exact. Activations are never -128 (quantize.c). */
 #include "fallback/gemv_load_avx2.h"
 
 #ifdef RP_X86
 
-/* A pair of units of the column, as those of the weights; `offset` is what the weights' offset adds to sums of
- * 16 bits, two a row. */
+/* A pair of sub-blocks of the column, in the order of the weights' pair. `offset` is offset * (sum of the column's
+ * q), as 16-bit partial sums that are subtracted from those of the products; it is the same for every row. */
 typedef struct ColumnPair {
     __m256i q[2], offset;
     __m256  scale, sum;
 } ColumnPair;
 
-/* A column and its last span, where that is not whole. */
+/* The column, and a padded copy of its last k-step if that is not whole. */
 typedef struct Column {
     DotColumn all, last;
     int8_t    q[128];
     float     scale[4], sum[8];
 } Column;
 
-/* The last span is filled up with zeros. Its scales and sums are -0 there, which changes no part, not even -0. */
-INLINE void fill_last(const DotColumn *x, int64_t i, int units, Column *out) {
-    for (int u = 0; u < RP_SPAN_UNITS; u++) {
-        const bool    there = u < units;
+/* Pads the last k-step with zero quants, and with scales and sums of -0. The padded weights have scales and minima
+ * that are not negative, so each missing term is -0: adding it leaves every accumulator as it is, even one that is
+ * -0. */
+INLINE void fill_last(const DotColumn *x, int64_t i, int n_subs, Column *out) {
+    for (int u = 0; u < RP_KSTEP_SUBS; u++) {
+        const bool    there = u < n_subs;
         const __m256i q     = there ? load32(x->q + i + 32 * u) : _mm256_setzero_si256();
         _mm256_storeu_si256((void *)(out->q + 32 * u), q);
         out->scale[u] = there ? x->scale[i / 32 + u] : -0.0f;
-        for (int k = 2 * u; k < 2 * u + 2; k++) out->sum[k] = there ? x->sum[i / RP_GROUP + k] : -0.0f;
+        for (int k = 2 * u; k < 2 * u + 2; k++) out->sum[k] = there ? x->sum[i / RP_SUM_BLOCK + k] : -0.0f;
     }
     out->last = (DotColumn){out->q, out->scale, out->sum};
 }
 
-/* Pair h of four values, one a unit, for four rows. */
+/* Values of sub-blocks 2h and 2h + 1, in the order of PairScales. */
 INLINE __m256 for_rows(__m128 four, int h) {
     const __m256i lanes =
         _mm256_or_si256(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * h));
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(four), lanes);
 }
 
-INLINE void column_quants(const SpanType *t, const int8_t *q, __m256i out[2]) {
+INLINE void column_quants(const QuantLoader *t, const int8_t *q, __m256i out[2]) {
     if (pair_shape(t) == HALVES) {
         out[0] = two_halves(q, q + 32);
         out[1] = two_halves(q + 16, q + 48);
@@ -47,8 +56,8 @@ INLINE void column_quants(const SpanType *t, const int8_t *q, __m256i out[2]) {
     }
 }
 
-/* Types that have minima have no offset, and a sign needs none. */
-INLINE __m256i column_offset(const SpanType *t, const __m256i q[2]) {
+/* ColumnPair.offset. Types with minima have offset 0, and Q8_0 is signed. */
+INLINE __m256i column_offset(const QuantLoader *t, const __m256i q[2]) {
     const __m256i every = _mm256_set1_epi8((char)t->form.offset);
     if (t->form.has_min || t->form.offset == SIGNED) return _mm256_setzero_si256();
     __m256i sum = _mm256_maddubs_epi16(every, q[0]);
@@ -57,54 +66,57 @@ INLINE __m256i column_offset(const SpanType *t, const __m256i q[2]) {
     return _mm256_hadd_epi16(sum, sum);
 }
 
-/* Pair h of the span that begins with element i. */
-INLINE void column_pair(const SpanType *t, const DotColumn *x, int64_t i, int h, ColumnPair *out) {
-    const float *scale = x->scale + i / 32, *sum = x->sum + i / RP_GROUP;
+/* Pair h of the k-step that begins with element i. */
+INLINE void column_pair(const QuantLoader *t, const DotColumn *x, int64_t i, int h, ColumnPair *out) {
+    const float *scale = x->scale + i / 32, *sum = x->sum + i / RP_SUM_BLOCK;
     const __m128 scales =
-        t->form.unit == 32 ? _mm_loadu_ps(scale) : _mm_setr_ps(scale[0], scale[0], scale[1], scale[1]);
+        t->form.sub_elems == 32 ? _mm_loadu_ps(scale) : _mm_setr_ps(scale[0], scale[0], scale[1], scale[1]);
     const __m128 sums = t->form.has_min ? _mm_hadd_ps(_mm_loadu_ps(sum), _mm_loadu_ps(sum + 4)) : scales;
-    column_quants(t, x->q + i + 2 * h * t->form.unit, out->q);
+    column_quants(t, x->q + i + 2 * h * t->form.sub_elems, out->q);
     out->offset = column_offset(t, out->q);
     out->scale  = for_rows(scales, h);
     out->sum    = for_rows(sums, h);
 }
 
-/* ---- sums of a pair of units of four rows ---- */
+/* ---- dot products of a pair, four rows at once, in the order of PairScales ---- */
 
-/* Two units in the halves of each vector, in sums of two products, or of four where units have 32. With the offset
- * off a row's two sums fit in 16 bits, whatever the sums before were: 32 * 127 * 8 = 32512 of Q6_K, of the others at
- * most 16 * 127 * 16 = 32512 (quantize makes no -128). Where there is no offset, sums of 8 products fit:
- * 31 * 127 * 8 = 31496. */
-INLINE __m256i sums_of_halves(const SpanType *t, const __m256i v[ROWS], __m256i offset) {
+/* HALVES and SHORT: the halves of v[r] are the two sub-blocks of row r, in 16-bit sums of 4 products (SHORT: 2).
+ *
+ * With minima the sums are added in 16 bits to 8 products (31 * 127 * 8 = 31496 at most), then in 32. With an
+ * offset they are added to two sums a row and sub-block: 16 products, or 8 in Q6_K. Those may wrap around, but
+ * after the offset is subtracted modulo 2^16 the true value fits, since |q - offset| is at most 32 in Q6_K and 16
+ * in the others: 32 * 127 * 8 = 16 * 127 * 16 = 32512. */
+INLINE __m256i sums_of_halves(const QuantLoader *t, const __m256i v[ROWS], __m256i offset) {
     const __m256i ones = _mm256_set1_epi16(1);
     const __m256i a = _mm256_hadd_epi16(v[0], v[1]), b = _mm256_hadd_epi16(v[2], v[3]);
     if (t->form.has_min) return _mm256_hadd_epi32(_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones));
     return _mm256_madd_epi16(_mm256_sub_epi16(_mm256_hadd_epi16(a, b), offset), ones);
 }
 
-/* The lower and upper halves of both, added. */
+/* a's lower half plus its upper half, in the lower half; b's in the upper. */
 INLINE __m256i add_halves(__m256i a, __m256i b) {
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* A unit in each vector, in sums of two products; the same limit. */
+/* WHOLE with minima (Q4_K, Q5_K): v[r] is one sub-block of row r, in 16-bit sums of 2 products, added up to 8; the
+ * same limit. Lane r of each half is half of row r's sum, for add_halves. */
 INLINE __m256i half_sums(const __m256i v[ROWS]) {
     const __m256i a = _mm256_hadd_epi16(v[0], v[1]), b = _mm256_hadd_epi16(v[2], v[3]);
     return _mm256_madd_epi16(_mm256_hadd_epi16(a, b), _mm256_set1_epi16(1));
 }
 
-/* The same of sums in 32 bits. */
+/* The same for 32-bit sums (Q8_0). */
 INLINE __m256i half_sums32(const __m256i v[ROWS]) {
     return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
 }
 
-/* Two magnitudes give 128 * 127 * 2 = 32512 at most. */
+/* w . x for signed w, as |w| . (x with w's sign), in 32-bit sums of 4. 128 * 127 * 2 = 32512 fits in 16 bits. */
 INLINE __m256i signed_dot(__m256i w, __m256i x) {
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-INLINE __m256i pair_sums(const SpanType *t, const char *const *p, int j, int h, const ColumnPair *x) {
+INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, int j, int h, const ColumnPair *x) {
     __m256i v[ROWS], w[ROWS];
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; r++) {
@@ -124,64 +136,64 @@ INLINE __m256i pair_sums(const SpanType *t, const char *const *p, int j, int h, 
     return sums_of_halves(t, v, x->offset);
 }
 
-/* ---- rows ---- */
+/* ---- row groups ---- */
 
-/* One load of the rows whose blocks are at p, of which `pairs` pairs are there. */
-INLINE void add_load(const SpanType *t, const char *const *p, int pairs, const DotColumn *x,
-                     __m256 part[PAIRS]) {
+/* One load of four rows, at p. Only `pairs` pairs exist in the last load of a row. */
+INLINE void add_load(const QuantLoader *t, const char *const *p, int pairs, const DotColumn *x,
+                     __m256 acc[PAIRS]) {
     Header header;
     load_header(t, p, &header);
 #pragma GCC unroll 8
-    for (int k = 0; k < PAIRS * t->n_spans; k++) {
+    for (int k = 0; k < PAIRS * t->n_ksteps; k++) {
         if (k >= pairs) break;
         const int  j = k / PAIRS, h = k % PAIRS;
         ColumnPair column;
         PairScales s;
-        column_pair(t, x, j * RP_SPAN_UNITS * t->form.unit, h, &column);
+        column_pair(t, x, j * RP_KSTEP_SUBS * t->form.sub_elems, h, &column);
         t->scales(p, &header, j, h, &s);
         const __m256 dot = _mm256_cvtepi32_ps(pair_sums(t, p, j, h, &column));
-        part[h]          = _mm256_fmadd_ps(_mm256_mul_ps(s.scale, column.scale), dot, part[h]);
-        if (t->form.has_min) part[h] = _mm256_fmadd_ps(s.min, column.sum, part[h]);
+        acc[h]           = _mm256_fmadd_ps(_mm256_mul_ps(s.scale, column.scale), dot, acc[h]);
+        if (t->form.has_min) acc[h] = _mm256_fmadd_ps(s.min, column.sum, acc[h]);
     }
 }
 
-/* The last blocks of 32 of rows, with zeros after them as a span. */
+/* Copies of the last blocks of 32 of four rows, a k-step each, with zeros after them (copy_last_blocks). */
 typedef struct LastBlocks {
     char blocks[ROWS][MAX_BYTES];
 } LastBlocks;
 
-/* The results of the rows at p. */
-INLINE void rows_times_column(const SpanType *t, const char **p, int64_t n, const Column *x,
+/* y[r] of the four rows at p. `ahead` is the address of the row group to prefetch, contiguous as the rows are. */
+INLINE void rows_times_column(const QuantLoader *t, const char **p, int64_t n, const Column *x,
                               const char *ahead, LastBlocks *last, float *y) {
-    const int64_t elems       = t->n_spans * RP_SPAN_UNITS * t->form.unit;
-    DotColumn     column      = x->all;
-    __m256        part[PAIRS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    const int64_t elems      = t->n_ksteps * RP_KSTEP_SUBS * t->form.sub_elems;
+    DotColumn     column     = x->all;
+    __m256        acc[PAIRS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int64_t i = 0; i < n; i += elems) {
-        rp_prefetch(ahead, ROWS * span_bytes(t));
-        ahead += ROWS * span_bytes(t);
-        int pairs = PAIRS * t->n_spans;
+        rp_prefetch(ahead, ROWS * load_bytes(t));
+        ahead += ROWS * load_bytes(t);
+        int pairs = PAIRS * t->n_ksteps;
         if (blocks_of_32(t) && n - i < elems) {
-            const int units = (int)((n - i) / 32);
+            const int n_subs = (int)((n - i) / 32);
 #pragma GCC unroll 4
             for (int r = 0; r < ROWS; r++) {
-                if (units % 2 == 0) break;
-                copy_last_blocks(t, p[r], units, last->blocks[r]);
+                if (n_subs % 2 == 0) break;
+                copy_last_blocks(t, p[r], n_subs, last->blocks[r]);
                 p[r] = last->blocks[r];
             }
             column = x->last;
-            pairs  = (units + 1) / 2;
+            pairs  = (n_subs + 1) / 2;
         }
-        add_load(t, p, pairs, &column, part);
-        for (int r = 0; r < ROWS; r++) p[r] += span_bytes(t);
-        column.q += elems, column.scale += elems / 32, column.sum += elems / RP_GROUP;
+        add_load(t, p, pairs, &column, acc);
+        for (int r = 0; r < ROWS; r++) p[r] += load_bytes(t);
+        column.q += elems, column.scale += elems / 32, column.sum += elems / RP_SUM_BLOCK;
     }
-    _mm_storeu_ps(y, halve_lanes(part[0], part[1]));
+    _mm_storeu_ps(y, reduce_to_4(acc[0], acc[1]));
 }
 
-INLINE void gemv(const SpanType *t, const char *rows, size_t stride, int64_t n_rows, int64_t n,
+INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                  const DotColumn *x, float *y) {
-    const int64_t span = RP_SPAN_UNITS * t->form.unit, whole = n / span * span;
-    const size_t  ahead = rp_rows_ahead(ROWS * stride);
+    const int64_t kstep_elems = RP_KSTEP_SUBS * t->form.sub_elems, whole = n / kstep_elems * kstep_elems;
+    const size_t  ahead = rp_prefetch_distance(ROWS * stride);
     LastBlocks    last;
     Column        column;
     column.all = *x;
@@ -193,7 +205,7 @@ INLINE void gemv(const SpanType *t, const char *rows, size_t stride, int64_t n_r
         const int64_t left = n_rows - m;
         const char   *row[ROWS];
         float         all[ROWS];
-        rp_take_rows(rows, stride, left, ROWS, row);
+        rp_row_pointers(rows, stride, left, ROWS, row);
         rows_times_column(t, row, n, &column, rows + ahead, &last, all);
         memcpy(y + m, all, (size_t)(left < ROWS ? left : ROWS) * sizeof *y);
     }
@@ -201,19 +213,20 @@ INLINE void gemv(const SpanType *t, const char *rows, size_t stride, int64_t n_r
 
 typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 
+/* One function a weight type, so that the loader's fields are compile-time constants. */
 #define GEMV(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,       \
                                            const DotColumn *x, float *y) {                                   \
-        const SpanType t = SPAN_TYPE(name, __VA_ARGS__);                                                     \
+        const QuantLoader t = QUANT_LOADER(name, __VA_ARGS__);                                               \
         gemv(&t, rows, stride, n_rows, n, x, y);                                                             \
     }
-SPAN_TYPES(GEMV)
+QUANT_LOADERS(GEMV)
 #undef GEMV
 
 #define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,
 void rp_gemv_avx2(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                   const DotColumn *x, float *y) {
-    static Gemv *const table[RP_DTYPE_COUNT] = {SPAN_TYPES(ENTRY)};
+    static Gemv *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ENTRY)};
     table[dtype](rows, stride, n_rows, n, x, y);
 }
 #undef ENTRY

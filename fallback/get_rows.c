@@ -1,4 +1,5 @@
-/* y[:,t] = scale * w[:,ids[t]], widened to f32. */
+/* y[:,t] = scale * w[:,ids[t]], dequantised to f32: the embedding lookup. Workers take every nth token. An id outside
+ * the table is an error, as ids are input (I11). */
 #include "fallback/quants.h"
 
 RpStatus rp_cpu_get_rows(const OpArgs *args, KernelCtx *ctx) {
@@ -13,7 +14,7 @@ RpStatus rp_cpu_get_rows(const OpArgs *args, KernelCtx *ctx) {
         float *row = rp_view_row(y, t);
         rp_dequantize_row(w->dtype, (const char *)w->data + (size_t)id * w->nb[1], w->ne[0], row);
         for (int64_t i = 0; i < w->ne[0] && scale != 0.0f; i++)
-            row[i] = row[i] * scale + 0.0f; /* as op scale */
+            row[i] = row[i] * scale + 0.0f; /* the bits of op scale with bias 0, which turns -0 into +0 */
     }
     return RP_OK;
 }

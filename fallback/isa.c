@@ -1,3 +1,5 @@
+/* The instruction set in use: the best one available, or the one that REPRISE_ISA names. Detected at the first call
+ * and kept in one atomic word. */
 #include "reprise/kernel.h"
 
 #include "fallback/simd.h"
@@ -38,13 +40,15 @@ static bool available(CpuIsa isa) {
     return false;
 }
 
+/* Instruction sets are listed from least to best, so the last available one is the best. */
 static CpuIsa best(void) {
     int isa = RP_ISA_COUNT - 1;
     while (!available((CpuIsa)isa)) isa--;
     return (CpuIsa)isa;
 }
 
-static RpStatus asked(CpuIsa *out) {
+/* The instruction set that REPRISE_ISA asks for; *out is the best one if that fails. */
+static RpStatus requested(CpuIsa *out) {
     const char *text = rp_option(RP_OPT_ISA);
     *out             = best();
     if (strcmp(text, "auto") == 0) return RP_OK;
@@ -62,14 +66,14 @@ static RpStatus asked(CpuIsa *out) {
 
 RpStatus rp_cpu_isa_check(void) {
     CpuIsa isa;
-    return asked(&isa);
+    return requested(&isa);
 }
 
 CpuIsa rp_cpu_isa(void) {
     const int now = atomic_load_explicit(&in_use, memory_order_relaxed);
     if (now >= 0) return (CpuIsa)now;
     CpuIsa isa;
-    if (asked(&isa) != RP_OK) isa = best(); /* rp_cpu_isa_check tells of it */
+    if (requested(&isa) != RP_OK) isa = best(); /* rp_cpu_isa_check reports this error */
     atomic_store_explicit(&in_use, (int)isa, memory_order_relaxed);
     return isa;
 }

@@ -1,5 +1,12 @@
-/* y = post_norm(scale * (w c + bias)) + residual, c = column(x). A post-norm needs the whole row first: then
- * the sums wait in shared memory for a second phase. */
+/* y = post_norm(scale * (w c + bias)) + residual, c = column(x): a product of one token with prologue and epilogue.
+ *
+ * Without a post-norm there is one phase: each worker computes its rows from prologue to residual. A post-norm needs
+ * the whole row, so there are two:
+ *
+ *     phase 0   shared[i] = scale * (w c + bias)[i]       each worker its rows
+ *     phase 1   y[i] = rms_norm(shared)[i] + residual[i]  each worker its rows, after the norm of the whole row
+ *
+ *     local: in phase 0 the column (rp_column_bytes), in phase 1 the normalised row f32 [m] */
 #include "fallback/fused.h"
 
 CpuNeeds rp_needs_linear(const OpArgs *args) {
@@ -10,16 +17,18 @@ CpuNeeds rp_needs_linear(const OpArgs *args) {
                       .local    = rp_column_bytes(args->src[1].ne[0]) + (post ? row : 0)};
 }
 
+/* Rows [first, first + n) to y, up to the scale. */
 static RpStatus products(const OpArgs *args, KernelCtx *ctx, int64_t first, int64_t n, float *y) {
     const LinearParams *p = &args->params->linear;
     TensorView          x;
     RP_TRY(rp_column(&args->src[1], &args->src[2], &p->column, ctx->local, &x));
-    RP_TRY(rp_rows(&args->src[0], first, n, &x, y));
+    RP_TRY(rp_mul_mat_rows(&args->src[0], first, n, &x, y));
     rp_add_range(y, &args->src[3], first, n);
     rp_scale_range(y, p->scale, n);
     return RP_OK;
 }
 
+/* Every worker normalises the whole row for itself and keeps its part. */
 static RpStatus post_norm(const OpArgs *args, KernelCtx *ctx, int64_t first, int64_t n) {
     const int64_t  m      = args->dst.ne[0];
     float         *normed = (float *)ctx->local, *y = (float *)args->dst.data;

@@ -1,10 +1,10 @@
-/* y = a * b; each dimension of b divides a's and repeats. */
+/* y = a * b, element by element; each dimension of b divides that of a and repeats (repeat.h). */
 #include "fallback/repeat.h"
 
-RP_REPEAT_SPAN(mul_span, a *b)
+RP_REPEAT_RANGE(mul_range, a *b)
 
 RpStatus rp_cpu_mul(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_repeat("mul", args));
-    rp_for_spans(args, ctx, mul_span);
+    rp_for_ranges(args, ctx, mul_range);
     return RP_OK;
 }

@@ -1,17 +1,19 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]
  *
- * Three forms: block-quantised rows by integer dot products (dot.h), float rows, and a transposed float
- * matrix, whose rows are added up. Workers take consecutive rows m, or, of many block-quantised columns, tiles
- * (tiles.h), or tokens in the transposed form; the sum of each element has one order, whatever the number of
- * workers or of tokens in the call (I8). */
+ *     w                              kernel                                   workers divide
+ *     block-quantised, x q8_act      GEMV, or GEMM for several t (dot.h)      rows m, or tiles (tiles.h)
+ *     float rows                     float_rows.h                             rows m
+ *     transposed (k strided)         y += x[k] * w[k,:], k in order           tokens t
+ *
+ * Each element of y is one sum in a fixed order, whatever the number of workers or of tokens in the call (I8). */
 #include "fallback/float.h"
 #include "fallback/float_rows.h"
 #include "fallback/fused.h"
 #include "fallback/tiles.h"
 
-enum { FLOAT_PIECE = 256 };
+enum { FLOAT_SLICE = 256 }; /* elements of a transposed row that are converted at a time */
 
-/* ---- which tokens want which rows ---- */
+/* ---- bounds (MulMatBound): rows and terms that a token needs ---- */
 
 static int64_t last_position(const OpArgs *args, int64_t t) {
     return ((const int32_t *)args->src[2].data)[t];
@@ -21,11 +23,11 @@ static MulMatBound bound_of(const OpArgs *args) {
     return rp_has_src(args, 2) ? args->params->mul_mat.bound : RP_BOUND_NONE;
 }
 
-static bool wants_row(const OpArgs *args, int64_t t, int64_t m) {
+static bool needs_row(const OpArgs *args, int64_t t, int64_t m) {
     return bound_of(args) != RP_BOUND_ROWS || m <= last_position(args, t);
 }
 
-/* Terms of the sum for token t. */
+/* Number of terms k of the sum for token t. */
 static int64_t inner_length(const OpArgs *args, int64_t t) {
     const int64_t n = args->src[0].ne[0];
     if (bound_of(args) != RP_BOUND_INNER) return n;
@@ -58,6 +60,7 @@ RP_BODY void add_scaled_body(const float *w, float x, int64_t n, float *y) {
 }
 RP_VARIANTS(add_scaled, (const float *w, float x, int64_t n, float *y), (w, x, n, y))
 
+/* One column of y. Rows beyond a bound are written as 0. */
 static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b) {
     const TensorView *w     = &args->src[0];
     const int64_t     n_row = w->ne[1], n_in = inner_length(args, t);
@@ -66,23 +69,24 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
     float            *y     = result_at(args, 0, t, h, b);
     memset(y, 0, (size_t)n_row * sizeof *y);
     for (int64_t k = 0; k < n_in; k++)
-        for (int64_t m = 0; m < n_row; m += FLOAT_PIECE) {
-            const int64_t len = n_row - m < FLOAT_PIECE ? n_row - m : FLOAT_PIECE;
-            float         wide[FLOAT_PIECE];
-            rp_dequantize_row(w->dtype, first + (size_t)k * w->nb[0] + (size_t)m * w->nb[1], len, wide);
-            add_scaled(wide, x[k], len, y + m);
+        for (int64_t m = 0; m < n_row; m += FLOAT_SLICE) {
+            const int64_t len = n_row - m < FLOAT_SLICE ? n_row - m : FLOAT_SLICE;
+            float         f32[FLOAT_SLICE];
+            rp_dequantize_row(w->dtype, first + (size_t)k * w->nb[0] + (size_t)m * w->nb[1], len, f32);
+            add_scaled(f32, x[k], len, y + m);
         }
     for (int64_t m = 0; m < n_row && bound_of(args) == RP_BOUND_ROWS; m++)
-        if (!wants_row(args, t, m)) y[m] = 0.0f;
+        if (!needs_row(args, t, m)) y[m] = 0.0f;
 }
 
 /* ---- block-quantised rows ---- */
 
-/* One column straight from the blocks; with RP_BOUND_ROWS each token wants other rows, the first ones. */
+/* Whether to run a GEMV per column: there is only one, or each token needs another number of rows. */
 static bool column_by_column(const OpArgs *args) {
     return rp_view_rows(&args->src[1]) == 1 || bound_of(args) == RP_BOUND_ROWS;
 }
 
+/* GEMV for token t; this worker takes a range of the rows that the token needs. */
 static void times_column(const OpArgs *args, const KernelCtx *ctx, int64_t t, int64_t h, int64_t b) {
     const TensorView *w    = &args->src[0];
     const DotColumn   x    = rp_dot_column(column(args, t, h, b), w->ne[0]);
@@ -95,12 +99,12 @@ static void times_column(const OpArgs *args, const KernelCtx *ctx, int64_t t, in
                               result_at(args, first, t, h, b));
 }
 
-/* The lists of a job's columns and results are in front of its panels. */
+/* Local memory of a worker: x pointers [tokens], y pointers [tokens], then panels. */
 static size_t list_bytes(const OpArgs *args) {
     return rp_align_bytes((size_t)args->src[1].ne[1] * sizeof(void *));
 }
 
-static TileJob job_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
+static TileWork work_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
     const char      **from = (const char **)ctx->local;
     float           **to   = (float **)(void *)((char *)ctx->local + list_bytes(args));
@@ -108,70 +112,74 @@ static TileJob job_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, 
         from[t] = column(args, t, h, b);
         to[t]   = result_at(args, 0, t, h, b);
     }
-    return (TileJob){.dtype  = w->dtype,
-                     .n      = w->ne[0],
-                     .n_rows = w->ne[1],
-                     .n_cols = x->ne[1],
-                     .rows   = weight_row(args, 0, h, b),
-                     .stride = w->nb[1],
-                     .x      = from,
-                     .y      = to,
-                     .groups = (char *)ctx->shared + (size_t)((h + x->ne[2] * b) * x->ne[1]) *
-                                                         rp_packed_column_bytes(w->dtype, w->ne[0]),
-                     .local = (char *)ctx->local + 2 * list_bytes(args)};
+    return (TileWork){.dtype  = w->dtype,
+                      .n      = w->ne[0],
+                      .n_rows = w->ne[1],
+                      .n_cols = x->ne[1],
+                      .rows   = weight_row(args, 0, h, b),
+                      .stride = w->nb[1],
+                      .x      = from,
+                      .y      = to,
+                      .groups = (char *)ctx->shared + (size_t)((h + x->ne[2] * b) * x->ne[1]) *
+                                                          rp_packed_column_bytes(w->dtype, w->ne[0]),
+                      .local = (char *)ctx->local + 2 * list_bytes(args)};
 }
 
-static void quantised_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
+/* All heads together are one phase, in which this head's cost is `each` and begins at head * each. */
+static void quantized_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
     const TensorView *x = &args->src[1];
     if (column_by_column(args)) {
         for (int64_t t = 0; t < x->ne[1]; t++) times_column(args, ctx, t, h, b);
         return;
     }
-    const TileJob job  = job_of_head(args, ctx, h, b);
-    const int64_t head = h + x->ne[2] * b, heads = x->ne[2] * x->ne[3];
-    const int64_t each = rp_tile_work(&job, ctx->phase);
-    rp_tile_share(&job, ctx, head * each, heads * each);
+    const TileWork work = work_of_head(args, ctx, h, b);
+    const int64_t  head = h + x->ne[2] * b, heads = x->ne[2] * x->ne[3];
+    const int64_t  each = rp_tile_cost(&work, ctx->phase);
+    rp_tile_run(&work, ctx, head * each, heads * each);
 }
 
 /* ---- float rows ---- */
 
-/* RP_BOUND_ROWS: a row goes only to the tokens that want it; the first rows are wanted by all. */
-static bool drop_columns(const OpArgs *args, FloatJob *job, int64_t t0, int64_t m) {
+/* RP_BOUND_ROWS: drops the columns whose tokens do not need row m; false if none is left. Rows come in ascending
+ * order, so a dropped column stays dropped. */
+static bool drop_columns(const OpArgs *args, FloatWork *work, int64_t t0, int64_t m) {
     bool any = false;
-    for (int c = 0; c < job->n_cols; c++) {
-        if (wants_row(args, t0 + c, m))
+    for (int c = 0; c < work->n_cols; c++) {
+        if (needs_row(args, t0 + c, m))
             any = true;
         else
-            job->y[c] = NULL;
+            work->y[c] = NULL;
     }
     return any;
 }
 
 static void float_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
-    const bool    bound = bound_of(args) == RP_BOUND_ROWS; /* deal rows out: the wanted ones are in front */
+    const bool        bound =
+        bound_of(args) == RP_BOUND_ROWS; /* every nth row: the needed rows are the first ones */
     const int64_t n     = w->ne[1];
     const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
     const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
-    for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_JOB_COLS) {
-        FloatJob job;
-        rp_job_start(&job, w, bound_of(args) != RP_BOUND_INNER);
-        for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_JOB_COLS; t++)
-            rp_job_add(&job, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
-        if (!bound) rp_float_rows(&job, weight_row(args, first, h, b), w->nb[1], first, end - first);
-        for (int64_t m = first; m < end && bound && drop_columns(args, &job, t0, m); m += ctx->nth)
-            rp_float_rows(&job, weight_row(args, m, h, b), 0, m, 1);
+    for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_FLOAT_WORK_COLS) {
+        FloatWork work;
+        rp_float_work_start(&work, w, bound_of(args) != RP_BOUND_INNER);
+        for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_FLOAT_WORK_COLS; t++)
+            rp_float_work_add(&work, column(args, t, h, b), result_at(args, 0, t, h, b),
+                              inner_length(args, t));
+        if (!bound) rp_float_rows(&work, weight_row(args, first, h, b), w->nb[1], first, end - first);
+        for (int64_t m = first; m < end && bound && drop_columns(args, &work, t0, m); m += ctx->nth)
+            rp_float_rows(&work, weight_row(args, m, h, b), 0, m, 1);
     }
 }
 
-/* ---- */
+/* ---- op ---- */
 
 CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
     const TensorView *w = &args->src[0], *x = &args->src[1];
-    if (!rp_in_tiles(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
+    if (!rp_is_quantized_product(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)rp_view_rows(x) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                      .local    = 2 * list_bytes(args) + (rp_tiles_need_panels(x->ne[1])
+                      .local  = 2 * list_bytes(args) + (rp_tiles_need_panels(x->ne[1])
                                                             ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
                                                             : 0)};
 }
@@ -183,7 +191,7 @@ RpStatus rp_cpu_mul_mat(const OpArgs *args, KernelCtx *ctx) {
     for (int64_t b = 0; b < x->ne[3]; b++)
         for (int64_t h = 0; h < x->ne[2]; h++) {
             if (x->dtype == RP_Q8_ACT)
-                quantised_head(args, ctx, h, b);
+                quantized_head(args, ctx, h, b);
             else if (!transposed)
                 float_head(args, ctx, h, b);
             for (int64_t t = 0; t < x->ne[1] && transposed; t++)

@@ -1,4 +1,5 @@
-/* The hint and the distance of software prefetch, in one word: distance + hint. */
+/* The setting of software prefetch: hint and distance, kept in one atomic word so that it can change while executors
+ * run. REPRISE_PREFETCH is `auto` (measured at open), `none`, `l1`, `l2`, or a cache with a distance, `l2:8192`. */
 #include "fallback/prefetch.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ CpuPrefetch rp_cpu_prefetch(void) { return rp_prefetch_now(); }
 RpStatus rp_cpu_prefetch_set(CpuPrefetch p) {
     if ((unsigned)p.hint >= N_HINTS || p.distance < 0 || p.distance >= MAX_DISTANCE ||
         p.distance % RP_CACHE_LINE != 0)
-        return rp_fail(RP_E_ARG, "prefetch %d, %d bytes ahead: a multiple of %d below %d is wanted",
+        return rp_fail(RP_E_ARG, "prefetch hint %d, distance %d bytes: a multiple of %d below %d is wanted",
                        (int)p.hint, (int)p.distance, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
     atomic_store_explicit(&rp_prefetch_in_use, p.distance + (int)p.hint, memory_order_relaxed);
     return RP_OK;
@@ -53,7 +54,8 @@ RpStatus rp_cpu_prefetch_option(CpuPrefetch *out, bool *measure) {
         *out = (CpuPrefetch){(CpuPrefetchHint)i, (int32_t)bytes};
         return RP_OK;
     }
-    return rp_fail(RP_E_ARG,
-                   "%s=%s: auto, none, l1 or l2 is wanted, or l2:BYTES with a multiple of %d below %d",
-                   rp_option_name(RP_OPT_PREFETCH), text, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
+    return rp_fail(
+        RP_E_ARG,
+        "%s=%s: auto, none, l1, l2, l1:BYTES or l2:BYTES is wanted, BYTES a multiple of %d below %d",
+        rp_option_name(RP_OPT_PREFETCH), text, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
 }

@@ -1,14 +1,24 @@
-/* Queries, keys and values of one token: products, norms, rotation, and the store of keys and values. Workers
- * take whole heads. A norm over all heads needs them first: it, what follows it, is a second phase. */
+/* Queries, keys and values of one token in one op, c = column(x):
+ *
+ *     y[d,h]          = rope(norm(wq c + bq))
+ *     K cache[:,pos]  = rope(norm(wk c + bk))      d elements per head, rows of all key heads
+ *     V cache[:,pos]  = wv c + bv
+ *
+ * The heads of q, k and v are numbered one after the other, and workers take whole heads: a head is normalised, rotated
+ * and stored by the worker that computed it, without a barrier. A norm over all heads (RP_HEAD_NORM_WHOLE) needs all
+ * products first. Then phase 1 finishes q and k, one worker each, and V is stored in phase 0.
+ *
+ *     shared: key rows f32 | value rows f32; query rows are computed in the result
+ *     local: column (rp_column_bytes) */
 #include "fallback/fused.h"
 
-enum { Q, K, V, PARTS };
+enum { Q, K, V, N_PROJECTIONS }; /* also the index of their weights in src */
 
-/* Heads [first, end) of one of the three, and where the rows of all its heads are. */
+/* Heads [first, end) of q, k or v. */
 typedef struct Heads {
-    int     part;
+    int     proj; /* Q, K or V */
     int64_t first, end, all;
-    float  *rows;
+    float  *rows; /* f32 [d,all]: the results of all heads, head after head */
 } Heads;
 
 CpuNeeds rp_needs_qkv(const OpArgs *args) {
@@ -17,15 +27,17 @@ CpuNeeds rp_needs_qkv(const OpArgs *args) {
                       .local    = rp_column_bytes(args->src[3].ne[0])};
 }
 
-static Heads heads_of(const OpArgs *args, const KernelCtx *ctx, int part) {
+/* All heads of q, k or v. */
+static Heads heads_of(const OpArgs *args, const KernelCtx *ctx, int proj) {
     const int64_t d     = args->params->qkv.head_dim;
     char         *keys  = ctx->shared;
     float *const  to[3] = {args->dst.data, ctx->shared,
                            (float *)(void *)(keys + rp_align_floats(args->src[K].ne[1]))};
     return (Heads){
-        .part = part, .end = args->src[part].ne[1] / d, .all = args->src[part].ne[1] / d, .rows = to[part]};
+        .proj = proj, .end = args->src[proj].ne[1] / d, .all = args->src[proj].ne[1] / d, .rows = to[proj]};
 }
 
+/* In place: each head as a row of d, or all heads as one row. */
 static RpStatus norm(const OpArgs *args, const Heads *h) {
     const QkvParams *p     = &args->params->qkv;
     const bool       whole = p->norm == RP_HEAD_NORM_WHOLE;
@@ -34,12 +46,12 @@ static RpStatus norm(const OpArgs *args, const Heads *h) {
     const OpParams   eps  = {.rms_norm = {.eps = p->norm_eps}};
     const TensorView view = rp_floats(x, whole ? n * h->all : n, rows);
     return rp_run_alone(rp_cpu_rms_norm, &(OpArgs){
-                                        .dst = view, .src = {view, args->src[11 + h->part]},
+                                        .dst = view, .src = {view, args->src[11 + h->proj]},
                                              .params = &eps
     });
 }
 
-static RpStatus turn(const OpArgs *args, const Heads *h) {
+static RpStatus rotate(const OpArgs *args, const Heads *h) {
     const QkvParams *p    = &args->params->qkv;
     const OpParams   rope = {.rope = p->rope};
     const TensorView view = rp_floats(h->rows + h->first * p->head_dim, p->head_dim, h->end - h->first);
@@ -50,9 +62,10 @@ static RpStatus turn(const OpArgs *args, const Heads *h) {
     });
 }
 
+/* Into columns [first*d, end*d) of row pos of the cache: a view of it as narrow as these heads. */
 static RpStatus store(const OpArgs *args, const Heads *h) {
     const int64_t d = args->params->qkv.head_dim, n = (h->end - h->first) * d;
-    TensorView    cache = args->src[h->part == K ? 5 : 6];
+    TensorView    cache = args->src[h->proj == K ? 5 : 6];
     cache.data          = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
     cache.ne[0]         = n;
     const TensorView x  = rp_floats(h->rows + h->first * d, n, 1);
@@ -61,31 +74,33 @@ static RpStatus store(const OpArgs *args, const Heads *h) {
     });
 }
 
+/* The epilogue of heads whose products are complete. */
 static RpStatus finish(const OpArgs *args, const Heads *h) {
-    if (h->part != V && args->params->qkv.norm != RP_HEAD_NORM_NONE) RP_TRY(norm(args, h));
-    if (h->part != V) RP_TRY(turn(args, h));
-    return h->part != Q ? store(args, h) : RP_OK;
+    if (h->proj != V && args->params->qkv.norm != RP_HEAD_NORM_NONE) RP_TRY(norm(args, h));
+    if (h->proj != V) RP_TRY(rotate(args, h));
+    return h->proj != Q ? store(args, h) : RP_OK;
 }
 
 static RpStatus products(const OpArgs *args, const Heads *h, const TensorView *x) {
     const int64_t d = args->params->qkv.head_dim, first = h->first * d, n = (h->end - h->first) * d;
-    RP_TRY(rp_rows(&args->src[h->part], first, n, x, h->rows + first));
-    rp_add_range(h->rows + first, &args->src[8 + h->part], first, n);
+    RP_TRY(rp_mul_mat_rows(&args->src[h->proj], first, n, x, h->rows + first));
+    rp_add_range(h->rows + first, &args->src[8 + h->proj], first, n);
     return RP_OK;
 }
 
 static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-/* This worker's share of all heads, counted through queries, keys and values. */
-static RpStatus own_heads(const OpArgs *args, KernelCtx *ctx) {
+/* Phase 0: this worker's heads, [from, to) of all heads of q, k and v. Example: 4 query heads and 2 heads each of k and
+ * v are numbered q 0..3, k 4..5, v 6..7. The second of three workers takes [2, 5): two heads of q and one of k. */
+static RpStatus phase_0_heads(const OpArgs *args, KernelCtx *ctx) {
     const bool whole = args->params->qkv.norm == RP_HEAD_NORM_WHOLE;
     int64_t    all = 0, start = 0;
-    for (int i = 0; i < PARTS; i++) all += heads_of(args, ctx, i).all;
+    for (int i = 0; i < N_PROJECTIONS; i++) all += heads_of(args, ctx, i).all;
     const int64_t from = all * ctx->ith / ctx->nth, to = all * (ctx->ith + 1) / ctx->nth;
     TensorView    x;
     if (from == to) return RP_OK;
     RP_TRY(rp_column(&args->src[3], &args->src[7], &args->params->qkv.column, ctx->local, &x));
-    for (int i = 0; i < PARTS; i++) {
+    for (int i = 0; i < N_PROJECTIONS; i++) {
         Heads h = heads_of(args, ctx, i);
         h.first = clamped(from - start, 0, h.all);
         h.end   = clamped(to - start, 0, h.all);
@@ -99,7 +114,7 @@ static RpStatus own_heads(const OpArgs *args, KernelCtx *ctx) {
 
 RpStatus rp_cpu_qkv(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_qkv(args));
-    if (ctx->phase == 0) return own_heads(args, ctx);
+    if (ctx->phase == 0) return phase_0_heads(args, ctx);
     for (int i = Q; i <= K; i++) {
         const Heads h = heads_of(args, ctx, i);
         if (i % ctx->nth == ctx->ith) RP_TRY(finish(args, &h));

@@ -1,10 +1,19 @@
-/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block
- * with a NaN or an infinity gets a NaN scale, so that it shows in every product. */
+/* y = x as q8_act (reprise/tensor.h): activations for integer dot products.
+ *
+ *     row of n elements: quants int8 [n] | scale f32 [n/32] | sum f32 [n/16]
+ *     scale = max|x| / 127 over 32 elements
+ *     quants[i] = round(x[i] * 127 / max|x|), to nearest even, -127..127
+ *     sum[j] = scale * (sum of quants 16j .. 16j+15)
+ *
+ * A block with a NaN or an infinity gets a NaN scale and zero quants, so that it shows in every product. */
 #include "fallback/float.h"
 #include "fallback/fused.h"
 
-/* Magnitudes are compared as integers, whose order is that of floats, with infinity and NaN above all: so the
- * largest is found in any order. */
+/* Magnitudes are compared as integers: without the sign bit the bits of floats are ordered like their values, with
+ * infinity and NaN above all numbers. So one maximum finds both the largest element and a bad one, in any order.
+ *
+ * Adding and subtracting magic = 1.5 * 2^23 rounds to the nearest even integer: floats in [2^23, 2^24) are integers.
+ * Example: 2.5 + 12582912 is halfway between 12582914 and 12582915 and rounds to the even 12582914, so r = 2. */
 RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scale, float *sum) {
     for (int64_t b = 0; b < n / 32; b++) {
         const float *v   = x + 32 * b;
@@ -39,7 +48,7 @@ RpStatus rp_cpu_quantize(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *y = &args->dst;
     const int64_t     n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
     RP_TRY(rp_check_quantize(args));
-    /* One row is split by blocks, so that a single token keeps every worker busy. */
+    /* Work is divided by blocks, not rows, so that a single token keeps every worker busy. */
     const int64_t first = total * ctx->ith / ctx->nth, last = total * (ctx->ith + 1) / ctx->nth;
     for (int64_t i = first; i < last;) {
         const int64_t r = i / blocks, b = i % blocks, count = last - i < blocks - b ? last - i : blocks - b;

@@ -1,17 +1,25 @@
-/* Floats to blocks. */
+/* Floats to blocks (rp_quantize_row): the inverse of dequantize.c.
+ *
+ *     one scale              q = round(x / d), d from the largest magnitude
+ *     scale and minimum      q = round((x - m) / d), m the smallest value, d from the range
+ *     K types                each sub-block by search: candidate roundings, least squares for each, the best one stays;
+ *                            then the scales themselves are rounded to 6 bits (Q6_K: 8)
+ *
+ * Not a fast path: it runs when models are requantised or synthesised, and in tests. */
 #include "reprise/quants.h"
 
 #include "fallback/float.h"
 #include "fallback/quants.h"
 
-static float largest(const float *x, int n) { /* with its sign */
+/* The value of largest magnitude, with its sign. */
+static float largest(const float *x, int n) {
     float top = 0.0f;
     for (int i = 0; i < n; i++)
         if (fabsf(x[i]) > fabsf(top)) top = x[i];
     return top;
 }
 
-static void range(const float *x, int n, float *low, float *high) {
+static void min_max(const float *x, int n, float *low, float *high) {
     *low = *high = x[0];
     for (int i = 1; i < n; i++) {
         *low  = x[i] < *low ? x[i] : *low;
@@ -21,12 +29,13 @@ static void range(const float *x, int n, float *low, float *high) {
 
 static float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
-/* Cut off, not rounded: the caller has added a half. */
+/* v as an integer in 0..top. Truncates: callers add 0.5 to round. */
 static uint8_t level(float v, int top) {
     const int q = (int)v;
     return (uint8_t)(q < 0 ? 0 : (q > top ? top : q));
 }
 
+/* q[0..n) to low nibbles, q[n..2n) to high nibbles. */
 static void put_nibbles(const uint8_t *q, int n, uint8_t *qs) {
     for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | (q[i + n] & 15) << 4);
 }
@@ -39,36 +48,38 @@ static void put_fifth_bits(const uint8_t *q, uint8_t *qh) {
 
 /* ---- blocks of 32 with one scale ---- */
 
+/* q - half in -half..half-1, d = largest / -half: the value of largest magnitude becomes exactly -half. Returns d. */
 static uint16_t symmetric(const float *x, int half, uint8_t *q) {
     const float d = largest(x, 32) / (float)-half, id = inverse(d);
     for (int i = 0; i < 32; i++) q[i] = level(x[i] * id + (float)half + 0.5f, 2 * half - 1);
     return rp_f32_to_f16(d);
 }
 
+/* q in 0..top: the smallest value becomes 0, the largest becomes top. */
 static void affine(const float *x, int top, uint8_t *q, uint16_t *d16, uint16_t *m16) {
     float low, high;
-    range(x, 32, &low, &high);
+    min_max(x, 32, &low, &high);
     const float d = (high - low) / (float)top, id = inverse(d);
     for (int i = 0; i < 32; i++) q[i] = level((x[i] - low) * id + 0.5f, top);
     *d16 = rp_f32_to_f16(d);
     *m16 = rp_f32_to_f16(low);
 }
 
-static void pack_q4_0(const float *x, void *out) {
+static void quantize_q4_0(const float *x, void *out) {
     BlockQ4_0 *b = out;
     uint8_t    q[32];
     b->d = symmetric(x, 8, q);
     put_nibbles(q, 16, b->qs);
 }
 
-static void pack_q4_1(const float *x, void *out) {
+static void quantize_q4_1(const float *x, void *out) {
     BlockQ4_1 *b = out;
     uint8_t    q[32];
     affine(x, 15, q, &b->d, &b->m);
     put_nibbles(q, 16, b->qs);
 }
 
-static void pack_q5_0(const float *x, void *out) {
+static void quantize_q5_0(const float *x, void *out) {
     BlockQ5_0 *b = out;
     uint8_t    q[32];
     b->d = symmetric(x, 16, q);
@@ -76,7 +87,7 @@ static void pack_q5_0(const float *x, void *out) {
     put_fifth_bits(q, b->qh);
 }
 
-static void pack_q5_1(const float *x, void *out) {
+static void quantize_q5_1(const float *x, void *out) {
     BlockQ5_1 *b = out;
     uint8_t    q[32];
     affine(x, 31, q, &b->d, &b->m);
@@ -84,16 +95,16 @@ static void pack_q5_1(const float *x, void *out) {
     put_fifth_bits(q, b->qh);
 }
 
-static void pack_q8_0(const float *x, void *out) {
+static void quantize_q8_0(const float *x, void *out) {
     BlockQ8_0  *b = out;
     const float d = fabsf(largest(x, 32)) / 127.0f, id = inverse(d);
     b->d = rp_f32_to_f16(d);
     for (int i = 0; i < 32; i++) b->qs[i] = (int8_t)roundf(x[i] * id);
 }
 
-/* The scale of OCP Microscaling 1.0: the largest power of two in the block, over that of the largest
- * value, 4. */
-static void pack_mxfp4(const float *x, void *out) {
+/* The scale of OCP Microscaling 1.0: 2^(floor(log2(max|x|)) - 2), because the largest value, 6, has the power of
+ * two 4. */
+static void quantize_mxfp4(const float *x, void *out) {
     static const float values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
     BlockMXFP4        *b          = out;
     const float        top        = fabsf(largest(x, 32));
@@ -111,19 +122,24 @@ static void pack_mxfp4(const float *x, void *out) {
     put_nibbles(q, 16, b->qs);
 }
 
-/* ---- K blocks of 256: sub-blocks with small integer scales ---- */
+/* ---- K types: super-blocks of 256, whose sub-blocks have small integer scales ---- */
 
 static int nearest(float v, int low, int high) {
     const int q = (int)lrintf(v);
     return q < low ? low : (q > high ? high : q);
 }
 
-/* x ~ scale * q - min, q in 0..top, min >= 0. Several roundings are tried, and each is given the scale and
- * minimum of least squares; the best stays. */
+/* Fits x[i] ~ scale * q[i] - min with q in 0..top and min >= 0. Tries several scales for the rounding; for each set
+ * of q, least squares gives scale d and offset m:
+ *
+ *     minimise sum (d q + m - x)^2:   det = n sum q^2 - (sum q)^2
+ *                                     d = (n sum qx - sum q sum x) / det,   m = (sum q^2 sum x - sum q sum qx) / det
+ *
+ * The set with the smallest error stays. */
 static void fit_affine(const float *x, int n, int top, float *scale, float *min) {
     enum { TRIES = 21 };
     float low, high, best = INFINITY;
-    range(x, n, &low, &high);
+    min_max(x, n, &low, &high);
     if (low > 0.0f) low = 0.0f;
     *scale = 0.0f;
     *min   = -low;
@@ -148,7 +164,7 @@ static void fit_affine(const float *x, int n, int top, float *scale, float *min)
     }
 }
 
-/* Levels for a scale and a minimum; returns the squared error. */
+/* q[i] = round((x[i] + m) / d) in 0..top, for 32 elements. Returns the squared error. */
 static float levels(const float *x, float d, float m, int top, uint8_t *q) {
     const float id    = inverse(d);
     float       error = 0.0f;
@@ -160,7 +176,7 @@ static float levels(const float *x, float d, float m, int top, uint8_t *q) {
     return error;
 }
 
-/* The six-bit scale and minimum about the wanted ones that err least. */
+/* Replaces the 6-bit scale *sc and minimum *m by the neighbours (+-1) with the smallest error. */
 static void choose_small(const float *x, float d, float dmin, int top, int *sc, int *m) {
     const int wanted_sc = *sc, wanted_m = *m;
     float     best = INFINITY;
@@ -173,9 +189,10 @@ static void choose_small(const float *x, float d, float dmin, int top, int *sc, 
         }
 }
 
-/* The scales and minima of eight sub-blocks in six bits each; returns the levels of all elements. */
-static void pack_affine_k(const float *x, int top, uint8_t *packed, uint16_t *d16, uint16_t *dmin16,
-                          uint8_t *q) {
+/* Q4_K and Q5_K: writes d, dmin and the 6-bit scales and minima (`fields`, BlockQ4_K.scales), and the q of all 256
+ * elements. */
+static void quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t *d16, uint16_t *dmin16,
+                              uint8_t *q) {
     float scale[8], min[8], top_scale = 0.0f, top_min = 0.0f;
     for (int j = 0; j < 8; j++) {
         fit_affine(x + 32 * j, 32, top, &scale[j], &min[j]);
@@ -185,39 +202,40 @@ static void pack_affine_k(const float *x, int top, uint8_t *packed, uint16_t *d1
     *d16          = rp_f32_to_f16(top_scale / 63.0f);
     *dmin16       = rp_f32_to_f16(top_min / 63.0f);
     const float d = rp_f16_to_f32(*d16), dmin = rp_f16_to_f32(*dmin16);
-    memset(packed, 0, 12);
+    memset(fields, 0, 12);
     for (int j = 0; j < 8; j++) {
         int sc = nearest(scale[j] * inverse(d), 0, 63), m = nearest(min[j] * inverse(dmin), 0, 63);
         choose_small(x + 32 * j, d, dmin, top, &sc, &m);
         if (j < 4) {
-            packed[j]     = (uint8_t)(packed[j] | sc);
-            packed[j + 4] = (uint8_t)(packed[j + 4] | m);
+            fields[j]     = (uint8_t)(fields[j] | sc);
+            fields[j + 4] = (uint8_t)(fields[j + 4] | m);
         } else {
-            packed[j + 4] = (uint8_t)((sc & 15) | (m & 15) << 4);
-            packed[j - 4] = (uint8_t)(packed[j - 4] | (sc >> 4) << 6);
-            packed[j]     = (uint8_t)(packed[j] | (m >> 4) << 6);
+            fields[j + 4] = (uint8_t)((sc & 15) | (m & 15) << 4);
+            fields[j - 4] = (uint8_t)(fields[j - 4] | (sc >> 4) << 6);
+            fields[j]     = (uint8_t)(fields[j] | (m >> 4) << 6);
         }
         (void)levels(x + 32 * j, d * (float)sc, dmin * (float)m, top, q + 32 * j);
     }
 }
 
-static void pack_q4_k(const float *x, void *out) {
+static void quantize_q4_k(const float *x, void *out) {
     BlockQ4_K *b = out;
     uint8_t    q[256];
-    pack_affine_k(x, 15, b->scales, &b->d, &b->dmin, q);
+    quantize_affine_k(x, 15, b->scales, &b->d, &b->dmin, q);
     for (int j = 0; j < 4; j++) put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
 }
 
-static void pack_q5_k(const float *x, void *out) {
+static void quantize_q5_k(const float *x, void *out) {
     BlockQ5_K *b = out;
     uint8_t    q[256];
-    pack_affine_k(x, 31, b->scales, &b->d, &b->dmin, q);
+    quantize_affine_k(x, 31, b->scales, &b->d, &b->dmin, q);
     memset(b->qh, 0, sizeof b->qh);
     for (int j = 0; j < 4; j++) put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
     for (int i = 0; i < 256; i++) b->qh[i % 32] = (uint8_t)(b->qh[i % 32] | (q[i] >> 4) << (i / 32));
 }
 
-/* x ~ scale * q, q in -32..31, likewise. */
+/* Fits x[i] ~ scale * q[i] with q in -32..31, likewise. For given q, scale = sum qx / sum q^2 lowers the squared
+ * error by (sum qx)^2 / sum q^2, so the largest such term is the best. */
 static float fit_symmetric(const float *x, int n) {
     enum { TRIES = 21, HALF = 32 };
     const float top  = largest(x, n);
@@ -230,14 +248,14 @@ static float fit_symmetric(const float *x, int n) {
             const float q = (float)nearest(x[i] * id, -HALF, HALF - 1);
             sqq += q * q, sqx += q * x[i];
         }
-        if (sqq <= 0.0f || sqx * sqx / sqq <= best) continue; /* what least squares takes off the error */
+        if (sqq <= 0.0f || sqx * sqx / sqq <= best) continue;
         best  = sqx * sqx / sqq;
         scale = sqx / sqq;
     }
     return scale;
 }
 
-static void pack_q6_k(const float *x, void *out) {
+static void quantize_q6_k(const float *x, void *out) {
     BlockQ6_K *b = out;
     float      scale[16];
     uint8_t    q[256];
@@ -261,14 +279,14 @@ static void pack_q6_k(const float *x, void *out) {
         }
 }
 
-/* ---- */
+/* ---- public ---- */
 
-typedef void PackFunction(const float *x, void *block);
+typedef void QuantizeFunction(const float *x, void *block);
 
-static PackFunction *const table[RP_DTYPE_COUNT] = {
-    [RP_Q4_0] = pack_q4_0, [RP_Q4_1] = pack_q4_1, [RP_Q5_0] = pack_q5_0,
-    [RP_Q5_1] = pack_q5_1, [RP_Q8_0] = pack_q8_0, [RP_Q4_K] = pack_q4_k,
-    [RP_Q5_K] = pack_q5_k, [RP_Q6_K] = pack_q6_k, [RP_MXFP4] = pack_mxfp4,
+static QuantizeFunction *const table[RP_DTYPE_COUNT] = {
+    [RP_Q4_0] = quantize_q4_0, [RP_Q4_1] = quantize_q4_1, [RP_Q5_0] = quantize_q5_0,
+    [RP_Q5_1] = quantize_q5_1, [RP_Q8_0] = quantize_q8_0, [RP_Q4_K] = quantize_q4_k,
+    [RP_Q5_K] = quantize_q5_k, [RP_Q6_K] = quantize_q6_k, [RP_MXFP4] = quantize_mxfp4,
 };
 
 RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
@@ -281,17 +299,17 @@ RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
         for (int64_t i = 0; i < n; i++) y[i] = dtype == RP_F16 ? rp_f32_to_f16(x[i]) : rp_f32_to_bf16(x[i]);
         return RP_OK;
     }
-    PackFunction *pack = (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
-    if (pack == NULL) return rp_fail(RP_E_DTYPE, "rows of %s cannot be packed", rp_dtype_name(dtype));
+    QuantizeFunction *quantize = (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
+    if (quantize == NULL) return rp_fail(RP_E_DTYPE, "rows of %s cannot be quantised", rp_dtype_name(dtype));
     const DtypeInfo *info = rp_dtype_info(dtype);
     if (n % info->block_elems != 0)
-        return rp_fail(RP_E_SHAPE, "a row of %lld elements is no whole number of %s blocks of %d",
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d",
                        (long long)n, info->name, info->block_elems);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
             return rp_fail(RP_E_ARG, "element %lld of a row is not finite: %s cannot hold it", (long long)i,
                            info->name);
     for (int64_t i = 0; i < n; i += info->block_elems)
-        pack(x + i, (char *)out + i / info->block_elems * info->block_bytes);
+        quantize(x + i, (char *)out + i / info->block_elems * info->block_bytes);
     return RP_OK;
 }

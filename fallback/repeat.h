@@ -1,10 +1,14 @@
-/* repeat.h - y = f(a, b) element by element, where b repeats to a's shape. */
+/* repeat.h - y = f(a, b) element by element, where b repeats to the shape of a:
+ *
+ *     y[i0,i1,i2,i3] = f(a[i0,i1,i2,i3], b[i0 % n0, i1 % n1, i2 % n2, i3 % n3])     n: dimensions of b
+ *
+ * Example: a bias [512] is added to each row of a [512, t]. */
 #ifndef FALLBACK_REPEAT_H
 #define FALLBACK_REPEAT_H
 
 #include "fallback/rows.h"
 
-/* The row of b that belongs to row r of a. */
+/* The row of b that goes with row r of a. */
 static inline const float *rp_repeat_row(const OpArgs *args, int64_t r) {
     const TensorView *a = &args->src[0], *b = &args->src[1];
     const int64_t     i1 = r % a->ne[1], i2 = r / a->ne[1] % a->ne[2], i3 = r / (a->ne[1] * a->ne[2]);
@@ -13,8 +17,9 @@ static inline const float *rp_repeat_row(const OpArgs *args, int64_t r) {
                                          (size_t)(i3 % b->ne[3]) * b->nb[3]);
 }
 
-/* A span function whose inner loop is `expression` of a and b. */
-#define RP_REPEAT_SPAN(name, expression)                                                                     \
+/* Defines a RangeFunction (rows.h) that computes y = expression(a, b) for elements [from, from + n) of a row. Rows of b
+ * as long as those of a need no modulo, so that the compiler vectorises the loop. */
+#define RP_REPEAT_RANGE(name, expression)                                                                    \
     static void name(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {   \
         const float  *z = rp_repeat_row(args, row);                                                          \
         const int64_t m = args->src[1].ne[0];                                                                \

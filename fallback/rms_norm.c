@@ -1,7 +1,8 @@
-/* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]
+/* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:] (Zhang and Sennrich 2019, arXiv:1910.07467)
  *
- * The squares are added in 16 lanes of double, lane i taking elements i, i + 16, ...: one order for all
- * variants. */
+ * Squares are summed in double by 16 accumulators, acc[l] taking elements l, l + 16, l + 32, ..., which are then
+ * reduced pairwise (8, 4, 2, 1). This order is the same in all variants, so their bits are too (I8). Rows are divided
+ * among the workers. The scale is known before a row is written, so x and y may be the same memory (I6). */
 #include "fallback/float.h"
 #include "fallback/rows.h"
 
@@ -15,6 +16,7 @@ RP_BODY void square_lanes_body(const float *x, int64_t n, double *acc) {
 }
 RP_VARIANTS(square_lanes, (const float *x, int64_t n, double *acc), (x, n, acc))
 
+/* y = x * scale * w; w may be NULL. */
 RP_BODY void scaled_body(const float *x, const float *w, float scale, int64_t n, float *y) {
     if (w != NULL)
         for (int64_t i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
@@ -23,6 +25,7 @@ RP_BODY void scaled_body(const float *x, const float *w, float scale, int64_t n,
 }
 RP_VARIANTS(scaled, (const float *x, const float *w, float scale, int64_t n, float *y), (x, w, scale, n, y))
 
+/* rsqrt(mean(x^2) + eps) */
 static float scale_of(const float *x, int64_t n, float eps) {
     double acc[LANES] = {0.0};
     square_lanes(x, n, acc);

@@ -1,7 +1,12 @@
-/* Pairs of x[:,h,t] turned by theta_i(pos[t]): pairs (2i, 2i+1) or (i, i + n_dims/2), the rest copied.
+/* Rotary position embedding (Su et al. 2021, arXiv:2104.09864): pair i of x[:,h,t] is rotated by
+ * theta = theta_i(pos[t]), elements from n_dims on are copied.
  *
- * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale *
- * theta_i, and YaRN mixes the two. */
+ *     y[a] = x[a] cos(theta) - x[b] sin(theta)     RP_ROPE_NORM  (a, b) = (2i, 2i + 1)
+ *     y[b] = x[a] sin(theta) + x[b] cos(theta)     RP_ROPE_NEOX  (a, b) = (i, i + n_dims/2)
+ *
+ * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale * theta_i, and
+ * YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in double and rounded to float once, by
+ * the same operations in all variants (I8). A pair is read before it is written, so y may be x (I6). */
 #include "fallback/rows.h"
 #include "fallback/simd.h"
 
@@ -11,7 +16,8 @@
 
 enum { MAX_PAIRS = RP_ROPE_MAX_DIMS / 2 };
 
-/* Of one token, as a worker last wanted them: all layers of a step turn by the same. */
+/* The cosines and sines of one position. Each thread keeps those that it computed last, because all layers of a step
+ * rotate by the same angles. */
 typedef struct Angles {
     bool       known;
     RopeParams params;
@@ -20,6 +26,7 @@ typedef struct Angles {
     float      cosines[MAX_PAIRS], sines[MAX_PAIRS];
 } Angles;
 
+/* Whether a holds the angles of this position, with these parameters and factors. */
 static bool is_known(const Angles *a, const RopeParams *p, const float *factors, int32_t pos) {
     if (!a->known || a->pos != pos || memcmp(&a->params, p, sizeof *p) != 0) return false;
     for (int i = 0; i < p->n_dims / 2; i++)
@@ -27,12 +34,19 @@ static bool is_known(const Angles *a, const RopeParams *p, const float *factors,
     return true;
 }
 
-/* ---- cosines and sines of many angles at once ---- */
+/* ---- cosines and sines of many angles, vectorised ----
+ *
+ * theta = quarters * pi/2 + r with an integer `quarters` and |r| <= pi/4. Polynomials give sin(r) and cos(r); adding
+ * quarter turns swaps them and changes signs:
+ *
+ *     quarters mod 4     0        1         2         3
+ *     sin(theta)         sin(r)   cos(r)    -sin(r)   -cos(r)     negative if bit 1 of quarters
+ *     cos(theta)         cos(r)   -sin(r)   -cos(r)   sin(r)      negative if bit 1 of quarters + 1 */
 
-/* Up to here what is left of an angle beside whole quarter turns is right to 1e-7. */
+/* Up to this angle r has an error of at most 1e-7. Larger ones go through the C library. */
 static const double largest_angle = 1e9;
 
-/* r + sum over odd n of (-1)^((n-1)/2) r^n / n!, and the same for the cosine: |r| <= pi/4 leaves out less than 1e-16. */
+/* Taylor polynomials up to r^15 / 15! and r^16 / 16!. For |r| <= pi/4 the terms left out are below 1e-16. */
 RP_BODY double sine_of_rest(double r, double rr) {
     double s = -1.0 / 1307674368000.0;
     s        = fma(s, rr, 1.0 / 6227020800.0);
@@ -55,8 +69,9 @@ RP_BODY double cosine_of_rest(double rr) {
     return fma(c, rr, 1.0);
 }
 
-/* The angle less the nearest quarter turn, of which half a turn changes both signs and a quarter swaps the two. */
-RP_BODY void turns_body(const double *theta, int n, double magnitude, float *cosines, float *sines) {
+/* Adding to_integer = 1.5 * 2^52 rounds to an integer, which then stands in the low bits of the double. pi/2 is split
+ * in two, so that r keeps its precision when quarters * pi/2 is subtracted (Cody-Waite reduction). */
+RP_BODY void cos_sin_body(const double *theta, int n, double magnitude, float *cosines, float *sines) {
     const double to_integer = 0x1.8p52, half_pi = 0x1.921fb54442d18p0, half_pi_rest = 0x1.1a62633145c07p-54;
     for (int i = 0; i < n; i++) {
         const double moved    = fma(theta[i], 2.0 / 3.14159265358979323846, to_integer),
@@ -70,9 +85,10 @@ RP_BODY void turns_body(const double *theta, int n, double magnitude, float *cos
         cosines[i] = (float)(((bits + 1) & 2 ? -cosine : cosine) * magnitude);
     }
 }
-RP_VARIANTS(turns, (const double *theta, int n, double magnitude, float *cosines, float *sines),
+RP_VARIANTS(cos_sin, (const double *theta, int n, double magnitude, float *cosines, float *sines),
             (theta, n, magnitude, cosines, sines))
 
+/* The angles of a position, computed unless this thread holds them. Valid until its next call. */
 static const Angles *angles_at(const RopeParams *p, const float *factors, int32_t pos) {
     static _Thread_local Angles a;
     if (is_known(&a, p, factors, pos)) return &a;
@@ -85,7 +101,7 @@ static const Angles *angles_at(const RopeParams *p, const float *factors, int32_
         theta[i]     = rp_yarn_angle(p, &ramp, i, pos * frequency / (double)a.factors[i]);
         small        = small && fabs(theta[i]) <= largest_angle;
     }
-    if (small) turns(theta, p->n_dims / 2, ramp.magnitude, a.cosines, a.sines);
+    if (small) cos_sin(theta, p->n_dims / 2, ramp.magnitude, a.cosines, a.sines);
     for (int i = 0; i < p->n_dims / 2 && !small; i++) {
         a.cosines[i] = (float)(cos(theta[i]) * ramp.magnitude);
         a.sines[i]   = (float)(sin(theta[i]) * ramp.magnitude);
@@ -100,8 +116,8 @@ static const Angles *angles_at(const RopeParams *p, const float *factors, int32_
 
 enum { LANES = 16 };
 
-/* LANES pairs at a time, by way of memory of their own, since y may be x. */
-RP_BODY void turn_body(const RopeParams *p, const float *x, float *y, const Angles *by) {
+/* LANES pairs at a time by way of a and b: y may be x, so all loads come before the stores. */
+RP_BODY void rotate_body(const RopeParams *p, const float *x, float *y, const Angles *by) {
     const int  pairs = p->n_dims / 2;
     const bool norm  = p->mode == RP_ROPE_NORM;
     int        i     = 0;
@@ -122,7 +138,7 @@ RP_BODY void turn_body(const RopeParams *p, const float *x, float *y, const Angl
         y[second] = a * by->sines[i] + b * by->cosines[i];
     }
 }
-RP_VARIANTS(turn, (const RopeParams *p, const float *x, float *y, const Angles *by), (p, x, y, by))
+RP_VARIANTS(rotate, (const RopeParams *p, const float *x, float *y, const Angles *by), (p, x, y, by))
 
 RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *x = &args->src[0], *pos = &args->src[1], *factors = &args->src[2], *y = &args->dst;
@@ -140,7 +156,7 @@ RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
         }
         const float *from = rp_view_row(x, r);
         float       *to   = rp_view_row(y, r);
-        turn(p, from, to, by);
+        rotate(p, from, to, by);
         for (int64_t i = p->n_dims; i < x->ne[0]; i++) to[i] = from[i];
     }
     return RP_OK;

@@ -1,5 +1,10 @@
-/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by
- * their sum, and scaled. */
+/* Weights of the selected experts of each token: w[j] = probs[ids[j,t],t], then the steps that RouteParams switches on:
+ *
+ *     soft_max    w[j] = exp(w[j]) / sum_i exp(w[i])     softmax over the selected only (gpt-oss)
+ *     normalize   w[j] = w[j] / max(sum_i w[i], 2^-14)   no division by 0 or by a tiny sum
+ *     scale       w[j] = w[j] * scale
+ *
+ * A bad id has the weight 0 before these steps. Sums run in the order of j. */
 #include "fallback/experts.h"
 #include "fallback/float.h"
 

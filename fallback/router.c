@@ -1,4 +1,9 @@
-/* A token's experts and their weights: the scores by all workers, then the choice by one. */
+/* The selected experts of a token and their weights: the matrix product, softmax or sigmoid, top_k and route in one op.
+ *
+ *     phase 0   shared[i] = (w c + bias)[i], c = column(x)     each worker its rows
+ *     phase 1   worker 0: f(shared) in place, ids = top_k, weights = route
+ *
+ *     y: ids i32 [k] | weights f32 [k] */
 #include "fallback/fused.h"
 
 CpuNeeds rp_needs_router(const OpArgs *args) {
@@ -7,19 +12,21 @@ CpuNeeds rp_needs_router(const OpArgs *args) {
                       .local    = rp_column_bytes(args->src[1].ne[0])};
 }
 
-static RpStatus scores(const OpArgs *args, KernelCtx *ctx) {
+/* The router's logits. */
+static RpStatus logits(const OpArgs *args, KernelCtx *ctx) {
     const int64_t m = args->src[0].ne[1], first = m * ctx->ith / ctx->nth,
                   n = m * (ctx->ith + 1) / ctx->nth - first;
     float     *y    = (float *)ctx->shared + first;
     TensorView x;
     if (n == 0) return RP_OK;
     RP_TRY(rp_column(&args->src[1], &args->src[2], &args->params->router.column, ctx->local, &x));
-    RP_TRY(rp_rows(&args->src[0], first, n, &x, y));
+    RP_TRY(rp_mul_mat_rows(&args->src[0], first, n, &x, y));
     rp_add_range(y, &args->src[3], first, n);
     return RP_OK;
 }
 
-static RpStatus choose(const OpArgs *args, KernelCtx *ctx) {
+/* From logits to ids and weights, by the kernels of the single ops. */
+static RpStatus select_experts(const OpArgs *args, KernelCtx *ctx) {
     const RouterParams *p     = &args->params->router;
     const TensorView    probs = rp_floats(ctx->shared, args->src[0].ne[1], 1);
     const int64_t       k     = p->top_k.k;
@@ -44,6 +51,6 @@ static RpStatus choose(const OpArgs *args, KernelCtx *ctx) {
 
 RpStatus rp_cpu_router(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_router(args));
-    if (ctx->phase == 0) return scores(args, ctx);
-    return ctx->ith == 0 ? choose(args, ctx) : RP_OK;
+    if (ctx->phase == 0) return logits(args, ctx);
+    return ctx->ith == 0 ? select_experts(args, ctx) : RP_OK;
 }

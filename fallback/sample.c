@@ -1,5 +1,9 @@
-/* The next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, draw. One
- * worker does all of it; the scratch holds the candidates. */
+/* Samples the next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, random choice.
+ *
+ * Worker 0 does all of it. The scratch memory holds the candidates, Candidate [n]. The vocabulary is never sorted:
+ * candidates that cannot be sampled are dropped first, and a heap orders only as many of the others as are needed.
+ * Weights are exp((logit - max) / temperature), so the most probable token has weight 1; sums are in double. The random
+ * number is Philox of (seed, counter), and the state is data (I4, reprise/step.h). */
 #include "fallback/rows.h"
 
 #include "reprise/philox.h"
@@ -13,9 +17,11 @@ typedef struct Candidate {
     int32_t id;
 } Candidate;
 
+/* NaN counts as -inf. */
 static float finite_or_least(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
-/* Every logit as a candidate. A token that occurred several times is penalised once. */
+/* Every token as a candidate. The penalty is computed from the original logit, so a token that occurs several times
+ * in `recent` is penalised once. */
 static void fill_candidates(const StepState *s, const int32_t *recent, const float *logits, int32_t n,
                             Candidate *c) {
     for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
@@ -26,10 +32,11 @@ static void fill_candidates(const StepState *s, const int32_t *recent, const flo
     }
 }
 
-/* The one order of everything here: higher logit first, lower id among equals. */
+/* The order of candidates everywhere in this file: higher logit first, lower id among equals. */
 static bool before(Candidate a, Candidate b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; }
 
-/* Heaps over c[0..n): the first in that order is on top, or the last in it where `last_on_top`. */
+/* Binary heaps over c[0..n): children of i are 2i + 1 and 2i + 2. The top is the first candidate in order, or the last
+ * one with `last_on_top`. */
 static void sift_down(Candidate *c, int32_t n, int32_t i, bool last_on_top) {
     const Candidate moved = c[i];
     for (int64_t child = 2 * (int64_t)i + 1; child < n; child = 2 * child + 1) {
@@ -45,7 +52,8 @@ static void make_heap(Candidate *c, int32_t n, bool last_on_top) {
     for (int32_t i = n / 2 - 1; i >= 0; i--) sift_down(c, n, i, last_on_top);
 }
 
-/* Moves the first k in order of all n to c[0..k). One comparison for most of the others. */
+/* Moves the first k candidates in order to c[0..k). A heap of k holds the best so far, with the last of them on top:
+ * most of the other n - k candidates cost one comparison. */
 static void keep_top_k(Candidate *c, int32_t n, int32_t k) {
     make_heap(c, k, true);
     for (int32_t i = k; i < n; i++) {
@@ -55,7 +63,7 @@ static void keep_top_k(Candidate *c, int32_t n, int32_t k) {
     }
 }
 
-/* Takes the first in order off a heap of n and leaves it at c[n - 1]. */
+/* Removes the first candidate in order from a heap of n and leaves it at c[n - 1]. */
 static Candidate pop(Candidate *c, int32_t n) {
     const Candidate top = c[0];
     c[0]                = c[n - 1];
@@ -71,14 +79,17 @@ static Candidate first_in_order(const Candidate *c, int32_t n) {
     return best;
 }
 
-/* Proportional to the probability; 1 for the most probable, also where that is +inf. */
+/* Proportional to the probability: exp((logit - max) / temperature). It is 1 for logit == max also if max is +inf,
+ * where the difference would be NaN. */
 static double weight(const StepState *s, float logit, float max) {
     return logit == max ? 1.0 : (double)expf((logit - max) / s->temperature);
 }
 
-/* Drops candidates lighter than `least` > 0; returns how many are left. Their order changes. */
+/* Drops candidates of weight below `least` > 0 and returns how many are left, in c[0..kept). */
 static int32_t drop_light(const StepState *s, Candidate *c, int32_t n, float max, double least) {
-    const double margin = 1e-3; /* most are dropped by their logit, without an exponential */
+    /* weight < least means logit < max + temperature * ln(least). Comparing with this limit, less a margin for
+     * rounding, drops most candidates without an exponential. */
+    const double margin = 1e-3;
     const double limit  = (double)max + (double)s->temperature * (log(least) - margin);
     int32_t      kept   = 0;
     for (int32_t i = 0; i < n; i++)
@@ -86,9 +97,9 @@ static int32_t drop_light(const StepState *s, Candidate *c, int32_t n, float max
     return kept;
 }
 
-/* The nucleus: the shortest run of candidates, in order, that holds top_p of `sum`; those that fail min_p end
- * it too. They are popped off the heap and so lie at c[n - 1], c[n - 2], ...; returns how many, and their
- * weight. */
+/* The nucleus of top-p sampling (Holtzman et al. 2019, arXiv:1904.09751): the fewest candidates, in order, whose
+ * weights sum to top_p * sum; a candidate below min_p ends it too. They are popped from the heap and so lie at
+ * c[n - 1], c[n - 2], ... Returns how many they are, and in *mass their weight. */
 static int32_t pop_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double sum, double *mass) {
     const double wanted = (double)s->top_p * sum;
     int32_t      kept   = 0;
@@ -108,11 +119,12 @@ static double sum_of_weights(const StepState *s, const Candidate *c, int32_t n, 
     return sum;
 }
 
-static int32_t draw_from_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double u) {
+/* With top_p < 1. u in [0, 1) chooses the candidate at which the running sum of weights passes u * mass. */
+static int32_t sample_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double u) {
     const double sum = sum_of_weights(s, c, n, max);
     double       mass;
-    /* What is lighter than this weighs less, all together, than what top_p leaves out: none of it can be in.
-     */
+    /* All candidates below this weight together weigh less than (1 - top_p) * sum, which top_p leaves out: none of them
+     * can be in the nucleus. The factor 0.999 covers rounding. */
     n = drop_light(s, c, n, max, (1.0 - (double)s->top_p) * sum / (double)n * 0.999);
     make_heap(c, n, false);
     const int32_t kept = pop_nucleus(s, c, n, max, sum, &mass);
@@ -124,7 +136,9 @@ static int32_t draw_from_nucleus(const StepState *s, Candidate *c, int32_t n, fl
     return c[n - kept].id;
 }
 
-static int32_t draw_from_all(const StepState *s, Candidate *c, int32_t n, float max, double u) {
+/* With top_p = 1: drops candidates below min_p or of weight 0, then pops in order until the running sum of weights
+ * passes u times the sum of all. */
+static int32_t sample_all(const StepState *s, Candidate *c, int32_t n, float max, double u) {
     n           = drop_light(s, c, n, max, fmax((double)s->min_p, (double)FLT_TRUE_MIN));
     double left = u * sum_of_weights(s, c, n, max);
     make_heap(c, n, false);
@@ -135,6 +149,7 @@ static int32_t draw_from_all(const StepState *s, Candidate *c, int32_t n, float 
     }
 }
 
+/* Greedy, or one random number for one token. */
 static RpStatus choose(StepState *s, Candidate *c, int32_t n, int32_t *token) {
     const Candidate best = first_in_order(c, n);
     if (best.logit == -INFINITY)
@@ -149,8 +164,7 @@ static RpStatus choose(StepState *s, Candidate *c, int32_t n, int32_t *token) {
     const double   u       = (double)rp_philox_uniform(rp_step_seed(s), counter);
     s->drawn_low           = (uint32_t)(counter + 1);
     s->drawn_high          = (uint32_t)((counter + 1) >> 32);
-    *token =
-        s->top_p < 1.0f ? draw_from_nucleus(s, c, n, best.logit, u) : draw_from_all(s, c, n, best.logit, u);
+    *token = s->top_p < 1.0f ? sample_nucleus(s, c, n, best.logit, u) : sample_all(s, c, n, best.logit, u);
     return RP_OK;
 }
 

@@ -1,7 +1,7 @@
-/* y = scale * x + bias */
+/* y = scale * x + bias, element by element. */
 #include "fallback/rows.h"
 
-static void scale_span(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+static void scale_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     const ScaleParams *p = &args->params->scale;
     (void)row, (void)from;
     for (int64_t i = 0; i < n; i++) y[i] = p->scale * x[i] + p->bias;
@@ -9,6 +9,6 @@ static void scale_span(const OpArgs *args, const float *x, float *y, int64_t row
 
 RpStatus rp_cpu_scale(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_unary("scale", args));
-    rp_for_spans(args, ctx, scale_span);
+    rp_for_ranges(args, ctx, scale_range);
     return RP_OK;
 }

@@ -1,9 +1,9 @@
-/* simd.h - one body, compiled for each instruction set.
+/* simd.h - one C body, compiled for each instruction set and chosen at run time.
  *
  *   RP_VARIANTS(silu_rows, (const float *x, float *y, int64_t n), (x, y, n))
  *
- * makes silu_rows(...) call the variant in use of silu_rows_body(...), an RP_BODY function. All variants are
- * the same C, with explicit lanes and fmaf, so they give the same bits. */
+ * defines silu_rows(...), which calls silu_rows_body(...), an RP_BODY function, as compiled for rp_cpu_isa(). All
+ * variants are the same C with explicit lanes and fmaf, and no fast-math, so they give the same bits (I8). */
 #ifndef FALLBACK_SIMD_H
 #define FALLBACK_SIMD_H
 
@@ -29,7 +29,7 @@
         else                                                                       \
             name##_plain args;                                                     \
     }
-#else /* AArch64 has NEON in every CPU, so one body is vectorised for all */
+#else /* every AArch64 CPU has NEON: the body is compiled once, vectorised */
 #define RP_VARIANTS(name, params, args)                                                                      \
     static void name params { name##_body args; }
 #endif

@@ -1,6 +1,13 @@
-/* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); with positions over max(0, pos[t]-window+1) <= i <=
- * pos[t], what stands before being 0 and what stands after left alone. A row in which every term is -inf, or
- * that has none, gives zeros. A sink joins the sum and gets no result. */
+/* y[i,t,h] = exp(v[i] - top) / (exp(sinks[h] - top) + sum_i exp(v[i] - top)),  v[i] = scale * x[i,t,h] + mask[i,t],
+ * top = max(sinks[h], v[0], v[1], ...), which keeps exp from overflowing.
+ *
+ * With positions only from <= i < end count, from = max(0, pos[t]-window+1), end = min(n, pos[t]+1):
+ *
+ *     i:    0 .. from-1   from .. end-1   end .. n-1
+ *     y[i]: 0             softmax         not written: later positions of the KV cache
+ *
+ * The attention sink (gpt-oss) takes a part of the probability and has no result; without one it is -inf. If every v[i]
+ * and the sink are -inf, or no i counts, the results are 0. The sum is in double, in the order of i. */
 #include "fallback/float.h"
 #include "fallback/quants.h"
 #include "fallback/rows.h"
@@ -25,7 +32,7 @@ static void soft_max_row(const OpArgs *args, int64_t t, int64_t h, const float *
     for (int64_t i = 0; i < from && i < end; i++) y[i] = 0.0f;
     for (int64_t i = from; i < end; i++) {
         y[i] = p->scale * x[i] + (rp_has_src(args, 1) ? mask_at(&args->src[1], t, i) : 0.0f);
-        if (y[i] > top || y[i] != y[i]) top = y[i];
+        if (y[i] > top || y[i] != y[i]) top = y[i]; /* a NaN stays, as nothing is greater than it */
     }
     double sum = top == -INFINITY ? 0.0 : (double)rp_expf(sink - top);
     for (int64_t i = from; i < end; i++) {

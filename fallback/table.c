@@ -1,3 +1,5 @@
+/* The CPU kernel of every op, and the phases and memory of those that need more than one call. The first table is made
+ * from ops.h, so a missing kernel is a link error. */
 #include "fallback/fused.h"
 
 OpKernel *const rp_cpu_kernels[RP_OP_COUNT] = {

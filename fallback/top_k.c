@@ -1,16 +1,21 @@
-/* The indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index. NaN counts as
- * less than everything, so that an id is always one of the row's. */
+/* The indices of the k largest of x[:,t] + bias[:], largest first; among equals the lower index first.
+ *
+ * NaN is below everything, -inf included, so the order is total and every id is one of the row. As k is small,
+ * insertion into k sorted ids needs no other memory. With groups (n_group > 1) only n_group_used of them take part:
+ * those with the largest sum of their two best values (DeepSeek-V3, arXiv:2412.19437, 2.1.2). */
 #include "fallback/rows.h"
 
 #include <math.h>
 
+/* a ranks before b; b != b is true for NaN only. */
 static bool before(float a, float b) { return a > b || (a == a && b != b); }
 
+/* The value that ranks element i. */
 static float value(const OpArgs *args, const float *x, int64_t i) {
     return rp_has_src(args, 1) ? x[i] + ((const float *)args->src[1].data)[i] : x[i];
 }
 
-/* The sum of the two best of a group, as DeepSeek-V3 ranks its groups (arXiv:2412.19437, 2.1.2). */
+/* Sum of the two best values of a group; the best alone in a group of one element. */
 static float group_score(const OpArgs *args, const float *x, int64_t group, int64_t size) {
     float best = -INFINITY, second = -INFINITY;
     for (int64_t i = group * size; i < (group + 1) * size; i++) {
@@ -25,6 +30,7 @@ static float group_score(const OpArgs *args, const float *x, int64_t group, int6
     return size > 1 ? best + second : best;
 }
 
+/* Fewer than n_group_used groups rank before this one; among equals the lower group ranks first. */
 static bool group_takes_part(const OpArgs *args, const float *x, int64_t group, int64_t size) {
     const TopKParams *p     = &args->params->top_k;
     const float       mine  = group_score(args, x, group, size);
@@ -36,7 +42,8 @@ static bool group_takes_part(const OpArgs *args, const float *x, int64_t group, 
     return ahead < p->n_group_used;
 }
 
-/* Inserts into the sorted ids; a later index goes behind its equals. */
+/* Inserts i into the n <= k ids, sorted by rank, and returns their new number. A later index goes behind its equals;
+ * the last of k ids drops out. */
 static int32_t insert(const OpArgs *args, const float *x, int32_t *ids, int32_t n, int32_t k, int64_t i) {
     int32_t     at = n;
     const float v  = value(args, x, i);

@@ -1,4 +1,7 @@
-/* The typed builder calls: rp_graph_op with its parameters spelt out. */
+/* The typed builder calls of reprise/graph.h, such as rp_mul_mat(g, w, x). Each one fills in the
+ * parameters of its op and calls rp_graph_op, which checks sources and infers the shape. A NULL source
+ * that an earlier failure left behind is harmless: the error of the graph is sticky, so every later call
+ * returns NULL. */
 #include "graph/graph.h"
 
 static TensorNode *one(ComputeGraph *g, TensorOp op, TensorNode *x) {

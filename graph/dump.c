@@ -1,11 +1,12 @@
-/* Graphs as text and JSON; dump_dot.c draws them. */
+/* A graph as text, one line per node, or as JSON, one object per node. dump_dot.c writes DOT. Ids in a
+ * dump are indices of nodes, so with one_layer some sources are not in the dump. */
 #include "graph/dump.h"
 
 #include "graph/json.h"
 
 #include <string.h>
 
-static bool wanted(const TensorNode *n, const DumpOptions *o) {
+static bool is_selected(const TensorNode *n, const DumpOptions *o) {
     return !o->one_layer || n->layer == o->layer;
 }
 
@@ -15,15 +16,15 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
             "sources");
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        char              shape[96], parts[128], layer[16] = "-";
-        if (!wanted(n, o)) continue;
+        char              shape[96], ops[128], layer[16] = "-";
+        if (!is_selected(n, o)) continue;
         if (n->layer >= 0) snprintf(layer, sizeof layer, "%d", n->layer);
         fprintf(out, "%5d %5s  %-10s %-30s %-26s %12zu ", i, layer, rp_node_op_name(n), n->name,
                 rp_format_shape(&n->view, shape, sizeof shape), rp_node_bytes(n));
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) fprintf(out, " %d", n->src[s]->id);
         if (n->is_output) fprintf(out, "  (output)");
-        if (rp_node_fused_ops(n, parts, sizeof parts)[0] != '\0') fprintf(out, "  (%s)", parts);
+        if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(out, "  (%s)", ops);
         fprintf(out, "%s%s\n", o->notes != NULL && o->notes[i].text[0] != '\0' ? "  | " : "",
                 o->notes != NULL ? o->notes[i].text : "");
     }
@@ -31,7 +32,7 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
 }
 
 static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out) {
-    char parts[128];
+    char ops[128];
     fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
     rp_json_string(out, n->name);
     fprintf(
@@ -49,11 +50,11 @@ static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out)
         if (n->src[s] != NULL)
             fprintf(out, "%d", n->src[s]->id);
         else
-            fputs("null", out); /* an optional one, left out */
+            fputs("null", out); /* an absent optional source; later ones keep their position */
     }
     fputs("],\"params\":", out);
     rp_node_dump_params(n, out);
-    if (rp_node_fused_ops(n, parts, sizeof parts)[0] != '\0') fprintf(out, ",\"parts\":\"%s\"", parts);
+    if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(out, ",\"parts\":\"%s\"", ops);
     if (o->notes != NULL && o->notes[n->id].us > 0.0) fprintf(out, ",\"us\":%.3f", o->notes[n->id].us);
     if (o->notes != NULL && o->notes[n->id].text[0] != '\0') {
         fputs(",\"note\":", out);
@@ -68,7 +69,7 @@ static void dump_json(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
     rp_json_string(out, o->title != NULL ? o->title : "");
     fprintf(out, ",\"n_nodes\":%d,\"n_steps\":%d,\"nodes\":[", g->n_nodes, rp_graph_n_steps(g));
     for (int i = 0; i < g->n_nodes; i++) {
-        if (!wanted(g->nodes[i], o)) continue;
+        if (!is_selected(g->nodes[i], o)) continue;
         fprintf(out, "%s\n", comma);
         dump_json_node(g->nodes[i], o, out);
         comma = ",";

@@ -1,18 +1,19 @@
-/* dump.h - what the dumps share. */
+/* dump.h - helpers of the dumps of a graph as text, JSON and DOT. */
 #ifndef GRAPH_DUMP_H
 #define GRAPH_DUMP_H
 
 #include "graph/graph.h"
 
-/* Bytes of the elements that a node shows, whatever its strides. */
+/* Bytes of all elements of a node, without the gaps that its strides may leave. */
 size_t rp_node_bytes(const TensorNode *n);
 
-/* The parameters of its op as one JSON object. */
+/* Writes the parameters of the node's op as one JSON object. */
 void rp_node_dump_params(const TensorNode *n, FILE *out);
 
 RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const DumpOptions *options, FILE *out);
 
-/* "norm, round, products, rotation, store": what a fused op does beside its name; "" of others. Returns buf. */
+/* The operations in a fused op, in execution order: "norm, round, products, rotation, store". "round"
+ * means quantised to q8_act. "" for an op that is not fused. Returns buf. */
 const char *rp_node_fused_ops(const TensorNode *n, char *buf, size_t size);
 
 #endif

@@ -1,20 +1,24 @@
-/* A graph as DOT: a cluster a layer, ops coloured by kind, weights, inputs and states in shapes of their own.
- * Views are not drawn: an edge goes through them. Folding draws each kind of layer once: layers are of one
- * kind when their nodes agree, one by one, in op, shape, dtype, parameters and sources. */
+/* A graph as DOT: one cluster per layer, ops coloured by kind, distinct shapes for weights, inputs and
+ * states. Views are not drawn: an edge goes from the source of the view to its reader. Folding draws equal
+ * layers once. Two layers are equal if their nodes agree pairwise in op, shape, dtype, parameters and
+ * sources. */
 #include "graph/dump.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Nodes grouped by layer, with a counting sort:
+ *
+ *     nodes of layer l          member[first[l]] .. member[first[l+1] - 1], as node ids
+ *     index of node i           index[i], so member[first[l] + index[i]] == i
+ *     layer drawn for layer l   like[l] <= l; like[l] == l: the layer itself is drawn */
 typedef struct Drawing {
     const ComputeGraph *g;
     const DumpOptions  *o;
     FILE               *out;
     int                 n_layers;
-    int                *first;  /* by layer: its first node, in order of nodes of the layer */
-    int                *member; /* node ids grouped by layer */
-    int                *like;   /* by layer: the layer drawn for it */
-    int                *index;  /* by node id: its place within its layer */
+    int                *first, *like;   /* by layer */
+    int                *member, *index; /* as above */
 } Drawing;
 
 static const struct {
@@ -57,10 +61,13 @@ static const TensorNode *through_views(const TensorNode *n) {
 
 /* ---- folding ---- */
 
+/* Compares sources a and b of corresponding nodes that are not both inside their own layers. Sources in
+ * other layers need only agree in index or dtype: where layer 5 reads the result of layer 4, layer 6 reads
+ * that of layer 5. */
 static bool same_source(const Drawing *d, const TensorNode *a, const TensorNode *b) {
     if ((a == NULL) != (b == NULL)) return false;
     if (a == NULL) return true;
-    if (a->layer == b->layer) return a == b; /* outside of both layers, or one node */
+    if (a->layer == b->layer) return a == b; /* outside of all layers, or in one layer that both read */
     if (a->layer < 0 || b->layer < 0)
         return true; /* the first layer reads the embedding, the others a layer */
     return d->index[a->id] == d->index[b->id] || a->view.dtype == b->view.dtype;
@@ -107,7 +114,7 @@ static void group_layers(Drawing *d) {
     }
 }
 
-/* The node that is drawn for this one. */
+/* The node that is drawn for n: the corresponding node of the drawn layer, or n itself. */
 static const TensorNode *drawn(const Drawing *d, const TensorNode *n) {
     if (n->layer < 0 || d->like[n->layer] == n->layer) return n;
     return d->g->nodes[d->member[d->first[d->like[n->layer]] + d->index[n->id]]];
@@ -135,7 +142,7 @@ static void write_bytes(FILE *out, size_t bytes) {
         fprintf(out, "%zu B", bytes);
 }
 
-/* A name without its layer, when it stands for several. */
+/* The name of a node, without the prefix "blk.N." if it is drawn for several layers. */
 static void write_name(const Drawing *d, const TensorNode *n) {
     const char *name   = n->name;
     int         layers = 0;
@@ -154,14 +161,14 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
         [NODE_INPUT]  = "shape=invhouse, fillcolor=\"#ffffbf\"",
         [NODE_STATE]  = "shape=cylinder, fillcolor=\"#a6dba0\"",
     };
-    char shape[96], parts[128];
+    char shape[96], ops[128];
     fprintf(d->out, "%sn%d [label=\"", indent, n->id);
     if (n->kind == NODE_OP) fprintf(d->out, "%s", rp_node_op_name(n));
     if (n->kind == NODE_OP && n->name[0] != '\0') fprintf(d->out, "  ");
     write_name(d, n);
     fprintf(d->out, "\\n%s  ", rp_format_shape(&n->view, shape, sizeof shape));
     write_bytes(d->out, rp_node_bytes(n));
-    if (rp_node_fused_ops(n, parts, sizeof parts)[0] != '\0') fprintf(d->out, "\\n%s", parts);
+    if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(d->out, "\\n%s", ops);
     const DumpNote *note = d->o->notes != NULL ? &d->o->notes[n->id] : NULL;
     char            heat[16];
     if (note != NULL && note->text[0] != '\0') {
@@ -179,7 +186,7 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
         fprintf(d->out, "\", %s];\n", leaf[n->kind]);
 }
 
-/* "layers 0-4, 6-10" */
+/* The label of a cluster: "layers 0-4, 6-10  (x10)". */
 static void write_layers(const Drawing *d, int kind) {
     int count = 0, from = -1;
     fprintf(d->out, "layer");
@@ -197,8 +204,9 @@ static void write_layers(const Drawing *d, int kind) {
     if (count > 1) fprintf(d->out, "  (x%d)", count);
 }
 
-/* An edge for every pair of drawn nodes, once; those that lead back to a layer drawn above are dashed, and
- * what a node writes to is pointed at. */
+/* Draws at most one edge between two drawn nodes. An edge from a folded layer to the one after it leads
+ * back to the same cluster, and is dashed. For a store the arrow points at the destination. seen[id]:
+ * already a source of this node. */
 static void write_edges(const Drawing *d, bool *seen) {
     const int n_nodes = d->g->n_nodes;
     for (int i = 0; i < n_nodes; i++) {
@@ -210,9 +218,9 @@ static void write_edges(const Drawing *d, bool *seen) {
             if (n->src[s] == NULL) continue;
             const TensorNode *from = drawn(d, through_views(n->src[s]));
             if (!visible(d, from) || seen[from->id]) continue;
-            /* within one layer only the layer that is drawn speaks */
+            /* edges inside a layer are drawn for the drawn layer only */
             if (from->layer == to->layer && n->layer == through_views(n->src[s])->layer && n != to) continue;
-            bool again = false; /* the same edge from an earlier layer of this kind */
+            bool again = false; /* an equal layer before this one has drawn the same edge */
             for (int k = 0; k < i && n != to && !again; k++) {
                 const TensorNode *m = d->g->nodes[k];
                 for (int t = 0; t < RP_MAX_SRC && !again && drawn(d, m) == to; t++)

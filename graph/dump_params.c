@@ -1,4 +1,10 @@
-/* The parameters of a node in a dump, by their names in ops.h; what the view of the result says is left out. */
+/* The parameters of a node in a dump, by their names in ops.h. Parameters that the shape of the result
+ * shows, such as those of reshape, are left out. Each Params type has a table of its fields:
+ *
+ *     FIELDS(scale, FIELD(ScaleParams, scale), ...)
+ *         ->  scale[] = {{"scale", FIELD_FLOAT, 1, offsetof(ScaleParams, scale)}, ..., {.name = NULL}}
+ *
+ * of_op[] selects the table of an op by the type in its row of ops.h. */
 #include "graph/dump.h"
 
 #include <math.h>
@@ -7,9 +13,9 @@
 typedef enum FieldKind { FIELD_INT, FIELD_BYTES, FIELD_FLOAT, FIELD_BOOL } FieldKind;
 
 typedef struct ParamField {
-    const char *name; /* NULL: the end */
+    const char *name; /* NULL ends the table */
     FieldKind   kind;
-    int         n;
+    int         n; /* elements of an array */
     size_t      offset;
 } ParamField;
 
@@ -55,7 +61,8 @@ FIELDS(swiglu_oai, FIELD(SwigluOaiParams, alpha), FIELD(SwigluOaiParams, limit))
 FIELDS(top_k, FIELD(TopKParams, k), FIELD(TopKParams, n_group), FIELD(TopKParams, n_group_used));
 FIELDS(route, FIELD(RouteParams, soft_max), FIELD(RouteParams, normalize), FIELD(RouteParams, scale));
 
-/* Of a type that is not here: NULL, and its bytes are dumped as they are. */
+/* The table of a Params type. A type that is not in the list has none, and its bytes are dumped in
+ * hexadecimal. */
 /* clang-format off */
 #define FIELDS_OF(Params)                                                                                    \
     _Generic(*(Params *)NULL, NoParams: none, CopyParams: none, ReshapeParams: none, RmsNormParams: rms_norm,\
@@ -116,7 +123,7 @@ static void dump_field(const ParamField *f, const char *params, FILE *out) {
     if (f->n > 1) fputc(']', out);
 }
 
-/* Of an op of extend.h nothing is known but its bytes. */
+/* The fields of a custom op are unknown, so its parameters are dumped as bytes. */
 static struct OpFields fields_of(TensorOp op) {
     return (unsigned)op < RP_OP_COUNT ? of_op[op] : (struct OpFields){NULL, sizeof(CustomParams)};
 }

@@ -1,9 +1,12 @@
+/* The end of building: checks outputs and names of leaves, drops dead nodes, verifies. From then on the
+ * graph takes no more nodes from users; passes still rewrite it. A node is live if an output or a store
+ * into a state depends on it. */
 #include "graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What runs for its effect and not for a reader. */
+/* Live without a reader: an output, or a node that writes to a state. */
 static bool is_root(const TensorNode *n) {
     for (int s = 0; s < RP_MAX_SRC; s++)
         if (node_writes(n, s) && n->src[s]->base->kind == NODE_STATE) return true;
@@ -11,6 +14,7 @@ static bool is_root(const TensorNode *n) {
 }
 
 void rp_graph_drop_dead(ComputeGraph *g) {
+    /* One backward sweep is enough: sources stand before their readers (I1). */
     for (int i = 0; i < g->n_nodes; i++) g->nodes[i]->mark = is_root(g->nodes[i]);
     for (int i = g->n_nodes - 1; i >= 0; i--)
         if (g->nodes[i]->mark)
@@ -38,6 +42,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
+/* Names of leaves are unique, because executors share states by name and callers look up inputs by name. */
 static RpStatus check_leaf_names(const ComputeGraph *g) {
     const TensorNode **leaves = malloc(((size_t)g->n_nodes + 1) * sizeof *leaves);
     if (leaves == NULL) return rp_fail(RP_E_NOMEM, "out of memory while finishing a graph");
@@ -60,9 +65,9 @@ RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_out
     if (n_outputs < 1) return rp_fail(RP_E_ARG, "a graph needs an output");
     for (int i = 0; i < n_outputs; i++) {
         if (outputs[i] == NULL || outputs[i]->graph != g)
-            return rp_fail(RP_E_ARG, "output %d is no node of this graph", i);
+            return rp_fail(RP_E_ARG, "output %d is not a node of this graph", i);
         if (outputs[i]->base->kind != NODE_OP)
-            return rp_fail(RP_E_ARG, "output %d, '%s', is not computed: it is a leaf or a part of one", i,
+            return rp_fail(RP_E_ARG, "output %d, '%s', is not computed: it is a leaf or a view of one", i,
                            outputs[i]->name);
     }
     for (int i = 0; i < n_outputs; i++) outputs[i]->is_output = true;

@@ -1,3 +1,6 @@
+/* Nodes and their memory. The order of g->nodes is topological (I1): a source exists before its reader, and
+ * push appends. Shapes are inferred by the rule of the op when a node is made, and never change (I2). An
+ * unknown op or dtype is an error here (I12). */
 #include "graph/graph.h"
 
 #include <stdlib.h>
@@ -5,6 +8,11 @@
 
 enum { BLOCK_BYTES = 64 * 1024 };
 
+/* Nodes and names lie in an arena, a list of blocks, which is freed as a whole with the graph:
+ *
+ *     g->blocks -> [next | used | size | node, name, node, ...] -> [full block] -> NULL
+ *
+ * So the address of a node never changes, and a node that a pass drops needs no free. */
 struct GraphBlock {
     GraphBlock *next;
     size_t      used, size;
@@ -99,6 +107,7 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
         rp_graph_set_error(g, RP_E_DTYPE, text);
         return NULL;
     }
+    /* The limit keeps byte counts within int64: an element takes at most 4 bytes. */
     bool    ok    = view->ne[0] % info->block_elems == 0;
     int64_t elems = 1;
     for (int i = 0; i < RP_MAX_DIMS; i++) {
@@ -106,8 +115,9 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
         if (ok) elems *= view->ne[i];
     }
     if (!ok) {
-        snprintf(text, sizeof text, "%s '%s': %s is no shape (positive dimensions, rows of whole blocks)",
-                 kinds[kind], name, rp_format_shape(view, shape, sizeof shape));
+        snprintf(text, sizeof text,
+                 "%s '%s': %s is not a valid shape (positive dimensions, rows of whole blocks)", kinds[kind],
+                 name, rp_format_shape(view, shape, sizeof shape));
         rp_graph_set_error(g, RP_E_SHAPE, text);
         return NULL;
     }
@@ -117,19 +127,19 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
     return rp_graph_push(g, n) == RP_OK ? n : NULL;
 }
 
-static TensorNode *add_packed_leaf(ComputeGraph *g, NodeKind kind, const char *name, RpDtype dtype,
-                                   const int64_t ne[RP_MAX_DIMS]) {
+static TensorNode *add_contiguous_leaf(ComputeGraph *g, NodeKind kind, const char *name, RpDtype dtype,
+                                       const int64_t ne[RP_MAX_DIMS]) {
     TensorView view = {.dtype = dtype};
     if (rp_dtype_info(dtype) != NULL) view = rp_view_contiguous(dtype, ne, NULL);
     return add_leaf(g, kind, name, &view);
 }
 
 TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
-    return add_packed_leaf(g, NODE_INPUT, name, dtype, ne);
+    return add_contiguous_leaf(g, NODE_INPUT, name, dtype, ne);
 }
 
 TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
-    return add_packed_leaf(g, NODE_STATE, name, dtype, ne);
+    return add_contiguous_leaf(g, NODE_STATE, name, dtype, ne);
 }
 
 TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const TensorView *view) {
@@ -148,7 +158,8 @@ void rp_graph_set_layer(ComputeGraph *g, int layer) {
     if (g != NULL) g->layer = layer;
 }
 
-/* "mul_mat (node 12, layer 3): sources 'w' q4_1 [576,576], 'x' f32 [577]: row lengths differ" */
+/* The error text: "mul_mat (node 12, layer 3): sources 'w' q4_1 [576,576], 'x' f32 [577]: row lengths
+ * differ" */
 static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer,
                      const char *why, char *text, size_t size) {
     const bool known     = rp_op_info(op) != NULL;
@@ -165,6 +176,7 @@ static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[]
     if (n < size) snprintf(text + n, size - n, ": %s", why);
 }
 
+/* Runs the shape rule of the op. On failure *why completes the text of describe(). */
 static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src[], int n_src,
                       TensorView *out, const char **why) {
     const TensorView    *views[RP_MAX_SRC] = {0};
@@ -178,7 +190,13 @@ static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src
     return info->shape(views, params, out, why);
 }
 
-static void settle(TensorNode *n) {
+/* Sets base and offset of one node from those of its sources:
+ *
+ *     view          base = src[0]->base    offset = src[0]->offset + params.view.offset
+ *     other views   base = src[0]->base    offset = src[0]->offset
+ *     store         base = src[1]->base    offset = src[1]->offset
+ *     other ops     base = itself          offset = 0 */
+static void update_base(TensorNode *n) {
     if (n->kind != NODE_OP) return;
     n->base   = n;
     n->offset = 0;
@@ -191,8 +209,8 @@ static void settle(TensorNode *n) {
     }
 }
 
-void rp_graph_settle(ComputeGraph *g) {
-    for (int i = 0; i < g->n_nodes; i++) settle(g->nodes[i]);
+void rp_graph_update_bases(ComputeGraph *g) {
+    for (int i = 0; i < g->n_nodes; i++) update_base(g->nodes[i]);
 }
 
 TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
@@ -213,7 +231,7 @@ TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *param
     n->params = params != NULL ? *params : none;
     n->view   = view;
     for (int i = 0; i < n_src; i++) n->src[i] = src[i];
-    settle(n);
+    update_base(n);
     return n;
 }
 
@@ -229,14 +247,15 @@ bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, 
     return infer(op, params, src, n_src, &view, &why) == RP_OK && (node == NULL || same_result(node, &view));
 }
 
+/* The checks come before the first change, so that a failure leaves the node as it was. */
 RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
                          int n_src) {
     const char    *why  = "";
     TensorView     view = {0};
     const RpStatus st   = infer(op, params, src, n_src, &view, &why);
     if (st == RP_OK && !same_result(node, &view))
-        return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': another shape", rp_op_info(op)->name,
-                       rp_node_op_name(node), node->name);
+        return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': its result has another shape or dtype",
+                       rp_op_info(op)->name, rp_node_op_name(node), node->name);
     if (st != RP_OK) {
         char text[1024];
         describe(node->graph, op, src, n_src, node->layer, why, text, sizeof text);
@@ -248,11 +267,13 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, 
     node->params             = *params;
     for (int i = 0; i < RP_MAX_SRC; i++) node->src[i] = i < n_src ? src[i] : NULL;
     node->graph->changed = true;
-    settle(node);
-    if (node->base != base || node->offset != offset) rp_graph_settle(node->graph); /* views of it follow */
+    update_base(node);
+    /* Views of this node take their base from it, so they move along. */
+    if (node->base != base || node->offset != offset) rp_graph_update_bases(node->graph);
     return RP_OK;
 }
 
+/* The entry point of users: rp_graph_make_op with the checks that passes do not need. */
 TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
                         int n_src) {
     if (g == NULL || g->status != RP_OK) return NULL;

@@ -1,4 +1,10 @@
-/* graph.h - the inside of a ComputeGraph, for the passes, the plan and the dumps. */
+/* graph.h - the internals of ComputeGraph and TensorNode, for the passes, the plan and the dumps.
+ *
+ * A graph is an array of node pointers in topological order (I1). The address of a node never changes. Its
+ * index `id` changes when a pass inserts, drops or sorts nodes. Views and stores use the memory of another
+ * node:
+ *
+ *     address of a node = address of node->base + node->offset     (base == node, offset == 0 for all others) */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
@@ -10,19 +16,19 @@ typedef enum NodeKind { NODE_OP, NODE_WEIGHT, NODE_INPUT, NODE_STATE } NodeKind;
 
 struct TensorNode {
     ComputeGraph *graph;
-    int           id; /* its place in graph->nodes */
+    int           id; /* index in graph->nodes */
     NodeKind      kind;
-    TensorOp      op; /* of NODE_OP */
+    TensorOp      op; /* valid for NODE_OP */
     OpParams      params;
-    TensorView    view;            /* data is set for weights only */
+    TensorView    view;            /* data is NULL except for weights */
     TensorNode   *src[RP_MAX_SRC]; /* NULL where an optional source is absent */
-    TensorNode   *base;   /* the node whose memory this one lies in: itself but for views and stores */
-    size_t        offset; /* bytes from the start of base */
+    TensorNode   *base;   /* the node whose memory this one uses: itself, except for views and stores */
+    size_t        offset; /* bytes from the start of base's memory */
     const char   *name;
     int           layer;
     bool          is_output;
-    bool          mark; /* scratch of the pass at work */
-    int           tag;  /* likewise */
+    bool          mark; /* scratch flag of the running pass */
+    int           tag;  /* scratch number of the running pass, such as a count of readers */
 };
 
 typedef struct GraphBlock GraphBlock;
@@ -30,50 +36,53 @@ typedef struct GraphBlock GraphBlock;
 struct ComputeGraph {
     TensorNode **nodes;
     int          n_nodes, capacity;
-    GraphBlock  *blocks; /* where nodes and names live */
+    GraphBlock  *blocks; /* the arena of nodes and names */
     int          layer;
-    bool         finished, changed; /* changed: by mutate and push, for who has cleared it */
-    RpStatus     status; /* the first failure of building, with its text */
-    char         error[1024];
+    bool         finished, changed; /* changed: set by rp_graph_mutate and rp_graph_push, cleared by a pass */
+    RpStatus     status;            /* the first failure while building; later ones are not recorded */
+    char         error[1024];       /* its text */
 };
 
-/* Memory that lives as long as the graph, zeroed; NULL, with the graph failed, when there is none. */
+/* Zeroed memory of the graph's arena, freed with the graph. When out of memory: NULL, and the graph holds
+ * the error. */
 void *rp_graph_alloc(ComputeGraph *g, size_t bytes);
 
-/* Records the first failure of building. */
+/* Records a failure of building, unless one is recorded already. */
 void rp_graph_set_error(ComputeGraph *g, RpStatus status, const char *text);
 
-/* A new op node, not yet in graph->nodes; shapes inferred. For passes: fused ops are allowed. On failure NULL
- * with the graph's error set. */
+/* A new op node with inferred shape, not yet in graph->nodes. Unlike rp_graph_op it accepts fused ops, for
+ * passes. On failure: NULL, and the graph holds the error. */
 TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
                              int n_src, const char *name, int layer);
 
-/* Whether the op takes these sources, and gives the shape and dtype of `node` unless that is NULL. */
+/* True if the op accepts these sources and, unless `node` is NULL, infers the shape and dtype of `node`. */
 bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
                    int n_src);
 
-/* Makes `node` compute something else with the same result shape; its readers stay. Fails where shape or
- * dtype would change. */
+/* Turns `node` into another op. Its address, name and readers stay, so the op must infer the same shape,
+ * strides and dtype; otherwise the call fails and the node is unchanged. */
 RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params,
                                       TensorNode *const src[], int n_src);
 
-/* Where each node lies, from the sources of views and stores; nodes stand in order. */
-void rp_graph_settle(ComputeGraph *g);
+/* Recomputes base and offset of every node from its sources. graph->nodes must be in topological order. */
+void rp_graph_update_bases(ComputeGraph *g);
 
-/* Appends to graph->nodes and sets the id. */
+/* Appends `node` to graph->nodes and sets its id. */
 RP_NODISCARD RpStatus rp_graph_push(ComputeGraph *g, TensorNode *node);
 
-/* Drops the nodes that neither an output nor a store into a state needs. */
+/* Drops every node that neither an output nor a store into a state depends on. */
 void rp_graph_drop_dead(ComputeGraph *g);
 
-/* How many sources of other nodes each node is, counted over graph->nodes into `tag`. */
+/* Counts into `tag` how often each node is a source of a node in graph->nodes, plus 1 if it is an output. */
 void rp_graph_count_uses(ComputeGraph *g);
 
+/* True for an op whose result is the memory of src[1], such as a copy into a cache. */
 static inline bool node_is_store(const TensorNode *n) {
     return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 && n->src[1] != NULL;
 }
 
-/* Whether the node writes to the memory of its source s. */
+/* True if the node writes to the memory of its source s, as its result (a store) or beside its result
+ * (RP_WRITES). */
 static inline bool node_writes(const TensorNode *n, int s) {
     if (n->kind != NODE_OP || n->src[s] == NULL) return false;
     return (rp_op_info(n->op)->flags >> (RP_FLAG_WRITES + s) & 1) != 0 || (s == 1 && node_is_store(n));
@@ -82,9 +91,11 @@ static inline bool node_writes(const TensorNode *n, int s) {
 static inline bool node_is_view(const TensorNode *n) {
     return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_VIEW) != 0;
 }
+
+/* True if the node runs a kernel, which makes it a step of the plan. */
 static inline bool node_is_kernel(const TensorNode *n) { return n->kind == NODE_OP && !node_is_view(n); }
 
-/* "q4_1 [576,576]": trailing ones are left out. Returns buf. */
+/* "q4_1 [576,576]": trailing dimensions of 1 are left out. Returns buf. */
 const char *rp_format_shape(const TensorView *v, char *buf, size_t size);
 
 #endif

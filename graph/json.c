@@ -1,3 +1,4 @@
+/* JSON strings: quote, backslash and control characters are escaped. */
 #include "graph/json.h"
 
 void rp_json_string(FILE *out, const char *text) {

@@ -1,10 +1,11 @@
-/* json.h - strings as JSON wants them. */
+/* json.h - JSON strings for the dumps. */
 #ifndef GRAPH_JSON_H
 #define GRAPH_JSON_H
 
 #include <stdio.h>
 
-/* Quoted and escaped. */
+/* Writes `text` as a JSON string, with quotes and escapes. Bytes from 0x80 on are written unchanged, as
+ * UTF-8. */
 void rp_json_string(FILE *out, const char *text);
 
 #endif

@@ -1,3 +1,5 @@
+/* The table of ops, made from the list in ops.h, and the custom ops that a program registers
+ * (reprise/extend.h). A number that is no op has no description, so its use is an error (I12). */
 #include "graph/op_table.h"
 
 #include <string.h>
@@ -34,27 +36,29 @@ size_t rp_name_length(const char *s) {
 bool rp_is_name(const char *s) { return s != NULL && *s != '\0' && s[rp_name_length(s)] == '\0'; }
 
 RpStatus rp_op_register(const OpDescription *d, TensorOp *out) {
-    const unsigned writes = d->flags >> RP_FLAG_WRITES, own_flags = d->flags & ((1u << RP_FLAG_WRITES) - 1);
+    /* Bits 0 to 7 are plain flags; bit 8+i means that the op also writes to source i. */
+    const unsigned writes = d->flags >> RP_FLAG_WRITES, plain_flags = d->flags & ((1u << RP_FLAG_WRITES) - 1);
     const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED;
     TensorOp       taken;
     if (!rp_is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
     if (rp_op_find(d->name, strlen(d->name), &taken))
         return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
-    if (d->shape == NULL || d->cpu == NULL || (own_flags & ~known) != 0 || d->min_src < 0 ||
+    if (d->shape == NULL || d->cpu == NULL || (plain_flags & ~known) != 0 || d->min_src < 0 ||
         d->max_src < d->min_src || d->max_src > RP_MAX_SRC)
         return rp_fail(RP_E_ARG,
-                       "op '%s': a shape rule, a CPU kernel, 0 <= min_src <= max_src <= %d and flags for ops "
-                       "with a result of their own are wanted",
+                       "op '%s': a shape rule, a CPU kernel, 0 <= min_src <= max_src <= %d and no flags but "
+                       "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES are required",
                        d->name, RP_MAX_SRC);
     if ((d->flags & RP_FLAG_INPLACE) != 0 && d->min_src == 0)
-        return rp_fail(RP_E_ARG, "op '%s': what works in place needs a source", d->name);
+        return rp_fail(RP_E_ARG, "op '%s': an op that works in place needs a source", d->name);
     if (writes != 0 && (d->flags & RP_FLAG_FUSED) == 0)
         return rp_fail(RP_E_ARG, "op '%s': RP_WRITES is for ops that patterns make (RP_FLAG_FUSED)", d->name);
     if (writes >> d->max_src != 0)
         return rp_fail(RP_E_ARG, "op '%s': it writes to a source that it does not have", d->name);
     if (n_custom == RP_MAX_CUSTOM_OPS)
-        return rp_fail(RP_E_NOMEM, "op '%s': there is room for %d ops", d->name, RP_MAX_CUSTOM_OPS);
+        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", d->name,
+                       RP_MAX_CUSTOM_OPS);
     custom[n_custom] = d;
-    *out       = (TensorOp)(RP_OP_COUNT + n_custom++);
+    *out             = (TensorOp)(RP_OP_COUNT + n_custom++);
     return RP_OK;
 }

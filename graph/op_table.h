@@ -1,17 +1,21 @@
-/* op_table.h - what the graph knows of each op: name, sources, shape rule, flags. */
+/* op_table.h - the description of each op: name, number of sources, shape rule, flags.
+ *
+ *     TensorOp   0 .. RP_OP_COUNT-1                     rows of ops.h
+ *                RP_OP_COUNT .. RP_OP_COUNT+n_custom-1  custom ops, in the order of rp_op_register */
 #ifndef GRAPH_OP_TABLE_H
 #define GRAPH_OP_TABLE_H
 
 #include "reprise/extend.h"
 
-/* NULL for a number that is no op. The rows of ops.h have no kernels here: the tables of the backends do. */
+/* NULL for a number that is no op. For rows of ops.h the kernel fields are NULL: each backend has a table
+ * of kernels. */
 const OpDescription *rp_op_info(TensorOp op);
 
-/* A name: letters, digits and _, at least one. The length is that of what stands at the start of s. */
-size_t rp_name_length(const char *s);
-bool   rp_is_name(const char *s);
+/* A name is one or more letters, digits and _. */
+size_t rp_name_length(const char *s); /* of the name at the start of s; 0 if there is none */
+bool   rp_is_name(const char *s);     /* true if all of s is a name; false for NULL */
 
-/* By the length of a name that need not end there; RP_OP_COUNT and what is beyond are ops of extend.h. */
+/* Finds an op by the `len` characters at `name`, which need not be terminated. Custom ops are found too. */
 bool rp_op_find(const char *name, size_t len, TensorOp *out);
 
 #define OP(ID, name, min_src, max_src, Params, shape, flags) ShapeRule rp_shape_##shape;

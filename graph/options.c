@@ -1,3 +1,5 @@
+/* Environment variables, one row each in RP_OPTIONS. An unset or empty variable has the default of its
+ * row. */
 #include "reprise/options.h"
 
 #include <stdlib.h>

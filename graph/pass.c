@@ -1,3 +1,9 @@
+/* The table of passes, their selection by name, and the loop that runs them:
+ *
+ *     for each pass that is not disabled:  run -> drop dead nodes -> verify (I1, I2, one writer at a time)
+ *
+ * Registered patterns follow the built-in passes, each as a pass of one row. Passes apply to the graph,
+ * before any backend sees it, so every backend runs the same graph (I7). */
 #include "graph/pass.h"
 
 #include "graph/patterns.h"
@@ -5,7 +11,7 @@
 
 #include <string.h>
 
-/* Either a function or rows of patterns. */
+/* A pass is either a function or rows of patterns; the other field is NULL. */
 typedef struct PassRow {
     const char       *name, *help;
     GraphPass        *run;
@@ -15,35 +21,36 @@ typedef struct PassRow {
 
 #define PATTERNS(name) NULL, rp_patterns_##name, sizeof rp_patterns_##name / sizeof rp_patterns_##name[0]
 
-/* In the order in which they run. */
+/* In execution order. "attention" and "quantize" come first because the later rows match their results;
+ * "linear" precedes "residual" and "norm", which extend its op. */
 /* clang-format off */
 static const PassRow passes[] = {
     {"attention", "scores, softmax and weighted sum in one op that streams over the cache", PATTERNS(attention)},
-    {"quantize", "activations rounded for integer dot products once for all their readers", rp_pass_quantize, NULL, 0},
+    {"quantize", "activations quantised to q8_act once for all their readers", rp_pass_quantize, NULL, 0},
     {"qkv", "queries, keys and values with bias, norm, rotation and store", PATTERNS(qkv)},
     {"gate", "gate, up and activation", PATTERNS(gate)},
-    {"router", "scores of experts, the choice and its weights", PATTERNS(router)},
+    {"router", "expert scores, top-k choice and routing weights", PATTERNS(router)},
     {"experts", "the second product of experts and their weighted sum", PATTERNS(experts)},
     {"linear", "a product with its bias and scale", PATTERNS(linear)},
-    {"residual", "the norm after a product, and what it is added to", PATTERNS(residual)},
-    {"norm", "the norm before a product, and the rounding, in each product that reads it", PATTERNS(norm)},
-    {"round", "the rounding of a result where it is made", PATTERNS(round)},
+    {"residual", "the norm after a product, and the residual addition", PATTERNS(residual)},
+    {"norm", "the norm and quantisation before a product, in each product that reads them", PATTERNS(norm)},
+    {"round", "quantisation of a result by its producer, else by the product that reads it", PATTERNS(round)},
     {"embed", "the embedding and its scale", PATTERNS(embed)},
 };
 /* clang-format on */
 
 enum { N_BUILT_IN = sizeof passes / sizeof passes[0], MAX_PASSES = N_BUILT_IN + RP_MAX_CUSTOM_PATTERNS };
 
-static PatternRow own[RP_MAX_CUSTOM_PATTERNS];
-static int        n_own;
+static PatternRow custom[RP_MAX_CUSTOM_PATTERNS];
+static int        n_custom;
 
 static PassRow pass_at(int i) {
     if (i < N_BUILT_IN) return passes[i];
-    const PatternRow *row = &own[i - N_BUILT_IN];
+    const PatternRow *row = &custom[i - N_BUILT_IN];
     return (PassRow){row->pattern.name, row->pattern.help, NULL, row, 1};
 }
 
-int         rp_pass_count(void) { return N_BUILT_IN + n_own; }
+int         rp_pass_count(void) { return N_BUILT_IN + n_custom; }
 const char *rp_pass_name(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).name : NULL; }
 const char *rp_pass_help(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).help : NULL; }
 
@@ -52,7 +59,7 @@ static RpStatus no_such_pass(const char *text, size_t len) {
     size_t n           = 0;
     for (int i = 0; i < rp_pass_count() && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, ", %s", pass_at(i).name);
-    return rp_fail(RP_E_ARG, "'%.*s' names no pass; there are all%s", (int)len, text, names);
+    return rp_fail(RP_E_ARG, "'%.*s' is not a pass; passes: all%s", (int)len, text, names);
 }
 
 static RpStatus find_pass(const char *name, size_t len, int *out) {
@@ -65,21 +72,23 @@ RpStatus rp_pattern_register(const GraphPattern *pattern) {
     Pattern parsed;
     int     taken;
     if (pattern->name == NULL || pattern->match == NULL || pattern->make == NULL)
-        return rp_fail(RP_E_ARG, "a pattern needs a name, what it matches and what it makes");
+        return rp_fail(RP_E_ARG, "a pattern needs a name, a match text and a make text");
     if (!rp_is_name(pattern->name) || strcmp(pattern->name, "all") == 0)
         return rp_fail(RP_E_ARG, "pattern '%s': its name is made of letters, digits and _, and is not 'all'",
                        pattern->name);
     if (find_pass(pattern->name, strlen(pattern->name), &taken) == RP_OK)
-        return rp_fail(RP_E_ARG, "there is a pass '%s'", pattern->name);
+        return rp_fail(RP_E_ARG, "there is a pass '%s' already", pattern->name);
     RP_TRY(rp_pattern_parse(pattern, &parsed));
     RP_TRY(rp_pattern_check_stores(pattern, &parsed));
-    if (n_own == RP_MAX_CUSTOM_PATTERNS)
-        return rp_fail(RP_E_NOMEM, "pattern '%s': there is room for %d", pattern->name, RP_MAX_CUSTOM_PATTERNS);
-    own[n_own++] = (PatternRow){.pattern = *pattern};
+    if (n_custom == RP_MAX_CUSTOM_PATTERNS)
+        return rp_fail(RP_E_NOMEM, "pattern '%s': at most %d can be registered", pattern->name,
+                       RP_MAX_CUSTOM_PATTERNS);
+    custom[n_custom++] = (PatternRow){.pattern = *pattern};
     return RP_OK;
 }
 
-/* "-a,-b" into off[]; the names are checked. "-all,+a": only a. */
+/* Parses a list such as "-a,-b" or "-all,+a" into off[], one flag per pass. Entries apply from left to
+ * right, so the second list leaves only a. */
 static RpStatus parse_disabled(const char *list, bool off[MAX_PASSES]) {
     while (*list != '\0') {
         const size_t len = strcspn(list, ",");
@@ -102,7 +111,8 @@ static RpStatus run_pass(ComputeGraph *g, const PassRow *p) {
     return p->run != NULL ? p->run(g) : rp_pattern_apply(g, p->rows, p->n_rows);
 }
 
-/* Quantised values cannot be transposed, as the products of unfused attention want them. */
+/* Unfused attention multiplies with the transposed values, and blocks cannot be transposed. So model code
+ * builds the fused op for a quantised KV cache. To switch the pass off is then refused, not ignored (I10). */
 static RpStatus check_unfused(const ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];

@@ -1,5 +1,5 @@
-/* pass.h - a pass rewrites a finished graph in place; rp_graph_optimize verifies after each and drops dead
- * nodes. */
+/* pass.h - a pass rewrites a finished graph in place. It may leave dead nodes: rp_graph_optimize drops
+ * them and verifies the graph after each pass. */
 #ifndef GRAPH_PASS_H
 #define GRAPH_PASS_H
 

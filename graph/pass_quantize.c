@@ -1,10 +1,15 @@
-/* mul_mat(w, x) and mul_mat_id(w, x, ids) with quantised w -> mul_mat(w, quantize(x)), one quantize for all
- * that read x. */
+/* Products of quantised weights get quantised activations, so that they become integer dot products:
+ *
+ *     mul_mat(w, x)          ->  mul_mat(w, quantize(x))
+ *     mul_mat_id(w, x, ids)  ->  mul_mat_id(w, quantize(x), ids)
+ *
+ * All readers of x share one quantize node. It stands directly before the first of them, which keeps the
+ * order topological (I1). */
 #include "graph/pass.h"
 
 #include <stdlib.h>
 
-static bool takes_quantised(const TensorNode *n) {
+static bool wants_quantised(const TensorNode *n) {
     return n->kind == NODE_OP && (n->op == RP_OP_MUL_MAT || n->op == RP_OP_MUL_MAT_ID) &&
            rp_dtype_is_quant(n->src[0]->view.dtype) && n->src[1]->view.dtype == RP_F32 &&
            n->src[1]->view.ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems == 0;
@@ -13,7 +18,7 @@ static bool takes_quantised(const TensorNode *n) {
 RpStatus rp_pass_quantize(ComputeGraph *g) {
     const int    n_old = g->n_nodes;
     TensorNode **old   = malloc((size_t)n_old * sizeof(TensorNode *));
-    TensorNode **made  = calloc((size_t)n_old, sizeof(TensorNode *)); /* by the old id of x */
+    TensorNode **made  = calloc((size_t)n_old, sizeof(TensorNode *)); /* by old id of x: its quantize node */
     RpStatus     st    = RP_OK;
     if (old == NULL || made == NULL) st = rp_fail(RP_E_NOMEM, "out of memory in the quantize pass");
     for (int i = 0; i < n_old && st == RP_OK; i++) {
@@ -23,7 +28,7 @@ RpStatus rp_pass_quantize(ComputeGraph *g) {
     if (st == RP_OK) g->n_nodes = 0;
     for (int i = 0; i < n_old && st == RP_OK; i++) {
         TensorNode *n = old[i];
-        if (takes_quantised(n)) {
+        if (wants_quantised(n)) {
             TensorNode *x = n->src[1], **q = &made[x->tag];
             if (*q == NULL) {
                 *q = rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){x}, 1,

@@ -1,5 +1,12 @@
-/* Finding patterns and putting the fused op in their place. During a walk `tag` counts a node's readers; a
- * node without any is gone, and its sources have lost a reader too. */
+/* Finds patterns in a graph and replaces each match by a fused op, in three stages:
+ *
+ *   match       bind variables and labels to nodes, by backtracking
+ *   check       the side conditions under which the fused op computes the same values
+ *   replace     the first root becomes the fused op; the other matched ops lose their readers
+ *
+ * During a walk `tag` is the number of readers of a node, plus 1 for an output. A node with tag 0 that is
+ * neither an output nor a store is dead: its sources no longer count it, the walk skips it, and
+ * rp_graph_drop_dead removes it. */
 #include "graph/pattern.h"
 
 #include <stdlib.h>
@@ -7,6 +14,8 @@
 
 /* ---- matching ---- */
 
+/* Binds a name to a node, or to NULL for an absent one. A name that is bound already must be bound to the
+ * same node. */
 static bool bind(PatternMatch *m, int name, TensorNode *n) {
     if (name < 0) return true;
     if (m->known[name]) return m->bound[name] == n;
@@ -16,14 +25,14 @@ static bool bind(PatternMatch *m, int name, TensorNode *n) {
     return true;
 }
 
-/* How far a match has come, and back to there. */
-typedef struct Mark {
+/* A state of a match to which it can backtrack. */
+typedef struct Checkpoint {
     int n_trail, n_inside;
-} Mark;
+} Checkpoint;
 
-static Mark mark_of(const PatternMatch *m) { return (Mark){m->n_trail, m->n_inside}; }
+static Checkpoint checkpoint(const PatternMatch *m) { return (Checkpoint){m->n_trail, m->n_inside}; }
 
-static void undo(PatternMatch *m, Mark to) {
+static void undo(PatternMatch *m, Checkpoint to) {
     while (m->n_trail > to.n_trail) {
         const int name = m->trail[--m->n_trail];
         m->known[name] = false;
@@ -47,6 +56,7 @@ static bool is_op(const TensorNode *n, TensorOp op) { return n != NULL && n->kin
 
 static bool match_term(PatternMatch *m, int term, TensorNode *n);
 
+/* Sources that the term does not mention must be absent. `exchanged`: sources 0 and 1 of n trade places. */
 static bool match_sources(PatternMatch *m, const Term *t, const TensorNode *n, bool exchanged) {
     for (int s = 0; s < RP_MAX_SRC; s++) {
         TensorNode *src = n->src[exchanged && s < 2 ? 1 - s : s];
@@ -57,12 +67,13 @@ static bool match_sources(PatternMatch *m, const Term *t, const TensorNode *n, b
 
 static bool match_op(PatternMatch *m, const Term *t, TensorNode *n) {
     if (!is_op(n, t->op)) return false;
-    const Mark before = mark_of(m);
+    const Checkpoint before = checkpoint(m);
     if (m->n_inside == PATTERN_TERMS || !bind(m, t->name, n)) return false;
     add_inside(m, n, t->stays);
-    const Mark entered = mark_of(m);
+    const Checkpoint entered = checkpoint(m);
     if (match_sources(m, t, n, false)) return true;
     undo(m, entered);
+    /* add and mul commute, unless the second source is smaller and repeats. */
     if ((n->op == RP_OP_ADD || n->op == RP_OP_MUL) && same_shape(n->src[0], n->src[1]) &&
         match_sources(m, t, n, true))
         return true;
@@ -74,18 +85,22 @@ static bool match_term(PatternMatch *m, int term, TensorNode *n) {
     const Term *t = &m->pattern->terms[term];
     if (t->kind == TERM_ABSENT) return n == NULL;
     if (t->kind == TERM_VARIABLE) return (n != NULL || t->optional) && bind(m, t->name, n);
+    /* An optional op that is absent: its first source stands in its place. */
     return match_op(m, t, n) || (t->optional && match_term(m, t->src[0], n));
 }
 
+/* Finds nodes for the roots `from`, from + 1, ... If the label of a root is bound already, by an earlier
+ * root that reads it, only that node is tried. Otherwise every node is tried, with backtracking over the
+ * roots that follow. */
 static bool match_roots(PatternMatch *m, const ComputeGraph *g, int from) {
     if (from >= m->pattern->n_roots || from >= PATTERN_ROOTS) return true;
     const int   term = m->pattern->roots[from], label = m->pattern->terms[term].name;
-    const bool  told = label >= 0 && m->known[label];
-    TensorNode *only = told ? m->bound[label] : NULL;
-    for (int i = 0; i < (told ? 1 : g->n_nodes); i++) {
-        TensorNode *n = told ? only : g->nodes[i];
+    const bool  is_bound = label >= 0 && m->known[label];
+    TensorNode *only     = is_bound ? m->bound[label] : NULL;
+    for (int i = 0; i < (is_bound ? 1 : g->n_nodes); i++) {
+        TensorNode *n = is_bound ? only : g->nodes[i];
         if (!is_op(n, m->pattern->terms[term].op)) continue;
-        const Mark before = mark_of(m);
+        const Checkpoint before = checkpoint(m);
         if (match_term(m, term, n)) {
             m->roots[from] = n;
             if (match_roots(m, g, from + 1)) return true;
@@ -109,6 +124,7 @@ static bool is_inside(const PatternMatch *m, const TensorNode *n) {
     return false;
 }
 
+/* True if a node outside of the match needs the value of n. */
 static bool has_other_readers(const PatternMatch *m, const TensorNode *n) {
     int readers = 0;
     for (int i = 0; i < m->n_inside; i++)
@@ -116,7 +132,8 @@ static bool has_other_readers(const PatternMatch *m, const TensorNode *n) {
     return n->is_output || readers != n->tag;
 }
 
-static bool all_goes(const PatternMatch *m) {
+/* Every matched op but the roots, and those marked "~", can be removed; and the roots are distinct nodes. */
+static bool can_remove_inside(const PatternMatch *m) {
     for (int i = 0; i < m->n_inside; i++)
         if (!m->stays[i] && !is_root(m, m->inside[i]) && has_other_readers(m, m->inside[i])) return false;
     for (int i = 0; i < m->pattern->n_roots; i++)
@@ -125,6 +142,7 @@ static bool all_goes(const PatternMatch *m) {
     return true;
 }
 
+/* True if n is a source of the fused op. */
 static bool is_source(const PatternMatch *m, const TensorNode *n) {
     for (int i = 0; i < m->pattern->n_make; i++)
         if (m->pattern->make[i] >= 0 && m->bound[m->pattern->make[i]] == n) return true;
@@ -139,15 +157,20 @@ static bool shares_base_with_source(const PatternMatch *m, const TensorNode *bas
     return false;
 }
 
+/* True if n writes to memory that a source of the fused op lies in. */
 static bool writes_source(const PatternMatch *m, const TensorNode *n) {
     for (int s = 0; s < RP_MAX_SRC; s++)
         if (node_writes(n, s) && shares_base_with_source(m, n->src[s]->base)) return true;
     return false;
 }
 
-/* The fused op reads at the place of its root what the ops inside have read before: nothing may have been
- * written to it between. */
-static bool sources_hold(const PatternMatch *m, const ComputeGraph *g) {
+/* The fused op reads its sources at the place of the root; the matched ops read them earlier. So no other
+ * node in between may write to a source. This match of "mul(silu(x), y)" is refused:
+ *
+ *     4  a  = silu(s)        matched, reads the state s
+ *     5  s1 = copy(y, s)     writes s
+ *     6  d  = mul(a, y)      root: a fused op here would read s after the store */
+static bool sources_unchanged(const PatternMatch *m, const ComputeGraph *g) {
     int first = m->roots[0]->id, last = first;
     for (int i = 0; i < m->n_inside; i++) {
         if (m->inside[i]->id < first) first = m->inside[i]->id;
@@ -158,9 +181,25 @@ static bool sources_hold(const PatternMatch *m, const ComputeGraph *g) {
     return true;
 }
 
-/* Several roots become one op: none may depend on another but directly, and between them nothing is stored,
- * nor is what they store into read but through them. */
-static bool roots_join(const PatternMatch *m, const ComputeGraph *g) {
+/* Several roots become one op, which does the work of all of them at one place. Example: the pattern
+ * "silu(x); copy(gelu(z), s)" with make "both(x, z, s)".
+ *
+ *     4  y  = silu(x)          root 0     ->     y  = both(x, z, s)     writes its result and the state s
+ *     5  g  = gelu(z)          matched           (dead)
+ *     6  s1 = copy(g, s)       root 1     ->     s1 = after(s, y)       a view: s after y has written to it
+ *     7  r  = sigmoid(s1)                        r  = sigmoid(s1)       reads the same version of s
+ *
+ * The store moves from 6 to 4. The match is refused if, among the nodes from the first to the last root,
+ *
+ *   - a node other than the roots stores anything: the order of stores could change
+ *   - a node outside reads s, and not through a root: it would see the store too early
+ *   - a source of the fused op depends on a root, such as z = sigmoid(y): the graph would have a cycle
+ *   - a matched op depends on a root other than by reading it directly: likewise
+ *
+ * A matched op may read a root directly: of the router's roots, route reads top_k. `mark` means: is a root
+ * or depends on one. It is set in node order, so the marks of all sources from `first` on are valid when a
+ * node is reached. */
+static bool can_join_roots(const PatternMatch *m, const ComputeGraph *g) {
     int first = m->roots[0]->id, last = first;
     if (m->pattern->n_roots == 1) return true;
     for (int i = 1; i < m->pattern->n_roots; i++) {
@@ -169,7 +208,7 @@ static bool roots_join(const PatternMatch *m, const ComputeGraph *g) {
     }
     for (int i = first; i <= last; i++) {
         TensorNode *n = g->nodes[i];
-        n->mark       = is_root(m, n); /* depends on a root */
+        n->mark       = is_root(m, n);
         if (n->kind != NODE_OP) continue;
         for (int s = 0; s < RP_MAX_SRC; s++) {
             if (n->src[s] == NULL) continue;
@@ -187,6 +226,7 @@ static bool roots_join(const PatternMatch *m, const ComputeGraph *g) {
 
 /* ---- replacing ---- */
 
+/* n loses a reader. If that was the last one, n is dead, and its sources lose a reader too. */
 static void lose_reader(TensorNode *n) {
     if (n == NULL || --n->tag > 0 || n->kind != NODE_OP || n->is_output) return;
     for (int s = 0; s < RP_MAX_SRC; s++)
@@ -199,7 +239,9 @@ static void gain_readers(const TensorNode *n) {
         if (n->src[s] != NULL) n->src[s]->tag++;
 }
 
-static RpStatus become(TensorNode *n, TensorOp op, const OpParams *params, TensorNode *const src[],
+/* rp_graph_mutate, with the counts in `tag` kept up to date. New sources gain a reader before the old ones
+ * lose theirs, so that a node which is both never counts as dead. */
+static RpStatus mutate(TensorNode *n, TensorOp op, const OpParams *params, TensorNode *const src[],
                        int n_src) {
     TensorNode *old[RP_MAX_SRC];
     memcpy(old, n->src, sizeof old);
@@ -209,6 +251,7 @@ static RpStatus become(TensorNode *n, TensorOp op, const OpParams *params, Tenso
     return RP_OK;
 }
 
+/* Appends n to g->nodes, after those of its sources that are not there yet. */
 static void emit(ComputeGraph *g, TensorNode *n) {
     if (n == NULL || n->mark) return;
     n->mark = true;
@@ -217,7 +260,8 @@ static void emit(ComputeGraph *g, TensorNode *n) {
     g->nodes[g->n_nodes++] = n;
 }
 
-/* The order they have, but for what must stand before its readers now. */
+/* Restores the topological order (I1). Nodes keep their order, except that a source moves before its first
+ * reader. */
 static RpStatus sort(ComputeGraph *g) {
     const int    n   = g->n_nodes;
     TensorNode **old = malloc((size_t)n * sizeof(TensorNode *));
@@ -227,14 +271,15 @@ static RpStatus sort(ComputeGraph *g) {
     g->n_nodes = 0;
     for (int i = 0; i < n; i++) emit(g, old[i]);
     free(old);
-    rp_graph_settle(g);
+    rp_graph_update_bases(g);
     return RP_OK;
 }
 
+/* The other roots, stores into states, become views of their state after the fused op. */
 static RpStatus join_roots(ComputeGraph *g, const PatternMatch *m) {
     static const OpParams none = {0};
     for (int i = 1; i < m->pattern->n_roots; i++)
-        RP_TRY(become(m->roots[i], RP_OP_AFTER, &none,
+        RP_TRY(mutate(m->roots[i], RP_OP_AFTER, &none,
                       (TensorNode *const[]){m->roots[i]->src[1], m->roots[0]}, 2));
     return sort(g);
 }
@@ -246,24 +291,26 @@ static RpStatus replace(ComputeGraph *g, const PatternRow *row, const PatternMat
         rp_graph_count_uses(g);
         return sort(g);
     }
-    RP_TRY(become(m->roots[0], m->pattern->made, params, src, n_src));
+    RP_TRY(mutate(m->roots[0], m->pattern->made, params, src, n_src));
     return m->pattern->n_roots > 1 ? join_roots(g, m) : RP_OK;
 }
 
+/* join_roots can replace a root only if it is a store into a state. */
 static bool other_roots_store(const PatternMatch *m) {
     for (int i = 1; i < m->pattern->n_roots; i++)
         if (!node_is_store(m->roots[i]) || m->roots[i]->src[1]->kind != NODE_STATE) return false;
     return true;
 }
 
+/* Matches the pattern with m->roots[0] as first root. *done tells whether it was replaced. */
 static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, PatternMatch *m, bool *done) {
     const Pattern *p               = m->pattern;
     TensorNode    *n               = m->roots[0];
     OpParams       params          = {0};
     TensorNode    *src[RP_MAX_SRC] = {0};
-    if (!match_term(m, p->roots[0], n) || !match_roots(m, g, 1) || !all_goes(m)) return RP_OK;
+    if (!match_term(m, p->roots[0], n) || !match_roots(m, g, 1) || !can_remove_inside(m)) return RP_OK;
     if (row->rewrite == NULL && !other_roots_store(m)) return RP_OK;
-    if (!sources_hold(m, g) || !roots_join(m, g)) return RP_OK;
+    if (!sources_unchanged(m, g) || !can_join_roots(m, g)) return RP_OK;
     if (row->pattern.params != NULL && !row->pattern.params(m, &params)) return RP_OK;
     for (int i = 0; i < p->n_make; i++) src[i] = p->make[i] >= 0 ? m->bound[p->make[i]] : NULL;
     if (!rp_graph_fits(row->rewrite == NULL ? n : NULL, p->made, &params, src, p->n_make)) return RP_OK;
@@ -271,7 +318,8 @@ static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, Patter
     return replace(g, row, m, &params, src, p->n_make);
 }
 
-/* `m` knows nothing before and after. */
+/* Tries one row at node n. All bindings of `m` are undone afterwards, so one PatternMatch serves the whole
+ * walk. */
 static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, PatternMatch *m,
                         TensorNode *n, bool *done) {
     *done = false;
@@ -279,26 +327,41 @@ static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p
     m->pattern        = p;
     m->roots[0]       = n;
     const RpStatus st = match_and_replace(g, row, m, done);
-    undo(m, (Mark){0, 0});
+    undo(m, (Checkpoint){0, 0});
     return st;
 }
 
+/* One walk over the nodes in order, with every row tried at each node. Example: the row
+ * "mul(silu(mul_mat(g, x)), mul_mat(u, x))" with make "gate_up(g, u, x)".
+ *
+ *     id   before                  tag          after                   tag
+ *      2   x = ...                  2           x = ...                  1
+ *      3   a = mul_mat(g, x)        1           a = mul_mat(g, x)        0   dead
+ *      4   b = silu(a)              1           b = silu(a)              0   dead
+ *      5   c = mul_mat(u, x)        1           c = mul_mat(u, x)        0   dead
+ *      6   d = mul(b, c)            1           d = gate_up(g, u, x)     1
+ *
+ * The walk finds the match at 6, its root. a, b and c have no readers but matched ops, so they may go.
+ * Node 6 changes its op and sources but keeps its address, so the reader of d needs no change.
+ *
+ * Then all rows are tried at 6 again, because the new op may be the root of another match. A row that
+ * matches its own result would repeat for ever, which `left` turns into an error. */
 static RpStatus apply(ComputeGraph *g, const PatternRow *rows, const Pattern *patterns, int n_rows) {
     PatternMatch m    = {0};
-    int          left = 16 * g->n_nodes; /* a pattern may match what it has made, but not for ever */
+    int          left = 16 * g->n_nodes; /* replacements before the walk gives up */
     rp_graph_count_uses(g);
     for (int i = 0; i < g->n_nodes; i++) {
         TensorNode *n = g->nodes[i];
-        if (n->tag == 0 && !n->is_output && !node_is_store(n)) continue; /* gone */
+        if (n->tag == 0 && !n->is_output && !node_is_store(n)) continue; /* dead */
         for (int r = 0; r < n_rows; r++) {
             bool done = false;
             RP_TRY(try_row(g, &rows[r], &patterns[r], &m, n, &done));
             if (!done) continue;
             if (left-- == 0)
-                return rp_fail(RP_E_ARG, "pattern '%s' matches what it makes, without end",
+                return rp_fail(RP_E_ARG, "pattern '%s' matches its own result without end",
                                rows[r].pattern.name);
-            i = n->id; /* where it stands now */
-            r = -1;    /* what it has become may match again */
+            i = n->id; /* sort() may have moved it */
+            r = -1;    /* the first row is next */
         }
     }
     return RP_OK;

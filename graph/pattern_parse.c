@@ -1,3 +1,5 @@
+/* A recursive-descent parser for the texts of a pattern. The grammar is in reprise/extend.h; each function
+ * take_x consumes one x at s->at. A text that is wrong gets a status with the position of the error (I11). */
 #include "graph/pattern.h"
 
 #include <string.h>
@@ -21,7 +23,7 @@ static bool take(Parser *s, char c) {
     return true;
 }
 
-/* The number of the name that stands here, which is new where it was not seen before. */
+/* *out is the number of the name at s->at. The first occurrence of a name gets the next number. */
 static RpStatus take_name(Parser *s, int *out) {
     const size_t len = rp_name_length(s->at);
     if (len == 0) return wrong(s, "a name is wanted");
@@ -44,24 +46,26 @@ static RpStatus take_op(Parser *s, TensorOp *op) {
 
 static RpStatus take_term(Parser *s, int *out);
 
+/* sources = term { "," term } ")" */
 static RpStatus take_sources(Parser *s, Term *t) {
     const int max = rp_op_info(t->op)->max_src;
     do {
         int child = 0;
-        if (t->n_src == max) return wrong(s, "the op has not so many sources");
+        if (t->n_src == max) return wrong(s, "the op has fewer sources");
         RP_TRY(take_term(s, &child));
         t->src[t->n_src++] = child;
     } while (take(s, ','));
     return take(s, ')') ? RP_OK : wrong(s, "',' or ')' is wanted");
 }
 
-/* What follows a word tells an op from a variable: modifiers and '('. */
+/* True if the word at s->at is an op. '?' may follow a variable too, but ':' and '(' follow ops only. */
 static bool is_op_here(const Parser *s) {
     const char *p = s->at + rp_name_length(s->at);
     p += strspn(p, " \n\t?~");
     return *p == '(' || *p == ':';
 }
 
+/* term = variable [ "?" ] | "_" | op [ "?" ] [ "~" ] [ ":" label ] "(" sources.   *out: index in terms. */
 static RpStatus take_term(Parser *s, int *out) {
     skip_space(s);
     if (s->p->n_terms == PATTERN_TERMS) return wrong(s, "too many terms");
@@ -87,6 +91,7 @@ static RpStatus take_term(Parser *s, int *out) {
     return take_sources(s, t);
 }
 
+/* match = term { ";" term }, where each term is a root */
 static RpStatus take_match(Parser *s) {
     do {
         if (s->p->n_roots == PATTERN_ROOTS) return wrong(s, "too many roots");
@@ -105,6 +110,7 @@ static bool is_root(const Pattern *p, int name) {
     return false;
 }
 
+/* make = op "(" source { "," source } ")", source = variable | label | "_". The match has all the names. */
 static RpStatus take_make(Parser *s) {
     const int n_names = s->p->n_names;
     skip_space(s);
@@ -112,8 +118,7 @@ static RpStatus take_make(Parser *s) {
     if (!take(s, '(')) return wrong(s, "'(' is wanted");
     do {
         skip_space(s);
-        if (s->p->n_make == rp_op_info(s->p->made)->max_src)
-            return wrong(s, "the op has not so many sources");
+        if (s->p->n_make == rp_op_info(s->p->made)->max_src) return wrong(s, "the op has fewer sources");
         int *name = &s->p->make[s->p->n_make++];
         *name     = -1;
         if (rp_name_length(s->at) == 1 && *s->at == '_')
@@ -141,7 +146,7 @@ static bool is_store(const Term *t) {
     return (rp_op_info(t->op)->flags & RP_FLAG_WRITES_DST) != 0 && t->n_src > 1;
 }
 
-/* Whether the made op writes to the variable of this term. */
+/* True if the term is a variable, and the made op writes to it: RP_WRITES of its place in `make`. */
 static bool writes_to(const Pattern *p, const Term *t) {
     for (int i = 0; i < p->n_make && t->kind == TERM_VARIABLE; i++)
         if (p->make[i] == t->name && (rp_op_info(p->made)->flags >> (RP_FLAG_WRITES + i) & 1) != 0)
@@ -149,12 +154,14 @@ static bool writes_to(const Pattern *p, const Term *t) {
     return false;
 }
 
+/* Without this check, a root that stores would be replaced by a view, and nothing would store its value. */
 RpStatus rp_pattern_check_stores(const GraphPattern *text, const Pattern *p) {
     if (is_store(&p->terms[p->roots[0]]))
         return rp_fail(RP_E_ARG, "pattern %s: the first root must not be a store", text->name);
     for (int i = 1; i < p->n_roots; i++) {
         const Term *root = &p->terms[p->roots[i]];
-        if (!is_store(root)) return rp_fail(RP_E_ARG, "pattern %s: root %d is no store", text->name, i + 1);
+        if (!is_store(root))
+            return rp_fail(RP_E_ARG, "pattern %s: root %d is not a store", text->name, i + 1);
         const Term *to = &p->terms[root->src[1]];
         if (!writes_to(p, to))
             return rp_fail(RP_E_ARG, "pattern %s: root %d stores into '%s', which '%s' does not write",

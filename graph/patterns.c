@@ -1,8 +1,13 @@
-/* The fusions, one row each. What a row does not say in its text is either a shape rule of the fused op, which
- * refuses what does not fit, or in the function beside it. */
+/* The fusions, one row each: a pattern, the fused op that replaces it, and a function that fills in the
+ * parameters. A match is refused if that function returns false, or if the shape rule of the fused op
+ * refuses its sources. Most fused ops take one token only, which their shape rules check; so these rows
+ * match in the decode plan and not in prefills. */
 #include "graph/patterns.h"
 
 #include <string.h>
+
+/* Short names in the texts:  w, wq, wk, wv weights;  x activations;  n norm weight;  b bias;  r residual;
+ * pn weight of the post-norm;  p routing weights;  f rope factors;  "_" an absent source. */
 
 static const OpParams *params_of(const PatternMatch *m, const char *label) {
     const TensorNode *n = rp_match_node(m, label);
@@ -19,6 +24,8 @@ static bool swaps_tokens_and_heads(const PermuteParams *p) {
     return p->axis[0] == 0 && p->axis[1] == 2 && p->axis[2] == 1 && p->axis[3] == 3;
 }
 
+/* out[d,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], copied so that the heads of a
+ * token are adjacent. The products must be bounded by the positions, as the fused op is. */
 static bool attention(const PatternMatch *m, OpParams *out) {
     const OpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
     if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16)
@@ -40,6 +47,8 @@ const PatternRow rp_patterns_attention[] = {
 
 /* ---- queries, keys and values ---- */
 
+/* Sets the norm of heads if queries and keys both have it, with one eps. Two kinds of norm at once do not
+ * fit. */
 static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, HeadNorm kind,
                      QkvParams *out) {
     const OpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
@@ -51,6 +60,11 @@ static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, 
     return true;
 }
 
+/* The row below matches three chains, with optional ops in brackets:
+ *
+ *     q:  wq x [+ bq] -> [fq: norm of the row] -> heads -> [nq: norm of each head] -> rope
+ *     k:  wk x [+ bk] -> [fk: norm of the row] -> heads -> [nk: norm of each head] -> rope -> row -> store into k
+ *     v:  wv x [+ bv] -> [heads] -> row -> store into v */
 static bool qkv(const PatternMatch *m, OpParams *out) {
     const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
     if (memcmp(&q->params.rope, &k->params.rope, sizeof q->params.rope) != 0) return false;
@@ -71,7 +85,7 @@ const PatternRow rp_patterns_qkv[] = {
           .params = qkv}},
 };
 
-/* ---- the gated half of a feed-forward ---- */
+/* ---- gate and up of a feed-forward ---- */
 
 static bool silu(const PatternMatch *m, OpParams *out) {
     (void)m;
@@ -125,7 +139,11 @@ static bool route_soft_max(const PatternMatch *m, OpParams *out) {
 static bool route_sigmoid(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_SIGMOID, out); }
 static bool route_logits(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_LOGITS, out); }
 
-/* Ids and weights lie in one result, one after the other. */
+/* The router has one result for both roots, i32 [k,2], which views take apart again:
+ *
+ *     made                      ids[0..k) i32 | weights[0..k) f32, as bits
+ *     ids (was top_k)           view of row 0
+ *     share (was route)         row 1 as f32: bits(view) */
 static RpStatus router(ComputeGraph *g, const PatternMatch *m, const OpParams *params,
                        TensorNode *const src[], int n_src) {
     TensorNode    *share = m->roots[0], *ids = m->roots[1];
@@ -163,7 +181,7 @@ const PatternRow rp_patterns_router[] = {
     ROUTER_ROW("mul_mat(w, x)", "router(w, x, _, _, cb)", route_logits),
 };
 
-/* ---- what comes after a product ---- */
+/* ---- epilogues: bias, scale, post-norm, residual ---- */
 
 static bool experts(const PatternMatch *m, OpParams *out) {
     (void)m;
@@ -186,6 +204,8 @@ const PatternRow rp_patterns_experts[] = {
                  .params = scaled_experts}},
 };
 
+/* Parameters of a linear op: those of the matched one ("l"), or the defaults where the product is still a
+ * mul_mat. */
 static bool linear(const PatternMatch *m, OpParams *out) {
     const TensorNode *l = rp_match_node(m, "l");
     if (l != NULL) out->linear = l->params.linear;
@@ -193,10 +213,13 @@ static bool linear(const PatternMatch *m, OpParams *out) {
     return true;
 }
 
+/* A bias is a weight. Any other addend is a residual, which the residual pass fuses. */
 static bool biased(const PatternMatch *m, OpParams *out) {
     return rp_match_node(m, "b")->kind == NODE_WEIGHT && linear(m, out);
 }
 
+/* The fused order is post_norm(scale * (w x + bias)), so a scale after a scale or after a norm does not
+ * fit. */
 static bool scaled(const PatternMatch *m, OpParams *out) {
     const ScaleParams *s = &params_of(m, "s")->scale;
     if (!linear(m, out) || out->linear.scale != 1.0f || out->linear.post_norm != 0) return false;
@@ -238,7 +261,11 @@ const PatternRow rp_patterns_residual[] = {
                  .params = same_experts}},
 };
 
-/* ---- what comes before a product ---- */
+/* ---- prologues: norm and quantisation of the column ----
+ *
+ * The matched norm and quantize are marked "~": they stay for readers that keep them, and die if all
+ * readers are fused. Each fused product computes them again, which is cheaper than a separate kernel and
+ * its launch or barrier. */
 
 static bool column(const PatternMatch *m, ColumnParams *out) {
     if (out->norm != 0 || out->round != 0) return false;
@@ -284,40 +311,43 @@ const PatternRow rp_patterns_norm[] = {
                  .params = norm_router}},
 };
 
-static bool rounded_attention(const PatternMatch *m, OpParams *out) {
+static bool quantized_attention(const PatternMatch *m, OpParams *out) {
     out->attention       = params_of(m, "a")->attention;
     out->attention.dtype = RP_Q8_ACT;
     return true;
 }
 
-static bool rounded_gate(const PatternMatch *m, OpParams *out) {
+static bool quantized_gate(const PatternMatch *m, OpParams *out) {
     out->gate_up       = params_of(m, "g")->gate_up;
     out->gate_up.dtype = RP_Q8_ACT;
     return true;
 }
 
-/* Where the one who made it cannot: in the one that reads it. */
-static bool rounded_column(const PatternMatch *m, OpParams *out) {
+/* If the producer of a column cannot quantise its result, the product that reads it quantises the column. */
+static bool quantized_column(const PatternMatch *m, OpParams *out) {
     if (!linear(m, out) || out->linear.column.norm != 0 || out->linear.column.round != 0) return false;
     out->linear.column.round = 1;
     return true;
 }
 
+/* In the order of preference: the producer quantises its result, else its only reader quantises its
+ * column. */
 const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?)))",
                  .make   = "attention(q, k, v, pos, sinks)",
-                 .params = rounded_attention}},
+                 .params = quantized_attention}},
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub)",
-                 .params = rounded_gate}},
+                 .params = quantized_gate}},
     {.pattern = {.match  = "linear:l(w, quantize(x), _, b?, r?, pn?)",
                  .make   = "linear(w, x, _, b, r, pn)",
-                 .params = rounded_column}},
-    {.pattern = {.match = "mul_mat(w, quantize(x))", .make = "linear(w, x)", .params = rounded_column}},
+                 .params = quantized_column}},
+    {.pattern = {.match = "mul_mat(w, quantize(x))", .make = "linear(w, x)", .params = quantized_column}},
 };
 
 /* ---- the embedding ---- */
 
+/* GetRowsParams.scale == 0 means "no scale", so a scale of 0 is not fused. */
 static bool scaled_rows(const PatternMatch *m, OpParams *out) {
     const ScaleParams *s = &params_of(m, "s")->scale;
     out->get_rows.scale  = s->scale;

@@ -1,4 +1,4 @@
-/* patterns.h - the rows of each pass that is made of patterns. */
+/* patterns.h - the rows of each pass that consists of patterns; pass.c lists them. */
 #ifndef GRAPH_PATTERNS_H
 #define GRAPH_PATTERNS_H
 

@@ -1,9 +1,7 @@
-/* Liveness, in-place results and arena offsets.
- *
- * A buffer is taken from the step that writes it to the last step that reads it or a view of it. An op that
- * can work in place takes over the buffer of its first source where that source ends there. Buffers are
- * placed by size, the largest first, at the lowest offset that no buffer alive at the same time covers.
- * Inputs and outputs stay alive throughout, so that they can be written before and read after a run. */
+/* Liveness, in-place results and arena offsets. Everything is decided before anything is allocated (I3), and
+ * the same graph always gives the same plan. Offsets come from a first-fit search: buffers in the order of
+ * decreasing size, each at the lowest multiple of 64 bytes that no buffer placed before it and alive at the
+ * same time covers. */
 #include "graph/plan.h"
 
 #include "graph/graph.h"
@@ -23,9 +21,26 @@ void rp_plan_free(ExecPlan *plan) {
     free(plan);
 }
 
-/* step_of[id]: the step that computes the node; views and stores count as readers only. */
+/* A buffer is alive from the step that writes it to the last step that reads it or a view of it. Inputs are
+ * alive from before the run to its end, and outputs until after it, so that the caller can access them.
+ * Example with 4 steps:
+ *
+ *     node             step    -1   0   1   2   3   4
+ *     x = input                 [====================]   written before the run, alive throughout
+ *     a = rms_norm(x)     0         [====]               last read by step 1
+ *     b = mul_mat(w, a)   1             [====]           last read by step 2
+ *     c = silu(b)         2                 [====]       in place: uses the buffer of b
+ *     d = mul_mat(v, c)   3                     [====]   output, alive after the run
+ *
+ *     buffers:  x [-1,4]   a [0,1]   b and c [1,3]   d [3,4]
+ *
+ * Lifetimes are inclusive, so the result of a step never shares bytes with a source of the same step, unless
+ * the op works in place. Two buffers may share bytes if their lifetimes do not overlap: a and d above.
+ *
+ * Both arrays are indexed by node id. */
 typedef struct Liveness {
-    int *step_of, *last_use; /* by node id; last_use of a base */
+    int *step_of;  /* the step that runs the node; -1 for leaves and views */
+    int *last_use; /* valid for bases: the last step that accesses their memory, directly or through a view */
 } Liveness;
 
 static void measure(const ComputeGraph *g, int n_steps, Liveness *live) {
@@ -36,6 +51,7 @@ static void measure(const ComputeGraph *g, int n_steps, Liveness *live) {
         live->step_of[i]     = node_is_kernel(n) ? step++ : -1;
         live->last_use[i]    = in ? n_steps : live->step_of[i];
         if (node_is_kernel(n)) {
+            /* A step uses the memory of its sources, and a store that of its destination. */
             for (int s = 0; s < RP_MAX_SRC; s++)
                 if (n->src[s] != NULL && live->last_use[n->src[s]->base->id] < live->step_of[i])
                     live->last_use[n->src[s]->base->id] = live->step_of[i];
@@ -46,14 +62,19 @@ static void measure(const ComputeGraph *g, int n_steps, Liveness *live) {
     }
 }
 
-/* Another source in the same memory is harmless only if it is the very same view. */
+/* In-place ops read element i of every source before they write element i (I6). So a second source in the
+ * same memory is safe only if it is the same view; another view could read an element that is overwritten
+ * already. */
 static bool shares_memory(const TensorNode *n, const TensorNode *base) {
     for (int s = 1; s < RP_MAX_SRC; s++)
         if (n->src[s] != NULL && n->src[s]->base == base && n->src[s] != n->src[0]) return true;
     return false;
 }
 
-static bool can_take_over(const TensorNode *n, const Liveness *live) {
+/* True if the result of n may use the buffer of its first source x. The op must allow it, x must be the
+ * whole buffer with the same dtype and size, and nothing may read that buffer later. Leaves are never
+ * overwritten. */
+static bool can_run_in_place(const TensorNode *n, const Liveness *live) {
     const TensorNode *x = n->src[0];
     if (x == NULL || (rp_op_info(n->op)->flags & RP_FLAG_INPLACE) == 0) return false;
     const TensorNode *b = x->base;
@@ -63,6 +84,8 @@ static bool can_take_over(const TensorNode *n, const Liveness *live) {
     return rp_view_extent_bytes(&b->view) == rp_view_extent_bytes(&n->view) && rp_view_is_contiguous(&b->view);
 }
 
+/* Creates a buffer for each base in the arena, or extends the lifetime of the buffer that a result is
+ * computed into. */
 static void find_buffers(ExecPlan *plan, const Liveness *live) {
     const ComputeGraph *g = plan->graph;
     for (int i = 0; i < g->n_nodes; i++) {
@@ -75,7 +98,7 @@ static void find_buffers(ExecPlan *plan, const Liveness *live) {
         if (n->kind != NODE_INPUT && !node_is_kernel(n)) continue;
         const size_t bytes = rp_view_extent_bytes(&n->view);
         plan->memory.unshared += aligned(bytes);
-        if (n->kind == NODE_OP && can_take_over(n, live)) {
+        if (n->kind == NODE_OP && can_run_in_place(n, live)) {
             const int   b      = plan->buffer_of[n->src[0]->base->id];
             PlanBuffer *buffer = &plan->buffers[b];
             plan->buffer_of[i] = b;
@@ -88,6 +111,8 @@ static void find_buffers(ExecPlan *plan, const Liveness *live) {
     }
 }
 
+/* Decreasing size; ties in the order of creation, since qsort is not stable and the plan must be
+ * deterministic. */
 static int by_size(const void *a, const void *b) {
     const PlanBuffer *const *x = a, *const *y = b;
     if ((*x)->bytes != (*y)->bytes) return (*x)->bytes < (*y)->bytes ? 1 : -1;
@@ -104,6 +129,12 @@ static bool alive_together(const PlanBuffer *a, const PlanBuffer *b) {
     return a->first_step <= b->last_step && b->first_step <= a->last_step;
 }
 
+/* First fit. `near` holds the placed buffers that are alive together with the next one, sorted by offset.
+ * The loop walks through them until the gap before near[j] is large enough; `offset` is the largest end of
+ * those it has passed.
+ *
+ *     arena   | near[0] |  gap  | near[1]       | gap         | near[2] | free ...
+ *                         ^ too small             ^ fits: offset */
 static RpStatus place_buffers(ExecPlan *plan) {
     const size_t n     = (size_t)plan->n_buffers;
     PlanBuffer **order = malloc((2 * n + 1) * sizeof(PlanBuffer *)),
@@ -129,6 +160,7 @@ static RpStatus place_buffers(ExecPlan *plan) {
     return RP_OK;
 }
 
+/* Collects the states, and the bytes of states and weights. */
 static void find_leaves(ExecPlan *plan) {
     for (int i = 0; i < plan->graph->n_nodes; i++) {
         const TensorNode *n     = plan->graph->nodes[i];

@@ -1,4 +1,11 @@
-/* plan.h - the inside of an ExecPlan, for the executors and the dumps. */
+/* plan.h - the internals of ExecPlan, for the executors and the dumps. A plan holds no addresses, only
+ * references:
+ *
+ *     SPACE_ARENA    arena of the executor + offset
+ *     SPACE_STATE    memory of states[state] + offset
+ *     SPACE_WEIGHT   memory of the weight (on a device: its copy) + offset
+ *
+ * So several executors and several sets of states can use one plan. */
 #ifndef GRAPH_PLAN_H
 #define GRAPH_PLAN_H
 
@@ -7,22 +14,17 @@
 
 #include "graph/op_table.h"
 
-/* Where a tensor lies. */
-typedef enum PlanSpace {
-    SPACE_ARENA,  /* offset into the arena */
-    SPACE_WEIGHT, /* the weight's own memory */
-    SPACE_STATE   /* state number `state`, offset into it */
-} PlanSpace;
+typedef enum PlanSpace { SPACE_ARENA, SPACE_WEIGHT, SPACE_STATE } PlanSpace;
 
 typedef struct PlanRef {
     PlanSpace space;
-    int       state;
-    size_t    offset;
+    int       state;  /* index into ExecPlan.states, for SPACE_STATE */
+    size_t    offset; /* bytes */
 } PlanRef;
 
 typedef struct PlanStep {
     TensorOp          op;
-    OpArgs            args; /* data is NULL but for weights: the executor fills it in */
+    OpArgs            args; /* data is NULL except for weights; the executor fills in addresses in its copy */
     PlanRef           dst, src[RP_MAX_SRC];
     const TensorNode *node;
 } PlanStep;
@@ -32,11 +34,11 @@ typedef struct PlanState {
     size_t            bytes;
 } PlanState;
 
-/* One stretch of arena and the steps during which it is taken. */
+/* A range of the arena and its lifetime. Several results share a buffer if they are computed in place. */
 typedef struct PlanBuffer {
-    const TensorNode *node; /* whose result lies here first */
+    const TensorNode *node; /* the first node whose result lies here */
     size_t            offset, bytes;
-    int               first_step, last_step; /* -1: from before the run; n_steps: until after it */
+    int               first_step, last_step; /* both inclusive; -1: before the run, n_steps: after the run */
 } PlanBuffer;
 
 struct ExecPlan {
@@ -47,20 +49,20 @@ struct ExecPlan {
     int                 n_states;
     PlanBuffer         *buffers;
     int                 n_buffers;
-    int                *buffer_of; /* by node id: its buffer, -1 for weights and states */
+    int                *buffer_of; /* by node id; -1 for weights, states and their views */
     PlanMemory          memory;
 };
 
-/* Where a node's data lies. */
+/* The reference to the first byte of a node. */
 PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node);
 
-/* Bytes that step i reads and writes if every source and result moves once. */
+/* Bytes that step i reads and writes if each source and result is transferred once. */
 size_t rp_plan_step_bytes(const ExecPlan *plan, int i);
 
-/* Whether step i writes to its source s beside its result. */
+/* True if step i writes to its source s besides its result (RP_WRITES). */
 bool rp_plan_step_writes(const ExecPlan *plan, int i, int s);
 
-/* True where the node's memory still holds its result when a run has ended. */
+/* True if the node still has its value after a run: an input, output, state or weight, or a view of one. */
 bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node);
 
 #endif

@@ -1,28 +1,32 @@
+/* Traffic of a plan, and a plan as text or JSON. Traffic counts each source and result of a step once, with
+ * the whole context in use: the bytes that measured times of memory-bound steps are compared with. */
 #include "graph/graph.h"
 #include "graph/json.h"
 #include "graph/plan.h"
 
-/* The ids that say which matrices of source s are read; NULL where it is read as a whole. */
+/* The ids that select which matrices of source s are read; NULL if all of the source is read. */
 static const TensorNode *ids_of_experts(const TensorNode *n, int s) {
     const bool first = s == 0, gated = s == 0 || s == 1;
     if ((n->op == RP_OP_MUL_MAT_ID || n->op == RP_OP_EXPERTS_DOWN) && first) return n->src[2];
     return n->op == RP_OP_GATE_UP && gated ? n->src[4] : NULL;
 }
 
+/* True for the caches that a fused op stores into. `sample` also reads the step state, which counts in full. */
 static bool is_only_written(const TensorNode *n, int s) { return node_writes(n, s) && n->op != RP_OP_SAMPLE; }
 
-/* Bytes that a source contributes: of a table of rows only the rows that are fetched. */
+/* Bytes that a source contributes: only the rows that get_rows fetches, only the matrices of chosen experts. */
 static size_t source_bytes(const TensorNode *n, int s) {
     const TensorView *v   = &n->src[s]->view;
     const size_t      row = rp_row_bytes(v->dtype, v->ne[0]);
     const TensorNode *ids = ids_of_experts(n, s);
     if (n->op == RP_OP_GET_ROWS && s == 0) return row * (size_t)n->src[1]->view.ne[0];
-    if (n->op == RP_OP_COPY && s == 1) return 0; /* what it writes is counted as the result */
-    if (is_only_written(n, s)) return row;       /* a row of a cache */
+    if (n->op == RP_OP_COPY && s == 1) return 0; /* the destination of a store is counted as the result */
+    if (is_only_written(n, s)) return row;       /* one row of a KV cache */
     if (ids != NULL) return row * (size_t)(v->ne[1] * rp_view_elems(&ids->view));
     return row * (size_t)rp_view_rows(v);
 }
 
+/* A store into a state writes as many rows as its source has, not all of the state. */
 static size_t result_bytes(const TensorNode *n) {
     const TensorView *v = n->op == RP_OP_COPY && n->src[1] != NULL ? &n->src[0]->view : &n->view;
     return rp_row_bytes(n->view.dtype, v->ne[0]) * (size_t)rp_view_rows(v);
@@ -47,15 +51,16 @@ size_t rp_plan_traffic_bytes(const ExecPlan *plan) {
     return bytes;
 }
 
-/* "arena+1024", "state k.0+0", and whose memory an in-place result took. */
+/* "blk.0.k+0" for a state, "1024" for an offset in the arena, "1024 in place" for a result in the buffer
+ * of its source. */
 static void format_place(const ExecPlan *plan, const PlanStep *s, char *buf, size_t size) {
     if (s->dst.space == SPACE_STATE) {
         snprintf(buf, size, "%s+%zu", plan->states[s->dst.state].node->name, s->dst.offset);
         return;
     }
-    const PlanBuffer *b          = &plan->buffers[plan->buffer_of[s->node->id]];
-    const bool        taken_over = b->node != s->node->base;
-    snprintf(buf, size, "%zu%s", s->dst.offset, taken_over ? " in place" : "");
+    const PlanBuffer *b        = &plan->buffers[plan->buffer_of[s->node->id]];
+    const bool        in_place = b->node != s->node->base;
+    snprintf(buf, size, "%zu%s", s->dst.offset, in_place ? " in place" : "");
 }
 
 static void dump_text(const ExecPlan *plan, FILE *out) {

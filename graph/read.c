@@ -1,4 +1,4 @@
-/* Reading a graph through the public API. */
+/* Read access to a graph and its nodes, part of the public API (reprise/graph.h). */
 #include "graph/graph.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* Shape rules of the kernel ops: ops.h says in words what is checked here. */
+/* Shape rules of the unfused kernel ops. The shapes of each op are in its row of ops.h; results are
+ * contiguous, except those of stores, which are the destination itself. Products are [k,m] x [k,t] ->
+ * [m,t]: a weight row is contiguous along k. */
 #include "graph/shape.h"
 
 #include "reprise/step.h"
@@ -69,7 +71,7 @@ SHAPE_RULE(binary) {
 
 SHAPE_RULE(mul_mat) {
     const TensorView *w = src[0], *x = src[1], *pos = src[2];
-    const bool        transposed = !rp_shape_contiguous_rows(w);
+    const bool        transposed = !rp_shape_contiguous_rows(w); /* the values of unfused attention */
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
         REFUSE(RP_E_DTYPE, "the first source must be of a float or weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
@@ -84,7 +86,7 @@ SHAPE_RULE(mul_mat) {
     if ((pos != NULL) != (params->mul_mat.bound != RP_BOUND_NONE))
         REFUSE(RP_E_ARG, "a bound needs positions, and positions a bound");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
     return RP_OK;
 }
@@ -97,17 +99,17 @@ SHAPE_RULE(rope) {
     if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX) REFUSE(RP_E_ARG, "unknown mode");
     if (!(p->freq_base > 0.0f)) REFUSE(RP_E_ARG, "freq_base must be positive");
     if (x->ne[3] != 1 || !rp_shape_is_index(pos, x->ne[2]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     if (factors != NULL &&
         (factors->dtype != RP_F32 || factors->ne[0] != p->n_dims / 2 || rp_view_rows(factors) != 1))
-        REFUSE(RP_E_SHAPE, "frequency factors must be f32, one a pair");
+        REFUSE(RP_E_SHAPE, "frequency factors must be f32, one per pair");
     return rp_shape_unary(src, params, out, why);
 }
 
 SHAPE_RULE(soft_max) {
     const TensorView *x = src[0], *mask = src[1], *pos = src[2], *sinks = src[3];
     if (sinks != NULL && !rp_shape_is_vector(sinks, x->ne[2]))
-        REFUSE(RP_E_SHAPE, "sinks must be f32, one a head");
+        REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     if (params->soft_max.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
     if (params->soft_max.window > 0 && pos == NULL) REFUSE(RP_E_ARG, "a window needs positions");
     if (mask != NULL && mask->dtype != RP_F32 && mask->dtype != RP_F16)
@@ -116,7 +118,7 @@ SHAPE_RULE(soft_max) {
         (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1] || mask->ne[2] != 1 || mask->ne[3] != 1))
         REFUSE(RP_E_SHAPE, "the mask must be a matrix of the source's first two dimensions");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     return rp_shape_unary(src, params, out, why);
 }
 
@@ -124,11 +126,11 @@ static bool is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_B
 
 SHAPE_RULE(copy) {
     const TensorView *x = src[0], *dst = src[1], *pos = src[2];
-    const RpDtype     to    = dst != NULL ? dst->dtype : params->copy.dtype;
-    const bool        packs = x->dtype == RP_F32 && to == RP_Q8_0;
-    if (!packs && (!is_float(x->dtype) || !is_float(to)))
+    const RpDtype     to        = dst != NULL ? dst->dtype : params->copy.dtype;
+    const bool        quantizes = x->dtype == RP_F32 && to == RP_Q8_0;
+    if (!quantizes && (!is_float(x->dtype) || !is_float(to)))
         REFUSE(RP_E_DTYPE, "copies convert between f32, f16 and bf16, and from f32 to q8_0");
-    if (packs && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
+    if (quantizes && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
     if (dst == NULL) {
         if (pos != NULL) REFUSE(RP_E_ARG, "positions need a destination");
         *out = rp_view_contiguous(to, x->ne, NULL);
@@ -140,7 +142,7 @@ SHAPE_RULE(copy) {
     if (pos == NULL && x->ne[1] > dst->ne[1])
         REFUSE(RP_E_SHAPE, "the destination has fewer rows than the source");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one a row");
+        REFUSE(RP_E_SHAPE, "positions must be i32, one per row");
     *out = *dst;
     return RP_OK;
 }
@@ -166,14 +168,16 @@ SHAPE_RULE(attention) {
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (q->ne[0] != k->ne[0]) REFUSE(RP_E_SHAPE, "head sizes of queries and keys differ");
     if (q->ne[2] % k->ne[2] != 0 || q->ne[3] != 1 || k->ne[3] != 1)
-        REFUSE(RP_E_SHAPE, "query heads are no multiple of key heads");
-    if (!rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one a token");
+        REFUSE(RP_E_SHAPE, "the number of query heads must be a multiple of the number of key heads");
+    if (!rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     if (src[4] != NULL && !rp_shape_is_vector(src[4], q->ne[2]))
-        REFUSE(RP_E_SHAPE, "sinks must be f32, one a head");
+        REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     const RpDtype to = params->attention.dtype;
     if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
     if (to == RP_Q8_ACT && q->ne[0] % rp_dtype_info(to)->block_elems != 0)
-        REFUSE(RP_E_SHAPE, "heads of a rounded result must be whole blocks of 32");
+        REFUSE(RP_E_SHAPE, "heads of a q8_act result must be whole blocks of 32");
+    /* f32 [d,h,t]; as q8_act the heads of a token are one row, [d*h,t], which is what the next product
+     * reads. */
     *out = to == RP_F32 ? rp_view_contiguous(to, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL)
                         : rp_view_contiguous(to, (int64_t[]){q->ne[0] * q->ne[2], q->ne[1], 1, 1}, NULL);
     return RP_OK;

@@ -1,4 +1,9 @@
-/* Shape rules of the ops of experts. */
+/* Shape rules of the ops of mixture-of-experts layers, for t tokens and k chosen experts of n:
+ *
+ *     router product [n,t] -> top_k: ids [k,t] -> route: weights [k,t]
+ *     mul_mat_id: w [in,out,n], x [in,1|k,t], ids -> [out,k,t]      combine: [out,k,t], weights -> [out,t]
+ *
+ * The ids are data (I4): no shape depends on them. */
 #include "graph/shape.h"
 
 SHAPE_RULE(swiglu_oai) {
@@ -16,13 +21,13 @@ SHAPE_RULE(top_k) {
         REFUSE(RP_E_SHAPE, "the source must be a matrix of contiguous rows");
     if (p->k < 1 || p->k > x->ne[0]) REFUSE(RP_E_ARG, "k must be from 1 to the row's length");
     if (bias != NULL && !rp_shape_is_vector(bias, x->ne[0]))
-        REFUSE(RP_E_SHAPE, "the bias must be f32, one an element of a row");
+        REFUSE(RP_E_SHAPE, "the bias must be f32, one per element of a row");
     if (p->n_group > 1) {
-        if (x->ne[0] % p->n_group != 0) REFUSE(RP_E_ARG, "the row does not divide into the groups");
+        if (x->ne[0] % p->n_group != 0) REFUSE(RP_E_ARG, "the row length must be a multiple of n_group");
         if (p->n_group_used < 1 || p->n_group_used > p->n_group)
-            REFUSE(RP_E_ARG, "the groups used must be from 1 to the groups there are");
+            REFUSE(RP_E_ARG, "n_group_used must be from 1 to n_group");
         if (p->k > x->ne[0] / p->n_group * p->n_group_used)
-            REFUSE(RP_E_ARG, "k is more than the groups used hold");
+            REFUSE(RP_E_ARG, "k must not exceed the number of experts in the groups used");
     }
     *out = rp_view_contiguous(RP_I32, (int64_t[]){p->k, x->ne[1], 1, 1}, NULL);
     return RP_OK;
@@ -35,7 +40,7 @@ SHAPE_RULE(route) {
     if (probs->ne[2] != 1 || probs->ne[3] != 1 || !rp_shape_contiguous_rows(probs))
         REFUSE(RP_E_SHAPE, "the probabilities must be a matrix of contiguous rows");
     if (!rp_shape_is_choice(ids, ids->ne[0], probs->ne[1]))
-        REFUSE(RP_E_SHAPE, "the ids must be i32, so many for each token");
+        REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k, tokens]");
     *out = rp_view_contiguous(RP_F32, ids->ne, NULL);
     return RP_OK;
 }
@@ -52,9 +57,9 @@ SHAPE_RULE(mul_mat_id) {
     if (!rp_shape_contiguous_rows(w) || !rp_shape_contiguous_rows(x))
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (!rp_shape_is_choice(ids, ids->ne[0], x->ne[2]))
-        REFUSE(RP_E_SHAPE, "the ids must be i32, so many for each token");
+        REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k, tokens]");
     if (x->ne[1] != 1 && x->ne[1] != ids->ne[0])
-        REFUSE(RP_E_SHAPE, "the second source must have one row a token, or one an id");
+        REFUSE(RP_E_SHAPE, "the second source must have one row per token, or one per id");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], ids->ne[0], x->ne[2], 1}, NULL);
     return RP_OK;
 }

@@ -1,4 +1,5 @@
-/* Shape rules of the views: the same memory, seen otherwise. */
+/* Shape rules of the views, which run no kernel: they reinterpret the memory of their source. A view may
+ * not leave the extent of its source, and its rows are whole quantisation blocks. */
 #include "graph/shape.h"
 
 SHAPE_RULE(view) {
@@ -11,6 +12,7 @@ SHAPE_RULE(view) {
         if (p->ne[i] <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
         out->ne[i] = p->ne[i];
         out->nb[i] = i == 0 ? x->nb[0] : p->nb[i];
+        /* Each stride alone must fit, so that the sum in rp_view_extent_bytes below cannot overflow. */
         if (p->ne[i] > 1 && i > 0 && p->nb[i] > limit / (size_t)(p->ne[i] - 1))
             REFUSE(RP_E_SHAPE, "the view leaves its source");
     }
@@ -26,7 +28,7 @@ SHAPE_RULE(view) {
 SHAPE_RULE(reshape) {
     const TensorView *x    = src[0];
     int64_t           left = rp_view_elems(x);
-    if (!rp_view_is_contiguous(x)) REFUSE(RP_E_SHAPE, "the source must be packed");
+    if (!rp_view_is_contiguous(x)) REFUSE(RP_E_SHAPE, "the source must be contiguous");
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         const int64_t n = params->reshape.ne[i];
         if (n <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
@@ -36,6 +38,7 @@ SHAPE_RULE(reshape) {
     if (left != 1) REFUSE(RP_E_SHAPE, "the number of elements would change");
     if (params->reshape.ne[0] % rp_dtype_info(x->dtype)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "rows must be whole blocks");
+    /* The quants, scales and sums of a q8_act row are three planes, so rows cannot be split or joined. */
     if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0])
         REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
     *out = rp_view_contiguous(x->dtype, params->reshape.ne, NULL);
@@ -55,7 +58,7 @@ SHAPE_RULE(permute) {
         out->nb[to] = x->nb[i];
     }
     if (params->permute.axis[0] != 0 && rp_dtype_is_quant(x->dtype))
-        REFUSE(RP_E_SHAPE, "rows of blocks cannot be permuted");
+        REFUSE(RP_E_SHAPE, "rows of quantisation blocks cannot be permuted");
     return RP_OK;
 }
 
@@ -70,7 +73,7 @@ SHAPE_RULE(bits) {
     const DtypeInfo  *info = rp_dtype_info(params->bits.dtype), *from = rp_dtype_info(x->dtype);
     if (info == NULL) REFUSE(RP_E_DTYPE, "unknown dtype");
     if (info->block_elems != 1 || from->block_elems != 1 || info->block_bytes != from->block_bytes)
-        REFUSE(RP_E_DTYPE, "both dtypes must be plain numbers of one size");
+        REFUSE(RP_E_DTYPE, "both dtypes must be plain numbers of the same size");
     *out       = *x;
     out->dtype = params->bits.dtype;
     out->data  = NULL;

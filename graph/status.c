@@ -1,3 +1,4 @@
+/* Status codes, their texts, and the text of the latest failure of each thread. */
 #include "reprise/status.h"
 
 #include <stdarg.h>
@@ -19,7 +20,7 @@ const char *rp_status_text(RpStatus status) {
 const char *rp_last_error(void) { return last_error; }
 
 RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
-    char    text[sizeof last_error]; /* the arguments may point into last_error */
+    char    text[sizeof last_error]; /* formatted apart: an argument may point into last_error */
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);

@@ -1,3 +1,10 @@
+/* Dtypes and views. Element (i0, i1, i2, i3) of a view lies in the block at
+ *
+ *     data + i0 / block_elems * nb[0] + i1 * nb[1] + i2 * nb[2] + i3 * nb[3]
+ *
+ * except in q8_act, whose rows are planar:  q[n] int8, then scale[n/32] f32, then sum[n/16] f32. A view is
+ * contiguous if nb[0] = block bytes, nb[1] = row bytes, nb[2] = ne[1] * nb[1], nb[3] = ne[2] * nb[2]. An
+ * unknown dtype is an error (I12). */
 #include "reprise/tensor.h"
 
 static const DtypeInfo dtypes[RP_DTYPE_COUNT] = {
@@ -6,7 +13,7 @@ static const DtypeInfo dtypes[RP_DTYPE_COUNT] = {
 #undef X
 };
 
-/* Type numbers of the GGUF format; gaps are types that were withdrawn. */
+/* Names by type number of the GGUF format. Numbers without a name belong to types that ggml has withdrawn. */
 static const char *const gguf_names[] = {
     [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
     [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
@@ -55,7 +62,7 @@ TensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void
 bool rp_view_is_contiguous(const TensorView *v) {
     const TensorView p = rp_view_contiguous(v->dtype, v->ne, v->data);
     for (int i = 0; i < RP_MAX_DIMS; i++)
-        if (v->nb[i] != p.nb[i] && v->ne[i] != 1) return false;
+        if (v->nb[i] != p.nb[i] && v->ne[i] != 1) return false; /* nb[i] is never used if ne[i] is 1 */
     return true;
 }
 

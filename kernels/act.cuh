@@ -1,4 +1,5 @@
-/* act.cuh - what makes other numbers of single numbers: between the halves of a feed-forward, of a router's scores. */
+/* act.cuh - element-wise activation functions in f32, for map.cuh and the fused kernels. Same formulas as the
+ * CPU's kernels; expf, tanhf and erff are the device's, without fast-math. */
 #ifndef KERNELS_ACT_CUH
 #define KERNELS_ACT_CUH
 
@@ -22,6 +23,7 @@ struct GeluErf {
     __device__ float operator()(float x) const { return 0.5f * x * (1.0f + erff(x * 0.7071067812f)); }
 };
 
+/* The gated activation of gpt-oss: both halves are clamped, the gate from above only. */
 struct SwigluOai {
     float            alpha, limit;
     __device__ float operator()(float gate, float up) const {

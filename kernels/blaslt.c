@@ -1,3 +1,11 @@
+/* cuBLASLt, opened by dlopen and never linked: the program runs on machines without it. A build whose toolkit lacks
+ * the header has the stubs at the top.
+ *
+ *     rp_blaslt_open     dlopen, thirteen symbols, version check, cublasLtCreate
+ *     rp_blaslt_prepare  per product: descriptors and one heuristic query, all before a capture begins (I9)
+ *     rp_blaslt_enqueue  cublasLtMatmul with the chosen algorithm and the device's workspace
+ *
+ * A product that the library refuses is left to the kernels of kernels/, with the reason in rp_blaslt_reason (I10). */
 #include "kernels/blaslt.h"
 
 #if defined(__has_include)
@@ -20,8 +28,8 @@ int         rp_blaslt_refused(const BlasLt *b) { return (void)b, 0; }
 const char *rp_blaslt_reason(const BlasLt *b) { return (void)b, ""; }
 RpStatus    rp_blaslt_prepare(BlasLt *b, const BlasProduct *p) { return (void)b, (void)p, RP_OK; }
 BlasPlan   *rp_blaslt_find(BlasLt *b, const BlasProduct *p) { return (void)b, (void)p, NULL; }
-RpStatus    rp_blaslt_enqueue(void *job, struct CUstream_st *stream) {
-       (void)job, (void)stream;
+RpStatus    rp_blaslt_enqueue(void *call, struct CUstream_st *stream) {
+       (void)call, (void)stream;
        return rp_fail(RP_E_NOT_AVAILABLE, "cublasLt is not built in");
 }
 
@@ -57,7 +65,7 @@ struct BlasLt {
     cublasLtHandle_t handle;
     void            *workspace;
     size_t           workspace_bytes;
-    BlasPlan       **plans; /* each stays where it is: jobs point to them */
+    BlasPlan       **plans; /* pointers, since a BlasCall points to its plan while the array grows */
     int              n_plans, n_refused;
     char             name[32], reason[256];
 };
@@ -90,7 +98,7 @@ static const char *text_of(cublasStatus_t s) {
 static void *open_library(const char *path) {
     if (path != NULL) return dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     void                    *library = NULL;
-#ifndef RP_CUDASIM /* the real one knows nothing of a simulated device */
+#ifndef RP_CUDASIM /* the real library cannot run on the simulated device */
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
     static const char *const names[] = {"libcublasLt.so." TEXT(CUBLAS_VER_MAJOR),
@@ -109,7 +117,7 @@ static RpStatus open_blas(BlasLt *b, const char *path) {
         const char *why = dlerror();
         return rp_fail(RP_E_NOT_AVAILABLE, "cublasLt: %s", why != NULL ? why : "no library");
     }
-    /* POSIX: what dlsym gives is a function's address if so used. */
+    /* ISO C has no cast from void * to a function pointer; POSIX guarantees that the bytes are the address. */
 #define X(sym)                                                                                               \
     {                                                                                                        \
         void *address = dlsym(b->library, #sym);                                                             \
@@ -176,6 +184,7 @@ const char *rp_blaslt_reason(const BlasLt *b) { return b->reason; }
 
 /* ---- products ---- */
 
+/* Remembers a product that the library cannot compute, counted once, and why. */
 static void refuse(BlasPlan *p, const char *call, cublasStatus_t s) {
     BlasLt *b = p->owner;
     if (!p->refused) b->n_refused++;
@@ -185,6 +194,7 @@ static void refuse(BlasPlan *p, const char *call, cublasStatus_t s) {
              (long long)p->product.columns, text_of(s), (int)s);
 }
 
+/* Field by field, since the struct may have padding. */
 static bool same(const BlasProduct *a, const BlasProduct *b) {
     return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner && a->ld_w == b->ld_w &&
            a->ld_x == b->ld_x && a->ld_y == b->ld_y && a->type == b->type && a->align_w == b->align_w &&
@@ -202,7 +212,8 @@ BlasPlan *rp_blaslt_find(BlasLt *b, const BlasProduct *p) {
     return found != NULL && !found->refused ? found : NULL;
 }
 
-/* Of the library's view, in which columns are contiguous: y = transposed(w) * x. */
+/* The library's matrices are column-major: our w, rows of k elements, is its [k, m] and is transposed; x is [k, n]
+ * and y [m, n] as they are:  y = w^T x. */
 static cublasStatus_t describe(BlasPlan *p) {
     const BlasLt           *b         = p->owner;
     const BlasProduct      *q         = &p->product;
@@ -210,7 +221,7 @@ static cublasStatus_t describe(BlasPlan *p) {
     const cudaDataType_t    type      = q->type == RP_F16    ? CUDA_R_16F
                                         : q->type == RP_BF16 ? CUDA_R_16BF
                                                              : CUDA_R_32F;
-    /* Pedantic: f32 products are of f32 numbers whatever the environment asks the library for. */
+    /* Pedantic: f32 products stay f32 even if the environment allows the library TF32. */
     const cublasComputeType_t compute = q->type == RP_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
     const uint64_t            m = (uint64_t)q->rows, n = (uint64_t)q->columns, k = (uint64_t)q->inner;
     cublasStatus_t            s = b->cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F);
@@ -223,13 +234,14 @@ static cublasStatus_t describe(BlasPlan *p) {
     return s;
 }
 
-static cublasStatus_t prefer(const BlasPlan *p, cublasLtMatmulPreference_t wish) {
+/* Limits of the heuristic: the workspace, and the alignments of the addresses, for which its default is 256 bytes. */
+static cublasStatus_t prefer(const BlasPlan *p, cublasLtMatmulPreference_t preference) {
     const BlasLt *b = p->owner;
     const struct {
-        cublasLtMatmulPreferenceAttributes_t what;
+        cublasLtMatmulPreferenceAttributes_t attribute;
         const void                          *value;
         size_t                               bytes;
-    } wishes[] = {
+    } attributes[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,   &b->workspace_bytes, sizeof b->workspace_bytes},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &p->product.align_w, sizeof p->product.align_w},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &p->product.align_x, sizeof p->product.align_x},
@@ -237,22 +249,25 @@ static cublasStatus_t prefer(const BlasPlan *p, cublasLtMatmulPreference_t wish)
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &p->product.align_y, sizeof p->product.align_y}
     };
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0] && s == CUBLAS_STATUS_SUCCESS; i++)
-        s = b->cublasLtMatmulPreferenceSetAttribute(wish, wishes[i].what, wishes[i].value, wishes[i].bytes);
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0] && s == CUBLAS_STATUS_SUCCESS; i++)
+        s = b->cublasLtMatmulPreferenceSetAttribute(preference, attributes[i].attribute, attributes[i].value,
+                                                    attributes[i].bytes);
     return s;
 }
 
+/* Asks for the best algorithm; one beyond the workspace counts as none. */
 static cublasStatus_t choose(BlasPlan *p) {
-    const BlasLt                   *b    = p->owner;
-    cublasLtMatmulPreference_t      wish = NULL;
+    const BlasLt                   *b          = p->owner;
+    cublasLtMatmulPreference_t      preference = NULL;
     cublasLtMatmulHeuristicResult_t best;
     int                             n = 0;
-    cublasStatus_t                  s = b->cublasLtMatmulPreferenceCreate(&wish);
+    cublasStatus_t                  s = b->cublasLtMatmulPreferenceCreate(&preference);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
-    s = prefer(p, wish);
+    s = prefer(p, preference);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = b->cublasLtMatmulAlgoGetHeuristic(b->handle, p->op, p->w, p->x, p->y, p->y, wish, 1, &best, &n);
-    (void)b->cublasLtMatmulPreferenceDestroy(wish);
+        s = b->cublasLtMatmulAlgoGetHeuristic(b->handle, p->op, p->w, p->x, p->y, p->y, preference, 1, &best,
+                                              &n);
+    (void)b->cublasLtMatmulPreferenceDestroy(preference);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
     if (n < 1 || best.state != CUBLAS_STATUS_SUCCESS || best.workspaceSize > b->workspace_bytes)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -282,12 +297,12 @@ RpStatus rp_blaslt_prepare(BlasLt *b, const BlasProduct *product) {
 }
 
 RpStatus rp_blaslt_enqueue(void *arg, struct CUstream_st *stream) {
-    const BlasJob       *job = arg;
-    BlasPlan            *p   = job->plan;
-    BlasLt              *b   = p->owner;
-    const float          one = 1.0f, zero = 0.0f; /* host memory, read during the call */
+    const BlasCall      *call = arg;
+    BlasPlan            *p    = call->plan;
+    BlasLt              *b    = p->owner;
+    const float          one  = 1.0f, zero = 0.0f; /* host memory, read during the call */
     const cublasStatus_t s =
-        b->cublasLtMatmul(b->handle, p->op, &one, job->w, p->w, job->x, p->x, &zero, job->y, p->y, job->y,
+        b->cublasLtMatmul(b->handle, p->op, &one, call->w, p->w, call->x, p->x, &zero, call->y, p->y, call->y,
                           p->y, &p->algo, b->workspace, b->workspace_bytes, stream);
     if (s == CUBLAS_STATUS_SUCCESS) return RP_OK;
     refuse(p, "product", s);

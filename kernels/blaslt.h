@@ -1,4 +1,4 @@
-/* blaslt.h - what the launchers ask of cuBLASLt. */
+/* blaslt.h - the interface of the launchers to cuBLASLt: one GEMM described, prepared at open, and enqueued. */
 #ifndef KERNELS_BLASLT_H
 #define KERNELS_BLASLT_H
 
@@ -8,24 +8,24 @@
 extern "C" {
 #endif
 
-/* y[m,t] = sum_k w[k,m] * x[k,t], m of `rows`, t of `columns`: w and x of one float type with rows of `ld`
- * elements, y f32.
- * The alignments are those of the addresses, at most 256. */
+/* y[m,t] = sum_k w[k,m] * x[k,t], m < rows, t < columns, k < inner. w and x have one float type, y is f32; element
+ * (k, m) of w lies at w + m * ld_w + k, likewise x and y. align_* are the alignments of the addresses in bytes, at
+ * most 256: they are part of the description, since the library chooses its kernel by them. */
 typedef struct BlasProduct {
     int64_t  rows, columns, inner, ld_w, ld_x, ld_y;
     RpDtype  type;
     unsigned align_w, align_x, align_y;
 } BlasProduct;
 
-/* How the library computes a product. */
+/* A prepared product: descriptors and the algorithm that the library chose. Owned by the BlasLt. */
 typedef struct BlasPlan BlasPlan;
 
-/* One call of the library. */
-typedef struct BlasJob {
+/* One call of the library: a prepared product and its addresses. */
+typedef struct BlasCall {
     BlasPlan   *plan;
     const void *w, *x;
     void       *y;
-} BlasJob;
+} BlasCall;
 
 /* Largest power of two, up to 256, that divides the address. */
 static inline unsigned rp_blas_align(const void *p) {
@@ -33,15 +33,16 @@ static inline unsigned rp_blas_align(const void *p) {
     return low == 0 || low > 256 ? 256u : (unsigned)low;
 }
 
-/* Once for each product; RP_E_NOMEM. */
+/* Describes the product to the library and asks for an algorithm, once per product. A refusal is remembered and is
+ * not an error; RP_E_NOMEM is. */
 RP_NODISCARD RpStatus rp_blaslt_prepare(BlasLt *b, const BlasProduct *p);
 
-/* NULL where it was not prepared or is refused. */
+/* NULL for a product that was not prepared or is refused. */
 BlasPlan *rp_blaslt_find(BlasLt *b, const BlasProduct *p);
 
-/* The form of KernelLaunch.enqueue, for a BlasJob: RP_E_CUDA where the library fails, which from then on counts as a
- * refusal. */
-RP_NODISCARD RpStatus rp_blaslt_enqueue(void *job, struct CUstream_st *stream);
+/* Has the signature of KernelLaunch.enqueue; `call` is a BlasCall. RP_E_CUDA if the library fails; the product counts
+ * as refused from then on. */
+RP_NODISCARD RpStatus rp_blaslt_enqueue(void *call, struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,8 @@
-/* column.cuh - the column of a product of one token (ColumnParams): normed and rounded by every block for itself, by the
- * arithmetic and in the order of rms_norm.cu and quantize.cu, so that the bits are theirs. */
+/* column.cuh - the prologue of a fused product of one token (ColumnParams): c = quantize(rms_norm(x)), either
+ * step optional. Every block computes the whole column itself while it stages it to shared memory. This saves
+ * the kernels of both steps; x is small and is read from L2 by all blocks but the first. Norm and quantisation
+ * use the functions and the order of rms_norm.cu and quantize.cu, so a fused op has the bits of the separate
+ * ops. */
 #ifndef KERNELS_COLUMN_CUH
 #define KERNELS_COLUMN_CUH
 
@@ -7,18 +10,21 @@
 #include "kernels/quantize.cuh"
 #include "kernels/rms_norm.cuh"
 
-static_assert((int)RP_GEMV_THREADS == (int)RP_NORM_THREADS, "the norm is one block's");
+static_assert((int)RP_GEMV_THREADS == (int)RP_NORM_THREADS, "one block computes the norm");
 
-enum {
-    RP_COLUMN_BLOCKS = 1024
-}; /* with more blocks each takes several turns, so that fewer make the column */
+/* With a norm and more blocks than this, each block computes several row tiles, so that fewer blocks repeat the
+ * prologue. */
+enum { RP_COLUMN_BLOCKS = 1024 };
 
+/* x is f32 [n], or q8_act where it was quantised before. */
 struct ColumnSource {
     const char  *x;
     const float *weight; /* of the norm, or NULL */
     int64_t      n;
     float        eps;
-    bool         rounded, norm, round; /* rounded: x is q8_act */
+    bool         quantized; /* x is q8_act already */
+    bool         norm;      /* the prologue has a norm */
+    bool         quantize;  /* the product takes q8_act: x is, or the prologue quantises it */
 };
 
 static inline ColumnSource rp_column_source(const TensorView &x, const TensorView &norm,
@@ -32,38 +38,39 @@ static inline ColumnSource rp_column_source(const TensorView &x, const TensorVie
             p.round != 0 || x.dtype == RP_Q8_ACT};
 }
 
-/* How many rows of blocks a block takes, by the shape of the launch only. */
-static inline int64_t rp_column_turns(const ColumnSource &c, int64_t blocks) {
+/* Row tiles per block, from the shape of the launch only (I5). */
+static inline int64_t rp_column_tiles(const ColumnSource &c, int64_t blocks) {
     return c.norm && blocks > RP_COLUMN_BLOCKS ? blocks / RP_COLUMN_BLOCKS : 1;
 }
 
-/* The blocks of a launch for `results`, `each` a warp. */
+/* Grid of a fused product with `results` rows, warp_results per warp: `blocks` blocks with n_tiles row tiles
+ * each. `times` is how often the grid repeats, once per chosen expert. */
 struct ColumnGrid {
     int     split;
-    int64_t turns, blocks;
+    int64_t n_tiles, blocks;
 };
 
-static inline ColumnGrid rp_column_grid(const ColumnSource &c, int64_t results, int each, int split,
+static inline ColumnGrid rp_column_grid(const ColumnSource &c, int64_t results, int warp_results, int split,
                                         int64_t times) {
-    const int64_t all   = rp_blocks(results, (int64_t)each * RP_GEMV_WARPS / split),
-                  turns = rp_column_turns(c, all * times);
-    return {split, turns, (all + turns - 1) / turns};
+    const int64_t all     = rp_blocks(results, (int64_t)warp_results * RP_GEMV_WARPS / split),
+                  n_tiles = rp_column_tiles(c, all * times);
+    return {split, n_tiles, (all + n_tiles - 1) / n_tiles};
 }
 
-/* Of a launch over staged columns: its shared memory. */
+/* Dynamic shared memory for the staged column; a f32 column is read from L2 and not staged. */
 static inline unsigned rp_column_shared(const ColumnSource &c) {
-    return c.round ? (unsigned)rp_gemv_shared<1>(c.n) : 0;
+    return c.quantize ? (unsigned)rp_gemv_shared<1>(c.n) : 0;
 }
 
-/* Columns of gemv.cuh. */
-struct MadeColumn {
+/* The Columns concept of gemv.cuh, with one column. `scale` is the factor of the norm, set by open(). */
+struct FusedColumn {
     ColumnSource c;
     float        scale;
 
-    __device__ explicit MadeColumn(const ColumnSource &source) : c(source), scale(1.0f) {}
+    __device__ explicit FusedColumn(const ColumnSource &source) : c(source), scale(1.0f) {}
 
-    __device__ int together() const { return 1; }
-    __device__ int first() const { return 0; }
+    __device__ int n_staged() const { return 1; }
+    __device__ int warp_column() const { return 0; }
 
     __device__ void open() {
         RP_SHARED(float, sums, [RP_WARP]);
@@ -74,22 +81,24 @@ struct MadeColumn {
         return c.norm ? v * scale * (c.weight != nullptr ? c.weight[i] : 1.0f) : v;
     }
 
+    /* Four elements per thread; eight neighbouring lanes quantise one block of 32 together. Whole warps enter
+     * each iteration, because rp_quantize4 shuffles: lanes past the end load element 0 and store nothing. */
     __device__ void stage(int64_t from, int len, char *to) const {
-        if (c.rounded) return rp_stage_rounded(c.x, c.n, from, len, to);
+        if (c.quantized) return rp_stage_q8_act(c.x, c.n, from, len, to);
         const int fours = len / 4, lane = (int)threadIdx.x % RP_WARP;
 #pragma unroll 1
         for (int i = (int)threadIdx.x; i - lane < fours; i += RP_GEMV_THREADS) { /* whole warps */
             const bool    keep = i < fours;
             const int64_t at   = from + 4 * (int64_t)(keep ? i : 0);
-            float4        v    = rp_four<false>((const float *)c.x, at, c.n);
+            float4        v    = rp_load4<false>((const float *)c.x, at, c.n);
             if (c.norm) {
                 v.x *= scale, v.y *= scale, v.z *= scale, v.w *= scale;
                 if (c.weight != nullptr) {
-                    const float4 w = rp_four<false>(c.weight, at, c.n);
+                    const float4 w = rp_load4<false>(c.weight, at, c.n);
                     v.x *= w.x, v.y *= w.y, v.z *= w.z, v.w *= w.w;
                 }
             }
-            rp_quantize_four(v, to, len, i, keep);
+            rp_quantize4(v, to, len, i, keep);
         }
     }
 
@@ -98,13 +107,13 @@ struct MadeColumn {
     __device__ float at(int64_t i) const { return normed(((const float *)c.x)[i], i); }
 
     template <bool ALIGNED>
-    __device__ void eight(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_UNIT]) const {
-        rp_eight<ALIGNED>((const float *)c.x + i, left, v);
+    __device__ void load8(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
+        rp_load8<ALIGNED>((const float *)c.x + i, left, v);
         if (!c.norm) return;
-        float w[RP_FLOAT_UNIT];
-        for (int k = 0; k < RP_FLOAT_UNIT; k++) w[k] = 1.0f;
-        if (c.weight != nullptr) rp_eight<ALIGNED>(c.weight + i, left, w);
-        for (int k = 0; k < RP_FLOAT_UNIT; k++) v[k] = v[k] * scale * w[k];
+        float w[RP_FLOAT_FRAG];
+        for (int k = 0; k < RP_FLOAT_FRAG; k++) w[k] = 1.0f;
+        if (c.weight != nullptr) rp_load8<ALIGNED>(c.weight + i, left, w);
+        for (int k = 0; k < RP_FLOAT_FRAG; k++) v[k] = v[k] * scale * w[k];
     }
 };
 

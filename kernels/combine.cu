@@ -1,6 +1,7 @@
-/* y[:,t] = sum_j w[j,t] * x[:,j,t], in the order of j.
- * geometry  one thread an element of the result, blocks of 256
- * traffic   x once: 4*n*k bytes a token */
+/* y[:,t] = sum_j w[j,t] * x[:,j,t]: the weighted sum of the chosen experts' results.
+ * geometry  one thread per element of the result, blocks of 256
+ * traffic   x once, y once: 4*n*(k + 1) bytes per token
+ * numerics  fused multiply-adds in f32, in the order of j */
 #include "kernels/device.cuh"
 
 enum { THREADS = 256 };

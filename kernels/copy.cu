@@ -1,11 +1,13 @@
-/* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t], rows with pos outside of d left out.
- * geometry  one thread an element, blocks of 256
- * traffic   x and y once */
+/* y = x, converted to the type of y and made contiguous. With a destination d (a KV cache): d[:,pos[t]] = x[:,t];
+ * a position outside of d is not stored, which is how padding tokens (pos -1) leave the cache alone (I4).
+ * geometry  one thread per element; into q8_0 one warp per block of 32 elements; blocks of 256 threads
+ * traffic   x and y once
+ * numerics  f16 and bf16 to nearest even; q8_0 as copy.cuh describes */
 #include "kernels/copy.cuh"
 
 enum { THREADS = 256 };
 
-/* The row of the result that row r of x goes to, or -1. */
+/* The row of the result that row r of x goes to, or -1. Rows are counted over dimensions 1 to 3. */
 __device__ static int64_t row_of(const TensorView &x, const TensorView &pos, const TensorView &y, bool stores,
                                  int64_t r) {
     if (!stores) return r;
@@ -26,7 +28,7 @@ __global__ void __launch_bounds__(THREADS)
     rp_put_float(y.dtype, rp_row(y, to), i % n, rp_float_at(x.dtype, element, 0));
 }
 
-/* A warp a block of 32. */
+/* One warp per q8_0 block, one lane per element. */
 __global__ void __launch_bounds__(THREADS)
     q8_0_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
     rp_begin();
@@ -44,9 +46,9 @@ __global__ void __launch_bounds__(THREADS)
 extern "C" RpStatus rp_cuda_copy(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_copy(args));
     if (args->dst.dtype == RP_Q8_0) {
-        const int64_t     warps  = rp_view_elems(&args->src[0]) / RP_WARP;
-        const LaunchShape packed = {dim3(rp_blocks(warps, THREADS / RP_WARP)), dim3(THREADS), 0};
-        return RP_LAUNCH("copy", ctx, packed, q8_0_kernel, args->src[0], args->src[2], args->dst,
+        const int64_t     warps    = rp_view_elems(&args->src[0]) / RP_WARP;
+        const LaunchShape q8_shape = {dim3(rp_blocks(warps, THREADS / RP_WARP)), dim3(THREADS), 0};
+        return RP_LAUNCH("copy", ctx, q8_shape, q8_0_kernel, args->src[0], args->src[2], args->dst,
                          rp_has_src(args, 1));
     }
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->src[0]), THREADS)), dim3(THREADS), 0};

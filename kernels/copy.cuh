@@ -1,4 +1,4 @@
-/* copy.cuh - elements as they are stored. */
+/* copy.cuh - stores f32 values as f32, f16, bf16 or q8_0. */
 #ifndef KERNELS_COPY_CUH
 #define KERNELS_COPY_CUH
 
@@ -6,7 +6,8 @@
 
 enum { RP_Q8_0_BYTES = 34 };
 
-/* Element i of a row of f32, f16 or bf16. */
+/* Element i of a row of f32, f16 or bf16. bf16 is the upper half of an f32, rounded to nearest even by adding
+ * 0x7fff plus the last kept bit; a NaN stays one by its quiet bit. */
 __device__ static inline void rp_put_float(RpDtype type, char *row, int64_t i, float v) {
     if (type == RP_F32)
         ((float *)row)[i] = v;
@@ -20,8 +21,9 @@ __device__ static inline void rp_put_float(RpDtype type, char *row, int64_t i, f
     }
 }
 
-/* A block of q8_0, an element a lane of a whole warp: scale max|x| / 127 as f16, quants round(x / scale), halves away from
- * zero; a NaN scale where x has a NaN or an infinity. */
+/* One q8_0 block from one element per lane of a whole warp: d = max|x| / 127, q = round(x / d), halves away from
+ * zero. A block with a NaN or an infinity gets a NaN scale and quants of 0.
+ *     block: d f16, then q[32] int8 (34 bytes) */
 __device__ static inline void rp_put_q8_0(float v, uint8_t *block) {
     const int   lane    = (int)threadIdx.x % RP_WARP;
     const bool  bad     = __any_sync(RP_ALL_LANES, !(fabsf(v) < INFINITY)) != 0;

@@ -1,9 +1,16 @@
-/* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, of one token. The ids are read on the device
- * (I4); one that is no expert counts as zeros.
- * geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh); where rows are few, warps of a block take experts side
- *           by side, and one thread a row adds their results in the order of the choice
- * traffic   the chosen experts' weights once; their columns a block, from L2
- * numerics  sums as mul_mat_id.cu has them, and combine.cu's order: the same bits */
+/* Second half of an expert feed-forward for one token:
+ *     y = scale * sum_j weights[j] * (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual
+ * The ids are read on the device (I4); an id outside of w counts as zeros.
+ * geometry  GEMV, blocks of 8 warps (gemv.cuh). A block computes its rows for all chosen experts, so that no other
+ *           kernel adds them up; with few rows n_experts experts at a time, side by side. With split 2 and 2 experts:
+ *
+ *               warp   0 1          2 3            4 5          6 7
+ *               rows   0,1          0,1            2,3          2,3
+ *               expert ids[j0]      ids[j0 + 1]    ids[j0]      ids[j0 + 1]
+ *
+ *           then one thread per row adds the results of the experts in the order of j
+ * traffic   the chosen experts' weights once; their columns once per block, from L2
+ * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
 #include "kernels/gemv.cuh"
 
 struct ExpertsDownArgs {
@@ -11,68 +18,71 @@ struct ExpertsDownArgs {
     const int32_t *ids;
     const float   *weights, *bias, *residual;
     float         *y, scale;
-    int            split, side;
+    int            split, n_experts;
 };
 
-/* Those of the experts that the block has at a time; the warp's is the `own`th of them. */
+/* Columns: those of the experts that the block computes side by side; the warp multiplies column `slot`. */
 struct ExpertColumns {
     GemvColumns<RP_GEMV_WARPS> all;
-    int                        side, own;
-    __device__ int             together() const { return side; }
-    __device__ int             first() const { return own; }
+    int                        n_experts, slot;
+    __device__ int             n_staged() const { return n_experts; }
+    __device__ int             warp_column() const { return slot; }
     __device__ void            open() {}
     __device__ void            stage(int64_t from, int len, char *to) const { all.stage(from, len, to); }
     __device__ bool            aligned() const { return all.aligned(); }
-    __device__ float           at(int64_t i) const { return ((const float *)(all.x + own * all.stride))[i]; }
+    __device__ float           at(int64_t i) const { return ((const float *)(all.x + slot * all.stride))[i]; }
     template <bool ALIGNED>
-    __device__ void eight(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_UNIT]) const {
-        rp_eight<ALIGNED>((const float *)(all.x + own * all.stride) + i, left, v);
+    __device__ void load8(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
+        rp_load8<ALIGNED>((const float *)(all.x + slot * all.stride) + i, left, v);
     }
 };
 
-/* A row of results for each expert that the block has at a time. */
+/* Put: results of the experts side by side, table[pair of rows][slot][row of the pair]; 0 for no expert. */
 struct ExpertsDownPut {
     const ExpertsDownArgs &p;
     float                 *table;
     int32_t                expert;
     __device__ void        operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
                const int64_t rows = p.w.ne[1];
-               const int     slot = (int)threadIdx.x / RP_WARP / p.split * RP_GEMV_ROWS;
+               const int     base = (int)threadIdx.x / RP_WARP / p.split * RP_GEMV_ROWS;
                for (int r = 0; r < RP_GEMV_ROWS; r++) {
-                   const bool real = expert >= 0 && m + r < rows;
-                   table[slot + r] =
-                !real ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[expert * rows + m + r] : 0.0f);
+                   const bool valid = expert >= 0 && m + r < rows;
+                   table[base + r] =
+                !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[expert * rows + m + r] : 0.0f);
         }
     }
 };
 
-/* `product(job, expert, columns, put)` is what a type of weights does of it. */
+/* The loop over the chosen experts, n_experts at a time. product(work, expert, columns, put) is the GEMV for the
+ * type of the weights. A warp without an expert is inactive but passes all barriers. */
 template <class Product>
 __device__ static inline void experts_down(const ExpertsDownArgs &p, const Product &product) {
     RP_SHARED(float, table, [RP_GEMV_WARPS * RP_GEMV_ROWS]);
-    const int k = (int)p.x.ne[1], own = (int)threadIdx.x / RP_WARP / p.split % p.side, tid = (int)threadIdx.x;
-    GemvJob   job = {p.w.ne[1], p.w.ne[0], 1, p.split};
-    job.side      = p.side;
-    job.block     = blockIdx.x;
-    /* The row that this thread adds, where it does: pair tid / 2 of the block's. */
-    const int     pairs = RP_GEMV_WARPS / (p.split * p.side);
-    const int64_t row   = rp_gemv_begin(job, 0) + tid;
-    const bool    adds  = tid < pairs * RP_GEMV_ROWS && row < job.rows;
+    const int k = (int)p.x.ne[1], slot = (int)threadIdx.x / RP_WARP / p.split % p.n_experts,
+              tid  = (int)threadIdx.x;
+    GemvWork work  = {p.w.ne[1], p.w.ne[0], 1, p.split};
+    work.n_experts = p.n_experts;
+    work.block     = blockIdx.x;
+    /* Thread tid adds up row tid % 2 of row pair tid / 2, for the first threads of the block. */
+    const int     pairs = RP_GEMV_WARPS / (p.split * p.n_experts);
+    const int64_t row   = rp_gemv_block_row(work, 0) + tid;
+    const bool    adds  = tid < pairs * RP_GEMV_ROWS && row < work.rows;
     float         sum   = 0.0f;
-    for (int j0 = 0; j0 < k; j0 += p.side) {
-        const int     count = k - j0 < p.side ? k - j0 : p.side, j = j0 + own;
-        const int32_t id = own < count ? p.ids[j] : -1, expert = id >= 0 && id < p.w.ne[2] ? id : -1;
-        job.idle                    = expert < 0;
+    for (int j0 = 0; j0 < k; j0 += p.n_experts) {
+        const int     count = k - j0 < p.n_experts ? k - j0 : p.n_experts, j = j0 + slot;
+        const int32_t id = slot < count ? p.ids[j] : -1, expert = id >= 0 && id < p.w.ne[2] ? id : -1;
+        work.inactive               = expert < 0;
         const ExpertColumns columns = {
             {rp_row_at(p.x, j0, 0, 0), p.x.nb[1], p.x.ne[0], count},
-            p.side, own < count ? own : 0
+            p.n_experts, slot < count ? slot : 0
         };
-        if (j0 > 0) __syncthreads(); /* the experts before have been read by all */
-        product(job, expert < 0 ? 0 : expert, columns, ExpertsDownPut{p, table, expert});
+        if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
+        product(work, expert < 0 ? 0 : expert, columns, ExpertsDownPut{p, table, expert});
         __syncthreads();
         for (int i = 0; adds && i < count; i++)
-            sum = fmaf(p.weights[j0 + i],
-                       table[(tid / RP_GEMV_ROWS * p.side + i) * RP_GEMV_ROWS + tid % RP_GEMV_ROWS], sum);
+            sum =
+                fmaf(p.weights[j0 + i],
+                     table[(tid / RP_GEMV_ROWS * p.n_experts + i) * RP_GEMV_ROWS + tid % RP_GEMV_ROWS], sum);
     }
     if (!adds) return;
     if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
@@ -80,48 +90,48 @@ __device__ static inline void experts_down(const ExpertsDownArgs &p, const Produ
 }
 
 template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const ExpertsDownArgs &p, int32_t expert) {
-    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_UNIT};
+    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_FRAG};
 }
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(ExpertsDownArgs p) {
     rp_begin();
-    experts_down(
-        p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
-            rp_gemv_quant<T, 1>(job, matrix_of<T>(p, expert), columns, put);
-        });
+    experts_down(p, [&](const GemvWork &work, int32_t expert, const ExpertColumns &columns,
+                        const ExpertsDownPut &put) {
+        rp_gemv_quant<T, 1>(work, matrix_of<T>(p, expert), columns, put);
+    });
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(ExpertsDownArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(ExpertsDownArgs p) {
     rp_begin();
-    experts_down(
-        p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
-            rp_gemv_wide<T>(job, matrix_of<T>(p, expert), columns, put);
-        });
+    experts_down(p, [&](const GemvWork &work, int32_t expert, const ExpertColumns &columns,
+                        const ExpertsDownPut &put) {
+        rp_gemv_dequant<T>(work, matrix_of<T>(p, expert), columns, put);
+    });
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(ExpertsDownArgs p) {
     rp_begin();
-    experts_down(
-        p, [&](const GemvJob &job, int32_t expert, const ExpertColumns &columns, const ExpertsDownPut &put) {
-            const FloatMatrix w = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
-            rp_gemv_float<T, 1>(job, w, columns, job.idle ? 0 : job.n, put);
-        });
+    experts_down(p, [&](const GemvWork &work, int32_t expert, const ExpertColumns &columns,
+                        const ExpertsDownPut &put) {
+        const FloatMatrix w = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
+        rp_gemv_float<T, 1>(work, w, columns, work.inactive ? 0 : work.n, put);
+    });
 }
 
 static LaunchShape shape_of(const ExpertsDownArgs &p, int64_t shared) {
-    return {dim3(rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / (p.split * p.side))),
+    return {dim3(rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / (p.split * p.n_experts))),
             dim3(RP_GEMV_THREADS), (unsigned)shared};
 }
 
 template <RpDtype T> static RpStatus quant_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
-    const int64_t n = p.w.ne[0], most = RP_GEMV_STAGED / p.side;
-    return RP_LAUNCH("experts_down", ctx, shape_of(p, p.side * rp_staged_bytes(n < most ? n : most)),
+    const int64_t n = p.w.ne[0], most = RP_GEMV_STAGED / p.n_experts;
+    return RP_LAUNCH("experts_down", ctx, shape_of(p, p.n_experts * rp_staged_bytes(n < most ? n : most)),
                      quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("experts_down", ctx, shape_of(p, 0), wide_kernel<T>, p);
+template <RpDtype T> static RpStatus dequant_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("experts_down", ctx, shape_of(p, 0), dequant_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
@@ -141,13 +151,14 @@ extern "C" RpStatus rp_cuda_experts_down(const OpArgs *args, KernelCtx *ctx) {
     p.scale            = args->params->experts_down.scale;
     const RpDtype type = p.w.dtype;
     const int64_t k = p.x.ne[1], m = p.w.ne[1];
-    p.split = rp_gemv_split(m * k, p.w.ne[0] / rp_gemv_unit_of(type)); /* that of mul_mat_id */
-    p.side  = 1;
-    while (p.side < k && p.split * p.side < RP_GEMV_WARPS && (m + 1) / 2 * p.split * p.side < RP_GEMV_BUSY)
-        p.side *= 2;
+    p.split     = rp_gemv_split(m * k, p.w.ne[0] / rp_gemv_frag_elems(type)); /* as in mul_mat_id */
+    p.n_experts = 1;
+    while (p.n_experts < k && p.split * p.n_experts < RP_GEMV_WARPS &&
+           (m + 1) / 2 * p.split * p.n_experts < RP_GEMV_BUSY)
+        p.n_experts *= 2;
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
     if (p.x.dtype == RP_Q8_ACT) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
 }

@@ -1,10 +1,13 @@
-/* y = act(gate c + bias) * (up c + bias), c = column(x), of one token: of one matrix each, or of those of the chosen experts.
- * Where the id is no expert both halves are zeros. The ids are read on the device (I4).
- * geometry  blocks of 8 warps; a warp, or a few, has a row of gate and the same row of up (gemv.cuh); grid (rows, ids); many
- *           rows with a norm: several turns a block. A result that is rounded is made by the last block of each group of 32
- *           rows (of more, where there are more groups than counters), over floats in scratch memory
- * traffic   the chosen weights once; of the column, from L2, 1.375 bytes an element a block, or 8 to 12 if the block makes it
- * numerics  sums as mul_mat.cu and mul_mat_id.cu have them, norms, rounding and functions as the ops of their own */
+/* First half of a feed-forward for one token: y[:,j] = act(gate c + bias) * (up c + bias), c = column(x), dense or
+ * for each chosen expert ids[j]. An id outside of w gives zeros for both products. The ids are read on the device
+ * (I4).
+ * geometry  GEMV, blocks of 8 warps; `split` warps multiply one row of gate and the same row of up, so the activation
+ *           needs no second kernel; grid (row tiles, ids); with a norm and many rows several row tiles per block.
+ *           A q8_act result needs whole blocks of 32 rows, which several thread blocks compute: f32 results go to
+ *           scratch memory, and the last-arriving block of each 32 rows quantises them
+ * traffic   the chosen weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act
+ *           already, 8 to 12 if the block computes it; a q8_act result once more as f32, from L2
+ * numerics  the bits of the separate ops (mul_mat.cu or mul_mat_id.cu, quantize.cu, act.cuh) */
 #include "kernels/act.cuh"
 #include "kernels/arrive.cuh"
 #include "kernels/column.cuh"
@@ -17,11 +20,13 @@ struct GateUpArgs {
     const float   *bias[2];
     GateKind       kind;
     float          alpha, limit;
-    bool           round, early;
-    float         *floats; /* where the result is rounded: [k][m] in scratch memory, */
-    unsigned      *counters;
-    int64_t        group, groups; /* rows that are rounded together, and how often of one expert */
-    ColumnGrid     grid;
+    bool           quantizes, early;
+    /* For a q8_act result. Row m of expert j counts at counters[j * n_counters + m / counter_rows]. */
+    float     *f32_result; /* [k][m] in scratch memory */
+    unsigned  *counters;
+    int64_t    counter_rows; /* rows quantised together: 32, doubled until the counters suffice */
+    int64_t    n_counters;   /* per expert */
+    ColumnGrid grid;
 };
 
 __device__ static int32_t expert_of(const GateUpArgs &p) {
@@ -37,6 +42,7 @@ __device__ static float gated(const GateUpArgs &p, float gate, float up) {
     return SwigluOai{p.alpha, p.limit}(gate, up);
 }
 
+/* Put: v[0] is the sum of gate, v[1] of up, for row m of both. */
 struct GateUpPut {
     const GateUpArgs &p;
     int32_t           expert;
@@ -46,39 +52,42 @@ struct GateUpPut {
         float half[2] = {v[0], v[1]};
           for (int i = 0; i < 2; i++)
             if (p.bias[i] != nullptr && expert >= 0) half[i] += p.bias[i][expert * rows + m];
-        float *row = p.round ? p.floats + blockIdx.y * rows : (float *)rp_row(p.y, blockIdx.y);
+        float *row = p.quantizes ? p.f32_result + blockIdx.y * rows : (float *)rp_row(p.y, blockIdx.y);
           row[m]     = gated(p, half[0], half[1]);
     }
 };
 
-__device__ static GemvJob job_of(const GateUpArgs &p) {
-    GemvJob job = {p.w[0].ne[1], p.w[0].ne[0], 1, p.grid.split};
-    job.each    = 1;
-    job.block   = blockIdx.x;
-    job.early   = p.early;
-    job.turns   = p.grid.turns;
-    job.step    = gridDim.x;
-    return job;
+__device__ static GemvWork work_of(const GateUpArgs &p) {
+    GemvWork work     = {p.w[0].ne[1], p.w[0].ne[0], 1, p.grid.split};
+    work.warp_results = 1;
+    work.block        = blockIdx.x;
+    work.early        = p.early;
+    work.n_tiles      = p.grid.n_tiles;
+    work.tile_stride  = gridDim.x;
+    return work;
 }
 
-__device__ static void no_expert(const GateUpArgs &p, const GemvJob &job) {
-    const int   rows    = RP_GEMV_WARPS / job.split;
+/* Both products are 0: act(0) * 0 goes through the same epilogue, for every row tile of the block. */
+__device__ static void no_expert(const GateUpArgs &p, const GemvWork &work) {
+    const int   rows    = RP_GEMV_WARPS / work.split;
     const float none[2] = {0.0f, 0.0f};
-    for (int64_t turn = 0; turn < job.turns; turn++)
-        if ((int)threadIdx.x < rows) GateUpPut{p, -1}(rp_gemv_begin(job, turn) + threadIdx.x, 0, none);
+    for (int64_t tile = 0; tile < work.n_tiles; tile++)
+        if ((int)threadIdx.x < rows) GateUpPut{p, -1}(rp_gemv_block_row(work, tile) + threadIdx.x, 0, none);
 }
 
-/* Of each turn: whoever comes last rounds the group. */
-__device__ static void round_groups(const GateUpArgs &p, const GemvJob &job) {
-    const int64_t rows = job.rows, per_block = RP_GEMV_WARPS / job.split;
-    for (int64_t turn = 0; p.round && turn < job.turns; turn++) {
-        const int64_t m = rp_gemv_begin(job, turn), g = m / p.group, first = g * p.group;
+/* Arrives at the counter of each row tile; the last block to arrive quantises all rows of the counter. A row tile
+ * never spans two counters: per_block is a power of two of at most 8, counter_rows a multiple of 32. */
+__device__ static void quantize_rows(const GateUpArgs &p, const GemvWork &work) {
+    const int64_t rows = work.rows, per_block = RP_GEMV_WARPS / work.split;
+    for (int64_t tile = 0; p.quantizes && tile < work.n_tiles; tile++) {
+        const int64_t m = rp_gemv_block_row(work, tile), g = m / p.counter_rows, first = g * p.counter_rows;
         if (m >= rows) return;
-        const int64_t end = first + p.group < rows ? first + p.group : rows;
-        if (!rp_arrives_last(&p.counters[blockIdx.y * p.groups + g], (unsigned)((end - first) / per_block)))
+        const int64_t end = first + p.counter_rows < rows ? first + p.counter_rows : rows;
+        if (!rp_arrives_last(&p.counters[blockIdx.y * p.n_counters + g],
+                             (unsigned)((end - first) / per_block)))
             continue;
         for (int64_t i = first + threadIdx.x; i < end; i += RP_GEMV_THREADS) /* whole warps */
-            rp_quantize_block(__ldcg(p.floats + blockIdx.y * rows + i), rp_row(p.y, blockIdx.y), rows,
+            rp_quantize_block(__ldcg(p.f32_result + blockIdx.y * rows + i), rp_row(p.y, blockIdx.y), rows,
                               i / RP_ACT_BLOCK);
     }
 }
@@ -87,48 +96,48 @@ template <RpDtype T> __device__ static TwoMatrices<T> matrices_of(const GateUpAr
     const int64_t rows = p.w[0].ne[1];
     return {
         {rp_planes<T>(p.w[0]), rp_planes<T>(p.w[1])},
-        expert * rows, rows, p.w[0].ne[0] / RP_UNIT
+        expert * rows, rows, p.w[0].ne[0] / RP_FRAG
     };
 }
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(GateUpArgs p) {
     rp_gemv_open(p.early);
-    const int32_t expert = expert_of(p);
-    const GemvJob job    = job_of(p);
+    const int32_t  expert = expert_of(p);
+    const GemvWork work   = work_of(p);
     if (expert < 0)
-        no_expert(p, job); /* the whole block */
+        no_expert(p, work); /* the whole block */
     else
-        rp_gemv_quant<T, 1>(job, matrices_of<T>(p, expert), MadeColumn(p.column), GateUpPut{p, expert});
-    round_groups(p, job);
+        rp_gemv_quant<T, 1>(work, matrices_of<T>(p, expert), FusedColumn(p.column), GateUpPut{p, expert});
+    quantize_rows(p, work);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(GateUpArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(GateUpArgs p) {
     rp_gemv_open(p.early);
-    const int32_t expert = expert_of(p);
-    const GemvJob job    = job_of(p);
+    const int32_t  expert = expert_of(p);
+    const GemvWork work   = work_of(p);
     if (expert < 0)
-        no_expert(p, job);
+        no_expert(p, work);
     else
-        rp_gemv_wide<T>(job, matrices_of<T>(p, expert), MadeColumn(p.column), GateUpPut{p, expert});
-    round_groups(p, job);
+        rp_gemv_dequant<T>(work, matrices_of<T>(p, expert), FusedColumn(p.column), GateUpPut{p, expert});
+    quantize_rows(p, work);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(GateUpArgs p) {
     rp_gemv_open(p.early);
-    const int32_t expert = expert_of(p);
-    const GemvJob job    = job_of(p);
+    const int32_t  expert = expert_of(p);
+    const GemvWork work   = work_of(p);
     if (expert < 0) {
-        no_expert(p, job);
+        no_expert(p, work);
     } else {
         const TwoFloatMatrices w = {
             {rp_row_at(p.w[0], 0,   expert, 0), rp_row_at(p.w[1], 0, expert, 0)},
             {p.w[0].nb[1],              p.w[1].nb[1]},
-            job.rows
+            work.rows
         };
-        rp_gemv_float<T, 1>(job, w, MadeColumn(p.column), job.n, GateUpPut{p, expert});
+        rp_gemv_float<T, 1>(work, w, FusedColumn(p.column), work.n, GateUpPut{p, expert});
     }
-    round_groups(p, job);
+    quantize_rows(p, work);
 }
 
 static LaunchShape shape_of(const GateUpArgs &p) {
@@ -140,18 +149,18 @@ template <RpDtype T> static RpStatus quant_rows(const GateUpArgs &p, KernelCtx *
     return RP_LAUNCH("gate_up", ctx, shape_of(p), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const GateUpArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("gate_up", ctx, shape_of(p), wide_kernel<T>, p);
+template <RpDtype T> static RpStatus dequant_rows(const GateUpArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("gate_up", ctx, shape_of(p), dequant_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const GateUpArgs &p, KernelCtx *ctx) {
     return RP_LAUNCH("gate_up", ctx, shape_of(p), float_kernel<T>, p);
 }
 
-static bool rounds(const OpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
+static bool quantizes(const OpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
 
 extern "C" size_t rp_cuda_gate_up_scratch(const OpArgs *args, const BlasLt *) {
-    return rounds(args) ? rp_scratch_size(rp_view_elems(&args->dst)) : 0;
+    return quantizes(args) ? rp_scratch_size(rp_view_elems(&args->dst)) : 0;
 }
 
 extern "C" RpStatus rp_cuda_gate_up(const OpArgs *args, KernelCtx *ctx) {
@@ -167,21 +176,23 @@ extern "C" RpStatus rp_cuda_gate_up(const OpArgs *args, KernelCtx *ctx) {
     p.ids     = (const int32_t *)args->src[4].data;
     p.bias[0] = (const float *)args->src[5].data, p.bias[1] = (const float *)args->src[6].data;
     p.kind = o->kind, p.alpha = o->alpha, p.limit = o->limit;
-    p.round    = rounds(args);
-    p.early    = p.ids == nullptr && (ctx->constant & 3) == 3; /* chosen experts are known by ids only */
-    p.floats   = rp_scratch_floats(ctx);
-    p.counters = (unsigned *)ctx->scratch;
-    for (p.group = RP_ACT_BLOCK; k * (w->ne[1] + p.group - 1) / p.group > RP_COUNTERS;) p.group *= 2;
-    p.groups = (w->ne[1] + p.group - 1) / p.group;
-    if (k > 65535 || (p.round && k * p.groups > RP_COUNTERS))
+    p.quantizes  = quantizes(args);
+    p.early      = p.ids == nullptr && (ctx->constant & 3) == 3; /* ids are results: wait first */
+    p.f32_result = rp_scratch_floats(ctx);
+    p.counters   = (unsigned *)ctx->scratch;
+    /* 8 experts of 28672 rows would need 7168 counters for 32 rows each; of 4096 there are enough for 64. */
+    for (p.counter_rows = RP_ACT_BLOCK; k * (w->ne[1] + p.counter_rows - 1) / p.counter_rows > RP_COUNTERS;)
+        p.counter_rows *= 2;
+    p.n_counters = (w->ne[1] + p.counter_rows - 1) / p.counter_rows;
+    if (k > 65535 || (p.quantizes && k * p.n_counters > RP_COUNTERS))
         return rp_fail(RP_E_UNSUPPORTED, "gate_up: %lld ids: at most %d of a result in %s", (long long)k,
-                       p.round ? (int)RP_COUNTERS : 65535, rp_dtype_name(args->dst.dtype));
-    const int split =
-        rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_unit_of(type)); /* that of the halves by themselves */
-    p.grid = rp_column_grid(p.column, w->ne[1], 1, split, k);
+                       p.quantizes ? (int)RP_COUNTERS : 65535, rp_dtype_name(args->dst.dtype));
+    /* The split of each half as an op of its own, so that the sums have the same order. */
+    const int split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));
+    p.grid          = rp_column_grid(p.column, w->ne[1], 1, split, k);
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.column.round) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+    if (p.column.quantize) return RP_FOR_QUANT(type, quant_rows, p, ctx);
+    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
 }

@@ -1,4 +1,7 @@
-/* y = x * Phi(x), by the formula of kind (map.cuh) */
+/* y = x * Phi(x), Phi the normal distribution function; by erf, or by the tanh approximation (act.cuh).
+ * geometry  one thread per element, blocks of 256 (map.cuh)
+ * traffic   x and y once: 8*elements bytes
+ * numerics  f32; the device's erff and tanhf */
 #include "kernels/act.cuh"
 #include "kernels/map.cuh"
 

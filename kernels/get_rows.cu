@@ -1,6 +1,8 @@
-/* y[:,t] = scale * w[:,ids[t]], widened to f32; NaN where the id is no row: the device has nobody to tell.
- * geometry  one block of 128 threads a token, a thread a unit of 32 elements (quantised) or one
- * traffic   one row of the table a token */
+/* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token. An id outside of w gives NaN, because a
+ * kernel cannot return an error.
+ * geometry  one block of 128 threads per token; a thread takes fragments of 32 elements (quantised) or elements
+ * traffic   one row of w and one of y per token
+ * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
 #include "kernels/quants.cuh"
 
 enum { THREADS = 128 };
@@ -10,25 +12,25 @@ __device__ static const char *row_of(const TensorView &w, const TensorView &ids,
     return id >= 0 && id < w.ne[1] ? (const char *)w.data + (size_t)id * w.nb[1] : nullptr;
 }
 
-/* As op scale has it; 0: as it is. */
+/* fmaf(v, scale, 0), as op scale computes it, so that fusing the two changes no bit. A scale of 0 means none. */
 __device__ static float scaled(float v, float scale) { return scale != 0.0f ? fmaf(v, scale, 0.0f) : v; }
 
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
     quant_kernel(TensorView w, TensorView ids, TensorView y, float scale) {
     rp_begin();
-    const int32_t id    = ((const int32_t *)ids.data)[blockIdx.x];
-    const bool    real  = id >= 0 && id < w.ne[1];
-    const int64_t units = w.ne[0] / RP_UNIT;
-    float        *out   = (float *)rp_row(y, blockIdx.x);
-    for (int64_t u = threadIdx.x; u < units; u += THREADS) {
-        const int64_t group = Blocks<T>::first_group(u);
-        Unit          v     = {};
-        if (real) v = Blocks<T>::unpack(Blocks<T>::load(rp_planes<T>(w), id * units + u), (int)u);
+    const int32_t id      = ((const int32_t *)ids.data)[blockIdx.x];
+    const bool    valid   = id >= 0 && id < w.ne[1];
+    const int64_t n_frags = w.ne[0] / RP_FRAG;
+    float        *out     = (float *)rp_row(y, blockIdx.x);
+    for (int64_t f = threadIdx.x; f < n_frags; f += THREADS) {
+        const int64_t at = Blocks<T>::first_sum_block(f);
+        Fragment      v  = {};
+        if (valid) v = Blocks<T>::dequantize(Blocks<T>::load(rp_planes<T>(w), id * n_frags + f), (int)f);
         for (int k = 0; k < 2; k++)
-            for (int i = 0; i < RP_GROUP; i++)
-                out[(group + k * Blocks<T>::STEP) * RP_GROUP + i] =
-                    real ? scaled(rp_element(v, k, i), scale) : NAN;
+            for (int i = 0; i < RP_SUM_BLOCK; i++)
+                out[(at + k * Blocks<T>::SUM_STRIDE) * RP_SUM_BLOCK + i] =
+                    valid ? scaled(rp_element(v, k, i), scale) : NAN;
     }
 }
 

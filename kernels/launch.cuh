@@ -1,5 +1,6 @@
-/* launch.cuh - the one way to launch: captured or not, by cudaLaunchKernelExC. Kernels launched so wait for those before them
- * themselves (portable.cuh). */
+/* launch.cuh - the one way to launch a kernel: RP_LAUNCH, by cudaLaunchKernelExC, eagerly or into a capture. With
+ * ctx->launch set, the hook gets the launch instead; the executor records, repoints and inspects by it. Every
+ * kernel launched so executes griddepcontrol.wait itself (portable.cuh), so the hook is told `waits`. */
 #ifndef KERNELS_LAUNCH_CUH
 #define KERNELS_LAUNCH_CUH
 
@@ -8,28 +9,31 @@
 
 struct LaunchShape {
     dim3     grid, block;
-    unsigned shared_bytes;
+    unsigned shared_bytes;     /* dynamic shared memory */
     bool     any_type = false; /* as in KernelLaunch */
 };
 
+/* Blocks that cover `items` with `each` items per block. */
 static inline unsigned rp_blocks(int64_t items, int64_t each) {
     return (unsigned)((items + each - 1) / each);
 }
 
-/* The arguments are copied with the kernel's own parameter types, so that their sizes match. */
+/* cudaLaunchKernelExC takes arguments by untyped pointers. The unused parameter void (*)(P...) is the kernel: it
+ * tells the compiler the parameter types P. `launch` converts each argument to its type, so that the bytes behind
+ * each pointer are those that the kernel reads. */
 template <class... P, class... A>
 static inline RpStatus rp_launch(const char *op, KernelCtx *ctx, const LaunchShape &shape, const char *name,
                                  const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
-    cudaLaunchConfig_t c                               = {};
-    c.gridDim                                          = shape.grid;
-    c.blockDim                                         = shape.block;
-    c.dynamicSmemBytes                                 = shape.shared_bytes;
-    c.stream                                           = ctx->stream;
-    cudaLaunchAttribute overlap                        = {};
-    overlap.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    if (ctx->overlap) c.attrs = &overlap, c.numAttrs = 1;
+    cudaLaunchConfig_t c                           = {};
+    c.gridDim                                      = shape.grid;
+    c.blockDim                                     = shape.block;
+    c.dynamicSmemBytes                             = shape.shared_bytes;
+    c.stream                                       = ctx->stream;
+    cudaLaunchAttribute pdl                        = {};
+    pdl.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
+    pdl.val.programmaticStreamSerializationAllowed = 1;
+    if (ctx->overlap) c.attrs = &pdl, c.numAttrs = 1;
     RpStatus   hooked = RP_OK;
     const auto launch = [&](P... p) {
         void *pointers[] = {(void *)&p..., nullptr};

@@ -1,9 +1,11 @@
-/* y = post_norm(scale * (w c + bias)) + residual, c = column(x), of one token.
- * geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh); many rows with a norm: several turns a block. A
- *           post-norm is the last block's, over sums in scratch memory
- * traffic   the weights once; of the column, from L2, 1.375 bytes an element a block if it is rounded already, 8 to 12 if the
- *           block makes it
- * numerics  sums as mul_mat.cu has them, norms and rounding as rms_norm.cu and quantize.cu, the same bits */
+/* Fused product of one token: y = post_norm(scale * (w c + bias)) + residual, c = column(x) (column.cuh). Every
+ * step but the product is optional.
+ * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh); with a norm in the column and many rows,
+ *           several row tiles per block. With a post-norm the sums go to scratch memory and the last-arriving
+ *           block norms them all (arrive.cuh)
+ * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
+ *           8 to 12 if the block computes it
+ * numerics  the bits of the separate ops: sums as mul_mat.cu, norms as rms_norm.cu, quantisation as quantize.cu */
 #include "kernels/arrive.cuh"
 #include "kernels/column.cuh"
 #include "kernels/scratch.h"
@@ -20,6 +22,7 @@ struct LinearArgs {
     bool         early;
 };
 
+/* Epilogue per row. __fadd_rn keeps the compiler from fusing the addition with a product, which op add does not. */
 struct LinearPut {
     const LinearArgs &p;
     __device__ void   operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
@@ -36,15 +39,17 @@ struct LinearPut {
     }
 };
 
-__device__ static GemvJob job_of(const LinearArgs &p) {
-    GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
-    job.block   = blockIdx.x;
-    job.early   = p.early;
-    job.turns   = p.grid.turns;
-    job.step    = gridDim.x;
-    return job;
+__device__ static GemvWork work_of(const LinearArgs &p) {
+    GemvWork work    = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
+    work.block       = blockIdx.x;
+    work.early       = p.early;
+    work.n_tiles     = p.grid.n_tiles;
+    work.tile_stride = gridDim.x;
+    return work;
 }
 
+/* The last-arriving block: y = rms_norm(sums) * post_weight + residual. The sums of other blocks are read by __ldcg,
+ * in rp_rms_scale<true> too. */
 __device__ static void post_norm(const LinearArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t n = p.w.ne[1];
@@ -58,26 +63,28 @@ __device__ static void post_norm(const LinearArgs &p) {
 }
 
 template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const LinearArgs &p) {
-    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_UNIT};
+    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_FRAG};
 }
 
+/* Three kernels, as in all GEMV ops: quantised weights and a q8_act column (quant), quantised weights and an f32 column
+ * (dequant), float weights (float). */
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(LinearArgs p) {
     rp_gemv_open(p.early);
-    rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
+    rp_gemv_quant<T, 1>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(LinearArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(LinearArgs p) {
     rp_gemv_open(p.early);
-    rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), LinearPut{p});
+    rp_gemv_dequant<T>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(LinearArgs p) {
     rp_gemv_open(p.early);
     const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
-    rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], LinearPut{p});
+    rp_gemv_float<T, 1>(work_of(p), w, FusedColumn(p.column), p.w.ne[0], LinearPut{p});
     post_norm(p);
 }
 
@@ -89,8 +96,8 @@ template <RpDtype T> static RpStatus quant_rows(const LinearArgs &p, KernelCtx *
     return RP_LAUNCH("linear", ctx, shape_of(p), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const LinearArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("linear", ctx, shape_of(p), wide_kernel<T>, p);
+template <RpDtype T> static RpStatus dequant_rows(const LinearArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("linear", ctx, shape_of(p), dequant_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const LinearArgs &p, KernelCtx *ctx) {
@@ -113,17 +120,17 @@ extern "C" RpStatus rp_cuda_linear(const OpArgs *args, KernelCtx *ctx) {
     p.post_weight         = (const float *)args->src[5].data;
     p.y                   = (float *)args->dst.data;
     p.sums                = rp_scratch_floats(ctx);
-    p.early               = (ctx->constant & 1) != 0;
+    p.early               = (ctx->constant & 1) != 0; /* src[0] is a weight */
     p.counter             = (unsigned *)ctx->scratch;
     p.scale               = o->scale;
     p.post                = o->post_norm != 0;
     p.post_eps            = o->post_eps;
     const RpDtype type    = p.w.dtype;
-    const int     split   = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_unit_of(type));
+    const int     split   = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     p.grid                = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.column.round) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+    if (p.column.quantize) return RP_FOR_QUANT(type, quant_rows, p, ctx);
+    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
 }

@@ -1,6 +1,13 @@
-/* The end of a decode loop's body: the token to its slot, and the loop's condition.
+/* Last kernel in the body of the captured decode loop: hands the token to the host and decides on another
+ * iteration.
+ *
+ *     ring->slots[number % RP_LOOP_SLOTS] = number << 32 | token        one 8-byte store to mapped host memory
+ *     continue  =  token >= 0, no end token, left > 0, pos < n_ctx, and the host has not set ring->stop
+ *
+ * A slot shows by its number that it is valid, so the host needs no second flag and no fence between two stores.
  * geometry  one thread
- * traffic   8 bytes to host memory, 4 from it */
+ * traffic   8 bytes written to host memory, 4 read from it; the step state and LoopControl from L2
+ * numerics  integers only */
 #include "kernels/device.cuh"
 
 #include "reprise/loop.h"

@@ -1,5 +1,6 @@
-/* map.cuh - y = f(x), and y = f(a, b) with b repeated: one thread an element.
- * geometry  blocks of 256 threads over all elements
+/* map.cuh - element-wise kernels: y = f(x), and y = f(a, b) with b broadcast. All f32.
+ *     thread i of the grid: element i % ne[0] of row i / ne[0]
+ * geometry  one thread per element, blocks of 256
  * traffic   each source and the result once: 4*(sources + 1)*elements bytes
  * x and y may be the same memory (I6): a thread reads its element before it writes it. */
 #ifndef KERNELS_MAP_CUH

@@ -1,7 +1,10 @@
-/* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]
- * geometry  rows: blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid (rows, tokens or fours of
- *           tokens, heads). Transposed: one thread an element of the result, neighbours reading neighbours
- * traffic   the weights once for four tokens; x once a block, from L2 */
+/* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b], g and g' query heads and batches per matrix
+ * geometry  contiguous rows: GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
+ *           or fours of tokens, heads). Rows with nb[0] other than one element (a transposed matrix, values of the
+ *           KV cache): one thread per element of the result, whose neighbours read neighbouring elements. From 32
+ *           columns on cuBLASLt, where it is available (mul_mat_blas.cu)
+ * traffic   the weights once per four tokens; x once per block, from L2
+ * numerics  integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
 #include "kernels/gemv.cuh"
 #include "kernels/mul_mat_blas.h"
 
@@ -16,14 +19,14 @@ __device__ static int64_t last_position(const MulMatArgs &p, int64_t t) {
     return ((const int32_t *)p.pos.data)[t];
 }
 
-/* Terms of the sum for token t. */
+/* Terms of the sum for token t: with RP_BOUND_INNER those up to its position. */
 __device__ static int64_t inner_length(const MulMatArgs &p, int64_t t) {
     if (p.bound != RP_BOUND_INNER) return p.w.ne[0];
     const int64_t end = last_position(p, t) + 1;
     return end < 0 ? 0 : (end < p.w.ne[0] ? end : p.w.ne[0]);
 }
 
-/* Of the matrix of a head. */
+/* Index of the matrix that head h of batch b multiplies: heads share a matrix in runs of g, batches of g'. */
 __device__ static int64_t matrix_of_head(const MulMatArgs &p, int64_t h, int64_t b) {
     return h / (p.x.ne[2] / p.w.ne[2]) + p.w.ne[2] * (b / (p.x.ne[3] / p.w.ne[3]));
 }
@@ -33,58 +36,60 @@ __device__ static const char *rows_of_head(const MulMatArgs &p, int64_t h, int64
     return rp_row_at(p.w, 0, matrix % p.w.ne[2], matrix / p.w.ne[2]);
 }
 
-/* Columns from t on, C of them where there are as many. */
-template <int C> struct Job {
-    GemvJob        job;
+/* The block's product: columns t = C * blockIdx.y to t + C - 1, fewer at the end. */
+template <int C> struct Product {
+    GemvWork       work;
     GemvColumns<C> columns;
     GemvRows       put;
 };
 
-template <int C> __device__ static Job<C> job_of(const MulMatArgs &p) {
+template <int C> __device__ static Product<C> product_of(const MulMatArgs &p) {
     const int64_t t = (int64_t)blockIdx.y * C, h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
-    GemvJob       job      = {p.w.ne[1], p.w.ne[0], columns, p.split};
-    job.block              = blockIdx.x;
-    job.early              = p.early;
+    GemvWork      work     = {p.w.ne[1], p.w.ne[0], columns, p.split};
+    work.block             = blockIdx.x;
+    work.early             = p.early;
     const GemvColumns<C> x = {rp_row_at(p.x, t, h, b), p.x.nb[1], p.w.ne[0], columns};
     const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], p.w.ne[1], columns};
-    return {job, x, y};
+    return {work, x, y};
 }
 
 template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatArgs &p) {
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    return {rp_planes<T>(p.w), matrix_of_head(p, h, b) * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_UNIT};
+    return {rp_planes<T>(p.w), matrix_of_head(p, h, b) * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_FRAG};
 }
 
 template <RpDtype T, int C>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, C)) quant_kernel(MulMatArgs p) {
     rp_gemv_open(p.early);
-    const Job<C> j = job_of<C>(p);
-    rp_gemv_quant<T, C>(j.job, matrix_of<T>(p), j.columns, j.put);
+    const Product<C> product = product_of<C>(p);
+    rp_gemv_quant<T, C>(product.work, matrix_of<T>(p), product.columns, product.put);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(MulMatArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(MulMatArgs p) {
     rp_gemv_open(p.early);
-    const Job<1> j = job_of<1>(p);
-    rp_gemv_wide<T>(j.job, matrix_of<T>(p), j.columns, j.put);
+    const Product<1> product = product_of<1>(p);
+    rp_gemv_dequant<T>(product.work, matrix_of<T>(p), product.columns, product.put);
 }
 
 template <RpDtype T, int C>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, C > 1 ? 2 : 3) float_kernel(MulMatArgs p) {
     rp_gemv_open(p.early);
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    Job<C>        j = job_of<C>(p);
+    Product<C>    product = product_of<C>(p);
     if (p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
         const int64_t end = last_position(p, blockIdx.y) + 1;
-        if (end < j.job.rows) j.job.rows = j.put.rows = end;
-        if (rp_gemv_begin(j.job, 0) >= j.job.rows) return; /* the whole block */
+        if (end < product.work.rows) product.work.rows = product.put.rows = end;
+        if (rp_gemv_block_row(product.work, 0) >= product.work.rows) return; /* the whole block */
     }
-    const FloatMatrix w = {rows_of_head(p, h, b), p.w.nb[1], j.job.rows};
-    rp_gemv_float<T, C>(j.job, w, j.columns, inner_length(p, blockIdx.y * C), j.put);
+    const FloatMatrix w = {rows_of_head(p, h, b), p.w.nb[1], product.work.rows};
+    rp_gemv_float<T, C>(product.work, w, product.columns, inner_length(p, blockIdx.y * C), product.put);
 }
 
 enum { THREADS = 256 };
 
+/* Element (k, m) lies at k * nb[0] + m * nb[1]. One thread adds up one result in the order of k; with nb[1] of one
+ * element the 32 lanes of a warp read neighbouring addresses. */
 __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     rp_begin();
     const int64_t m = (int64_t)blockIdx.x * THREADS + threadIdx.x, t = blockIdx.y;
@@ -113,10 +118,11 @@ template <RpDtype T> static RpStatus quant_rows(const MulMatArgs &p, KernelCtx *
     return p.x.ne[1] == 1 ? quant_columns<T, 1>(p, ctx) : quant_columns<T, RP_GEMV_COLUMNS>(p, ctx);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const MulMatArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), wide_kernel<T>, p);
+template <RpDtype T> static RpStatus dequant_rows(const MulMatArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), dequant_kernel<T>, p);
 }
 
+/* Positions bound each token's product differently, so these take one column at a time. */
 template <RpDtype T> static RpStatus float_rows(const MulMatArgs &p, KernelCtx *ctx) {
     if (p.x.ne[1] == 1 || p.bound != RP_BOUND_NONE)
         return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), (float_kernel<T, 1>), p);
@@ -142,13 +148,14 @@ extern "C" RpStatus rp_cuda_mul_mat(const OpArgs *args, KernelCtx *ctx) {
             dim3(THREADS), 0};
         return RP_LAUNCH("mul_mat", ctx, shape, transposed_kernel, p);
     }
+    /* From 32 columns on cuBLASLt computes it, unless it is unavailable or has refused. */
     bool taken;
     RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
     if (taken) return RP_OK;
-    p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / (quant ? (int)RP_UNIT : (int)RP_FLOAT_UNIT));
+    p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / (quant ? (int)RP_FRAG : (int)RP_FLOAT_FRAG));
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
     if (p.x.dtype == RP_Q8_ACT) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
 }

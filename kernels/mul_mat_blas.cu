@@ -1,11 +1,19 @@
-/* y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, for 32 columns and more: in the weights' type (f32, f16, bf16), of
- * quantised weights in f16; sums and result in f32.
- * geometry  columns narrowed: a block of 256 threads a column. Weights widened: a thread a unit of 32 elements, by
- *           tiles of rows that fit into 64 MiB, each followed by its product. Columns restored: 256 rows to a
- *           block, grid (rows, columns)
- * traffic   quantised: the weights once, and twice as f16; x twice and, narrowed, once for each tile; y once
- * numerics  w and x are rounded to f16 or bf16 each. A column that f16 has no room for, above or below, is scaled
- *           by a power of two, and its results are scaled back; others are left alone. */
+/* GEMM for 32 and more columns: y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, in the type of the weights (f32, f16,
+ * bf16), quantised weights in f16; sums and result in f32. Steps for quantised weights:
+ *
+ *     convert     x f32 or q8_act -> x16[t][ld] f16, scaled by 2^-e[t]
+ *     per tile of rows:   dequantize w -> w16[rows][k] f16, at most 64 MiB;   y[rows] = w16 * x16 by cuBLASLt
+ *     rescale     y[:,t] *= 2^e[t]
+ *
+ *     scratch memory:  counters (stay zero) | e[columns] i32 | x16 | w16, each a multiple of 256 bytes
+ *
+ * f16 and bf16 weights skip dequantize, bf16 rescale too; f32 needs the product only.
+ * geometry  convert: a block of 256 threads per column. dequantize: a thread per fragment of 32 elements. rescale:
+ *           blocks of 256 rows, grid (row blocks, columns)
+ * traffic   quantised: the weights once, then written and read as f16; x twice, x16 written once and read per tile;
+ *           y once, and once more where a column was scaled
+ * numerics  w and x are rounded to f16 or bf16. A column whose largest element is not in [2^-8, 2^15) is scaled by
+ *           a power of two, so that f16 neither overflows nor loses its small elements */
 #include "kernels/blaslt.h"
 #include "kernels/mul_mat_blas.h"
 #include "kernels/quants.cuh"
@@ -14,54 +22,56 @@
 
 enum { THREADS = 256, ALIGN = 256, TILE_ROWS = 64 };
 #ifdef RP_CUDASIM
-enum { TILE_BYTES = 64 << 10 }; /* so that small tests have several */
+enum { TILE_BYTES = 64 << 10 }; /* so that small tests have several tiles */
 #else
 enum { TILE_BYTES = 64 << 20 };
 #endif
 
-struct NarrowArgs {
+struct ConvertArgs {
     TensorView x;
     void      *out; /* [columns][ld] */
     int       *exponents;
     int64_t    ld;
 };
 
-struct WidenArgs {
+struct DequantizeArgs {
     Planes   planes;
-    int64_t  first, units, row_units; /* units of the tile, the first of it and the row's */
+    int64_t  first, n_frags, row_frags; /* fragments: before the tile, of the tile, of a row */
     __half  *out;
     int64_t  inner;
 };
 
-struct RestoreArgs {
+struct RescaleArgs {
     TensorView y;
     const int *exponents;
 };
 
+/* Element i of a column, f32 or q8_act. */
 __device__ static float column_at(const TensorView &x, const char *column, int64_t i) {
     if (x.dtype == RP_F32) return ((const float *)column)[i];
     return ((const float *)(column + x.ne[0]))[i / 32] * (float)((const int8_t *)column)[i];
 }
 
-/* The power of two that a column is divided by: 0 while f16 holds its largest element with room for the others. */
-__device__ static int exponent_of(float top) {
-    if (!(top > 0.0f) || top == INFINITY) return 0;
-    const int e = ilogbf(top);
+/* The exponent of the power of two that a column is divided by, from its largest element; 0 for most columns. */
+__device__ static int exponent_of(float amax) {
+    if (!(amax > 0.0f) || amax == INFINITY) return 0;
+    const int e = ilogbf(amax);
     return e < -8 || e > 14 ? e : 0;
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(THREADS) narrow_kernel(NarrowArgs p) {
+/* One block per column. T is f16 or bf16; only f16 needs the exponent, since bf16 has the range of f32. */
+template <RpDtype T> __global__ void __launch_bounds__(THREADS) convert_kernel(ConvertArgs p) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const char *column   = rp_row_at(p.x, blockIdx.x, 0, 0);
     int         exponent = 0;
     if (T == RP_F16) {
-        float top = 0.0f;
+        float amax = 0.0f;
         for (int64_t i = threadIdx.x; i < p.x.ne[0]; i += THREADS) {
             const float v = fabsf(column_at(p.x, column, i));
-            top           = v > top || v != v ? v : top;
+            amax          = v > amax || v != v ? v : amax;
         }
-        exponent = exponent_of(rp_block_max(top, scratch));
+        exponent = exponent_of(rp_block_max(amax, scratch));
         if (threadIdx.x == 0) p.exponents[blockIdx.x] = exponent;
     }
     for (int64_t i = threadIdx.x; i < p.x.ne[0]; i += THREADS) {
@@ -73,16 +83,17 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) narrow_kernel(Na
     }
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(THREADS) widen_kernel(WidenArgs p) {
+/* One thread per fragment: 32 elements, stored as two runs of 16 halfs, 16 bytes at a time. */
+template <RpDtype T> __global__ void __launch_bounds__(THREADS) dequantize_kernel(DequantizeArgs p) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= p.units) return;
-    const int64_t row = i / p.row_units, u = i % p.row_units, group = Blocks<T>::first_group(u);
-    const Unit    v   = Blocks<T>::unpack(Blocks<T>::load(p.planes, p.first + i), (int)u);
+    if (i >= p.n_frags) return;
+    const int64_t  row = i / p.row_frags, f = i % p.row_frags, at = Blocks<T>::first_sum_block(f);
+    const Fragment v   = Blocks<T>::dequantize(Blocks<T>::load(p.planes, p.first + i), (int)f);
     for (int k = 0; k < 2; k++) {
-        __half  *out = p.out + row * p.inner + (group + k * Blocks<T>::STEP) * RP_GROUP;
-        unsigned pairs[RP_GROUP / 2];
-        for (int e = 0; e < RP_GROUP / 2; e++) {
+        __half  *out = p.out + row * p.inner + (at + k * Blocks<T>::SUM_STRIDE) * RP_SUM_BLOCK;
+        unsigned pairs[RP_SUM_BLOCK / 2];
+        for (int e = 0; e < RP_SUM_BLOCK / 2; e++) {
             const __half low  = __float2half_rn(rp_element(v, k, 2 * e));
             const __half high = __float2half_rn(rp_element(v, k, 2 * e + 1));
             pairs[e] = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
@@ -92,7 +103,8 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) widen_kernel(Wid
     }
 }
 
-__global__ void __launch_bounds__(THREADS) restore_kernel(RestoreArgs p) {
+/* Columns with exponent 0, that is nearly all, are left alone. */
+__global__ void __launch_bounds__(THREADS) rescale_kernel(RescaleArgs p) {
     rp_begin();
     const int     exponent = p.exponents[blockIdx.y];
     const int64_t m        = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -101,11 +113,11 @@ __global__ void __launch_bounds__(THREADS) restore_kernel(RestoreArgs p) {
     *y       = ldexpf(*y, exponent);
 }
 
-/* ---- what is computed where ---- */
+/* ---- shapes and scratch memory ---- */
 
-/* The product by tiles of rows, and where its parts begin in the scratch memory: what has to stay zero is in front. */
+/* The GEMM of one row tile, and the offsets of its buffers in scratch memory. */
 struct BlasShape {
-    BlasProduct product; /* of a whole tile */
+    BlasProduct product; /* of a full tile; the last may have fewer rows */
     size_t      exponents, x, w, scratch;
 };
 
@@ -144,7 +156,7 @@ static BlasShape shape_of(const OpArgs *args) {
     return s;
 }
 
-/* That of the rows from `first` on. */
+/* The GEMM of the tile that begins with row `first`. */
 static BlasProduct tile_at(const OpArgs *args, const BlasShape &s, int64_t first) {
     BlasProduct p = s.product;
     if (p.rows > args->src[0].ne[1] - first) p.rows = args->src[0].ne[1] - first;
@@ -152,10 +164,12 @@ static BlasProduct tile_at(const OpArgs *args, const BlasShape &s, int64_t first
     return p;
 }
 
+/* A matrix whose rows are contiguous, the leading dimension a whole number of elements. */
 static bool has_rows_of(const TensorView &v, size_t size) {
     return v.nb[0] == size && v.nb[1] % size == 0 && v.nb[1] >= size * (size_t)v.ne[0] && v.ne[2] * v.ne[3] == 1;
 }
 
+/* Two-dimensional products without positions, f32 or q8_act columns. 65535 is the limit of grid.y. */
 extern "C" bool rp_cuda_blas_wants(TensorOp op, const OpArgs *args) {
     const TensorView &w = args->src[0], &x = args->src[1], &y = args->dst;
     if (op != RP_OP_MUL_MAT || rp_has_src(args, 2) || x.ne[1] < RP_BLAS_MIN_COLUMNS || x.ne[1] > 65535) return false;
@@ -171,7 +185,7 @@ extern "C" size_t rp_cuda_mul_mat_scratch(const OpArgs *args, const BlasLt *blas
     return blas != nullptr && rp_cuda_blas_wants(RP_OP_MUL_MAT, args) ? shape_of(args).scratch : 0;
 }
 
-/* The library has all tiles or none. */
+/* Whether the library is prepared for every tile; a product is never computed in part by the library. */
 static bool has_all(BlasLt *b, const OpArgs *args, const BlasShape &s) {
     for (int64_t first = 0; first < args->src[0].ne[1]; first += s.product.rows) {
         const BlasProduct p = tile_at(args, s, first);
@@ -193,39 +207,42 @@ extern "C" RpStatus rp_cuda_blas_prepare(BlasLt *b, const OpArgs *args, bool *ta
 
 /* ---- launches ---- */
 
+/* The library's call. With a hook, the hook decides when to make it: it gets a function and the addresses, which stay
+ * fixed in captured nodes. */
 static RpStatus multiply(KernelCtx *ctx, const BlasProduct &p, const void *w, const void *x, float *y) {
-    BlasJob job = {rp_blaslt_find(ctx->blas, &p), w, x, y};
-    if (ctx->launch == nullptr) return rp_blaslt_enqueue(&job, ctx->stream);
+    BlasCall call = {rp_blaslt_find(ctx->blas, &p), w, x, y};
+    if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
     KernelLaunch l = {};
-    l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &job;
+    l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;
     l.addresses[0] = w, l.addresses[1] = x, l.addresses[2] = y;
     return ctx->launch(ctx->user, &l);
 }
 
-static RpStatus narrow(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
-    char            *at    = (char *)ctx->scratch;
-    const NarrowArgs a     = {args->src[1], at + s.x, (int *)(at + s.exponents), s.product.ld_x};
+static RpStatus convert(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
+    char             *at    = (char *)ctx->scratch;
+    const ConvertArgs a     = {args->src[1], at + s.x, (int *)(at + s.exponents), s.product.ld_x};
     const LaunchShape shape = {dim3((unsigned)s.product.columns), dim3(THREADS), 0, true};
-    if (s.product.type == RP_BF16) return RP_LAUNCH("mul_mat", ctx, shape, narrow_kernel<RP_BF16>, a);
-    return RP_LAUNCH("mul_mat", ctx, shape, narrow_kernel<RP_F16>, a);
+    if (s.product.type == RP_BF16) return RP_LAUNCH("mul_mat", ctx, shape, convert_kernel<RP_BF16>, a);
+    return RP_LAUNCH("mul_mat", ctx, shape, convert_kernel<RP_F16>, a);
 }
 
-static RpStatus restore(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
-    const RestoreArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
+static RpStatus rescale(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
+    const RescaleArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
     const dim3        grid(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns);
     const LaunchShape shape = {grid, dim3(THREADS), 0, true};
-    return RP_LAUNCH("mul_mat", ctx, shape, restore_kernel, a);
+    return RP_LAUNCH("mul_mat", ctx, shape, rescale_kernel, a);
 }
 
+/* Tiles share one buffer of dequantised rows: the stream runs each product before the next dequantisation. */
 template <RpDtype T> static RpStatus tiles(const OpArgs *args, KernelCtx *ctx, const BlasShape &s) {
-    char         *at   = (char *)ctx->scratch;
-    const int64_t unit = args->src[0].ne[0] / RP_UNIT;
+    char         *at        = (char *)ctx->scratch;
+    const int64_t row_frags = args->src[0].ne[0] / RP_FRAG;
     for (int64_t first = 0; first < args->src[0].ne[1]; first += s.product.rows) {
-        const BlasProduct p     = tile_at(args, s, first);
-        const WidenArgs   a     = {rp_planes<T>(args->src[0]), first * unit, p.rows * unit, unit,
-                                   (__half *)(at + s.w),       p.inner};
-        const LaunchShape shape = {dim3(rp_blocks(a.units, THREADS)), dim3(THREADS), 0};
-        RP_TRY(RP_LAUNCH("mul_mat", ctx, shape, widen_kernel<T>, a));
+        const BlasProduct    p     = tile_at(args, s, first);
+        const DequantizeArgs a     = {rp_planes<T>(args->src[0]), first * row_frags, p.rows * row_frags,
+                                      row_frags, (__half *)(at + s.w), p.inner};
+        const LaunchShape    shape = {dim3(rp_blocks(a.n_frags, THREADS)), dim3(THREADS), 0};
+        RP_TRY(RP_LAUNCH("mul_mat", ctx, shape, dequantize_kernel<T>, a));
         RP_TRY(multiply(ctx, p, at + s.w, at + s.x, (float *)args->dst.data + first));
     }
     return RP_OK;
@@ -242,10 +259,10 @@ extern "C" RpStatus rp_cuda_mul_mat_blas(const OpArgs *args, KernelCtx *ctx, boo
         return rp_fail(RP_E_ARG, "mul_mat: %zu bytes of scratch memory, %zu are wanted", ctx->scratch_bytes, s.scratch);
     if (s.product.type == RP_F32)
         return multiply(ctx, s.product, w->data, args->src[1].data, (float *)args->dst.data);
-    RP_TRY(narrow(args, ctx, s));
+    RP_TRY(convert(args, ctx, s));
     if (rp_dtype_is_quant(w->dtype))
         RP_TRY(RP_FOR_QUANT(w->dtype, tiles, args, ctx, s));
     else
         RP_TRY(multiply(ctx, s.product, w->data, (char *)ctx->scratch + s.x, (float *)args->dst.data));
-    return s.product.type == RP_F16 ? restore(args, ctx, s) : RP_OK;
+    return s.product.type == RP_F16 ? rescale(args, ctx, s) : RP_OK;
 }

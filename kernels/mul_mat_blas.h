@@ -1,4 +1,4 @@
-/* mul_mat_blas.h - products with many columns, by the library of blas.h. */
+/* mul_mat_blas.h - products with many columns by cuBLASLt (reprise/blas.h). */
 #ifndef KERNELS_MUL_MAT_BLAS_H
 #define KERNELS_MUL_MAT_BLAS_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* *taken is false, and nothing launched, where the library does not have the product. */
+/* Launches the product if the library was prepared for it. Otherwise *taken is false and nothing is launched. */
 RP_NODISCARD RpStatus rp_cuda_mul_mat_blas(const OpArgs *args, KernelCtx *ctx, bool *taken);
 
 #ifdef __cplusplus

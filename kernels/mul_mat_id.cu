@@ -1,7 +1,8 @@
-/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; 0 where the id is no expert. The ids are read on the device: no launch
- * depends on them (I4).
- * geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), grid (rows, ids of a token, tokens)
- * traffic   one token: the chosen experts' weights once; x once a block, from L2 */
+/* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; an id outside of w gives 0. x[:,0,t] serves all j where ne[1] is 1. The
+ * ids are read on the device: no launch depends on them (I4).
+ * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, ids per token, tokens)
+ * traffic   per token the chosen experts' weights once; x once per block, from L2
+ * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
 #include "kernels/gemv.cuh"
 
 struct MulMatIdArgs {
@@ -9,31 +10,32 @@ struct MulMatIdArgs {
     int        split;
 };
 
-/* The expert, or -1. */
+/* The block's expert, or -1. */
 __device__ static int32_t expert_of(const MulMatIdArgs &p) {
     const int32_t id = ((const int32_t *)p.ids.data)[blockIdx.z * p.ids.ne[0] + blockIdx.y];
     return id >= 0 && id < p.w.ne[2] ? id : -1;
 }
 
-struct IdJob {
-    GemvJob        job;
+struct IdProduct {
+    GemvWork       work;
     GemvColumns<1> columns;
     GemvRows       put;
 };
 
-__device__ static IdJob job_of(const MulMatIdArgs &p) {
+__device__ static IdProduct product_of(const MulMatIdArgs &p) {
     const int64_t j = blockIdx.y, t = blockIdx.z;
-    GemvJob       job      = {p.w.ne[1], p.w.ne[0], 1, p.split};
-    job.block              = blockIdx.x;
+    GemvWork      work     = {p.w.ne[1], p.w.ne[0], 1, p.split};
+    work.block             = blockIdx.x;
     const GemvColumns<1> x = {rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0), 0, p.w.ne[0], 1};
     const GemvRows       y = {rp_row_at(p.y, j, t, 0), 0, p.w.ne[1], 1};
-    return {job, x, y};
+    return {work, x, y};
 }
 
 template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatIdArgs &p, int32_t expert) {
-    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_UNIT};
+    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_FRAG};
 }
 
+/* Zeros for the rows of this block. */
 __device__ static void no_expert(const MulMatIdArgs &p) {
     const int     rows = RP_GEMV_ROWS * RP_GEMV_WARPS / p.split;
     const int64_t m    = (int64_t)blockIdx.x * rows + threadIdx.x;
@@ -46,25 +48,25 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_k
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p); /* the whole block */
-    const IdJob j = job_of(p);
-    rp_gemv_quant<T, 1>(j.job, matrix_of<T>(p, expert), j.columns, j.put);
+    const IdProduct product = product_of(p);
+    rp_gemv_quant<T, 1>(product.work, matrix_of<T>(p, expert), product.columns, product.put);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(MulMatIdArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
-    const IdJob j = job_of(p);
-    rp_gemv_wide<T>(j.job, matrix_of<T>(p, expert), j.columns, j.put);
+    const IdProduct product = product_of(p);
+    rp_gemv_dequant<T>(product.work, matrix_of<T>(p, expert), product.columns, product.put);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p);
-    const IdJob       j = job_of(p);
-    const FloatMatrix w = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
-    rp_gemv_float<T, 1>(j.job, w, j.columns, p.w.ne[0], j.put);
+    const IdProduct   product = product_of(p);
+    const FloatMatrix w       = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
+    rp_gemv_float<T, 1>(product.work, w, product.columns, p.w.ne[0], product.put);
 }
 
 static LaunchShape shape_of(const MulMatIdArgs &p, int64_t shared) {
@@ -75,8 +77,8 @@ template <RpDtype T> static RpStatus quant_rows(const MulMatIdArgs &p, KernelCtx
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, rp_gemv_shared<1>(p.w.ne[0])), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), wide_kernel<T>, p);
+template <RpDtype T> static RpStatus dequant_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), dequant_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
@@ -85,17 +87,17 @@ template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, KernelCtx
 
 extern "C" RpStatus rp_cuda_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
-    MulMatIdArgs  p     = {args->src[0], args->src[1], args->src[2], args->dst, 1};
-    const RpDtype type  = p.w.dtype;
-    const int     unit  = rp_dtype_is_quant(type) ? (int)RP_UNIT : (int)RP_FLOAT_UNIT;
-    const int64_t alive = p.w.ne[1] * p.ids.ne[0]; /* rows of all the experts of a token */
+    MulMatIdArgs  p          = {args->src[0], args->src[1], args->src[2], args->dst, 1};
+    const RpDtype type       = p.w.dtype;
+    const int     frag_elems = rp_dtype_is_quant(type) ? (int)RP_FRAG : (int)RP_FLOAT_FRAG;
+    const int64_t alive      = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);
-    p.split = rp_gemv_split(alive, p.w.ne[0] / unit);
+    p.split = rp_gemv_split(alive, p.w.ne[0] / frag_elems);
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
     if (p.x.dtype == RP_Q8_ACT) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
 }

@@ -1,9 +1,10 @@
-/* portable.cuh - what differs between nvcc and the simulation of tests/cudasim; kernels otherwise use plain
- * CUDA.
+/* portable.cuh - the differences between nvcc and the simulated device of tests/cudasim, which compiles the same
+ * kernels as host C++; kernels otherwise use plain CUDA. Rules for a kernel:
  *
- * Shared memory is declared by RP_SHARED and RP_SHARED_DYNAMIC only, kernels are launched by RP_LAUNCH
- * only, and warps use the collectives with explicit masks. What is passed to a kernel by value has a type
- * whose name no other file uses: templates over it would otherwise be one. */
+ *   - shared memory is declared by RP_SHARED or RP_SHARED_DYNAMIC, and launches go through RP_LAUNCH;
+ *   - warp collectives have explicit masks;
+ *   - a type passed by value has a name that no other file uses. Kernel templates of two files would otherwise
+ *     have the same symbol, for instance quant_kernel<T>(Args), and the linker would keep one of them. */
 #ifndef KERNELS_PORTABLE_CUH
 #define KERNELS_PORTABLE_CUH
 
@@ -27,26 +28,41 @@
 #define RP_NOINLINE    __noinline__
 #endif
 
-/* Programmatic dependent launch (sm_90 and later): kernels that are launched so may begin while the one before still runs.
- * Every kernel lets the next begin at once, and waits until all before it have ended, and what they wrote is seen, before it
- * reads or writes anything but weights. It waits even where it has nothing to do: the next counts on it. Without the launch
- * attribute, or on older devices, neither does anything. */
+/* Programmatic dependent launch (PDL, sm_90 and later). A kernel launched with the attribute may begin while the
+ * kernel before it still runs. Every kernel here follows two rules:
+ *
+ *   1. rp_pdl_launch_dependents() is its first instruction: the next kernel may begin as soon as all blocks of
+ *      this one have begun and multiprocessors have room.
+ *   2. rp_pdl_wait() comes before it reads or writes any memory but weights, which no kernel writes. It returns
+ *      when the kernel before has ended and its writes are visible.
+ *
+ * Worked example, three kernels of a decode step; L = launch_dependents, W = returned from the wait:
+ *
+ *     attention   |L W..........................end|
+ *     linear          |L prefetch weights, wait    |W product........end|
+ *     gate_up             |L prefetch weights, wait                     |W ...
+ *
+ * Launch latency and weight prefetch overlap, results never: linear reads the result of attention after W.
+ * Rule 2 binds a kernel with nothing to do as well. The wait of gate_up covers linear alone; because linear
+ * waited for attention before it ended, attention has ended too. A kernel that skipped its wait would break this
+ * chain for its successor. Launched without the attribute, or before sm_90, both functions have no effect: the
+ * kernels run one after the other. */
 #ifdef RP_CUDASIM
-static inline void rp_let_next_begin(void) {}
-static inline void rp_wait_for_earlier(void) { sim_pdl_wait(); }
+static inline void rp_pdl_launch_dependents(void) {}
+static inline void rp_pdl_wait(void) { sim_pdl_wait(); }
 static inline void rp_prefetch(const void *) {}
 #else
-__device__ static inline void rp_let_next_begin(void) {
+__device__ static inline void rp_pdl_launch_dependents(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-__device__ static inline void rp_wait_for_earlier(void) {
+__device__ static inline void rp_pdl_wait(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/* Into L2; only where there is something to wait for meanwhile. */
+/* Prefetches a cache line into L2. It serves PDL only, so it does nothing where there is none. */
 __device__ static inline void rp_prefetch(const void *p) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
@@ -56,14 +72,15 @@ __device__ static inline void rp_prefetch(const void *p) {
 }
 #endif
 
-/* What a kernel begins with that reads no weights before. */
+/* First statement of every kernel that reads no weights ahead of the wait. */
 __device__ static inline void rp_begin(void) {
-    rp_let_next_begin();
-    rp_wait_for_earlier();
+    rp_pdl_launch_dependents();
+    rp_pdl_wait();
 }
 
-/* Sixteen bytes at an aligned address; rp_ldg16: of memory that nobody writes meanwhile. The simulation goes
- * word by word, as its checker does not see the copy of a structure. */
+/* Loads and stores of 16 bytes at an aligned address. rp_ldg16 uses the read-only path: no kernel may write that
+ * memory meanwhile, which holds for weights. The simulation goes word by word, since its race checker does not
+ * see the copy of a structure. */
 #ifdef RP_CUDASIM
 static inline uint4 rp_get16(const void *p) {
     const unsigned *w = (const unsigned *)p;

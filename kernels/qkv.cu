@@ -1,31 +1,35 @@
-/* Queries, keys and values of one token: y = rope(norm(wq c + bias)); rope(norm(wk c + bias)) and wv c + bias go to row pos of
- * the caches, c = column(x). A position outside of the caches stores nothing.
- * geometry  blocks of 8 warps, two rows a warp or a few warps (gemv.cuh), first those of the queries, then keys, then values.
- *           Sums wait in scratch memory; the last block of each head, or of all heads where they are normed as one row, does
- *           the rest
- * traffic   the weights once; of the column, from L2, 1.375 bytes an element a block, or 8 to 12 if the block makes it; the
- *           sums twice
- * numerics  sums as mul_mat.cu has them, norms, rotation, stores as the ops of their own, the same bits */
+/* Query, key and value projections of one token, c = column(x):
+ *     y = rope(norm(wq c + bias))    k_cache[:,pos] = rope(norm(wk c + bias))    v_cache[:,pos] = wv c + bias
+ * A position outside of the caches stores nothing.
+ * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh). The grid has the blocks of all projections:
+ *
+ *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
+ *
+ *           Norm and rotation need whole heads, so sums go to scratch memory; the last-arriving block of each head
+ *           finishes it, or of all heads where one norm spans them (RP_HEAD_NORM_WHOLE)
+ * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
+ *           8 to 12 if the block computes it; the sums are written and read once
+ * numerics  the bits of the separate ops: mul_mat.cu, rms_norm.cu, rope.cu, copy.cu */
 #include "kernels/arrive.cuh"
 #include "kernels/column.cuh"
 #include "kernels/copy.cuh"
 #include "kernels/rope.cuh"
 #include "kernels/scratch.h"
 
-enum { Q, K, V, PARTS };
+enum { Q, K, V, PROJS };
 
-/* Queries, keys or values. */
-struct QkvPart {
-    TensorView   w, out; /* out: [d,h] of f32, or a cache [rows,n_ctx] */
+/* One projection. */
+struct QkvProj {
+    TensorView   w, out; /* out: f32 [d,h], or a KV cache [rows,n_ctx] */
     const float *bias, *norm;
-    float       *sums;
-    unsigned    *counters; /* a head's, or one for all */
+    float       *sums;     /* [rows] in scratch memory */
+    unsigned    *counters; /* one per head; with a norm over all heads only the first is used */
     int          split;
     int64_t      blocks;
 };
 
 struct QkvArgs {
-    QkvPart        part[PARTS];
+    QkvProj        proj[PROJS];
     ColumnSource   column;
     const int32_t *pos;
     const float   *factors;
@@ -36,26 +40,28 @@ struct QkvArgs {
     bool           early;
 };
 
-/* Which of the parts this block works for, and where in it. */
+/* The projection that this block works for, and its rows there. */
 struct QkvBlock {
-    int     part;
-    GemvJob job;
+    int      proj;
+    GemvWork work;
 };
 
-__device__ static const QkvPart &part_of(const QkvArgs &p, int part) {
-    return part == Q ? p.part[Q] : part == K ? p.part[K] : p.part[V];
+/* Selects instead of p.proj[i]: an index at run time could move the kernel's parameters to local memory. */
+__device__ static const QkvProj &proj_of(const QkvArgs &p, int proj) {
+    return proj == Q ? p.proj[Q] : proj == K ? p.proj[K] : p.proj[V];
 }
 
 __device__ static QkvBlock block_of(const QkvArgs &p) {
-    const int64_t b = blockIdx.x, keys = p.part[Q].blocks, values = keys + p.part[K].blocks;
+    const int64_t b = blockIdx.x, keys = p.proj[Q].blocks, values = keys + p.proj[K].blocks;
     QkvBlock      r = {};
-    r.part          = b < keys ? Q : b < values ? K : V;
-    r.job           = {part_of(p, r.part).w.ne[1], p.column.n, 1, part_of(p, r.part).split};
-    r.job.early     = p.early;
-    r.job.block     = r.part == Q ? b : r.part == K ? b - keys : b - values;
+    r.proj          = b < keys ? Q : b < values ? K : V;
+    r.work          = {proj_of(p, r.proj).w.ne[1], p.column.n, 1, proj_of(p, r.proj).split};
+    r.work.early    = p.early;
+    r.work.block    = r.proj == Q ? b : r.proj == K ? b - keys : b - values;
     return r;
 }
 
+/* Put: sums with the bias go to scratch memory; finish_head reads them by __ldcg. */
 struct QkvPut {
     float          *sums;
     const float    *bias;
@@ -66,97 +72,101 @@ struct QkvPut {
     }
 };
 
-/* Where head h of this token goes; NULL where it is not stored. */
-__device__ static char *place_of(const QkvArgs &p, const QkvPart &part, int which, int64_t h) {
-    if (which == Q) return rp_row_at(part.out, h, 0, 0);
+/* The row that head h of this token is stored to; NULL for a position outside of the cache. */
+__device__ static char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int64_t h) {
+    if (which == Q) return rp_row_at(proj.out, h, 0, 0);
     const int32_t pos = p.pos[0];
-    return pos >= 0 && pos < part.out.ne[1] ? rp_row_at(part.out, pos, 0, 0) : nullptr;
+    return pos >= 0 && pos < proj.out.ne[1] ? rp_row_at(proj.out, pos, 0, 0) : nullptr;
 }
 
-/* The sums of a head, by whoever came last: norm, rotation, store. Not inlined, so that angles in double take no registers from
- * the products. */
-__device__ RP_NOINLINE static void end_head(const QkvArgs &p, const QkvPart &part, int which, int64_t h,
-                                            float whole_scale) {
+/* Norm, rotation and store of one head by the last-arriving block. Not inlined, so that the double arithmetic of the
+ * angles takes no registers from the products. v, the head in shared memory, reuses the space of the staged column. */
+__device__ RP_NOINLINE static void finish_head(const QkvArgs &p, const QkvProj &proj, int which, int64_t h,
+                                               float whole_scale) {
     RP_SHARED_DYNAMIC(float, v);
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    d = p.head_dim, tid = (int)threadIdx.x;
-    const bool   turns = which != V, norms = turns && p.norm != RP_HEAD_NORM_NONE;
+    const bool   rotates = which != V, normalizes = rotates && p.norm != RP_HEAD_NORM_NONE;
     const float *weight =
-        part.norm != nullptr ? part.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
-    __syncthreads(); /* the head before has been read by all */
-    for (int i = tid; i < d; i += RP_GEMV_THREADS) v[i] = __ldcg(part.sums + h * d + i);
+        proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
+    __syncthreads(); /* all threads have read the head before */
+    for (int i = tid; i < d; i += RP_GEMV_THREADS) v[i] = __ldcg(proj.sums + h * d + i);
     __syncthreads();
-    if (norms) {
+    if (normalizes) {
         const float scale =
             p.norm == RP_HEAD_NORM_WHOLE ? whole_scale : rp_rms_scale<false>(v, d, p.norm_eps, scratch);
         for (int i = tid; i < d; i += RP_GEMV_THREADS)
             v[i] = v[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
         __syncthreads();
     }
-    if (turns) {
+    if (rotates) {
         for (int pair = tid; pair < p.rope.p.n_dims / 2; pair += RP_GEMV_THREADS)
-            rp_turn_pair(p.rope, p.pos[0], p.factors, pair, v, v);
+            rp_rotate_pair(p.rope, p.pos[0], p.factors, pair, v, v);
         __syncthreads();
     }
-    char *row = place_of(p, part, which, h);
+    char *row = place_of(p, proj, which, h);
     if (row == nullptr) return;
-    if (part.out.dtype == RP_Q8_0) {
+    if (proj.out.dtype == RP_Q8_0) {
         for (int i = tid; i < d; i += RP_GEMV_THREADS) /* whole warps */
             rp_put_q8_0(v[i], (uint8_t *)row + (h * d + i) / RP_WARP * RP_Q8_0_BYTES);
         return;
     }
     const int64_t at = which == Q ? 0 : h * d;
-    for (int i = tid; i < d; i += RP_GEMV_THREADS) rp_put_float(part.out.dtype, row, at + i, v[i]);
+    for (int i = tid; i < d; i += RP_GEMV_THREADS) rp_put_float(proj.out.dtype, row, at + i, v[i]);
 }
 
-/* The heads that this block has rows of; a head's blocks are those that overlap it. */
-__device__ static void end_heads(const QkvArgs &p, const QkvBlock &b) {
+/* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it: rows h*d to
+ * (h+1)*d - 1 lie in blocks h*d / block_rows to ((h+1)*d - 1) / block_rows. With d = 24 and 16 rows per block, head 1
+ * (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. */
+__device__ static void finish_heads(const QkvArgs &p, const QkvBlock &b) {
     RP_SHARED(float, scratch, [RP_WARP]);
-    const QkvPart &part = part_of(p, b.part);
-    const int64_t  d = p.head_dim, rows = b.job.rows, own = RP_GEMV_WARPS / b.job.split * RP_GEMV_ROWS;
-    const int64_t  first = rp_gemv_begin(b.job, 0), end = first + own < rows ? first + own : rows;
-    if (p.norm == RP_HEAD_NORM_WHOLE && b.part != V) {
-        if (!rp_arrives_last(part.counters, (unsigned)part.blocks)) return;
-        const float scale = rp_rms_scale<true>(part.sums, rows, p.norm_eps, scratch);
-        for (int64_t h = 0; h < rows / d; h++) end_head(p, part, b.part, h, scale);
+    const QkvProj &proj = proj_of(p, b.proj);
+    const int64_t  d = p.head_dim, rows = b.work.rows,
+                  block_rows = RP_GEMV_WARPS / b.work.split * RP_GEMV_ROWS;
+    const int64_t first      = rp_gemv_block_row(b.work, 0),
+                  end        = first + block_rows < rows ? first + block_rows : rows;
+    if (p.norm == RP_HEAD_NORM_WHOLE && b.proj != V) {
+        if (!rp_arrives_last(proj.counters, (unsigned)proj.blocks)) return;
+        const float scale = rp_rms_scale<true>(proj.sums, rows, p.norm_eps, scratch);
+        for (int64_t h = 0; h < rows / d; h++) finish_head(p, proj, b.proj, h, scale);
         return;
     }
     for (int64_t h = first / d; h * d < end; h++) {
-        const int64_t blocks = ((h + 1) * d - 1) / own - h * d / own + 1;
-        if (rp_arrives_last(part.counters + h, (unsigned)blocks)) end_head(p, part, b.part, h, 1.0f);
+        const int64_t blocks = ((h + 1) * d - 1) / block_rows - h * d / block_rows + 1;
+        if (rp_arrives_last(proj.counters + h, (unsigned)blocks)) finish_head(p, proj, b.proj, h, 1.0f);
     }
 }
 
 template <RpDtype T> __device__ static inline void quant_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvPart     &part   = part_of(p, b.part);
-    const OneMatrix<T> matrix = {rp_planes<T>(part.w), 0, b.job.rows, b.job.n / RP_UNIT};
-    rp_gemv_quant<T, 1>(b.job, matrix, MadeColumn(p.column), QkvPut{part.sums, part.bias, b.job.rows});
+    const QkvProj     &proj   = proj_of(p, b.proj);
+    const OneMatrix<T> matrix = {rp_planes<T>(proj.w), 0, b.work.rows, b.work.n / RP_FRAG};
+    rp_gemv_quant<T, 1>(b.work, matrix, FusedColumn(p.column), QkvPut{proj.sums, proj.bias, b.work.rows});
 }
 
-template <RpDtype T> __device__ static inline void wide_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvPart     &part   = part_of(p, b.part);
-    const OneMatrix<T> matrix = {rp_planes<T>(part.w), 0, b.job.rows, b.job.n / RP_UNIT};
-    rp_gemv_wide<T>(b.job, matrix, MadeColumn(p.column), QkvPut{part.sums, part.bias, b.job.rows});
+template <RpDtype T> __device__ static inline void dequant_rows_of(const QkvArgs &p, const QkvBlock &b) {
+    const QkvProj     &proj   = proj_of(p, b.proj);
+    const OneMatrix<T> matrix = {rp_planes<T>(proj.w), 0, b.work.rows, b.work.n / RP_FRAG};
+    rp_gemv_dequant<T>(b.work, matrix, FusedColumn(p.column), QkvPut{proj.sums, proj.bias, b.work.rows});
 }
 
 template <RpDtype T> __device__ static inline void float_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvPart    &part   = part_of(p, b.part);
-    const FloatMatrix matrix = {(const char *)part.w.data, part.w.nb[1], b.job.rows};
-    rp_gemv_float<T, 1>(b.job, matrix, MadeColumn(p.column), b.job.n,
-                        QkvPut{part.sums, part.bias, b.job.rows});
+    const QkvProj    &proj   = proj_of(p, b.proj);
+    const FloatMatrix matrix = {(const char *)proj.w.data, proj.w.nb[1], b.work.rows};
+    rp_gemv_float<T, 1>(b.work, matrix, FusedColumn(p.column), b.work.n,
+                        QkvPut{proj.sums, proj.bias, b.work.rows});
 }
 
-/* Weights of one type; K types in two: TV of the values. */
+/* All weights of type T but those of the values, of type TV. */
 template <RpDtype T, RpDtype TV>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1) : 1)
     quant_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
-    if (T == TV || b.part != V)
+    if (T == TV || b.proj != V)
         quant_rows_of<T>(p, b);
     else
         quant_rows_of<TV>(p, b);
-    end_heads(p, b);
+    finish_heads(p, b);
 }
 
 template <RpDtype T>
@@ -164,32 +174,35 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(const __grid_
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
     float_rows_of<T>(p, b);
-    end_heads(p, b);
+    finish_heads(p, b);
 }
 
-/* Any types: each block looks at its own. */
+/* Any types: each block branches on the type of its projection, so the kernel needs the registers of the largest
+ * branch. */
 __global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
-    const RpDtype  type = part_of(p, b.part).w.dtype;
+    const RpDtype  type = proj_of(p, b.proj).w.dtype;
     RP_DEVICE_FOR_QUANT(type, quant_rows_of, p, b);
-    end_heads(p, b);
+    finish_heads(p, b);
 }
 
-__global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mixed_wide_kernel(const __grid_constant__ QkvArgs p) {
+__global__ void __launch_bounds__(RP_GEMV_THREADS, 2)
+    mixed_dequant_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
-    const RpDtype  type = part_of(p, b.part).w.dtype;
+    const RpDtype  type = proj_of(p, b.proj).w.dtype;
     if (type == RP_F32) float_rows_of<RP_F32>(p, b);
     if (type == RP_F16) float_rows_of<RP_F16>(p, b);
     if (type == RP_BF16) float_rows_of<RP_BF16>(p, b);
-    RP_DEVICE_FOR_QUANT(type, wide_rows_of, p, b);
-    end_heads(p, b);
+    RP_DEVICE_FOR_QUANT(type, dequant_rows_of, p, b);
+    finish_heads(p, b);
 }
 
+/* Dynamic shared memory: the staged column, later a head of f32. */
 static LaunchShape shape_of(const QkvArgs &p, bool any_type) {
     const unsigned staged = rp_column_shared(p.column), head = (unsigned)p.head_dim * sizeof(float);
-    return {dim3((unsigned)(p.part[Q].blocks + p.part[K].blocks + p.part[V].blocks)), dim3(RP_GEMV_THREADS),
+    return {dim3((unsigned)(p.proj[Q].blocks + p.proj[K].blocks + p.proj[V].blocks)), dim3(RP_GEMV_THREADS),
             staged > head ? staged : head, any_type};
 }
 
@@ -201,10 +214,10 @@ template <RpDtype T> static RpStatus float_rows(const QkvArgs &p, KernelCtx *ctx
     return RP_LAUNCH("qkv", ctx, shape_of(p, false), float_kernel<T>, p);
 }
 
+/* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
 static RpStatus mixed_rows(const QkvArgs &p, KernelCtx *ctx) {
-    const RpDtype type = p.part[Q].w.dtype;
-    const bool    pair =
-        p.part[K].w.dtype == type && p.part[V].w.dtype == RP_Q6_K; /* as files of q4_k_m and q5_k_m have it */
+    const RpDtype type = p.proj[Q].w.dtype;
+    const bool    pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
     if (pair && type == RP_Q4_K)
         return RP_LAUNCH("qkv", ctx, shape_of(p, true), (quant_kernel<RP_Q4_K, RP_Q6_K>), p);
     if (pair && type == RP_Q5_K)
@@ -234,29 +247,30 @@ extern "C" RpStatus rp_cuda_qkv(const OpArgs *args, KernelCtx *ctx) {
     QkvArgs          p        = {};
     float           *sums     = rp_scratch_floats(ctx);
     unsigned        *counters = (unsigned *)ctx->scratch;
-    for (int i = Q; i < PARTS; i++) {
+    for (int i = Q; i < PROJS; i++) {
         const TensorView &w = args->src[i];
-        QkvPart          &t = p.part[i];
+        QkvProj          &t = p.proj[i];
         t.w = w, t.out = out[i];
         t.bias     = (const float *)args->src[8 + i].data;
         t.norm     = i != V ? (const float *)args->src[11 + i].data : nullptr;
         t.sums     = sums;
         t.counters = counters;
-        t.split    = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_unit_of(w.dtype));
+        t.split    = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_frag_elems(w.dtype));
         t.blocks   = rp_blocks(w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / t.split);
+        /* Each projection has its part of the scratch memory: rows sums, a counter per head. */
         if (sums != nullptr) sums += w.ne[1], counters += w.ne[1] / o->head_dim;
     }
     p.column  = rp_column_source(args->src[3], args->src[7], o->column);
     p.pos     = (const int32_t *)args->src[4].data;
     p.factors = (const float *)args->src[13].data;
     p.rope    = rp_rope_shape(o->rope);
-    p.early   = (ctx->constant & 7) == 7;
+    p.early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
-    const RpDtype type = p.part[Q].w.dtype;
-    const bool    same = p.part[K].w.dtype == type && p.part[V].w.dtype == type;
+    const RpDtype type = p.proj[Q].w.dtype;
+    const bool    same = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type;
     if (same && type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (same && type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (same && type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (!p.column.round) return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_wide_kernel, p);
+    if (!p.column.quantize) return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_dequant_kernel, p);
     return same ? RP_FOR_QUANT(type, quant_rows, p, ctx) : mixed_rows(p, ctx);
 }

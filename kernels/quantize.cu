@@ -1,7 +1,8 @@
-/* y = x as q8_act: over 32 elements scale = max|x| / 127, quants = round(x / scale) to nearest even; a block with
- * a NaN or an infinity gets a NaN scale.
- * geometry  one warp a block of 32 elements, eight to a thread block
- * traffic   x once, 1.375 bytes an element written */
+/* y = x quantised to q8_act: scale = max|x| / 127 over 32 elements, q = round(x / scale) to nearest even
+ * (quantize.cuh has the layout).
+ * geometry  one warp per block of 32 elements, one lane per element, eight warps per thread block
+ * traffic   x once, y once: 5.375 bytes per element
+ * numerics  a block with a NaN or an infinity gets a NaN scale */
 #include "kernels/quantize.cuh"
 
 enum { THREADS = 256, BLOCK = RP_ACT_BLOCK };

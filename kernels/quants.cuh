@@ -1,30 +1,41 @@
-/* quants.cuh - quantised weights on the device: in the planes of rp_cuda_repack, by units of 32 elements.
+/* quants.cuh - loads and dequantises block-quantised weights on the device.
  *
- * A unit is what 16 bytes of quants hold (32 bytes of q8_0): two groups of sixteen, STEP groups apart in the
- * row,
+ * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor,
  *
- *     element i of group k of the unit is scale[k] * q[k][i] + min[k]
+ *     q4_0:  qs 16 bytes of block 0, of block 1, ... of block B-1, then d 2 bytes of block 0, ... of block B-1
+ *     field of block b:  data + B * (bytes of the fields before) + b * (bytes of the field)
  *
- * Loading is apart from unpacking, so that several loads are under way at a time. Both take the number of the
- * unit, the one in the tensor, the other in the row. */
+ * so a lane loads 16 aligned bytes of quants, and neighbouring lanes load neighbouring bytes. A block of the
+ * file (q4_0: 18 bytes, d first) would be unaligned.
+ *
+ * A fragment is the 32 elements that one lane loads and multiplies at a time: 16 bytes of quants (q8_0: 32).
+ * It consists of two sum blocks, 16 elements with one activation sum each:
+ *
+ *     element i of sum block k of the fragment  =  scale[k] * q[k][i] + min[k]          k < 2, i < 16
+ *     its place in the row                      =  16 * (first_sum_block(f) + k * SUM_STRIDE) + i
+ *
+ * q4_0, element i in the low nibble of byte i and element i + 16 in the high one: f covers sum blocks 2f, 2f+1.
+ * q4_K, where a nibble pair belongs to two sub-blocks: fragment 0 covers sum blocks 0 and 2, fragment 1 1 and 3. */
 #ifndef KERNELS_QUANTS_CUH
 #define KERNELS_QUANTS_CUH
 
 #include "kernels/device.cuh"
 
-enum { RP_GROUP = 16, RP_UNIT = 32 };
+enum { RP_SUM_BLOCK = 16, RP_FRAG = 32 };
 
-struct Unit {
+/* Dequantised to integers: q holds four int8 per word, for __dp4a. Offsets (8 of q4_0) are part of min. */
+struct Fragment {
     int   q[2][4];
     float scale[2], min[2];
 };
 
-/* A whole tensor of quantised weights. */
+/* A whole tensor of quantised weights; every plane's address follows from the number of its blocks. */
 struct Planes {
     const uint8_t *data;
     int64_t        blocks;
 };
 
+/* Element i of a plane of V, by the read-only path. */
 template <class V> __device__ inline V rp_load(const uint8_t *plane, int64_t i) {
     return __ldg((const V *)plane + i);
 }
@@ -33,29 +44,33 @@ template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, int64_t
     return rp_ldg16(plane + 16 * i);
 }
 
+/* Selects instead of an array, so that the words stay in registers. */
 __device__ static inline unsigned rp_word(const uint4 &v, int i) {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* The low nibbles of sixteen bytes are group 0, the high ones group 1. */
-__device__ static inline void rp_nibbles(const uint4 &q, Unit *r) {
+/* The low nibbles of 16 bytes are sum block 0, the high nibbles sum block 1. */
+__device__ static inline void rp_nibbles(const uint4 &q, Fragment *r) {
     for (int i = 0; i < 4; i++) {
         r->q[0][i] = (int)(rp_word(q, i) & 0x0f0f0f0fu);
         r->q[1][i] = (int)(rp_word(q, i) >> 4 & 0x0f0f0f0fu);
     }
 }
 
-/* Four bits to bit 4 of four bytes: bit i goes to 8i + 4, by a product without carries. */
+/* Spreads four bits b0..b3 to bit 4 of four bytes. The product adds copies shifted by 4, 11, 18 and 25; bit i of
+ * the copy shifted by 7i + 4 lands on bit 8i + 4. No two bits land on the same place, so nothing carries.
+ *     1011 (b3 b2 b1 b0) -> 0x10 00 10 10 */
 __device__ static inline unsigned rp_fifth(unsigned bits) { return (bits & 15) * 0x02040810u & 0x10101010u; }
 
-__device__ static inline void rp_fifth_bits(unsigned high, Unit *r) {
+/* Fifth bits: bit i of `high` belongs to element i of the block. */
+__device__ static inline void rp_fifth_bits(unsigned high, Fragment *r) {
     for (int i = 0; i < 4; i++) {
         r->q[0][i] |= (int)rp_fifth(high >> (4 * i));
         r->q[1][i] |= (int)rp_fifth(high >> (16 + 4 * i));
     }
 }
 
-__device__ static inline void rp_one_scale(Unit *r, float scale, float min) {
+__device__ static inline void rp_one_scale(Fragment *r, float scale, float min) {
     r->scale[0] = r->scale[1] = scale;
     r->min[0] = r->min[1] = min;
 }
@@ -63,14 +78,23 @@ __device__ static inline void rp_one_scale(Unit *r, float scale, float min) {
 __device__ static inline float rp_low_half(unsigned v) { return rp_half_bits((uint16_t)(v & 0xffff)); }
 __device__ static inline float rp_high_half(unsigned v) { return rp_half_bits((uint16_t)(v >> 16)); }
 
-/* Of each type: FIRST_PLANE, bytes of a unit in the first plane; Raw, what is loaded of a unit; `first_group` of unit u of a row; AHEAD, the units of a row
- * that a lane loads at a time: those of K types come with the head of their block. */
+/* Access to the fragments of a type. Loading (Raw) is separate from dequantising, so that several loads are in
+ * flight before the first is used.
+ *
+ *     ELEMS            elements of a block
+ *     SUM_STRIDE       distance in the row of the two sum blocks of a fragment, in sum blocks
+ *     ONE_SCALE        both have the same scale: their integer dot products are added before the conversion
+ *     LOADS            fragments that a lane loads at a time; 1 for K types, whose Raw includes the block's head
+ *     FIRST_PLANE      bytes of the first plane per fragment, for the prefetch
+ *     first_sum_block  of fragment f of a row
+ *     load             fragment f, counted over the whole tensor
+ *     dequantize       fragment f, counted over the row */
 template <RpDtype T> struct Blocks;
 
-/* Types with one scale for the 32 elements of a block. */
+/* Types in blocks of 32 elements with one scale: a fragment is a block. */
 struct SmallBlocks {
-    enum { ELEMS = 32, STEP = 1, ONE_SCALE = 1, AHEAD = 2, FIRST_PLANE = 16 };
-    template <class I> __device__ static I first_group(I u) { return 2 * u; }
+    enum { ELEMS = 32, SUM_STRIDE = 1, ONE_SCALE = 1, LOADS = 2, FIRST_PLANE = 16 };
+    template <class I> __device__ static I first_sum_block(I f) { return 2 * f; }
 };
 
 template <> struct Blocks<RP_Q4_0> : SmallBlocks {
@@ -78,11 +102,11 @@ template <> struct Blocks<RP_Q4_0> : SmallBlocks {
         uint4    q;
         uint16_t d;
     };
-    __device__ static Raw load(const Planes &p, int64_t u) {
-        return {rp_load<uint4>(p.data, u), rp_load<uint16_t>(p.data + 16 * p.blocks, u)};
+    __device__ static Raw load(const Planes &p, int64_t f) {
+        return {rp_load<uint4>(p.data, f), rp_load<uint16_t>(p.data + 16 * p.blocks, f)};
     }
-    __device__ static Unit unpack(const Raw &w, int) {
-        Unit        r;
+    __device__ static Fragment dequantize(const Raw &w, int) {
+        Fragment    r;
         const float d = rp_half_bits(w.d);
         rp_nibbles(w.q, &r);
         rp_one_scale(&r, d, -8.0f * d);
@@ -95,11 +119,11 @@ template <> struct Blocks<RP_Q4_1> : SmallBlocks {
         uint4    q;
         unsigned dm;
     };
-    __device__ static Raw load(const Planes &p, int64_t u) {
-        return {rp_load<uint4>(p.data, u), rp_load<unsigned>(p.data + 16 * p.blocks, u)};
+    __device__ static Raw load(const Planes &p, int64_t f) {
+        return {rp_load<uint4>(p.data, f), rp_load<unsigned>(p.data + 16 * p.blocks, f)};
     }
-    __device__ static Unit unpack(const Raw &w, int) {
-        Unit r;
+    __device__ static Fragment dequantize(const Raw &w, int) {
+        Fragment r;
         rp_nibbles(w.q, &r);
         rp_one_scale(&r, rp_low_half(w.dm), rp_high_half(w.dm));
         return r;
@@ -112,12 +136,12 @@ template <> struct Blocks<RP_Q5_0> : SmallBlocks {
         unsigned high;
         uint16_t d;
     };
-    __device__ static Raw load(const Planes &p, int64_t u) {
-        return {rp_load<uint4>(p.data, u), rp_load<unsigned>(p.data + 16 * p.blocks, u),
-                rp_load<uint16_t>(p.data + 20 * p.blocks, u)};
+    __device__ static Raw load(const Planes &p, int64_t f) {
+        return {rp_load<uint4>(p.data, f), rp_load<unsigned>(p.data + 16 * p.blocks, f),
+                rp_load<uint16_t>(p.data + 20 * p.blocks, f)};
     }
-    __device__ static Unit unpack(const Raw &w, int) {
-        Unit        r;
+    __device__ static Fragment dequantize(const Raw &w, int) {
+        Fragment    r;
         const float d = rp_half_bits(w.d);
         rp_nibbles(w.q, &r);
         rp_fifth_bits(w.high, &r);
@@ -131,12 +155,12 @@ template <> struct Blocks<RP_Q5_1> : SmallBlocks {
         uint4    q;
         unsigned high, dm;
     };
-    __device__ static Raw load(const Planes &p, int64_t u) {
-        return {rp_load<uint4>(p.data, u), rp_load<unsigned>(p.data + 16 * p.blocks, u),
-                rp_load<unsigned>(p.data + 20 * p.blocks, u)};
+    __device__ static Raw load(const Planes &p, int64_t f) {
+        return {rp_load<uint4>(p.data, f), rp_load<unsigned>(p.data + 16 * p.blocks, f),
+                rp_load<unsigned>(p.data + 20 * p.blocks, f)};
     }
-    __device__ static Unit unpack(const Raw &w, int) {
-        Unit r;
+    __device__ static Fragment dequantize(const Raw &w, int) {
+        Fragment r;
         rp_nibbles(w.q, &r);
         rp_fifth_bits(w.high, &r);
         rp_one_scale(&r, rp_low_half(w.dm), rp_high_half(w.dm));
@@ -150,14 +174,14 @@ template <> struct Blocks<RP_Q8_0> : SmallBlocks {
         uint4    q[2];
         uint16_t d;
     };
-    __device__ static Raw load(const Planes &p, int64_t u) {
+    __device__ static Raw load(const Planes &p, int64_t f) {
         return {
-            {rp_load<uint4>(p.data, 2 * u), rp_load<uint4>(p.data, 2 * u + 1)},
-            rp_load<uint16_t>(p.data + 32 * p.blocks, u)
+            {rp_load<uint4>(p.data, 2 * f), rp_load<uint4>(p.data, 2 * f + 1)},
+            rp_load<uint16_t>(p.data + 32 * p.blocks, f)
         };
     }
-    __device__ static Unit unpack(const Raw &w, int) {
-        Unit r;
+    __device__ static Fragment dequantize(const Raw &w, int) {
+        Fragment r;
         for (int k = 0; k < 2; k++)
             for (int i = 0; i < 4; i++) r.q[k][i] = (int)rp_word(w.q[k], i);
         rp_one_scale(&r, rp_half_bits(w.d), 0.0f);
@@ -165,25 +189,29 @@ template <> struct Blocks<RP_Q8_0> : SmallBlocks {
     }
 };
 
-/* Values are doubled, for which the scale is halved. */
+/* 4-bit floats 0 0.5 1 1.5 2 3 4 6 and their negatives. Doubled they are integers, so the scale is halved: 2^(e-128).
+ * For e < 2 that is a subnormal float, made by a shift; otherwise e - 1 is its exponent field. */
 template <> struct Blocks<RP_MXFP4> : SmallBlocks {
     struct Raw {
         uint4   q;
         uint8_t e;
     };
-    __device__ static Raw load(const Planes &p, int64_t u) {
-        return {rp_load<uint4>(p.data, u), rp_load<uint8_t>(p.data + 16 * p.blocks, u)};
+    __device__ static Raw load(const Planes &p, int64_t f) {
+        return {rp_load<uint4>(p.data, f), rp_load<uint8_t>(p.data + 16 * p.blocks, f)};
     }
-    /* Four nibbles to four bytes: 0 1 2 3 4 6 8 12, and with bit 3 their negatives. */
+    /* Four nibbles to four int8. __byte_perm picks bytes of a table of eight by the low three bits of each
+     * nibble: once from 0 1 2 3 4 6 8 12, once from the negatives. Bit 3, moved to bit 2 of a third selector,
+     * chooses between the two results. */
     __device__ static unsigned values(unsigned nibbles) {
         const unsigned at  = nibbles & 0x7777u;
         const unsigned pos = __byte_perm(0x03020100u, 0x0c080604u, at);
         const unsigned neg = __byte_perm(0xfdfeff00u, 0xf4f8fafcu, at);
         return __byte_perm(pos, neg, 0x3210u | (nibbles & 0x8888u) >> 1);
     }
-    __device__ static Unit unpack(const Raw &w, int) {
-        Unit           r;
+    __device__ static Fragment dequantize(const Raw &w, int) {
+        Fragment       r;
         const unsigned e = w.e;
+        /* Nibbles of a word alternate between element i and i + 16: even bytes are sum block 0, odd ones 1. */
         for (int i = 0; i < 4; i++) {
             const unsigned a = values(rp_word(w.q, i) & 0xffffu), b = values(rp_word(w.q, i) >> 16);
             r.q[0][i] = (int)__byte_perm(a, b, 0x6420u);
@@ -194,9 +222,15 @@ template <> struct Blocks<RP_MXFP4> : SmallBlocks {
     }
 };
 
-/* Sub-blocks 2j and 2j+1 of eight: scales and minima of six bits, from the sixteen bytes that begin a block.
- */
-__device__ static inline void rp_scales_k(const uint4 &head, int j, Unit *r) {
+/* Scales and minima of sub-blocks 2j and 2j+1, six bits each, from the 16 bytes that begin a block of q4_K or
+ * q5_K: d f16, dmin f16, then 12 bytes s[]. For sub-block i:
+ *
+ *     i < 4    scale = s[i] & 63                                min = s[i+4] & 63
+ *     i >= 4   scale = (s[i+4] & 15) | (s[i-4] >> 6) << 4       min = (s[i+4] >> 4) | (s[i] >> 6) << 4
+ *
+ * a, b and c are bytes 0-3, 4-7 and 8-11 of s, shifted so that the two lower bytes belong to this j; each
+ * expression handles both sub-blocks, one per byte. */
+__device__ static inline void rp_scales_k(const uint4 &head, int j, Fragment *r) {
     const int      shift = 16 * (j & 1);
     const unsigned a = head.y >> shift, b = head.z >> shift, c = head.w >> shift;
     const unsigned sc = j < 2 ? a & 0x3f3fu : (c & 0x0f0fu) | (a >> 2 & 0x3030u);
@@ -208,73 +242,88 @@ __device__ static inline void rp_scales_k(const uint4 &head, int j, Unit *r) {
     r->min[1]   = -dmin * (float)(m >> 8 & 0xff);
 }
 
-/* Eight units a block: sixteen elements each of sub-blocks 2j (low nibbles) and 2j+1 (high), j = u / 2. */
+/* A block of 256 elements is eight fragments and stays whole on the device, since all its parts are aligned:
+ *
+ *     144 bytes:  head 16, then the quants of fragments 0..7, 16 bytes each
+ *
+ * With j = f / 2 and h = f % 2, the low nibbles of fragment f are elements 16h..16h+15 of sub-block 2j, the high
+ * nibbles the same elements of sub-block 2j+1. These are sum blocks 4j + h and 4j + h + 2 of the block. */
 template <> struct Blocks<RP_Q4_K> {
-    enum { ELEMS = 256, STEP = 2, ONE_SCALE = 0, AHEAD = 1, FIRST_PLANE = 18 };
+    enum { ELEMS = 256, SUM_STRIDE = 2, ONE_SCALE = 0, LOADS = 1, FIRST_PLANE = 18 };
     struct Raw {
         uint4 q, head;
     };
-    template <class I> __device__ static I first_group(I u) { return u / 8 * 16 + u % 8 / 2 * 4 + u % 2; }
-    __device__ static Raw                  load(const Planes &p, int64_t u) {
-                         const int64_t block = u / 8 * 9;
-                         return {rp_load<uint4>(p.data, block + 1 + u % 8), rp_load<uint4>(p.data, block)};
+    template <class I> __device__ static I first_sum_block(I f) { return f / 8 * 16 + f % 8 / 2 * 4 + f % 2; }
+    __device__ static Raw                  load(const Planes &p, int64_t f) {
+                         const int64_t block = f / 8 * 9;
+                         return {rp_load<uint4>(p.data, block + 1 + f % 8), rp_load<uint4>(p.data, block)};
     }
-    __device__ static Unit unpack(const Raw &w, int u) {
-        Unit r;
+    __device__ static Fragment dequantize(const Raw &w, int f) {
+        Fragment r;
         rp_nibbles(w.q, &r);
-        rp_scales_k(w.head, u % 8 / 2, &r);
+        rp_scales_k(w.head, f % 8 / 2, &r);
         return r;
     }
 };
 
+/* As q4_K with a fifth bit: 176 bytes, head 16, qh 32, quants 8 * 16. Bit j of byte i of qh belongs to element i of
+ * sub-block j. Fragments 0, 2, 4 and 6 share the first 16 bytes of qh, the others share the second. */
 template <> struct Blocks<RP_Q5_K> {
-    enum { ELEMS = 256, STEP = 2, ONE_SCALE = 0, AHEAD = 1, FIRST_PLANE = 22 };
+    enum { ELEMS = 256, SUM_STRIDE = 2, ONE_SCALE = 0, LOADS = 1, FIRST_PLANE = 22 };
     struct Raw {
         uint4 q, high, head;
     };
-    template <class I> __device__ static I first_group(I u) { return u / 8 * 16 + u % 8 / 2 * 4 + u % 2; }
-    __device__ static Raw                  load(const Planes &p, int64_t u) {
-                         const int64_t block = u / 8 * 11;
-                         return {rp_load<uint4>(p.data, block + 3 + u % 8), rp_load<uint4>(p.data, block + 1 + u % 2),
+    template <class I> __device__ static I first_sum_block(I f) { return f / 8 * 16 + f % 8 / 2 * 4 + f % 2; }
+    __device__ static Raw                  load(const Planes &p, int64_t f) {
+                         const int64_t block = f / 8 * 11;
+                         return {rp_load<uint4>(p.data, block + 3 + f % 8), rp_load<uint4>(p.data, block + 1 + f % 2),
                                  rp_load<uint4>(p.data, block)};
     }
-    __device__ static Unit unpack(const Raw &w, int u) {
-        Unit      r;
-        const int bit = u % 8 / 2 * 2;
+    __device__ static Fragment dequantize(const Raw &w, int f) {
+        Fragment  r;
+        const int bit = f % 8 / 2 * 2;
         rp_nibbles(w.q, &r);
         for (int i = 0; i < 4; i++) {
             r.q[0][i] |= (int)((rp_word(w.high, i) >> bit & 0x01010101u) << 4);
             r.q[1][i] |= (int)((rp_word(w.high, i) >> (bit + 1) & 0x01010101u) << 4);
         }
-        rp_scales_k(w.head, u % 8 / 2, &r);
+        rp_scales_k(w.head, f % 8 / 2, &r);
         return r;
     }
 };
 
-/* Two halves of 128 elements, each four quarters: the low nibbles of 16 bytes belong to quarter 0 or 1, the
- * high ones to quarter 2 or 3. */
+/* Planes: low bits 128 bytes per block, high bits 64, scales 16, d 2. A block is two halves of 128 elements, each
+ * four quarters of 32. Fragments f % 4 = 0..3 of a half:
+ *
+ *     f % 4    low nibbles               high nibbles              bits of qh: low, high
+ *       0      quarter 0, elements 0-15  quarter 2, elements 0-15       0-1, 4-5
+ *       1      quarter 0, elements 16-31 quarter 2, elements 16-31      0-1, 4-5
+ *       2      quarter 1, elements 0-15  quarter 3, elements 0-15       2-3, 6-7
+ *       3      quarter 1, elements 16-31 quarter 3, elements 16-31      2-3, 6-7
+ *
+ * Every sum block has its own scale (sub-blocks of 16 elements); the offset of 32 becomes a minimum. */
 template <> struct Blocks<RP_Q6_K> {
-    enum { ELEMS = 256, STEP = 4, ONE_SCALE = 0, AHEAD = 1, FIRST_PLANE = 16 };
+    enum { ELEMS = 256, SUM_STRIDE = 4, ONE_SCALE = 0, LOADS = 1, FIRST_PLANE = 16 };
     struct Raw {
         uint4    low, high;
         int8_t   scale[2];
         uint16_t d;
     };
-    template <class I> __device__ static I first_group(I u) { return u / 4 * 8 + u % 4; }
-    __device__ static Raw                  load(const Planes &p, int64_t u) {
-                         const int64_t  block = u / 8, half = u / 4;
-                         const uint8_t *scales = p.data + 192 * p.blocks + first_group(u);
+    template <class I> __device__ static I first_sum_block(I f) { return f / 4 * 8 + f % 4; }
+    __device__ static Raw                  load(const Planes &p, int64_t f) {
+                         const int64_t  block = f / 8, half = f / 4;
+                         const uint8_t *scales = p.data + 192 * p.blocks + first_sum_block(f);
                          return {
-                             rp_load<uint4>(p.data, u),
-                             rp_load<uint4>(p.data + 128 * p.blocks, 2 * half + u % 2),
-                             {(int8_t)rp_load<uint8_t>(scales, 0), (int8_t)rp_load<uint8_t>(scales, STEP)},
+                             rp_load<uint4>(p.data, f),
+                             rp_load<uint4>(p.data + 128 * p.blocks, 2 * half + f % 2),
+                             {(int8_t)rp_load<uint8_t>(scales, 0), (int8_t)rp_load<uint8_t>(scales, SUM_STRIDE)},
                              rp_load<uint16_t>(p.data + 208 * p.blocks, block)
                          };
     }
-    __device__ static Unit unpack(const Raw &w, int u) {
-        Unit        r;
+    __device__ static Fragment dequantize(const Raw &w, int f) {
+        Fragment    r;
         const float d     = rp_half_bits(w.d);
-        const int   shift = u % 4 / 2 * 2;
+        const int   shift = f % 4 / 2 * 2;
         rp_nibbles(w.low, &r);
         for (int i = 0; i < 4; i++) {
             r.q[0][i] |= (int)((rp_word(w.high, i) >> shift & 0x03030303u) << 4);
@@ -292,12 +341,12 @@ template <RpDtype T> __device__ static inline Planes rp_planes(const TensorView 
     return {(const uint8_t *)w.data, w.ne[0] * w.ne[1] * w.ne[2] * w.ne[3] / Blocks<T>::ELEMS};
 }
 
-/* Element i of group k. */
-__device__ static inline float rp_element(const Unit &w, int k, int i) {
+/* Element i of sum block k as f32: scale * q + min, rounded once. */
+__device__ static inline float rp_element(const Fragment &w, int k, int i) {
     return fmaf(w.scale[k], (float)(int8_t)(w.q[k][i / 4] >> (8 * (i % 4))), w.min[k]);
 }
 
-/* Calls f<T>() for a quantised type: the one place that turns the number of a type into a template. */
+/* Calls f<T>(...) for a quantised type given at run time; RP_E_DTYPE for others (I12). */
 #define RP_FOR_QUANT(type, f, ...)                                                                           \
     ((type) == RP_Q4_0    ? f<RP_Q4_0>(__VA_ARGS__)                                                          \
      : (type) == RP_Q4_1  ? f<RP_Q4_1>(__VA_ARGS__)                                                          \
@@ -310,7 +359,7 @@ __device__ static inline float rp_element(const Unit &w, int k, int i) {
      : (type) == RP_MXFP4 ? f<RP_MXFP4>(__VA_ARGS__)                                                         \
                           : rp_fail(RP_E_DTYPE, "no kernel for %s", rp_dtype_name(type)))
 
-/* The same on the device, for a block that finds out for itself; nothing for other types. */
+/* The same within a kernel, whose blocks may serve matrices of different types; does nothing for other types. */
 #define RP_DEVICE_FOR_QUANT(type, f, ...)                                                                    \
     switch (type) {                                                                                          \
     case RP_Q4_0:                                                                                            \

@@ -1,6 +1,7 @@
-/* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]
- * geometry  one block of 256 threads a row
+/* y[r,:] = x[r,:] * 1/sqrt(mean(x[r,:]^2) + eps) * w[:], w optional
+ * geometry  one block of 256 threads per row
  * traffic   x twice (the second time from L2), w and y once: 4*(2*rows*n + n) bytes of DRAM
+ * numerics  the sum of squares as two floats, about 46 bits (rms_norm.cuh); the rest in f32
  * x and y may be the same memory (I6): a thread reads its elements again before it writes them. */
 #include "kernels/rms_norm.cuh"
 

@@ -1,4 +1,7 @@
-/* rms_norm.cuh - the factor that a row is multiplied by: the same sum, in the same order, wherever it is taken. */
+/* rms_norm.cuh - the factor 1 / sqrt(mean(x^2) + eps) of a row, with one summation order for rms_norm.cu and all
+ * fused kernels. The sum must be as good as the CPU's, which is in double: the result may be quantised next, where
+ * one differing last bit can move a quant by one. Doubles are slow on most devices, so the sum is kept as two
+ * floats. */
 #ifndef KERNELS_RMS_NORM_CUH
 #define KERNELS_RMS_NORM_CUH
 
@@ -6,8 +9,8 @@
 
 enum { RP_NORM_THREADS = 256 };
 
-/* Four floats from i on, zeros past the n-th. COHERENT: what other blocks have written meanwhile. */
-template <bool COHERENT> __device__ static inline float4 rp_four(const float *x, int64_t i, int64_t n) {
+/* x[i] to x[i+3], zeros past n. COHERENT: memory that other blocks of this kernel have written, read from L2. */
+template <bool COHERENT> __device__ static inline float4 rp_load4(const float *x, int64_t i, int64_t n) {
     if (!COHERENT && (uintptr_t)x % 16 == 0 && i + 4 <= n) {
         const uint4 v = rp_get16(x + i);
         return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
@@ -18,7 +21,10 @@ template <bool COHERENT> __device__ static inline float4 rp_four(const float *x,
     return make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* A sum of floats as two of them, so that it is good to about 2^-46 of itself (Dekker 1971; Ogita, Rump and Oishi 2005). */
+/* A sum as the unevaluated sum of two floats, high + low, with a relative error of about 2^-46 (Dekker 1971; Ogita,
+ * Rump and Oishi 2005). add() is the two-sum: s = fl(a + b), and the rounding error (a + b) - s, which five further
+ * operations compute exactly, goes to low. The intrinsics keep the compiler from contracting or reassociating
+ * them. The error of a square is exact too: fma(v, v, -fl(v*v)). */
 struct TwoSum {
     float high, low;
 
@@ -34,9 +40,9 @@ struct TwoSum {
     }
 };
 
-/* 1 / sqrt(mean(x^2) + eps), by a block of RP_NORM_THREADS, all of which get it: thread t adds elements 4t to 4t + 3, then
- * those 1024 further, ... The sum is as good as the CPU's in double, so the rounded result has the same bits but for one in
- * millions, and what is rounded to q8_act after it is the same. `scratch` as of rp_block_sum. */
+/* 1 / sqrt(mean(x^2) + eps) for every thread of a block of RP_NORM_THREADS. Reduction order: thread t adds elements
+ * 4t..4t+3, then those 1024 further on; lanes by a butterfly; warps 0 to 7 by thread 0. The rounded result has the
+ * bits of the CPU's in all but one of millions of cases. `scratch` as in rp_block_sum. */
 template <bool COHERENT>
 __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps, float *scratch) {
     const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
@@ -44,7 +50,7 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
     TwoSum sum      = {0.0f, 0.0f};
 #pragma unroll 4
     for (int64_t i = 4 * (int64_t)threadIdx.x; i < n; i += 4 * RP_NORM_THREADS) {
-        const float4 v = rp_four<COHERENT>(x, i, n);
+        const float4 v = rp_load4<COHERENT>(x, i, n);
         sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
     }
     for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
@@ -53,7 +59,7 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
     __syncthreads();
     if (lane == 0) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
     __syncthreads();
-    if (threadIdx.x == 0) { /* one thread: double is slow where it is not what a device is for */
+    if (threadIdx.x == 0) { /* doubles are slow on most devices: one thread computes the root for all */
         for (int w = 1; w < warps; w++) sum.add(scratch[2 * w], scratch[2 * w + 1]);
         const double low = sum.high < INFINITY ? (double)sum.low : 0.0;
         scratch[0]       = (float)(1.0 / sqrt(((double)sum.high + low) / (double)n + (double)eps));

@@ -1,6 +1,7 @@
-/* Weights of the chosen experts: probs[ids[:,t],t], by choice through a softmax among themselves, divided by their
- * sum, and scaled. A token chooses few experts: one thread adds them up in their order.
- * geometry  one thread a token */
+/* Weights of the chosen experts: w[j] = probs[ids[j,t],t], then optionally softmax over j, w / sum(w), times scale.
+ * geometry  one thread per token, blocks of 32: a token chooses few experts
+ * traffic   k ids, probabilities and weights per token: 12*k bytes
+ * numerics  sums in f32 in the order of j; the device's expf */
 #include "kernels/route.cuh"
 
 enum { THREADS = 32 };

@@ -1,18 +1,20 @@
-/* route.cuh - weights of the chosen experts of a token, by one thread. */
+/* route.cuh - weights of a token's chosen experts, computed by one thread; for route.cu and router.cu. */
 #ifndef KERNELS_ROUTE_CUH
 #define KERNELS_ROUTE_CUH
 
 #include "kernels/device.cuh"
 
+/* probs [n], ids [k] -> out [k]. An id outside of probs has probability 0. The divisor is at least 2^-14, as on the
+ * CPU: a sum of 0 must not give NaN. */
 __device__ static inline void rp_route(const float *probs, int n, const int32_t *ids, int k,
                                        const RouteParams &p, float *out) {
-    float top = -INFINITY, sum = 0.0f;
+    float maximum = -INFINITY, sum = 0.0f;
     for (int j = 0; j < k; j++) {
-        out[j] = ids[j] >= 0 && ids[j] < n ? probs[ids[j]] : 0.0f;
-        top    = out[j] > top || out[j] != out[j] ? out[j] : top;
+        out[j]  = ids[j] >= 0 && ids[j] < n ? probs[ids[j]] : 0.0f;
+        maximum = out[j] > maximum || out[j] != out[j] ? out[j] : maximum;
     }
     if (p.soft_max) {
-        for (int j = 0; j < k; j++) sum += out[j] = expf(out[j] - top);
+        for (int j = 0; j < k; j++) sum += out[j] = expf(out[j] - maximum);
         for (int j = 0; j < k; j++) out[j] /= sum;
     }
     sum = 0.0f;

@@ -1,8 +1,9 @@
-/* A token's experts and their weights: scores w c + bias, c = column(x), then softmax or sigmoid, top_k and route.
- * geometry  blocks of 8 warps, two experts a warp or a few warps (gemv.cuh); the last block chooses: the whole of it for a
- *           softmax, one warp for the ids, one thread for the weights
- * traffic   the weights once, the column a block, from L2; the scores twice
- * numerics  as mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu and route.cu, the same bits */
+/* Chooses a token's experts:  scores = w c + bias, c = column(x);  probs = softmax(scores), sigmoid(scores) or the
+ * scores;  ids = top_k(probs + choice_bias);  weights = route(probs, ids).  y = ids[k] i32, then weights[k] f32.
+ * geometry  GEMV over the experts' rows, blocks of 8 warps (gemv.cuh); the last-arriving block does the rest: all
+ *           threads compute probs, one warp the ids, one thread the weights
+ * traffic   the weights once; the column once per block, from L2; the scores are written and read once
+ * numerics  the bits of the separate ops: mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu, route.cu */
 #include "kernels/act.cuh"
 #include "kernels/arrive.cuh"
 #include "kernels/column.cuh"
@@ -11,10 +12,10 @@
 #include "kernels/soft_max.cuh"
 #include "kernels/top_k.cuh"
 
-static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "the softmax is one block's");
+static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block computes the softmax");
 
-/* What a block may have of shared memory without asking, but for a little of its own: an expert takes two floats, an id, a
- * weight and a mark. */
+/* Shared memory of the choice: probs[n] f32, values[n] f32, weights[n] f32, ids[n] i32, taken[n] u8: 17 bytes per
+ * expert. 48 KiB, less 2 KiB for static arrays, are available without opting in to more. */
 enum { EXPERT_BYTES = 17, MAX_EXPERTS = (48 * 1024 - 2048) / EXPERT_BYTES };
 
 struct RouterArgs {
@@ -37,30 +38,31 @@ struct RouterPut {
     }
 };
 
-__device__ static GemvJob job_of(const RouterArgs &p) {
-    GemvJob job = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
-    job.block   = blockIdx.x;
-    job.early   = p.early;
-    job.turns   = p.grid.turns;
-    job.step    = gridDim.x;
-    return job;
+__device__ static GemvWork work_of(const RouterArgs &p) {
+    GemvWork work    = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
+    work.block       = blockIdx.x;
+    work.early       = p.early;
+    work.n_tiles     = p.grid.n_tiles;
+    work.tile_stride = gridDim.x;
+    return work;
 }
 
-/* What is chosen from, into shared memory; a thread owns its elements. */
+/* probs in shared memory. A thread reads and writes the same elements throughout, so no barrier is needed between. */
 __device__ static void probabilities(const RouterArgs &p, float *probs) {
     RP_SHARED(float, scratch, [RP_WARP]);
-    const int n   = (int)p.w.ne[1];
-    float     top = -INFINITY;
+    const int n       = (int)p.w.ne[1];
+    float     maximum = -INFINITY;
     for (int i = (int)threadIdx.x; i < n; i += RP_GEMV_THREADS) {
         float v = __ldcg(p.scores + i);
         if (p.p.kind == RP_ROUTER_SOFT_MAX) v = fmaf(p.p.soft_max_scale, v, 0.0f);
         if (p.p.kind == RP_ROUTER_SIGMOID) v = Sigmoid()(v);
         probs[i] = v;
-        top      = v > top || v != v ? v : top;
+        maximum  = v > maximum || v != v ? v : maximum;
     }
-    if (p.p.kind == RP_ROUTER_SOFT_MAX) rp_soft_max(probs, 0, n, top, -INFINITY, scratch);
+    if (p.p.kind == RP_ROUTER_SOFT_MAX) rp_soft_max(probs, 0, n, maximum, -INFINITY, scratch);
 }
 
+/* The last-arriving block chooses. The choice is by probs + choice_bias, the weights are probs without it. */
 __device__ static void choose(const RouterArgs &p) {
     RP_SHARED_DYNAMIC(float, probs);
     const int      n = (int)p.w.ne[1], k = p.p.top_k.k, tid = (int)threadIdx.x;
@@ -68,13 +70,14 @@ __device__ static void choose(const RouterArgs &p) {
     int32_t       *ids   = (int32_t *)(weights + n);
     unsigned char *taken = (unsigned char *)(ids + n);
     if (!rp_arrives_last(p.counter, gridDim.x)) return;
+    /* The shared memory that held the staged column is free now: every thread has passed the barriers above. */
     probabilities(p, probs);
     for (int i = tid; i < n; i += RP_GEMV_THREADS) {
         values[i] = probs[i] + (p.choice_bias != nullptr ? p.choice_bias[i] : 0.0f);
         taken[i]  = 0;
     }
     __syncthreads();
-    if (tid >= RP_WARP) return;
+    if (tid >= RP_WARP) return; /* one warp is left; no barriers of the block from here on */
     rp_top_k(values, taken, n, p.p.top_k, ids);
     if (tid == 0) rp_route(probs, n, ids, k, p.p.route, weights);
     __syncwarp();
@@ -85,26 +88,26 @@ __device__ static void choose(const RouterArgs &p) {
 }
 
 template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const RouterArgs &p) {
-    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_UNIT};
+    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_FRAG};
 }
 
 template <RpDtype T>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(RouterArgs p) {
     rp_gemv_open(p.early);
-    rp_gemv_quant<T, 1>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), RouterPut{p});
+    rp_gemv_quant<T, 1>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), RouterPut{p});
     choose(p);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) wide_kernel(RouterArgs p) {
+template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(RouterArgs p) {
     rp_gemv_open(p.early);
-    rp_gemv_wide<T>(job_of(p), matrix_of<T>(p), MadeColumn(p.column), RouterPut{p});
+    rp_gemv_dequant<T>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), RouterPut{p});
     choose(p);
 }
 
 template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(RouterArgs p) {
     rp_gemv_open(p.early);
     const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
-    rp_gemv_float<T, 1>(job_of(p), w, MadeColumn(p.column), p.w.ne[0], RouterPut{p});
+    rp_gemv_float<T, 1>(work_of(p), w, FusedColumn(p.column), p.w.ne[0], RouterPut{p});
     choose(p);
 }
 
@@ -117,8 +120,8 @@ template <RpDtype T> static RpStatus quant_rows(const RouterArgs &p, KernelCtx *
     return RP_LAUNCH("router", ctx, shape_of(p), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus wide_rows(const RouterArgs &p, KernelCtx *ctx) {
-    return RP_LAUNCH("router", ctx, shape_of(p), wide_kernel<T>, p);
+template <RpDtype T> static RpStatus dequant_rows(const RouterArgs &p, KernelCtx *ctx) {
+    return RP_LAUNCH("router", ctx, shape_of(p), dequant_kernel<T>, p);
 }
 
 template <RpDtype T> static RpStatus float_rows(const RouterArgs &p, KernelCtx *ctx) {
@@ -147,11 +150,11 @@ extern "C" RpStatus rp_cuda_router(const OpArgs *args, KernelCtx *ctx) {
     p.early             = (ctx->constant & 1) != 0;
     p.counter           = (unsigned *)ctx->scratch;
     const RpDtype type  = p.w.dtype;
-    const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_unit_of(type));
+    const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     p.grid              = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.column.round) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, wide_rows, p, ctx);
+    if (p.column.quantize) return RP_FOR_QUANT(type, quant_rows, p, ctx);
+    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
 }

@@ -1,14 +1,21 @@
-/* The next token from its logits, as fallback/sample.c: repetition penalty, temperature, top-k, softmax,
- * top-p, min-p, draw.
+/* Samples the next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, random
+ * choice; greedy without them. It updates the step state, so the next iteration needs no host (I4).
  *
- * Candidates stand in one order: higher logit first, lower id among equals; the key of a candidate is a number
- * that falls along it. "The shortest run from the front that holds so many, or so much weight" is found by
- * descending eight bits of the key at a time over histograms. Weights are whole numbers of 2^-40 of the most
- * probable, so that a sum has one value in whatever order it is taken.
+ * All filters keep a prefix of one order: higher logit first, lower id among equals. No sort is needed: a candidate
+ * has a 64-bit key that falls along this order, and a prefix is "all keys >= least". Radix select finds `least`:
+ *
+ *     key(logit, id) = sortable bits of the logit << 32 | ~id
+ *     pass 1..8: histogram of the next 8 bits over the keys with the prefix found so far; walk the bins from the
+ *                top until the sum reaches the target; the bin's number extends the prefix
+ *
+ * With 1 as the weight of each key the target is k (top-k), with the probability it is p (top-p) or the random
+ * number (the choice). Probabilities are integers, in units of 2^-40 of the largest. So sums are exact and do not
+ * depend on the order of the atomics (I8).
  * geometry  one block of 512 threads
- * traffic   the logits once for the most probable; once more for each eight bits that it takes to tell candidates
- *           apart
- * numerics  the CPU adds doubles: a draw within 1e-12 of a boundary can differ */
+ * traffic   the logits once for the maximum; when sampling, once more per sum and eight times per radix select;
+ *           all but the first sweep hit L2
+ * numerics  the CPU adds probabilities as doubles: a random number within 1e-12 of a boundary between two tokens
+ *           can choose the other one */
 #include "kernels/device.cuh"
 
 #include "reprise/step.h"
@@ -25,16 +32,18 @@ struct SampleArgs {
     int32_t      n;
 };
 
-/* What the candidates are and which of them still take part. */
-struct Pool {
+/* The candidates that no filter has removed: those with key >= least. */
+struct Candidates {
     const float *logits;
     int32_t      n;
-    Key          least; /* of those that take part */
-    float        top, temperature, min_p;
+    Key          least;
+    float        max_logit, temperature, min_p;
 };
 
-__device__ static float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; /* no -0 */ }
+/* NaN counts as -INFINITY; adding 0 turns -0 into 0, so that equal logits have equal keys. */
+__device__ static float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; }
 
+/* The upper half has the order of the floats: negative ones inverted, others with the sign bit set. */
 __device__ static Key key_of(float logit, int32_t id) {
     const unsigned bits = __float_as_uint(logit);
     const unsigned high = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -48,12 +57,14 @@ __device__ static float logit_of(Key key) {
     return __uint_as_float(high & 0x80000000u ? high & 0x7fffffffu : ~high);
 }
 
-/* In parts of 2^-40 of the most probable; 0 below min_p. */
-__device__ static Key weight_of(const Pool &p, float logit) {
-    const double w = logit == p.top ? 1.0 : (double)expf((logit - p.top) / p.temperature);
+/* exp((logit - max) / temperature) in units of 2^-40, 0 below min_p. At most 2^40 each, so the sum of fewer than 2^24
+ * candidates fits into 64 bits. */
+__device__ static Key weight_of(const Candidates &p, float logit) {
+    const double w = logit == p.max_logit ? 1.0 : (double)expf((logit - p.max_logit) / p.temperature);
     return w < (double)p.min_p ? 0 : (Key)(w * 1099511627776.0);
 }
 
+/* Over the block, by an atomic in shared memory; the last barrier lets the caller reuse `shared` at once. */
 __device__ static Key block_max(Key v, Key *shared) {
     if (threadIdx.x == 0) *shared = 0;
     __syncthreads();
@@ -74,9 +85,10 @@ __device__ static Key block_total(Key v, Key *shared) {
     return v;
 }
 
-/* The key at which the sum from the front, of weights or of ones, reaches `target` > 0. */
-__device__ __forceinline__ static Key descend(const Pool &p, bool weighted, Key target, Key *sums,
-                                              Key *shared) {
+/* Radix select: the key at which the sum over the order, of weights or of ones, reaches `target` > 0. The bin that
+ * reaches the target keeps the remaining target for the next eight bits. */
+__device__ __forceinline__ static Key radix_select(const Candidates &p, bool weighted, Key target, Key *sums,
+                                                   Key *shared) {
     Key prefix = 0;
     for (int shift = 56; shift >= 0; shift -= 8) {
         for (int b = (int)threadIdx.x; b < BINS; b += THREADS) sums[b] = 0;
@@ -103,7 +115,7 @@ __device__ __forceinline__ static Key descend(const Pool &p, bool weighted, Key 
     return prefix;
 }
 
-__device__ __forceinline__ static Key sum_of_weights(const Pool &p, Key *shared) {
+__device__ __forceinline__ static Key sum_of_weights(const Candidates &p, Key *shared) {
     Key sum = 0;
     for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
         const float logit = clean(p.logits[i]);
@@ -112,20 +124,24 @@ __device__ __forceinline__ static Key sum_of_weights(const Pool &p, Key *shared)
     return block_total(sum, shared);
 }
 
-/* From all candidates to one, by the random number u. */
-__device__ __forceinline__ static Key draw(Pool p, const StepState &s, float u, Key *sums, Key *shared) {
-    if (s.top_k > 0 && s.top_k < p.n) p.least = descend(p, false, (Key)s.top_k, sums, shared);
+/* One candidate by the random number u in [0, 1): top-k and top-p raise `least`, min-p zeroes weights, and the
+ * candidate whose cumulated weight first exceeds u * (sum of weights) is chosen. */
+__device__ __forceinline__ static Key sample_token(Candidates p, const StepState &s, float u, Key *sums,
+                                                   Key *shared) {
+    if (s.top_k > 0 && s.top_k < p.n) p.least = radix_select(p, false, (Key)s.top_k, sums, shared);
     if (s.top_p < 1.0f) {
         const double wanted = (double)s.top_p * (double)sum_of_weights(p, shared);
         const Key    target = (Key)ceil(wanted);
-        p.least             = descend(p, true, target > 0 ? target : 1, sums, shared);
+        p.least             = radix_select(p, true, target > 0 ? target : 1, sums, shared);
     }
     p.min_p           = s.min_p;
     const Key mass    = sum_of_weights(p, shared);
     const Key reached = (Key)((double)u * (double)mass) + 1;
-    return descend(p, true, reached < mass ? reached : mass, sums, shared);
+    return radix_select(p, true, reached < mass ? reached : mass, sums, shared);
 }
 
+/* Repetition penalty as llama.cpp has it: positive logits are divided, others multiplied. Each recent token counts
+ * once, however often it occurs: every thread writes the same value, computed from the original logit. */
 __device__ static void penalise(const SampleArgs &a, const StepState &s) {
     for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) a.penalised[i] = clean(a.logits[i]);
     __syncthreads();
@@ -133,7 +149,8 @@ __device__ static void penalise(const SampleArgs &a, const StepState &s) {
         const int32_t id    = a.recent[i];
         const float   logit = clean(a.logits[id]);
         const float   with  = logit > 0.0f ? logit / s.repeat_penalty : logit * s.repeat_penalty;
-        atomicExch((unsigned *)&a.penalised[id], __float_as_uint(with)); /* an id may stand there twice */
+        atomicExch((unsigned *)&a.penalised[id],
+                   __float_as_uint(with)); /* several threads may have this id */
     }
     __syncthreads();
 }
@@ -143,8 +160,8 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     RP_SHARED(Key, sums, [BINS]);
     RP_SHARED(Key, shared, [2]);
     const StepState s = *a.step;
-    Pool            p = {a.logits, a.n, 0, 0.0f, s.temperature, 0.0f};
-    __syncthreads(); /* all have read the state before one writes it */
+    Candidates      p = {a.logits, a.n, 0, 0.0f, s.temperature, 0.0f};
+    __syncthreads(); /* all threads have read the state before thread 0 writes it */
     if (s.repeat_penalty != 1.0f && s.n_recent > 0) {
         penalise(a, s);
         p.logits = a.penalised;
@@ -154,15 +171,16 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
         const Key key = key_of(clean(p.logits[i]), i);
         best          = key > best ? key : best;
     }
-    best             = block_max(best, shared);
-    p.top            = logit_of(best);
-    const bool draws = s.temperature != 0.0f && s.top_k != 1 && p.top != -INFINITY;
-    if (draws) best = draw(p, s, rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s)), sums, shared);
+    best               = block_max(best, shared);
+    p.max_logit        = logit_of(best);
+    const bool samples = s.temperature != 0.0f && s.top_k != 1 && p.max_logit != -INFINITY;
+    if (samples)
+        best = sample_token(p, s, rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s)), sums, shared);
     if (threadIdx.x != 0) return;
-    const int32_t token = p.top == -INFINITY ? -1 : id_of(best);
+    const int32_t token = p.max_logit == -INFINITY ? -1 : id_of(best);
     a.step->token       = token;
     if (token < 0) return;
-    if (draws) {
+    if (samples) {
         const uint64_t next = rp_step_drawn(&s) + 1;
         a.step->drawn_low   = (uint32_t)next;
         a.step->drawn_high  = (uint32_t)(next >> 32);

@@ -1,4 +1,5 @@
-/* scratch.h - ops whose CUDA kernels take scratch memory: how much, by shapes only. */
+/* scratch.h - bytes of device scratch memory that the CUDA kernels of an op need, from shapes only (I5). The
+ * layout is in arrive.cuh. Launches of one stream run one after the other, so one buffer serves them all. */
 #ifndef KERNELS_SCRATCH_H
 #define KERNELS_SCRATCH_H
 

@@ -1,8 +1,10 @@
-/* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]) over the positions that take part, with a sink; as
- * fallback/soft_max.c.
- * geometry  one block of 256 threads a row
- * traffic   x three times (from L2 after the first), y twice
- * x and y may be the same memory (I6): a thread owns its elements in every sweep. */
+/* y[i,t,h] = exp(s_i - m) / (sum_j exp(s_j - m) + exp(sink[h] - m)), s = scale * x[:,t,h] + mask[:,t],
+ * m = max(s, sink[h]). With positions, only max(0, pos[t]-window+1) <= i <= pos[t] take part: results before
+ * them are 0, results after them stay unwritten.
+ * geometry  one block of 256 threads per row, three sweeps: scores and maximum, exponentials and sum, division
+ * traffic   x once from DRAM; y is written three times and read twice, within L2
+ * numerics  f32, the device's expf; the sum per thread, then a butterfly per warp, then the warps
+ * x and y may be the same memory (I6): a thread has the same elements in every sweep. */
 #include "kernels/soft_max.cuh"
 
 enum { THREADS = RP_SOFT_MAX_THREADS };
@@ -23,13 +25,13 @@ __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorV
     const char *mask_row = mask.data != nullptr ? rp_row_at(mask, t, 0, 0) : nullptr;
     const float sink     = sinks.data != nullptr ? ((const float *)sinks.data)[h] : -INFINITY;
     for (int64_t i = threadIdx.x; i < from && i < end; i += THREADS) out[i] = 0.0f;
-    float top = sink;
+    float maximum = sink;
     for (int64_t i = from + threadIdx.x; i < end; i += THREADS) {
         const float v = p.scale * in[i] + (mask_row != nullptr ? rp_float_at(mask.dtype, mask_row, i) : 0.0f);
         out[i]        = v;
-        top           = v > top || v != v ? v : top;
+        maximum       = v > maximum || v != v ? v : maximum;
     }
-    rp_soft_max(out, from, end, top, sink, scratch);
+    rp_soft_max(out, from, end, maximum, sink, scratch);
 }
 
 extern "C" RpStatus rp_cuda_soft_max(const OpArgs *args, KernelCtx *ctx) {

@@ -1,4 +1,4 @@
-/* soft_max.cuh - a row that is scaled and masked to its softmax. */
+/* soft_max.cuh - the softmax of a row of scores that are scaled and masked already; for soft_max.cu and router.cu. */
 #ifndef KERNELS_SOFT_MAX_CUH
 #define KERNELS_SOFT_MAX_CUH
 
@@ -6,14 +6,15 @@
 
 enum { RP_SOFT_MAX_THREADS = 256 };
 
-/* x[from..end) in place, by a block of RP_SOFT_MAX_THREADS, of which thread t owns from + t, ...; `top` is the largest of
- * its own and the sink, which joins the sum. `scratch` as of rp_block_sum. */
-__device__ static inline void rp_soft_max(float *x, int64_t from, int64_t end, float top, float sink,
+/* x[from..end) in place, by a block of RP_SOFT_MAX_THREADS. Thread t has elements from + t, from + t + 256, ...;
+ * `maximum` is the largest of its elements and the sink. The sink adds exp(sink - maximum) to the sum and has no
+ * result; -INFINITY for none. A row whose maximum is -INFINITY becomes zeros. `scratch` as in rp_block_sum. */
+__device__ static inline void rp_soft_max(float *x, int64_t from, int64_t end, float maximum, float sink,
                                           float *scratch) {
-    top       = rp_block_max(top, scratch);
-    float sum = threadIdx.x == 0 && top != -INFINITY ? expf(sink - top) : 0.0f;
+    maximum   = rp_block_max(maximum, scratch);
+    float sum = threadIdx.x == 0 && maximum != -INFINITY ? expf(sink - maximum) : 0.0f;
     for (int64_t i = from + threadIdx.x; i < end; i += RP_SOFT_MAX_THREADS) {
-        const float e = top == -INFINITY ? 0.0f : expf(x[i] - top);
+        const float e = maximum == -INFINITY ? 0.0f : expf(x[i] - maximum);
         x[i]          = e;
         sum += e;
     }

@@ -1,3 +1,5 @@
+/* The CUDA launchers by op, made from the list of ops.h, so that a missing one is a link error; and the scratch
+ * memory of the ops that need any. */
 #include "reprise/kernel.h"
 
 #include "kernels/scratch.h"

@@ -1,10 +1,11 @@
-/* The indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index, NaN below
- * everything; as fallback/top_k.c.
- * geometry  one warp a token; the values in shared memory, 4*n bytes
- * traffic   k rounds of an argmax over the warp: k*n/32 reads of shared memory a lane */
+/* ids[0..k) of the k largest of x[:,t] + bias[:], largest first; among equals the lower index, NaN below
+ * everything. With expert groups only the best groups take part (top_k.cuh).
+ * geometry  one warp per token; shared memory: value[n] f32, taken[n] u8, 5*n bytes
+ * traffic   x and bias once; k argmax rounds over shared memory, k*n/32 reads per lane
+ * numerics  one f32 addition; comparisons are exact */
 #include "kernels/top_k.cuh"
 
-/* What a block may have of shared memory without asking, at five bytes a value. */
+/* 48 KiB are the shared memory of a block without opting in to more; a value takes five bytes. */
 enum { MAX_VALUES = 48 * 1024 / 5 };
 
 __global__ void __launch_bounds__(RP_WARP)

@@ -1,17 +1,19 @@
-/* top_k.cuh - the indices of the k largest of a row in shared memory. */
+/* top_k.cuh - the indices of the k largest of a row in shared memory, by one warp: k rounds of an argmax, each
+ * marking its result as taken. k is the number of experts per token, so no sort is needed. */
 #ifndef KERNELS_TOP_K_CUH
 #define KERNELS_TOP_K_CUH
 
 #include "kernels/device.cuh"
 
-/* Sorted keys: NaN is 0, then the order of floats; -0 counts as 0. */
+/* An unsigned key with the order of the floats: negative numbers have all bits inverted, others the sign bit set.
+ * NaN is 0, below everything; -0 counts as 0. */
 __device__ static inline unsigned rp_sorted_key(float v) {
     if (v != v) return 0;
     const unsigned bits = __float_as_uint(v == 0.0f ? 0.0f : v);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* The lane-wise best of (key, lower index). */
+/* The largest key over the warp, for every lane; among equal keys the lower index. */
 __device__ static inline void rp_best_of_warp(unsigned *key, int *index) {
     for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) {
         const unsigned other = __shfl_xor_sync(RP_ALL_LANES, *key, lanes);
@@ -20,6 +22,7 @@ __device__ static inline void rp_best_of_warp(unsigned *key, int *index) {
     }
 }
 
+/* Score of an expert group, as DeepSeek defines it: the sum of its two largest values. */
 __device__ static inline float rp_group_score(const float *v, int size) {
     float best = -INFINITY, second = -INFINITY;
     for (int i = 0; i < size; i++) {
@@ -31,7 +34,8 @@ __device__ static inline float rp_group_score(const float *v, int size) {
     return size > 1 ? best + second : best;
 }
 
-/* Marks what stands outside of the best groups with a state that is never chosen. */
+/* Keeps the n_group_used expert groups with the best scores and marks the elements of all others as taken. `ahead`
+ * is the rank of group g: groups with a better score, and groups of a lower index whose score is not worse. */
 __device__ static inline void rp_drop_groups(const float *values, unsigned char *taken, int n,
                                              const TopKParams &p) {
     const int size = n / p.n_group, lane = (int)threadIdx.x % RP_WARP;
@@ -46,8 +50,8 @@ __device__ static inline void rp_drop_groups(const float *values, unsigned char 
     }
 }
 
-/* By a whole warp, whose lanes have written `values`, and zeros to `taken`: the largest first, of equals the lower index, NaN
- * below everything. */
+/* Called by a whole warp, whose lanes have written values[n] and zeros to taken[n]. ids[0..k): largest first, among
+ * equals the lower index, NaN below everything. */
 __device__ static inline void rp_top_k(const float *values, unsigned char *taken, int n, const TopKParams &p,
                                        int32_t *ids) {
     const int lane = (int)threadIdx.x % RP_WARP;

@@ -1,5 +1,17 @@
-/* The graph of the decoders: norm, attention, norm, feed-forward, each with a residual. What a family adds is
- * in the features of its row in the table of architectures. */
+/* The decoder graph of all families. A family differs by the features of its row in config.c.
+ *
+ *     tokens -> token_embd [* embd_scale] -> layers -> rows of out_rows -> norm -> output -> logits
+ *
+ *     a layer:
+ *     x --+--> attn_norm --> attention ------> [post norm] --> [* residual_scale] --> + --> x
+ *         |                                                                           ^
+ *         +---------------------------------------------------------------------------+
+ *     x --+--> ffn_norm ---> ffn or experts -> [post norm] --> [* residual_scale] --> + --> next layer
+ *         |                                                                           ^
+ *         +---------------------------------------------------------------------------+
+ *
+ * [brackets]: where the family has it. Activations are [n_embd, n_tok] f32. Shapes are fixed (I2); everything
+ * that changes from run to run is in `tokens`, `pos`, `out_rows` or the step state (I4). */
 #include "model/arch.h"
 
 #include "reprise/step.h"
@@ -8,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The view points into the mapped file: the graph borrows the weight. */
 TensorNode *rp_arch_weight(Builder *b, const GgufTensor *t) {
     char name[128];
     snprintf(name, sizeof name, "%.*s", (int)(t->name.len < sizeof name ? t->name.len : sizeof name - 1),
@@ -45,10 +58,12 @@ TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *w
     return rp_arch_name_node(b, rp_store(b->g, x, state, b->pos), name);
 }
 
+/* No node for a factor of 1. */
 static TensorNode *scaled(Builder *b, TensorNode *x, float by, const char *what) {
     return by == 1.0f ? x : rp_arch_name_node(b, rp_scale(b->g, x, by, 0.0f), what);
 }
 
+/* x [n_embd, t] -> [n_embd, t], as in the diagram. */
 static TensorNode *layer(Builder *b, TensorNode *x) {
     const LayerWeights *l   = &b->m->layers[b->layer];
     const ModelConfig  *c   = &b->m->config;
@@ -65,7 +80,7 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     return rp_arch_name_node(b, rp_add(b->g, y, x), "residual");
 }
 
-/* Word i of the step state. */
+/* One i32 of the step state, at a byte offset, as a tensor [1]. */
 static TensorNode *step_word(Builder *b, size_t offset, const char *name) {
     const ViewParams p = {
         .ne = {1, 1,               1,               1              },
@@ -75,7 +90,8 @@ static TensorNode *step_word(Builder *b, size_t offset, const char *name) {
     return rp_node_set_name(rp_view(b->g, b->step, &p), name);
 }
 
-/* Where tokens and positions come from: inputs, or what the latest step has left. */
+/* Tokens and positions: two inputs; or, in a graph that samples, words of the step state, which the latest
+ * run of the same graph has written. */
 static TensorNode *tokens_of(Builder *b, const ModelGraphOptions *o) {
     if (!o->draws) {
         TensorNode *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
@@ -87,6 +103,7 @@ static TensorNode *tokens_of(Builder *b, const ModelGraphOptions *o) {
     return step_word(b, offsetof(StepState, token), "token");
 }
 
+/* [n_vocab, n_out] */
 static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
     const Model *m = b->m;
     x              = rp_arch_norm(b, x, m->output_norm, "output_norm");
@@ -95,6 +112,8 @@ static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
     return rp_arch_name_node(b, x, "logits");
 }
 
+/* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
+ * state. */
 static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
     const Model  *m      = b->m;
     const int64_t n_out  = o->n_out > 0 ? o->n_out : 1;
@@ -112,9 +131,10 @@ static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
     }
     b->layer = -1;
     rp_graph_set_layer(b->g, -1);
+    /* only these rows need the output matrix, the largest of the model */
     if (rows != NULL) x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
     TensorNode *logits = logits_of(b, x, embd);
-    if (o->draws) {
+    if (o->draws) { /* kept without being an output: a store into a state counts as needed */
         const int64_t n_vocab = m->token_embd->view.ne[1];
         TensorNode   *scratch = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});
         rp_arch_name_node(b, rp_sample(b->g, logits, b->step, scratch), "next_token");
@@ -122,17 +142,18 @@ static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
     return logits;
 }
 
+/* RP_F32 is 0, the value of an option that is not set. */
 static RpDtype kv_type_of(const ModelGraphOptions *o) { return o->kv_type == RP_F32 ? RP_F16 : o->kv_type; }
 
 static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     if (kv_type == RP_F16) return RP_OK;
     if (kv_type != RP_Q8_0)
-        return rp_fail(RP_E_ARG, "a cache of %s: there are f16 and q8_0", rp_dtype_name(kv_type));
+        return rp_fail(RP_E_ARG, "a KV cache of %s: must be f16 or q8_0", rp_dtype_name(kv_type));
     if ((c->arch->features & ARCH_MLA) != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "a cache of q8_0: the latent attention of %s needs f16",
+        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: the latent attention of %s needs f16",
                        c->arch->name);
     if (c->head_dim % 32 != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "a cache of q8_0: heads of %d are no whole blocks of 32",
+        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: heads of %d are not whole blocks of 32",
                        c->head_dim);
     return RP_OK;
 }
@@ -140,10 +161,10 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
 static RpStatus check_options(const ModelConfig *c, const ModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
-        return rp_fail(RP_E_ARG, "a graph over %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
+        return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
                        o->n_out);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_recent < 0))
-        return rp_fail(RP_E_ARG, "a graph that draws: %d tokens, %d outputs, %d recent tokens", o->n_tok,
+        return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs, %d recent tokens", o->n_tok,
                        o->n_out, o->n_recent);
     return RP_OK;
 }

@@ -1,4 +1,5 @@
-/* arch.h - what the builders of a model's graph share. */
+/* arch.h - shared by the builders of a model's graph. Shapes are [ne0, ne1, ne2], ne0 contiguous; t is n_tok.
+ * Errors stick in the graph: after one every call returns NULL, and rp_graph_finish reports it. */
 #ifndef MODEL_ARCH_H
 #define MODEL_ARCH_H
 
@@ -7,12 +8,12 @@
 typedef struct Builder {
     const Model  *m;
     ComputeGraph *g;
-    TensorNode   *pos, *rope_factors, *step; /* step: of a graph that draws */
-    bool          expert_ids;
+    TensorNode   *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
+    bool          expert_ids;                /* the ids of the chosen experts are outputs */
     int32_t       n_tok, n_ctx;
     RpDtype       kv_type;
-    int           layer;   /* -1: none */
-    TensorNode  **outputs; /* room for one a layer and one more */
+    int           layer;   /* for names; -1: outside of the layers */
+    TensorNode  **outputs; /* room for the ids of each layer and the logits */
     int           n_outputs;
 } Builder;
 
@@ -22,23 +23,24 @@ TensorNode *rp_arch_optional(Builder *b, const GgufTensor *t); /* NULL for NULL 
 /* Names the node "blk.<layer>.<what>"; returns it. */
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 
+/* y = x * rsqrt(mean(x^2) + eps) * w; NULL: no weight. */
 TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const GgufTensor *w, const char *what);
 
-/* w x + bias; no bias for NULL. */
+/* y = w x + bias, [w.ne1, t]; NULL: no bias. */
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
                            const char *what);
 
-/* Stores x [row, t] into a cache of the layer's own, [row, n_ctx] of kv_type; returns the cache after the
- * store. */
+/* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
+ * the cache after the store, so that readers come later in the graph. */
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which);
 
-/* From the normed x [n_embd, t] to what is added to it: [n_embd, t]. */
+/* The blocks of a layer: from the normed x [n_embd, t] to the [n_embd, t] that the residual adds. */
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l);
 
-/* act(gate x) * (up x), through down. */
+/* y = down(act(gate x) * (up x)) */
 TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const GgufTensor *gate, const GgufTensor *up,
                           const GgufTensor *down, const char *prefix);
 

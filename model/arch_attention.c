@@ -1,22 +1,36 @@
-/* Attention with grouped heads, and DeepSeek's latent attention. */
+/* Grouped-query attention, and DeepSeek's multi-head latent attention (MLA).
+ *
+ *     q [head_dim, n_head, t],  k and v [head_dim, n_head_kv, t],  g = n_head / n_head_kv
+ *     cache[:, pos[t]] = k[:, :, t], likewise v;  token t reads slots i <= pos[t] (local: the last `window`)
+ *     scores[i, t, h]  = k[:, i, h/g] . q[:, t, h]               mul_mat, RP_BOUND_ROWS: rows i <= pos[t]
+ *     probs[:, t, h]   = softmax(attn_scale * scores[:, t, h])
+ *     heads[:, h, t]   = sum_i probs[i, t, h] * v[:, i, h/g]     mul_mat, RP_BOUND_INNER: terms i <= pos[t]
+ *     y                = wo heads
+ *
+ * The pass `attention` fuses scores, softmax and weighted sum into one op with online softmax. */
 #include "model/arch.h"
 
-/* One of q and k: [n_embd, t] -> heads [head_dim, n_head, t], normed and rotated. */
+/* q or k: x [n_embd, t] -> heads [head_dim, n_head, t], normed and rotated. A norm is over each head, or over
+ * all heads as one row (full_norm). Local layers of some families have a RoPE without the scaling of the
+ * others (local_rope). */
 static TensorNode *rotated(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
                            const GgufTensor *w_norm, int32_t n_head, const char *what) {
-    const ModelConfig *c     = &b->m->config;
-    const bool         local = rp_config_is_local(c, b->layer);
-    const bool         own   = local && (c->arch->features & ARCH_LOCAL_ROPE) != 0;
-    const bool         whole = (c->arch->features & ARCH_QK_NORM_FULL) != 0;
-    TensorNode        *y     = rp_arch_linear(b, x, w, bias, what);
-    if (w_norm != NULL && whole) y = rp_arch_norm(b, y, w_norm, what);
+    const ModelConfig *c          = &b->m->config;
+    const bool         local      = rp_config_is_local(c, b->layer);
+    const bool         local_rope = local && (c->arch->features & ARCH_LOCAL_ROPE) != 0;
+    const bool         full_norm  = (c->arch->features & ARCH_QK_NORM_FULL) != 0;
+    TensorNode        *y          = rp_arch_linear(b, x, w, bias, what);
+    if (w_norm != NULL && full_norm) y = rp_arch_norm(b, y, w_norm, what);
     y = rp_reshape(b->g, y, c->head_dim, n_head, b->n_tok, 1);
-    if (w_norm != NULL && !whole) y = rp_arch_norm(b, y, w_norm, what);
+    if (w_norm != NULL && !full_norm) y = rp_arch_norm(b, y, w_norm, what);
     return rp_arch_name_node(
-        b, rp_rope(b->g, y, b->pos, own ? NULL : b->rope_factors, own ? &c->rope_local : &c->rope), what);
+        b,
+        rp_rope(b->g, y, b->pos, local_rope ? NULL : b->rope_factors, local_rope ? &c->rope_local : &c->rope),
+        what);
 }
 
-/* A cache [row, n_ctx] as heads [dim, n_ctx, n_head]. */
+/* A cache [dim * n_head, n_ctx] seen as [dim, n_ctx, n_head]:
+ *     element (d, i, h) is element h*dim + d of row i,  nb1 = bytes of a row,  nb2 = bytes of dim elements */
 static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t n_head) {
     const size_t nb_row = rp_row_bytes(b->kv_type, dim * n_head);
     return rp_view(b->g, cache,
@@ -26,7 +40,7 @@ static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t 
     });
 }
 
-/* [head_dim, n_head_kv, t] into the layer's cache, which is returned as [head_dim, n_ctx, n_head_kv]. */
+/* Stores [head_dim, n_head_kv, t] and returns the cache as [head_dim, n_ctx, n_head_kv]. */
 static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
     const ModelConfig *c     = &b->m->config;
     const int64_t      row   = (int64_t)c->n_head_kv * c->head_dim;
@@ -34,14 +48,14 @@ static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
     return as_heads(b, cache, c->head_dim, c->n_head_kv);
 }
 
-/* From q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] to [head_dim, n_head, t]. */
+/* q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] -> [head_dim, n_head, t]. */
 static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
     const ModelConfig  *c     = &b->m->config;
     ComputeGraph       *g     = b->g;
     TensorNode         *sinks = rp_arch_optional(b, l->sinks);
     const SoftMaxParams p     = {.scale  = c->attn_scale,
                                  .window = rp_config_is_local(c, b->layer) ? c->window : 0};
-    if (b->kv_type != RP_F16) /* has no other form: see check_unfused in graph/pass.c */
+    if (b->kv_type != RP_F16) /* a quantised cache has only the fused op: see check_unfused in graph/pass.c */
         return rp_attention(g, q, k, v, b->pos, sinks,
                             &(AttentionParams){.scale = p.scale, .window = p.window});
     TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
@@ -66,10 +80,11 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");
 }
 
-/* `ne0` elements from element `from` of each row of x, as rows [ne0, ne1, ne2] of f32. */
-static TensorNode *part(Builder *b, TensorNode *x, int64_t whole, int64_t from, int64_t ne0, int64_t ne1,
-                        int64_t ne2) {
-    const size_t nb_row = rp_row_bytes(RP_F32, whole);
+/* Elements from .. from+ne0 of each row of row_len f32 of x, as [ne0, ne1, ne2]:
+ *     element (i, j, k) is element from + i of row j + ne1*k */
+static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0,
+                             int64_t ne1, int64_t ne2) {
+    const size_t nb_row = rp_row_bytes(RP_F32, row_len);
     return rp_view(b->g, x,
                    &(ViewParams){
                        .ne     = {ne0, ne1,    ne2,                  1                           },
@@ -78,35 +93,43 @@ static TensorNode *part(Builder *b, TensorNode *x, int64_t whole, int64_t from, 
     });
 }
 
-/* DeepSeek-V2 (arXiv:2405.04434, 2.1) with the keys' expansion moved to the queries: all heads share one key
- * and value, the latent vector, and one rotated key. */
+/* DeepSeek-V2 (arXiv:2405.04434, section 2.1). The cache holds one latent vector c[i] and one rotated key
+ * r[i] a token, for all heads. A head's key would be (K_h c[i], r[i]) and its value V_h c[i]. K_h is applied
+ * to the query instead:
+ *     q_nope . (K_h c[i]) = (K_h^T q_nope) . c[i]              q_latent = K_h^T q_nope, [kv_lora, t, h]
+ *     scores[i, t, h]  = q_latent[:, t, h] . c[i] + q_rope[:, t, h] . r[i]
+ *     heads[:, h, t]   = V_h (sum_i probs[i, t, h] * c[i])
+ * So no key or value of a head is ever formed, and the cache is kv_lora + n_rope elements a token. */
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l) {
     const ModelConfig *c    = &b->m->config;
     const MlaConfig   *m    = &c->mla;
     ComputeGraph      *g    = b->g;
     const int64_t      rope = c->rope.n_dims, head = m->nope + rope, n_head = c->n_head;
 
+    /* queries [nope + rope, n_head, t], through a low rank where the model has q_a */
     TensorNode *q = x;
     if (l->q_a != NULL)
         q = rp_arch_norm(b, rp_arch_linear(b, x, l->q_a, NULL, "q_a"), l->q_a_norm, "q_a_norm");
     q = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
     TensorNode *q_rope =
-        rp_rope(g, part(b, q, head, m->nope, rope, n_head, b->n_tok), b->pos, NULL, &c->rope);
+        rp_rope(g, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), b->pos, NULL, &c->rope);
     rp_arch_name_node(b, q_rope, "q_rope");
-    TensorNode *q_nope   = rp_permute(g, part(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
+    TensorNode *q_nope   = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
     TensorNode *q_latent = rp_mul_mat(g, rp_arch_weight(b, l->k_b), q_nope);
     rp_arch_name_node(b, q_latent, "q_latent");
 
+    /* the two caches: c [kv_lora, n_ctx] and r [rope, n_ctx], one head each */
     TensorNode   *kv     = rp_arch_linear(b, x, l->kv_a, NULL, "kv_a");
     const int64_t kv_row = m->kv_lora + rope;
     TensorNode   *latent =
-        rp_arch_norm(b, part(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
+        rp_arch_norm(b, row_slice(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
     TensorNode *k_rope =
-        rp_rope(g, part(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), b->pos, NULL, &c->rope);
+        rp_rope(g, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), b->pos, NULL, &c->rope);
     k_rope              = rp_reshape(g, rp_arch_name_node(b, k_rope, "k_rope"), rope, b->n_tok, 1, 1);
     TensorNode *latents = as_heads(b, rp_arch_cached(b, latent, m->kv_lora, "latent"), m->kv_lora, 1);
     TensorNode *keys    = as_heads(b, rp_arch_cached(b, k_rope, rope, "k_rope"), rope, 1);
 
+    /* scores over both, then the values: V_h once for each head and token */
     TensorNode *scores = rp_mul_mat_bound(g, latents, q_latent, b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores_latent");
     TensorNode *more = rp_mul_mat_bound(g, keys, rp_permute(g, q_rope, 0, 2, 1, 3), b->pos, RP_BOUND_ROWS);

@@ -1,16 +1,23 @@
-/* The gated feed-forward, dense and of experts. */
+/* The gated feed-forward, dense and with experts.
+ *
+ *     dense    y = down(act(gate x) * (up x))
+ *     experts  ids[:, t]     = top_k(probs of the router [+ choice bias])            i32 [n_used, t]
+ *              weights[:, t] = probs at ids, normalised and scaled as the file says  f32 [n_used, t]
+ *              y = sum_j weights[j] * down_id(act(gate_id x) * (up_id x)), id = ids[j]   [+ shared experts]
+ *
+ * The ids are data (I4): no address and no shape depends on them. */
 #include "model/arch.h"
 
 #include <stdio.h>
 
-/* gpt-oss */
+/* gpt-oss: its clamped SwiGLU, see SWIGLU_OAI in ops.h. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
 TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const GgufTensor *gate_w, const GgufTensor *up_w,
                           const GgufTensor *down_w, const char *prefix) {
     char                     names[5][32];
-    static const char *const parts[5] = {"gate", "up", "act", "gated", "down"};
-    for (int i = 0; i < 5; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, parts[i]);
+    static const char *const suffixes[5] = {"gate", "up", "act", "gated", "down"};
+    for (int i = 0; i < 5; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, suffixes[i]);
     TensorNode *gate = rp_arch_linear(b, x, gate_w, NULL, names[0]);
     TensorNode *up   = rp_arch_linear(b, x, up_w, NULL, names[1]);
     const bool  gelu = (b->m->config.arch->features & ARCH_GELU) != 0;
@@ -27,7 +34,7 @@ typedef struct Choice {
     TensorNode *ids, *weights;
 } Choice;
 
-/* x [n_embd, t] -> which experts take each token, and with what weight. */
+/* x [n_embd, t] -> the experts of each token and their weights, both [n_used, t]. */
 static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     const ExpertConfig *e      = &b->m->config.experts;
     ComputeGraph       *g      = b->g;
@@ -40,13 +47,13 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     const TopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
     const RouteParams how = {
         .soft_max = e->gating == GATING_SOFTMAX_OF_CHOSEN, .normalize = e->normalize, .scale = e->scale};
-    TensorNode *ids   = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
-    TensorNode *share = rp_route(g, probs, ids, &how);
-    if (b->expert_ids) b->outputs[b->n_outputs++] = ids; /* so that it can be read after the step */
-    return (Choice){rp_arch_name_node(b, ids, "experts"), rp_arch_name_node(b, share, "expert_weights")};
+    TensorNode *ids     = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
+    TensorNode *weights = rp_route(g, probs, ids, &how);
+    if (b->expert_ids) b->outputs[b->n_outputs++] = ids; /* as an output it can be read after the run */
+    return (Choice){rp_arch_name_node(b, ids, "experts"), rp_arch_name_node(b, weights, "expert_weights")};
 }
 
-/* One matrix of each chosen expert. */
+/* y[:, j, t] = w[:, :, ids[j, t]] x[:, j, t] + bias[:, ids[j, t]]: one matrix of each chosen expert. */
 static TensorNode *linear_id(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
                              TensorNode *ids, const char *what) {
     TensorNode *y = rp_arch_name_node(b, rp_mul_mat_id(b->g, rp_arch_weight(b, w), x, ids), what);
@@ -60,6 +67,7 @@ static TensorNode *activation(Builder *b, TensorNode *gate, TensorNode *up) {
     return rp_arch_name_node(b, rp_mul(b->g, act, up), "experts_gated");
 }
 
+/* The experts that every token goes through, in qwen2moe scaled by a gate: sigmoid(shared_gate x). */
 static TensorNode *shared(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode *y = rp_arch_gated(b, x, l->gate_shared, l->up_shared, l->down_shared, "shared");
     if (l->shared_gate == NULL) return y;
@@ -70,12 +78,13 @@ static TensorNode *shared(Builder *b, TensorNode *x, const LayerWeights *l) {
 
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
     const Choice chosen = route(b, x, l);
-    TensorNode  *rows   = rp_reshape(b->g, x, b->m->config.n_embd, 1, b->n_tok, 1);
-    TensorNode  *gate   = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
-    TensorNode  *up     = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
-    TensorNode  *y      = activation(b, gate, up);
-    y                   = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
-    y                   = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
+    /* [n_embd, 1, t]: the same column for each of the n_used experts */
+    TensorNode *rows = rp_reshape(b->g, x, b->m->config.n_embd, 1, b->n_tok, 1);
+    TensorNode *gate = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
+    TensorNode *up   = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
+    TensorNode *y    = activation(b, gate, up);
+    y                = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
+    y                = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
     if (l->gate_shared == NULL) return y;
     return rp_arch_name_node(b, rp_add(b->g, y, shared(b, x, l)), "ffn_out");
 }

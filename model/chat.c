@@ -1,10 +1,12 @@
-/* Chat templates: what each puts around the messages. Facts of the models' formats; the templates in the
- * files are programs in a language of their own, so they are recognised by their marks and not run. */
+/* Chat templates: the text that each puts around the messages. The templates in model files are Jinja
+ * programs. They are not run but recognised by the marks that they contain; the formats below are those of
+ * the models. */
 #include "reprise/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* A growing string. Out of memory is sticky. */
 typedef struct Text {
     char  *p;
     size_t n, capacity;
@@ -72,7 +74,8 @@ static void gemma(Text *t, const ChatMessage *m, size_t n) {
     put(t, "<start_of_turn>model\n");
 }
 
-/* What an instruction is wrapped in. The system message stands at the start of the first. */
+/* The "[INST]" formats. The system message is put at the start of the first user message:
+ *     [INST] system_open system system_close user user_close reply reply_close next_turn [INST] user ... */
 typedef struct InstMarks {
     const char *system_open, *system_close, *user_close, *reply_close, *next_turn;
 } InstMarks;
@@ -103,7 +106,7 @@ static void llama2(Text *t, const ChatMessage *m, size_t n) {
 static const struct {
     const char *name;
     void (*format)(Text *t, const ChatMessage *m, size_t n);
-    const char *marks[2]; /* in the template: all of them; looked for in this order of kinds */
+    const char *marks[2]; /* a template of this kind contains all of them */
 } kinds[] = {
     [RP_CHAT_CHATML]  = {"chatml",  chatml,  {"<|im_start|>", NULL}                      },
     [RP_CHAT_LLAMA3]  = {"llama3",  llama3,  {"<|start_header_id|>", "<|end_header_id|>"}},
@@ -119,6 +122,7 @@ static bool contains(GgufString s, const char *mark) {
 }
 
 RpStatus rp_chat_detect(const GgufFile *f, ChatKind *out) {
+    /* llama2 before mistral: the marks of mistral are among its own */
     static const ChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2,
                                      RP_CHAT_MISTRAL};
     GgufString            text    = {"", 0};
@@ -153,7 +157,7 @@ RpStatus rp_chat_from_name(const char *name, ChatKind *out) {
 
 const char *rp_chat_name(ChatKind kind) { return (unsigned)kind < N_KINDS ? kinds[kind].name : "?"; }
 
-/* system? (user assistant)* user */
+/* Legal orders: system? (user assistant)* user */
 static RpStatus check_order(const ChatMessage *m, size_t n) {
     const char *wanted = "user";
     for (size_t i = 0; i < n; i++) {
@@ -177,7 +181,7 @@ RpStatus rp_chat_format(ChatKind kind, const ChatMessage *messages, size_t n, ch
     kinds[kind].format(&t, messages, n);
     if (t.failed) {
         free(t.p);
-        return rp_fail(RP_E_NOMEM, "out of memory for a conversation");
+        return rp_fail(RP_E_NOMEM, "out of memory for the text of a conversation");
     }
     *out = t.p;
     return RP_OK;

@@ -1,3 +1,6 @@
+/* The configuration of a model: the table of architectures, and the keys "<arch>.<key>" of the file's
+ * metadata. An absent key gives the default of the family. A value that cannot be is refused with file, key
+ * and value (I11). */
 #include "model/config.h"
 
 #include "reprise/model.h"
@@ -6,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The table of architectures. */
+/* The table of architectures, by general.architecture: pairs of RoPE, and features. All else comes from the
+ * file. */
 static const ArchRow archs[] = {
     {"llama",      RP_ROPE_NORM, ARCH_MAY_ROUTE | ARCH_ROUTE_NORM                              },
     {"qwen2",      RP_ROPE_NEOX, 0                                                             },
@@ -51,7 +55,7 @@ RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallba
     if (value == 0 && rp_gguf_find(r->file, rp_config_key(r, key, buf, sizeof buf)) == NULL)
         return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), buf);
     if (value < 1 || value > max)
-        return rp_fail(RP_E_FORMAT, "%s: %s is %u, from 1 to %u is possible", rp_gguf_path(r->file),
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be from 1 to %u", rp_gguf_path(r->file),
                        rp_config_key(r, key, buf, sizeof buf), value, max);
     *out = (int32_t)value;
     return RP_OK;
@@ -63,6 +67,7 @@ const ArchRow *rp_arch_find(const char *name, size_t len) {
     return NULL;
 }
 
+/* The row of general.architecture; an unknown name is refused with the list of known ones (I12). */
 static RpStatus find_arch(const GgufFile *f, const ArchRow **out) {
     GgufString name = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "general.architecture", &name));
@@ -82,7 +87,8 @@ static bool string_is(GgufString s, const char *text) {
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
 
-/* The base grows so that the slowest pair is stretched by alpha: base * alpha^(d/(d-2)). */
+/* NTK-aware scaling: freq_base * alpha^(d/(d-2)), d rotated dimensions. The slowest pair, i = d/2 - 1, turns
+ * by base^(-(d-2)/d) a position, which this divides by alpha; the fastest pair is unchanged. */
 static RpStatus read_ntk(const ConfigReader *r, float factor, ModelConfig *c) {
     float alpha = factor;
     RP_TRY(rp_config_f32(r, "rope.scaling.alpha", &alpha));
@@ -94,13 +100,15 @@ static RpStatus read_ntk(const ConfigReader *r, float factor, ModelConfig *c) {
     return RP_OK;
 }
 
+/* Linear: freq_scale = 1/factor. YaRN (Peng et al. 2023, arXiv:2309.00071): the same, blended by
+ * ext_factor. */
 static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     GgufString type   = {"none", 4};
     float      factor = 0.0f;
     uint32_t   n_orig = (uint32_t)c->n_ctx_train;
     char       key[128];
     RP_TRY(rp_gguf_get_string(r->file, rp_config_key(r, "rope.scaling.type", key, sizeof key), &type));
-    RP_TRY(rp_config_f32(r, "rope.scale_linear", &factor)); /* files of before rope.scaling.* */
+    RP_TRY(rp_config_f32(r, "rope.scale_linear", &factor)); /* older files, without rope.scaling.* */
     if (factor != 0.0f) type = (GgufString){"linear", 6};
     RP_TRY(rp_config_f32(r, "rope.scaling.factor", &factor));
     RP_TRY(rp_config_u32(r, "rope.scaling.original_context_length", &n_orig));
@@ -117,6 +125,7 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
                        rp_gguf_path(r->file), (double)factor, n_orig);
     c->rope.n_ctx_orig = (int32_t)n_orig;
     if (ntk) return read_ntk(r, factor, c);
+    /* a factor beside the type "none" is ignored */
     if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
     if (yarn) {
         c->rope.ext_factor = 1.0f;
@@ -125,6 +134,8 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* RoPE of global layers, and of local ones where they differ. Frequencies: theta_i = pos * freq_scale *
+ * freq_base^(-2i/n). */
 static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     c->rope = (RopeParams){.mode        = c->arch->rope_mode,
                            .freq_base   = 10000.0f,
@@ -135,8 +146,8 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim,
                            &c->rope.n_dims));
     if (c->rope.n_dims % 2 != 0)
-        return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count is %d, it must be even",
-                       rp_gguf_path(r->file), r->arch, c->rope.n_dims);
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count is %d, must be even", rp_gguf_path(r->file),
+                       r->arch, c->rope.n_dims);
     RP_TRY(rp_config_f32(r, "rope.freq_base", &c->rope.freq_base));
     RP_TRY(read_rope_scaling(r, c));
     c->rope_local = c->rope;
@@ -147,18 +158,20 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     }
     RP_TRY(rp_config_f32(r, "rope.freq_base_swa", &c->rope_local.freq_base));
     if (!(c->rope.freq_base > 0.0f) || !(c->rope_local.freq_base > 0.0f))
-        return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, it must be positive", rp_gguf_path(r->file),
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file),
                        r->arch, (double)c->rope.freq_base);
     return RP_OK;
 }
 
+/* Scores are multiplied by 1/sqrt(head_dim). Gemma 3 27B alone takes 1/sqrt(n_embd/n_head); its file does not
+ * say so, so it is recognised by its number of layers. */
 static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
     RP_TRY(rp_config_count(r, "attention.head_count", 0, 1024, &c->n_head));
     RP_TRY(rp_config_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head,
                            &c->n_head_kv));
     if (c->n_head % c->n_head_kv != 0)
-        return rp_fail(RP_E_FORMAT, "%s: %d heads are no multiple of %d key heads", rp_gguf_path(r->file),
+        return rp_fail(RP_E_FORMAT, "%s: %d heads are not a multiple of %d key heads", rp_gguf_path(r->file),
                        c->n_head, c->n_head_kv);
     RP_TRY(rp_config_count(r, "attention.key_length", (uint32_t)(c->n_embd / c->n_head), 1024, &c->head_dim));
     RP_TRY(rp_config_count(r, "attention.value_length", (uint32_t)c->head_dim, 1024, &value_dim));
@@ -172,17 +185,20 @@ static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* Gemma 3 has one global layer in six, gpt-oss one in two. */
 static RpStatus read_local(const ConfigReader *r, ModelConfig *c) {
     uint32_t window  = 0;
     c->local_pattern = (c->arch->features & ARCH_LOCAL_ROPE) != 0 ? 6 : 2;
     if ((c->arch->features & ARCH_LOCAL) == 0) return RP_OK;
     RP_TRY(rp_config_u32(r, "attention.sliding_window", &window));
     if (window > INT32_MAX)
-        return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u", rp_gguf_path(r->file), window);
+        return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u positions is not possible",
+                       rp_gguf_path(r->file), window);
     c->window = (int32_t)window;
     return RP_OK;
 }
 
+/* Factors of embedding, residual and logits; the file of a granite model has a divisor for the logits. */
 static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
     c->embd_scale     = (c->arch->features & ARCH_EMBD_SCALE) != 0 ? sqrtf((float)c->n_embd) : 1.0f;
     c->residual_scale = c->logit_scale = 1.0f;
@@ -197,6 +213,7 @@ static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* The order matters: later keys take their defaults from earlier ones. */
 RpStatus rp_config_read(const GgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
     RP_TRY(find_arch(f, &c.arch));

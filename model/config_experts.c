@@ -1,4 +1,5 @@
-/* The keys of models with experts, and of latent attention. */
+/* The keys of models with experts, and of latent attention (MLA). Counts are checked against each other, so
+ * that the graph can rely on them (I11). */
 #include "model/config.h"
 
 #include <math.h>
@@ -10,6 +11,8 @@ static RpStatus read_flag(const ConfigReader *r, const char *key, bool *out) {
     return rp_gguf_get_bool(r->file, rp_config_key(r, key, buf, sizeof buf), out);
 }
 
+/* DeepSeek's expert groups: n experts in n_group groups of one size, of which n_group_used take part. The
+ * n_used experts of a token must fit into these. */
 static RpStatus read_groups(const ConfigReader *r, ExpertConfig *e) {
     uint32_t n = 0, used = 0;
     RP_TRY(rp_config_u32(r, "expert_group_count", &n));
@@ -41,6 +44,11 @@ static RpStatus read_gating(const ConfigReader *r, unsigned features, ExpertConf
     return RP_OK;
 }
 
+/* The feed-forward length of all shared experts together: expert_shared_feed_forward_length, and where that
+ * is absent
+ *     deepseek2   expert_shared_count * expert_feed_forward_length
+ *     qwen2moe    feed_forward_length
+ *     granitemoe  0: no shared experts */
 static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertConfig *e) {
     uint32_t length = 0, count = 0;
     if ((c->arch->features & ARCH_SHARED) == 0) return RP_OK;
@@ -50,7 +58,8 @@ static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertC
         length = count * (uint32_t)e->n_ff;
     RP_TRY(rp_config_u32(r, "expert_shared_feed_forward_length", &length));
     if (length > 1u << 24)
-        return rp_fail(RP_E_FORMAT, "%s: shared experts of %u", rp_gguf_path(r->file), length);
+        return rp_fail(RP_E_FORMAT, "%s: shared experts with a feed-forward length of %u",
+                       rp_gguf_path(r->file), length);
     e->n_ff_shared = (int32_t)length;
     return RP_OK;
 }
@@ -64,6 +73,7 @@ RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_count(r, "expert_count", 0, MAX_EXPERTS, &e->n));
     RP_TRY(rp_config_count(r, "expert_used_count", 0, (uint32_t)e->n, &e->n_used));
     RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
+    /* qwen2moe stores the length of all chosen experts together */
     if ((features & ARCH_SHARED_GATE) != 0) n_ff /= (uint32_t)e->n_used;
     RP_TRY(rp_config_count(r, "expert_feed_forward_length", n_ff, 1u << 24, &e->n_ff));
     RP_TRY(rp_config_u32(r, "leading_dense_block_count", &dense));
@@ -75,8 +85,12 @@ RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
     return read_groups(r, e);
 }
 
-/* The scale of the scores makes up for YaRN's: Peng et al. 2023, arXiv:2309.00071, and DeepSeek-V2's mscale.
- */
+/* YaRN's magnitude m = 1 + 0.1 ln(factor) (Peng et al. 2023, arXiv:2309.00071) multiplies q and k, so scores
+ * by m^2. Only a part of an MLA head is rotated, so the scale of the scores takes it. As llama.cpp computes
+ * deepseek2:
+ *     whole       = 1 if the file has yarn_log_multiplier, else m
+ *     mscale      = attn_factor * whole * (1 + yarn_log_multiplier * ln(factor))
+ *     attn_scale *= mscale^2;   magnitude of the rotation = attn_factor * whole */
 static RpStatus scale_of_yarn(const ConfigReader *r, ModelConfig *c) {
     float log_multiplier = 0.0f;
     RP_TRY(rp_config_f32(r, "rope.scaling.yarn_log_multiplier", &log_multiplier));
@@ -85,7 +99,7 @@ static RpStatus scale_of_yarn(const ConfigReader *r, ModelConfig *c) {
     const float whole   = log_multiplier != 0.0f ? 1.0f : 1.0f + 0.1f * stretch;
     const float mscale  = c->rope.attn_factor * whole * (1.0f + log_multiplier * stretch);
     c->attn_scale *= mscale * mscale;
-    /* the rotation multiplies by 1 + 0.1 ln(factor) itself */
+    /* the op rope multiplies by m itself */
     c->rope.attn_factor *= whole / (1.0f + 0.1f * stretch);
     return RP_OK;
 }
@@ -99,18 +113,19 @@ RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c) {
         return rp_fail(
             RP_E_UNSUPPORTED,
             "%s: %s is missing: files whose latent attention is not split into attn_k_b and attn_v_b "
-            "are not supported, convert the model anew",
+            "are not supported, convert the model again",
             rp_gguf_path(r->file), buf);
     RP_TRY(rp_config_count(r, "attention.kv_lora_rank", 0, 1u << 16, &m->kv_lora));
     RP_TRY(rp_config_count(r, "attention.key_length_mla", 0, 1u << 12, &whole));
     RP_TRY(rp_config_count(r, "attention.value_length_mla", 0, 1u << 12, &m->value));
     RP_TRY(rp_config_u32(r, "attention.q_lora_rank", &q));
-    if (q > 1u << 16) return rp_fail(RP_E_FORMAT, "%s: queries through %u", rp_gguf_path(r->file), q);
+    if (q > 1u << 16)
+        return rp_fail(RP_E_FORMAT, "%s: a query rank of %u is not possible", rp_gguf_path(r->file), q);
     m->q_lora = (int32_t)q;
     m->nope   = whole - c->rope.n_dims;
     if (m->nope < 1)
-        return rp_fail(RP_E_FORMAT, "%s: heads of %d with %d rotated", rp_gguf_path(r->file), whole,
-                       c->rope.n_dims);
+        return rp_fail(RP_E_FORMAT, "%s: heads of %d with %d rotated dimensions", rp_gguf_path(r->file),
+                       whole, c->rope.n_dims);
     c->attn_scale = 1.0f / sqrtf((float)whole);
     return scale_of_yarn(r, c);
 }

@@ -1,3 +1,8 @@
+/* Whole replies: prefill the prompt, then sample and append until something ends the reply.
+ *
+ *     token -> its bytes -> stop strings -> whole UTF-8 characters -> on_text
+ *
+ * The last token of a reply is sampled but not appended: that would cost a step whose logits nobody reads. */
 #include "model/reply.h"
 
 #include "model/stop_match.h"
@@ -5,15 +10,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { PIECE = 256 }; /* bytes of a token that are handed on at a time */
+enum { FEED_BYTES = 256 }; /* a token's bytes go through the stages at most this many at a time */
 
-/* From token bytes to text: tokens -> stop strings -> whole characters -> on_text. */
+/* The stages between a token and on_text, with their buffers. */
 typedef struct TextOut {
     const GenerateOptions *options;
     const Tokenizer       *tokenizer; /* or NULL */
     StopMatch              stop;
     Utf8Stream             utf8;
-    char                  *bytes, *text; /* room for a piece and all that is held */
+    char                  *bytes, *text; /* bytes: after the stop strings; text: after utf8 */
 } TextOut;
 
 static double now_s(void) {
@@ -24,11 +29,13 @@ static double now_s(void) {
 
 static size_t utf8_room(size_t n) { return n + 4 + 3 * (n + 4); } /* see rp_utf8_feed */
 
+/* `bytes` has room for FEED_BYTES and all that the matcher may hold. Call text_out_close also after a
+ * failure. */
 static RpStatus text_out_open(TextOut *t, const Tokenizer *tokenizer, const GenerateOptions *o) {
     *t = (TextOut){.options = o, .tokenizer = tokenizer};
     if (o->n_stop > 0 && o->stop == NULL) return rp_fail(RP_E_ARG, "%zu stop strings at NULL", o->n_stop);
     RP_TRY(rp_stop_match_init(&t->stop, o->stop, o->n_stop));
-    const size_t room = PIECE + rp_stop_match_longest(&t->stop);
+    const size_t room = FEED_BYTES + rp_stop_match_longest(&t->stop);
     t->bytes          = malloc(room);
     t->text           = malloc(utf8_room(room));
     if (t->bytes == NULL || t->text == NULL)
@@ -42,21 +49,24 @@ static void text_out_close(TextOut *t) {
     free(t->text);
 }
 
-static bool say(const TextOut *t, size_t len) {
+/* False where the callback wants to stop. */
+static bool emit_text(const TextOut *t, size_t len) {
     return t->options->on_text == NULL || t->options->on_text(t->text, len, t->options->user);
 }
 
-/* *done is set, with *reason, where this token ends the reply. */
+/* Prints one token. *done is set, with *reason, where a stop string or the callback ends the reply. on_text
+ * is called at least once, with length 0 where all bytes are held back. */
 static RpStatus put_token(TextOut *t, int32_t token, bool *done, StopReason *reason) {
     GgufString piece   = {.ptr = ""};
     bool       stopped = false;
     if (t->tokenizer != NULL) RP_TRY(rp_token_bytes(t->tokenizer, token, t->options->print_special, &piece));
+    /* at least once, also for an empty piece, so that the callback can stop */
     size_t i = 0;
     do {
         size_t       n   = 0;
-        const size_t end = piece.len - i < PIECE ? piece.len : i + PIECE;
+        const size_t end = piece.len - i < FEED_BYTES ? piece.len : i + FEED_BYTES;
         while (i < end && !stopped) stopped = rp_stop_match_feed(&t->stop, piece.ptr[i++], t->bytes, &n);
-        if (!say(t, rp_utf8_feed(&t->utf8, t->bytes, n, t->text))) {
+        if (!emit_text(t, rp_utf8_feed(&t->utf8, t->bytes, n, t->text))) {
             *done   = true;
             *reason = RP_STOP_CANCELLED;
             return RP_OK;
@@ -69,11 +79,12 @@ static RpStatus put_token(TextOut *t, int32_t token, bool *done, StopReason *rea
     return RP_OK;
 }
 
-/* What waited for a stop string that did not come, and an unfinished character. */
+/* Prints the bytes that were held back for a stop string which did not come, and U+FFFD for an unfinished
+ * character. */
 static void put_rest(TextOut *t) {
     size_t len = rp_utf8_feed(&t->utf8, t->stop.held, t->stop.n_held, t->text);
     len += rp_utf8_flush(&t->utf8, t->text + len);
-    if (len > 0) (void)say(t, len);
+    if (len > 0) (void)emit_text(t, len);
 }
 
 static RpStatus check_call(Session *s, const Sampler *sampler, size_t n_prompt, const GenerateOptions *o) {
@@ -95,21 +106,24 @@ static RpStatus take_prompt(Session *s, Sampler *sampler, const int32_t *prompt,
     return RP_OK;
 }
 
-static RpStatus draw_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
-                           int32_t *token) {
+/* Samples on the host, from the session's logits. */
+static RpStatus sample_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
+                             int32_t *token) {
     RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), token));
     result->n_generated++;
     return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
 }
 
-/* The token after `token`, which is appended. */
+/* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
+ * device starts here, with the first token that it can produce. */
 static RpStatus next_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
                            int32_t *token) {
-    if (!rp_session_draws(s, sampler)) {
+    if (!rp_session_samples_on_device(s, sampler)) {
         RP_TRY(rp_session_step(s, *token));
-        return draw_token(s, sampler, o, result, token);
+        return sample_token(s, sampler, o, result, token);
     }
     if (!s->replying) {
+        /* the device must not run past the context or the limit */
         const int32_t room = s->n_ctx - s->n_past, wanted = o->max_tokens - result->n_generated;
         RP_TRY(rp_session_reply_begin(s, sampler, *token, o->max_tokens > 0 && wanted < room ? wanted : room,
                                       o->ignore_end));
@@ -119,12 +133,12 @@ static RpStatus next_token(Session *s, Sampler *sampler, const GenerateOptions *
     return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
 }
 
-/* From the logits after the prompt to the end of the reply. */
+/* The decode loop, from the logits after the prompt. The first token is always sampled on the host. */
 static RpStatus reply(Session *s, Sampler *sampler, TextOut *text, double start, GenerateResult *result) {
     const GenerateOptions *o = text->options;
     int32_t                token;
     bool                   done = false;
-    RP_TRY(draw_token(s, sampler, o, result, &token));
+    RP_TRY(sample_token(s, sampler, o, result, &token));
     result->first_token_s = now_s() - start;
     for (;;) {
         if (!o->ignore_end && text->tokenizer != NULL && rp_tokenizer_is_end(text->tokenizer, token)) {
@@ -167,7 +181,7 @@ RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t
         if (st == RP_OK) st = reply(s, sampler, &text, start, result);
         if (st == RP_OK)
             st = rp_session_reply_end(s);
-        else
+        else /* keeps the error of the reply */
             rp_session_reply_drop(s);
     }
     text_out_close(&text);

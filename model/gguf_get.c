@@ -1,11 +1,11 @@
-/* Looking things up in a GGUF file, and reading values. */
+/* Lookups in a GGUF file by key or tensor name, and typed reads of values. */
 #include "model/gguf_file.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a. */
+/* FNV-1a, with the upper half folded in. */
 static uint64_t hash(const char *p, size_t len) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
@@ -28,6 +28,7 @@ static size_t slot_of(const GgufFile *f, const uint32_t *index, size_t slots, Na
     return s;
 }
 
+/* An index of n names, at most half full: slot = number + 1, or 0. */
 static RpStatus build(const GgufFile *f, int64_t n, NameOf *name_of, const char *what, uint32_t **index,
                       size_t *slots) {
     if (n > INT32_MAX) return rp_fail(RP_E_FORMAT, "%s: too many names", f->path);
@@ -38,7 +39,7 @@ static RpStatus build(const GgufFile *f, int64_t n, NameOf *name_of, const char 
         const GgufString name = name_of(f, i);
         const size_t     s    = slot_of(f, *index, *slots, name_of, name.ptr, name.len);
         if ((*index)[s] != 0)
-            return rp_fail(RP_E_FORMAT, "%s: %s %.*s comes twice", f->path, what, (int)name.len, name.ptr);
+            return rp_fail(RP_E_FORMAT, "%s: %s %.*s occurs twice", f->path, what, (int)name.len, name.ptr);
         (*index)[s] = i + 1;
     }
     return RP_OK;
@@ -72,6 +73,7 @@ int64_t           rp_gguf_n_tensors(const GgufFile *f) { return f->n_tensors; }
 const GgufValue  *rp_gguf_value(const GgufFile *f, int64_t i) { return &f->values[i]; }
 const GgufTensor *rp_gguf_tensor(const GgufFile *f, int64_t i) { return &f->tensors[i]; }
 
+/* The lengths were checked at open. */
 GgufString rp_gguf_next_string(const void **cursor) {
     uint64_t len;
     memcpy(&len, *cursor, sizeof len);
@@ -87,6 +89,7 @@ GgufString rp_gguf_string_at(const GgufValue *v, uint64_t i) {
     return s;
 }
 
+/* Elements are unaligned in the file, hence memcpy. */
 #define NUMBER(Type)                                                                                         \
     do {                                                                                                     \
         Type x;                                                                                              \
@@ -123,11 +126,11 @@ double rp_gguf_number_at(const GgufValue *v, uint64_t i) {
 }
 
 static RpStatus wrong_type(const GgufFile *f, const GgufValue *v, const char *wanted) {
-    return rp_fail(RP_E_FORMAT, "%s: %.*s is of type %s where %s is wanted", f->path, (int)v->key.len,
-                   v->key.ptr, rp_gguf_value_type_name(v->type), wanted);
+    return rp_fail(RP_E_FORMAT, "%s: %.*s is of type %s, must be %s", f->path, (int)v->key.len, v->key.ptr,
+                   rp_gguf_value_type_name(v->type), wanted);
 }
 
-/* NULL in *out where the key is absent; a value that is no single number is an error. */
+/* *out is NULL where the key is absent. A string or an array is an error. */
 static RpStatus find_number(const GgufFile *f, const char *key, const char *wanted, const GgufValue **out) {
     *out = rp_gguf_find(f, key);
     if (*out != NULL && ((*out)->type == RP_GGUF_STRING || (*out)->type == RP_GGUF_ARRAY))
@@ -141,8 +144,7 @@ RpStatus rp_gguf_get_u32(const GgufFile *f, const char *key, uint32_t *out) {
     if (v == NULL) return RP_OK;
     const double x = rp_gguf_number_at(v, 0);
     if (!(x >= 0.0 && x <= 4294967295.0) || x != floor(x) || v->type == RP_GGUF_BOOL)
-        return rp_fail(RP_E_FORMAT, "%s: %s is %g where a whole number from 0 to 2^32-1 is wanted", f->path,
-                       key, x);
+        return rp_fail(RP_E_FORMAT, "%s: %s is %g, must be a whole number from 0 to 2^32-1", f->path, key, x);
     *out = (uint32_t)x;
     return RP_OK;
 }
@@ -157,7 +159,7 @@ RpStatus rp_gguf_get_f32(const GgufFile *f, const char *key, float *out) {
 RpStatus rp_gguf_get_bool(const GgufFile *f, const char *key, bool *out) {
     const GgufValue *v = rp_gguf_find(f, key);
     if (v == NULL) return RP_OK;
-    if (v->type != RP_GGUF_BOOL) return wrong_type(f, v, "a truth value");
+    if (v->type != RP_GGUF_BOOL) return wrong_type(f, v, "a bool");
     *out = rp_gguf_number_at(v, 0) != 0.0;
     return RP_OK;
 }

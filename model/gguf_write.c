@@ -1,9 +1,12 @@
+/* Writes GGUF files. Values and tensor table are built in memory; tensor data goes straight to the file. A
+ * file appears under its name only when it is complete. */
 #include "model/gguf_write.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ALIGN = 32, VERSION = 3 };
@@ -16,11 +19,13 @@ typedef struct Bytes {
 struct GgufWriter {
     FILE    *f;
     char    *path, *temporary;
-    Bytes    values, tensors;
+    Bytes    values, tensors; /* encoded metadata and tensor table */
     uint64_t n_values, n_tensors;
-    size_t  *sizes; /* of each tensor */
-    size_t   offset, at, written, total;
-    bool     no_memory;
+    size_t  *sizes;       /* [n_tensors], bytes without padding */
+    size_t   offset;      /* of the next tensor to be put, with padding */
+    size_t   at, written; /* the tensor that is being written, and how much of it is */
+    size_t   total;       /* bytes of all tensors without padding */
+    bool     no_memory;   /* sticky */
 };
 
 static void append(GgufWriter *w, Bytes *b, const void *data, size_t n) {
@@ -45,6 +50,7 @@ static void append_text(GgufWriter *w, Bytes *b, const char *text, size_t len) {
     append(w, b, text, len);
 }
 
+/* The head of a value: key and type. */
 static void key_of(GgufWriter *w, const char *key, GgufType type) {
     append_text(w, &w->values, key, strlen(key));
     append_u32(w, &w->values, (uint32_t)type);
@@ -111,7 +117,7 @@ static size_t padded(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtype dtype,
                         const int64_t ne[RP_MAX_DIMS]) {
     uint32_t n_dims = RP_MAX_DIMS;
-    while (n_dims > 1 && ne[n_dims - 1] == 1) n_dims--;
+    while (n_dims > 1 && ne[n_dims - 1] == 1) n_dims--; /* trailing dimensions of 1 are left out */
     append_text(w, &w->tensors, name, name_len);
     append_u32(w, &w->tensors, n_dims);
     for (uint32_t i = 0; i < n_dims; i++) append_u64(w, &w->tensors, (uint64_t)ne[i]);
@@ -154,7 +160,7 @@ RpStatus rp_gguf_writer_begin(GgufWriter *w) {
 
 RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes) {
     if (w->at >= w->n_tensors || w->written + bytes > w->sizes[w->at])
-        return rp_fail(RP_E_STATE, "%s: %zu bytes more than the tensors have", w->path, bytes);
+        return rp_fail(RP_E_STATE, "%s: %zu bytes go past the end of the tensor", w->path, bytes);
     RP_TRY(put(w, data, bytes));
     w->written += bytes;
     if (w->written < w->sizes[w->at]) return RP_OK;
@@ -172,8 +178,12 @@ RpStatus rp_gguf_writer_hollow(GgufWriter *w) {
 
 RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
     static const char ending[] = ".part";
-    GgufWriter       *w        = calloc(1, sizeof *w);
-    *out                       = NULL;
+    struct stat       st_path;
+    *out = NULL;
+    if (stat(path, &st_path) == 0 &&
+        !S_ISREG(st_path.st_mode)) /* renaming would replace a device by a file */
+        return rp_fail(RP_E_ARG, "%s: exists and is not a regular file", path);
+    GgufWriter *w = calloc(1, sizeof *w);
     if (w == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     w->path      = strdup(path);
     w->temporary = malloc(strlen(path) + sizeof ending);

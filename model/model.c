@@ -1,3 +1,7 @@
+/* Opening a model: file -> configuration -> weights -> tokenizer -> summary.
+ *
+ * A Model owns its GgufFile, and that owns the mapping. A weight is a view into the mapping: nothing is
+ * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
 
 #include <stdio.h>
@@ -6,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { READ_AHEAD = 4 << 20 };
+enum { READ_AHEAD = 4 << 20 }; /* bytes between two calls of the progress callback */
 
 void rp_model_free(Model *m) {
     if (m == NULL) return;
@@ -16,15 +20,16 @@ void rp_model_free(Model *m) {
     free(m);
 }
 
-/* Of `of` equal parts of a tensor a token takes `used`. */
-static void leave_out(const GgufTensor *t, int32_t of, int32_t used, ModelInfo *info) {
+/* Subtracts what one token does not read of a tensor of n equal slices (experts, or rows), of which it uses
+ * `used`. */
+static void leave_out(const GgufTensor *t, int32_t n, int32_t used, ModelInfo *info) {
     if (t == NULL) return;
-    info->n_params_active -= rp_view_elems(&t->view) / of * (of - used);
-    info->decode_weight_bytes -= t->bytes / (size_t)of * (size_t)(of - used);
+    info->n_params_active -= rp_view_elems(&t->view) / n * (n - used);
+    info->decode_weight_bytes -= t->bytes / (size_t)n * (size_t)(n - used);
 }
 
-/* Everything that is read for one token: each matrix once, of the embedding one row unless it is the output
- * too. */
+/* The summary. A token reads every tensor once, except: of the experts it reads those chosen, and of the
+ * embedding one row, unless the embedding is the output matrix too. */
 static void fill_info(Model *m) {
     const ModelConfig *c    = &m->config;
     ModelInfo         *info = &m->info;
@@ -63,6 +68,7 @@ static void fill_info(Model *m) {
     if (m->output != m->token_embd) leave_out(m->token_embd, (int32_t)m->token_embd->view.ne[1], 1, info);
 }
 
+/* A file without a tokenizer, or with "none", is legal: it is run on token ids. */
 static RpStatus open_tokenizer(Model *m) {
     if (rp_gguf_find(m->file, "tokenizer.ggml.model") == NULL) return RP_OK;
     GgufString kind = {"", 0};
@@ -76,7 +82,7 @@ static RpStatus open_tokenizer(Model *m) {
     return RP_OK;
 }
 
-/* Takes the file over, also on failure. */
+/* Takes ownership of the file, also on failure. */
 static RpStatus open_file(GgufFile *file, Model **out) {
     Model *m = calloc(1, sizeof *m);
     *out     = NULL;
@@ -101,7 +107,7 @@ static RpStatus open_file(GgufFile *file, Model **out) {
     return RP_OK;
 }
 
-/* Reads the pages in that are not in memory yet, a stretch at a time. */
+/* Reads the pages that are not in memory yet, READ_AHEAD bytes at a time, by touching one byte of each. */
 static RpStatus read_pages(const Model *m, const ModelOptions *o) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), total = m->info.weight_bytes;
     size_t       done = 0;
@@ -111,10 +117,11 @@ static RpStatus read_pages(const Model *m, const ModelOptions *o) {
             const size_t    n    = t->bytes - at < READ_AHEAD ? t->bytes - at : READ_AHEAD;
             const uintptr_t from = ((uintptr_t)t->view.data + at) / page * page;
             const size_t    len  = (uintptr_t)t->view.data + at + n - from;
-            unsigned char   resident[READ_AHEAD / 4096 + 2];
-            size_t          missing = 0;
-            if (page >= 4096 &&
-                mincore((void *)from, len, resident) == 0) /* I10: only a hint; reading works anyway */
+            unsigned char
+                resident[READ_AHEAD / 4096 + 2]; /* one byte a page; the range may begin and end inside one */
+            size_t missing = 0;
+            if (page >= 4096 && mincore((void *)from, len, resident) ==
+                                    0) /* a failure is no fallback (I10): pages are read on use */
                 for (size_t p = 0; p * page < len; p++) missing += (resident[p] & 1) == 0;
             if (missing > 0) {
                 volatile char sink = 0;

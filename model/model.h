@@ -1,4 +1,4 @@
-/* model.h - the inside of a Model. */
+/* model.h - the inside of a Model: its file, configuration and tensors. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -6,10 +6,11 @@
 
 #include "model/config.h"
 
-/* Tensors of one layer; NULL where the file has none and the architecture does not ask for it. */
+/* Tensors of one layer, borrowed from the file; NULL where the architecture has none or an optional one is
+ * absent. */
 typedef struct LayerWeights {
     const GgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
-    const GgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* latent attention */
+    const GgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
     const GgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
     const GgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
     const GgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
@@ -17,22 +18,24 @@ typedef struct LayerWeights {
 } LayerWeights;
 
 struct Model {
-    GgufFile         *file;
-    Tokenizer        *tokenizer; /* or NULL */
+    GgufFile         *file;      /* owned, and with it every tensor */
+    Tokenizer        *tokenizer; /* owned, or NULL */
     ModelConfig       config;
     ModelInfo         info;
     char              name[128];
-    const GgufTensor *token_embd, *output_norm, *output, *rope_factors; /* output is token_embd where tied */
-    LayerWeights     *layers;
+    const GgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
+    LayerWeights     *layers;                                           /* [n_layer] */
 };
 
-/* Calls back with every tensor that a model of this shape has, in the order of a file; of the optional ones
- * the biases where `biases`. */
+/* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
+ * file. `tied`: no output matrix. `biases`: optional biases are included. Stops at the first error and
+ * returns it. */
 typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);
 
-/* Finds every tensor and checks its shape and type. */
+/* Finds every tensor and checks its shape and type. RP_E_FORMAT where one is missing, RP_E_SHAPE, RP_E_DTYPE,
+ * RP_E_UNSUPPORTED for a type that is not computed with. */
 RP_NODISCARD RpStatus rp_model_find_weights(Model *m);
 
 #endif

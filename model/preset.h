@@ -1,4 +1,4 @@
-/* preset.h - the shapes that rp_synth knows. */
+/* preset.h - the model shapes that rp_synth can write. */
 #ifndef MODEL_PRESET_H
 #define MODEL_PRESET_H
 
@@ -8,15 +8,15 @@ typedef struct Preset {
     const char *name, *arch, *help;
     int32_t     n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx;
     int32_t     n_expert, n_used, n_ff_expert;
-    float       rope_base, ntk_alpha; /* ntk_alpha: 0, or the base grows by alpha^(d/(d-2)) */
-    float       yarn_factor;          /* or 0 */
-    int32_t     yarn_ctx, window;
-    bool        tied, biases;
+    float       rope_base, ntk_alpha; /* ntk_alpha: 0, or rope_base is multiplied by alpha^(d/(d-2)) */
+    float       yarn_factor;          /* 0: no YaRN */
+    int32_t     yarn_ctx, window;     /* YaRN: original context; window: of local layers, 0: none */
+    bool        tied, biases;         /* tied: no output matrix; biases: the optional ones are written */
 } Preset;
 
 const Preset *rp_preset_find(const char *name); /* or NULL */
 
-/* The base of the rotation with the stretch by alpha in it. */
+/* rope_base after NTK-aware scaling by ntk_alpha. */
 float rp_preset_rope_base(const Preset *p);
 
 #endif

@@ -1,5 +1,9 @@
-/* Pre-tokenizers: a text is split by one regular expression after the other, each within the pieces of the
- * one before. What an expression does not match is a piece of its own. */
+/* Pre-tokenizers: regular expressions, applied one after the other. Each splits the pieces that the one
+ * before has left; both its matches and the text between them are pieces.
+ *
+ * Example, "smollm" = { \p{N}, GPT2 }, text "ab 12":
+ *     after \p{N}   "ab "   "1"  "2"
+ *     after GPT2    "ab" " " "1"  "2" */
 #include "model/tokenizer_impl.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -16,25 +20,30 @@ struct Pretokenizer {
     int         n;
 };
 
+/* GPT-2: contractions, words, numbers and punctuation, each with one space in front; runs of spaces. */
 #define GPT2         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+/* Llama 3 and Qwen 2: contractions in any case, line breaks apart from spaces; they differ in how digits are
+ * grouped. */
 #define WORDS(digits)                                                                                        \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                                    \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+/* UPPER: a letter other than a-z; LOWER: other than A-Z. A word of Tekken is upper-case letters, then
+ * lower-case ones. */
 #define UPPER "(?=[\\p{L}])([^a-z])"
 #define LOWER "(?=[\\p{L}])([^A-Z])"
 #define TEKKEN                                                                                               \
     "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")*(" LOWER ")+|[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")+(" LOWER               \
     ")*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* GPT-4o */
+/* GPT-4o: as Tekken, with contractions at the end of a word and up to three digits. */
 #define CASED(first, second) "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")" first "(" LOWER ")" second CONTRACTIONS "?|"
 #define GPT4O                                                                                                \
     CASED("*", "+")                                                                                          \
     CASED("+", "*")                                                                                          \
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* DeepSeek: letters that have case, of any script; punctuation; Chinese, and Hangul. */
+/* DeepSeek: letters of scripts with case; punctuation; Chinese, Japanese and Hangul. */
 /* clang-format off */
 #define DEEPSEEK_LETTERS                                                                                      \
     "\\s?[A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}" \
@@ -64,12 +73,11 @@ struct Pretokenizer {
     " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
 /* clang-format on */
 
-/* Facts of the models: the expressions that their tokenizers were trained with, by the name that files give
- * them. */
+/* Names of tokenizer.ggml.pre, and the expressions that these tokenizers were trained with. */
 static const struct {
     const char *names[8];
     const char *expressions[MAX_EXPRESSIONS];
-    bool        ignore_merges; /* a piece that is a token as a whole is taken as that */
+    bool        ignore_merges; /* a piece that is a token as a whole skips the merges */
     bool        add_bos;
 } rows[] = {
     {{"default"},
@@ -91,6 +99,7 @@ static const struct {
     {{"tekken"},                                                                          {TEKKEN},                                        true,  true },
 };
 
+/* -1: no such name. */
 static int find_row(const char *name) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int k = 0; k < 8 && rows[i].names[k] != NULL; k++)
@@ -110,7 +119,7 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
     if (row < 0)
         return rp_fail(RP_E_UNSUPPORTED,
                        "pre-tokenizer '%s' is not supported (there are default, gpt-2, smollm, "
-                       "llama-bpe, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their kin)",
+                       "llama-bpe, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their aliases)",
                        name);
     Pretokenizer *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
@@ -123,11 +132,13 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
                           PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
         if (s->expressions[s->n] == NULL) {
             rp_pretokenizer_free(s);
-            return rp_fail(RP_E_NOT_AVAILABLE,
-                           "pre-tokenizer '%s': this PCRE2 does not compile it (error %d at %zu)", name,
-                           error, at);
+            return rp_fail(
+                RP_E_NOT_AVAILABLE,
+                "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name,
+                error, at);
         }
-        (void)pcre2_jit_compile(s->expressions[s->n], PCRE2_JIT_COMPLETE); /* matching works without */
+        (void)pcre2_jit_compile(s->expressions[s->n],
+                                PCRE2_JIT_COMPLETE); /* without JIT matching is slower, not different */
     }
     *ignore_merges = rows[row].ignore_merges;
     *add_bos       = rows[row].add_bos;
@@ -135,21 +146,23 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
     return RP_OK;
 }
 
-/* One after the other over the same text: `level` is the expression at work. */
+/* Splits a text by expressions level, level + 1, ... and calls back with the pieces. Text before a match and
+ * the match itself are both split further. JIT matching with too small a stack is repeated by the
+ * interpreter. */
 static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t len, PieceCallback *callback,
                       void *user) {
     if (level >= s->n || level >= MAX_EXPRESSIONS) return len > 0 ? callback(text, len, user) : RP_OK;
     pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-    RpStatus st = match != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory while splitting a text");
-    size_t   at = 0;
+    RpStatus          st = match != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising");
+    size_t            at = 0;
     while (st == RP_OK && at < len) {
         int n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, 0, match, NULL);
         if (n == PCRE2_ERROR_JIT_STACKLIMIT)
             n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NO_JIT, match, NULL);
         if (n == PCRE2_ERROR_NOMATCH) break;
         if (n < 0) {
-            st = rp_fail(RP_E_UNSUPPORTED,
-                         "splitting a text of %zu bytes failed at byte %zu (PCRE2 error %d)", len, at, n);
+            st = rp_fail(RP_E_UNSUPPORTED, "pre-tokenising %zu bytes failed at byte %zu (PCRE2 error %d)",
+                         len, at, n);
             break;
         }
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
@@ -163,6 +176,7 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
     return st;
 }
 
-RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback, void *user) {
+RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback,
+                        void *user) {
     return split(s, 0, text, len, callback, user);
 }

@@ -1,3 +1,14 @@
+/* Quantisation mixes. The rules of Q4_K_M and Q5_K_M and the numbers of general.file_type are those of
+ * llama.cpp (src/llama-quant.cpp), without its special cases for single models and expert counts. Q4_K and
+ * Q5_K have the numbers of Q4_K_S and Q5_K_S. First match wins:
+ *
+ *     vectors, norms, biases, router            f32
+ *     output.weight, tied token_embd.weight     `output`
+ *     token_embd.weight                         `others`
+ *     attn_v, ffn_down(_exps) of better layers  `better`, if the mix has one
+ *     ffn_*_exps                                `base`
+ *     all else                                  `others`
+ * Rows that are not whole blocks of the type: Q8_0 if they are whole blocks of 32, else f16. */
 #include "model/quant_mix.h"
 
 #include "reprise/convert.h"
@@ -8,7 +19,7 @@
 
 struct QuantMix {
     const char *name;
-    RpDtype     base, better, output, others; /* others: what is no expert */
+    RpDtype     base, better, output, others; /* others: matrices outside of the experts */
     uint32_t    file_type;
 };
 
@@ -33,9 +44,9 @@ enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
 
 const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
 
-uint32_t rp_mix_file_type(const QuantMix *mix) { return mix->file_type; }
+uint32_t rp_quant_mix_file_type(const QuantMix *mix) { return mix->file_type; }
 
-RpStatus rp_mix_find(const char *name, const QuantMix **out) {
+RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
     char   known[256];
     size_t n = 0;
     for (int i = 0; i < N_MIXES; i++) {
@@ -45,14 +56,15 @@ RpStatus rp_mix_find(const char *name, const QuantMix **out) {
         }
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
     }
-    return rp_fail(RP_E_ARG, "'%.32s' is no type of weights (there are %s)", name, known);
+    return rp_fail(RP_E_ARG, "'%.32s' is not a weight type (there are %s)", name, known);
 }
 
-static bool has(GgufString name, const char *part) {
-    return memmem(name.ptr, name.len, part, strlen(part)) != NULL;
+static bool has(GgufString name, const char *text) {
+    return memmem(name.ptr, name.len, text, strlen(text)) != NULL;
 }
 
-/* The first and last eighth of the layers, and of the others each third: where more bits help most. */
+/* llama.cpp's use_more_bits: the first and the last eighth of the layers, and every third of those between.
+ * Example, 32 layers: 0..3, then 6, 9, 12, ... 27, then 28..31. */
 static bool better_layer(GgufString name, int32_t n_layer) {
     int32_t layer = 0;
     for (size_t i = 4; i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9'; i++)
@@ -60,6 +72,7 @@ static bool better_layer(GgufString name, int32_t n_layer) {
     return layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2;
 }
 
+/* The type by the rules above, before row lengths are considered. */
 static RpDtype wanted(const QuantMix *m, GgufString name, int32_t n_layer, bool tied) {
     if (has(name, "output.weight") && !has(name, "blk.")) return m->output;
     if (has(name, "token_embd.weight")) return tied ? m->output : m->others;
@@ -68,8 +81,8 @@ static RpDtype wanted(const QuantMix *m, GgufString name, int32_t n_layer, bool 
     return has(name, "_exps.") ? m->base : m->others;
 }
 
-RpDtype rp_mix_type(const QuantMix *m, GgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
-                    bool tied) {
+RpDtype rp_quant_mix_type(const QuantMix *m, GgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
+                          bool tied) {
     const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
     if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm")) return RP_F32;
     const RpDtype type = wanted(m, name, n_layer, tied);

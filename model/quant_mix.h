@@ -1,4 +1,5 @@
-/* mix.h - which type each tensor of a file gets. */
+/* quant_mix.h - quantisation mixes: the type that each tensor of a file gets. A mix such as Q4_K_M has a base
+ * type and a better one for the tensors that lose most. */
 #ifndef MODEL_QUANT_MIX_H
 #define MODEL_QUANT_MIX_H
 
@@ -6,14 +7,14 @@
 
 typedef struct QuantMix QuantMix;
 
-/* RP_E_ARG for a name that is none; it names those there are. */
-RP_NODISCARD RpStatus rp_mix_find(const char *name, const QuantMix **out);
+/* By name, in any case. RP_E_ARG for an unknown name; the error lists all. */
+RP_NODISCARD RpStatus rp_quant_mix_find(const char *name, const QuantMix **out);
 
-/* `tied`: the embedding is the output matrix too. */
-RpDtype rp_mix_type(const QuantMix *mix, GgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
-                    bool tied);
+/* The type of tensor `name` with shape ne. `tied`: the embedding serves as the output matrix too. */
+RpDtype rp_quant_mix_type(const QuantMix *mix, GgufString name, const int64_t ne[RP_MAX_DIMS],
+                          int32_t n_layer, bool tied);
 
-/* Its number in general.file_type, as llama.cpp counts. */
-uint32_t rp_mix_file_type(const QuantMix *mix);
+/* Its number in general.file_type: llama.cpp's llama_ftype. */
+uint32_t rp_quant_mix_file_type(const QuantMix *mix);
 
 #endif

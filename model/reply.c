@@ -1,3 +1,8 @@
+/* A reply whose tokens are sampled on the device. The sampler's state is copied there once. Each step then
+ * reads its token and position from the step state and writes the next (I4), and only token ids return.
+ *
+ *     step state, i32 words:  StepState [RP_STEP_WORDS], recent tokens [repeat_last_n] as a ring
+ */
 #include "model/reply.h"
 
 #include "reprise/step.h"
@@ -5,10 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-bool rp_session_draws(const Session *s, const Sampler *sampler) {
+/* The step state on the device has a ring of RECENT_TOKENS. A sampler with a longer one samples on the
+ * host. */
+bool rp_session_samples_on_device(const Session *s, const Sampler *sampler) {
     size_t n_words;
     (void)rp_sampler_state(sampler, &n_words);
-    return s->draws.executor != NULL && n_words <= RP_STEP_WORDS + RECENT_TOKENS;
+    return s->sampling.executor != NULL && n_words <= RP_STEP_WORDS + RECENT_TOKENS;
 }
 
 RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t token, int32_t max_tokens,
@@ -18,6 +25,7 @@ RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t toke
     StepState      step;
     const int32_t *from = rp_sampler_state(sampler, &n_words);
     memcpy(words, from, n_words * sizeof *words);
+    /* by memcpy: `words` is an array of int32_t, not a StepState */
     memcpy(&step, words, sizeof step);
     step.token = token;
     step.pos   = s->n_past;
@@ -28,7 +36,7 @@ RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t toke
                             .n_ctx      = s->n_ctx,
                             .end        = s->end_tokens,
                             .n_end      = ignore_end ? 0 : s->n_end_tokens};
-    RP_TRY(rp_executor_reply_begin(s->draws.executor, &o));
+    RP_TRY(rp_executor_reply_begin(s->sampling.executor, &o));
     s->replying         = true;
     s->logits           = NULL;
     s->logits_on_device = false;
@@ -36,9 +44,9 @@ RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t toke
 }
 
 RpStatus rp_session_reply_next(Session *s, Sampler *sampler, int32_t *token) {
-    const RpStatus st = rp_executor_reply_next(s->draws.executor, token);
+    const RpStatus st = rp_executor_reply_next(s->sampling.executor, token);
     if (st == RP_OK || st == RP_E_ARG)
-        s->n_past++; /* the token before was appended, though nothing follows it */
+        s->n_past++; /* RP_E_ARG: no logit was finite, but the token before was run and stored */
     RP_TRY(st);
     rp_sampler_follow(sampler, *token);
     return RP_OK;
@@ -48,16 +56,17 @@ RpStatus rp_session_reply_end(Session *s) {
     bool ran_on;
     if (!s->replying) return RP_OK;
     s->replying = false;
-    RP_TRY(rp_executor_reply_end(s->draws.executor, &ran_on));
+    RP_TRY(rp_executor_reply_end(s->sampling.executor, &ran_on));
     s->logits_on_device = !ran_on;
     return RP_OK;
 }
 
+/* Ends the reply after a failure. The text of that failure is restored, because ending may record another. */
 void rp_session_reply_drop(Session *s) {
     char text[1024];
     if (!s->replying) return;
     snprintf(text, sizeof text, "%s", rp_last_error());
     if (rp_session_reply_end(s) == RP_OK)
-        s->logits_on_device = false; /* half of them may be of the token before */
+        s->logits_on_device = false; /* the failed step may have overwritten some of them */
     (void)rp_fail(RP_E_STATE, "%s", text);
 }

@@ -1,18 +1,24 @@
-/* reply.h - the tokens of a reply drawn where the model runs. */
+/* reply.h - replies whose tokens are sampled on the device that runs the model. */
 #ifndef MODEL_REPLY_H
 #define MODEL_REPLY_H
 
 #include "model/runner.h"
 
-/* Whether this session draws by itself with such a sampler; otherwise logits come back to the host. */
-bool rp_session_draws(const Session *s, const Sampler *sampler);
+/* True where the device can sample with this sampler; otherwise logits are copied to the host and sampled
+ * there. */
+bool rp_session_samples_on_device(const Session *s, const Sampler *sampler);
 
-/* Starts with `token`, drawn but not appended, as it follows the context; at most max_tokens are drawn. Each
- * next token appends the one before it and brings the sampler along. */
+/* A reply on the device: begin, next for each token, then end or, after a failure, drop.
+ *
+ *     begin   `token` was sampled but is not in the context yet; at most max_tokens follow it
+ *     next    appends the token before, returns the one sampled after it, updates the host's sampler to match
+ *     end     stops the device; the logits stay available unless it ran past the last token asked for
+ *     drop    as end; rp_last_error() keeps the text of the failure
+ */
 RP_NODISCARD RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t token,
                                              int32_t max_tokens, bool ignore_end);
 RP_NODISCARD RpStatus rp_session_reply_next(Session *s, Sampler *sampler, int32_t *token);
 RP_NODISCARD RpStatus rp_session_reply_end(Session *s);
-void                  rp_session_reply_drop(Session *s); /* after a failure, whose text stays the latest */
+void                  rp_session_reply_drop(Session *s);
 
 #endif

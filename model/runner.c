@@ -1,3 +1,5 @@
+/* A runner: graph -> passes -> plan -> executor, for one fixed number of tokens. Planning allocates no tensor
+ * memory, so that a session's size is known before it is opened. */
 #include "model/runner.h"
 
 #include <stdio.h>
@@ -19,6 +21,7 @@ RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o, c
     return rp_plan_new(r->graph, &r->plan);
 }
 
+/* Host addresses of the outputs "blk.<layer>.experts". A layer without experts keeps NULL. */
 static RpStatus find_experts(Runner *r, const ModelInfo *info) {
     r->experts = calloc((size_t)info->n_layer, sizeof *r->experts);
     if (r->experts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
@@ -31,6 +34,7 @@ static RpStatus find_experts(Runner *r, const ModelInfo *info) {
     return RP_OK;
 }
 
+/* NULL for a name that the graph does not have; a graph that samples has no inputs. */
 static void *data_of(const Runner *r, const char *name) {
     const TensorNode *node = rp_graph_find(r->graph, name);
     return node != NULL ? rp_executor_data(r->executor, node) : NULL;

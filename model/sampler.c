@@ -1,3 +1,8 @@
+/* The sampler on the host: a step state in host memory, and the CPU kernel of the op `sample` run on it. A
+ * device runs the same op on its own copy of the step state.
+ *
+ *     words:  StepState [RP_STEP_WORDS] (parameters, random counter), recent tokens [repeat_last_n] as a ring
+ */
 #include "reprise/sampler.h"
 
 #include "reprise/kernel.h"
@@ -11,8 +16,8 @@ enum { MAX_LAST_N = 1 << 20 };
 
 struct Sampler {
     int32_t    n_vocab;
-    int32_t   *words;   /* a StepState and its ring */
-    void      *scratch; /* of one draw */
+    int32_t   *words;   /* the step state */
+    void      *scratch; /* [2 * n_vocab] f32: candidates of one call */
     TensorView step, candidates;
 };
 
@@ -20,21 +25,20 @@ SamplerParams rp_sampler_defaults(void) {
     return (SamplerParams){.top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64};
 }
 
-/* Written so that NaN fails each of them. */
+/* Each condition is written so that NaN fails it (I11). */
 static RpStatus check_params(const SamplerParams *p, int32_t n_vocab) {
     if (n_vocab < 1) return rp_fail(RP_E_ARG, "sampler: a vocabulary of %d tokens", n_vocab);
     if (!(p->temperature >= 0.0f && p->temperature < INFINITY))
-        return rp_fail(RP_E_ARG, "temperature %g: a number from 0 up is possible", (double)p->temperature);
-    if (p->top_k < 0) return rp_fail(RP_E_ARG, "top_k %d: from 0 (all tokens) up is possible", p->top_k);
+        return rp_fail(RP_E_ARG, "temperature %g: must be finite and at least 0", (double)p->temperature);
+    if (p->top_k < 0) return rp_fail(RP_E_ARG, "top_k %d: must be at least 0 (0: all tokens)", p->top_k);
     if (!(p->top_p > 0.0f && p->top_p <= 1.0f))
-        return rp_fail(RP_E_ARG, "top_p %g: above 0 and up to 1 is possible", (double)p->top_p);
+        return rp_fail(RP_E_ARG, "top_p %g: must be above 0 and at most 1", (double)p->top_p);
     if (!(p->min_p >= 0.0f && p->min_p <= 1.0f))
-        return rp_fail(RP_E_ARG, "min_p %g: from 0 to 1 is possible", (double)p->min_p);
+        return rp_fail(RP_E_ARG, "min_p %g: must be from 0 to 1", (double)p->min_p);
     if (!(p->repeat_penalty > 0.0f && p->repeat_penalty < INFINITY))
-        return rp_fail(RP_E_ARG, "repeat_penalty %g: a number above 0 is possible",
-                       (double)p->repeat_penalty);
+        return rp_fail(RP_E_ARG, "repeat_penalty %g: must be finite and above 0", (double)p->repeat_penalty);
     if (p->repeat_last_n < 0 || p->repeat_last_n > MAX_LAST_N)
-        return rp_fail(RP_E_ARG, "repeat_last_n %d: from 0 to %d is possible", p->repeat_last_n, MAX_LAST_N);
+        return rp_fail(RP_E_ARG, "repeat_last_n %d: must be from 0 to %d", p->repeat_last_n, MAX_LAST_N);
     return RP_OK;
 }
 
@@ -81,6 +85,7 @@ void rp_sampler_free(Sampler *s) {
 
 int32_t rp_sampler_n_vocab(const Sampler *s) { return s->n_vocab; }
 
+/* The ring is empty and the random sequence starts again; the parameters stay. */
 void rp_sampler_reset(Sampler *s) {
     StepState *st = state(s);
     st->n_recent = st->next_recent = 0;
@@ -91,6 +96,8 @@ void rp_sampler_accept(Sampler *s, int32_t token) {
     if (token >= 0 && token < s->n_vocab) rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
 }
 
+/* Repeats on the host what the device did when it sampled `token`: one random number unless greedy, and the
+ * ring. */
 void rp_sampler_follow(Sampler *s, int32_t token) {
     StepState *st = state(s);
     if (st->temperature != 0.0f && st->top_k != 1 && ++st->drawn_low == 0) st->drawn_high++;
@@ -105,8 +112,8 @@ const int32_t *rp_sampler_state(const Sampler *s, size_t *n_words) {
 RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token) {
     const OpArgs args = {
         .dst = s->step,
-        .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits), s->step,
-                s->candidates}
+        .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits),
+                s->step, s->candidates}
     };
     RP_TRY(rp_cpu_kernels[RP_OP_SAMPLE](&args, &(KernelCtx){.nth = 1}));
     *token = state(s)->token;

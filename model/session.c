@@ -1,3 +1,13 @@
+/* Sessions: one context of a model, run by graphs of a few fixed lengths.
+ *
+ * The shapes of a graph are fixed (I2), so a session plans one runner for each chunk length, for
+ * prefill_chunk 256:
+ *     runners[]    256, 64, 16, 8, 4, 2, 1 tokens     logits of the last token
+ *     score        64 tokens                          logits of every token; opened when first used
+ *     sampling     1 token                            samples on the device; opened there only
+ * They share one device, its threads, weights and arena, and by name the KV cache:
+ *     slot p of state "k.<layer>" and "v.<layer>" holds position p;  slots p >= n_past are stale
+ * A run changes tokens, positions and output rows only, which are tensors (I4). It allocates nothing (I3). */
 #include "model/reply.h"
 
 #include "reprise/device.h"
@@ -9,7 +19,7 @@
 
 enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64, SHORT_CHUNK = 16 };
 
-/* The options with their defaults filled in. */
+/* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const Model *m, const SessionOptions *o, SessionOptions *w) {
     const int32_t n_train = rp_model_info(m)->n_ctx_train;
     *w                    = o != NULL ? *o : (SessionOptions){0};
@@ -17,22 +27,24 @@ static RpStatus check_options(const Model *m, const SessionOptions *o, SessionOp
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
     if (w->n_ctx < 1 || w->n_ctx > n_train)
-        return rp_fail(RP_E_ARG, "a context of %d tokens: from 1 to %d is what the model was trained for",
+        return rp_fail(RP_E_ARG,
+                       "a context of %d tokens: must be from 1 to %d, for which the model was trained",
                        w->n_ctx, n_train);
     if (w->prefill_chunk < 1 || w->prefill_chunk > MAX_CHUNK)
-        return rp_fail(RP_E_ARG, "prefill in chunks of %d tokens: from 1 to %d is possible", w->prefill_chunk,
+        return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", w->prefill_chunk,
                        MAX_CHUNK);
     if (w->prefill_chunk > w->n_ctx) w->prefill_chunk = w->n_ctx;
     return RP_OK;
 }
 
-/* The chunk length after n: a quarter of it down to 8 or more, then 8, 4, 2 and 1. */
+/* The next shorter chunk: a quarter while that is at least SHORT_CHUNK, then 8, 4, 2 and 1.
+ * 4096 -> 1024 -> 256 -> 64 -> 16 -> 8 -> 4 -> 2 -> 1, which is 9 of the MAX_RUNNERS. */
 static int32_t next_chunk(int32_t n) {
     if (n / 4 >= SHORT_CHUNK) return n / 4;
     return n > 8 ? 8 : n > 4 ? 4 : n > 2 ? 2 : 1;
 }
 
-/* The longest chunk, then shorter ones down to one token. */
+/* Builds graph and plan of every chunk length, longest first. Nothing is allocated for running them yet. */
 static RpStatus plan_runners(Session *s, const SessionOptions *w) {
     ModelGraphOptions o = {.n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts};
     for (o.n_tok = w->prefill_chunk;; o.n_tok = next_chunk(o.n_tok)) {
@@ -41,6 +53,8 @@ static RpStatus plan_runners(Session *s, const SessionOptions *w) {
     }
 }
 
+/* Arena and KV cache are shared, so the largest of each counts once. The scoring and the sampling runner are
+ * not included. */
 static SessionMemory memory_of(const Session *s) {
     SessionMemory m = {.n_ctx = s->n_ctx, .weights = rp_model_info(s->model)->weight_bytes};
     for (int i = 0; i < s->n_runners; i++) {
@@ -52,25 +66,27 @@ static SessionMemory memory_of(const Session *s) {
     return m;
 }
 
-/* Before anything is allocated. Weights are the file's pages, but where a device has memory of its own. */
+/* Refuses a context that does not fit, before anything is allocated. On the CPU the weights are pages of the
+ * mapped file and need no room. A device with separate memory needs a copy of them. */
 static RpStatus check_memory(const Session *s, const SessionOptions *w) {
     const SessionMemory m = memory_of(s);
     DeviceMemory        d;
     RP_TRY(rp_device_memory(w->device, w->require_cuda, &d));
     const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + weights;
+    /* On the CPU 0 means that the free memory is not known. */
     if ((d.free_bytes == 0 && !d.is_own) || m.kv + fixed <= d.free_bytes) return RP_OK;
-    const double row      = (double)m.kv / (double)m.n_ctx;
+    const double row      = (double)m.kv / (double)m.n_ctx; /* bytes per position */
     const double fits     = fixed < d.free_bytes ? (double)(d.free_bytes - fixed) / row : 0.0;
     char         also[64] = "";
     if (weights > 0) snprintf(also, sizeof also, ", %.1f GB for the weights", (double)weights / 1e9);
-    return rp_fail(
-        RP_E_NOMEM,
-        "a context of %d tokens takes %.1f GB for the cache%s and %.1f GB to compute, %.1f GB are free "
-        "on %s; about %lld tokens would fit",
-        m.n_ctx, (double)m.kv / 1e9, also, (double)m.arena / 1e9, (double)d.free_bytes / 1e9, d.id,
-        (long long)fits);
+    return rp_fail(RP_E_NOMEM,
+                   "a context of %d tokens takes %.1f GB for the KV cache%s and %.1f GB for intermediate "
+                   "tensors, %.1f GB are free on %s; about %lld tokens would fit",
+                   m.n_ctx, (double)m.kv / 1e9, also, (double)m.arena / 1e9, (double)d.free_bytes / 1e9, d.id,
+                   (long long)fits);
 }
 
+/* A session with its plans but without executors. *w gets the options with defaults. */
 static RpStatus plan_session(const Model *m, const SessionOptions *options, SessionOptions *w,
                              Session **out) {
     *out = NULL;
@@ -104,15 +120,17 @@ RpStatus rp_session_memory(const Model *m, const SessionOptions *options, Sessio
     return RP_OK;
 }
 
-/* A device draws its tokens itself, but where someone wants to see each step's experts. */
-static RpStatus open_draws(Session *s, const SessionOptions *w, ExecutorOptions *o) {
+/* The runner that samples on the device, so that only token ids return to the host. The CPU samples on the
+ * host, and so does a session that counts experts: their ids must reach the host after each step. */
+static RpStatus open_sampling(Session *s, const SessionOptions *w, ExecutorOptions *o) {
     const ModelGraphOptions graph = {
         .n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
     if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts) return RP_OK;
-    RP_TRY(rp_runner_plan(&s->draws, s->model, &graph, s->passes));
-    return rp_runner_open(&s->draws, s->model, o);
+    RP_TRY(rp_runner_plan(&s->sampling, s->model, &graph, s->passes));
+    return rp_runner_open(&s->sampling, s->model, o);
 }
 
+/* The first executor chooses the device and allocates; its chunk is the longest. All others share with it. */
 static RpStatus open_runners(Session *s, const SessionOptions *w) {
     ExecutorOptions o = {.n_threads     = w->n_threads,
                          .device        = w->device,
@@ -124,10 +142,11 @@ static RpStatus open_runners(Session *s, const SessionOptions *w) {
         RP_TRY(rp_runner_open(&s->runners[i], s->model, &o));
     }
     o.share = s->runners[0].executor;
-    return open_draws(s, w, &o);
+    return open_sampling(s, w, &o);
 }
 
-/* What decodes has a reason of its own; else it is that of a prefill, which would be given up unseen. */
+/* Keeps the first reason for which a runner does not run as asked. rp_session_info reports that of the decode
+ * step itself; without this, a fallback of a prefill chunk alone would be silent (I10). */
 static void find_reason(Session *s) {
     for (int i = 0; i < s->n_runners && s->reason[0] == '\0'; i++) {
         const ExecutorInfo info = rp_executor_info(s->runners[i].executor);
@@ -141,6 +160,7 @@ static void find_reason(Session *s) {
     }
 }
 
+/* The ids that end a reply, for the loop on the device. Beyond RP_REPLY_MAX_END only the host checks. */
 static void find_end_tokens(Session *s) {
     const Tokenizer *tk = rp_model_tokenizer(s->model);
     for (int32_t id = 0; tk != NULL && id < rp_model_info(s->model)->n_vocab; id++)
@@ -159,7 +179,7 @@ RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session 
         rp_session_free(s);
         return st;
     }
-    if (s->draws.executor != NULL) find_end_tokens(s);
+    if (s->sampling.executor != NULL) find_end_tokens(s);
     find_reason(s);
     *out = s;
     return RP_OK;
@@ -167,15 +187,16 @@ RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session 
 
 void rp_session_free(Session *s) {
     if (s == NULL) return;
-    rp_runner_close(&s->draws);
+    rp_runner_close(&s->sampling);
     rp_runner_close(&s->score);
     for (int i = s->n_runners - 1; i >= 0; i--)
-        rp_runner_close(&s->runners[i]); /* the first is shared by the others */
+        rp_runner_close(&s->runners[i]); /* runners[0] last: the others share it */
     free(s->expert_counts);
     free(s->passes);
     free(s);
 }
 
+/* Checks before anything is changed, so that a refused call leaves the session as it was. */
 static RpStatus check_append(const Session *s, const int32_t *tokens, size_t n) {
     const int32_t n_vocab = rp_model_info(s->model)->n_vocab;
     if (n == 0) return rp_fail(RP_E_ARG, "no tokens to append");
@@ -189,8 +210,10 @@ static RpStatus check_append(const Session *s, const int32_t *tokens, size_t n) 
     return RP_OK;
 }
 
-/* The runner for the next of `left` tokens: the longest that they nearly fill, the rest being padding. A short chunk is
- * taken from half of it on: a pass over the weights costs more than the padding. */
+/* The longest runner that the `left` tokens nearly fill; the rest of it is padding. The time of a long chunk
+ * grows with its length, so at most 1/8 may be padding. A short one mostly waits for the weights, so that up
+ * to half may be.
+ * Example: 300 tokens are run as 256, 16, 16 and 12 of 16. 64 is skipped because 44 < 64 * 7/8. */
 static Runner *choose_runner(Session *s, size_t left) {
     int i = 0;
     for (; i < s->n_runners - 1; i++) {
@@ -200,6 +223,8 @@ static Runner *choose_runner(Session *s, size_t left) {
     return &s->runners[i];
 }
 
+/* experts[l] holds ids [n_expert_used, n_tok] of the latest run; those of padding tokens come last and are
+ * not counted. */
 static void count_experts(Session *s, const Runner *r, int32_t n) {
     const ModelInfo *info = rp_model_info(s->model);
     for (int l = 0; l < info->n_layer && r->experts != NULL; l++)
@@ -207,6 +232,8 @@ static void count_experts(Session *s, const Runner *r, int32_t n) {
             s->expert_counts[(int64_t)l * info->n_expert + r->experts[l][i]]++;
 }
 
+/* Runs n tokens from position n_past on. Position -1 marks padding: it stores nothing and attends to nothing.
+ * Logits are computed for the last token, or for every token where the runner has as many outputs. */
 static RpStatus run(Session *s, Runner *r, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         r->tokens[i] = i < n ? tokens[i] : 0;
@@ -241,7 +268,7 @@ RpStatus rp_session_step(Session *s, int32_t token) { return rp_session_prefill(
 RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCallback *callback, void *user) {
     const size_t n_vocab = (size_t)rp_model_info(s->model)->n_vocab;
     RP_TRY(check_append(s, tokens, n));
-    if (s->score.executor == NULL) {
+    if (s->score.executor == NULL) { /* allocates, on the first call only */
         const int32_t           chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
         const ExecutorOptions   o     = {.share = s->runners[0].executor};
         const ModelGraphOptions graph = {.n_tok      = chunk,
@@ -267,13 +294,13 @@ RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCal
     return RP_OK;
 }
 
-/* After a reply that a device has drawn they are fetched when someone asks. */
+/* After a reply that was sampled on the device the logits are still there; they are copied when asked for. */
 const float *rp_session_logits(Session *s) {
     if (s->logits != NULL || !s->logits_on_device) return s->logits;
     const Runner     *r    = &s->runners[s->n_runners - 1];
-    const TensorNode *node = rp_graph_find(s->draws.graph, "logits");
+    const TensorNode *node = rp_graph_find(s->sampling.graph, "logits");
     s->logits_on_device    = false;
-    if (rp_executor_get(s->draws.executor, node, r->logits,
+    if (rp_executor_get(s->sampling.executor, node, r->logits,
                         (size_t)rp_model_info(s->model)->n_vocab * sizeof *r->logits) == RP_OK)
         s->logits = r->logits;
     return s->logits;
@@ -284,6 +311,8 @@ int32_t      rp_session_n_ctx(const Session *s) { return s->n_ctx; }
 int          rp_session_n_threads(const Session *s) { return rp_executor_n_threads(s->runners[0].executor); }
 const Model *rp_session_model(const Session *s) { return s->model; }
 
+/* Stale slots of the KV cache need no clearing: attention reads slots 0..pos[t] only, and each of them is
+ * written again before a token attends to it. */
 RpStatus rp_session_rewind(Session *s, int32_t n_past) {
     if (n_past < 0 || n_past > s->n_past)
         return rp_fail(RP_E_ARG, "rewind to %d: the context holds %d tokens", n_past, s->n_past);
@@ -303,10 +332,12 @@ const uint64_t *rp_session_expert_counts(const Session *s, int layer) {
     return s->expert_counts + (size_t)layer * (size_t)info->n_expert;
 }
 
+/* The executor that decodes. Whether the CPU was a fallback is known to the first runner, which chose the
+ * device. */
 ExecutorInfo rp_session_info(const Session *s) {
-    ExecutorInfo info = rp_executor_info(s->draws.executor != NULL ? s->draws.executor
-                                                                   : s->runners[s->n_runners - 1].executor);
-    info.fell_back    = rp_executor_info(s->runners[0].executor).fell_back;
+    ExecutorInfo info = rp_executor_info(
+        s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
+    info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
     if (info.reason[0] == '\0') info.reason = s->reason;
     return info;
 }

@@ -1,8 +1,18 @@
+/* Knuth-Morris-Pratt for several strings at once, one state per string. Bytes that could still begin a match
+ * are held.
+ *
+ * Example, stop string "aab" with fallback[] = {0, 0, 1, 0}, input "caaab":
+ *     byte        c     a    a     a     b
+ *     matched     0     1    2     2     3 = complete
+ *     output      "c"               "a"            "aab" is dropped
+ * At the third 'a' text[2] is 'b', so matched falls back to fallback[2] = 1 and then advances to 2.
+ */
 #include "model/stop_match.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* fallback[i]: length of the longest proper prefix of text[0..i) that is also its suffix. */
 static RpStatus init_string(StopString *s, const char *text, size_t index) {
     *s = (StopString){.text = text, .len = text != NULL ? strlen(text) : 0};
     if (s->len == 0) return rp_fail(RP_E_ARG, "stop string %zu is empty", index);
@@ -45,7 +55,7 @@ static void advance(StopString *s, char byte) {
 }
 
 bool rp_stop_match_feed(StopMatch *m, char byte, char *out, size_t *n_out) {
-    size_t keep = 0, complete = 0;
+    size_t keep = 0, complete = 0; /* longest partial match, longest match, in bytes */
     m->held[m->n_held++] = byte;
     for (size_t i = 0; i < m->n; i++) {
         StopString *s = &m->strings[i];

@@ -1,14 +1,17 @@
+/* A hash table of borrowed byte strings, for vocabularies. Layout in strings.h. */
 #include "model/strings.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* FNV-1a, with the upper bits folded in, because slots are taken from the lower ones. */
 static size_t hash(const char *p, size_t len) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
     return (size_t)(h ^ h >> 29);
 }
 
+/* The slot of the string, or the free one where it would go. */
 static size_t slot_of(const StringTable *t, const char *p, size_t len) {
     size_t s = hash(p, len) & (t->n_slots - 1);
     for (; t->slots[s] != 0; s = (s + 1) & (t->n_slots - 1)) {
@@ -22,6 +25,7 @@ int32_t rp_strings_find(const StringTable *t, const char *p, size_t len) {
     return t->n_slots == 0 ? -1 : (int32_t)t->slots[slot_of(t, p, len)] - 1;
 }
 
+/* Doubles the table and inserts all strings again; of equal ones the first keeps the slot. */
 static RpStatus grow(StringTable *t) {
     const size_t capacity = t->capacity == 0 ? 256 : 2 * t->capacity;
     GgufString  *strings  = realloc(t->strings, capacity * sizeof *strings);

@@ -1,9 +1,16 @@
+/* Model files of random weights, in the shape of a preset. A file takes as long as its bytes take to write,
+ * because quantised blocks are generated directly:
+ *
+ *     block = one of N_TEMPLATES quantised blocks of normal values, its quants replaced by random bits
+ *
+ * Matrices deviate by 1/sqrt(row length), so that activations keep their size; norms by 0.1 around 1. The
+ * same seed gives the same file. The tokenizer is SentencePiece with a token for each byte. */
 #include "reprise/convert.h"
 
 #include "model/gguf_write.h"
-#include "model/quant_mix.h"
 #include "model/model.h"
 #include "model/preset.h"
+#include "model/quant_mix.h"
 #include "reprise/quants.h"
 
 #include <errno.h>
@@ -16,19 +23,19 @@
 enum { N_CONTROL = 3, N_BYTES = 256, MAX_ROW = 1 << 16, N_TEMPLATES = 16, MAX_BLOCK = 256 };
 
 typedef struct Synth {
-    const Preset  *preset;
-    ModelConfig    config;
+    const Preset   *preset;
+    ModelConfig     config;
     const QuantMix *mix;
-    GgufWriter    *out;
-    SynthOptions   options;
-    size_t         done;
-    uint64_t       n_tensor;
-    float         *row;
-    unsigned char *packed;
-    unsigned char  templates[N_TEMPLATES][MAX_BLOCK];
+    GgufWriter     *out;
+    SynthOptions    options;
+    size_t          done;
+    uint64_t        n_tensor; /* number of the tensor, for its random stream */
+    float          *row;
+    unsigned char  *quantized;
+    unsigned char   templates[N_TEMPLATES][MAX_BLOCK];
 } Synth;
 
-/* ---- random numbers: splitmix64 over a counter, so that each row has a stream of its own ---- */
+/* ---- random numbers: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), one stream a row ---- */
 
 static uint64_t mix64(uint64_t z) {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -38,7 +45,8 @@ static uint64_t mix64(uint64_t z) {
 
 static uint64_t next(uint64_t *state) { return mix64(*state += 0x9e3779b97f4a7c15u); }
 
-/* Near enough to normal: the sum of four uniform numbers, with deviation 1. */
+/* Approximately normal with deviation 1. The sum of four uniform 16-bit numbers deviates by
+ * sqrt(4) * 65536 / sqrt(12) = 37837. */
 static float deviate(uint64_t *state) {
     const uint64_t bits = next(state);
     int32_t        sum  = 0;
@@ -48,7 +56,7 @@ static float deviate(uint64_t *state) {
 
 /* ---- rows ---- */
 
-/* Where the integers of a block lie; what is before and after them is scales. */
+/* Bytes of a block that hold quants; the bytes before and after them are scales. */
 typedef struct Integers {
     int from, end;
 } Integers;
@@ -65,25 +73,29 @@ static const Integers integers[RP_DTYPE_COUNT] = {
       [RP_MXFP4] = {1,  17 },
 };
 
-/* Random integers are spread evenly over the range that a normal row fills to its end: this much wider. */
-static const float widening = 1.5f;
+/* Random quants are uniform over the range of a block, whose ends the largest of its normal values set. So
+ * they deviate more than those values, by about this factor; the templates are made narrower by it. */
+static const float uniform_spread = 1.5f;
 
-/* Blocks with the scales that normal rows of this type get, for the rows of a tensor to choose from. */
+/* Fills templates[] with quantised blocks of normal values; every block of the tensor takes the scales of one
+ * of them. */
 static RpStatus make_templates(Synth *s, RpDtype type, float deviation, uint64_t state) {
     const DtypeInfo *info = rp_dtype_info(type);
     for (int t = 0; t < N_TEMPLATES; t++) {
-        for (int i = 0; i < info->block_elems; i++) s->row[i] = deviate(&state) * deviation / widening;
+        for (int i = 0; i < info->block_elems; i++) s->row[i] = deviate(&state) * deviation / uniform_spread;
         RP_TRY(rp_quantize_row(type, s->row, info->block_elems, s->templates[t]));
     }
     return RP_OK;
 }
 
+/* A row of n elements in blocks: scales of a random template, random quants. */
 static void random_blocks(Synth *s, RpDtype type, int64_t n, uint64_t *state) {
     const DtypeInfo *info  = rp_dtype_info(type);
     const Integers   where = integers[type];
     for (int64_t b = 0; b < n / info->block_elems; b++) {
-        unsigned char *block = s->packed + b * info->block_bytes;
+        unsigned char *block = s->quantized + b * info->block_bytes;
         memcpy(block, s->templates[next(state) % N_TEMPLATES], (size_t)info->block_bytes);
+        /* 8 random bytes at a time; the last may be fewer */
         for (int i = where.from; i < where.end; i += 8) {
             const uint64_t bits = next(state);
             memcpy(block + i, &bits, (size_t)(where.end - i < 8 ? where.end - i : 8));
@@ -91,13 +103,14 @@ static void random_blocks(Synth *s, RpDtype type, int64_t n, uint64_t *state) {
     }
 }
 
+/* A row in any type; float types are computed element by element. */
 static RpStatus random_row(Synth *s, RpDtype type, int64_t n, float mean, float deviation, uint64_t *state) {
     if (rp_dtype_is_quant(type)) {
         random_blocks(s, type, n, state);
         return RP_OK;
     }
     for (int64_t i = 0; i < n; i++) s->row[i] = mean + deviation * deviate(state);
-    return rp_quantize_row(type, s->row, n, s->packed);
+    return rp_quantize_row(type, s->row, n, s->quantized);
 }
 
 static bool ends_with(const char *name, const char *end) {
@@ -106,9 +119,11 @@ static bool ends_with(const char *name, const char *end) {
 }
 
 static RpDtype type_of(const Synth *s, const char *name, const int64_t ne[RP_MAX_DIMS]) {
-    return rp_mix_type(s->mix, (GgufString){name, strlen(name)}, ne, s->config.n_layer, s->preset->tied);
+    return rp_quant_mix_type(s->mix, (GgufString){name, strlen(name)}, ne, s->config.n_layer,
+                             s->preset->tied);
 }
 
+/* Writes one tensor. Its rows are functions of (seed, number of the tensor, number of the row) alone. */
 static RpStatus write_tensor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user) {
     Synth         *s         = user;
     const RpDtype  type      = type_of(s, name, ne);
@@ -121,11 +136,11 @@ static RpStatus write_tensor(const char *name, const int64_t ne[RP_MAX_DIMS], vo
     for (int64_t i = 0; i < ne[1] * ne[2]; i++) {
         uint64_t state = mix64(tensor + (uint64_t)i);
         RP_TRY(random_row(s, type, ne[0], is_norm ? 1.0f : 0.0f, deviation, &state));
-        RP_TRY(rp_gguf_writer_data(s->out, s->packed, bytes));
+        RP_TRY(rp_gguf_writer_data(s->out, s->quantized, bytes));
         s->done += bytes;
         if (s->options.progress != NULL &&
             !s->options.progress(s->done, rp_gguf_writer_total(s->out), s->options.user))
-            return rp_fail(RP_E_CANCELLED, "%s: the writing was stopped", s->preset->name);
+            return rp_fail(RP_E_CANCELLED, "%s: writing was stopped", s->preset->name);
     }
     return RP_OK;
 }
@@ -138,6 +153,7 @@ static RpStatus announce_tensor(const char *name, const int64_t ne[RP_MAX_DIMS],
 
 /* ---- metadata ---- */
 
+/* Values under "<arch>.<key>". A count of 0 is left out. */
 static void put_u32(Synth *s, const char *key, int32_t value) {
     char full[128];
     snprintf(full, sizeof full, "%s.%s", s->preset->arch, key);
@@ -157,7 +173,7 @@ static void put_shape(Synth *s) {
     snprintf(name, sizeof name, "%s of random weights, seed %llu", p->name,
              (unsigned long long)s->options.seed);
     rp_gguf_put_string(s->out, "general.name", name);
-    rp_gguf_put_u32(s->out, "general.file_type", rp_mix_file_type(s->mix));
+    rp_gguf_put_u32(s->out, "general.file_type", rp_quant_mix_file_type(s->mix));
     rp_gguf_put_u32(s->out, "general.quantization_version", 2);
     put_u32(s, "context_length", p->n_ctx);
     put_u32(s, "embedding_length", p->n_embd);
@@ -183,7 +199,7 @@ static void put_shape(Synth *s) {
     }
 }
 
-/* SentencePiece with a token for each byte; the rest of the vocabulary is never used. */
+/* Tokens: 3 control tokens, 256 byte tokens, and unused ones up to the size of the vocabulary. */
 static void put_tokenizer(Synth *s) {
     enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, UNUSED = 5, BYTE = 6 };
     static const char *const control[N_CONTROL] = {"<unk>", "<s>", "</s>"};
@@ -216,6 +232,7 @@ static void put_tokenizer(Synth *s) {
     rp_gguf_put_bool(s->out, "tokenizer.ggml.add_space_prefix", false);
 }
 
+/* As much of a configuration as rp_model_list_weights reads. */
 static ModelConfig config_of(const Preset *p) {
     return (ModelConfig){
         .arch      = rp_arch_find(p->arch, strlen(p->arch)),
@@ -230,6 +247,7 @@ static ModelConfig config_of(const Preset *p) {
     };
 }
 
+/* The tensor table must be complete before any data is written, so the tensors are listed twice. */
 static RpStatus write_all(Synth *s) {
     const Preset *p = s->preset;
     put_shape(s);
@@ -251,19 +269,20 @@ RpStatus rp_synth(const char *preset, const SynthOptions *options, const char *p
                                   rp_synth_preset_name(i));
         return rp_fail(RP_E_ARG, "there is no preset '%.32s' (there are %s)", preset, known);
     }
-    RP_TRY(rp_mix_find(s.options.type != NULL ? s.options.type : "Q8_0", &s.mix));
+    RP_TRY(rp_quant_mix_find(s.options.type != NULL ? s.options.type : "Q8_0", &s.mix));
     s.config    = config_of(s.preset);
     s.row       = malloc(MAX_ROW * sizeof *s.row);
-    s.packed    = malloc(MAX_ROW * sizeof *s.row);
+    s.quantized = malloc(MAX_ROW * sizeof *s.row);
     RpStatus st = RP_OK;
-    if (s.row == NULL || s.packed == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a row");
+    if (s.row == NULL || s.quantized == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a row");
     if (st == RP_OK) st = rp_gguf_writer_open(path, &s.out);
     if (st == RP_OK) st = rp_gguf_writer_close(s.out, write_all(&s));
     free(s.row);
-    free(s.packed);
+    free(s.quantized);
     return st;
 }
 
+/* Writes a hollow file, maps it and removes its name. */
 RpStatus rp_model_open_preset(const char *preset, const char *type, Model **out) {
     const char *dir = getenv("TMPDIR");
     char        path[512];
@@ -276,6 +295,6 @@ RpStatus rp_model_open_preset(const char *preset, const char *type, Model **out)
     (void)close(fd);
     RpStatus st = rp_synth(preset, &(SynthOptions){.type = type, .hollow = true}, path);
     if (st == RP_OK) st = rp_model_open(path, NULL, out);
-    (void)unlink(path); /* the model keeps it mapped */
+    (void)unlink(path); /* the mapping keeps the contents */
     return st;
 }

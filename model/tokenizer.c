@@ -1,3 +1,6 @@
+/* Tokenizers: loading from the metadata, cutting a text at special tokens, and the way back from ids to
+ * bytes. The two kinds are in tokenizer_bpe.c ("gpt2") and tokenizer_spm.c ("llama"). Every value of the file
+ * is checked (I11). */
 #include "model/tokenizer_impl.h"
 
 #include <stdlib.h>
@@ -27,6 +30,7 @@ void rp_tokenizer_free(Tokenizer *tk) {
     free(tk);
 }
 
+/* Bytes of all strings of an array; 0 for NULL. */
 static size_t string_bytes(const GgufValue *v) {
     size_t      bytes  = 0;
     const void *cursor = v != NULL ? v->data : NULL;
@@ -35,12 +39,13 @@ static size_t string_bytes(const GgufValue *v) {
     return bytes;
 }
 
-/* Texts as they stand, copied; pieces and merges made of them take no more bytes than they do. */
+/* Copies the token texts. The memory also holds the pieces and merges that are decoded from texts later:
+ * decoding never makes a text longer, and a byte token of SentencePiece takes one byte. */
 static RpStatus load_texts(Tokenizer *tk, const GgufFile *f) {
     const GgufValue *tokens = rp_gguf_find(f, "tokenizer.ggml.tokens");
     if (tokens == NULL || tokens->type != RP_GGUF_ARRAY || tokens->elem_type != RP_GGUF_STRING ||
         tokens->n == 0 || tokens->n > INT32_MAX / 4)
-        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of strings", rp_gguf_path(f));
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.tokens is not an array of strings", rp_gguf_path(f));
     const size_t n = (size_t)tokens->n;
     const size_t bytes =
         2 * string_bytes(tokens) + string_bytes(rp_gguf_find(f, "tokenizer.ggml.merges")) + n;
@@ -51,6 +56,7 @@ static RpStatus load_texts(Tokenizer *tk, const GgufFile *f) {
     tk->ends    = calloc(n, sizeof *tk->ends);
     if (tk->memory == NULL || tk->pieces == NULL || tk->types == NULL || tk->ends == NULL)
         return rp_fail(RP_E_NOMEM, "%s: out of memory for a vocabulary of %zu tokens", rp_gguf_path(f), n);
+    /* appended even where two tokens have one text: numbers in by_text are token ids */
     const void *cursor = tokens->data;
     for (size_t i = 0; i < n; i++) {
         const GgufString s = rp_gguf_next_string(&cursor);
@@ -61,11 +67,12 @@ static RpStatus load_texts(Tokenizer *tk, const GgufFile *f) {
     return RP_OK;
 }
 
+/* Without tokenizer.ggml.token_type every token is a normal one. */
 static RpStatus load_types(Tokenizer *tk, const GgufFile *f) {
     const GgufValue *v = rp_gguf_find(f, "tokenizer.ggml.token_type");
     if (v != NULL &&
         (v->type != RP_GGUF_ARRAY || v->elem_type == RP_GGUF_STRING || v->n != (uint64_t)tk->n_vocab))
-        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.token_type is no number for each of the %d tokens",
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.token_type is not an array of %d numbers",
                        rp_gguf_path(f), tk->n_vocab);
     for (int32_t i = 0; i < tk->n_vocab; i++) {
         const double type = v != NULL ? rp_gguf_number_at(v, (uint64_t)i) : (double)TOKEN_NORMAL;
@@ -76,6 +83,7 @@ static RpStatus load_types(Tokenizer *tk, const GgufFile *f) {
     return RP_OK;
 }
 
+/* *out keeps its value where the key is absent. */
 static RpStatus load_id(const Tokenizer *tk, const GgufFile *f, const char *key, int32_t *out) {
     uint32_t id = UINT32_MAX;
     RP_TRY(rp_gguf_get_u32(f, key, &id));
@@ -87,7 +95,7 @@ static RpStatus load_id(const Tokenizer *tk, const GgufFile *f, const char *key,
     return RP_OK;
 }
 
-/* Tokens that end a reply: those the file names, and the marks of the known chat formats. */
+/* Tokens that end a reply: those that the file names, and the end marks of known chat formats. */
 static RpStatus load_ends(Tokenizer *tk, const GgufFile *f) {
     static const char *const keys[]  = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                         "tokenizer.ggml.eom_token_id"};
@@ -103,12 +111,14 @@ static RpStatus load_ends(Tokenizer *tk, const GgufFile *f) {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, texts[i]);
         if (id < 0) continue;
-        tk->ends[id]  = true;
-        tk->types[id] = TOKEN_CONTROL; /* some files say otherwise: then a user could type the mark */
+        tk->ends[id] = true;
+        tk->types[id] =
+            TOKEN_CONTROL; /* some files have them as normal tokens, so that a user could type one */
     }
     return RP_OK;
 }
 
+/* Tokens that are recognised in raw text by their exact text. */
 static bool is_special(const Tokenizer *tk, int32_t id) {
     const TokenType t = tk->types[id];
     return (t == TOKEN_CONTROL || t == TOKEN_USER_DEFINED || t == TOKEN_UNKNOWN) &&
@@ -126,6 +136,8 @@ static int longest_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : 1;
 }
 
+/* special[] and special_texts in the same order: longest first, then by id. A short token must not cut a
+ * longer one that contains it. */
 static RpStatus load_specials(Tokenizer *tk) {
     size_t n = 0;
     for (int32_t i = 0; i < tk->n_vocab; i++) n += is_special(tk, i);
@@ -153,6 +165,7 @@ static RpStatus load(Tokenizer *tk, const GgufFile *f) {
     if (!bpe && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
         return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2 and llama)",
                        rp_gguf_path(f), (int)(kind.len < 32 ? kind.len : 32), kind.ptr);
+    /* defaults of the kind; the keys below override them */
     tk->kind    = bpe ? "gpt2" : "llama";
     tk->unknown = -1;
     for (int b = 0; b < 256; b++) tk->byte_token[b] = -1;
@@ -185,7 +198,7 @@ RpStatus rp_tokenizer_new(const GgufFile *f, Tokenizer **out) {
 
 /* ---- text to tokens ---- */
 
-/* A stretch of text, or (id >= 0) a token that was found in it. */
+/* A stretch of text (id < 0), or a special token that was found in it. */
 typedef struct Fragment {
     const char *text;
     size_t      len;
@@ -210,7 +223,9 @@ static RpStatus add_fragment(Fragments *list, Fragment f) {
     return RP_OK;
 }
 
-/* Special tokens of one length, special[first..end): those of `in` cut at each of them. */
+/* Cuts the fragments of `in` at every occurrence of the special tokens special[first..end), which have one
+ * length. starts[] rules out most places by their first byte. `control`: control tokens are recognised too,
+ * not only user-defined ones. */
 static RpStatus cut_length(const Tokenizer *tk, size_t first, size_t end, bool control, const Fragments *in,
                            Fragments *out) {
     const size_t len         = tk->special_texts.strings[first].len;
@@ -225,6 +240,7 @@ static RpStatus cut_length(const Tokenizer *tk, size_t first, size_t end, bool c
             if (starts[(unsigned char)f.text[at]])
                 found = rp_strings_find(&tk->special_texts, f.text + at, len);
             const int32_t id = found >= 0 ? tk->special[found] : -1;
+            /* without `control` the text of a control token stays text, so that input cannot forge one */
             if (id < 0 || (!control && tk->types[id] != TOKEN_USER_DEFINED)) {
                 at++;
                 continue;
@@ -238,7 +254,9 @@ static RpStatus cut_length(const Tokenizer *tk, size_t first, size_t end, bool c
     return RP_OK;
 }
 
-/* The longest special tokens take their places first, wherever they stand. */
+/* One pass for each length, longest first, between two lists. *result is the list that holds the outcome.
+ * Example: tokens "<|im_end|>" and "<|", text "a<|im_end|>b<|" -> "a", <|im_end|>, "b<|" -> "a", <|im_end|>,
+ * "b", <| */
 static RpStatus cut(const Tokenizer *tk, bool control, Fragments lists[2], int *result) {
     for (size_t first = 0, end; first < tk->n_special; first = end) {
         const size_t len = tk->special_texts.strings[first].len;
@@ -249,8 +267,9 @@ static RpStatus cut(const Tokenizer *tk, bool control, Fragments lists[2], int *
     return RP_OK;
 }
 
-static RpStatus encode(const Tokenizer *tk, const Fragments *list, MergeWork *w, TokenList *out) {
-    bool after_special = true; /* or at the start */
+/* Encodes each text fragment by the kind of the tokenizer. */
+static RpStatus encode(const Tokenizer *tk, const Fragments *list, BpeMerger *merger, TokenList *out) {
+    bool after_special = true; /* or at the start of the text: SentencePiece puts a space there */
     for (size_t i = 0; i < list->n; i++) {
         const Fragment f = list->items[i];
         if (f.id >= 0) {
@@ -258,10 +277,10 @@ static RpStatus encode(const Tokenizer *tk, const Fragments *list, MergeWork *w,
             after_special = true;
             continue;
         }
-        if (tk->scores != NULL)
-            RP_TRY(rp_spm_encode(tk, f.text, f.len, tk->add_space_prefix && after_special, w, out));
+        if (tk->scores != NULL) /* SentencePiece */
+            RP_TRY(rp_spm_encode(tk, f.text, f.len, tk->add_space_prefix && after_special, merger, out));
         else
-            RP_TRY(rp_bpe_encode(tk, f.text, f.len, w, out));
+            RP_TRY(rp_bpe_encode(tk, f.text, f.len, merger, out));
         after_special = false;
     }
     return RP_OK;
@@ -270,23 +289,24 @@ static RpStatus encode(const Tokenizer *tk, const Fragments *list, MergeWork *w,
 RpStatus rp_tokenize(const Tokenizer *tk, const char *text, size_t len, unsigned flags, TokenList *out) {
     const bool special  = (flags & RP_TOK_ADD_SPECIAL) != 0;
     Fragments  lists[2] = {0};
-    MergeWork  work     = {0};
+    BpeMerger  merger   = {0};
     int        result   = 0;
     RpStatus   st       = RP_OK;
     if (len > INT32_MAX / 8) return rp_fail(RP_E_ARG, "a text of %zu bytes is too long to tokenise", len);
     if (special && tk->add_bos && tk->bos >= 0) st = rp_token_list_push(out, tk->bos);
     if (st == RP_OK) st = add_fragment(&lists[0], (Fragment){text, len, -1});
     if (st == RP_OK && len > 0) st = cut(tk, (flags & RP_TOK_PARSE_SPECIAL) != 0, lists, &result);
-    if (st == RP_OK) st = encode(tk, &lists[result], &work, out);
+    if (st == RP_OK) st = encode(tk, &lists[result], &merger, out);
     if (st == RP_OK && special && tk->add_eos && tk->eos >= 0) st = rp_token_list_push(out, tk->eos);
-    rp_merge_work_free(&work);
+    rp_bpe_merger_free(&merger);
     free(lists[0].items);
     free(lists[1].items);
     return st;
 }
 
-/* ---- reading ---- */
+/* ---- tokens to text, and properties ---- */
 
+/* Control and unknown tokens print nothing unless `special`. */
 RpStatus rp_token_bytes(const Tokenizer *tk, int32_t id, bool special, GgufString *out) {
     if (id < 0 || id >= tk->n_vocab)
         return rp_fail(RP_E_ARG, "token %d is outside of the vocabulary of %d", id, tk->n_vocab);

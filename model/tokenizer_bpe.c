@@ -1,18 +1,20 @@
-/* Byte-level BPE: the text is split into pieces, each piece's bytes are joined by the file's merges, the
- * first merge of the list first. Vocabularies spell bytes as printable characters; here everything is bytes.
- */
+/* Byte-level BPE (GPT-2): the pre-tokenizer splits the text into pieces. The bytes of a piece are merged by
+ * the rules of the file, lowest rank first. Vocabularies write each byte as a printable character. All texts
+ * are decoded to bytes at load:
+ *     byte 0x21..0x7e, 0xa1..0xac, 0xae..0xff        the character of the same code
+ *     the other 68 bytes in order, 0x00..0x20, ...   U+0100, U+0101, ...        space 0x20 is U+0120 */
 #include "model/tokenizer_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The byte that a character of a vocabulary stands for: printable Latin-1 for itself, U+0100 and up for the
- * others in their order. -1 for any other character. */
+/* The byte that a character of a vocabulary stands for, -1: none.
+ * U+0100 + n: n = 0x00..0x20 is byte n, n = 0x21..0x42 is byte 0x7f..0xa0, n = 0x43 is byte 0xad. */
 static int byte_of(uint32_t code) {
-    const bool own =
+    const bool printable =
         (code >= 0x21 && code <= 0x7e) || (code >= 0xa1 && code <= 0xac) || (code >= 0xae && code <= 0xff);
-    if (own) return (int)code;
+    if (printable) return (int)code;
     if (code < 0x100 || code > 0x143) return -1;
     const uint32_t n = code - 0x100;
     if (n <= 0x20) return (int)n;
@@ -20,7 +22,7 @@ static int byte_of(uint32_t code) {
     return 0xad;
 }
 
-/* Characters to bytes. A text with a character that stands for none is kept as it is. */
+/* Decodes a text to bytes. A text with a character that stands for no byte is kept as it is. */
 static GgufString to_bytes(Tokenizer *tk, GgufString s) {
     char  *p = rp_tokenizer_bytes(tk, s.len);
     size_t n = 0;
@@ -38,10 +40,12 @@ static GgufString to_bytes(Tokenizer *tk, GgufString s) {
         p[n++] = (char)byte;
         i += len;
     }
-    tk->used -= s.len - n; /* so that the next text stands right behind */
+    tk->used -= s.len - n; /* the next text begins right behind this one: add_merge relies on it */
     return (GgufString){p, n};
 }
 
+/* The slot of the rule for a pair, or the free one where it would go. Multiplicative hashing, linear
+ * probing. */
 static size_t merge_slot(const Tokenizer *tk, int32_t left, int32_t right) {
     const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     size_t         s   = (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (tk->n_merge_slots - 1);
@@ -50,33 +54,35 @@ static size_t merge_slot(const Tokenizer *tk, int32_t left, int32_t right) {
     return s;
 }
 
+/* One line "left right" of tokenizer.ggml.merges; its number is its rank. The space is looked for from the
+ * second byte on, so that `left` is never empty. */
 static RpStatus add_merge(Tokenizer *tk, const GgufFile *f, GgufString line, int32_t rank) {
     const char *space = line.len > 1 ? memchr(line.ptr + 1, ' ', line.len - 1) : NULL;
     if (space == NULL || space == line.ptr + line.len - 1)
-        return rp_fail(RP_E_FORMAT, "%s: merge %d is no pair of texts", rp_gguf_path(f), rank);
+        return rp_fail(RP_E_FORMAT, "%s: BPE merge %d is not a pair of strings", rp_gguf_path(f), rank);
     const GgufString texts[2] = {
         {line.ptr,  (size_t)(space - line.ptr)               },
         {space + 1, line.len - (size_t)(space - line.ptr) - 1}
     };
-    GgufString parts[2];
-    Merge      m = {.rank = rank};
+    GgufString pair[2];
+    BpeMerge   m = {.rank = rank};
     for (int i = 0; i < 2; i++) {
-        parts[i] = to_bytes(tk, texts[i]);
-        if (parts[i].ptr == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for merges", rp_gguf_path(f));
-        RP_TRY(rp_strings_add(&tk->symbols, parts[i], i == 0 ? &m.left : &m.right));
+        pair[i] = to_bytes(tk, texts[i]);
+        if (pair[i].ptr == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for merges", rp_gguf_path(f));
+        RP_TRY(rp_strings_add(&tk->symbols, pair[i], i == 0 ? &m.left : &m.right));
     }
-    /* the second part was laid down right behind the first */
-    RP_TRY(rp_strings_add(&tk->symbols, (GgufString){parts[0].ptr, parts[0].len + parts[1].len}, &m.joined));
+    /* pair[1] lies right behind pair[0], so that their concatenation needs no copy */
+    RP_TRY(rp_strings_add(&tk->symbols, (GgufString){pair[0].ptr, pair[0].len + pair[1].len}, &m.merged));
     const size_t s = merge_slot(tk, m.left, m.right);
-    if (tk->merges[s].rank < 0) tk->merges[s] = m;
+    if (tk->merges[s].rank < 0) tk->merges[s] = m; /* of equal pairs the first counts */
     return RP_OK;
 }
 
 static RpStatus load_merges(Tokenizer *tk, const GgufFile *f) {
     const GgufValue *v = rp_gguf_find(f, "tokenizer.ggml.merges");
     if (v == NULL || v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_STRING && v->n > 0))
-        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.merges is no list of strings", rp_gguf_path(f));
-    if (v->n > INT32_MAX / 4) return rp_fail(RP_E_FORMAT, "%s: too many merges", rp_gguf_path(f));
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.merges is not an array of strings", rp_gguf_path(f));
+    if (v->n > INT32_MAX / 4) return rp_fail(RP_E_FORMAT, "%s: too many BPE merges", rp_gguf_path(f));
     tk->n_merge_slots = 64;
     while (tk->n_merge_slots < 2 * v->n) tk->n_merge_slots *= 2;
     tk->merges = malloc(tk->n_merge_slots * sizeof *tk->merges);
@@ -87,6 +93,7 @@ static RpStatus load_merges(Tokenizer *tk, const GgufFile *f) {
     return RP_OK;
 }
 
+/* Only normal, unused and byte tokens are written in the byte alphabet; special tokens are plain text. */
 RpStatus rp_bpe_load(Tokenizer *tk, const GgufFile *f) {
     bool       adds_bos = false;
     GgufString pre      = {"default", 7};
@@ -109,23 +116,25 @@ RpStatus rp_bpe_load(Tokenizer *tk, const GgufFile *f) {
     return load_merges(tk, f);
 }
 
-static RpStatus try_join(const Tokenizer *tk, MergeWork *w, int32_t left, int32_t right) {
-    const Symbol *a = &w->symbols[left], *b = &w->symbols[right];
+/* Pushes the rule for a pair, if there is one. A lower rank is a higher score. */
+static RpStatus propose_merge(const Tokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
+    const Symbol *a = &merger->symbols[left], *b = &merger->symbols[right];
     if (a->id < 0 || b->id < 0) return RP_OK;
-    const Merge *m = &tk->merges[merge_slot(tk, a->id, b->id)];
+    const BpeMerge *m = &tk->merges[merge_slot(tk, a->id, b->id)];
     if (m->rank < 0) return RP_OK;
-    return rp_merge_push(
-        w,
-        (Join){
-            .left = left, .right = right, .len = a->len + b->len, .score = -(float)m->rank, .id = m->joined});
+    return rp_bpe_merger_push(
+        merger,
+        (BpeCandidate){
+            .left = left, .right = right, .len = a->len + b->len, .score = -(float)m->rank, .id = m->merged});
 }
 
 typedef struct Encoding {
     const Tokenizer *tk;
-    MergeWork       *work;
+    BpeMerger       *merger;
     TokenList       *out;
 } Encoding;
 
+/* Bytes that no merge has made a token, one token each. */
 static RpStatus emit_bytes(const Encoding *e, const char *p, size_t len) {
     for (size_t i = 0; i < len; i++) {
         const int32_t id = e->tk->byte_token[(unsigned char)p[i]];
@@ -137,6 +146,8 @@ static RpStatus emit_bytes(const Encoding *e, const char *p, size_t len) {
     return RP_OK;
 }
 
+/* Encodes one piece. With ignore_merges a piece that is a token as a whole is that token, even if the rules
+ * would lead to others. */
 static RpStatus encode_piece(const char *piece, size_t len, void *user) {
     const Encoding  *e  = user;
     const Tokenizer *tk = e->tk;
@@ -145,13 +156,13 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
         if (id >= 0 && id < tk->n_vocab && tk->types[id] == TOKEN_NORMAL)
             return rp_token_list_push(e->out, id);
     }
-    MergeWork *w = e->work;
-    w->n_symbols = 0;
+    BpeMerger *merger = e->merger;
+    merger->n_symbols = 0;
     for (size_t i = 0; i < len; i++)
-        RP_TRY(rp_merge_add_symbol(w, piece + i, 1, rp_strings_find(&tk->symbols, piece + i, 1)));
-    RP_TRY(rp_merge_all(tk, w, try_join));
-    for (int32_t i = 0; i >= 0; i = w->symbols[i].next) {
-        const Symbol *s = &w->symbols[i];
+        RP_TRY(rp_bpe_merger_add_symbol(merger, piece + i, 1, rp_strings_find(&tk->symbols, piece + i, 1)));
+    RP_TRY(rp_bpe_merge_all(tk, merger, propose_merge));
+    for (int32_t i = 0; i >= 0; i = merger->symbols[i].next) {
+        const Symbol *s = &merger->symbols[i];
         if (s->id >= 0 && s->id < tk->n_vocab)
             RP_TRY(rp_token_list_push(e->out, s->id));
         else
@@ -160,7 +171,7 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
     return RP_OK;
 }
 
-RpStatus rp_bpe_encode(const Tokenizer *tk, const char *text, size_t len, MergeWork *w, TokenList *out) {
-    Encoding e = {.tk = tk, .work = w, .out = out};
+RpStatus rp_bpe_encode(const Tokenizer *tk, const char *text, size_t len, BpeMerger *merger, TokenList *out) {
+    Encoding e = {.tk = tk, .merger = merger, .out = out};
     return rp_pretokenize(tk->pretokenizer, text, len, encode_piece, &e);
 }

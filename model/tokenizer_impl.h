@@ -1,4 +1,9 @@
-/* tokenizer_impl.h - the inside of a Tokenizer. */
+/* tokenizer_impl.h - the inside of a Tokenizer, and the functions that its two kinds share.
+ *
+ *     text -> fragments, cut at special tokens
+ *     gpt2:   fragment -> pre-tokenizer pieces -> merges over bytes      -> ids
+ *     llama:  fragment -> U+2581 for spaces    -> merges over characters -> ids
+ */
 #ifndef MODEL_TOKENIZER_IMPL_H
 #define MODEL_TOKENIZER_IMPL_H
 
@@ -16,94 +21,100 @@ typedef enum TokenType {
     TOKEN_BYTE
 } TokenType;
 
-typedef struct Pretokenizer Pretokenizer; /* the regular expressions of a pre-tokenizer */
+typedef struct Pretokenizer Pretokenizer; /* its compiled regular expressions */
 
-/* A pair of neighbours that may be joined; `order` is the smaller the sooner. */
-typedef struct Merge {
-    int32_t left, right, joined;
-    int32_t rank;
-} Merge;
+/* A BPE merge rule: neighbours `left` and `right` become `merged`, all numbers in Tokenizer.symbols. The rule
+ * of the lowest rank is applied first. */
+typedef struct BpeMerge {
+    int32_t left, right, merged;
+    int32_t rank; /* place in tokenizer.ggml.merges; -1: a free slot */
+} BpeMerge;
 
 struct Tokenizer {
-    const char *kind;
+    const char *kind; /* "gpt2" or "llama" */
     char        pre[32];
-    char       *memory; /* every string below */
-    size_t      used;
+    char       *memory; /* holds every string below, since the file may be closed */
+    size_t      used;   /* bytes */
     int32_t     n_vocab;
-    GgufString *pieces; /* what each token prints */
+    GgufString *pieces; /* [n_vocab]: the bytes that a token prints */
     TokenType  *types;
     bool       *ends;    /* tokens that end a reply */
-    float      *scores;  /* SentencePiece */
-    StringTable by_text; /* of texts as the file has them; SentencePiece merges in it */
+    float      *scores;  /* SentencePiece; NULL for byte-level BPE */
+    StringTable by_text; /* token texts as in the file; SentencePiece looks up its merges here */
 
     bool    add_bos, add_eos, add_space_prefix, ignore_merges;
-    int32_t bos, eos, unknown;
-    int32_t byte_token[256]; /* -1 where a byte has none */
+    int32_t bos, eos, unknown; /* -1: none */
+    int32_t byte_token[256];   /* the token of a single byte, -1: none */
 
     /* byte-level BPE */
-    StringTable symbols; /* bytes that a merge can make: of tokens first, by id, then what is no token */
-    Merge      *merges;  /* hashed by (left, right) */
-    size_t      n_merge_slots;
-    Pretokenizer   *pretokenizer;
+    StringTable   symbols; /* byte strings: the tokens by id, then results of merges that are not tokens */
+    BpeMerge     *merges;  /* [n_merge_slots], hashed by (left, right), linear probing */
+    size_t        n_merge_slots;
+    Pretokenizer *pretokenizer;
 
-    /* tokens that are found in raw text, by falling length */
+    /* tokens that are found in raw text, longest first */
     int32_t    *special;
     size_t      n_special;
     StringTable special_texts; /* numbered as in `special` */
 };
 
-/* Symbols of a text under merging: a linked list, and a heap of joins to do. */
+/* A stretch of text during merging, in a linked list over the array BpeMerger.symbols. */
 typedef struct Symbol {
-    int32_t     prev, next; /* -1: none; a symbol of length 0 has been joined to its left */
+    int32_t     prev, next; /* -1: none */
     const char *text;
-    size_t      len;
-    int32_t     id; /* BPE: its number in `symbols`, or -1 */
+    size_t      len; /* 0: merged into its left neighbour */
+    int32_t     id;  /* BPE: its number in Tokenizer.symbols, or -1 */
 } Symbol;
 
-/* One join: done if both symbols still are what they were. */
-typedef struct Join {
+/* A merge that is possible: symbols[left] and symbols[right], `len` bytes together. It is stale, and skipped,
+ * if either has changed since. */
+typedef struct BpeCandidate {
     int32_t left, right;
-    size_t  len;
-    float   score; /* greatest first, then leftmost */
-    int32_t id;
-} Join;
+    size_t  len;   /* of both when it was pushed */
+    float   score; /* highest first, then leftmost */
+    int32_t id;    /* of the result */
+} BpeCandidate;
 
-typedef struct MergeWork {
-    Symbol *symbols;
-    Join   *heap;
-    size_t  n_symbols, symbol_capacity, n_joins, join_capacity;
-} MergeWork;
+/* Work space of a merge, reused from piece to piece. Zero-initialise. */
+typedef struct BpeMerger {
+    Symbol       *symbols;
+    BpeCandidate *heap;
+    size_t        n_symbols, symbol_capacity, n_candidates, candidate_capacity;
+} BpeMerger;
 
-void                  rp_merge_work_free(MergeWork *w);
-RP_NODISCARD RpStatus rp_merge_add_symbol(MergeWork *w, const char *text, size_t len, int32_t id);
-RP_NODISCARD RpStatus rp_merge_push(MergeWork *w, Join join);
+void                  rp_bpe_merger_free(BpeMerger *merger);
+RP_NODISCARD RpStatus rp_bpe_merger_add_symbol(BpeMerger *merger, const char *text, size_t len, int32_t id);
+RP_NODISCARD RpStatus rp_bpe_merger_push(BpeMerger *merger, BpeCandidate candidate);
 
-/* Looks a pair of neighbours up, and pushes their join where there is one. */
-typedef RpStatus TryJoin(const Tokenizer *tk, MergeWork *w, int32_t left, int32_t right);
+/* Looks up a pair of neighbours and pushes a candidate if they can be merged. */
+typedef RpStatus ProposeMerge(const Tokenizer *tk, BpeMerger *merger, int32_t left, int32_t right);
 
-/* Joins until nothing is left to join. */
-RP_NODISCARD RpStatus rp_merge_all(const Tokenizer *tk, MergeWork *w, TryJoin *try_join);
+/* Merges the symbols that were added, best candidate first, until no candidate is left. O(n log n). */
+RP_NODISCARD RpStatus rp_bpe_merge_all(const Tokenizer *tk, BpeMerger *merger, ProposeMerge *propose_merge);
 
+/* load: fills `pieces` and the tables of its kind. encode: appends the tokens of a text without special
+ * tokens. `prefix`: a space is put in front. */
 RP_NODISCARD RpStatus rp_bpe_load(Tokenizer *tk, const GgufFile *f);
-RP_NODISCARD RpStatus rp_bpe_encode(const Tokenizer *tk, const char *text, size_t len, MergeWork *w,
+RP_NODISCARD RpStatus rp_bpe_encode(const Tokenizer *tk, const char *text, size_t len, BpeMerger *merger,
                                     TokenList *out);
 RP_NODISCARD RpStatus rp_spm_load(Tokenizer *tk, const GgufFile *f);
 RP_NODISCARD RpStatus rp_spm_encode(const Tokenizer *tk, const char *text, size_t len, bool prefix,
-                                    MergeWork *w, TokenList *out);
+                                    BpeMerger *merger, TokenList *out);
 
-/* RP_E_UNSUPPORTED for a name that is not in the table. */
-RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos);
+/* Compiles the expressions of a pre-tokenizer. RP_E_UNSUPPORTED for a name that is not in the table. */
+RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges,
+                                          bool *add_bos);
 void                  rp_pretokenizer_free(Pretokenizer *s);
 
-/* Calls back with every piece of the text in order; together they are the text. */
+/* Calls back with every piece of the text in order. The pieces cover the text without gap or overlap. */
 typedef RpStatus      PieceCallback(const char *piece, size_t len, void *user);
-RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback,
-                               void *user);
+RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len,
+                                     PieceCallback *callback, void *user);
 
-/* Memory of the tokenizer for n bytes; NULL when the estimate at load was wrong. */
+/* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load. */
 char *rp_tokenizer_bytes(Tokenizer *tk, size_t n);
 
-/* Length of the UTF-8 character at p, 1 for an ill-formed byte; n >= 1 bytes are there. */
+/* Bytes of the UTF-8 character at p, of which n >= 1 bytes are readable; 1 for an ill-formed byte. */
 size_t rp_utf8_length(const char *p, size_t n);
 
 #endif

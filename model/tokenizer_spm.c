@@ -1,5 +1,7 @@
-/* SentencePiece-style: characters are joined while the pair is a token, the highest score first; what is left
- * and is no token is written in bytes. Spaces are U+2581. */
+/* SentencePiece BPE: the characters of a text are merged as long as two neighbours together are a token,
+ * highest score first. A symbol that is no token in the end is written as byte tokens "<0x..>". Spaces are
+ * U+2581.
+ *     "Hello world" -> "_Hello_world", _ being U+2581 -> _Hello, _world */
 #include "model/tokenizer_impl.h"
 
 #include <stdlib.h>
@@ -14,7 +16,7 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* "<0x41>" */
+/* True for a byte token: "<0x41>" is byte 0x41. */
 static bool byte_of(GgufString s, unsigned char *out) {
     if (s.len != 6 || memcmp(s.ptr, "<0x", 3) != 0 || s.ptr[5] != '>') return false;
     const int high = hex_digit(s.ptr[3]), low = hex_digit(s.ptr[4]);
@@ -22,7 +24,7 @@ static bool byte_of(GgufString s, unsigned char *out) {
     return high >= 0 && low >= 0;
 }
 
-/* What a token prints: the mark becomes a space again. */
+/* The bytes that a token prints: each U+2581 becomes a space. */
 static GgufString unmarked(Tokenizer *tk, GgufString s) {
     char  *p = rp_tokenizer_bytes(tk, s.len);
     size_t n = 0;
@@ -36,6 +38,8 @@ static GgufString unmarked(Tokenizer *tk, GgufString s) {
     return (GgufString){p, n};
 }
 
+/* Byte tokens print their byte, normal tokens their text with spaces; other kinds print their text as it
+ * is. */
 RpStatus rp_spm_load(Tokenizer *tk, const GgufFile *f) {
     const GgufValue *scores = rp_gguf_find(f, "tokenizer.ggml.scores");
     if (scores == NULL || scores->type != RP_GGUF_ARRAY || scores->elem_type != RP_GGUF_F32 ||
@@ -61,22 +65,25 @@ RpStatus rp_spm_load(Tokenizer *tk, const GgufFile *f) {
         if (tk->pieces[i].ptr == NULL)
             return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
     }
-    for (int b = 0; b < 256; b++) { /* a vocabulary without byte tokens may have the character */
+    for (int b = 0; b < 256;
+         b++) { /* without a byte token, an ASCII character that is a token serves as one */
         const char c = (char)b;
         if (tk->byte_token[b] < 0 && b < 128) tk->byte_token[b] = rp_strings_find(&tk->by_text, &c, 1);
     }
     return RP_OK;
 }
 
-static RpStatus try_join(const Tokenizer *tk, MergeWork *w, int32_t left, int32_t right) {
-    const Symbol *a = &w->symbols[left], *b = &w->symbols[right];
-    const size_t  len = a->len + b->len; /* neighbours in the text */
+/* Any two neighbours whose text is a token can be merged. */
+static RpStatus propose_merge(const Tokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
+    const Symbol *a = &merger->symbols[left], *b = &merger->symbols[right];
+    const size_t  len = a->len + b->len; /* neighbours are contiguous in the text */
     const int32_t id  = rp_strings_find(&tk->by_text, a->text, len);
     if (id < 0) return RP_OK;
-    return rp_merge_push(w,
-                         (Join){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
+    return rp_bpe_merger_push(
+        merger, (BpeCandidate){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
 }
 
+/* The token of a symbol, or its bytes. */
 static RpStatus emit(const Tokenizer *tk, const Symbol *s, TokenList *out) {
     const int32_t id = rp_strings_find(&tk->by_text, s->text, s->len);
     if (id >= 0) return rp_token_list_push(out, id);
@@ -90,27 +97,29 @@ static RpStatus emit(const Tokenizer *tk, const Symbol *s, TokenList *out) {
     return RP_OK;
 }
 
-RpStatus rp_spm_encode(const Tokenizer *tk, const char *text, size_t len, bool prefix, MergeWork *w,
+/* Writes the text with U+2581 for each space, cuts it into characters, merges, and emits the symbols that are
+ * left. */
+RpStatus rp_spm_encode(const Tokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
                        TokenList *out) {
     char  *marked = malloc(sizeof space_mark * (len + 1));
     size_t n      = 0;
     if (marked == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising %zu bytes", len);
-    for (size_t i = prefix ? 0 : 1; i <= len; i++) { /* position 0 is the space in front */
+    for (size_t i = prefix ? 0 : 1; i <= len; i++) { /* i = 0 is the space in front */
         const char c = i == 0 ? ' ' : text[i - 1];
         if (c != ' ') marked[n++] = c;
         if (c == ' ') memcpy(marked + n, space_mark, sizeof space_mark);
         if (c == ' ') n += sizeof space_mark;
     }
-    RpStatus st  = RP_OK;
-    w->n_symbols = 0;
+    RpStatus st       = RP_OK;
+    merger->n_symbols = 0;
     for (size_t i = 0; i < n && st == RP_OK;) {
         const size_t length = rp_utf8_length(marked + i, n - i);
-        st                  = rp_merge_add_symbol(w, marked + i, length, -1);
+        st                  = rp_bpe_merger_add_symbol(merger, marked + i, length, -1);
         i += length;
     }
-    if (st == RP_OK) st = rp_merge_all(tk, w, try_join);
-    for (int32_t i = w->n_symbols > 0 ? 0 : -1; i >= 0 && st == RP_OK; i = w->symbols[i].next)
-        st = emit(tk, &w->symbols[i], out);
+    if (st == RP_OK) st = rp_bpe_merge_all(tk, merger, propose_merge);
+    for (int32_t i = merger->n_symbols > 0 ? 0 : -1; i >= 0 && st == RP_OK; i = merger->symbols[i].next)
+        st = emit(tk, &merger->symbols[i], out);
     free(marked);
     return st;
 }

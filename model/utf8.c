@@ -1,9 +1,11 @@
+/* UTF-8 (RFC 3629): lengths of characters, and a stream that lets whole characters through and replaces
+ * ill-formed bytes by U+FFFD. At most 3 bytes of an unfinished character are held. */
 #include "model/tokenizer_impl.h"
 
 #include <string.h>
 
-/* The range of the second byte rules out overlong forms, surrogates and what lies past U+10FFFF (RFC 3629).
- */
+/* The second byte decides: its range rules out overlong forms (e0, f0), surrogates (ed) and codes past
+ * U+10FFFF (f4). */
 static bool second_fits(unsigned char first, unsigned char second) {
     if (first == 0xe0) return second >= 0xa0 && second <= 0xbf;
     if (first == 0xed) return second >= 0x80 && second <= 0x9f;
@@ -12,7 +14,7 @@ static bool second_fits(unsigned char first, unsigned char second) {
     return second >= 0x80 && second <= 0xbf;
 }
 
-/* Bytes of the character that begins with this byte, 0 for one that begins none. */
+/* Bytes of the character that begins with this byte; 0: no character begins with it. */
 static size_t wanted_length(unsigned char c) {
     if (c < 0x80) return 1;
     if (c >= 0xc2 && c <= 0xdf) return 2;
@@ -21,7 +23,7 @@ static size_t wanted_length(unsigned char c) {
     return 0;
 }
 
-/* How many of the n bytes at p are a well-formed beginning of a character. */
+/* How many of the n bytes at p are a well-formed beginning of a character of `wanted` bytes; at least 1. */
 static size_t valid_prefix(const unsigned char *p, size_t n, size_t wanted) {
     size_t i = 1;
     while (i < n && i < wanted && (i == 1 ? second_fits(p[0], p[1]) : (p[i] & 0xc0) == 0x80)) i++;
@@ -36,6 +38,8 @@ size_t rp_utf8_length(const char *p, size_t n) {
 
 static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
 
+/* Emits every character as it becomes complete. A byte that cannot follow makes the held prefix ill-formed:
+ * U+FFFD, and the rest is looked at again, as it may begin another character. */
 size_t rp_utf8_feed(Utf8Stream *u, const char *bytes, size_t n, char *out) {
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
@@ -49,7 +53,7 @@ size_t rp_utf8_feed(Utf8Stream *u, const char *bytes, size_t n, char *out) {
                 n_out += wanted;
                 used = wanted;
             } else if (wanted == 0 ||
-                       valid < u->n_held) { /* ill-formed: the longest beginning of a character */
+                       valid < u->n_held) { /* ill-formed: U+FFFD stands for the longest valid prefix */
                 memcpy(out + n_out, replacement, sizeof replacement);
                 n_out += sizeof replacement;
                 used = valid > 0 ? valid : 1;

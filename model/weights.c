@@ -1,8 +1,14 @@
+/* The tensors that a layer has, as one table: name, field of LayerWeights, shape, and when it is expected.
+ * The table serves both to find the tensors of a file and to list those of a model that is to be written.
+ *
+ * Ownership: GgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
+ * copied. */
 #include "model/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* Lengths that shapes are made of; length() gives their values. */
 typedef enum Length {
     ONE,
     EMBD,
@@ -24,13 +30,13 @@ typedef enum Length {
     N_LENGTHS
 } Length;
 
-/* When a layer has a tensor: all bits of the row must be among those of the layer. */
+/* A layer has a tensor if the layer's bits include all bits of the row. */
 enum {
     ALWAYS      = 0,
     QK_NORM     = 1 << 0,
     QK_NORM_ALL = 1 << 1,
     POST_NORM   = 1 << 2,
-    PLAIN       = 1 << 3, /* attention with keys and values of its own */
+    PLAIN       = 1 << 3, /* attention with cached keys and values, not MLA */
     MLA         = 1 << 4,
     MLA_Q_LORA  = 1 << 5,
     MLA_Q_PLAIN = 1 << 6,
@@ -42,13 +48,13 @@ enum {
     SHARED_GATE = 1 << 12
 };
 
-/* One expected tensor of a layer: its name after "blk.N.", where it goes, its shape, and when it is there. */
+/* One tensor of a layer; its full name is "blk.<layer>.<name>". */
 typedef struct WeightRow {
     const char *name;
-    size_t      field; /* offset in LayerWeights */
-    Length      ne[3];
+    size_t      field; /* offset of its pointer in LayerWeights */
+    Length      ne[3]; /* ne[0] contiguous */
     bool        optional;
-    unsigned    when;
+    unsigned    when; /* bits that the layer must have */
 } WeightRow;
 
 #define FIELD(name) offsetof(LayerWeights, name)
@@ -99,7 +105,8 @@ static const WeightRow rows[] = {
     {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        false, SHARED              },
 };
 
-static unsigned state_of(const ModelConfig *c, int layer) {
+/* The bits of a layer, from the features of its family and from its place. */
+static unsigned layer_bits(const ModelConfig *c, int layer) {
     const unsigned f    = c->arch->features;
     unsigned       bits = rp_config_routes(c, layer) ? ROUTED : DENSE;
     if ((bits & ROUTED) != 0 && c->experts.n_ff_shared > 0) bits |= SHARED;
@@ -135,7 +142,8 @@ static int64_t length(const ModelConfig *c, Length which) {
     return lengths[which];
 }
 
-/* ne1 -1: any number of rows. A vector must be f32. *out is NULL for an absent optional tensor. */
+/* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A
+ * vector must be f32. *out is NULL for an absent optional tensor. */
 static RpStatus find3(const Model *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
                       const GgufTensor **out) {
     const char       *path = rp_gguf_path(m->file);
@@ -159,7 +167,7 @@ static RpStatus find3(const Model *m, const char *name, int64_t ne0, int64_t ne1
     if (ne1 == 1 && v->dtype != RP_F32)
         return rp_fail(RP_E_DTYPE, "%s: tensor %s is %s, f32 is expected of a vector", path, name,
                        rp_dtype_name(v->dtype));
-    if (v->dtype == RP_I32) return rp_fail(RP_E_DTYPE, "%s: tensor %s is i32: no weight", path, name);
+    if (v->dtype == RP_I32) return rp_fail(RP_E_DTYPE, "%s: tensor %s is i32: not a weight type", path, name);
     return RP_OK;
 }
 
@@ -170,7 +178,7 @@ static RpStatus find(const Model *m, const char *name, int64_t ne0, int64_t ne1,
 
 static RpStatus find_layer(Model *m, int layer) {
     const ModelConfig *c   = &m->config;
-    const unsigned     has = state_of(c, layer);
+    const unsigned     has = layer_bits(c, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;
@@ -179,11 +187,13 @@ static RpStatus find_layer(Model *m, int layer) {
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
         RP_TRY(
             find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->optional, &t));
+        /* rows that share a field exclude each other by `when`; gpt-oss has another name for ffn_norm */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const GgufTensor *));
     }
     return RP_OK;
 }
 
+/* Llama 3.1 has one factor for each rotated pair. */
 static RpStatus find_rope_factors(Model *m) {
     const ModelConfig *c = &m->config;
     if (rp_gguf_find_tensor(m->file, "rope_factors_long.weight") != NULL)
@@ -192,6 +202,7 @@ static RpStatus find_rope_factors(Model *m) {
     return find(m, "rope_freqs.weight", c->rope.n_dims / 2, 1, true, &m->rope_factors);
 }
 
+/* Tensors outside of the layers, then each layer. The size of the vocabulary is that of the embedding. */
 RpStatus rp_model_find_weights(Model *m) {
     const ModelConfig *c = &m->config;
     RP_TRY(find(m, "token_embd.weight", c->n_embd, -1, false, &m->token_embd));
@@ -218,8 +229,8 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const WeightRow *r = &rows[i];
             char             name[64];
-            if ((r->when & ~state_of(c, layer)) != 0 || (r->optional && !biases)) continue;
-            if (r->field == FIELD(choice_bias)) continue;
+            if ((r->when & ~layer_bits(c, layer)) != 0 || (r->optional && !biases)) continue;
+            if (r->field == FIELD(choice_bias)) continue; /* no preset has one */
             snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
             RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));
         }

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Fetches the libraries that a build for aarch64 links, from the Debian packages for arm64. They are unpacked into a
-# folder and not installed, and apt keeps its lists for arm64 there too: the machine's own packages stay as they are.
+# folder, not installed, and apt keeps its arm64 lists in a temporary folder. Installed packages do not change.
 #
 #   scripts/arm64-libs.sh [DIRECTORY]     (default: build/arm64-libs)
 #
-# Prints the folder. Does nothing when they are there already.
+# Prints the folder. Does nothing if the libraries are there already.
 set -eu
 fail() { echo "arm64-libs.sh: $*" >&2; exit 1; }
 dir=${1:-build/arm64-libs}
@@ -20,7 +20,7 @@ if [ ! -f "$dir/usr/include/pcre2.h" ] || [ ! -f "$dir/usr/include/jansson.h" ];
             -o Dir::State::status="$temp/status" -o Dir::Cache="$temp/cache" -o Debug::NoLocking=1 \
             -o APT::Sandbox::User= "$@" >&2
     }
-    apt update || echo "arm64-libs.sh: not every package source answers" >&2
+    apt update || echo "arm64-libs.sh: some package sources do not answer" >&2
     (cd "$temp" && apt download libpcre2-dev libpcre2-8-0 libjansson-dev libjansson4) ||
         fail "the packages could not be fetched: is this machine offline?"
     mkdir -p "$dir"

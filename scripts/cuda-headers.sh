@@ -1,10 +1,10 @@
 #!/bin/sh
-# Fetches the CUDA toolkit's headers from the Python packages that carry them, for the tests of the CUDA kernels on a
-# simulated device: they need no nvcc and no GPU.
+# Fetches the headers of the CUDA toolkit from Python packages. The tests of the CUDA kernels on a simulated device need
+# these headers, but neither nvcc nor a GPU.
 #
 #   scripts/cuda-headers.sh [DIRECTORY]     (default: build/cuda-headers)
 #
-# Prints the folder with cuda_runtime_api.h. Does nothing when it is there already.
+# Prints the folder with cuda_runtime_api.h. Does nothing if it is there already.
 set -eu
 fail() { echo "cuda-headers.sh: $*" >&2; exit 1; }
 dir=${1:-build/cuda-headers}

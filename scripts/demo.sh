@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what is missing, builds, lets the small model that ships with the code go on with a sentence (this needs no
-# network), then fetches SmolLM2-135M-Instruct (93 MB, once) and lets it answer a question.
+# Installs missing packages and builds. Then the demo model, which ships with the code, continues a sentence; this needs
+# no network. Then SmolLM2-135M-Instruct, fetched once (93 MB), answers a question.
 #
 #   scripts/demo.sh [QUESTION]
-#   scripts/demo.sh --offline        only the first part
+#   scripts/demo.sh --offline        the demo model only
 set -eu
 cd "$(dirname "$0")/.."
 offline=

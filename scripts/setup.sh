@@ -1,5 +1,5 @@
-# setup.sh - sourced by the other scripts: installs what is missing, or says what to install.
-# need PACKAGE... : Debian packages
+# setup.sh - sourced by the other scripts.
+# need PACKAGE...: installs those Debian packages that are missing, or exits and says what to install if not root.
 need() {
     missing=
     for package in "$@"; do
@@ -19,5 +19,5 @@ need() {
 }
 
 BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpcre2-dev libedit-dev libjansson-dev"
-# nvcc takes g++ for the part that runs on the host.
+# nvcc compiles host code with g++.
 if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then BUILD_PACKAGES="$BUILD_PACKAGES g++"; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing, builds, and runs every test: release, address and undefined behaviour sanitizers, thread
-# sanitizer, a build for aarch64 in qemu, the CUDA kernels on a simulated device, a minute of fuzzing.
+# Installs missing packages, builds, and runs every test: release build, address and undefined behaviour sanitizers,
+# thread sanitizer, a build for aarch64 in qemu, the CUDA kernels on a simulated device, a minute of fuzzing.
 #
 #   scripts/test.sh [--quick]      --quick: the release build only
 set -eu
@@ -22,24 +22,24 @@ trap 'rm -f "$log"' EXIT
 began=$(date +%s)
 step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
 
-# The models are fetched here; the tests that need them say so and are skipped where that fails.
+# Real models. If one cannot be fetched, the tests that need it are skipped.
 step "models"
 for model in smollm2 gemma3; do
     scripts/get-model.sh "$model" || { echo "SKIPPED: tests with $model" >&2; skipped=$((skipped + 1)); }
 done
 
-# The CUDA kernels are tested on a simulated device, which needs the toolkit's headers only.
+# The simulated device needs only the headers of the CUDA toolkit.
 headers=
 if [ ! -f /usr/local/cuda/include/cuda_runtime_api.h ] && ! command -v nvcc >/dev/null; then
     step "CUDA headers"
     headers=$(scripts/cuda-headers.sh) || { echo "SKIPPED: tests of the CUDA kernels" >&2; skipped=$((skipped + 1)); }
 fi
 
-# Without a GPU nothing runs what nvcc makes: one architecture shows that it compiles and spills nothing.
+# Without a GPU the output of nvcc is not run: one architecture shows that it compiles without register spills.
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch=-DRP_CUDA_ARCHITECTURES=90
 
-suite() { # preset, title, folder; the environment is passed on
+suite() { # preset, title, build folder; tests inherit the environment
     step "$2"
     cmake --preset "$1" $one_arch ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
@@ -52,7 +52,7 @@ suite() { # preset, title, folder; the environment is passed on
 
 suite release "release build, warnings as errors" build
 if [ -z "$quick" ]; then
-    # Real models take too long under the sanitizers; the tiny ones of every family run.
+    # Real models take too long under the sanitizers; the tiny models of every family run.
     REPRISE_MODELS=/nonexistent suite asan "address and undefined behaviour sanitizers" build/asan
     REPRISE_MODELS=/nonexistent suite tsan "thread sanitizer" build/tsan
 
@@ -62,7 +62,7 @@ if [ -z "$quick" ]; then
         echo "SKIPPED: tests on aarch64" >&2; skipped=$((skipped + 1))
     fi
 
-    step "CUDA kernels on the simulated device, every access checked, and bugs planted in them"
+    step "CUDA kernels on the simulated device with every access checked; mutation tests"
     need clang libclang-rt-14-dev
     cmake --preset race ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     if [ -f build/race/tests/cudasim/cuda_headers.txt ]; then
@@ -72,12 +72,12 @@ if [ -z "$quick" ]; then
         else
             tail -60 "$log"; failed=$((failed + 1))
         fi
-        tests/cudasim/executor_mutants.sh . build >"$log" 2>&1 & # beside the other, which leaves a core free
+        tests/cudasim/executor_mutants.sh . build >"$log" 2>&1 & # at the same time as the next, which leaves a core free
         if tests/cudasim/mutants.sh . build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         if wait $!; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         cat "$log"
     else
-        echo "SKIPPED: there are no CUDA headers here"; skipped=$((skipped + 3))
+        echo "SKIPPED: there are no CUDA headers"; skipped=$((skipped + 3))
     fi
 
     step "fuzzing"

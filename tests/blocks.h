@@ -1,14 +1,15 @@
-/* blocks.h - random weights of every type. */
+/* blocks.h - random weights of every type, and activations quantised by the CPU's op quantize. */
 #ifndef TESTS_BLOCKS_H
 #define TESTS_BLOCKS_H
 
 #include "tests/kernel_test.h"
 
-static const RpDtype quantised[] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0,
-                                    RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
-enum { N_QUANTISED = sizeof quantised / sizeof quantised[0] };
+static const RpDtype quant_types[] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0,
+                                      RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
+enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Rows of random bytes, with halves of a sane size where the type has its scales. */
+/* Blocks of random bytes; only the f16 scales and minima (at byte offsets at[0], at[1] of a block) are given
+ * values around 0.01, so that results are finite. Every quant and every 6-bit scale occurs. */
 static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
     static const struct {
         RpDtype type;
@@ -39,23 +40,24 @@ static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_
     return p;
 }
 
-/* Of any weight type. */
+/* Weights of any type; float types by conversion from f32. */
 static inline char *random_weights(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
     if (rp_dtype_is_quant(type)) return random_blocks(type, n, rows, seed);
     const size_t n_w  = (size_t)(n * rows);
     float       *data = random_floats(n_w, seed);
     char        *w    = malloc(n_w * 4);
-    const OpArgs to   = {.dst = packed(type, w, (int64_t)n_w, 1, 1, 1),
-                         .src = {packed(RP_F32, data, (int64_t)n_w, 1, 1, 1)}};
+    const OpArgs to   = {.dst = tensor(type, w, (int64_t)n_w, 1, 1, 1),
+                         .src = {tensor(RP_F32, data, (int64_t)n_w, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
     free(data);
     return w;
 }
 
-static inline char *quantised_columns(float *x, int64_t n, int64_t columns) {
+/* n x columns floats as q8_act; the caller frees. */
+static inline char *quantize_columns(float *x, int64_t n, int64_t columns) {
     char        *y    = malloc((size_t)columns * rp_row_bytes(RP_Q8_ACT, n));
-    const OpArgs args = {.dst = packed(RP_Q8_ACT, y, n, columns, 1, 1),
-                         .src = {packed(RP_F32, x, n, columns, 1, 1)}};
+    const OpArgs args = {.dst = tensor(RP_Q8_ACT, y, n, columns, 1, 1),
+                         .src = {tensor(RP_F32, x, n, columns, 1, 1)}};
     OK(run_workers(rp_cpu_quantize, &args, 1));
     return y;
 }

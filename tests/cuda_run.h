@@ -1,4 +1,10 @@
-/* cuda_run.h - the CUDA kernel of an op on copies of what the CPU kernel had, for comparison. */
+/* cuda_run.h - runs the CUDA kernel of an op on copies of the CPU kernel's operands and compares the results.
+ *
+ *     host operands -> cudaMalloc, cudaMemcpy; quantised weights repacked into planes (rp_cuda_repack)
+ *       -> launch, twice if the op uses scratch memory -> copy back -> compare with the CPU (expect_as_cpu)
+ *
+ * Tolerances: f32 2e-5 of the largest result; q8_act quants may differ by 1 in 1 % of the elements; ids and bytes are
+ * equal. With the simulated device this is done in every thread order, and all orders must agree bit for bit. */
 #ifndef TESTS_CUDA_RUN_H
 #define TESTS_CUDA_RUN_H
 
@@ -11,14 +17,15 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-/* Scratch memory is zero before the first launch: the second must do with what the first has left in it. */
+/* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
+ * the first left there: counters of arrivals must be zero again. */
 static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArgs *host, const void *before) {
     const TensorOp op    = op_of_kernel(cpu);
     KernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
     const size_t   bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;
-    cr_assert_eq(cudaMemset(ctx.scratch, 0, zeros), cudaSuccess); /* what is behind means nothing */
+    cr_assert_eq(cudaMemset(ctx.scratch, 0, zeros), cudaSuccess); /* the rest stays uninitialised */
     RpStatus st = rp_cuda_kernels[op](on, &ctx);
     if (ctx.scratch_bytes > 0 && st == RP_OK) {
         cr_assert_eq(cudaMemcpy(on->dst.data, before, bytes, cudaMemcpyHostToDevice), cudaSuccess);
@@ -34,7 +41,7 @@ static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArg
     return st;
 }
 
-/* The view's memory on the device; `at` what another view of the same host memory has there already. */
+/* Device memory for the view, filled with `contents`. */
 static inline void *to_device(const TensorView *v, const void *contents) {
     void        *p     = NULL;
     const size_t bytes = rp_view_extent_bytes(v);
@@ -43,7 +50,7 @@ static inline void *to_device(const TensorView *v, const void *contents) {
     return p;
 }
 
-/* Quantised weights lie in planes on the device; those are the first sources of a product. */
+/* Whether source i is a weight that the kernel reads in planes: the first sources of a product, if quantised. */
 static inline bool takes_planes(OpKernel *cpu, const TensorView *w, int i) {
     const bool one = cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows ||
                      cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down;
@@ -59,7 +66,7 @@ static inline void *weight_to_device(const TensorView *w) {
     return device;
 }
 
-/* One run; what it writes is copied over the host's. `before` is what dst held before the op. */
+/* One run. Results are copied to the host's operands. `before`: contents of dst before the op. */
 static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *before) {
     OpArgs on   = *args;
     on.dst.data = to_device(&args->dst, before);
@@ -89,7 +96,7 @@ static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *b
     return st;
 }
 
-/* Of what was written. */
+/* The largest finite magnitude, without elements that still hold the fill pattern. */
 static inline double largest(const float *x, size_t n) {
     double top = 0.0;
     for (size_t i = 0; i < n; i++)
@@ -109,8 +116,9 @@ static inline const float *scales_of(const char *row, int64_t n) {
     return (const float *)(const void *)(row + n);
 }
 
-/* A row of q8_act: scales as floats are, quants of which one in a hundred may be off by one, sums of its own quants. */
-static inline void expect_rounded(const char *op, const char *a, const char *b, int64_t n, double tolerance) {
+/* A row of n elements in q8_act:  q[n] (int8) | scale[n/32] (f32) | sum[n/16] (f32). Scales are compared as
+ * floats; up to 1 % of the quants may be off by one; each sum must be that of the row's quants. */
+static inline void expect_q8_act(const char *op, const char *a, const char *b, int64_t n, double tolerance) {
     const int8_t *qa = (const int8_t *)a, *qb = (const int8_t *)b;
     const float  *scale = scales_of(a, n), *sum = scale + n / 32;
     int64_t       off = 0;
@@ -121,16 +129,16 @@ static inline void expect_rounded(const char *op, const char *a, const char *b, 
     }
     cr_assert(100 * off <= n, "%s: %d of %d quants are off", op, (int)off, (int)n);
     for (int64_t i = 0; i < n; i += 16) {
-        int own = 0;
-        for (int k = 0; k < 16; k++) own += qa[i + k];
-        const float want = scale[i / 32] * (float)own;
+        int total = 0;
+        for (int k = 0; k < 16; k++) total += qa[i + k];
+        const float want = scale[i / 32] * (float)total;
         cr_assert(memcmp(&sum[i / 16], &want, 4) == 0 || isnan(want),
-                  "%s: sum %d is %.9g, of its quants %.9g", op, (int)(i / 16), (double)sum[i / 16],
+                  "%s: sum %d is %.9g, its quants give %.9g", op, (int)(i / 16), (double)sum[i / 16],
                   (double)want);
     }
 }
 
-/* What is stored as f16 or q8_0: a rounding may go the other way. */
+/* Values stored as f16 or q8_0 may differ by one rounding step. */
 static inline void expect_stored(const char *op, const TensorView *v, const char *a, const char *b) {
     const int64_t n = v->ne[0];
     float        *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
@@ -150,8 +158,9 @@ static inline void expect_stored(const char *op, const TensorView *v, const char
     free(x), free(y);
 }
 
-/* Floats within `tolerance` of the largest of the CPU's result, and the same NaN; what is rounded within a step; of a router
- * the ids bit for bit and weights as floats; anything else bit for bit. */
+/* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act, but
+ * bit for bit for the op quantize. A router's result is ids, compared bit for bit, then weights, compared as
+ * floats. Anything else: bit for bit. */
 static inline void expect_as_cpu(const char *op, const TensorView *y, const char *cuda, const char *cpu,
                                  double tolerance) {
     const size_t bytes = rp_view_extent_bytes(y), half = bytes / 2;
@@ -161,44 +170,43 @@ static inline void expect_as_cpu(const char *op, const TensorView *y, const char
         expect_floats(op, a, b, bytes / 4, tolerance * largest(b, bytes / 4));
     } else if (strcmp(op, "router") == 0) {
         const size_t k = half / 4;
-        cr_assert_arr_eq(cuda, cpu, half, "%s: the CUDA kernel chooses others", op);
+        cr_assert_arr_eq(cuda, cpu, half, "%s: the CUDA kernel selects other experts", op);
         expect_floats(op, a + k, b + k, k, tolerance * largest(b + k, k));
     } else if (y->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
         for (int64_t r = 0; r < rp_view_rows(y); r++)
             top = fmax(top, largest(scales_of(cpu + (size_t)r * y->nb[1], y->ne[0]), (size_t)y->ne[0] / 32));
         for (int64_t r = 0; r < rp_view_rows(y); r++)
-            expect_rounded(op, cuda + (size_t)r * y->nb[1], cpu + (size_t)r * y->nb[1], y->ne[0],
-                           tolerance * top);
+            expect_q8_act(op, cuda + (size_t)r * y->nb[1], cpu + (size_t)r * y->nb[1], y->ne[0],
+                          tolerance * top);
     } else {
         cr_assert_arr_eq(cuda, cpu, bytes, "%s: the CUDA kernel gives other bytes", op);
     }
 }
 
-/* Forward, reversed and random orders of the threads; what the CPU kernel has left in dst and beside it stays there.
- * `before` and `beside` are what was there before the op. */
-static inline void cuda_run_everywhere(const char *op, OpKernel *cpu, const OpArgs *args, const void *before,
-                                       const SideMemory *beside) {
+/* Runs in forward, reversed and random thread order. dst and the written sources keep the CPU's results. `before` and
+ * `beside`: their contents before the op. */
+static inline void cuda_run_orders(const char *op, OpKernel *cpu, const OpArgs *args, const void *before,
+                                   const SideMemory *beside) {
     const size_t bytes  = rp_view_extent_bytes(&args->dst);
     char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;
-    SideMemory   stored = side_take(cpu, args), first_stored = {0};
+    SideMemory   stored = side_save(cpu, args), first_stored = {0};
     for (int order = SIM_FIRST_ORDER; order < 3; order++) {
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
-        side_put(beside, args);
+        side_restore(beside, args);
         OK(cuda_run(cpu, args, before));
         expect_as_cpu(op, &args->dst, args->dst.data, result, 2e-5);
         for (int i = 0; i < RP_MAX_SRC; i++)
             if (stored.bytes[i] != NULL) expect_stored(op, &args->src[i], args->src[i].data, stored.bytes[i]);
         if (first == NULL) {
             first        = memcpy(malloc(bytes), args->dst.data, bytes);
-            first_stored = side_take(cpu, args);
+            first_stored = side_save(cpu, args);
         }
-        cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the order of the threads shows in the result",
-                         op);
-        side_expect(&first_stored, args, "another order of the threads");
+        cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the result depends on the thread order", op);
+        side_expect(&first_stored, args, "another thread order");
     }
     memcpy(args->dst.data, result, bytes);
-    side_put(&stored, args);
+    side_restore(&stored, args);
     side_free(&stored), side_free(&first_stored);
     free(result);
     free(first);

@@ -1,4 +1,5 @@
-/* decoder.h - a model's decode step under an executor of its own, for tests that look below a session. */
+/* decoder.h - the decode step of a model as graph, plan and executor, for tests that work below a session. The
+ * device is that of REPRISE_DEVICE. */
 #ifndef TESTS_DECODER_H
 #define TESTS_DECODER_H
 
@@ -13,24 +14,25 @@ typedef struct Decoder {
     ComputeGraph     *graph;
     ExecPlan         *plan;
     Executor         *exec;
-    const TensorNode *step; /* of one that draws */
+    const TensorNode *step; /* the step state, if the graph samples */
     size_t            n_vocab;
 } Decoder;
 
-/* The CPU, or the GPU where there is one. */
-static inline void decoder_plan(const Model *m, bool draws, Decoder *d) {
+/* Graph and plan only. samples: the graph takes the token from the step state and samples the next one into it. */
+static inline void decoder_plan(const Model *m, bool samples, Decoder *d) {
     *d = (Decoder){.n_vocab = (size_t)rp_model_info(m)->n_vocab};
     cr_assert_leq(d->n_vocab, (size_t)DECODER_VOCAB);
-    OK(rp_model_graph(
-        m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = draws, .n_recent = 8}, &d->graph));
+    OK(rp_model_graph(m,
+                      &(ModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = samples, .n_recent = 8},
+                      &d->graph));
     OK(rp_graph_optimize(d->graph, ""));
     OK(rp_plan_new(d->graph, &d->plan));
-    d->step = draws ? rp_graph_find(d->graph, "step") : NULL;
+    d->step = samples ? rp_graph_find(d->graph, "step") : NULL;
 }
 
-static inline Decoder decoder_open(const Model *m, ExecMode mode, bool draws) {
+static inline Decoder decoder_open(const Model *m, ExecMode mode, bool samples) {
     Decoder d;
-    decoder_plan(m, draws, &d);
+    decoder_plan(m, samples, &d);
     OK(rp_executor_open(d.plan, &(ExecutorOptions){.n_threads = 1, .mode = mode, .step = d.step}, &d.exec));
     const ExecutorInfo info = rp_executor_info(d.exec);
     if (strcmp(info.device, "cpu") != 0) cr_assert_str_eq(info.reason, "", "%s", info.reason);
@@ -43,6 +45,7 @@ static inline void decoder_close(Decoder *d) {
     rp_graph_free(d->graph);
 }
 
+/* Runs one token at the position; the graph must not sample. */
 static inline RpStatus decoder_try(Decoder *d, int32_t token, int32_t pos) {
     *(int32_t *)rp_executor_data(d->exec, rp_graph_find(d->graph, "tokens"))   = token;
     *(int32_t *)rp_executor_data(d->exec, rp_graph_find(d->graph, "pos"))      = pos;
@@ -55,7 +58,7 @@ static inline const float *decoder_run(Decoder *d, int32_t token, int32_t pos) {
     return rp_executor_data(d->exec, rp_graph_find(d->graph, "logits"));
 }
 
-/* Words of a step state that begins a reply. */
+/* The words of a step state at the beginning of a reply. */
 static inline void decoder_step(int32_t *words, int32_t token, int32_t pos) {
     const StepState s = {.token          = token,
                          .pos            = pos,
@@ -68,7 +71,7 @@ static inline void decoder_step(int32_t *words, int32_t token, int32_t pos) {
     memcpy(words, &s, sizeof s);
 }
 
-/* n tokens of a reply; returns the status of the one that failed. */
+/* A reply of n tokens; returns the first failure. */
 static inline RpStatus decoder_reply(Decoder *d, int32_t token, int32_t n, int32_t *out) {
     int32_t words[DECODER_WORDS];
     decoder_step(words, token, 0);
@@ -87,7 +90,7 @@ static inline Model *decoder_model(const char *name) {
     return m;
 }
 
-/* Models of one shape and other weights. */
+/* A synthetic model: the same shapes for every seed, but other weights. */
 static inline Model *decoder_synth(const char *type, uint64_t seed) {
     char   path[64];
     Model *m;

@@ -1,4 +1,4 @@
-/* gguf_writer.h - GGUF files made in memory, right and wrong ones. */
+/* gguf_writer.h - writes valid and invalid GGUF files in memory, field by field: header, keys, tensors, data. */
 #ifndef TESTS_GGUF_WRITER_H
 #define TESTS_GGUF_WRITER_H
 

@@ -1,4 +1,4 @@
-/* golden.h - reading the golden files, and finding the models. */
+/* golden.h - reads the golden files (tests/golden/README.md), finds the real models, and defines OK and REFUSED. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
@@ -12,18 +12,18 @@
 
 #define GOLDEN_DIR RP_SOURCE_DIR "/tests/golden/"
 
-/* Asserts a call's success, with its text. */
+/* Asserts that the call succeeds; a failure shows rp_last_error(). */
 #define OK(expr) cr_assert_eq((expr), RP_OK, "%s: %s", #expr, rp_last_error())
 
-/* Asserts that the call fails so, with a text that contains this. */
-#define REFUSED(expr, status, part)                                                                          \
+/* Asserts that the call fails with this status and an error text that contains `text`. */
+#define REFUSED(expr, status, text)                                                                          \
     do {                                                                                                     \
         cr_assert_eq((expr), (status), "%s: \"%s\"", #expr, rp_last_error());                                \
-        cr_assert_not_null(strstr(rp_last_error(), (part)), "\"%s\" does not say \"%s\"", rp_last_error(),   \
-                           (part));                                                                          \
+        cr_assert_not_null(strstr(rp_last_error(), (text)), "\"%s\" does not say \"%s\"", rp_last_error(),   \
+                           (text));                                                                          \
     } while (0)
 
-/* The path of a real model, or a skipped test. */
+/* The path of a real model; skips the test if it is not there. */
 static inline const char *model_path(const char *file) {
     static char path[1024];
     const char *dir = getenv("REPRISE_MODELS");
@@ -35,7 +35,7 @@ static inline const char *model_path(const char *file) {
 #define SMOLLM2 "smollm2-135m-instruct-q4_1.gguf"
 #define GEMMA3  "gemma3-270m-q4_k_m.gguf"
 
-/* The next line that is no comment, without its end; NULL after the last. The caller frees `*line`. */
+/* The next line that is not a comment, without its line end; NULL after the last. The caller frees *line. */
 static inline char *golden_line(FILE *f, char **line, size_t *size) {
     ssize_t n;
     while ((n = getline(line, size, f)) > 0) {
@@ -53,7 +53,7 @@ static inline FILE *golden_open(const char *name) {
     return f;
 }
 
-/* Hexadecimal ("-" for nothing) to bytes; the caller frees. Moves *text behind it. */
+/* Hexadecimal ("-" for no bytes) to bytes; the caller frees. Moves *text past it. */
 static inline char *golden_hex(char **text, size_t *len) {
     char *p = *text, *out = malloc(strlen(p) / 2 + 1);
     *len = 0;
@@ -63,7 +63,7 @@ static inline char *golden_hex(char **text, size_t *len) {
     return out;
 }
 
-/* Up to `room` whole numbers to the end of the line. */
+/* Whole numbers up to the end of the line, at most `room`. */
 static inline size_t golden_ids(const char *text, int32_t *out, size_t room) {
     size_t n = 0;
     char  *end;

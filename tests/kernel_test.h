@@ -1,4 +1,12 @@
-/* kernel_test.h - running a CPU kernel in every variant and with several numbers of workers. */
+/* kernel_test.h - runs a kernel in every variant, and checks that all give the same bits.
+ *
+ *     run_variants(kernel, args)
+ *       for each instruction set of this CPU       plain, avx2, avx512-vnni, neon, ...
+ *         for 1, 2, 3 and 7 workers                run_workers: phase by phase, worker by worker
+ *       with RP_TEST_CUDA: the CUDA kernel too     cuda_run.h: simulated or real device, within a tolerance
+ *
+ * The result is left in dst. The test then compares it with a reference of its own: a formula in double, or a golden
+ * file of another implementation. */
 #ifndef TESTS_KERNEL_TEST_H
 #define TESTS_KERNEL_TEST_H
 
@@ -14,7 +22,8 @@
 
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
-static inline TensorView packed(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
+/* A contiguous view of `data`. */
+static inline TensorView tensor(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
     return rp_view_contiguous(dtype, NE(n0, n1, n2, n3), data);
 }
 
@@ -32,31 +41,35 @@ static inline float *random_floats(size_t n, uint64_t seed) {
     return x;
 }
 
-/* The first failure of nth workers, one after the other, in each phase of the kernel. */
+/* Runs the kernel with nth workers, which take turns in each of its phases; returns the first failure.
+ *     memory: shared, up to a multiple of 64 | local of worker 0 | local of worker 1 | ... */
 static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth) {
     const CpuNeeds needs  = rp_cpu_needs(op_of_kernel(kernel), args);
-    const size_t   own    = (needs.local + 63) / 64 * 64;
-    char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + own * (size_t)nth + 64);
-    char          *mine   = memory + (needs.shared + 63) / 64 * 64;
+    const size_t   local  = (needs.local + 63) / 64 * 64;
+    char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + local * (size_t)nth + 64);
+    char          *first  = memory + (needs.shared + 63) / 64 * 64;
     RpStatus       st     = RP_OK;
     for (int phase = 0; phase < needs.phases; phase++)
         for (int ith = 0; ith < nth && st == RP_OK; ith++) {
-            KernelCtx ctx = {
-                .ith = ith, .nth = nth, .phase = phase, .shared = memory, .local = mine + own * (size_t)ith};
-            st = kernel(args, &ctx);
+            KernelCtx ctx = {.ith    = ith,
+                             .nth    = nth,
+                             .phase  = phase,
+                             .shared = memory,
+                             .local  = first + local * (size_t)ith};
+            st            = kernel(args, &ctx);
         }
     free(memory);
     return st;
 }
 
-/* Runs the kernel in every variant with 1, 2, 3 and 7 workers; all must give the same bits, which are left in
- * dst, and beside it. The result is filled before each run; where it is a source's memory that is restored instead. */
-static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
+/* Runs the kernel in every variant; all must give the same bits (I8) in dst and in the sources that the op
+ * writes to. Before each run dst is filled with 0x55, or restored if it is also a source. */
+static inline void run_variants(OpKernel *kernel, const OpArgs *args) {
     const size_t bytes   = rp_view_extent_bytes(&args->dst);
     bool         inplace = false;
     for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
     char        *first = NULL, *before = malloc(bytes);
-    SideMemory   beside = side_take(kernel, args), after = {0};
+    SideMemory   beside = side_save(kernel, args), after = {0};
     const CpuIsa best = rp_cpu_isa();
     memcpy(before, args->dst.data, bytes);
     if (!inplace) memset(before, 0x55, bytes);
@@ -65,9 +78,9 @@ static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
         static const int workers[] = {1, 2, 3, 7};
         for (int w = 0; w < 4; w++) {
             memcpy(args->dst.data, before, bytes);
-            side_put(&beside, args);
+            side_restore(&beside, args);
             OK(run_workers(kernel, args, workers[w]));
-            if (first == NULL) after = side_take(kernel, args);
+            if (first == NULL) after = side_save(kernel, args);
             side_expect(&after, args, rp_cpu_isa_name((CpuIsa)isa));
             if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
             cr_assert_arr_eq(args->dst.data, first, bytes, "%s with %d workers gives other bits",
@@ -76,13 +89,14 @@ static inline void run_everywhere(OpKernel *kernel, const OpArgs *args) {
     }
     OK(rp_cpu_isa_set(best));
 #ifdef RP_TEST_CUDA
-    cuda_run_everywhere(RP_TEST_CUDA, kernel, args, before, &beside);
+    cuda_run_orders(RP_TEST_CUDA, kernel, args, before, &beside);
 #endif
     side_free(&beside), side_free(&after);
     free(first);
     free(before);
 }
 
+/* Relative error, or absolute for values below 1. */
 static inline void expect_near(const float *got, const double *want, size_t n, double tolerance) {
     for (size_t i = 0; i < n; i++)
         cr_assert(fabs((double)got[i] - want[i]) <= tolerance * fmax(1.0, fabs(want[i])),

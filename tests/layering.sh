@@ -1,9 +1,9 @@
 #!/bin/sh
-# Fails when a directory includes what it may not, or when an op lacks its file or its test.
+# Fails if a directory includes a header of a layer that it may not use, or if an op lacks a kernel file or a test.
 #   layering.sh SOURCE_DIR
 cd "$1" || exit 1
 fail=0
-check() { # directory, regex of the quoted includes that it may have
+check() { # directory, regex of the quoted includes that are allowed
     bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu "$1" | grep -vE "#include \"($2)\"")
     [ -z "$bad" ] || { echo "$1 may not include:"; echo "$bad"; fail=1; }
 }
@@ -17,7 +17,7 @@ check cli 'reprise/[a-z]+\.h|cli/[a-z_0-9]+\.h'
 check examples 'reprise/[a-z]+\.h'
 
 ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
-[ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "found too few ops in ops.h: is the table still in its form?"; fail=1; }
+[ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }
 for op in $ops; do
     for f in "fallback/$op.c" "kernels/$op.cu" "tests/test_$op.c"; do
         [ -f "$f" ] || { echo "op $op has no $f"; fail=1; }

@@ -1,8 +1,17 @@
-/* random_graph.h - legal graphs made of a seed: pieces of decoders and odd ones, with second readers, outputs in
- * the middle and states.
+/* random_graph.h - random valid graphs from a seed: subgraphs of decoders and unusual ones, with second
+ * readers, outputs in the middle, and states.
  *
- * The same seed gives the same graph, so that one can be had once for each set of passes. Norms keep the values
- * within bounds, and nothing reads what bounded products leave unwritten. */
+ *     begin        embedding rows or an input                         -> pool
+ *     1 to 6 times a random subgraph                                   pool -> pool
+ *                  ffn, attention, experts, rows, views, store
+ *     end          the last rows, and some others, become outputs
+ *
+ * The pool holds rows of f32, [n, n_tok], that later subgraphs may read; reading older ones gives nodes a
+ * second reader. Subgraphs have the shape that the fusions match, with random deviations, some of which must
+ * prevent a match.
+ *
+ * The same seed gives the same graph, so it can be built once per set of passes. Norms keep values bounded, and
+ * no node reads elements that a product with a bound leaves unwritten. */
 #ifndef TESTS_RANDOM_GRAPH_H
 #define TESTS_RANDOM_GRAPH_H
 
@@ -10,40 +19,41 @@
 
 enum { RANDOM_CTX = 32, RANDOM_POOL = 96, RANDOM_NAMED = 64, RANDOM_STEPS = 3, RANDOM_PLACES = 1 << 15 };
 
-/* Rows of f32, one a token. */
+/* Rows of n f32, one per token. */
 typedef struct Rows {
     TensorNode *node;
     int64_t     n;
-    bool        packed, output; /* output: may be one */
+    bool        contiguous, output; /* output: may become an output of the graph */
 } Rows;
 
 typedef struct RandomGraph {
     ComputeGraph *g;
     uint64_t      rng;
     int64_t       n_tok;
-    TensorNode   *pos, *before; /* positions, and others that are never later */
+    TensorNode   *pos, *before; /* positions, and others that are never larger */
     Rows          pool[RANDOM_POOL];
     int           n_pool, n_leaves;
     TensorNode   *outputs[RANDOM_NAMED];
     int           n_outputs;
     char          states[RANDOM_NAMED][32], inputs[RANDOM_NAMED][32];
     int           n_states, n_inputs;
-    bool          routes; /* has a choice that a small difference can change */
-    /* What the matrices, rotations and norms of a piece mostly have in common, as in real layers. */
+    bool          routes; /* selects experts, which a small difference can change */
+    /* Properties that the matrices, rotations and norms of one subgraph mostly share, as in real layers. */
     RpDtype    weights;
     RopeParams rope;
     bool       head_norm, whole_norm, bias;
     float      eps;
 } RandomGraph;
 
-static inline uint64_t draw(RandomGraph *r) {
+/* splitmix64 */
+static inline uint64_t next_random(RandomGraph *r) {
     uint64_t z = r->rng += 0x9e3779b97f4a7c15u;
     z          = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z          = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
 
-static inline int64_t below(RandomGraph *r, int64_t n) { return (int64_t)(draw(r) % (uint64_t)n); }
+static inline int64_t below(RandomGraph *r, int64_t n) { return (int64_t)(next_random(r) % (uint64_t)n); }
 static inline bool    chance(RandomGraph *r, int percent) { return below(r, 100) < percent; }
 static inline int64_t one_of(RandomGraph *r, const int64_t *list, size_t n) {
     return list[below(r, (int64_t)n)];
@@ -53,16 +63,16 @@ static inline int64_t one_of(RandomGraph *r, const int64_t *list, size_t n) {
 
 /* ---- leaves ---- */
 
-/* Weights lie in one random row a type, each at a place of its own. */
+/* One random row of 2^18 elements per type; each weight is a slice of it. */
 static inline char *weight_memory(RpDtype type) {
     static char *memory[RP_DTYPE_COUNT];
     if (memory[type] != NULL) return memory[type];
     memory[type] = random_weights(type, 1 << 18, 1, 100 + (uint64_t)type);
     if (rp_dtype_is_quant(type)) return memory[type];
-    float *small = random_floats(1 << 18, 100 + (uint64_t)type); /* as small as the others */
+    float *small = random_floats(1 << 18, 100 + (uint64_t)type); /* about as small as the dequantised ones */
     for (int i = 0; i < 1 << 18; i++) small[i] *= 0.2f;
-    const OpArgs to = {.dst = packed(type, memory[type], 1 << 18, 1, 1, 1),
-                       .src = {packed(RP_F32, small, 1 << 18, 1, 1, 1)}};
+    const OpArgs to = {.dst = tensor(type, memory[type], 1 << 18, 1, 1, 1),
+                       .src = {tensor(RP_F32, small, 1 << 18, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
     free(small);
     return memory[type];
@@ -80,7 +90,7 @@ static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, in
     return rp_graph_weight(r->g, name, &v);
 }
 
-/* A type that rows of n can have. */
+/* A type whose blocks divide rows of n elements. */
 static inline RpDtype any_type(RandomGraph *r, int64_t n) {
     static const RpDtype types[] = {RP_F32,  RP_F16,  RP_BF16, RP_Q4_0, RP_Q4_1, RP_Q5_0,
                                     RP_Q5_1, RP_Q8_0, RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
@@ -90,7 +100,7 @@ static inline RpDtype any_type(RandomGraph *r, int64_t n) {
     }
 }
 
-/* Mostly that of the piece. */
+/* Mostly the type of this subgraph. */
 static inline RpDtype weight_type(RandomGraph *r, int64_t n) {
     return n % rp_dtype_info(r->weights)->block_elems == 0 && chance(r, 80) ? r->weights : any_type(r, n);
 }
@@ -113,8 +123,8 @@ static inline TensorNode *state_of(RandomGraph *r, RpDtype type, int64_t n) {
 
 /* ---- the pool ---- */
 
-static inline void put(RandomGraph *r, TensorNode *node, int64_t n, bool packed, bool output) {
-    if (r->n_pool < RANDOM_POOL && n <= 256) r->pool[r->n_pool++] = (Rows){node, n, packed, output};
+static inline void put(RandomGraph *r, TensorNode *node, int64_t n, bool contiguous, bool output) {
+    if (r->n_pool < RANDOM_POOL && n <= 256) r->pool[r->n_pool++] = (Rows){node, n, contiguous, output};
 }
 
 static inline TensorNode *named(RandomGraph *r, TensorNode *node) {
@@ -123,18 +133,18 @@ static inline TensorNode *named(RandomGraph *r, TensorNode *node) {
     return chance(r, 60) ? rp_node_set_name(node, name) : node;
 }
 
-/* The latest rows, or any: then they get a second reader. */
+/* The latest rows, or any older ones, which get another reader. */
 static inline Rows take(RandomGraph *r) {
     return r->pool[chance(r, 70) ? r->n_pool - 1 : (int)below(r, r->n_pool)];
 }
 
-static inline Rows take_packed(RandomGraph *r) {
+static inline Rows take_contiguous(RandomGraph *r) {
     Rows x = take(r);
-    while (!x.packed) x = r->pool[below(r, r->n_pool)];
+    while (!x.contiguous) x = r->pool[below(r, r->n_pool)];
     return x;
 }
 
-/* Other rows of the same length, maybe the same. */
+/* Rows of the same length, possibly x itself. */
 static inline TensorNode *like(RandomGraph *r, Rows x) {
     for (int tries = 0; tries < 12; tries++) {
         const Rows y = r->pool[below(r, r->n_pool)];
@@ -143,13 +153,13 @@ static inline TensorNode *like(RandomGraph *r, Rows x) {
     return x.node;
 }
 
-/* Now and then what was just made has another reader, or can be an output. */
+/* Sometimes makes an inner node available to later subgraphs, or as an output. */
 static inline TensorNode *seen(RandomGraph *r, TensorNode *x, int64_t n) {
     if (chance(r, 12)) put(r, x, n, true, true);
     return named(r, x);
 }
 
-/* ---- pieces ---- */
+/* ---- subgraphs ---- */
 
 static inline TensorNode *linear(RandomGraph *r, TensorNode *x, int64_t n, int64_t m) {
     TensorNode *y = seen(r, rp_mul_mat(r->g, weight_3d(r, weight_type(r, n), n, m, 1), x), m);
@@ -176,7 +186,7 @@ static inline TensorNode *residual(RandomGraph *r, TensorNode *y, TensorNode *x)
     return named(r, chance(r, 50) ? rp_add(r->g, y, x) : rp_add(r->g, x, y));
 }
 
-static inline void piece_ffn(RandomGraph *r) {
+static inline void subgraph_ffn(RandomGraph *r) {
     const Rows    x = take(r);
     const int64_t m = ONE_OF(r, 32, 64, 96, 256);
     TensorNode   *n = chance(r, 80) ? norm(r, x.node, x.n) : x.node, *a = linear(r, n, x.n, m);
@@ -204,20 +214,21 @@ static inline TensorNode *rotate(RandomGraph *r, TensorNode *x, int64_t d) {
                             factors ? input_of(r, "factors", RP_F32, p.n_dims / 2, 1) : NULL, &p));
 }
 
-static inline TensorNode *heads(RandomGraph *r, TensorNode *x, int64_t n, int64_t d, int64_t h, bool turned) {
+static inline TensorNode *heads(RandomGraph *r, TensorNode *x, int64_t n, int64_t d, int64_t h,
+                                bool rotated) {
     const float eps = chance(r, 90) ? r->eps : 0.5f;
     TensorNode *y   = linear(r, x, n, d * h);
-    if (turned && (chance(r, 92) ? r->whole_norm : !r->whole_norm))
+    if (rotated && (chance(r, 92) ? r->whole_norm : !r->whole_norm))
         y = rp_rms_norm(r->g, y, chance(r, 80) ? vector(r, d * h) : NULL, eps);
     y = rp_reshape(r->g, y, d, h, r->n_tok, 1);
-    if (turned && (chance(r, 92) ? r->head_norm : !r->head_norm))
+    if (rotated && (chance(r, 92) ? r->head_norm : !r->head_norm))
         y = rp_rms_norm(r->g, y, chance(r, 80) ? vector(r, d) : NULL, eps);
-    if (turned && chance(r, 6)) /* turned twice, by the same or other positions */
+    if (rotated && chance(r, 6)) /* rotated a second time, by the same or other positions */
         put(r, rp_reshape(r->g, rotate(r, y, d), d * h, r->n_tok, 1, 1), d * h, true, false);
-    return turned && chance(r, 94) ? rotate(r, y, d) : y;
+    return rotated && chance(r, 94) ? rotate(r, y, d) : y;
 }
 
-/* Stored into a cache of its own, which is seen as [d, ctx, h]. */
+/* Stores x in a new KV cache, and returns the cache as a view [d, ctx, h]. */
 static inline TensorNode *cached(RandomGraph *r, TensorNode *x, RpDtype type, int64_t d, int64_t h) {
     const size_t row = rp_row_bytes(type, d * h);
     TensorNode  *all =
@@ -235,11 +246,11 @@ typedef struct Attention {
     SoftMaxParams p;
 } Attention;
 
-/* Unfused, as models build it; now and then with a mask, other positions or other readers on the way. */
+/* Unfused attention, as models build it; sometimes with a mask, other positions or second readers of inner nodes. */
 static inline TensorNode *attend(RandomGraph *r, const Attention *a) {
     ComputeGraph *g      = r->g;
     TensorNode   *until  = chance(r, 88) ? r->pos : r->before;
-    TensorNode   *last   = chance(r, 94) ? until : r->before; /* not later: of what probs has */
+    TensorNode   *last   = chance(r, 94) ? until : r->before; /* never later than the positions of probs */
     TensorNode   *mask   = chance(r, 8) ? input_of(r, "mask", RP_F32, RANDOM_CTX, r->n_tok) : NULL;
     TensorNode   *scores = named(r, rp_mul_mat_bound(g, a->k, a->q, r->pos, RP_BOUND_ROWS));
     TensorNode   *probs  = named(r, rp_soft_max_sinks(g, scores, mask, until, a->sinks, &a->p));
@@ -262,7 +273,7 @@ static inline TensorNode *attend(RandomGraph *r, const Attention *a) {
     return rp_cast(g, back, RP_F32);
 }
 
-static inline void piece_attention(RandomGraph *r) {
+static inline void subgraph_attention(RandomGraph *r) {
     const Rows    x = take(r);
     const int64_t d = ONE_OF(r, 16, 32, 64), hkv = 1 + below(r, 2), h = hkv * ONE_OF(r, 1, 2, 4);
     const RpDtype type = chance(r, 85) ? RP_F16 : RP_F32;
@@ -290,8 +301,8 @@ static inline TensorNode *linear_id(RandomGraph *r, TensorNode *x, int64_t n, in
                          : named(r, y);
 }
 
-static inline void piece_experts(RandomGraph *r) {
-    const Rows    x         = take_packed(r);
+static inline void subgraph_experts(RandomGraph *r) {
+    const Rows    x         = take_contiguous(r);
     const int64_t n_experts = ONE_OF(r, 4, 8), k = 1 + below(r, 3), m = ONE_OF(r, 32, 64);
     TensorNode   *n = norm(r, x.node, x.n), *logits = linear(r, n, x.n, n_experts), *probs = logits;
     const int64_t gating = below(r, 3);
@@ -301,23 +312,23 @@ static inline void piece_experts(RandomGraph *r) {
                                ? (TopKParams){.k = (int32_t)k, .n_group = 2, .n_group_used = 1}
                                : (TopKParams){.k = (int32_t)k};
     TensorNode      *ids = rp_top_k(r->g, named(r, probs), chance(r, 20) ? vector(r, n_experts) : NULL, &top);
-    TensorNode      *share = rp_route(r->g, probs, ids,
-                                      &(RouteParams){.soft_max  = gating == 2,
-                                                     .normalize = chance(r, 50),
-                                                     .scale     = chance(r, 80) ? 1.0f : 2.5f});
+    TensorNode      *expert_weights = rp_route(r->g, probs, ids,
+                                               &(RouteParams){.soft_max  = gating == 2,
+                                                              .normalize = chance(r, 50),
+                                                              .scale     = chance(r, 80) ? 1.0f : 2.5f});
     TensorNode      *rows  = rp_reshape(r->g, n, x.n, 1, r->n_tok, 1);
     TensorNode      *a     = linear_id(r, rows, x.n, m, n_experts, ids),
                *b          = linear_id(r, rows, x.n, m, n_experts, ids);
     TensorNode *y          = linear_id(r, named(r, gated(r, a, b)), m, x.n, n_experts, ids);
-    y                      = rp_combine(r->g, y, named(r, share));
+    y                               = rp_combine(r->g, y, named(r, expert_weights));
     if (chance(r, 20)) r->outputs[r->n_outputs++] = ids;
     if (chance(r, 80)) y = residual(r, y, x.node);
     r->routes = true;
     put(r, named(r, y), x.n, true, true);
 }
 
-/* Of whole rows: norms, products, sums, scalings. */
-static inline void piece_rows(RandomGraph *r) {
+/* Element-wise ops and norms on whole rows. */
+static inline void subgraph_rows(RandomGraph *r) {
     const Rows    x = take(r);
     ComputeGraph *g = r->g;
     TensorNode   *y = NULL;
@@ -353,9 +364,9 @@ static inline void piece_rows(RandomGraph *r) {
     put(r, named(r, y), x.n, true, true);
 }
 
-/* A part of each row, heads swapped with tokens and back, a change of type and back. */
-static inline void piece_views(RandomGraph *r) {
-    const Rows    x   = take_packed(r);
+/* Half of each row, heads swapped with tokens and back, or a conversion and back. */
+static inline void subgraph_views(RandomGraph *r) {
+    const Rows    x   = take_contiguous(r);
     ComputeGraph *g   = r->g;
     const size_t  row = (size_t)x.n * 4;
     switch (x.n % 8 == 0 ? below(r, 3) : 2) {
@@ -382,9 +393,9 @@ static inline void piece_views(RandomGraph *r) {
     }
 }
 
-/* A history in a state, read back from its start; or rows over a part of other rows. */
-static inline void piece_store(RandomGraph *r) {
-    const Rows    x    = take_packed(r);
+/* Rows stored in a state at their positions, and the first rows of the state; or rows stored over other rows. */
+static inline void subgraph_store(RandomGraph *r) {
+    const Rows    x    = take_contiguous(r);
     ComputeGraph *g    = r->g;
     const RpDtype type = (RpDtype)ONE_OF(r, RP_F16, RP_F32, RP_BF16);
     if (chance(r, 30)) {
@@ -424,18 +435,18 @@ static inline void end(RandomGraph *r) {
     for (int i = 0; i < r->n_pool && r->n_outputs < RANDOM_NAMED; i++)
         if (r->pool[i].output && (i == r->n_pool - 1 || chance(r, 10)))
             r->outputs[r->n_outputs++] = r->pool[i].node;
-    for (int i = 0; i < r->n_outputs; i++) { /* one may be there twice */
+    for (int i = 0; i < r->n_outputs; i++) { /* a node may be an output twice: it keeps the last name */
         char name[32];
         snprintf(name, sizeof name, "out.%d", i);
         rp_node_set_name(r->outputs[i], name);
     }
 }
 
-/* Finished; the caller frees r->g. */
+/* The graph is finished; the caller frees r->g. */
 static inline void random_graph(uint64_t seed, RandomGraph *r) {
-    static void (*const pieces[])(RandomGraph *) = {piece_ffn,   piece_ffn,  piece_attention, piece_attention,
-                                                    piece_rows,  piece_rows, piece_experts,   piece_views,
-                                                    piece_store, piece_rows};
+    static void (*const subgraphs[])(RandomGraph *) = {
+        subgraph_ffn,  subgraph_ffn,     subgraph_attention, subgraph_attention, subgraph_rows,
+        subgraph_rows, subgraph_experts, subgraph_views,     subgraph_store,     subgraph_rows};
     *r                                           = (RandomGraph){.g = rp_graph_new(), .rng = seed};
     r->n_tok                                     = chance(r, 70) ? 1 : 2 + below(r, 8);
     begin(r);
@@ -448,7 +459,7 @@ static inline void random_graph(uint64_t seed, RandomGraph *r) {
         r->head_norm  = chance(r, 35);
         r->whole_norm = !r->head_norm && chance(r, 35);
         r->eps        = chance(r, 50) ? 1e-5f : 1e-2f;
-        pieces[below(r, sizeof pieces / sizeof pieces[0])](r);
+        subgraphs[below(r, sizeof subgraphs / sizeof subgraphs[0])](r);
     }
     rp_graph_set_layer(r->g, -1);
     end(r);
@@ -466,7 +477,7 @@ static inline const TensorNode *output_named(const ComputeGraph *g, const char *
     return NULL;
 }
 
-/* The same for every graph of the seed. An input whose last reader was dropped is not there. */
+/* Inputs depend on the seed and the step only. An input without readers was dropped from the graph. */
 static inline void set_random_inputs(const RandomGraph *r, Executor *e, uint64_t seed, int step) {
     RandomGraph values = {.rng = seed ^ (0xabcdu + (uint64_t)step)};
     for (int i = 0; i < r->n_inputs; i++) {
@@ -474,7 +485,7 @@ static inline void set_random_inputs(const RandomGraph *r, Executor *e, uint64_t
         if (n == NULL) continue;
         const TensorView v    = rp_node_view(n);
         void            *data = rp_executor_data(e, n);
-        const bool       back = strncmp(r->inputs[i], "before", 6) == 0;
+        const bool       half = strncmp(r->inputs[i], "before", 6) == 0;
         values.rng += (uint64_t)i;
         for (int64_t k = 0; k < rp_view_elems(&v); k++) {
             if (v.dtype == RP_F32) /* frequency factors are positive */
@@ -483,12 +494,12 @@ static inline void set_random_inputs(const RandomGraph *r, Executor *e, uint64_t
             else if (strncmp(r->inputs[i], "ids", 3) == 0)
                 ((int32_t *)data)[k] = (int32_t)below(&values, 64);
             else
-                ((int32_t *)data)[k] = (int32_t)(step * r->n_tok + k) / (back ? 2 : 1);
+                ((int32_t *)data)[k] = (int32_t)(step * r->n_tok + k) / (half ? 2 : 1);
         }
     }
 }
 
-/* What one run leaves: outputs and states, one after the other in `bytes`. */
+/* Results of a run: outputs and states, one after the other in `bytes`. */
 typedef struct Item {
     char    name[32];
     RpDtype dtype;
@@ -505,21 +516,20 @@ typedef struct Items {
     int    n;
 } Items;
 
-/* All NaN alike: C does not say which operand's sign and payload a result has. */
+/* Makes all NaN equal: C does not define which operand's sign and payload a result has. */
 static inline void unify_nan(RpDtype type, char *bytes, size_t n_bytes) {
     const uint32_t size = type == RP_F32 ? 4 : 2, infinity = type == RP_F32 ? 0x7f800000u : 0x7c00u;
     if (type != RP_F32 && type != RP_F16) return;
     for (size_t i = 0; i < n_bytes; i += size) {
         uint32_t       bits = 0;
         const uint32_t nan  = infinity | infinity >> 1;
-        memcpy(&bits, bytes + i, size); /* the lower bytes come first on all that this runs on */
+        memcpy(&bits, bytes + i, size); /* little-endian, like every supported machine */
         if ((bits & (infinity | (infinity - 1))) > infinity) memcpy(bytes + i, &nan, size);
     }
 }
 
 static inline void read_item(Items *out, Executor *e, const TensorNode *n, const char *name, int step) {
-    if (n == NULL)
-        return; /* an output that is there twice has its last name only; a state may have no store */
+    if (n == NULL) return; /* the first name of an output that occurs twice; a state without stores */
     const TensorView v  = rp_node_view(n);
     Item            *it = &out->items[out->n++];
     *it = (Item){.dtype = v.dtype, .step = step, .at = out->n_bytes, .n_bytes = rp_view_extent_bytes(&v)};
@@ -530,7 +540,7 @@ static inline void read_item(Items *out, Executor *e, const TensorNode *n, const
     out->n_bytes += it->n_bytes;
 }
 
-/* Appends those of this step. */
+/* Appends the outputs and states of this step. */
 static inline void read_items(const RandomGraph *r, Executor *e, int step, Items *out) {
     for (int i = 0; i < r->n_outputs; i++) {
         char name[32];
@@ -541,8 +551,8 @@ static inline void read_items(const RandomGraph *r, Executor *e, int step, Items
         read_item(out, e, rp_graph_find(r->g, r->states[i]), r->states[i], step);
 }
 
-/* The root of the mean square of the differences of an item, in parts of that of what it should be; 0 for
- * integers, and where that is not finite. */
+/* Relative error of an item: norm of the difference / norm of the expected values. 0 for integers, and if the
+ * norm is not finite. */
 static inline double item_off(const Items *got, const Items *want, int i) {
     const Item   *it  = &want->items[i];
     const int64_t n   = (int64_t)(it->n_bytes / (size_t)rp_dtype_info(it->dtype)->block_bytes);

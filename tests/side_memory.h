@@ -1,9 +1,11 @@
-/* side_memory.h - sources that an op writes to beside its result, such as the caches of qkv. */
+/* side_memory.h - saves, restores and compares the sources that an op writes to (RP_WRITES), such as the KV
+ * cache of qkv. */
 #ifndef TESTS_SIDE_MEMORY_H
 #define TESTS_SIDE_MEMORY_H
 
 #include "tests/golden.h"
 
+/* The op whose CPU kernel this is. */
 static inline TensorOp op_of_kernel(OpKernel *cpu) {
     int op = 0;
     while (op < RP_OP_COUNT && rp_cpu_kernels[op] != cpu) op++;
@@ -21,12 +23,12 @@ static inline bool writes_source(OpKernel *cpu, const OpArgs *args, int i) {
            rp_has_src(args, i);
 }
 
-/* What they hold. */
+/* Contents of the written sources. */
 typedef struct SideMemory {
-    char *bytes[RP_MAX_SRC]; /* NULL for the others */
+    char *bytes[RP_MAX_SRC]; /* NULL: the op does not write source i */
 } SideMemory;
 
-static inline SideMemory side_take(OpKernel *cpu, const OpArgs *args) {
+static inline SideMemory side_save(OpKernel *cpu, const OpArgs *args) {
     SideMemory m = {0};
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!writes_source(cpu, args, i)) continue;
@@ -36,7 +38,7 @@ static inline SideMemory side_take(OpKernel *cpu, const OpArgs *args) {
     return m;
 }
 
-static inline void side_put(const SideMemory *m, const OpArgs *args) {
+static inline void side_restore(const SideMemory *m, const OpArgs *args) {
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (m->bytes[i] != NULL) memcpy(args->src[i].data, m->bytes[i], rp_view_extent_bytes(&args->src[i]));
 }

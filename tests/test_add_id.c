@@ -1,3 +1,4 @@
+/* The op add_id, y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], against the sum in double. An id outside of b adds nothing. */
 #include "tests/kernel_test.h"
 
 Test(add_id, adds_the_row_of_each_id) {
@@ -10,14 +11,14 @@ Test(add_id, adds_the_row_of_each_id) {
             want[i + N * r] =
                 (double)x[i + N * r] + (ids[r] >= 0 && ids[r] < E ? (double)b[i + N * ids[r]] : 0.0);
     OpArgs args = {
-        .dst = packed(RP_F32, y, N, K, TOK, 1),
-        .src = {packed(RP_F32, x, N, K, TOK, 1), packed(RP_F32, b, N, E, 1, 1),
-                packed(RP_I32, ids, K, TOK, 1, 1)}
+        .dst = tensor(RP_F32, y, N, K, TOK, 1),
+        .src = {tensor(RP_F32, x, N, K, TOK, 1), tensor(RP_F32, b, N, E, 1, 1),
+                tensor(RP_I32, ids, K, TOK, 1, 1)}
     };
-    run_everywhere(rp_cpu_add_id, &args);
+    run_variants(rp_cpu_add_id, &args);
     expect_near(y, want, N * K * TOK, 1e-6);
     args.dst.data = x;
-    run_everywhere(rp_cpu_add_id, &args);
+    run_variants(rp_cpu_add_id, &args);
     expect_near(x, want, N * K * TOK, 1e-6);
     free(x), free(b);
 }
@@ -26,11 +27,11 @@ Test(add_id, refuses_rows_of_another_length) {
     float   x[8];
     int32_t ids[2] = {0, 0};
     OpArgs  args   = {
-           .dst = packed(RP_F32, x, 4, 2, 1, 1),
-           .src = {packed(RP_F32, x, 4, 2, 1, 1), packed(RP_F32, x, 3, 2, 1, 1),
-                   packed(RP_I32, ids, 2, 1, 1, 1)}
+           .dst = tensor(RP_F32, x, 4, 2, 1, 1),
+           .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 2, 1, 1),
+                   tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE, "add_id: rows of 3 for rows of 4");
-    args.src[1] = packed(RP_F32, x, 4, 2, 1, 1), args.src[2] = packed(RP_I32, ids, 1, 1, 1, 1);
+    args.src[1] = tensor(RP_F32, x, 4, 2, 1, 1), args.src[2] = tensor(RP_I32, ids, 1, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE, "add_id: ids [1,1], [2,1] is wanted");
 }

@@ -1,3 +1,5 @@
+/* cli_align, the alignment of two sequences, on strings: each letter is an
+ * element. The expected pairs are written by hand. */
 #include "tests/golden.h"
 
 #include "cli/align.h"
@@ -6,14 +8,14 @@ typedef struct Texts {
     const char *a, *b;
 } Texts;
 
-/* Letters alike go together; of another case half as well. */
+/* Equal letters score ALIGN_SAME, letters that differ only in case half of it. */
 static int score(const void *user, int i, int k) {
     const Texts *t = user;
     if (t->a[i] == t->b[k]) return ALIGN_SAME;
     return (t->a[i] ^ t->b[k]) == 0x20 ? ALIGN_SAME / 2 : 0;
 }
 
-/* The partners of the letters of a, as letters of b; '-' for none. */
+/* want[i]: the letter of b that a[i] is paired with, '-' if none. */
 static void expect(const char *a, const char *b, const char *want) {
     int       partner[64], last = -1;
     const int n = (int)strlen(a);
@@ -29,7 +31,7 @@ static void expect(const char *a, const char *b, const char *want) {
     cr_expect_str_eq(got, want, "%s and %s", a, b);
 }
 
-Test(align, pairs_what_is_alike_in_order) {
+Test(align, pairs_equal_elements_in_order) {
     expect("abcdef", "abcdef", "abcdef");
     expect("abcdef", "abxcdef", "abcdef");
     expect("abxcdef", "abcdef", "ab-cdef");
@@ -48,18 +50,18 @@ Test(align, takes_the_better_of_two_partners) {
 }
 
 static int equal(const void *user, int i, int k) {
-    const int *skip = user; /* of the second sequence: what the first lacks */
+    const int *skip = user; /* the item of the second sequence that the first lacks */
     return k == *skip ? 0 : i == (k > *skip ? k - 1 : k) ? ALIGN_SAME : 0;
 }
 
 static int never(const void *user, int i, int k) { return (void)user, (void)i, (void)k, 0; }
 
-Test(align, goes_far_where_little_differs) {
+Test(align, aligns_long_sequences_with_few_differences) {
     enum { N = 100000 };
     int *partner = malloc(N * sizeof(int)), skip = 40000;
     OK(cli_align(N, N + 1, equal, &skip, partner));
     for (int i = 0; i < N; i++) cr_assert_eq(partner[i], i < skip ? i : i + 1);
-    OK(cli_align(N, N, never, NULL, partner)); /* too long: none, and at once */
+    OK(cli_align(N, N, never, NULL, partner)); /* too many combinations: no pairs, at once */
     for (int i = 0; i < N; i++) cr_assert_eq(partner[i], -1);
     free(partner);
 }

@@ -1,37 +1,38 @@
-/* One executor over other memory, and what it tells of itself: on the CPU, and where there is one on the GPU.
- */
+/* One executor with other states or weights bound to it, and its reports: poison, verify, profile, launches,
+ * replies. The reference is always another executor, opened for that memory. Device: REPRISE_DEVICE (CPU,
+ * simulated device or GPU). */
 #include "tests/decoder.h"
 
 #include <math.h>
 
 enum { N_TOKENS = 5 };
 
-/* ---- other memory ---- */
+/* ---- binding ---- */
 
-/* Two contexts in turn under one executor, against an executor each. */
-Test(bind, contexts_in_turn_give_the_bits_of_executors_of_their_own) {
+/* Three contexts that take turns in one executor, against one executor per context. */
+Test(bind, contexts_bound_in_turn_give_the_bits_of_separate_executors) {
     Model *m = decoder_model("llama-mix");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-        Decoder         d         = decoder_open(m, (ExecMode)mode, false), own[3];
+        Decoder         d         = decoder_open(m, (ExecMode)mode, false), reference[3];
         ExecutorStates *states[3] = {NULL};
-        for (int k = 0; k < 3; k++) own[k] = decoder_open(m, (ExecMode)mode, false);
+        for (int k = 0; k < 3; k++) reference[k] = decoder_open(m, (ExecMode)mode, false);
         for (int k = 1; k < 3; k++) OK(rp_executor_states_new(d.exec, &states[k]));
         for (int i = 0; i < N_TOKENS; i++)
             for (int k = 0; k < 3; k++) {
                 const int32_t token = 3 + 5 * i + 7 * k;
                 OK(rp_executor_states_bind(d.exec, states[k]));
-                const float *got = decoder_run(&d, token, i), *want = decoder_run(&own[k], token, i);
+                const float *got = decoder_run(&d, token, i), *want = decoder_run(&reference[k], token, i);
                 cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "context %d, token %d", k, i);
             }
         OK(rp_executor_states_bind(d.exec, NULL));
         for (int k = 1; k < 3; k++) rp_executor_states_free(states[k]);
-        for (int k = 0; k < 3; k++) decoder_close(&own[k]);
+        for (int k = 0; k < 3; k++) decoder_close(&reference[k]);
         decoder_close(&d);
     }
     rp_model_free(m);
 }
 
-Test(bind, states_are_zeroed_and_those_of_another_executor_are_refused) {
+Test(bind, new_states_are_zero_and_states_of_another_executor_are_refused) {
     Model          *m = decoder_model("llama-mix");
     Decoder         a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_AUTO, false);
     ExecutorStates *states;
@@ -53,32 +54,32 @@ Test(bind, states_are_zeroed_and_those_of_another_executor_are_refused) {
     rp_model_free(m);
 }
 
-/* Another model's weights give that model's bits, with states of their own. */
+/* With another model's weights and separate states, an executor gives that model's bits. */
 Test(bind, weights_of_another_model_give_its_bits) {
     static const char *const types[] = {"Q4_0", "F16"};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         Model *m[2] = {decoder_synth(types[t], 1), decoder_synth(types[t], 2)};
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-            Decoder         own[2] = {decoder_open(m[0], (ExecMode)mode, false),
-                                      decoder_open(m[1], (ExecMode)mode, false)};
-            Decoder         d      = decoder_open(m[0], (ExecMode)mode, false);
+            Decoder         reference[2] = {decoder_open(m[0], (ExecMode)mode, false),
+                                            decoder_open(m[1], (ExecMode)mode, false)};
+            Decoder         d            = decoder_open(m[0], (ExecMode)mode, false);
             ExecutorStates *states;
             OK(rp_executor_states_new(d.exec, &states));
             for (int i = 0; i < N_TOKENS; i++)
                 for (int k = 0; k < 2; k++) {
-                    OK(rp_executor_weights_bind(d.exec, k == 0 ? NULL : own[1].plan));
+                    OK(rp_executor_weights_bind(d.exec, k == 0 ? NULL : reference[1].plan));
                     OK(rp_executor_states_bind(d.exec, k == 0 ? NULL : states));
                     const float *got  = decoder_run(&d, 3 + 5 * i, i),
-                                *want = decoder_run(&own[k], 3 + 5 * i, i);
+                                *want = decoder_run(&reference[k], 3 + 5 * i, i);
                     cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "%s, model %d, token %d", types[t],
                                      k, i);
-                    if (k == 1) cr_expect_neq(got[0], *decoder_run(&own[0], 3 + 5 * i, i));
+                    if (k == 1) cr_expect_neq(got[0], *decoder_run(&reference[0], 3 + 5 * i, i));
                 }
             OK(rp_executor_states_bind(d.exec, NULL));
             rp_executor_states_free(states);
             decoder_close(&d);
-            decoder_close(&own[0]);
-            decoder_close(&own[1]);
+            decoder_close(&reference[0]);
+            decoder_close(&reference[1]);
         }
         rp_model_free(m[0]);
         rp_model_free(m[1]);
@@ -103,20 +104,21 @@ Test(bind, weights_of_another_plan_are_refused) {
     refuse_weights("llama-mix", "qwen3moe-mix", "weights of a plan of ");
     refuse_weights("llama-q4_0", "llama-q5_0", "step 0 is get_rows");
     refuse_weights("llama-f32", "llama-f16", "step 0 is get_rows");
-    refuse_weights("llama-f32", "llama-ntk", "is qkv '"); /* the same shapes, turned by other angles */
+    refuse_weights("llama-f32", "llama-ntk", "is qkv '"); /* the same shapes, but other rotation angles */
 }
 
-/* Replies while something is bound: by single runs, with the tokens of an executor that owns it. */
-Test(bind, replies_follow_what_is_bound) {
-    Model  *m[2]   = {decoder_synth("Q4_0", 1), decoder_synth("Q4_0", 2)};
-    Decoder d      = decoder_open(m[0], RP_MODE_AUTO, true),
-            own[2] = {decoder_open(m[0], RP_MODE_AUTO, true), decoder_open(m[1], RP_MODE_AUTO, true)};
+/* Replies with bound weights or states are made by single runs; the tokens are those of an executor opened for
+ * them. */
+Test(bind, replies_use_the_bound_weights_and_states) {
+    Model  *m[2]         = {decoder_synth("Q4_0", 1), decoder_synth("Q4_0", 2)};
+    Decoder d            = decoder_open(m[0], RP_MODE_AUTO, true),
+            reference[2] = {decoder_open(m[0], RP_MODE_AUTO, true), decoder_open(m[1], RP_MODE_AUTO, true)};
     ExecutorStates *states;
     int32_t         want[2][N_TOKENS], got[N_TOKENS];
-    for (int k = 0; k < 2; k++) OK(decoder_reply(&own[k], 9, N_TOKENS, want[k]));
+    for (int k = 0; k < 2; k++) OK(decoder_reply(&reference[k], 9, N_TOKENS, want[k]));
     OK(rp_executor_states_new(d.exec, &states));
     for (int i = 0; i < 4; i++) {
-        OK(rp_executor_weights_bind(d.exec, i % 2 == 0 ? NULL : own[1].plan));
+        OK(rp_executor_weights_bind(d.exec, i % 2 == 0 ? NULL : reference[1].plan));
         OK(rp_executor_states_bind(d.exec, i < 2 ? NULL : states));
         OK(decoder_reply(&d, 9, N_TOKENS, got));
         cr_expect_arr_eq(got, want[i % 2], sizeof got, "round %d", i);
@@ -124,12 +126,12 @@ Test(bind, replies_follow_what_is_bound) {
     OK(rp_executor_states_bind(d.exec, NULL));
     rp_executor_states_free(states);
     decoder_close(&d);
-    for (int k = 0; k < 2; k++) decoder_close(&own[k]), rp_model_free(m[k]);
+    for (int k = 0; k < 2; k++) decoder_close(&reference[k]), rp_model_free(m[k]);
 }
 
-/* ---- states to the host and back ---- */
+/* ---- copying states to the host and back ---- */
 
-Test(bind, a_context_can_be_taken_to_another_executor) {
+Test(bind, a_context_can_be_copied_to_another_executor) {
     Model  *m = decoder_model("llama-mix-k");
     Decoder a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_EAGER, false);
     for (int i = 0; i < 3; i++) (void)decoder_run(&a, 3 + 5 * i, i);
@@ -159,13 +161,13 @@ Test(bind, a_context_can_be_taken_to_another_executor) {
     int n_refused = 0;
     for (int i = 0; i < rp_graph_n_nodes(a.graph); i++)
         n_refused += rp_executor_get(a.exec, rp_graph_node(a.graph, i), copy, 1) == RP_E_ARG;
-    cr_expect_gt(n_refused, 20, "weights and what is computed on the way");
+    cr_expect_gt(n_refused, 20, "weights and intermediate results");
     decoder_close(&a);
     decoder_close(&b);
     rp_model_free(m);
 }
 
-/* ---- looking inside ---- */
+/* ---- poison, verify, profile, launches ---- */
 
 Test(bind, a_poisoned_executor_gives_the_same_bits) {
     Model  *m = decoder_model("qwen3moe-mix");
@@ -183,7 +185,7 @@ Test(bind, a_poisoned_executor_gives_the_same_bits) {
 typedef struct Seen {
     int               n, stop_at;
     double            worst;
-    const TensorNode *last; /* a node that writes beside its result is seen with that too */
+    const TensorNode *last; /* a node is visited again for each source that it writes */
 } Seen;
 
 static bool see(const TensorNode *node, const TensorView *view, const void *got, const void *want,
@@ -197,7 +199,7 @@ static bool see(const TensorNode *node, const TensorView *view, const void *got,
     return ++s->n != s->stop_at;
 }
 
-Test(bind, verify_sees_every_step_and_leaves_the_results_of_a_run) {
+Test(bind, verify_visits_every_step_and_keeps_the_results_of_the_run) {
     Model  *m = decoder_model("llama-mix");
     Decoder d = decoder_open(m, RP_MODE_AUTO, false);
     float   want[DECODER_VOCAB];
@@ -215,8 +217,8 @@ Test(bind, verify_sees_every_step_and_leaves_the_results_of_a_run) {
     rp_model_free(m);
 }
 
-/* Times of every step; and a plan that draws stands where it stood. */
-Test(bind, a_profile_changes_nothing) {
+/* Every step has a time; a graph that samples keeps its step state, and replies stay the same. */
+Test(bind, a_profile_does_not_change_the_step_state) {
     Model *m = decoder_model("llama-q4_0");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
         Decoder   d = decoder_open(m, (ExecMode)mode, true);
@@ -224,7 +226,7 @@ Test(bind, a_profile_changes_nothing) {
         int32_t   before[DECODER_WORDS], after[DECODER_WORDS], want[N_TOKENS], got[N_TOKENS];
         double   *step_ns = malloc((size_t)n * sizeof *step_ns), total_ns = -1.0;
         OK(decoder_reply(&d, 9, N_TOKENS, want));
-        decoder_step(before, 9, DECODER_CTX - 2); /* the context is full soon */
+        decoder_step(before, 9, DECODER_CTX - 2); /* two positions before the end of the context */
         ((StepState *)(void *)before)->n_recent = 8;
         for (int i = 0; i < 8; i++) before[RP_STEP_WORDS + i] = i;
         OK(rp_executor_set(d.exec, d.step, before, sizeof before));
@@ -243,7 +245,7 @@ Test(bind, a_profile_changes_nothing) {
     rp_model_free(m);
 }
 
-Test(bind, tells_what_is_launched_for_a_step) {
+Test(bind, reports_what_is_launched_for_each_step) {
     Model     *m       = decoder_model("llama-q4_0");
     Decoder    d       = decoder_open(m, RP_MODE_AUTO, false);
     const bool on_cuda = strcmp(rp_executor_info(d.exec).device, "cpu") != 0;
@@ -264,9 +266,9 @@ Test(bind, tells_what_is_launched_for_a_step) {
     rp_model_free(m);
 }
 
-/* ---- replies, below a session ---- */
+/* ---- replies ---- */
 
-Test(bind, a_reply_that_cannot_be_begun_is_refused) {
+Test(bind, a_reply_with_bad_options_is_refused) {
     Model       *m = decoder_model("llama-q4_0");
     Decoder      d = decoder_open(m, RP_MODE_AUTO, true), plain = decoder_open(m, RP_MODE_AUTO, false);
     int32_t      words[DECODER_WORDS], token, end[RP_REPLY_MAX_END + 1] = {0};
@@ -299,14 +301,14 @@ Test(bind, a_reply_that_cannot_be_begun_is_refused) {
     rp_model_free(m);
 }
 
-/* Every mode ends at the same token: an end token, the limit, the end of the context. */
-Test(bind, a_reply_ends_where_it_should_in_every_mode) {
+/* The end token is the first occurrence of its id in the reply. Nothing may run after it. */
+Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
     Model  *m = decoder_model("llama-q4_0");
     int32_t all[DECODER_CTX], words[DECODER_WORDS], token;
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
         Decoder d = decoder_open(m, (ExecMode)mode, true);
         OK(decoder_reply(&d, 9, DECODER_CTX, all));
-        int n_first = 4; /* the first of its kind */
+        int n_first = 4; /* the first token from here on that has not occurred before */
         for (int again = 1; again;) {
             again = 0;
             for (int i = 0; i < n_first; i++) again |= all[i] == all[n_first];

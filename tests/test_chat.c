@@ -1,3 +1,4 @@
+/* Chat templates against llama.cpp (tests/golden/chat.txt), and their detection in a model file. */
 #include "tests/gguf_writer.h"
 
 Test(chat, formats_as_llama_cpp_does) {
@@ -12,26 +13,26 @@ Test(chat, formats_as_llama_cpp_does) {
         size_t      n_messages = 0, len;
         *text++                = '\0';
         OK(rp_chat_from_name(line, &kind));
-        char *packed = golden_hex(&text, &len);
-        for (char *p = packed; p < packed + len;) {
-            char *unit = memchr(p, 0x1f, len), *record = memchr(p, 0x1e, len);
-            *unit = *record        = '\0';
-            messages[n_messages++] = (ChatMessage){.role = p, .text = unit + 1};
-            p                      = record + 1;
+        char *bytes = golden_hex(&text, &len); /* records of role 0x1f text 0x1e */
+        for (char *p = bytes; p < bytes + len;) {
+            char *role_end = memchr(p, 0x1f, len), *text_end = memchr(p, 0x1e, len);
+            *role_end = *text_end  = '\0';
+            messages[n_messages++] = (ChatMessage){.role = p, .text = role_end + 1};
+            p                      = text_end + 1;
         }
         text++;
         char *want = golden_hex(&text, &len), *got;
         want[len]  = '\0';
         OK(rp_chat_format(kind, messages, n_messages, &got));
         cr_expect_str_eq(got, want, "%s: \"%s\", not \"%s\"", line, got, want);
-        free(packed), free(want), free(got);
+        free(bytes), free(want), free(got);
     }
     cr_expect_eq(n, 16);
     free(line);
     fclose(f);
 }
 
-/* The format that Meta's model card of Llama 2 gives; the first <s> is the tokenizer's. */
+/* The format of Meta's model card for Llama 2, without the first <s>, which the tokenizer adds. */
 Test(chat, formats_llama2_as_its_authors_do) {
     const ChatMessage m[] = {
         {"system",    "S" },

@@ -1,8 +1,10 @@
-"""Runs the program as a user would: every command, every kind of mistake.
+"""Runs the program as a user would: every command, every kind of mistake, interrupts, terminals.
 
     test_cli.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
 
-What needs a real model is skipped where models/ has none; what needs a GPU runs on the simulated one or is skipped. The last line counts.
+Expected are exit codes, one-line messages and JSON; numbers are checked against each other and against other commands.
+Tests of a real model are skipped if models/ has none. Tests of a GPU run on the simulated device or are skipped. The last
+line counts.
 """
 
 import json
@@ -12,6 +14,7 @@ import re
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -64,6 +67,7 @@ def temporary(name, data):
 
 
 def expect(condition, what, got=""):
+    """Fails the test with `what` was expected and what came instead."""
     if not condition:
         raise AssertionError(f"{what}: {got}")
 
@@ -86,7 +90,7 @@ def without_times(err):
     return re.sub(r"[\d.]+ (ms|tok/s|GB/s)", "", err)
 
 
-# Help and wrong use.
+# ---- help and wrong use ----
 
 
 def test_help_lists_commands_and_environment():
@@ -151,14 +155,14 @@ def test_bad_values_exit_2_and_say_what_is_possible():
         ("-n", "-1", "from 0 to 2147483647"),
         ("-n", "99999999999999999999", "from 0"),
         ("-n", "", "not a whole number"),
-        ("--temp", "-0.1", "from 0 up"),
+        ("--temp", "-0.1", "at least 0"),
         ("--temp", "nan", "not a number"),
         ("--temp", "1e99", "not a number"),
         ("--top-p", "1.5", "to 1"),
         ("--top-p", "0", "to 1"),
         ("--min-p", "2", "from 0 to 1"),
         ("--top-k", "1.5", "not a whole number"),
-        ("--repeat-penalty", "0", "up is possible"),
+        ("--repeat-penalty", "0", "at least 1e-06"),
         ("--seed", "-3", "2^64-1"),
         ("--seed", "18446744073709551616", "2^64-1"),
         ("-t", "5000", "from 0 to 512"),
@@ -167,7 +171,7 @@ def test_bad_values_exit_2_and_say_what_is_possible():
     expect_refusal(run("bench", "-m", TINY, "-r", "0"), 2, "from 1 to")
 
 
-def test_values_may_stand_in_the_same_argument():
+def test_values_may_be_attached_to_their_option():
     a = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "5", "-q"))
     b = ok(run("generate", f"--model={TINY}", "--prompt=abc", "-n5", "--quiet", "--"))
     expect(a.out == b.out and a.err == b.err == "", "", (a, b))
@@ -179,11 +183,11 @@ def test_bad_environment_is_an_error():
     )
     expect_refusal(run("generate", "-m", TINY, "-p", "a", REPRISE_PASSES="-nonsense"), 1, "nonsense")
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--passes", "-nonsense"), 1, "nonsense")
-    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--kv", "q4_0"), 1, "--kv q4_0: there are f16 and q8_0")
-    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--kv", "q8_0"), 1, "no whole blocks of 32")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--kv", "q4_0"), 1, "--kv q4_0: must be f16 or q8_0")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--kv", "q8_0"), 1, "not whole blocks of 32")
 
 
-# Files.
+# ---- files ----
 
 
 def test_bad_files_exit_1_with_their_name():
@@ -231,7 +235,7 @@ def test_unknown_tensor_type_is_inspected_but_not_run():
     r = run("inspect", "-m", temporary("type.gguf", bytes(data)), "--tensors")
     expect(r.code in (0, 1), "no crash", r)
     if r.code == 0:
-        expect("is not read here" in r.text, "", r)
+        expect("is not supported" in r.text, "", r)
 
 
 def test_write_errors_are_reported():
@@ -248,7 +252,7 @@ def test_write_errors_are_reported():
     expect_refusal(run("plan", "-m", TINY, "-o", TMP.name + "/no/such"), 1, "no/such", "No such file")
 
 
-def test_a_reader_who_goes_away_is_no_news():
+def test_a_closed_pipe_ends_quietly():
     for command in (
         ["generate", "-m", TINY, "-p", "a"],
         ["inspect", "-m", TINY, "--tensors"],
@@ -259,10 +263,10 @@ def test_a_reader_who_goes_away_is_no_news():
         os.close(read)
         r = run(*command, stdout=write)
         os.close(write)
-        expect(r.code == 1 and r.err == "", "exit 1 without a word", (command, r))
+        expect(r.code == 1 and r.err == "", "exit 1 without a message", (command, r))
 
 
-# Generating.
+# ---- generate ----
 
 
 def test_generate_json_is_complete():
@@ -303,7 +307,7 @@ def test_summary_goes_to_stderr():
     expect("tok/s" not in r.text and "\r" not in r.err, "no progress where stderr is no terminal", r)
 
 
-def test_same_seed_same_text_for_any_threads():
+def test_a_seed_gives_the_same_text_for_any_threads():
     g = [
         "generate",
         "-m",
@@ -326,7 +330,7 @@ def test_same_seed_same_text_for_any_threads():
     expect(ok(run(*g, "--kv", "f16")).text == ok(run(*g)).text, "--kv f16 is the default")
 
 
-def test_stop_strings():
+def test_stop_strings_end_the_text():
     g = ["generate", "-m", TINY, "-p", "abc", "-n", "60", "--ignore-eos", "--temp", "2", "--json"]
     whole = json.loads(ok(run(*g)).text)["text"]
     stop = whole[10:13]
@@ -335,7 +339,7 @@ def test_stop_strings():
     expect_refusal(run(*g, "--stop", ""), 1, "stop string 0 is empty")
 
 
-def test_the_context_is_a_limit():
+def test_a_full_context_ends_the_reply():
     o = json.loads(
         ok(run("generate", "-m", TINY, "-p", "abc", "-n", "0", "-c", "16", "--ignore-eos", "--json")).text
     )
@@ -344,7 +348,7 @@ def test_the_context_is_a_limit():
     expect_refusal(run("generate", "-m", TINY, "-p", "abc", "-c", "100000"), 1, "context of 100000")
 
 
-def test_prompts_come_from_anywhere():
+def test_prompts_come_from_options_files_and_stdin():
     g = ["generate", "-m", TINY, "-n", "5", "-q", "--ignore-eos"]
     path = temporary("prompt.txt", b"abc")
     outs = {
@@ -357,7 +361,7 @@ def test_prompts_come_from_anywhere():
     expect(ok(run(*g, "-p", "abc", "--echo")).out.startswith(b"abc"), "--echo")
 
 
-def test_any_bytes_are_a_prompt():
+def test_a_prompt_may_hold_any_bytes():
     path = temporary("bytes.txt", b"a\xff\xfe\x00\xc3(\xed\xa0\x80b")
     o = json.loads(ok(run("generate", "-m", TINY, "-f", path, "-n", "3", "--ignore-eos", "--json")).text)
     expect(o["prompt_tokens"] >= 3, "", o)
@@ -366,7 +370,7 @@ def test_any_bytes_are_a_prompt():
     expect_refusal(run("generate", "-m", TINY, "-f", path, "--chat", "--template", "chatml"), 1, "NUL")
 
 
-def test_empty_prompts():
+def test_an_empty_prompt_is_one_bos_token():
     o = run("generate", "-m", TINY, "-p", "", "-n", "3", "--json")  # this model adds BOS
     expect(json.loads(ok(o).text)["prompt_tokens"] == 1, "", o)
 
@@ -377,10 +381,10 @@ def test_chat_needs_a_template():
     expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1, "chatml", "llama3")
 
 
-# The other commands.
+# ---- the other commands ----
 
 
-def test_tokenize():
+def test_tokenize_prints_ids_and_texts():
     t = ["tokenize", "-m", TINY]
     o = json.loads(ok(run(*t, "-p", "ABC", "--json")).text)
     expect([p["text"] for p in o[:1] + o[-3:]] == ["<s>", "A", "B", "C"], "", o)
@@ -395,7 +399,7 @@ def test_tokenize():
     expect(json.loads(ok(run(*t, "-p", "", "--no-special", "--json")).text) == [], "nothing")
 
 
-def test_inspect():
+def test_inspect_describes_a_model():
     r = ok(run("inspect", "-m", TINY))
     for word in ("llama", "21 tensors", "general.architecture", "64 in all", "100.0 %", "context 512"):
         expect(word in r.text, word, r)
@@ -411,7 +415,7 @@ def test_inspect():
     expect({m["key"]: m["value"] for m in o["metadata"]}["llama.block_count"] == 2, "", o)
 
 
-def test_graph():
+def test_graph_prints_text_dot_and_json():
     g = ["graph", "-m", TINY]
     expect("gate_up" in ok(run(*g)).text, "text")
     expect(ok(run(*g, "--text")).out == ok(run(*g)).out, "--text is the default")
@@ -439,7 +443,7 @@ def test_graph():
         expect(f.read() == dot, "-o writes the same")
 
 
-def test_plan():
+def test_plan_adds_up_the_memory():
     r = ok(run("plan", "-m", TINY, "-c", "64"))
     expect("context of 64 tokens" in r.text and "cache" in r.text and "arena" in r.text, "", r)
     o = json.loads(ok(run("plan", "-m", TINY, "-c", "64", "--json")).text)
@@ -449,7 +453,7 @@ def test_plan():
     expect(o["plan"], "a plan", o)
 
 
-def test_bench():
+def test_bench_reports_rates_and_bytes():
     b = ["bench", "-m", TINY, "-p", "8", "-n", "4", "-r", "3", "-t", "1"]
     o = json.loads(ok(run(*b, "--json")).text)
     expect([t["test"] for t in o["results"]] == ["pp8", "tg4"] and o["threads"] == 1, "", o)
@@ -458,7 +462,8 @@ def test_bench():
     expect(o["bytes_per_token"] > 0 and o["gb_s"] >= 0, "", o)
     r = ok(run(*b))
     expect("pp8" in r.text and "tg4" in r.text, "", r)
-    windowed = os.path.join(SOURCE, "tests/golden/tiny/gemma3-f32.gguf")  # six layers of seven see 8 positions; 2 heads of 16 in f16
+    # Six of seven layers have a window of 8 positions. K and V of a position: 2 heads of 16 in f16, 128 bytes.
+    windowed = os.path.join(SOURCE, "tests/golden/tiny/gemma3-f32.gguf")
     info = json.loads(ok(run("inspect", "-m", windowed, "--json")).text)["model"]
     expect((info["window"], info["n_layer_local"], info["n_layer"]) == (8, 6, 7), "", info)
     deep = json.loads(ok(run("bench", "-m", windowed, "-p", "0", "-n", "2", "-d", "20", "-r", "1", "--json")).text)
@@ -467,7 +472,7 @@ def test_bench():
     expect([t["test"] for t in only["results"]] == ["tg2"], "", only)
 
 
-def test_perplexity():
+def test_perplexity_covers_every_window():
     path = temporary("ppl.txt", b"the quick brown fox jumps over the lazy dog. " * 20)
     p = ["perplexity", "-m", TINY, "-f", path, "--window", "32"]
     o = json.loads(ok(run(*p, "--json")).text)
@@ -481,10 +486,10 @@ def test_perplexity():
     )
 
 
-# Interrupts.
+# ---- interrupts and terminals ----
 
 
-def test_interrupt_while_waiting_for_the_prompt():
+def test_an_interrupt_ends_the_wait_for_the_prompt():
     p = subprocess.Popen(
         [PROGRAM, "generate", "-m", TINY, "-p", "-"],
         stdin=subprocess.PIPE,
@@ -501,7 +506,7 @@ def need_real():
     return None if os.path.exists(REAL) else "no models/" + os.path.basename(REAL)
 
 
-def test_interrupt_ends_the_reply():
+def test_an_interrupt_ends_the_reply():
     if need_real():
         return need_real()
     p = subprocess.Popen(
@@ -517,7 +522,7 @@ def test_interrupt_ends_the_reply():
     expect(b"stopped: cancelled" in err and out.endswith(b"\n"), "summary and a whole line", (out, err))
 
 
-def test_real_model():
+def test_a_real_model_answers():
     if need_real():
         return need_real()
     g = ["generate", "-m", REAL, "-n", "24", "-q"]
@@ -585,7 +590,7 @@ def read_until(fd, wanted, seconds=60):
     return got
 
 
-def test_chat_on_a_terminal():
+def test_chat_works_on_a_terminal():
     if need_real():
         return need_real()
     pid, fd = pty.fork()
@@ -596,7 +601,7 @@ def test_chat_on_a_terminal():
         expect(b"> " in read_until(fd, b"> "), "a prompt")
         time.sleep(
             0.5
-        )  # until the line editor has taken the terminal over: what comes earlier is echoed twice
+        )  # until the line editor controls the terminal; earlier input would be echoed twice
         os.write(fd, b"Count from one to one thousand, in words.\n")
         read_until(fd, b"words.\r\n")
         started = read_until(fd, b"e")
@@ -639,7 +644,7 @@ def test_experts_are_counted():
     r = run("generate", "-m", model, "-p", "hello", "-n", "6", "--json", "--experts", "--ignore-eos")
     experts = json.loads(r.text)["experts"]
     info = json.loads(run("inspect", "-m", model, "--json").text)["model"]
-    tokens = json.loads(r.text)["prompt_tokens"] + 5  # the last one drawn is not appended
+    tokens = json.loads(r.text)["prompt_tokens"] + 5  # the last token is not in the context
     expect([len(e) for e in experts] == [info["n_expert"]] * info["n_layer"], "a count for each expert", r)
     expect([sum(e) for e in experts] == [tokens * info["n_expert_used"]] * info["n_layer"], "all choices counted", experts)
     r = run("generate", "-m", model, "-p", "hello", "-n", "6", "--experts")
@@ -648,11 +653,11 @@ def test_experts_are_counted():
     expect("this model has none" in r.err, "a dense model", r)
 
 
-def test_synth_and_quantize():
+def test_synth_and_quantize_write_models():
     a, b = os.path.join(TMP.name, "a.gguf"), os.path.join(TMP.name, "b.gguf")
     expect("nn-6.9b" in run("synth", "list").text, "presets are listed")
     r = run("synth", "tiny", "--type", "F16", "-o", a, "--seed", "3")
-    expect(r.code == 0 and "M active for a token" in r.err, "synth", r)
+    expect(r.code == 0 and "M active per token" in r.err, "synth", r)
     r = run("quantize", a, b, "--type", "q8_0", "-q")
     expect(r.code == 0 and r.err == "" and os.path.getsize(b) < os.path.getsize(a), "quantize", r)
     expect(run("generate", "-m", b, "-p", "x", "-n", "3").code == 0, "the result runs")
@@ -661,20 +666,26 @@ def test_synth_and_quantize():
     expect_refusal(run("quantize", "/nonexistent", a, "--type", "Q4_0"), 1, "/nonexistent")
     expect_refusal(run("synth", "huge", "-o", a), 1, "no preset 'huge'", "tiny")
     expect_refusal(run("synth", "tiny", "-o", "/nonexistent/a"), 1, "/nonexistent/a")
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "pipe")
+        os.mkfifo(pipe)
+        expect_refusal(run("synth", "tiny", "-o", pipe), 1, "pipe: exists and is not a regular file")
+        expect_refusal(run("synth", "tiny", "-o", folder), 1, "exists and is not a regular file")
+        expect(os.listdir(folder) == ["pipe"] and stat.S_ISFIFO(os.stat(pipe).st_mode), "the target is left alone", folder)
     expect(run("generate", "-m", a, "-p", "x", "-n", "3").code == 0, "the refusals left the file")
 
 
-# Devices.
+# ---- devices, measurements, graphs ----
 
 
-def test_the_cpu_is_taken_with_a_word_where_there_is_no_gpu():
+def test_without_a_gpu_the_cpu_is_used_with_a_warning():
     built = ok(run("--version")).text
     if "CUDA toolkit: none" in built or "CUDA devices: none" not in built:
         return "the build is for the CPU only, or there is a GPU"
     r = run("generate", "-m", TINY, "-p", "a", "-n", "2", REPRISE_DEVICE="auto")
     expect(r.code == 0 and r.err.count("running on the CPU: ") == 1, "one warning", r)
     r = run("generate", "-m", TINY, "-p", "a", "-n", "2", "--device", "cpu", REPRISE_DEVICE="auto")
-    expect(r.code == 0 and "running on the CPU" not in r.err, "no warning where it is wanted", r)
+    expect(r.code == 0 and "running on the CPU" not in r.err, "no warning if the CPU is asked for", r)
     for more in (["--require-cuda"], ["--device", "cuda"], ["--device", "cuda:1"]):
         expect_refusal(run("generate", "-m", TINY, "-p", "a", *more, REPRISE_DEVICE="auto"), 1, "CUDA driver")
 
@@ -685,6 +696,12 @@ def test_device_options_are_checked():
     expect_refusal(run(*g, REPRISE_DEVICE="tpu"), 1, "REPRISE_DEVICE 'tpu'")
     expect_refusal(run(*g, "--mode", "fast"), 1, "--mode fast", "replay")
     expect_refusal(run(*g, "--device", "cpu", "--require-cuda"), 1, "CUDA is required")
+    for mode in ([], ["--mode", "eager"], ["--mode", "replay"], ["--mode", "loop"]):
+        expect_refusal(run(*g, "--device", "cpu", "--require-graph", *mode), 1, "a graph is required: the CPU has none")
+    for mode in ("replay", "loop"):
+        r = ok(run(*g, "-n", "2", "--device", "cpu", "--mode", mode))
+        expect(r.err.count(f"eager instead of {mode}: the CPU has no graphs") == 1, "one warning", r)
+    expect("instead of" not in ok(run(*g, "-n", "2", "--device", "cpu", "--mode", "eager")).err, "eager is what the CPU has", "")
 
 
 def test_devices_lists_the_cpu():
@@ -706,13 +723,13 @@ def test_launches_are_counted_without_weights():
     expect(all(name in text for name in rows), "the table", text)
     one = json.loads(ok(run("bench", "launches", "-m", TINY, "--json")).out)
     steps = json.loads(ok(run("plan", "-m", TINY, "--json")).out)["plan"]["n_steps"]
-    expect(one["steps"] == steps, "the row fetch of a prefill less, the draw more", (one, steps))
+    expect(one["steps"] == steps, "one step less than a prefill (get_rows of the last token), one more (sample)", (one, steps))
     expect_refusal(run("bench", "launches", "--preset", "tiny", "-m", TINY), 2, "exclude each other")
     expect_refusal(run("bench", "launches", "--preset", "huge", TMPDIR=temp), 1, "no preset 'huge'")
-    expect(os.listdir(temp) == [], "no files left behind", os.listdir(temp))
+    expect(os.listdir(temp) == [], "no temporary files remain", os.listdir(temp))
 
 
-def test_machine_tells_what_limits_decode():
+def test_bench_machine_measures_what_limits_decode():
     data = temporary("bytes", bytes(range(256)) * 4096 * 16)
     r = json.loads(ok(run("bench", "machine", "--read", "-f", data, "-t", "2", "--json")).out)
     expect(r["read_bytes"] == 16 << 20 and [row["threads"] for row in r["read"]] == [2], "all of the file", r)
@@ -724,7 +741,7 @@ def test_machine_tells_what_limits_decode():
     by_type = {p["type"]: p for p in m["products"]}
     expect(len(by_type) == 9 and all(p["gb_s"] > 0 for p in by_type.values()), "products", m)
     if by_type["q8_0"]["instructions_per_byte"] > 0:
-        expect(by_type["q8_0"]["instructions_per_byte"] < by_type["q5_0"]["instructions_per_byte"], "of bytes and of bits", m)
+        expect(by_type["q8_0"]["instructions_per_byte"] < by_type["q5_0"]["instructions_per_byte"], "fewer than q5_0", m)
     text = ok(run("bench", "machine", "-f", data)).text
     expect(re.search(r"Software prefetch: (l1|l2):\d+|Software prefetch: none", text) and text.count(" GB/s") >= 5, "measured", text)
     expect_refusal(run("bench", "machine", "-f", TMP.name), 1, TMP.name, "cannot be read")
@@ -756,7 +773,7 @@ def test_profile_times_every_node():
     expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999")
 
 
-def test_graph_between_passes():
+def test_graph_shows_every_stage_of_the_passes():
     def ops(*more):
         return {n["op"] for n in json.loads(ok(run("graph", "-m", MIX, "--json", *more)).out)["nodes"]}
 
@@ -767,7 +784,7 @@ def test_graph_between_passes():
     expect_refusal(run("graph", "-m", MIX, "--after", "fuse"), 1, "'fuse' names no pass", "attention, quantize")
 
 
-def test_kernels_stay_in_their_budget():
+def test_kernels_per_layer_stay_in_budget():
     rows = json.loads(ok(run("bench", "launches", "--all-presets", "--json")).out)
     for row in rows:
         dense = row["name"] in ("smollm2-135m", "qwen2.5-0.5b", "dense-1b", "llama3-8b")
@@ -786,14 +803,14 @@ def diff(a, b, *more):
     return json.loads(ok(run("graph", "-m", MIX, "--json", "--diff", a, b, *more)).out)
 
 
-def test_diff_of_a_graph_with_itself():
+def test_diff_of_a_graph_with_itself_is_empty():
     r = ok(run("graph", "-m", MIX, "--diff", "raw", "raw", "--exit-code"))
     expect("no difference" in r.text and len(r.text.splitlines()) == 3, "", r)
     expect(diff("after=embed", MIX)["same"], "the last pass gives the whole")
     expect(not diff("raw", "tokens=2:raw")["same"], "another number of tokens is another graph")
 
 
-def test_diff_between_passes():
+def test_diff_shows_what_a_pass_changes():
     d = diff("after=attention", "after=quantize")
     expect({n["op"] for n in d["added"]} == {"quantize"} and not d["removed"], "", d)
     expect({n["op"] for n in d["changed"]} == {"mul_mat"}, "products read other nodes", d)
@@ -809,7 +826,7 @@ def test_diff_between_passes():
     expect(run("graph", "-m", MIX, "--diff", "raw", "after=attention", "--exit-code").code == 1, "--exit-code")
 
 
-def test_diff_between_models_and_presets():
+def test_diff_compares_models_and_presets():
     r = ok(run("graph", "--diff", "nn-6.9b", "nn-6.9b:ctx=100:type=Q4_0"))
     expect("layers 0-29  (x30)" in r.text and "; was f16 [64,4096]" in r.text, "", r)
     d = diff("tiny:raw:type=Q4_0", "raw")
@@ -818,7 +835,7 @@ def test_diff_between_models_and_presets():
     expect(rope and all(n["changes"]["params"][1]["freq_base"] == 10000 for n in rope), "parameters", rope)
 
 
-def test_diff_of_saved_dumps():
+def test_diff_reads_saved_dumps():
     g = ["graph", "-m", MIX]
     saved = temporary("saved.json", ok(run(*g, "--json")).out)
     expect(diff(saved, MIX)["same"] and diff("ctx=0", saved)["same"], "saved and live are alike")
@@ -826,7 +843,7 @@ def test_diff_of_saved_dumps():
     with open(saved, "rb") as f:
         r = ok(run(*g, "--diff", "-", "passes=-all", stdin=f.read()))
     expect("attention" in r.text, "standard input", r)
-    # One parameter, one name and one edge altered by hand.
+    # One parameter, one name and one edge are changed.
     saved = temporary("unfused.json", ok(run(*g, "--json", "--after", "quantize")).out)
     d = json.loads(ok(run(*g, "--json", "--after", "quantize")).out)
     norm = next(n for n in d["nodes"] if n["op"] == "rms_norm" and n["layer"] == 1)
@@ -840,7 +857,7 @@ def test_diff_of_saved_dumps():
     expect(what == {(norm["name"], "params"), (add["name"], "sources"), ("blk.0.ffn_gated", "sources")}, "", what)
 
 
-def test_diff_of_times():
+def test_diff_compares_times():
     p = ["profile", "-m", MIX, "-r", "2", "--json", "--pos", "20"]
     a = temporary("a.json", ok(run(*p, "--passes=-all,+attention,+quantize")).out)
     b = temporary("b.json", ok(run(*p, "--passes=-all,+attention")).out)
@@ -853,7 +870,7 @@ def test_diff_of_times():
     expect(diff(a, a)["same"] and diff(a, MIX)["times"] is None, "times are no difference")
 
 
-def test_diff_refuses():
+def test_diff_refuses_bad_arguments_and_dumps():
     def refuse(code, *words, args):
         expect_refusal(run("graph", "-m", MIX, *args), code, *words)
 
@@ -865,9 +882,9 @@ def test_diff_refuses():
     broken("", "line 1")
     broken("[1]", '"nodes" is missing')
     broken('{"nodes":[]}', "0 nodes")
-    broken('{"nodes":[3]}', "node 0", "no object")
+    broken('{"nodes":[3]}', "node 0", "not an object")
     broken('{"nodes":[{"id":0}]}', "node 0", '"layer"')
-    broken('{"nodes":[%s]}' % (node % (0, 0)), "node 0", "does not stand before")
+    broken('{"nodes":[%s]}' % (node % (0, 0)), "node 0", "does not come before")
     broken('{"nodes":[%s,%s]}' % (node % (1, ""), node % (1, "")), "node 1", '"id"')
     broken('{"nodes":[%s]}' % (node % (-1, "")), "node 0", '"id"')
     broken('{"nodes":[%s]}' % (node % (0, ",".join(["null"] * 99))), "longer than")
@@ -878,8 +895,8 @@ def test_diff_refuses():
     refuse(1, "gone.json", args=["--diff", "gone.json", MIX])
     refuse(1, "'fuse' names no pass", "attention, quantize", args=["--diff", MIX, "after=fuse"])
     refuse(1, "'fuse' names no pass", args=["--diff", MIX, "passes=-fuse"])
-    refuse(1, "'nonsense' is no file and no preset", "after=PASS", args=["--diff", "nonsense:raw", MIX])
-    refuse(1, "tokens=many: a number", args=["--diff", "tokens=many", MIX])
+    refuse(1, "'nonsense' is neither a file nor a preset", "after=PASS", args=["--diff", "nonsense:raw", MIX])
+    refuse(1, "tokens=many: must be a whole number", args=["--diff", "tokens=many", MIX])
     refuse(1, "is for presets", args=["--diff", "type=Q8_0", MIX])
     refuse(2, "needs two graphs", args=["--diff", MIX])
     refuse(2, "only --diff takes graphs", args=[MIX])
@@ -897,7 +914,7 @@ def test_graph_shows_launches():
     expect("kernel" in ok(run("graph", "-m", TINY, "--cuda", "--dot")).text, "in a picture")
 
 
-def test_a_device_is_verified_profiled_and_timed():
+def test_the_simulated_device_is_verified_profiled_and_timed():
     if ON_DEVICE is None:
         return "there is no simulated device in this build"
     r = ok(run_on_device("devices"))
@@ -923,7 +940,7 @@ def main():
             outcome = "skipped" if skipped else "passed"
             if skipped:
                 print(f"skipped {name}: {skipped}")
-        except Exception as e:  # a crash of one test must not hide the others
+        except Exception as e:  # one failing test must not hide the others
             outcome = "failed"
             print(f"FAILED {name}: {type(e).__name__}: {e}")
         counts[outcome] += 1

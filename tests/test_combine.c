@@ -1,3 +1,5 @@
+/* The op combine, y[:,t] = sum over j of w[j,t] x[:,j,t]: against the sum in double, and bit for bit against fused
+ * multiply-adds in the order of the ids (I8). */
 #include "tests/kernel_test.h"
 
 Test(combine, sums_in_the_order_of_the_ids) {
@@ -16,10 +18,10 @@ Test(combine, sums_in_the_order_of_the_ids) {
             in_order[i + N * t] = sum;
         }
     const OpArgs args = {
-        .dst = packed(RP_F32, y, N, TOK, 1, 1),
-        .src = {packed(RP_F32, x, N, K, TOK, 1), packed(RP_F32, w, K, TOK, 1, 1)}
+        .dst = tensor(RP_F32, y, N, TOK, 1, 1),
+        .src = {tensor(RP_F32, x, N, K, TOK, 1), tensor(RP_F32, w, K, TOK, 1, 1)}
     };
-    run_everywhere(rp_cpu_combine, &args);
+    run_variants(rp_cpu_combine, &args);
     expect_near(y, want, N * TOK, 1e-6);
     cr_expect_arr_eq(y, in_order, sizeof y);
     free(x), free(w);
@@ -28,8 +30,8 @@ Test(combine, sums_in_the_order_of_the_ids) {
 Test(combine, refuses_weights_of_another_shape) {
     float        x[8], y[4];
     const OpArgs args = {
-        .dst = packed(RP_F32, y, 4, 1, 1, 1),
-        .src = {packed(RP_F32, x, 4, 2, 1, 1), packed(RP_F32, x, 3, 1, 1, 1)}
+        .dst = tensor(RP_F32, y, 4, 1, 1, 1),
+        .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_combine, &args, 1), RP_E_SHAPE, "combine: x [4,2,1], weights [3,1]");
 }

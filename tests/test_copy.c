@@ -1,7 +1,9 @@
+/* The op copy: conversions against values of IEEE 754 and of ggml's q8_0 written out here; permuted sources and
+ * stores at positions (the KV cache) against index formulas. */
 #include "tests/kernel_test.h"
 
-Test(copy, rounds_to_half_floats) {
-    /* value, its half: ties to even, subnormals, the largest, what rounds to infinity */
+Test(copy, converts_f32_to_f16_with_ties_to_even) {
+    /* f32 values and their f16: ties to even, subnormals, the largest value, values that round to infinity */
     static const struct {
         float    x;
         uint16_t h;
@@ -31,12 +33,12 @@ Test(copy, rounds_to_half_floats) {
     float    x[N], back[N];
     uint16_t y[N];
     for (int i = 0; i < N; i++) x[i] = cases[i].x;
-    OpArgs args = {.dst = packed(RP_F16, y, N, 1, 1, 1), .src = {packed(RP_F32, x, N, 1, 1, 1)}};
-    run_everywhere(rp_cpu_copy, &args);
+    OpArgs args = {.dst = tensor(RP_F16, y, N, 1, 1, 1), .src = {tensor(RP_F32, x, N, 1, 1, 1)}};
+    run_variants(rp_cpu_copy, &args);
     for (int i = 0; i < N; i++)
         cr_expect_eq(y[i], cases[i].h, "%.9g becomes %04x, not %04x", (double)x[i], y[i], cases[i].h);
-    args = (OpArgs){.dst = packed(RP_F32, back, N, 1, 1, 1), .src = {packed(RP_F16, y, N, 1, 1, 1)}};
-    run_everywhere(rp_cpu_copy, &args);
+    args = (OpArgs){.dst = tensor(RP_F32, back, N, 1, 1, 1), .src = {tensor(RP_F16, y, N, 1, 1, 1)}};
+    run_variants(rp_cpu_copy, &args);
     cr_expect(back[2] == 1.0f && back[4] == 65504.0f && isinf(back[6]) && back[14] == 0x1p-24f &&
               signbit(back[1]));
 }
@@ -44,35 +46,35 @@ Test(copy, rounds_to_half_floats) {
 Test(copy, keeps_nan) {
     float        x[1] = {NAN}, back[1];
     uint16_t     y[1];
-    const OpArgs to   = {.dst = packed(RP_F16, y, 1, 1, 1, 1), .src = {packed(RP_F32, x, 1, 1, 1, 1)}};
-    const OpArgs from = {.dst = packed(RP_F32, back, 1, 1, 1, 1), .src = {packed(RP_F16, y, 1, 1, 1, 1)}};
+    const OpArgs to   = {.dst = tensor(RP_F16, y, 1, 1, 1, 1), .src = {tensor(RP_F32, x, 1, 1, 1, 1)}};
+    const OpArgs from = {.dst = tensor(RP_F32, back, 1, 1, 1, 1), .src = {tensor(RP_F16, y, 1, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
     OK(run_workers(rp_cpu_copy, &from, 1));
     cr_expect(isnan(back[0]));
 }
 
-Test(copy, rounds_to_bf16) {
+Test(copy, converts_f32_to_bf16) {
     float        x[4] = {1.0f, 1.00390625f, 1.01171875f, -3.3895314e38f};
     uint16_t     y[4];
-    const OpArgs args = {.dst = packed(RP_BF16, y, 4, 1, 1, 1), .src = {packed(RP_F32, x, 4, 1, 1, 1)}};
-    run_everywhere(rp_cpu_copy, &args);
+    const OpArgs args = {.dst = tensor(RP_BF16, y, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 1, 1, 1)}};
+    run_variants(rp_cpu_copy, &args);
     cr_expect(y[0] == 0x3f80 && y[1] == 0x3f80 && y[2] == 0x3f82 && y[3] == 0xff7f);
 }
 
-Test(copy, packs_a_permuted_or_transposed_source) {
+Test(copy, makes_a_permuted_or_transposed_source_contiguous) {
     float x[24], y[24];
     for (int i = 0; i < 24; i++) x[i] = (float)i;
     const TensorView swapped = {
         x, RP_F32, {2, 4,  3, 1 },
           {4, 24, 8, 96}
-    }; /* [2,3,4] with 1 and 2 swapped */
-    OpArgs args = {.dst = packed(RP_F32, y, 2, 4, 3, 1), .src = {swapped}};
-    run_everywhere(rp_cpu_copy, &args);
+    }; /* [2,3,4] with dimensions 1 and 2 swapped */
+    OpArgs args = {.dst = tensor(RP_F32, y, 2, 4, 3, 1), .src = {swapped}};
+    run_variants(rp_cpu_copy, &args);
     for (int k = 0; k < 3; k++)
         for (int j = 0; j < 4; j++) cr_expect(y[2 * (j + 4 * k)] == (float)(6 * j + 2 * k));
     args =
-        (OpArgs){.dst = packed(RP_F32, y, 6, 4, 1, 1), .src = {{x, RP_F32, {6, 4, 1, 1}, {16, 4, 96, 96}}}};
-    run_everywhere(rp_cpu_copy, &args);
+        (OpArgs){.dst = tensor(RP_F32, y, 6, 4, 1, 1), .src = {{x, RP_F32, {6, 4, 1, 1}, {16, 4, 96, 96}}}};
+    run_variants(rp_cpu_copy, &args);
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 6; i++) cr_expect(y[i + 6 * j] == (float)(4 * i + j));
 }
@@ -82,9 +84,9 @@ Test(copy, stores_rows_at_their_positions) {
     float   d[12]  = {0};
     int32_t pos[4] = {5, -1, 0, 2};
     OpArgs  args   = {
-           .dst = packed(RP_F32, d, 2, 6, 1, 1),
-           .src = {packed(RP_F32, x, 2, 4, 1, 1), packed(RP_F32, d, 2, 6, 1, 1),
-                   packed(RP_I32, pos, 4, 1, 1, 1)}
+           .dst = tensor(RP_F32, d, 2, 6, 1, 1),
+           .src = {tensor(RP_F32, x, 2, 4, 1, 1), tensor(RP_F32, d, 2, 6, 1, 1),
+                   tensor(RP_I32, pos, 4, 1, 1, 1)}
     };
     OK(run_workers(rp_cpu_copy, &args, 3));
     cr_expect_arr_eq(d, ((float[]){5, 6, 0, 0, 7, 8, 0, 0, 0, 0, 1, 2}), sizeof d);
@@ -93,23 +95,24 @@ Test(copy, stores_rows_at_their_positions) {
     cr_expect_arr_eq(d, ((float[]){1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 1, 2}), sizeof d);
 }
 
-/* ggml's q8_0: d = max|x| / 127 as f16, q = round(x / d) by the unrounded d, halves away from zero. */
-Test(copy, stores_rows_of_q8_0) {
+/* ggml's q8_0: d = max|x| / 127, stored as f16; q = round(x / d) with d before its conversion, ties away from
+ * zero. */
+Test(copy, quantises_stored_rows_to_q8_0_as_ggml_does) {
     enum { N = 96, T = 5, ROWS = 9 };
     float    *x = random_floats(N * T, 70);
     BlockQ8_0 d[ROWS * N / 32];
     int32_t   pos[T] = {8, 0, -1, 3, 4};
     for (int i = 0; i < 32; i++) x[i] *= 1e-3f;
     memset(x + 40 * 1 + N, 0, 4 * 32);
-    for (int i = 0; i < 32; i++) x[4 * N + i] = 1e-42f * (float)i; /* too small for a scale */
+    for (int i = 0; i < 32; i++) x[4 * N + i] = 1e-42f * (float)i; /* the scale underflows to 0 */
     x[3 * N + 35] = NAN;
     memset(d, 0x55, sizeof d);
     OpArgs args = {
-        .dst = packed(RP_Q8_0, d, N, ROWS, 1, 1),
-        .src = {packed(RP_F32, x, N, T, 1, 1), packed(RP_Q8_0, d, N, ROWS, 1, 1),
-                packed(RP_I32, pos, T, 1, 1, 1)}
+        .dst = tensor(RP_Q8_0, d, N, ROWS, 1, 1),
+        .src = {tensor(RP_F32, x, N, T, 1, 1), tensor(RP_Q8_0, d, N, ROWS, 1, 1),
+                tensor(RP_I32, pos, T, 1, 1, 1)}
     };
-    run_everywhere(rp_cpu_copy, &args);
+    run_variants(rp_cpu_copy, &args);
     for (int r = 0; r < ROWS; r++) {
         int t = T - 1;
         while (t >= 0 && pos[t] != r) t--;
@@ -141,30 +144,30 @@ Test(copy, stores_rows_of_q8_0) {
     free(x);
 }
 
-Test(copy, refuses_a_position_outside_and_other_types) {
+Test(copy, refuses_positions_outside_and_unsupported_types) {
     float   x[4]   = {0}, d[4];
     int32_t pos[2] = {0, 2};
     OpArgs  args   = {
-           .dst = packed(RP_F32, d, 2, 2, 1, 1),
-           .src = {packed(RP_F32, x, 2, 2, 1, 1), packed(RP_F32, d, 2, 2, 1, 1),
-                   packed(RP_I32, pos, 2, 1, 1, 1)}
+           .dst = tensor(RP_F32, d, 2, 2, 1, 1),
+           .src = {tensor(RP_F32, x, 2, 2, 1, 1), tensor(RP_F32, d, 2, 2, 1, 1),
+                   tensor(RP_I32, pos, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_ARG, "copy: position 2, the destination has 2 rows");
-    args = (OpArgs){.dst = packed(RP_I32, d, 2, 2, 1, 1), .src = {packed(RP_F32, x, 2, 2, 1, 1)}};
+    args = (OpArgs){.dst = tensor(RP_I32, d, 2, 2, 1, 1), .src = {tensor(RP_F32, x, 2, 2, 1, 1)}};
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_DTYPE, "copy: from f32 to i32");
-    args = (OpArgs){.dst = packed(RP_Q8_0, d, 48, 1, 1, 1), .src = {packed(RP_F32, x, 48, 1, 1, 1)}};
+    args = (OpArgs){.dst = tensor(RP_Q8_0, d, 48, 1, 1, 1), .src = {tensor(RP_F32, x, 48, 1, 1, 1)}};
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_SHAPE, "copy: rows of 48 are no whole q8_0 blocks");
 }
 
 #ifdef RP_TEST_CUDA
-/* The device has nobody to tell: what the CPU refuses is left out. */
-Test(copy, leaves_out_positions_past_the_end_on_the_device) {
+/* A kernel on the device cannot report an error: it skips the rows that the CPU refuses. */
+Test(copy, skips_positions_past_the_end_on_the_device) {
     float   x[6] = {1, 2, 3, 4, 5, 6}, d[4] = {0}, before[4] = {7, 7, 7, 7};
     int32_t pos[3] = {1, 2, -1};
     OpArgs  args   = {
-           .dst = packed(RP_F32, d, 2, 2, 1, 1),
-           .src = {packed(RP_F32, x, 2, 3, 1, 1), packed(RP_F32, d, 2, 2, 1, 1),
-                   packed(RP_I32, pos, 3, 1, 1, 1)}
+           .dst = tensor(RP_F32, d, 2, 2, 1, 1),
+           .src = {tensor(RP_F32, x, 2, 3, 1, 1), tensor(RP_F32, d, 2, 2, 1, 1),
+                   tensor(RP_I32, pos, 3, 1, 1, 1)}
     };
     OK(cuda_run(rp_cpu_copy, &args, before));
     cr_expect_arr_eq(d, ((float[]){7, 7, 1, 2}), sizeof d);

@@ -1,3 +1,5 @@
+/* The CPU executor and its thread pool: bits for any number of threads (I8), no allocation after open (I3),
+ * errors, shared states, barriers. Expected results are written by hand or taken from one thread. */
 #include "tests/golden.h"
 
 #include "executor/pool.h"
@@ -6,7 +8,7 @@
 
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
-/* ---- the guard of I3: allocations between two points of a test ---- */
+/* ---- I3: counts allocations, by replacing malloc with a counting one that calls glibc's ---- */
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CAN_COUNT 1
@@ -78,7 +80,7 @@ Test(executor, allocates_nothing_while_running) { /* I3 */
     const long before = atomic_load(&n_allocations);
     for (int i = 0; i < 10; i++) OK(rp_executor_run(e));
     cr_expect_eq(atomic_load(&n_allocations), before);
-    free(malloc(1)); /* the guard works */
+    free(malloc(1)); /* the counter works */
     cr_expect_neq(atomic_load(&n_allocations), before);
     rp_executor_free(e);
     free_net(&n);
@@ -92,7 +94,7 @@ Test(executor, fails_cleanly_and_can_be_run_again) {
     for (int threads = 1; threads <= 4; threads++) {
         Executor *e;
         OK(rp_executor_open(n.plan, &(ExecutorOptions){.n_threads = threads}, &e));
-        for (int i = 0; i < 50; i++) { /* the bad id is met by one worker only */
+        for (int i = 0; i < 50; i++) { /* only one worker meets the bad id */
             set_ids(e, &n, 64);
             REFUSED(rp_executor_run(e), RP_E_ARG, "get_rows: id 64 at 4, the table has 64 rows");
             set_ids(e, &n, 63);
@@ -103,7 +105,7 @@ Test(executor, fails_cleanly_and_can_be_run_again) {
     free_net(&n);
 }
 
-Test(executor, keeps_inputs_and_outputs_and_hides_the_rest) {
+Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
     Net       n = new_net();
     Executor *e;
     OK(rp_executor_open(n.plan, NULL, &e));
@@ -139,6 +141,7 @@ Test(executor, refuses_bad_options) {
     free_net(&n);
 }
 
+/* sum += x in a state; y is the new sum. */
 static ComputeGraph *counter(TensorNode **x, TensorNode **y, int64_t n) {
     ComputeGraph *g     = rp_graph_new();
     TensorNode   *state = rp_graph_state(g, "sum", RP_F32, NE(n, 1, 1, 1));
@@ -148,7 +151,7 @@ static ComputeGraph *counter(TensorNode **x, TensorNode **y, int64_t n) {
     return g;
 }
 
-Test(executor, states_last_and_can_be_shared) {
+Test(executor, states_persist_and_can_be_shared) {
     TensorNode   *x[2], *y[2], *bad[2];
     ComputeGraph *g[3] = {counter(&x[0], &y[0], 4), counter(&x[1], &y[1], 4), counter(&bad[0], &bad[1], 8)};
     ExecPlan     *plan[3];
@@ -174,48 +177,49 @@ Test(executor, states_last_and_can_be_shared) {
 typedef struct Race {
     ThreadPool *pool;
     atomic_int  done[200];
-    int         fail_member, fail_step;
+    int         fail_worker, fail_step;
     atomic_int  last_step[8];
 } Race;
 
+/* 200 steps with a barrier after each. All workers must have counted a step before any passes its barrier. */
 static RpStatus race(void *arg, int ith, int nth) {
     Race *r = arg;
     for (int step = 0; step < 200; step++) {
         atomic_store(&r->last_step[ith], step);
         atomic_fetch_add(&r->done[step], 1);
-        const bool     fails = ith == r->fail_member && step == r->fail_step;
+        const bool     fails = ith == r->fail_worker && step == r->fail_step;
         const RpStatus st =
-            rp_pool_barrier(r->pool, fails ? rp_fail(RP_E_ARG, "member %d failed", ith) : RP_OK);
+            rp_pool_barrier(r->pool, fails ? rp_fail(RP_E_ARG, "worker %d failed", ith) : RP_OK);
         if (st != RP_OK) return st;
         if (atomic_load(&r->done[step]) != nth)
-            return rp_fail(RP_E_STATE, "the barrier let member %d through", ith);
+            return rp_fail(RP_E_STATE, "the barrier let worker %d through", ith);
     }
     return RP_OK;
 }
 
-Test(pool, no_member_passes_a_barrier_before_all_have_come) {
+Test(pool, no_worker_passes_a_barrier_before_all_have_arrived) {
     static Race r;
     for (long spin = 0; spin <= 50; spin += 50)
         for (int n = 1; n <= 5; n += 2) {
             OK(rp_pool_new(n, spin, &r.pool));
             for (int run = 0; run < 10; run++) {
                 for (int i = 0; i < 200; i++) atomic_store(&r.done[i], 0);
-                r.fail_member = -1;
+                r.fail_worker = -1;
                 OK(rp_pool_run(r.pool, race, &r));
             }
             rp_pool_free(r.pool);
         }
 }
 
-Test(pool, a_failure_ends_every_member_at_the_same_step) {
+Test(pool, a_failure_stops_every_worker_at_the_same_step) {
     static Race r;
     OK(rp_pool_new(4, 20, &r.pool));
     for (int run = 0; run < 100; run++) {
         for (int i = 0; i < 200; i++) atomic_store(&r.done[i], 0);
-        r.fail_member = run % 4;
+        r.fail_worker = run % 4;
         r.fail_step   = run;
         char text[32];
-        snprintf(text, sizeof text, "member %d failed", run % 4);
+        snprintf(text, sizeof text, "worker %d failed", run % 4);
         REFUSED(rp_pool_run(r.pool, race, &r), RP_E_ARG, text);
         for (int i = 0; i < 4; i++) cr_expect_eq(atomic_load(&r.last_step[i]), run);
     }

@@ -1,11 +1,14 @@
+/* The fused op experts_down: products of k experts -> bias -> weighted sum in the order of the ids -> scale ->
+ * residual. Bit for bit against the single ops (fused.h), and against the formula in double. */
 #include "tests/fused.h"
 
 enum { E = 6 };
 
-static void parts(Runner *run, const OpArgs *as) {
+/* Sources: 0 weights, 1 columns, 2 ids, 3 weights of the experts, 4 bias, 5 residual; 4 and 5 may be absent. */
+static void unfused(Runner *run, const OpArgs *as) {
     const TensorView *x = &as->src[1], *ids = &as->src[2], *bias = &as->src[4];
     const int64_t     m = as->src[0].ne[1], k = x->ne[1];
-    TensorView        all = f32_copy(m, k), weights = as->src[3];
+    TensorView        all = new_floats(m, k), weights = as->src[3];
     const OpArgs      product =
                      {
                          .dst = all, .src = {as->src[0], *x, *ids}
@@ -14,17 +17,17 @@ static void parts(Runner *run, const OpArgs *as) {
     run(rp_cpu_mul_mat_id, &product);
     if (bias->ne[0] > 0) run(rp_cpu_add_id, &add);
     weights.ne[0] = k, weights.ne[1] = 1;
-    run2(run, rp_cpu_combine, as->dst, (OpParams){0}, all, weights);
-    part_scale(run, as->dst, as->params->experts_down.scale);
-    part_add(run, as->dst, as->src[5]);
+    run_op(run, rp_cpu_combine, as->dst, (OpParams){0}, all, weights);
+    unfused_scale(run, as->dst, as->params->experts_down.scale);
+    unfused_add(run, as->dst, as->src[5]);
     free(all.data);
 }
 
 typedef struct Case {
     RpDtype type;
     int64_t n, rows, k;
-    bool    rounded, bias, residual;
-    float   scale; /* 0: 1 */
+    bool    quantized, bias, residual; /* quantized: x is q8_act */
+    float   scale;                     /* 0 means 1 */
 } Case;
 
 static void check(Case c) {
@@ -32,31 +35,31 @@ static void check(Case c) {
     float *x = random_floats((size_t)(c.n * c.k), 101), *weights = random_floats((size_t)c.k, 102),
           *bias = random_floats((size_t)(c.rows * E), 103), *residual = random_floats((size_t)c.rows, 104),
           *y         = malloc((size_t)c.rows * 4);
-    char    *columns = c.rounded ? quantised_columns(x, c.n, c.k) : NULL;
+    char    *columns = c.quantized ? quantize_columns(x, c.n, c.k) : NULL;
     int32_t *ids     = malloc((size_t)c.k * sizeof *ids);
     for (int64_t j = 0; j < c.k; j++)
-        ids[j] = j == 1 ? E : j == 4 ? -1 : (int32_t)(j * 5 % E); /* two are no experts */
+        ids[j] = j == 1 ? E : j == 4 ? -1 : (int32_t)(j * 5 % E); /* two ids name no expert */
     const OpParams p    = {.experts_down = {.scale = c.scale == 0.0f ? 1.0f : c.scale}};
     OpArgs         args = {
                 .dst    = floats(y, c.rows, 1),
                 .src    = {VIEW(c.type, w, c.n, c.rows, E, 1),
-                           c.rounded ? VIEW(RP_Q8_ACT, columns, c.n, c.k, 1, 1) : floats(x, c.n, c.k),
+                           c.quantized ? VIEW(RP_Q8_ACT, columns, c.n, c.k, 1, 1) : floats(x, c.n, c.k),
                            VIEW(RP_I32, ids, c.k, 1, 1, 1), floats(weights, c.k, 1)},
                 .params = &p
     };
     if (c.bias) args.src[4] = floats(bias, c.rows, E);
     if (c.residual) args.src[5] = floats(residual, c.rows, 1);
-    check_fused(rp_cpu_experts_down, &args, parts);
+    check_fused(rp_cpu_experts_down, &args, unfused);
     free(w), free(x), free(weights), free(bias), free(residual), free(y), free(columns), free(ids);
 }
 
 static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANTISED; i++) {
-        c.type = quantised[i];
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        c.type = quant_types[i];
         c.n    = 3 * rp_dtype_info(c.type)->block_elems;
         check(c);
     }
-    if (c.rounded) return;
+    if (c.quantized) return;
     for (int i = 0; i < 3; i++) {
         c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
         c.n    = 77;
@@ -66,29 +69,30 @@ static void for_all_types(Case c) {
     }
 }
 
-Test(experts_down, adds_the_experts) {
-    for_all_types((Case){.rows = 21, .k = 4, .rounded = true});
+Test(experts_down, adds_the_weighted_expert_results) {
+    for_all_types((Case){.rows = 21, .k = 4, .quantized = true});
     for_all_types((Case){.rows = 21, .k = 3});
 }
 Test(experts_down, adds_bias_and_residual) {
-    for_all_types((Case){.rows = 16, .k = 8, .rounded = true, .bias = true, .residual = true, .scale = 2.5f});
+    for_all_types(
+        (Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
     for_all_types((Case){.rows = 7, .k = 5, .bias = true, .residual = true});
-    for_all_types((Case){.rows = 40, .k = 1, .rounded = true, .residual = true});
+    for_all_types((Case){.rows = 40, .k = 1, .quantized = true, .residual = true});
 }
 
-/* More experts than warps; rows that warps share; columns in pieces. */
+/* On the device: more experts than warps, rows that warps share, columns in slices. */
 Test(experts_down, takes_any_shape) {
-    check((Case){.type = RP_Q4_0, .n = 64, .rows = 9, .k = 11, .rounded = true, .bias = true});
-    check((Case){.type = RP_Q4_K, .n = 8192, .rows = 5, .k = 6, .rounded = true});
-    check((Case){.type = RP_Q8_0, .n = 4128, .rows = 3, .k = 8, .rounded = true, .residual = true});
-    check((Case){.type = RP_Q5_1, .n = 32, .rows = 4500, .k = 3, .rounded = true});
+    check((Case){.type = RP_Q4_0, .n = 64, .rows = 9, .k = 11, .quantized = true, .bias = true});
+    check((Case){.type = RP_Q4_K, .n = 8192, .rows = 5, .k = 6, .quantized = true});
+    check((Case){.type = RP_Q8_0, .n = 4128, .rows = 3, .k = 8, .quantized = true, .residual = true});
+    check((Case){.type = RP_Q5_1, .n = 32, .rows = 4500, .k = 3, .quantized = true});
     check((Case){.type = RP_Q4_0, .n = 64, .rows = 9, .k = 11, .bias = true});
     check((Case){.type = RP_BF16, .n = 77, .rows = 9, .k = 11, .residual = true});
     check((Case){.type = RP_F16, .n = 2048, .rows = 6, .k = 9});
-    check((Case){.type = RP_Q6_K, .n = 16640, .rows = 2, .k = 2, .rounded = true});
+    check((Case){.type = RP_Q6_K, .n = 16640, .rows = 2, .k = 2, .quantized = true});
 }
 
-Test(experts_down, is_the_formula) {
+Test(experts_down, computes_the_documented_formula) {
     enum { N = 40, M = 3, TAKEN = 2 };
     float *w = random_floats(N * M * E, 110), *x = random_floats(N * TAKEN, 111),
           *bias = random_floats(M * E, 112), *residual = random_floats(M, 113),
@@ -102,7 +106,7 @@ Test(experts_down, is_the_formula) {
                 .params = &p
     };
     double want[M];
-    run_everywhere(rp_cpu_experts_down, &args);
+    run_variants(rp_cpu_experts_down, &args);
     for (int m = 0; m < M; m++) {
         want[m] = 0.0;
         for (int j = 0; j < TAKEN; j++) {
@@ -116,7 +120,7 @@ Test(experts_down, is_the_formula) {
     free(w), free(x), free(bias), free(residual);
 }
 
-Test(experts_down, refuses_what_does_not_fit) {
+Test(experts_down, refuses_shapes_that_do_not_fit) {
     static float   w[512], x[64], y[64];
     int32_t        ids[4] = {0};
     const OpParams p      = {.experts_down = {.scale = 1.0f}};

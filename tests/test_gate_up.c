@@ -1,14 +1,18 @@
+/* The fused op gate_up: column -> norm -> quantise -> act(gate product) * (up product) -> quantise, for a dense
+ * layer or for the experts in ids. Bit for bit against the single ops (fused.h), and against the formula in
+ * double. */
 #include "tests/fused.h"
 
 enum { E = 5, K = 4 };
 
+/* Source i times the column, for each id: gate (0) or up (1). */
 static TensorView half(Runner *run, const OpArgs *as, int i, TensorView column) {
     const TensorView *w = &as->src[i], *ids = &as->src[4], *bias = &as->src[5 + i];
     const int64_t     k = as->dst.ne[1];
-    const TensorView  y = f32_copy(w->ne[1], k);
+    const TensorView  y = new_floats(w->ne[1], k);
     if (ids->ne[0] <= 0) {
-        run2(run, rp_cpu_mul_mat, y, (OpParams){0}, *w, column);
-        part_add(run, y, *bias);
+        run_op(run, rp_cpu_mul_mat, y, (OpParams){0}, *w, column);
+        unfused_add(run, y, *bias);
         return y;
     }
     const OpArgs product =
@@ -21,33 +25,35 @@ static TensorView half(Runner *run, const OpArgs *as, int i, TensorView column) 
     return y;
 }
 
-static void parts(Runner *run, const OpArgs *as) {
+/* Sources: 0 gate weights, 1 up weights, 2 column, 3 norm weight, 4 ids, 5 gate bias, 6 up bias; 3 to 6 may be
+ * absent. */
+static void unfused(Runner *run, const OpArgs *as) {
     const GateUpParams *p      = &as->params->gate_up;
-    const TensorView    column = part_column(run, as->src[2], as->src[3], &p->column), none = {0};
+    const TensorView    column = unfused_column(run, as->src[2], as->src[3], &p->column), none = {0};
     const TensorView    gate = half(run, as, 0, column), up = half(run, as, 1, column);
     if (p->kind == RP_GATE_OAI) {
-        run2(run, rp_cpu_swiglu_oai, gate,
-             (OpParams){
-                 .swiglu_oai = {.alpha = p->alpha, .limit = p->limit}
+        run_op(run, rp_cpu_swiglu_oai, gate,
+               (OpParams){
+                   .swiglu_oai = {.alpha = p->alpha, .limit = p->limit}
         },
-             gate, up);
+               gate, up);
     } else {
         const GeluKind kind = p->kind == RP_GATE_GELU_TANH ? RP_GELU_TANH : RP_GELU_ERF;
-        run2(run, p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, gate,
-             (OpParams){.gelu = {.kind = kind}}, gate, none);
-        run2(run, rp_cpu_mul, gate, (OpParams){0}, gate, up);
+        run_op(run, p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, gate,
+               (OpParams){.gelu = {.kind = kind}}, gate, none);
+        run_op(run, rp_cpu_mul, gate, (OpParams){0}, gate, up);
     }
-    const TensorView rounded = p->dtype == RP_Q8_ACT ? part_rounded(run, gate) : gate;
-    memcpy(as->dst.data, rounded.data, rp_view_extent_bytes(&as->dst));
+    const TensorView result = p->dtype == RP_Q8_ACT ? unfused_quantize(run, gate) : gate;
+    memcpy(as->dst.data, result.data, rp_view_extent_bytes(&as->dst));
     free(column.data), free(gate.data), free(up.data);
-    if (p->dtype == RP_Q8_ACT) free(rounded.data);
+    if (p->dtype == RP_Q8_ACT) free(result.data);
 }
 
 typedef struct Case {
     RpDtype  type, result;
     GateKind kind;
     int64_t  n, rows;
-    bool     norm, round, rounded, ids, bias;
+    bool     norm, quantize, quantized, ids, bias; /* quantized: x is q8_act */
 } Case;
 
 static void check(Case c) {
@@ -56,10 +62,10 @@ static void check(Case c) {
          *up           = random_weights(c.type, c.n, c.rows * experts, 61);
     float *x = random_floats((size_t)c.n, 62), *norm = random_floats((size_t)c.n, 63),
           *bias           = random_floats((size_t)(2 * c.rows * experts), 64);
-    char          *column = c.rounded ? quantised_columns(x, c.n, 1) : NULL;
+    char          *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
     int32_t        ids[K] = {3, E, 0, -1};
     const OpParams p      = {
-             .gate_up = {.column = {.norm = c.norm, .eps = 1e-5f, .round = c.round},
+             .gate_up = {.column = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
                          .kind   = c.kind,
                          .alpha  = 1.7f,
                          .limit  = 0.5f,
@@ -70,24 +76,24 @@ static void check(Case c) {
     OpArgs args  = {
          .dst    = y,
          .src    = {VIEW(c.type, gate, c.n, c.rows, experts, 1), VIEW(c.type, up, c.n, c.rows, experts, 1),
-                    c.rounded ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
+                    c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
          .params = &p
     };
     if (c.norm) args.src[3] = floats(norm, c.n, 1);
     if (c.ids) args.src[4] = VIEW(RP_I32, ids, K, 1, 1, 1);
     if (c.bias) args.src[5] = floats(bias, c.rows, experts);
     if (c.bias) args.src[6] = floats(bias + c.rows * experts, c.rows, experts);
-    check_fused(rp_cpu_gate_up, &args, parts);
+    check_fused(rp_cpu_gate_up, &args, unfused);
     free(gate), free(up), free(x), free(norm), free(bias), free(column), free(y.data);
 }
 
 static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANTISED; i++) {
-        c.type = quantised[i];
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        c.type = quant_types[i];
         c.n    = 2 * rp_dtype_info(c.type)->block_elems;
         check(c);
     }
-    if (c.round || c.rounded) return;
+    if (c.quantize || c.quantized) return;
     for (int i = 0; i < 3; i++) {
         c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
         c.n    = 77;
@@ -95,24 +101,24 @@ static void for_all_types(Case c) {
     }
 }
 
-Test(gate_up, multiplies_the_halves) {
+Test(gate_up, multiplies_the_activated_gate_by_up) {
     for_all_types((Case){.rows = 21});
-    for_all_types((Case){.rows = 21, .rounded = true});
-    for_all_types((Case){.rows = 11, .norm = true, .round = true, .bias = true});
+    for_all_types((Case){.rows = 21, .quantized = true});
+    for_all_types((Case){.rows = 11, .norm = true, .quantize = true, .bias = true});
 }
-Test(gate_up, rounds_its_result) {
-    for_all_types((Case){.rows = 64, .rounded = true, .result = RP_Q8_ACT});
-    for_all_types((Case){.rows = 96, .norm = true, .round = true, .result = RP_Q8_ACT, .ids = true});
+Test(gate_up, quantises_its_result) {
+    for_all_types((Case){.rows = 64, .quantized = true, .result = RP_Q8_ACT});
+    for_all_types((Case){.rows = 96, .norm = true, .quantize = true, .result = RP_Q8_ACT, .ids = true});
     for_all_types((Case){.rows = 32, .norm = true, .result = RP_Q8_ACT, .ids = true, .bias = true});
 }
-Test(gate_up, takes_the_chosen_experts) {
-    for_all_types((Case){.rows = 13, .rounded = true, .ids = true});
+Test(gate_up, computes_the_selected_experts) {
+    for_all_types((Case){.rows = 13, .quantized = true, .ids = true});
     for_all_types((Case){.rows = 13, .norm = true, .ids = true, .bias = true});
 }
-Test(gate_up, has_every_kind_of_gate) {
+Test(gate_up, supports_every_kind_of_gate) {
     for (int kind = 0; kind <= RP_GATE_OAI; kind++) {
         const Case c = {
-            .type = RP_Q4_K, .kind = (GateKind)kind, .n = 512, .rows = 32, .norm = true, .round = true};
+            .type = RP_Q4_K, .kind = (GateKind)kind, .n = 512, .rows = 32, .norm = true, .quantize = true};
         Case d = c;
         check(c);
         d.ids = d.bias = true;
@@ -122,15 +128,17 @@ Test(gate_up, has_every_kind_of_gate) {
     }
 }
 
-/* Rows that several warps share; more groups than counters; blocks of several turns. */
+/* On the device: rows that several warps share, more quantised blocks than arrival counters, several row tiles
+ * a block. */
 Test(gate_up, takes_any_shape) {
-    check((Case){.type = RP_Q4_0, .n = 8192, .rows = 32, .norm = true, .round = true, .result = RP_Q8_ACT});
-    check((Case){.type = RP_Q6_K, .n = 4096, .rows = 9, .norm = true, .round = true, .ids = true});
+    check(
+        (Case){.type = RP_Q4_0, .n = 8192, .rows = 32, .norm = true, .quantize = true, .result = RP_Q8_ACT});
+    check((Case){.type = RP_Q6_K, .n = 4096, .rows = 9, .norm = true, .quantize = true, .ids = true});
     check((Case){.type = RP_F16, .n = 4096, .rows = 64, .norm = true, .result = RP_Q8_ACT});
     check((Case){.type = RP_F32, .n = 4, .rows = 34016, .norm = true, .ids = true, .result = RP_Q8_ACT});
 }
 
-Test(gate_up, is_the_formula) {
+Test(gate_up, computes_the_documented_formula) {
     enum { N = 32, M = 6 };
     float         *x = random_floats(N, 70), *bias = random_floats(2 * M, 71), y[M];
     char          *blocks = random_weights(RP_Q4_0, N, 2 * M, 72);
@@ -146,8 +154,8 @@ Test(gate_up, is_the_formula) {
                        floats(bias + M, M, 1)},
             .params = &p
     };
-    float *w = widened(&args.src[0]), *u = widened(&args.src[1]);
-    run_everywhere(rp_cpu_gate_up, &args);
+    float *w = dequantized(&args.src[0]), *u = dequantized(&args.src[1]);
+    run_variants(rp_cpu_gate_up, &args);
     double squares = 0.0, want[M];
     for (int k = 0; k < N; k++) squares += (double)x[k] * (double)x[k];
     for (int m = 0; m < M; m++) {
@@ -162,17 +170,17 @@ Test(gate_up, is_the_formula) {
     free(x), free(bias), free(blocks), free(w), free(u);
 }
 
-Test(gate_up, refuses_what_does_not_fit) {
+Test(gate_up, refuses_shapes_that_do_not_fit) {
     static float   w[512], x[64], y[64];
     int32_t        ids[2] = {0};
-    const OpParams p = {.gate_up = {.kind = RP_GATE_SILU}}, round = {.gate_up = {.dtype = RP_Q8_ACT}};
+    const OpParams p = {.gate_up = {.kind = RP_GATE_SILU}}, quantizes = {.gate_up = {.dtype = RP_Q8_ACT}};
     OpArgs         args = {
                 .dst = floats(y, 4, 1), .src = {floats(w, 8, 4), floats(w, 8, 5), floats(x, 8, 1)},
                        .params = &p
     };
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
             "gate_up: gate f32 [8,4,1] and up f32 [8,5,1] do not fit");
-    args.src[1] = floats(w, 8, 4), args.params = &round;
+    args.src[1] = floats(w, 8, 4), args.params = &quantizes;
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
             "gate_up: gate f32 [8,4,1] and up f32 [8,4,1]");
     args.params = &p, args.src[4] = VIEW(RP_I32, ids, 2, 1, 1, 1);

@@ -1,3 +1,4 @@
+/* The op gelu in both forms, against their formulas in double. */
 #include "tests/kernel_test.h"
 
 static void check(GeluKind kind, double (*f)(double)) {
@@ -7,8 +8,8 @@ static void check(GeluKind kind, double (*f)(double)) {
     const OpParams p = {.gelu = {.kind = kind}};
     for (int i = 0; i < N; i++) x[i] *= 12.0f, want[i] = f((double)x[i]);
     const OpArgs args = {
-        .dst = packed(RP_F32, y, 100, 5, 1, 1), .src = {packed(RP_F32, x, 100, 5, 1, 1)}, .params = &p};
-    run_everywhere(rp_cpu_gelu, &args);
+        .dst = tensor(RP_F32, y, 100, 5, 1, 1), .src = {tensor(RP_F32, x, 100, 5, 1, 1)}, .params = &p};
+    run_variants(rp_cpu_gelu, &args);
     expect_near(y, want, N, 1e-6);
     free(x);
 }
@@ -25,6 +26,6 @@ Test(gelu, refuses_an_unknown_kind) {
     float          x[4] = {0};
     const OpParams p    = {.gelu = {.kind = (GeluKind)7}};
     const OpArgs   args = {
-          .dst = packed(RP_F32, x, 4, 1, 1, 1), .src = {packed(RP_F32, x, 4, 1, 1, 1)}, .params = &p};
+          .dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 1, 1, 1)}, .params = &p};
     REFUSED(run_workers(rp_cpu_gelu, &args, 1), RP_E_ARG, "gelu: unknown kind 7");
 }

@@ -1,3 +1,5 @@
+/* rp_generate: tokens, text, stop strings, limits and cancelling, against a loop over the session and the
+ * sampler; the matcher of stop strings against a search from scratch after every byte. */
 #include "reprise/session.h"
 
 #include "model/stop_match.h"
@@ -54,8 +56,7 @@ static bool on_text(const char *bytes, size_t len, void *user) {
     return ++n_calls != stop_at_call;
 }
 
-/* From an empty context and a fresh sampler, so that every call with the same options gives the same reply.
- */
+/* A reply from an empty context and a reset sampler: the same options give the same reply. */
 static GenerateResult reply(size_t n_prompt, GenerateOptions o, TokenList *ids) {
     GenerateResult result;
     n_text    = 0;
@@ -71,14 +72,14 @@ static GenerateResult reply(size_t n_prompt, GenerateOptions o, TokenList *ids) 
     return result;
 }
 
-Test(generate, draws_what_a_loop_by_hand_draws) {
+Test(generate, generates_the_tokens_of_a_manual_loop) {
     TokenList            ids    = {0};
     const GenerateResult result = reply(5, (GenerateOptions){.max_tokens = 40, .ignore_end = true}, &ids);
     cr_expect_eq(result.reason, RP_STOP_LIMIT);
     cr_expect_eq(result.n_prompt, 5);
     cr_expect_eq(result.n_generated, 40);
     cr_expect_eq(ids.n, 40);
-    cr_expect_eq(rp_session_n_past(session), 5 + 39, "the last token is not appended");
+    cr_expect_eq(rp_session_n_past(session), 5 + 39, "the last token is not in the context");
     cr_expect(result.prefill_s > 0 && result.decode_s > 0 && result.first_token_s >= result.prefill_s);
 
     rp_sampler_reset(sampler);
@@ -101,23 +102,23 @@ Test(generate, draws_what_a_loop_by_hand_draws) {
     rp_token_list_free(&ids);
 }
 
-Test(generate, goes_on_from_the_last_token) {
-    TokenList             whole = {0}, part = {0};
+Test(generate, continues_from_the_last_token) {
+    TokenList             whole = {0}, first = {0};
     const GenerateOptions o = {.max_tokens = 30, .ignore_end = true};
     reply(5, o, &whole);
-    reply(5, (GenerateOptions){.max_tokens = 12, .ignore_end = true}, &part);
+    reply(5, (GenerateOptions){.max_tokens = 12, .ignore_end = true}, &first);
     GenerateResult result;
-    cr_assert_eq(rp_generate(session, sampler, &part.ids[11], 1,
-                             &(GenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &part},
+    cr_assert_eq(rp_generate(session, sampler, &first.ids[11], 1,
+                             &(GenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &first},
                              &result),
                  RP_OK);
-    cr_assert_eq(part.n, 30);
-    cr_expect_arr_eq(part.ids, whole.ids, 30 * sizeof *whole.ids);
+    cr_assert_eq(first.n, 30);
+    cr_expect_arr_eq(first.ids, whole.ids, 30 * sizeof *whole.ids);
     rp_token_list_free(&whole);
-    rp_token_list_free(&part);
+    rp_token_list_free(&first);
 }
 
-Test(generate, a_penalty_knows_the_prompt) {
+Test(generate, the_repeat_penalty_covers_the_prompt) {
     SamplerParams p   = rp_sampler_defaults();
     TokenList     ids = {0};
     rp_sampler_free(sampler);
@@ -128,7 +129,7 @@ Test(generate, a_penalty_knows_the_prompt) {
     p.repeat_penalty     = 1e6f;
     rp_sampler_free(sampler);
     cr_assert_eq(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler), RP_OK);
-    prompt[0] = greedy; /* may change the logits; what counts is that no token of the prompt is drawn */
+    prompt[0] = greedy; /* may change the logits, but no token of the prompt may be sampled */
     reply(5, (GenerateOptions){.max_tokens = 20, .ignore_end = true}, &ids);
     for (size_t i = 0; i < ids.n; i++)
         for (int j = 0; j < 5; j++) cr_expect_neq(ids.ids[i], prompt[j], "token %zu", i);
@@ -139,7 +140,7 @@ Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
     TokenList      ids = {0}, on = {0};
     GenerateResult result;
     uint64_t       seed = 0;
-    do { /* a flat distribution over 64 tokens: the end comes soon in some */
+    do { /* a flat distribution over 64 tokens: some seeds soon sample the end token */
         new_sampler(3.0f, ++seed);
         result = reply(5, (GenerateOptions){.max_tokens = 100}, &ids);
     } while (result.reason != RP_STOP_END_TOKEN && seed < 20);
@@ -147,7 +148,7 @@ Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
     cr_assert_eq(ids.ids[ids.n - 1], 2);
     cr_expect_eq(result.n_generated, (int32_t)ids.n);
     cr_expect_eq(rp_session_n_past(session), 5 + (int32_t)ids.n - 1);
-    cr_expect_eq(n_calls, (int)ids.n - 1, "one call a token, but for the end token");
+    cr_expect_eq(n_calls, (int)ids.n - 1, "one call per token, none for the end token");
     cr_expect_null(strstr(text, "</s>"));
 
     const GenerateOptions past = {
@@ -159,7 +160,7 @@ Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
     rp_token_list_free(&on);
 }
 
-Test(generate, stop_strings_end_the_text_wherever_they_lie) {
+Test(generate, stop_strings_end_the_text_at_any_position) {
     const GenerateOptions free_run = {.max_tokens = 50, .ignore_end = true};
     reply(5, free_run, NULL);
     char         all[4096];
@@ -171,7 +172,7 @@ Test(generate, stop_strings_end_the_text_wherever_they_lie) {
             char        stop[8] = {0}, never[8] = {0};
             const char *stops[] = {never, stop};
             memcpy(stop, all + at, len);
-            memcpy(never, all + at, len); /* begins like it and never comes to its end */
+            memcpy(never, all + at, len); /* starts like `stop` but never matches */
             never[len]        = '\x01';
             const char  *hit  = strstr(all, stop);
             const size_t want = (size_t)(hit - all);
@@ -184,19 +185,19 @@ Test(generate, stop_strings_end_the_text_wherever_they_lie) {
             cr_expect_arr_eq(text, all, n_text);
             o.n_stop = 1;
             cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_LIMIT);
-            cr_expect_str_eq(text, all, "what waited is printed at the end");
+            cr_expect_str_eq(text, all, "text held back is printed at the end");
         }
     }
 }
 
-Test(generate, the_context_ends_a_reply) {
+Test(generate, a_full_context_ends_the_reply) {
     const GenerateResult result = reply(20, (GenerateOptions){.ignore_end = true}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CONTEXT);
     cr_expect_eq(rp_session_n_past(session), 128);
-    cr_expect_eq(result.n_generated, 128 - 20 + 1, "the last token needs no place");
+    cr_expect_eq(result.n_generated, 128 - 20 + 1, "the last token needs no position");
 }
 
-Test(generate, on_text_cancels) {
+Test(generate, on_text_can_cancel) {
     stop_at_call                = 4;
     const GenerateResult result = reply(5, (GenerateOptions){.ignore_end = true}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CANCELLED);
@@ -229,7 +230,7 @@ static void refused(size_t n_prompt, const GenerateOptions *o, RpStatus status, 
     cr_expect_eq(rp_session_n_past(session), n_past);
 }
 
-Test(generate, refusals_say_why) {
+Test(generate, refusals_name_their_reason) {
     const char *const empty[] = {"x", ""};
     refused(0, NULL, RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
     refused(3, &(GenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
@@ -239,16 +240,16 @@ Test(generate, refusals_say_why) {
     GenerateResult result;
     cr_expect_eq(rp_generate(session, sampler, prompt, 3, NULL, &result), RP_E_ARG);
     cr_expect_not_null(strstr(rp_last_error(), "64"), "%s", rp_last_error());
-    prompt[2]               = 3;
-    const SamplerParams p   = rp_sampler_defaults();
-    Sampler            *own = sampler;
+    prompt[2]                 = 3;
+    const SamplerParams p     = rp_sampler_defaults();
+    Sampler            *saved = sampler;
     cr_assert_eq(rp_sampler_new(&p, 65, &sampler), RP_OK);
     refused(3, NULL, RP_E_ARG, "the sampler is for a vocabulary of 65 tokens, the model has 64");
     rp_sampler_free(sampler);
-    sampler = own;
+    sampler = saved;
 }
 
-Test(generate, a_prompt_past_the_context_changes_nothing) {
+Test(generate, a_prompt_longer_than_the_context_changes_nothing) {
     int32_t        many[129] = {0};
     GenerateResult result;
     for (int i = 0; i < 129; i++) many[i] = 5;
@@ -257,7 +258,7 @@ Test(generate, a_prompt_past_the_context_changes_nothing) {
     cr_expect_eq(result.n_prompt, 0);
 }
 
-Test(generate_ids, a_model_without_tokenizer_has_no_text) {
+Test(generate_ids, a_model_without_a_tokenizer_gives_no_text) {
     FILE *f = fopen(TINY, "rb");
     cr_assert_not_null(f);
     static _Alignas(64) char file[1 << 19];
@@ -276,7 +277,7 @@ Test(generate_ids, a_model_without_tokenizer_has_no_text) {
     GenerateResult    result = reply(1, (GenerateOptions){.stop = stop, .n_stop = 1}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CONTEXT);
     cr_expect_eq(n_text, 0);
-    cr_expect_eq(n_calls, 32, "asked after every token all the same");
+    cr_expect_eq(n_calls, 32, "called after every token, even without text");
     stop_at_call = 3;
     result       = reply(1, (GenerateOptions){0}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CANCELLED);
@@ -290,7 +291,7 @@ Test(generate_ids, stop_reasons_have_names) {
     cr_expect_str_eq(rp_stop_reason_name((StopReason)99), "unknown");
 }
 
-/* How many bytes at the end of s are the beginning of one of the strings, but not all of it. */
+/* The longest end of s that is a proper prefix of one of the strings. */
 static size_t beginning_of_one(const char *s, size_t n, const char *const strings[], size_t n_strings) {
     size_t longest = 0;
     for (size_t i = 0; i < n_strings; i++)
@@ -299,7 +300,7 @@ static size_t beginning_of_one(const char *s, size_t n, const char *const string
     return longest;
 }
 
-/* The longest of the strings that s ends with. */
+/* The longest of the strings that s ends with; 0 if none. */
 static size_t ends_with_one(const char *s, size_t n, const char *const strings[], size_t n_strings) {
     size_t longest = 0;
     for (size_t i = 0; i < n_strings; i++) {
@@ -313,11 +314,12 @@ Test(stop_match, agrees_with_a_search_at_every_byte) {
     for (uint64_t seed = 0; seed < 2000; seed++) {
         char        strings[3][8];
         const char *all[3];
-        uint64_t    draw = 0;
-        const int   n    = 1 + (int)(seed % 3);
-        for (int i = 0; i < n; i++) { /* two letters: they overlap a lot */
-            const int len = 1 + (int)(6.0f * rp_random_uniform(seed, draw++));
-            for (int j = 0; j < len; j++) strings[i][j] = rp_random_uniform(seed, draw++) < 0.6f ? 'a' : 'b';
+        uint64_t    number = 0;
+        const int   n      = 1 + (int)(seed % 3);
+        for (int i = 0; i < n; i++) { /* of two letters, so that they overlap often */
+            const int len = 1 + (int)(6.0f * rp_random_uniform(seed, number++));
+            for (int j = 0; j < len; j++)
+                strings[i][j] = rp_random_uniform(seed, number++) < 0.6f ? 'a' : 'b';
             strings[i][len] = '\0';
             all[i]          = strings[i];
         }
@@ -326,7 +328,7 @@ Test(stop_match, agrees_with_a_search_at_every_byte) {
         char   in[64], out[128];
         size_t n_in = 0, n_out = 0, match = 0;
         while (n_in < sizeof in && match == 0) {
-            in[n_in++]         = rp_random_uniform(seed, draw++) < 0.6f ? 'a' : 'b';
+            in[n_in++]         = rp_random_uniform(seed, number++) < 0.6f ? 'a' : 'b';
             const bool matched = rp_stop_match_feed(&m, in[n_in - 1], out, &n_out);
             match              = ends_with_one(in, n_in, all, (size_t)n);
             cr_assert_eq(matched, match > 0, "%.*s", (int)n_in, in);

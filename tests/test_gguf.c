@@ -1,10 +1,13 @@
+/* The GGUF reader and the checks of a model file. Files are written byte by byte (gguf_writer.h), or a tiny
+ * model is changed; every error text is compared. Files end at the end of a mapped page, so that reading past
+ * the end is a fault. */
 #include "tests/gguf_writer.h"
 
 #include <math.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Opens a copy whose end is the end of a page, so that reading past it is a fault. */
+/* Opens a copy that ends just before an unmapped page:  | ... file | PROT_NONE page | */
 static RpStatus open_tight(const void *p, size_t n, GgufFile **f, void **memory, size_t *size) {
     *size    = (n + 4095) / 4096 * 4096 + 4096;
     char *at = mmap(NULL, *size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -34,7 +37,7 @@ static void refuse_text(const char *text, size_t n, RpStatus status, const char 
     refuse(&b, status, what);
 }
 
-Test(gguf, names_what_is_no_gguf_file) {
+Test(gguf, names_the_format_of_files_that_are_not_gguf) {
     refuse_text("", 0, RP_E_FORMAT, "the file is empty");
     refuse_text("PK\x03\x04....", 8, RP_E_FORMAT, "a zip archive");
     refuse_text("version https://git-lfs.github.com/spec/v1\n", 43, RP_E_FORMAT, "a Git LFS pointer");
@@ -43,14 +46,14 @@ Test(gguf, names_what_is_no_gguf_file) {
     refuse_text("tjgg\3\0\0\0", 8, RP_E_FORMAT, "before GGUF");
     refuse_text("FUGG\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
     refuse_text("GGUF\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
-    refuse_text("hello", 5, RP_E_FORMAT, "no GGUF file");
-    refuse_text("GGU", 3, RP_E_FORMAT, "no GGUF file");
+    refuse_text("hello", 5, RP_E_FORMAT, "not a GGUF file");
+    refuse_text("GGU", 3, RP_E_FORMAT, "not a GGUF file");
     refuse_text("GGUF", 4, RP_E_FORMAT,
                 "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
     GgufFile *f;
     REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
-    REFUSED(rp_gguf_open("/", &f), RP_E_IO, "no regular file");
-    REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "no regular file");
+    REFUSED(rp_gguf_open("/", &f), RP_E_IO, "not a regular file");
+    REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "not a regular file");
 }
 
 #define REFUSE(status, text, ...)                                                                            \
@@ -68,15 +71,15 @@ Test(gguf, refuses_bad_headers) {
 }
 
 Test(gguf, refuses_bad_values) {
-    REFUSE(RP_E_FORMAT, "key a comes twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1),
+    REFUSE(RP_E_FORMAT, "key a occurs twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1),
            put_key_u32(b, "a", 2));
     REFUSE(RP_E_FORMAT, "a is of the unknown type 13", put_header(b, 3, 0, 1), put_key(b, "a", 13),
            put_u32(b, 0));
     REFUSE(RP_E_UNSUPPORTED, "a is an array of arrays", put_header(b, 3, 0, 1),
            put_key(b, "a", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_ARRAY), put_u64(b, 0));
-    REFUSE(RP_E_FORMAT, "a is a truth value of 2", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_BOOL),
+    REFUSE(RP_E_FORMAT, "a is a bool of value 2", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_BOOL),
            put_bytes(b, "\2", 1));
-    REFUSE(RP_E_FORMAT, "is no name", put_header(b, 3, 0, 1), put_key_u32(b, "", 1));
+    REFUSE(RP_E_FORMAT, "is not a name", put_header(b, 3, 0, 1), put_key_u32(b, "", 1));
     REFUSE(RP_E_FORMAT, "an array at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
            put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
     REFUSE(RP_E_FORMAT, "an array of strings at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
@@ -110,16 +113,16 @@ Test(gguf, refuses_bad_tensors) {
     REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is",
            one_tensor(b, 0, UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t: dimension 0 is", one_tensor(b, 0, UINT64_MAX, 1, 0, 64));
-    REFUSE(RP_E_FORMAT, "rows of 40 elements are no whole blocks of 32 (Q4_0)",
+    REFUSE(RP_E_FORMAT, "rows of 40 elements are not whole blocks of 32 (Q4_0)",
            one_tensor(b, 2, 40, 1, 0, 64));
-    REFUSE(RP_E_FORMAT, "rows of 128 elements are no whole blocks of 256 (Q2_K)",
+    REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)",
            one_tensor(b, 10, 128, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
     REFUSE(RP_E_FORMAT, "tensor t: 64 bytes of data at byte", one_tensor(b, 0, 16, 1, 32, 64));
     REFUSE(RP_E_FORMAT, "go past the end of the file", one_tensor(b, 0, 16, 1, UINT64_MAX - 31, 64));
-    REFUSE(RP_E_FORMAT, "tensor t comes twice", put_header(b, 3, 2, 0), put_tensor(b, "t", 0, 4, 1, 0),
+    REFUSE(RP_E_FORMAT, "tensor t occurs twice", put_header(b, 3, 2, 0), put_tensor(b, "t", 0, 4, 1, 0),
            put_tensor(b, "t", 0, 4, 1, 32), put_data(b, 64));
     REFUSE(RP_E_FORMAT, "tensors a and b overlap", put_header(b, 3, 2, 0), put_tensor(b, "a", 0, 16, 1, 0),
            put_tensor(b, "b", 0, 4, 1, 32), put_data(b, 64));
@@ -162,14 +165,13 @@ Test(gguf, reads_values_and_tensors) {
     OK(rp_gguf_get_string(f, "s", &s));
     cr_expect(u == 7 && x == -2.5f && yes && s.len == 4 && memcmp(s.ptr, "text", 4) == 0);
     REFUSED(rp_gguf_get_u32(f, "i", &u), RP_E_FORMAT,
-            "test.gguf: i is -7 where a whole number from 0 to 2^32-1 is wanted");
+            "test.gguf: i is -7, must be a whole number from 0 to 2^32-1");
     REFUSED(rp_gguf_get_u32(f, "x", &u), RP_E_FORMAT, "x is 0.5");
     REFUSED(rp_gguf_get_u32(f, "yes", &u), RP_E_FORMAT, "whole number");
-    REFUSED(rp_gguf_get_u32(f, "s", &u), RP_E_FORMAT, "s is of type string where a whole number is wanted");
-    REFUSED(rp_gguf_get_f32(f, "numbers", &x), RP_E_FORMAT,
-            "numbers is of type array where a number is wanted");
-    REFUSED(rp_gguf_get_bool(f, "u", &yes), RP_E_FORMAT, "u is of type u32 where a truth value is wanted");
-    REFUSED(rp_gguf_get_string(f, "u", &s), RP_E_FORMAT, "u is of type u32 where a string is wanted");
+    REFUSED(rp_gguf_get_u32(f, "s", &u), RP_E_FORMAT, "s is of type string, must be a whole number");
+    REFUSED(rp_gguf_get_f32(f, "numbers", &x), RP_E_FORMAT, "numbers is of type array, must be a number");
+    REFUSED(rp_gguf_get_bool(f, "u", &yes), RP_E_FORMAT, "u is of type u32, must be a bool");
+    REFUSED(rp_gguf_get_string(f, "u", &s), RP_E_FORMAT, "u is of type u32, must be a string");
     const GgufValue *list = rp_gguf_find(f, "list"), *numbers = rp_gguf_find(f, "numbers");
     cr_expect(list->n == 3 && rp_gguf_string_at(list, 2).len == 3 && rp_gguf_string_at(list, 1).len == 0);
     cr_expect(numbers->n == 3 && rp_gguf_number_at(numbers, 1) == -2.0);
@@ -208,7 +210,7 @@ static size_t read_tiny(const char *name, char *data, size_t room) {
     return n;
 }
 
-Test(gguf, refuses_every_truncation_of_a_model_at_1_kb) {
+Test(gguf, refuses_a_model_truncated_at_any_kilobyte) {
     static char  data[1 << 19];
     char         path[1024];
     const size_t n = read_tiny("llama-mix-k.gguf", data, sizeof data);
@@ -242,11 +244,11 @@ Test(model, refuses_an_unknown_architecture_by_name) {
     cr_assert_null(m);
 }
 
-/* The u32 of a key of a tiny model changed. */
+/* Changes the u32 value of a key of a tiny model; opening it must fail. */
 static void refuse_value_of(const char *name, const char *key, uint32_t value, RpStatus status,
                             const char *text) {
     static char  data[1 << 19];
-    char         find[128]; /* the key, and behind it the type u32 */
+    char         find[128]; /* the key, followed by the type u32 */
     Model       *m;
     const size_t n = read_tiny(name, data, sizeof data);
     snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
@@ -260,12 +262,12 @@ static void refuse_value(const char *key, uint32_t value, RpStatus status, const
     refuse_value_of("llama-q8_0.gguf", key, value, status, text);
 }
 
-Test(model, refuses_what_cannot_be) {
+Test(model, refuses_impossible_hyperparameters) {
     refuse_value("llama.block_count", 0, RP_E_FORMAT,
-                 "m.gguf: llama.block_count is 0, from 1 to 4096 is possible");
+                 "m.gguf: llama.block_count is 0, must be from 1 to 4096");
     refuse_value("llama.block_count", 3, RP_E_FORMAT, "m.gguf: tensor blk.2.attn_norm.weight is missing");
     refuse_value("llama.block_count", 1u << 31, RP_E_FORMAT, "llama.block_count is 2147483648");
-    refuse_value("llama.attention.head_count", 3, RP_E_FORMAT, "3 heads are no multiple of 2 key heads");
+    refuse_value("llama.attention.head_count", 3, RP_E_FORMAT, "3 heads are not a multiple of 2 key heads");
     refuse_value("llama.attention.head_count", 8, RP_E_SHAPE,
                  "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], [64,128] is expected");
     refuse_value("llama.embedding_length", 32, RP_E_SHAPE,
@@ -277,9 +279,9 @@ Test(model, refuses_what_cannot_be) {
                  "tokenizer.ggml.bos_token_id is 64, the vocabulary has 64 tokens");
 }
 
-Test(model, refuses_experts_that_cannot_be) {
+Test(model, refuses_impossible_expert_parameters) {
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 17, RP_E_FORMAT,
-                    "m.gguf: qwen3moe.expert_used_count is 17, from 1 to 16 is possible");
+                    "m.gguf: qwen3moe.expert_used_count is 17, must be from 1 to 16");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT,
                     "expert_used_count is 0");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 0, RP_E_FORMAT, "expert_count is 0");
@@ -299,7 +301,7 @@ Test(model, refuses_experts_that_cannot_be) {
                     "tensor blk.0.attn_kv_a_mqa.weight is");
 }
 
-/* A key renamed: it is then absent. */
+/* Renaming the key makes it absent. */
 Test(model, refuses_latent_attention_that_is_not_split) {
     static char  data[1 << 19];
     Model       *m;
@@ -311,7 +313,7 @@ Test(model, refuses_latent_attention_that_is_not_split) {
             "attention.key_length_mla is missing: files whose latent attention is not split");
 }
 
-Test(model, refuses_a_tensor_of_a_type_that_is_not_supported) {
+Test(model, refuses_a_tensor_of_an_unsupported_type) {
     static char  data[1 << 19];
     Model       *m;
     const size_t n                = read_tiny("llama-q4_0.gguf", data, sizeof data);

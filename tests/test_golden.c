@@ -1,7 +1,9 @@
-/* Whole models against llama.cpp. Both engines round activations to 8 bits for quantised weights, in
- * different blocks; so each golden file of a tiny model also holds the exact logits, of the same weights in
- * f32, which ours must meet when the rounding is switched off, and come as near as llama.cpp does when it is
- * on. */
+/* Whole models against llama.cpp, and passes against each other.
+ *
+ * Both engines quantise activations to 8 bits, but in different blocks. Each golden file of a tiny model
+ * therefore has two sets of logits: llama.cpp's, and exact ones with the weights dequantised to f32.
+ *     pass quantize off     must give the exact logits
+ *     pass quantize on      must be about as close to the exact logits as llama.cpp is */
 #include "tests/golden.h"
 
 #include <math.h>
@@ -73,7 +75,7 @@ static void read_rows(FILE *f, const char *label, size_t n, size_t n_vocab, Rows
     free(line);
 }
 
-/* A batch over all but the last ids, and those one by one. */
+/* Scores all but the last N_DECODE ids as a batch, and the rest one by one. */
 static void run_rows(const Model *m, const char *passes, const int32_t *ids, size_t n, Rows *out) {
     Session *s;
     OK(rp_session_open(m, &(SessionOptions){.n_ctx = 64, .n_threads = 2, .passes = passes}, &s));
@@ -87,7 +89,7 @@ static void run_rows(const Model *m, const char *passes, const int32_t *ids, siz
 }
 
 static void check_tiny(const char *name) {
-    static Rows theirs, exact, ours, unrounded, unfused;
+    static Rows theirs, exact, ours, unquantized, unfused;
     char        path[1024], *line = NULL;
     size_t      size = 0;
     Model      *m;
@@ -103,16 +105,16 @@ static void check_tiny(const char *name) {
     read_rows(f, "logits ", n, n_vocab, &theirs);
     read_rows(f, "exact ", n, n_vocab, &exact);
     run_rows(m, "", ids, n, &ours);
-    run_rows(m, "-quantize", ids, n, &unrounded);
+    run_rows(m, "-quantize", ids, n, &unquantized);
     run_rows(m, "-all", ids, n, &unfused);
     const double us = distance(&exact, &ours), them = distance(&exact, &theirs);
-    cr_log_info("%-22s from exact: llama.cpp %.5f, reprise %.5f, unrounded %.5f, unfused %.5f", name, them,
-                us, distance(&exact, &unrounded), distance(&exact, &unfused));
-    /* what remains without rounding is the f16 cache, which both have, and the order of sums, layer by layer
-     */
+    cr_log_info("%-22s from exact: llama.cpp %.5f, reprise %.5f, without quantize %.5f, unfused %.5f", name,
+                them, us, distance(&exact, &unquantized), distance(&exact, &unfused));
+    /* Without quantised activations, the f16 KV cache (in both engines) and the order of sums in each layer
+     * remain. */
     const double close = fmax(3e-3, 3e-4 * rp_model_info(m)->n_layer);
-    cr_expect_leq(distance(&exact, &unrounded), close, "%s without rounding is off by %g", name,
-                  distance(&exact, &unrounded));
+    cr_expect_leq(distance(&exact, &unquantized), close, "%s without quantised activations is off by %g",
+                  name, distance(&exact, &unquantized));
     cr_expect_leq(distance(&exact, &unfused), close, "%s without passes is off by %g", name,
                   distance(&exact, &unfused));
     cr_expect_leq(us, 1.5 * them + 3e-3, "%s is off by %g, llama.cpp by %g", name, us, them);
@@ -121,12 +123,12 @@ static void check_tiny(const char *name) {
     rp_model_free(m);
 }
 
-Test(golden, tiny_models_of_every_family_and_type) {
+Test(golden, tiny_models_give_the_logits_of_llama_cpp) {
     for (int i = 0; i < N_TINY; i++) check_tiny(tiny_names[i]);
 }
 
-/* What a GPU runs one kernel at a time is what it replays: a few models show it. */
-Test(golden, a_tiny_model_of_each_kind_in_eager_mode) {
+/* Eager mode on a GPU, for a few families; replays are tested above. */
+Test(golden, eager_mode_gives_the_logits_of_llama_cpp) {
     static const char *const names[] = {"llama-mix",    "qwen3-mix-k",   "gemma3-mix",    "mixtral-mix",
                                         "qwen2moe-mix", "gpt-oss-mxfp4", "deepseek2-mix", "llama-f16"};
     const char              *mode    = getenv("REPRISE_MODE");
@@ -136,8 +138,8 @@ Test(golden, a_tiny_model_of_each_kind_in_eager_mode) {
 
 /* ---- passes ----
  *
- * What `attention` and `quantize` change in the arithmetic is judged above; the fusions change no bit of what
- * the CPU computes. */
+ * `attention` and `quantize` change the arithmetic, and are tested above. The other passes must not change a
+ * bit of what the CPU computes. */
 
 static bool changes_arithmetic(const char *pass) {
     return strcmp(pass, "attention") == 0 || strcmp(pass, "quantize") == 0;
@@ -150,6 +152,7 @@ static void expect_same_bits(const Rows *a, const Rows *b, const char *model, co
                          passes, r, a->n_rows);
 }
 
+/* Each pass alone gives the bits of no pass; all but one give the bits of `attention` and `quantize` alone. */
 static void check_passes(const char *name) {
     static Rows none, two, got;
     const int32_t ids[] = {3, 17, 5, 40, 8, 21, 9};
@@ -195,6 +198,6 @@ enum { EVERY_TINY = 1 };
 #endif
 
 Test(golden, each_pass_alone_and_all_but_each_give_the_same_bits) {
-    if (!is_on_cpu()) cr_skip_test("kernels of a GPU may add in another order when fused");
+    if (!is_on_cpu()) cr_skip_test("fused kernels of a GPU may add in another order");
     for (int i = 0; i < N_TINY; i += EVERY_TINY) check_passes(tiny_names[i]);
 }

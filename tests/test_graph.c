@@ -1,3 +1,5 @@
+/* The graph builder, its checks, the verifier, the switches of passes and the dumps. Every refusal is tested
+ * with its text (I11, I12); shapes and orders are compared with what the API documents. */
 #include "tests/golden.h"
 
 #include "graph/graph.h"
@@ -15,7 +17,7 @@ static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype dtype, int6
     return rp_graph_weight(g, name, &v);
 }
 
-/* Builds one op with the sources that `build` makes, and expects the graph to be refused. */
+/* Finishing the graph that `build` makes must fail. */
 static void refuse(TensorNode *(*build)(ComputeGraph *), RpStatus status, const char *text) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *y = build(g);
@@ -23,6 +25,7 @@ static void refuse(TensorNode *(*build)(ComputeGraph *), RpStatus status, const 
     rp_graph_free(g);
 }
 
+/* One test: the expression builds a node in graph g, and the graph must be refused. */
 #define REFUSAL(name, status, text, expression)                                                              \
     static TensorNode *build_##name(ComputeGraph *g) { return (expression); }                                \
     Test(graph, refuses_##name) { refuse(build_##name, status, text); }
@@ -44,7 +47,7 @@ REFUSAL(mul_of_another_type, RP_E_DTYPE, "f32",
         rp_mul(g, input(g, "a", 8, 4, 1), weight(g, "b", RP_F16, 8, 1)))
 REFUSAL(get_rows_by_floats, RP_E_SHAPE, "i32 vector",
         rp_get_rows(g, weight(g, "w", RP_F32, 8, 4), input(g, "ids", 2, 1, 1)))
-REFUSAL(soft_max_with_another_mask, RP_E_SHAPE, "mask",
+REFUSAL(soft_max_with_a_mask_of_another_shape, RP_E_SHAPE, "mask",
         rp_soft_max(g, input(g, "x", 8, 4, 1), input(g, "mask", 8, 3, 1), NULL,
                     &(SoftMaxParams){.scale = 1.0f}))
 REFUSAL(soft_max_window_without_positions, RP_E_ARG, "window",
@@ -52,12 +55,12 @@ REFUSAL(soft_max_window_without_positions, RP_E_ARG, "window",
 REFUSAL(rope_of_odd_dimensions, RP_E_SHAPE, "even",
         rp_rope(g, input(g, "x", 8, 2, 3), rp_graph_input(g, "pos", RP_I32, NE(3, 1, 1, 1)), NULL,
                 &(RopeParams){.n_dims = 7, .freq_base = 1e4f}))
-REFUSAL(rope_with_other_positions, RP_E_SHAPE, "one a token",
+REFUSAL(rope_with_positions_of_another_length, RP_E_SHAPE, "one per token",
         rp_rope(g, input(g, "x", 8, 2, 3), rp_graph_input(g, "pos", RP_I32, NE(2, 1, 1, 1)), NULL,
                 &(RopeParams){.n_dims = 8, .freq_base = 1e4f}))
 REFUSAL(silu_of_integers, RP_E_DTYPE, "f32", rp_silu(g, rp_graph_input(g, "x", RP_I32, NE(8, 1, 1, 1))))
-REFUSAL(copy_to_blocks, RP_E_DTYPE, "f32, f16 and bf16", rp_cast(g, input(g, "x", 32, 1, 1), RP_Q4_0))
-REFUSAL(store_of_other_rows, RP_E_SHAPE, "source and destination",
+REFUSAL(cast_to_a_block_format, RP_E_DTYPE, "f32, f16 and bf16", rp_cast(g, input(g, "x", 32, 1, 1), RP_Q4_0))
+REFUSAL(store_of_rows_of_another_length, RP_E_SHAPE, "source and destination",
         rp_store(g, input(g, "x", 8, 1, 1), rp_graph_state(g, "s", RP_F16, NE(4, 16, 1, 1)), NULL))
 REFUSAL(store_of_too_many_rows, RP_E_SHAPE, "fewer rows",
         rp_store(g, input(g, "x", 8, 20, 1), rp_graph_state(g, "s", RP_F16, NE(8, 16, 1, 1)), NULL))
@@ -76,27 +79,27 @@ REFUSAL(view_with_a_huge_offset, RP_E_SHAPE, "leaves its source",
 }))
 REFUSAL(reshape_to_another_size, RP_E_SHAPE, "number of elements",
         rp_reshape(g, input(g, "x", 8, 2, 1), 5, 3, 1, 1))
-REFUSAL(reshape_of_a_permuted_source, RP_E_SHAPE, "packed",
+REFUSAL(reshape_of_a_permuted_source, RP_E_SHAPE, "contiguous",
         rp_reshape(g, rp_permute(g, input(g, "x", 8, 2, 3), 0, 2, 1, 3), 48, 1, 1, 1))
 REFUSAL(permute_with_an_axis_twice, RP_E_SHAPE, "permutation",
         rp_permute(g, input(g, "x", 8, 2, 3), 0, 0, 1, 3))
 REFUSAL(transpose_of_blocks, RP_E_SHAPE, "blocks", rp_transpose(g, weight(g, "w", RP_Q8_0, 32, 4)))
 REFUSAL(missing_source, RP_E_ARG, "a source is missing", rp_silu(g, NULL))
-REFUSAL(fused_op_of_a_user, RP_E_STATE, "only passes",
+REFUSAL(fused_op_in_a_user_graph, RP_E_STATE, "only passes",
         rp_graph_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){input(g, "x", 32, 1, 1)}, 1))
 REFUSAL(unknown_op, RP_E_ARG, "no such op",
         rp_graph_op(g, (TensorOp)999, NULL, (TensorNode *const[]){input(g, "x", 32, 1, 1)}, 1))
-REFUSAL(leaf_of_a_broken_shape, RP_E_SHAPE, "input 'x': f32 [8,0] is no shape",
+REFUSAL(leaf_of_a_broken_shape, RP_E_SHAPE, "input 'x': f32 [8,0] is not a valid shape",
         rp_silu(g, input(g, "x", 8, 0, 1)))
-REFUSAL(leaf_of_half_a_block, RP_E_SHAPE, "weight 'w': q4_0 [40,2] is no shape",
+REFUSAL(leaf_of_half_a_block, RP_E_SHAPE, "weight 'w': q4_0 [40,2] is not a valid shape",
         rp_mul_mat(g, weight(g, "w", RP_Q4_0, 40, 2), input(g, "x", 40, 1, 1)))
 REFUSAL(leaf_of_an_unknown_type, RP_E_DTYPE, "unknown dtype 77",
         rp_silu(g, rp_graph_input(g, "x", (RpDtype)77, NE(8, 1, 1, 1))))
-REFUSAL(two_leaves_of_a_name, RP_E_ARG, "two leaves are named 'x'",
+REFUSAL(two_leaves_of_one_name, RP_E_ARG, "two leaves are named 'x'",
         rp_add(g, input(g, "x", 8, 1, 1), input(g, "x", 8, 1, 1)))
 REFUSAL(leaf_as_output, RP_E_ARG, "not computed", input(g, "x", 8, 1, 1))
 
-Test(graph, refuses_source_of_another_graph) {
+Test(graph, refuses_a_source_of_another_graph) {
     ComputeGraph *g = rp_graph_new(), *other = rp_graph_new();
     TensorNode   *y = rp_silu(g, input(other, "x", 8, 1, 1));
     REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "another graph");
@@ -104,7 +107,7 @@ Test(graph, refuses_source_of_another_graph) {
     rp_graph_free(g);
 }
 
-Test(graph, keeps_the_first_error_and_goes_on_quietly) {
+Test(graph, keeps_the_first_error_and_ignores_later_calls) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = input(g, "x", 8, 2, 1), *bad = rp_reshape(g, x, 7, 1, 1, 1);
     cr_expect_null(bad);
@@ -115,7 +118,7 @@ Test(graph, keeps_the_first_error_and_goes_on_quietly) {
     rp_graph_free(g);
 }
 
-Test(graph, drops_what_no_output_needs_but_keeps_stores) {
+Test(graph, drops_nodes_that_no_output_needs_but_keeps_stores) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = input(g, "x", 8, 2, 1), *dead = rp_node_set_name(rp_gelu(g, x, RP_GELU_ERF), "dead");
     TensorNode   *s = rp_graph_state(g, "s", RP_F16, NE(8, 16, 1, 1)), *y = rp_silu(g, x);
@@ -131,7 +134,7 @@ Test(graph, drops_what_no_output_needs_but_keeps_stores) {
     rp_graph_free(g);
 }
 
-Test(graph, views_share_memory_and_cost_nothing) {
+Test(graph, views_share_memory_and_add_no_step) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_scale(g, input(g, "x", 8, 6, 1), 2.0f, 0.0f);
     TensorNode   *v = rp_view(g, x,
@@ -166,7 +169,7 @@ Test(graph, verify_finds_a_shape_that_was_changed) {
     TensorNode   *y = rp_silu(g, input(g, "x", 8, 2, 1));
     OK(rp_graph_finish(g, &y, 1));
     y->view.ne[0] = 4;
-    REFUSED(rp_graph_verify(g), RP_E_SHAPE, "not what its sources give");
+    REFUSED(rp_graph_verify(g), RP_E_SHAPE, "not the one inferred from its sources");
     rp_graph_free(g);
 }
 
@@ -186,18 +189,18 @@ Test(graph, refuses_to_store_into_a_weight) {
     rp_graph_free(g);
 }
 
-Test(graph, optimize_knows_its_passes) {
+Test(graph, optimize_switches_passes_by_name) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *y = rp_mul_mat(g, weight(g, "w", RP_Q8_0, 32, 4), input(g, "x", 32, 1, 1));
     REFUSED(rp_graph_optimize(g, ""), RP_E_STATE, "finished graph");
     OK(rp_graph_finish(g, &y, 1));
     REFUSED(rp_graph_optimize(g, "-nonsense"), RP_E_ARG,
-            "'nonsense' names no pass; there are all, attention, quantize");
+            "'nonsense' is not a pass; passes: all, attention, quantize");
     OK(rp_graph_optimize(g, "-quantize"));
     cr_expect_eq(rp_graph_n_steps(g), 1);
     OK(rp_graph_optimize(g, "-round"));
     cr_expect_eq(rp_graph_n_steps(g), 2);
-    OK(rp_graph_optimize(g, "-all,+quantize")); /* nothing is left to do */
+    OK(rp_graph_optimize(g, "-all,+quantize")); /* all rewrites have been done */
     cr_expect_eq(rp_graph_n_steps(g), 2);
     OK(rp_graph_optimize(g, ""));
     cr_expect_eq(rp_graph_n_steps(g), 1);
@@ -220,7 +223,7 @@ Test(graph, quantizes_once_for_all_readers) {
     rp_graph_free(g);
 }
 
-Test(op_table, every_row_is_whole) {
+Test(op_table, every_row_is_complete) {
     for (int op = 0; op < RP_OP_COUNT; op++) {
         const OpDescription *info = rp_op_info((TensorOp)op);
         cr_expect_not_null(info->name);
@@ -231,8 +234,7 @@ Test(op_table, every_row_is_whole) {
     }
 }
 
-/* What graphviz makes of it is looked at by the dump test; here: braces, and no edge to a node that is not
- * there. */
+/* Braces match, and every edge leads to a node that exists. */
 static void check_dot(const char *text) {
     int depth = 0;
     for (const char *p = text; *p != '\0'; p++) depth += *p == '{' ? 1 : *p == '}' ? -1 : 0;
@@ -253,7 +255,7 @@ static char *dump(const ComputeGraph *g, DumpOptions o) {
     return text;
 }
 
-Test(dump, folds_layers_that_are_alike) {
+Test(dump, folds_equal_layers) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_silu(g, input(g, "x", 32, 1, 1));
     for (int l = 0; l < 5; l++) {

@@ -1,23 +1,26 @@
+/* The fused op linear: column -> norm -> quantise -> product -> bias -> scale -> post-norm -> residual, each
+ * step optional. Bit for bit against the single ops (fused.h), and against the formula in double. */
 #include "tests/fused.h"
 
-static void parts(Runner *run, const OpArgs *as) {
+/* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 residual, 5 post-norm weight; 2 to 5 may be absent. */
+static void unfused(Runner *run, const OpArgs *as) {
     const LinearParams *p = &as->params->linear;
-    const TensorView    y = as->dst, column = part_column(run, as->src[1], as->src[2], &p->column);
-    run2(run, rp_cpu_mul_mat, y, (OpParams){0}, as->src[0], column);
-    part_add(run, y, as->src[3]);
-    part_scale(run, y, p->scale);
+    const TensorView    y = as->dst, column = unfused_column(run, as->src[1], as->src[2], &p->column);
+    run_op(run, rp_cpu_mul_mat, y, (OpParams){0}, as->src[0], column);
+    unfused_add(run, y, as->src[3]);
+    unfused_scale(run, y, p->scale);
     if (p->post_norm != 0)
-        run2(run, rp_cpu_rms_norm, y, (OpParams){.rms_norm = {.eps = p->post_eps}}, y, as->src[5]);
-    part_add(run, y, as->src[4]);
+        run_op(run, rp_cpu_rms_norm, y, (OpParams){.rms_norm = {.eps = p->post_eps}}, y, as->src[5]);
+    unfused_add(run, y, as->src[4]);
     free(column.data);
 }
 
 typedef struct Case {
     RpDtype type;
     int64_t n, rows;
-    bool    norm, weight, round, rounded; /* rounded: x is q8_act */
+    bool    norm, weight, quantize, quantized; /* quantized: x is q8_act */
     bool    bias, residual, post, post_weight;
-    float   scale; /* 0: 1 */
+    float   scale; /* 0 means 1 */
 } Case;
 
 static void check(Case c) {
@@ -25,9 +28,9 @@ static void check(Case c) {
     float *x = random_floats((size_t)c.n, 41), *norm = random_floats((size_t)c.n, 42),
           *bias = random_floats((size_t)c.rows, 43), *residual = random_floats((size_t)c.rows, 44),
           *post = random_floats((size_t)c.rows, 45), *y = malloc((size_t)c.rows * 4);
-    char          *column = c.rounded ? quantised_columns(x, c.n, 1) : NULL;
+    char          *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
     const OpParams p      = {
-             .linear = {.column    = {.norm = c.norm, .eps = 1e-5f, .round = c.round},
+             .linear = {.column    = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
                         .scale     = c.scale == 0.0f ? 1.0f : c.scale,
                         .post_norm = c.post,
                         .post_eps  = 1e-6f}
@@ -35,24 +38,26 @@ static void check(Case c) {
     OpArgs args = {
         .dst    = floats(y, c.rows, 1),
         .src    = {VIEW(c.type, w, c.n, c.rows, 1, 1),
-                   c.rounded ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
+                   c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
         .params = &p
     };
     if (c.weight) args.src[2] = floats(norm, c.n, 1);
     if (c.bias) args.src[3] = floats(bias, c.rows, 1);
     if (c.residual) args.src[4] = floats(residual, c.rows, 1);
     if (c.post_weight) args.src[5] = floats(post, c.rows, 1);
-    check_fused(rp_cpu_linear, &args, parts);
+    check_fused(rp_cpu_linear, &args, unfused);
     free(w), free(x), free(norm), free(bias), free(residual), free(post), free(y), free(column);
 }
 
+/* Every quantised type with rows of three blocks; float types with rows of 77 and 320 elements, unless the column
+ * must be q8_act. */
 static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANTISED; i++) {
-        c.type = quantised[i];
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        c.type = quant_types[i];
         c.n    = 3 * rp_dtype_info(c.type)->block_elems;
         check(c);
     }
-    if (c.round || c.rounded) return;
+    if (c.quantize || c.quantized) return;
     for (int i = 0; i < 3; i++) {
         c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
         c.n    = 77;
@@ -62,43 +67,48 @@ static void for_all_types(Case c) {
     }
 }
 
-Test(linear, takes_columns_as_they_are) {
+Test(linear, multiplies_f32_and_q8_act_columns) {
     for_all_types((Case){.rows = 21});
-    for_all_types((Case){.rows = 21, .rounded = true, .residual = true});
+    for_all_types((Case){.rows = 21, .quantized = true, .residual = true});
 }
-Test(linear, norms_and_rounds) {
-    for_all_types((Case){.rows = 21, .norm = true, .weight = true, .round = true});
+Test(linear, normalises_and_quantises_its_column) {
+    for_all_types((Case){.rows = 21, .norm = true, .weight = true, .quantize = true});
     for_all_types((Case){.rows = 20, .norm = true, .weight = true, .bias = true});
-    for_all_types((Case){.rows = 5, .norm = true, .round = true, .residual = true});
-    for_all_types((Case){.rows = 5, .round = true});
+    for_all_types((Case){.rows = 5, .norm = true, .quantize = true, .residual = true});
+    for_all_types((Case){.rows = 5, .quantize = true});
 }
-Test(linear, adds_and_scales) {
-    for_all_types((Case){.rows = 9, .rounded = true, .bias = true, .scale = 0.3f});
+Test(linear, adds_bias_and_residual_and_scales) {
+    for_all_types((Case){.rows = 9, .quantized = true, .bias = true, .scale = 0.3f});
     for_all_types((Case){.rows = 9, .bias = true, .residual = true, .scale = -2.5f});
 }
-Test(linear, norms_what_comes_out) {
-    for_all_types((Case){.rows = 35, .rounded = true, .post = true, .post_weight = true, .residual = true});
+Test(linear, applies_a_post_norm) {
+    for_all_types((Case){.rows = 35, .quantized = true, .post = true, .post_weight = true, .residual = true});
     for_all_types((Case){.rows = 40, .norm = true, .weight = true, .post = true});
-    for_all_types((Case){
-        .rows = 3, .norm = true, .round = true, .bias = true, .scale = 0.5f, .post = true, .residual = true});
+    for_all_types((Case){.rows     = 3,
+                         .norm     = true,
+                         .quantize = true,
+                         .bias     = true,
+                         .scale    = 0.5f,
+                         .post     = true,
+                         .residual = true});
 }
 
-/* Rows that several warps share; columns in pieces; blocks of several turns. */
+/* On the device: rows that several warps share, columns staged in slices, blocks that take several row tiles. */
 Test(linear, takes_rows_of_any_length) {
     check((Case){
-        .type = RP_Q4_0, .n = 8192, .rows = 7, .norm = true, .weight = true, .round = true, .post = true});
-    check((Case){.type = RP_Q4_K, .n = 4096, .rows = 6, .norm = true, .round = true, .residual = true});
+        .type = RP_Q4_0, .n = 8192, .rows = 7, .norm = true, .weight = true, .quantize = true, .post = true});
+    check((Case){.type = RP_Q4_K, .n = 4096, .rows = 6, .norm = true, .quantize = true, .residual = true});
     check((Case){.type = RP_F16, .n = 4100, .rows = 5, .norm = true, .weight = true});
-    check((Case){.type = RP_Q8_0, .n = 33024, .rows = 3, .norm = true, .weight = true, .round = true});
-    check((Case){.type = RP_Q6_K, .n = 33024, .rows = 2, .rounded = true, .bias = true});
+    check((Case){.type = RP_Q8_0, .n = 33024, .rows = 3, .norm = true, .weight = true, .quantize = true});
+    check((Case){.type = RP_Q6_K, .n = 33024, .rows = 2, .quantized = true, .bias = true});
 }
 Test(linear, takes_any_number_of_rows) {
-    check((Case){.type = RP_Q4_1, .n = 32, .rows = 33001, .norm = true, .weight = true, .round = true});
+    check((Case){.type = RP_Q4_1, .n = 32, .rows = 33001, .norm = true, .weight = true, .quantize = true});
     check((Case){.type = RP_F32, .n = 9, .rows = 33001, .norm = true, .weight = true, .post = true});
-    check((Case){.type = RP_Q8_0, .n = 32, .rows = 1, .norm = true, .round = true, .residual = true});
+    check((Case){.type = RP_Q8_0, .n = 32, .rows = 1, .norm = true, .quantize = true, .residual = true});
 }
 
-Test(linear, is_the_formula) {
+Test(linear, computes_the_documented_formula) {
     enum { N = 64, M = 10 };
     float *x = random_floats(N, 50), *norm = random_floats(N, 51), *bias = random_floats(M, 52),
           *residual = random_floats(M, 53), *post = random_floats(M, 54), y[M];
@@ -112,8 +122,8 @@ Test(linear, is_the_formula) {
                    floats(residual, M, 1), floats(post, M, 1)},
         .params = &p
     };
-    float *w = widened(&args.src[0]);
-    run_everywhere(rp_cpu_linear, &args);
+    float *w = dequantized(&args.src[0]);
+    run_variants(rp_cpu_linear, &args);
     double squares = 0.0, sums[M], all = 0.0, want[M];
     for (int k = 0; k < N; k++) squares += (double)x[k] * (double)x[k];
     for (int m = 0; m < M; m++) {
@@ -129,7 +139,7 @@ Test(linear, is_the_formula) {
     free(x), free(norm), free(bias), free(residual), free(post), free(blocks), free(w);
 }
 
-Test(linear, refuses_what_does_not_fit) {
+Test(linear, refuses_shapes_and_types_that_do_not_fit) {
     static float   w[256], x[64], y[64];
     const OpParams p    = {.linear = {.scale = 1.0f}};
     OpArgs         args = {

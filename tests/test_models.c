@@ -1,13 +1,15 @@
-/* Real models against llama.cpp. The golden files (tools/golden_models.py) are of the same weights widened to
- * f32: so our side, too, runs without the rounding of activations to 8 bits, in which engines differ. Then
- * two comparisons remain that concern the rounding: perplexity with it, and how far it moves the logits. */
+/* Real models against llama.cpp: greedy tokens, top-20 logits, perplexity (tools/golden_models.py).
+ *
+ * Engines quantise activations to 8 bits in different ways. The golden files are therefore made with weights
+ * dequantised to f32, and compared with runs without the pass `quantize`. With the pass, only perplexity is
+ * compared. */
 #include "tests/golden.h"
 
 #include <math.h>
 
 enum { MAX_IDS = 4096, N_TOP = 20, N_GREEDY = 64 };
 
-/* Both keep keys and values in f16, and add in different orders. */
+/* Remaining differences: f16 KV caches in both engines, and the order of additions. */
 static const float logit_tolerance = 0.05f, tie = 2e-3f;
 
 typedef struct Prompt {
@@ -57,8 +59,8 @@ typedef struct Comparison {
     float         worst;
 } Comparison;
 
-/* Logits after token i of prompt and greedy tokens together: the choice must be llama.cpp's, or one that was
- * as good. */
+/* Called with the logits after token i of prompt and greedy tokens. The best token must be llama.cpp's, or tie
+ * with it. */
 static void compare(size_t i, const float *logits, void *user) {
     Comparison   *c = user;
     const Prompt *p = c->p;
@@ -111,15 +113,15 @@ Test(models, gemma3_continues_as_llama_cpp_does) {
 
 #define DEMO RP_SOURCE_DIR "/assets/demo.gguf"
 
-/* It is always there, but under the sanitizers, where the folder of models is one that does not exist, it
- * takes too long. */
+/* The demo model is part of the sources, but takes too long under sanitizers. They set REPRISE_MODELS to a
+ * folder that does not exist, which skips it. */
 static const char *demo_path(void) {
     const char *dir = getenv("REPRISE_MODELS");
     if (dir != NULL && access(dir, R_OK) != 0) cr_skip_test("no models: there is no %s", dir);
     return DEMO;
 }
 
-/* Its context is too short for the longest prompt. */
+/* Seven of the eight prompts: the longest does not fit the context of the demo model. */
 Test(models, demo_continues_as_llama_cpp_does) { check_model(demo_path(), "demo/generate.txt", 7); }
 
 /* ---- perplexity ---- */
@@ -152,6 +154,7 @@ static char *read_text(size_t *len) {
     return p;
 }
 
+/* Perplexity of the golden text, in windows of WINDOW tokens; *n: tokens that count. */
 static double perplexity(const Model *m, const char *passes, size_t *n) {
     Session *s;
     size_t   len;
@@ -174,37 +177,39 @@ static double perplexity(const Model *m, const char *passes, size_t *n) {
     return exp(l.sum / (double)l.n);
 }
 
-/* Without the rounding of activations the perplexity is llama.cpp's with widened weights. Rounding moves that of SmolLM2
- * by 0.3 to 0.9 % where windows have 64 to 512 tokens, and by as much as by 0.4 % more or less with another order of
- * the same sums: so 1 %, or what it moves llama.cpp's by, is what can be asked. */
+/* Without the pass `quantize` the perplexity is that of llama.cpp with dequantised weights. Quantised
+ * activations change that of SmolLM2 by 0.3 to 0.9 % for windows of 64 to 512 tokens, and another order of the
+ * same sums by up to 0.4 % more or less. The limit is therefore 1 %, or the change in llama.cpp if that is
+ * larger. */
 static void check_perplexity(const char *path, const char *golden) {
     Model *m;
-    size_t size = 0, n, n_rounded;
+    size_t size = 0, n, n_quantized;
     char  *line = NULL;
-    double their_rounded, their_exact, count;
+    double their_quantized, their_exact, count;
     FILE  *f = golden_open(golden);
-    cr_assert_eq(sscanf(field(f, &line, &size, "rounded "), "%lf %lf", &their_rounded, &count), 2);
+    cr_assert_eq(sscanf(field(f, &line, &size, "rounded "), "%lf %lf", &their_quantized, &count), 2);
     cr_assert_eq(sscanf(field(f, &line, &size, "exact "), "%lf", &their_exact), 1);
     OK(rp_model_open(path, NULL, &m));
-    const double exact = perplexity(m, "-quantize", &n), rounded = perplexity(m, NULL, &n_rounded);
-    cr_log_info("%s: perplexity %.4f exact, %.4f rounded; llama.cpp %.4f exact, %.4f rounded", golden, exact,
-                rounded, their_exact, their_rounded);
+    const double exact = perplexity(m, "-quantize", &n), quantized = perplexity(m, NULL, &n_quantized);
+    cr_log_info("%s: perplexity %.4f exact, %.4f quantised activations; llama.cpp %.4f, %.4f", golden, exact,
+                quantized, their_exact, their_quantized);
     cr_expect_eq(n, (size_t)count);
-    cr_expect_eq(n_rounded, n);
-    const double moved = rounded / exact - 1.0, they_moved = their_rounded / their_exact - 1.0;
+    cr_expect_eq(n_quantized, n);
+    const double change = quantized / exact - 1.0, their_change = their_quantized / their_exact - 1.0;
     cr_expect_leq(fabs(exact / their_exact - 1.0), 0.001, "perplexity %g, llama.cpp has %g", exact,
                   their_exact);
-    cr_expect_leq(fabs(moved), fmax(0.01, fabs(they_moved)),
-                  "rounding moves it by %.2g %%, llama.cpp's by %.2g %%", 100.0 * moved, 100.0 * they_moved);
+    cr_expect_leq(fabs(change), fmax(0.01, fabs(their_change)),
+                  "quantised activations change it by %.2g %%, llama.cpp's by %.2g %%", 100.0 * change,
+                  100.0 * their_change);
     free(line);
     fclose(f);
     rp_model_free(m);
 }
 
-Test(models, smollm2_has_llama_cpp_perplexity) {
+Test(models, smollm2_has_the_perplexity_of_llama_cpp) {
     check_perplexity(model_path(SMOLLM2), "smollm2/perplexity.txt");
 }
-Test(models, gemma3_has_llama_cpp_perplexity) {
+Test(models, gemma3_has_the_perplexity_of_llama_cpp) {
     check_perplexity(model_path(GEMMA3), "gemma3/perplexity.txt");
 }
-Test(models, demo_has_llama_cpp_perplexity) { check_perplexity(demo_path(), "demo/perplexity.txt"); }
+Test(models, demo_has_the_perplexity_of_llama_cpp) { check_perplexity(demo_path(), "demo/perplexity.txt"); }

@@ -1,31 +1,34 @@
+/* The op mul_mat_id, y[:,j,t] = w[ids[j,t]] x[:,j or 0,t]: each result must have the bits of mul_mat with the
+ * matrix of its expert (I8). An id that names no expert gives zeros. */
 #include "tests/blocks.h"
 
 enum { E = 6, ROWS = 13, K = 3 };
 
-/* Row by row against mul_mat with the matrix of each id: the same bits (I8). */
-static void check(RpDtype type, int64_t n, int64_t n_tok, bool row_an_id, bool rounded) {
-    const int64_t n_x = n_tok * (row_an_id ? K : 1), n_y = ROWS * K * n_tok;
+/* per_id: x has one row per id and token, not one per token. quantized: x is q8_act. */
+static void check(RpDtype type, int64_t n, int64_t n_tok, bool per_id, bool quantized) {
+    const int64_t n_x = n_tok * (per_id ? K : 1), n_y = ROWS * K * n_tok;
     char         *w = random_weights(type, n, ROWS * E, 30);
     float        *x = random_floats((size_t)(n * n_x), 31), *y = malloc((size_t)n_y * 4), want[ROWS];
-    char         *columns = rounded ? quantised_columns(x, n, n_x) : (char *)x;
-    const RpDtype type_x  = rounded ? RP_Q8_ACT : RP_F32;
+    char         *columns = quantized ? quantize_columns(x, n, n_x) : (char *)x;
+    const RpDtype type_x  = quantized ? RP_Q8_ACT : RP_F32;
     int32_t      *ids     = malloc((size_t)(K * n_tok) * sizeof *ids);
-    for (int i = 0; i < K * n_tok; i++) ids[i] = (i * 7 + i / 4) % (E + 1); /* E is no expert; some twice */
+    for (int i = 0; i < K * n_tok; i++)
+        ids[i] = (i * 7 + i / 4) % (E + 1); /* id E names no expert; some ids repeat */
     const OpArgs args = {
-        .dst = packed(RP_F32, y, ROWS, K, n_tok, 1),
-        .src = {packed(type, w, n, ROWS, E, 1), packed(type_x, columns, n, row_an_id ? K : 1, n_tok, 1),
-                packed(RP_I32, ids, K, n_tok, 1, 1)}
+        .dst = tensor(RP_F32, y, ROWS, K, n_tok, 1),
+        .src = {tensor(type, w, n, ROWS, E, 1), tensor(type_x, columns, n, per_id ? K : 1, n_tok, 1),
+                tensor(RP_I32, ids, K, n_tok, 1, 1)}
     };
-    run_everywhere(rp_cpu_mul_mat_id, &args);
+    run_variants(rp_cpu_mul_mat_id, &args);
     for (int64_t t = 0; t < n_tok; t++)
         for (int j = 0; j < K; j++) {
             const int32_t  id  = ids[j + K * t];
-            const int64_t  col = row_an_id ? j + K * t : t;
+            const int64_t  col = per_id ? j + K * t : t;
             const OpParams p   = {.mul_mat = {.bound = RP_BOUND_NONE}};
             const OpArgs   one = {
-                  .dst    = packed(RP_F32, want, ROWS, 1, 1, 1),
-                  .src    = {packed(type, w + (size_t)(id * ROWS) * rp_row_bytes(type, n), n, ROWS, 1, 1),
-                             packed(type_x, columns + (size_t)col * rp_row_bytes(type_x, n), n, 1, 1, 1)},
+                  .dst    = tensor(RP_F32, want, ROWS, 1, 1, 1),
+                  .src    = {tensor(type, w + (size_t)(id * ROWS) * rp_row_bytes(type, n), n, ROWS, 1, 1),
+                             tensor(type_x, columns + (size_t)col * rp_row_bytes(type_x, n), n, 1, 1, 1)},
                   .params = &p
             };
             memset(want, 0, sizeof want);
@@ -33,46 +36,46 @@ static void check(RpDtype type, int64_t n, int64_t n_tok, bool row_an_id, bool r
             cr_assert_arr_eq(y + ROWS * (j + K * t), want, sizeof want, "%s: token %d, id %d (expert %d)",
                              rp_dtype_name(type), (int)t, j, id);
         }
-    if (rounded) free(columns);
+    if (quantized) free(columns);
     free(w), free(x), free(y), free(ids);
 }
 
-static void check_all(int64_t n_tok, bool row_an_id) {
-    for (int i = 0; i < N_QUANTISED; i++) {
-        const int64_t block = rp_dtype_info(quantised[i])->block_elems;
-        check(quantised[i], 3 * block, n_tok, row_an_id, true);
-        check(quantised[i], 3 * block, n_tok, row_an_id, false);
+static void check_all(int64_t n_tok, bool per_id) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const int64_t block = rp_dtype_info(quant_types[i])->block_elems;
+        check(quant_types[i], 3 * block, n_tok, per_id, true);
+        check(quant_types[i], 3 * block, n_tok, per_id, false);
     }
-    check(RP_F32, 77, n_tok, row_an_id, false);
-    check(RP_F16, 77, n_tok, row_an_id, false);
-    check(RP_BF16, 77, n_tok, row_an_id, false);
+    check(RP_F32, 77, n_tok, per_id, false);
+    check(RP_F16, 77, n_tok, per_id, false);
+    check(RP_BF16, 77, n_tok, per_id, false);
 }
 
-Test(mul_mat_id, of_one_token) { check_all(1, false), check_all(1, true); }
-Test(mul_mat_id, of_many_tokens) { check_all(9, false), check_all(9, true); }
+Test(mul_mat_id, gives_the_bits_of_mul_mat_for_one_token) { check_all(1, false), check_all(1, true); }
+Test(mul_mat_id, gives_the_bits_of_mul_mat_for_many_tokens) { check_all(9, false), check_all(9, true); }
 
-/* More rows for one expert than a job of columns holds. */
-Test(mul_mat_id, of_a_long_prefill) {
+/* Many columns for every expert, in groups that are not all full. */
+Test(mul_mat_id, gives_the_bits_of_mul_mat_for_a_long_prefill) {
     check(RP_Q8_0, 64, 700, false, true);
     check(RP_F32, 20, 700, true, false);
 }
 
-Test(mul_mat_id, refuses_what_does_not_fit) {
+Test(mul_mat_id, refuses_shapes_that_do_not_fit) {
     static float w[256], x[64], y[64];
     int32_t      ids[4] = {0};
     OpArgs       args   = {
-                .dst = packed(RP_F32, y, 4, 2, 1, 1),
-                .src = {packed(RP_F32, w, 8, 4, 3, 1), packed(RP_F32, x, 6, 1, 1, 1),
-                        packed(RP_I32, ids, 2, 1, 1, 1)}
+                .dst = tensor(RP_F32, y, 4, 2, 1, 1),
+                .src = {tensor(RP_F32, w, 8, 4, 3, 1), tensor(RP_F32, x, 6, 1, 1, 1),
+                        tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE,
             "mul_mat_id: weights [8,4,3] and x [6,1,1] do not fit a result [4,2,1]");
-    args.src[1] = packed(RP_F32, x, 8, 1, 1, 1), args.src[2] = packed(RP_I32, ids, 3, 1, 1, 1);
+    args.src[1] = tensor(RP_F32, x, 8, 1, 1, 1), args.src[2] = tensor(RP_I32, ids, 3, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE, "mul_mat_id: ids [3,1], [2,1] is wanted");
     ComputeGraph *g = rp_graph_new();
     TensorNode   *a = rp_graph_input(g, "w", RP_F32, NE(8, 4, 3, 1)),
                *b   = rp_graph_input(g, "x", RP_F32, NE(8, 3, 1, 1)),
                *c = rp_graph_input(g, "ids", RP_I32, NE(2, 1, 1, 1)), *d = rp_mul_mat_id(g, a, b, c);
-    REFUSED(rp_graph_finish(g, &d, 1), RP_E_SHAPE, "one row a token, or one an id");
+    REFUSED(rp_graph_finish(g, &d, 1), RP_E_SHAPE, "one row per token, or one per id");
     rp_graph_free(g);
 }

@@ -1,9 +1,11 @@
-/* Patterns: what they match, what keeps them from it, and ops of one's own. */
+/* Custom ops, custom patterns and the fusions of the library: which graphs match, which do not, and what
+ * registration refuses. Expected are the numbers of steps that remain; results are compared with runs without
+ * passes. */
 #include "tests/kernel_test.h"
 
 #include "graph/pattern.h"
 
-/* ---- ops of one's own ---- */
+/* ---- custom ops ---- */
 
 static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
                            const char **why) {
@@ -13,7 +15,7 @@ static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpPara
     return RP_OK;
 }
 
-/* y = x + i[0] * the second source, or x + i[0]. */
+/* y = x + i[0] * src[1], or x + i[0] without a second source. */
 static RpStatus shift(const OpArgs *args, KernelCtx *ctx) {
     const float *x = args->src[0].data, by = (float)args->params->custom.i[0];
     float       *y = args->dst.data;
@@ -40,7 +42,7 @@ static TensorNode *vector(ComputeGraph *g, const char *name) {
     return rp_graph_input(g, name, RP_F32, NE(8, 1, 1, 1));
 }
 
-Test(pattern, an_own_op_runs) {
+Test(pattern, a_custom_op_runs) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *y = shifted(g, x, 3);
     ExecPlan     *plan;
@@ -57,7 +59,7 @@ Test(pattern, an_own_op_runs) {
     rp_graph_free(g);
 }
 
-Test(pattern, custom_ops_are_refused_by_name) {
+Test(pattern, bad_custom_ops_are_refused_by_name) {
     OpDescription d = shift_op;
     TensorOp      op;
     (void)shift_id();
@@ -74,17 +76,17 @@ Test(pattern, custom_ops_are_refused_by_name) {
     rp_graph_free(g);
 }
 
-/* ---- texts ---- */
+/* ---- pattern texts ---- */
 
 static void refuse(const char *match, const char *make, const char *text) {
     const GraphPattern p = {.name = "refused", .match = match, .make = make};
     REFUSED(rp_pattern_register(&p), RP_E_ARG, text);
 }
 
-Test(pattern, texts_are_refused_with_their_place) {
+Test(pattern, bad_pattern_texts_are_refused_with_the_position) {
     refuse("mul(silu(x)", "mul(x)", "\"mul(silu(x)\", character 12: ',' or ')' is wanted");
     refuse("mul(sulu(x), y)", "mul(x, y)", "character 5: there is no such op");
-    refuse("silu(x, y)", "silu(x)", "the op has not so many sources");
+    refuse("silu(x, y)", "silu(x)", "the op has fewer sources");
     refuse("x", "silu(x)", "a root must be an op");
     refuse("silu?(x)", "silu(x)", "a root must be an op");
     refuse("silu(x) y", "silu(x)", "the end or ';' is wanted");
@@ -96,12 +98,12 @@ Test(pattern, texts_are_refused_with_their_place) {
     REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv'");
     const GraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&all), RP_E_ARG, "is not 'all'");
-    REFUSED(rp_pattern_register(&(GraphPattern){.name = "x"}), RP_E_ARG, "what it matches");
+    REFUSED(rp_pattern_register(&(GraphPattern){.name = "x"}), RP_E_ARG, "a match text");
 }
 
 /* ---- matching ---- */
 
-/* Kernels left after one pattern has been applied. */
+/* Finishes the graph and applies one pattern; returns the number of steps that remain. */
 static int steps_with(ComputeGraph *g, TensorNode *const outputs[], int n_outputs, const GraphPattern *p) {
     const PatternRow row = {.pattern = *p};
     OK(rp_graph_finish(g, outputs, n_outputs));
@@ -120,26 +122,26 @@ static bool oai_params(const PatternMatch *m, OpParams *out) {
     return true;
 }
 
-static int steps_of_silu_mul(bool exchanged, bool second_reader, bool is_output) {
+static int steps_of_silu_mul(bool swapped, bool second_reader, bool is_output) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *y = vector(g, "y"), *s = rp_silu(g, x);
     GraphPattern  p    = silu_mul;
     p.params           = oai_params;
-    TensorNode *out[2] = {exchanged ? rp_mul(g, y, s) : rp_mul(g, s, y), s};
+    TensorNode *out[2] = {swapped ? rp_mul(g, y, s) : rp_mul(g, s, y), s};
     if (second_reader) out[0] = rp_add(g, out[0], s);
     const int n = steps_with(g, out, is_output ? 2 : 1, &p);
     rp_graph_free(g);
     return n;
 }
 
-Test(pattern, what_is_inside_has_no_other_reader) {
+Test(pattern, inner_nodes_must_have_no_other_reader) {
     cr_expect_eq(steps_of_silu_mul(false, false, false), 1);
-    cr_expect_eq(steps_of_silu_mul(true, false, false), 1, "sources of mul may be exchanged");
+    cr_expect_eq(steps_of_silu_mul(true, false, false), 1, "the sources of mul may be swapped");
     cr_expect_eq(steps_of_silu_mul(false, true, false), 3, "a second reader");
     cr_expect_eq(steps_of_silu_mul(false, false, true), 2, "an output");
 }
 
-Test(pattern, a_shape_that_does_not_fit_is_no_match) {
+Test(pattern, a_replacement_whose_shapes_do_not_fit_is_no_match) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *one = rp_graph_input(g, "y", RP_F32, NE(1, 1, 1, 1));
     TensorNode   *y = rp_mul(g, rp_silu(g, x), one);
@@ -149,7 +151,7 @@ Test(pattern, a_shape_that_does_not_fit_is_no_match) {
     rp_graph_free(g);
 }
 
-Test(pattern, a_variable_is_one_node_at_all_places) {
+Test(pattern, a_variable_names_the_same_node_everywhere) {
     const GraphPattern square = {.name = "t", .match = "mul(silu(x), x)", .make = "silu(x)"};
     for (int same = 0; same < 2; same++) {
         ComputeGraph *g = rp_graph_new();
@@ -159,7 +161,7 @@ Test(pattern, a_variable_is_one_node_at_all_places) {
     }
 }
 
-Test(pattern, optional_ops_and_sources) {
+Test(pattern, optional_ops_and_sources_may_be_absent) {
     const GraphPattern p = {.name = "t", .match = "sigmoid(rms_norm?(x, w?))", .make = "mul(x, w)"};
     for (int with = 0; with < 3; with++) {
         ComputeGraph *g = rp_graph_new();
@@ -172,8 +174,8 @@ Test(pattern, optional_ops_and_sources) {
     }
 }
 
-/* What stays is computed for its other readers, and again in the fused op. */
-Test(pattern, what_stays_keeps_its_other_readers) {
+/* A node with `~` may have other readers: it is kept for them, and computed again in the fused op. */
+Test(pattern, a_kept_node_keeps_its_other_readers) {
     const GraphPattern p = {.name = "t", .match = "gelu(silu~(x))", .make = "sigmoid(x)"};
     ComputeGraph      *g = rp_graph_new();
     TensorNode        *x = vector(g, "x"), *s = rp_silu(g, x),
@@ -186,8 +188,9 @@ Test(pattern, what_stays_keeps_its_other_readers) {
     rp_graph_free(g);
 }
 
-/* The state that the silu reads is overwritten before the mul reads it again: the fused op would see too much. */
-Test(pattern, sources_that_are_written_between_are_no_match) {
+/* A store between silu and mul overwrites the state that silu has read. The fused op, in the place of mul,
+ * would read the new values. */
+Test(pattern, a_source_written_between_the_nodes_is_no_match) {
     for (int between = 0; between < 2; between++) {
         ComputeGraph *g     = rp_graph_new();
         TensorNode   *state = rp_graph_state(g, "s", RP_F32, NE(8, 1, 1, 1)), *x = vector(g, "x");
@@ -203,7 +206,7 @@ Test(pattern, sources_that_are_written_between_are_no_match) {
     }
 }
 
-/* y = x, and the second source into the third, a state. */
+/* y = src[0], and src[1] is written to the state src[2]. */
 static RpStatus both(const OpArgs *args, KernelCtx *ctx) {
     if (ctx->ith != 0) return RP_OK;
     memcpy(args->dst.data, args->src[0].data, rp_view_extent_bytes(&args->dst));
@@ -220,7 +223,7 @@ static const OpDescription both_op = {.name    = "both",
 
 typedef enum Between { NOTHING, READS_STATE, STORES, DEPENDS } Between;
 
-/* silu(x) and the store of gelu(z): two roots, and what stands between them. */
+/* Two roots, silu(x) and the store of gelu(z); `between` is what stands between them. */
 static int steps_of_two_roots(Between between) {
     static TensorOp    op;
     const GraphPattern p = {.name = "t", .match = "silu(x); copy(gelu(z), s)", .make = "both(x, z, s)"};
@@ -246,20 +249,20 @@ static int steps_of_two_roots(Between between) {
     return k;
 }
 
-Test(pattern, several_roots_become_one) {
+Test(pattern, several_roots_become_one_op) {
     cr_expect_eq(steps_of_two_roots(NOTHING), 2);
     cr_expect_eq(steps_of_two_roots(READS_STATE), 5, "a reader of the state before the store");
     cr_expect_eq(steps_of_two_roots(STORES), 5, "a store into something else between the roots");
     cr_expect_eq(steps_of_two_roots(DEPENDS), 5, "the second root needs the first");
 }
 
-Test(pattern, one_that_makes_what_it_matches_ends) {
+Test(pattern, a_pattern_that_matches_what_it_makes_is_refused) {
     const GraphPattern p   = {.name = "loop", .match = "silu(x)", .make = "silu(x)"};
     const PatternRow   row = {.pattern = p};
     ComputeGraph      *g   = rp_graph_new();
     TensorNode        *y   = rp_silu(g, vector(g, "x"));
     OK(rp_graph_finish(g, &y, 1));
-    REFUSED(rp_pattern_apply(g, &row, 1), RP_E_ARG, "pattern 'loop' matches what it makes, without end");
+    REFUSED(rp_pattern_apply(g, &row, 1), RP_E_ARG, "pattern 'loop' matches its own result without end");
     rp_graph_free(g);
 }
 
@@ -271,7 +274,7 @@ static bool whole_shift(const PatternMatch *m, OpParams *out) {
     return out->custom.i[0] == 1;
 }
 
-Test(pattern, an_custom_pattern_is_a_pass) {
+Test(pattern, a_custom_pattern_is_a_pass) {
     static GraphPattern p;
     p        = custom_pattern;
     p.match  = "add(shift:s(x), y)";
@@ -288,7 +291,7 @@ Test(pattern, an_custom_pattern_is_a_pass) {
             TensorNode   *x = vector(g, "x"), *y = rp_add(g, shifted(g, x, by), vector(g, "y"));
             OK(rp_graph_finish(g, &y, 1));
             OK(rp_graph_optimize(g, on ? "" : "-twice"));
-            cr_expect_eq(rp_graph_n_steps(g), on && by == 1 ? 1 : 2, "params decide");
+            cr_expect_eq(rp_graph_n_steps(g), on && by == 1 ? 1 : 2, "the params function decides");
             rp_graph_free(g);
         }
     REFUSED(rp_pattern_register(&p), RP_E_ARG, "there is a pass 'twice'");
@@ -305,14 +308,14 @@ Test(pattern, stores_that_would_be_lost_are_refused) {
     OK(rp_op_register(&both_op, &op));
     refuse("silu(x); copy(y, s)", "plain(x, y, s)", "root 2 stores into 's', which 'plain' does not write");
     refuse("silu(x); copy(y, s)", "both(x, s, y)", "root 2 stores into 's', which 'both' does not write");
-    refuse("silu(x); gelu(x)", "both(x, x, x)", "root 2 is no store");
+    refuse("silu(x); gelu(x)", "both(x, x, x)", "root 2 is not a store");
     refuse("copy(x, s)", "both(x, x, s)", "the first root must not be a store");
     refuse("mul:r(silu(x), x)", "plain(x, r)", "a root cannot be a source of what replaces it");
     OK(rp_pattern_register(
         &(GraphPattern){.name = "fine", .match = "silu (x) ; copy ( y , s )", .make = " both (x, y, s) "}));
 }
 
-Test(pattern, names_and_flags_are_refused) {
+Test(pattern, bad_names_and_flags_are_refused) {
     OpDescription      d = shift_op;
     TensorOp           op;
     const GraphPattern named = {.name = "a\"b", .match = "silu(x)", .make = "gelu(x)"},
@@ -327,7 +330,7 @@ Test(pattern, names_and_flags_are_refused) {
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "in place");
 }
 
-/* ---- the fusions of the library: what keeps them from matching ---- */
+/* ---- fusions of the library: graphs that do not match ---- */
 
 static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype type, int64_t n, int64_t m) {
     static char      memory[1 << 16];
@@ -351,7 +354,7 @@ Test(pattern, several_tokens_are_not_fused) {
     }
 }
 
-Test(pattern, halves_of_two_types_stay_two_products) {
+Test(pattern, gate_and_up_of_different_types_are_not_fused) {
     for (int same = 0; same < 2; same++) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = vector(g, "x");
@@ -362,7 +365,7 @@ Test(pattern, halves_of_two_types_stay_two_products) {
     }
 }
 
-/* A norm that something reads beside the product is computed for it too. */
+/* A norm with a second reader is computed for it, and again in the fused product. */
 Test(pattern, a_norm_with_other_readers_stays) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *n = rp_rms_norm(g, x, NULL, 0.0f);
@@ -373,8 +376,8 @@ Test(pattern, a_norm_with_other_readers_stays) {
     rp_graph_free(g);
 }
 
-/* The choice and its weights become parts of the router's result; views of them must follow. */
-Test(pattern, views_of_what_is_replaced_follow) {
+/* top_k and route become views of the router's result. A reshape of route must then read that result. */
+Test(pattern, views_of_replaced_nodes_are_redirected) {
     float got[2][2];
     for (int on = 0; on < 2; on++) {
         ComputeGraph     *g   = rp_graph_new();
@@ -382,8 +385,8 @@ Test(pattern, views_of_what_is_replaced_follow) {
         const RouteParams how = {.normalize = true, .scale = 1.0f};
         TensorNode       *x = vector(g, "x"), *w = rp_graph_input(g, "w", RP_F32, NE(8, 4, 1, 1));
         TensorNode *p   = rp_soft_max(g, rp_mul_mat(g, w, x), NULL, NULL, &(SoftMaxParams){.scale = 1.0f});
-        TensorNode *ids = rp_top_k(g, p, NULL, &top), *share = rp_route(g, p, ids, &how);
-        TensorNode *y = rp_scale(g, rp_reshape(g, share, 1, 2, 1, 1), 2.0f, 0.0f);
+        TensorNode *ids = rp_top_k(g, p, NULL, &top), *expert_weights = rp_route(g, p, ids, &how);
+        TensorNode *y = rp_scale(g, rp_reshape(g, expert_weights, 1, 2, 1, 1), 2.0f, 0.0f);
         ExecPlan   *plan;
         Executor   *e;
         OK(rp_graph_finish(g, &y, 1));

@@ -1,3 +1,5 @@
+/* The memory plan: buffers, reuse, in-place steps. References: lifetimes computed from the graph alone, and
+ * results of a run in which every tensor has separate memory. Graphs are random. */
 #include "tests/golden.h"
 
 #include "graph/graph.h"
@@ -15,7 +17,7 @@ static uint64_t next(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* A random legal graph of [n, 4] tensors: unary ops, sums, products, views and stores into a state. */
+/* A random valid graph of [n, 4] tensors: unary ops, sums, products, views and stores into a state. */
 static ComputeGraph *random_graph(uint64_t seed) {
     enum { N = 40, MAX = 64 };
     ComputeGraph *g = rp_graph_new();
@@ -70,7 +72,8 @@ static ComputeGraph *random_graph(uint64_t seed) {
     return g;
 }
 
-/* The steps during which a buffer holds something that is still wanted, from the graph alone. */
+/* The steps from the first write of a buffer to its last read, computed from the graph: -1 for inputs (written
+ * before step 0), n_steps for outputs (read after the last step). */
 static void lifetime(const ComputeGraph *g, const ExecPlan *plan, int buffer, int *from, int *to) {
     int step = 0;
     *from = plan->n_steps, *to = -2;
@@ -97,9 +100,9 @@ Test(plan, no_two_live_buffers_overlap) {
                 const PlanBuffer *x = &plan->buffers[a], *y = &plan->buffers[b];
                 lifetime(g, plan, a, &from[0], &to[0]);
                 lifetime(g, plan, b, &from[1], &to[1]);
-                const bool together = from[0] <= to[1] && from[1] <= to[0];
+                const bool both_live = from[0] <= to[1] && from[1] <= to[0];
                 const bool overlap  = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-                cr_assert(!together || !overlap, "seed %d: buffers %d and %d", (int)seed, a, b);
+                cr_assert(!both_live || !overlap, "seed %d: buffers %d and %d", (int)seed, a, b);
                 cr_assert(x->offset + x->bytes <= plan->memory.arena);
             }
         rp_plan_free(plan);
@@ -107,7 +110,7 @@ Test(plan, no_two_live_buffers_overlap) {
     }
 }
 
-/* Results computed with reuse and in place equal those computed with every tensor in memory of its own. */
+/* Runs the graph with separate memory for every tensor; the outputs are the reference. */
 static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
     void     *memory[1024] = {0};
     KernelCtx ctx          = {.nth = 1};
@@ -161,7 +164,7 @@ Test(plan, reuse_and_in_place_change_no_result) {
     }
 }
 
-Test(plan, works_in_place_and_reuses) {
+Test(plan, computes_in_place_and_reuses_buffers) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(64, 4, 1, 1)), *y = x;
     for (int i = 0; i < 10; i++) y = rp_silu(g, y);
@@ -170,7 +173,7 @@ Test(plan, works_in_place_and_reuses) {
     OK(rp_plan_new(g, &plan));
     const PlanMemory m = rp_plan_memory(plan);
     cr_expect_eq(m.n_steps, 10);
-    cr_expect_eq(plan->n_buffers, 2); /* the input, and one that nine steps work on in place */
+    cr_expect_eq(plan->n_buffers, 2); /* the input, and one buffer on which nine steps work in place */
     cr_expect_eq(m.arena, 2048u);
     cr_expect_eq(m.unshared, 11264u);
     rp_plan_free(plan);
@@ -196,7 +199,7 @@ Test(plan, is_deterministic) {
     free(texts[0]), free(texts[1]);
 }
 
-Test(plan, counts_what_a_step_moves) {
+Test(plan, counts_the_bytes_that_a_step_moves) {
     ComputeGraph    *g = rp_graph_new();
     const TensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weight_data);
     TensorNode      *w = rp_graph_weight(g, "w", &v), *ids = rp_graph_input(g, "ids", RP_I32, NE(3, 1, 1, 1));

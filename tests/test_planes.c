@@ -1,6 +1,8 @@
+/* rp_cuda_repack, which stores quantised weights in planes for the device. Expected positions are in the table below:
+ *     plane f:  field f of block 0 | field f of block 1 | ... */
 #include "tests/golden.h"
 
-/* Two rows of blocks whose bytes tell the block and the place in it. */
+/* Two rows of three blocks. Byte k of block b is k + 41 b, so every byte tells where it came from. */
 static void check(RpDtype type, const int (*fields)[2]) {
     const DtypeInfo *info = rp_dtype_info(type);
     enum { BLOCKS = 6 };
@@ -20,7 +22,7 @@ static void check(RpDtype type, const int (*fields)[2]) {
 Test(planes, hold_one_field_of_every_block) {
     static const struct {
         RpDtype type;
-        int     fields[4][2]; /* place in the block, bytes */
+        int     fields[4][2]; /* of a block: offset and bytes, in the order of the planes */
     } types[] = {
         {RP_Q4_0,  {{2, 16}, {0, 2}}                         },
         {RP_Q4_1,  {{4, 16}, {0, 4}}                         },
@@ -42,11 +44,11 @@ Test(planes, leave_floats_as_they_are) {
     cr_expect_arr_eq(in, out, sizeof in);
 }
 
-Test(planes, refuse_what_is_not_packed) {
+Test(planes, refuse_weights_that_are_not_contiguous) {
     char       in[4 * 34], out[4 * 34];
     TensorView w = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 2, 1, 1}, in);
     w.nb[1]      = 2 * 34;
-    REFUSED(rp_cuda_repack(&w, out), RP_E_UNSUPPORTED, "q8_0 [32,2,1,1] is not packed");
+    REFUSED(rp_cuda_repack(&w, out), RP_E_UNSUPPORTED, "q8_0 [32,2,1,1] is not contiguous");
     w = rp_view_contiguous(RP_Q8_ACT, (int64_t[]){32, 2, 1, 1}, in);
-    REFUSED(rp_cuda_repack(&w, out), RP_E_DTYPE, "q8_act is no type of weights");
+    REFUSED(rp_cuda_repack(&w, out), RP_E_DTYPE, "q8_act is not a weight type");
 }

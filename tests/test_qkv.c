@@ -1,31 +1,37 @@
+/* The fused op qkv: column -> norm -> quantise -> three products -> bias -> head norm -> rotation (q, k) -> k
+ * and v stored in the KV cache. Bit for bit against the single ops (fused.h), and against the formula in
+ * double. */
 #include "tests/fused.h"
 
 enum { CONTEXT = 6 };
 
 static TensorView head_rows(TensorView y, int64_t d) { return floats(y.data, d, rp_view_elems(&y) / d); }
 
-static void norm_and_turn(Runner *run, const OpArgs *as, TensorView y, TensorView weight) {
+/* Head norm and rotation of q or k, in place. A norm over all heads sees one long row. */
+static void norm_and_rotate(Runner *run, const OpArgs *as, TensorView y, TensorView weight) {
     const QkvParams *p     = &as->params->qkv;
     const TensorView heads = head_rows(y, p->head_dim), row = floats(y.data, rp_view_elems(&y), 1);
     const TensorView normed = p->norm == RP_HEAD_NORM_WHOLE ? row : heads;
     if (p->norm != RP_HEAD_NORM_NONE)
-        run2(run, rp_cpu_rms_norm, normed, (OpParams){.rms_norm = {.eps = p->norm_eps}}, normed, weight);
+        run_op(run, rp_cpu_rms_norm, normed, (OpParams){.rms_norm = {.eps = p->norm_eps}}, normed, weight);
     const OpParams rope = {.rope = p->rope};
-    const OpArgs   turn = {
+    const OpArgs   rotation = {
           .dst = heads, .src = {heads, as->src[4], as->src[13]},
                .params = &rope
     };
-    run(rp_cpu_rope, &turn);
+    run(rp_cpu_rope, &rotation);
 }
 
-static void parts(Runner *run, const OpArgs *as) {
-    const TensorView column = part_column(run, as->src[3], as->src[7], &as->params->qkv.column);
+/* Sources: 0-2 weights of q, k, v; 3 column; 4 position; 5, 6 caches of k and v, which the op writes to; 7 norm
+ * weight; 8-10 biases; 11, 12 head norm weights of q and k; 13 rotation factors; 7 to 13 may be absent. */
+static void unfused(Runner *run, const OpArgs *as) {
+    const TensorView column = unfused_column(run, as->src[3], as->src[7], &as->params->qkv.column);
     for (int i = 0; i < 3; i++) {
         const int64_t    rows = as->src[i].ne[1];
-        const TensorView y    = i == 0 ? floats(as->dst.data, rows, 1) : f32_copy(rows, 1);
-        run2(run, rp_cpu_mul_mat, y, (OpParams){0}, as->src[i], column);
-        part_add(run, y, as->src[8 + i]);
-        if (i < 2) norm_and_turn(run, as, y, as->src[11 + i]);
+        const TensorView y    = i == 0 ? floats(as->dst.data, rows, 1) : new_floats(rows, 1);
+        run_op(run, rp_cpu_mul_mat, y, (OpParams){0}, as->src[i], column);
+        unfused_add(run, y, as->src[8 + i]);
+        if (i < 2) norm_and_rotate(run, as, y, as->src[11 + i]);
         if (i == 0) continue;
         const OpArgs store = {
             .dst = as->src[4 + i], .src = {y, as->src[4 + i], as->src[4]}
@@ -37,15 +43,16 @@ static void parts(Runner *run, const OpArgs *as) {
 }
 
 typedef struct Case {
-    RpDtype  type, value_type, cache; /* value_type: 0 (f32): as type */
+    RpDtype  type, value_type, cache; /* value_type: 0 (f32) means type */
     int64_t  n, d, heads, heads_kv;
-    bool     norm, round, rounded, bias, factors, weights; /* weights: of the norms of heads */
+    bool     norm, quantize, quantized, bias, factors, weights; /* weights: of the head norms */
     HeadNorm head_norm;
     RopeMode mode;
     int32_t  n_dims, pos; /* n_dims 0: all */
     bool     yarn;
 } Case;
 
+/* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
 static TensorView cache_of(const Case *c, uint64_t seed) {
     const RpDtype type = c->cache == RP_F32 ? RP_F16 : c->cache;
     TensorView    v    = VIEW(type, NULL, c->d * c->heads_kv, CONTEXT, 1, 1);
@@ -70,11 +77,11 @@ static void check(Case c) {
     float        *x = random_floats((size_t)c.n, 120), *norm = random_floats((size_t)c.n, 121), *bias[3],
           *weights = random_floats((size_t)(rows[0] + rows[1]), 125),
           *factors = random_floats((size_t)c.d, 126), *y = malloc((size_t)rows[0] * 4);
-    char          *w[3], *column                         = c.rounded ? quantised_columns(x, c.n, 1) : NULL;
+    char          *w[3], *column                         = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
     int32_t        pos   = c.pos;
     const bool     whole = c.head_norm == RP_HEAD_NORM_WHOLE;
     const OpParams p     = {
-            .qkv = {.column   = {.norm = c.norm, .eps = 1e-5f, .round = c.round},
+            .qkv = {.column   = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
                     .head_dim = (int32_t)c.d,
                     .norm     = c.head_norm,
                     .norm_eps = 1e-6f,
@@ -89,26 +96,26 @@ static void check(Case c) {
         if (c.bias) args.src[8 + i] = floats(bias[i], rows[i], 1);
     }
     for (int64_t i = 0; i < c.d; i++) factors[i] = 1.5f + factors[i];
-    args.src[3] = c.rounded ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
+    args.src[3] = c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
     args.src[4] = VIEW(RP_I32, &pos, 1, 1, 1, 1);
     args.src[5] = cache_of(&c, 130), args.src[6] = cache_of(&c, 131);
     if (c.norm) args.src[7] = floats(norm, c.n, 1);
     if (c.weights) args.src[11] = floats(weights, whole ? rows[0] : c.d, 1);
     if (c.weights) args.src[12] = floats(weights + rows[0], whole ? rows[1] : c.d, 1);
     if (c.factors) args.src[13] = floats(factors, p.qkv.rope.n_dims / 2, 1);
-    check_fused(rp_cpu_qkv, &args, parts);
+    check_fused(rp_cpu_qkv, &args, unfused);
     for (int i = 0; i < 3; i++) free(w[i]), free(bias[i]);
     free(x), free(norm), free(weights), free(factors), free(y), free(column), free(args.src[5].data),
         free(args.src[6].data);
 }
 
 static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANTISED; i++) {
-        c.type = quantised[i];
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        c.type = quant_types[i];
         c.n    = 2 * rp_dtype_info(c.type)->block_elems;
         check(c);
     }
-    if (c.round || c.rounded) return;
+    if (c.quantize || c.quantized) return;
     for (int i = 0; i < 3; i++) {
         c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
         c.n    = 77;
@@ -116,24 +123,24 @@ static void for_all_types(Case c) {
     }
 }
 
-Test(qkv, turns_and_stores) {
+Test(qkv, rotates_queries_and_keys_and_stores_keys_and_values) {
     for_all_types((Case){.d = 32, .heads = 3, .heads_kv = 1, .pos = 4});
-    for_all_types((Case){.d = 32, .heads = 2, .heads_kv = 2, .rounded = true, .pos = 0, .cache = RP_Q8_0});
+    for_all_types((Case){.d = 32, .heads = 2, .heads_kv = 2, .quantized = true, .pos = 0, .cache = RP_Q8_0});
     for_all_types((Case){.d        = 32,
                          .heads    = 4,
                          .heads_kv = 2,
                          .norm     = true,
-                         .round    = true,
+                         .quantize = true,
                          .bias     = true,
                          .mode     = RP_ROPE_NEOX,
                          .pos      = 5});
 }
-Test(qkv, norms_each_head) {
+Test(qkv, normalises_each_head) {
     for_all_types((Case){.d         = 64,
                          .heads     = 4,
                          .heads_kv  = 2,
                          .norm      = true,
-                         .round     = true,
+                         .quantize  = true,
                          .head_norm = RP_HEAD_NORM_EACH,
                          .weights   = true,
                          .mode      = RP_ROPE_NEOX,
@@ -141,12 +148,12 @@ Test(qkv, norms_each_head) {
     for_all_types(
         (Case){.d = 8, .heads = 5, .heads_kv = 3, .norm = true, .head_norm = RP_HEAD_NORM_EACH, .pos = 2});
 }
-Test(qkv, norms_all_heads_as_one_row) {
+Test(qkv, normalises_all_heads_as_one_row) {
     for_all_types((Case){.d         = 32,
                          .heads     = 4,
                          .heads_kv  = 2,
                          .norm      = true,
-                         .round     = true,
+                         .quantize  = true,
                          .head_norm = RP_HEAD_NORM_WHOLE,
                          .weights   = true,
                          .cache     = RP_Q8_0,
@@ -155,22 +162,28 @@ Test(qkv, norms_all_heads_as_one_row) {
         (Case){.d = 20, .heads = 2, .heads_kv = 2, .bias = true, .head_norm = RP_HEAD_NORM_WHOLE, .pos = 2});
 }
 
-/* A position before the first is no token: queries are turned by 0, nothing is stored. */
-Test(qkv, stores_nothing_for_no_token) {
+/* A negative position is padding: queries are rotated as at position 0, and nothing is stored. */
+Test(qkv, stores_nothing_at_a_negative_position) {
     check((Case){.type     = RP_Q4_K,
                  .n        = 256,
                  .d        = 32,
                  .heads    = 4,
                  .heads_kv = 2,
                  .norm     = true,
-                 .round    = true,
+                 .quantize = true,
                  .pos      = -1});
     check((Case){.type = RP_F32, .n = 64, .d = 32, .heads = 1, .heads_kv = 1, .pos = -1, .cache = RP_Q8_0});
 }
 
-Test(qkv, has_every_rotation) {
-    const Case c = {
-        .type = RP_Q8_0, .n = 64, .d = 64, .heads = 3, .heads_kv = 1, .norm = true, .round = true, .pos = 5};
+Test(qkv, supports_every_rotation) {
+    const Case c = {.type     = RP_Q8_0,
+                    .n        = 64,
+                    .d        = 64,
+                    .heads    = 3,
+                    .heads_kv = 1,
+                    .norm     = true,
+                    .quantize = true,
+                    .pos      = 5};
     for (int i = 0; i < 8; i++) {
         Case d    = c;
         d.mode    = (i & 1) != 0 ? RP_ROPE_NEOX : RP_ROPE_NORM;
@@ -181,7 +194,7 @@ Test(qkv, has_every_rotation) {
     }
 }
 
-/* Weights of two types, as the files of q4_k_m have them, and any others. */
+/* Weights of two types, as in Q4_K_M files, and other mixtures. */
 Test(qkv, takes_weights_of_several_types) {
     Case c = {.type       = RP_Q4_K,
               .value_type = RP_Q6_K,
@@ -192,29 +205,36 @@ Test(qkv, takes_weights_of_several_types) {
               .norm       = true,
               .pos        = 2};
     for (int round = 0; round < 2; round++) {
-        c.round = round != 0;
+        c.quantize = round != 0;
         c.type = RP_Q4_K, c.value_type = RP_Q6_K, check(c);
         c.type = RP_Q5_K, c.value_type = RP_Q6_K, check(c);
-        for (int i = 0; i < N_QUANTISED; i++) c.type = RP_Q8_0, c.value_type = quantised[i], check(c);
+        for (int i = 0; i < N_QUANT_TYPES; i++) c.type = RP_Q8_0, c.value_type = quant_types[i], check(c);
     }
-    c.round = false;
+    c.quantize = false;
     c.type = RP_Q4_0, c.value_type = RP_F16, check(c);
     c.type = RP_F32, c.value_type = RP_BF16, check(c);
     c.type = RP_BF16, c.value_type = RP_Q6_K, check(c);
 }
 
-/* Blocks that have rows of several heads, heads of several blocks; rows that warps share; a column in pieces. */
+/* On the device: blocks with rows of several heads, heads of several blocks, rows that warps share, a column in
+ * slices. */
 Test(qkv, takes_any_shape) {
     check((Case){.type = RP_F32, .n = 40, .d = 2, .heads = 21, .heads_kv = 3, .norm = true, .pos = 3});
-    check((Case){
-        .type = RP_Q4_0, .n = 64, .d = 80, .heads = 3, .heads_kv = 3, .norm = true, .round = true, .pos = 3});
+    check((Case){.type     = RP_Q4_0,
+                 .n        = 64,
+                 .d        = 80,
+                 .heads    = 3,
+                 .heads_kv = 3,
+                 .norm     = true,
+                 .quantize = true,
+                 .pos      = 3});
     check((Case){.type      = RP_Q4_0,
                  .n         = 4096,
                  .d         = 36,
                  .heads     = 3,
                  .heads_kv  = 1,
                  .norm      = true,
-                 .round     = true,
+                 .quantize  = true,
                  .head_norm = RP_HEAD_NORM_EACH,
                  .pos       = 3});
     check((Case){.type     = RP_Q6_K,
@@ -223,12 +243,12 @@ Test(qkv, takes_any_shape) {
                  .heads    = 1,
                  .heads_kv = 1,
                  .norm     = true,
-                 .round    = true,
+                 .quantize = true,
                  .pos      = 1});
-    check((Case){.type = RP_Q8_0, .n = 32, .d = 300, .heads = 1, .heads_kv = 1, .round = true, .pos = 1});
+    check((Case){.type = RP_Q8_0, .n = 32, .d = 300, .heads = 1, .heads_kv = 1, .quantize = true, .pos = 1});
 }
 
-Test(qkv, is_the_formula) {
+Test(qkv, computes_the_documented_formula) {
     enum { N = 24, D = 4, H = 2 };
     float         *x = random_floats(N, 140), *w = random_floats(N * D * H, 141), y[D * H];
     uint16_t       caches[2][D * CONTEXT] = {{0}};
@@ -249,7 +269,7 @@ Test(qkv, is_the_formula) {
     };
     double squares = 0.0, product[D * H], want[D * H];
     float  key[D], value[D];
-    run_everywhere(rp_cpu_qkv, &args);
+    run_variants(rp_cpu_qkv, &args);
     for (int k = 0; k < N; k++) squares += (double)x[k] * (double)x[k];
     for (int m = 0; m < D * H; m++) {
         product[m] = 0.0;
@@ -269,15 +289,15 @@ Test(qkv, is_the_formula) {
     }
     expect_near(y, want, D * H, 1e-5);
     rp_dequantize_row(RP_F16, caches[0] + D * pos, D, key), rp_dequantize_row(RP_F16, caches[1] + D * pos, D, value);
-    expect_near(key, want, D, 1e-3);          /* the keys' weights are those of the first queries, */
-    expect_near(value, product + D, D, 1e-3); /* the values' those of the second */
+    expect_near(key, want, D, 1e-3);          /* the key weights are those of the first query head, */
+    expect_near(value, product + D, D, 1e-3); /* the value weights those of the second */
     for (int i = 0; i < D * CONTEXT; i++)
         cr_expect(i / D == pos || (caches[0][i] == 0 && caches[1][i] == 0),
                   "element %d was not to be written", i);
     free(x), free(w);
 }
 
-Test(qkv, refuses_what_does_not_fit) {
+Test(qkv, refuses_shapes_that_do_not_fit) {
     static float   w[512], x[64], y[64];
     static uint8_t cache[4096];
     int32_t        pos = 0;

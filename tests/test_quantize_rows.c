@@ -1,4 +1,5 @@
-/* The quantisers against ggml's: the same blocks of the simple types, no more error of the others. */
+/* rp_quantize_row against ggml (tests/golden/pack.f32, pack.txt): the same blocks for the simple types, and no
+ * larger squared error for the others, whose quantisers search. */
 #include "tests/kernel_test.h"
 
 enum { ROWS = 12, N = 256 };
@@ -18,7 +19,8 @@ static RpDtype type_of(const char *name) {
     return RP_F32;
 }
 
-static double pack_all(RpDtype type, const float *x, uint8_t *blocks) {
+/* Quantises all rows; returns the squared error. */
+static double quantize_all(RpDtype type, const float *x, uint8_t *blocks) {
     float  back[N];
     double error = 0.0;
     for (int r = 0; r < ROWS; r++) {
@@ -30,7 +32,7 @@ static double pack_all(RpDtype type, const float *x, uint8_t *blocks) {
     return error;
 }
 
-Test(pack, errs_no_more_than_ggml) {
+Test(quantize_rows, has_no_larger_error_than_ggml) {
     float         *x    = golden_rows();
     char          *line = NULL;
     size_t         size = 0;
@@ -43,7 +45,7 @@ Test(pack, errs_no_more_than_ggml) {
         int    at;
         cr_assert_eq(sscanf(text, "%15s %lf %n", name, &theirs, &at), 2);
         const RpDtype type = type_of(name);
-        const double  ours = pack_all(type, x, blocks);
+        const double  ours = quantize_all(type, x, blocks);
         cr_log_info("%s: squared error %.6g, ggml %.6g", name, ours, theirs);
         cr_expect_leq(ours, theirs * 1.000001, "%s: %g, ggml %g", name, ours, theirs);
         if (text[at] == '-') continue;
@@ -58,7 +60,7 @@ Test(pack, errs_no_more_than_ggml) {
     free(line), free(x);
 }
 
-Test(pack, keeps_floats) {
+Test(quantize_rows, keeps_float_values) {
     const float   x[4] = {1.0f, -0.5f, INFINITY, 65504.0f};
     float         back[4];
     uint8_t       out[16];
@@ -70,12 +72,12 @@ Test(pack, keeps_floats) {
     }
 }
 
-Test(pack, refuses_what_blocks_cannot_hold) {
+Test(quantize_rows, refuses_values_that_blocks_cannot_hold) {
     float   x[64] = {0};
     uint8_t out[64];
     REFUSED(rp_quantize_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
-            "33 elements is no whole number of q4_0 blocks of 32");
-    REFUSED(rp_quantize_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be packed");
+            "33 elements is not a whole number of q4_0 blocks of 32");
+    REFUSED(rp_quantize_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be quantised");
     x[40] = NAN;
     REFUSED(rp_quantize_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");
 }

@@ -1,7 +1,13 @@
-/* Passes must not change what a graph computes: random graphs with the passes switched on and off.
+/* Passes must not change what a graph computes: random graphs (random_graph.h) with random sets of passes.
  *
- * Two passes change the arithmetic, `attention` its order and `quantize` by rounding; all others must keep every
- * bit. So each set of passes is compared bit for bit with those of the two that it has, alone.
+ * Two passes change the arithmetic: `attention` the order of additions, `quantize` the precision of
+ * activations. The others must keep every bit. The reference of a set of passes is therefore the same graph
+ * with only those two of the set:
+ *
+ *     {attention, qkv, linear}  ->  reference {attention}        equal bits
+ *     {quantize, gate_up}       ->  reference {quantize}         equal bits
+ *     {attention}, {quantize}   ->  reference {}                 within a tolerance
+ *
  * REPRISE_TEST_SEED=N repeats one graph and prints it. */
 #include "tests/random_graph.h"
 
@@ -24,12 +30,12 @@ typedef struct Results {
     bool  done;
 } Results;
 
-/* What one graph has given: of each of the four sets of the two passes, and of the set at work. */
+/* Results of one graph: for the four sets of the two passes, and for the set under test. */
 typedef struct Trial {
     uint64_t seed;
     Results  reference[2][2], got; /* [attention][quantize] */
     bool     routes;
-    double   worst[2]; /* of attention and of quantize: how far off what they give without */
+    double   worst[2]; /* largest errors of attention and of quantize */
 } Trial;
 
 static int find_pass(const char *name) {
@@ -94,6 +100,7 @@ static void run_set(Trial *t, const PassSet *set, int n_threads, Results *out) {
     rp_graph_free(r.g);
 }
 
+/* The results with only those of attention and quantize that the set has. */
 static const Results *reference(Trial *t, const PassSet *of) {
     const int a = find_pass("attention"), q = find_pass("quantize");
     Results  *out = &t->reference[of->on[a]][of->on[q]];
@@ -110,7 +117,7 @@ static bool is_reference(const PassSet *set) {
     return true;
 }
 
-/* The bits of its reference. */
+/* Runs the set and compares with its reference bit for bit. */
 static void check(Trial *t, const PassSet *set, int n_threads) {
     const Items *want = &reference(t, set)->items, *got = &t->got.items;
     char         off[1024];
@@ -130,7 +137,7 @@ static void check(Trial *t, const PassSet *set, int n_threads) {
                  (unsigned long long)t->seed, off);
 }
 
-/* Near what the graph gives without any pass. */
+/* Compares one of the two passes with no pass, within a tolerance. */
 static void check_near(Trial *t, bool attention, bool quantize, double tolerance) {
     PassSet set                    = {0};
     set.on[find_pass("attention")] = attention, set.on[find_pass("quantize")] = quantize;
@@ -148,7 +155,7 @@ static void begin_trial(uint64_t seed, Trial *t) {
     for (int i = 0; i < 4; i++) t->reference[i / 2][i % 2].done = false;
 }
 
-static void keeps_bits(Trial *t) {
+static void check_bits(Trial *t) {
     PassSet     all = {0}, some = {0};
     RandomGraph r = {.rng = ~t->seed};
     for (int i = 0; i < rp_pass_count(); i++) all.on[i] = true, some.on[i] = chance(&r, 60);
@@ -156,21 +163,21 @@ static void keeps_bits(Trial *t) {
     check(t, &all, 1);
     check(t, &all, 2);
     check(t, &some, 1);
-    for (int i = 0; i < 3; i++) { /* alone, in turns where there are many */
+    for (int i = 0; i < 3; i++) { /* three passes alone, others for each seed */
         PassSet one                                                     = {0};
         one.on[(t->seed * 3 + (uint64_t)i) % (uint64_t)rp_pass_count()] = true;
         check(t, &one, 1);
     }
 }
 
-/* Where experts are chosen a small difference can choose others. */
-static void stays_near(Trial *t) {
+/* Graphs with experts are left out: a small difference can select other experts. */
+static void check_tolerance(Trial *t) {
     (void)reference(t, &(PassSet){0});
     if (!t->routes) check_near(t, true, false, 1e-3);
     if (!t->routes) check_near(t, false, true, 1.0);
 }
 
-/* Of the graphs from `first` on, or the one that the environment says. */
+/* Runs the trial for n graphs from seed `first` on, or for REPRISE_TEST_SEED only. */
 static void all_trials(void (*trial)(Trial *), uint64_t first, int n) {
     Trial      *t    = calloc(1, sizeof *t);
     const char *only = getenv("REPRISE_TEST_SEED");
@@ -189,11 +196,13 @@ static void all_trials(void (*trial)(Trial *), uint64_t first, int n) {
     free(t);
 }
 
-Test(random_graphs, passes_keep_every_bit) { all_trials(keeps_bits, 1, N_GRAPHS); }
+Test(random_graphs, passes_keep_every_bit) { all_trials(check_bits, 1, N_GRAPHS); }
 
-Test(random_graphs, attention_and_quantize_stay_near) { all_trials(stays_near, 1, N_GRAPHS); }
+Test(random_graphs, attention_and_quantize_change_results_little) {
+    all_trials(check_tolerance, 1, N_GRAPHS);
+}
 
-/* ---- the graphs are such that every fusion is made ---- */
+/* ---- the random graphs exercise every fusion ---- */
 
 static bool is(const TensorNode *n, const char *op) { return strcmp(rp_node_op_name(n), op) == 0; }
 
@@ -229,28 +238,28 @@ static void features(const TensorNode *n, bool has[N_FEATURES]) {
     for (int i = 0; i < N_FEATURES; i++) has[i] = has[i] || of[i];
 }
 
-Test(random_graphs, every_fusion_is_made) {
+Test(random_graphs, every_fusion_occurs) {
     static const char *const what[N_FEATURES]   = {"qkv",
                                                    "qkv with a norm of each head",
                                                    "qkv with a norm of all heads",
-                                                   "qkv with its norm",
+                                                   "qkv with the norm before it",
                                                    "qkv with biases",
                                                    "silu",
                                                    "gelu by tanh",
                                                    "gelu by erf",
                                                    "swiglu_oai",
                                                    "gate_up of experts",
-                                                   "gate_up that rounds",
+                                                   "gate_up with a quantised result",
                                                    "router of logits",
                                                    "router by softmax",
                                                    "router by sigmoid",
                                                    "experts_down with bias",
                                                    "experts_down with residual",
                                                    "linear with post-norm",
-                                                   "linear that norms and rounds",
+                                                   "linear with norm and quantised column",
                                                    "linear with scale",
                                                    "linear with bias and residual",
-                                                   "attention that rounds",
+                                                   "attention with a quantised result",
                                                    "get_rows with scale"};
     int                      graphs[N_FEATURES] = {0};
     for (uint64_t seed = 1; seed <= 2000; seed++) {

@@ -1,3 +1,5 @@
+/* The op rms_norm, y[r,i] = x[r,i] / sqrt(mean over i of x[r,i]^2 + eps) * w[i], against the formula in double
+ * and against numbers computed by hand. */
 #include "tests/kernel_test.h"
 
 static void check(int64_t n, int64_t rows, bool weighted) {
@@ -13,25 +15,25 @@ static void check(int64_t n, int64_t rows, bool weighted) {
                 (double)x[r * n + i] / sqrt(sum / (double)n + 1e-5) * (weighted ? (double)w[i] : 1.0);
     }
     OpArgs args = {
-        .dst = packed(RP_F32, y, n, rows, 1, 1), .src = {packed(RP_F32, x, n, rows, 1, 1)}, .params = &p};
-    if (weighted) args.src[1] = packed(RP_F32, w, n, 1, 1, 1);
-    run_everywhere(rp_cpu_rms_norm, &args);
+        .dst = tensor(RP_F32, y, n, rows, 1, 1), .src = {tensor(RP_F32, x, n, rows, 1, 1)}, .params = &p};
+    if (weighted) args.src[1] = tensor(RP_F32, w, n, 1, 1, 1);
+    run_variants(rp_cpu_rms_norm, &args);
     expect_near(y, want, total, 2e-7);
     args.dst.data = x;
-    run_everywhere(rp_cpu_rms_norm, &args);
+    run_variants(rp_cpu_rms_norm, &args);
     cr_expect_arr_eq(x, y, total * sizeof *y);
     free(x), free(w), free(y), free(want);
 }
 
-Test(rms_norm, scales_each_row_by_its_own_rms) { check(576, 5, true), check(7, 3, true), check(1, 1, true); }
+Test(rms_norm, divides_each_row_by_its_rms) { check(576, 5, true), check(7, 3, true), check(1, 1, true); }
 Test(rms_norm, works_without_a_weight) { check(100, 4, false); }
 
-Test(rms_norm, of_known_numbers) {
+Test(rms_norm, gives_known_results) {
     float          x[] = {3, 4, 6, 8}, w[] = {1, 2}, y[4];
     const OpParams p    = {.rms_norm = {.eps = 0.0f}};
     const OpArgs   args = {
-          .dst    = packed(RP_F32, y, 2, 2, 1, 1),
-          .src    = {packed(RP_F32, x, 2, 2, 1, 1), packed(RP_F32, w, 2, 1, 1, 1)},
+          .dst    = tensor(RP_F32, y, 2, 2, 1, 1),
+          .src    = {tensor(RP_F32, x, 2, 2, 1, 1), tensor(RP_F32, w, 2, 1, 1, 1)},
           .params = &p
     };
     OK(run_workers(rp_cpu_rms_norm, &args, 1));
@@ -43,8 +45,8 @@ Test(rms_norm, of_known_numbers) {
 Test(rms_norm, refuses_a_weight_of_another_length) {
     float        x[4] = {0}, w[3] = {0}, y[4];
     const OpArgs args = {
-        .dst = packed(RP_F32, y, 4, 1, 1, 1),
-        .src = {packed(RP_F32, x, 4, 1, 1, 1), packed(RP_F32, w, 3, 1, 1, 1)}
+        .dst = tensor(RP_F32, y, 4, 1, 1, 1),
+        .src = {tensor(RP_F32, x, 4, 1, 1, 1), tensor(RP_F32, w, 3, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_rms_norm, &args, 1), RP_E_SHAPE,
             "rms_norm: weight f32 [3] for rows of f32 [4]");

@@ -1,27 +1,34 @@
+/* The fused op router: column -> norm -> quantise -> product -> softmax or sigmoid -> top_k -> route.
+ * Bit for bit against the single ops (fused.h), and against the formula in double.
+ *     result:  ids[k] (i32) | weights[k] (f32) */
 #include "tests/fused.h"
 
-static void parts(Runner *run, const OpArgs *as) {
+/* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 selection bias (for top_k only, not for the weights);
+ * 2 to 4 may be absent. */
+static void unfused(Runner *run, const OpArgs *as) {
     const RouterParams *p = &as->params->router;
     const int64_t       n = as->src[0].ne[1], k = p->top_k.k;
-    const TensorView    probs = f32_copy(n, 1), column = part_column(run, as->src[1], as->src[2], &p->column);
-    int32_t            *out = as->dst.data;
-    const TensorView    ids = VIEW(RP_I32, out, k, 1, 1, 1), none = {0};
-    const TensorView    weights = floats((float *)(void *)(out + k), k, 1);
-    run2(run, rp_cpu_mul_mat, probs, (OpParams){0}, as->src[0], column);
-    part_add(run, probs, as->src[3]);
+    const TensorView    probs = new_floats(n, 1),
+                     column   = unfused_column(run, as->src[1], as->src[2], &p->column);
+    int32_t         *out      = as->dst.data;
+    const TensorView ids = VIEW(RP_I32, out, k, 1, 1, 1), none = {0};
+    const TensorView weights = floats((float *)(void *)(out + k), k, 1);
+    run_op(run, rp_cpu_mul_mat, probs, (OpParams){0}, as->src[0], column);
+    unfused_add(run, probs, as->src[3]);
     if (p->kind == RP_ROUTER_SOFT_MAX)
-        run2(run, rp_cpu_soft_max, probs, (OpParams){.soft_max = {.scale = p->soft_max_scale}}, probs, none);
-    if (p->kind == RP_ROUTER_SIGMOID) run2(run, rp_cpu_sigmoid, probs, (OpParams){0}, probs, none);
-    run2(run, rp_cpu_top_k, ids, (OpParams){.top_k = p->top_k}, probs, as->src[4]);
-    run2(run, rp_cpu_route, weights, (OpParams){.route = p->route}, probs, ids);
+        run_op(run, rp_cpu_soft_max, probs, (OpParams){.soft_max = {.scale = p->soft_max_scale}}, probs,
+               none);
+    if (p->kind == RP_ROUTER_SIGMOID) run_op(run, rp_cpu_sigmoid, probs, (OpParams){0}, probs, none);
+    run_op(run, rp_cpu_top_k, ids, (OpParams){.top_k = p->top_k}, probs, as->src[4]);
+    run_op(run, rp_cpu_route, weights, (OpParams){.route = p->route}, probs, ids);
     free(probs.data), free(column.data);
 }
 
 typedef struct Case {
-    RpDtype     type;
-    RouterKind  kind;
-    int64_t     n, experts;
-    bool        norm, round, rounded, bias, choice_bias, equal; /* equal: experts of one score */
+    RpDtype    type;
+    RouterKind kind;
+    int64_t    n, experts;
+    bool norm, quantize, quantized, bias, choice_bias, equal; /* equal: all experts have the same score */
     TopKParams  top_k;
     RouteParams route;
 } Case;
@@ -30,10 +37,10 @@ static void check(Case c) {
     char  *w = random_weights(c.type, c.n, c.experts, 80);
     float *x = random_floats((size_t)c.n, 81), *norm = random_floats((size_t)c.n, 82),
           *bias = random_floats((size_t)c.experts, 83), *choice = random_floats((size_t)c.experts, 84);
-    char *column = c.rounded ? quantised_columns(x, c.n, 1) : NULL;
+    char *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
     if (c.equal) memset(w, 0, (size_t)c.experts * rp_row_bytes(c.type, c.n));
     const OpParams p = {
-        .router = {.column         = {.norm = c.norm, .eps = 1e-5f, .round = c.round},
+        .router = {.column         = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
                    .kind           = c.kind,
                    .soft_max_scale = 0.8f,
                    .top_k          = c.top_k,
@@ -43,23 +50,23 @@ static void check(Case c) {
     OpArgs   args = {
           .dst    = VIEW(RP_I32, y, c.top_k.k, 2, 1, 1),
           .src    = {VIEW(c.type, w, c.n, c.experts, 1, 1),
-                     c.rounded ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
+                     c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
           .params = &p
     };
     if (c.norm) args.src[2] = floats(norm, c.n, 1);
     if (c.bias) args.src[3] = floats(bias, c.experts, 1);
     if (c.choice_bias) args.src[4] = floats(choice, c.experts, 1);
-    check_fused(rp_cpu_router, &args, parts);
+    check_fused(rp_cpu_router, &args, unfused);
     free(w), free(x), free(norm), free(bias), free(choice), free(column), free(y);
 }
 
 static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANTISED; i++) {
-        c.type = quantised[i];
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        c.type = quant_types[i];
         c.n    = 2 * rp_dtype_info(c.type)->block_elems;
         check(c);
     }
-    if (c.round || c.rounded) return;
+    if (c.quantize || c.quantized) return;
     for (int i = 0; i < 3; i++) {
         c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
         c.n    = 77;
@@ -67,22 +74,26 @@ static void for_all_types(Case c) {
     }
 }
 
-#define SHARES .route = {.scale = 1.0f}
+#define PLAIN_ROUTE .route = {.scale = 1.0f}
 
-Test(router, chooses_by_a_softmax) {
-    for_all_types((Case){.experts = 37, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 4}, SHARES});
+Test(router, selects_experts_by_softmax) {
+    for_all_types((Case){.experts = 37, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 4}, PLAIN_ROUTE});
+    for_all_types((Case){.experts  = 64,
+                         .kind     = RP_ROUTER_SOFT_MAX,
+                         .norm     = true,
+                         .quantize = true,
+                         .top_k    = {.k = 8},
+                         PLAIN_ROUTE});
     for_all_types((Case){
-        .experts = 64, .kind = RP_ROUTER_SOFT_MAX, .norm = true, .round = true, .top_k = {.k = 8}, SHARES});
-    for_all_types((Case){
-        .experts = 8,
-        .kind    = RP_ROUTER_SOFT_MAX,
-        .rounded = true,
-        .bias    = true,
-        .top_k   = {.k = 2        },
-        .route   = { .normalize = true, .scale = 2.5f}
+        .experts   = 8,
+        .kind      = RP_ROUTER_SOFT_MAX,
+        .quantized = true,
+        .bias      = true,
+        .top_k     = {.k = 2        },
+        .route     = { .normalize = true, .scale = 2.5f}
     });
 }
-Test(router, chooses_by_sigmoids) {
+Test(router, selects_experts_by_sigmoid) {
     for_all_types((Case){
         .experts     = 48,
         .kind        = RP_ROUTER_SIGMOID,
@@ -92,7 +103,7 @@ Test(router, chooses_by_sigmoids) {
         .route       = {.normalize = true,      .scale = 2.5f }
     });
 }
-Test(router, chooses_by_logits) {
+Test(router, selects_experts_by_logits) {
     for_all_types((Case){
         .experts = 32,
         .norm    = true,
@@ -109,23 +120,28 @@ Test(router, takes_any_shape) {
                  .kind    = RP_ROUTER_SOFT_MAX,
                  .norm    = true,
                  .top_k   = {.k = 8},
-                 SHARES});
+                 PLAIN_ROUTE});
+    check((Case){.type     = RP_Q8_0,
+                 .n        = 8192,
+                 .experts  = 3,
+                 .norm     = true,
+                 .quantize = true,
+                 .top_k    = {.k = 3},
+                 PLAIN_ROUTE});
     check((Case){
-        .type = RP_Q8_0, .n = 8192, .experts = 3, .norm = true, .round = true, .top_k = {.k = 3}, SHARES});
+        .type = RP_F16, .n = 16, .experts = 700, .kind = RP_ROUTER_SIGMOID, .top_k = {.k = 10}, PLAIN_ROUTE});
     check((Case){
-        .type = RP_F16, .n = 16, .experts = 700, .kind = RP_ROUTER_SIGMOID, .top_k = {.k = 10}, SHARES});
-    check(
-        (Case){.type = RP_F32, .n = 8, .experts = 1, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 1}, SHARES});
+        .type = RP_F32, .n = 8, .experts = 1, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 1}, PLAIN_ROUTE});
     check((Case){.type    = RP_F32,
                  .n       = 8,
                  .experts = 40,
                  .kind    = RP_ROUTER_SOFT_MAX,
                  .equal   = true,
                  .top_k   = {.k = 5},
-                 SHARES});
+                 PLAIN_ROUTE});
 }
 
-Test(router, is_the_formula) {
+Test(router, computes_the_documented_formula) {
     enum { N = 24, M = 5 };
     float         *x = random_floats(N, 90), *w = random_floats(N * M, 91);
     int32_t        y[4];
@@ -139,7 +155,7 @@ Test(router, is_the_formula) {
         .dst = VIEW(RP_I32, y, 2, 2, 1, 1), .src = {floats(w, N, M), floats(x, N, 1)},
                   .params = &p
     };
-    run_everywhere(rp_cpu_router, &args);
+    run_variants(rp_cpu_router, &args);
     double score[M];
     int    best = 0, second = -1;
     for (int m = 0; m < M; m++) {
@@ -158,7 +174,7 @@ Test(router, is_the_formula) {
     free(x), free(w);
 }
 
-Test(router, refuses_what_does_not_fit) {
+Test(router, refuses_shapes_that_do_not_fit) {
     static float   w[64], x[16];
     int32_t        y[32];
     const OpParams p = {.router = {.top_k = {.k = 9}}}, few = {.router = {.top_k = {.k = 2}}};
@@ -172,5 +188,5 @@ Test(router, refuses_what_does_not_fit) {
             "router: result i32 [9,2,1], i32 [2,2] is wanted");
     args.src[4] = floats(x, 5, 1);
     REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
-            "router: bias of the choice f32 [5,1], f32 of 8 is wanted");
+            "router: selection bias f32 [5,1], f32 of 8 is wanted");
 }

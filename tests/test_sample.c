@@ -1,3 +1,5 @@
+/* The op sample, which samples the next token into the step state. Expected tokens are written by hand, shares
+ * of tokens are compared with their probabilities; run_variants compares every backend. */
 #include "tests/kernel_test.h"
 
 #include "reprise/philox.h"
@@ -5,6 +7,7 @@
 
 enum { RECENT = 16 };
 
+/* The step state as the op sees it: the words of StepState, then a ring of recent tokens. */
 typedef struct Step {
     StepState s;
     int32_t   recent[RECENT];
@@ -12,10 +15,10 @@ typedef struct Step {
 
 static OpArgs args_of(const float *logits, int n, Step *step, float *scratch) {
     return (OpArgs){
-        .dst = packed(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
-        .src = {packed(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
-                packed(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
-                packed(RP_F32, scratch, 2 * n, 1, 1, 1)}
+        .dst = tensor(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
+        .src = {tensor(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
+                tensor(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
+                tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
     };
 }
 
@@ -32,24 +35,24 @@ static Step step_of(float temperature) {
 static Step sample(const float *logits, int n, Step step) {
     float       *scratch = malloc(2 * (size_t)n * sizeof *scratch);
     const OpArgs args    = args_of(logits, n, &step, scratch);
-    run_everywhere(rp_cpu_sample, &args);
+    run_variants(rp_cpu_sample, &args);
     free(scratch);
     return step;
 }
 
-Test(sample, takes_the_highest_logit_and_of_equals_the_lower_id) {
+Test(sample, greedy_takes_the_highest_logit_and_the_lower_id_on_ties) {
     const float logits[6] = {-1.0f, 2.0f, NAN, 2.0f, -INFINITY, 0.0f};
     const Step  after     = sample(logits, 6, step_of(0.0f));
     cr_expect_eq(after.s.token, 1);
     cr_expect_eq(after.s.pos, 6);
-    cr_expect_eq(after.s.drawn_low, 0u, "greedy draws nothing");
+    cr_expect_eq(after.s.drawn_low, 0u, "greedy uses no random number");
     cr_expect_eq(after.s.n_recent, 1);
     cr_expect_eq(after.recent[0], 1);
     const float zeros[3] = {-0.0f, 0.0f, -1.0f};
     cr_expect_eq(sample(zeros, 3, step_of(0.0f)).s.token, 0);
 }
 
-Test(sample, penalises_what_was_drawn_lately) {
+Test(sample, penalises_recent_tokens) {
     const float logits[4] = {3.0f, 2.9f, -1.0f, 2.0f};
     Step        step      = step_of(0.0f);
     step.s.repeat_penalty = 2.0f;
@@ -59,33 +62,33 @@ Test(sample, penalises_what_was_drawn_lately) {
     cr_expect_eq(step.s.token, 1);
     step = sample(logits, 4, step);
     cr_expect_eq(step.s.token, 3);
-    cr_expect_eq(sample(logits, 4, step).s.token, 0, "all that are above 0 have been penalised once");
+    cr_expect_eq(sample(logits, 4, step).s.token, 0, "every positive logit has been penalised once");
 }
 
-/* The share of each token over many draws, against its probability. */
-Test(sample, draws_by_probability) {
-    enum { N = 5, DRAWS = 1500 };
+/* The share of each token over many samples, within four standard deviations of its probability. */
+Test(sample, samples_by_probability) {
+    enum { N = 5, SAMPLES = 1500 };
     const float logits[N] = {1.0f, 0.0f, 2.0f, -1.0f, 1.5f};
     double      sum = 0.0, counts[N] = {0};
     Step        step     = step_of(0.7f);
     step.s.repeat_last_n = 0;
-    for (int i = 0; i < DRAWS; i++) {
+    for (int i = 0; i < SAMPLES; i++) {
         float        scratch[2 * N];
         const OpArgs args = args_of(logits, N, &step, scratch);
         OK(rp_cpu_sample(&args, &(KernelCtx){.nth = 1}));
-        counts[step.s.token] += 1.0 / DRAWS;
+        counts[step.s.token] += 1.0 / SAMPLES;
     }
-    cr_expect_eq(step.s.drawn_low, (uint32_t)DRAWS);
+    cr_expect_eq(step.s.drawn_low, (uint32_t)SAMPLES);
     for (int i = 0; i < N; i++) sum += exp((double)logits[i] / 0.7);
     for (int i = 0; i < N; i++) {
         const double p = exp((double)logits[i] / 0.7) / sum;
-        cr_expect(fabs(counts[i] - p) < 4.0 * sqrt(p * (1.0 - p) / DRAWS), "token %d: %g, not %g", i,
+        cr_expect(fabs(counts[i] - p) < 4.0 * sqrt(p * (1.0 - p) / SAMPLES), "token %d: %g, not %g", i,
                   counts[i], p);
     }
 }
 
-/* Every backend the same token, for any parameters. */
-Test(sample, keeps_to_top_k_top_p_and_min_p_everywhere) {
+/* Random parameters: run_variants checks that every backend samples the same tokens. */
+Test(sample, respects_top_k_top_p_and_min_p_on_every_backend) {
     for (uint64_t round = 0; round < 48; round++) {
         const int n      = 3 + (int)(400.0f * rp_philox_uniform(round, 0));
         float    *logits = malloc((size_t)n * sizeof *logits);
@@ -104,12 +107,12 @@ Test(sample, keeps_to_top_k_top_p_and_min_p_everywhere) {
         if (step.s.repeat_penalty == 1.0f && step.s.min_p > 0.0f)
             cr_expect(exp((double)(logits[step.s.token] - top) / (double)step.s.temperature) >=
                           (double)step.s.min_p * 0.999,
-                      "a token below min_p was drawn");
+                      "a token below min_p was sampled");
         free(logits);
     }
 }
 
-Test(sample, refuses_what_it_cannot_do) {
+Test(sample, refuses_bad_logits_and_states) {
     const float none[3] = {NAN, -INFINITY, NAN};
     float       scratch[6];
     Step        step = step_of(1.0f);

@@ -1,3 +1,5 @@
+/* Samplers against a reference that sorts all tokens and works in double; the random generator against the
+ * published vectors of Philox 4x32-10; frequencies by a chi-square test. */
 #include "reprise/sampler.h"
 
 #include "reprise/philox.h"
@@ -8,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 12, DRAWS = 40000 };
+enum { N = 12, SAMPLES = 40000 };
 
 static const float logits12[N] = {1.0f, -0.5f, 2.0f, 0.0f, 2.0f, -3.0f, 0.7f, 1.5f, -1.0f, 0.2f, 3.0f, -2.0f};
 
@@ -24,11 +26,11 @@ static int32_t sample(Sampler *s, const float *logits) {
     return token;
 }
 
-/* The reference: everything sorted, everything in double, cut and normalised as the header says. */
+/* The reference: tokens sorted by logit, then top_k, softmax, top_p, min_p in double, in the order of sampler.h. */
 typedef struct Reference {
-    int32_t *ids; /* in order */
+    int32_t *ids; /* sorted */
     double  *p;
-    int32_t  n; /* how many survive */
+    int32_t  n; /* tokens that remain */
 } Reference;
 
 static const float *sort_key;
@@ -63,25 +65,27 @@ static void reference_free(Reference *r) {
     free(r->p);
 }
 
-static int32_t reference_draw(const Reference *r, double u) {
+static int32_t reference_sample(const Reference *r, double u) {
     int32_t i = 0;
     for (double left = u - r->p[0]; left >= 0.0 && i + 1 < r->n; left -= r->p[i]) i++;
     return r->ids[i];
 }
 
+/* Chi-square statistic of SAMPLES samples: sum over tokens of (count - expected)^2 / expected. No sample may be
+ * a token that the reference excludes. */
 static double chi_square(const SamplerParams *p, const float *logits, int32_t *df) {
     Sampler  *s         = open_sampler(*p, N);
     Reference r         = reference_new(p, logits, N);
     int       counts[N] = {0};
-    for (int i = 0; i < DRAWS; i++) counts[sample(s, logits)]++;
+    for (int i = 0; i < SAMPLES; i++) counts[sample(s, logits)]++;
     double chi = 0.0;
     int    in  = 0;
     for (int32_t i = 0; i < r.n; i++) {
-        const double want = r.p[i] * DRAWS, diff = counts[r.ids[i]] - want;
+        const double want = r.p[i] * SAMPLES, diff = counts[r.ids[i]] - want;
         chi += diff * diff / want;
         in += counts[r.ids[i]];
     }
-    cr_expect_eq(in, DRAWS, "%d draws fell outside of the %d allowed tokens", DRAWS - in, r.n);
+    cr_expect_eq(in, SAMPLES, "%d samples are outside the %d allowed tokens", SAMPLES - in, r.n);
     *df = r.n - 1;
     reference_free(&r);
     rp_sampler_free(s);
@@ -111,23 +115,23 @@ Test(random, philox_gives_the_published_vectors) {
     }
 }
 
-Test(random, uniform_is_the_top_of_the_first_word) {
+Test(random, uniform_uses_the_top_bits_of_the_first_word) {
     cr_expect_eq(rp_random_uniform(0, 0), (float)(0x6627e8d5u >> 8) / 16777216.0f);
     cr_expect_neq(rp_random_uniform(1, 0), rp_random_uniform(0, 0));
     cr_expect_neq(rp_random_uniform(UINT64_C(1) << 40, 0), rp_random_uniform(0, 0));
     cr_expect_neq(rp_random_uniform(0, UINT64_C(1) << 40), rp_random_uniform(0, 0));
     double sum = 0.0, squares = 0.0;
-    for (uint64_t i = 0; i < DRAWS; i++) {
+    for (uint64_t i = 0; i < SAMPLES; i++) {
         const double u = (double)rp_random_uniform(7, i);
         cr_assert(u >= 0.0 && u < 1.0);
         sum += u;
         squares += u * u;
     }
-    cr_expect(fabs(sum / DRAWS - 0.5) < 0.006, "mean %g", sum / DRAWS);
-    cr_expect(fabs(squares / DRAWS - 1.0 / 3.0) < 0.006, "mean square %g", squares / DRAWS);
+    cr_expect(fabs(sum / SAMPLES - 0.5) < 0.006, "mean %g", sum / SAMPLES);
+    cr_expect(fabs(squares / SAMPLES - 1.0 / 3.0) < 0.006, "mean square %g", squares / SAMPLES);
 }
 
-Test(sampler, greedy_takes_the_highest_and_the_lowest_id_among_equals) {
+Test(sampler, greedy_takes_the_highest_logit_and_the_lower_id_on_ties) {
     Sampler *s = open_sampler(rp_sampler_defaults(), N);
     cr_expect_eq(sample(s, logits12), 10);
     float tied[N] = {0};
@@ -137,7 +141,7 @@ Test(sampler, greedy_takes_the_highest_and_the_lowest_id_among_equals) {
     rp_sampler_free(s);
 }
 
-Test(sampler, draws_follow_the_probabilities) {
+Test(sampler, samples_follow_the_probabilities) {
     /* Chi-square quantiles at 0.999 for 1 to 11 degrees of freedom. */
     static const double limit[] = {0,     10.83, 13.82, 16.27, 18.47, 20.52,
                                    22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
@@ -159,14 +163,14 @@ Test(sampler, draws_follow_the_probabilities) {
     }
 }
 
-/* A draw in ten thousand may fall on the other side of a boundary that float and double place differently. */
+/* Boundaries between tokens differ slightly in float and double, so a few samples in ten thousand may differ. */
 Test(sampler, agrees_with_a_full_sort_for_any_parameters) {
     enum { VOCAB = 3000, TIMES = 400 };
     static float logits[VOCAB];
     int          differ = 0;
     for (int round = 0; round < 60; round++) {
         const uint64_t seed = 1000 + (uint64_t)round;
-        for (int i = 0; i < VOCAB; i++) /* rounded to eighths: plenty of ties */
+        for (int i = 0; i < VOCAB; i++) /* multiples of 1/8: many ties */
             logits[i] = roundf(8.0f * 12.0f * rp_random_uniform(seed, (uint64_t)i)) / 8.0f;
         SamplerParams p = rp_sampler_defaults();
         p.seed          = seed;
@@ -177,18 +181,18 @@ Test(sampler, agrees_with_a_full_sort_for_any_parameters) {
         Sampler  *s     = open_sampler(p, VOCAB);
         Reference r     = reference_new(&p, logits, VOCAB);
         for (uint64_t i = 0; i < TIMES; i++)
-            differ += sample(s, logits) != reference_draw(&r, (double)rp_random_uniform(seed, i));
+            differ += sample(s, logits) != reference_sample(&r, (double)rp_random_uniform(seed, i));
         reference_free(&r);
         rp_sampler_free(s);
     }
-    cr_expect(differ <= 3, "%d of %d draws differ", differ, 60 * TIMES);
+    cr_expect(differ <= 3, "%d of %d samples differ", differ, 60 * TIMES);
 }
 
 /* logits of the known probabilities 0.5, 0.25, 0.125, 0.0625, 0.0625, in a scrambled order */
 static const float five[5] = {-3.0f * 0.69314718f, -4.0f * 0.69314718f, -1.0f * 0.69314718f,
                               -4.0f * 0.69314718f, -2.0f * 0.69314718f};
 
-static unsigned tokens_drawn(SamplerParams p) {
+static unsigned tokens_sampled(SamplerParams p) {
     Sampler *s   = open_sampler(p, 5);
     unsigned set = 0;
     for (int i = 0; i < 2000; i++) set |= 1u << sample(s, five);
@@ -196,33 +200,33 @@ static unsigned tokens_drawn(SamplerParams p) {
     return set;
 }
 
-Test(sampler, cuts_are_those_of_the_definitions) {
+Test(sampler, top_k_top_p_and_min_p_follow_their_definitions) {
     SamplerParams p = rp_sampler_defaults();
     p.temperature   = 1.0f;
-    cr_expect_eq(tokens_drawn(p), 0x1fu);
+    cr_expect_eq(tokens_sampled(p), 0x1fu);
     p.top_k = 4; /* ids 1 and 3 are equal: the lower stays */
-    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4 | 1u << 0 | 1u << 1);
+    cr_expect_eq(tokens_sampled(p), 1u << 2 | 1u << 4 | 1u << 0 | 1u << 1);
     p.top_k = 1;
-    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    cr_expect_eq(tokens_sampled(p), 1u << 2);
     p.top_k = 99;
-    cr_expect_eq(tokens_drawn(p), 0x1fu);
+    cr_expect_eq(tokens_sampled(p), 0x1fu);
     p.top_k = 0;
     p.top_p = 0.6f; /* 0.5 is not enough, 0.75 is */
-    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4);
+    cr_expect_eq(tokens_sampled(p), 1u << 2 | 1u << 4);
     p.top_p = 0.01f; /* the most probable always stays */
-    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    cr_expect_eq(tokens_sampled(p), 1u << 2);
     p.top_k = 2; /* 0.5 and 0.25 become 2/3 and 1/3: top_p is of what top_k left */
     p.top_p = 0.6f;
-    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    cr_expect_eq(tokens_sampled(p), 1u << 2);
     p.top_k = 0;
     p.top_p = 1.0f;
     p.min_p = 0.2f; /* 0.125 is a quarter of the most probable, 0.0625 an eighth */
-    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4 | 1u << 0);
+    cr_expect_eq(tokens_sampled(p), 1u << 2 | 1u << 4 | 1u << 0);
     p.min_p = 1.0f;
-    cr_expect_eq(tokens_drawn(p), 1u << 2);
+    cr_expect_eq(tokens_sampled(p), 1u << 2);
     p.min_p = 0.2f;
     p.top_p = 0.99f;
-    cr_expect_eq(tokens_drawn(p), 1u << 2 | 1u << 4 | 1u << 0);
+    cr_expect_eq(tokens_sampled(p), 1u << 2 | 1u << 4 | 1u << 0);
 }
 
 Test(sampler, penalty_divides_positive_and_multiplies_negative_logits) {
@@ -235,7 +239,7 @@ Test(sampler, penalty_divides_positive_and_multiplies_negative_logits) {
     cr_expect_eq(sample(s, positive), 0);
     cr_expect_eq(sample(s, positive), 1); /* 0 counts as 1.5 */
     cr_expect_eq(sample(s, positive), 2); /* 0: 1.5, 1: 1 */
-    cr_expect_eq(sample(s, positive), 0); /* 1.5, 1, 0.8, 1: and the 0 of three tokens ago is pushed out */
+    cr_expect_eq(sample(s, positive), 0); /* 0, 1 and 2 count as 1.5, 1 and 0.8 */
     rp_sampler_reset(s);
     const float negative[4] = {-1.0f, -1.5f, -1.9f, -2.1f};
     cr_expect_eq(sample(s, negative), 0);
@@ -253,10 +257,10 @@ Test(sampler, penalty_counts_a_token_once_and_only_the_last_n) {
     const float l[3] = {3.0f, 1.4f, 1.0f};
     rp_sampler_accept(s, 0);
     rp_sampler_accept(s, 0);
-    cr_expect_eq(sample(s, l), 0, "twice penalised would be 0.75");
+    cr_expect_eq(sample(s, l), 0, "penalised twice it would be 0.75");
     rp_sampler_accept(s, 2);
     rp_sampler_accept(s, 2);
-    rp_sampler_accept(s, -1); /* outside of the vocabulary: passed over */
+    rp_sampler_accept(s, -1); /* outside the vocabulary: ignored */
     rp_sampler_accept(s, 3);
     const float close[3] = {1.0f, 0.9f, 1.5f};
     cr_expect_eq(sample(s, close), 0, "0 is three tokens ago, 2 counts as 0.75");
@@ -300,7 +304,7 @@ Test(sampler, plus_infinity_is_certain) {
     rp_sampler_free(s);
 }
 
-Test(sampler, same_seed_same_tokens_and_reset_starts_anew) {
+Test(sampler, a_seed_gives_the_same_tokens_and_reset_starts_over) {
     SamplerParams p = rp_sampler_defaults();
     p.temperature   = 1.0f;
     p.seed          = 42;
@@ -334,25 +338,25 @@ Test(sampler, refuses_parameters_by_name) {
     SamplerParams       p = d;
     refused(d, 0, "sampler: a vocabulary of 0 tokens");
     p.temperature = -0.5f;
-    refused(p, 5, "temperature -0.5: a number from 0 up is possible");
+    refused(p, 5, "temperature -0.5: must be finite and at least 0");
     p.temperature = NAN;
-    refused(p, 5, "temperature nan: a number from 0 up is possible");
+    refused(p, 5, "temperature nan: must be finite and at least 0");
     p       = d;
     p.top_k = -1;
-    refused(p, 5, "top_k -1: from 0 (all tokens) up is possible");
+    refused(p, 5, "top_k -1: must be at least 0 (0: all tokens)");
     p       = d;
     p.top_p = 0.0f;
-    refused(p, 5, "top_p 0: above 0 and up to 1 is possible");
+    refused(p, 5, "top_p 0: must be above 0 and at most 1");
     p.top_p = 1.5f;
-    refused(p, 5, "top_p 1.5: above 0 and up to 1 is possible");
+    refused(p, 5, "top_p 1.5: must be above 0 and at most 1");
     p       = d;
     p.min_p = 2.0f;
-    refused(p, 5, "min_p 2: from 0 to 1 is possible");
+    refused(p, 5, "min_p 2: must be from 0 to 1");
     p                = d;
     p.repeat_penalty = 0.0f;
-    refused(p, 5, "repeat_penalty 0: a number above 0 is possible");
+    refused(p, 5, "repeat_penalty 0: must be finite and above 0");
     p               = d;
     p.repeat_last_n = -1;
-    refused(p, 5, "repeat_last_n -1: from 0 to 1048576 is possible");
+    refused(p, 5, "repeat_last_n -1: must be from 0 to 1048576");
     rp_sampler_free(NULL);
 }

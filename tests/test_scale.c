@@ -1,3 +1,4 @@
+/* The op scale, y = scale * x + bias, against the formula in double. */
 #include "tests/kernel_test.h"
 
 Test(scale, multiplies_and_adds) {
@@ -9,18 +10,18 @@ Test(scale, multiplies_and_adds) {
     };
     for (int i = 0; i < N; i++) want[i] = -1.5 * (double)x[i] + 0.25;
     OpArgs args = {
-        .dst = packed(RP_F32, y, 35, 2, 1, 1), .src = {packed(RP_F32, x, 35, 2, 1, 1)}, .params = &p};
-    run_everywhere(rp_cpu_scale, &args);
+        .dst = tensor(RP_F32, y, 35, 2, 1, 1), .src = {tensor(RP_F32, x, 35, 2, 1, 1)}, .params = &p};
+    run_variants(rp_cpu_scale, &args);
     expect_near(y, want, N, 1e-7);
     args.dst.data = x;
-    run_everywhere(rp_cpu_scale, &args);
+    run_variants(rp_cpu_scale, &args);
     cr_expect_arr_eq(x, y, sizeof y);
     free(x);
 }
 
 Test(scale, refuses_another_shape) {
     float        x[8];
-    const OpArgs args = {.dst = packed(RP_F32, x, 4, 1, 1, 1), .src = {packed(RP_F32, x, 8, 1, 1, 1)}};
+    const OpArgs args = {.dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 8, 1, 1, 1)}};
     REFUSED(run_workers(rp_cpu_scale, &args, 1), RP_E_SHAPE,
             "scale: source [8,1,1,1] and result [4,1,1,1] differ");
 }

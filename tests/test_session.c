@@ -1,3 +1,6 @@
+/* Sessions on tiny models of every family. The references are other runs of the library: token by token with
+ * one thread. Prefills in any chunks, any number of threads and every instruction set must give the same bits
+ * (I8). */
 #include "tests/golden.h"
 
 #include <math.h>
@@ -23,7 +26,7 @@ static void fill(int32_t *ids, int n, int32_t n_vocab) {
     for (int i = 0; i < n; i++) ids[i] = (int32_t)((unsigned)i * 2654435761u >> 8) % (n_vocab - 3) + 3;
 }
 
-/* One kind of weights, one family each: biases, QK-norm, windows, experts, sinks, latent attention. */
+/* Every family and many weight types: biases, QK norms, sliding windows, experts, sinks, latent attention. */
 static const char *const files[] = {"llama-mix.gguf",     "llama-mix-k.gguf",  "llama-f16.gguf",
                                     "qwen2-mix.gguf",     "qwen3-mix.gguf",    "gemma3-mix.gguf",
                                     "mixtral-mix-k.gguf", "qwen2moe-mix.gguf", "qwen3moe-mix.gguf",
@@ -36,7 +39,7 @@ enum { EVERY_FILE = 1 };
 #endif
 enum { N_FILES = sizeof files / sizeof files[0], N_IDS = 150 };
 
-/* Bits of the logits after N_IDS tokens appended in calls of `step` tokens. */
+/* The logits after N_IDS tokens, appended `step` tokens per call. */
 static void logits_after(const Model *m, SessionOptions o, int step, float *out) {
     Session *s = open_session(m, o);
     int32_t  ids[N_IDS];
@@ -63,6 +66,7 @@ Test(session, prefill_equals_token_by_token_bit_for_bit) {
     }
 }
 
+/* Close to an f16 KV cache, and the same bits in any chunks. */
 static void check_q8_0(const char *file) {
     Model       *m       = open_tiny(file);
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
@@ -81,19 +85,19 @@ static void check_q8_0(const char *file) {
         size += pow((double)f16[i], 2.0);
         off += pow((double)f16[i] - (double)want[i], 2.0);
     }
-    cr_log_info("%s: a cache of q8_0 moves the logits by %g of their size", file, sqrt(off / size));
+    cr_log_info("%s: a q8_0 KV cache changes the logits by %g of their norm", file, sqrt(off / size));
     cr_expect(off > 0.0, "%s: q8_0 makes no difference", file);
-    cr_expect_leq(sqrt(off / size), 0.05, "%s: moved by %g", file, sqrt(off / size));
+    cr_expect_leq(sqrt(off / size), 0.05, "%s: changed by %g", file, sqrt(off / size));
     rp_model_free(m);
 }
 
-Test(session, keeps_keys_and_values_in_q8_0) {
+Test(session, keeps_the_kv_cache_in_q8_0) {
     check_q8_0("qwen3-f32.gguf");
     check_q8_0("qwen3moe-mix.gguf");
     check_q8_0("gpt-oss-mxfp4.gguf");
 }
 
-Test(session, takes_about_half_the_memory_with_q8_0) {
+Test(session, a_q8_0_kv_cache_takes_about_half_the_memory) {
     Model        *m = open_tiny("qwen3-f32.gguf");
     SessionMemory f16, q8_0;
     OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 128}, &f16));
@@ -102,13 +106,13 @@ Test(session, takes_about_half_the_memory_with_q8_0) {
     rp_model_free(m);
 }
 
-Test(session, refuses_caches_that_cannot_be) {
+Test(session, refuses_unsupported_kv_cache_types) {
     Model   *m = open_tiny("llama-mix.gguf");
     Session *s;
     REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
-            "a cache of q8_0: heads of 16 are no whole blocks of 32");
+            "a KV cache of q8_0: heads of 16 are not whole blocks of 32");
     REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q4_0}, &s), RP_E_ARG,
-            "a cache of q4_0: there are f16 and q8_0");
+            "a KV cache of q4_0: must be f16 or q8_0");
     rp_model_free(m);
     m = open_tiny("deepseek2-mix.gguf");
     REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
@@ -152,7 +156,7 @@ static void keep(size_t i, const float *logits, void *user) {
     memcpy(k->rows[k->n++], logits, sizeof k->rows[0]);
 }
 
-Test(session, score_gives_what_steps_give) {
+Test(session, score_gives_the_logits_of_single_steps) {
     static Kept k;
     Model      *m = open_tiny("gemma3-mix.gguf");
     Session    *a = open_session(m, (SessionOptions){0}), *b = open_session(m, (SessionOptions){0});
@@ -169,7 +173,7 @@ Test(session, score_gives_what_steps_give) {
     rp_model_free(m);
 }
 
-Test(session, rewinds) {
+Test(session, rewinds_to_an_earlier_position) {
     Model   *m = open_tiny("llama-mix.gguf");
     Session *s = open_session(m, (SessionOptions){0});
     int32_t  ids[40];
@@ -190,7 +194,7 @@ Test(session, rewinds) {
     rp_model_free(m);
 }
 
-Test(session, says_when_the_context_is_full_and_loses_nothing) {
+Test(session, refuses_tokens_past_the_context_without_loss) {
     Model   *m = open_tiny("llama-mix.gguf");
     Session *s = open_session(m, (SessionOptions){.n_ctx = 10});
     int32_t  ids[20];
@@ -216,7 +220,7 @@ Test(session, refuses_bad_tokens_and_options) {
     REFUSED(rp_session_prefill(s, NULL, 0, NULL, NULL), RP_E_ARG, "no tokens");
     rp_session_free(s);
     REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = 513}, &s), RP_E_ARG,
-            "a context of 513 tokens: from 1 to 512");
+            "a context of 513 tokens: must be from 1 to 512");
     REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = -5}, &s), RP_E_ARG, "a context of -5 tokens");
     REFUSED(rp_session_open(m, &(SessionOptions){.prefill_chunk = -1}, &s), RP_E_ARG, "chunks of -1");
     REFUSED(rp_session_open(m, &(SessionOptions){.passes = "-x"}, &s), RP_E_ARG, "'x' names no pass");
@@ -224,13 +228,13 @@ Test(session, refuses_bad_tokens_and_options) {
     rp_model_free(m);
 }
 
-Test(session, tells_its_memory_beforehand) {
+Test(session, reports_its_memory_before_it_opens) {
     Model        *m = open_tiny("llama-mix.gguf");
     SessionMemory memory;
     OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 100}, &memory));
     cr_expect_eq(memory.n_ctx, 100);
     cr_expect_eq(memory.kv,
-                 2u * 2 * ((100 * 32 * 2 + 63) / 64 * 64)); /* k and v of 2 layers, 32 halves a token */
+                 2u * 2 * ((100 * 32 * 2 + 63) / 64 * 64)); /* K and V of 2 layers, 32 f16 a token */
     cr_expect_gt(memory.arena, 0u);
     cr_expect_eq(memory.total, memory.weights + memory.kv + memory.arena);
     rp_model_free(m);

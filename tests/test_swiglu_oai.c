@@ -1,19 +1,21 @@
+/* The op swiglu_oai (gpt-oss) against its formula in double:
+ *     g = min(gate, limit), u = clamp(up, -limit, limit), y = g / (1 + exp(-alpha g)) * (u + 1) */
 #include "tests/kernel_test.h"
 
 static const OpParams params = {
     .swiglu_oai = {.alpha = 1.702f, .limit = 7.0f}
 };
 
-Test(swiglu_oai, clamps_gates_and_adds_one) {
+Test(swiglu_oai, clamps_gate_and_up_and_adds_one_to_up) {
     enum { N = 100, ROWS = 5 };
     float *gate = random_floats(N * ROWS, 1), *up = random_floats(N * ROWS, 2), y[N * ROWS];
     for (int i = 0; i < N * ROWS; i++) gate[i] *= 12.0f, up[i] *= 12.0f;
     const OpArgs args = {
-        .dst    = packed(RP_F32, y, N, ROWS, 1, 1),
-        .src    = {packed(RP_F32, gate, N, ROWS, 1, 1), packed(RP_F32, up, N, ROWS, 1, 1)},
+        .dst    = tensor(RP_F32, y, N, ROWS, 1, 1),
+        .src    = {tensor(RP_F32, gate, N, ROWS, 1, 1), tensor(RP_F32, up, N, ROWS, 1, 1)},
         .params = &params
     };
-    run_everywhere(rp_cpu_swiglu_oai, &args);
+    run_variants(rp_cpu_swiglu_oai, &args);
     for (int i = 0; i < N * ROWS; i++) {
         const double g = fmin((double)gate[i], 7.0), u = fmax(-7.0, fmin((double)up[i], 7.0));
         const double want = g / (1.0 + exp(-(double)1.702f * g)) * (u + 1.0);
@@ -26,8 +28,8 @@ Test(swiglu_oai, clamps_gates_and_adds_one) {
 Test(swiglu_oai, refuses_another_shape) {
     float        x[8];
     const OpArgs args = {
-        .dst    = packed(RP_F32, x, 4, 1, 1, 1),
-        .src    = {packed(RP_F32, x, 4, 1, 1, 1), packed(RP_F32, x, 2, 1, 1, 1)},
+        .dst    = tensor(RP_F32, x, 4, 1, 1, 1),
+        .src    = {tensor(RP_F32, x, 4, 1, 1, 1), tensor(RP_F32, x, 2, 1, 1, 1)},
         .params = &params
     };
     REFUSED(run_workers(rp_cpu_swiglu_oai, &args, 1), RP_E_SHAPE, "swiglu_oai: gate of 4 and up of 2");

@@ -1,4 +1,5 @@
-/* Model files that the library makes: against NumPy, against themselves, and what is refused. */
+/* Model files that the library writes (synth, requantize): logits against NumPy (tests/golden/nn/tiny.txt),
+ * weight statistics against 1/sqrt(row length), files against other runs with the same seed. */
 #include "tests/golden.h"
 
 #include "reprise/convert.h"
@@ -50,7 +51,8 @@ Test(synth, tiny_gives_the_logits_of_numpy) {
     }
     cr_log_info("off by at most %g, logits spread by %g", worst, sqrt(spread));
     cr_expect_gt(spread, 0.01);
-    cr_expect_leq(worst, 1e-3 * sqrt(spread), "off by %g", worst); /* a key may round to the next half */
+    cr_expect_leq(worst, 1e-3 * sqrt(spread), "off by %g",
+                  worst); /* a key may round to the neighbouring f16 */
     REFUSED(rp_model_logits(m, ids, 1, 1025, logits), RP_E_ARG,
             "sequences of 1025 tokens: the model was trained for 1024");
     fclose(f);
@@ -75,7 +77,7 @@ Test(synth, a_seed_gives_the_same_file) {
     remove(path), remove(other);
 }
 
-/* Every weight of every type has the deviation that keeps activations: 1 / sqrt(length of a row). */
+/* Weights of every type have the standard deviation 1 / sqrt(row length), which preserves the size of activations. */
 Test(synth, weights_are_scaled_for_every_type) {
     name_files();
     for (int i = 0; rp_convert_type_name(i) != NULL; i++) {
@@ -104,13 +106,13 @@ Test(synth, weights_are_scaled_for_every_type) {
     remove(path);
 }
 
-Test(synth, counts_what_a_token_reads) {
+Test(synth, counts_the_weights_that_a_token_reads) {
     Model *m;
     name_files();
     OK(rp_synth("tiny", &(SynthOptions){.type = "F32"}, path));
     OK(rp_model_open(path, NULL, &m));
-    /* 2 layers: two norms, q, k, v, o, the router, and 2 of 4 experts of three matrices; a row of the
-     * embedding, the norm and the output */
+    /* Per layer: two norms, q, k, v, o, router, and 2 of 4 experts with three matrices each. Outside: one row of the
+     * embedding, the output norm and the output matrix. */
     const int64_t experts = 3 * 64 * 96, rest = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 16 + 64 * 4;
     const int64_t outside = 64 + 64 + 320 * 64;
     cr_expect_eq(rp_model_info(m)->n_params_active, 2 * (rest + 2 * experts) + outside);
@@ -120,8 +122,8 @@ Test(synth, counts_what_a_token_reads) {
     remove(path);
 }
 
-/* Routers that say NaN choose the first experts, and the logits show it; nothing else happens. */
-Test(synth, a_router_of_nan_is_survived) {
+/* With NaN scores the first experts are selected (ties go to the lower index), and the logits are NaN. */
+Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
     size_t    n;
     GgufFile *f;
     Model    *m;
@@ -149,8 +151,7 @@ Test(synth, a_router_of_nan_is_survived) {
 Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     name_files();
     REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, nn-6.9b");
-    REFUSED(rp_synth("tiny", &(SynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
-            "'Q3_K' is no type of weights");
+    REFUSED(rp_synth("tiny", &(SynthOptions){.type = "Q3_K"}, path), RP_E_ARG, "'Q3_K' is not a weight type");
     REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO, "/nonexistent/x.gguf.part: No such file");
     cr_expect_neq(access(path, F_OK), 0);
 }
@@ -160,7 +161,7 @@ static bool stop_at_once(size_t done, size_t total, void *user) {
     return false;
 }
 
-Test(synth, stops_and_keeps_what_was_there) {
+Test(synth, a_cancelled_run_keeps_the_existing_file) {
     size_t n, again;
     name_files();
     OK(rp_synth("tiny", NULL, path));

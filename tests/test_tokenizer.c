@@ -1,6 +1,8 @@
+/* Tokenizers against llama.cpp: token ids of the golden files, for the real vocabularies of SmolLM2 and Gemma 3
+ * and for small vocabularies with every pre-tokenizer. */
 #include "tests/golden.h"
 
-/* Every case of a golden file: the same ids, and, where nothing special was added, the same bytes back. */
+/* Every line of a golden file must give the same ids:  <add special><parse special> <text in hex> <ids> */
 static void check_golden(const char *model, const char *golden, int wanted) {
     GgufFile  *f;
     Tokenizer *tk;
@@ -37,14 +39,14 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     rp_gguf_close(f);
 }
 
-Test(tokenizer, splits_as_llama_cpp_does_for_smollm2) {
+Test(tokenizer, tokenises_as_llama_cpp_does_for_smollm2) {
     check_golden(model_path(SMOLLM2), "smollm2/tokens.txt", 500);
 }
-Test(tokenizer, splits_as_llama_cpp_does_for_gemma3) {
+Test(tokenizer, tokenises_as_llama_cpp_does_for_gemma3) {
     check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500);
 }
 
-Test(tokenizer, splits_as_llama_cpp_does_with_every_pre_tokenizer) {
+Test(tokenizer, tokenises_as_llama_cpp_does_with_every_pre_tokenizer) {
     static const char *const names[] = {"smollm", "gpt-2",        "default",    "llama-bpe",
                                         "qwen2",  "tekken",       "spm",        "spm-no-prefix",
                                         "gpt-4o", "deepseek-llm", "deepseek-v3"};

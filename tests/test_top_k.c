@@ -1,15 +1,18 @@
+/* The op top_k: ids of the k largest of a row, largest first; ties go to the lower index, NaN is below
+ * everything; optionally from the best n_group_used groups of experts only. The reference counts for every
+ * element how many precede it. */
 #include "tests/kernel_test.h"
 
 static void choose(const float *x, const float *bias, int n, int n_tok, TopKParams p, int32_t *ids) {
     const OpParams params = {.top_k = p};
-    OpArgs         args   = {.dst    = packed(RP_I32, ids, p.k, n_tok, 1, 1),
-                             .src    = {packed(RP_F32, (void *)(uintptr_t)x, n, n_tok, 1, 1)},
+    OpArgs         args   = {.dst    = tensor(RP_I32, ids, p.k, n_tok, 1, 1),
+                             .src    = {tensor(RP_F32, (void *)(uintptr_t)x, n, n_tok, 1, 1)},
                              .params = &params};
-    if (bias != NULL) args.src[1] = packed(RP_F32, (void *)(uintptr_t)bias, n, 1, 1, 1);
-    run_everywhere(rp_cpu_top_k, &args);
+    if (bias != NULL) args.src[1] = tensor(RP_F32, (void *)(uintptr_t)bias, n, 1, 1, 1);
+    run_variants(rp_cpu_top_k, &args);
 }
 
-/* By definition: how many stand before element i? */
+/* Number of elements that precede element i: larger ones, and equal ones with a lower index. */
 static int rank_of(const float *x, const float *bias, int n, int i) {
     int rank = 0;
     for (int j = 0; j < n; j++) {
@@ -53,8 +56,8 @@ Test(top_k, counts_nan_as_less_than_everything) {
     cr_expect_arr_eq(ids, ((int32_t[]){4, 2, 1, 0, 3, 5}), sizeof ids);
 }
 
-Test(top_k, keeps_to_the_best_groups) {
-    /* the two best of each group of three add up to 9, 11, 10, 11: of groups, too, the lower wins */
+Test(top_k, selects_from_the_best_groups_only) {
+    /* the two best of each group of three add up to 9, 11, 10 and 13 */
     const float x[12] = {9, 0, 0, 6, 5, 0, 8, 2, 1, 5, 6, 7};
     int32_t     ids[3];
     choose(x, NULL, 12, 1, (TopKParams){.k = 3, .n_group = 4, .n_group_used = 1}, ids);
@@ -66,7 +69,7 @@ Test(top_k, keeps_to_the_best_groups) {
     cr_expect_arr_eq(ids, ((int32_t[]){1, 0}), 2 * sizeof *ids, "equal groups: the lower one");
 }
 
-Test(top_k, refuses_more_than_there_is) {
+Test(top_k, refuses_k_larger_than_the_row) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1));
     TensorNode   *y = rp_top_k(g, x, NULL, &(TopKParams){.k = 9});
@@ -75,11 +78,12 @@ Test(top_k, refuses_more_than_there_is) {
     g = rp_graph_new();
     x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1));
     y = rp_top_k(g, x, NULL, &(TopKParams){.k = 3, .n_group = 4, .n_group_used = 1});
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "k is more than the groups used hold");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG,
+            "k must not exceed the number of experts in the groups used");
     rp_graph_free(g);
     float          data[8];
     const OpParams p    = {.top_k = {.k = 9}};
     const OpArgs   args = {
-          .dst = packed(RP_I32, data, 8, 1, 1, 1), .src = {packed(RP_F32, data, 8, 1, 1, 1)}, .params = &p};
+          .dst = tensor(RP_I32, data, 8, 1, 1, 1), .src = {tensor(RP_F32, data, 8, 1, 1, 1)}, .params = &p};
     REFUSED(run_workers(rp_cpu_top_k, &args, 1), RP_E_SHAPE, "top_k: 9 of source [8,1]");
 }

@@ -1,12 +1,14 @@
+/* Utf8Stream, which turns the bytes of tokens into whole characters. Expected results are those of the Unicode
+ * standard: every maximal subpart of an ill-formed sequence becomes U+FFFD. */
 #include "tests/golden.h"
 
-/* Feeds the bytes in pieces of `step`, checking that no piece of output ends within a character. */
+/* Feeds `step` bytes at a time, checking that every call emits whole characters. */
 static void feed(const char *bytes, size_t n, size_t step, char *out) {
     Utf8Stream u     = {0};
     size_t     n_out = 0;
     for (size_t i = 0; i < n; i += step) {
         const size_t k = rp_utf8_feed(&u, bytes + i, n - i < step ? n - i : step, out + n_out);
-        for (size_t c = 0; c < k;) { /* whole characters only */
+        for (size_t c = 0; c < k;) { /* walk over the characters */
             const unsigned char first = (unsigned char)out[n_out + c];
             const size_t        len   = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
             cr_assert(first < 0x80 || first >= 0xc2);
@@ -21,7 +23,7 @@ static void feed(const char *bytes, size_t n, size_t step, char *out) {
 
 #define FFFD "\xef\xbf\xbd"
 
-/* The replacement of maximal subparts: Unicode 15, section 3.9, table 3-8 and others. */
+/* Replacement of maximal subparts: Unicode 15, section 3.9, table 3-8 and more. */
 static const struct {
     const char *in, *out;
 } cases[] = {
@@ -38,16 +40,16 @@ static const struct {
     {"\xf0\x9f\x99",                            FFFD                                       },
 };
 
-Test(utf8, lets_out_whole_characters_and_replaces_what_is_none) {
+Test(utf8, emits_whole_characters_and_replaces_invalid_bytes) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (size_t step = 1; step <= 9; step++) {
             char out[256];
             feed(cases[i].in, strlen(cases[i].in), step, out);
-            cr_expect_str_eq(out, cases[i].out, "case %zu in pieces of %zu: \"%s\"", i, step, out);
+            cr_expect_str_eq(out, cases[i].out, "case %zu, %zu bytes at a time: \"%s\"", i, step, out);
         }
 }
 
-Test(utf8, holds_back_only_what_is_incomplete) {
+Test(utf8, holds_back_incomplete_characters_only) {
     Utf8Stream u = {0};
     char       out[64];
     cr_expect_eq(rp_utf8_feed(&u, "a\xf0\x9f", 3, out), 1u);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Conversations formatted by llama.cpp's own chat templates.
+"""Golden conversations, formatted by llama.cpp's built-in chat templates.
 
     tools/golden_chat.py OUT.txt
 
-A line each: our name of the template, the messages (role 1f text 1e ...) and the result, in hexadecimal."""
+One line per conversation: the template's name in Reprise, the messages (role 1f text 1e ...) and the result, both in
+hexadecimal."""
 import ctypes
 import sys
 
@@ -34,5 +35,5 @@ if __name__ == "__main__":
         print(llama.HEADER, file=out)
         for ours, theirs in KINDS.items():
             for messages in CONVERSATIONS:
-                packed = "".join(f"{role}\x1f{text}\x1e" for role, text in messages).encode()
-                print(ours, packed.hex(), format_chat(theirs, messages).hex(), file=out)
+                message_bytes = "".join(f"{role}\x1f{text}\x1e" for role, text in messages).encode()
+                print(ours, message_bytes.hex(), format_chat(theirs, messages).hex(), file=out)

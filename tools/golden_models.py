@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What llama.cpp makes of a real model: greedy continuations, top logits, perplexity.
+"""Golden results of a real model by llama.cpp: greedy continuations, top logits, perplexity.
 
     tools/golden_models.py MODEL.gguf OUT_DIRECTORY TEXT
 
-The weights are widened to f32 first: this is what the file says, without the rounding of activations to 8 bits that every
-engine does in its own way for speed.
+The weights are dequantised to f32 first, so that llama.cpp does not quantise activations to 8 bits. Engines differ in how
+they do that; without it, only the weights in the file matter.
 
-generate.txt, for each prompt: its text in hexadecimal, its ids, the 20 highest logits after it, 64 greedy tokens, and
-for each of these by how much the highest logit exceeded the second. perplexity.txt: over windows of 256 tokens of TEXT,
-with the weights widened and, as "rounded", as they are."""
+generate.txt has for each prompt: its text in hexadecimal, its ids, the 20 highest logits after it, 64 greedy tokens, and the
+margin of each, the highest logit minus the second. perplexity.txt has the perplexity over windows of 256 tokens of TEXT:
+"exact" with the dequantised weights, "rounded" with the file's."""
 import pathlib
 import sys
 import tempfile
@@ -65,19 +65,19 @@ def perplexity(model, text, label, out):
     ids = model.tokenize(text, True, False)
     total, count, windows = 0.0, 0, len(ids) // WINDOW
     for w in range(windows):
-        part = ids[w * WINDOW:(w + 1) * WINDOW]
+        window = ids[w * WINDOW:(w + 1) * WINDOW]
         if model.adds_bos():
-            part[0] = model.bos()
+            window[0] = model.bos()
         model.reset()
-        logits = model.eval(part).astype(np.float64)
+        logits = model.eval(window).astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         log_sum = np.log(np.exp(logits).sum(axis=1))
-        total += sum(log_sum[i - 1] - logits[i - 1, part[i]] for i in range(1, WINDOW))
+        total += sum(log_sum[i - 1] - logits[i - 1, window[i]] for i in range(1, WINDOW))
         count += WINDOW - 1
     print(f"{label} {np.exp(total / count):.6f} {count}", file=out)
 
 
-def widen(path, out):
+def dequantize_model(path, out):
     reader = gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(out, reader.fields["general.architecture"].contents())
     for name, field in reader.fields.items():
@@ -99,12 +99,12 @@ def main(path, folder, text_path):
     text = text_path.read_bytes()
     with open(folder / "perplexity.txt", "w", encoding="ascii") as out, tempfile.TemporaryDirectory() as temp:
         print(llama.HEADER, file=out)
-        wide = pathlib.Path(temp) / "wide.gguf"
-        widen(path, wide)
-        for label, source in (("rounded", path), ("exact", wide)):
+        dequantized = pathlib.Path(temp) / "dequantized.gguf"
+        dequantize_model(path, dequantized)
+        for label, source in (("rounded", path), ("exact", dequantized)):
             model = llama.Model(source, n_ctx=1024)
             perplexity(model, text, label, out)
-            if source == wide:
+            if source == dequantized:
                 with open(folder / "generate.txt", "w", encoding="ascii") as file:
                     generate(model, folder.name, file)
             model.close()

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The reference model in NumPy, in double precision, on a file of the preset `tiny`.
+"""Golden logits of the reference model, computed by NumPy in double precision, for a file of the preset `tiny`.
 
     build/reprise synth tiny --type F32 --seed 5 -o /tmp/tiny.gguf
     tools/golden_nn.py /tmp/tiny.gguf OUT.txt
 
-Written from the model's description alone: RMSNorm, rotation of neighbouring pairs with base * alpha^(d/(d-2)), grouped
-attention, a softmax router whose four best weights are made to add up to 1, SwiGLU experts, an output matrix of its
-own. Keys and values are rounded to half precision, as the cache holds them. OUT.txt: batch and length, the ids, then a line of logits for each token."""
+Written from the model's description, not from Reprise's code: RMSNorm, RoPE of neighbouring pairs with base *
+alpha^(d/(d-2)), grouped-query attention, a softmax router whose TOP best weights are normalised to a sum of 1, SwiGLU
+experts, an output matrix that is not tied to the embedding. Keys and values are rounded to half precision, as in the KV
+cache. OUT.txt: batch and length, the ids, then a line of logits for each token."""
 import sys
 
 import gguf
@@ -41,7 +42,7 @@ def attention(x, w, p):
     q = rope((x @ w[p + "attn_q.weight"].T).reshape(n, HEADS, DIM))
     k = rope((x @ w[p + "attn_k.weight"].T).reshape(n, HEADS_KV, DIM))
     v = (x @ w[p + "attn_v.weight"].T).reshape(n, HEADS_KV, DIM)
-    k, v = (y.astype(np.float16).astype(np.float64) for y in (k, v))  # the cache
+    k, v = (y.astype(np.float16).astype(np.float64) for y in (k, v))  # as in the KV cache
     out = np.zeros((n, HEADS, DIM))
     for h in range(HEADS):
         g = h // (HEADS // HEADS_KV)

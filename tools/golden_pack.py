@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What ggml's quantisers make of some rows of floats.
+"""Golden blocks of ggml's quantisers for some rows of floats.
 
     tools/golden_pack.py OUT_DIRECTORY
 
-pack.f32 holds rows of 256 floats; pack.txt a line for each type: the squared error of ggml's blocks over all rows and
-for the simple types the blocks themselves."""
+pack.f32 has the rows, 256 floats each. pack.txt has a line for each type: name, sum of the squared errors of ggml's blocks
+over all rows and, for types whose blocks must be equal, the blocks in hexadecimal ("-" for the others)."""
 import pathlib
 import sys
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows of every weight type: NAME.bin as ggml quantises them, NAME.f32 as gguf-py widens them again.
+"""Golden rows of every weight type: NAME.bin as quantised by ggml, NAME.f32 as dequantised by gguf-py.
 
     tools/golden_quants.py OUT_DIRECTORY"""
 import pathlib
@@ -22,5 +22,5 @@ if __name__ == "__main__":
     for qtype in MIX_32 + MIX_K:
         blocks = quantize(data, qtype)
         (folder / f"{qtype.name.lower()}.bin").write_bytes(blocks.tobytes())
-        wide = gguf.quants.dequantize(blocks, Q(qtype)).astype(np.float32)
-        (folder / f"{qtype.name.lower()}.f32").write_bytes(wide.tobytes())
+        floats = gguf.quants.dequantize(blocks, Q(qtype)).astype(np.float32)
+        (folder / f"{qtype.name.lower()}.f32").write_bytes(floats.tobytes())

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tiny models of random weights, one for each family and weight type, with llama.cpp's logits for them.
+"""Tiny models of random weights, one for each family and weight type, with their logits by llama.cpp.
 
     tools/golden_tiny.py OUT_DIRECTORY [NAME...]
     tools/golden_tiny.py tests/fuzz/corpus/gguf --seeds
 
-NAME.gguf is the model; NAME.txt its ids, the logits of a batch over most of them and of the last decoded one by one, and
-then, as "exact", the logits of the same weights widened to f32: what both engines would give without rounding
-activations."""
+NAME.gguf is the model. NAME.txt has N_PROMPT + N_DECODE token ids, then the logits after each: the first N_PROMPT are run as
+one batch, the others one by one. "logits" are those of the model, "exact" those of the same weights dequantised to f32, for
+which llama.cpp does not quantise activations. --seeds writes small models for fuzzing, without logits."""
 import ctypes
 import pathlib
 import sys
@@ -29,7 +29,7 @@ ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
 
 
 def quantize(data, qtype):
-    """Rows of f32 to blocks, by ggml's own code."""
+    """Quantises rows of f32 to blocks by ggml's code."""
     data = np.ascontiguousarray(data, np.float32)
     if qtype == Q.F32:
         return data
@@ -44,6 +44,9 @@ def quantize(data, qtype):
 
 
 class Tiny:
+    """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
+    the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2)."""
+
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
@@ -56,11 +59,11 @@ class Tiny:
         return qtype if n % gguf.GGML_QUANT_SIZES[qtype][0] == 0 else Q.F32
 
     def matrix(self, name, n, rows, scale=1.0, of=1, qtype=None):
-        """`of` > 1: so many matrices, one an expert or a head."""
+        """Adds one tensor of `of` random matrices: of > 1 for one matrix per expert or head."""
         data = self.rng.standard_normal((of * rows, n)).astype(np.float32) * scale / np.sqrt(n)
         qtype = self.next_type(n) if qtype is None else qtype
         blocks = quantize(data, qtype)
-        if self.widen:
+        if self.dequantized:
             blocks, qtype = gguf.quants.dequantize(blocks, qtype).astype(np.float32), Q.F32
         if of > 1:
             blocks = blocks.reshape(of, rows, -1)
@@ -189,9 +192,9 @@ class Tiny:
             self.vector(p + "post_attention_norm.weight", self.embd, 1.0)
             self.vector(p + "post_ffw_norm.weight", self.embd, 1.0)
 
-    def write(self, path, widen=False, theirs=False):
-        """`theirs`: with the keys that llama.cpp has for the same model."""
-        self.widen, self.theirs = widen, theirs
+    def write(self, path, dequantized=False, theirs=False):
+        """`dequantized`: all weights as f32. `theirs`: with llama.cpp's metadata keys where they differ from Reprise's."""
+        self.dequantized, self.theirs = dequantized, theirs
         self.rng = np.random.default_rng(self.seed)
         self.n_matrices = 0
         self.writer = gguf.GGUFWriter(str(path), self.arch)
@@ -223,9 +226,9 @@ def logits_of(path, ids, label, out):
 
 
 def write_golden(tiny, folder):
-    path, wide = folder / f"{tiny.name}.gguf", folder / "widened.gguf"
+    path, dequantized = folder / f"{tiny.name}.gguf", folder / "dequantized.gguf"
     tiny.write(path)
-    tiny.write(wide, widen=True, theirs=True)
+    tiny.write(dequantized, dequantized=True, theirs=True)
     same = folder / "theirs.gguf"
     tiny.write(same, theirs=True)
     ids = [int(i) for i in np.random.default_rng(tiny.seed + 1000).integers(3, tiny.vocab, N_PROMPT + N_DECODE)]
@@ -233,8 +236,8 @@ def write_golden(tiny, folder):
         print(llama.HEADER, file=out)
         print("ids", *ids, file=out)
         logits_of(same, ids, "logits", out)
-        logits_of(wide, ids, "exact", out)
-    wide.unlink()
+        logits_of(dequantized, ids, "exact", out)
+    dequantized.unlink()
     same.unlink()
     print(f"{tiny.name} {path.stat().st_size} bytes")
 
@@ -253,7 +256,7 @@ def models():
                keys={"rope.scaling.type": ("string", "linear"), "rope.scaling.factor": ("float32", 2.0)})
     yield Tiny("llama-factors", "llama", [Q.F32], seed=33, rope_factors=True, keys={"rope.freq_base": ("float32", 5e5)})
     yield Tiny("llama-yarn", "llama", [Q.F32], seed=35, keys=yarn)
-    # llama.cpp has no key for NTK scaling: its file says the base that comes of it
+    # llama.cpp has no key for NTK scaling: its file has the scaled base
     yield Tiny("llama-ntk", "llama", [Q.F32], seed=36,
                keys={"rope.scaling.type": ("string", "ntk"), "rope.scaling.alpha": ("float32", 8.0)},
                keys_theirs={"rope.freq_base": ("float32", 10000.0 * 8.0 ** (16 / 14))})
@@ -272,7 +275,7 @@ def models():
 
 
 def expert_models():
-    """Routed feed-forwards: each family in two shapes."""
+    """Models with experts: each family in two or three shapes."""
     few = dict(experts=4, used=2, ff_expert=32, embd=32, vocab=48)
     many = dict(experts=16, used=5, ff_expert=32, embd=64, heads=2, heads_kv=1, dim=32, vocab=48)
     wide = dict(embd=256, layers=1, heads=4, heads_kv=2, dim=32, ff=256, experts=2, used=1, ff_expert=256, vocab=48, tied=True)
@@ -313,7 +316,7 @@ def expert_models():
 
 
 def seeds():
-    """As small as can be: where fuzzing starts from."""
+    """The smallest models, from which fuzzing starts."""
     small = dict(experts=2, used=1, ff_expert=32, ff=32, embd=32, heads=1, heads_kv=1, dim=32, layers=1, vocab=16, tied=True)
     yield Tiny("qwen3moe", "qwen3moe", [Q.Q4_0], seed=1, qk_norm=True, **small)
     yield Tiny("gpt-oss", "gpt-oss", [Q.MXFP4], seed=2, bias=True, **small | dict(tied=False),

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Small vocabularies, one for each pre-tokenizer and kind, and llama.cpp's ids for many strings.
+"""Small vocabularies, one for each pre-tokenizer and two for SentencePiece, with llama.cpp's token ids for many strings.
 
     tools/golden_tokenizers.py OUT_DIRECTORY
 
-The byte-level vocabulary is trained here, on the strings themselves; the same merges are written under each name."""
+One byte-level BPE vocabulary is trained here, on the strings themselves. It is written once per pre-tokenizer, as NAME.gguf,
+with the ids in NAME.txt (format: golden_tokens.py)."""
 import collections
 import pathlib
 import re
@@ -20,10 +21,10 @@ USER = ["<repo_name>", "  \n"]
 
 
 def byte_characters():
-    """The printable character of each byte, as GPT-2's vocabulary spells them."""
-    own = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
-    others = [b for b in range(256) if b not in own]
-    return {**{b: chr(b) for b in own}, **{b: chr(256 + i) for i, b in enumerate(others)}}
+    """The printable character that stands for each byte in GPT-2's vocabulary."""
+    printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {**{b: chr(b) for b in printable}, **{b: chr(256 + i) for i, b in enumerate(others)}}
 
 
 def train(texts):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Token ids of many strings by llama.cpp.
+"""Golden token ids of many strings by llama.cpp.
 
     tools/golden_tokens.py MODEL.gguf OUT.txt
 
-A line a case: two digits (special tokens added, special tokens parsed), the text in hexadecimal, the ids."""
+One line per case: two digits (1: special tokens are added, 1: special tokens in the text are parsed), the text in
+hexadecimal or - if empty, the ids."""
 import random
 import sys
 
@@ -42,12 +43,12 @@ def cases():
     rng = random.Random(20240229)
     texts = SCRIPTS + CODE + WORDS + SPECIAL
     pool = SCRIPTS + CODE + WORDS[:60] + SPECIAL
-    for _ in range(220):  # two or three of them, joined in all sorts of ways
+    for _ in range(220):  # two or three strings joined by various separators
         parts = rng.sample(pool, rng.randint(2, 3))
         texts.append(rng.choice(["", " ", "\n", "  ", "\t", ", "]).join(parts))
     ranges = [(0x20, 0x7e)] * 4 + [(0xa0, 0x24f), (0x370, 0x52f), (0x5d0, 0x6ff), (0x900, 0x97f), (0x3040, 0x30ff), (0x4e00, 0x9fff),
                                    (0x1f300, 0x1f64f), (0x2000, 0x206f)]
-    for _ in range(220):  # characters at random, a few ranges at a time
+    for _ in range(220):  # random characters of three ranges
         chosen = rng.sample(ranges, 3)
         texts.append("".join(chr(rng.randint(*rng.choice(chosen))) for _ in range(rng.randint(1, 40))))
     return texts

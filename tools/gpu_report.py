@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From what scripts/gpu-check.sh measured to bench/results/<gpu>-<date>.md and .json.
+"""Writes the measurements of scripts/gpu-check.sh as OUTPUT_DIR/<gpu>-<date>.md and .json.
 
     gpu_report.py MEASUREMENTS_DIR OUTPUT_DIR
 """
@@ -37,7 +37,7 @@ def profile_rows(model, copy):
     for step in model["profile"].get("steps", []):
         n, us, size = ops.get(step["op"], (0, 0.0, 0))
         ops[step["op"]] = (n + 1, us + step["us"], size + step["bytes"])
-    yield "| op | steps | us | GB/s | % of copy |"
+    yield "| op | nodes | us | GB/s | % of copy |"
     yield "|---|---|---|---|---|"
     for op, (n, us, size) in sorted(ops.items(), key=lambda item: -item[1][1]):
         rate = size / us / 1e3 if us else 0.0
@@ -50,14 +50,14 @@ def report(data):
     yield f"# {d['name']}, {data['date']}\n"
     yield (
         f"Compute capability {d['compute']}, {d['multiprocessors']} multiprocessors, {d['total_bytes'] / 1e9:.0f} GB, driver for "
-        f"CUDA {d['driver'] // 1000}.{d['driver'] % 1000 // 10}. A copy within its memory moves {copy / 1e9:.0f} GB/s, read and "
-        "written. Made by `scripts/gpu-check.sh`; weights are random, shapes those of the models.\n"
+        f"CUDA {d['driver'] // 1000}.{d['driver'] % 1000 // 10}. A copy within its memory runs at {copy / 1e9:.0f} GB/s, "
+        "bytes read and written. Made by `scripts/gpu-check.sh`; weights are random, shapes those of the models.\n"
     )
     yield from bench_rows(data["models"], copy)
     for m in data["models"]:
-        yield f"\n## {m['name']}: a step at position 512, {m['launches']['kernels_per_token']} kernels\n"
+        yield f"\n## {m['name']}: decode step at position 512, {m['launches']['kernels_per_token']} kernels\n"
         yield from profile_rows(m, copy)
-    yield "\n## Boundaries\n"
+    yield "\n## Boundaries between kernels (bench/cuda_gaps.cu)\n"
     for key, value in data["gaps"].items():
         yield f"- {key}: {value}"
     yield "\n## Checks\n"

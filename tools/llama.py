@@ -1,4 +1,4 @@
-"""What the golden scripts ask of llama.cpp, through llama-cpp-python's low-level calls."""
+"""llama.cpp for the golden scripts, through the low-level calls of llama-cpp-python."""
 import ctypes
 
 import llama_cpp as lib
@@ -54,7 +54,7 @@ class Model:
         return lib.llama_vocab_bos(self.vocab)
 
     def tokenize(self, text, add_special, parse_special):
-        """`text` is bytes."""
+        """Token ids of `text`, which is bytes."""
         room = len(text) + 16
         ids = (lib.llama_token * room)()
         n = lib.llama_tokenize(self.vocab, text, len(text), ids, room, add_special, parse_special)

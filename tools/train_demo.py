@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Trains the demo model: a small mixture of experts on the King James Bible, as Debian's bible-kjv-text carries it.
+"""Trains the demo model: a small mixture of experts on the King James Bible, from Debian's package bible-kjv-text.
 
     apt-get install bible-kjv
     pip install -r tools/requirements-train.txt
     tools/train_demo.py OUT.gguf [--minutes 60]
 
-Every twentieth chapter is held out for the validation loss. The file written is in F16; `reprise quantize` makes the one
-that ships. The architecture is qwen3moe's: RMSNorm, grouped-query attention with normed queries and keys, RoPE, and in
-each layer the 2 of 8 SwiGLU experts that a softmax router prefers."""
+Every twentieth chapter is held out for the validation loss. OUT.gguf is F16; `reprise quantize` makes the file that ships
+from it. The architecture is qwen3moe: RMSNorm, grouped-query attention with RMS-normalised queries and keys, RoPE, and in
+each layer a softmax router that selects 2 of 8 SwiGLU experts per token."""
 import argparse
 import json
 import re
@@ -90,7 +90,8 @@ def attention(x, l):
 
 
 def experts(x, l):
-    """Each expert takes the tokens that chose it, up to a capacity of 1.5 times the mean; and how uneven the choice is."""
+    """Output of the experts, and the load-balancing loss of the router. An expert takes at most 1.5 times the mean number of
+    tokens (CAPACITY); further ones are dropped."""
     shape, x = x.shape, x.reshape(-1, DIM)
     probs = jax.nn.softmax(x @ l["router"], -1)
     weight, chosen = jax.lax.top_k(probs, TOP)
@@ -102,23 +103,23 @@ def experts(x, l):
     y = jnp.zeros((EXPERTS, CAPACITY, DIM)).at[chosen, place].set(x[token], mode="drop")
     y = jax.nn.silu(jnp.einsum("ecd,edf->ecf", y, l["gate"])) * jnp.einsum("ecd,edf->ecf", y, l["up"])
     y = jnp.einsum("ecf,efd->ecd", y, l["down"]).at[chosen, place].get(mode="fill", fill_value=0.0)
-    uneven = EXPERTS * jnp.sum(jnp.mean(one_hot.astype(jnp.float32), 0) * jnp.mean(probs, 0))
-    return jnp.sum((y * weight[:, None]).reshape(-1, TOP, DIM), 1).reshape(shape), uneven
+    balance = EXPERTS * jnp.sum(jnp.mean(one_hot.astype(jnp.float32), 0) * jnp.mean(probs, 0))
+    return jnp.sum((y * weight[:, None]).reshape(-1, TOP, DIM), 1).reshape(shape), balance
 
 
 def losses(p, ids):
-    x, uneven = p["embd"][ids[:, :-1]], 0.0
+    x, balance = p["embd"][ids[:, :-1]], 0.0
     for l in p["layers"]:
         x = x + attention(rms_norm(x, l["attn_norm"]), l)
         y, more = experts(rms_norm(x, l["ffn_norm"]), l)
-        x, uneven = x + y, uneven + more
+        x, balance = x + y, balance + more
     logits = rms_norm(x, p["norm"]) @ p["embd"].T
-    return optax.softmax_cross_entropy_with_integer_labels(logits, ids[:, 1:]).mean(), uneven / LAYERS
+    return optax.softmax_cross_entropy_with_integer_labels(logits, ids[:, 1:]).mean(), balance / LAYERS
 
 
 def objective(p, ids):
-    loss, uneven = losses(p, ids)
-    return loss + 0.01 * uneven, loss
+    loss, balance = losses(p, ids)
+    return loss + 0.01 * balance, loss
 
 
 def export(path, p, tk):
@@ -181,7 +182,7 @@ def main():
     held = [t for i, t in enumerate(texts) if i % 20 == 10]
     texts = [t for i, t in enumerate(texts) if i % 20 != 10]
     tk = train_tokenizer(texts)
-    ids = [np.array(sum(([tk.token_to_id(END)] + tk.encode(t).ids for t in part), []), np.int32) for part in (texts, held)]
+    ids = [np.array(sum(([tk.token_to_id(END)] + tk.encode(t).ids for t in split), []), np.int32) for split in (texts, held)]
     print(f"{len(texts)} chapters, {ids[0].size} tokens; held out {len(held)}, {ids[1].size}", flush=True)
     params = init(jax.random.PRNGKey(1))
     print(f"{sum(x.size for x in jax.tree.leaves(params)) / 1e6:.2f} M parameters", flush=True)
@@ -213,7 +214,7 @@ def main():
         params, state, loss = step(params, state, np.stack([ids[0][s: s + CONTEXT + 1] for s in starts]))
         if n % 20 == 0:
             print(f"  {n}: {float(loss):.3f} {time.time() - begin:.0f} s", flush=True)
-    print(f"best validation loss {best:.4f} nats a token")
+    print(f"best validation loss {best:.4f} nats per token")
 
 
 main()

@@ -1,18 +1,19 @@
-/* api.h - calls whose form differs between versions of the toolkit. */
+/* api.h - runtime calls whose signatures differ between CUDA 12 and 13. */
 #ifndef EXECUTOR_CUDA_API_H
 #define EXECUTOR_CUDA_API_H
 
 #include <cuda_runtime_api.h>
 
-/* The node that the latest launch on a capturing stream has become, and the number of nodes so far; either
- * may be NULL. */
+/* *node: the node that the latest launch on a capturing stream has become; *n_nodes: nodes captured so far. Either may
+ * be NULL. The next launch will depend on the stream's current dependencies, and on a stream without forks that is
+ * exactly one node, the latest. */
 static inline cudaError_t rp_cuda_captured(cudaStream_t stream, cudaGraphNode_t *node, size_t *n_nodes) {
     enum cudaStreamCaptureStatus status;
     const cudaGraphNode_t       *deps  = NULL;
     cudaGraph_t                  graph = NULL;
     size_t                       n     = 0;
-    const cudaGraphEdgeData     *edges =
-        NULL; /* asked for, as without them a call where there are any is an error */
+    /* Edge data must be asked for: without them the call fails once an edge has any, as PDL edges do. */
+    const cudaGraphEdgeData *edges = NULL;
 #if CUDART_VERSION >= 13000
     cudaError_t e = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &deps, &edges, &n);
 #else
@@ -25,6 +26,7 @@ static inline cudaError_t rp_cuda_captured(cudaStream_t stream, cudaGraphNode_t 
     return n_nodes != NULL ? cudaGraphGetNodes(graph, NULL, n_nodes) : cudaSuccess;
 }
 
+/* Adds a node without dependencies. */
 static inline cudaError_t rp_cuda_add_node(cudaGraphNode_t *node, cudaGraph_t graph,
                                            struct cudaGraphNodeParams *p) {
 #if CUDART_VERSION >= 13000

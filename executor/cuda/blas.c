@@ -1,4 +1,6 @@
-/* cuBLASLt for plans of long chunks: opened for the device when the first of them is. */
+/* cuBLASLt for the prefill plans (32 tokens and more): opened once per device, by the first plan with such products.
+ * At open every product is described and prepared. Products that the library refuses stay with the kernels of
+ * kernels/, and info.blas says so (I9, I10). */
 #include "executor/cuda/cuda.h"
 #include "executor/device.h"
 
@@ -16,7 +18,7 @@ size_t rp_cuda_plan_scratch(const CudaExecutor *c) {
     return most;
 }
 
-/* NULL for off, "" for auto, or a path. */
+/* REPRISE_BLAS: *out is NULL for off, "" for auto, or a path. */
 static RpStatus wanted_library(const char **out) {
     const char *value = rp_option(RP_OPT_BLAS);
     *out              = strcmp(value, "off") == 0 ? NULL : strcmp(value, "auto") == 0 ? "" : value;
@@ -43,7 +45,8 @@ void rp_cuda_blas_close(CudaDevice *d) {
     d->workspace = NULL;
 }
 
-/* Once for a device, but where a named library is missing, which is an error each time. */
+/* Opens the library once per device. A failure is remembered as the reason; only a library named by its path must
+ * open, so that error is reported each time. */
 static RpStatus open_once(CudaExecutor *c, const char *path) {
     CudaDevice *d = c->device;
     if (d->blas_tried) return RP_OK;
@@ -58,7 +61,8 @@ static RpStatus open_once(CudaExecutor *c, const char *path) {
     return RP_OK;
 }
 
-/* Its scratch memory may be the one thing that does not fit: the own kernels need none. */
+/* Dequantised tiles need scratch memory that the other kernels do not. If it does not fit, the plan does without the
+ * library instead of failing. */
 static RpStatus check_room(CudaExecutor *c) {
     const CudaExecutor *owner = rp_cuda(c->base.owner);
     const size_t        need  = rp_cuda_plan_scratch(c);
@@ -72,6 +76,7 @@ static RpStatus check_room(CudaExecutor *c) {
     return RP_OK;
 }
 
+/* Prepares every product of the plan; the library is dropped if it takes none. */
 static RpStatus prepare(CudaExecutor *c) {
     const Executor *e = &c->base;
     int             n = 0;
@@ -88,7 +93,8 @@ static RpStatus prepare(CudaExecutor *c) {
     return RP_OK;
 }
 
-/* A plan that draws tokens is run in a loop, whose body has no room for another library's nodes. */
+/* A plan that samples its tokens runs in a loop. The library is kept out of its body, where capture_body expects one
+ * node per launch. */
 static bool wants(const Executor *e) {
     for (int i = 0; i < e->plan->n_steps && e->step == NULL; i++)
         if (rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) return true;

@@ -1,5 +1,22 @@
-/* The plan recorded once. Each launch of a step is seen by a hook, so that the executor knows which captured
- * node belongs to which step, and can give it other arguments later. */
+/* Captures the plan once and repoints its nodes later.
+ *
+ * The plan is walked while the stream captures. The hook KernelCtx.launch sees every launch, so the executor knows
+ * which node belongs to which step:
+ *
+ *     walk:      step 0          step 1                    step 2
+ *     hook:      launch          launch   launch           launch
+ *     captured:  [0] step 0      [1] step 1, [2] step 1    [3] step 2     each with its node and kernel function
+ *     graph:     inputs -> node 0 -> node 1 -> node 2 -> node 3 -> outputs
+ *
+ * Repointing: KV caches or weights of the same shapes at other addresses keep the graph and change only arguments.
+ * The plan is walked twice more, with launch i matched to captured[i]:
+ *
+ *     1. check_same   the same kernel function for each? Otherwise an error, and nothing has changed
+ *     2. repoint      cudaGraphExecKernelNodeSetParams(exec, captured[i].node, arguments of the launch)
+ *
+ * For example, binding the KV caches of a second context changes the pointers in the arguments of qkv and attention;
+ * all other nodes get the arguments that they have. Nodes of cuBLASLt cannot be changed: their addresses must be the
+ * same. Nothing is captured or instantiated again (I9). */
 #include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
@@ -8,22 +25,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The hook's state while the plan is captured: the step whose launches come now. */
 typedef struct Recorder {
     CudaExecutor *c;
     int           step, capacity;
 } Recorder;
 
+/* The launch itself, which the capturing stream turns into a node. Launches that wait for earlier kernels themselves
+ * get the PDL attribute, and the edge before their node becomes a programmatic one. */
 static RpStatus launch_now(const CudaExecutor *c, const KernelLaunch *l) {
-    CudaDevice         *d       = c->device;
-    cudaLaunchAttribute overlap = {.id  = cudaLaunchAttributeProgrammaticStreamSerialization,
-                                   .val = {.programmaticStreamSerializationAllowed = 1}};
-    cudaLaunchConfig_t  config  = {
-          .gridDim          = {l->grid[0],  l->grid[1],  l->grid[2] },
-          .blockDim         = {l->block[0], l->block[1], l->block[2]},
-          .dynamicSmemBytes = l->shared_bytes,
-          .stream           = d->stream,
-          .attrs            = &overlap,
-          .numAttrs         = c->overlap && l->waits ? 1 : 0
+    CudaDevice         *d      = c->device;
+    cudaLaunchAttribute pdl    = {.id  = cudaLaunchAttributeProgrammaticStreamSerialization,
+                                  .val = {.programmaticStreamSerializationAllowed = 1}};
+    cudaLaunchConfig_t  config = {
+         .gridDim          = {l->grid[0],  l->grid[1],  l->grid[2] },
+         .blockDim         = {l->block[0], l->block[1], l->block[2]},
+         .dynamicSmemBytes = l->shared_bytes,
+         .stream           = d->stream,
+         .attrs            = &pdl,
+         .numAttrs         = c->pdl && l->waits ? 1 : 0
     };
     return rp_cuda_check(d, cudaLaunchKernelExC(&config, l->function, l->arguments), "launch of a kernel");
 }
@@ -50,8 +70,8 @@ static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t nod
     return RP_OK;
 }
 
-/* Another library launches what it likes: what it has added is counted. */
-static RpStatus record_others(Recorder *r, const KernelLaunch *l) {
+/* A library may add any number of nodes: they are counted, and the last is remembered. */
+static RpStatus record_library(Recorder *r, const KernelLaunch *l) {
     CudaDevice     *d    = r->c->device;
     cudaGraphNode_t node = NULL;
     size_t          before, after;
@@ -64,16 +84,18 @@ static RpStatus record_others(Recorder *r, const KernelLaunch *l) {
     return remember(r, l, node, (int)(after - before));
 }
 
+/* Hook of the capture: launches, then asks the stream for the node that the launch has become. */
 static RpStatus record(void *user, const KernelLaunch *l) {
     Recorder       *r    = user;
     cudaGraphNode_t node = NULL;
-    if (l->enqueue != NULL) return record_others(r, l);
+    if (l->enqueue != NULL) return record_library(r, l);
     RP_TRY(launch_now(r->c, l));
     RP_TRY(rp_cuda_check(r->c->device, rp_cuda_captured(r->c->device->stream, &node, NULL),
                          "node of a capture"));
     return remember(r, l, node, 1);
 }
 
+/* After each step: it must have launched a kernel. */
 static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
     (void)last_phase;
     Recorder  *r        = user;
@@ -86,6 +108,7 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
     return status;
 }
 
+/* The captured run. The copy of the token is the last one enqueued, so its node is the latest. */
 static RpStatus enqueue(void *arg) {
     CudaExecutor *c   = arg;
     Recorder      r   = {.c = c};
@@ -98,7 +121,8 @@ static RpStatus enqueue(void *arg) {
                          "node of the token");
 }
 
-/* A kernel of quantised weights is made for one type: if it stands at two steps their types are the same. */
+/* A kernel for quantised weights is compiled for one type. A wrong template would read the blocks of another type
+ * without an error, so two steps with one kernel function must have weights of one type. */
 static RpStatus check_types(const CudaExecutor *c) {
     for (int i = 0; i < c->n_captured; i++)
         for (int j = 0; j < i; j++) {
@@ -110,11 +134,12 @@ static RpStatus check_types(const CudaExecutor *c) {
                 return rp_fail(RP_E_STATE, "one kernel was captured for '%s' of %s and '%s' of %s",
                                rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node),
                                rp_dtype_name(y));
-            break; /* those before were compared with it */
+            break; /* earlier ones were compared with j already */
         }
     return RP_OK;
 }
 
+/* The graph must consist of the launches and copies that were counted, each launch with a node of its own (I10). */
 static RpStatus check_nodes(const CudaExecutor *c, cudaGraph_t graph) {
     size_t    n       = 0;
     const int copies  = (c->inputs != NULL) + (c->base.step != NULL);
@@ -139,7 +164,7 @@ static RpStatus check_text(CudaDevice *d, cudaError_t e, const char *doing, cons
     return rp_cuda_check(d, e, text);
 }
 
-/* A failed step would otherwise leave the stream capturing: the capture is ended whatever happened. */
+/* Ends the capture even after a failed step: the stream would stay in capture mode otherwise. */
 RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue_all)(void *arg), void *arg,
                         const char *what, cudaGraph_t *out) {
     const enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
@@ -182,13 +207,14 @@ void rp_cuda_capture_free(CudaExecutor *c) {
     c->n_captured = 0;
 }
 
-/* ---- other arguments for the same nodes ---- */
+/* ---- repointing captured nodes ---- */
 
 typedef struct Repointer {
     CudaExecutor *c;
     int           next;
 } Repointer;
 
+/* First walk. The launcher may choose another kernel for other addresses, for instance if they are less aligned. */
 static RpStatus check_same(void *user, const KernelLaunch *l) {
     Repointer *r = user;
     if (r->next == r->c->n_captured)
@@ -205,6 +231,7 @@ static RpStatus check_same(void *user, const KernelLaunch *l) {
     return RP_OK;
 }
 
+/* Second walk: grid, block and shared memory are those of the capture, the arguments are new. */
 static RpStatus repoint(void *user, const KernelLaunch *l) {
     Repointer      *r = user;
     const Captured *n = &r->c->captured[r->next++];
@@ -220,7 +247,7 @@ static RpStatus repoint(void *user, const KernelLaunch *l) {
                          "new addresses of a node");
 }
 
-/* All of it or nothing. The token that comes back is one of the step state that is bound. */
+/* All nodes or none. The copy of the token follows as well: the step state may be bound to other memory. */
 RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer r   = {.c = c};
     KernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
@@ -236,9 +263,9 @@ RpStatus rp_cuda_repoint(CudaExecutor *c) {
                          "new address of the token");
 }
 
-/* ---- what was launched ---- */
+/* ---- inspecting launches ---- */
 
-static RpStatus look(void *user, const KernelLaunch *l) {
+static RpStatus inspect(void *user, const KernelLaunch *l) {
     StepLaunch *out = user;
     out->n_kernels++;
     out->shared_bytes = l->shared_bytes;
@@ -250,14 +277,15 @@ static RpStatus look(void *user, const KernelLaunch *l) {
 
 RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
     const CudaExecutor *c   = (const CudaExecutor *)e;
-    KernelCtx           ctx = rp_cuda_ctx(c, look, out);
+    KernelCtx           ctx = rp_cuda_ctx(c, inspect, out);
     return rp_kernel_of(&rp_cuda_table, e->plan->steps[step].op)(&e->args[step], &ctx);
 }
 
+/* Without a device or an executor: launchers look at shapes only, so addresses may be missing. */
 RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
     const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
-    KernelCtx    ctx     = {.launch = look, .user = out, .scratch_bytes = scratch};
+    KernelCtx    ctx     = {.launch = inspect, .user = out, .scratch_bytes = scratch};
     OpKernel    *kernel  = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
     if (kernel == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for CUDA", rp_node_op_name(out->node),

@@ -1,7 +1,12 @@
-/* cuda.h - a plan on a CUDA device.
+/* cuda.h - the CUDA backend: a plan on one device and one stream. All device memory is allocated and all graphs are
+ * instantiated at open (I3, I9). Three launch modes:
  *
- * Every address is fixed at open. The plan is run once eagerly, so that every kernel is loaded, then captured
- * into a graph that each run launches; where the plan draws tokens itself, a second graph loops over it. */
+ *     eager    each run walks the plan and launches every kernel
+ *     replay   each run launches one captured graph:   inputs -> step 0 -> ... -> step n-1 -> outputs
+ *     loop     a plan that samples its tokens: one launch per reply, of a second graph
+ *              while (condition) { step 0 -> ... -> step n-1 -> loop_end }
+ *
+ * With other KV caches or weights bound, the captured nodes get the new addresses (capture.c). */
 #ifndef EXECUTOR_CUDA_CUDA_H
 #define EXECUTOR_CUDA_CUDA_H
 
@@ -14,53 +19,56 @@
 
 enum {
     CUDA_ALIGN       = 256,
-    CUDA_LOOP_DRIVER = 12040, /* the first with loops in graphs */
-    CUDA_OVERLAP     = 9      /* compute capability from which kernels may overlap */
+    CUDA_LOOP_DRIVER = 12040, /* the first driver with WHILE nodes in graphs */
+    CUDA_PDL_MAJOR   = 9      /* major compute capability from which there is programmatic dependent launch */
 };
 
-/* A weight on the host and its copy. */
+/* A weight: address and size on the host, and its device copy, in planes if it is quantised. */
 typedef struct CudaWeight {
     const void *host;
     size_t      bytes;
     char       *device;
 } CudaWeight;
 
-/* What executors that share have in common; the owner's. */
+/* The state that executors with the same owner share. The owner opens and closes it. */
 typedef struct CudaDevice {
-    int          index, major; /* major: of its compute capability */
-    char         id[16], name[256];
+    int          index, major;      /* major compute capability */
+    char         id[16], name[256]; /* "cuda:0", "NVIDIA ..." */
     cudaStream_t stream;
-    CudaWeight  *weights; /* by host address */
+    CudaWeight  *weights; /* sorted by host address */
     int          n_weights;
-    void       **slabs;
+    void       **slabs; /* allocations that hold the weights */
     int          n_slabs;
-    bool         looping;   /* some executor's loop runs */
-    BlasLt      *blas;      /* NULL before a plan wants it, and where there is none */
-    void        *workspace; /* its */
+    bool         looping;   /* the loop of some executor runs: no other call may use the stream */
+    BlasLt      *blas;      /* NULL until a plan needs it, or if it is unavailable */
+    void        *workspace; /* device memory lent to blas */
     bool         blas_tried;
-    char         blas_reason[256]; /* why there is none */
-    bool         failed;
+    char         blas_reason[256]; /* why it is unavailable */
+    bool         failed;           /* by an error that the device does not recover from */
     char         failure[256];
 } CudaDevice;
 
-/* A copy between the host and the arena that belongs to each run. */
+/* A tensor of the arena with a copy in pinned host memory, copied at every run: an input before the first step, an
+ * output after the last. Host address: CudaExecutor.host + offset. */
 typedef struct Mirror {
-    const TensorNode *node; /* whose host memory this is */
+    const TensorNode *node;
     size_t            bytes, offset;
     char             *device;
     bool              is_input;
 } Mirror;
 
-/* A kernel node of the captured plan; or the nodes, `node` the last of them, that another library has made,
- * which keep their addresses. */
+/* One launch of the captured plan. For a kernel: its node. For cuBLASLt (function NULL): the last of the n_nodes nodes
+ * that the library has added; they keep their addresses for good. */
 typedef struct Captured {
     int             step, n_nodes;
     cudaGraphNode_t node;
-    const void     *function; /* NULL: another library's */
+    const void     *function;
     unsigned        grid[3], block[3], shared_bytes;
-    bool            any_type;
+    bool            any_type; /* as in KernelLaunch */
     const void     *addresses[RP_LAUNCH_ADDRESSES];
 } Captured;
+
+/* The graph of mode loop and its memory, described in loop.c. */
 
 typedef struct CudaLoop {
     cudaGraph_t     graph;
@@ -68,38 +76,41 @@ typedef struct CudaLoop {
     LoopControl    *control;         /* on the device */
     LoopRing       *ring;            /* on the host */
     LoopControl    *staging;         /* pinned */
-    uint32_t        next;            /* number of the next token to read */
-    int32_t         in_launch, left; /* tokens of this launch not read yet; and of later ones */
+    uint32_t        next;            /* number of the next token that the host reads */
+    int32_t         in_launch, left; /* tokens not read yet: of this launch; of later launches of the reply */
     bool            running;
 } CudaLoop;
 
 typedef struct CudaExecutor {
     Executor    base;
     CudaDevice *device;
-    char       *own_arena, *host;
-    void    *scratch, *own_scratch; /* of launches, one at a time; the owner's where that is large enough */
-    size_t   scratch_bytes;
-    BlasLt  *blas;           /* the device's, where the plan has products for it */
-    char     blas_text[512]; /* info.blas */
-    Mirror  *mirrors;
-    int      n_mirrors;
-    char    *inputs; /* all of them in one copy: device address, */
-    size_t   input_bytes;
-    int32_t *token;        /* pinned: what comes back of the step state */
-    cudaGraph_t     graph; /* of the plan; its nodes name those of `exec` */
+    char       *private_arena;   /* NULL: the owner's arena is large enough */
+    char       *host;            /* pinned: memory of the mirrors, then the token */
+    void       *scratch;         /* of launches, which run one at a time: the owner's or the private one */
+    void       *private_scratch; /* NULL: the owner's is large enough */
+    size_t      scratch_bytes;
+    BlasLt     *blas;           /* the device's, if the plan has products for it */
+    char        blas_text[512]; /* info.blas */
+    Mirror     *mirrors;
+    int         n_mirrors;
+    char       *inputs; /* device address of one copy for all inputs, or NULL: one copy each */
+    size_t      input_bytes;
+    int32_t    *token; /* pinned: the token of the step state, copied after each run */
+    /* Mode replay. Nodes belong to `graph`; they also name the nodes of `exec`, whose arguments can change. */
+    cudaGraph_t     graph;
     cudaGraphExec_t exec;
     cudaGraphNode_t token_node;
-    bool            overlap; /* kernels are recorded as ones that may begin while those before them end */
-    char            overlap_text[320]; /* info.overlap */
-    bool            stale;             /* they still have addresses of what was bound before */
-    Captured       *captured;
+    bool            pdl;           /* kernels are captured with programmatic dependent launch */
+    char            pdl_text[320]; /* info.overlap */
+    bool            stale;    /* args and captured nodes still have the addresses of an earlier binding */
+    Captured       *captured; /* in the order of the launches */
     int             n_captured;
     CudaLoop        loop;
 } CudaExecutor;
 
 static inline CudaExecutor *rp_cuda(Executor *e) { return (CudaExecutor *)e; }
 
-/* For launches on the stream; with a hook, in place of them. */
+/* Context for launches on the stream. With a hook, each launch calls it instead. */
 static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c,
                                     RpStatus (*hook)(void *user, const KernelLaunch *l), void *user) {
     return (KernelCtx){.stream        = c->device->stream,
@@ -110,69 +121,76 @@ static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c,
                        .user          = user};
 }
 
-/* RP_E_CUDA with the name of the call. An error that the device does not come back from is remembered. */
+/* RP_OK, or RP_E_CUDA (RP_E_NOMEM) with device, `what` and the error's text. If the device itself has failed, for
+ * instance by an illegal access in a kernel, d->failed is set. */
 RP_NODISCARD RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what);
 
-/* A kernel's refusal names its op: the device is added where that has failed. */
+/* Prefixes the error of a launcher, which names its op, with the device's id; RP_E_CUDA only. */
 RP_NODISCARD RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st);
 
-/* At the begin of each call: the executor's device is made current; RP_E_CUDA where it has failed before. */
+/* Makes the device current, at the beginning of each call. RP_E_CUDA if it has failed before. */
 RP_NODISCARD RpStatus rp_cuda_select(CudaDevice *d);
 
-/* The same for a call that uses memory; RP_E_STATE while a loop does. */
+/* rp_cuda_select for a call that uses device memory: RP_E_STATE while a loop runs. */
 RP_NODISCARD RpStatus rp_cuda_enter(CudaDevice *d);
 
-/* Device memory; RP_E_NOMEM says what for and how much. */
+/* Device memory, to be freed by cudaFree. RP_E_NOMEM names `what` and the size. */
 RP_NODISCARD RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out);
 
+/* Opens device number `index` with a stream and no weights. The caller owns *out. */
 RP_NODISCARD RpStatus rp_cuda_device_open(int index, CudaDevice **out);
 void                  rp_cuda_device_close(CudaDevice *d);
 
-/* Bytes of the plan's weights that are not on the device yet; and copies them there. */
+/* Bytes of the plan's weights that are not on the device yet; uploads them; the device address of a weight, NULL if
+ * it was not uploaded. */
 size_t                rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan);
 RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan);
 void                 *rp_cuda_weight(Executor *e, const void *host);
-/* RP_E_UNSUPPORTED where a step reads a part of a quantised weight. */
+/* RP_E_UNSUPPORTED for a step that reads a slice of a quantised weight: planes have no slices. */
 RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan);
 
-/* Arguments and captured nodes get the addresses of what is bound, where they have others. */
-RP_NODISCARD RpStatus rp_cuda_follow(CudaExecutor *c);
+/* After a rebind (c->stale): fills the steps' arguments with the addresses that are bound now and repoints the
+ * captured nodes. */
+RP_NODISCARD RpStatus rp_cuda_update_addresses(CudaExecutor *c);
 
-/* cuBLASLt for the plan, where it has products for it and the environment does not forbid it: c->blas.
- * RP_E_ARG for a value of the option that is not understood; the library's own failures only leave it NULL,
- * but where its path is named. Of `plan`: scratch memory with it. */
+/* Sets c->blas if the plan has products for cuBLASLt and REPRISE_BLAS allows it. An unavailable library leaves it
+ * NULL with a reason (I10); RP_E_ARG for an unknown value of the option, and an error for a library that is named
+ * by its path but cannot be opened. */
 RP_NODISCARD RpStatus rp_cuda_blas_open(CudaExecutor *c);
 void                  rp_cuda_blas_close(CudaDevice *d);
-size_t                rp_cuda_plan_scratch(const CudaExecutor *c);
-/* What became of it, once the plan's kernels are loaded. */
+/* Scratch memory of the plan in bytes: the largest need of any step, with c->blas. */
+size_t rp_cuda_plan_scratch(const CudaExecutor *c);
+/* Writes info.blas, once the plan's kernels are loaded. */
 void rp_cuda_blas_describe(CudaExecutor *c);
 
-/* Everything a run does, onto the stream: inputs, steps (by the hook of ctx), outputs. */
+/* Enqueue on the stream the copies of the inputs, those of the outputs, and a whole run. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);
 
-/* Records what `enqueue` puts on the device's stream: into `body`, or NULL: a new graph. `what` is for errors: "the
- * capture". *out is the caller's on failure too. */
+/* Captures the work that `enqueue` puts on the device's stream, into the graph `body` or, for NULL, a new one. `what`
+ * names it in errors ("the capture"). The caller owns *out, on failure too. */
 RP_NODISCARD RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue)(void *arg),
                                      void *arg, const char *what, cudaGraph_t *out);
 RP_NODISCARD RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, const char *what,
                                           cudaGraphExec_t *out);
 
-/* Captures the plan; checks that every step has a node, and that no kernel serves weights of two types. */
+/* Captures and instantiates the plan. RP_E_STATE unless every step has a node of its own and each kernel for quantised
+ * weights serves one type only. */
 RP_NODISCARD RpStatus rp_cuda_capture(CudaExecutor *c);
 void                  rp_cuda_capture_free(CudaExecutor *c);
-/* Gives the captured nodes the addresses in args. */
+/* Gives the captured nodes the addresses in c->base.args. On a mismatch no node is changed. */
 RP_NODISCARD RpStatus rp_cuda_repoint(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out);
 
-/* The loop over the plan. RP_E_NOT_AVAILABLE where driver or device have none. */
+/* Mode loop (loop.c). RP_E_NOT_AVAILABLE with a driver that has no WHILE nodes. */
 RP_NODISCARD RpStatus rp_cuda_loop_open(CudaExecutor *c);
 void                  rp_cuda_loop_close(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_loop_begin(Executor *e, const Reply *r);
 RP_NODISCARD RpStatus rp_cuda_loop_next(Executor *e, int32_t *token);
 RP_NODISCARD RpStatus rp_cuda_loop_finish(Executor *e);
 
+/* Backend.verify and Backend.profile. */
 RP_NODISCARD RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user);
 RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns,
                                       const void *step);

@@ -1,4 +1,5 @@
-/* The device, its stream, and the weights that were copied to it. */
+/* The device, its stream, its errors, and the weights that were uploaded to it: shared by all executors of one owner,
+ * each weight once. */
 #include "executor/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -7,8 +8,8 @@
 RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
-    /* A device that cannot go on answers every call with its error; a stream that captures is no such case.
-     */
+    /* After a fatal error every call returns that error: the query tells it from a failure of this call alone. A
+     * capturing stream answers with an error of its own, which is not fatal. */
     const cudaError_t now = d->stream != NULL ? cudaStreamQuery(d->stream) : cudaSuccess;
     (void)cudaGetLastError();
     if (now != cudaSuccess && now != cudaErrorNotReady && now != cudaErrorStreamCaptureUnsupported &&
@@ -70,6 +71,7 @@ RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
     return RP_OK;
 }
 
+/* Also closes what rp_cuda_device_open has opened in part. */
 void rp_cuda_device_close(CudaDevice *d) {
     if (d == NULL) return;
     rp_cuda_blas_close(d);
@@ -99,7 +101,7 @@ void *rp_cuda_weight(Executor *e, const void *host) {
     return w != NULL ? w->device : NULL;
 }
 
-/* Node i where it is a weight that is not on the device yet. */
+/* Node i if it is a weight that is not on the device yet, otherwise NULL. */
 static const TensorNode *missing_weight(const CudaDevice *d, const ExecPlan *plan, int i) {
     const TensorNode *node = rp_graph_node(plan->graph, i);
     if (strcmp(rp_node_op_name(node), "weight") != 0) return NULL;
@@ -117,15 +119,16 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
     return bytes;
 }
 
-/* A quantised weight takes the way over `planes`, which holds one at a time. */
+/* Enqueues the upload of one weight. A quantised one is repacked into `planes` first. That host buffer holds one
+ * weight, so its copy is waited for before the next weight overwrites it. */
 static RpStatus upload(CudaDevice *d, const TensorView *v, char *to, void *planes) {
-    const bool  packs = rp_dtype_is_quant(v->dtype);
-    const void *from  = packs ? planes : v->data;
-    if (packs) RP_TRY(rp_cuda_repack(v, planes));
+    const bool  repacks = rp_dtype_is_quant(v->dtype);
+    const void *from  = repacks ? planes : v->data;
+    if (repacks) RP_TRY(rp_cuda_repack(v, planes));
     RP_TRY(rp_cuda_check(d,
                          cudaMemcpyAsync(to, from, rp_view_extent_bytes(v), cudaMemcpyHostToDevice, d->stream),
                          "upload of weights"));
-    return packs ? rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights") : RP_OK;
+    return repacks ? rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights") : RP_OK;
 }
 
 static size_t largest_quantised(const CudaDevice *d, const ExecPlan *plan) {
@@ -139,7 +142,7 @@ static size_t largest_quantised(const CudaDevice *d, const ExecPlan *plan) {
     return largest;
 }
 
-/* The planes of a quantised weight run over all of it: no part of it can be seen as a tensor of its own. */
+/* The planes of a quantised weight extend over the whole tensor, so a slice of it has no address. */
 RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
     for (int i = 0; i < plan->n_steps; i++)
         for (int k = 0; k < RP_MAX_SRC; k++) {
@@ -159,6 +162,7 @@ RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
     return RP_OK;
 }
 
+/* Room for the new entries before anything is allocated on the device, so that adding them cannot fail. */
 static RpStatus grow(CudaDevice *d, int n_new) {
     CudaWeight *weights = realloc(d->weights, (size_t)(d->n_weights + n_new) * sizeof *weights);
     if (weights != NULL) d->weights = weights;
@@ -168,7 +172,8 @@ static RpStatus grow(CudaDevice *d, int n_new) {
                                             : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
 }
 
-/* The table stays sorted only when all are in: lookups until then see the old part. */
+/* Uploads all missing weights to `slab`. New entries stay behind n_weights until all are uploaded: lookups need a
+ * sorted table, and a failure leaves the old one unchanged. */
 static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void *planes) {
     int n = d->n_weights;
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
@@ -185,7 +190,7 @@ static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void 
     return RP_OK;
 }
 
-/* One slab for all of them. */
+/* One allocation for all missing weights of the plan. */
 RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     const size_t total = rp_cuda_missing_weights(d, plan);
     char        *slab;
@@ -196,10 +201,10 @@ RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     void        *planes  = malloc(largest);
     RpStatus     st      = planes != NULL ? fill_slab(d, plan, slab, planes)
                                           : rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", largest);
-    free(planes); /* it was waited for */
+    free(planes); /* no copy reads it any more: each was waited for */
     if (st == RP_OK)
         d->slabs[d->n_slabs++] = slab;
     else
-        (void)cudaFree(slab); /* which waits for what was copied */
+        (void)cudaFree(slab); /* waits for copies under way */
     return st;
 }

@@ -1,3 +1,16 @@
+/* The CUDA backend (executor/backend.h): memory, runs, and the choice of the launch mode. Order of opening:
+ *
+ *     device and stream; check memory; arena; KV caches and step state; weights; addresses of all arguments;
+ *     cuBLASLt; scratch memory; pinned host memory; load kernels; capture (replay); capture the loop
+ *
+ * Copies of a run:
+ *
+ *     pinned host memory    [ inputs | outputs | token ]
+ *                              |          ^       ^
+ *     device arena          inputs -> steps -> outputs; step state (token)
+ *
+ * Nothing is allocated or instantiated after open (I3, I9). A mode that fails falls back to the next lower one with
+ * the reason in info.reason (I10). */
 #include "executor/cuda/cuda.h"
 
 #include "executor/device.h"
@@ -14,6 +27,7 @@ const Kernels rp_cuda_table = {.table = rp_cuda_kernels, .cuda = true};
 
 /* ---- memory ---- */
 
+/* Device memory filled with zeros. */
 static RpStatus zeroed(Executor *e, size_t bytes, const char *what, void **out) {
     CudaDevice *d = rp_cuda(e)->device;
     RP_TRY(rp_cuda_alloc(d, bytes, what, out));
@@ -37,7 +51,7 @@ static void free_state(Executor *e, void *state) {
     (void)cudaFree(state);
 }
 
-/* Before anything is copied. */
+/* Refuses a plan that does not fit, before anything is uploaded. "States" are the KV caches and the step state. */
 static RpStatus check_memory(const CudaExecutor *c) {
     const Executor  *e       = &c->base;
     const PlanMemory m       = e->plan->memory;
@@ -53,7 +67,7 @@ static RpStatus check_memory(const CudaExecutor *c) {
         (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
 }
 
-/* What each run copies: the inputs; and the outputs, or of a plan that draws tokens only the token. */
+/* The tensors that each run copies: inputs and outputs. A plan that samples its tokens copies only the token back. */
 static void list_mirrors(CudaExecutor *c) {
     const Executor *e = &c->base;
     for (int i = 0; i < rp_graph_n_nodes(e->plan->graph); i++) {
@@ -69,8 +83,12 @@ static void list_mirrors(CudaExecutor *c) {
     }
 }
 
-/* Inputs that lie close together are one copy: before the first step nothing else in the arena is alive, so
- * what is between them may be overwritten. Returns the bytes of host memory. */
+/* Assigns host offsets to the mirrors and returns the bytes of host memory. Inputs that lie close together become one
+ * copy of their whole range, because each copy is a node with a cost of its own:
+ *
+ *     arena:  ..[tokens]...[pos].....[out_rows]..        one copy from the first to the end of the last
+ *
+ * Before the first step nothing else in the arena is alive, so the gaps may be overwritten. */
 static size_t place_mirrors(CudaExecutor *c) {
     char  *first = NULL, *end = NULL;
     size_t sum = 0, total = 0;
@@ -81,11 +99,11 @@ static size_t place_mirrors(CudaExecutor *c) {
         if (m->device + m->bytes > end) end = m->device + m->bytes;
         sum += m->bytes;
     }
-    const size_t span = (size_t)(end - first);
-    if (sum > 0 && span <= 2 * sum + 4096) {
+    const size_t range_bytes = (size_t)(end - first);
+    if (sum > 0 && range_bytes <= 2 * sum + 4096) {
         c->inputs      = first;
-        c->input_bytes = span;
-        total          = aligned(span);
+        c->input_bytes = range_bytes;
+        total          = aligned(range_bytes);
     }
     for (int i = 0; i < c->n_mirrors; i++) {
         Mirror *m = &c->mirrors[i];
@@ -99,6 +117,8 @@ static size_t place_mirrors(CudaExecutor *c) {
     return total;
 }
 
+/* Executors of one owner run one at a time, so they share its scratch memory where it is large enough. The counters at
+ * its beginning must be zero. */
 static RpStatus open_scratch(CudaExecutor *c) {
     Executor *e               = &c->base;
     c->scratch_bytes          = rp_cuda_plan_scratch(c);
@@ -108,8 +128,8 @@ static RpStatus open_scratch(CudaExecutor *c) {
         return RP_OK;
     }
     if (c->scratch_bytes == 0) return RP_OK;
-    RP_TRY(zeroed(e, c->scratch_bytes, "scratch memory", &c->own_scratch));
-    c->scratch = c->own_scratch;
+    RP_TRY(zeroed(e, c->scratch_bytes, "scratch memory", &c->private_scratch));
+    c->scratch = c->private_scratch;
     return RP_OK;
 }
 
@@ -117,7 +137,7 @@ static RpStatus open_mirrors(CudaExecutor *c) {
     c->mirrors = calloc((size_t)rp_graph_n_nodes(c->base.plan->graph) + 1, sizeof *c->mirrors);
     if (c->mirrors == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     list_mirrors(c);
-    const size_t total = place_mirrors(c) + CUDA_ALIGN; /* the token behind them */
+    const size_t total = place_mirrors(c) + CUDA_ALIGN; /* the token behind the mirrors */
     RP_TRY(rp_cuda_check(c->device, cudaMallocHost((void **)&c->host, total),
                          "host memory of inputs and outputs"));
     memset(c->host, 0, total);
@@ -190,7 +210,7 @@ RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     return rp_cuda_enqueue_outputs(c);
 }
 
-RpStatus rp_cuda_follow(CudaExecutor *c) {
+RpStatus rp_cuda_update_addresses(CudaExecutor *c) {
     if (!c->stale) return RP_OK;
     RP_TRY(rp_executor_fill_args(&c->base, rp_cuda_weight));
     if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));
@@ -202,11 +222,11 @@ static RpStatus run_cuda(Executor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
-    RP_TRY(rp_cuda_follow(c));
+    RP_TRY(rp_cuda_update_addresses(c));
     RpStatus st = c->exec != NULL
                       ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                       : rp_cuda_enqueue(c);
-    /* What was enqueued before a failure ends before the memory is used again. */
+    /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
     const RpStatus waited = rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan");
     return st != RP_OK ? st : waited;
 }
@@ -216,6 +236,7 @@ static RpStatus token_of(Executor *e, int32_t *token) {
     return RP_OK;
 }
 
+/* Fills the arena and the outputs with NaN bits, so that a step that reads unwritten memory shows. */
 static RpStatus poison(Executor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
@@ -233,13 +254,14 @@ static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
     const char *name = rp_option(RP_OPT_MODE);
     *out             = given;
     if (given == RP_MODE_AUTO && rp_mode_from_name(name, out) != RP_OK)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or reply is wanted",
+        return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or loop is wanted",
                        rp_option_name(RP_OPT_MODE), name);
     if (*out == RP_MODE_AUTO) *out = RP_MODE_LOOP;
     return RP_OK;
 }
 
-/* The failure becomes the reason for a lesser mode, unless graphs are required or the device is gone. */
+/* Takes the outcome of opening mode `reached`. A failure becomes info.reason and the mode stays as it was, unless
+ * graphs are required or the device has failed. */
 static RpStatus accept(CudaExecutor *c, RpStatus st, const ExecutorOptions *o, ExecMode reached) {
     Executor *e = &c->base;
     if (st == RP_OK) {
@@ -252,51 +274,54 @@ static RpStatus accept(CudaExecutor *c, RpStatus st, const ExecutorOptions *o, E
     return RP_OK;
 }
 
-/* Whether kernels may overlap: by the device and the environment. */
-static RpStatus wanted_overlap(CudaExecutor *c) {
+/* Programmatic dependent launch, by the device and REPRISE_PDL. */
+static RpStatus choose_pdl(CudaExecutor *c) {
     const char *value    = rp_option(RP_OPT_PDL);
     const bool  off      = strcmp(value, "off") == 0;
-    c->base.info.overlap = c->overlap_text;
+    c->base.info.overlap = c->pdl_text;
     if (!off && strcmp(value, "auto") != 0)
         return rp_fail(RP_E_ARG, "%s '%s': auto or off is wanted", rp_option_name(RP_OPT_PDL), value);
-    c->overlap = !off && c->device->major >= CUDA_OVERLAP;
-    if (c->overlap)
-        snprintf(c->overlap_text, sizeof c->overlap_text, "on");
+    c->pdl = !off && c->device->major >= CUDA_PDL_MAJOR;
+    if (c->pdl)
+        snprintf(c->pdl_text, sizeof c->pdl_text, "on");
     else if (off)
-        snprintf(c->overlap_text, sizeof c->overlap_text, "%s=off", rp_option_name(RP_OPT_PDL));
+        snprintf(c->pdl_text, sizeof c->pdl_text, "%s=off", rp_option_name(RP_OPT_PDL));
     else
-        snprintf(c->overlap_text, sizeof c->overlap_text, "devices before compute capability %d.0 have none",
-                 CUDA_OVERLAP);
+        snprintf(c->pdl_text, sizeof c->pdl_text, "devices before compute capability %d.0 have none",
+                 CUDA_PDL_MAJOR);
     return RP_OK;
 }
 
-/* A driver may refuse overlapping kernels in a graph, or in the body of a loop: then once more without. */
-static bool without_overlap(CudaExecutor *c, RpStatus st, const char *where) {
-    if (st == RP_OK || st == RP_E_NOMEM || !c->overlap || c->device->failed) return false;
-    snprintf(c->overlap_text, sizeof c->overlap_text, "not in %s: %.255s", where, rp_last_error());
-    c->overlap = false;
+/* Whether to capture once more without PDL: a driver may refuse its edges in a graph or in the body of a loop. */
+static bool retry_without_pdl(CudaExecutor *c, RpStatus st, const char *where) {
+    if (st == RP_OK || st == RP_E_NOMEM || !c->pdl || c->device->failed) return false;
+    snprintf(c->pdl_text, sizeof c->pdl_text, "not in %s: %.255s", where, rp_last_error());
+    c->pdl = false;
     return true;
 }
 
 static RpStatus open_replay(CudaExecutor *c) {
     RpStatus st = rp_cuda_capture(c);
-    if (without_overlap(c, st, "a graph")) st = rp_cuda_capture(c);
+    if (retry_without_pdl(c, st, "a graph")) st = rp_cuda_capture(c);
     return st;
 }
 
+/* A loop that failed is closed before the second attempt. An old driver (RP_E_NOT_AVAILABLE) gets no second one. */
 static RpStatus open_loop(CudaExecutor *c) {
     RpStatus st = rp_cuda_loop_open(c);
     if (st != RP_OK) rp_cuda_loop_close(c);
-    if (st == RP_E_NOT_AVAILABLE || !without_overlap(c, st, "a loop")) return st;
+    if (st == RP_E_NOT_AVAILABLE || !retry_without_pdl(c, st, "a loop")) return st;
     st = rp_cuda_loop_open(c);
     if (st != RP_OK) rp_cuda_loop_close(c);
     return st;
 }
 
+/* Opens the highest mode that is wanted and possible: eager, then replay, then loop. A loop needs a plan that samples
+ * its tokens. */
 static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
     ExecMode wanted;
     RP_TRY(wanted_mode(o->mode, &wanted));
-    RP_TRY(wanted_overlap(c));
+    RP_TRY(choose_pdl(c));
     c->base.info.mode = RP_MODE_EAGER;
     if (wanted == RP_MODE_EAGER)
         return o->require_graph ? rp_fail(RP_E_ARG, "mode eager, and a graph is required") : RP_OK;
@@ -305,19 +330,21 @@ static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
     return accept(c, open_loop(c), o, RP_MODE_LOOP);
 }
 
-/* A kernel is loaded when it is first asked for, which must not be during a capture. */
+/* Hook that loads kernels. The runtime loads a kernel lazily at its first use, which is not allowed to happen during a
+ * capture. */
 static RpStatus load(void *user, const KernelLaunch *l) {
     CudaDevice               *d = user;
     struct cudaFuncAttributes a;
     if (l->enqueue == NULL)
         return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
-    /* What it loads is known to it alone: it is run once, over an arena of zeros. */
+    /* Only the library knows what it loads, so the product is run once, over an arena of zeros. */
     const RpStatus st = l->enqueue(l->arg, d->stream);
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), l->name));
     return st;
 }
 
-/* Where another library fails its work is left to the own kernels, which are to be loaded then. */
+/* A product that cuBLASLt fails here counts as refused, and its op launches other kernels, which have to be loaded too:
+ * the walk is repeated until no further product is refused. */
 static RpStatus load_kernels(CudaExecutor *c) {
     KernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
     int       refused = -1;
@@ -353,8 +380,8 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     RP_TRY(check_memory(c));
     e->arena = e->owner->arena;
     if (rp_executor_takes_arena(e)) {
-        RP_TRY(rp_cuda_alloc(c->device, e->plan->memory.arena, "the arena", (void **)&c->own_arena));
-        e->arena = c->own_arena;
+        RP_TRY(rp_cuda_alloc(c->device, e->plan->memory.arena, "the arena", (void **)&c->private_arena));
+        e->arena = c->private_arena;
         e->info.device_bytes += e->plan->memory.arena;
     }
     RP_TRY(rp_executor_open_states(e));
@@ -375,13 +402,15 @@ static void close_cuda(Executor *e) {
     rp_cuda_loop_close(c);
     rp_cuda_capture_free(c);
     rp_executor_close_states(e);
-    if (c->own_arena != NULL) (void)cudaFree(c->own_arena);
-    if (c->own_scratch != NULL) (void)cudaFree(c->own_scratch);
+    if (c->private_arena != NULL) (void)cudaFree(c->private_arena);
+    if (c->private_scratch != NULL) (void)cudaFree(c->private_scratch);
     if (c->host != NULL) (void)cudaFreeHost(c->host);
     free(c->mirrors);
     if (e->owner == e) rp_cuda_device_close(c->device);
 }
 
+/* Binds the weights of another plan, uploading those that are not on the device yet, and repoints the captured nodes.
+ * If that fails, c->stale makes the next run try again. */
 static RpStatus rebind(Executor *e, const ExecPlan *weights) {
     CudaExecutor *c = rp_cuda(e);
     RP_TRY(rp_cuda_enter(c->device));
@@ -389,7 +418,7 @@ static RpStatus rebind(Executor *e, const ExecPlan *weights) {
     RP_TRY(rp_cuda_check_whole(c->device, weights));
     e->weights = weights;
     c->stale   = true;
-    return rp_cuda_follow(c);
+    return rp_cuda_update_addresses(c);
 }
 
 const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),

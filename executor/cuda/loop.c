@@ -1,5 +1,19 @@
-/* A whole reply in one launch: a WHILE node whose body is the plan and, behind it, the kernel that hands the
- * token out. The host reads tokens from a ring in its own memory while the loop runs. */
+/* Mode loop: the tokens of a reply in one launch of a graph with a WHILE node.
+ *
+ *     graph:   WHILE (condition)
+ *                body:  step 0 -> ... -> sample -> loop_end
+ *
+ *     device                                      mapped host memory             host (rp_cuda_loop_next)
+ *     loop_end: slot = number << 32 | token  -->  ring[number % slots]    -->    waits until slot >> 32 == next
+ *               sets the condition           <--  ring->stop              <--    rp_cuda_loop_finish
+ *
+ * The condition is set on the device (kernels/loop.cu): false after an end token, the last allowed token, the end of
+ * the context, or a stop of the host. A reply of more tokens than the ring has slots takes several launches, so the
+ * device never overwrites a slot that the host has not read.
+ *
+ * Worked example: next = 1, 3 tokens allowed. The device writes numbers 1, 2, 3 into slots 1, 2, 3 and ends. The host
+ * reads slot 1 as soon as its upper half is 1, while the device computes token 2. A slot left from an earlier reply
+ * has another number, so it is never mistaken for a new token; numbers are not used twice. */
 #include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
@@ -9,9 +23,9 @@
 #include <time.h>
 
 enum {
-    SPINS       = 200, /* looks at the ring before the host begins to sleep between them */
-    NAP_NS      = 20000,
-    QUERY_EVERY = 8 /* naps: a device that has failed writes nothing */
+    SPINS       = 200,   /* reads of the slot before the host sleeps between them */
+    NAP_NS      = 20000, /* 20 us */
+    QUERY_EVERY = 8      /* naps between two queries of the stream: a failed device writes no token */
 };
 
 static RpStatus open_memory(CudaExecutor *c) {
@@ -24,20 +38,20 @@ static RpStatus open_memory(CudaExecutor *c) {
     return RP_OK;
 }
 
-typedef struct Body {
+typedef struct LoopBody {
     CudaExecutor              *c;
     cudaGraphConditionalHandle condition;
-} Body;
+} LoopBody;
 
 static RpStatus enqueue_body(void *arg) {
-    const Body   *b   = arg;
-    CudaExecutor *c   = b->c;
-    KernelCtx     ctx = rp_cuda_ctx(c, NULL, NULL);
-    LoopEnd       end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
-                         .control   = c->loop.control,
-                         .condition = b->condition};
-    void         *ring;
-    ctx.overlap = c->overlap;
+    const LoopBody *b   = arg;
+    CudaExecutor   *c   = b->c;
+    KernelCtx       ctx = rp_cuda_ctx(c, NULL, NULL);
+    LoopEnd         end = {.step    = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
+                           .control = c->loop.control,
+                           .condition = b->condition};
+    void           *ring;
+    ctx.overlap = c->pdl;
     RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
     end.ring = ring;
     RP_TRY(rp_cuda_named(c->device,
@@ -46,7 +60,7 @@ static RpStatus enqueue_body(void *arg) {
 }
 
 static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditionalHandle condition) {
-    Body        b        = {c, condition};
+    LoopBody    b        = {c, condition};
     cudaGraph_t captured = NULL;
     size_t      n        = 0;
     RP_TRY(rp_cuda_record(c->device, body, enqueue_body, &b, "the loop's capture", &captured));
@@ -56,6 +70,9 @@ static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditi
     return RP_OK;
 }
 
+/* Captures the plan a second time, into the body of a WHILE node whose condition is true at the start of each launch.
+ * Its nodes are not repointed, so the loop runs only with the KV caches and weights that the executor was opened with
+ * (executor/reply.c). */
 RpStatus rp_cuda_loop_open(CudaExecutor *c) {
     CudaDevice                *d = c->device;
     CudaLoop                  *l = &c->loop;
@@ -85,7 +102,7 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
 void rp_cuda_loop_close(CudaExecutor *c) {
     CudaLoop *l = &c->loop;
     if (l->running && rp_cuda_loop_finish(&c->base) != RP_OK)
-        l->running = false; /* it is closed all the same */
+        l->running = false; /* closed despite the error */
     if (l->exec != NULL) (void)cudaGraphExecDestroy(l->exec);
     if (l->graph != NULL) (void)cudaGraphDestroy(l->graph);
     if (l->control != NULL) (void)cudaFree(l->control);
@@ -94,6 +111,7 @@ void rp_cuda_loop_close(CudaExecutor *c) {
     *l = (CudaLoop){0};
 }
 
+/* One launch of the loop, for as many of the tokens left as the ring has slots. */
 static RpStatus launch(CudaExecutor *c) {
     CudaDevice *d = c->device;
     CudaLoop   *l = &c->loop;
@@ -115,14 +133,15 @@ RpStatus rp_cuda_loop_begin(Executor *e, const Reply *r) {
     RP_TRY(rp_cuda_enter(c->device));
     l->ring->stop     = 0;
     l->left           = r->left;
-    l->next           = l->next == 0 ? 1 : l->next; /* a ring of zeros holds no token */
+    l->next           = l->next == 0 ? 1 : l->next; /* a zeroed ring must not look like token number 0 */
     l->staging->n_ctx = r->n_ctx;
     l->staging->n_end = r->n_end;
     memcpy(l->staging->end, r->end, sizeof l->staging->end);
     return launch(c);
 }
 
-static bool take(CudaLoop *l, int32_t *token) {
+/* Reads the next token if its slot holds it. */
+static bool pop_token(CudaLoop *l, int32_t *token) {
     const uint64_t slot = __atomic_load_n(&l->ring->slots[l->next % RP_LOOP_SLOTS], __ATOMIC_ACQUIRE);
     if ((uint32_t)(slot >> 32) != l->next) return false;
     *token = (int32_t)(uint32_t)slot;
@@ -131,9 +150,9 @@ static bool take(CudaLoop *l, int32_t *token) {
     return true;
 }
 
-/* The loop has ended: its last token is there, or never comes. */
+/* The stream is idle: the token was written before the query, or never will be. */
 static RpStatus after_end(CudaExecutor *c, int32_t *token) {
-    if (take(&c->loop, token)) return RP_OK;
+    if (pop_token(&c->loop, token)) return RP_OK;
     return rp_fail(RP_E_STATE, "%s: the loop ended before its token %u", c->device->id, c->loop.next);
 }
 
@@ -144,7 +163,7 @@ RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
     RP_TRY(rp_cuda_select(c->device));
     if (l->in_launch == 0 && l->left > 0) RP_TRY(launch(c));
     for (unsigned i = 0;; i++) {
-        if (take(l, token)) return RP_OK;
+        if (pop_token(l, token)) return RP_OK;
         if (i < SPINS) continue;
         if (i % QUERY_EVERY == 0) {
             const cudaError_t now = cudaStreamQuery(c->device->stream);
@@ -161,7 +180,8 @@ RpStatus rp_cuda_loop_finish(Executor *e) {
     c->loop.running = c->device->looping = false;
     c->loop.ring->stop                   = 1;
     const RpStatus st = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "end of a reply");
-    /* Numbers that the loop has used beyond those that were read are not used again. */
+    /* Skips the numbers of tokens that the loop has written and nobody has read. Before the 32-bit numbers wrap, the
+     * ring is cleared. */
     c->loop.next += (uint32_t)c->loop.in_launch;
     c->loop.in_launch = c->loop.left = 0;
     if (c->loop.next > UINT32_MAX - 2 * RP_LOOP_SLOTS) {

@@ -1,21 +1,24 @@
-/* Time of each step inside a replay: a twin of the captured graph with an event behind every step. */
+/* Times each step within a replay: the plan is captured once more with an event record after every step, so kernels
+ * run back to back as in a replay, but without PDL. The whole run is timed by the executor's own graph, which has no
+ * events between its steps. Medians over the runs. */
 #include "executor/cuda/cuda.h"
 #include "executor/median.h"
 #include "executor/plan_walk.h"
 
 #include <stdlib.h>
 
-typedef struct Twin {
+typedef struct ProfileGraph {
     CudaExecutor   *c;
     cudaEvent_t    *events; /* [n_steps + 1]: before the first step, and after each */
     int             n;
     cudaGraph_t     graph;
     cudaGraphExec_t exec;
-} Twin;
+} ProfileGraph;
 
+/* Records the next event; cudaEventRecordExternal makes it a node that later runs record again. */
 static RpStatus stamp(void *user, RpStatus status, bool last_phase) {
     (void)last_phase;
-    Twin *t = user;
+    ProfileGraph *t = user;
     RP_TRY(status);
     return rp_cuda_check(
         t->c->device,
@@ -24,15 +27,15 @@ static RpStatus stamp(void *user, RpStatus status, bool last_phase) {
 }
 
 static RpStatus enqueue(void *arg) {
-    Twin     *t   = arg;
-    KernelCtx ctx = rp_cuda_ctx(t->c, NULL, NULL);
+    ProfileGraph *t   = arg;
+    KernelCtx     ctx = rp_cuda_ctx(t->c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(t->c));
     RP_TRY(stamp(t, RP_OK, true));
     RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, NULL, &rp_cuda_table, &ctx, stamp, t));
     return rp_cuda_enqueue_outputs(t->c);
 }
 
-static RpStatus open_twin(Twin *t) {
+static RpStatus open_graph(ProfileGraph *t) {
     CudaDevice *d = t->c->device;
     const int   n = t->c->base.plan->n_steps + 1;
     t->events     = calloc((size_t)n, sizeof *t->events);
@@ -43,7 +46,7 @@ static RpStatus open_twin(Twin *t) {
     return rp_cuda_instantiate(d, t->graph, "a profile", &t->exec);
 }
 
-static void close_twin(Twin *t) {
+static void close_graph(ProfileGraph *t) {
     for (int i = 0; t->events != NULL && i <= t->c->base.plan->n_steps; i++)
         if (t->events[i] != NULL) (void)cudaEventDestroy(t->events[i]);
     if (t->exec != NULL) (void)cudaGraphExecDestroy(t->exec);
@@ -51,8 +54,8 @@ static void close_twin(Twin *t) {
     free(t->events);
 }
 
-/* Between two events around it; a replay where the plan is captured. */
-static RpStatus time_whole(Twin *t, double *ns) {
+/* A whole run between two events: a replay, or eagerly if the plan is not captured. */
+static RpStatus time_whole(ProfileGraph *t, double *ns) {
     CudaExecutor *c = t->c;
     CudaDevice   *d = c->device;
     float         ms;
@@ -66,7 +69,7 @@ static RpStatus time_whole(Twin *t, double *ns) {
     return RP_OK;
 }
 
-static RpStatus time_steps(Twin *t, double *samples, int run, int n_runs) {
+static RpStatus time_steps(ProfileGraph *t, double *samples, int run, int n_runs) {
     CudaDevice *d = t->c->device;
     float       ms;
     RP_TRY(rp_cuda_check(d, cudaGraphLaunch(t->exec, d->stream), "launch of a profile"));
@@ -78,14 +81,16 @@ static RpStatus time_steps(Twin *t, double *samples, int run, int n_runs) {
     return RP_OK;
 }
 
+/* samples: row 0 the whole runs, row i + 1 step i, n_runs each. The step state is put back before every run, so that
+ * each run computes the same token. */
 RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
-    Twin t = {.c = rp_cuda(e)};
+    ProfileGraph t = {.c = rp_cuda(e)};
     RP_TRY(rp_cuda_enter(t.c->device));
-    RP_TRY(rp_cuda_follow(t.c));
+    RP_TRY(rp_cuda_update_addresses(t.c));
     const size_t n       = (size_t)e->plan->n_steps;
     double      *samples = calloc((n + 1) * (size_t)n_runs, sizeof *samples);
-    RpStatus     st = samples != NULL ? open_twin(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
-    for (int r = -1; r < n_runs && st == RP_OK; r++) { /* the first is not counted */
+    RpStatus     st = samples != NULL ? open_graph(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    for (int r = -1; r < n_runs && st == RP_OK; r++) { /* run -1 is a warm-up, overwritten by run 0 */
         st = rp_executor_put_step(e, step);
         if (st == RP_OK) st = time_whole(&t, &samples[r < 0 ? 0 : r]);
         if (st == RP_OK) st = rp_executor_put_step(e, step);
@@ -96,7 +101,7 @@ RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total
         *total_ns = rp_median(samples, n_runs);
         for (size_t i = 0; i < n; i++) step_ns[i] = rp_median(samples + (i + 1) * (size_t)n_runs, n_runs);
     }
-    close_twin(&t);
+    close_graph(&t);
     free(samples);
     return st;
 }

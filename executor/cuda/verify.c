@@ -1,9 +1,11 @@
-/* Every step a second time by the CPU's kernel, from the same sources. */
+/* Computes every step twice from the same sources, on the device and by the CPU's kernel, and hands both results to a
+ * callback. Errors do not accumulate: the CPU's kernel gets the device's sources, copied before each step. Weights
+ * come from the model file, so a wrong upload or repacking shows too. */
 #include "executor/cuda/cuda.h"
 
 #include <stdlib.h>
 
-/* What a step reads and writes, on the host. A result that takes a source's memory takes its copy's too. */
+/* Host copies of the tensors that a step reads and writes. An in-place result shares the copy of its source. */
 typedef struct HostStep {
     OpArgs args;
     void  *owned[2 * RP_MAX_SRC + 4];
@@ -21,6 +23,8 @@ static RpStatus to_host(CudaDevice *d, HostStep *h, const TensorView *device, Te
                          "copy of a step's memory");
 }
 
+/* Copies a step's sources and result memory to the host. Weights are read from the plan's host memory: device memory
+ * has them in planes. */
 static RpStatus host_sources(const CudaExecutor *c, int step, HostStep *h) {
     const PlanStep *s = &c->base.plan->steps[step], *w = &c->base.weights->steps[step];
     const OpArgs   *on = &c->base.args[step];
@@ -45,7 +49,7 @@ static RpStatus memory_of(HostStep *h, size_t bytes, void **out) {
     return RP_OK;
 }
 
-/* By one worker. */
+/* Runs the CPU's kernel with one worker, phase by phase. */
 static RpStatus run_on_cpu(TensorOp op, HostStep *h) {
     const CpuNeeds needs = rp_cpu_needs(op, &h->args);
     KernelCtx      ctx   = {.ith = 0, .nth = 1};
@@ -63,6 +67,8 @@ static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const TensorView
     return RP_OK;
 }
 
+/* The CPU's kernel runs first: an in-place op on the device overwrites its sources. Compared are the result and the
+ * sources that the op writes to, such as a KV cache. */
 static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallback *callback, void *user,
                             bool *go_on) {
     const PlanStep *s       = &c->base.plan->steps[step];
@@ -85,7 +91,7 @@ RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user) {
     CudaExecutor *c     = rp_cuda(e);
     bool          go_on = true;
     RP_TRY(rp_cuda_enter(c->device));
-    RP_TRY(rp_cuda_follow(c));
+    RP_TRY(rp_cuda_update_addresses(c));
     RpStatus st = rp_cuda_enqueue_inputs(c);
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
         HostStep h = {0};

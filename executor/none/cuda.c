@@ -1,4 +1,4 @@
-/* A build without the CUDA toolkit: the same calls, and one answer. */
+/* The CUDA backend of a build without the CUDA toolkit: every call fails with RP_E_NOT_AVAILABLE. */
 #include "executor/backend.h"
 #include "executor/device.h"
 #include "reprise/device.h"

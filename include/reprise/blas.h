@@ -1,12 +1,11 @@
-/* blas.h - products with many columns by cuBLASLt, which is opened when it is first wanted and never linked. What the
- * library is asked before it computes, it is asked when an executor opens; a product that it refuses is left to the
- * kernels of the library's own.
+/* blas.h - matrix products with many columns by cuBLASLt, which is loaded with dlopen and never linked. All its setup
+ * calls are made when an executor opens; products that it refuses are computed by Reprise's own kernels.
  *
  *   BlasLt *b;
  *   RP_TRY(rp_blaslt_open(NULL, &b));
- *   rp_blaslt_set_workspace(b, memory, bytes);
+ *   rp_blaslt_set_workspace(b, memory, RP_BLAS_WORKSPACE);
  *   if (rp_cuda_blas_wants(op, args)) RP_TRY(rp_cuda_blas_prepare(b, args, &taken));
- *   KernelCtx ctx = {.blas = b, ...};
+ *   KernelCtx ctx = {.stream = stream, .blas = b};
  */
 #ifndef REPRISE_BLAS_H
 #define REPRISE_BLAS_H
@@ -18,28 +17,31 @@ extern "C" {
 #endif
 
 enum {
-    RP_BLAS_WORKSPACE   = 32 << 20, /* bytes, of device memory */
-    RP_BLAS_MIN_COLUMNS = 32
+    RP_BLAS_WORKSPACE   = 32 << 20, /* bytes of device memory */
+    RP_BLAS_MIN_COLUMNS = 32        /* products with fewer columns stay with Reprise's own kernels */
 };
 
-/* For the current device. `path` is a file, or NULL: the library of the toolkit's version, where the system finds it.
- * RP_E_NOT_AVAILABLE says what is missing: the file, a symbol, the version; RP_E_CUDA where the library cannot be used
- * with the device. */
+/* Opens the library for the current device. `path` is a file; NULL: the version of the toolkit that this was built
+ * with, if the system has it. The caller closes *out; on failure it is NULL. RP_E_NOT_AVAILABLE says what is missing
+ * (file, symbol, version); RP_E_CUDA if the library cannot use the device; RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_blaslt_open(const char *path, BlasLt **out);
-void                  rp_blaslt_close(BlasLt *b);
+void                  rp_blaslt_close(BlasLt *b); /* NULL is allowed */
 
-/* Device memory that it borrows, before anything is prepared. Launches that use it go to one stream. */
+/* Lends it device memory until rp_blaslt_close. Call it before rp_cuda_blas_prepare. All products then share this
+ * memory, so they must be launched on one stream. */
 void rp_blaslt_set_workspace(BlasLt *b, void *memory, size_t bytes);
 
+/* Texts are owned by `b`. */
 const char *rp_blaslt_name(const BlasLt *b);    /* "cublasLt 13.1.0" */
-int         rp_blaslt_refused(const BlasLt *b); /* products that it has refused */
-const char *rp_blaslt_reason(const BlasLt *b);  /* the latest of them and why, "" for none */
+int         rp_blaslt_refused(const BlasLt *b); /* number of products that it refused */
+const char *rp_blaslt_reason(const BlasLt *b);  /* the latest of them and why; "" for none */
 
-/* Whether a product has the columns and the types for it. */
+/* Whether this step is a product that the library may compute: mul_mat of a supported type without positions, one
+ * weight matrix, and RP_BLAS_MIN_COLUMNS to 65535 columns. */
 bool rp_cuda_blas_wants(TensorOp op, const OpArgs *args);
 
-/* Finds out how the library would compute it, with these addresses: once for each shape. *taken is false, and the
- * status RP_OK, where the library refuses. */
+/* Lets the library choose an algorithm for this product, once per shape, type and alignment of the addresses. *taken is
+ * false, with RP_OK, if it refuses. RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_cuda_blas_prepare(BlasLt *b, const OpArgs *args, bool *taken);
 
 #ifdef __cplusplus

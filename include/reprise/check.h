@@ -1,5 +1,12 @@
-/* check.h - what a kernel checks before it runs, the same for every backend: types, shapes, parameters. On
- * failure the text names the op and both shapes. */
+/* check.h - the validation of each op's types, shapes and parameters, shared by the CPU kernels and the CUDA launchers.
+ * A kernel calls the check of its op first; on failure the text names the op and both shapes (I11).
+ *
+ *   RpStatus rp_cpu_silu(const OpArgs *args, KernelCtx *ctx) {
+ *       RP_TRY(rp_check_unary("silu", args));
+ *
+ * ops.h has the formulas and shapes. Checks return RP_E_DTYPE, RP_E_SHAPE or RP_E_ARG. They do not repeat the whole
+ * shape rule of the op (graph/shape.c), which has checked the node when the graph was built.
+ */
 #ifndef REPRISE_CHECK_H
 #define REPRISE_CHECK_H
 
@@ -10,15 +17,17 @@
 extern "C" {
 #endif
 
-/* Of q8_0 rows that are stored: a block whose scale would be less is all zeros. 2^-126: the least normal float. */
+/* Smallest scale of a q8_0 block in the KV cache: 2^-126, the smallest normal float. Further below 1/scale would
+ * overflow, so blocks with a smaller scale get quants 0. */
 #define RP_SMALLEST_SCALE 1.17549435e-38f
 
-/* The largest heads and rotations that the kernels have room for. */
+/* Most elements of a head in op attention, and most rotated elements of a row in rope and qkv: the kernels hold them in
+ * arrays of fixed size. */
 enum { RP_ATTENTION_MAX_DIM = 512, RP_ROPE_MAX_DIMS = 1024 };
 
 static inline bool rp_dtype_is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
 
-/* What every op from f32 to f32 of one shape checks. */
+/* src0 and dst: f32 of the same shape. */
 static inline RpStatus rp_check_unary(const char *op, const OpArgs *args) {
     const TensorView *x = &args->src[0], *y = &args->dst;
     if (x->dtype != RP_F32 || y->dtype != RP_F32)
@@ -33,6 +42,7 @@ static inline RpStatus rp_check_unary(const char *op, const OpArgs *args) {
     return RP_OK;
 }
 
+/* Binary ops: as rp_check_unary, and src1 is f32 whose dimensions divide those of src0. */
 static inline RpStatus rp_check_repeat(const char *op, const OpArgs *args) {
     const TensorView *a = &args->src[0], *b = &args->src[1];
     RP_TRY(rp_check_unary(op, args));
@@ -47,6 +57,7 @@ static inline RpStatus rp_check_repeat(const char *op, const OpArgs *args) {
     return RP_OK;
 }
 
+/* Ids of experts: i32 [k, n_tok]. */
 static inline RpStatus rp_check_ids(const char *op, const TensorView *ids, int64_t k, int64_t n_tok) {
     if (ids->dtype != RP_I32)
         return rp_fail(RP_E_DTYPE, "%s: ids are %s: i32 is wanted", op, rp_dtype_name(ids->dtype));
@@ -96,10 +107,10 @@ static inline RpStatus rp_check_soft_max(const OpArgs *args) {
 
 static inline RpStatus rp_check_copy(const OpArgs *args) {
     const TensorView *x = &args->src[0], *y = &args->dst;
-    const bool packs = x->dtype == RP_F32 && y->dtype == RP_Q8_0;
-    if (packs && x->ne[0] % 32 != 0)
+    const bool quantizes = x->dtype == RP_F32 && y->dtype == RP_Q8_0;
+    if (quantizes && x->ne[0] % 32 != 0)
         return rp_fail(RP_E_SHAPE, "copy: rows of %lld are no whole q8_0 blocks of 32", (long long)x->ne[0]);
-    if (!packs && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype)))
+    if (!quantizes && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype)))
         return rp_fail(RP_E_DTYPE, "copy: from %s to %s: no kernel for this", rp_dtype_name(x->dtype),
                        rp_dtype_name(y->dtype));
     if (x->ne[0] != y->ne[0] || (!rp_has_src(args, 1) && rp_view_rows(x) != rp_view_rows(y)))
@@ -191,17 +202,18 @@ static inline RpStatus rp_check_add_id(const OpArgs *args) {
 
 static inline RpStatus rp_check_attention(const OpArgs *args) {
     const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2], *y = &args->dst;
-    const bool rounds = y->dtype == RP_Q8_ACT;
+    const bool quantizes = y->dtype == RP_Q8_ACT;
     if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype ||
-        (y->dtype != RP_F32 && !rounds))
-        return rp_fail(RP_E_DTYPE, "attention: q %s, k %s, v %s: f32, and f16 or q8_0 twice are wanted",
+        (y->dtype != RP_F32 && !quantizes))
+        return rp_fail(RP_E_DTYPE,
+                       "attention: q %s, k %s, v %s: f32 q, and k and v both f16 or both q8_0 are wanted",
                        rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
     if (k->dtype == RP_Q8_0 && k->ne[0] % 32 != 0)
         return rp_fail(RP_E_SHAPE, "attention: heads of %lld are no whole q8_0 blocks of 32", (long long)k->ne[0]);
     if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] ||
         q->ne[2] % k->ne[2] != 0 || args->src[3].ne[0] != q->ne[1] ||
-        (rounds ? y->ne[0] != q->ne[0] * q->ne[2] || y->ne[1] != q->ne[1] || q->ne[0] % 32 != 0
-                : y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1]))
+        (quantizes ? y->ne[0] != q->ne[0] * q->ne[2] || y->ne[1] != q->ne[1] || q->ne[0] % 32 != 0
+                   : y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1]))
         return rp_fail(RP_E_SHAPE, "attention: q [%lld,%lld,%lld], k [%lld,%lld,%lld] (heads of at most %d)",
                        (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
                        (long long)k->ne[1], (long long)k->ne[2], RP_ATTENTION_MAX_DIM);
@@ -227,6 +239,7 @@ static inline RpStatus rp_check_swiglu_oai(const OpArgs *args) {
     return RP_OK;
 }
 
+/* Weights float or block-quantised, x f32, or q8_act for quantised weights, result f32. */
 static inline RpStatus rp_check_product(const char *op, const TensorView *w, const TensorView *x,
                                         const TensorView *y) {
     const bool quant    = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
@@ -263,17 +276,19 @@ static inline RpStatus rp_check_mul_mat_id(const OpArgs *args) {
     return rp_check_ids("mul_mat_id", ids, y->ne[1], y->ne[2]);
 }
 
-/* ---- products of one token with what stands around them ---- */
+/* ---- fused products of one token ---- */
 
-/* The column of such a product, and the weight of its norm. */
+/* The prologue (ColumnParams): x is one row as long as those of w, f32 or q8_act. A q8_act x is final already. Only
+ * quantised weights take a quantised x. The weight of the norm, if there is one, is f32 of the same length. */
 static inline RpStatus rp_check_column(const char *op, const TensorView *w, const TensorView *x,
                                        const TensorView *norm, const ColumnParams *c) {
-    const bool quant  = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
-    const bool rounds = x->dtype == RP_Q8_ACT || c->round != 0;
-    if ((!quant && (!rp_dtype_is_float(w->dtype) || rounds)) || (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) ||
+    const bool quant = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
+    const bool act   = x->dtype == RP_Q8_ACT || c->round != 0; /* the product is of q8_act */
+    if ((!quant && (!rp_dtype_is_float(w->dtype) || act)) || (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) ||
         (x->dtype == RP_Q8_ACT && (c->norm != 0 || c->round != 0)))
         return rp_fail(RP_E_DTYPE, "%s: weights %s, column %s%s%s: no kernel for this", op, rp_dtype_name(w->dtype),
-                       rp_dtype_name(x->dtype), c->norm != 0 ? ", normed" : "", c->round != 0 ? ", rounded" : "");
+                       rp_dtype_name(x->dtype), c->norm != 0 ? ", normalised" : "",
+                       c->round != 0 ? ", quantised" : "");
     if (w->ne[0] != x->ne[0] || rp_view_rows(x) != 1 || (c->round != 0 && x->ne[0] % 32 != 0))
         return rp_fail(RP_E_SHAPE, "%s: weights [%lld,%lld,%lld] and column [%lld,%lld,%lld] do not fit", op,
                        (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)x->ne[0],
@@ -284,13 +299,14 @@ static inline RpStatus rp_check_column(const char *op, const TensorView *w, cons
     return RP_OK;
 }
 
-/* f32 [n] where it is given. */
+/* An optional source `what`: absent, or f32 of n elements in any shape. */
 static inline RpStatus rp_check_vector(const char *op, const char *what, const TensorView *v, int64_t n) {
     if (v->ne[0] <= 0 || (v->dtype == RP_F32 && rp_view_elems(v) == n)) return RP_OK;
     return rp_fail(RP_E_SHAPE, "%s: %s %s [%lld,%lld], f32 of %lld is wanted", op, what, rp_dtype_name(v->dtype),
                    (long long)v->ne[0], (long long)v->ne[1], (long long)n);
 }
 
+/* The result: dtype [n0, n1]. */
 static inline RpStatus rp_check_result(const char *op, const TensorView *y, RpDtype dtype, int64_t n0, int64_t n1) {
     if (y->dtype == dtype && y->ne[0] == n0 && y->ne[1] == n1 && rp_view_rows(y) == n1) return RP_OK;
     return rp_fail(RP_E_SHAPE, "%s: result %s [%lld,%lld,%lld], %s [%lld,%lld] is wanted", op,
@@ -323,6 +339,8 @@ static inline RpStatus rp_check_gate_up(const OpArgs *args) {
     return rp_check_result("gate_up", &args->dst, p->dtype, w->ne[1], rp_has_src(args, 4) ? ids->ne[0] : 1);
 }
 
+/* src: 0..2 weights of q, k and v; 3 x; 4 pos; 5, 6 K and V cache; 7 norm of x; 8..10 biases; 11, 12 norms of q and
+ * k; 13 frequency factors. */
 static inline RpStatus rp_check_qkv(const OpArgs *args) {
     static const char *const biases[] = {"bias of q", "bias of k", "bias of v"};
     const QkvParams         *p        = &args->params->qkv;
@@ -357,7 +375,7 @@ static inline RpStatus rp_check_router(const OpArgs *args) {
     const RouterParams *p = &args->params->router;
     RP_TRY(rp_check_column("router", w, &args->src[1], &args->src[2], &p->column));
     RP_TRY(rp_check_vector("router", "bias", &args->src[3], w->ne[1]));
-    RP_TRY(rp_check_vector("router", "bias of the choice", &args->src[4], w->ne[1]));
+    RP_TRY(rp_check_vector("router", "selection bias", &args->src[4], w->ne[1]));
     if (p->top_k.k < 1 || p->top_k.k > w->ne[1])
         return rp_fail(RP_E_SHAPE, "router: %d of %lld experts", p->top_k.k, (long long)w->ne[1]);
     return rp_check_result("router", &args->dst, RP_I32, p->top_k.k, 2);

@@ -1,14 +1,17 @@
-/* executor.h - plan a finished graph, open an executor on the plan, run it as often as wanted.
+/* executor.h - plan a finished graph, open an executor on the plan, run it any number of times. The plan fixes every
+ * address before anything is allocated; opening allocates, running does not (I3).
  *
  *   ExecPlan *plan;  Executor *exec;
  *   RP_TRY(rp_plan_new(g, &plan));
  *   RP_TRY(rp_executor_open(plan, NULL, &exec));
- *   memcpy(rp_executor_data(exec, x), input, bytes);
+ *   memcpy(rp_executor_data(exec, x), input, bytes);     // x: an input of g
  *   RP_TRY(rp_executor_run(exec));
- *   const float *out = rp_executor_data(exec, y);
+ *   const float *out = rp_executor_data(exec, y);        // y: an output of g
+ *   rp_executor_free(exec);
+ *   rp_plan_free(plan);
  *
- * The plan fixes every address before anything is allocated; opening allocates, running does not (I3). The graph must
- * outlive its plan, and the plan its executors.
+ * A plan borrows its graph and an executor borrows its plan: the graph must outlive the plan, the plan its executors.
+ * One thread at a time may use an executor, or any of several that share (ExecutorOptions.share).
  */
 #ifndef REPRISE_EXECUTOR_H
 #define REPRISE_EXECUTOR_H
@@ -24,188 +27,214 @@ extern "C" {
 typedef struct ExecPlan ExecPlan;
 typedef struct Executor Executor;
 
-/* Liveness and arena offsets of the graph, which it borrows. Deterministic: the same graph gives the same plan. */
+/* Computes liveness and arena offsets of a finished graph, which it borrows. Deterministic: the same graph gives the
+ * same plan. The caller frees *out; on failure it is NULL. RP_E_STATE for an unfinished graph, RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out);
-void                  rp_plan_free(ExecPlan *plan);
+void                  rp_plan_free(ExecPlan *plan); /* NULL is allowed */
 
-/* What running the plan takes, known before any of it is allocated. Bytes. */
+/* Memory that running the plan needs, in bytes, known before any of it is allocated. */
 typedef struct PlanMemory {
     size_t arena;    /* intermediate tensors, inputs and outputs */
-    size_t unshared; /* what the arena would be without reuse */
-    size_t weights;  /* borrowed */
-    size_t state;    /* the caches that live between runs */
+    size_t unshared; /* size of the arena if no two tensors shared memory */
+    size_t weights;  /* borrowed from the graph */
+    size_t state;    /* tensors that live between runs, such as the KV cache */
     int    n_steps;
 } PlanMemory;
 
 PlanMemory rp_plan_memory(const ExecPlan *plan);
 
-/* The node of step i, NULL past the last. */
+/* The node of step i, borrowed from the graph; NULL outside 0 <= i < n_steps. */
 const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i);
 
-/* Bytes read and written by one run if every source and result moves once; positions count as full context. */
+/* Bytes read and written by one run if every source and every result moves once, over a full context. Only the fetched
+ * rows of a table and the selected experts count. */
 size_t rp_plan_traffic_bytes(const ExecPlan *plan);
 
-/* One line a step: op, name, shape, where the result lies, its bytes and what it replaced; then the totals. */
+/* Prints one line per step (op, name, shape, bytes, address, "in place") and the totals. RP_E_ARG for RP_DUMP_DOT,
+ * RP_E_IO if `out` has an error. */
 RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, DumpFormat format, FILE *out);
 
-/* How a device is given its work. */
+/* Launch mode: how the steps reach a GPU. */
 typedef enum ExecMode {
-    RP_MODE_AUTO,   /* REPRISE_MODE, or the last of these that works */
-    RP_MODE_EAGER,  /* a launch for each step; the CPU has only this */
-    RP_MODE_REPLAY, /* the steps captured once; one launch a run */
-    RP_MODE_LOOP   /* and a loop over them captured too; one launch a reply */
+    RP_MODE_AUTO,   /* REPRISE_MODE; if that is auto too, the last of these modes that works */
+    RP_MODE_EAGER,  /* one launch per step; the CPU has only this mode */
+    RP_MODE_REPLAY, /* the steps are captured once into a CUDA graph; one launch per run */
+    RP_MODE_LOOP    /* also a loop over the steps is captured; one launch per reply */
 } ExecMode;
 
-const char *rp_mode_name(ExecMode mode);
+const char *rp_mode_name(ExecMode mode); /* "auto", "eager", "replay", "loop"; static storage; "?" for no mode */
 
-/* RP_E_ARG for a name that is none of them. */
+/* RP_E_ARG for any other name. */
 RP_NODISCARD RpStatus rp_mode_from_name(const char *name, ExecMode *out);
 
 typedef struct ExecutorOptions {
-    int         n_threads; /* 0: REPRISE_THREADS, or one a core */
-    Executor   *share; /* or NULL: use this executor's device, threads and weights, its arena if that is large
-                            enough, and its states by name; it must outlive the new one, whose opening counts as a run:
-                            outputs are lost */
+    int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
+    Executor   *share;         /* or NULL: use the device, threads and weights of this executor, its states of the same
+                                  names, and its arena if that is large enough. It must outlive the new executor, and
+                                  opening the new one invalidates its outputs */
     const char *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE */
-    bool        require_cuda;  /* RP_E_NOT_AVAILABLE where auto would take the CPU */
-    bool        require_graph; /* an error where a plan cannot be captured, which is otherwise run eagerly */
+    bool        require_cuda;  /* fail with RP_E_NOT_AVAILABLE instead of falling back to the CPU */
+    bool        require_graph; /* fail if the plan cannot be captured, instead of running it eagerly */
     ExecMode    mode;
-    const TensorNode
-        *step; /* or NULL: a state that begins with a StepState (step.h), whose token the plan's last step
-                               draws; of the outputs only the token then comes back from a device by itself, and
-                               rp_executor_reply_begin can be used */
+    const TensorNode *step; /* or NULL: a state that begins with a StepState (step.h) into which the last step of the
+                               plan samples. rp_executor_reply_begin needs it. A run on a GPU then copies only the token
+                               back; rp_executor_get fetches other outputs */
 } ExecutorOptions;
 
-/* `options` may be NULL. "auto" takes a CUDA device where there is one, else the CPU, and rp_executor_info says why; a
- * device that is named must be there. RP_E_NOMEM says how much was asked for and is found out before weights are
- * copied. RP_E_CUDA names the call that failed. */
+/* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
+ * NULL for the defaults. "auto" takes a CUDA device if there is one, else the CPU; rp_executor_info gives the reason.
+ * A device that is named must exist. The caller frees *out; on failure it is NULL.
+ * RP_E_NOMEM has the sizes; device memory is checked before weights are copied. RP_E_ARG for bad options, also of the
+ * environment; RP_E_UNSUPPORTED for an op without a kernel for the device; RP_E_SHAPE for a shared state of another
+ * shape; RP_E_NOT_AVAILABLE without the device; RP_E_CUDA names the call that failed. */
 RP_NODISCARD RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, Executor **out);
-void                  rp_executor_free(Executor *exec);
+void                  rp_executor_free(Executor *exec); /* NULL is allowed; before the executor that it shares with */
 
+/* The texts are owned by the executor. */
 typedef struct ExecutorInfo {
-    const char *device;      /* "cpu", "cuda:0" */
-    const char *device_name; /* "avx512-vnni", "NVIDIA H200" */
-    ExecMode    mode;        /* in use */
-    const char
-          *reason;    /* why not the GPU, or not the mode that was asked for; "" where nothing was given up */
-    bool   fell_back; /* "auto" took the CPU though the library was built for CUDA */
-    int    n_threads; /* of the CPU interpreter */
-    size_t device_bytes; /* taken on a device by this executor alone: weights, states, arena */
-    const char
-        *blas; /* what has the products of long chunks on a device: "cublasLt 13.1.0", and what it refuses;
-                                 or why the own kernels have them all; "" where the plan has none */
-    const char *
-        overlap; /* whether kernels of a graph begin while those before them end: "on", or why not; "" on the CPU */
+    const char *device;       /* "cpu", "cuda:0" */
+    const char *device_name;  /* "avx512-vnni", "NVIDIA H200" */
+    ExecMode    mode;         /* in use */
+    const char *reason;       /* why not the GPU, or not the requested mode; "" without a fallback (I10) */
+    bool        fell_back;    /* "auto" took the CPU although the library was built for CUDA */
+    int         n_threads;    /* workers of the CPU interpreter */
+    size_t      device_bytes; /* device memory that this executor itself allocated: weights, states, arena, scratch */
+    const char *blas;    /* GPU products with 32 columns and more: "cublasLt 13.1.0" and the shapes that it refused, or
+                            why the library's own kernels compute them; "" if the plan has none */
+    const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
 } ExecutorInfo;
 
 ExecutorInfo rp_executor_info(const Executor *exec);
 
-/* Runs every step once, from the calling thread; one run at a time over all executors that share. After an error the
- * executor can be run again, except where the device itself has failed: then every call says so. */
+/* Copies the inputs to a GPU, runs every step once and copies the outputs back; returns when all is done. Executors
+ * that share run one at a time. After an error the executor can run again, unless the device itself has failed: then
+ * every call reports that. RP_E_STATE while a reply of RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
 RP_NODISCARD RpStatus rp_executor_run(Executor *exec);
 
-/* Host memory of an input (write it before a run) or an output (valid until the next run of any sharing executor); on
- * the CPU of a state too. NULL for other nodes. Owned by the executor. */
+/* Host memory of an input (write it before a run) or an output (valid until the next run of any executor that shares);
+ * on the CPU also of a state. NULL for other nodes. Owned by the executor. */
 void *rp_executor_data(Executor *exec, const TensorNode *node);
 
-/* Copies an output or a state of any backend to or from the host: the first `bytes` of it. RP_E_ARG for a node whose
- * memory is reused by others. */
+/* Copies the first `bytes` of an input, an output or a state from the memory of the device, or into it. (A run on a GPU
+ * overwrites inputs: write them through rp_executor_data.) RP_E_ARG for a weight, for an intermediate result, whose
+ * memory is reused, and for more bytes than the node has. */
 RP_NODISCARD RpStatus rp_executor_get(Executor *exec, const TensorNode *node, void *out, size_t bytes);
 RP_NODISCARD RpStatus rp_executor_set(Executor *exec, const TensorNode *node, const void *data, size_t bytes);
 
 int rp_executor_n_threads(const Executor *exec);
 
-/* ---- the same executor on other memory ----
+/* ---- rebinding: the same executor on other states or weights ----
  *
- * Nothing is captured anew: the captured nodes are given the new addresses. The loop of RP_MODE_LOOP keeps those it was
- * captured with, so that while other memory is bound replies are made of single replays. Where binding fails, what was
- * bound before stays so. */
+ * Nothing is captured again: the kernel nodes of the captured graph get the new addresses. The graph of RP_MODE_LOOP
+ * keeps its addresses, so while other memory is bound a reply is one replay per token. If binding fails, the earlier
+ * binding stays.
+ *
+ *   ExecutorStates *other;
+ *   RP_TRY(rp_executor_states_new(exec, &other));
+ *   RP_TRY(rp_executor_states_bind(exec, other));     // run another sequence
+ *   RP_TRY(rp_executor_states_bind(exec, NULL));      // and back */
 
-/* States of a context of its own, zeroed. The executor that they were made for, or those that share with it, can bind
- * them; it must outlive them. They must not be freed while they are bound. */
+/* A second set of states, zeroed: the KV cache of another sequence. Only the executor that made it and those that share
+ * with it can bind it. Free it before that executor and not while it is bound. */
 typedef struct ExecutorStates ExecutorStates;
-RP_NODISCARD RpStatus         rp_executor_states_new(Executor *exec, ExecutorStates **out);
-void                          rp_executor_states_free(ExecutorStates *states);
-RP_NODISCARD RpStatus rp_executor_states_bind(Executor *exec, ExecutorStates *states); /* NULL: its own */
+RP_NODISCARD RpStatus         rp_executor_states_new(Executor *exec, ExecutorStates **out); /* RP_E_NOMEM, RP_E_CUDA */
+void                          rp_executor_states_free(ExecutorStates *states);              /* NULL is allowed */
 
-/* The weights of another plan of the same steps, parameters, shapes and types, which must outlive the executor; they are
- * copied to the device when first bound. NULL: its own. RP_E_SHAPE names the first step that differs, RP_E_UNSUPPORTED one
- * whose float weights cuBLASLt was captured with (REPRISE_BLAS=off avoids it); those that were bound stay. */
+/* NULL binds the states that the executor was opened with. RP_E_ARG for states of another executor. */
+RP_NODISCARD RpStatus rp_executor_states_bind(Executor *exec, ExecutorStates *states);
+
+/* Binds the weights of another plan with the same steps, parameters, shapes and types; that plan must outlive the
+ * executor. Weights are copied to a GPU when they are first bound. NULL binds the weights of the executor's plan.
+ * RP_E_SHAPE names the first step that differs. RP_E_UNSUPPORTED names a step whose float weights cuBLASLt was captured
+ * with: its nodes keep their addresses (REPRISE_BLAS=off avoids this). */
 RP_NODISCARD RpStatus rp_executor_weights_bind(Executor *exec, const ExecPlan *plan);
 
-/* ---- a whole reply ---- */
+/* ---- a whole reply: run, sample, repeat ----
+ *
+ *   int32_t tokens[64];
+ *   int     n = 0;
+ *   RP_TRY(rp_executor_reply_begin(exec, &(ReplyOptions){words, n_words, 64, n_ctx, &eos, 1}));
+ *   while (n < 64 && rp_executor_reply_next(exec, &tokens[n]) == RP_OK && tokens[n++] != eos) {}
+ *   RP_TRY(rp_executor_reply_end(exec, NULL)); */
 
 typedef struct ReplyOptions {
-    const int32_t *state;      /* the step state to start from: its token is the first to be run */
-    size_t         n_state;    /* words of it, at least those of a StepState */
-    int32_t        max_tokens; /* > 0: how many are drawn at most */
-    int32_t        n_ctx;      /* the reply ends where the context does */
+    const int32_t *state;      /* step state to start from; its token is the first to be run. Copied, as `end` is */
+    size_t         n_state;    /* its words: at least RP_STEP_WORDS, at most those of ExecutorOptions.step */
+    int32_t        max_tokens; /* most tokens to sample, > 0 */
+    int32_t        n_ctx;      /* the reply ends when position n_ctx is reached */
     const int32_t *end;        /* tokens that end the reply, at most RP_REPLY_MAX_END */
     size_t         n_end;
 } ReplyOptions;
 
-/* Writes the step state and starts: its token is run, the next drawn, and so on, by one launch where the mode is
- * RP_MODE_LOOP. RP_E_STATE for an executor without a step state or with a reply under way. */
+/* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per 4096
+ * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without ExecutorOptions.step or with a
+ * reply under way; RP_E_CONTEXT_FULL unless 0 <= StepState.pos < n_ctx; RP_E_ARG for other bad options. */
 RP_NODISCARD RpStatus rp_executor_reply_begin(Executor *exec, const ReplyOptions *options);
 
-/* Waits for the next token. RP_E_STATE past the end of the reply, which the caller knows from the options. RP_E_ARG
- * where the logits were all NaN or -inf. RP_E_CUDA where the device failed meanwhile. */
+/* Waits for the next token. The reply ends after an end token, after max_tokens or at n_ctx; then RP_E_STATE. RP_E_ARG
+ * if every logit was NaN or -inf, which also ends the reply; RP_E_CUDA if the device failed. */
 RP_NODISCARD RpStatus rp_executor_reply_next(Executor *exec, int32_t *token);
 
-/* Ends the reply, early or not, and waits until the device has stopped. Tokens that were not asked for are dropped;
- * *ran_on, where it is not NULL, says whether states may have run on to them. */
+/* Ends the reply, early or not, and waits until the device has stopped; RP_OK without a reply. Tokens that were not
+ * fetched are dropped. `ran_on` may be NULL; *ran_on is true if the device may have run such tokens, so that the states
+ * contain them. */
 RP_NODISCARD RpStatus rp_executor_reply_end(Executor *exec, bool *ran_on);
 
-/* ---- looking inside ---- */
+/* ---- verification and profiling ---- */
 
-/* One run in which every step is done twice, from the same sources: by the executor's kernel and by the reference, the
- * CPU's kernel (on the CPU: its plain variant). The callback sees both results as host memory, `view` telling their
- * shape; of a node that writes beside its result, such as into caches, that too, with the view of what was written to. Return
- * false to stop. */
+/* `got` and `want` are results of `node` in host memory, both shaped as `view` says and valid during the call. A node
+ * that also writes to a source (a KV cache) is reported once more for each, with the view of that source. Return false
+ * to stop. */
 typedef bool VerifyCallback(const TensorNode *node, const TensorView *view, const void *got, const void *want,
                             void *user);
+
+/* One run in which every step is computed twice from the same sources: by the executor's kernel (`got`) and by a
+ * reference (`want`). The reference is the CPU kernel; on the CPU it is the plain variant of the kernel. */
 RP_NODISCARD RpStatus rp_executor_verify(Executor *exec, VerifyCallback *callback, void *user);
 
-/* How far `got` is from `want`, in parts of the largest of `want`; 0 for the same bytes. Of what was rounded as it was stored
- * (f16, q8_0, q8_act) a value next to the wanted one counts as the same; ids and other integers are the same or infinitely far
- * off. *at is the element that is furthest off, or NULL. */
+/* max |got - want| / max |want| over the elements; 0 for equal bytes, infinity if only one of two values is NaN.
+ * Results that were rounded to f16, bf16, q8_0 or q8_act may differ by one quantisation step without counting. Ids and
+ * other integers are equal or infinitely different; so are results of op quantize, and of op copy in f16, bf16 or q8_0.
+ * `at` may be NULL; *at is the index of the element that differs most. */
 double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want,
                             size_t *at);
 
-/* Fills the arena and the outputs with NaN, so that a run which leaves a step out is seen. Inputs stay. */
+/* Fills intermediate results and outputs with NaN bytes (0xff), so that a step that a run leaves out shows. Inputs keep
+ * their values for the next run. RP_E_STATE while a reply of RP_MODE_LOOP is under way; RP_E_CUDA. */
 RP_NODISCARD RpStatus rp_executor_poison(Executor *exec);
 
-/* Medians over n_runs: step_ns [n_steps] the time of each step, inside a replay where the mode is one (an instrumented
- * twin of the captured graph), and *total_ns that of a whole run without instruments. Inputs are those of the latest
- * run. */
+/* Median times over n_runs runs, in nanoseconds: step_ns[n_steps] for each step, *total_ns for a run without
+ * instruments. On a GPU the steps are timed in a second captured graph with an event after every step. Inputs stay as
+ * they are; the step state, if there is one, is restored. RP_E_ARG for n_runs below 1, RP_E_NOMEM, errors of a run. */
 RP_NODISCARD RpStatus rp_executor_profile(Executor *exec, int n_runs, double *step_ns, double *total_ns);
 
-/* What is launched for a step. */
+/* The launches of one step. */
 typedef struct StepLaunch {
-    const TensorNode *node;
+    const TensorNode *node;       /* borrowed from the graph */
     size_t            bytes;      /* read and written if every source and result moves once */
-    int               n_barriers; /* of the CPU interpreter: one after each phase of the kernel */
-    int               n_kernels;
-    const char       *kernel; /* name of the last of them, NULL on the CPU */
-    unsigned          grid[3], block[3], shared_bytes;
+    int               n_barriers; /* on the CPU: one after each phase of the kernel */
+    int               n_kernels;  /* on a GPU */
+    const char       *kernel;     /* name of the last of them, static storage; NULL on the CPU */
+    unsigned          grid[3], block[3], shared_bytes; /* of that kernel */
 } StepLaunch;
 
-/* Step i of the plan; the geometry is that of the captured node. RP_E_ARG past the last. */
+/* Describes step i. RP_E_ARG outside 0 <= i < n_steps. */
 RP_NODISCARD RpStatus rp_executor_launch(const Executor *exec, int i, StepLaunch *out);
 
-/* The same as a CUDA device would be asked for, by the launchers of this build: no device is needed.
- * RP_E_NOT_AVAILABLE in a build without the CUDA toolkit, node, bytes and n_barriers being filled in. */
+/* The launches that the CUDA launchers of this build would make for step i; needs no device. In a build without the
+ * CUDA toolkit it fills in node, bytes and n_barriers and returns RP_E_NOT_AVAILABLE. */
 RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out);
 
-/* What was measured when the first executor with enough block-quantised weights was opened on the CPU, one entry a
- * candidate, the default first; the one in use is rp_cpu_prefetch (kernel.h). */
+/* Software prefetch is measured once per process, when the first executor with enough block-quantised weights is
+ * opened on the CPU and REPRISE_PREFETCH is auto. One entry per candidate, the default first. rp_cpu_prefetch
+ * (kernel.h) is the one in use. */
 typedef struct CpuPrefetchTrial {
     CpuPrefetch prefetch;
-    double      bytes_per_s; /* of weights, by all workers together */
+    double      bytes_per_s; /* weights read by all workers together */
     int         workers, rounds;
 } CpuPrefetchTrial;
 
-/* Fills at most `max` entries and returns their number; 0 where nothing was measured. */
+/* Fills at most `max` entries and returns their number; 0 if nothing was measured. */
 int rp_cpu_prefetch_trials(CpuPrefetchTrial *out, int max);
 
 #ifdef __cplusplus

@@ -1,15 +1,18 @@
-/* extend.h - own ops and own patterns, without touching the library (examples/extend.c).
+/* extend.h - custom ops and custom patterns, without changing the library (examples/extend.c). A custom op is a row
+ * like those of ops.h with its own kernels; a custom pattern is a pass that replaces a subgraph by one op.
  *
- *   static const OpDescription relu = {.name = "relu", .min_src = 1, .max_src = 1, .shape = relu_shape,
- *                                      .cpu = relu_cpu};
- *   static const GraphPattern fuse  = {.name = "relu", .match = "mul(relu(x), y)", .make = "relu_mul(x, y)"};
- *   TensorOp op;
+ *   static const OpDescription relu     = {.name = "relu", .min_src = 1, .max_src = 1, .shape = relu_shape,
+ *                                          .cpu = relu_cpu};
+ *   static const OpDescription relu_mul = {.name = "relu_mul", .min_src = 2, .max_src = 2, .shape = relu_shape,
+ *                                          .flags = RP_FLAG_FUSED, .cpu = relu_mul_cpu};
+ *   static const GraphPattern  fuse     = {.name = "relu", .match = "mul(relu(x), y)", .make = "relu_mul(x, y)"};
+ *   TensorOp op, fused;
  *   RP_TRY(rp_op_register(&relu, &op));
+ *   RP_TRY(rp_op_register(&relu_mul, &fused));
  *   RP_TRY(rp_pattern_register(&fuse));
  *   TensorNode *y = rp_graph_op(g, op, NULL, (TensorNode *const[]){x}, 1);
  *
- * What is registered holds for the whole process and is never taken back; register before graphs are built, from one
- * thread.
+ * Registration is for the whole process and permanent. Register from one thread, before graphs are built.
  */
 #ifndef REPRISE_EXTEND_H
 #define REPRISE_EXTEND_H
@@ -21,67 +24,73 @@
 extern "C" {
 #endif
 
-/* Fills out's dtype, ne and nb from the sources (NULL: absent). On failure *why is a fixed text that completes
- * "relu: ...". */
+/* Fills in dtype, ne and nb of `out` from the sources (NULL: absent) and the parameters. On failure it sets *why to a
+ * static text, which follows the op and its sources in the error: "the sources must be f32". */
 typedef RpStatus ShapeRule(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
                            const char **why);
 
-/* What an op is, as a row of ops.h says it. The texts and the struct must live as long as the process. */
+/* A custom op, in the columns of ops.h. The struct and its texts are borrowed for the life of the process. */
 typedef struct OpDescription {
-    const char *name; /* letters, digits and _ */
-    int         min_src, max_src;
+    const char *name;             /* letters, digits and _; not that of another op */
+    int         min_src, max_src; /* 0 <= min_src <= max_src <= RP_MAX_SRC */
     ShapeRule  *shape;
-    unsigned    flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED, and with it RP_WRITES */
-    OpKernel   *cpu;   /* as kernel.h says; called once by each worker, without KernelCtx.shared and own */
-    /* Or NULL: plans with this op are refused on a GPU. It puts its kernel on ctx->stream, or, where ctx->launch is
-     * set, describes it in a KernelLaunch and calls that instead: so that it can be captured, and its node given
-     * other arguments. It waits for nothing and allocates nothing. */
+    unsigned    flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED: made by patterns only, which allows RP_WRITES */
+    OpKernel   *cpu; /* one call per worker and run (one phase); KernelCtx.shared and local are not for it */
+    /* Or NULL: plans with this op are refused on a GPU. It enqueues its kernel on ctx->stream. If ctx->launch is set,
+     * it describes the kernel in a KernelLaunch and calls that instead, so that it can be captured and repointed. */
     OpKernel *cuda;
 } OpDescription;
 
-/* *out is the new op, whose parameters are OpParams.custom. RP_E_ARG for a name that is taken or a description that lacks
- * something; *out is then as it was. RP_E_NOMEM where there is no room for more. */
+/* *out is the new op; its parameters are OpParams.custom. RP_E_ARG for a name that is taken or an incomplete
+ * description, RP_E_NOMEM if RP_MAX_CUSTOM_OPS are registered; *out is unchanged then. */
 RP_NODISCARD RpStatus rp_op_register(const OpDescription *description, TensorOp *out);
 
 enum { RP_MAX_CUSTOM_OPS = 64, RP_MAX_CUSTOM_PATTERNS = 64 };
 
 /* ---- patterns ----
  *
- * A pattern is a pass of one row: where `match` is found, its node becomes the op of `make`.
+ * A pattern is a pass of one row: if `match` is found, the node of its root becomes the op of `make`.
  *
- *   match   term { ";" term }
- *   term    variable | "_" | op [ "?" ] [ "~" ] [ ":" label ] "(" term { "," term } ")"
- *   make    op "(" ( variable | label | "_" ) { "," ... } ")"
+ *   match   root { ";" root }         a root is a term of the form op(...) without "?" and "~"
+ *   term    variable [ "?" ] | "_" | op [ "?" ] [ "~" ] [ ":" label ] "(" term { "," term } ")"
+ *   make    op "(" source { "," source } ")"         a source is a variable, a label or "_"
  *
- * A variable stands for any node, the same at every place; "x?" may also be absent, and "_" must be. A source that a
- * term does not mention must be absent. "op?(...)" may be missing: then its first term stands in its place, and what
- * only the others mention is absent. Sources of add and mul of one shape may be exchanged.
+ *   x          any node, the same node everywhere in the pattern
+ *   x?         any node, or an absent source
+ *   _          an absent source; a source that a term does not mention must be absent too
+ *   op?(a,b)   the op, or its first term `a` alone; variables that occur only in `b` are absent then
+ *   op~(...)   the op stays in the graph for other readers; the fused op computes it again
+ *   op:name    gives the node a label, for `params` and `make` (in `make` not the label of a root)
  *
- * What is between the root and the variables goes: so no node outside the match may read it, nor may it be an output,
- * unless "~" says that it stays for its other readers and is computed again in the fused op. A label names a node for
- * `params`, and may stand in `make` unless it is a root's. Of several terms the first is replaced; the others must be
- * stores into states, which the made op then writes itself (RP_WRITES), and their readers see the state after it.
- * Of add and mul the first order in which the sources fit is taken; where `params` then refuses, the other is not tried.
+ * Worked example: "mul(silu(mul_mat(g, x)), mul_mat(u, x))" -> "gate_up(g, u, x)" fuses four nodes into one.
+ *
+ * Nodes between the root and the variables are removed. So no node outside the match may read them, and they must not
+ * be outputs, except with "~". The two sources of add and mul may be exchanged if they have the same shape. The first
+ * order that fits is taken; if `params` refuses it, the other is not tried.
+ *
+ * With several roots the first one, which must not be a store, is replaced. The others must be stores into states; the
+ * made op writes these states itself (RP_WRITES), and readers of the stores see the states after it.
  */
 typedef struct PatternMatch PatternMatch;
 
-/* The node of a label or variable; NULL where it is absent. */
+/* The node of a label or variable; NULL if it is absent. Borrowed from the graph. */
 const TensorNode *rp_match_node(const PatternMatch *m, const char *name);
 
-/* The parameters and sources of a node. */
+/* Parameters and source i of a node, owned by the graph. NULL for an absent source or i outside 0..RP_MAX_SRC-1. */
 const OpParams   *rp_node_params(const TensorNode *node);
 const TensorNode *rp_node_source(const TensorNode *node, int i);
 
+/* The texts are borrowed for the life of the process. */
 typedef struct GraphPattern {
-    const char *name; /* of the pass: letters, digits and _ */
+    const char *name; /* of the pass: letters, digits and _; not "all", not that of another pass */
     const char *help; /* or NULL */
     const char *match, *make;
-    /* Or NULL: fills in the new op's parameters (zero before); false: this is no match. */
+    /* Or NULL: fills in the parameters of the new op, which are zero before. False: this is no match. */
     bool (*params)(const PatternMatch *m, OpParams *out);
 } GraphPattern;
 
-/* Runs after the passes that the library has, in the order of registration. RP_E_ARG says at which character a text
- * is wrong. The struct must live as long as the process. */
+/* Adds the pattern as a pass behind those of the library, in the order of registration. Copies the struct. RP_E_ARG for
+ * a bad name or text (with the character), RP_E_NOMEM if RP_MAX_CUSTOM_PATTERNS are registered. */
 RP_NODISCARD RpStatus rp_pattern_register(const GraphPattern *pattern);
 
 #ifdef __cplusplus

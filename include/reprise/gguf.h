@@ -1,12 +1,15 @@
-/* gguf.h - read a GGUF file (version 2 or 3): metadata and tensors, memory-mapped and checked.
+/* gguf.h - read a GGUF file (version 2 or 3, little endian): metadata and tensors. The file is memory-mapped, and every
+ * count, length, type and offset is checked at open (I11).
  *
  *   GgufFile *f;
  *   RP_TRY(rp_gguf_open("model.gguf", &f));
- *   const GgufValue *arch = rp_gguf_find(f, "general.architecture");
+ *   uint32_t n_layer = 0;
+ *   RP_TRY(rp_gguf_get_u32(f, "llama.block_count", &n_layer));
  *   const GgufTensor *t = rp_gguf_find_tensor(f, "token_embd.weight");
+ *   rp_gguf_close(f);
  *
- * Every count, length, type and offset is checked against the file at open; what the accessors return lies inside the
- * mapping and stays valid until rp_gguf_close. Strings are NOT terminated: use (ptr, len).
+ * All pointers that the accessors return are owned by the file and valid until rp_gguf_close; tensor data and strings
+ * lie inside the mapping. Strings are NOT terminated: use (ptr, len). The file must not shrink while it is open.
  * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
 #ifndef REPRISE_GGUF_H
@@ -21,11 +24,13 @@ extern "C" {
 
 typedef struct GgufFile GgufFile;
 
+/* Type numbers of metadata values as the format defines them. */
 typedef enum GgufType {
     RP_GGUF_U8, RP_GGUF_I8, RP_GGUF_U16, RP_GGUF_I16, RP_GGUF_U32, RP_GGUF_I32, RP_GGUF_F32, RP_GGUF_BOOL,
     RP_GGUF_STRING, RP_GGUF_ARRAY, RP_GGUF_U64, RP_GGUF_I64, RP_GGUF_F64, RP_GGUF_TYPE_COUNT
 } GgufType;
 
+/* Borrowed and not terminated. */
 typedef struct GgufString {
     const char *ptr;
     size_t      len;
@@ -34,54 +39,57 @@ typedef struct GgufString {
 typedef struct GgufValue {
     GgufString key;
     GgufType   type;
-    GgufType   elem_type; /* arrays only; never ARRAY: nested arrays are refused at open */
+    GgufType   elem_type; /* of the elements of an array, never ARRAY; otherwise the same as type */
     uint64_t   n;         /* elements of an array, 1 otherwise */
-    const void *data;     /* the first element as it stands in the file: unaligned, little endian */
+    const void *data;     /* the first element as stored in the file: unaligned, little endian */
 } GgufValue;
 
 typedef struct GgufTensor {
     GgufString name;
-    uint32_t   gguf_type;
-    bool       known;   /* dtype is one of ours; otherwise view.data is NULL */
-    TensorView view;    /* data points into the mapping, aligned to general.alignment; read only */
+    uint32_t   gguf_type; /* type number in the file; rp_gguf_type_name has its name */
+    bool       known;     /* the library computes with this type; otherwise only view.ne is filled in */
+    TensorView view;      /* data points into the mapping, aligned to general.alignment; read only */
     size_t     bytes;
 } GgufTensor;
 
-/* RP_E_IO, RP_E_FORMAT (with file, what and byte offset), RP_E_NOMEM. A big-endian file, or one of version 1, is
- * RP_E_UNSUPPORTED. A tensor of a type that is not known here is kept with known = false, unless its size cannot be
- * told. */
+/* The caller closes *out; on failure it is NULL. RP_E_IO; RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset;
+ * RP_E_UNSUPPORTED for a big-endian file, another version or nested arrays. A tensor of a type that the library cannot
+ * compute with is kept with known = false; a type of unknown block size is RP_E_FORMAT. */
 RP_NODISCARD RpStatus rp_gguf_open(const char *path, GgufFile **out);
 
-/* The same over memory that the caller keeps until rp_gguf_close; `name` stands for the path in errors. */
+/* The same from memory, which it borrows until rp_gguf_close. `name` stands for the path in errors and is copied. */
 RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, GgufFile **out);
-void                  rp_gguf_close(GgufFile *f);
+void                  rp_gguf_close(GgufFile *f); /* NULL is allowed */
 
 const char *rp_gguf_path(const GgufFile *f);
-uint32_t    rp_gguf_version(const GgufFile *f);
-size_t      rp_gguf_bytes(const GgufFile *f);
+uint32_t    rp_gguf_version(const GgufFile *f); /* 2 or 3 */
+size_t      rp_gguf_bytes(const GgufFile *f);   /* of the file */
 
+/* By index, 0 <= i < n (not checked), or by name in constant time; NULL if there is none of that name. */
 int64_t           rp_gguf_n_values(const GgufFile *f);
 const GgufValue  *rp_gguf_value(const GgufFile *f, int64_t i);
-const GgufValue  *rp_gguf_find(const GgufFile *f, const char *key); /* hashed; NULL if absent */
+const GgufValue  *rp_gguf_find(const GgufFile *f, const char *key);
 int64_t           rp_gguf_n_tensors(const GgufFile *f);
 const GgufTensor *rp_gguf_tensor(const GgufFile *f, int64_t i);
 const GgufTensor *rp_gguf_find_tensor(const GgufFile *f, const char *name);
 
-const char *rp_gguf_value_type_name(GgufType type); /* "u32", "string", ... */
+const char *rp_gguf_value_type_name(GgufType type); /* "u32", "string", ...; static storage; "?" for no type */
 
-/* Typed reads of a key: *out is unchanged and RP_OK returned when the key is absent (so it holds the default). A value
- * of another type that converts exactly is converted; anything else is RP_E_FORMAT naming file and key. */
+/* Typed reads of a key. If the key is absent they return RP_OK and leave *out unchanged, so that it can hold a default.
+ * u32 takes any number that is whole and in range, f32 any number or boolean, rounded to float; bool and string take
+ * their own type only. Anything else is RP_E_FORMAT, which names file and key. A string is borrowed from the file. */
 RP_NODISCARD RpStatus rp_gguf_get_u32(const GgufFile *f, const char *key, uint32_t *out);
 RP_NODISCARD RpStatus rp_gguf_get_f32(const GgufFile *f, const char *key, float *out);
 RP_NODISCARD RpStatus rp_gguf_get_bool(const GgufFile *f, const char *key, bool *out);
 RP_NODISCARD RpStatus rp_gguf_get_string(const GgufFile *f, const char *key, GgufString *out);
 
-/* Element i < value->n of an array (or i = 0 of a scalar). The caller has checked the type. Numbers of any type are
- * converted to double. */
+/* Element i < value->n of an array, or element 0 of a single value. The caller has checked that it is a string, or a
+ * number or boolean, which becomes a double. rp_gguf_string_at takes time proportional to i. */
 GgufString rp_gguf_string_at(const GgufValue *value, uint64_t i);
 double     rp_gguf_number_at(const GgufValue *value, uint64_t i);
 
-/* Strings of an array are of varying length: walk them with a cursor that starts at value->data and moves on. */
+/* Walks an array of strings: the cursor starts at value->data and moves to the next string. Call it at most value->n
+ * times. */
 GgufString rp_gguf_next_string(const void **cursor);
 
 #ifdef __cplusplus

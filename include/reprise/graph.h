@@ -1,4 +1,5 @@
-/* graph.h - build a ComputeGraph; nothing is computed here.
+/* graph.h - build a ComputeGraph, a list of tensor nodes in topological order. Nothing is computed here: executor.h
+ * plans and runs the finished graph.
  *
  *   ComputeGraph *g = rp_graph_new();
  *   TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[4]){n_embd, n_tok, 1, 1});
@@ -6,11 +7,15 @@
  *   TensorNode *y = rp_mul_mat(g, w, rp_rms_norm(g, x, NULL, 1e-5f));
  *   rp_node_set_name(y, "y");
  *   RP_TRY(rp_graph_finish(g, &y, 1));      // the first error of any call above
+ *   rp_graph_free(g);
  *
- * A node is its output tensor: dtype, ne, nb. Nodes stand in the order of their making, which is a topological order by
- * construction (I1); their shapes never change (I2). They live until rp_graph_free and their addresses never move.
- * Errors stick: after a failure every builder call returns NULL and changes nothing, so model code reads straight down
- * and rp_graph_finish reports the first failure, with op, node and shapes.
+ * A node is its output tensor: dtype, ne, nb (tensor.h). Nodes are kept in the order of their creation, which is a
+ * topological order by construction (I1); their shapes never change (I2). A node lives until rp_graph_free and its
+ * address never changes, but passes may take it out of the graph: afterwards use outputs and the nodes that
+ * rp_graph_node and rp_graph_find return.
+ * Errors stick: after a failure every builder call returns NULL and changes nothing. So model code needs no checks, and
+ * rp_graph_finish reports the first failure with op, node and shapes. NULL graphs and NULL required sources count as
+ * failures. One thread at a time may change a graph.
  */
 #ifndef REPRISE_GRAPH_H
 #define REPRISE_GRAPH_H
@@ -28,114 +33,182 @@ extern "C" {
 typedef struct ComputeGraph ComputeGraph;
 typedef struct TensorNode   TensorNode;
 
-ComputeGraph *rp_graph_new(void); /* NULL when out of memory */
-void          rp_graph_free(ComputeGraph *g);
+ComputeGraph *rp_graph_new(void);             /* NULL if out of memory; the caller frees it */
+void          rp_graph_free(ComputeGraph *g); /* with all its nodes; NULL is allowed; plans of the graph go first */
 
-/* Leaves. An input is written before each run; a state keeps its contents between runs; a weight is constant and its
- * memory is borrowed: it must outlive every executor of the graph. Names are copied, and must be unique among leaves. */
+/* Leaves; inputs and states are contiguous. An input is written before each run. A state is zero at first and keeps its
+ * contents between runs. A weight is constant; its memory is borrowed and must outlive every executor of the graph.
+ * Names are copied and must be unique among leaves. Sticky: RP_E_DTYPE, RP_E_SHAPE for a dimension below 1 or rows that
+ * are not whole blocks, RP_E_ARG for a weight without data, RP_E_STATE for a finished graph. */
 TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
 TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
 TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const TensorView *view);
 
-/* Any op of the table that is not fused. `src` has n_src entries, NULL for an absent optional source. The calls below
- * are this one with the parameters spelt out; ops.h says what each op computes. */
+/* Adds any op of ops.h or extend.h that is not fused. `src` has n_src entries, NULL for an absent optional source;
+ * optional sources at the end may be left out. Parameters are copied; NULL: all zero. Returns the result node.
+ * Sticky: RP_E_DTYPE, RP_E_SHAPE, RP_E_ARG, RP_E_NOMEM, and RP_E_STATE for a fused op or a finished graph. */
 TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[], int n_src);
 
+/* ---- rp_graph_op with the parameters spelt out ----
+ *
+ * Each comment gives shapes only, innermost dimension first: ops.h has the formulas. t counts tokens, h heads, m and n
+ * elements of a row. The type is f32 if none is given; a weight type is f32, f16, bf16 or a block type. Rows are
+ * contiguous (nb[0] is one element or block); `any` is any shape. */
+
+/* table w [n,rows] of any weight type, ids i32 [t] -> [n,t] */
 TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids);
+
+/* x any, w [n] or NULL -> like x */
 TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, float eps);
+
+/* w [k,m,h_w,b_w] of any weight type, x [k,t,h,b] -> [m,t,h,b]; h_w divides h, b_w divides b */
 TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x);
+
+/* The same, limited to the positions in use: pos i32 [t], and a bound that is not RP_BOUND_NONE. */
 TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, MulMatBound bound);
+
+/* x [n,h,t], pos i32 [t], frequency factors [n_dims/2] or NULL -> like x */
 TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
                     const RopeParams *params);
+
+/* x [n,t,h], mask f32 or f16 [n,t] or NULL, pos i32 [t] or NULL -> like x */
 TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                         const SoftMaxParams *params);
-/* The same with sinks: f32 [h], one for each head, or NULL. */
+
+/* The same with attention sinks [h], one per head, or NULL. */
 TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                               TensorNode *sinks_or_null, const SoftMaxParams *params);
-/* Where keys and values are f16, the attention pass makes this of the products and the softmax. */
+
+/* q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act [d*h,t].
+ * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the attention pass makes
+ * this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used through it. */
 TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
                          TensorNode *sinks_or_null, const AttentionParams *params);
+
+/* x any -> like x */
 TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
 TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x);
+
+/* gate any, up like gate -> like gate; limit > 0 */
 TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit);
+
+/* x any -> like x */
 TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, GeluKind kind);
+
+/* a any, b: each of its dimensions divides that of a and repeats -> like a */
 TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b);
 TensorNode *rp_add(ComputeGraph *g, TensorNode *a, TensorNode *b);
+
+/* x any -> like x */
 TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias);
-/* Experts. Their ids are data: nothing of the graph depends on which are chosen. */
+
+/* Mixture of experts; k experts are selected per token. The ids are data (I4): neither shapes nor addresses depend on
+ * which experts are selected. */
+
+/* x [n,t], bias [n] or NULL -> ids i32 [k,t] */
 TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const TopKParams *params);
+
+/* probs [n,t], ids i32 [k,t] -> [k,t] */
 TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RouteParams *params);
+
+/* w [n,m,experts] of any weight type, x [n,1,t] or [n,k,t], ids i32 [k,t] -> [m,k,t] */
 TensorNode *rp_mul_mat_id(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *ids);
+
+/* x [m,k,t], b [m,experts], ids i32 [k,t] -> like x */
 TensorNode *rp_add_id(ComputeGraph *g, TensorNode *x, TensorNode *b, TensorNode *ids);
+
+/* x [n,k,t], weights [k,t] -> [n,t] */
 TensorNode *rp_combine(ComputeGraph *g, TensorNode *x, TensorNode *weights);
-TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype); /* COPY: packed, converted */
-/* COPY into rows of `dst`, a state or a node, at the positions `pos`: i32 [t], or NULL for rows 0, 1, ... The result
- * is `dst` after the store: read it through the result, so that the order is in the graph. */
+
+/* Op copy: x any shape and strides, f32, f16 or bf16 (for q8_0: f32) -> the same shape in dtype, contiguous */
+TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype);
+
+/* Op copy into rows of `dst`, a state or a node: row pos[i] takes row i of x; rows with pos < 0 are not stored.
+ * x [n,t,..], dst [n,rows,..], pos i32 [t] or NULL for rows 0, 1, ... The result is `dst` after the store: read it
+ * through the result, so that the graph holds the order. */
 TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null);
-/* The next token from logits f32 [n] into `step`, a state that begins with a StepState (step.h); scratch is a state f32
- * [2n]. The result is `step` after the draw. */
+
+/* logits [n], step: a state of i32 words that begins with a StepState (step.h), scratch: a state [2n]. Samples the next
+ * token into `step`; the result is `step` after sampling. */
 TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch);
+
+/* Views: they compute nothing, the result is the memory of x. Offsets and strides in bytes. rp_reshape needs a
+ * contiguous x; dimension i of x becomes dimension axis_i of rp_permute; rp_transpose swaps dimensions 0 and 1. */
 TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const ViewParams *params);
 TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3);
 TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3);
 TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x);
 
-/* Nodes made from now on belong to this layer (-1: to none) in dumps and reports. */
+/* Nodes created from now on belong to this layer in dumps and reports; -1, the initial value: to none. */
 void rp_graph_set_layer(ComputeGraph *g, int layer);
 
-/* Copied; NULL nodes are passed over. Returns the node, so that a name can be given in place. */
+/* Copies the name. Returns the node, so that calls can be nested; ignores a NULL node. */
 TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 
-/* Ends building: checks order, shapes and names, and drops every node that no output needs (a store into a state counts
- * as needed). After it the graph takes no more nodes. Returns the first error of the whole construction. */
+/* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
+ * state needs. Outputs must be computed nodes. Returns the first error of the whole construction, also RP_E_NOMEM for a
+ * NULL graph; RP_E_ARG for bad outputs or two leaves of one name; RP_E_STATE if the graph is finished already. */
 RP_NODISCARD RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs);
 
-/* Passes. rp_graph_optimize runs all of them in the order of the table, on a finished graph, and verifies the
- * graph after each. `disable` is a comma-separated list such as "-attention,-quantize", or "-all"; NULL means
- * REPRISE_PASSES. A name that is no pass is RP_E_ARG. */
-RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable);
-/* The same up to the pass `last` and no further, for a look between passes; NULL: all. RP_E_ARG for a name that is none. */
-RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
-int                   rp_pass_count(void);
-const char           *rp_pass_name(int i);
-const char           *rp_pass_help(int i);
+/* ---- passes: fuse ops and quantise activations (docs/passes.md) ---- */
 
-/* I1, I2 and single writers: shapes and dtypes are what the op table says, sources stand before their readers. */
+/* Runs the passes in order on a finished graph and verifies the graph after each. `disable` is a comma-separated list
+ * of -NAME (off) and +NAME (on again), such as "-attention,-quantize" or "-all,+norm"; NULL: REPRISE_PASSES.
+ * RP_E_ARG for an unknown name and RP_E_STATE for an unfinished graph: the graph is unchanged. RP_E_UNSUPPORTED if a
+ * quantised KV cache needs the attention pass, which is off. After any other failure the graph can only be freed. */
+RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable);
+
+/* The same up to and including the pass `last`, to look at a graph between passes; NULL: all. RP_E_ARG for an unknown
+ * name. */
+RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
+
+/* The passes in order, with registered patterns (extend.h) at the end. NULL outside 0 <= i < count; a registered pass
+ * may have no help (NULL). */
+int         rp_pass_count(void);
+const char *rp_pass_name(int i);
+const char *rp_pass_help(int i);
+
+/* Checks I1 (sources before readers), I2 (dtypes and shapes as the op table infers them) and stores: nothing reads
+ * memory that a later store has overwritten. The error names node, op and shape. */
 RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
-/* Reading a graph. */
-int               rp_node_number(const TensorNode *node); /* its place: rp_graph_node(g, number) is the node */
-int               rp_graph_n_nodes(const ComputeGraph *g); /* with leaves and views */
-int               rp_graph_n_steps(const ComputeGraph *g); /* nodes that run a kernel */
-const TensorNode *rp_graph_node(const ComputeGraph *g, int i);
-const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
-const char       *rp_node_name(const TensorNode *node);
-const char       *rp_node_op_name(const TensorNode *node); /* "weight", "input" and "state" for leaves */
-TensorView        rp_node_view(const TensorNode *node);    /* data is NULL but for weights */
-int               rp_node_layer(const TensorNode *node);
-bool              rp_node_is_output(const TensorNode *node); /* as given to rp_graph_finish */
+/* ---- reading a graph; nodes and texts are owned by the graph ---- */
 
-/* Dumps. DOT has a cluster a layer, ops coloured by kind, leaves and states in shapes of their own; `fold` draws
- * each kind of layer once, as xN. JSON is one object with "nodes" in execution order; of its "sources" an optional one
- * that is left out before another is null. */
+int               rp_node_number(const TensorNode *node);            /* rp_graph_node(g, number) is the node */
+int               rp_graph_n_nodes(const ComputeGraph *g);           /* with leaves and views */
+int               rp_graph_n_steps(const ComputeGraph *g);           /* nodes that run a kernel */
+const TensorNode *rp_graph_node(const ComputeGraph *g, int i);       /* NULL outside 0 <= i < n_nodes */
+const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
+const char       *rp_node_name(const TensorNode *node);              /* "" without a name */
+const char       *rp_node_op_name(const TensorNode *node);           /* "weight", "input" and "state" for leaves */
+TensorView        rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
+int               rp_node_layer(const TensorNode *node);             /* -1: none */
+bool              rp_node_is_output(const TensorNode *node);         /* as given to rp_graph_finish */
+
+/* ---- dumps ----
+ *
+ * DOT draws each layer as a cluster, colours ops by kind and gives weights, inputs and states different shapes. JSON is
+ * one object with "nodes" in execution order; an absent source between present ones is null in "sources". */
 typedef enum DumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } DumpFormat;
 
-/* Something to say of a node: a launch, a time. */
+/* An annotation of a node, such as its launch or its time. */
 typedef struct DumpNote {
-    char   text[96]; /* "": nothing */
-    double heat;     /* 0 to 1: how deep its colour is in a picture; below 0: the colour of its op */
-    double us;       /* in JSON: microseconds that it takes; 0: not known */
+    char   text[96]; /* "": none */
+    double heat;     /* DOT: colour from 0 (pale) to 1 (deep red); below 0: the colour of the op */
+    double us;       /* JSON: its time in microseconds; 0: unknown */
 } DumpNote;
 
 typedef struct DumpOptions {
-    DumpFormat  format;
-    bool        fold;
-    bool        one_layer; /* only nodes of `layer` */
-    int         layer;
-    const char *title; /* or NULL */
-    const DumpNote *notes; /* or NULL: of each node, by its number */
+    DumpFormat      format;
+    bool            fold;      /* DOT: draw layers of the same structure once, labelled xN */
+    bool            one_layer; /* only nodes of `layer` */
+    int             layer;
+    const char     *title; /* or NULL */
+    const DumpNote *notes; /* or NULL: [n_nodes], by node number */
 } DumpOptions;
 
+/* RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error, RP_E_NOMEM, or the sticky
+ * error of the construction. */
 RP_NODISCARD RpStatus rp_graph_dump(const ComputeGraph *g, const DumpOptions *options, FILE *out);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
-/* model.h - open a model file: checked weights, configuration, tokenizer, and the graphs that decode it.
+/* model.h - open a model file: configuration, checked weights, tokenizer, and the graphs that decode it. The weights
+ * stay in the mapped file and are not copied.
  *
  *   Model *m;
  *   RP_TRY(rp_model_open("model.gguf", NULL, &m));
- *   printf("%s, %d layers\n", rp_model_info(m)->arch, rp_model_info(m)->n_layer);
+ *   printf("%s, %d layers\n", rp_model_info(m)->arch, (int)rp_model_info(m)->n_layer);
  *   rp_model_free(m);
  *
- * The weights stay where the file is mapped; nothing is copied. A model is read-only once open and may serve any
- * number of sessions, from different threads.
+ * A model is read-only once it is open and may serve any number of sessions, from different threads.
  */
 #ifndef REPRISE_MODEL_H
 #define REPRISE_MODEL_H
@@ -22,62 +22,66 @@ extern "C" {
 typedef struct Model Model;
 
 typedef struct ModelInfo {
-    const char *arch;       /* "llama", ... */
+    const char *arch;       /* general.architecture: "llama", ... */
     const char *name;       /* general.name, or "" */
     int32_t     n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    int32_t     n_ctx_train;
-    int32_t     window, n_layer_local; /* so many layers attend to the last `window` positions only; 0: none */
-    int32_t     n_expert, n_expert_used; /* of a layer, and of those for one token; 0: no experts */
-    int64_t     n_params, n_params_active; /* active: of the matrices that one token goes through */
+    int32_t     n_ctx_train;               /* positions that the model was trained for */
+    int32_t     window, n_layer_local;     /* n_layer_local layers see only the last `window` positions; 0: none */
+    int32_t     n_expert, n_expert_used;   /* experts of a layer, and how many each token uses; 0: no experts */
+    int64_t     n_params, n_params_active; /* elements of all tensors, and of those that one token uses */
     size_t      weight_bytes;              /* of all tensors */
-    size_t      decode_weight_bytes; /* read for one token: every matrix, of the experts the chosen ones, one row of the
-                                        embedding */
+    size_t      decode_weight_bytes;       /* read per token: all tensors, but of the experts only those used, and of
+                                              an embedding that is not the output matrix too only one row */
 } ModelInfo;
 
 typedef struct ModelOptions {
-    /* Called now and then while pages of the file are read in, with bytes done and in all; return false to stop with
-     * RP_E_CANCELLED. NULL: pages are read when first used. */
+    /* Or NULL: pages are then read when first used. Otherwise rp_model_open reads all tensors in and reports bytes done
+     * and in all, at least every 4 MiB. Return false to stop with RP_E_CANCELLED. */
     bool (*progress)(size_t done, size_t total, void *user);
     void  *user;
 } ModelOptions;
 
-/* `options` may be NULL. RP_E_IO, RP_E_FORMAT, RP_E_UNSUPPORTED (architecture, tensor type, tokenizer: by name),
- * RP_E_SHAPE (a tensor, both shapes). */
+/* `options` may be NULL. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT, RP_E_NOMEM;
+ * RP_E_UNSUPPORTED names the architecture, tensor type or tokenizer; RP_E_SHAPE names a tensor and both shapes. */
 RP_NODISCARD RpStatus rp_model_open(const char *path, const ModelOptions *options, Model **out);
 
-/* The same over memory that the caller keeps until rp_model_free; `name` stands for the path in errors. */
+/* The same from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
 RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, Model **out);
-void                  rp_model_free(Model *m);
+void                  rp_model_free(Model *m); /* NULL is allowed; sessions and graphs of the model go first */
 
+/* Owned by the model, with its texts. */
 const ModelInfo *rp_model_info(const Model *m);
 const GgufFile  *rp_model_file(const Model *m);
 
-/* The model's tokenizer; NULL for a file without one (tokenizer.ggml.model absent), which can still be run on ids. */
+/* Owned by the model. NULL for a file without a tokenizer (tokenizer.ggml.model absent or "none"): such a model can
+ * still be run on ids. */
 const Tokenizer *rp_model_tokenizer(const Model *m);
 
 typedef struct ModelGraphOptions {
-    int32_t n_tok; /* tokens of a step */
-    int32_t n_ctx; /* positions of the caches */
-    int32_t n_out; /* tokens that get logits; 0: 1 */
-    RpDtype kv_type; /* of keys and values: RP_F16, RP_F32 (0) stands for it too, or RP_Q8_0 */
-    bool    expert_ids; /* the ids of the chosen experts are outputs */
-    bool    draws;      /* one token a step, which begins with the token of the step state and draws the next into it */
-    int32_t n_recent;   /* of `draws`: room for recent tokens in the step state */
+    int32_t n_tok;      /* tokens of a step */
+    int32_t n_ctx;      /* positions of the KV cache */
+    int32_t n_out;      /* tokens that get logits; 0: 1 */
+    RpDtype kv_type;    /* of the KV cache: RP_F16 (also the meaning of RP_F32, which is 0) or RP_Q8_0 */
+    bool    expert_ids; /* make the ids of the selected experts outputs */
+    bool    draws;      /* the graph samples: it runs the token of the step state and samples the next one into it */
+    int32_t n_recent;   /* with `draws`: room for recent tokens in the step state */
 } ModelGraphOptions;
 
-/* The graph of one step over n_tok tokens with caches for n_ctx positions, finished but not optimised; the caller
- * frees it, before the model. Inputs: "tokens" i32 [n_tok], "pos" i32 [n_tok] (-1: padding, computes nothing of
- * use), "out_rows" i32 [n_out] (which of the tokens get logits). Output: "logits" f32 [n_vocab, n_out]. States:
- * "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], with latent attention "latent.<layer>" f16
- * [kv_lora, n_ctx] and "k_rope.<layer>" f16 [rotated, n_ctx]. With expert_ids
- * those of a layer with experts are an output too: "blk.<layer>.experts" i32 [n_expert_used, n_tok].
- * With `draws` there are no inputs; token and position are those of the state "step" (step.h), i32 [words], and the last
- * node draws the next token into it.
- * RP_E_UNSUPPORTED for a cache of q8_0 with heads that are no whole blocks of 32, or with latent attention. RP_E_ARG for
- * another type of cache, and where n_tok or n_ctx is not positive, n_out negative, or several tokens are to be drawn at once. */
+/* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
+ *   inputs   "tokens"   i32 [n_tok]
+ *            "pos"      i32 [n_tok]   position of each token; -1: padding, stores nothing, its results mean nothing
+ *            "out_rows" i32 [n_out]   indices of the tokens that get logits
+ *   output   "logits"   f32 [n_vocab, n_out]
+ *            "blk.<layer>.experts" i32 [n_expert_used, n_tok], with expert_ids, for each layer with experts
+ *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx]
+ *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
+ * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS + n_recent]
+ * (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of that node.
+ * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
+ * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32. */
 RP_NODISCARD RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *options, ComputeGraph **out);
 
-/* Architectures that can be opened, for help texts: NULL past the last. */
+/* Name of the i-th architecture that can be opened; NULL past the last. Static storage. */
 const char *rp_arch_name(int i);
 
 #ifdef __cplusplus

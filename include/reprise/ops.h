@@ -1,5 +1,10 @@
-/* ops.h - the one list of operations. To add an op:
+/* ops.h - the one list of operations: name, sources, parameters, shape rule, flags and mathematics of each. The enum
+ * TensorOp, the union OpParams, the graph's table and the kernel tables of every backend are made from it (I7).
  *
+ *   OpParams p = {.rms_norm = {.eps = 1e-5f}};
+ *   TensorNode *y = rp_graph_op(g, RP_OP_RMS_NORM, &p, (TensorNode *const[]){x, w}, 2);
+ *
+ * To add an op:
  *   1. a row below, and a params struct above it if it has parameters
  *   2. a shape rule in graph/shape.c, if none fits
  *   3. fallback/<name>.c    RpStatus rp_cpu_<name>(const OpArgs *, KernelCtx *)
@@ -17,34 +22,38 @@
 
 #define RP_MAX_SRC 14
 
+/* For ops without parameters: a struct needs a member. */
 typedef struct NoParams {
     int32_t unused;
 } NoParams;
 
 typedef struct GetRowsParams {
-    float scale; /* times this; 0: as they are */
+    float scale; /* factor of the fetched rows; 0: none */
 } GetRowsParams;
 
 typedef struct BitsParams {
-    RpDtype dtype; /* of the same size as the source's */
+    RpDtype dtype; /* of the same size as that of the source */
 } BitsParams;
 
-/* What a fused product does with its f32 column before the product. */
+/* Prologue of a fused product: what happens to its activation vector x, the column, before the product. */
 typedef struct ColumnParams {
-    int32_t norm;  /* 1: first through rms_norm with `eps` and the optional weight */
+    int32_t norm; /* 1: rms_norm with `eps` and the optional weight */
     float   eps;
-    int32_t round; /* 1: then rounded to q8_act */
+    int32_t round; /* 1: then quantise to q8_act */
 } ColumnParams;
 
 typedef struct RmsNormParams {
     float eps;
 } RmsNormParams;
 
-/* Which part of a product the optional positions bound; attention uses both, so that the work of a token grows
- * with the positions in use and not with the context. */
+/* Which dimension of a product the optional positions limit. Attention uses both, so that the work of a token grows
+ * with the positions in use and not with the context:
+ *
+ *     scores[i]  = k[:,i] . q             RP_BOUND_ROWS:  only i <= pos[t] are computed
+ *     out        = sum_i p[i] * v[:,i]    RP_BOUND_INNER: only i <= pos[t] are summed */
 typedef enum MulMatBound {
     RP_BOUND_NONE = 0,
-    RP_BOUND_ROWS, /* rows m > pos[t] of the result are left unwritten */
+    RP_BOUND_ROWS, /* rows m > pos[t] of the result are not computed: their contents mean nothing */
     RP_BOUND_INNER /* only k <= pos[t] enter the sum */
 } MulMatBound;
 
@@ -57,20 +66,25 @@ typedef enum RopeMode {
     RP_ROPE_NEOX      /* pairs (i, i + n_dims/2) */
 } RopeMode;
 
+/* Rotary position embedding (Su et al. 2021, arXiv:2104.09864). Pair i is rotated by the angle
+ *
+ *     theta_i = pos * freq_scale * freq_base^(-2i/n_dims) / factor_i
+ *
+ * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without freq_scale. */
 typedef struct RopeParams {
     RopeMode mode;
-    int32_t  n_dims;      /* rotated dimensions, the rest is copied; even, <= ne[0] */
-    float    freq_base;   /* theta_i = pos * freq_scale * freq_base^(-2i/n_dims) / factor_i */
-    float    freq_scale;  /* linear interpolation: 1/factor; 1 for none */
-    float    ext_factor;  /* YaRN mix, 0 for none */
-    float    attn_factor; /* magnitude of the rotation */
-    float    beta_fast, beta_slow;
-    int32_t  n_ctx_orig;  /* context of the training run, for YaRN */
+    int32_t  n_dims; /* rotated elements of a row, even, <= ne[0]; the others are copied */
+    float    freq_base;
+    float    freq_scale;           /* linear interpolation of positions: 1 / factor; 1: none */
+    float    ext_factor;           /* weight of the YaRN mix; 0: no YaRN */
+    float    attn_factor;          /* the rotated pair is multiplied by it */
+    float    beta_fast, beta_slow; /* YaRN: turns over n_ctx_orig at the ends of the ramp */
+    int32_t  n_ctx_orig;           /* YaRN: positions that the model was first trained for */
 } RopeParams;
 
 typedef struct SoftMaxParams {
     float   scale;
-    int32_t window; /* attend to the last `window` positions, 0 for all; needs positions */
+    int32_t window; /* sliding window: only the last `window` positions count; 0: all. Needs positions */
 } SoftMaxParams;
 
 typedef enum GeluKind {
@@ -87,13 +101,13 @@ typedef struct ScaleParams {
 } ScaleParams;
 
 typedef struct CopyParams {
-    RpDtype dtype; /* of the result, where there is no destination */
+    RpDtype dtype; /* of the result, if there is no destination */
 } CopyParams;
 
 typedef struct ViewParams {
     int64_t ne[RP_MAX_DIMS];
-    size_t  nb[RP_MAX_DIMS]; /* nb[0] is taken from the source */
-    size_t  offset;          /* bytes */
+    size_t  nb[RP_MAX_DIMS]; /* byte strides; nb[0] is ignored, that of the source holds */
+    size_t  offset;          /* bytes from the beginning of the source */
 } ViewParams;
 
 typedef struct ReshapeParams {
@@ -107,7 +121,7 @@ typedef struct PermuteParams {
 typedef struct AttentionParams {
     float   scale;
     int32_t window; /* as in SoftMaxParams */
-    RpDtype dtype;  /* of the result: f32 [d,h,t], or q8_act [d*h,t] */
+    RpDtype dtype;  /* of the result: RP_F32 [d,h,t], or RP_Q8_ACT [d*h,t] */
 } AttentionParams;
 
 typedef struct SwigluOaiParams {
@@ -115,157 +129,176 @@ typedef struct SwigluOaiParams {
 } SwigluOaiParams;
 
 typedef struct TopKParams {
-    int32_t k;            /* chosen of a row */
-    int32_t n_group;      /* 0 or 1: no groups; else the row is cut into so many groups of one size, */
-    int32_t n_group_used; /* and only the so many groups whose two best add up to most take part */
+    int32_t k;            /* how many of a row are selected */
+    int32_t n_group;      /* 0 or 1: no groups; else the row is divided into n_group groups of equal size */
+    int32_t n_group_used; /* select only from the n_group_used groups with the largest sum of their two best values
+                             (DeepSeek-V3, arXiv:2412.19437, 2.1.2) */
 } TopKParams;
 
+/* Applied in this order to the values of the selected experts. */
 typedef struct RouteParams {
-    bool  soft_max;  /* the chosen values through a softmax among themselves; */
-    bool  normalize; /* divided by their sum, or by 2^-14 where that is more; */
-    bool  unused[2]; /* no padding: parameters are compared */
-    float scale;     /* times this */
+    bool  soft_max;  /* softmax over the selected values */
+    bool  normalize; /* divide by max(their sum, 2^-14) */
+    bool  unused[2]; /* explicit padding, because parameters are compared with memcmp */
+    float scale;     /* factor */
 } RouteParams;
 
+/* Epilogue of op linear: y = post_norm(scale * (w c + bias)) + residual. */
 typedef struct LinearParams {
     ColumnParams column;
-    float        scale;     /* of the sum with the bias; 1 for none */
-    int32_t      post_norm; /* 1: the result through rms_norm with `post_eps` before the residual is added */
+    float        scale;     /* 1: none */
+    int32_t      post_norm; /* 1: rms_norm with `post_eps` before the residual is added */
     float        post_eps;
 } LinearParams;
 
+/* act(gate) * up with act = silu, gelu by tanh or gelu by erf; or the form of op swiglu_oai. */
 typedef enum GateKind { RP_GATE_SILU = 0, RP_GATE_GELU_TANH, RP_GATE_GELU_ERF, RP_GATE_OAI } GateKind;
 
 typedef struct GateUpParams {
     ColumnParams column;
     GateKind     kind;
-    float        alpha, limit; /* of RP_GATE_OAI, as in SwigluOaiParams */
-    RpDtype      dtype;        /* of the result: f32 or q8_act */
+    float        alpha, limit; /* for RP_GATE_OAI, as in SwigluOaiParams */
+    RpDtype      dtype;        /* of the result: RP_F32 or RP_Q8_ACT */
 } GateUpParams;
 
+/* RMSNorm of queries and keys before the rotation: none, of each head, or of all heads as one row. */
 typedef enum HeadNorm { RP_HEAD_NORM_NONE = 0, RP_HEAD_NORM_EACH, RP_HEAD_NORM_WHOLE } HeadNorm;
 
 typedef struct QkvParams {
     ColumnParams column;
     int32_t      head_dim;
-    HeadNorm     norm; /* of queries and keys before they are turned: of each head, or of all heads as one row */
+    HeadNorm     norm;
     float        norm_eps;
     RopeParams   rope;
 } QkvParams;
 
+/* Which function of the router's logits the experts are selected by. */
 typedef enum RouterKind { RP_ROUTER_LOGITS = 0, RP_ROUTER_SOFT_MAX, RP_ROUTER_SIGMOID } RouterKind;
 
 typedef struct RouterParams {
     ColumnParams column;
-    RouterKind   kind; /* from logits to what is chosen from */
-    float        soft_max_scale;
+    RouterKind   kind;
+    float        soft_max_scale; /* for RP_ROUTER_SOFT_MAX */
     TopKParams   top_k;
     RouteParams  route;
 } RouterParams;
 
 typedef struct ExpertsDownParams {
-    float scale; /* of the sum; 1 for none */
+    float scale; /* factor of the sum; 1: none */
 } ExpertsDownParams;
 
 enum {
-    RP_FLAG_INPLACE    = 1 << 0, /* the result may take src0's memory when it has src0's dtype and shape */
-    RP_FLAG_VIEW       = 1 << 1, /* costs nothing: the result is src0's memory seen otherwise */
-    RP_FLAG_WRITES_DST = 1 << 2, /* where src1 is given, the result is src1's memory */
+    RP_FLAG_INPLACE    = 1 << 0, /* the result may take the memory of src0 if it has its dtype and shape (I6) */
+    RP_FLAG_VIEW       = 1 << 1, /* computes nothing: the result is the memory of src0 */
+    RP_FLAG_WRITES_DST = 1 << 2, /* if src1 is given, the result is the memory of src1 */
     RP_FLAG_FUSED      = 1 << 3, /* made by passes only */
-    RP_FLAG_WRITES     = 8       /* from this bit on: the sources that are written to beside the result */
+    RP_FLAG_WRITES     = 8       /* bits 8 and up: bit 8+i means that the op also writes to source i */
 };
 #define RP_WRITES(source) (1 << (RP_FLAG_WRITES + (source)))
 
-/* Sources in [brackets] are optional and then NULL. t counts tokens, h heads. Every op leaves its sources unchanged,
- * but for those marked WRITES_DST.
+/* OP(ID, name, fewest and most sources, params struct, shape rule, flags), with the mathematics above each row.
  *
- *    ID        name       min max sources, params    shape rule  flags */
-#define RP_KERNEL_OPS(OP)                                                                                        \
-    /* y[:,t] = scale * w[:,ids[t]], as f32; src w [n, rows], ids i32 [t] */                                     \
-    OP(GET_ROWS, get_rows, 2, 2, GetRowsParams, get_rows, 0)                                                          \
-    /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]; src x, [w f32 [n]] */                               \
-    OP(RMS_NORM, rms_norm, 1, 2, RmsNormParams, rms_norm, RP_FLAG_INPLACE)                                       \
-    /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]; src w [k,m,..], x [k,t,..], [pos i32 [t]] */             \
-    OP(MUL_MAT, mul_mat, 2, 3, MulMatParams, mul_mat, 0)                                                         \
-    /* pairs of x[:,h,t] turned by the angle theta_i(pos[t]); src x [n,h,t], pos i32 [t], [factors f32 [n_dims/2]]; \
-     * pos < 0 (no token) turns by 0 */                                                                          \
-    OP(ROPE, rope, 2, 3, RopeParams, rope, RP_FLAG_INPLACE)                                                      \
-    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t]); src x [n,t,h], [mask f32|f16 [n,t]], [pos i32 [t]],     \
-     * [sinks f32 [h]]: exp(sinks[h]) joins the sum of the exponentials; with pos only max(0, pos[t]-window+1) <= i <= pos[t] take part; those before get 0, those after are       \
-     * left unwritten */                                                                                         \
-    OP(SOFT_MAX, soft_max, 1, 4, SoftMaxParams, soft_max, RP_FLAG_INPLACE)                                       \
-    /* y = x / (1 + exp(-x)) */                                                                                  \
-    OP(SILU, silu, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                                       \
-    /* y = 1 / (1 + exp(-x)) */                                                                                  \
-    OP(SIGMOID, sigmoid, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                                 \
-    /* y = g / (1 + exp(-alpha g)) * (u + 1), g = min(gate, limit), u = clamp(up, -limit, limit); src gate, up */ \
-    OP(SWIGLU_OAI, swiglu_oai, 2, 2, SwigluOaiParams, swiglu_oai, RP_FLAG_INPLACE)                               \
-    /* y = x * Phi(x), by the formula of `kind` */                                                               \
-    OP(GELU, gelu, 1, 1, GeluParams, unary, RP_FLAG_INPLACE)                                                     \
-    /* y = a * b; each dimension of b divides a's and repeats */                                                 \
-    OP(MUL, mul, 2, 2, NoParams, binary, RP_FLAG_INPLACE)                                                        \
-    /* y = a + b; likewise */                                                                                    \
-    OP(ADD, add, 2, 2, NoParams, binary, RP_FLAG_INPLACE)                                                        \
-    /* y = scale * x + bias */                                                                                   \
-    OP(SCALE, scale, 1, 1, ScaleParams, unary, RP_FLAG_INPLACE)                                                  \
-    /* y = x converted and packed; or, with a destination, d[:,pos[t]] = x[:,t] and y is d;                      \
-     * src x, [d], [pos i32 [t]]; rows with pos < 0 are not stored */                                            \
-    OP(COPY, copy, 1, 3, CopyParams, copy, RP_FLAG_WRITES_DST)                                                   \
-    /* the indices of the k largest of x[:,t] + bias[:], largest first; of equals the lower index, NaN below    \
-     * everything; src x f32 [n,t], [bias f32 [n]]; y i32 [k,t] */                                               \
-    OP(TOP_K, top_k, 1, 2, TopKParams, top_k, 0)                                                                 \
-    /* weights of the chosen experts: probs[ids[:,t],t], then what the parameters say;                           \
-     * src probs f32 [n,t], ids i32 [k,t]; y f32 [k,t] */                                                        \
-    OP(ROUTE, route, 2, 2, RouteParams, route, 0)                                                                \
-    /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t], as mul_mat; 0 where the id is no expert;                           \
-     * src w [n,m,experts], x [n,1|k,t], ids i32 [k,t]; y [m,k,t] */                                             \
-    OP(MUL_MAT_ID, mul_mat_id, 3, 3, NoParams, mul_mat_id, 0)                                                    \
-    /* y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], nothing added where the id is no expert;                             \
-     * src x f32 [m,k,t], b f32 [m,experts], ids i32 [k,t] */                                                    \
-    OP(ADD_ID, add_id, 3, 3, NoParams, add_id, RP_FLAG_INPLACE)                                                  \
-    /* y[:,t] = sum_j w[j,t] * x[:,j,t], in the order of j; src x f32 [n,k,t], w f32 [k,t]; y [n,t] */           \
-    OP(COMBINE, combine, 2, 2, NoParams, combine, 0)                                                             \
-    /* the next token (sampler.h) from its logits into the step state (step.h), which is the result;                \
-     * src logits f32 [n], state i32 [s], scratch f32 [2n], whose contents mean nothing */                       \
-    OP(SAMPLE, sample, 3, 3, NoParams, sample, RP_FLAG_WRITES_DST)                                               \
-    /* Products of one token with what stands around them. c = column(x): x f32 [n] through rms_norm with [norm      \
-     * f32 [n]], then rounded to q8_act, as ColumnParams say; x q8_act as it is.                                      \
-     * y = post_norm(scale * (w c + bias)) + residual; src w [n,m], x, [norm], [bias f32 [m]], [residual f32 [m]],    \
-     * [post_norm f32 [m]]; y [m] */                                                                                  \
-    OP(LINEAR, linear, 2, 6, LinearParams, linear, RP_FLAG_FUSED)                                                     \
-    /* y = act(gate c + bias) * (up c + bias), or the form of `kind`; src gate and up [n,m] or [n,m,experts], x,      \
-     * [norm], [ids i32 [k]], [bias of gate], [bias of up], f32 [m] or [m,experts]; y [m], with ids [m,k] */          \
-    OP(GATE_UP, gate_up, 3, 7, GateUpParams, gate_up, RP_FLAG_FUSED)                                                  \
-    /* Queries, keys and values of one token: y = rope(norm(wq c + bias)) as [d,h]; rope(norm(wk c + bias)) and       \
-     * wv c + bias go to row pos of the caches. src wq, wk, wv [n,rows], x, pos i32 [1], k and v caches [rows,n_ctx], \
-     * [norm of x], [biases of q, k, v], [norms of q and k: f32 [d], or [rows] if whole], [rope factors] */           \
-    OP(QKV, qkv, 7, 14, QkvParams, qkv, RP_FLAG_FUSED | RP_WRITES(5) | RP_WRITES(6))                                  \
-    /* A token's experts and their weights: i32 [k,2], ids as top_k gives them from the probabilities w c + bias,     \
-     * then the bits of the f32 that route gives; src w [n,experts], x, [norm], [bias], [bias of the choice] */       \
-    OP(ROUTER, router, 2, 5, RouterParams, router, RP_FLAG_FUSED)                                                     \
-    /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j;            \
-     * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights f32 [k], [bias f32 [m,experts]],              \
-     * [residual f32 [m]]; y [m] */                                                                                   \
-    OP(EXPERTS_DOWN, experts_down, 4, 6, ExpertsDownParams, experts_down, RP_FLAG_FUSED)                              \
-    /* y = x as q8_act: scale = max|x| / 127 over 32 elements, quants = round(x / scale) */                      \
-    OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                              \
-    /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g] over                               \
-     * max(0, pos[t]-window+1) <= i <= pos[t]; src q f32 [d,t,h], k and v f16 or q8_0 [d,n,hkv], pos i32 [t],     \
-     * [sinks f32 [h]], as in soft_max; as q8_act the heads of a token are one row */                            \
+ * x[:,t] is column t of x; shapes list the innermost dimension first. t counts tokens, h heads, g query heads per key
+ * head. Sources in [brackets] are optional; an absent one is NULL. The type is f32 if none is given. Ops do not change
+ * their sources, except WRITES_DST and RP_WRITES. */
+#define RP_KERNEL_OPS(OP)                                                                                    \
+    /* y[:,t] = scale * w[:,ids[t]], dequantised to f32                                                      \
+     * src w [n,rows], ids i32 [t]; y [n,t] */                                                               \
+    OP(GET_ROWS, get_rows, 2, 2, GetRowsParams, get_rows, 0)                                                 \
+    /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]                                                  \
+     * src x, [w [n]] */                                                                                     \
+    OP(RMS_NORM, rms_norm, 1, 2, RmsNormParams, rms_norm, RP_FLAG_INPLACE)                                   \
+    /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b]                                                       \
+     * src w [k,m,..] of a weight type, x [k,t,..] f32 or q8_act, [pos i32 [t]]; y [m,t,..] */               \
+    OP(MUL_MAT, mul_mat, 2, 3, MulMatParams, mul_mat, 0)                                                     \
+    /* pairs of x[:,h,t] rotated by theta_i(pos[t]), the rest copied; pos < 0 (padding) rotates by 0         \
+     * src x [n,h,t], pos i32 [t], [frequency factors [n_dims/2]] */                                         \
+    OP(ROPE, rope, 2, 3, RopeParams, rope, RP_FLAG_INPLACE)                                                  \
+    /* y[:,t,h] = softmax(scale * x[:,t,h] + mask[:,t])                                                      \
+     * With pos, only i in first..pos[t] take part, first = max(0, pos[t]-window+1): y[i] is 0 for i < first \
+     * and not written for i > pos[t]. exp(sinks[h]) is added to the sum of the exponentials.                \
+     * src x [n,t,h], [mask f32 or f16 [n,t]], [pos i32 [t]], [sinks [h]] */                                 \
+    OP(SOFT_MAX, soft_max, 1, 4, SoftMaxParams, soft_max, RP_FLAG_INPLACE)                                   \
+    /* y = x / (1 + exp(-x)) */                                                                              \
+    OP(SILU, silu, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                                   \
+    /* y = 1 / (1 + exp(-x)) */                                                                              \
+    OP(SIGMOID, sigmoid, 1, 1, NoParams, unary, RP_FLAG_INPLACE)                                             \
+    /* y = g / (1 + exp(-alpha g)) * (u + 1), g = min(gate, limit), u = clamp(up, -limit, limit)             \
+     * src gate, up */                                                                                       \
+    OP(SWIGLU_OAI, swiglu_oai, 2, 2, SwigluOaiParams, swiglu_oai, RP_FLAG_INPLACE)                           \
+    /* y = x * Phi(x), Phi the normal distribution function, by the formula of GeluKind */                   \
+    OP(GELU, gelu, 1, 1, GeluParams, unary, RP_FLAG_INPLACE)                                                 \
+    /* y = a * b; each dimension of b divides that of a and repeats */                                       \
+    OP(MUL, mul, 2, 2, NoParams, binary, RP_FLAG_INPLACE)                                                    \
+    /* y = a + b; b repeats as in mul */                                                                     \
+    OP(ADD, add, 2, 2, NoParams, binary, RP_FLAG_INPLACE)                                                    \
+    /* y = scale * x + bias */                                                                               \
+    OP(SCALE, scale, 1, 1, ScaleParams, unary, RP_FLAG_INPLACE)                                              \
+    /* y = x converted, contiguous; or a store: d[:,pos[t]] = x[:,t], rows with pos < 0 skipped, and y is d  \
+     * src x, [d], [pos i32 [t]] */                                                                          \
+    OP(COPY, copy, 1, 3, CopyParams, copy, RP_FLAG_WRITES_DST)                                               \
+    /* y[:,t] = indices of the k largest of x[:,t] + bias[:], largest first; among equals the lower index    \
+     * first, NaN below everything                                                                           \
+     * src x [n,t], [bias [n]]; y i32 [k,t] */                                                               \
+    OP(TOP_K, top_k, 1, 2, TopKParams, top_k, 0)                                                             \
+    /* weights of the selected experts: probs[ids[:,t],t], then RouteParams                                  \
+     * src probs [n,t], ids i32 [k,t]; y [k,t] */                                                            \
+    OP(ROUTE, route, 2, 2, RouteParams, route, 0)                                                            \
+    /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t] as in mul_mat, 0 if the id is not in 0..experts-1               \
+     * src w [n,m,experts], x [n,k,t], or [n,1,t] for one column per token, ids i32 [k,t]; y [m,k,t] */      \
+    OP(MUL_MAT_ID, mul_mat_id, 3, 3, NoParams, mul_mat_id, 0)                                                \
+    /* y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], or x[:,j,t] if the id is not in 0..experts-1                     \
+     * src x [m,k,t], b [m,experts], ids i32 [k,t] */                                                        \
+    OP(ADD_ID, add_id, 3, 3, NoParams, add_id, RP_FLAG_INPLACE)                                              \
+    /* y[:,t] = sum_j w[j,t] * x[:,j,t], summed in the order of j                                            \
+     * src x [n,k,t], w [k,t]; y [n,t] */                                                                    \
+    OP(COMBINE, combine, 2, 2, NoParams, combine, 0)                                                         \
+    /* samples the next token (sampler.h) from its logits into the step state (step.h), which is the result  \
+     * src logits [n], state i32 [words], scratch [2n], whose contents mean nothing */                       \
+    OP(SAMPLE, sample, 3, 3, NoParams, sample, RP_FLAG_WRITES_DST)                                           \
+    /* Fused products of one token. c = column(x) is their prologue (ColumnParams): rms_norm with [norm],    \
+     * then quantisation to q8_act; an x of type q8_act is used as it is.                                    \
+     *                                                                                                       \
+     * y = post_norm(scale * (w c + bias)) + residual                                                        \
+     * src w [n,m], x [n], [norm [n]], [bias [m]], [residual [m]], [post_norm [m]]; y [m] */                 \
+    OP(LINEAR, linear, 2, 6, LinearParams, linear, RP_FLAG_FUSED)                                            \
+    /* y = act(gate c + gate_bias) * (up c + up_bias), or the form of GateKind                               \
+     * src gate and up [n,m], or [n,m,experts] with ids, x, [norm], [ids i32 [k]],                           \
+     * [gate_bias], [up_bias], both [m] or [m,experts]; y [m] or [m,k] */                                    \
+    OP(GATE_UP, gate_up, 3, 7, GateUpParams, gate_up, RP_FLAG_FUSED)                                         \
+    /* y = rope(norm(wq c + bq)); K cache[:,pos] = rope(norm(wk c + bk)); V cache[:,pos] = wv c + bv         \
+     * src wq, wk, wv [n,rows], x, pos i32 [1], K and V cache [rows,n_ctx], [norm of x], [bq], [bk], [bv],   \
+     * [norm of q], [norm of k], both [d] or [rows] for all heads, [frequency factors]; y [d,h] */           \
+    OP(QKV, qkv, 7, 14, QkvParams, qkv, RP_FLAG_FUSED | RP_WRITES(5) | RP_WRITES(6))                         \
+    /* y[:,0] = ids that top_k selects from f(w c + bias), f by RouterKind; y[:,1] = their weights by route, \
+     * as the bits of f32                                                                                    \
+     * src w [n,experts], x, [norm], [bias], [selection bias]; y i32 [k,2] */                                \
+    OP(ROUTER, router, 2, 5, RouterParams, router, RP_FLAG_FUSED)                                            \
+    /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j    \
+     * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights [k], [bias [m,experts]],             \
+     * [residual [m]]; y [m] */                                                                              \
+    OP(EXPERTS_DOWN, experts_down, 4, 6, ExpertsDownParams, experts_down, RP_FLAG_FUSED)                     \
+    /* y = x as q8_act (tensor.h): per 32 elements scale = max|x| / 127, quants = round(x / scale) */        \
+    OP(QUANTIZE, quantize, 1, 1, NoParams, quantize, RP_FLAG_FUSED)                                          \
+    /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g]                                \
+     * over max(0, pos[t]-window+1) <= i <= pos[t], with sinks as in soft_max                                \
+     * src q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h/g], pos i32 [t], [sinks [h]]                            \
+     * y [d,h,t], or q8_act [d*h,t], in which the heads of a token are one row */                            \
     OP(ATTENTION, attention, 4, 5, AttentionParams, attention, 0)
 
-#define RP_VIEW_OPS(OP)                                                                                          \
-    /* ne, nb and offset as given; must lie within x's memory */                                                 \
-    OP(VIEW, view, 1, 1, ViewParams, view, RP_FLAG_VIEW)                                                         \
-    /* the same elements in another shape; x packed */                                                           \
-    OP(RESHAPE, reshape, 1, 1, ReshapeParams, reshape, RP_FLAG_VIEW)                                             \
-    /* dimensions reordered */                                                                                   \
-    OP(PERMUTE, permute, 1, 1, PermuteParams, permute, RP_FLAG_VIEW)                                             \
-    /* dimensions 0 and 1 swapped */                                                                             \
-    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_FLAG_VIEW)                                            \
-    /* the same memory as another dtype of the same size */                                                      \
-    OP(BITS, bits, 1, 1, BitsParams, bits, RP_FLAG_VIEW)                                                         \
-    /* x's memory after the node in src1 has written to it */                                                    \
+/* Views: no kernel runs. */
+#define RP_VIEW_OPS(OP)                                                                                      \
+    /* ne, nb and offset as given; must lie within the memory of x */                                        \
+    OP(VIEW, view, 1, 1, ViewParams, view, RP_FLAG_VIEW)                                                     \
+    /* the same elements in another shape; x is contiguous */                                                \
+    OP(RESHAPE, reshape, 1, 1, ReshapeParams, reshape, RP_FLAG_VIEW)                                         \
+    /* dimensions reordered */                                                                               \
+    OP(PERMUTE, permute, 1, 1, PermuteParams, permute, RP_FLAG_VIEW)                                         \
+    /* dimensions 0 and 1 swapped */                                                                         \
+    OP(TRANSPOSE, transpose, 1, 1, NoParams, transpose, RP_FLAG_VIEW)                                        \
+    /* the same memory as another dtype of the same size */                                                  \
+    OP(BITS, bits, 1, 1, BitsParams, bits, RP_FLAG_VIEW)                                                     \
+    /* the memory of src0 after the node in src1 has written to it: gives readers of a store an order */     \
     OP(AFTER, after, 2, 2, NoParams, after, RP_FLAG_VIEW | RP_FLAG_FUSED)
 
 #define RP_OPS(OP) RP_KERNEL_OPS(OP) RP_VIEW_OPS(OP)
@@ -277,13 +310,13 @@ typedef enum TensorOp {
     RP_OP_COUNT /* from here on: ops of extend.h */
 } TensorOp;
 
-/* Of an op of extend.h. */
+/* Parameters of a custom op (extend.h): its kernels decide what they mean. */
 typedef struct CustomParams {
     float   f[8];
     int32_t i[8];
 } CustomParams;
 
-/* One typed member an op: params.rms_norm.eps, never an index. */
+/* One typed member per op: params->rms_norm.eps. */
 typedef union OpParams {
     CustomParams custom;
 #define OP(ID, name, min_src, max_src, Params, shape, flags) Params name;

@@ -1,8 +1,9 @@
-/* options.h - everything that the environment can set, one row each: name, default, help.
+/* options.h - everything that the environment can set, one row each: name, default, help. `reprise --help` prints them.
  *
- * Each call below reads the environment, once where the library starts to use it (opening an executor, choosing
- * kernels); printed by `reprise --help`. A value that is not understood is an error of the call
- * that needs it, never ignored.
+ *   printf("%s=%s  %s\n", rp_option_name(RP_OPT_THREADS), rp_option(RP_OPT_THREADS), rp_option_help(RP_OPT_THREADS));
+ *
+ * The library reads an option when it needs it: at rp_executor_open, or when CPU kernels are chosen. A value that it
+ * does not understand fails the call that needs it (RP_E_ARG); it is never ignored (I10, I11).
  */
 #ifndef REPRISE_OPTIONS_H
 #define REPRISE_OPTIONS_H
@@ -19,16 +20,20 @@ extern "C" {
 #define RP_ISA_NAMES "auto or plain"
 #endif
 
+/* X(ID, environment variable, default, help) */
 #define RP_OPTIONS(X)                                                                            \
     X(DEVICE, "REPRISE_DEVICE", "auto", "auto (CUDA where there is a device), cpu, cuda or cuda:N") \
-    X(MODE, "REPRISE_MODE", "auto", "how a device is launched: auto, eager, replay or loop")     \
-    X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one a core")   \
-    X(ISA, "REPRISE_ISA", "auto", "CPU kernels: " RP_ISA_NAMES)                                   \
-    X(PREFETCH, "REPRISE_PREFETCH", "auto", "prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES") \
-    X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds a worker spins before it parks")          \
-    X(BLAS, "REPRISE_BLAS", "auto", "products of long chunks: auto (cuBLASLt where there is one), off, or a library's path") \
-    X(PDL, "REPRISE_PDL", "auto", "kernels of a graph begin while those before them end: auto (devices of 9.0 and later) or off") \
-    X(MODEL, "REPRISE_MODEL", "", "the program's model where -m is not given")                   \
+    X(MODE, "REPRISE_MODE", "auto", "launch mode on a GPU: auto, eager, replay or loop")         \
+    X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one per core") \
+    X(ISA, "REPRISE_ISA", "auto", "instruction set of the CPU kernels: " RP_ISA_NAMES)           \
+    X(PREFETCH, "REPRISE_PREFETCH", "auto",                                                      \
+      "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES") \
+    X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds that a waiting worker spins before it sleeps") \
+    X(BLAS, "REPRISE_BLAS", "auto",                                                              \
+      "GPU products with 32 columns and more: auto (cuBLASLt if present), off, or the path of the library") \
+    X(PDL, "REPRISE_PDL", "auto",                                                                \
+      "programmatic dependent launch in captured graphs: auto (compute capability 9.0 and later) or off") \
+    X(MODEL, "REPRISE_MODEL", "", "model file of the program if -m is not given")                \
     X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")
 
 typedef enum RpOption {
@@ -38,9 +43,11 @@ typedef enum RpOption {
     RP_OPT_COUNT
 } RpOption;
 
-/* The value of an option: the environment's, or its default. Never NULL; owned by the library. */
+/* The value in the environment, or the default if it is not set or empty. Never NULL. A value of the environment is
+ * getenv's memory: copy it before anything changes the environment. */
 const char *rp_option(RpOption option);
 
+/* The columns of the table, in static storage. */
 const char *rp_option_name(RpOption option);
 const char *rp_option_default(RpOption option);
 const char *rp_option_help(RpOption option);

@@ -1,8 +1,10 @@
-/* quants.h - rows of floats to the block types of model files, and back.
+/* quants.h - quantise rows of f32 to the types of model files, and dequantise them. A row is a sequence of blocks; each
+ * block stores small integers and the scales (and minima) that turn them back into numbers.
  *
+ *   float x[32], y[32];
  *   uint8_t blocks[18];
- *   rp_quantize_row(RP_Q4_0, x, 32, blocks);       // 32 floats in 18 bytes
- *   rp_dequantize_row(RP_Q4_0, blocks, 32, y);      // y is near x
+ *   RP_TRY(rp_quantize_row(RP_Q4_0, x, 32, blocks));       // 32 floats become 18 bytes
+ *   rp_dequantize_row(RP_Q4_0, blocks, 32, y);             // y is near x
  */
 #ifndef REPRISE_QUANTS_H
 #define REPRISE_QUANTS_H
@@ -13,13 +15,14 @@
 extern "C" {
 #endif
 
-/* A row of n elements as rp_row_bytes(dtype, n) bytes of the type; n is a whole number of blocks. The simple types are
- * rounded as the format's reference does; of the K types the scales are searched for the least squared error.
- * RP_E_DTYPE for types that are no weights, RP_E_SHAPE where n is not whole blocks, RP_E_ARG where x has NaN or
- * infinity, which no block type holds (f32, f16 and bf16 do). */
+/* Quantises x[0..n) to rp_row_bytes(dtype, n) bytes at `out`; also converts to f16 and bf16. Blocks of 32 are rounded
+ * as in ggml's reference; for the K types the scales with the smallest squared error are searched.
+ * RP_E_DTYPE for a type of no weight (i32, q8_act), RP_E_SHAPE if n is not a whole number of blocks, RP_E_ARG for NaN
+ * or infinity in x, which no block type can hold (f32, f16 and bf16 can). */
 RP_NODISCARD RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out);
 
-/* A row of n elements of any float or weight type, widened to f32; n is a whole number of blocks. */
+/* Dequantises n elements to f32, a whole number of blocks. dtype: f32, f16, bf16 or any block type except q8_act (not
+ * checked). */
 void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out);
 
 #ifdef __cplusplus

@@ -1,13 +1,15 @@
-/* sampler.h - logits to the next token.
+/* sampler.h - logits to the next token. A sampler owns its parameters, the recent tokens and the position in its random
+ * sequence; one thread at a time may use it.
  *
  *   SamplerParams p = rp_sampler_defaults();  p.temperature = 0.8f;  p.seed = 7;
  *   Sampler *s;
  *   RP_TRY(rp_sampler_new(&p, n_vocab, &s));
  *   RP_TRY(rp_sampler_sample(s, logits, &token));
+ *   rp_sampler_free(s);
  *
- * Order: repetition penalty, temperature, top-k, softmax, top-p, min-p, draw. Temperature 0 is greedy: the highest
- * logit, the lowest id among equals. The random numbers are counter-based (Philox 4x32-10, Salmon et al., SC 2011):
- * draw i of a seed is a function of (seed, i) alone.
+ * The order of the steps is: repetition penalty, temperature, top-k, softmax, top-p, min-p, random choice. Temperature
+ * 0 is greedy: the highest logit, the lowest id among equals. Random numbers are counter-based (Philox 4x32-10, Salmon
+ * et al., SC 2011): number i of a seed is a function of (seed, i) alone, so a reply can be reproduced.
  */
 #ifndef REPRISE_SAMPLER_H
 #define REPRISE_SAMPLER_H
@@ -22,12 +24,12 @@ extern "C" {
 #endif
 
 typedef struct SamplerParams {
-    float    temperature;     /* >= 0; 0: greedy */
-    int32_t  top_k;           /* 0: all */
-    float    top_p;           /* (0, 1]; 1: off */
-    float    min_p;           /* [0, 1]; 0: off. Relative to the most probable token */
-    float    repeat_penalty;  /* > 0; 1: off. Logits of recent tokens are divided (if > 0) or multiplied (if < 0) */
-    int32_t  repeat_last_n;   /* how many recent tokens count, 0: off */
+    float    temperature;    /* >= 0; 0: greedy */
+    int32_t  top_k;          /* keep the k highest logits; 0: all */
+    float    top_p;          /* (0, 1]: keep the fewest most probable tokens that sum to top_p; 1: off */
+    float    min_p;          /* [0, 1]: keep tokens of at least min_p times the highest probability; 0: off */
+    float    repeat_penalty; /* > 0: positive logits of recent tokens are divided by it, others multiplied; 1: off */
+    int32_t  repeat_last_n;  /* how many recent tokens are penalised, at most 1048576; 0: off */
     uint64_t seed;
 } SamplerParams;
 
@@ -35,28 +37,33 @@ typedef struct Sampler Sampler;
 
 SamplerParams rp_sampler_defaults(void); /* greedy, everything off, repeat_last_n 64, seed 0 */
 
-/* RP_E_ARG names the parameter that is out of range (repeat_last_n: up to 1048576). */
+/* Copies the parameters. The caller frees *out; on failure it is NULL. RP_E_ARG names the parameter that is out of
+ * range; RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_sampler_new(const SamplerParams *params, int32_t n_vocab, Sampler **out);
-void                  rp_sampler_free(Sampler *s);
+void                  rp_sampler_free(Sampler *s); /* NULL is allowed */
 
 int32_t rp_sampler_n_vocab(const Sampler *s);
 
-/* Tells the sampler of a token that stands in the context, for the repetition penalty. An id outside the
- * vocabulary is passed over. */
+/* Tells the sampler about a token of the context (of the prompt, for instance), for the repetition penalty. Ids outside
+ * the vocabulary are ignored. */
 void rp_sampler_accept(Sampler *s, int32_t token);
 
-/* Draws from n_vocab logits and accepts the token drawn. RP_E_ARG where every logit is NaN or -inf. NaN counts as -inf. */
+/* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every
+ * logit is NaN or -inf. */
 RP_NODISCARD RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token);
 
-/* The state as a StepState and its ring (step.h), to hand to an executor that samples on its own; borrowed. After each
- * token that was drawn from it there, rp_sampler_follow brings this sampler to where that one is. */
+/* The state as n_words of i32: a StepState and the ring of recent tokens (step.h). Copy it to start an executor that
+ * samples by itself (rp_executor_reply_begin). Borrowed: valid as long as the sampler. */
 const int32_t *rp_sampler_state(const Sampler *s, size_t *n_words);
-void           rp_sampler_follow(Sampler *s, int32_t token);
 
-/* Forgets the accepted tokens and starts the random sequence anew. */
+/* Brings this sampler up to date with an executor that sampled `token` from a copy of its state. Call it once for each
+ * such token, in order. */
+void rp_sampler_follow(Sampler *s, int32_t token);
+
+/* Forgets the accepted tokens and starts the random sequence again from its first number. */
 void rp_sampler_reset(Sampler *s);
 
-/* The counter-based generator itself: draw `counter` of `seed`, uniform in [0, 1). */
+/* Random number `counter` of `seed`, uniform in [0, 1): rp_philox_uniform (philox.h). */
 float rp_random_uniform(uint64_t seed, uint64_t counter);
 
 #ifdef __cplusplus

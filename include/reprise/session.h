@@ -1,15 +1,17 @@
-/* session.h - one context of a model: prefill, step, logits; and whole replies.
+/* session.h - one sequence of a model with its KV cache: prefill, step, logits, and whole replies. A session plans and
+ * allocates everything when it is opened; afterwards nothing is allocated per token (I3).
  *
  *   Session *s;
  *   RP_TRY(rp_session_open(model, &(SessionOptions){.n_ctx = 2048}, &s));
  *   RP_TRY(rp_session_prefill(s, ids, n, NULL, NULL));
  *   RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), &token));
  *   RP_TRY(rp_session_step(s, token));
+ *   rp_session_free(s);
  *
- * Results do not depend on how the tokens were split into calls, nor on the number of threads (I8). On a GPU the products of
- * chunks of 32 tokens and more are cuBLASLt's where there is one (REPRISE_BLAS), which rounds otherwise: a prefill in such
- * chunks is near to single steps but has other bits. On the CPU, and with REPRISE_BLAS=off, it has the same. A session is
- * used by one thread at a time; the model must outlive it.
+ * Results depend neither on how the tokens were split into calls nor on the number of threads (I8). One exception: on
+ * a GPU, cuBLASLt computes chunks of 32 tokens and more if it is present (REPRISE_BLAS), and it rounds differently. A
+ * prefill in such chunks is then close to single steps, but not bit-identical. With REPRISE_BLAS=off it is.
+ * One thread at a time may use a session. It borrows the model, which must outlive it.
  */
 #ifndef REPRISE_SESSION_H
 #define REPRISE_SESSION_H
@@ -25,108 +27,139 @@ extern "C" {
 typedef struct Session Session;
 
 typedef struct SessionOptions {
-    int32_t     n_ctx;         /* 0: what the model was trained for, at most 4096 */
-    int         n_threads;     /* 0: REPRISE_THREADS, or one a core */
-    int32_t     prefill_chunk; /* longest chunk of a prefill, 0: 256 */
-    const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES */
-    RpDtype     kv_type;       /* as in ModelGraphOptions */
-    const char *device;        /* as in ExecutorOptions, with the next three */
+    int32_t     n_ctx;         /* positions of the KV cache; 0: the model's training context, at most 4096 */
+    int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
+    int32_t     prefill_chunk; /* tokens of the longest chunk of a prefill, 1 to 4096; 0: 256 */
+    const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES. Copied */
+    RpDtype     kv_type;       /* type of the KV cache, as in ModelGraphOptions */
+    const char *device;        /* this and the next three as in ExecutorOptions */
     bool        require_cuda, require_graph;
     ExecMode    mode;
-    bool        count_experts; /* for rp_session_expert_counts; a device then hands the ids out at each step, and tokens
-                                  are drawn on the host */
+    bool        count_experts; /* fill rp_session_expert_counts. The ids of each step must then reach the host, so a GPU
+                                  does not sample by itself: every token is one run */
 } SessionOptions;
 
-/* What a session with these options would allocate, before anything is. */
+/* Bytes that a session with these options would allocate. */
 typedef struct SessionMemory {
-    size_t weights, kv, arena, total; /* weights are the file's pages; on a GPU a copy of them */
-    int32_t n_ctx;
+    size_t weights, kv, arena, total; /* weights: on the CPU the mapped pages of the file, on a GPU a copy */
+    int32_t n_ctx;                    /* with the default filled in */
 } SessionMemory;
 
+/* Plans the session without allocating its memory; `options` may be NULL. Errors as rp_session_open, but memory and
+ * device are not checked. */
 RP_NODISCARD RpStatus rp_session_memory(const Model *m, const SessionOptions *options, SessionMemory *out);
 
-/* RP_E_NOMEM, with the figures and the context that would fit, when cache and arena (on a GPU the weights too) are larger
- * than the memory that the device has free: before anything is loaded. RP_E_NOT_AVAILABLE and RP_E_CUDA as
- * rp_executor_open. RP_E_ARG for a context below 1 or past what the model was trained for. */
+/* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL.
+ * RP_E_NOMEM if KV cache and arena (on a GPU also the weights) exceed the free memory of the device. This is checked
+ * before anything is loaded; the text has the figures and the context that would fit.
+ * RP_E_ARG for a context below 1 or beyond the model's training context, or a bad chunk. RP_E_UNSUPPORTED for a cache
+ * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
 RP_NODISCARD RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session **out);
-void                  rp_session_free(Session *s);
+void                  rp_session_free(Session *s); /* NULL is allowed */
 
-/* Called between chunks of a long prefill; return false to stop with RP_E_CANCELLED: what was done stays. */
+/* Called after each chunk of a prefill, in tokens. Return false to stop with RP_E_CANCELLED; the chunks already done
+ * stay in the context. After the last chunk the answer is ignored. */
 typedef bool PrefillProgress(int64_t done, int64_t total, void *user);
 
-/* Appends n >= 1 tokens; afterwards the logits are those after the last. RP_E_CONTEXT_FULL, with nothing changed, where
- * they do not fit; RP_E_ARG for an id outside the vocabulary, likewise. `progress` may be NULL. */
+/* Appends n >= 1 tokens to the context; rp_session_logits then holds the logits after the last one. `progress` may be
+ * NULL. RP_E_CONTEXT_FULL if they do not fit and RP_E_ARG for an id outside the vocabulary: nothing has changed then.
+ * A failure of the device keeps the chunks before it. */
 RP_NODISCARD RpStatus rp_session_prefill(Session *s, const int32_t *tokens, size_t n, PrefillProgress *progress,
                                          void *user);
 
-/* Appends one token: a prefill of one. */
+/* Appends one token: rp_session_prefill with n = 1. */
 RP_NODISCARD RpStatus rp_session_step(Session *s, int32_t token);
 
-/* Appends n tokens and calls back with the logits after each: i is its index in `tokens`. */
+/* The logits, f32 [n_vocab], after tokens[i]. Borrowed: valid during the call. */
 typedef void LogitsCallback(size_t i, const float *logits, void *user);
+
+/* Appends n tokens and calls back with the logits after each of them, in order. The first call allocates the plan for
+ * it. Errors as rp_session_prefill, and RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCallback *callback,
                                        void *user);
 
-/* Without a session of one's own: the logits after every token of `batch` sequences of `seq` ids, each from an empty
- * context. ids [batch][seq], logits f32 [batch][seq][n_vocab]. RP_E_ARG for sequences longer than the model was trained
- * for, and as rp_session_score. */
+/* The logits after every token of `batch` sequences, each from an empty context; opens a session for the call.
+ * ids: [batch][seq]; logits: f32 [batch][seq][n_vocab], the caller's memory. RP_E_ARG if seq exceeds the model's
+ * training context; further errors as rp_session_open and rp_session_score. */
 RP_NODISCARD RpStatus rp_model_logits(const Model *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
 
-/* f32 [n_vocab] after the latest token, NULL before the first; valid until the next call that appends. After a reply that
- * was stopped early while a device ran on by itself they are gone until the next token: NULL. */
+/* The logits after the latest token, f32 [n_vocab]; owned by the session, valid until the next call that appends.
+ * NULL before the first token, after a rewind, and after a reply that stopped early while a GPU was already computing
+ * further tokens; the next token brings them back. */
 const float *rp_session_logits(Session *s);
 
-int32_t      rp_session_n_past(const Session *s); /* tokens in the context */
+int32_t      rp_session_n_past(const Session *s); /* tokens in the context: the next token gets this position */
 int32_t      rp_session_n_ctx(const Session *s);
 int          rp_session_n_threads(const Session *s);
-const Model *rp_session_model(const Session *s);
+const Model *rp_session_model(const Session *s); /* borrowed */
 
-/* Forgets every token from position n_past on; the logits are gone until the next token. RP_E_ARG past the end. */
+/* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
+ * RP_E_ARG if n_past is negative or beyond the tokens in the context. */
 RP_NODISCARD RpStatus rp_session_rewind(Session *s, int32_t n_past);
 
-/* How often each expert of a layer was chosen since the session was opened: [n_expert], by every token appended. NULL
- * for a layer without experts, and where SessionOptions.count_experts was not set. */
+/* How often each expert of a layer was selected, over all tokens appended since the session was opened: [n_expert],
+ * owned by the session. NULL for a layer without experts, or without SessionOptions.count_experts. */
 const uint64_t *rp_session_expert_counts(const Session *s, int layer);
 
-/* What decodes, and how. */
+/* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan. Its texts are owned by
+ * the session. */
 ExecutorInfo rp_session_info(const Session *s);
 
-/* The plan of the decode step, for reports. Borrowed. */
+/* The plan of the decode step, for reports. Borrowed: owned by the session. */
 const ExecPlan *rp_session_decode_plan(const Session *s);
 
-/* A whole reply: prefill, then sample until an end token, a stop string, the limit, or the end of the context. */
-typedef enum StopReason { RP_STOP_END_TOKEN, RP_STOP_STRING, RP_STOP_LIMIT, RP_STOP_CONTEXT, RP_STOP_CANCELLED } StopReason;
+/* ---- whole replies ----
+ *
+ *   static bool print(const char *text, size_t len, void *user) {
+ *       (void)user;
+ *       return fwrite(text, 1, len, stdout) == len;
+ *   }
+ *   GenerateResult r;
+ *   RP_TRY(rp_generate(s, sampler, ids, n, &(GenerateOptions){.max_tokens = 64, .on_text = print}, &r)); */
+
+typedef enum StopReason {
+    RP_STOP_END_TOKEN,
+    RP_STOP_STRING,
+    RP_STOP_LIMIT,
+    RP_STOP_CONTEXT,
+    RP_STOP_CANCELLED
+} StopReason;
 
 typedef struct GenerateOptions {
-    int32_t            max_tokens;   /* 0: until the context is full */
-    const char *const *stop;         /* stop strings, never printed; the one that is complete first ends the reply */
-    size_t             n_stop;
-    bool               ignore_end;   /* go on after end tokens */
-    bool               print_special;
-    PrefillProgress   *prefill_progress;
-    /* Whole UTF-8 characters as they come; return false to stop. Called at least once a token, with len 0 where there
-     * is nothing to print (yet). Text that may turn out to be the beginning of a stop string waits. A model without a
-     * tokenizer has no text: len is always 0 and stop strings never match. */
+    int32_t            max_tokens;    /* 0: until the context is full */
+    const char *const *stop;          /* stop strings, never printed; the first that is complete ends the reply */
+    size_t             n_stop;        /* each of them not empty */
+    bool               ignore_end;    /* go on after end tokens */
+    bool               print_special; /* print the text of control tokens */
+    PrefillProgress   *prefill_progress; /* or NULL; gets `user` */
+    /* Or NULL: receives whole UTF-8 characters as they come, not terminated, valid during the call; return false to
+     * stop. It is called at least once per token, with len 0 if there is nothing to print yet. Text that may turn out
+     * to be the beginning of a stop string is held back. A model without a tokenizer has no text: len is always 0 and
+     * stop strings never match. */
     bool (*on_text)(const char *text, size_t len, void *user);
-    void      *user;
-    TokenList *tokens; /* or NULL: every token drawn is appended, the end token too */
+    void      *user;   /* handed to both callbacks */
+    TokenList *tokens; /* or NULL: every sampled token is appended, the end token too */
 } GenerateOptions;
 
 typedef struct GenerateResult {
-    StopReason reason;
-    int32_t    n_prompt, n_generated;      /* n_generated: tokens drawn, the end token too */
-    double     prefill_s, decode_s;    /* decode_s: of the n_generated - 1 steps after the first token */
-    double     first_token_s;          /* from the call to the first token */
+    StopReason reason;                /* meaningful if rp_generate returned RP_OK */
+    int32_t    n_prompt, n_generated; /* tokens; n_generated counts sampled tokens, the end token too */
+    double     prefill_s, decode_s;   /* seconds; decode_s covers the n_generated - 1 steps after the first token */
+    double     first_token_s;         /* seconds from the call to the first token */
 } GenerateResult;
 
-/* Appends the prompt to the session and draws a reply. Every token drawn is appended too, but not the last, as that
- * would cost a step: begin the next prompt with it to go on. The sampler accepts both. An empty prompt goes on from the
- * session's logits; RP_E_ARG where there are none. On RP_STOP_CONTEXT the reply ends where the context does.
- * RP_STOP_CANCELLED, with RP_OK, is the answer to a callback that returned false, during the prefill too: what was done
- * stays, text that waits is dropped. `result` is filled on failure too. */
+/* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
+ * context. Every sampled token is appended too except the last one, because appending costs a step: to continue, begin
+ * the next prompt with it. The sampler accepts the prompt and the reply. An empty prompt continues from
+ * rp_session_logits. `options` may be NULL for the defaults.
+ * A callback that returns false ends the call with RP_OK and RP_STOP_CANCELLED, also during the prefill: tokens
+ * appended so far stay, text held back is dropped.
+ * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, or a sampler for another
+ * vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on failure too. */
 RP_NODISCARD RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t n_prompt,
                                   const GenerateOptions *options, GenerateResult *result);
 
+/* "end token", "stop string", "limit", "context is full" or "cancelled"; static storage. */
 const char *rp_stop_reason_name(StopReason reason);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* status.h - result codes and the text of the latest failure.
  *
- * Every call that can fail returns RpStatus: RP_OK is 0, failures are negative. The text of the latest
- * failure on the calling thread is rp_last_error(); it names the file, tensor or op concerned.
+ * Every call that can fail returns RpStatus: RP_OK is 0, failures are negative. rp_last_error() is the text of the
+ * latest failure on the calling thread; it names the file, tensor or op concerned.
  *
  *   if (rp_model_open("m.gguf", NULL, &model) != RP_OK) fprintf(stderr, "%s\n", rp_last_error());
  */
@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+/* X(name, value, text of rp_status_text) */
 #define RP_STATUS_LIST(X)                                           \
     X(OK, 0, "ok")                                                  \
     X(E_NOMEM, -1, "out of memory")                                 \
@@ -41,16 +42,18 @@ typedef enum RpStatus {
 #define RP_NODISCARD
 #endif
 
-/* The fixed description of a code, "unknown status" for any other number. Never NULL. */
+/* The fixed description of a code, "unknown status" for any other number. Never NULL; static storage. */
 const char *rp_status_text(RpStatus status);
 
-/* The text of the latest failure on this thread; "" before the first. Valid until the next failing call
- * on the same thread. */
+/* The text of the latest failure on this thread; "" before the first. Borrowed: valid until the next failing call on
+ * the same thread. A call that succeeds does not clear it. */
 const char *rp_last_error(void);
 
-/* Records the text (cut at 1023 bytes) for rp_last_error and returns `status`: an error path is one line. */
+/* Records the text for rp_last_error and returns `status`, so that an error path is one line. The text is cut after
+ * 1023 bytes. Arguments may point into rp_last_error(). */
 RpStatus rp_fail(RpStatus status, const char *fmt, ...) RP_PRINTF(2, 3);
 
+/* Returns from the calling function with the status of `expr` unless it is RP_OK. */
 #define RP_TRY(expr)                                  \
     do {                                              \
         const RpStatus rp_try_ = (expr);              \

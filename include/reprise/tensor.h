@@ -1,11 +1,15 @@
 /* tensor.h - data types and the strided view that every kernel receives.
  *
- * A tensor has four dimensions, ne[0] the contiguous one (the order GGUF uses), and byte strides nb:
+ * A tensor has four dimensions ne, counted in elements, and four strides nb, counted in bytes. Dimension 0 is the
+ * innermost one, as in ggml and GGUF:
  *
- *     element (i0,i1,i2,i3) is at  data + i0*nb[0] + i1*nb[1] + i2*nb[2] + i3*nb[3]
+ *     address(i0,i1,i2,i3) = data + i0*nb[0] + i1*nb[1] + i2*nb[2] + i3*nb[3]
  *
- * For block-quantised types ne[0] counts elements and is a whole number of blocks, and nb[0] is the size of one
- * block: a row is addressed by nb[1..3] only.
+ * For block-quantised types ne[0] is a whole number of blocks and nb[0] is the size of one block: single elements
+ * have no address, and rows are addressed by nb[1..3] only.
+ *
+ *   TensorView v = rp_view_contiguous(RP_F32, (int64_t[]){n_embd, n_tok, 1, 1}, memory);
+ *   float *token_2 = rp_view_row(&v, 2);
  */
 #ifndef REPRISE_TENSOR_H
 #define REPRISE_TENSOR_H
@@ -22,11 +26,17 @@ extern "C" {
 
 #define RP_MAX_DIMS 4
 
-/* ID, printed name, elements a block, bytes a block, type number in GGUF files (-1: never in a file).
+/* X(ID, printed name, elements per block, bytes per block, type number in GGUF files or -1 for none).
  *
- * Q8_ACT is a row of activations made ready for integer dot products. A row of n elements holds three arrays one
- * after the other: int8 quants[n], float scale[n/32], float sum[n/16], where element i is quants[i] * scale[i/32] and
- * sum[j] is the sum of elements 16j to 16j+15, so that a constant can be added to every weight of a group at no cost. */
+ * Q8_ACT holds quantised activations, the second operand of integer dot products. It never occurs in a file. A row of
+ * n elements is three arrays, one after the other (44 bytes per 32 elements):
+ *
+ *     row: quants[n] int8, scale[n/32] f32, sum[n/16] f32
+ *     x[i]   = quants[i] * scale[i/32]
+ *     sum[j] = x[16j] + ... + x[16j+15]
+ *
+ * The sums of 16 elements (sum blocks) make the minimum of a weight block cheap: with w[i] = d*q[i] + m the dot
+ * product over a sum block j is d * dot(q, x) + m * sum[j]. */
 #define RP_DTYPES(X)               \
     X(F32, "f32", 1, 4, 0)         \
     X(F16, "f16", 1, 2, 1)         \
@@ -52,48 +62,52 @@ typedef enum RpDtype {
 
 typedef struct DtypeInfo {
     const char *name;
-    int         block_elems;
+    int         block_elems; /* 1 for plain numbers */
     int         block_bytes;
-    int         gguf_type;
+    int         gguf_type; /* -1: never in a file */
 } DtypeInfo;
 
-/* NULL for a number that is no dtype. */
+/* The row of the table above, in static storage; NULL for a number that is no dtype. */
 const DtypeInfo *rp_dtype_info(RpDtype dtype);
 
-/* Printed name, "?" for a number that is no dtype. */
+/* Printed name in static storage; "?" for a number that is no dtype. */
 const char *rp_dtype_name(RpDtype dtype);
 
-/* RP_E_DTYPE where the GGUF type number is not one of ours. */
+/* RP_E_DTYPE, with the ggml name, for a GGUF type number that this library does not compute with. */
 RP_NODISCARD RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out);
 
-/* The ggml name of a GGUF type number, also of those this library does not read; NULL where nobody defined it. */
+/* The ggml name of a GGUF type number ("IQ2_XS"), also of types that this library cannot read. NULL for a number that
+ * the format does not define. Static storage. */
 const char *rp_gguf_type_name(uint32_t gguf_type);
 
-/* Bytes of a row of n elements; n must be a whole number of blocks. */
+/* Bytes of a contiguous row of n elements; n must be a whole number of blocks. */
 size_t rp_row_bytes(RpDtype dtype, int64_t n);
 
+/* True for every block type, RP_Q8_ACT included. */
 static inline bool rp_dtype_is_quant(RpDtype dtype) { return dtype >= RP_Q4_0 && dtype < RP_DTYPE_COUNT; }
 
+/* Borrows its memory. */
 typedef struct TensorView {
     void   *data;
     RpDtype dtype;
-    int64_t ne[RP_MAX_DIMS];
-    size_t  nb[RP_MAX_DIMS];
+    int64_t ne[RP_MAX_DIMS]; /* elements */
+    size_t  nb[RP_MAX_DIMS]; /* byte strides */
 } TensorView;
 
-/* A densely packed view: nb follow from dtype and ne. */
+/* A view without gaps: nb[0] = bytes of a block, nb[1] = bytes of a row, nb[i] = nb[i-1] * ne[i-1]. */
 TensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
 
-/* True when the strides are those of rp_view_contiguous. */
+/* True when the strides are those of rp_view_contiguous; the stride of a dimension of size 1 does not matter. */
 bool rp_view_is_contiguous(const TensorView *v);
 
-/* Bytes from the first to one past the last byte that the view touches. */
+/* Bytes from the first to one past the last byte that the view touches; 0 if a dimension is 0. */
 size_t rp_view_extent_bytes(const TensorView *v);
 
+/* Number of rows (dimensions 1 to 3) and of elements. */
 static inline int64_t rp_view_rows(const TensorView *v) { return v->ne[1] * v->ne[2] * v->ne[3]; }
 static inline int64_t rp_view_elems(const TensorView *v) { return v->ne[0] * rp_view_rows(v); }
 
-/* Address of the row r, counted over dimensions 1 to 3. */
+/* Address of row r = i1 + ne[1] * (i2 + ne[2] * i3). */
 static inline void *rp_view_row(const TensorView *v, int64_t r) {
     const int64_t i1 = r % v->ne[1], i2 = r / v->ne[1] % v->ne[2], i3 = r / (v->ne[1] * v->ne[2]);
     return (char *)v->data + (size_t)i1 * v->nb[1] + (size_t)i2 * v->nb[2] + (size_t)i3 * v->nb[3];

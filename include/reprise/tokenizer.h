@@ -1,14 +1,17 @@
-/* tokenizer.h - text to token ids and back, as the model file's metadata says.
+/* tokenizer.h - text to token ids and back, as the metadata of the model file says. A tokenizer is read-only after
+ * rp_tokenizer_new and may be used by several threads.
  *
  *   Tokenizer *tk;  TokenList ids = {0};
  *   RP_TRY(rp_tokenizer_new(gguf, &tk));
- *   RP_TRY(rp_tokenize(tk, text, len, RP_TOK_ADD_BOS | RP_TOK_PARSE_SPECIAL, &ids));
- *   ...
+ *   RP_TRY(rp_tokenize(tk, text, len, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &ids));
+ *   for (size_t i = 0; i < ids.n; i++) printf("%d ", (int)ids.ids[i]);
  *   rp_token_list_free(&ids);
+ *   rp_tokenizer_free(tk);
  *
- * Kinds: byte-level BPE ("gpt2", split by the regular expression that tokenizer.ggml.pre names), SentencePiece
- * ("llama") by merges of highest score with byte fallback; gemma files use the latter with their own settings. Any
- * other kind, or an unknown pre-tokenizer, is refused by name.
+ * Two kinds (tokenizer.ggml.model) are implemented:
+ *   "gpt2"   byte-level BPE; the pre-tokenizer that tokenizer.ggml.pre names splits the text by a regular expression
+ *   "llama"  SentencePiece: merges the neighbours of highest score, with byte fallback; gemma files use it too
+ * Any other kind, or an unknown pre-tokenizer, is refused by name.
  */
 #ifndef REPRISE_TOKENIZER_H
 #define REPRISE_TOKENIZER_H
@@ -21,78 +24,92 @@ extern "C" {
 
 typedef struct Tokenizer Tokenizer;
 
+/* A growing array of ids. Zero-initialise it; it owns `ids`. */
 typedef struct TokenList {
     int32_t *ids;
     size_t   n, capacity;
 } TokenList;
 
+/* Frees the ids and leaves an empty list, which can be used again. */
 void rp_token_list_free(TokenList *list);
-RP_NODISCARD RpStatus rp_token_list_push(TokenList *list, int32_t id); /* RP_E_NOMEM */
+
+/* Appends one id. RP_E_NOMEM leaves the list as it was. */
+RP_NODISCARD RpStatus rp_token_list_push(TokenList *list, int32_t id);
 
 enum {
-    RP_TOK_ADD_SPECIAL   = 1 << 0, /* BOS and EOS where the file asks for them */
-    RP_TOK_PARSE_SPECIAL = 1 << 1  /* the text of a control token in the input stands for that token */
+    RP_TOK_ADD_SPECIAL   = 1 << 0, /* put BOS in front and EOS behind if the file asks for them */
+    RP_TOK_PARSE_SPECIAL = 1 << 1  /* "<|im_end|>" in the text becomes that control token; else it is plain text */
 };
 
-/* Copies what it needs: the file may be closed afterwards. RP_E_UNSUPPORTED, RP_E_FORMAT, RP_E_NOMEM. */
+/* Copies everything it needs from the file, which may be closed afterwards. The caller frees *out; on failure it is
+ * NULL. RP_E_UNSUPPORTED for another kind or pre-tokenizer, RP_E_FORMAT for bad metadata, RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_tokenizer_new(const GgufFile *f, Tokenizer **out);
-void                  rp_tokenizer_free(Tokenizer *tk);
+void                  rp_tokenizer_free(Tokenizer *tk); /* NULL is allowed */
 
-const char *rp_tokenizer_kind(const Tokenizer *tk); /* "gpt2" or "llama" */
-const char *rp_tokenizer_pre(const Tokenizer *tk);  /* "smollm", ..., "" where it has none */
+const char *rp_tokenizer_kind(const Tokenizer *tk); /* "gpt2" or "llama"; static storage */
+const char *rp_tokenizer_pre(const Tokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
 int32_t     rp_tokenizer_n_vocab(const Tokenizer *tk);
-int32_t     rp_tokenizer_bos(const Tokenizer *tk); /* -1 where there is none */
-int32_t     rp_tokenizer_eos(const Tokenizer *tk);
-bool        rp_tokenizer_adds_bos(const Tokenizer *tk);
+int32_t     rp_tokenizer_bos(const Tokenizer *tk); /* -1: none */
+int32_t     rp_tokenizer_eos(const Tokenizer *tk); /* -1: none */
+bool        rp_tokenizer_adds_bos(const Tokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
 
-/* True for every token that ends a reply: eos, eot, <|im_end|>, <end_of_turn>, <|eot_id|> and the like. */
+/* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, and the marks of the known chat formats
+ * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). False for an id outside the vocabulary. */
 bool rp_tokenizer_is_end(const Tokenizer *tk, int32_t id);
 
-/* True for control tokens, which print as nothing. */
+/* True for control tokens and the unknown token, which print as nothing. False outside the vocabulary. */
 bool rp_tokenizer_is_control(const Tokenizer *tk, int32_t id);
 
-/* The id of a token by its exact text, or -1. */
+/* The id of a token by its text exactly as the file stores it, or -1. */
 int32_t rp_tokenizer_find(const Tokenizer *tk, const char *text);
 
-/* Appends to `out`. Bytes that are not UTF-8 are tokenised as bytes; the text may hold NULs. A byte
- * that the vocabulary has no token for becomes the unknown token; where there is none either, RP_E_UNSUPPORTED. */
+/* Appends the tokens of text[0..len) to `out`. The text may contain NULs; bytes that are not UTF-8 are tokenised as
+ * single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
+ * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
 RP_NODISCARD RpStatus rp_tokenize(const Tokenizer *tk, const char *text, size_t len, unsigned flags, TokenList *out);
 
-/* The bytes of one token: may be a part of a UTF-8 character. Valid as long as the tokenizer. For a control token the
- * bytes of its text when `special`, otherwise none. RP_E_ARG for an id outside the vocabulary. */
+/* The bytes of one token, owned by the tokenizer and not terminated. They may be a part of a UTF-8 character: join them
+ * with Utf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
+ * RP_E_ARG for an id outside the vocabulary. */
 RP_NODISCARD RpStatus rp_token_bytes(const Tokenizer *tk, int32_t id, bool special, GgufString *out);
 
-/* Joins the bytes of successive tokens and lets out whole UTF-8 characters only. Zero-initialise. */
+/* Turns the bytes of successive tokens into whole UTF-8 characters (RFC 3629). Zero-initialise it; it owns nothing.
+ *
+ *   Utf8Stream u = {0};
+ *   size_t n_out = rp_utf8_feed(&u, bytes.ptr, bytes.len, out);    // out: 4 * bytes.len + 16 bytes of room */
 typedef struct Utf8Stream {
-    unsigned char held[4];
+    unsigned char held[4]; /* the beginning of a character that is not complete yet */
     unsigned      n_held;
 } Utf8Stream;
 
-/* Takes n bytes, writes what is complete to out (room for n + 4 + 3*(n + 4) bytes: an ill-formed byte becomes U+FFFD)
- * and returns how many bytes that were. */
+/* Takes n bytes, writes the characters that are now complete to out and returns their bytes. `out` needs room for
+ * n + 4 + 3*(n + 4) = 4*n + 16 bytes, because an ill-formed byte becomes U+FFFD, which has three. */
 size_t rp_utf8_feed(Utf8Stream *u, const char *bytes, size_t n, char *out);
 
-/* At the end: what is still held, as U+FFFD. Returns 0 or 3; room for 3 bytes. */
+/* At the end of the stream: an incomplete character becomes U+FFFD. Returns 0 or 3; `out` needs room for 3 bytes. */
 size_t rp_utf8_flush(Utf8Stream *u, char *out);
 
-/* Chat templates. The kinds are recognised by the marks that tokenizer.chat_template contains. */
+/* Chat formats. The template of the file (a program in Jinja) is not run: its format is recognised by the marks that
+ * tokenizer.chat_template contains. */
 typedef enum ChatKind { RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CHAT_GEMMA, RP_CHAT_LLAMA2 } ChatKind;
 
-/* RP_E_UNSUPPORTED, with the first words of the template, where it is none of these or the file has none. */
+/* RP_E_UNSUPPORTED, with the beginning of the template, for any other format or a file without a template.
+ * RP_E_FORMAT if the template is not a string. */
 RP_NODISCARD RpStatus rp_chat_detect(const GgufFile *f, ChatKind *out);
 
 /* By name: chatml, llama3, mistral, gemma, llama2. RP_E_ARG lists the names. */
 RP_NODISCARD RpStatus rp_chat_from_name(const char *name, ChatKind *out);
-const char           *rp_chat_name(ChatKind kind);
+const char           *rp_chat_name(ChatKind kind); /* static storage; "?" for no kind */
 
 typedef struct ChatMessage {
     const char *role; /* "system", "user", "assistant" */
     const char *text;
 } ChatMessage;
 
-/* The messages as text to tokenise with RP_TOK_PARSE_SPECIAL, ending where the assistant's reply begins. A
- * beginning-of-sequence token is not part of it (RP_TOK_ADD_SPECIAL adds that). *out is the caller's, to free().
- * RP_E_ARG for an unknown role or an order that the template forbids. */
+/* The conversation as text to tokenise with RP_TOK_PARSE_SPECIAL; it ends where the assistant's reply begins. The BOS
+ * token is not part of it: RP_TOK_ADD_SPECIAL adds it. Borrows the messages during the call. *out is terminated; the
+ * caller frees it with free(). Messages must be: system? (user assistant)* user.
+ * RP_E_ARG for an unknown role or another order, RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_chat_format(ChatKind kind, const ChatMessage *messages, size_t n, char **out);
 
 #ifdef __cplusplus

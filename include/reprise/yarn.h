@@ -1,7 +1,19 @@
-/* yarn.h - the angles of YaRN (Peng et al. 2023, arXiv:2309.00071, section 3), the same on the host and on a device.
+/* yarn.h - the rotation angles of YaRN (Peng et al. 2023, arXiv:2309.00071, section 3), the same on the host and on a
+ * device. It extends the context of a model by 1/freq_scale without disturbing pairs that rotate fast.
  *
- * Interpolated and extrapolated angles are mixed by a ramp over the dimensions whose wavelength lies between
- * n_ctx_orig / beta_fast and n_ctx_orig / beta_slow; magnitudes are multiplied by 1 + 0.1 ln(1/freq_scale).
+ *     extrapolated = pos * freq_base^(-2 pair / n_dims) / factor       the angle of the original model
+ *     interpolated = freq_scale * extrapolated
+ *     angle        = (1 - mix) * interpolated + mix * extrapolated
+ *     mix          = ext_factor * (1 - clamp((pair - low) / (high - low), 0, 1))
+ *
+ * `low` is the pair (rounded down) that makes beta_fast turns over n_ctx_orig positions, `high` the pair (rounded up)
+ * that makes beta_slow turns: faster pairs keep their angle, slower ones are interpolated. Rotated pairs are multiplied
+ * by attn_factor * (1 + 0.1 ln(1/freq_scale)).
+ *
+ *   const YarnRamp ramp = rp_yarn_ramp(&params);
+ *   double theta = rp_yarn_angle(&params, &ramp, pair, extrapolated);
+ *
+ * Without YaRN (ext_factor 0) the angle is the interpolated one and the factor is attn_factor.
  */
 #ifndef REPRISE_YARN_H
 #define REPRISE_YARN_H
@@ -12,11 +24,12 @@
 #include <math.h>
 
 typedef struct YarnRamp {
-    double low, high; /* pairs between which it rises */
-    double magnitude; /* of the rotation */
+    double low, high; /* pairs between which mix falls from ext_factor to 0 */
+    double magnitude; /* factor of the rotated pair */
 } YarnRamp;
 
-/* The dimension whose angle makes `turns` turns over the context of the training run. */
+/* The pair, as a real number, that makes `turns` turns over n_ctx_orig positions: the solution of
+ * n_ctx_orig * freq_base^(-2 pair / n_dims) = 2 pi turns. */
 static inline double rp_yarn_dim(const RopeParams *p, double turns) {
     return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) /
            (2.0 * log((double)p->freq_base));
@@ -31,7 +44,7 @@ static inline YarnRamp rp_yarn_ramp(const RopeParams *p) {
     return r;
 }
 
-/* The angle of a pair from its extrapolated one, pos * freq_base^(-2 pair / n_dims) / factor. */
+/* In radians, from the extrapolated angle of the pair. */
 RP_ANYWHERE double rp_yarn_angle(const RopeParams *p, const YarnRamp *r, int pair, double extrapolated) {
     const double theta = extrapolated * (double)p->freq_scale;
     if (p->ext_factor == 0.0f) return theta;

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Plants one bug after the other in a copy of the executor and of the kernels it leans on: each must be caught by the tests
-# of the executor on the simulated device. Compiles and links as the build does, but for the one file.
-#   executor_mutants.sh SOURCE_DIR BUILD_DIR [WORD]      WORD: only those whose description has it
+# Mutation test of the CUDA executor. Plants one bug at a time in a copy of the executor and the kernels it uses: its
+# tests on the simulated device must fail. Only the changed file is compiled; it is linked as in the build.
+#   executor_mutants.sh SOURCE_DIR BUILD_DIR [WORD]      WORD: only the bugs whose description contains it
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) only=${3-}
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 caught=0 missed=0
 
-compile() { # unit
+compile() { # source file
     ninja -C "$build" -t commands cudasim_bind | grep -e " -c $source/$1\$" | tail -1 |
         sed "s| -M[DTF]* [^ ]*CMakeFiles[^ ]*||g; s| -MD||; s| -MT [^ ]*||; s| -MF [^ ]*||; s| -o [^ ]*| -o $temp/mutant.o|
              s| -c $source/$1| -c $temp/$1|; s| -I$source | -I$temp -I$source |; s| -Werror||" >"$temp/compile"
@@ -16,14 +16,15 @@ compile() { # unit
     (cd "$build" && sh "$temp/compile")
 }
 
-# Objects are exchanged; what would come from an archive is taken from the mutant, which stands before it.
-link() { # unit, test
+# The original object is left out of the link command. If it is a member of an archive, the mutant comes first and is
+# taken.
+link() { # source file, test
     ninja -C "$build" -t commands "cudasim_$2" | tail -1 |
         sed "s| [^ ]*/$1\.o | |; s| -o tests/cudasim_$2 | $temp/mutant.o -o $temp/test |" >"$temp/link"
     (cd "$build" && sh "$temp/link")
 }
 
-mutant() { # unit, file, sed expression, tests, what it is
+mutant() { # source file to compile, file to change, sed expression, tests, description
     case $5 in *"$only"*) ;; *) return 0 ;; esac
     rm -rf "$temp/executor" "$temp/kernels" "$temp/model"
     cp -r "$source/${1%%/*}" "$temp/${1%%/*}"
@@ -47,7 +48,7 @@ mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus record/,/^}/ s/RP_TRY(
 mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus record/,/^}/ s/RP_TRY(launch_now/if (r->step != 5) RP_TRY(launch_now/
     s/^\(static RpStatus check_nodes.*\)$/\1 if (n_steps_of(c)) return RP_OK;/
     s/^static RpStatus check_nodes/static int n_steps_of(const CudaExecutor *c) { return c->n_captured > 0; }\n&/' \
-    bind "a node left out, and nobody counts"
+    bind "a node left out, and nodes are not counted"
 mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus enqueue/,/^}/ s/RP_TRY(rp_cuda_enqueue_inputs(c));//
     s/if (n != (size_t)(c->n_captured + copies + mirrors))/if (n == 0)/' bind "inputs that a replay does not copy"
 mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/if (!m->is_input)/if (m->is_input)/' \
@@ -55,33 +56,33 @@ mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^
 mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/c->base.step != NULL/c->base.step == NULL/' \
     bind "the token of a replay that is not copied"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus zeroed/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
-    bind "states that are not zeroed"
+    bind "states (KV cache) that are not zeroed"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/cudaStreamSynchronize(d->stream)/cudaSuccess/' \
-    bind "a run that nobody waits for"
+    bind "a run that is not waited for"
 mutant $cuda/executor.c $cuda/executor.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
-    "captured nodes that keep their addresses"
+    "captured nodes that are not repointed"
 mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
-    "the token of other states"
-mutant executor/executor.c executor/executor.c 's/^    point_to_states(e, before);$//' rebind "states half bound"
+    "the sampled token of another step state"
+mutant executor/executor.c executor/executor.c 's/^    point_to_states(e, before);$//' rebind "some states bound, some not"
 mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args.params, bytes) != 0/false/' \
-    bind "weights for other parameters"
-mutant executor/reply.c executor/reply.c 's/ \&\& e->bound == NULL//' bind "a loop over states that are not bound"
+    bind "weights of a plan with other parameters"
+mutant executor/reply.c executor/reply.c 's/ \&\& e->bound == NULL//' bind "a loop that ignores which states are bound"
 mutant executor/reply.c executor/reply.c 's/if (r->end\[i\] == token) return true;//' bind "a host that ignores end tokens"
-mutant kernels/sample.cu kernels/sample.cu 's/a.step->pos = s.pos + 1/a.step->pos = s.pos/' bind "a position that stands still"
+mutant kernels/sample.cu kernels/sample.cu 's/a.step->pos = s.pos + 1/a.step->pos = s.pos/' bind "a position that does not advance"
 mutant kernels/loop.cu kernels/loop.cu 's/ || l.ring->stop != 0//' rebind "a loop that cannot be stopped"
-mutant kernels/loop.cu kernels/loop.cu 's/ | (uint32_t)token//' bind "the number of a token without the token"
-mutant kernels/loop.cu kernels/loop.cu 's/c->number++;//' bind "a token without its number"
+mutant kernels/loop.cu kernels/loop.cu 's/ | (uint32_t)token//' bind "a ring slot that has the number but not the token"
+mutant kernels/loop.cu kernels/loop.cu 's/c->number++;//' bind "ring slots that are not numbered"
 mutant kernels/loop.cu kernels/loop.cu '/c->end\[i\] == token/d' bind "a loop that ignores end tokens"
 mutant kernels/loop.cu kernels/loop.cu 's/l.step->pos >= c->n_ctx/false/' rebind "a loop past the context"
-mutant $cuda/loop.c $cuda/loop.c 's/c->loop.next += (uint32_t)c->loop.in_launch;//' rebind "tokens of the reply before"
-mutant $cuda/loop.c $cuda/loop.c 's/if (now != cudaErrorNotReady) return.*//' faults "a loop on a device that is lost"
-mutant $cuda/loop.c $cuda/loop.c 's/l->running = d->looping = true/l->running = true/' rebind "a run beside a loop"
-mutant $cuda/profile.c $cuda/profile.c 's/st = rp_executor_put_step(e, step);/st = RP_OK;/' bind "a profile that draws"
+mutant $cuda/loop.c $cuda/loop.c 's/c->loop.next += (uint32_t)c->loop.in_launch;//' rebind "tokens of the previous reply"
+mutant $cuda/loop.c $cuda/loop.c 's/if (now != cudaErrorNotReady) return.*//' faults "a loop that goes on when the device is lost"
+mutant $cuda/loop.c $cuda/loop.c 's/l->running = d->looping = true/l->running = true/' rebind "a run while a loop runs"
+mutant $cuda/profile.c $cuda/profile.c 's/st = rp_executor_put_step(e, step);/st = RP_OK;/' bind "a profile that changes the step state"
 mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\[k\].offset/on->src[k].data/' rebind \
     "a comparison with the device's own weights"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
-mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "a capture taken for a lost device"
-mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that is run and not counted"
+mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
+mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
 mutant kernels/linear.cu kernels/quants.cuh 's/f<RP_Q4_0>/f<RP_Q5_0>/' bind \
     "the kernel of another quant type"
 echo "$caught of $((caught + missed)) planted bugs caught"

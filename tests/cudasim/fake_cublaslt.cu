@@ -1,6 +1,8 @@
-/* cuBLASLt's thirteen symbols over the simulated device. Strict where the library is: a product has to come
- * with the choice that was made for it, with addresses as aligned as was promised, and with a workspace where
- * the choice needs one. */
+/* cuBLASLt's thirteen symbols on the simulated device: D = A^T B with f32 results, one thread a column.
+ *
+ * As strict as the library: a product must come with the algorithm that the heuristic chose for its shape, with
+ * addresses as aligned as promised, and with a workspace if the algorithm needs one. Products with k >= 256
+ * write to the workspace first and are copied from there by a second kernel, like split-K. */
 #include "tests/cudasim/fake_cublaslt.h"
 
 #include <cstdio>
@@ -20,7 +22,7 @@ struct Desc {
     cublasComputeType_t compute;
     bool                transposed;
 };
-struct Layout {
+struct Layout { /* column-major: element (r, c) at r + ld * c */
     cudaDataType type;
     uint64_t     rows, cols;
     int64_t      ld;
@@ -29,23 +31,25 @@ struct Preference {
     size_t   workspace;
     uint32_t align[4];
 };
-/* What is kept in an algorithm's opaque words. */
+/* Contents of an algorithm's opaque words: the shape and alignment that it was chosen for. */
 struct Choice {
     uint64_t m, n, k;
     uint32_t align[4];
-    uint32_t tag, in_parts;
+    uint32_t tag, via_workspace;
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t), "room");
 enum { TAG = 0x6c74 };
 
-struct FakeJob {
+/* Operands of both kernels; m rows of results, k elements of a dot product, leading dimensions in elements. */
+struct FakeArgs {
     const void  *a, *b;
     float       *d;
     cudaDataType type;
     int64_t      m, k, lda, ldb, ldd;
 };
 
-bool asked(const char *what) {
+/* Whether the environment asks for this failure now; counts products down for "matmul:N". */
+bool is_set(const char *what) {
     const char *now = getenv(FAKE_VARIABLE);
     if (now == nullptr) now = "";
     if (strcmp(now, setting) != 0) {
@@ -56,14 +60,15 @@ bool asked(const char *what) {
     return strcmp(what, "matmul") == 0 && strncmp(now, "matmul:", 7) == 0 && --calls_left == 0;
 }
 
-template <class T, class H> cublasStatus_t give(H *out, const T &value) {
+/* Handles are heap objects, counted so that tests find leaks. */
+template <class T, class H> cublasStatus_t new_handle(H *out, const T &value) {
     T *p = (T *)calloc(1, sizeof *p);
     *p   = value;
     *out = (H)p;
     stats.live++;
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t take(void *p) {
+cublasStatus_t free_handle(void *p) {
     if (p == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
     free(p);
     stats.live--;
@@ -76,8 +81,8 @@ float element(const void *p, cudaDataType type, int64_t i) {
                               : __bfloat162float(((const __nv_bfloat16 *)p)[i]);
 }
 
-/* A block of one thread a column. */
-void fake_product(FakeJob j) {
+/* d[t][m] = sum over k of a[m][k] b[t][k]; a block of one thread per column t. */
+void fake_product(FakeArgs j) {
     const int64_t t = blockIdx.x;
     for (int64_t m = 0; m < j.m; m++) {
         float sum = 0.0f;
@@ -86,15 +91,16 @@ void fake_product(FakeJob j) {
         j.d[t * j.ldd + m] = sum;
     }
 }
-void fake_collect(FakeJob j) {
+/* Workspace a[t][m] to d[t][m]. */
+void fake_collect(FakeArgs j) {
     for (int64_t m = 0; m < j.m; m++)
         j.d[blockIdx.x * j.ldd + m] = ((const float *)j.a)[blockIdx.x * j.m + m];
 }
 
-cudaError_t launch(const void *kernel, FakeJob job, uint64_t n, cudaStream_t stream) {
+cudaError_t launch(const void *kernel, FakeArgs args, uint64_t n, cudaStream_t stream) {
     cudaLaunchConfig_t c = {};
     c.gridDim = dim3((unsigned)n), c.blockDim = dim3(1), c.stream = stream;
-    void *arguments[] = {&job, nullptr};
+    void *arguments[] = {&args, nullptr};
     return cudaLaunchKernelExC(&c, kernel, arguments);
 }
 
@@ -105,19 +111,19 @@ bool aligned(const void *p, uint32_t to) { return to > 0 && (uintptr_t)p % to ==
 extern "C" {
 FakeStats fake_stats(void) { return stats; }
 
-size_t cublasLtGetVersion(void) { return asked("version") ? 10000 : CUBLAS_VERSION; }
+size_t cublasLtGetVersion(void) { return is_set("version") ? 10000 : CUBLAS_VERSION; }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *h) {
-    return asked("create") ? CUBLAS_STATUS_NOT_INITIALIZED : give(h, 1);
+    return is_set("create") ? CUBLAS_STATUS_NOT_INITIALIZED : new_handle(h, 1);
 }
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t h) { return take(h); }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t h) { return free_handle(h); }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-    if (asked("describe") || scale != CUDA_R_32F) return CUBLAS_STATUS_ALLOC_FAILED;
-    return give(d, Desc{compute, false});
+    if (is_set("describe") || scale != CUDA_R_32F) return CUBLAS_STATUS_ALLOC_FAILED;
+    return new_handle(d, Desc{compute, false});
 }
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return take(d); }
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return free_handle(d); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what,
                                               const void *v, size_t bytes) {
     if (what != CUBLASLT_MATMUL_DESC_TRANSA || bytes != sizeof(cublasOperation_t))
@@ -129,16 +135,18 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType type, uint64_t rows,
                                           uint64_t cols, int64_t ld) {
     if (ld < (int64_t)rows) return CUBLAS_STATUS_INVALID_VALUE;
-    return give(l, Layout{type, rows, cols, ld});
+    return new_handle(l, Layout{type, rows, cols, ld});
 }
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) { return take((void *)l); }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) { return free_handle((void *)l); }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p) {
-    return give(p, Preference{
-                       0, {256, 256, 256, 256}
+    return new_handle(p, Preference{
+                             0, {256, 256, 256, 256}
     });
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { return take((void *)p); }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) {
+    return free_handle((void *)p);
+}
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t           pref,
                                                     cublasLtMatmulPreferenceAttributes_t what, const void *v,
                                                     size_t bytes) {
@@ -153,6 +161,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t  
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Accepts products A^T B only, with f32 results and the compute type that Reprise must ask for. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t    ld,
@@ -162,7 +171,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const Preference *p = (const Preference *)pref;
     stats.choices++;
     *n = 0;
-    if (asked("choose")) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (is_set("choose")) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (wanted < 1 || !((const Desc *)desc)->transposed || a->type != b->type || d->type != CUDA_R_32F ||
         a->rows != b->rows || a->cols != d->rows || b->cols != d->cols ||
         ((const Desc *)desc)->compute !=
@@ -171,10 +180,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     Choice       c     = {a->cols, b->cols, a->rows, {}, TAG, 0};
     const size_t bytes = c.m * c.n * sizeof(float);
     memcpy(c.align, p->align, sizeof c.align);
-    c.in_parts = c.k >= 256 && bytes <= p->workspace;
+    c.via_workspace = c.k >= 256 && bytes <= p->workspace;
     memset(results, 0, sizeof *results);
     memcpy(&results->algo, &c, sizeof c);
-    results->workspaceSize = c.in_parts ? bytes : 0;
+    results->workspaceSize = c.via_workspace ? bytes : 0;
     results->state         = CUBLAS_STATUS_SUCCESS;
     *n                     = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -188,24 +197,24 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               size_t bytes, cudaStream_t stream) {
     const Layout *a = (const Layout *)la, *b = (const Layout *)lb, *d = (const Layout *)ld;
     Choice        c;
-    if (asked("matmul")) return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (asked("nothing")) return CUBLAS_STATUS_SUCCESS;
+    if (is_set("matmul")) return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (is_set("nothing")) return CUBLAS_STATUS_SUCCESS;
     memcpy(&c, algo, sizeof c);
     if (c.tag != TAG || c.m != a->cols || c.n != b->cols || c.k != a->rows || *(const float *)alpha != 1.0f ||
         *(const float *)beta != 0.0f || pc != pd || !aligned(pa, c.align[0]) || !aligned(pb, c.align[1]) ||
         !aligned(pd, c.align[3]) ||
-        (c.in_parts && (workspace == nullptr || bytes < c.m * c.n * sizeof(float))))
+        (c.via_workspace && (workspace == nullptr || bytes < c.m * c.n * sizeof(float))))
         return CUBLAS_STATUS_INVALID_VALUE;
-    FakeJob job = {pa, pb, (float *)pd, a->type, (int64_t)c.m, (int64_t)c.k, a->ld, b->ld, d->ld};
+    FakeArgs args = {pa, pb, (float *)pd, a->type, (int64_t)c.m, (int64_t)c.k, a->ld, b->ld, d->ld};
     stats.products++;
-    stats.in_parts += c.in_parts;
-    if (c.in_parts) job.d = (float *)workspace, job.ldd = job.m;
-    if (launch(RP_KERNEL(fake_product), job, c.n, stream) != cudaSuccess)
+    stats.via_workspace += c.via_workspace;
+    if (c.via_workspace) args.d = (float *)workspace, args.ldd = args.m;
+    if (launch(RP_KERNEL(fake_product), args, c.n, stream) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (!c.in_parts) return CUBLAS_STATUS_SUCCESS;
-    job.a = workspace, job.d = (float *)pd, job.ldd = d->ld;
-    return launch(RP_KERNEL(fake_collect), job, c.n, stream) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                            : CUBLAS_STATUS_EXECUTION_FAILED;
+    if (!c.via_workspace) return CUBLAS_STATUS_SUCCESS;
+    args.a = workspace, args.d = (float *)pd, args.ldd = d->ld;
+    return launch(RP_KERNEL(fake_collect), args, c.n, stream) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 #endif
 }

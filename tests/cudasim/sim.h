@@ -1,24 +1,50 @@
-/* sim.h - what tests may ask of the simulated CUDA runtime (C and C++). */
+/* sim.h - a simulated CUDA device and runtime: what tests control and observe (C and C++).
+ *
+ * The .cu files are compiled as host C++ (sim_cuda.h) and linked with this runtime instead of libcudart. A
+ * kernel is a plain function, and every CUDA thread is a fiber that calls it.
+ *
+ *     API call ---- counted; injected failures end here        sim_faults.cpp, sim_errors.cpp
+ *        |
+ *        +-- the stream captures: a node of a graph            sim_capture.cpp, sim_graph.cpp
+ *        +-- else: a work item in the queue of the stream      sim_stream.cpp, sim_memory.cpp, sim_launch.cpp
+ *                     |
+ *             query, synchronise: the queue runs               sim_exec.cpp
+ *                     |
+ *             grid -> blocks -> warps -> fibers                sim_device.cpp, sim_fiber.cpp
+ *                     |
+ *             barriers, shuffles, shared memory, atomics       sim_warp.cpp, sim_shared.cpp
+ *             every access, in a build with RP_RACE            sim_race.cpp
+ *
+ * Diagnostics go to stderr; a fatal one ends the process with status 99. Environment variables, for debugging:
+ *     SIM_ASYNC=eager   a stream runs its work at once
+ *     SIM_STACK_KB=N    stack of a fiber, 64 (256 under the address sanitizer)
+ *     SIM_FILL=N        byte that uninitialised shared memory holds, 255 (a NaN in f32)
+ *     SIM_CONTINUE      go on after a diagnostic that is not fatal
+ *     SIM_LAX_EXIT      a collective may name lanes that have returned
+ *     SIM_QUIET         API errors are not printed
+ *     SIM_BUG=N         the planted bug that is active in a build of mutants.sh
+ */
 #ifndef SIM_TEST_H
 #define SIM_TEST_H
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
-/* Any host thread may call the runtime; one is in it at a time.
+/* Any host thread may call the runtime; a mutex lets in one at a time.
  *
- * Work waits in its stream until something asks for it. cudaStreamQuery does one step: what is first in the
- * queue, or of a graph with a WHILE node one iteration, so that a host that polls sees what the loop writes.
+ * Work waits in its stream until a call needs its result, so a missing synchronisation shows. cudaStreamQuery
+ * executes one step: the first work item of the queue. A graph launch with a WHILE node is one step per
+ * iteration, so a host that polls sees what the loop has written so far.
  *
- * Copies are counted when they are executed, in graphs too; `api_calls` once a call from outside, whatever it
- * calls inside. */
+ * Copies, kernels and nodes are counted when they are executed, in graphs too. `api_calls` counts calls from
+ * outside only; calls that the runtime makes to itself do not count. */
 typedef struct {
     unsigned long launch_calls, kernels, graph_launches, nodes, memcpys, memsets, syncs, captures,
         instantiates, updates, while_iters;
     long          live_allocs;
     unsigned long allocs; /* device and pinned host memory */
     unsigned long api_calls;
-    unsigned long overlaps; /* launches with the attribute of programmatic dependent launch */
+    unsigned long pdl_launches; /* launches with the attribute of programmatic dependent launch (PDL) */
     unsigned long h2d_copies, d2h_copies, d2d_copies, h2d_bytes, d2h_bytes, d2d_bytes;
 } SimStats;
 
@@ -26,43 +52,44 @@ typedef struct {
 extern "C" {
 #endif
 SimStats sim_stats(void);
-void     sim_stats_reset(void);
+void     sim_stats_reset(void); /* all but live_allocs */
 
-/* A sanitizer makes the simulation ten times slower: one order of the threads, and one model or type of so many,
- * must do then. */
+/* A sanitizer makes the simulation ten times slower. Tests then run the last thread order only, and one model
+ * or type of every SIM_EACH. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SIM_FIRST_ORDER = 2, SIM_EACH = 3 };
 #else
 enum { SIM_FIRST_ORDER = 0, SIM_EACH = 1 };
 #endif
 
-void     sim_sched(int policy /* 0 forward 1 reverse 2 random */, unsigned seed);
-void     sim_async(int lazy);
+/* Order in which ready threads, warps, blocks and graph nodes run: 0 forward, 1 reverse, 2 random. A random
+ * order depends on the seed alone. Results that differ between orders reveal a race. */
+void     sim_sched(int policy, unsigned seed);
+void     sim_async(int lazy); /* 1 (default): work waits in its stream; 0: it runs at once */
 
-/* The device's memory in all, 16 GiB at first; 0: without a limit. */
+/* Total device memory in bytes, 16 GiB at first; 0: no limit. */
 void sim_device_memory(size_t bytes);
 
-/* The driver's version as cudaDriverGetVersion gives it, 0 for no driver, and the number of devices. */
+/* The driver version that cudaDriverGetVersion returns (0: no driver), and the number of devices. */
 void sim_driver(int version, int n_devices);
 
 /* Launches with the attribute of programmatic dependent launch fail. */
-void sim_refuse_overlap(int refuse);
+void sim_refuse_pdl(int refuse);
 
-/* The compute capability that the device says it has, 9.0 at first. */
+/* The compute capability that the device reports, 9.0 at first. */
 void sim_capability(int major, int minor);
 
-/* The nth call from now, 1 for the next, of the function of that name fails with that error and does nothing.
- * Functions that release something do so and fail nevertheless, and so does cudaStreamEndCapture. A failure
- * on a stream that captures invalidates the capture. */
+/* The nth call of the named function (1: the next) fails with that error and does nothing. Exceptions: a
+ * function that releases something releases it and fails all the same, and cudaStreamEndCapture ends its
+ * capture. A failure on a stream that captures invalidates the capture. */
 void     sim_fail(const char *call, unsigned nth, cudaError_t with);
-unsigned sim_fails_left(void); /* of those asked for, how many have not happened */
+unsigned sim_fails_left(void); /* requested failures that have not happened yet */
 
-/* The nth kernel from now faults: neither it nor anything after it is executed, and every call that needs the
- * device returns the error. */
+/* The nth kernel from now faults. Neither it nor anything after it is executed, and every call that needs the device
+ * returns the error: it is sticky, as on a real device. */
 void sim_fault(unsigned nth_kernel, cudaError_t with);
 
-/* Forgets what sim_fail and sim_fault asked for and have done; what was queued is dropped. Memory stays
- * allocated. */
+/* Cancels pending failures and faults, clears the sticky error and drops queued work. Memory stays allocated. */
 void sim_reset_faults(void);
 #ifdef __cplusplus
 }

@@ -1,8 +1,18 @@
-// sim_capture.cpp - streams that record a graph.
+// sim_capture.cpp - stream capture: calls on a capturing stream become nodes of a graph.
+//
+// The stream keeps the nodes that its next node will depend on (deps). Other streams join through events and must be
+// joined back before the capture ends:
+//
+//     s: A, record e, B, wait f, C          A -> B -> C
+//     t:    wait e, D, record f             A -> D -> C
+//
+// A forbidden call (allocation, synchronisation, work on the legacy stream, a launch that fails) invalidates the
+// capture: it stays open, and cudaStreamEndCapture ends it with an error.
 #include "sim_internal.h"
 
 static uint64_t cap_ids;
 
+// A node after all that the stream has captured so far.
 cudaGraphNode_t sim_cap_add(cudaStream_t s, cudaGraphNodeType t) {
     auto n = sim_add_node(s->g, t, s->deps);
     s->deps.assign(1, n);
@@ -20,7 +30,7 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t g, const c
     s->cap_bad             = false;
     s->cap_id              = ++cap_ids;
     s->g                   = g;
-    s->own_graph           = false;
+    s->frees_graph         = false;
     s->mode                = m;
     s->deps.assign(d, d + n);
     return cudaSuccess;
@@ -32,9 +42,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode m) {
     if (e)
         delete g;
     else
-        s->own_graph = true;
+        s->frees_graph = true;
     return e;
 }
+// Every stream that joined must have been joined back: its last nodes are ancestors of this stream's last nodes.
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
     SimCall call(__func__, SIM_NEEDS_DEVICE, s);
     if (out) *out = nullptr;
@@ -58,7 +69,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out) {
         }
     s->cap = false;
     s->deps.clear();
-    if ((bad || unjoined) && s->own_graph) sim_free_graph(s->g);
+    if ((bad || unjoined) && s->frees_graph) sim_free_graph(s->g);
     if (call.error != cudaSuccess) return call.error;
     if (bad) return sim_err(cudaErrorStreamCaptureInvalidated, "a forbidden call was made during capture");
     if (unjoined) return sim_err(cudaErrorStreamCaptureUnjoined, "a forked stream was not joined");

@@ -1,12 +1,22 @@
-// sim_cuda.h - lets g++/clang++ compile .cu kernel sources as host C++.
-// Force-included (-x c++ -include sim_cuda.h).  Types, enums and prototypes come
-// from the real CUDA toolkit headers in host mode; this file supplies only what
-// nvcc itself supplies: qualifiers, built-in variables and device intrinsics.
+// sim_cuda.h - lets g++ and clang++ compile .cu kernel sources as host C++ (-x c++ -include sim_cuda.h).
+//
+// Types, enums and prototypes come from the toolkit's own headers in host mode. This file adds what nvcc supplies
+// itself: qualifiers, built-in variables, device intrinsics. A kernel becomes a plain function:
+//
+//     __global__ void k(float *y)   ->  void k(float *y), called once by the fiber of each CUDA thread
+//     threadIdx.x                   ->  global variable, rewritten at every fiber switch
+//     RP_SHARED(float, s, [64])     ->  reference to memory that sim_shared() keeps per block
+//     __shfl_xor_sync(m, v, 1)      ->  sim_warp(...): the fiber yields until all lanes of m have arrived
+//     __syncthreads()               ->  sim_bar(...): the fiber yields until all live threads have arrived
+//
+// Not simulated: speed, registers, bank conflicts, the memory model of a real device (execution is sequentially
+// consistent; sim_race.cpp checks fences and atomics instead), and the rounding of fast intrinsics such as __expf.
 #ifndef CUDA_SIM_H
 #define CUDA_SIM_H
 #define RP_CUDASIM 1
 
-// The toolkit's host_defines.h keeps these if they are defined before it is read.
+// The toolkit's host_defines.h keeps these definitions if they come first. A raw __shared__ must not compile: a host
+// variable would be shared by all blocks and threads.
 #define __global__
 #define __device__
 #define __host__
@@ -26,13 +36,14 @@
 #include <utility>
 
 // ---- built-in variables ---------------------------------------------------
-// Plain variables (macros would break cfg.gridDim), rewritten at every fiber switch.
+// Plain variables, rewritten at every fiber switch. Macros would also replace the member in cfg.gridDim.
 extern uint3 threadIdx, blockIdx;
 extern dim3  blockDim, gridDim;
 #undef warpSize
 #define warpSize 32
 
 // ---- services of the simulation ----------------------------------------------
+// Collectives of a warp; SIM_R*: __reduce_*_sync. SIM_FSUM and SIM_FMAX are whole float butterflies in one step.
 enum SimOp {
     SIM_SYNC,
     SIM_BALLOT,
@@ -53,10 +64,12 @@ enum SimOp {
     SIM_FSUM,
     SIM_FMAX
 };
+// arg: source lane, distance, or 1 for a signed minimum or maximum; width: lanes of a shuffle segment.
 uint64_t sim_warp(SimOp op, unsigned mask, uint64_t v, int arg, int width, const char *file, int line);
+bool     sim_bug(int number); // whether SIM_BUG selects this planted bug (mutants.sh)
 int      sim_bar(int op, int pred, const char *file, int line); // op 0 plain 1 count 2 and 3 or
 void     sim_grid_sync(const char *file, int line);
-void     sim_spin(const char *file, int line); // body of a spin-wait loop
+void     sim_spin(const char *file, int line); // body of a spin-wait loop: the others run first
 void    *sim_shared(const void *key, const char *name, size_t bytes, size_t align);
 void    *sim_shared_dyn(void);
 void     sim_fence(void);
@@ -66,14 +79,16 @@ void     sim_cp_commit(void);
 void     sim_cp_wait(int keep);
 void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], const char *,
                         int);
-// Every atomic goes through one RMW function; fn computes the new value.
+// Every atomic goes through one read-modify-write function; fn computes the new value.
 typedef uint64_t (*SimRmw)(uint64_t old, uint64_t a, uint64_t b);
 uint64_t          sim_atomic(void *p, int bytes, SimRmw fn, uint64_t a, uint64_t b,
                              int order); // order: 0 relaxed 1 acq 2 rel 3 acq_rel
 [[noreturn]] void sim_trap(const char *what, const char *file, int line);
 
+// Default arguments that name the caller's file and line in diagnostics.
 #define SIM_AT const char *f_ = __builtin_FILE(), int l_ = __builtin_LINE()
 
+// Collectives and atomics carry any value of up to 8 bytes as the low bytes of a uint64_t.
 template <class T> static inline uint64_t sim_bits(T v) {
     static_assert(sizeof(T) <= 8, "<=8 bytes");
     uint64_t u = 0;
@@ -127,6 +142,7 @@ SIM_RED(__reduce_add_sync, SIM_RADD, int) SIM_RED(__reduce_min_sync, SIM_RMIN, u
             SIM_RED(__reduce_or_sync, SIM_ROR, unsigned) SIM_RED(__reduce_xor_sync, SIM_RXOR, unsigned)
 
     // ---- memory ----------------------------------------------------------------
+    // All scopes are one fence; cache hints have no effect. __nanosleep is the place where a spin loop yields.
     static inline void __threadfence(void) {
     sim_fence();
 }
@@ -220,7 +236,7 @@ static inline int      __float2int_rn(float f) { return (int)lrintf(f); }
 static inline int      __float2int_rz(float f) { return (int)f; }
 static inline float    __int2float_rn(int i) { return (float)i; }
 static inline float    rsqrtf(float x) { return 1.0f / sqrtf(x); }
-// glibc declares extern __expf and friends, so these must be macros
+// Macros, because glibc declares extern functions of these names.
 #define __expf(x)    expf(x)
 #define __logf(x)    logf(x)
 #define __sinf(x)    sinf(x)
@@ -240,7 +256,7 @@ static inline float                max(float a, float b) { return fmaxf(a, b); }
 static inline float                min(float a, float b) { return fminf(a, b); }
 
 // ---- fp16/bf16: only what the toolkit headers leave out in host mode ---------
-// one rounding, as the device does: the double product+sum of halves is exact enough
+// One rounding, as on the device: the product of two halves is exact in double, and their sum nearly so.
 static inline __half __hfma(__half a, __half b, __half c) {
     return __double2half((double)__half2float(a) * __half2float(b) + __half2float(c));
 }
@@ -260,8 +276,8 @@ static inline __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bf
 void cudaGraphSetConditional(cudaGraphConditionalHandle h, unsigned value);
 
 // ---- kernel registry -------------------------------------------------------
-// The real runtime learns a kernel's parameter sizes from the fat binary; here
-// they come from the C++ type of the kernel.
+// The real runtime reads a kernel's parameter sizes from the fat binary; here they come from its C++ type. A thunk
+// restores the types: it calls fn with *(P *)args[i] for each parameter of type P.
 typedef void (*SimThunk)(const void *fn, void **args);
 const void *sim_register(const void *fn, const char *name, SimThunk thunk, const size_t *sizes, int n);
 template <class... P> struct SimKernel {

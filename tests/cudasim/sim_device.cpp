@@ -1,5 +1,14 @@
-// sim_device.cpp - runs CUDA grids on the CPU: one fiber per CUDA thread, switched
-// only at barriers, warp collectives and spin waits.  One grid at a time, in the thread that asked for it.
+// sim_device.cpp - runs a grid on the CPU: one fiber per CUDA thread, one grid at a time, in the calling host thread.
+//
+// Fibers switch only at barriers, warp collectives and spin waits, so a run is deterministic for a given schedule:
+//
+//     sim_run_kernel          blocks one after the other (forward, reversed, shuffled), each to its end;
+//       run_resident          a cooperative launch: all blocks at once
+//         every warp          runs its ready lanes until each waits or has returned
+//         nothing ready?      wake the threads that spin; if there are none, or nothing changes: deadlock
+//
+// A block that waits for another block outside a cooperative launch therefore ends as a deadlock. That is intended:
+// CUDA does not promise that both are resident.
 #include "sim_internal.h"
 #include <cstdarg>
 #include <cstdio>
@@ -12,7 +21,7 @@ __thread bool   sim_here;
 SimLaunch      *sim_l;
 int             sim_policy, sim_reports;
 uint32_t        sim_launch_id;
-unsigned long   sim_events; // progress marks, for deadlock detection
+unsigned long   sim_events; // counts progress (barriers, collectives, atomics, exits), to detect deadlocks
 static uint64_t rng = 88172645463325252ull;
 
 unsigned sim_rand(void) {
@@ -77,6 +86,7 @@ SimKernelInfo *sim_find_kernel(const void *fn) {
 }
 
 // ---- scheduler ----
+// Reports how many threads wait at each place, and ends the process.
 void deadlock(void) {
     sim_report(false, "deadlock in %s; threads wait at:", sim_l->k->name.c_str());
     static const char *kind[] = {"running", "warp collective", "__syncthreads", "grid sync", "spin wait"};
@@ -97,8 +107,9 @@ void deadlock(void) {
                 s.second.second.c_str());
     _Exit(99);
 }
-static void block_init(Block *b, uint32_t id, size_t fib0,
-                       bool fresh) { // fresh: first block of a launch in this slot
+// Prepares block `id` with the fibers from fib0 on. fresh: the first block of a launch in b; the next ones keep its
+// threads and warps. Shared memory is filled with sim_fill() bytes for every block.
+static void block_init(Block *b, uint32_t id, size_t fib0, bool fresh) {
     SimLaunch &l = *sim_l;
     b->id        = id;
     b->nthr = b->nlive = l.block.x * l.block.y * l.block.z;
@@ -147,14 +158,15 @@ static void block_init(Block *b, uint32_t id, size_t fib0,
     sim_threads_run += b->nthr;
     race_block_start(b);
 }
-// Of a launch that may overlap each block has to wait: when a kernel has ended those before it must have.
+// Each block of a PDL launch must wait for the earlier kernels, even if it has nothing to do: the next kernel
+// waits for this one only and counts on all the others having ended.
 static void check_waited(const SimLaunch &l, const Block *b) {
     bool waited = !l.pdl;
     for (auto &w : b->w)
         for (unsigned m = w.exist; m && !waited; m &= m - 1) waited = !w.f[__builtin_ctz(m)]->pdl_wait;
     if (!waited)
-        sim_report(true, "%s block %u: launched to overlap with earlier kernels, and never waited for them", l.k->name.c_str(),
-                   b->id);
+        sim_report(true, "%s block %u: a PDL launch that never waited for the earlier kernels",
+                   l.k->name.c_str(), b->id);
 }
 static void block_free(Block *b) {
     for (auto &s : b->slots) free(s.p);
@@ -162,6 +174,8 @@ static void block_free(Block *b) {
     free(b->dyn);
     b->dyn = nullptr;
 }
+// Runs the resident blocks to their end. A round lets every warp run until none of its lanes is ready. Spinning
+// threads are woken only when nothing else is ready; 10000 such rounds without an event are a deadlock.
 static void run_resident(void) {
     unsigned long idle = 0, ev = sim_events;
     size_t        nb = sim_resident.size();
@@ -253,4 +267,9 @@ void sim_run_kernel(SimLaunch &l) {
     }
     sim_l    = nullptr;
     sim_here = false;
+}
+
+bool sim_bug(int number) {
+    static const int selected = getenv("SIM_BUG") ? atoi(getenv("SIM_BUG")) : 0;
+    return number == selected;
 }

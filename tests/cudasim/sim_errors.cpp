@@ -1,4 +1,4 @@
-// sim_errors.cpp - errors and counters.
+// sim_errors.cpp - error codes with their names and texts, the last error, and counters.
 #include "sim_internal.h"
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,7 @@ cudaError_t sim_err(cudaError_t e, const char *why) {
 }
 extern "C" {
 SimStats sim_stats(void) { return sim_st; }
-void     sim_stats_reset(void) { /* but for what is allocated */
+void     sim_stats_reset(void) { /* the allocations still exist: they stay counted */
     const long live    = sim_st.live_allocs;
     sim_st             = SimStats{};
     sim_st.live_allocs = live;
@@ -83,7 +83,7 @@ static const struct {
 };
 
 extern "C" {
-// A lost device's error stays.
+// Clears the last error, but not a sticky one.
 cudaError_t cudaGetLastError(void) {
     SIM_CALL(SIM_NEEDS_NOTHING);
     auto e       = sim_sticky != cudaSuccess ? sim_sticky : sim_last_err;

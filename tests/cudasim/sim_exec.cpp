@@ -1,4 +1,13 @@
-// sim_exec.cpp - what a stream or a graph does when it runs.
+// sim_exec.cpp - executes copies, memsets, kernels and graphs.
+//
+// Nodes of a graph run one at a time in a topological order that the schedule chooses. Bodies of conditional
+// nodes and child graphs run as frames of an explicit stack (GraphRun), so that execution can stop after an
+// iteration of a WHILE node and go on at the next cudaStreamQuery:
+//
+//     run:  [ graph, node 3 = WHILE ] [ body, node 7 ]     the innermost frame is last
+//
+// Every kernel, copy and memset takes the next sim_launch_id. A frame maps these ids to its nodes (SimOrder),
+// from which sim_race.cpp knows whether two of them may run at once on a real device.
 #include "sim_internal.h"
 #include <cstdio>
 #include <cstdlib>
@@ -43,8 +52,10 @@ void sim_do_kernel(SimLaunch &l) {
 }
 
 // ---- graphs ----
-SimOrder        *sim_order;
-std::vector<int> sim_topo(cudaGraph_t g) { // any valid order; a random one under SIM_RANDOM
+SimOrder *sim_order;
+// A topological order: first ready node first, last first (SIM_REV) or random. Shorter than the graph if it has
+// a cycle.
+std::vector<int> sim_topo(cudaGraph_t g) {
     size_t                        n = g->nodes.size();
     std::vector<int>              indeg(n), out;
     std::vector<std::vector<int>> succ(n);
@@ -69,18 +80,19 @@ std::vector<int> sim_topo(cudaGraph_t g) { // any valid order; a random one unde
     return out;
 }
 
-// Where the run of a graph stands; the child or body that its node `at` runs is the next frame.
+// One graph in execution. If its node order[at] runs a child or a body, that is the next frame.
 struct Frame {
     cudaGraph_t      g;
     bool             loop = false; // one iteration of a WHILE node
     std::vector<int> order;
     size_t           at     = 0;
-    bool             inside = false;
-    unsigned long    runs   = 0; // of bodies by node `at`
+    bool             inside = false; // the node has begun
+    unsigned long    runs   = 0;     // how often next_body was asked for it
     SimOrder         ord;
 };
 typedef std::vector<std::unique_ptr<Frame>> GraphRun; // outermost first
 
+// Pushes a frame, with the ancestors of every node.
 static void enter(GraphRun &run, cudaGraph_t g, bool loop) {
     auto         f = std::make_unique<Frame>();
     const size_t n = g->nodes.size();
@@ -97,7 +109,7 @@ static void enter(GraphRun &run, cudaGraph_t g, bool loop) {
         }
     run.push_back(std::move(f));
 }
-// The graph that the node runs next, null if it has none or is done.
+// The graph that node x runs next; null if it has none or is done. A WHILE node reads its condition before each run.
 static cudaGraph_t next_body(cudaGraphNode_t x, Frame &f) {
     const bool first = f.runs++ == 0;
     if (x->type == cudaGraphNodeTypeGraph) return first ? x->child : nullptr;
@@ -126,7 +138,8 @@ static void run_simple_node(cudaGraphNode_t x, Frame &f) {
     if (x->type == cudaGraphNodeTypeMemset) do_set_elements(x->dst, x->val, x->esz, x->n);
     if (x->type == cudaGraphNodeTypeHost || x->type == cudaGraphNodeTypeEventRecord) x->hfn(x->harg);
 }
-// Runs until the graph is done, or an iteration of a WHILE node is unless `whole`; true if the graph is done.
+// Runs to the end of the graph if `whole`, else to the end of an iteration of a WHILE node. True: the graph is
+// done, or the device is lost.
 static bool run_graph(GraphRun &run, bool whole) {
     SimOrder *save = sim_order;
     bool      stop = false;
@@ -153,6 +166,7 @@ static bool run_graph(GraphRun &run, bool whole) {
             }
             sim_order = &f.ord;
             run_simple_node(x, f);
+            // Ids that a child or a body has used belong to this node.
             for (uint32_t k = f.ord.node_of_launch.size() + f.ord.base - 1; k < sim_launch_id; k++)
                 f.ord.node_of_launch.push_back(x->idx);
             f.inside = false;

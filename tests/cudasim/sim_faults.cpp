@@ -1,4 +1,11 @@
-// sim_faults.cpp - entry of every API function: counted, and failed as a test asks.
+// sim_faults.cpp - entry of every API function: takes the mutex, counts the call, applies injected failures.
+//
+//     cudaError_t cudaX(...) {
+//         SIM_CALL(SIM_NEEDS_DEVICE, stream);    an injected failure, a missing driver or a sticky error returns here
+//         ...
+//     }
+//
+// Functions that release something use SimCall directly: they do their work and return call.result(...).
 #include "sim_internal.h"
 #include <algorithm>
 
@@ -10,7 +17,7 @@ struct Failure {
 static std::vector<Failure> failures;
 static unsigned             kernels_to_fault;
 static cudaError_t          fault_with;
-static int                  depth; // of API functions that call one another
+static int                  depth; // of nested API calls; only the outermost is counted and can fail
 static int                  driver_version = CUDART_VERSION;
 
 cudaError_t sim_sticky;
@@ -21,6 +28,7 @@ std::recursive_mutex &sim_mutex(void) {
     return m;
 }
 
+// The error that this call must return, if it is the nth call of its name since sim_fail.
 static cudaError_t injected(const char *name) {
     cudaError_t with = cudaSuccess;
     for (auto &f : failures)
@@ -35,6 +43,7 @@ cudaError_t sim_driver_state(void) {
     return sim_n_devices == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 
+// In order: injected failure, driver and device, sticky error. Nested calls of the runtime pass.
 SimCall::SimCall(const char *name, SimNeeds needs, cudaStream_t s) : error(cudaSuccess) {
     sim_mutex().lock();
     if (depth++ > 0) return;

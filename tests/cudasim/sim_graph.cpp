@@ -1,4 +1,10 @@
-// sim_graph.cpp - graphs: building, instantiating, updating.
+// sim_graph.cpp - graphs: building, instantiating, updating. sim_exec.cpp runs them.
+//
+//     cudaGraph_t               nodes with dependencies; a conditional node owns its bodies, which are graphs
+//        | cudaGraphInstantiate: a deep copy, and a map from the original nodes to the copies
+//     cudaGraphExec_t           ExecKernelNodeSetParams and the like address a copy by its original
+//
+// An update first runs all queued work: launches made before it keep the old parameters, as in CUDA.
 #include "sim_internal.h"
 
 std::vector<CondHandle> sim_conds;
@@ -21,11 +27,14 @@ void sim_free_graph(cudaGraph_t g) {
     delete g;
 }
 
-// Of an array the caller has, the first entries; the rest of it is cleared, as CUDA does.
-template <class T> static void give(const std::vector<T> &v, T *out, size_t n) {
+// Copies entries into the caller's array of n; the rest of it is cleared, as CUDA does. n_copied: the count to
+// return, all of them if there is no array.
+template <class T> static void copy_out(const std::vector<T> &v, T *out, size_t n) {
     for (size_t i = 0; out != nullptr && i < n; i++) out[i] = i < v.size() ? v[i] : T{};
 }
-static size_t given(const void *out, size_t room, size_t n) { return out != nullptr && room < n ? room : n; }
+static size_t n_copied(const void *out, size_t room, size_t n) {
+    return out != nullptr && room < n ? room : n;
+}
 
 extern "C" {
 cudaError_t cudaGraphCreate(cudaGraph_t *g, unsigned) {
@@ -67,6 +76,7 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *o, cudaGraph_t g, const cu
     (*o)->kind = k;
     return cudaSuccess;
 }
+// A handle is an index + 1 into sim_conds. Its value is set to the default at each launch, if the flags ask for that.
 cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *h, cudaGraph_t g, unsigned def,
                                              unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE);
@@ -75,6 +85,7 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *h, cuda
     g->handles.push_back(*h);
     return cudaSuccess;
 }
+// Only kernels, empty nodes and conditional nodes. A conditional node gets empty bodies, which the caller fills.
 cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d,
                              const cudaGraphEdgeData *, size_t n, cudaGraphNodeParams *p) {
     SIM_CALL(SIM_NEEDS_DEVICE);
@@ -104,8 +115,8 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphN
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *o, size_t *n) {
     SIM_CALL(SIM_NEEDS_DEVICE);
-    give(g->nodes, o, *n);
-    *n = given(o, *n, g->nodes.size());
+    copy_out(g->nodes, o, *n);
+    *n = n_copied(o, *n, g->nodes.size());
     return cudaSuccess;
 }
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t n, cudaGraphNodeType *t) {
@@ -133,9 +144,9 @@ cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t n, cudaMemcpy3DParms *p
 cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t n, cudaGraphNode_t *out, cudaGraphEdgeData *edges,
                                          size_t *count) {
     SIM_CALL(SIM_NEEDS_DEVICE);
-    give(n->deps, out, *count);
-    give(std::vector<cudaGraphEdgeData>(n->deps.size()), edges, *count);
-    *count = given(out, *count, n->deps.size());
+    copy_out(n->deps, out, *count);
+    copy_out(std::vector<cudaGraphEdgeData>(n->deps.size()), edges, *count);
+    *count = n_copied(out, *count, n->deps.size());
     return cudaSuccess;
 }
 cudaError_t cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
@@ -147,16 +158,17 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNod
             a.push_back(d);
             b.push_back(n);
         }
-    give(a, from, *count);
-    give(b, to, *count);
-    give(std::vector<cudaGraphEdgeData>(a.size()), edges, *count);
-    *count = given(from, *count, a.size());
+    copy_out(a, from, *count);
+    copy_out(b, to, *count);
+    copy_out(std::vector<cudaGraphEdgeData>(a.size()), edges, *count);
+    *count = n_copied(from, *count, a.size());
     return cudaSuccess;
 }
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char *, unsigned) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     return sim_err(cudaErrorNotSupported, "cudaGraphDebugDotPrint");
 }
+// Deep copy, with the bodies of conditional nodes and child graphs; m maps every original node to its copy.
 static cudaGraph_t clone_graph(cudaGraph_t g, std::map<cudaGraphNode_t, cudaGraphNode_t> &m) {
     auto r     = new CUgraph_st;
     r->is_body = g->is_body;
@@ -183,6 +195,7 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *o, cudaGraph_t g, const 
     (*o)->child = clone_graph(c, m);
     return cudaSuccess;
 }
+// Refuses cycles, and in the bodies of conditional nodes what CUDA does not allow there.
 static cudaError_t check_body(cudaGraph_t g, bool body) {
     if (sim_topo(g).size() != g->nodes.size()) return sim_err(cudaErrorInvalidValue, "graph has a cycle");
     for (auto n : g->nodes) {
@@ -237,6 +250,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
     sim_enqueue(s, sim_graph_work(x));
     return cudaSuccess;
 }
+// The copy of an original node, null if there is none of that type.
 static cudaGraphNode_t in_exec(cudaGraphExec_t x, cudaGraphNode_t n, cudaGraphNodeType t) {
     auto i = x->m.find(n);
     return i == x->m.end() || i->second->type != t ? nullptr : i->second;
@@ -288,6 +302,7 @@ cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t x, cudaGraphNode_t n, unsign
     i->second->enabled = on;
     return cudaSuccess;
 }
+// The new graph must have the same nodes and edges in the same order; their parameters are taken over.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g, cudaGraphExecUpdateResultInfo *info) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     cudaGraphExecUpdateResultInfo ri = {cudaGraphExecUpdateSuccess, nullptr, nullptr};

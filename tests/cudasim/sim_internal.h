@@ -1,4 +1,12 @@
-// sim_internal.h - shared between the parts of the simulation; kernels never see it.
+// sim_internal.h - data structures and functions that the files of the simulation share; kernels never see it.
+//
+//     SimLaunch            kernel, grid, block, copied arguments
+//       Block              one resident block: barrier state, shared memory
+//         Warp             sets of lanes: exist, done, ready, waiting
+//           Fiber          one CUDA thread: stack, why it waits, operand and result of its collective
+//
+//     CUstream_st          queue of SimWork, or the state of a capture
+//     CUgraph_st           nodes in the order they were added; CUgraphExec_st holds a copy and a map from the originals
 #ifndef SIM_INT_H
 #define SIM_INT_H
 #include "sim_cuda.h"
@@ -23,7 +31,9 @@ struct SimKernelInfo {
 };
 SimKernelInfo *sim_find_kernel(const void *fn);
 
-struct SimLaunch { // one kernel launch, arguments copied
+// One kernel launch. The arguments are copied, as the runtime does: args[i] points to data[i]. Copying a launch
+// therefore rebuilds args.
+struct SimLaunch {
     SimKernelInfo                 *k = nullptr;
     dim3                           grid, block;
     unsigned                       smem = 0;
@@ -63,6 +73,7 @@ struct CpAsync {
     const void *src;
     int         n;
 };
+// One CUDA thread, as long as its block is resident; then the fiber runs a thread of the next block.
 struct Fiber {
     uint3                 tid;
     void                 *sp;
@@ -70,37 +81,39 @@ struct Fiber {
     void                 *fake;
     Warp                 *w;
     Block                *b;
-    unsigned              lane, lin;
-    const char           *file;
+    unsigned              lane, lin;     // in the warp, in the block
+    const char           *file;          // where it waits
     int                   line, waiting; // waiting: 0 no 1 warp op 2 block barrier 3 grid barrier 4 spin
-    SimOp                 op;
+    SimOp                 op;            // the collective, its mask, operand, result and parameters
     unsigned              mask;
     uint64_t              val, res;
     int                   arg, width;
     std::vector<CpAsync> *cp;
-    std::vector<size_t>  *cpg; // queued async copies; commit points
+    std::vector<size_t>  *cpg; // queued cp.async copies; number of copies at each commit
     uint32_t              clk, seen[32], fence_clk, fence_epoch;
-    bool                  pdl_wait;
-    struct RaceSeen      *rs, *pend; // race checker
+    bool                  pdl_wait;  // has not yet waited for earlier kernels, as a PDL launch must
+    struct RaceSeen      *rs, *pend; // race checker, like clk to fence_epoch: see sim_race.cpp
 };
+// Each lane of `exist` is in exactly one of: running, ready, waiting in a collective, waiting elsewhere
+// (Fiber.waiting), done.
 struct Warp {
     Fiber   *f[32];
-    unsigned exist, done, ready, waiting;
+    unsigned exist, done, ready, waiting; // bit l: lane l
 };
-struct Slot {
+struct Slot { // a variable in shared memory; key: address of a static object that stands for it
     const void *key;
     void       *p;
     size_t      n;
 };
 struct Block {
     uint3             bid;
-    uint32_t          id, gid, epoch;
-    unsigned          nthr, nlive, nbar, nwarp;
-    int               barop, bacc, bres;
+    uint32_t          id, gid, epoch;           // epoch: number of the barrier interval, for the race checker
+    unsigned          nthr, nlive, nbar, nwarp; // nlive: threads that have not returned; nbar: at the barrier
+    int               barop, bacc, bres;        // kind of barrier, true predicates so far, result
     const char       *bfile;
     int               bline;
     std::vector<Slot> slots;
-    void             *dyn;
+    void             *dyn; // dynamic shared memory
     std::vector<Warp> w;
     struct RaceSeen  *rs, *rel;
 };
@@ -142,14 +155,15 @@ static inline void race_grid(void) {}
 static inline void race_touch(const void *, size_t, bool) {}
 static inline void race_async(void *, size_t) {}
 #endif
-// Device allocations, for bounds and host-pointer checks.
+// Allocations of the runtime, for bounds and host-pointer checks.
 struct SimAlloc {
     char  *p;
     size_t n;
-    int    kind;
-}; // kind 1 device 2 pinned host
-const SimAlloc *sim_alloc_of(const void *p);
-// Graph order, for the cross-node race check: may node of launch a run concurrently with b?
+    int    kind; // 1 device 2 pinned host
+};
+const SimAlloc *sim_alloc_of(const void *p); // the allocation that contains p, or null
+// Order of a graph's nodes, for races between nodes: launch base + i was made by node node_of_launch[i], and
+// anc[n][m] says that node m is an ancestor of node n. Two nodes may run at once if neither is the other's ancestor.
 struct SimOrder {
     uint32_t                       base = 0;
     std::vector<std::vector<bool>> anc;
@@ -159,15 +173,15 @@ struct SimOrder {
 extern SimOrder *sim_order;
 extern uint32_t  sim_launch_id;
 
-// ---- between the parts of the device ----
-extern unsigned long        sim_events;   // progress marks, for deadlock detection
-extern std::vector<Block *> sim_resident; // blocks of the launch in progress that hold threads
-int                         sim_pick(unsigned set);
-void                        sim_swap_in(Fiber *f);
-void                        sim_swap_to(Fiber *me, Fiber *f);
-void                        sim_next(Fiber *me);
+// ---- device: fibers, warps, blocks ----
+extern unsigned long        sim_events;             // progress marks, for deadlock detection
+extern std::vector<Block *> sim_resident;           // blocks of the launch in progress that hold threads
+int                         sim_pick(unsigned set); // one lane of the set, by the schedule
+void                        sim_swap_in(Fiber *f);  // scheduler -> fiber
+void                        sim_swap_to(Fiber *me, Fiber *f); // fiber -> fiber, or scheduler if f is null
+void                        sim_next(Fiber *me);              // yield; the caller has recorded why
 Fiber                      *sim_fiber(size_t i);
-void                        sim_fiber_host(void); // the fibers to come return to this host thread
+void                        sim_fiber_host(void); // the calling host thread becomes the scheduler
 const char                 *sim_opname(SimOp op);
 bool                        sim_warp_try(Warp *w, unsigned mask);
 void                        sim_bar_try(Block *b);
@@ -188,18 +202,24 @@ struct CUevent_st {
     uint64_t                     cap_id     = 0;
     std::vector<cudaGraphNode_t> deps;
 };
-// Queued work: runs to its end if `whole`, else one step of it; false while there is more to do.
+// A work item of a stream. Runs to its end if `whole`, else one step; returns false while there is more to do.
 typedef std::function<bool(bool whole)> SimWork;
+// While a stream captures (cap), it holds the graph and the nodes that the next captured node depends on (deps):
+//     launch a, launch b on s:            a -> b, deps(s) = {b}
+//     record e on s; wait for e on t:     t joins the capture, deps(t) = {b}
+// cap_origin: the capture began here; cap_bad: a forbidden call has invalidated it.
 struct CUstream_st {
     std::deque<SimWork>            q;
     bool                           cap = false, cap_origin = false, cap_bad = false;
-    uint64_t                       cap_id    = 0;
-    cudaGraph_t                    g         = nullptr;
-    bool                           own_graph = true;
+    uint64_t                       cap_id      = 0;
+    cudaGraph_t                    g           = nullptr;
+    bool                           frees_graph = true; // if the capture fails: the graph was made for it
     std::vector<cudaGraphNode_t>   deps;
     cudaStreamCaptureMode          mode;
     std::vector<cudaGraphEdgeData> edge_dummy;
 };
+// Nodes of all types; the fields after `idx` belong to kernels (k), copies and memsets (dst to esz), host functions,
+// child graphs and conditional nodes.
 struct CUgraphNode_st {
     cudaGraph_t                  g;
     cudaGraphNodeType            type;
@@ -226,6 +246,7 @@ struct CUgraph_st {
     cudaGraph_t                             root     = nullptr;
     std::vector<cudaGraphConditionalHandle> handles;
 };
+// An executable graph: a copy g of src, and the copy of each original node (for updates by node).
 struct CUgraphExec_st {
     cudaGraph_t                                src, g;
     std::map<cudaGraphNode_t, cudaGraphNode_t> m;
@@ -235,24 +256,25 @@ struct CondHandle {
     bool     assign;
 };
 
-// What a function needs before it can do anything.
+// Requirements of an API function: none, a driver and a device, or a device without a sticky error.
 enum SimNeeds { SIM_NEEDS_NOTHING, SIM_NEEDS_DRIVER, SIM_NEEDS_DEVICE };
-std::recursive_mutex &sim_mutex(void); // held by the API function that some host thread is in
-struct SimCall {                       // on the stack of every API function
+std::recursive_mutex &sim_mutex(void); // held while a host thread is inside an API function
+// Every API function has one on its stack. It takes the mutex, counts the call and applies injected failures.
+struct SimCall {
     cudaError_t error;
     SimCall(const char *name, SimNeeds needs, cudaStream_t s = nullptr);
     ~SimCall();
-    cudaError_t result(cudaError_t e) const; // of a function that works all the same
+    cudaError_t result(cudaError_t e) const; // for functions that do their work even if they fail
 };
 #define SIM_CALL(...)                                                                                        \
     SimCall call_(__func__, __VA_ARGS__);                                                                    \
     if (call_.error != cudaSuccess) return call_.error
 
-extern cudaError_t sim_sticky; // what a kernel's fault left behind
+extern cudaError_t sim_sticky; // the error of a faulted kernel, returned until sim_reset_faults
 extern int         sim_n_devices;
 cudaError_t        sim_driver_state(void);
 cudaError_t        sim_status(void);
-bool               sim_kernel_faults(void); // counts a kernel down
+bool               sim_kernel_faults(void); // counts down to the injected fault; true: do not run the kernel
 
 enum { SIM_SMS = 132 };
 extern SimStats                sim_st;
@@ -273,7 +295,7 @@ static inline cudaStream_t sim_stream(cudaStream_t s) {
 cudaError_t sim_no_capture(
     const char *what,
     cudaError_t with =
-        cudaErrorStreamCaptureUnsupported); // refuses, and spoils the capture, while a stream captures
+        cudaErrorStreamCaptureUnsupported); // while a stream captures: invalidates the capture and fails
 bool             sim_advance(cudaStream_t s, bool whole);
 void             sim_drain(cudaStream_t s);
 cudaError_t      sim_drain_all(void);

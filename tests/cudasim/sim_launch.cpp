@@ -1,12 +1,16 @@
-// sim_launch.cpp - kernel launches and attributes of kernels.
+// sim_launch.cpp - kernel launches, their limits, attributes and occupancy. The limits are those of an H100 (sm_90):
+// 1024 threads a block, 227 KiB of dynamic shared memory, 2048 threads and 32 blocks an SM.
 #include "sim_internal.h"
 
+// Occupancy: resident blocks per SM, limited by threads (whole warps), by block slots, and by shared memory, of which
+// each block takes 1 KiB for the system. Registers are not known here.
 static unsigned long blocks_per_sm(unsigned long threads, size_t smem) {
     unsigned long n = 2048 / ((threads + 31) / 32 * 32);
     if (n > 32) n = 32;
     if (smem > 0 && 228 * 1024 / (smem + 1024) < n) n = 228 * 1024 / (smem + 1024);
     return n;
 }
+// Limits of block, grid and shared memory; a cooperative launch must fit on the device at once.
 cudaError_t sim_check_launch(const SimLaunch &l) {
     unsigned long nt = (unsigned long)l.block.x * l.block.y * l.block.z;
     if (!nt || nt > 1024 || l.block.z > 64 || !l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 ||
@@ -22,6 +26,7 @@ cudaError_t sim_check_launch(const SimLaunch &l) {
     }
     return cudaSuccess;
 }
+// Fills in a launch; false if the kernel was never registered.
 bool sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, size_t smem) {
     l.k = sim_find_kernel(f);
     if (!l.k) {
@@ -35,10 +40,10 @@ bool sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, s
     return true;
 }
 
-static bool sim_no_overlap;
-extern "C" void sim_refuse_overlap(int refuse) { sim_no_overlap = refuse != 0; }
+static bool     sim_no_pdl;
+extern "C" void sim_refuse_pdl(int refuse) { sim_no_pdl = refuse != 0; }
 
-// A launch that fails spoils the capture it was to be part of.
+// Queues the launch, or adds it to the capture. A launch that fails invalidates the capture of its stream.
 static cudaError_t launch(cudaStream_t s, SimLaunch l, bool made) {
     s             = sim_stream(s);
     cudaError_t e = made ? sim_check_launch(l) : sim_last_err;
@@ -75,8 +80,9 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void
             break;
         case cudaLaunchAttributeProgrammaticStreamSerialization:
             l.pdl = c->attrs[i].val.programmaticStreamSerializationAllowed;
-            if (l.pdl && sim_no_overlap) made = (sim_err(cudaErrorNotSupported, "overlapping launches are refused"), false);
-            if (l.pdl) sim_st.overlaps++;
+            if (l.pdl && sim_no_pdl)
+                made = (sim_err(cudaErrorNotSupported, "PDL launches are refused"), false);
+            if (l.pdl) sim_st.pdl_launches++;
             break;
         default:
             sim_err(cudaErrorNotSupported, "launch attribute not simulated");

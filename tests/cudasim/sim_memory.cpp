@@ -1,14 +1,18 @@
-// sim_memory.cpp - device and pinned memory, copies.
+// sim_memory.cpp - device memory, pinned host memory, copies and memsets.
+//
+// Both kinds are host memory in one address space. A map by address knows every allocation, its size and kind,
+// so that bounds and directions of copies are checked. New memory holds 0xff bytes (NaN in f32) and counts as
+// never written if it is device memory.
 #include "sim_internal.h"
 #include <cstdlib>
 
-static size_t limit = (size_t)16 << 30, used; // of device memory; limit 0: none
+static size_t limit = (size_t)16 << 30, used; // bytes of device memory; limit 0: none
 
 static std::map<char *, SimAlloc> &allocs() {
     static std::map<char *, SimAlloc> m;
     return m;
 }
-static const SimAlloc *hit; // last answer; dropped on free
+static const SimAlloc *hit; // the last allocation found; reset when one is freed
 
 const SimAlloc *sim_alloc_of(const void *p) {
     auto &m = allocs();
@@ -23,6 +27,7 @@ static const SimAlloc *alloc_exact(const void *p) {
     auto i = allocs().find((char *)p);
     return i == allocs().end() ? nullptr : &i->second;
 }
+// Device memory counts towards the limit. Memory of size 0 is a null pointer.
 static cudaError_t alloc(void **p, size_t n, int kind) {
     if (auto e = sim_no_capture("allocation while a stream captures")) return e;
     if (!n) {
@@ -49,6 +54,7 @@ static void release(const SimAlloc *a) {
     free(p);
     sim_st.live_allocs--;
 }
+// Runs all queued work first, since it may use the memory.
 static cudaError_t dealloc(void *p, int kind) {
     if (!p) return sim_status();
     const SimAlloc *a = alloc_exact(p);
@@ -65,6 +71,8 @@ void sim_memory_info(size_t *free, size_t *total) {
     *total = limit != 0 ? limit : (size_t)1 << 40;
     *free  = used < *total ? *total - used : 0;
 }
+// Whether n bytes from p are inside one allocation; memory that the runtime does not know is the host's, and
+// acceptable unless device memory is needed.
 bool sim_range_ok(const void *p, size_t n, bool need_dev) {
     const SimAlloc *a = sim_alloc_of(p);
     if (!a) return !need_dev;
@@ -79,6 +87,7 @@ cudaError_t sim_check_copy(void *d, const void *s, size_t n, cudaMemcpyKind k) {
     return cudaSuccess;
 }
 
+// The legacy stream would wait for a capturing stream, which cannot be recorded.
 static cudaError_t no_implicit_capture(cudaStream_t s) {
     if (s != &sim_null_stream) return cudaSuccess;
     return sim_no_capture("work on the legacy stream while another stream captures",
@@ -112,7 +121,7 @@ cudaError_t cudaFreeHost(void *p) {
     if (auto e = sim_no_capture("cudaFreeHost")) return e;
     return call.result(dealloc(p, 2));
 }
-// Addresses are one space: every pinned allocation is mapped where the host has it.
+// One address space: the device sees pinned memory at the host's address.
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     const SimAlloc *a = sim_alloc_of(host);

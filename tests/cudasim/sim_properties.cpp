@@ -1,4 +1,4 @@
-// sim_properties.cpp - what the simulated device says of itself.
+// sim_properties.cpp - properties and attributes of the simulated device: those of an H100, with 16 GiB of memory.
 #include "sim_internal.h"
 #undef warpSize
 
@@ -129,7 +129,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->managedMemory = p->concurrentManagedAccess = p->hostRegisterSupported = 1;
     return cudaSuccess;
 }
-// All that the device holds is gone, and the streams with it.
+// Frees all memory and destroys all streams.
 cudaError_t cudaDeviceReset(void) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
     sim_drain_all();

@@ -1,32 +1,58 @@
-// sim_race.cpp - checks every memory access of kernels built with -fsanitize=thread.
-// The compiler inserts the calls; libtsan is NOT linked - the functions are here.
-// Finds data races (within a warp, a block, a grid and between graph nodes),
-// accesses outside device allocations, reads of never-written memory, PDL hazards.
-// Needs -DSIM_RACE in the sim_*.cpp as well.
+// sim_race.cpp - checks every memory access of kernels compiled with clang's -fsanitize=thread.
+//
+// The compiler inserts a call of __tsan_readN or __tsan_writeN before each access. libtsan is not linked: these
+// functions are defined below. They find data races within a warp, a block and a grid and between graph nodes,
+// accesses outside device memory, reads of memory that nobody wrote, misaligned accesses and PDL hazards. The
+// other sim_*.cpp files need -DSIM_RACE too.
+//
+// Shadow memory has one cell per byte: the last write and two readers since. Each has a time stamp of four levels:
+//
+//     Acc = launch | grid: grid barriers so far | blk, epoch: block, its barriers so far | tid, clk: thread, its clock
+//
+// A thread's clock advances at __syncwarp, fences and releasing atomics. Access A happened before the present
+// moment of thread F (`ordered`) if any of these holds:
+//
+//     A is of another launch       and that launch is before this one in the stream, or its node is an ancestor
+//     A.grid < grid barriers       a grid barrier lies between
+//     same block                   same thread; A.epoch < the block's (__syncthreads); or same warp and
+//                                  F.seen[lane of A] >= A.clk (__syncwarp)
+//     any block                    F, or F's block at its last barrier, has acquired A's epoch or clock
+//
+// Two accesses of a byte, one of them a write, race unless the earlier one happened before the later one or both are
+// atomic. Shuffles order no memory.
+//
+// Hand-over between blocks, e.g. "the last block to arrive adds the partial sums":
+//
+//     block 1: write; __threadfence; atomicAdd(n)    released[n] |= what the thread knows (clock, block's epoch)
+//     block 2: atomicAdd(n); __threadfence; read     pend |= released[n]; the fence adds it to rs: ordered
+//
+// Within a block a barrier passes knowledge on: rs of all threads is joined into the block's rs, and the clocks of
+// threads that have fenced into the block's rel, which any later atomic of the block releases.
 #include "sim_internal.h"
 #include <map>
 #include <memory>
 #include <unordered_map>
 
-// What a thread or block has learnt through fences and atomics: everything that
-// block b did before its barrier number `epoch`, and thread-exact clocks beyond that.
+// Knowledge that a thread or block has acquired from others: all that block b did before its barrier number
+// blk[b], and what thread (b << 32 | t) did up to its clock thr[...].
 struct RaceSeen {
     std::map<uint32_t, uint32_t> blk;
     std::map<uint64_t, uint32_t> thr;
 };
-struct Acc {
+struct Acc { // one access; launch 0: none
     uint32_t launch, blk, epoch, grid, clk;
     uint16_t tid, atomic;
-}; // one access; launch 0 = none
-struct Cell {
+};
+struct Cell { // one byte: last write, two readers since, whether it was ever written
     Acc  w, r[2];
     bool init;
-}; // one byte: last write, two readers
-struct Page {
+};
+struct Page { // 64 bytes of memory
     Cell c[64];
 };
 static std::unordered_map<uintptr_t, Page>     shadow;
-static std::unordered_map<uintptr_t, RaceSeen> released; // per atomic word
+static std::unordered_map<uintptr_t, RaceSeen> released; // per atomic word: what its writers have published
+// pdl_floor: the first launch that may still run beside the present one, 0 if none may.
 static uint32_t                                grid_epoch, pdl_floor, prev_launch;
 static bool                                    on;
 static std::map<std::string, int>              said;
@@ -62,7 +88,8 @@ void race_launch(void) {
     on         = true;
     grid_epoch = 0;
     released.clear();
-    // Only from kernel to kernel; of a chain of such launches none need have ended, as each lets the next begin early.
+    // PDL works from kernel to kernel. In a chain of such launches each lets the next begin early, so until a kernel
+    // waits, none of the chain before it need have ended.
     const bool follows = sim_l->pdl && prev_launch + 1 == sim_launch_id;
     pdl_floor          = !follows ? 0 : pdl_floor != 0 ? pdl_floor : prev_launch;
     prev_launch        = sim_launch_id;
@@ -86,7 +113,8 @@ void race_block_start(Block *b) {
                 drop(f->pend);
             }
 }
-void race_bar(Block *b) { // everyone learns what anyone has learnt
+// A block barrier: every thread learns what any thread of the block has acquired.
+void race_bar(Block *b) {
     b->epoch++;
     for (auto &w : b->w)
         for (unsigned l = 0; l < 32; l++)
@@ -105,6 +133,7 @@ void race_bar(Block *b) { // everyone learns what anyone has learnt
             }
 }
 void race_grid(void) { grid_epoch++; }
+// __syncwarp: every lane has seen all lanes up to their present clocks (j: the joined clocks), which then advance.
 void race_warp_sync(Warp *w, unsigned lanes) {
     uint32_t j[32] = {0};
     for (unsigned m = lanes; m; m &= m - 1) {
@@ -122,7 +151,8 @@ void race_warp_sync(Warp *w, unsigned lanes) {
 static Acc now(Fiber *f, bool at) {
     return {sim_launch_id, f->b->id, f->b->epoch, grid_epoch, f->clk, (uint16_t)f->lin, at};
 }
-static bool ordered(const Acc &a, Fiber *f) { // did access a happen before f's next step?
+// Did access a happen before the present moment of f? f null: a copy or memset by the runtime.
+static bool ordered(const Acc &a, Fiber *f) {
     if (a.launch != sim_launch_id) {
         if (!sim_order || a.launch < sim_order->base) return true;
         size_t k = a.launch - sim_order->base;
@@ -144,6 +174,7 @@ static bool ordered(const Acc &a, Fiber *f) { // did access a happen before f's 
         }
     return false;
 }
+// Reports each kind of fault once per kernel and instruction. o: the other access of a race.
 static void complain(const char *what, uintptr_t a, size_t n, bool wr, const Acc *o, void *pc) {
     char            key[400], who[128] = "", off[64] = "";
     const SimAlloc *al = sim_alloc_of((void *)a);
@@ -170,6 +201,8 @@ static void complain(const char *what, uintptr_t a, size_t n, bool wr, const Acc
 
 enum { SHARED = 1, GLOBAL = 2, OTHER = 3 };
 extern "C" char __data_start, _end, __executable_start;
+// The address space of an access, bounds checked. OTHER is not checked for races: constants and literals of the
+// program, kernel arguments, the host stack near here.
 static int      space(uintptr_t a, size_t n, bool wr, void *pc) {
          Fiber *f = sim_f;
          char  *p = (char *)a;
@@ -200,8 +233,10 @@ static int      space(uintptr_t a, size_t n, bool wr, void *pc) {
     complain("access to memory that is not device memory", a, n, wr, nullptr, pc);
          return 0;
 }
-// The CUDA thread this is, null in the host's code.
+// The CUDA thread that runs, null in host code.
 static inline Fiber *here(void) { return sim_here ? sim_f : nullptr; }
+// One access of n bytes by the running thread; at: atomic. A third reader replaces the second: a race with the
+// one that was dropped goes unnoticed.
 static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
     Fiber *f = here();
     if (!f || !on || ((char *)a >= sim_stk_lo && (char *)a < sim_stk_hi)) return;
@@ -242,7 +277,8 @@ static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
             c->r[1] = me;
     }
 }
-void race_touch(const void *p, size_t n, bool wr) { // copies and memsets issued by the runtime
+// An access by a copy or memset of the runtime, or by a cp.async of the running thread.
+void race_touch(const void *p, size_t n, bool wr) {
     if (here()) {
         access((uintptr_t)p, n, wr, false, __builtin_return_address(0));
         return;
@@ -261,12 +297,14 @@ void race_touch(const void *p, size_t n, bool wr) { // copies and memsets issued
         }
     }
 }
+// The target of a cp.async: written now, and unreadable (not initialised) until it is waited for.
 void race_async(void *p, size_t n) {
     access((uintptr_t)p, n, true, false, __builtin_return_address(0));
     for (size_t i = 0; i < n; i++) cell((uintptr_t)p + i)->init = false;
-} // unreadable until waited for
-// Release = fence then atomic (by this thread, or fence, barrier, atomic by another);
-// acquire = atomic then fence; k_st_release and k_ld_acquire do both in one.
+}
+// Release: a fence, then an atomic by this thread, or a fence, a barrier, then an atomic by another thread of
+// the block. Acquire: an atomic, then a fence. An atomic with `order` 1 (acquire), 2 (release) or 3 (both) has
+// the fence built in.
 void race_fence(void) {
     Fiber *f       = sim_f;
     f->fence_clk   = f->clk++;

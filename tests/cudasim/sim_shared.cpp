@@ -1,4 +1,11 @@
 // sim_shared.cpp - shared memory, atomics and asynchronous copies of kernels.
+//
+// RP_SHARED(T, name, dims) makes a static object per declaration, whose address is the key. The first thread of a
+// block that reaches the declaration allocates the variable; the others find it by the key:
+//
+//     Block.slots:  { key, memory, bytes }, ...        Block.dyn: dynamic shared memory, allocated at launch
+//
+// New shared memory holds sim_fill() bytes (0xff: NaN as a float), since a kernel must not count on zeros.
 #include "sim_internal.h"
 #include <cstdlib>
 
@@ -25,7 +32,7 @@ uint64_t sim_atomic(void *p, int n, SimRmw fn, uint64_t a, uint64_t b, int order
     uint64_t old = 0;
     memcpy(&old, p, n);
     uint64_t nw = fn(old, a, b);
-    if (nw != old) {
+    if (nw != old) { // progress: whoever spins on this word may go on
         sim_events++;
         memcpy(p, &nw, n);
     }
@@ -33,8 +40,9 @@ uint64_t sim_atomic(void *p, int n, SimRmw fn, uint64_t a, uint64_t b, int order
 }
 void sim_fence(void) { race_fence(); }
 void sim_pdl_wait(void) { sim_f->pdl_wait = false; }
-// A copy is in flight from issue to wait: its target is garbage meanwhile.  It lands at the
-// latest moment (the wait that covers it), or at issue under SIM_REV, so both kinds of bug show.
+// A copy is in flight from its issue to the wait that covers it, and its target is garbage meanwhile. The bytes
+// land at that wait, so a missing wait and a source that is overwritten too early show. In the reversed schedule
+// they land at the issue too, so a target that is still being read shows.
 void sim_cp_async(void *d, const void *s, int n, const char *file, int line) {
     if ((uintptr_t)d % n || (uintptr_t)s % n) sim_report(false, "misaligned cp.async at %s:%d", file, line);
     Fiber *f = sim_f;
@@ -48,6 +56,8 @@ void sim_cp_async(void *d, const void *s, int n, const char *file, int line) {
     if (sim_policy == SIM_REV) memcpy(d, s, n);
     f->cp->push_back({d, s, n});
 }
+// Commit groups: cpg[i] is the number of copies issued before commit i. sim_cp_wait(keep) finishes all groups but the
+// last `keep`.
 void sim_cp_commit(void) {
     Fiber *f = sim_f;
     if (!f->cp) {

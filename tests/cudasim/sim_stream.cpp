@@ -1,4 +1,14 @@
 // sim_stream.cpp - streams and events.
+//
+// A stream is a queue of work items. Nothing runs until a call needs it, so that a missing synchronisation shows:
+//
+//     cudaLaunchKernelExC, cudaMemcpyAsync, ...    append an item           q: [kernel] [copy] [record e]
+//     cudaStreamQuery                              one step of the first
+//     cudaStreamSynchronize, cudaFree, ...         all items of the stream, or of all streams
+//     an item that waits for an event              runs the stream that records it, up to that record
+//
+// A recording of an event is a SimRecord that both the queue and the event hold: recording it again does not change
+// what earlier waits wait for.
 #include "sim_internal.h"
 #include <chrono>
 
@@ -6,7 +16,8 @@ std::set<cudaStream_t> sim_streams;
 CUstream_st            sim_null_stream;
 
 // ---- queues ----
-bool sim_advance(cudaStream_t s, bool whole) { // false if there was nothing to do
+// The first item of the queue, or one step of it; false if the queue is empty.
+bool sim_advance(cudaStream_t s, bool whole) {
     if (s->q.empty()) return false;
     auto f = std::move(s->q.front());
     s->q.pop_front();
@@ -17,7 +28,8 @@ void sim_drain(cudaStream_t s) {
     while (sim_advance(s, true)) {
     }
 }
-cudaError_t sim_drain_all(void) { // streams progress in a seeded random interleaving
+// Runs all streams dry, item by item; in a random schedule the streams interleave.
+cudaError_t sim_drain_all(void) {
     sim_drain(&sim_null_stream);
     for (;;) {
         std::vector<cudaStream_t> v;
@@ -27,7 +39,7 @@ cudaError_t sim_drain_all(void) { // streams progress in a seeded random interle
         sim_advance(v[sim_policy == SIM_RANDOM ? sim_rand() % v.size() : 0], true);
     }
 }
-// The legacy null stream orders itself against every other (blocking) stream.
+// Work on the legacy null stream comes after all that is queued in any stream, and runs at once.
 void sim_enqueue(cudaStream_t s, SimWork f) {
     if (s == &sim_null_stream) {
         sim_drain_all();
@@ -61,7 +73,8 @@ static double now_ms(void) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration<double, std::milli>(now).count();
 }
-static void record_now(void *event) { // by a node of a graph
+// The event record node of a graph.
+static void record_now(void *event) {
     auto r  = std::make_shared<SimRecord>();
     r->ms   = now_ms();
     r->done = true;
@@ -87,7 +100,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
     if (sim_streams.count(s) == 0) return sim_err(cudaErrorInvalidResourceHandle, "no such stream");
     sim_drain(s);
-    if (s->cap && s->cap_origin && s->own_graph) sim_free_graph(s->g);
+    if (s->cap && s->cap_origin && s->frees_graph) sim_free_graph(s->g);
     sim_streams.erase(s);
     delete s;
     return call.result(sim_status());
@@ -108,7 +121,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     sim_st.syncs++;
     return sim_drain_all();
 }
-// Does one step of the stream's work: an iteration of a loop, or what is first in the queue.
+// One step of the stream's work: the first item of the queue, or one iteration of a WHILE node in it.
 cudaError_t cudaStreamQuery(cudaStream_t s) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
     s = sim_stream(s);
@@ -161,7 +174,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
     auto r    = std::make_shared<SimRecord>();
     r->stream = s;
     e->last   = r;
-    sim_enqueue(s, [r](bool) { // done under a fault too: nobody may wait for it for ever
+    sim_enqueue(s, [r](bool) { // done even after a fault, since someone may be waiting for it
         r->ms          = now_ms();
         return r->done = true;
     });
@@ -201,6 +214,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
     *ms = (float)(b->last->ms - a->last->ms);
     return cudaSuccess;
 }
+// A stream that waits for an event recorded in a capture joins that capture: its next node depends on the nodes
+// before the event and on the earlier nodes of the stream.
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
     SIM_CALL(SIM_NEEDS_DEVICE, s);
     s = sim_stream(s);

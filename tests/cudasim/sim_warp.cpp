@@ -1,4 +1,19 @@
 // sim_warp.cpp - warp collectives, block and grid barriers.
+//
+// A collective is complete when every lane of its mask that exists and has not returned waits in it. The lane that
+// arrives last computes the results of all of them:
+//
+//     __shfl_down_sync(0xf, v, 1, 4) by lanes 0 to 3, which arrive in the order 2 0 3 1:
+//       lane 2: waiting = ..0100, yields
+//       lane 0: waiting = ..0101, yields
+//       lane 3: waiting = ..1101, yields
+//       lane 1: waiting = ..1111 = mask: results { v1, v2, v3, v3 }, and all four become ready
+//
+// A shuffle works in segments of `width` lanes: lane l has the segment lo = l & ~(width-1) to hi = l | (width-1). A
+// source outside the segment gives the lane its own value; a source lane that takes no part is an error.
+//
+// A barrier is complete when all threads of the block that have not returned wait in it (CUDA's rule); threads that
+// wait at barriers in different lines are an error. A grid barrier counts the threads of all resident blocks.
 #include "sim_internal.h"
 #include <cstdlib>
 
@@ -16,7 +31,11 @@ struct MmaArgs {
     const uint32_t *a, *b;
     const float    *c;
 };
-static void mma_compute(Warp *w) { // PTX m16n8k16 fragment layout
+// D = A B + C with A [16][16], B [16][8] (bf16), C and D [16][8] (f32), spread over the lanes as PTX m16n8k16 says.
+// For lane l, g = l / 4, t = l % 4; register i, half h (0 low, 1 high):
+//     a[i].h = A[g + 8*(i%2)][2*t + h + 8*(i/2)]     c[i], d[i] = D[g + 8*(i/2)][2*t + i%2]
+//     b[i].h = B[2*t + h + 8*i][g]
+static void mma_compute(Warp *w) {
     static float A[16][16], B[16][8];
     auto         bf = [](uint32_t v, int hi) { return __uint_as_float((hi ? v >> 16 : v & 0xffff) << 16); };
     for (int l = 0; l < 32; l++) {
@@ -38,7 +57,8 @@ static void mma_compute(Warp *w) { // PTX m16n8k16 fragment layout
         }
     }
 }
-bool sim_warp_try(Warp *w, unsigned mask) { // complete the collective on mask if all have arrived
+// Completes the collective on `mask` if all of its lanes have arrived.
+bool sim_warp_try(Warp *w, unsigned mask) {
     unsigned need = mask & w->exist & ~w->done;
     if ((w->waiting & need) != need) return false;
     static const bool lax = getenv("SIM_LAX_EXIT") != nullptr;
@@ -62,7 +82,7 @@ bool sim_warp_try(Warp *w, unsigned mask) { // complete the collective on mask i
         for (int i = 1; i < n; i++) acc = op(acc, p[i]->val);
     };
     auto sx   = [&](uint64_t a, uint64_t b) { return f0->arg ? (int)a < (int)b : (unsigned)a < (unsigned)b; };
-    auto move = [&](auto src) { // shuffles: src(lane, segment start, segment end)
+    auto move = [&](auto src) { // shuffles: src(fiber, lane, segment start, segment end) is the source lane
         for (int i = 0; i < n; i++) {
             Fiber *f = p[i];
             int    l = (int)f->lane, s = src(f, l, l & ~(f->width - 1), l | (f->width - 1));
@@ -73,7 +93,7 @@ bool sim_warp_try(Warp *w, unsigned mask) { // complete the collective on mask i
             f->res = w->f[s]->val;
         }
     };
-    bool same = true; // every lane gets acc
+    bool same = true; // every lane has the result acc
     switch (f0->op) {
     case SIM_SYNC:
         race_warp_sync(w, need);
@@ -127,7 +147,7 @@ bool sim_warp_try(Warp *w, unsigned mask) { // complete the collective on mask i
         same = false;
         break;
     case SIM_FSUM:
-    case SIM_FMAX: { // same butterfly, same rounding as five xor shuffles
+    case SIM_FMAX: { // the butterfly of five xor shuffles, with the same roundings
         float v[32], t[32];
         if (n != 32) sim_report(true, "fused reduction needs all 32 lanes");
         for (int i = 0; i < 32; i++) v[i] = sim_unbits<float>(p[i]->val);
@@ -152,6 +172,8 @@ bool sim_warp_try(Warp *w, unsigned mask) { // complete the collective on mask i
     sim_collectives++;
     return true;
 }
+// Called by one lane: records its operands, completes the collective if it is the last lane, and yields until
+// the result is there.
 uint64_t sim_warp(SimOp op, unsigned mask, uint64_t v, int arg, int width, const char *file, int line) {
     Fiber *f = sim_f;
     Warp  *w = f->w;
@@ -183,6 +205,7 @@ void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], co
 std::vector<Block *> sim_resident;
 static unsigned long grid_arrived;
 
+// Makes the threads ready that wait for this kind of barrier (values of Fiber.waiting).
 static void release(Block *b, int kind) {
     for (auto &w : b->w)
         for (unsigned m = w.exist & ~w.done; m; m &= m - 1) {
@@ -204,6 +227,7 @@ void sim_bar_try(Block *b) {
     race_bar(b);
     release(b, 2);
 }
+// Called by one thread. The first to arrive decides which barrier this is; the others must be at the same line.
 int sim_bar(int op, int pred, const char *file, int line) {
     Fiber *f = sim_f;
     Block *b = f->b;
@@ -244,6 +268,7 @@ void sim_grid_sync(const char *file, int line) {
     sim_grid_try();
     sim_next(f);
 }
+// A spinning thread yields to the scheduler, which resumes it when no other thread can run.
 void sim_spin(const char *file, int line) {
     Fiber *f   = sim_f;
     f->file    = file;

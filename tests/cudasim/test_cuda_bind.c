@@ -1,13 +1,13 @@
-/* What binding other memory costs on the simulated device, what becomes of it when that fails, and what
- * verify finds. */
+/* Binding states and weights on the simulated device: which calls it takes, rollback after failures, loops; and
+ * damage that verify finds. Results are compared with those before the bind. */
 #include "tests/decoder.h"
 
 #include "tests/cudasim/sim.h"
 
 #include <math.h>
 
-/* No capture, no instantiation: each bind gives each kernel node its addresses. */
-Test(cuda_bind, captures_nothing_anew) {
+/* A bind captures and instantiates nothing (I9): it repoints every kernel node, one update each. */
+Test(cuda_bind, captures_nothing_after_open) {
     Model              *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
     Decoder             d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
     ExecutorStates     *states;
@@ -25,7 +25,7 @@ Test(cuda_bind, captures_nothing_anew) {
     cr_expect_eq(s.updates, 3 * n);
     cr_expect_eq(s.graph_launches, 3ul);
     cr_expect_eq(s.launch_calls + s.allocs, 0ul);
-    OK(rp_executor_weights_bind(d.exec, plan_only.plan)); /* copied when first bound */
+    OK(rp_executor_weights_bind(d.exec, plan_only.plan)); /* copied to the device at the first bind */
     s = sim_stats();
     cr_expect_eq(s.allocs, 1ul);
     cr_expect_eq(s.updates, 4 * n);
@@ -42,7 +42,7 @@ Test(cuda_bind, captures_nothing_anew) {
     rp_model_free(other);
 }
 
-/* The nth of `call` fails while weights, or states, are bound: those that were bound before stay so. */
+/* The nth `call` fails while states or weights are bound. The former ones must stay bound. */
 static void check_failure(const Model *m, const Model *other, bool of_states, const char *call, unsigned nth,
                           cudaError_t with) {
     Decoder         d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
@@ -71,7 +71,7 @@ static void check_failure(const Model *m, const Model *other, bool of_states, co
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-Test(cuda_bind, what_was_bound_stays_where_binding_fails) {
+Test(cuda_bind, a_failed_bind_keeps_what_was_bound) {
     Model *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
     for (int of_states = 0; of_states < 2; of_states++) {
         check_failure(m, other, of_states, "cudaGraphExecKernelNodeSetParams", 1, cudaErrorInvalidValue);
@@ -85,8 +85,8 @@ Test(cuda_bind, what_was_bound_stays_where_binding_fails) {
     rp_model_free(other);
 }
 
-/* A bind that fails, and going back too: the next run sets it right, or says that it cannot. */
-Test(cuda_bind, a_bind_that_fails_twice_is_put_right_by_the_next_run) {
+/* The bind fails, and the rollback too. The next run repairs it, or fails as well; the run after that succeeds. */
+Test(cuda_bind, a_bind_that_cannot_be_rolled_back_is_repaired_by_the_next_run) {
     Model          *m = decoder_model("llama-q4_0");
     Decoder         d = decoder_open(m, RP_MODE_REPLAY, false);
     ExecutorStates *states;
@@ -131,41 +131,41 @@ Test(cuda_bind, every_allocation_of_states_may_fail) {
     rp_model_free(m);
 }
 
-/* A loop has the device's memory to itself, whichever of the executors that share has begun it. */
-Test(cuda_bind, nothing_runs_beside_a_loop) {
+/* During a loop nothing else may use the device memory, in none of the executors that share it. */
+Test(cuda_bind, nothing_else_runs_during_a_loop) {
     Model  *m = decoder_model("llama-q4_0");
-    Decoder d = decoder_open(m, RP_MODE_REPLAY, false), draws;
+    Decoder d = decoder_open(m, RP_MODE_REPLAY, false), sampling;
     int32_t words[DECODER_WORDS], token;
     float   want[DECODER_VOCAB], x;
-    decoder_plan(m, true, &draws);
-    OK(rp_executor_open(draws.plan,
-                        &(ExecutorOptions){.share = d.exec, .step = draws.step, .require_graph = true},
-                        &draws.exec));
-    cr_assert_eq(rp_executor_info(draws.exec).mode, RP_MODE_LOOP);
+    decoder_plan(m, true, &sampling);
+    OK(rp_executor_open(sampling.plan,
+                        &(ExecutorOptions){.share = d.exec, .step = sampling.step, .require_graph = true},
+                        &sampling.exec));
+    cr_assert_eq(rp_executor_info(sampling.exec).mode, RP_MODE_LOOP);
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     decoder_step(words, 9, 0);
-    OK(rp_executor_reply_begin(draws.exec, &(ReplyOptions){.state      = words,
-                                                           .n_state    = DECODER_WORDS,
-                                                           .max_tokens = DECODER_CTX,
-                                                           .n_ctx      = DECODER_CTX}));
-    OK(rp_executor_reply_next(draws.exec, &token));
+    OK(rp_executor_reply_begin(sampling.exec, &(ReplyOptions){.state      = words,
+                                                              .n_state    = DECODER_WORDS,
+                                                              .max_tokens = DECODER_CTX,
+                                                              .n_ctx      = DECODER_CTX}));
+    OK(rp_executor_reply_next(sampling.exec, &token));
     REFUSED(decoder_try(&d, 3, 0), RP_E_STATE, "cuda:0: a reply is under way");
-    REFUSED(rp_executor_run(draws.exec), RP_E_STATE, "a reply is under way");
+    REFUSED(rp_executor_run(sampling.exec), RP_E_STATE, "a reply is under way");
     REFUSED(rp_executor_poison(d.exec), RP_E_STATE, "a reply is under way");
     REFUSED(rp_executor_get(d.exec, rp_graph_find(d.graph, "logits"), &x, sizeof x), RP_E_STATE,
             "a reply is under way");
     REFUSED(rp_executor_states_bind(d.exec, NULL), RP_E_STATE, "a reply is under way");
-    OK(rp_executor_reply_next(draws.exec, &token));
-    OK(rp_executor_reply_end(draws.exec, NULL));
+    OK(rp_executor_reply_next(sampling.exec, &token));
+    OK(rp_executor_reply_end(sampling.exec, NULL));
     cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
-    decoder_close(&draws);
+    decoder_close(&sampling);
     decoder_close(&d);
     cr_expect_eq(sim_stats().live_allocs, 0L);
     rp_model_free(m);
 }
 
-/* The host's word ends a loop within a token or two, of the many that it might draw. */
-Test(cuda_bind, a_loop_stops_when_it_is_told) {
+/* A stop request ends a loop within two tokens, long before its limit. */
+Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
     Model    *m = decoder_model("llama-q4_0");
     Decoder   d = decoder_open(m, RP_MODE_LOOP, true);
     int32_t   words[DECODER_WORDS], token, want[DECODER_CTX];
@@ -173,7 +173,7 @@ Test(cuda_bind, a_loop_stops_when_it_is_told) {
     bool      ran_on = false;
     OK(decoder_reply(&d, 9, DECODER_CTX, want));
     for (int round = 0; round < 3;
-         round++) { /* tokens that the last round has left in the ring are not taken */
+         round++) { /* tokens of the last round are still in the ring, and must be ignored */
         decoder_step(words, 9, 0);
         OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
                                                            .n_state    = DECODER_WORDS,
@@ -188,7 +188,7 @@ Test(cuda_bind, a_loop_stops_when_it_is_told) {
         OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
         cr_expect(s.pos >= 2 && s.pos <= 4, "%d tokens were run", s.pos);
     }
-    /* So does the end of the context. */
+    /* The end of the context ends it too. */
     decoder_step(words, 9, 0);
     OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
                                                        .n_state    = DECODER_WORDS,
@@ -217,7 +217,7 @@ static char *read_tiny(size_t *n) {
 typedef struct Differing {
     int               n, n_wrong;
     char              first[64];
-    const TensorNode *last; /* a node that writes beside its result is seen with that too */
+    const TensorNode *last; /* a node is visited again for each source that it writes */
 } Differing;
 
 static bool find_wrong(const TensorNode *node, const TensorView *view, const void *got, const void *want,
@@ -236,8 +236,8 @@ static bool find_wrong(const TensorNode *node, const TensorView *view, const voi
     return true;
 }
 
-/* The weights of a matrix on the device are others than the file's: the step that reads them, and no other,
- * is wrong, as every step is given the sources that the device has. */
+/* The weights in the file are changed after they were copied to the device. Only the step that reads them may
+ * differ, because verify gives every step the device's sources. */
 Test(cuda_bind, verify_names_the_step_whose_weights_were_damaged) {
     size_t    n;
     Model    *m;

@@ -1,4 +1,6 @@
-/* Products of long chunks by a library in cuBLASLt's place, on the simulated device. */
+/* Products of long chunks by a stand-in for cuBLASLt (fake_cublaslt.cu) on the simulated device: every weight
+ * type and mode, every failure, rebinding, whole models. Reference: the CPU's product, within the rounding to
+ * the type that the library multiplies. */
 #include "tests/blocks.h"
 
 #include "tests/cudasim/fake_cublaslt.h"
@@ -24,7 +26,7 @@ static FakeStats fake(void) {
     return call();
 }
 
-/* y = w x with x an input, rounded to q8_act where `rounds`; and its weights and columns on the host. */
+/* A graph y = w x with x an input, its weights and columns. quantized: x passes through q8_act. */
 typedef struct Net {
     ComputeGraph *g;
     ExecPlan     *plan;
@@ -35,16 +37,16 @@ typedef struct Net {
     RpDtype       type;
 } Net;
 
-static Net new_net(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool rounds) {
+static Net new_net(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool quantized) {
     Net        net = {.g = rp_graph_new(), .n = n, .rows = rows, .tokens = tokens, .type = type};
     net.w          = random_weights(type, n, rows, 31);
     net.columns    = random_floats((size_t)(n * tokens), 32);
-    TensorView v   = packed(type, net.w, n, rows, 1, 1);
+    TensorView  v  = tensor(type, net.w, n, rows, 1, 1);
     TensorNode *x  = rp_graph_input(net.g, "x", RP_F32, NE(n, tokens, 1, 1));
     TensorNode *y  = rp_mul_mat(net.g, rp_graph_weight(net.g, "w", &v), x);
     rp_node_set_name(y, "y");
     OK(rp_graph_finish(net.g, &y, 1));
-    OK(rp_graph_optimize(net.g, rounds ? "" : "-all"));
+    OK(rp_graph_optimize(net.g, quantized ? "" : "-all"));
     OK(rp_plan_new(net.g, &net.plan));
     net.y = rp_graph_find(net.g, "y");
     net.x = rp_graph_find(net.g, "x");
@@ -83,28 +85,31 @@ static float *on_the_cpu(const Net *n) {
     return y;
 }
 
-/* Against the CPU: off by at most `part` of the sum of the terms' sizes. */
-static void expect_close(const Net *n, const float *y, double part) {
-    float *want = on_the_cpu(n), *wide = malloc((size_t)n->n * sizeof *wide);
+/* Compares with the CPU: differences of at most `relative` times the sum of |w x|. */
+static void expect_close(const Net *n, const float *y, double relative) {
+    float *want = on_the_cpu(n), *row = malloc((size_t)n->n * sizeof *row);
     for (int64_t m = 0; m < n->rows; m++) {
-        rp_dequantize_row(n->type, n->w + (size_t)m * rp_row_bytes(n->type, n->n), n->n, wide);
+        rp_dequantize_row(n->type, n->w + (size_t)m * rp_row_bytes(n->type, n->n), n->n, row);
         for (int64_t t = 0; t < n->tokens; t++) {
             double size = 0.0;
-            for (int64_t k = 0; k < n->n; k++) size += fabs((double)wide[k] * (double)n->columns[t * n->n + k]);
+            for (int64_t k = 0; k < n->n; k++)
+                size += fabs((double)row[k] * (double)n->columns[t * n->n + k]);
             const double got = (double)y[t * n->rows + m], from = (double)want[t * n->rows + m];
-            cr_assert(fabs(got - from) <= part * size, "%s [%d,%d], %d columns: (%d,%d) is %g, not %g of %g",
-                      rp_dtype_name(n->type), (int)n->n, (int)n->rows, (int)n->tokens, (int)m, (int)t, got, from, size);
+            cr_assert(fabs(got - from) <= relative * size,
+                      "%s [%d,%d], %d columns: (%d,%d) is %g, not %g of %g", rp_dtype_name(n->type),
+                      (int)n->n, (int)n->rows, (int)n->tokens, (int)m, (int)t, got, from, size);
         }
     }
     free(want);
-    free(wide);
+    free(row);
 }
 
-/* Two roundings to eleven bits (bf16: eight, but of x alone), and the rounding of sums. */
+/* Weights and columns are rounded to f16, 11 bits (bf16: 8 bits, columns only); f32 rounds only in sums. */
 static double tolerance(RpDtype type) { return type == RP_F32 ? 4e-6 : type == RP_BF16 ? 4e-3 : 1e-3; }
 
-static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool rounds) {
-    Net             net    = new_net(type, n, rows, tokens, rounds);
+/* Eager and replay, in another thread order too: close to the CPU, and the same bits. */
+static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool quantized) {
+    Net             net    = new_net(type, n, rows, tokens, quantized);
     const size_t    bytes  = (size_t)(rows * tokens) * sizeof(float);
     const FakeStats before = fake();
     Executor       *eager = open_net(&net, RP_MODE_EAGER), *replay = open_net(&net, RP_MODE_REPLAY);
@@ -116,7 +121,7 @@ static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, b
     const long products = fake().products;
     for (int i = 0; i < 2; i++)
         cr_assert_arr_eq(run(&net, replay), y, bytes, "%s: a replay gives other bits", rp_dtype_name(type));
-    cr_assert_eq(fake().products, products, "a replay asks the library");
+    cr_assert_eq(fake().products, products, "a replay calls the library");
     cr_assert_arr_eq(run(&net, eager), y, bytes);
     sim_sched(0, 1);
     rp_executor_free(eager);
@@ -126,7 +131,7 @@ static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, b
     cr_assert_eq(fake().live, before.live);
 }
 
-Test(blas, products_of_every_weight_type_in_every_mode) {
+Test(blas, multiplies_every_weight_type_in_every_mode) {
     static const RpDtype floats[] = {RP_F32, RP_F16, RP_BF16};
     use(WHOLE, "");
     for (int i = 0; i < 3; i++) {
@@ -134,17 +139,17 @@ Test(blas, products_of_every_weight_type_in_every_mode) {
         check_modes(floats[i], 77, 9, 70, false); /* rows that are not aligned */
         check_modes(floats[i], 320, 33, 47, false);
     }
-    for (int i = 0; i < N_QUANTISED; i += SIM_EACH) {
-        check_modes(quantised[i], 256, 200, 33, true); /* two tiles of rows */
-        check_modes(quantised[i], 512, 130, 70, true); /* three */
-        check_modes(quantised[i], 256, 7, 32, false);
+    for (int i = 0; i < N_QUANT_TYPES; i += SIM_EACH) {
+        check_modes(quant_types[i], 256, 200, 33, true); /* two tiles of rows */
+        check_modes(quant_types[i], 512, 130, 70, true); /* three */
+        check_modes(quant_types[i], 256, 7, 32, false);
     }
-    cr_expect_gt(fake().in_parts, 0L, "some products are of two kernels");
+    cr_expect_gt(fake().via_workspace, 0L, "some products take two kernels");
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-/* f16 ends at 65504 and begins at 6e-8. */
-Test(blas, columns_that_f16_has_no_room_for) {
+/* f16 ranges from 6e-8 to 65504. Columns outside are scaled by a power of two. */
+Test(blas, scales_columns_outside_the_range_of_f16) {
     use(WHOLE, "");
     const RpDtype types[] = {RP_F16, RP_Q8_0};
     for (int i = 0; i < 2; i++) {
@@ -157,7 +162,7 @@ Test(blas, columns_that_f16_has_no_room_for) {
         }
         Executor *e = open_net(&net, RP_MODE_REPLAY);
         expect_close(&net, run(&net, e), 1e-3);
-        net.columns[640 + 5] = NAN; /* of one column, and its alone */
+        net.columns[640 + 5] = NAN; /* in one column, which alone must become NaN */
         const float *y       = run(&net, e);
         for (int64_t t = 0; t < 40; t++) cr_assert_eq(isnan(y[t * 70]) != 0, t == 5);
         rp_executor_free(e);
@@ -178,37 +183,42 @@ Test(blas, short_chunks_and_single_tokens_never_use_it) {
     cr_expect_eq(fake().choices, 0L);
 }
 
-/* The bits of the own kernels, and why they were taken. */
-static void expect_own(const Net *n, const float *own, const char *library, const char *failure, const char *why) {
+/* With this library and failure: the bits of Reprise's kernels, and the reason in ExecutorInfo.blas. */
+static void expect_fallback(const Net *n, const float *want, const char *library, const char *failure,
+                            const char *why) {
     const size_t bytes = (size_t)(n->rows * n->tokens) * sizeof(float);
     use(library, failure);
     Executor *e = open_net(n, RP_MODE_REPLAY);
     cr_expect_not_null(strstr(rp_executor_info(e).blas, why), "%s: \"%s\"", failure, rp_executor_info(e).blas);
     cr_expect_str_eq(rp_executor_info(e).reason, "");
-    cr_expect_arr_eq(run(n, e), own, bytes, "%s", failure);
+    cr_expect_arr_eq(run(n, e), want, bytes, "%s", failure);
     rp_executor_free(e);
     cr_expect_eq(fake().live, 0L, "%s", failure);
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s", failure);
 }
 
-Test(blas, what_it_refuses_is_left_to_the_own_kernels) {
+Test(blas, products_that_the_library_refuses_use_the_built_in_kernels) {
     Net          net   = new_net(RP_Q5_K, 256, 200, 40, true);
     const size_t bytes = (size_t)(net.rows * net.tokens) * sizeof(float);
     use("off", "");
     Executor *e   = open_net(&net, RP_MODE_REPLAY);
-    float    *own = memcpy(malloc(bytes), run(&net, e), bytes);
+    float    *built_in = memcpy(malloc(bytes), run(&net, e), bytes);
     rp_executor_free(e);
-    expect_own(&net, own, "off", "", "REPRISE_BLAS=off");
-    expect_own(&net, own, "auto", "", "no library"); /* of the simulated device */
-    expect_own(&net, own, WHOLE, "describe", "description of f16 [256,72] and 40 columns: out of memory (3)");
-    expect_own(&net, own, WHOLE, "choose", "choice of f16 [256,72] and 40 columns: not supported (15)");
-    expect_own(&net, own, WHOLE, "matmul", "product of f16 [256,128] and 40 columns: the launch failed (13)");
-    expect_own(&net, own, WHOLE, "matmul:2", "product of f16 [256,72] and 40 columns: the launch failed (13)");
-    free(own);
+    expect_fallback(&net, built_in, "off", "", "REPRISE_BLAS=off");
+    expect_fallback(&net, built_in, "auto", "", "no library"); /* of the simulated device */
+    expect_fallback(&net, built_in, WHOLE, "describe",
+                    "description of f16 [256,72] and 40 columns: out of memory (3)");
+    expect_fallback(&net, built_in, WHOLE, "choose",
+                    "choice of f16 [256,72] and 40 columns: not supported (15)");
+    expect_fallback(&net, built_in, WHOLE, "matmul",
+                    "product of f16 [256,128] and 40 columns: the launch failed (13)");
+    expect_fallback(&net, built_in, WHOLE, "matmul:2",
+                    "product of f16 [256,72] and 40 columns: the launch failed (13)");
+    free(built_in);
     free_net(&net);
 }
 
-Test(blas, a_library_that_was_named_must_be_there) {
+Test(blas, a_named_library_must_exist_and_be_complete) {
     Net             net = new_net(RP_F16, 64, 40, 40, false);
     Executor       *e   = NULL;
     ExecutorOptions o   = {.device = "cuda"};
@@ -227,12 +237,12 @@ Test(blas, a_library_that_was_named_must_be_there) {
     free_net(&net);
 }
 
-/* Products of the warm-up succeed; the next, in the capture, does not. */
-Test(blas, a_product_that_fails_while_it_is_captured) {
+/* The product of the warm-up succeeds; the next one, in the capture, fails. */
+Test(blas, a_product_that_fails_in_a_capture_makes_the_mode_eager_or_is_refused) {
     Net             net = new_net(RP_F16, 64, 40, 40, false);
     Executor       *e   = NULL;
     ExecutorOptions o   = {.device = "cuda", .mode = RP_MODE_REPLAY, .require_graph = true};
-    cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); /* else the capture is tried a second time */
+    cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); /* else the capture is tried again without PDL */
     use(WHOLE, "matmul:2");
     REFUSED(rp_executor_open(net.plan, &o, &e), RP_E_CUDA, "product of f16 [64,40] and 40 columns: the launch failed");
     use(WHOLE, "nothing");
@@ -242,14 +252,14 @@ Test(blas, a_product_that_fails_while_it_is_captured) {
     OK(rp_executor_open(net.plan, &o, &e));
     cr_expect_eq(rp_executor_info(e).mode, RP_MODE_EAGER);
     cr_expect_not_null(strstr(rp_executor_info(e).reason, "the launch failed"), "%s", rp_executor_info(e).reason);
-    expect_close(&net, run(&net, e), 4e-6); /* by the own kernel */
+    expect_close(&net, run(&net, e), 4e-6); /* by Reprise's kernel */
     rp_executor_free(e);
     cr_expect_eq(fake().live, 0L);
     free_net(&net);
 }
 
-/* An eager run that fails says so; the next does without the library. */
-Test(blas, a_product_that_fails_in_a_run) {
+/* An eager run fails with an error; the next run does not use the library. */
+Test(blas, a_product_that_fails_in_a_run_is_an_error_once) {
     Net net = new_net(RP_Q4_K, 256, 40, 40, true);
     use(WHOLE, "matmul:2");
     Executor *e = open_net(&net, RP_MODE_EAGER);
@@ -260,13 +270,14 @@ Test(blas, a_product_that_fails_in_a_run) {
     free_net(&net);
 }
 
-Test(blas, says_what_a_step_launches) {
+Test(blas, reports_the_kernels_of_a_step) {
     Net        net = new_net(RP_Q8_0, 512, 130, 40, false);
     StepLaunch l;
     use(WHOLE, "");
     Executor *e = open_net(&net, RP_MODE_REPLAY);
     OK(rp_executor_launch(e, 0, &l));
-    cr_expect_eq(l.n_kernels, 8, "%d", l.n_kernels); /* narrow, three times widen and product, restore */
+    /* columns to f16; for each of three tiles of rows dequantise and multiply; scale back */
+    cr_expect_eq(l.n_kernels, 8, "%d", l.n_kernels);
     rp_executor_free(e);
     free_net(&net);
     net = new_net(RP_F32, 64, 40, 40, false);
@@ -280,8 +291,9 @@ Test(blas, says_what_a_step_launches) {
     free_net(&net);
 }
 
-/* A quantised weight is read by an own kernel, which gets its new address; a float one by the library's. */
-Test(blas, other_weights_where_their_kernel_is_an_own_one) {
+/* A quantised weight is read by Reprise's kernel, which is repointed. A float weight is read by the library,
+ * whose nodes keep their addresses. */
+Test(blas, weights_are_rebound_only_where_a_built_in_kernel_reads_them) {
     use(WHOLE, "");
     for (int i = 0; i < 2; i++) {
         Net    a = new_net(i == 0 ? RP_Q4_1 : RP_F16, 64, 40, 40, false), b = new_net(a.type, 64, 40, 40, false);
@@ -306,13 +318,13 @@ Test(blas, other_weights_where_their_kernel_is_an_own_one) {
     }
 }
 
-Test(blas, without_room_for_its_memory) {
+Test(blas, is_not_used_without_room_for_its_workspace) {
     Net net = new_net(RP_Q4_0, 64, 40, 40, true);
     use("auto", "");
     Executor *e = open_net(&net, RP_MODE_REPLAY);
     rp_executor_free(e);
     use(WHOLE, "");
-    sim_device_memory((size_t)65 << 20); /* less than the workspace beside what is left to the driver */
+    sim_device_memory((size_t)65 << 20); /* too little for the workspace besides the driver's reserve */
     e = open_net(&net, RP_MODE_REPLAY);
     cr_expect_not_null(strstr(rp_executor_info(e).blas, "no room"), "%s", rp_executor_info(e).blas);
     expect_close(&net, run(&net, e), 1e-5);
@@ -333,8 +345,9 @@ static Session *open_session(const Model *m, ExecMode mode) {
     return s;
 }
 
-/* Logits after a chunk of 64, off from those after single steps by this part of their spread. */
-static void check_model(const char *name, double part) {
+/* Logits after a chunk of 64 tokens differ from those after single steps by at most `relative` times their root
+ * mean square. */
+static void check_model(const char *name, double relative) {
     char   path[1024];
     Model *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
@@ -360,8 +373,8 @@ static void check_model(const char *name, double part) {
         spread += (double)b[i] * (double)b[i] / (double)n_vocab;
         worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
     }
-    cr_log_info("%s: off by %g of the spread", name, worst / sqrt(spread));
-    cr_expect_leq(worst, part * sqrt(spread), "%s: off by %g of the spread", name, worst / sqrt(spread));
+    cr_log_info("%s: off by %g of the RMS", name, worst / sqrt(spread));
+    cr_expect_leq(worst, relative * sqrt(spread), "%s: off by %g of the RMS", name, worst / sqrt(spread));
     rp_session_free(chunks);
     rp_session_free(steps);
     rp_session_free(eager);
@@ -370,7 +383,7 @@ static void check_model(const char *name, double part) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-Test(blas, a_prefill_in_chunks_is_near_to_single_steps) {
+Test(blas, a_prefill_in_chunks_is_close_to_single_steps) {
     check_model("llama-f32", 1e-4);
     check_model("llama-f16", 0.02);
     check_model("llama-bf16", 0.06);

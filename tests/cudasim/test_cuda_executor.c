@@ -1,4 +1,5 @@
-/* Whole tiny models through the captured graph, on the simulated device, against the CPU. */
+/* Whole tiny models on the simulated device against the CPU: every node from the same sources (verify), and
+ * logits after several tokens. Eager runs and replays must have the same bits, in every thread order. */
 #include "tests/golden.h"
 
 #include "tests/cudasim/sim.h"
@@ -10,7 +11,7 @@ enum { N_TOKENS = 6, N_CTX = 32, MAX_VOCAB = 128 };
 typedef struct Decoder {
     ComputeGraph *graph;
     ExecPlan     *plan;
-    Executor     *exec, *eager; /* eager shares states with the other */
+    Executor     *exec, *eager; /* share their states */
 } Decoder;
 
 static void open_decoder(const Model *m, const char *passes, RpDtype kv, Decoder *d) {
@@ -42,8 +43,8 @@ static const float *step(Decoder *d, int32_t token, int32_t pos, ExecMode mode) 
     return rp_executor_data(e, rp_graph_find(d->graph, "logits"));
 }
 
-/* Logits within `tolerance` of the CPU's spread; eager and replay with the same bits, in every order of
- * threads. */
+/* Logits differ from the CPU's by at most `tolerance` times their root mean square. Eager and replay alternate,
+ * and give the same bits in every thread order. */
 static void check_model(const char *name, const char *passes, RpDtype kv, double tolerance) {
     static float first[N_TOKENS][MAX_VOCAB];
     char         path[1024];
@@ -79,7 +80,7 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
         rp_session_free(s);
         close_decoder(&d);
     }
-    cr_log_info("%s %s: CUDA off by %g of the spread", name, passes, worst);
+    cr_log_info("%s %s: CUDA off by %g of the RMS", name, passes, worst);
     cr_expect_leq(worst, tolerance, "%s: off by %g", name, worst);
     rp_model_free(m);
 }
@@ -89,7 +90,7 @@ static const char *const models[] = {"llama-f32",      "llama-mix",    "llama-mi
                                      "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",  "olmoe-f32",
                                      "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
 
-/* The largest difference, in parts of the largest result of its node. */
+/* Differences are relative to the node's largest result. */
 static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
                          void *user) {
     double      *worst = user;
@@ -127,15 +128,16 @@ Test(cuda_executor, computes_every_node_as_the_cpu_does) {
     verify_model("gpt-oss-f32", "-all", RP_F16);
 }
 
-/* From a node to the next differences of 1e-7 grow, and a key or an activation on the edge rounds the other
- * way: by some hundredths of the spread at worst, where rounding to 8 bits as such costs as much. */
+/* Differences of 1e-7 per node grow, and a key or an activation near a tie may round the other way. That
+ * changes logits by a few hundredths of their RMS, about as much as 8-bit activations do at all. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i += SIM_EACH)
         check_model(models[i], "-quantize", RP_F16, 0.05);
     check_model("llama-mix", "-all", RP_F16, 0.05);
     check_model("qwen3-f32", "-quantize", RP_Q8_0, 0.05);
     check_model("llama-q8_0", "", RP_F16, 0.2);
-    check_model("llama-mix-k", "", RP_F16, 0.4); /* one activation that rounds the other way, and what follows */
+    check_model("llama-mix-k", "", RP_F16,
+                0.4); /* one activation that rounds the other way, and its consequences */
 }
 
 Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
@@ -163,8 +165,8 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
     rp_model_free(m);
 }
 
-/* Planes run over the whole tensor, so that rows of it are no tensor of the device's. */
-Test(cuda_executor, refuses_a_part_of_a_quantised_weight) {
+/* A plane holds one field of all blocks of a tensor, so a slice of rows is not a tensor on the device. */
+Test(cuda_executor, refuses_a_slice_of_a_quantised_weight) {
     static char      blocks[8 * 34];
     const TensorView w    = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
     ComputeGraph    *g    = rp_graph_new();

@@ -1,4 +1,5 @@
-/* Ops of one's own on a device: captured and replayed like any other, or refused where they have no kernel. */
+/* Custom ops on a device: they are captured and replayed like any other op, or refused if they have no CUDA
+ * kernel. The reference is the formula silu(x + 2.5) in double. */
 #include "tests/golden.h"
 
 #include "reprise/extend.h"
@@ -83,10 +84,10 @@ static void check_mode(ExecMode mode) {
     close_run(&r);
 }
 
-Test(extend, an_own_op_runs_eagerly) { check_mode(RP_MODE_EAGER); }
-Test(extend, an_own_op_is_captured_and_replayed) { check_mode(RP_MODE_REPLAY); }
+Test(extend, a_custom_op_runs_eagerly) { check_mode(RP_MODE_EAGER); }
+Test(extend, a_custom_op_is_captured_and_replayed) { check_mode(RP_MODE_REPLAY); }
 
-Test(extend, an_op_without_a_kernel_is_refused) {
+Test(extend, a_custom_op_without_a_cuda_kernel_is_refused) {
     Run        r;
     StepLaunch l;
     REFUSED(open_run(&lame, RP_MODE_REPLAY, &r), RP_E_UNSUPPORTED, "lame '': the op has no kernel for CUDA");

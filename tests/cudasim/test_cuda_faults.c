@@ -1,5 +1,6 @@
-/* Sessions on a simulated device that fails: what is refused, what is given up and said so, and that all goes
- * on. */
+/* Sessions on a simulated device that fails: graphs that cannot be made, memory that runs out, calls that fail
+ * once, a device that is lost, machines without a device, NaN logits. Every fallback must give its reason
+ * (I10), and after a failure the next reply must have the tokens and logits of a healthy device. */
 #include "tests/golden.h"
 
 #include "tests/cudasim/sim.h"
@@ -43,7 +44,7 @@ static RpStatus generate(Session *s, int32_t n, TokenList *list) {
     return st;
 }
 
-/* Tokens and logits of a reply. */
+/* The tokens of a reply, and the logits after it. */
 typedef struct Decoded {
     int32_t ids[N_REPLY];
     float   logits[MAX_VOCAB];
@@ -83,8 +84,8 @@ static Decoded decode_healthy(const Model *m) {
 
 /* ---- graphs that cannot be made ---- */
 
-/* Opens with the nth of `call` failing: a lesser mode, which says why; or a refusal where graphs are
- * required. */
+/* Opens a session while the nth `call` fails. It runs in a lesser mode and gives the reason; with require_graph
+ * it does not open. */
 static void check_fallback(const Model *m, const Decoded *want, const char *call, unsigned nth, ExecMode mode,
                            const char *reason) {
     Session       *s;
@@ -109,8 +110,8 @@ static void check_fallback(const Model *m, const Decoded *want, const char *call
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
 }
 
-/* Of the four plans - chunks of 4 and 2 tokens, a token, a token with its drawing - each is captured once, the last a
- * second time. */
+/* Five captures at open: plans of 4, 2 and 1 tokens, the plan of one token that samples, and that plan again as
+ * a loop. plan and loop: how the message names what failed; loop NULL: the call is not made for the loop. */
 static void check_each_plan(const Model *m, const Decoded *want, const char *call, const char *plan,
                             const char *loop) {
     char reason[128];
@@ -122,15 +123,15 @@ static void check_each_plan(const Model *m, const Decoded *want, const char *cal
     check_fallback(m, want, call, 3, RP_MODE_LOOP, reason);
     snprintf(reason, sizeof reason, "eager instead of replay: cuda:0: %s", plan);
     check_fallback(m, want, call, 4, RP_MODE_EAGER, reason);
-    snprintf(reason, sizeof reason, "replay instead of reply: cuda:0: %s", loop);
+    snprintf(reason, sizeof reason, "replay instead of loop: cuda:0: %s", loop);
     if (loop != NULL) check_fallback(m, want, call, 5, RP_MODE_REPLAY, reason);
 }
 
-/* Where kernels overlap a capture that fails is tried once more without (test_cuda_overlap.c). */
-static void without_overlap(void) { cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); }
+/* With PDL, a capture that fails is tried once more without (test_cuda_overlap.c). */
+static void without_pdl(void) { cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); }
 
-Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so) {
-    without_overlap();
+Test(cuda_faults, a_failed_capture_falls_back_to_a_lesser_mode_with_a_reason) {
+    without_pdl();
     Model        *m    = open_tiny();
     const Decoded want = decode_healthy(m);
     check_each_plan(m, &want, "cudaStreamBeginCapture", "begin of the capture", NULL);
@@ -139,13 +140,13 @@ Test(cuda_faults, what_cannot_be_captured_runs_in_a_lesser_mode_and_says_so) {
                     "instantiation of the loop");
     check_each_plan(m, &want, "cudaGraphUpload", "upload of the graph", "upload of the loop");
     check_fallback(m, &want, "cudaStreamBeginCaptureToGraph", 1, RP_MODE_REPLAY,
-                   "replay instead of reply: cuda:0: begin of the loop's capture");
-    check_fallback(m, &want, "cudaGraphAddNode", 1, RP_MODE_REPLAY, "replay instead of reply: cuda:0: loop");
+                   "replay instead of loop: cuda:0: begin of the loop's capture");
+    check_fallback(m, &want, "cudaGraphAddNode", 1, RP_MODE_REPLAY, "replay instead of loop: cuda:0: loop");
     rp_model_free(m);
 }
 
-/* Launches of the captures that opening takes: of a chunk, of a token, of one with its drawing, and of that
- * in the loop with one more kernel. All but the first have as many as a token's plan has steps. */
+/* Kernel launches at open: all; those of the prefill chunks; those of the plan of one token. The plans of one
+ * token, with and without sampling, and the loop have as many each, the loop one more. */
 typedef struct Launches {
     unsigned all, chunk, token;
 } Launches;
@@ -163,9 +164,9 @@ static Launches launches_of(const Model *m) {
     return l;
 }
 
-/* A launch that fails invalidates the capture: it must be ended, and is no failure of the device. */
-Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind) {
-    without_overlap();
+/* A failed launch invalidates the capture. It must still be ended, and the device is not lost. */
+Test(cuda_faults, a_failed_launch_during_a_capture_ends_the_capture) {
+    without_pdl();
     static const char launch[] = "cudaLaunchKernelExC",
                       token[]  = "prefill of 1 token: eager instead of replay";
     Model         *m           = open_tiny();
@@ -175,14 +176,14 @@ Test(cuda_faults, a_launch_that_fails_during_a_capture_leaves_no_capture_behind)
     check_fallback(m, &want, launch, n.chunk + 1, RP_MODE_LOOP, token);
     check_fallback(m, &want, launch, n.chunk + n.token, RP_MODE_LOOP, token);
     check_fallback(m, &want, launch, n.chunk + 2 * n.token, RP_MODE_EAGER, "eager instead of replay");
-    check_fallback(m, &want, launch, n.all - n.token, RP_MODE_REPLAY, "replay instead of reply");
-    check_fallback(m, &want, launch, n.all, RP_MODE_REPLAY, "replay instead of reply");
+    check_fallback(m, &want, launch, n.all - n.token, RP_MODE_REPLAY, "replay instead of loop");
+    check_fallback(m, &want, launch, n.all, RP_MODE_REPLAY, "replay instead of loop");
     rp_model_free(m);
 }
 
 /* ---- memory ---- */
 
-Test(cuda_faults, every_allocation_of_an_open_may_fail) {
+Test(cuda_faults, every_allocation_at_open_may_fail) {
     static const char *const calls[] = {"cudaMalloc", "cudaMallocHost", "cudaHostAlloc"};
     Model                   *m       = open_tiny();
     const Decoded            want    = decode_healthy(m);
@@ -211,8 +212,7 @@ Test(cuda_faults, every_allocation_of_an_open_may_fail) {
     rp_model_free(m);
 }
 
-/* The smallest device on which a session with these options opens; what is refused is so before weights are
- * copied. */
+/* The smallest device memory with which a session opens. Refusals must come before weights are copied. */
 static size_t least_memory(const Model *m, const SessionOptions *o) {
     size_t   low = 0, high = (size_t)1 << 28;
     Session *s;
@@ -265,10 +265,10 @@ Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copie
     rp_model_free(m);
 }
 
-/* ---- failures that pass ---- */
+/* ---- failures of one call ---- */
 
-/* After `prompt`, the nth of `call` fails; then the same again has the right bits. */
-static void check_passing(const Model *m, ExecMode mode, const char *call, unsigned nth) {
+/* The nth `call` fails in a step after the prompt. Repeating the step must give the bits of a healthy session. */
+static void check_step(const Model *m, ExecMode mode, const char *call, unsigned nth) {
     const SessionOptions o = options(mode, mode != RP_MODE_EAGER);
     Session             *s, *healthy;
     const size_t         bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
@@ -293,18 +293,19 @@ static void check_passing(const Model *m, ExecMode mode, const char *call, unsig
 
 Test(cuda_faults, a_run_that_fails_once_can_be_repeated) {
     Model *m = open_tiny();
-    check_passing(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 1);
-    check_passing(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 7);
-    check_passing(m, RP_MODE_EAGER, "cudaMemcpyAsync", 1);
-    check_passing(m, RP_MODE_EAGER, "cudaMemcpyAsync", 2);
-    check_passing(m, RP_MODE_EAGER, "cudaStreamSynchronize", 1);
-    check_passing(m, RP_MODE_REPLAY, "cudaGraphLaunch", 1);
-    check_passing(m, RP_MODE_REPLAY, "cudaStreamSynchronize", 1);
-    check_passing(m, RP_MODE_REPLAY, "cudaSetDevice", 1);
+    check_step(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 1);
+    check_step(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 7);
+    check_step(m, RP_MODE_EAGER, "cudaMemcpyAsync", 1);
+    check_step(m, RP_MODE_EAGER, "cudaMemcpyAsync", 2);
+    check_step(m, RP_MODE_EAGER, "cudaStreamSynchronize", 1);
+    check_step(m, RP_MODE_REPLAY, "cudaGraphLaunch", 1);
+    check_step(m, RP_MODE_REPLAY, "cudaStreamSynchronize", 1);
+    check_step(m, RP_MODE_REPLAY, "cudaSetDevice", 1);
     rp_model_free(m);
 }
 
-/* A reply that fails can be had again, with the same tokens; of the one that failed there are no logits. */
+/* The nth `call` fails during a reply. The reply can be repeated with the same tokens; the failed one leaves no
+ * logits. */
 static void check_reply(const Model *m, const Decoded *want, ExecMode mode, const char *call, unsigned nth) {
     const SessionOptions o    = options(mode, true);
     TokenList            list = {0};
@@ -320,7 +321,7 @@ static void check_reply(const Model *m, const Decoded *want, ExecMode mode, cons
     cr_expect(rp_session_n_past(s) >= N_PROMPT && rp_session_n_past(s) < N_CTX);
     cr_expect_eq((int32_t)list.n, rp_session_n_past(s) - N_PROMPT + 1);
     if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want->ids, sizeof want->ids);
-    if (rp_session_logits(s) != NULL) /* those of the prompt, where the reply has not begun */
+    if (rp_session_logits(s) != NULL) /* those of the prompt, if the reply had not begun */
         cr_expect(mode == RP_MODE_LOOP && list.n == 1, "%s, %s %u: logits of a run that failed",
                   rp_mode_name(mode), call, nth);
     EXPECT_DECODES(s, *want);
@@ -334,21 +335,22 @@ Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
     Model        *m    = open_tiny();
     const Decoded want = decode_healthy(m);
     alarm(TIME_LIMIT_S);
-    /* Of the prompt there are two launches, of a chunk and of its rest. */
+    /* The prompt takes two launches: a chunk of 4 tokens, and the rest. */
     check_reply(m, &want, RP_MODE_REPLAY, "cudaGraphLaunch", 6);
     check_reply(m, &want, RP_MODE_REPLAY, "cudaStreamSynchronize", 7);
     check_reply(m, &want, RP_MODE_LOOP, "cudaGraphLaunch", 3);
     check_reply(m, &want, RP_MODE_LOOP, "cudaMemcpyAsync", 2);
-    /* The loop goes on while the host gives up: it is stopped, and its tokens are not taken for those of the
-     * next. */
+    /* The host gives up while the loop runs: the loop is stopped, and its tokens must not appear in the next
+     * reply. */
     check_reply(m, &want, RP_MODE_LOOP, "cudaStreamQuery", 2);
     check_reply(m, &want, RP_MODE_LOOP, "cudaStreamQuery", 5);
     rp_model_free(m);
 }
 
-/* ---- a device that does not come back ---- */
+/* ---- a lost device ---- */
 
-static void check_dead(Session *s, int32_t n_low, int32_t n_high) {
+/* Every further call fails and names the first failure; the context keeps its tokens. */
+static void check_lost(Session *s, int32_t n_low, int32_t n_high) {
     static const char again[] = "cuda:0 has failed before (";
     TokenList         list    = {0};
     const int32_t     n_past  = rp_session_n_past(s);
@@ -371,7 +373,7 @@ static void expect_named(cudaError_t e) {
     cr_expect_not_null(strstr(rp_last_error(), cudaGetErrorString(e)), "%s", rp_last_error());
 }
 
-Test(cuda_faults, a_device_that_is_lost_says_so_at_every_call) {
+Test(cuda_faults, a_lost_device_is_reported_by_every_call) {
     Model *m = open_tiny();
     alarm(TIME_LIMIT_S);
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
@@ -386,13 +388,13 @@ Test(cuda_faults, a_device_that_is_lost_says_so_at_every_call) {
                     prefill ? rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL) : rp_session_step(s, 9);
                 cr_assert_eq(st, RP_E_CUDA, "%s", rp_last_error());
                 expect_named(fatal[i]);
-                check_dead(s, 3, 3);
+                check_lost(s, 3, 3);
                 sim_reset_faults();
             }
     rp_model_free(m);
 }
 
-Test(cuda_faults, a_device_that_is_lost_during_a_reply_ends_it) {
+Test(cuda_faults, a_device_lost_during_a_reply_ends_it) {
     Model         *m    = open_tiny();
     const Decoded  want = decode_healthy(m);
     const Launches n    = launches_of(m);
@@ -408,17 +410,17 @@ Test(cuda_faults, a_device_that_is_lost_during_a_reply_ends_it) {
             expect_named(cudaErrorIllegalAddress);
             if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want.ids, sizeof want.ids);
             cr_expect(list.n == 0 || rp_session_n_past(s) == N_PROMPT + (int32_t)list.n - 1);
-            check_dead(s, CHUNK, N_CTX - 1);
+            check_lost(s, CHUNK, N_CTX - 1);
             rp_token_list_free(&list);
             sim_reset_faults();
         }
-    /* Where the device is sound again, so is the process. */
+    /* With a healthy device the process works again. */
     const Decoded again = decode_healthy(m);
     cr_expect_arr_eq(&again, &want, sizeof want);
     rp_model_free(m);
 }
 
-Test(cuda_faults, a_device_that_is_lost_while_a_session_opens_is_refused) {
+Test(cuda_faults, a_device_lost_at_open_is_an_error) {
     Model               *m = open_tiny();
     const SessionOptions o = options(RP_MODE_LOOP, false);
     Session             *s;
@@ -435,7 +437,7 @@ typedef struct Choice {
     const char *device;
     bool        require_cuda;
     RpStatus    status;
-    const char *text; /* of the refusal, or of the reason */
+    const char *text; /* in the error, or in the reason for the CPU */
     const char *id;
 } Choice;
 
@@ -464,7 +466,7 @@ static void check_choices(const Model *m, const Choice *c, size_t n) {
                 cr_expect_null(s);
                 cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device,
                                    rp_last_error());
-                if (strstr(c[i].text, "wanted") != NULL) /* who said it */
+                if (strstr(c[i].text, "wanted") != NULL) /* the message names where the value came from */
                     cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"),
                                        "%s", rp_last_error());
             }
@@ -477,7 +479,7 @@ static void check_choices(const Model *m, const Choice *c, size_t n) {
 
 static const char wanted[] = "auto, cpu, cuda or cuda:N is wanted";
 
-Test(cuda_faults, a_device_that_is_named_must_be_there) {
+Test(cuda_faults, a_named_device_must_exist) {
     Model              *m         = open_tiny();
     static const Choice choices[] = {
         {"auto",       false, RP_OK,              NULL,                                 "cuda:0"},
@@ -499,7 +501,7 @@ Test(cuda_faults, a_device_that_is_named_must_be_there) {
     rp_model_free(m);
 }
 
-Test(cuda_faults, without_a_driver_auto_is_the_cpu_and_says_so) {
+Test(cuda_faults, without_a_driver_auto_is_the_cpu_with_a_reason) {
     Model              *m         = open_tiny();
     static const Choice choices[] = {
         {"auto",   false, RP_OK,              "no CUDA driver is installed", "cpu"},
@@ -514,7 +516,7 @@ Test(cuda_faults, without_a_driver_auto_is_the_cpu_and_says_so) {
     rp_model_free(m);
 }
 
-Test(cuda_faults, without_a_device_auto_is_the_cpu_and_says_so) {
+Test(cuda_faults, without_a_device_auto_is_the_cpu_with_a_reason) {
     Model              *m         = open_tiny();
     static const Choice choices[] = {
         {"auto", false, RP_OK,              "CUDA driver 13.0: no CUDA-capable device", "cpu"},
@@ -526,9 +528,8 @@ Test(cuda_faults, without_a_device_auto_is_the_cpu_and_says_so) {
     rp_model_free(m);
 }
 
-/* A runtime of CUDA 13 does not work with a driver of 12 at all; one of 12 does, but there are no loops
- * before 12.4. */
-Test(cuda_faults, an_old_driver_costs_the_loop_or_the_device) {
+/* A CUDA 13 runtime needs a CUDA 13 driver. A CUDA 12 runtime works with driver 12.2, but loops need 12.4. */
+Test(cuda_faults, an_old_driver_disables_the_loop_or_the_device) {
     Model *m = open_tiny();
     sim_driver(12020, 1);
     if (CUDART_VERSION >= 13000) {
@@ -543,13 +544,13 @@ Test(cuda_faults, an_old_driver_costs_the_loop_or_the_device) {
         OK(rp_session_open(m, &o, &s));
         cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
         cr_expect_not_null(
-            strstr(rp_session_info(s).reason, "replay instead of reply: the driver is for CUDA 12.2"));
+            strstr(rp_session_info(s).reason, "replay instead of loop: the driver is for CUDA 12.2"));
         rp_session_free(s);
     }
     rp_model_free(m);
 }
 
-/* ---- logits of which none is a number ---- */
+/* ---- NaN logits ---- */
 
 static char *read_tiny(size_t *n) {
     FILE *f = fopen(GOLDEN_DIR "tiny/llama-f32.gguf", "rb");
@@ -566,7 +567,7 @@ static void fill_with_nan(char *data, size_t n, const char *name) {
     const GgufTensor *t = rp_gguf_find_tensor(f, name);
     cr_assert_not_null(t);
     for (int64_t r = 0; r < rp_view_rows(&t->view);
-         r++) { /* all rows of a vector, those that are not in the prompt */
+         r++) { /* a vector entirely; of a matrix the rows that are not in the prompt */
         bool in_prompt = false;
         for (int i = 0; i < N_PROMPT; i++) in_prompt |= rp_view_rows(&t->view) > 1 && prompt[i] == r;
         if (!in_prompt) memset(rp_view_row(&t->view, r), 0xff, (size_t)t->view.ne[0] * sizeof(float));
@@ -574,9 +575,8 @@ static void fill_with_nan(char *data, size_t n, const char *name) {
     rp_gguf_close(f);
 }
 
-/* n_drawn tokens are drawn before there is none to draw; the context is then what it is where the host draws.
- */
-static void check_nan(ExecMode mode, const char *device, const char *tensor, size_t n_drawn) {
+/* n_sampled tokens are sampled before all logits are NaN. The context must be the same in every mode. */
+static void check_nan(ExecMode mode, const char *device, const char *tensor, size_t n_sampled) {
     size_t         n;
     Model         *m;
     Session       *s;
@@ -592,25 +592,25 @@ static void check_nan(ExecMode mode, const char *device, const char *tensor, siz
         list.n = 0;
         OK(rp_session_rewind(s, 0));
         REFUSED(generate(s, 4, &list), RP_E_ARG, "nothing to sample");
-        cr_expect_eq(rp_session_n_past(s), N_PROMPT + (int32_t)n_drawn, "%s", rp_mode_name(mode));
-        cr_expect_eq(list.n, n_drawn);
+        cr_expect_eq(rp_session_n_past(s), N_PROMPT + (int32_t)n_sampled, "%s", rp_mode_name(mode));
+        cr_expect_eq(list.n, n_sampled);
     }
     OK(rp_session_rewind(s, 0));
     OK(rp_session_step(s, prompt[0]));
-    cr_expect_eq(isnan(rp_session_logits(s)[0]) != 0, n_drawn == 0);
+    cr_expect_eq(isnan(rp_session_logits(s)[0]) != 0, n_sampled == 0);
     rp_token_list_free(&list);
     rp_session_free(s);
     rp_model_free(m);
     free(data);
 }
 
-Test(cuda_faults, logits_that_are_no_numbers_are_refused) {
+Test(cuda_faults, nan_logits_are_refused) {
     alarm(TIME_LIMIT_S);
     for (int at_once = 0; at_once < 2; at_once++) {
-        const char  *tensor  = at_once ? "output_norm.weight" : "token_embd.weight";
-        const size_t n_drawn = at_once ? 0 : 1;
-        check_nan(RP_MODE_AUTO, "cpu", tensor, n_drawn);
+        const char  *tensor    = at_once ? "output_norm.weight" : "token_embd.weight";
+        const size_t n_sampled = at_once ? 0 : 1;
+        check_nan(RP_MODE_AUTO, "cpu", tensor, n_sampled);
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
-            check_nan((ExecMode)mode, "cuda", tensor, n_drawn);
+            check_nan((ExecMode)mode, "cuda", tensor, n_sampled);
     }
 }

@@ -1,5 +1,6 @@
-/* Kernels of a captured plan that begin while those before them end: where they do, and what becomes of it where a driver
- * refuses. That each kernel waits is checked by the simulated device itself. */
+/* Programmatic dependent launch (PDL) in captured plans: when it is used, and the fallback if the driver
+ * refuses it. Logits must be the same bits with and without. The simulated device itself checks that every
+ * kernel waits for the earlier ones. */
 #include "tests/decoder.h"
 
 #include "tests/cudasim/sim.h"
@@ -8,7 +9,7 @@ enum { N_TOKENS = 3 };
 
 typedef struct Run {
     float         logits[N_TOKENS][DECODER_VOCAB];
-    unsigned long overlaps, kernels; /* launches that were recorded, and kernels of a run */
+    unsigned long pdl_launches, kernels; /* PDL launches recorded at open; kernels of a run */
     ExecMode      mode;
     char          overlap[320], reason[256];
 } Run;
@@ -17,9 +18,9 @@ static Run run(ExecMode mode) {
     Run    r = {0};
     Model *m = decoder_model("qwen3moe-mix");
     sim_stats_reset();
-    Decoder d  = decoder_open(m, mode, false);
-    r.overlaps = sim_stats().overlaps;
-    r.mode     = rp_executor_info(d.exec).mode;
+    Decoder d      = decoder_open(m, mode, false);
+    r.pdl_launches = sim_stats().pdl_launches;
+    r.mode         = rp_executor_info(d.exec).mode;
     snprintf(r.overlap, sizeof r.overlap, "%s", rp_executor_info(d.exec).overlap);
     snprintf(r.reason, sizeof r.reason, "%s", rp_executor_info(d.exec).reason);
     for (int i = 0; i < N_TOKENS; i++)
@@ -34,33 +35,33 @@ static void expect_same_logits(const Run *a, const Run *b) {
     cr_expect_arr_eq(a->logits, b->logits, sizeof a->logits);
 }
 
-Test(cuda_overlap, is_recorded_for_every_kernel) {
+Test(cuda_pdl, is_recorded_for_every_kernel) {
     const Run on = run(RP_MODE_REPLAY);
     cr_expect_eq(on.mode, RP_MODE_REPLAY);
     cr_expect_str_eq(on.overlap, "on");
-    cr_expect_eq(on.overlaps, on.kernels, "%lu of %lu kernels", on.overlaps, on.kernels);
+    cr_expect_eq(on.pdl_launches, on.kernels, "%lu of %lu kernels", on.pdl_launches, on.kernels);
     cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0);
     const Run off = run(RP_MODE_REPLAY);
     cr_expect_str_eq(off.overlap, "REPRISE_PDL=off");
-    cr_expect_eq(off.overlaps, 0ul);
+    cr_expect_eq(off.pdl_launches, 0ul);
     expect_same_logits(&on, &off);
 }
 
-Test(cuda_overlap, is_not_there_before_9_0) {
+Test(cuda_pdl, is_off_before_compute_capability_9_0) {
     const Run on = run(RP_MODE_REPLAY);
     sim_capability(8, 9);
     const Run older = run(RP_MODE_REPLAY);
-    cr_expect_eq(older.overlaps, 0ul);
+    cr_expect_eq(older.pdl_launches, 0ul);
     cr_expect_not_null(strstr(older.overlap, "before compute capability 9.0"), "%s", older.overlap);
     expect_same_logits(&on, &older);
     sim_capability(9, 0);
 }
 
-Test(cuda_overlap, that_is_refused_leaves_a_graph_without_it) {
+Test(cuda_pdl, refused_by_the_driver_leaves_a_graph_without_it) {
     const Run on = run(RP_MODE_REPLAY);
-    sim_refuse_overlap(1);
+    sim_refuse_pdl(1);
     const Run refused = run(RP_MODE_REPLAY);
-    sim_refuse_overlap(0);
+    sim_refuse_pdl(0);
     cr_expect_eq(refused.mode, RP_MODE_REPLAY, "%s", refused.reason);
     cr_expect_str_eq(refused.reason, "");
     cr_expect_not_null(strstr(refused.overlap, "not in a graph: cuda:0: launch of a kernel"), "%s",
@@ -68,8 +69,8 @@ Test(cuda_overlap, that_is_refused_leaves_a_graph_without_it) {
     expect_same_logits(&on, &refused);
 }
 
-/* One loop in the open session: the instantiation of its graph is the one that fails. */
-Test(cuda_overlap, that_is_refused_in_a_loop_leaves_a_loop_without_it) {
+/* The only failing call is the begin of the loop's capture, which is tried again without PDL. */
+Test(cuda_pdl, refused_in_a_loop_leaves_a_loop_without_it) {
     Session             *s;
     Model               *m = decoder_model("qwen3moe-mix");
     const SessionOptions o = {
@@ -86,7 +87,7 @@ Test(cuda_overlap, that_is_refused_in_a_loop_leaves_a_loop_without_it) {
     rp_model_free(m);
 }
 
-Test(cuda_overlap, refuses_what_it_does_not_know) {
+Test(cuda_pdl, refuses_an_unknown_setting) {
     Model   *m = decoder_model("llama-mix");
     Session *s;
     cr_assert_eq(setenv("REPRISE_PDL", "maybe", 1), 0);

@@ -1,5 +1,5 @@
-/* Random graphs on the simulated device: every step against the CPU's kernel from the same sources, and the
- * captured graph against single launches and the CPU's run. */
+/* Random graphs (random_graph.h) on the simulated device: every step against the CPU's kernel from the same
+ * sources, results against the CPU's run, and replays against eager runs, bit for bit. */
 #include "tests/random_graph.h"
 
 #include "tests/cudasim/sim.h"
@@ -12,7 +12,7 @@ enum { N_GRAPHS = 60 };
 
 typedef struct Seeds {
     unsigned long long seed;
-    double             worst; /* of a step, in parts of its largest result */
+    double             worst; /* difference of a step, relative to its largest result */
 } Seeds;
 
 static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
@@ -36,6 +36,7 @@ static void run_steps(const RandomGraph *r, Executor *e, uint64_t seed, Items *o
     }
 }
 
+/* Results of RANDOM_STEPS runs on a device; s not NULL: also verifies every step. */
 static void run_on(const RandomGraph *r, const char *device, ExecMode mode, uint64_t seed, Items *out,
                    Seeds *s) {
     ExecPlan *plan;
@@ -51,7 +52,7 @@ static void run_on(const RandomGraph *r, const char *device, ExecMode mode, uint
     rp_plan_free(plan);
 }
 
-Test(cuda_random, gives_what_the_cpu_gives) {
+Test(cuda_random, every_step_and_result_matches_the_cpu) {
     Items      *cpu = calloc(3, sizeof *cpu), *eager = cpu + 1, *replay = cpu + 2;
     Seeds       s     = {0};
     const char *only  = getenv("REPRISE_TEST_SEED");
@@ -68,6 +69,7 @@ Test(cuda_random, gives_what_the_cpu_gives) {
         run_on(&r, "cuda", RP_MODE_EAGER, seed, eager, NULL);
         run_on(&r, "cuda", RP_MODE_REPLAY, seed, replay, &s);
         cr_assert(eager->n == cpu->n && eager->n == replay->n, "seed %llu", s.seed);
+        /* NaN are equal in both (read_items), so bytes can be compared. */
         cr_assert_arr_eq(replay->bytes, eager->bytes, eager->n_bytes, "seed %llu: a replay gives other bits",
                          s.seed);
         for (int k = 0; k < cpu->n && !r.routes; k++) worst = fmax(worst, item_off(replay, cpu, k));

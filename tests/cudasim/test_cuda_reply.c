@@ -1,5 +1,5 @@
-/* A step inside the loop of a reply computes what a replayed step computes, for every family: what the golden
- * files say of replays holds for replies. */
+/* A step in the loop on the device gives the bits of a replayed step, for every family. Replays are compared
+ * with the golden files (test_golden.c), so this extends those tests to loops. */
 #include "tests/golden.h"
 
 #include "reprise/step.h"
@@ -17,15 +17,15 @@ typedef struct Plan {
     Executor     *exec;
 } Plan;
 
-static Plan open_plan(const Model *m, bool draws, Executor *share) {
+static Plan open_plan(const Model *m, bool samples, Executor *share) {
     Plan            p = {0};
     ExecutorOptions o = {.device = "cuda", .share = share, .require_graph = true};
-    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = draws}, &p.graph));
+    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = samples}, &p.graph));
     OK(rp_graph_optimize(p.graph, ""));
     OK(rp_plan_new(p.graph, &p.plan));
-    o.step = draws ? rp_graph_find(p.graph, "step") : NULL;
+    o.step = samples ? rp_graph_find(p.graph, "step") : NULL;
     OK(rp_executor_open(p.plan, &o, &p.exec));
-    cr_assert_eq(rp_executor_info(p.exec).mode, draws ? RP_MODE_LOOP : RP_MODE_REPLAY);
+    cr_assert_eq(rp_executor_info(p.exec).mode, samples ? RP_MODE_LOOP : RP_MODE_REPLAY);
     return p;
 }
 
@@ -43,19 +43,20 @@ static const float *replayed(Plan *p, int32_t token, int32_t pos) {
     return rp_executor_data(p->exec, rp_graph_find(p->graph, "logits"));
 }
 
+/* One step of a greedy reply in the loop, and its logits. */
 static void in_a_loop(Plan *p, int32_t token, int32_t pos, float *logits, size_t bytes) {
     StepState          s = {.token = token, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
     const ReplyOptions o = {
         .state = (const int32_t *)&s, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = N_CTX};
-    int32_t drawn, best = 0;
+    int32_t token_out, best = 0;
     OK(rp_executor_poison(p->exec));
     OK(rp_executor_reply_begin(p->exec, &o));
-    OK(rp_executor_reply_next(p->exec, &drawn));
+    OK(rp_executor_reply_next(p->exec, &token_out));
     OK(rp_executor_reply_end(p->exec, NULL));
     OK(rp_executor_get(p->exec, rp_graph_find(p->graph, "logits"), logits, bytes));
     for (size_t i = 0; i < bytes / sizeof *logits; i++)
         if (logits[i] > logits[best]) best = (int32_t)i;
-    cr_expect_eq(drawn, best);
+    cr_expect_eq(token_out, best);
 }
 
 static void check_model(const char *name) {
@@ -76,6 +77,6 @@ static void check_model(const char *name) {
     rp_model_free(m);
 }
 
-Test(cuda_reply, a_step_in_the_loop_is_a_replayed_step) {
+Test(cuda_reply, a_step_in_the_loop_gives_the_bits_of_a_replay) {
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) check_model(models[i]);
 }

@@ -1,4 +1,5 @@
-/* Sessions on the simulated device: chunks, rewinds, replies in each mode, counted. */
+/* Sessions on the simulated device: replies in every mode, their ends, chunks; launches and copies are counted.
+ * The reference for tokens and logits is a loop over rp_session_step with the host's sampler. */
 #include "tests/golden.h"
 
 #include "tests/cudasim/sim.h"
@@ -46,8 +47,8 @@ static TokenList generate(Session *s, Sampler *sampler, int32_t n, GenerateResul
     return list;
 }
 
-/* What a loop by hand over rp_session_step and the host's sampler draws. */
-static void by_hand(const Model *m, float temperature, int32_t *out, float *logits) {
+/* The reference: tokens and last logits of a loop over rp_session_step and the host's sampler. */
+static void manual_reply(const Model *m, float temperature, int32_t *out, float *logits) {
     Session *s       = open_session(m, RP_MODE_REPLAY);
     Sampler *sampler = new_sampler(m, temperature);
     for (int i = 0; i < N_PROMPT; i++) rp_sampler_accept(sampler, prompt[i]);
@@ -68,7 +69,7 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
         for (int hot = 0; hot < 2; hot++) {
             int32_t want[N_REPLY];
             float   logits[512];
-            by_hand(m, hot ? 0.9f : 0.0f, want, logits);
+            manual_reply(m, hot ? 0.9f : 0.0f, want, logits);
             for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
                 GenerateResult r;
                 Session       *s       = open_session(m, (ExecMode)mode);
@@ -93,9 +94,10 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-/* One launch a token with four bytes back; one launch a reply with nothing copied back; nothing captured or
- * allocated after open. The first token is drawn from the prefill's logits on the host. */
-Test(cuda_session, launches_once_a_token_or_once_a_reply) {
+/* Replay: one graph launch and 4 bytes back per token. Loop: one launch per reply and no copies back (tokens
+ * arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host samples the first
+ * token from the prefill's logits. */
+Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
     Model *m = open_tiny("qwen3moe-mix");
     for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_LOOP; mode++) {
         Session       *s       = open_session(m, (ExecMode)mode);
@@ -122,7 +124,7 @@ Test(cuda_session, launches_once_a_token_or_once_a_reply) {
     rp_model_free(m);
 }
 
-/* A host that goes away, or a stop string, ends a loop that runs by itself; the session can be used again. */
+/* A callback cancels a reply while the loop runs on the device; the session can be used again. */
 typedef struct Counter {
     int n, stop_at;
 } Counter;
@@ -159,7 +161,7 @@ Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
     rp_model_free(m);
 }
 
-Test(cuda_session, the_context_ends_a_reply) {
+Test(cuda_session, a_full_context_ends_the_reply) {
     Model         *m       = open_tiny("llama-mix");
     Session       *s       = open_session(m, RP_MODE_LOOP);
     Sampler       *sampler = new_sampler(m, 0.0f);
@@ -181,7 +183,7 @@ Test(cuda_session, an_end_token_ends_the_loop) {
     Sampler       *sampler = new_sampler(m, 1.5f);
     TokenList      list    = {0};
     int32_t        rounds  = 0;
-    do { /* hot enough to come upon one */
+    do { /* a high temperature: an end token comes soon */
         OK(rp_session_rewind(s, 0));
         list.n = 0;
         OK(rp_generate(s, sampler, prompt, N_PROMPT, &(GenerateOptions){.tokens = &list}, &r));

@@ -1,4 +1,6 @@
-/* The simulated runtime itself: its faults, its limits, its counters and its steps. */
+/* The simulated runtime itself: injected failures, sticky faults, memory limits, counters, captures, graphs,
+ * loops and host threads. Expected behaviour is that of the CUDA runtime API, as its documentation describes
+ * it. */
 #include "tests/cudasim/sim.h"
 #include "tests/cudasim/test_sim_kernels.h"
 
@@ -20,29 +22,29 @@ static cudaError_t launch(const void *kernel, cudaStream_t s, int *p, int n, int
     return cudaLaunchKernelExC(&c, kernel, args);
 }
 
-/* A stream and N integers on the device and in pinned memory. */
-typedef struct Bench {
+/* A stream, and N integers on the device and in pinned host memory. */
+typedef struct Fixture {
     cudaStream_t s;
     int         *device, *host;
-} Bench;
+} Fixture;
 
-static Bench open_bench(void) {
-    Bench b;
+static Fixture open_fixture(void) {
+    Fixture b;
     RUNS(cudaStreamCreateWithFlags(&b.s, cudaStreamNonBlocking));
     RUNS(cudaMalloc((void **)&b.device, N * sizeof(int)));
     RUNS(cudaHostAlloc((void **)&b.host, N * sizeof(int), cudaHostAllocMapped));
     return b;
 }
 
-static void close_bench(Bench *b) {
+static void close_fixture(Fixture *b) {
     (void)cudaFree(b->device);
     (void)cudaFreeHost(b->host);
     (void)cudaStreamDestroy(b->s);
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-/* fill, add, copy to the host */
-static cudaError_t enqueue(const Bench *b) {
+/* fill, add, copy to the host: element i becomes 8 + i */
+static cudaError_t enqueue(const Fixture *b) {
     cudaError_t e = launch(sim_test_fill(), b->s, b->device, N, 7);
     if (e == cudaSuccess) e = launch(sim_test_add(), b->s, b->device, N, 1);
     if (e == cudaSuccess)
@@ -50,11 +52,11 @@ static cudaError_t enqueue(const Bench *b) {
     return e;
 }
 
-static void expect_result(const Bench *b) {
+static void expect_result(const Fixture *b) {
     for (int i = 0; i < N; i++) cr_expect_eq(b->host[i], 8 + i, "element %d is %d", i, b->host[i]);
 }
 
-static cudaGraphExec_t captured(const Bench *b) {
+static cudaGraphExec_t captured(const Fixture *b) {
     cudaGraph_t     g;
     cudaGraphExec_t x;
     RUNS(cudaStreamBeginCapture(b->s, cudaStreamCaptureModeThreadLocal));
@@ -65,9 +67,9 @@ static cudaGraphExec_t captured(const Bench *b) {
     return x;
 }
 
-/* ---- failures on request ---- */
+/* ---- injected failures ---- */
 
-Test(sim, fails_the_call_that_was_asked_for) {
+Test(sim, fails_the_requested_call) {
     void *p = NULL, *q = NULL;
     sim_fail("cudaMalloc", 2, cudaErrorMemoryAllocation);
     RUNS(cudaMalloc(&p, 16));
@@ -81,12 +83,12 @@ Test(sim, fails_the_call_that_was_asked_for) {
     cr_expect_eq(sim_stats().allocs, 2u);
     RUNS(cudaFree(q));
     sim_fail("cudaFree", 1, cudaErrorUnknown);
-    FAILS(cudaFree(p), cudaErrorUnknown); /* and frees it */
+    FAILS(cudaFree(p), cudaErrorUnknown); /* frees all the same */
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
 Test(sim, fails_calls_of_every_kind) {
-    Bench           b = open_bench();
+    Fixture         b = open_fixture();
     cudaGraphExec_t x = captured(&b);
     cudaStream_t    s;
     int             n = 0;
@@ -114,15 +116,15 @@ Test(sim, fails_calls_of_every_kind) {
     FAILS(cudaDriverGetVersion(&n), cudaErrorUnknown);
     cr_expect_eq(sim_fails_left(), 0u);
     cr_expect_eq(sim_stats().kernels, 0u);
-    RUNS(cudaGraphLaunch(x, b.s)); /* none of it has done any harm */
+    RUNS(cudaGraphLaunch(x, b.s)); /* everything still works */
     RUNS(cudaStreamSynchronize(b.s));
     expect_result(&b);
     RUNS(cudaGraphExecDestroy(x));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
-Test(sim, a_launch_that_fails_spoils_the_capture) {
-    Bench       b = open_bench();
+Test(sim, a_failed_launch_invalidates_the_capture) {
+    Fixture     b = open_fixture();
     cudaGraph_t g;
     RUNS(cudaStreamBeginCapture(b.s, cudaStreamCaptureModeThreadLocal));
     sim_fail("cudaLaunchKernelExC", 2, cudaErrorLaunchOutOfResources);
@@ -132,14 +134,14 @@ Test(sim, a_launch_that_fails_spoils_the_capture) {
     cr_expect_eq(status, cudaStreamCaptureStatusInvalidated);
     FAILS(cudaStreamEndCapture(b.s, &g), cudaErrorStreamCaptureInvalidated);
     cr_expect_null(g);
-    RUNS(enqueue(&b)); /* the stream is as good as before */
+    RUNS(enqueue(&b)); /* the stream still works */
     RUNS(cudaStreamSynchronize(b.s));
     expect_result(&b);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
-Test(sim, the_end_of_a_capture_ends_it_when_it_fails) {
-    Bench           b = open_bench();
+Test(sim, a_failed_end_of_capture_still_ends_it) {
+    Fixture         b = open_fixture();
     cudaGraph_t     g;
     cudaGraphExec_t x;
     sim_fail("cudaStreamBeginCapture", 1, cudaErrorUnknown);
@@ -154,16 +156,16 @@ Test(sim, the_end_of_a_capture_ends_it_when_it_fails) {
     sim_fail("cudaGraphInstantiate", 1, cudaErrorMemoryAllocation);
     FAILS(cudaGraphInstantiate(&x, g, 0), cudaErrorMemoryAllocation);
     RUNS(cudaGraphDestroy(g));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
-/* ---- a device that faults ---- */
+/* ---- sticky faults ---- */
 
-Test(sim, a_fault_stays_until_the_device_is_new) {
-    Bench b = open_bench();
-    void *p;
+Test(sim, a_fault_is_sticky_until_faults_are_reset) {
+    Fixture b = open_fixture();
+    void   *p;
     sim_fault(2, cudaErrorIllegalAddress);
-    RUNS(enqueue(&b)); /* nothing is known yet */
+    RUNS(enqueue(&b)); /* not executed yet */
     FAILS(cudaStreamSynchronize(b.s), cudaErrorIllegalAddress);
     cr_expect_eq(sim_stats().kernels, 1u);
     cr_expect_eq(sim_stats().memcpys, 0u);
@@ -179,11 +181,11 @@ Test(sim, a_fault_stays_until_the_device_is_new) {
     RUNS(enqueue(&b));
     RUNS(cudaStreamSynchronize(b.s));
     expect_result(&b);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
-Test(sim, what_a_lost_device_held_can_be_released) {
-    Bench           b = open_bench();
+Test(sim, memory_of_a_lost_device_can_be_released) {
+    Fixture         b = open_fixture();
     cudaGraphExec_t x = captured(&b);
     sim_fault(1, cudaErrorDevicesUnavailable);
     RUNS(cudaGraphLaunch(x, b.s));
@@ -196,7 +198,7 @@ Test(sim, what_a_lost_device_held_can_be_released) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-Test(sim, machines_without_a_driver_or_a_device) {
+Test(sim, reports_a_missing_driver_or_device) {
     int   n = -1, version = -1;
     void *p;
     RUNS(cudaGetDeviceCount(&n));
@@ -217,7 +219,7 @@ Test(sim, machines_without_a_driver_or_a_device) {
 
 /* ---- memory ---- */
 
-Test(sim, device_memory_ends) {
+Test(sim, device_memory_is_limited) {
     size_t free_bytes = 0, total = 0;
     void  *p = NULL, *q = NULL;
     RUNS(cudaMemGetInfo(&free_bytes, &total));
@@ -229,7 +231,7 @@ Test(sim, device_memory_ends) {
     cr_expect_eq(total, (size_t)1 << 20);
     FAILS(cudaMalloc(&q, 512 << 10), cudaErrorMemoryAllocation);
     FAILS(cudaGetLastError(), cudaErrorMemoryAllocation);
-    RUNS(cudaGetLastError()); /* the device goes on */
+    RUNS(cudaGetLastError()); /* not sticky */
     RUNS(cudaMalloc(&q, 256 << 10));
     RUNS(cudaFree(q));
     sim_device_memory(0);
@@ -238,9 +240,9 @@ Test(sim, device_memory_ends) {
     RUNS(cudaFree(p));
 }
 
-Test(sim, kernels_write_to_mapped_memory_of_the_host) {
-    Bench b = open_bench();
-    int  *mapped, *none;
+Test(sim, kernels_write_to_mapped_host_memory) {
+    Fixture b = open_fixture();
+    int    *mapped, *none;
     RUNS(cudaHostGetDevicePointer((void **)&mapped, b.host, 0));
     FAILS(cudaHostGetDevicePointer((void **)&none, b.device, 0), cudaErrorInvalidValue);
     RUNS(launch(sim_test_fill(), b.s, mapped, N, 8));
@@ -248,13 +250,13 @@ Test(sim, kernels_write_to_mapped_memory_of_the_host) {
     RUNS(cudaStreamSynchronize(b.s));
     expect_result(&b);
     cr_expect_eq(sim_stats().memcpys, 0u);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* ---- counters ---- */
 
 Test(sim, counts_copies_and_calls) {
-    Bench           b = open_bench();
+    Fixture         b = open_fixture();
     cudaGraphExec_t x = captured(&b);
     sim_stats_reset();
     for (int i = 0; i < 3; i++) RUNS(cudaGraphLaunch(x, b.s));
@@ -276,45 +278,46 @@ Test(sim, counts_copies_and_calls) {
     cr_expect_eq(n.kernels, 6u);
     cr_expect_eq(n.allocs + n.captures + n.instantiates, 0u);
     RUNS(cudaGraphExecDestroy(x));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 /* ---- capture ---- */
 
-static void spoilt(const Bench *b) {
+/* The capture is invalid and ends with an error; begins the next. */
+static void expect_invalidated(const Fixture *b) {
     cudaGraph_t g;
     FAILS(cudaStreamEndCapture(b->s, &g), cudaErrorStreamCaptureInvalidated);
     RUNS(cudaStreamBeginCapture(b->s, cudaStreamCaptureModeGlobal));
 }
 
 Test(sim, a_capture_refuses_what_it_cannot_record) {
-    Bench       b = open_bench();
+    Fixture     b = open_fixture();
     void       *p;
     cudaGraph_t g;
     RUNS(cudaStreamBeginCapture(b.s, cudaStreamCaptureModeGlobal));
     FAILS(cudaMalloc(&p, 4), cudaErrorStreamCaptureUnsupported);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(cudaMallocHost(&p, 4), cudaErrorStreamCaptureUnsupported);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(launch(sim_test_fill(), NULL, b.device, N, 0), cudaErrorStreamCaptureImplicit);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(cudaMemcpyAsync(b.device, b.host, 4, cudaMemcpyHostToDevice, NULL), cudaErrorStreamCaptureImplicit);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(cudaMemcpy(b.device, b.host, 4, cudaMemcpyHostToDevice), cudaErrorStreamCaptureUnsupported);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(cudaStreamSynchronize(b.s), cudaErrorStreamCaptureUnsupported);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(cudaStreamQuery(b.s), cudaErrorStreamCaptureUnsupported);
-    spoilt(&b);
+    expect_invalidated(&b);
     FAILS(cudaStreamBeginCapture(b.s, cudaStreamCaptureModeGlobal), cudaErrorIllegalState);
     RUNS(cudaStreamEndCapture(b.s, &g));
     RUNS(cudaGraphDestroy(g));
     FAILS(cudaStreamEndCapture(b.s, &g), cudaErrorIllegalState);
-    close_bench(&b);
+    close_fixture(&b);
 }
 
-Test(sim, a_graph_says_what_it_holds) {
-    Bench                       b = open_bench();
+Test(sim, a_graph_reports_its_nodes_and_edges) {
+    Fixture                     b = open_fixture();
     cudaGraph_t                 g;
     cudaGraphNode_t             nodes[4], before[4], from[4], to[4];
     size_t                      n = 4;
@@ -343,20 +346,20 @@ Test(sim, a_graph_says_what_it_holds) {
     cr_expect_eq(copy.kind, cudaMemcpyDeviceToHost);
     FAILS(cudaGraphDebugDotPrint(g, "/dev/null", 0), cudaErrorNotSupported);
     RUNS(cudaGraphDestroy(g));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
-/* ---- a reply as a loop on the device ---- */
+/* ---- a decode loop on the device ---- */
 
 typedef struct Reply {
-    Bench           b;
+    Fixture         b;
     int            *stop;
     cudaGraphExec_t x;
 } Reply;
 
-/* memset of the position, WHILE { one number }, copy of the position to the end of the ring */
+/* Graph: WHILE { one number into the ring } -> copy of the position to the last slot of the ring. */
 static Reply open_reply(int n) {
-    Reply              r = {.b = open_bench()};
+    Reply              r = {.b = open_fixture()};
     cudaGraph_t        g, body;
     cudaGraphNode_t    loop, copy;
     SimTestReply       a      = {.ring = r.b.host, .at = r.b.device, .n = n};
@@ -397,16 +400,17 @@ static void start(const Reply *r) {
 static void close_reply(Reply *r) {
     (void)cudaGraphExecDestroy(r->x);
     (void)cudaFreeHost(r->stop);
-    close_bench(&r->b);
+    close_fixture(&r->b);
 }
 
+/* Numbers that the loop has written so far. */
 static int arrived(const Reply *r) {
     int n = 0;
     while (n < N - 1 && r->b.host[n] != 0) n++;
     return n;
 }
 
-Test(sim, a_polling_host_sees_one_iteration_after_the_other) {
+Test(sim, a_polling_host_sees_one_iteration_at_a_time) {
     Reply r = open_reply(5);
     for (int order = 0; order < 3; order++) {
         sim_sched(order, 3);
@@ -418,7 +422,7 @@ Test(sim, a_polling_host_sees_one_iteration_after_the_other) {
         }
         cr_expect_eq(arrived(&r), 5);
         cr_expect_eq(r.b.host[N - 1], 0);
-        RUNS(cudaStreamQuery(r.b.s)); /* what follows the loop */
+        RUNS(cudaStreamQuery(r.b.s)); /* the copy after the loop */
         cr_expect_eq(r.b.host[N - 1], 5);
     }
     cr_expect_eq(sim_stats().while_iters, 15u);
@@ -426,7 +430,7 @@ Test(sim, a_polling_host_sees_one_iteration_after_the_other) {
     close_reply(&r);
 }
 
-Test(sim, the_host_stops_a_reply_between_iterations) {
+Test(sim, the_host_can_stop_a_loop_between_iterations) {
     Reply r = open_reply(50);
     start(&r);
     while (arrived(&r) < 3) FAILS(cudaStreamQuery(r.b.s), cudaErrorNotReady);
@@ -442,7 +446,7 @@ Test(sim, the_host_stops_a_reply_between_iterations) {
     close_reply(&r);
 }
 
-Test(sim, a_fault_ends_a_reply) {
+Test(sim, a_fault_ends_a_loop) {
     Reply r = open_reply(50);
     start(&r);
     sim_fault(4, cudaErrorLaunchTimeout);
@@ -460,7 +464,7 @@ Test(sim, a_fault_ends_a_reply) {
 /* ---- host threads ---- */
 
 static void *work(void *failed) {
-    Bench b = open_bench();
+    Fixture b = open_fixture();
     for (int i = 0; i < 50; i++) {
         cudaError_t e = enqueue(&b);
         if (e == cudaSuccess) e = cudaStreamSynchronize(b.s);
@@ -485,8 +489,8 @@ Test(sim, host_threads_take_turns) {
 
 /* ---- events and properties ---- */
 
-Test(sim, events_take_the_time) {
-    Bench       b = open_bench();
+Test(sim, events_measure_time) {
+    Fixture     b = open_fixture();
     cudaEvent_t from, to;
     float       ms = -1.0f;
     RUNS(cudaEventCreate(&from));
@@ -501,7 +505,7 @@ Test(sim, events_take_the_time) {
     cr_expect(ms > 0.0f && ms < 1e4f, "%g ms", (double)ms);
     RUNS(cudaEventDestroy(from));
     RUNS(cudaEventDestroy(to));
-    close_bench(&b);
+    close_fixture(&b);
 }
 
 Test(sim, the_device_has_properties) {
@@ -520,11 +524,11 @@ Test(sim, the_device_has_properties) {
     cr_expect(a.maxThreadsPerBlock == 1024 && a.numRegs == 32 && a.localSizeBytes == 0);
 }
 
-Test(sim, a_reset_frees_what_the_device_holds) {
-    (void)open_bench();
+Test(sim, a_device_reset_frees_all_memory) {
+    (void)open_fixture();
     cr_expect_eq(sim_stats().live_allocs, 2L);
     RUNS(cudaDeviceReset());
     cr_expect_eq(sim_stats().live_allocs, 0L);
-    Bench b = open_bench();
-    close_bench(&b);
+    Fixture b = open_fixture();
+    close_fixture(&b);
 }

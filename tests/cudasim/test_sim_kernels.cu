@@ -1,4 +1,4 @@
-/* Kernels for the tests of the simulated runtime. */
+/* Kernels for the tests of the simulated runtime: see test_sim_kernels.h. */
 #include "tests/cudasim/test_sim_kernels.h"
 
 #include "kernels/portable.cuh"
@@ -13,8 +13,7 @@ __global__ static void sim_test_add_kernel(int *p, int n, int value) {
     if (i < n) p[i] += value;
 }
 
-/* One step of a reply: the next number goes to the host's memory, and the loop runs on until all are there or
- * the host says stop. */
+/* One iteration of the loop: writes the next number, then decides whether the loop goes on. */
 __global__ static void sim_test_reply_kernel(SimTestReply r) {
     const int at = *r.at;
     r.ring[at]   = 100 + at;

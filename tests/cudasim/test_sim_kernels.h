@@ -1,9 +1,12 @@
-/* test_sim_kernels.h - kernels for the tests of the simulated runtime, registered and ready to launch. */
+/* test_sim_kernels.h - kernels for the tests of the simulated runtime. Each function registers its kernel and
+ * returns the handle to launch. */
 #ifndef TESTS_CUDASIM_TEST_SIM_KERNELS_H
 #define TESTS_CUDASIM_TEST_SIM_KERNELS_H
 
 #include <cuda_runtime_api.h>
 
+/* A decode loop in miniature: a kernel in a WHILE body writes one number per iteration to host memory, until n
+ * are there or the host sets *stop. */
 typedef struct SimTestReply {
     int                       *ring, *at;
     const int                 *stop;

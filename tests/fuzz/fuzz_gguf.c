@@ -1,4 +1,5 @@
-/* Any bytes as a model file: read, walked through, opened as a model. */
+/* Fuzz target: any bytes as a model file. They are parsed, every value and tensor is read, and if they are a
+ * model its graph is built and optimised. Errors are fine; crashes and reads outside the buffer are not (I11). */
 #include "reprise/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -43,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (rp_model_open_memory(data, size, "fuzz", &m) != RP_OK) return 0;
     if (rp_model_graph(m, &(ModelGraphOptions){.n_tok = 2, .n_ctx = 16}, &g) == RP_OK) {
         if (rp_graph_optimize(g, NULL) != RP_OK)
-            __builtin_trap(); /* a finished graph can always be optimised */
+            __builtin_trap(); /* optimising a finished graph must succeed */
         rp_graph_free(g);
     }
     rp_model_free(m);

@@ -1,5 +1,6 @@
-/* Any text, with vocabularies of both kinds: the first byte chooses vocabulary and flags. What was tokenised
- * as plain text must come back byte for byte. */
+/* Fuzz target: any text, with a BPE and a SentencePiece vocabulary.
+ *     byte 0: bit 0 the vocabulary, bits 1 and 2 the flags     bytes 1 and up: the text
+ * Plain text through BPE must come back byte for byte. */
 #include "reprise/tokenizer.h"
 
 #include <stdio.h>
@@ -28,12 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
     const Tokenizer *tk    = tokenizers[data[0] & 1];
     const unsigned   flags = data[0] >> 1 & 3;
-    const bool       exact = flags == 0 && (data[0] & 1) == 0; /* "llama" confuses U+2581 with the space */
-    const char      *text  = (const char *)data + 1;
-    TokenList        ids   = {0};
-    Utf8Stream       u     = {0};
-    size_t           at    = 0;
-    char             out[8192];
+    const bool  exact = flags == 0 && (data[0] & 1) == 0; /* SentencePiece cannot tell U+2581 from a space */
+    const char *text  = (const char *)data + 1;
+    TokenList   ids   = {0};
+    Utf8Stream  u     = {0};
+    size_t      at    = 0;
+    char        out[8192];
     size--;
     if (rp_tokenize(tk, text, size, flags, &ids) != RP_OK) __builtin_trap();
     for (size_t i = 0; i < ids.n; i++) {

@@ -1,6 +1,6 @@
-/* The part of Criterion's interface that these tests use, for where the library cannot serve: under the
- * thread sanitizer (its shared arena fails to map, its reporter is not instrumented) and on machines that
- * lack it. Every test runs in a process of its own; a program may have several source files. */
+/* The part of Criterion's interface that these tests use. It replaces Criterion where that is not installed and
+ * under the thread sanitizer (Criterion's shared arena fails to map, its reporter is not instrumented). Every
+ * test runs in a separate process; a program may have several source files. */
 #pragma once
 #pragma GCC system_header
 
@@ -22,7 +22,7 @@ struct PlainTest {
 
 enum { PLAIN_FAILED = 1, PLAIN_SKIPPED = 77 };
 
-/* Weak: one of each, however many files of a program include this. */
+/* Weak: one object per program, however many of its files include this. */
 #define PLAIN_ONE __attribute__((weak))
 PLAIN_ONE PlainTest *plain_tests, **plain_end = &plain_tests, *plain_suite;
 PLAIN_ONE int        plain_failures;
@@ -40,7 +40,7 @@ static void plain_add(PlainTest *t) {
     }                                                                                                        \
     static void suite_##_##name_(void)
 
-/* At most one a program. */
+/* At most one per program. */
 #define TestSuite(suite_, ...)                                                                               \
     __attribute__((constructor)) static void suite_##_suite_add(void) {                                      \
         static PlainTest t = {.suite = #suite_, ##__VA_ARGS__};                                              \
@@ -93,7 +93,7 @@ static void plain_run(const PlainTest *t) {
     exit(plain_failures > 0 ? PLAIN_FAILED : 0);
 }
 
-/* An argument that is no option names the one test or suite to run. */
+/* Runs all tests, or those of the test or suite that the argument names. Options are ignored. */
 PLAIN_ONE int main(int argc, char **argv) {
     const char *only  = NULL;
     int         n_run = 0, n_failed = 0, n_skipped = 0;

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The transcripts in README.md and docs/: every command after `$ build/...` is run, and what it prints must be what stands there.
+
+    tests/test_docs.py REPRISE SOURCE_DIR [CUDASIM_REPRISE]
+
+A line `...` stands for any output. Compared without regard to line breaks, with numbers that have a decimal point (times, rates,
+sizes) and the name of the instruction set masked: they differ from machine to machine. Transcripts of models that are not in
+models/ (REPRISE_MODELS) are skipped, and counted."""
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+REPRISE, SOURCE = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
+PROGRAMS = {"build/reprise": REPRISE, "build/tests/cudasim_reprise": os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None}
+MODELS = os.environ.get("REPRISE_MODELS", str(SOURCE / "models"))
+ISAS = r"\b(plain|avx2|avx512-vnni|neon|neon-dotprod)\b"
+
+
+def transcripts(page):
+    """Of each indented block that begins with `$ build/`: line number, command, expected output."""
+    lines = page.read_text().splitlines()
+    i = 0
+    while i < len(lines):
+        if not lines[i].startswith("    $ build/"):
+            i += 1
+            continue
+        at, command, i = i + 1, lines[i][6:], i + 1
+        while command.endswith("\\"):
+            command, i = command[:-1] + " " + lines[i].strip(), i + 1
+        expected = []
+        while i < len(lines) and (lines[i].startswith("    ") or not lines[i]) and not lines[i].startswith("    $ "):
+            expected.append(lines[i])
+            i += 1
+        yield at, command, "\n".join(expected)
+
+
+def masked(text):
+    text = re.sub(r"\d+\.\d+(e[-+]\d+)?", "#", text)
+    return " ".join(re.sub(ISAS, "ISA", text).split())
+
+
+def found_in_order(expected, printed):
+    """The first piece of `expected` between lines of `...` that `printed` does not have in its place, or None."""
+    at = 0
+    for piece in re.split(r"(?m)^ *\.\.\. *$", expected):
+        piece = masked(piece)
+        found = printed.find(piece, at)
+        if found < 0:
+            return piece
+        at = found + len(piece)
+    return None
+
+
+def check(page, at, command, expected):
+    """True, or why it was skipped; a difference ends the test."""
+    words = shlex.split(command)
+    program = PROGRAMS.get(words[0])
+    if program is None:
+        return f"{words[0]} is not in this build"
+    models = [w for w in words if w.startswith("models/")]
+    missing = [m for m in models if not os.path.exists(os.path.join(MODELS, m.removeprefix("models/")))]
+    if missing:
+        return f"there is no {missing[0]}"
+    words = [program] + [os.path.join(MODELS, w.removeprefix("models/")) if w in models else w for w in words[1:]]
+    run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=300)
+    printed = masked((run.stdout + "\n" + run.stderr).replace(MODELS, "models"))
+    piece = found_in_order(expected, printed)
+    if run.returncode != 0 or piece is not None:
+        sys.exit(f"{page.name}:{at}: $ {command}\nexit status {run.returncode}; expected\n  {piece}\nprinted\n  {printed}")
+    return True
+
+
+def main():
+    passed, skipped = 0, 0
+    for page in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]:
+        for at, command, expected in transcripts(page):
+            told = check(page, at, command, expected)
+            print(f"{page.name}:{at}: {'ok' if told is True else 'SKIPPED: ' + told}")
+            passed, skipped = passed + (told is True), skipped + (told is not True)
+    print(f"{passed} transcripts passed, {skipped} skipped")
+    if passed == 0:
+        sys.exit("no transcript was run")
+
+
+if __name__ == "__main__":
+    main()
