@@ -27,7 +27,7 @@ struct Model {
 };
 
 /* Calls back with every tensor that a model of this shape has, in the order of a file; of the optional ones
- * the biases where `biases`. */
+ * the biases that the architecture has where `biases`. */
 typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);
