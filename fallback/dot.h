@@ -18,6 +18,8 @@
 #include "fallback/prefetch.h"
 #include "fallback/quants.h"
 
+#include <string.h>
+
 enum {
     RP_SPAN_UNITS = 4,
     RP_QUAD       = 4, /* elements: what a lane of 32 bits holds */
@@ -75,7 +77,15 @@ typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_row
 /* The parts of the sums of 16 rows and up to RP_GROUP_COLS columns. */
 typedef struct TileSums {
     _Alignas(64) float part[RP_SPAN_UNITS][RP_GROUP_COLS][RP_PANEL_ROWS];
+    bool empty; /* nothing was added: part is undefined */
 } TileSums;
+
+/* For variants that add to memory: zeros for what is empty. */
+static inline void rp_begin_sums(TileSums *sums, int n_cols) {
+    for (int p = 0; p < RP_SPAN_UNITS && sums->empty; p++)
+        memset(sums->part[p], 0, (size_t)n_cols * sizeof sums->part[p][0]);
+    sums->empty = false;
+}
 
 /* Adds n_units units of a panel times those of a group of n_cols columns. Unit 0 is one that adds to part 0. */
 typedef void TileFunction(const QuantForm *form, const char *panel, const char *group, int n_cols,

@@ -232,6 +232,7 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
 
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                  int64_t n_units, const Ahead *ahead, TileSums *sums) {
+    rp_begin_sums(sums, n_cols);
     if (form->has_min)
         tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_units, ahead, sums);
     else if (form->offset == SIGNED)

@@ -108,12 +108,15 @@ INLINE void add_unit(const QuantForm *form, const char *w, const char *x, int n_
 INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
                  const Ahead *ahead, TileSums *sums) {
     const size_t w_bytes = rp_panel_unit_bytes(form), x_bytes = rp_group_unit_bytes(form, n_cols);
+    const bool   empty = sums->empty;
     int64_t      first = 0;
-    for (int p = 0; p < RP_SPAN_UNITS && p < n_units; p++) {
+    sums->empty        = false;
+    for (int p = 0; p < RP_SPAN_UNITS && (p < n_units || empty); p++) {
         const char *w = panel + (size_t)p * w_bytes, *x = group + (size_t)p * x_bytes;
         __m512      part[RP_GROUP_COLS];
 #pragma GCC unroll 8
-        for (int c = 0; c < n_cols; c++) part[c] = _mm512_load_ps(sums->part[p][c]);
+        for (int c = 0; c < n_cols; c++)
+            part[c] = empty ? _mm512_setzero_ps() : _mm512_load_ps(sums->part[p][c]);
         for (int64_t u = p; u < n_units;
              u += RP_SPAN_UNITS, w += RP_SPAN_UNITS * w_bytes, x += RP_SPAN_UNITS * x_bytes) {
             rp_prefetch_units(ahead, first++, 1);

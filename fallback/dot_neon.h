@@ -192,6 +192,7 @@ INLINE void tile(const Tile *t, TileSums *sums) {
 void NEON(rp_tile)(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
                    const Ahead *ahead, TileSums *sums) {
 #define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_units, ahead}, sums)
+    rp_begin_sums(sums, n_cols);
     if (form->has_min)
         TILE(32, 0, true);
     else if (form->unit == 16)

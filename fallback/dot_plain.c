@@ -52,6 +52,7 @@ static void add_row_times_column(const QuantForm *form, const char *panel, int r
 void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_units,
                    const Ahead *ahead, TileSums *sums) {
     (void)ahead;
+    rp_begin_sums(sums, n_cols);
     for (int c = 0; c < n_cols; c++)
         for (int r = 0; r < RP_PANEL_ROWS; r++)
             add_row_times_column(form, panel, r, group, c, n_cols, n_units, sums);

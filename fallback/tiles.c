@@ -117,11 +117,6 @@ RP_BODY void store_sums_body(const TileSums *sums, int n_rows, int n_cols, float
 RP_VARIANTS(store_sums, (const TileSums *sums, int n_rows, int n_cols, float *const *y),
             (sums, n_rows, n_cols, y))
 
-static void clear_sums(TileSums *sums, int n_cols) {
-    for (int p = 0; p < RP_SPAN_UNITS; p++)
-        memset(sums->part[p], 0, (size_t)n_cols * sizeof sums->part[p][0]);
-}
-
 /* Panel p times group g. */
 static void store_tile(const TileJob *job, int64_t p, int64_t g, const TileSums *sums) {
     float *y[RP_GROUP_COLS];
@@ -147,7 +142,7 @@ static void direct_panel(const TileJob *job, const DotKernels *kernels, int64_t 
                  by_pack   = bytes * PANEL_COST / (PANEL_COST + cost);
     TileSums          sums[DIRECT_GROUPS];
     _Alignas(64) char panel[STRETCH_UNITS * RP_PANEL_ROWS * (32 + 2 * sizeof(float))];
-    for (int64_t g = 0; g < groups; g++) clear_sums(&sums[g], group_cols(job, g));
+    for (int64_t g = 0; g < groups; g++) sums[g].empty = true;
     for (int64_t u = 0; u < units; u += STRETCH_UNITS) {
         const int64_t n       = least(STRETCH_UNITS, units - u);
         const Ahead   in_pack = {ahead, by_pack}, in_tile = {ahead + (size_t)n * by_pack, bytes - by_pack},
@@ -179,7 +174,7 @@ static void whole_panels(const TileJob *job, const DotKernels *kernels, int64_t 
             for (int64_t p = p0; p < p1; p++) {
                 TileSums sums;
                 if (p * groups + g < from || p * groups + g >= end) continue;
-                clear_sums(&sums, group_cols(job, g));
+                sums.empty = true;
                 kernels->tile(form, job->own + (size_t)(p - p0) * bytes, group_at(job, g), group_cols(job, g),
                               units, &(Ahead){0}, &sums);
                 store_tile(job, p, g, &sums);
