@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compares decode and prefill of reprise with llama.cpp, and with ik_llama.cpp if --ik names its llama-bench.
 
-    bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [--kv f16] [--ik PATH] [--busy] [--out FILE.md]
+    bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [-k 1] [--kv f16] [--ik PATH] [--busy] [--out FILE.md]
 
 The peer is llama.cpp's llama-bench, built for this CPU from the sources in the package llama-cpp-python (version in
 tools/requirements.txt). Every run is a separate process. The programs take turns, with the same file and number of threads.
 Each peer runs with every setting that can make it faster: flash attention on and off, run-time repacking of ik_llama.cpp on
-and off. The setting with the best median counts. Cells are medians (lowest .. highest); the ratio is to the best peer.
+and off. The setting with the best median counts. Cells are medians (lowest .. highest) of -r
+processes with -k measurements each; the ratio is to the best peer.
 
 A peer built without AVX512_VNNI on a CPU that has it is refused."""
 import argparse
@@ -117,8 +118,8 @@ def settings(args, program):
 
 
 def run_peer(command, args, model, threads):
-    """Tokens per second of each test, such as pp128 or tg64."""
-    command = [*command, "-m", model, "-t", str(threads), "-ctk", args.kv, "-ctv", args.kv, "-r", "1", "-o", "json"]
+    """Tokens per second of each measurement by test, such as pp128 or tg64."""
+    command = [*command, "-m", model, "-t", str(threads), "-ctk", args.kv, "-ctv", args.kv, "-r", str(args.k), "-o", "json"]
     prompts = [str(p) for p in args.p]
     if args.d == 0:
         command += ["-p", ",".join(prompts) or "0", "-n", str(args.n)]
@@ -130,7 +131,7 @@ def run_peer(command, args, model, threads):
     found = {}
     for test in json.loads(text[text.index("["):]):
         decodes = test["n_gen"] > 0
-        found[f"tg{test['n_gen']}" if decodes else f"pp{test['n_prompt']}"] = test["avg_ts"]
+        found[f"tg{test['n_gen']}" if decodes else f"pp{test['n_prompt']}"] = test["samples_ts"]
     return found
 
 
@@ -138,10 +139,10 @@ def run_reprise(args, model, threads):
     found = {}
     for i, prompt in enumerate(args.p or [0]):
         report = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", str(prompt), "-n", str(args.n if i == 0 else 0),
-                                 "-d", str(args.d), "--kv", args.kv, "-r", "1", "--json"))
-        found.update({r["test"]: r["median_tok_s"] for r in report["results"]})
+                                 "-d", str(args.d), "--kv", args.kv, "-r", str(args.k), "--json"))
+        found.update({r["test"]: r["runs"] for r in report["results"]})
         if i == 0:
-            found["gb_s"] = report["gb_s"]
+            found["gb_s"] = [report["gb_s"]]
     return found
 
 
@@ -203,10 +204,10 @@ def compare(args, program, model, threads):
     with Busy(args.busy):
         for _ in range(args.r):
             for peer, setting, command in settings(args, program):
-                for test, rate in run_peer(command, args, model, threads).items():
-                    theirs[test][peer, setting].append(rate)
-            for test, rate in run_reprise(args, model, threads).items():
-                ours[test].append(rate)
+                for test, rates in run_peer(command, args, model, threads).items():
+                    theirs[test][peer, setting] += rates
+            for test, rates in run_reprise(args, model, threads).items():
+                ours[test] += rates
             reads.append(read_bandwidth(args, model, threads))
     name, rows = pathlib.Path(model).name.removesuffix(".gguf"), []
     tests = [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else [])
@@ -241,7 +242,8 @@ def main():
     parser.add_argument("-p", type=numbers, default=[128], help="lengths of the prefills in tokens, comma-separated")
     parser.add_argument("-n", type=int, default=64, help="tokens to decode")
     parser.add_argument("-d", type=int, default=0, help="tokens already in the context")
-    parser.add_argument("-r", type=int, default=5, help="runs of each program")
+    parser.add_argument("-r", type=int, default=5, help="processes of each program")
+    parser.add_argument("-k", type=int, default=1, help="measurements in each process")
     parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16", help="type of the KV cache")
     parser.add_argument("--ik", help="llama-bench of ik_llama.cpp, built for this CPU")
     parser.add_argument("--busy", action="store_true", help="keep one core busy with another process meanwhile")
@@ -266,7 +268,8 @@ def main():
     revision = output(args.reprise, "--version").split("\n")[0].strip()
     text = "\n".join([
         f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision}; llama.cpp of llama-cpp-python {version}"
-        f"{', ' + how if how else ''} ({' '.join(features)}){', ik_llama.cpp' if args.ik else ''}; {args.r} interleaved runs, medians (range), "
+        f"{', ' + how if how else ''} ({' '.join(features)}){', ik_llama.cpp' if args.ik else ''}; medians (range) of {args.r} interleaved "
+        f"processes with {args.k} measurement{'s' if args.k > 1 else ''} each, "
         "each peer in its best setting.",
         "",
         "| model | test | threads | reprise | llama.cpp | ik_llama.cpp | ratio |",

@@ -96,8 +96,8 @@ static AttentionKernels kernels_of(RpDtype type) {
 #elif defined(__aarch64__)
     if (rp_cpu_isa() != RP_ISA_PLAIN) return rp_attention_neon(type);
 #endif
-    return q8_0 ? (AttentionKernels){scores_q8_0_plain, values_q8_0_plain}
-                : (AttentionKernels){scores_f16_plain, values_f16_plain};
+    return q8_0 ? (AttentionKernels){.scores = scores_q8_0_plain, .values = values_q8_0_plain}
+                : (AttentionKernels){.scores = scores_f16_plain, .values = values_f16_plain};
 }
 
 /* Maps the bits of a float to an integer in the same order, and back: compilers vectorise the maximum of integers,
@@ -173,8 +173,7 @@ static int64_t n_chunks(KvRange r) {
 
 /* Bytes of q and acc in use: dim rounded up to 16 lanes. */
 static size_t used_bytes(const OpArgs *args) {
-    return (size_t)(args->src[0].ne[0] + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES *
-           sizeof(float);
+    return (size_t)attention_dim(args->src[0].ne[0]) * sizeof(float);
 }
 
 /* Copies q, with zeros up to whole lanes. */
@@ -209,28 +208,44 @@ static void end_head(const OpArgs *args, int64_t t, int64_t h, const float *acc,
     if (quantize) rp_quantize_range(out, d, rp_view_row(y, t), y->ne[0], h * d);
 }
 
-/* The state of chunk c of the range for heads h to h + n_heads, which share a key head. */
+/* n positions from `at` on, of KV head hk. */
+static AttentionTile tile_at(const OpArgs *args, int64_t hk, int64_t at, int64_t n) {
+    const TensorView *k = &args->src[1], *v = &args->src[2];
+    return (AttentionTile){.k     = (const char *)k->data + (size_t)hk * k->nb[2] + (size_t)at * k->nb[1],
+                           .v     = (const char *)v->data + (size_t)hk * v->nb[2] + (size_t)at * v->nb[1],
+                           .k_row = k->nb[1],
+                           .v_row = v->nb[1],
+                           .dim   = k->ne[0],
+                           .n     = (int)n,
+                           .scale = args->params->attention.scale};
+}
+
+static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
+                           const AttentionKernels *kernels) {
+    const bool loaded = tile->kt != NULL;
+    tile->heads       = heads;
+    tile->n_heads     = n_heads;
+    (loaded ? kernels->whole_scores : kernels->scores)(tile);
+    if (kernels->weights != NULL) kernels->weights(tile);
+    for (int i = 0; i < n_heads && kernels->weights == NULL; i++) weights(&heads[i], tile->n);
+    (loaded ? kernels->whole_values : kernels->values)(tile);
+}
+
+static int64_t kv_head(const OpArgs *args, int64_t h) {
+    return h / (args->src[0].ne[2] / args->src[1].ne[2]);
+}
+
+/* Chunk c of the range, by n_heads heads from head h on, which share their keys and values. */
 static void attend(const OpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
                    const AttentionKernels *kernels) {
-    const TensorView *q = &args->src[0], *k = &args->src[1], *v = &args->src[2];
-    const int64_t     first = (first_chunk(range) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
+    const int64_t first = (first_chunk(range) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
     const int64_t from = first > range.from ? first : range.from, end = last < range.end ? last : range.end;
-    const int64_t hk   = h / (q->ne[2] / k->ne[2]);
-    AttentionTile tile = {.k_row   = k->nb[1],
-                          .v_row   = v->nb[1],
-                          .dim     = q->ne[0],
-                          .heads   = heads,
-                          .n_heads = n_heads,
-                          .scale   = args->params->attention.scale};
     for (int i = 0; i < n_heads; i++) start_chunk(args, h + i, c == 0, &heads[i]);
-    for (int64_t i = from; i < end; i += tile.n) {
-        const int64_t next = (i / ATTENTION_TILE + 1) * ATTENTION_TILE;
-        tile.n             = (int)((next < end ? next : end) - i);
-        tile.k             = (const char *)k->data + (size_t)hk * k->nb[2] + (size_t)i * k->nb[1];
-        tile.v             = (const char *)v->data + (size_t)hk * v->nb[2] + (size_t)i * v->nb[1];
-        kernels->scores(&tile);
-        for (int j = 0; j < n_heads; j++) weights(&heads[j], tile.n);
-        kernels->values(&tile);
+    for (int64_t i = from; i < end;) {
+        const int64_t next = (i / ATTENTION_TILE + 1) * ATTENTION_TILE, stop = next < end ? next : end;
+        AttentionTile tile = tile_at(args, kv_head(args, h), i, stop - i);
+        attend_to_tile(&tile, heads, n_heads, kernels);
+        i = stop;
     }
 }
 
@@ -242,30 +257,150 @@ static int heads_per_tile(const OpArgs *args, int64_t h, int64_t end) {
     return (int)(n < ATTENTION_HEADS ? n : ATTENTION_HEADS);
 }
 
-/* ---- several tokens: one worker per token ---- */
+/* ---- many tokens: a work item is a block of tokens and the query heads of one KV head ----
+ *
+ * Each tile of keys and values is converted to f32 once for all queries of the block. A query that does not attend to the
+ * whole tile, such as one on the diagonal, uses the kernels of a single token:
+ *
+ *     positions  0..31   32..63   64..95        tokens at 60, 64 and 100
+ *     query 60   whole   part     -
+ *     query 64   whole   whole    part
+ *     query 100  whole   whole    whole     ... */
 
-static void whole_token(const OpArgs *args, int64_t t, const AttentionKernels *kernels) {
-    const KvRange range   = range_of(args, t);
-    const int64_t n_heads = args->src[0].ne[2], dim = args->src[0].ne[0];
-    float         acc[ATTENTION_HEADS][RP_ATTENTION_MAX_DIM], max[ATTENTION_HEADS], sum[ATTENTION_HEADS];
-    AttentionHead heads[ATTENTION_HEADS];
-    for (int64_t h = 0; h < n_heads;) {
-        const int n = heads_per_tile(args, h, n_heads);
-        for (int i = 0; i < n; i++) start_head(args, t, h + i, &heads[i]);
-        for (int64_t c = 0; c < n_chunks(range); c++) {
-            attend(args, range, c, h, n, heads, kernels);
-            for (int i = 0; i < n; i++) {
-                if (c > 0) {
-                    merge_chunk(acc[i], &max[i], &sum[i], heads[i].acc, heads[i].max, heads[i].sum, dim);
-                    continue;
-                }
-                memcpy(acc[i], heads[i].acc, (size_t)dim * sizeof(float));
-                max[i] = heads[i].max;
-                sum[i] = heads[i].sum;
-            }
+enum {
+    BLOCK_QUERIES = 64, /* at most: their vectors must stay in L2 */
+    WHOLE_QUERIES = 16  /* fewer do not repay the conversion of a tile */
+};
+
+typedef struct Query {
+    KvRange range;
+    int64_t t, h;
+    float  *acc; /* merged state of the chunks so far, with max and sum */
+    float   max, sum;
+} Query;
+
+/* One work item, in the memory of its worker. */
+typedef struct Block {
+    AttentionHead *heads; /* state of each query in the present chunk */
+    Query         *queries;
+    float         *kt, *wide;
+    int            n;
+} Block;
+
+static int64_t heads_of_kv(const OpArgs *args) { return args->src[0].ne[2] / args->src[1].ne[2]; }
+
+/* Tokens in a block: fewer if there would be less than two blocks for each worker. */
+static int64_t block_tokens(const OpArgs *args, int nth) {
+    const int64_t heads = heads_of_kv(args), n_tokens = args->src[0].ne[1], n_kv = args->src[1].ne[2];
+    int64_t       n = heads < BLOCK_QUERIES ? BLOCK_QUERIES / heads : 1;
+    while (n > 1 && (n_tokens + n - 1) / n * n_kv < 2 * nth) n /= 2;
+    return n;
+}
+
+static size_t floats_of_block(const OpArgs *args, int64_t n_queries) {
+    return (size_t)(3 * n_queries + 2 * ATTENTION_TILE) * (size_t)attention_dim(args->src[0].ne[0]);
+}
+
+static size_t block_bytes(const OpArgs *args) {
+    const int64_t n = block_tokens(args, 1) * heads_of_kv(args);
+    return rp_align_bytes((size_t)n * sizeof(AttentionHead)) + rp_align_bytes((size_t)n * sizeof(Query)) +
+           floats_of_block(args, n) * sizeof(float);
+}
+
+/* Tokens t0 to t1 - 1 and the query heads of KV head hk. */
+static Block start_block(const OpArgs *args, char *memory, int64_t t0, int64_t t1, int64_t hk) {
+    const int64_t heads = heads_of_kv(args), n = (t1 - t0) * heads,
+                  padded = attention_dim(args->src[0].ne[0]);
+    Block b              = {.heads = (AttentionHead *)(void *)memory};
+    memory += rp_align_bytes((size_t)n * sizeof(AttentionHead));
+    b.queries = (Query *)(void *)memory;
+    b.kt      = (float *)(void *)(memory + rp_align_bytes((size_t)n * sizeof(Query)));
+    b.wide    = b.kt + ATTENTION_TILE * padded;
+    float *at = b.wide + ATTENTION_TILE * padded;
+    for (int64_t t = t0; t < t1; t++)
+        for (int64_t h = hk * heads; h < (hk + 1) * heads; h++, b.n++, at += 3 * padded) {
+            b.queries[b.n]   = (Query){.range = range_of(args, t), .t = t, .h = h, .acc = at + 2 * padded};
+            b.heads[b.n].q   = at;
+            b.heads[b.n].acc = at + padded;
+            start_head(args, t, h, &b.heads[b.n]);
         }
-        for (int i = 0; i < n; i++) end_head(args, t, h + i, acc[i], sum[i]);
-        h += n;
+    return b;
+}
+
+/* How many queries from i on, at most ATTENTION_HEADS, attend to the whole tile at `first`. */
+static int attending_to_all(const Block *b, int i, int64_t first) {
+    int n = 0;
+    while (n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].range.from <= first &&
+           b->queries[i + n].range.end >= first + ATTENTION_TILE)
+        n++;
+    return n;
+}
+
+static void block_to_tile(const OpArgs *args, Block *b, int64_t hk, int64_t first,
+                          const AttentionKernels *kernels) {
+    AttentionTile whole = tile_at(args, hk, first, ATTENTION_TILE);
+    const bool    load  = kernels->load != NULL && b->n >= WHOLE_QUERIES;
+    for (int i = 0; i < b->n;) {
+        int n = attending_to_all(b, i, first);
+        if (n > 0) {
+            if (load && whole.kt == NULL) {
+                whole.kt   = b->kt;
+                whole.wide = b->wide;
+                kernels->load(&whole);
+            }
+            attend_to_tile(&whole, &b->heads[i], n, kernels);
+        } else {
+            const KvRange r    = b->queries[i].range;
+            const int64_t last = first + ATTENTION_TILE, from = r.from > first ? r.from : first;
+            const int64_t end  = r.end < last ? r.end : last;
+            AttentionTile some = tile_at(args, hk, from, end - from);
+            for (n = 1; n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].t == b->queries[i].t; n++)
+                ;
+            if (from < end) attend_to_tile(&some, &b->heads[i], n, kernels);
+        }
+        i += n;
+    }
+}
+
+static bool in_chunk(KvRange r, int64_t c) { return c >= first_chunk(r) && c < first_chunk(r) + n_chunks(r); }
+
+static void end_chunk(const OpArgs *args, Query *q, int64_t c, const AttentionHead *head) {
+    if (c > first_chunk(q->range)) {
+        merge_chunk(q->acc, &q->max, &q->sum, head->acc, head->max, head->sum, args->src[0].ne[0]);
+        return;
+    }
+    memcpy(q->acc, head->acc, used_bytes(args));
+    q->max = head->max;
+    q->sum = head->sum;
+}
+
+static void run_block(const OpArgs *args, Block *b, int64_t hk, const AttentionKernels *kernels) {
+    int64_t c0 = first_chunk(b->queries[0].range), c1 = c0;
+    for (int i = 0; i < b->n; i++) {
+        const int64_t first = first_chunk(b->queries[i].range), end = first + n_chunks(b->queries[i].range);
+        c0 = first < c0 ? first : c0;
+        c1 = end > c1 ? end : c1;
+    }
+    for (int64_t c = c0; c < c1; c++) {
+        for (int i = 0; i < b->n; i++)
+            start_chunk(args, b->queries[i].h, c == first_chunk(b->queries[i].range), &b->heads[i]);
+        for (int64_t at = c * ATTENTION_CHUNK; at < (c + 1) * ATTENTION_CHUNK; at += ATTENTION_TILE)
+            block_to_tile(args, b, hk, at, kernels);
+        for (int i = 0; i < b->n; i++)
+            if (in_chunk(b->queries[i].range, c)) end_chunk(args, &b->queries[i], c, &b->heads[i]);
+    }
+    for (int i = 0; i < b->n; i++)
+        end_head(args, b->queries[i].t, b->queries[i].h, b->queries[i].acc, b->queries[i].sum);
+}
+
+static void many_tokens(const OpArgs *args, const KernelCtx *ctx, const AttentionKernels *kernels) {
+    const int64_t n_tokens = args->src[0].ne[1], n_kv = args->src[1].ne[2],
+                  each  = block_tokens(args, ctx->nth);
+    const int64_t items = (n_tokens + each - 1) / each * n_kv;
+    for (int64_t i = ctx->ith; i < items; i += ctx->nth) {
+        const int64_t t0 = i / n_kv * each, t1 = t0 + each < n_tokens ? t0 + each : n_tokens;
+        Block         b = start_block(args, ctx->local, t0, t1, i % n_kv);
+        run_block(args, &b, i % n_kv, kernels);
     }
 }
 
@@ -283,9 +418,11 @@ static float *partial_at(const OpArgs *args, const KernelCtx *ctx, int64_t c, in
 
 static void chunks_of_token(const OpArgs *args, const KernelCtx *ctx, KvRange range,
                             const AttentionKernels *kernels) {
-    const int64_t n_heads = args->src[0].ne[2], total = n_chunks(range) * n_heads;
-    const int64_t last = total * (ctx->ith + 1) / ctx->nth;
-    AttentionHead heads[ATTENTION_HEADS];
+    const int64_t      n_heads = args->src[0].ne[2], total = n_chunks(range) * n_heads;
+    const int64_t      last = total * (ctx->ith + 1) / ctx->nth;
+    AttentionHead      heads[ATTENTION_HEADS];
+    _Alignas(64) float vectors[ATTENTION_HEADS][2][RP_ATTENTION_MAX_DIM];
+    for (int i = 0; i < ATTENTION_HEADS; i++) heads[i].q = vectors[i][0], heads[i].acc = vectors[i][1];
     for (int64_t at = total * ctx->ith / ctx->nth; at < last;) {
         const int64_t c = at / n_heads, h = at % n_heads, left = h + (last - at);
         const int     n = heads_per_tile(args, h, left < n_heads ? left : n_heads);
@@ -320,7 +457,8 @@ static void merge_chunks(const OpArgs *args, const KernelCtx *ctx, KvRange range
 
 CpuNeeds rp_needs_attention(const OpArgs *args) {
     const int64_t chunks = (args->src[1].ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
-    if (args->src[0].ne[1] > 1 || chunks == 1) return (CpuNeeds){.phases = 1};
+    if (args->src[0].ne[1] > 1) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
+    if (chunks == 1) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)(chunks * args->src[0].ne[2] * partial_floats(args)) * sizeof(float)};
 }
@@ -329,9 +467,9 @@ RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {
     const TensorView *q = &args->src[0];
     RP_TRY(rp_check_attention(args));
     const AttentionKernels kernels = kernels_of(args->src[1].dtype);
-    for (int64_t t = ctx->ith; t < q->ne[1] && q->ne[1] > 1; t += ctx->nth) whole_token(args, t, &kernels);
-    if (q->ne[1] > 1) return RP_OK;
-    if (ctx->phase == 0)
+    if (q->ne[1] > 1)
+        many_tokens(args, ctx, &kernels);
+    else if (ctx->phase == 0)
         chunks_of_token(args, ctx, range_of(args, 0), &kernels);
     else
         merge_chunks(args, ctx, range_of(args, 0));

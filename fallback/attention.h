@@ -16,14 +16,21 @@ enum { ATTENTION_LANES = 16, ATTENTION_TILE = 32, ATTENTION_CHUNK = 256, ATTENTI
 
 /* The state of one query head (attention.c). */
 typedef struct AttentionHead {
-    _Alignas(64) float q[RP_ATTENTION_MAX_DIM]; /* zeros after dim, up to a multiple of 16 */
-    _Alignas(64) float acc[RP_ATTENTION_MAX_DIM];
+    float *q, *acc; /* attention_dim(dim) floats each, aligned to 64 bytes; q ends in zeros */
     _Alignas(64) float p[ATTENTION_TILE]; /* scores, then weights */
     float max, sum, rescale;
 } AttentionHead;
 
+/* Elements of a head rounded up to whole vectors of 16 lanes. */
+static inline int64_t attention_dim(int64_t dim) {
+    return (dim + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+}
+
 typedef struct AttentionTile {
-    const char    *k, *v; /* of the first of n positions; rows are k_row and v_row bytes apart */
+    const char *k, *v; /* of the first of n positions; rows are k_row and v_row bytes apart */
+    float
+        *kt; /* [attention_dim(dim)][ATTENTION_TILE]: the keys of a whole tile in f32, transposed; or NULL */
+    float         *wide; /* [ATTENTION_TILE][attention_dim(dim)]: its values in f32 */
     size_t         k_row, v_row;
     int64_t        dim;
     AttentionHead *heads; /* n_heads of them */
@@ -33,8 +40,13 @@ typedef struct AttentionTile {
 
 typedef void AttentionKernel(const AttentionTile *t);
 
+/* weights: the online softmax of p, with max, sum and rescale; NULL if the common C code does it.
+ *
+ * For many queries of a whole tile (n == ATTENTION_TILE) load fills kt and wide once; whole_scores and whole_values
+ * read them and give the bits of scores and values. All three are NULL in variants without them. */
 typedef struct AttentionKernels {
-    AttentionKernel *scores, *values;
+    AttentionKernel *scores, *weights, *values;
+    AttentionKernel *load, *whole_scores, *whole_values;
 } AttentionKernels;
 
 /* Bytes of n elements of a key or a value. */
@@ -55,14 +67,15 @@ static inline size_t attention_bytes(bool q8_0, int64_t n) {
         else                                                                                                 \
             step(t, q8_0, 1);                                                                                \
     }
-#define ATTENTION_KERNELS(variant, target)                                                                   \
+#define ATTENTION_KERNELS(variant, target, ...)                                                              \
     ATTENTION_BY_HEADS(target, scores, f16, false)                                                           \
     ATTENTION_BY_HEADS(target, values, f16, false)                                                           \
     ATTENTION_BY_HEADS(target, scores, q8_0, true)                                                           \
     ATTENTION_BY_HEADS(target, values, q8_0, true)                                                           \
     AttentionKernels variant(RpDtype type) {                                                                 \
-        return type == RP_Q8_0 ? (AttentionKernels){scores_q8_0, values_q8_0}                                \
-                               : (AttentionKernels){scores_f16, values_f16};                                 \
+        AttentionKernels k = {.scores = scores_f16, .values = values_f16, __VA_ARGS__};                      \
+        if (type == RP_Q8_0) k.scores = scores_q8_0, k.values = values_q8_0;                                 \
+        return k;                                                                                            \
     }
 
 #if defined(__x86_64__)

@@ -132,5 +132,5 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     if (!q8_0 && i < t->dim) add_values(t, q8_0, n_heads, i, 1, t->dim - i);
 }
 
-ATTENTION_KERNELS(rp_attention_avx2, RP_TARGET_AVX2)
+ATTENTION_KERNELS(rp_attention_avx2, RP_TARGET_AVX2, .load = NULL)
 #endif

@@ -6,6 +6,8 @@
 #include "fallback/blocks_x86.h"
 #include "fallback/trees_avx512.h"
 
+#include <math.h>
+
 #ifdef RP_X86
 
 enum { LANES = ATTENTION_LANES, POSITIONS = 4, VECS = 4 };
@@ -88,5 +90,216 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     for (; i < t->dim; i += LANES) add_values(t, q8_0, n_heads, i, 1);
 }
 
-ATTENTION_KERNELS(rp_attention_avx512, RP_TARGET_AVX512)
+/* ---- the online softmax ---- */
+
+/* rp_expf of 16 floats, bit for bit. */
+INLINE __m512 exp_lanes(__m512 x) {
+    const __m512       magic = _mm512_set1_ps(0x1.8p23f);
+    const __m512       c = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(x, _mm512_set1_ps(-104.0f)));
+    const __m512       n = _mm512_sub_ps(_mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p0f), magic), magic);
+    const __m512       r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f),
+                                           _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), c));
+    static const float factors[] = {
+        0x1.6c16c2p-10f, 0x1.111112p-7f, 0x1.555556p-5f, 0x1.555556p-3f, 0.5f, 1.0f, 1.0f};
+    __m512 p = _mm512_set1_ps(0x1.a01a02p-13f);
+#pragma GCC unroll 7
+    for (int i = 0; i < 7; i++) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(factors[i]));
+    const __m512i whole = _mm512_cvttps_epi32(n), bias = _mm512_set1_epi32(127);
+    const __m512i half = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_srli_epi32(whole, 31)), 1);
+    const __m512i rest = _mm512_sub_epi32(whole, half);
+    const __m512  y    = _mm512_mul_ps(
+            _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23))),
+            _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(rest, bias), 23)));
+    return _mm512_mask_or_ps(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), y, x);
+}
+
+/* The largest of 16 lanes of each of four vectors, one at the start of each quarter. */
+INLINE __m512 max_4x16(const __m512 *v) {
+    const __m512 e01 =
+        _mm512_max_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+    const __m512 e23 =
+        _mm512_max_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    const __m512 four =
+        _mm512_max_ps(_mm512_shuffle_f32x4(e01, e23, 0x88), _mm512_shuffle_f32x4(e01, e23, 0xdd));
+    const __m512 two = _mm512_max_ps(four, _mm512_permute_ps(four, 0x4e));
+    return _mm512_max_ps(two, _mm512_permute_ps(two, 0xb1));
+}
+
+/* weights_body of attention.c for up to four heads, each in a lane of max, sum and rescale. */
+INLINE void weights_of(const AttentionTile *t, bool q8_0, int n_heads) {
+    const __m512       lowest = _mm512_set1_ps(-INFINITY);
+    __m512             p[ATTENTION_HEADS][2], most[ATTENTION_HEADS], s[ATTENTION_HEADS];
+    __mmask8           nan                   = 0;
+    _Alignas(16) float maxs[ATTENTION_HEADS] = {0}, sums[ATTENTION_HEADS] = {0}, rescales[ATTENTION_HEADS];
+    (void)q8_0;
+    for (int h = 0; h < ATTENTION_HEADS; h++) most[h] = s[h] = _mm512_setzero_ps();
+    for (int h = 0; h < n_heads; h++) {
+        const AttentionHead *head = &t->heads[h];
+        const uint32_t       some = (uint32_t)(((uint64_t)1 << t->n) - 1);
+        p[h][0]                   = _mm512_mask_loadu_ps(lowest, (__mmask16)some, head->p);
+        p[h][1]                   = _mm512_mask_loadu_ps(lowest, (__mmask16)(some >> LANES), head->p + LANES);
+        most[h]                   = _mm512_max_ps(p[h][0], p[h][1]);
+        maxs[h]                   = head->max;
+        sums[h]                   = head->sum;
+        nan |= (__mmask8)((_mm512_cmp_ps_mask(p[h][0], p[h][1], _CMP_UNORD_Q) != 0) << h);
+    }
+    const __m128 before = _mm_load_ps(maxs);
+    nan |= _mm_cmp_ps_mask(before, before, _CMP_UNORD_Q);
+    __m128 max = _mm_max_ps(before, quarter_heads(max_4x16(most)));
+    max        = _mm_mask_mov_ps(max, nan, _mm_set1_ps(NAN));
+    const __m128 base =
+        _mm_mask_mov_ps(max, _mm_cmp_ps_mask(max, _mm_set1_ps(-INFINITY), _CMP_EQ_OQ), _mm_setzero_ps());
+    const __m128 rescale =
+        _mm512_castps512_ps128(exp_lanes(_mm512_castps128_ps512(_mm_sub_ps(before, base))));
+    for (int h = 0; h < n_heads; h++) {
+        const __m512 from = _mm512_broadcastss_ps(_mm_permutevar_ps(base, _mm_set1_epi32(h)));
+        p[h][0]           = exp_lanes(_mm512_sub_ps(p[h][0], from));
+        p[h][1]           = exp_lanes(_mm512_sub_ps(p[h][1], from));
+        s[h]              = _mm512_add_ps(p[h][0], p[h][1]);
+        _mm512_store_ps(t->heads[h].p, p[h][0]);
+        _mm512_store_ps(t->heads[h].p + LANES, p[h][1]);
+    }
+    _mm_store_ps(sums, _mm_fmadd_ps(_mm_load_ps(sums), rescale, quarter_heads(reduce_4x16(s))));
+    _mm_store_ps(maxs, max);
+    _mm_store_ps(rescales, rescale);
+    for (int h = 0; h < n_heads; h++) {
+        t->heads[h].max     = maxs[h];
+        t->heads[h].sum     = sums[h];
+        t->heads[h].rescale = rescales[h];
+    }
+}
+
+/* ---- a whole tile and many queries: lanes are positions ---- */
+
+/* out[c][r] = in[r][c] of 16 x 16 floats. */
+INLINE void transpose(const __m512 *in, __m512 *out) {
+    __m512 a[LANES], b[LANES];
+#pragma GCC unroll 8
+    for (int r = 0; r < LANES; r += 2) {
+        a[r]     = _mm512_unpacklo_ps(in[r], in[r + 1]);
+        a[r + 1] = _mm512_unpackhi_ps(in[r], in[r + 1]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < LANES; r += 4)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            const __m512d x = _mm512_castps_pd(a[r + h]), y = _mm512_castps_pd(a[r + 2 + h]);
+            b[r + 2 * h]     = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            b[r + 2 * h + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+        /* b[4g + c] has columns c, c + 4, c + 8, c + 12 of rows 4g to 4g + 3, one a quarter */
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        const __m512 low01  = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88);
+        const __m512 high01 = _mm512_shuffle_f32x4(b[c], b[4 + c], 0xdd);
+        const __m512 low23  = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0x88);
+        const __m512 high23 = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0xdd);
+        out[c]              = _mm512_shuffle_f32x4(low01, low23, 0x88);
+        out[c + 4]          = _mm512_shuffle_f32x4(high01, high23, 0x88);
+        out[c + 8]          = _mm512_shuffle_f32x4(low01, low23, 0xdd);
+        out[c + 12]         = _mm512_shuffle_f32x4(high01, high23, 0xdd);
+    }
+}
+
+INLINE void load_tile(const AttentionTile *t, bool q8_0) {
+    const int64_t padded = attention_dim(t->dim);
+    for (int64_t i = 0; i < padded; i += LANES)
+        for (int j = 0; j < ATTENTION_TILE; j += LANES) {
+            __m512 k[LANES], kt[LANES];
+#pragma GCC unroll 16
+            for (int r = 0; r < LANES; r++) k[r] = load(q8_0, t->k + (size_t)(j + r) * t->k_row, i, t->dim);
+            transpose(k, kt);
+#pragma GCC unroll 16
+            for (int c = 0; c < LANES; c++) _mm512_store_ps(t->kt + (i + c) * ATTENTION_TILE + j, kt[c]);
+        }
+    for (int j = 0; j < ATTENTION_TILE; j++)
+        for (int64_t i = 0; i < padded; i += LANES)
+            _mm512_store_ps(t->wide + j * padded + i, load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim));
+}
+
+RP_TARGET_AVX512 static void load_f16(const AttentionTile *t) { load_tile(t, false); }
+RP_TARGET_AVX512 static void load_q8_0(const AttentionTile *t) { load_tile(t, true); }
+
+enum { HALVES = ATTENTION_TILE / LANES };
+
+typedef struct Scores {
+    __m512 of[ATTENTION_HEADS][HALVES];
+} Scores;
+
+INLINE Scores add_scores(int n_heads, Scores a, Scores b) {
+    for (int h = 0; h < n_heads; h++)
+        for (int v = 0; v < HALVES; v++) a.of[h][v] = _mm512_add_ps(a.of[h][v], b.of[h][v]);
+    return a;
+}
+
+/* Lane l of the 16 partial sums that every variant adds: elements l, l + 16, l + 32, ... */
+INLINE Scores partial_sum(const AttentionTile *t, int n_heads, int64_t padded, int l) {
+    Scores s;
+    for (int h = 0; h < n_heads; h++)
+        for (int v = 0; v < HALVES; v++) s.of[h][v] = _mm512_setzero_ps();
+    for (int64_t i = l; i < padded; i += LANES) {
+        __m512 k[HALVES];
+        for (int v = 0; v < HALVES; v++) k[v] = _mm512_load_ps(t->kt + i * ATTENTION_TILE + v * LANES);
+        for (int h = 0; h < n_heads; h++) {
+            const __m512 q = _mm512_set1_ps(t->heads[h].q[i]);
+            for (int v = 0; v < HALVES; v++) s.of[h][v] = _mm512_fmadd_ps(q, k[v], s.of[h][v]);
+        }
+    }
+    return s;
+}
+
+/* The tree over the 16 partial sums: those `by` apart are added, from by = 8 down to 1. */
+INLINE Scores sum_by_8(const AttentionTile *t, int n_heads, int64_t padded, int l) {
+    return add_scores(n_heads, partial_sum(t, n_heads, padded, l), partial_sum(t, n_heads, padded, l + 8));
+}
+INLINE Scores sum_by_4(const AttentionTile *t, int n_heads, int64_t padded, int l) {
+    return add_scores(n_heads, sum_by_8(t, n_heads, padded, l), sum_by_8(t, n_heads, padded, l + 4));
+}
+INLINE Scores sum_by_2(const AttentionTile *t, int n_heads, int64_t padded, int l) {
+    return add_scores(n_heads, sum_by_4(t, n_heads, padded, l), sum_by_4(t, n_heads, padded, l + 2));
+}
+
+INLINE void whole_scores_of(const AttentionTile *t, bool q8_0, int n_heads) {
+    const int64_t padded = attention_dim(t->dim);
+    const Scores  s = add_scores(n_heads, sum_by_2(t, n_heads, padded, 0), sum_by_2(t, n_heads, padded, 1));
+    (void)q8_0;
+    for (int h = 0; h < n_heads; h++)
+        for (int v = 0; v < HALVES; v++)
+            _mm512_store_ps(t->heads[h].p + v * LANES, _mm512_mul_ps(_mm512_set1_ps(t->scale), s.of[h][v]));
+}
+
+/* n_vecs times 16 elements of the values from element i on. */
+INLINE void add_whole_values(const AttentionTile *t, int n_heads, int64_t padded, int64_t i, int n_vecs) {
+    __m512 acc[ATTENTION_HEADS][VECS];
+    for (int h = 0; h < n_heads; h++)
+        for (int c = 0; c < n_vecs; c++)
+            acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
+                                      _mm512_set1_ps(t->heads[h].rescale));
+    for (int j = 0; j < ATTENTION_TILE; j++) {
+        __m512 v[VECS];
+        for (int c = 0; c < n_vecs; c++) v[c] = _mm512_load_ps(t->wide + j * padded + i + c * LANES);
+        for (int h = 0; h < n_heads; h++) {
+            const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
+            for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
+        }
+    }
+    for (int h = 0; h < n_heads; h++)
+        for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
+}
+
+INLINE void whole_values_of(const AttentionTile *t, bool q8_0, int n_heads) {
+    const int64_t padded = attention_dim(t->dim);
+    int64_t       i      = 0;
+    (void)q8_0;
+    for (; i + VECS * LANES <= padded; i += VECS * LANES) add_whole_values(t, n_heads, padded, i, VECS);
+    for (; i < padded; i += LANES) add_whole_values(t, n_heads, padded, i, 1);
+}
+
+ATTENTION_BY_HEADS(RP_TARGET_AVX512, weights_of, f32, false)
+ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_scores_of, f32, false)
+ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_values_of, f32, false)
+
+ATTENTION_KERNELS(rp_attention_avx512, RP_TARGET_AVX512, .weights = weights_of_f32,
+                  .load = type == RP_Q8_0 ? load_q8_0 : load_f16, .whole_scores = whole_scores_of_f32,
+                  .whole_values = whole_values_of_f32)
 #endif

@@ -86,5 +86,5 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
     }
 }
 
-ATTENTION_KERNELS(rp_attention_neon, )
+ATTENTION_KERNELS(rp_attention_neon, , .load = NULL)
 #endif

@@ -26,6 +26,8 @@
 #include "fallback/prefetch.h"
 #include "fallback/quants.h"
 
+#include <string.h>
+
 enum {
     RP_KSTEP_SUBS = 4, /* sub-blocks of a k-step, and accumulators of a sum */
     RP_QUAD       = 4, /* consecutive k of one row: the int8 elements in a 32-bit lane */
@@ -96,7 +98,15 @@ typedef void PackPanel(RpDtype dtype, const char *rows, size_t stride, int n_row
 /* The accumulators of one tile: 16 rows times up to RP_GROUP_COLS columns. */
 typedef struct TileAccs {
     _Alignas(64) float acc[RP_KSTEP_SUBS][RP_GROUP_COLS][RP_PANEL_ROWS];
+    bool empty; /* nothing was added yet: acc is undefined and counts as 0 */
 } TileAccs;
+
+/* For variants that keep accumulators in memory: writes the zeros of empty ones. */
+static inline void rp_begin_accs(TileAccs *accs, int n_cols) {
+    for (int p = 0; p < RP_KSTEP_SUBS && accs->empty; p++)
+        memset(accs->acc[p], 0, (size_t)n_cols * sizeof accs->acc[p][0]);
+    accs->empty = false;
+}
 
 /* Micro-kernel: adds n_subs sub-blocks of a panel times those of a group of n_cols columns to the accumulators.
  * Panel and group start at a whole k-step, so that sub-block 0 adds to accumulator 0. */

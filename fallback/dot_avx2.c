@@ -248,6 +248,7 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
 /* Five compiled forms. Offsets other than 8 and SIGNED only need their correction, so 1 stands for them. */
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                  int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
+    rp_begin_accs(accs, n_cols);
     if (form->has_min)
         tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED)

@@ -118,12 +118,15 @@ INLINE void add_sub(const QuantForm *form, const char *w, const char *x, int n_c
 INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
                  const PrefetchStream *ahead, TileAccs *accs) {
     const size_t w_bytes = rp_panel_sub_bytes(form), x_bytes = rp_group_sub_bytes(form, n_cols);
+    const bool   empty = accs->empty;
     int64_t      first = 0;
-    for (int p = 0; p < RP_KSTEP_SUBS && p < n_subs; p++) {
+    accs->empty        = false;
+    for (int p = 0; p < RP_KSTEP_SUBS && (p < n_subs || empty); p++) {
         const char *w = panel + (size_t)p * w_bytes, *x = group + (size_t)p * x_bytes;
         __m512      acc[RP_GROUP_COLS];
 #pragma GCC unroll 8
-        for (int c = 0; c < n_cols; c++) acc[c] = _mm512_load_ps(accs->acc[p][c]);
+        for (int c = 0; c < n_cols; c++)
+            acc[c] = empty ? _mm512_setzero_ps() : _mm512_load_ps(accs->acc[p][c]);
         for (int64_t u = p; u < n_subs;
              u += RP_KSTEP_SUBS, w += RP_KSTEP_SUBS * w_bytes, x += RP_KSTEP_SUBS * x_bytes) {
             rp_prefetch_subs(ahead, first++, 1);

@@ -204,6 +204,7 @@ void NEON(rp_tile)(const QuantForm *form, const char *panel, const char *group, 
                    const PrefetchStream *ahead, TileAccs *accs) {
 /* Panels hold signed q without the offset, so only the width of the q and the minima matter. */
 #define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_subs, ahead}, accs)
+    rp_begin_accs(accs, n_cols);
     if (form->has_min)
         TILE(32, 0, true);
     else if (form->sub_elems == 16)

@@ -57,6 +57,7 @@ static void add_row_times_column(const QuantForm *form, const char *panel, int r
 void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
                    const PrefetchStream *ahead, TileAccs *accs) {
     (void)ahead;
+    rp_begin_accs(accs, n_cols);
     for (int c = 0; c < n_cols; c++)
         for (int r = 0; r < RP_PANEL_ROWS; r++)
             add_row_times_column(form, panel, r, group, c, n_cols, n_subs, accs);

@@ -126,10 +126,6 @@ RP_BODY void store_accs_body(const TileAccs *accs, int n_rows, int n_cols, float
 RP_VARIANTS(store_accs, (const TileAccs *accs, int n_rows, int n_cols, float *const *y),
             (accs, n_rows, n_cols, y))
 
-static void clear_accs(TileAccs *accs, int n_cols) {
-    for (int p = 0; p < RP_KSTEP_SUBS; p++) memset(accs->acc[p], 0, (size_t)n_cols * sizeof accs->acc[p][0]);
-}
-
 /* Stores the tile of panel p and group g. */
 static void store_tile(const TileWork *work, int64_t p, int64_t g, const TileAccs *accs) {
     float *y[RP_GROUP_COLS];
@@ -156,7 +152,7 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
                  by_pack   = bytes * PANEL_COST / (PANEL_COST + cost);
     TileAccs          accs[DIRECT_GROUPS];
     _Alignas(64) char panel[SLICE_SUBS * RP_PANEL_ROWS * (32 + 2 * sizeof(float))];
-    for (int64_t g = 0; g < groups; g++) clear_accs(&accs[g], group_cols(work, g));
+    for (int64_t g = 0; g < groups; g++) accs[g].empty = true;
     for (int64_t u = 0; u < n_subs; u += SLICE_SUBS) {
         const int64_t        n       = least(SLICE_SUBS, n_subs - u);
         const PrefetchStream in_pack = {ahead, by_pack},
@@ -190,7 +186,7 @@ static void whole_panels(const TileWork *work, const DotKernels *kernels, int64_
             for (int64_t p = p0; p < p1; p++) {
                 TileAccs accs;
                 if (p * groups + g < from || p * groups + g >= end) continue;
-                clear_accs(&accs, group_cols(work, g));
+                accs.empty = true;
                 kernels->tile(form, work->local + (size_t)(p - p0) * bytes, group_at(work, g),
                               group_cols(work, g), n_subs, &(PrefetchStream){0}, &accs);
                 store_tile(work, p, g, &accs);

@@ -231,6 +231,7 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
             char             name[64];
             if ((r->when & ~layer_bits(c, layer)) != 0 || (r->optional && !biases)) continue;
             if (r->field == FIELD(choice_bias)) continue; /* no preset has one */
+            if (r->field == FIELD(o_bias) && !(layer_bits(c, layer) & OAI)) continue; /* gpt-oss alone has it */
             snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
             RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));
         }

@@ -170,6 +170,16 @@ Test(attention, combines_the_chunks_of_a_long_context) {
         check((Case){16, 5, 1, 1, 513, 300, true, RP_F16}), check((Case){20, 4, 2, 2, 512, 0, false, RP_F16});
 }
 
+/* Enough queries that tiles of keys and values are converted once for all of them: with windows, heads of odd sizes, several
+ * chunks, queries on the diagonal of a prompt from position 0 on, and one token that sees nothing. */
+Test(attention, gives_many_tokens_the_bits_of_each_alone) {
+    check((Case){64, 9, 3, 33, 300, 0, false, RP_F16}), check((Case){64, 6, 2, 70, 70, 0, true, RP_F16}),
+        check((Case){24, 4, 2, 35, 290, 70, true, RP_F16}),
+        check((Case){40, 1, 1, 40, 530, 300, false, RP_F16}),
+        check((Case){64, 6, 2, 33, 270, 100, true, RP_Q8_0}),
+        check((Case){96, 4, 1, 20, 140, 0, false, RP_Q8_0});
+}
+
 /* A q8_act result has the bits of the f32 result quantised by the op quantize: on the CPU, and on the device
  * with one block per split and with one block for all splits. */
 static void check_quantized(Case c) {
@@ -231,6 +241,43 @@ Test(attention, does_not_overflow_with_large_scores) {
     };
     run_variants(rp_cpu_attention, &args);
     cr_expect_float_eq(y[0], 2.0f, 0.0f);
+}
+
+/* A NaN or an infinity in one key or value reaches the queries that see it and no other, with the same bits in every
+ * variant, for one token and for many. */
+Test(attention, shows_a_nan_to_those_who_see_it) {
+    enum { DIM = 32, HEADS = 3, TOKENS = 24, CONTEXT = 100, BAD = 90 };
+    static const uint16_t bad[] = {0x7e00, 0x7c00, 0xfc00}; /* NaN, infinity, -infinity */
+    for (int which = 0; which < 6; which++) {
+        float *q = random_floats(DIM * HEADS * TOKENS, 3), *k32 = random_floats(DIM * CONTEXT, 4),
+              *v32 = random_floats(DIM * CONTEXT, 5), *y = malloc(DIM * HEADS * TOKENS * sizeof *y);
+        static uint16_t k[DIM * CONTEXT], v[DIM * CONTEXT];
+        int32_t         pos[TOKENS];
+        const OpParams  p = {.attention = {.scale = 0.3f}};
+        OK(rp_quantize_row(RP_F16, k32, DIM * CONTEXT, k));
+        OK(rp_quantize_row(RP_F16, v32, DIM * CONTEXT, v));
+        (which < 3 ? k : v)[DIM * BAD + 7] = bad[which % 3];
+        for (int t = 0; t < TOKENS; t++) pos[t] = CONTEXT - TOKENS + t;
+        const OpArgs args = {
+            .dst    = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
+            .src    = {query_view(&(Case){DIM, HEADS, 1, TOKENS, CONTEXT, 0, false, RP_F16}, q, TOKENS),
+                       tensor(RP_F16, k, DIM, CONTEXT, 1, 1), tensor(RP_F16, v, DIM, CONTEXT, 1, 1),
+                       tensor(RP_I32, pos, TOKENS, 1, 1, 1)},
+            .params = &p
+        };
+        run_variants(rp_cpu_attention, &args);
+        for (int t = 0; t < TOKENS; t++)
+            for (int h = 0; h < HEADS; h++) {
+                bool finite = true;
+                for (int i = 0; i < DIM; i++) finite = finite && isfinite(y[DIM * (h + HEADS * t) + i]);
+                const bool sees = pos[t] >= BAD;
+                /* a score of -infinity is a weight of 0 */
+                const bool score =
+                    which > 0 && which < 3 && (q[DIM * (h + HEADS * t) + 7] < 0) == (which == 1);
+                cr_expect_eq(finite, !sees || score, "case %d, token %d, head %d", which, t, h);
+            }
+        free(q), free(k32), free(v32), free(y);
+    }
 }
 
 Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {

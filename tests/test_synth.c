@@ -122,6 +122,27 @@ Test(synth, counts_the_weights_that_a_token_reads) {
     remove(path);
 }
 
+/* llama.cpp refuses a file with a tensor more or less than the architecture has. */
+Test(synth, has_the_tensors_of_the_real_model) {
+    static const struct {
+        const char *preset;
+        int64_t     n_tensors; /* of Qwen/Qwen2.5-0.5B and openai/gpt-oss-20b as GGUF files */
+    } cases[] = {
+        {"qwen2.5-0.5b", 2 + 24 * 12},
+        {"gpt-oss-20b",  3 + 24 * 19}
+    };
+    name_files();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        GgufFile *f;
+        OK(rp_synth(cases[i].preset, &(SynthOptions){.type = "Q8_0", .hollow = true}, path));
+        OK(rp_gguf_open(path, &f));
+        cr_expect_eq(rp_gguf_n_tensors(f), cases[i].n_tensors, "%s has %lld tensors", cases[i].preset,
+                     (long long)rp_gguf_n_tensors(f));
+        rp_gguf_close(f);
+        remove(path);
+    }
+}
+
 /* With NaN scores the first experts are selected (ties go to the lower index), and the logits are NaN. */
 Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
     size_t    n;
