@@ -46,6 +46,7 @@ static int64_t item_cost(const TileJob *job) {
 }
 
 int64_t rp_tile_work(const TileJob *job, int phase) {
+    if (job->n_cols == 0) return 0; /* an expert that no token chose */
     if (phase == 0) return single(job) ? 0 : column_groups(job);
     return ceil_div(job->n_rows, RP_PANEL_ROWS) * items_of_panel(job) * item_cost(job);
 }
