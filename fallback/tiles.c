@@ -55,6 +55,7 @@ static int64_t item_cost(const TileWork *work) {
 }
 
 int64_t rp_tile_cost(const TileWork *work, int phase) {
+    if (work->n_cols == 0) return 0; /* an expert that no token chose */
     if (phase == 0) return is_gemv(work) ? 0 : column_groups(work);
     return ceil_div(work->n_rows, RP_PANEL_ROWS) * items_of_panel(work) * item_cost(work);
 }

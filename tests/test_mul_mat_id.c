@@ -2,6 +2,8 @@
  * matrix of its expert (I8). An id that names no expert gives zeros. */
 #include "tests/blocks.h"
 
+#include <sys/mman.h>
+
 enum { E = 6, ROWS = 13, K = 3 };
 
 /* per_id: x has one row per id and token, not one per token. quantized: x is q8_act. */
@@ -59,6 +61,35 @@ Test(mul_mat_id, gives_the_bits_of_mul_mat_for_a_long_prefill) {
     check(RP_Q8_0, 64, 700, false, true);
     check(RP_F32, 20, 700, true, false);
 }
+
+#ifndef RP_TEST_CUDA
+/* Weights of experts that no token chose are not read: this is what makes a mixture of experts cheap. */
+Test(mul_mat_id, reads_only_the_chosen_experts) {
+    enum { N = 4096, N_ROWS = 16, N_EXPERT = 5, CHOSEN = 2 };
+    const size_t bytes = N_ROWS * rp_row_bytes(RP_Q8_0, N); /* 17 pages of 4096 bytes */
+    char        *w = mmap(NULL, bytes * N_EXPERT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq((void *)w, MAP_FAILED);
+    char *chosen = random_weights(RP_Q8_0, N, N_ROWS, 33);
+    memcpy(w + CHOSEN * bytes, chosen, bytes);
+    for (int e = 0; e < N_EXPERT; e++)
+        if (e != CHOSEN) cr_assert_eq(mprotect(w + (size_t)e * bytes, bytes, PROT_NONE), 0);
+    for (int64_t n_tok = 1; n_tok <= 70; n_tok = n_tok < 4 ? n_tok + 1 : 3 * n_tok) {
+        float  *x = random_floats((size_t)(N * n_tok), 34), *y = malloc((size_t)(N_ROWS * n_tok) * 4);
+        char   *columns = quantize_columns(x, N, n_tok);
+        int32_t ids[70];
+        for (int i = 0; i < 70; i++) ids[i] = CHOSEN;
+        const OpArgs args = {
+            .dst = tensor(RP_F32, y, N_ROWS, 1, n_tok, 1),
+            .src = {tensor(RP_Q8_0, w, N, N_ROWS, N_EXPERT, 1), tensor(RP_Q8_ACT, columns, N, 1, n_tok, 1),
+                    tensor(RP_I32, ids, 1, n_tok, 1, 1)}
+        };
+        run_variants(rp_cpu_mul_mat_id, &args);
+        free(x), free(y), free(columns);
+    }
+    munmap(w, bytes * N_EXPERT);
+    free(chosen);
+}
+#endif
 
 Test(mul_mat_id, refuses_shapes_that_do_not_fit) {
     static float w[256], x[64], y[64];
