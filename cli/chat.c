@@ -146,6 +146,15 @@ static RpStatus run_conversation(Chat *c) {
     return RP_OK;
 }
 
+/* The demo model, which runs without -m, cannot chat: the error says which model can. */
+static RpStatus detect_template(const Model *m, ChatKind *out) {
+    const RpStatus st = rp_chat_detect(rp_model_file(m), out);
+    if (st == RP_OK || args.model != NULL || rp_option(RP_OPT_MODEL)[0] != '\0') return st;
+    return rp_fail(
+        st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
+            "was; then: reprise chat -m models/smollm2-135m-instruct-q4_1.gguf");
+}
+
 static RpStatus open_and_run(Chat *c, Model **model, Session **session, Sampler **sampler) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
@@ -155,7 +164,7 @@ static RpStatus open_and_run(Chat *c, Model **model, Session **session, Sampler 
     if (args.template_name != NULL)
         RP_TRY(rp_chat_from_name(args.template_name, &c->conversation.kind));
     else
-        RP_TRY(rp_chat_detect(rp_model_file(*model), &c->conversation.kind));
+        RP_TRY(detect_template(*model, &c->conversation.kind));
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
     RP_TRY(cli_open_session(*model, &args.device, &o, session));
     c->conversation.session = *session;

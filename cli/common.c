@@ -144,12 +144,12 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
 }
 
 RpStatus cli_open_output(const char *path, FILE **out) {
-    *out = path == NULL ? stdout : fopen(path, "w");
+    *out = path == NULL || strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     return *out != NULL ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
 }
 
 RpStatus cli_close_output(FILE *out, const char *path, RpStatus written) {
-    if (path == NULL) return ferror(stdout) ? RP_OK : written; /* cli_close_stdout reports it */
+    if (out == stdout) return ferror(stdout) ? RP_OK : written; /* cli_close_stdout reports it */
     errno             = 0;
     const bool failed = fflush(out) != 0 || ferror(out);
     const int  error  = errno;
@@ -204,10 +204,28 @@ void cli_json_string(FILE *out, const char *bytes, size_t n) {
     putc('"', out);
 }
 
+/* Bytes of the UTF-8 character at p, of n bytes that are there; 0 if there is no whole, valid one (RFC 3629). */
+static size_t utf8_length(const char *p, size_t n) {
+    const unsigned char a = (unsigned char)p[0], b = n > 1 ? (unsigned char)p[1] : 0;
+    const size_t        len = a < 0x80 ? 1 : a < 0xc2 ? 0 : a < 0xe0 ? 2 : a < 0xf0 ? 3 : a < 0xf5 ? 4 : 0;
+    if (len > n) return 0;
+    for (size_t i = 1; i < len; i++)
+        if (((unsigned char)p[i] & 0xc0) != 0x80) return 0;
+    const bool overlong = (a == 0xe0 && b < 0xa0) || (a == 0xf0 && b < 0x90);
+    const bool outside =
+        (a == 0xed && b >= 0xa0) || (a == 0xf4 && b >= 0x90); /* surrogates, above U+10FFFF */
+    return overlong || outside ? 0 : len;
+}
+
 void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
-    for (size_t i = 0; i < n && i < max; i++) {
+    for (size_t i = 0, len; i < n && i<max; i += len> 0 ? len : 1) {
         const unsigned char c = (unsigned char)bytes[i];
-        if (c == '\n')
+        len                   = utf8_length(bytes + i, n - i);
+        if (len == 0)
+            fprintf(out, "<%02X>", c);
+        else if (len > 1)
+            fwrite(bytes + i, 1, len, out);
+        else if (c == '\n')
             fputs("\\n", out);
         else if (c == '\t')
             fputs("\\t", out);

@@ -158,6 +158,14 @@ void rp_graph_set_layer(ComputeGraph *g, int layer) {
     if (g != NULL) g->layer = layer;
 }
 
+/* A source in an error text: its name, or "silu (node 4)" without one. */
+static void name_source(const TensorNode *n, char *text, size_t size) {
+    if (n->name != NULL && n->name[0] != '\0')
+        snprintf(text, size, "'%.60s'", n->name);
+    else
+        snprintf(text, size, "%s (node %d)", n->kind == NODE_OP ? rp_op_info(n->op)->name : "leaf", n->id);
+}
+
 /* The error text: "mul_mat (node 12, layer 3): sources 'w' q4_1 [576,576], 'x' f32 [577]: row lengths
  * differ" */
 static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer,
@@ -168,10 +176,13 @@ static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[]
     size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources",
                                 known ? rp_op_info(op)->name : "unknown op", g->n_nodes, where);
     for (int i = 0; i < n_src && n < size; i++) {
-        char shape[96] = "absent";
-        if (src[i] != NULL) rp_format_shape(&src[i]->view, shape, sizeof shape);
-        n += (size_t)snprintf(text + n, size - n, "%s '%.60s' %s", i > 0 ? "," : "",
-                              src[i] != NULL && src[i]->name != NULL ? src[i]->name : "", shape);
+        char shape[96] = "absent", name[80] = "";
+        if (src[i] != NULL) {
+            rp_format_shape(&src[i]->view, shape, sizeof shape);
+            name_source(src[i], name, sizeof name);
+        }
+        n += (size_t)snprintf(text + n, size - n, "%s %s%s%s", i > 0 ? "," : "", name, name[0] ? " " : "",
+                              shape);
     }
     if (n < size) snprintf(text + n, size - n, ": %s", why);
 }

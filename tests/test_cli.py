@@ -379,6 +379,7 @@ def test_chat_needs_a_template():
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "template")
     expect_refusal(run("chat", "-m", TINY), 1, "template")
     expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1, "chatml", "llama3")
+    expect_refusal(run("chat"), 1, "the demo model was not trained to chat", "scripts/get-model.sh smollm2", "reprise chat -m models/")
 
 
 # ---- the other commands ----
@@ -397,6 +398,8 @@ def test_tokenize_prints_ids_and_texts():
     )
     expect(len(ok(run(*t, "-p", "ABC")).text.splitlines()) == len(ids), "one line a token")
     expect(json.loads(ok(run(*t, "-p", "", "--no-special", "--json")).text) == [], "nothing")
+    emoji = ok(run(*t, "-p", "\U0001f600", "--no-special"))
+    expect("<F0>" in emoji.text and "<80>" in emoji.text and "\ufffd" not in emoji.text, "bytes of a character", emoji)
 
 
 def test_inspect_describes_a_model():
