@@ -83,8 +83,9 @@ void cli_progress(Progress *p, double done, double total) {
     const double fraction = total > 0.0 ? done / total : 1.0;
     p->latest             = now;
     p->shown              = true;
-    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%", p->label, WIDTH, (int)(fraction * WIDTH),
-            "##############################", 100.0 * fraction);
+    const double left     = fraction > 0.0 ? (now - p->start) * (1.0 - fraction) / fraction : 0.0;
+    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%, %.0f s left\033[K", p->label, WIDTH, (int)(fraction * WIDTH),
+            "##############################", 100.0 * fraction, ceil(left));
 }
 
 void cli_progress_end(Progress *p) {

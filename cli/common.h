@@ -65,7 +65,7 @@ void cli_catch_interrupts(void);
 bool cli_interrupted(void);
 void cli_forget_interrupt(void);
 
-/* A progress bar on stderr, shown if stderr is a terminal and the work takes more than half a second. */
+/* A progress bar on stderr with the time left, shown if stderr is a terminal and the work takes more than half a second. */
 typedef struct Progress {
     const char *label;
     double      start, latest; /* times of the first call and of the last drawing */

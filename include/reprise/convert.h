@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* Called after every row with the bytes of tensor data written so far and in all. Return false to stop with
+/* Called after every row or batch of rows with the bytes of tensor data written so far and in all. Return false to stop with
  * RP_E_CANCELLED. */
 typedef bool ConvertProgress(size_t done, size_t total, void *user);
 
@@ -50,7 +50,7 @@ RP_NODISCARD RpStatus rp_model_open_preset(const char *preset, const char *type,
 const char *rp_synth_preset_name(int i);
 const char *rp_synth_preset_help(int i);
 
-/* Copies a model file with its matrices quantised to `type`; the metadata is copied. `progress` may be NULL.
+/* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be NULL.
  * RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG for an unknown type, or a row with NaN or
  * infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
 RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type, ConvertProgress *progress,
