@@ -222,7 +222,7 @@ static AttentionTile tile_at(const OpArgs *args, int64_t hk, int64_t at, int64_t
 
 static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
                            const AttentionKernels *kernels) {
-    const bool loaded = tile->kt != NULL;
+    const bool loaded = tile->kt_f32 != NULL;
     tile->heads       = heads;
     tile->n_heads     = n_heads;
     (loaded ? kernels->whole_scores : kernels->scores)(tile);
@@ -283,7 +283,7 @@ typedef struct Query {
 typedef struct Block {
     AttentionHead *heads; /* state of each query in the present chunk */
     Query         *queries;
-    float         *kt, *wide;
+    float         *kt_f32, *v_f32;
     int            n;
 } Block;
 
@@ -314,9 +314,9 @@ static Block start_block(const OpArgs *args, char *memory, int64_t t0, int64_t t
     Block b              = {.heads = (AttentionHead *)(void *)memory};
     memory += rp_align_bytes((size_t)n * sizeof(AttentionHead));
     b.queries = (Query *)(void *)memory;
-    b.kt      = (float *)(void *)(memory + rp_align_bytes((size_t)n * sizeof(Query)));
-    b.wide    = b.kt + ATTENTION_TILE * padded;
-    float *at = b.wide + ATTENTION_TILE * padded;
+    b.kt_f32  = (float *)(void *)(memory + rp_align_bytes((size_t)n * sizeof(Query)));
+    b.v_f32   = b.kt_f32 + ATTENTION_TILE * padded;
+    float *at = b.v_f32 + ATTENTION_TILE * padded;
     for (int64_t t = t0; t < t1; t++)
         for (int64_t h = hk * heads; h < (hk + 1) * heads; h++, b.n++, at += 3 * padded) {
             b.queries[b.n]   = (Query){.range = range_of(args, t), .t = t, .h = h, .acc = at + 2 * padded};
@@ -343,9 +343,9 @@ static void block_to_tile(const OpArgs *args, Block *b, int64_t hk, int64_t firs
     for (int i = 0; i < b->n;) {
         int n = attending_to_all(b, i, first);
         if (n > 0) {
-            if (load && whole.kt == NULL) {
-                whole.kt   = b->kt;
-                whole.wide = b->wide;
+            if (load && whole.kt_f32 == NULL) {
+                whole.kt_f32 = b->kt_f32;
+                whole.v_f32  = b->v_f32;
                 kernels->load(&whole);
             }
             attend_to_tile(&whole, &b->heads[i], n, kernels);

@@ -28,9 +28,9 @@ static inline int64_t attention_dim(int64_t dim) {
 
 typedef struct AttentionTile {
     const char *k, *v; /* of the first of n positions; rows are k_row and v_row bytes apart */
-    float
-        *kt; /* [attention_dim(dim)][ATTENTION_TILE]: the keys of a whole tile in f32, transposed; or NULL */
-    float         *wide; /* [ATTENTION_TILE][attention_dim(dim)]: its values in f32 */
+    /* Keys and values of a whole tile in f32, or NULL: */
+    float         *kt_f32; /* [attention_dim(dim)][ATTENTION_TILE], transposed */
+    float         *v_f32;  /* [ATTENTION_TILE][attention_dim(dim)] */
     size_t         k_row, v_row;
     int64_t        dim;
     AttentionHead *heads; /* n_heads of them */
@@ -42,7 +42,7 @@ typedef void AttentionKernel(const AttentionTile *t);
 
 /* weights: the online softmax of p, with max, sum and rescale; NULL if the common C code does it.
  *
- * For many queries of a whole tile (n == ATTENTION_TILE) load fills kt and wide once; whole_scores and whole_values
+ * For many queries of a whole tile (n == ATTENTION_TILE) load fills kt_f32 and v_f32 once; whole_scores and whole_values
  * read them and give the bits of scores and values. All three are NULL in variants without them. */
 typedef struct AttentionKernels {
     AttentionKernel *scores, *weights, *values;

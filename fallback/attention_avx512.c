@@ -210,11 +210,11 @@ INLINE void load_tile(const AttentionTile *t, bool q8_0) {
             for (int r = 0; r < LANES; r++) k[r] = load(q8_0, t->k + (size_t)(j + r) * t->k_row, i, t->dim);
             transpose(k, kt);
 #pragma GCC unroll 16
-            for (int c = 0; c < LANES; c++) _mm512_store_ps(t->kt + (i + c) * ATTENTION_TILE + j, kt[c]);
+            for (int c = 0; c < LANES; c++) _mm512_store_ps(t->kt_f32 + (i + c) * ATTENTION_TILE + j, kt[c]);
         }
     for (int j = 0; j < ATTENTION_TILE; j++)
         for (int64_t i = 0; i < padded; i += LANES)
-            _mm512_store_ps(t->wide + j * padded + i, load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim));
+            _mm512_store_ps(t->v_f32 + j * padded + i, load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim));
 }
 
 RP_TARGET_AVX512 static void load_f16(const AttentionTile *t) { load_tile(t, false); }
@@ -239,7 +239,7 @@ INLINE Scores partial_sum(const AttentionTile *t, int n_heads, int64_t padded, i
         for (int v = 0; v < HALVES; v++) s.of[h][v] = _mm512_setzero_ps();
     for (int64_t i = l; i < padded; i += LANES) {
         __m512 k[HALVES];
-        for (int v = 0; v < HALVES; v++) k[v] = _mm512_load_ps(t->kt + i * ATTENTION_TILE + v * LANES);
+        for (int v = 0; v < HALVES; v++) k[v] = _mm512_load_ps(t->kt_f32 + i * ATTENTION_TILE + v * LANES);
         for (int h = 0; h < n_heads; h++) {
             const __m512 q = _mm512_set1_ps(t->heads[h].q[i]);
             for (int v = 0; v < HALVES; v++) s.of[h][v] = _mm512_fmadd_ps(q, k[v], s.of[h][v]);
@@ -248,7 +248,7 @@ INLINE Scores partial_sum(const AttentionTile *t, int n_heads, int64_t padded, i
     return s;
 }
 
-/* The tree over the 16 partial sums: those `by` apart are added, from by = 8 down to 1. */
+/* Pairwise reduction of the 16 partial sums: l and l + 8 first, then 4, 2 and 1 apart. */
 INLINE Scores sum_by_8(const AttentionTile *t, int n_heads, int64_t padded, int l) {
     return add_scores(n_heads, partial_sum(t, n_heads, padded, l), partial_sum(t, n_heads, padded, l + 8));
 }
@@ -277,7 +277,7 @@ INLINE void add_whole_values(const AttentionTile *t, int n_heads, int64_t padded
                                       _mm512_set1_ps(t->heads[h].rescale));
     for (int j = 0; j < ATTENTION_TILE; j++) {
         __m512 v[VECS];
-        for (int c = 0; c < n_vecs; c++) v[c] = _mm512_load_ps(t->wide + j * padded + i + c * LANES);
+        for (int c = 0; c < n_vecs; c++) v[c] = _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
             for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
