@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The transcripts in README.md and docs/: every command after `$ build/...` is run, and what it prints must be what stands there.
 
-    tests/test_docs.py REPRISE SOURCE_DIR [CUDASIM_REPRISE]
+    tests/test_docs.py REPRISE SOURCE_DIR [CUDASIM_REPRISE] [--write]
 
-A line `...` stands for any output. Compared without regard to line breaks, with numbers that have a decimal point (times, rates,
-sizes) and the name of the instruction set masked: they differ from machine to machine. Transcripts of models that are not in
+With --write the output replaces what stands there, except in transcripts with a line `...`. Such a line stands for any output. Texts are compared without regard to line breaks, with numbers that have a decimal point (times, rates,
+sizes), the number of threads and the instruction set masked: they differ from machine to machine. Transcripts of models that are not in
 models/ (REPRISE_MODELS) are skipped, and counted."""
 import os
 import pathlib
@@ -12,9 +12,14 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 
-REPRISE, SOURCE = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
-PROGRAMS = {"build/reprise": REPRISE, "build/tests/cudasim_reprise": os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None}
+WRITE = "--write" in sys.argv
+ARGS = [a for a in sys.argv[1:] if a != "--write"]
+REPRISE, SOURCE = os.path.abspath(ARGS[0]), pathlib.Path(ARGS[1]).resolve()
+PROGRAMS = {"build/reprise": REPRISE, "build/tests/cudasim_reprise": os.path.abspath(ARGS[2]) if len(ARGS) > 2 else None}
+VERSION = subprocess.run([REPRISE, "--version"], capture_output=True, text=True).stdout
+WIDTH = 116
 MODELS = os.environ.get("REPRISE_MODELS", str(SOURCE / "models"))
 ISAS = r"\b(plain|avx2|avx512-vnni|neon|neon-dotprod)\b"
 
@@ -39,6 +44,7 @@ def transcripts(page):
 
 def masked(text):
     text = re.sub(r"\d+\.\d+(e[-+]\d+)?", "#", text)
+    text = re.sub(r"\b\d+ threads?\b", "N threads", text)
     return " ".join(re.sub(ISAS, "ISA", text).split())
 
 
@@ -54,10 +60,18 @@ def found_in_order(expected, printed):
     return None
 
 
+def write(page, expected, output):
+    lines = [w for line in output.strip("\n").splitlines() for w in textwrap.wrap(line, WIDTH - 4) or [""]]
+    block = "\n".join(("    " + line).rstrip() for line in lines)
+    page.write_text(page.read_text().replace(expected.rstrip("\n"), block, 1))
+
+
 def check(page, at, command, expected):
     """True, or why it was skipped; a difference ends the test."""
     words = shlex.split(command)
     program = PROGRAMS.get(words[0])
+    if ("--cuda" in words or "launches" in words) and "CUDA toolkit: none" in VERSION:
+        return "this build has no CUDA kernels"
     if program is None:
         return f"{words[0]} is not in this build"
     models = [w for w in words if w.startswith("models/")]
@@ -65,8 +79,13 @@ def check(page, at, command, expected):
     if missing:
         return f"there is no {missing[0]}"
     words = [program] + [os.path.join(MODELS, w.removeprefix("models/")) if w in models else w for w in words[1:]]
-    run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=300)
-    printed = masked((run.stdout + "\n" + run.stderr).replace(MODELS, "models"))
+    environment = dict(os.environ) if program != REPRISE else {**os.environ, "REPRISE_DEVICE": "cpu"}
+    run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=300, env=environment)
+    output = (run.stdout + "\n" + run.stderr).replace(MODELS, "models")
+    if WRITE and run.returncode == 0 and not re.search(r"(?m)^ *\.\.\. *$", expected):
+        write(page, expected, output)
+        return True
+    printed = masked(output)
     piece = found_in_order(expected, printed)
     if run.returncode != 0 or piece is not None:
         sys.exit(f"{page.name}:{at}: $ {command}\nexit status {run.returncode}; expected\n  {piece}\nprinted\n  {printed}")
