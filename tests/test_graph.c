@@ -97,8 +97,8 @@ REFUSAL(leaf_of_an_unknown_type, RP_E_DTYPE, "unknown dtype 77",
         rp_silu(g, rp_graph_input(g, "x", (RpDtype)77, NE(8, 1, 1, 1))))
 REFUSAL(two_leaves_of_one_name, RP_E_ARG, "two leaves are named 'x'",
         rp_add(g, input(g, "x", 8, 1, 1), input(g, "x", 8, 1, 1)))
-REFUSAL(source_without_a_name, RP_E_SHAPE, "sources silu (node 1) f32 [8], 'y' f32 [7]: ",
-        rp_mul(g, rp_silu(g, input(g, "x", 8, 1, 1)), input(g, "y", 7, 1, 1)))
+REFUSAL(source_without_a_name, RP_E_SHAPE, "reshape (node 2): sources silu (node 1) f32 [8]",
+        rp_reshape(g, rp_silu(g, input(g, "x", 8, 1, 1)), 7, 1, 1, 1))
 REFUSAL(leaf_as_output, RP_E_ARG, "not computed", input(g, "x", 8, 1, 1))
 
 Test(graph, refuses_a_source_of_another_graph) {

@@ -124,7 +124,7 @@ Test(mul_mat, works_with_every_prefetch_setting) {
     OK(rp_cpu_prefetch_set(before));
     REFUSED(rp_cpu_prefetch_set((CpuPrefetch){RP_PREFETCH_L2, 100}), RP_E_ARG, "multiple of 64");
     REFUSED(rp_cpu_prefetch_set((CpuPrefetch){RP_PREFETCH_L1, -64}), RP_E_ARG, "-64 bytes");
-    REFUSED(rp_cpu_prefetch_set((CpuPrefetch){(CpuPrefetchHint)7, 64}), RP_E_ARG, "prefetch 7");
+    REFUSED(rp_cpu_prefetch_set((CpuPrefetch){(CpuPrefetchHint)7, 64}), RP_E_ARG, "hint 7");
 }
 #endif
 
