@@ -223,7 +223,7 @@ Test(session, refuses_bad_tokens_and_options) {
             "a context of 513 tokens: must be from 1 to 512");
     REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = -5}, &s), RP_E_ARG, "a context of -5 tokens");
     REFUSED(rp_session_open(m, &(SessionOptions){.prefill_chunk = -1}, &s), RP_E_ARG, "chunks of -1");
-    REFUSED(rp_session_open(m, &(SessionOptions){.passes = "-x"}, &s), RP_E_ARG, "'x' names no pass");
+    REFUSED(rp_session_open(m, &(SessionOptions){.passes = "-x"}, &s), RP_E_ARG, "'x' is not a pass");
     cr_expect_null(s);
     rp_model_free(m);
 }
