@@ -15,7 +15,12 @@ esac
 
 # shellcheck disable=SC2086
 need $BUILD_PACKAGES g++ libcriterion-dev python3 python3-pip graphviz
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 names=
+skip() { # number of tests, what they test: named again at the end
+    echo "SKIPPED: $2" >&2
+    skipped=$((skipped + $1)) names="$names
+  skipped: $2"
+}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -25,29 +30,35 @@ step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
 # Real models. If one cannot be fetched, the tests that need it are skipped.
 step "models"
 for model in smollm2 gemma3; do
-    scripts/get-model.sh "$model" || { echo "SKIPPED: tests with $model" >&2; skipped=$((skipped + 1)); }
+    scripts/get-model.sh "$model" || skip 1 "tests with $model, which could not be fetched"
 done
 
 # The simulated device needs only the headers of the CUDA toolkit.
 headers=
 if [ ! -f /usr/local/cuda/include/cuda_runtime_api.h ] && ! command -v nvcc >/dev/null; then
     step "CUDA headers"
-    headers=$(scripts/cuda-headers.sh) || { echo "SKIPPED: tests of the CUDA kernels" >&2; skipped=$((skipped + 1)); }
+    headers=$(scripts/cuda-headers.sh) || skip 1 "tests of the CUDA kernels, whose headers could not be fetched"
 fi
 
 # Without a GPU the output of nvcc is not run: one architecture shows that it compiles without register spills.
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch=-DRP_CUDA_ARCHITECTURES=90
 
+slowest() { # log of ctest: the suites that dominate its time
+    echo "slowest suites:"
+    sed -n 's/.*Test *#[0-9]*: *\([a-z_0-9]*\) .* \([0-9.]*\) sec.*/\2 s  \1/p' "$1" | sort -rn | head -5 | sed 's/^/  /'
+}
+
 suite() { # preset, title, build folder; tests inherit the environment
     step "$2"
     cmake --preset "$1" $one_arch ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
-    ctest --test-dir "$3" -j2 --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
+    ctest --test-dir "$3" -j"$(nproc)" --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
     [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
     failed=$((failed + ${ran% *}))
     passed=$((passed + ${ran#* } - ${ran% *}))
+    slowest "$log"
 }
 
 suite release "release build, warnings as errors" build
@@ -59,7 +70,7 @@ if [ -z "$quick" ]; then
     if (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; then
         REPRISE_MODELS=/nonexistent suite aarch64 "aarch64, run in qemu" build/aarch64
     else
-        echo "SKIPPED: tests on aarch64" >&2; skipped=$((skipped + 1))
+        skip 1 "tests on aarch64: no cross compiler, qemu or libraries"
     fi
 
     step "CUDA kernels on the simulated device with every access checked; mutation tests"
@@ -77,7 +88,7 @@ if [ -z "$quick" ]; then
         if wait $!; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         cat "$log"
     else
-        echo "SKIPPED: there are no CUDA headers"; skipped=$((skipped + 3))
+        skip 3 "race checks and planted bugs: no CUDA headers"
     fi
 
     step "fuzzing"
@@ -95,5 +106,5 @@ if [ -z "$quick" ]; then
     done
 fi
 echo
-echo "$passed passed, $failed failed, $skipped skipped"
+echo "$passed passed, $failed failed, $skipped skipped, in $((($(date +%s) - began) / 60)) min$names"
 [ "$failed" = 0 ]

@@ -4,7 +4,7 @@
 cd "$1" || exit 1
 fail=0
 check() { # directory, regex of the quoted includes that are allowed
-    bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu "$1" | grep -vE "#include \"($2)\"")
+    bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu --include=*.cuh "$1" | grep -vE "#include \"($2)\"")
     [ -z "$bad" ] || { echo "$1 may not include:"; echo "$bad"; fail=1; }
 }
 check include 'reprise/[a-z]+\.h'
