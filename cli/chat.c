@@ -149,10 +149,10 @@ static RpStatus run_conversation(Chat *c) {
 
 /* The demo model, which runs without -m, cannot chat: the error says which model can. */
 static RpStatus detect_template(const Model *m, ChatKind *out) {
-    const char    *searched, *demo = cli_default_model(&searched);
     const RpStatus st = rp_chat_detect(rp_model_file(m), out);
-    if (st == RP_OK || demo == NULL || strcmp(args.model, demo) != 0 || rp_option(RP_OPT_MODEL)[0] != '\0')
-        return st;
+    if (st == RP_OK) return st;
+    const char *searched, *demo = cli_default_model(&searched);
+    if (demo == NULL || strcmp(args.model, demo) != 0 || rp_option(RP_OPT_MODEL)[0] != '\0') return st;
     return rp_fail(
         st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
             "was; then: reprise chat -m models/smollm2-135m-instruct-q4_1.gguf");

@@ -205,17 +205,15 @@ void cli_json_string(FILE *out, const char *bytes, size_t n) {
     putc('"', out);
 }
 
-/* Bytes of the UTF-8 character at p, of n bytes that are there; 0 if there is no whole, valid one (RFC 3629). */
+/* Bytes of the UTF-8 character at p, of n bytes that are there; 0 if there is no whole, valid one. */
 static size_t utf8_length(const char *p, size_t n) {
-    const unsigned char a = (unsigned char)p[0], b = n > 1 ? (unsigned char)p[1] : 0;
-    const size_t        len = a < 0x80 ? 1 : a < 0xc2 ? 0 : a < 0xe0 ? 2 : a < 0xf0 ? 3 : a < 0xf5 ? 4 : 0;
-    if (len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if (((unsigned char)p[i] & 0xc0) != 0x80) return 0;
-    const bool overlong = (a == 0xe0 && b < 0xa0) || (a == 0xf0 && b < 0x90);
-    const bool outside =
-        (a == 0xed && b >= 0xa0) || (a == 0xf4 && b >= 0x90); /* surrogates, above U+10FFFF */
-    return overlong || outside ? 0 : len;
+    Utf8Stream u = {0};
+    char       text[16 + 8];
+    for (size_t len = 1; len <= n; len++) {
+        const size_t out = rp_utf8_feed(&u, p + len - 1, 1, text);
+        if (out > 0) return out == len && memcmp(text, p, len) == 0 ? len : 0;
+    }
+    return 0;
 }
 
 void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {

@@ -87,19 +87,6 @@ static void values_f16_plain(const AttentionTile *t) { values_body(t, convert_f1
 static void scores_q8_0_plain(const AttentionTile *t) { scores_body(t, convert_q8_0); }
 static void values_q8_0_plain(const AttentionTile *t) { values_body(t, convert_q8_0); }
 
-static AttentionKernels kernels_of(RpDtype type) {
-    const bool q8_0 = type == RP_Q8_0;
-#if defined(RP_X86)
-    const CpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return rp_attention_avx512(type);
-    if (isa == RP_ISA_AVX2) return rp_attention_avx2(type);
-#elif defined(__aarch64__)
-    if (rp_cpu_isa() != RP_ISA_PLAIN) return rp_attention_neon(type);
-#endif
-    return q8_0 ? (AttentionKernels){.scores = scores_q8_0_plain, .values = values_q8_0_plain}
-                : (AttentionKernels){.scores = scores_f16_plain, .values = values_f16_plain};
-}
-
 /* Maps the bits of a float to an integer in the same order, and back: compilers vectorise the maximum of integers,
  * but not that of floats, whose NaNs must be kept. */
 RP_BODY int32_t in_order(uint32_t bits) {
@@ -134,6 +121,24 @@ RP_BODY void weights_body(AttentionHead *head, int n) {
     head->max     = max;
 }
 RP_VARIANTS(weights, (AttentionHead * head, int n), (head, n))
+
+static void weights_common(const AttentionTile *t) {
+    for (int h = 0; h < t->n_heads; h++) weights(&t->heads[h], t->n);
+}
+
+static AttentionKernels kernels_of(RpDtype type) {
+    AttentionKernels k = {.scores = type == RP_Q8_0 ? scores_q8_0_plain : scores_f16_plain,
+                          .values = type == RP_Q8_0 ? values_q8_0_plain : values_f16_plain};
+#if defined(RP_X86)
+    const CpuIsa isa = rp_cpu_isa();
+    if (isa == RP_ISA_AVX512_VNNI) k = rp_attention_avx512(type);
+    if (isa == RP_ISA_AVX2) k = rp_attention_avx2(type);
+#elif defined(__aarch64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) k = rp_attention_neon(type);
+#endif
+    if (k.weights == NULL) k.weights = weights_common;
+    return k;
+}
 
 /* Merges the state of the next chunk into (acc, max, sum): the update above, with a chunk in place of a tile. */
 RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max,
@@ -226,14 +231,11 @@ static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_head
     tile->heads       = heads;
     tile->n_heads     = n_heads;
     (loaded ? kernels->whole_scores : kernels->scores)(tile);
-    if (kernels->weights != NULL) kernels->weights(tile);
-    for (int i = 0; i < n_heads && kernels->weights == NULL; i++) weights(&heads[i], tile->n);
+    kernels->weights(tile);
     (loaded ? kernels->whole_values : kernels->values)(tile);
 }
 
-static int64_t kv_head(const OpArgs *args, int64_t h) {
-    return h / (args->src[0].ne[2] / args->src[1].ne[2]);
-}
+static int64_t heads_of_kv(const OpArgs *args) { return args->src[0].ne[2] / args->src[1].ne[2]; }
 
 /* Chunk c of the range, by n_heads heads from head h on, which share their keys and values. */
 static void attend(const OpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
@@ -243,7 +245,7 @@ static void attend(const OpArgs *args, KvRange range, int64_t c, int64_t h, int 
     for (int i = 0; i < n_heads; i++) start_chunk(args, h + i, c == 0, &heads[i]);
     for (int64_t i = from; i < end;) {
         const int64_t next = (i / ATTENTION_TILE + 1) * ATTENTION_TILE, stop = next < end ? next : end;
-        AttentionTile tile = tile_at(args, kv_head(args, h), i, stop - i);
+        AttentionTile tile = tile_at(args, h / heads_of_kv(args), i, stop - i);
         attend_to_tile(&tile, heads, n_heads, kernels);
         i = stop;
     }
@@ -251,7 +253,7 @@ static void attend(const OpArgs *args, KvRange range, int64_t c, int64_t h, int 
 
 /* How many heads from h on, before `end`, share a key head and so a tile: at most ATTENTION_HEADS. */
 static int heads_per_tile(const OpArgs *args, int64_t h, int64_t end) {
-    const int64_t per_key_head = args->src[0].ne[2] / args->src[1].ne[2];
+    const int64_t per_key_head = heads_of_kv(args);
     int64_t       n            = (h / per_key_head + 1) * per_key_head - h;
     if (n > end - h) n = end - h;
     return (int)(n < ATTENTION_HEADS ? n : ATTENTION_HEADS);
@@ -286,8 +288,6 @@ typedef struct Block {
     float         *kt_f32, *v_f32;
     int            n;
 } Block;
-
-static int64_t heads_of_kv(const OpArgs *args) { return args->src[0].ne[2] / args->src[1].ne[2]; }
 
 /* Tokens in a block: fewer if there would be less than two blocks for each worker. */
 static int64_t block_tokens(const OpArgs *args, int nth) {
@@ -383,7 +383,8 @@ static void run_block(const OpArgs *args, Block *b, int64_t hk, const AttentionK
     }
     for (int64_t c = c0; c < c1; c++) {
         for (int i = 0; i < b->n; i++)
-            start_chunk(args, b->queries[i].h, c == first_chunk(b->queries[i].range), &b->heads[i]);
+            if (in_chunk(b->queries[i].range, c))
+                start_chunk(args, b->queries[i].h, c == first_chunk(b->queries[i].range), &b->heads[i]);
         for (int64_t at = c * ATTENTION_CHUNK; at < (c + 1) * ATTENTION_CHUNK; at += ATTENTION_TILE)
             block_to_tile(args, b, hk, at, kernels);
         for (int i = 0; i < b->n; i++)

@@ -40,7 +40,7 @@ typedef struct AttentionTile {
 
 typedef void AttentionKernel(const AttentionTile *t);
 
-/* weights: the online softmax of p, with max, sum and rescale; NULL if the common C code does it.
+/* weights: the online softmax of p, with max, sum and rescale; NULL: the common C code.
  *
  * For many queries of a whole tile (n == ATTENTION_TILE) load fills kt_f32 and v_f32 once; whole_scores and whole_values
  * read them and give the bits of scores and values. All three are NULL in variants without them. */

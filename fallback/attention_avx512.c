@@ -4,9 +4,8 @@
 #include "fallback/attention.h"
 
 #include "fallback/blocks_x86.h"
+#include "fallback/float.h"
 #include "fallback/trees_avx512.h"
-
-#include <math.h>
 
 #ifdef RP_X86
 
@@ -60,9 +59,10 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
     }
 }
 
-/* Adds elements i to i + 16 n_vecs of all values of the tile. */
-INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i, int n_vecs) {
-    __m512 acc[ATTENTION_HEADS][VECS];
+/* Adds elements i to i + 16 n_vecs of all values of the tile; `loaded`: from v_f32. */
+INLINE void add_values(const AttentionTile *t, bool loaded, bool q8_0, int n_heads, int64_t i, int n_vecs) {
+    const int64_t padded = attention_dim(t->dim);
+    __m512        acc[ATTENTION_HEADS][VECS];
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++)
             acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
@@ -72,8 +72,10 @@ INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i);
         __m512      v[VECS];
-        rp_prefetch_next(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
-        for (int c = 0; c < n_vecs; c++) v[c] = load(q8_0, row, i + c * LANES, t->dim);
+        if (!loaded) rp_prefetch_next(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
+        for (int c = 0; c < n_vecs; c++)
+            v[c] = loaded ? _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES)
+                          : load(q8_0, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
             for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
@@ -84,45 +86,24 @@ INLINE void add_values(const AttentionTile *t, bool q8_0, int n_heads, int64_t i
 }
 
 /* Each pass takes as many elements as fit in registers for all heads: 4 heads x 4 registers. */
-INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
+INLINE void add_all_values(const AttentionTile *t, bool loaded, bool q8_0, int n_heads) {
     int64_t i = 0;
-    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, q8_0, n_heads, i, VECS);
-    for (; i < t->dim; i += LANES) add_values(t, q8_0, n_heads, i, 1);
+    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, loaded, q8_0, n_heads, i, VECS);
+    for (; i < t->dim; i += LANES) add_values(t, loaded, q8_0, n_heads, i, 1);
+}
+
+INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
+    add_all_values(t, false, q8_0, n_heads);
 }
 
 /* ---- the online softmax ---- */
 
-/* rp_expf of 16 floats, bit for bit. */
+/* A loop that gcc turns into vector instructions. */
 INLINE __m512 exp_lanes(__m512 x) {
-    const __m512       magic = _mm512_set1_ps(0x1.8p23f);
-    const __m512       c = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(x, _mm512_set1_ps(-104.0f)));
-    const __m512       n = _mm512_sub_ps(_mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p0f), magic), magic);
-    const __m512       r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f),
-                                           _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), c));
-    static const float factors[] = {
-        0x1.6c16c2p-10f, 0x1.111112p-7f, 0x1.555556p-5f, 0x1.555556p-3f, 0.5f, 1.0f, 1.0f};
-    __m512 p = _mm512_set1_ps(0x1.a01a02p-13f);
-#pragma GCC unroll 7
-    for (int i = 0; i < 7; i++) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(factors[i]));
-    const __m512i whole = _mm512_cvttps_epi32(n), bias = _mm512_set1_epi32(127);
-    const __m512i half = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_srli_epi32(whole, 31)), 1);
-    const __m512i rest = _mm512_sub_epi32(whole, half);
-    const __m512  y    = _mm512_mul_ps(
-            _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23))),
-            _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(rest, bias), 23)));
-    return _mm512_mask_or_ps(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), y, x);
-}
-
-/* The largest of 16 lanes of each of four vectors, one at the start of each quarter. */
-INLINE __m512 max_4x16(const __m512 *v) {
-    const __m512 e01 =
-        _mm512_max_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
-    const __m512 e23 =
-        _mm512_max_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
-    const __m512 four =
-        _mm512_max_ps(_mm512_shuffle_f32x4(e01, e23, 0x88), _mm512_shuffle_f32x4(e01, e23, 0xdd));
-    const __m512 two = _mm512_max_ps(four, _mm512_permute_ps(four, 0x4e));
-    return _mm512_max_ps(two, _mm512_permute_ps(two, 0xb1));
+    _Alignas(64) float v[LANES];
+    _mm512_store_ps(v, x);
+    for (int l = 0; l < LANES; l++) v[l] = rp_expf(v[l]);
+    return _mm512_load_ps(v);
 }
 
 /* weights_body of attention.c for up to four heads, each in a lane of max, sum and rescale. */
@@ -268,31 +249,8 @@ INLINE void whole_scores_of(const AttentionTile *t, bool q8_0, int n_heads) {
             _mm512_store_ps(t->heads[h].p + v * LANES, _mm512_mul_ps(_mm512_set1_ps(t->scale), s.of[h][v]));
 }
 
-/* n_vecs times 16 elements of the values from element i on. */
-INLINE void add_whole_values(const AttentionTile *t, int n_heads, int64_t padded, int64_t i, int n_vecs) {
-    __m512 acc[ATTENTION_HEADS][VECS];
-    for (int h = 0; h < n_heads; h++)
-        for (int c = 0; c < n_vecs; c++)
-            acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
-                                      _mm512_set1_ps(t->heads[h].rescale));
-    for (int j = 0; j < ATTENTION_TILE; j++) {
-        __m512 v[VECS];
-        for (int c = 0; c < n_vecs; c++) v[c] = _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES);
-        for (int h = 0; h < n_heads; h++) {
-            const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
-            for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
-        }
-    }
-    for (int h = 0; h < n_heads; h++)
-        for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
-}
-
 INLINE void whole_values_of(const AttentionTile *t, bool q8_0, int n_heads) {
-    const int64_t padded = attention_dim(t->dim);
-    int64_t       i      = 0;
-    (void)q8_0;
-    for (; i + VECS * LANES <= padded; i += VECS * LANES) add_whole_values(t, n_heads, padded, i, VECS);
-    for (; i < padded; i += LANES) add_whole_values(t, n_heads, padded, i, 1);
+    add_all_values(t, true, q8_0, n_heads);
 }
 
 ATTENTION_BY_HEADS(RP_TARGET_AVX512, weights_of, f32, false)

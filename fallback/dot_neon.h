@@ -10,10 +10,6 @@
 #include "fallback/gemv_load_neon.h"
 #include "fallback/prefetch.h"
 
-INLINE float32x4_t sum_of_accs(const float32x4_t *acc) {
-    return vaddq_f32(vaddq_f32(acc[0], acc[2]), vaddq_f32(acc[1], acc[3]));
-}
-
 /* ---- GEMV: a few rows share the prepared column; lane u of acc[r] is accumulator u of row r ---- */
 
 /* A slice of the column, prepared for all rows of a row group. */

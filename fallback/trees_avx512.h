@@ -12,22 +12,24 @@
 
 #define INLINE RP_TARGET_AVX512 RP_BODY
 
-/* The last two levels, in each quarter: lane 0 = (s[0] + s[2]) + (s[1] + s[3]). */
-INLINE __m512 reduce_quarters(__m512 four) {
-    const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4e));
-    return _mm512_add_ps(two, _mm512_permute_ps(two, 0xb1));
+INLINE __m512 sum_or_max(bool max, __m512 a, __m512 b) {
+    return max ? _mm512_max_ps(a, b) : _mm512_add_ps(a, b);
 }
 
-/* Reduces four registers at once: quarter i starts with the sum of v[i]. The first level leaves 8 lanes of two
- * registers in one, the second 4 lanes of four registers. */
-INLINE __m512 reduce_4x16(const __m512 *v) {
+/* Four registers at once: quarter i starts with the sum, or the largest lane, of v[i]. The first level leaves 8 lanes
+ * of two registers in one, the second 4 lanes of four registers; the last two stay within quarters. */
+INLINE __m512 reduce_by(bool max, const __m512 *v) {
     const __m512 e01 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+        sum_or_max(max, _mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));
     const __m512 e23 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
-    return reduce_quarters(
-        _mm512_add_ps(_mm512_shuffle_f32x4(e01, e23, 0x88), _mm512_shuffle_f32x4(e01, e23, 0xdd)));
+        sum_or_max(max, _mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    const __m512 four =
+        sum_or_max(max, _mm512_shuffle_f32x4(e01, e23, 0x88), _mm512_shuffle_f32x4(e01, e23, 0xdd));
+    const __m512 two = sum_or_max(max, four, _mm512_permute_ps(four, 0x4e));
+    return sum_or_max(max, two, _mm512_permute_ps(two, 0xb1));
 }
+INLINE __m512 reduce_4x16(const __m512 *v) { return reduce_by(false, v); }
+INLINE __m512 max_4x16(const __m512 *v) { return reduce_by(true, v); }
 
 /* The first lane of each quarter. */
 INLINE __m128 quarter_heads(__m512 v) {

@@ -57,6 +57,16 @@ static inline ColumnGrid rp_column_grid(const ColumnSource &c, int64_t results, 
     return {split, n_tiles, (all + n_tiles - 1) / n_tiles};
 }
 
+/* The work of this block: rows results of n terms each. */
+__device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, int64_t rows, int64_t n, bool early) {
+    GemvWork work    = {rows, n, 1, grid.split};
+    work.block       = blockIdx.x;
+    work.early       = early;
+    work.n_tiles     = grid.n_tiles;
+    work.tile_stride = gridDim.x;
+    return work;
+}
+
 /* Dynamic shared memory for the staged column; a f32 column is read from L2 and not staged. */
 static inline unsigned rp_column_shared(const ColumnSource &c) {
     return c.quantize ? (unsigned)rp_gemv_shared<1>(c.n) : 0;

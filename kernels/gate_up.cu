@@ -58,12 +58,8 @@ struct GateUpPut {
 };
 
 __device__ static GemvWork work_of(const GateUpArgs &p) {
-    GemvWork work     = {p.w[0].ne[1], p.w[0].ne[0], 1, p.grid.split};
+    GemvWork work     = rp_column_work(p.grid, p.w[0].ne[1], p.w[0].ne[0], p.early);
     work.warp_results = 1;
-    work.block        = blockIdx.x;
-    work.early        = p.early;
-    work.n_tiles      = p.grid.n_tiles;
-    work.tile_stride  = gridDim.x;
     return work;
 }
 

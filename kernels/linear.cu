@@ -40,12 +40,7 @@ struct LinearPut {
 };
 
 __device__ static GemvWork work_of(const LinearArgs &p) {
-    GemvWork work    = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
-    work.block       = blockIdx.x;
-    work.early       = p.early;
-    work.n_tiles     = p.grid.n_tiles;
-    work.tile_stride = gridDim.x;
-    return work;
+    return rp_column_work(p.grid, p.w.ne[1], p.w.ne[0], p.early);
 }
 
 /* The last-arriving block: y = rms_norm(sums) * post_weight + residual. The sums of other blocks are read by __ldcg,

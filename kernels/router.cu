@@ -39,12 +39,7 @@ struct RouterPut {
 };
 
 __device__ static GemvWork work_of(const RouterArgs &p) {
-    GemvWork work    = {p.w.ne[1], p.w.ne[0], 1, p.grid.split};
-    work.block       = blockIdx.x;
-    work.early       = p.early;
-    work.n_tiles     = p.grid.n_tiles;
-    work.tile_stride = gridDim.x;
-    return work;
+    return rp_column_work(p.grid, p.w.ne[1], p.w.ne[0], p.early);
 }
 
 /* probs in shared memory. A thread reads and writes the same elements throughout, so no barrier is needed between. */

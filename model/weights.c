@@ -48,61 +48,68 @@ enum {
     SHARED_GATE = 1 << 12
 };
 
+typedef enum Presence {
+    REQUIRED,
+    OPTIONAL,
+    READ_ONLY /* optional in files that are read, never in those that are written */
+} Presence;
+
 /* One tensor of a layer; its full name is "blk.<layer>.<name>". */
 typedef struct WeightRow {
     const char *name;
     size_t      field; /* offset of its pointer in LayerWeights */
     Length      ne[3]; /* ne[0] contiguous */
-    bool        optional;
+    Presence    presence;
     unsigned    when; /* bits that the layer must have */
 } WeightRow;
 
 #define FIELD(name) offsetof(LayerWeights, name)
 
 static const WeightRow rows[] = {
-    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              false, ALWAYS              },
-    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            false, PLAIN               },
-    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         false, PLAIN               },
-    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         false, PLAIN               },
-    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            false, PLAIN               },
-    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             true,  PLAIN               },
-    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          true,  PLAIN               },
-    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          true,  PLAIN               },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              true,  PLAIN               },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          false, QK_NORM             },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          false, QK_NORM             },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             false, QK_NORM_ALL         },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          false, QK_NORM_ALL         },
-    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           false, OAI                 },
-    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            false, MLA | MLA_Q_PLAIN   },
-    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           false, MLA | MLA_Q_LORA    },
-    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            false, MLA | MLA_Q_LORA    },
-    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          false, MLA | MLA_Q_LORA    },
-    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             false, MLA                 },
-    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           false, MLA                 },
-    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      false, MLA                 },
-    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, false, MLA                 },
-    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          false, MLA                 },
-    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              false, POST_NORM           },
-    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              false, OAI                 },
-    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              false, NOT_OAI             },
-    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               false, DENSE               },
-    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               false, DENSE               },
-    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               false, DENSE               },
-    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              false, POST_NORM           },
-    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          false, ROUTED              },
-    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           false, ROUTED | OAI        },
-    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           true,  ROUTED              },
-    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    false, ROUTED              },
-    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    false, ROUTED              },
-    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    false, ROUTED              },
-    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     false, ROUTED | OAI        },
-    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     false, ROUTED | OAI        },
-    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          false, ROUTED | OAI        },
-    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              false, SHARED | SHARED_GATE},
-    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        false, SHARED              },
-    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        false, SHARED              },
-    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        false, SHARED              },
+    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ALWAYS              },
+    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  PLAIN               },
+    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  PLAIN               },
+    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  PLAIN               },
+    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  PLAIN               },
+    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  PLAIN               },
+    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  PLAIN               },
+    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  PLAIN               },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              OPTIONAL,  PLAIN | OAI         },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, PLAIN | NOT_OAI     },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  QK_NORM             },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  QK_NORM             },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  QK_NORM_ALL         },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  QK_NORM_ALL         },
+    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  OAI                 },
+    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            REQUIRED,  MLA | MLA_Q_PLAIN   },
+    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           REQUIRED,  MLA | MLA_Q_LORA    },
+    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            REQUIRED,  MLA | MLA_Q_LORA    },
+    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          REQUIRED,  MLA | MLA_Q_LORA    },
+    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             REQUIRED,  MLA                 },
+    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           REQUIRED,  MLA                 },
+    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      REQUIRED,  MLA                 },
+    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, REQUIRED,  MLA                 },
+    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          REQUIRED,  MLA                 },
+    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  POST_NORM           },
+    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  OAI                 },
+    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  NOT_OAI             },
+    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE               },
+    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE               },
+    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE               },
+    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM           },
+    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED              },
+    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | OAI        },
+    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           READ_ONLY, ROUTED              },
+    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED              },
+    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED              },
+    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    REQUIRED,  ROUTED              },
+    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | OAI        },
+    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | OAI        },
+    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED | OAI        },
+    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              REQUIRED,  SHARED | SHARED_GATE},
+    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED              },
+    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED              },
+    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        REQUIRED,  SHARED              },
 };
 
 /* The bits of a layer, from the features of its family and from its place. */
@@ -186,7 +193,8 @@ static RpStatus find_layer(Model *m, int layer) {
         const GgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
         RP_TRY(
-            find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->optional, &t));
+            find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->presence != REQUIRED,
+                  &t));
         /* rows that share a field exclude each other by `when`; gpt-oss has another name for ffn_norm */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const GgufTensor *));
     }
@@ -229,9 +237,8 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const WeightRow *r = &rows[i];
             char             name[64];
-            if ((r->when & ~layer_bits(c, layer)) != 0 || (r->optional && !biases)) continue;
-            if (r->field == FIELD(choice_bias)) continue; /* no preset has one */
-            if (r->field == FIELD(o_bias) && !(layer_bits(c, layer) & OAI)) continue; /* gpt-oss alone has it */
+            if ((r->when & ~layer_bits(c, layer)) != 0) continue;
+            if (r->presence == READ_ONLY || (r->presence == OPTIONAL && !biases)) continue;
             snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
             RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));
         }
