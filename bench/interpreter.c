@@ -15,8 +15,8 @@ static double now(void) {
 
 /* Seconds of one run of the plan: the best of RUNS, which no other program disturbed, and the mean. */
 static RpStatus measure(const ExecPlan *plan, int threads, double *best, double *mean) {
-    Executor *e;
-    RP_TRY(rp_executor_open(plan, &(ExecutorOptions){.n_threads = threads}, &e));
+    RpExecutor *e;
+    RP_TRY(rp_executor_open(plan, &(RpExecutorOptions){.n_threads = threads}, &e));
     RpStatus     st    = rp_executor_run(e);
     const double begin = now();
     *best              = 1e9;

@@ -18,18 +18,18 @@ static struct {
 typedef struct Test {
     const char *kind;
     int32_t     n;
-    RpStatus (*run)(Session *s, const int32_t *ids, int32_t n, double *seconds);
+    RpStatus (*run)(RpSession *s, const int32_t *ids, int32_t n, double *seconds);
     double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens per second */
 } Test;
 
-static RpStatus run_prefill(Session *s, const int32_t *ids, int32_t n, double *seconds) {
+static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, double *seconds) {
     const double   start = cli_now();
     const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, NULL, NULL);
     *seconds             = cli_now() - start;
     return st;
 }
 
-static RpStatus run_steps(Session *s, const int32_t *ids, int32_t n, double *seconds) {
+static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, double *seconds) {
     const double start = cli_now();
     for (int32_t i = 0; i < n; i++) RP_TRY(rp_session_step(s, ids[i]));
     *seconds = cli_now() - start;
@@ -38,11 +38,11 @@ static RpStatus run_steps(Session *s, const int32_t *ids, int32_t n, double *sec
 
 /* In replay and loop mode the device samples by itself, so a whole reply is timed: a prompt of one token,
  * one sampled token that is not timed, then n steps. */
-static RpStatus run_reply(Session *s, const int32_t *ids, int32_t n, double *seconds) {
-    const SamplerParams   greedy  = rp_sampler_defaults();
-    const GenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
-    Sampler              *sampler = NULL;
-    GenerateResult        r       = {0};
+static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, double *seconds) {
+    const RpSamplerParams   greedy  = rp_sampler_defaults();
+    const RpGenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
+    RpSampler              *sampler = NULL;
+    RpGenerateResult        r       = {0};
     RP_TRY(rp_sampler_new(&greedy, rp_model_info(rp_session_model(s))->n_vocab, &sampler));
     const RpStatus st = rp_generate(s, sampler, ids, 1, &o, &r);
     rp_sampler_free(sampler);
@@ -61,7 +61,7 @@ static double median(const Test *t) {
 }
 
 /* Each run starts from a context of args.depth tokens. One warm-up run, short for decode, is not counted. */
-static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
+static RpStatus measure(RpSession *s, const int32_t *ids, Test *t) {
     if (t->n == 0) return RP_OK;
     RP_TRY(rp_session_rewind(s, args.depth));
     double seconds;
@@ -76,9 +76,9 @@ static RpStatus measure(Session *s, const int32_t *ids, Test *t) {
     return RP_OK;
 }
 
-static void print_text(const Session *s, const Test *tests, const TokenBytes *bytes) {
-    const ModelInfo *info = rp_model_info(rp_session_model(s));
-    char             text[320], depth[24] = "";
+static void print_text(const RpSession *s, const Test *tests, const TokenBytes *bytes) {
+    const RpModelInfo *info = rp_model_info(rp_session_model(s));
+    char               text[320], depth[24] = "";
     if (args.depth > 0) snprintf(depth, sizeof depth, "@ %-6d", args.depth);
     printf("%s, %.1f M parameters, %.1f MB, %s, %d runs\n", info->name[0] ? info->name : info->arch,
            (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6,
@@ -95,7 +95,7 @@ static void print_text(const Session *s, const Test *tests, const TokenBytes *by
                bytes->weights / 1e6, bytes->kv / 1e6);
 }
 
-static void print_json(const Session *s, const Test *tests, const TokenBytes *bytes) {
+static void print_json(const RpSession *s, const Test *tests, const TokenBytes *bytes) {
     const char *separator = "";
     printf("{\"model\":");
     cli_json_string(stdout, args.model, strlen(args.model));
@@ -114,7 +114,7 @@ static void print_json(const Session *s, const Test *tests, const TokenBytes *by
            tests[1].n > 0 ? (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9 : 0.0);
 }
 
-static RpStatus bench(const Model *m, Session **session) {
+static RpStatus bench(const RpModel *m, RpSession **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
     static Test tests[2] = {
@@ -123,11 +123,11 @@ static RpStatus bench(const Model *m, Session **session) {
     };
     const int32_t measured = args.prompt > args.steps ? args.prompt : args.steps,
                   longest = args.depth + measured, n_train = rp_model_info(m)->n_ctx_train;
-    SessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,
-                              .n_threads = args.threads,
-                              .passes    = args.passes,
-                              .kv_type   = kv};
-    const int32_t  n_vocab = rp_model_info(m)->n_vocab;
+    RpSessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,
+                                .n_threads = args.threads,
+                                .passes    = args.passes,
+                                .kv_type   = kv};
+    const int32_t    n_vocab = rp_model_info(m)->n_vocab;
     RP_TRY(cli_open_session(m, &args.device, &o, session));
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);
@@ -154,9 +154,9 @@ static int run(void) {
         cli_say("reprise bench", "-p 0 -n 0 leaves nothing to measure (see `reprise bench --help`)");
         return EXIT_USAGE;
     }
-    Model   *m       = NULL;
-    Session *session = NULL;
-    RpStatus st      = cli_open_model(args.model, args.json, &m);
+    RpModel   *m       = NULL;
+    RpSession *session = NULL;
+    RpStatus   st      = cli_open_model(args.model, args.json, &m);
     if (st == RP_OK) st = bench(m, &session);
     rp_session_free(session);
     rp_model_free(m);

@@ -15,11 +15,11 @@
 #endif
 
 static struct {
-    const char   *model, *system, *template_name, *passes, *kv;
-    int32_t       n, threads, ctx;
-    SamplerParams sampler;
-    bool          stats, quiet;
-    DeviceArgs    device;
+    const char     *model, *system, *template_name, *passes, *kv;
+    int32_t         n, threads, ctx;
+    RpSamplerParams sampler;
+    bool            stats, quiet;
+    DeviceArgs      device;
 } args = {.sampler = SAMPLER_DEFAULTS};
 
 typedef struct Chat {
@@ -72,11 +72,11 @@ static void notice(const char *text) { fprintf(stderr, "[%s]\n", text); }
 
 /* Sends a message and streams the reply. Errors that the next message can avoid are printed and return RP_OK. */
 static RpStatus answer(Chat *c, const char *message) {
-    const GenerateOptions o = {
+    const RpGenerateOptions o = {
         .max_tokens = args.n, .prefill_progress = on_prefill, .on_text = on_text, .user = c};
-    GenerateResult result = {0};
-    c->last               = '\n';
-    c->progress           = (Progress){.label = "prompt", .off = args.quiet};
+    RpGenerateResult result = {0};
+    c->last                 = '\n';
+    c->progress             = (Progress){.label = "prompt", .off = args.quiet};
     cli_forget_interrupt();
     cli_catch_interrupts();
     const RpStatus st = cli_converse(&c->conversation, message, &o, &result);
@@ -148,7 +148,7 @@ static RpStatus run_conversation(Chat *c) {
 }
 
 /* The demo model, which runs without -m, cannot chat: the error says which model can. */
-static RpStatus detect_template(const Model *m, ChatKind *out) {
+static RpStatus detect_template(const RpModel *m, RpChatKind *out) {
     const RpStatus st = rp_chat_detect(rp_model_file(m), out);
     if (st == RP_OK) return st;
     const char *searched, *demo = cli_default_model(&searched);
@@ -158,10 +158,10 @@ static RpStatus detect_template(const Model *m, ChatKind *out) {
             "was; then: reprise chat -m models/smollm2-135m-instruct-q4_1.gguf");
 }
 
-static RpStatus open_and_run(Chat *c, Model **model, Session **session, Sampler **sampler) {
+static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    SessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     RP_TRY(cli_open_model(args.model, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     if (args.template_name != NULL)
@@ -181,10 +181,10 @@ static RpStatus open_and_run(Chat *c, Model **model, Session **session, Sampler 
 static int run(void) {
     Chat chat = {
         .system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .conversation = {.pending = -1}};
-    Model   *model   = NULL;
-    Session *session = NULL;
-    Sampler *sampler = NULL;
-    RpStatus st      = open_and_run(&chat, &model, &session, &sampler);
+    RpModel   *model   = NULL;
+    RpSession *session = NULL;
+    RpSampler *sampler = NULL;
+    RpStatus   st      = open_and_run(&chat, &model, &session, &sampler);
     cli_conversation_free(&chat.conversation);
     free(chat.system_copy);
     rp_session_free(session);

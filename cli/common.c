@@ -98,15 +98,15 @@ static bool model_progress(size_t done, size_t total, void *user) {
     return !interrupt;
 }
 
-RpStatus cli_open_model(const char *path, bool quiet, Model **out) {
-    Progress           p  = {.label = "loading", .off = quiet};
-    const ModelOptions o  = {.progress = model_progress, .user = &p};
-    const RpStatus     st = rp_model_open(path, &o, out);
+RpStatus cli_open_model(const char *path, bool quiet, RpModel **out) {
+    Progress             p  = {.label = "loading", .off = quiet};
+    const RpModelOptions o  = {.progress = model_progress, .user = &p};
+    const RpStatus       st = rp_model_open(path, &o, out);
     cli_progress_end(&p);
     return st;
 }
 
-RpStatus cli_need_tokenizer(const Model *m, const char *path) {
+RpStatus cli_need_tokenizer(const RpModel *m, const char *path) {
     if (rp_model_tokenizer(m) != NULL) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s has no tokenizer (tokenizer.ggml.model is absent), so it cannot read text", path);
@@ -158,7 +158,7 @@ RpStatus cli_close_output(FILE *out, const char *path, RpStatus written) {
     return rp_fail(RP_E_IO, "%s: %s", path, error != 0 ? strerror(error) : "could not be written");
 }
 
-int32_t cli_default_ctx(const Model *m) {
+int32_t cli_default_ctx(const RpModel *m) {
     const int32_t n = rp_model_info(m)->n_ctx_train;
     return n < 4096 ? n : 4096;
 }
@@ -171,9 +171,9 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
 }
 
 /* All layers have caches of the same size, but n_layer_local of them read only a window of positions. */
-double cli_kv_bytes(const Session *s, double position) {
-    const ModelInfo *m = rp_model_info(rp_session_model(s));
-    const double     layer =
+double cli_kv_bytes(const RpSession *s, double position) {
+    const RpModelInfo *m = rp_model_info(rp_session_model(s));
+    const double       layer =
         (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
     return layer *
            (m->n_layer_local * fmin(m->window, position) + (m->n_layer - m->n_layer_local) * position);
@@ -195,8 +195,8 @@ static void json_char(FILE *out, unsigned char c) {
 }
 
 void cli_json_string(FILE *out, const char *bytes, size_t n) {
-    Utf8Stream u = {0};
-    char       text[16 + 8];
+    RpUtf8Stream u = {0};
+    char         text[16 + 8];
     putc('"', out);
     for (size_t i = 0; i <= n; i++) {
         const size_t len = i < n ? rp_utf8_feed(&u, bytes + i, 1, text) : rp_utf8_flush(&u, text);
@@ -207,8 +207,8 @@ void cli_json_string(FILE *out, const char *bytes, size_t n) {
 
 /* Bytes of the UTF-8 character at p, of n bytes that are there; 0 if there is no whole, valid one. */
 static size_t utf8_length(const char *p, size_t n) {
-    Utf8Stream u = {0};
-    char       text[16 + 8];
+    RpUtf8Stream u = {0};
+    char         text[16 + 8];
     for (size_t len = 1; len <= n; len++) {
         const size_t out = rp_utf8_feed(&u, p + len - 1, 1, text);
         if (out > 0) return out == len && memcmp(text, p, len) == 0 ? len : 0;
@@ -240,20 +240,20 @@ void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
     if (n > max) fputs("...", out);
 }
 
-RpStatus cli_mode(const char *name, ExecMode *out) {
+RpStatus cli_mode(const char *name, RpExecMode *out) {
     *out = RP_MODE_AUTO;
     if (name == NULL || rp_mode_from_name(name, out) == RP_OK) return RP_OK;
     return rp_fail(RP_E_ARG, "--mode %s: must be auto, eager, replay or loop", name);
 }
 
-RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o) {
+RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o) {
     o->device        = d->name;
     o->require_cuda  = d->require_cuda;
     o->require_graph = d->require_graph;
     return cli_mode(d->mode, &o->mode);
 }
 
-void cli_report_fallback(const ExecutorInfo *info, ExecMode asked) {
+void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked) {
     static bool said;
     const bool  cpu = strcmp(info->device, "cpu") == 0, lesser = asked > RP_MODE_EAGER && info->mode < asked;
     if (said || info->reason[0] == '\0' || (cpu && !info->fell_back && !lesser)) return;
@@ -265,10 +265,10 @@ void cli_report_fallback(const ExecutorInfo *info, ExecMode asked) {
         cli_say("reprise", "%s: %s", info->device, info->reason);
 }
 
-RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o, Session **out) {
+RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, RpSessionOptions *o, RpSession **out) {
     RP_TRY(cli_device_options(d, o));
     RP_TRY(rp_session_open(m, o, out));
-    const ExecutorInfo info = rp_session_info(*out);
+    const RpExecutorInfo info = rp_session_info(*out);
     cli_report_fallback(&info, o->mode);
     return RP_OK;
 }

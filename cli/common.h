@@ -82,20 +82,21 @@ typedef struct DeviceArgs {
 } DeviceArgs;
 
 /* Copies the device options into session options. RP_E_ARG for an unknown mode. */
-RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, SessionOptions *o);
-RP_NODISCARD RpStatus cli_mode(const char *name, ExecMode *out); /* NULL: RP_MODE_AUTO */
+RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o);
+RP_NODISCARD RpStatus cli_mode(const char *name, RpExecMode *out); /* NULL: RP_MODE_AUTO */
 
 /* Opens a session after copying the device options into *o. Reports a fallback, see cli_report_fallback. */
-RP_NODISCARD RpStatus cli_open_session(const Model *m, const DeviceArgs *d, SessionOptions *o, Session **out);
+RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, RpSessionOptions *o,
+                                       RpSession **out);
 
 /* Says once on stderr that the CPU runs instead of a GPU, or another mode than was asked for, and why (I10). */
-void cli_report_fallback(const ExecutorInfo *info, ExecMode asked);
+void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked);
 
 /* Opens the model, with a progress bar unless `quiet`. */
-RP_NODISCARD RpStatus cli_open_model(const char *path, bool quiet, Model **out);
+RP_NODISCARD RpStatus cli_open_model(const char *path, bool quiet, RpModel **out);
 
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
-RP_NODISCARD RpStatus cli_need_tokenizer(const Model *m, const char *path);
+RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);
 
 typedef struct Text {
     char  *bytes; /* malloc; NUL-terminated, but may contain NUL bytes */
@@ -112,14 +113,14 @@ RP_NODISCARD RpStatus cli_open_output(const char *path, FILE **out);
 RP_NODISCARD RpStatus cli_close_output(FILE *out, const char *path, RpStatus written);
 
 /* The context length of a session that is opened without -c. */
-int32_t cli_default_ctx(const Model *m);
+int32_t cli_default_ctx(const RpModel *m);
 
 /* The cache type that --kv names; NULL: f16. */
 RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 
 /* Bytes of the KV cache that a decode step at `position` reads; layers with a sliding window read only the
  * window. */
-double cli_kv_bytes(const Session *s, double position);
+double cli_kv_bytes(const RpSession *s, double position);
 
 /* Writes a JSON string with its quotes; ill-formed UTF-8 becomes U+FFFD. */
 void cli_json_string(FILE *out, const char *bytes, size_t n);

@@ -9,11 +9,11 @@
 #include <string.h>
 
 static RpStatus push_message(Conversation *c, const char *role, const char *text) {
-    ChatMessage *grown = realloc(c->messages, (c->n_messages + 1) * sizeof *grown);
+    RpChatMessage *grown = realloc(c->messages, (c->n_messages + 1) * sizeof *grown);
     if (grown != NULL) c->messages = grown;
     char *copy = grown != NULL ? strdup(text) : NULL;
     if (copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a message");
-    c->messages[c->n_messages++] = (ChatMessage){role, copy};
+    c->messages[c->n_messages++] = (RpChatMessage){role, copy};
     return RP_OK;
 }
 
@@ -48,11 +48,11 @@ RpStatus cli_conversation_reset(Conversation *c, const char *system) {
     return st;
 }
 
-static const Tokenizer *tokenizer_of(const Conversation *c) {
+static const RpTokenizer *tokenizer_of(const Conversation *c) {
     return rp_model_tokenizer(rp_session_model(c->session));
 }
 
-static size_t common_prefix(const TokenList *a, const TokenList *b) {
+static size_t common_prefix(const RpTokenList *a, const RpTokenList *b) {
     size_t n = 0;
     while (n < a->n && n < b->n && a->ids[n] == b->ids[n]) n++;
     return n;
@@ -63,7 +63,7 @@ static size_t common_prefix(const TokenList *a, const TokenList *b) {
  * If `text` begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
  * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of `text` is
  * tokenised and the session rewound to the longest common prefix of token ids. */
-static RpStatus tokens_to_append(Conversation *c, const char *text, TokenList *ids) {
+static RpStatus tokens_to_append(Conversation *c, const char *text, RpTokenList *ids) {
     const size_t n_known = c->known_text != NULL ? strlen(c->known_text) : 0;
     if (n_known > 0 && strncmp(text, c->known_text, n_known) == 0 && text[n_known] != '\0') {
         if (c->pending >= 0) RP_TRY(rp_token_list_push(ids, c->pending));
@@ -82,9 +82,9 @@ static RpStatus tokens_to_append(Conversation *c, const char *text, TokenList *i
 
 /* Collects the text of the reply and passes it on to the caller's on_text. */
 typedef struct Collect {
-    const GenerateOptions *options;
-    char                  *text;
-    size_t                 n;
+    const RpGenerateOptions *options;
+    char                    *text;
+    size_t                   n;
 } Collect;
 
 static bool collect_text(const char *text, size_t len, void *user) {
@@ -105,7 +105,7 @@ static bool pass_progress(int64_t done, int64_t total, void *user) {
 }
 
 /* Brings `context` up to date: of prompt and reply, the tokens that are in the session now. */
-static RpStatus record_context(Conversation *c, const TokenList *prompt, const TokenList *sampled) {
+static RpStatus record_context(Conversation *c, const RpTokenList *prompt, const RpTokenList *sampled) {
     for (size_t i = 0; i < prompt->n; i++) RP_TRY(rp_token_list_push(&c->context, prompt->ids[i]));
     for (size_t i = 0; i < sampled->n; i++) RP_TRY(rp_token_list_push(&c->context, sampled->ids[i]));
     c->context.n = (size_t)rp_session_n_past(c->session);
@@ -113,7 +113,7 @@ static RpStatus record_context(Conversation *c, const TokenList *prompt, const T
 }
 
 static RpStatus record_reply(Conversation *c, const char *prompt_text, const char *reply,
-                             const TokenList *sampled, const GenerateResult *result) {
+                             const RpTokenList *sampled, const RpGenerateResult *result) {
     forget_text(c);
     if (sampled->n == 0) { /* interrupted before the first token: as if the message had not been sent */
         pop_message(c);
@@ -127,13 +127,13 @@ static RpStatus record_reply(Conversation *c, const char *prompt_text, const cha
     return RP_OK;
 }
 
-static RpStatus take_turn(Conversation *c, const char *text, TokenList *prompt, TokenList *sampled,
-                          Collect *reply, GenerateResult *result) {
-    GenerateOptions o  = *reply->options;
-    o.on_text          = collect_text;
-    o.prefill_progress = pass_progress;
-    o.user             = reply;
-    o.tokens           = sampled;
+static RpStatus take_turn(Conversation *c, const char *text, RpTokenList *prompt, RpTokenList *sampled,
+                          Collect *reply, RpGenerateResult *result) {
+    RpGenerateOptions o = *reply->options;
+    o.on_text           = collect_text;
+    o.prefill_progress  = pass_progress;
+    o.user              = reply;
+    o.tokens            = sampled;
     RP_TRY(tokens_to_append(c, text, prompt));
     const size_t   held     = c->context.n;
     const RpStatus st       = rp_generate(c->session, c->sampler, prompt->ids, prompt->n, &o, result);
@@ -144,11 +144,11 @@ static RpStatus take_turn(Conversation *c, const char *text, TokenList *prompt, 
     return record_reply(c, text, reply->text != NULL ? reply->text : "", sampled, result);
 }
 
-RpStatus cli_converse(Conversation *c, const char *message, const GenerateOptions *options,
-                      GenerateResult *result) {
-    TokenList prompt = {0}, sampled = {0};
-    Collect   reply = {.options = options};
-    char     *text  = NULL;
+RpStatus cli_converse(Conversation *c, const char *message, const RpGenerateOptions *options,
+                      RpGenerateResult *result) {
+    RpTokenList prompt = {0}, sampled = {0};
+    Collect     reply = {.options = options};
+    char       *text  = NULL;
     RP_TRY(push_message(c, "user", message));
     RpStatus st = rp_chat_format(c->kind, c->messages, c->n_messages, &text);
     if (st == RP_OK) st = take_turn(c, text, &prompt, &sampled, &reply, result);

@@ -6,20 +6,20 @@
 
 /* Zero-initialise, set the first three members and `pending` to -1. */
 typedef struct Conversation {
-    Session     *session; /* borrowed, as is the sampler */
-    Sampler     *sampler;
-    ChatKind     kind;
-    ChatMessage *messages; /* texts are malloc */
-    size_t       n_messages;
-    TokenList    context;    /* the tokens in the session */
-    char        *known_text; /* text of `context` and `pending` together; NULL: not known */
-    int32_t      pending;    /* last sampled token, printed but not in the session yet; -1: none */
+    RpSession     *session; /* borrowed, as is the sampler */
+    RpSampler     *sampler;
+    RpChatKind     kind;
+    RpChatMessage *messages; /* texts are malloc */
+    size_t         n_messages;
+    RpTokenList    context;    /* the tokens in the session */
+    char          *known_text; /* text of `context` and `pending` together; NULL: not known */
+    int32_t        pending;    /* last sampled token, printed but not in the session yet; -1: none */
 } Conversation;
 
 /* Sends a message and streams the reply; both join the conversation. On an error the message does not, so that the
  * next one can be tried. RP_E_CONTEXT_FULL if the message does not fit. */
-RP_NODISCARD RpStatus cli_converse(Conversation *c, const char *message, const GenerateOptions *options,
-                                   GenerateResult *result);
+RP_NODISCARD RpStatus cli_converse(Conversation *c, const char *message, const RpGenerateOptions *options,
+                                   RpGenerateResult *result);
 
 /* Starts a new conversation with the system message `system`, NULL: with none. */
 RP_NODISCARD RpStatus cli_conversation_reset(Conversation *c, const char *system);

@@ -6,7 +6,7 @@ static struct { bool json, copy; } args;
 
 enum { COPY_BYTES = 256 << 20 }; /* of --copy */
 
-static void print_text(int i, const CudaDeviceInfo *d, double copy) {
+static void print_text(int i, const RpCudaDeviceInfo *d, double copy) {
     printf("cuda:%d  %s, compute capability %d.%d, %d multiprocessors\n", i, d->name, d->major, d->minor,
            d->n_sm);
     printf("        memory %.1f of %.1f GB free, L2 %.1f MB", (double)d->free_bytes / 1e9,
@@ -18,7 +18,7 @@ static void print_text(int i, const CudaDeviceInfo *d, double copy) {
            d->has_code ? "yes" : "not in this build", d->has_loops ? "yes" : "no, the driver is too old");
 }
 
-static void print_json(int i, const CudaDeviceInfo *d, double copy) {
+static void print_json(int i, const RpCudaDeviceInfo *d, double copy) {
     printf(
         "%s{\"device\":\"cuda:%d\",\"name\":\"%s\",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_"
         "bytes\":%zu,"
@@ -30,8 +30,8 @@ static void print_json(int i, const CudaDeviceInfo *d, double copy) {
 
 static RpStatus print_cuda(int n) {
     for (int i = 0; i < n; i++) {
-        CudaDeviceInfo d;
-        double         copy = 0.0;
+        RpCudaDeviceInfo d;
+        double           copy = 0.0;
         RP_TRY(rp_cuda_device_info(i, &d));
         if (args.copy) RP_TRY(rp_cuda_copy_bandwidth(i, COPY_BYTES, &copy));
         (args.json ? print_json : print_text)(i, &d, copy);
@@ -40,9 +40,9 @@ static RpStatus print_cuda(int n) {
 }
 
 static int run(void) {
-    int          n = 0;
-    DeviceMemory cpu;
-    RpStatus     st = rp_cuda_probe(&n);
+    int            n = 0;
+    RpDeviceMemory cpu;
+    RpStatus       st = rp_cuda_probe(&n);
     if (args.json) printf("{\"cuda\":[");
     if (st == RP_OK) {
         st = print_cuda(n);

@@ -39,8 +39,8 @@ static void print_layer(const uint64_t *counts, int n, int layer, FILE *out) {
     fputs("\n", out);
 }
 
-void cli_experts_print(const Session *s, FILE *out) {
-    const ModelInfo *m = rp_model_info(rp_session_model(s));
+void cli_experts_print(const RpSession *s, FILE *out) {
+    const RpModelInfo *m = rp_model_info(rp_session_model(s));
     if (m->n_expert == 0) {
         fputs("experts: this model has none\n", out);
         return;
@@ -53,8 +53,8 @@ void cli_experts_print(const Session *s, FILE *out) {
     }
 }
 
-void cli_experts_json(const Session *s, FILE *out) {
-    const ModelInfo *m = rp_model_info(rp_session_model(s));
+void cli_experts_json(const RpSession *s, FILE *out) {
+    const RpModelInfo *m = rp_model_info(rp_session_model(s));
     fputs(",\"experts\":[", out);
     for (int l = 0; l < m->n_layer && m->n_expert > 0; l++) {
         const uint64_t *counts = rp_session_expert_counts(s, l);

@@ -8,9 +8,9 @@
 
 /* One line per layer: a bar for each expert, scaled to the most chosen one, and the three most chosen
  * experts with their share of all choices. */
-void cli_experts_print(const Session *s, FILE *out);
+void cli_experts_print(const RpSession *s, FILE *out);
 
 /* Prints ,"experts":[[counts of layer 0], ...] with null for layers without experts. */
-void cli_experts_json(const Session *s, FILE *out);
+void cli_experts_json(const RpSession *s, FILE *out);
 
 #endif

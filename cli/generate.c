@@ -8,25 +8,25 @@
 #include <string.h>
 
 static struct {
-    const char   *model, *prompt, *file, *system, *template_name, *passes, *kv;
-    int32_t       n, threads, ctx;
-    SamplerParams sampler;
-    TextList      stop;
-    bool          chat, ignore_end, echo, special, json, quiet, experts;
-    DeviceArgs    device;
+    const char     *model, *prompt, *file, *system, *template_name, *passes, *kv;
+    int32_t         n, threads, ctx;
+    RpSamplerParams sampler;
+    TextList        stop;
+    bool            chat, ignore_end, echo, special, json, quiet, experts;
+    DeviceArgs      device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
 /* All that the command opens, in the order of opening. */
 typedef struct Run {
-    Model    *model;
-    Session  *session;
-    Sampler  *sampler;
-    Text      prompt;
-    TokenList ids, reply;
-    char     *text; /* the reply, for JSON */
-    size_t    n_text;
-    char      last; /* last character printed */
-    Progress  progress;
+    RpModel    *model;
+    RpSession  *session;
+    RpSampler  *sampler;
+    Text        prompt;
+    RpTokenList ids, reply;
+    char       *text; /* the reply, for JSON */
+    size_t      n_text;
+    char        last; /* last character printed */
+    Progress    progress;
 } Run;
 
 static bool on_text(const char *text, size_t len, void *user) {
@@ -50,14 +50,14 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
 
 /* Replaces the prompt by the chat template around it and the system message. */
 static RpStatus apply_template(Run *r) {
-    ChatKind kind;
+    RpChatKind kind;
     if (args.template_name != NULL)
         RP_TRY(rp_chat_from_name(args.template_name, &kind));
     else
         RP_TRY(rp_chat_detect(rp_model_file(r->model), &kind));
     if (strlen(r->prompt.bytes) != r->prompt.n)
         return rp_fail(RP_E_ARG, "the prompt holds a NUL byte, which a chat message cannot");
-    const ChatMessage messages[2] = {
+    const RpChatMessage messages[2] = {
         {"system", args.system    },
         {"user",   r->prompt.bytes}
     };
@@ -74,7 +74,7 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_model(args.model, args.quiet, &r->model));
     RP_TRY(cli_need_tokenizer(r->model, args.model));
     if (args.chat) RP_TRY(apply_template(r));
-    const Tokenizer *tk = rp_model_tokenizer(r->model);
+    const RpTokenizer *tk = rp_model_tokenizer(r->model);
     RP_TRY(rp_tokenize(tk, r->prompt.bytes, r->prompt.n, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &r->ids));
     if (r->ids.n == 0)
         return rp_fail(RP_E_ARG,
@@ -83,11 +83,11 @@ static RpStatus open_all(Run *r) {
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    SessionOptions o = {.n_ctx         = args.ctx,
-                        .n_threads     = args.threads,
-                        .passes        = args.passes,
-                        .count_experts = args.experts,
-                        .kv_type       = kv};
+    RpSessionOptions o = {.n_ctx         = args.ctx,
+                          .n_threads     = args.threads,
+                          .passes        = args.passes,
+                          .count_experts = args.experts,
+                          .kv_type       = kv};
     return cli_open_session(r->model, &args.device, &o, &r->session);
 }
 
@@ -115,18 +115,18 @@ static void print_json(const Run *r, const Report *report) {
     printf("}\n");
 }
 
-static RpStatus generate(Run *r, GenerateResult *result) {
+static RpStatus generate(Run *r, RpGenerateResult *result) {
     RP_TRY(open_all(r));
-    const GenerateOptions o      = {.max_tokens       = args.n,
-                                    .stop             = args.stop.items,
-                                    .n_stop           = args.stop.n,
-                                    .ignore_end       = args.ignore_end,
-                                    .print_special    = args.special,
-                                    .prefill_progress = on_prefill,
-                                    .on_text          = on_text,
-                                    .user             = r,
-                                    .tokens           = &r->reply};
-    const double          load_s = cli_since_start();
+    const RpGenerateOptions o      = {.max_tokens       = args.n,
+                                      .stop             = args.stop.items,
+                                      .n_stop           = args.stop.n,
+                                      .ignore_end       = args.ignore_end,
+                                      .print_special    = args.special,
+                                      .prefill_progress = on_prefill,
+                                      .on_text          = on_text,
+                                      .user             = r,
+                                      .tokens           = &r->reply};
+    const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
     const double   begin  = cli_since_start();
     const RpStatus st     = rp_generate(r->session, r->sampler, r->ids.ids, r->ids.n, &o, result);
@@ -145,8 +145,8 @@ static int run(void) {
     Run r = {
         .progress = {.label = "prompt", .off = args.quiet}
     };
-    GenerateResult result = {0};
-    const char    *wrong  = NULL;
+    RpGenerateResult result = {0};
+    const char      *wrong  = NULL;
     if ((args.prompt != NULL) == (args.file != NULL))
         wrong = "one prompt is needed: -p TEXT, -f FILE, or -p - for standard input";
     else if (!args.chat && (args.system != NULL || args.template_name != NULL))

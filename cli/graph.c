@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/default_model.h"
-#include "cli/graph_diff.h"
+#include "cli/diff/graph_diff.h"
 #include "cli/nodes.h"
 
 #include <stdlib.h>
@@ -15,16 +15,16 @@ static struct {
     bool        dot, text, json, fold, cuda, diff, exit_code;
 } args = {.layer = -1, .source = {.tokens = 1}};
 
-static RpStatus dump_with(const ComputeGraph *g, const char *title, const DumpNote *notes) {
-    const DumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
-                                        : args.json ? RP_DUMP_JSON
-                                                    : RP_DUMP_TEXT,
-                           .fold      = args.fold,
-                           .one_layer = args.layer >= 0,
-                           .layer     = args.layer,
-                           .title     = title,
-                           .notes     = notes};
-    FILE             *out;
+static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDumpNote *notes) {
+    const RpDumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
+                                          : args.json ? RP_DUMP_JSON
+                                                      : RP_DUMP_TEXT,
+                             .fold      = args.fold,
+                             .one_layer = args.layer >= 0,
+                             .layer     = args.layer,
+                             .title     = title,
+                             .notes     = notes};
+    FILE               *out;
     RP_TRY(cli_open_output(args.output, &out));
     const RpStatus st = rp_graph_dump(g, &o, out);
     return cli_close_output(out, args.output, st);
@@ -32,15 +32,15 @@ static RpStatus dump_with(const ComputeGraph *g, const char *title, const DumpNo
 
 static RpStatus dump(const ComputeGraph *g, const char *title) {
     if (!args.cuda) return dump_with(g, title, NULL);
-    DumpNote *notes = cli_new_notes(g);
-    RpStatus  st =
+    RpDumpNote *notes = cli_new_notes(g);
+    RpStatus    st =
         notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
     if (st == RP_OK) st = dump_with(g, title, notes);
     free(notes);
     return st;
 }
 
-static RpStatus build_and_dump(const Model *m) {
+static RpStatus build_and_dump(const RpModel *m) {
     ComputeGraph *g;
     char          title[256];
     const int32_t n_layer = rp_model_info(m)->n_layer;
@@ -84,7 +84,7 @@ static int run(void) {
                 "-m FILE is needed: there is no demo model (%s) (see `reprise graph --help`)", searched);
         return EXIT_USAGE;
     }
-    Model   *m  = NULL;
+    RpModel *m  = NULL;
     RpStatus st = rp_model_open(args.source.model, NULL, &m);
     if (st == RP_OK) st = build_and_dump(m);
     rp_model_free(m);

@@ -12,7 +12,7 @@ static bool is_preset(const char *name) {
     return false;
 }
 
-RpStatus cli_graph_source_open(const GraphSource *s, Model **out) {
+RpStatus cli_graph_source_open(const GraphSource *s, RpModel **out) {
     if (access(s->model, F_OK) != 0 && is_preset(s->model))
         return rp_model_open_preset(s->model, s->type, out);
     if (s->type != NULL)
@@ -20,11 +20,11 @@ RpStatus cli_graph_source_open(const GraphSource *s, Model **out) {
     return rp_model_open(s->model, NULL, out);
 }
 
-RpStatus cli_graph_source_build(const GraphSource *s, const Model *m, char *title, size_t title_size,
+RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *title, size_t title_size,
                                 ComputeGraph **out) {
-    const ModelInfo  *info = rp_model_info(m);
-    ModelGraphOptions o    = {.n_tok = s->tokens, .n_ctx = s->ctx > 0 ? s->ctx : cli_default_ctx(m)};
-    ComputeGraph     *g    = NULL;
+    const RpModelInfo  *info = rp_model_info(m);
+    RpModelGraphOptions o    = {.n_tok = s->tokens, .n_ctx = s->ctx > 0 ? s->ctx : cli_default_ctx(m)};
+    ComputeGraph       *g    = NULL;
     RP_TRY(cli_kv_type(s->kv, &o.kv_type));
     snprintf(title, title_size, "%s: %s, %d layers, %d token%s per step, context %d",
              info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok,

@@ -15,11 +15,11 @@ typedef struct GraphSource {
 } GraphSource;
 
 /* Opens the file, or the preset if there is no file of that name. RP_E_ARG for a type with a file. */
-RP_NODISCARD RpStatus cli_graph_source_open(const GraphSource *s, Model **out);
+RP_NODISCARD RpStatus cli_graph_source_open(const GraphSource *s, RpModel **out);
 
 /* Builds the graph, runs the passes that the source selects, and writes one line of description to `title`.
  * The caller frees the graph, before the model. */
-RP_NODISCARD RpStatus cli_graph_source_build(const GraphSource *s, const Model *m, char *title,
+RP_NODISCARD RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *title,
                                              size_t title_size, ComputeGraph **out);
 
 #endif

@@ -20,7 +20,7 @@ static const char *type_name(uint32_t gguf_type) {
 }
 
 /* A string in quotes, escaped for text or JSON; the text form is cut after SHOWN_BYTES. */
-static void print_string(GgufString s) {
+static void print_string(RpGgufString s) {
     if (args.json) {
         cli_json_string(stdout, s.ptr, s.len);
         return;
@@ -30,7 +30,7 @@ static void print_string(GgufString s) {
     putchar('"');
 }
 
-static void print_number(const GgufValue *v, GgufType type, uint64_t i) {
+static void print_number(const RpGgufValue *v, RpGgufType type, uint64_t i) {
     const double x = rp_gguf_number_at(v, i);
     if (type == RP_GGUF_BOOL)
         printf(x != 0.0 ? "true" : "false");
@@ -40,11 +40,11 @@ static void print_number(const GgufValue *v, GgufType type, uint64_t i) {
         printf("%.*g", type == RP_GGUF_F32 ? 7 : 17, x);
 }
 
-static void print_value(const GgufValue *v) {
-    const bool     array  = v->type == RP_GGUF_ARRAY;
-    const GgufType type   = array ? v->elem_type : v->type;
-    const void    *cursor = v->data;
-    const uint64_t shown  = v->n < SHOWN_ELEMS ? v->n : SHOWN_ELEMS;
+static void print_value(const RpGgufValue *v) {
+    const bool       array  = v->type == RP_GGUF_ARRAY;
+    const RpGgufType type   = array ? v->elem_type : v->type;
+    const void      *cursor = v->data;
+    const uint64_t   shown  = v->n < SHOWN_ELEMS ? v->n : SHOWN_ELEMS;
     if (array && args.json)
         printf("{\"n\":%" PRIu64 ",\"first\":[", v->n);
     else if (array)
@@ -62,16 +62,16 @@ static void print_value(const GgufValue *v) {
         printf(shown < v->n ? ", ... %" PRIu64 " in all]" : "]", v->n);
 }
 
-static void print_metadata(const GgufFile *f) {
+static void print_metadata(const RpGgufFile *f) {
     const int64_t n = rp_gguf_n_values(f);
     if (args.json)
         printf(",\"metadata\":[");
     else
         printf("\nmetadata\n");
     for (int64_t i = 0; i < n; i++) {
-        const GgufValue *v     = rp_gguf_value(f, i);
-        const bool       array = v->type == RP_GGUF_ARRAY;
-        const char      *type  = rp_gguf_value_type_name(array ? v->elem_type : v->type);
+        const RpGgufValue *v     = rp_gguf_value(f, i);
+        const bool         array = v->type == RP_GGUF_ARRAY;
+        const char        *type  = rp_gguf_value_type_name(array ? v->elem_type : v->type);
         if (args.json) {
             printf("%s{\"key\":", i > 0 ? "," : "");
             cli_json_string(stdout, v->key.ptr, v->key.len);
@@ -89,15 +89,15 @@ static void print_metadata(const GgufFile *f) {
     if (args.json) printf("]");
 }
 
-static void print_tensors(const GgufFile *f) {
+static void print_tensors(const RpGgufFile *f) {
     const int64_t n = rp_gguf_n_tensors(f);
     if (args.json)
         printf(",\"tensors\":[");
     else
         printf("\ntensors\n");
     for (int64_t i = 0; i < n; i++) {
-        const GgufTensor *t  = rp_gguf_tensor(f, i);
-        const int64_t    *ne = t->view.ne;
+        const RpGgufTensor *t  = rp_gguf_tensor(f, i);
+        const int64_t      *ne = t->view.ne;
         if (args.json) {
             printf("%s{\"name\":", i > 0 ? "," : "");
             cli_json_string(stdout, t->name.ptr, t->name.len);
@@ -126,11 +126,11 @@ static int by_bytes(const void *a, const void *b) {
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static size_t count_types(const GgufFile *f, TypeTotal types[MAX_TYPES], TypeTotal *all) {
+static size_t count_types(const RpGgufFile *f, TypeTotal types[MAX_TYPES], TypeTotal *all) {
     size_t n = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
-        const GgufTensor *t = rp_gguf_tensor(f, i);
-        size_t            k = 0;
+        const RpGgufTensor *t = rp_gguf_tensor(f, i);
+        size_t              k = 0;
         while (k < n && types[k].type != t->gguf_type) k++;
         if (k == n && n == MAX_TYPES) k--; /* more than GGUF has: added to the last */
         if (k == n) types[n++] = (TypeTotal){.type = t->gguf_type};
@@ -145,7 +145,7 @@ static size_t count_types(const GgufFile *f, TypeTotal types[MAX_TYPES], TypeTot
     return n;
 }
 
-static void print_types(const GgufFile *f) {
+static void print_types(const RpGgufFile *f) {
     TypeTotal    types[MAX_TYPES], all = {0};
     const size_t n = count_types(f, types, &all);
     if (args.json) {
@@ -166,7 +166,7 @@ static void print_types(const GgufFile *f) {
 
 /* Configuration of the model, or the reason why it cannot be run. */
 static void print_model(const char *path) {
-    Model *m = NULL;
+    RpModel *m = NULL;
     if (rp_model_open(path, NULL, &m) != RP_OK) {
         if (args.json) {
             printf(",\"model\":null,\"reason\":");
@@ -178,7 +178,7 @@ static void print_model(const char *path) {
         }
         return;
     }
-    const ModelInfo *o = rp_model_info(m);
+    const RpModelInfo *o = rp_model_info(m);
     if (args.json)
         printf(",\"model\":{\"arch\":\"%s\",\"n_vocab\":%d,\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,\"n_"
                "head_kv\":%d,"
@@ -203,7 +203,7 @@ static void print_model(const char *path) {
 }
 
 static int run(void) {
-    GgufFile *f;
+    RpGgufFile *f;
     if (rp_gguf_open(args.model, &f) != RP_OK) return cli_exit(RP_E_IO);
     if (args.json) {
         printf("{\"file\":");

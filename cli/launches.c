@@ -33,8 +33,8 @@ typedef struct Counts {
 
 static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
     for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
-        StepLaunch l;
-        RpStatus   st = rp_cuda_plan_launch(plan, i, &l);
+        RpStepLaunch l;
+        RpStatus     st = rp_cuda_plan_launch(plan, i, &l);
         if (st == RP_E_NOT_AVAILABLE) {
             c->assumed  = true;
             l.n_kernels = 1;
@@ -51,16 +51,16 @@ static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
 }
 
 /* Builds the graph, runs the passes up to `last` (NULL: all) and counts its plan. */
-static RpStatus count_model(const Model *m, const char *name, const char *passes, const char *last,
+static RpStatus count_model(const RpModel *m, const char *name, const char *passes, const char *last,
                             Counts *c) {
-    ComputeGraph     *g     = NULL;
-    ExecPlan         *plan  = NULL;
-    const ModelInfo  *info  = rp_model_info(m);
-    ModelGraphOptions graph = {.n_tok    = 1,
-                               .n_ctx    = info->n_ctx_train < COUNT_CTX ? info->n_ctx_train : COUNT_CTX,
-                               .draws    = true,
-                               .n_recent = 64};
-    *c                      = (Counts){.n_layer = info->n_layer, .bytes = info->decode_weight_bytes};
+    ComputeGraph       *g     = NULL;
+    ExecPlan           *plan  = NULL;
+    const RpModelInfo  *info  = rp_model_info(m);
+    RpModelGraphOptions graph = {.n_tok    = 1,
+                                 .n_ctx    = info->n_ctx_train < COUNT_CTX ? info->n_ctx_train : COUNT_CTX,
+                                 .draws    = true,
+                                 .n_recent = 64};
+    *c                        = (Counts){.n_layer = info->n_layer, .bytes = info->decode_weight_bytes};
     snprintf(c->name, sizeof c->name, "%.63s", name);
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     RP_TRY(rp_model_graph(m, &graph, &g));
@@ -72,13 +72,13 @@ static RpStatus count_model(const Model *m, const char *name, const char *passes
     return st;
 }
 
-static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
-    Session       *s       = NULL;
-    Sampler       *sampler = NULL;
-    SamplerParams  p       = rp_sampler_defaults();
-    GenerateResult r       = {0};
-    int32_t        prompt[PROMPT];
-    SessionOptions o = {.n_ctx = PROMPT + args.tokens, .passes = args.passes};
+static RpStatus measure(const RpModel *m, RpExecMode mode, double *rate) {
+    RpSession       *s       = NULL;
+    RpSampler       *sampler = NULL;
+    RpSamplerParams  p       = rp_sampler_defaults();
+    RpGenerateResult r       = {0};
+    int32_t          prompt[PROMPT];
+    RpSessionOptions o = {.n_ctx = PROMPT + args.tokens, .passes = args.passes};
     for (int i = 0; i < PROMPT; i++) prompt[i] = (int32_t)(3 + i) % rp_model_info(m)->n_vocab;
     RP_TRY(cli_device_options(&args.device, &o));
     RP_TRY(cli_kv_type(args.kv, &o.kv_type));
@@ -89,7 +89,7 @@ static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
         st = rp_session_rewind(s, 0);
         if (st == RP_OK)
             st = rp_generate(s, sampler, prompt, PROMPT,
-                             &(GenerateOptions){.max_tokens = args.tokens, .ignore_end = true}, &r);
+                             &(RpGenerateOptions){.max_tokens = args.tokens, .ignore_end = true}, &r);
     }
     if (st == RP_OK && rp_session_info(s).mode == mode && r.decode_s > 0.0)
         *rate = (r.n_generated - 1) / r.decode_s;
@@ -99,11 +99,11 @@ static RpStatus measure(const Model *m, ExecMode mode, double *rate) {
 }
 
 /* Times each mode, if the device is a GPU. */
-static RpStatus measure_modes(const Model *m, Counts *c) {
-    DeviceMemory d;
+static RpStatus measure_modes(const RpModel *m, Counts *c) {
+    RpDeviceMemory d;
     RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
     if (!d.is_own) return RP_OK;
-    for (int i = 0; i < N_MODES; i++) RP_TRY(measure(m, (ExecMode)(RP_MODE_EAGER + i), &c->rate[i]));
+    for (int i = 0; i < N_MODES; i++) RP_TRY(measure(m, (RpExecMode)(RP_MODE_EAGER + i), &c->rate[i]));
     return RP_OK;
 }
 
@@ -122,7 +122,7 @@ static void print_modes(const Counts *c) {
         if (i == 0) snprintf(reply, sizeof reply, "%d per token", c->kernels);
         if (i == 2) snprintf(reply, sizeof reply, "1");
         if (c->rate[i] > 0.0) snprintf(rate, sizeof rate, "%.1f", c->rate[i]);
-        printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((ExecMode)(RP_MODE_EAGER + i)), calls[i],
+        printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((RpExecMode)(RP_MODE_EAGER + i)), calls[i],
                launches[i], reply, nodes, rate);
     }
 }
@@ -144,7 +144,7 @@ static void print_json(const Counts *c, bool first) {
 }
 
 static RpStatus count_preset(const char *name, Counts *c) {
-    Model *m;
+    RpModel *m;
     RP_TRY(rp_model_open_preset(name, args.type, &m));
     const RpStatus st = count_model(m, name, args.passes, NULL, c);
     rp_model_free(m);
@@ -160,7 +160,7 @@ static void print_pass_names(void) {
 }
 
 /* One row: kernels per token before any pass, then after each pass together with those before it. */
-static RpStatus print_by_pass(const Model *m, const char *name, bool first) {
+static RpStatus print_by_pass(const RpModel *m, const char *name, bool first) {
     Counts c;
     RP_TRY(count_model(m, name, "-all", NULL, &c));
     if (args.json) {
@@ -179,7 +179,7 @@ static RpStatus print_by_pass(const Model *m, const char *name, bool first) {
 }
 
 static RpStatus preset_by_pass(const char *name, bool first) {
-    Model *m;
+    RpModel *m;
     RP_TRY(rp_model_open_preset(name, args.type, &m));
     const RpStatus st = print_by_pass(m, name, first);
     rp_model_free(m);
@@ -187,7 +187,7 @@ static RpStatus preset_by_pass(const char *name, bool first) {
 }
 
 static RpStatus model_by_pass(void) {
-    Model   *m  = NULL;
+    RpModel *m  = NULL;
     RpStatus st = cli_open_model(args.model, args.json, &m);
     if (st == RP_OK) st = print_by_pass(m, args.model, true);
     rp_model_free(m);
@@ -232,7 +232,7 @@ static RpStatus all_presets(void) {
 
 static RpStatus one(void) {
     Counts   c;
-    Model   *m  = NULL;
+    RpModel *m  = NULL;
     RpStatus st = RP_OK;
     if (args.preset != NULL) {
         st = count_preset(args.preset, &c);

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-DumpNote *cli_new_notes(const ComputeGraph *g) {
-    const int n     = rp_graph_n_nodes(g);
-    DumpNote *notes = calloc((size_t)n + 1, sizeof *notes);
+RpDumpNote *cli_new_notes(const ComputeGraph *g) {
+    const int   n     = rp_graph_n_nodes(g);
+    RpDumpNote *notes = calloc((size_t)n + 1, sizeof *notes);
     for (int i = 0; notes != NULL && i < n; i++) notes[i].heat = -1.0;
     return notes;
 }
 
-static void note_launch(const StepLaunch *l, DumpNote *note) {
+static void note_launch(const RpStepLaunch *l, RpDumpNote *note) {
     int n = 0;
     /* Names of kernel templates with several arguments are in parentheses: "(name<a, b>)". */
     const char  *kernel = l->kernel[0] == '(' ? l->kernel + 1 : l->kernel;
@@ -22,12 +22,12 @@ static void note_launch(const StepLaunch *l, DumpNote *note) {
              (int)(end < 40 ? end : 40), kernel, (double)l->bytes / 1e3);
 }
 
-RpStatus cli_note_launches(const ComputeGraph *g, DumpNote *notes) {
+RpStatus cli_note_launches(const ComputeGraph *g, RpDumpNote *notes) {
     ExecPlan *plan;
     RP_TRY(rp_plan_new(g, &plan));
     RpStatus st = RP_OK;
     for (int i = 0; i < rp_plan_memory(plan).n_steps && st == RP_OK; i++) {
-        StepLaunch l;
+        RpStepLaunch l;
         st = rp_cuda_plan_launch(plan, i, &l);
         if (st == RP_OK) note_launch(&l, &notes[rp_node_number(l.node)]);
     }

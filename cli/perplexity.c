@@ -34,11 +34,11 @@ static void on_logits(size_t i, const float *logits, void *user) {
     s->n++;
 }
 
-static RpStatus score_windows(Session *s, TokenList *ids, Score *score) {
-    const Tokenizer *tk    = rp_model_tokenizer(rp_session_model(s));
-    const size_t     width = (size_t)args.window, n = ids->n / width;
-    Progress         progress = {.label = "perplexity", .off = args.quiet};
-    RpStatus         st       = RP_OK;
+static RpStatus score_windows(RpSession *s, RpTokenList *ids, Score *score) {
+    const RpTokenizer *tk    = rp_model_tokenizer(rp_session_model(s));
+    const size_t       width = (size_t)args.window, n = ids->n / width;
+    Progress           progress = {.label = "perplexity", .off = args.quiet};
+    RpStatus           st       = RP_OK;
     for (size_t w = 0; w < n && st == RP_OK; w++) {
         int32_t *window = ids->ids + w * width;
         if (rp_tokenizer_adds_bos(tk)) window[0] = rp_tokenizer_bos(tk);
@@ -65,10 +65,10 @@ static void print_result(const Score *s, size_t n_windows, double seconds) {
                s->n, n_windows, args.window, n / seconds);
 }
 
-static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **session) {
+static RpStatus perplexity(RpModel *m, Text *text, RpTokenList *ids, RpSession **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    SessionOptions o = {
+    RpSessionOptions o = {
         .n_ctx = args.window, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     Score score = {.n_vocab = rp_model_info(m)->n_vocab};
     RP_TRY(cli_need_tokenizer(m, args.model));
@@ -86,11 +86,11 @@ static RpStatus perplexity(Model *m, Text *text, TokenList *ids, Session **sessi
 }
 
 static int run(void) {
-    Model    *m       = NULL;
-    Session  *session = NULL;
-    Text      text    = {0};
-    TokenList ids     = {0};
-    RpStatus  st      = cli_open_model(args.model, args.quiet, &m);
+    RpModel    *m       = NULL;
+    RpSession  *session = NULL;
+    Text        text    = {0};
+    RpTokenList ids     = {0};
+    RpStatus    st      = cli_open_model(args.model, args.quiet, &m);
     if (st == RP_OK) st = perplexity(m, &text, &ids, &session);
     rp_session_free(session);
     rp_token_list_free(&ids);

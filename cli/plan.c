@@ -8,7 +8,7 @@ static struct {
     bool        json;
 } args = {.tokens = 1};
 
-static void print_memory(const SessionMemory *s, FILE *out) {
+static void print_memory(const RpSessionMemory *s, FILE *out) {
     if (args.json) {
         fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n",
                 s->n_ctx, s->weights, s->kv, s->arena, s->total);
@@ -21,7 +21,7 @@ static void print_memory(const SessionMemory *s, FILE *out) {
     fprintf(out, "  total    %10.1f MB\n", (double)s->total / 1e6);
 }
 
-static RpStatus dump(const ExecPlan *plan, const SessionMemory *memory) {
+static RpStatus dump(const ExecPlan *plan, const RpSessionMemory *memory) {
     FILE *out;
     RP_TRY(cli_open_output(args.output, &out));
     if (args.json) fprintf(out, "{\"plan\":");
@@ -30,16 +30,16 @@ static RpStatus dump(const ExecPlan *plan, const SessionMemory *memory) {
     return cli_close_output(out, args.output, st);
 }
 
-static RpStatus plan_and_dump(const Model *m) {
+static RpStatus plan_and_dump(const RpModel *m) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    const SessionOptions o = {.n_ctx = args.ctx, .passes = args.passes, .kv_type = kv};
-    SessionMemory        memory;
-    ComputeGraph        *g    = NULL;
-    ExecPlan            *plan = NULL;
+    const RpSessionOptions o = {.n_ctx = args.ctx, .passes = args.passes, .kv_type = kv};
+    RpSessionMemory        memory;
+    ComputeGraph          *g    = NULL;
+    ExecPlan              *plan = NULL;
     RP_TRY(rp_session_memory(m, &o, &memory));
-    RP_TRY(rp_model_graph(m, &(ModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv},
-                          &g));
+    RP_TRY(rp_model_graph(
+        m, &(RpModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
     RpStatus st = rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
     if (st == RP_OK) st = dump(plan, &memory);
@@ -49,7 +49,7 @@ static RpStatus plan_and_dump(const Model *m) {
 }
 
 static int run(void) {
-    Model   *m  = NULL;
+    RpModel *m  = NULL;
     RpStatus st = rp_model_open(args.model, NULL, &m);
     if (st == RP_OK) st = plan_and_dump(m);
     rp_model_free(m);

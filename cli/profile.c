@@ -18,14 +18,14 @@ static struct {
 enum { COPY_BYTES = 256 << 20, MAX_OPS = 64 };
 
 typedef struct Profile {
-    ComputeGraph *g;
-    ExecPlan     *plan;
-    Executor     *e;
-    ExecutorInfo  info;
-    int           n_steps;
-    double       *ns; /* ns[i]: time of step i */
-    StepLaunch   *steps;
-    double        total_ns, sum_ns, copy; /* copy: bandwidth of a copy, bytes per second; 0: not measured */
+    ComputeGraph  *g;
+    ExecPlan      *plan;
+    RpExecutor    *e;
+    RpExecutorInfo info;
+    int            n_steps;
+    double        *ns; /* ns[i]: time of step i */
+    RpStepLaunch  *steps;
+    double         total_ns, sum_ns, copy; /* copy: bandwidth of a copy, bytes per second; 0: not measured */
 } Profile;
 
 typedef struct OpTime {
@@ -34,12 +34,12 @@ typedef struct OpTime {
     double      ns, bytes;
 } OpTime;
 
-static RpStatus open_profile(const Model *m, Profile *p) {
-    ExecutorOptions   o     = {.n_threads     = args.threads,
-                               .device        = args.device.name,
-                               .require_cuda  = args.device.require_cuda,
-                               .require_graph = args.device.require_graph};
-    ModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
+static RpStatus open_profile(const RpModel *m, Profile *p) {
+    RpExecutorOptions   o     = {.n_threads     = args.threads,
+                                 .device        = args.device.name,
+                                 .require_cuda  = args.device.require_cuda,
+                                 .require_graph = args.device.require_graph};
+    RpModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train)
         return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos,
                        rp_model_info(m)->n_ctx_train);
@@ -68,7 +68,7 @@ static RpStatus measure(Profile *p) {
         RP_TRY(rp_executor_launch(p->e, i, &p->steps[i]));
         p->sum_ns += p->ns[i];
     }
-    DeviceMemory d;
+    RpDeviceMemory d;
     RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
     if (d.is_own) RP_TRY(rp_cuda_copy_bandwidth(d.index, COPY_BYTES, &p->copy));
     return RP_OK;
@@ -139,7 +139,7 @@ static RpStatus print_text(const Profile *p) {
 }
 
 static RpStatus print_json(const Profile *p) {
-    DumpNote *notes = cli_new_notes(p->g);
+    RpDumpNote *notes = cli_new_notes(p->g);
     if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     printf(
         "{\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,"
@@ -154,7 +154,7 @@ static RpStatus print_json(const Profile *p) {
         notes[rp_node_number(p->steps[i].node)].us = p->ns[i] / 1e3;
     }
     printf("],\n\"graph\":");
-    const RpStatus st = rp_graph_dump(p->g, &(DumpOptions){.format = RP_DUMP_JSON, .notes = notes}, stdout);
+    const RpStatus st = rp_graph_dump(p->g, &(RpDumpOptions){.format = RP_DUMP_JSON, .notes = notes}, stdout);
     printf("}\n");
     free(notes);
     return st;
@@ -163,14 +163,14 @@ static RpStatus print_json(const Profile *p) {
 /* ---- drawing and trace ---- */
 
 static RpStatus write_dot(const Profile *p) {
-    DumpNote *notes = cli_new_notes(p->g);
-    FILE     *out;
-    double    top = 0.0;
-    char      title[256];
+    RpDumpNote *notes = cli_new_notes(p->g);
+    FILE       *out;
+    double      top = 0.0;
+    char        title[256];
     if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drawing");
     for (int i = 0; i < p->n_steps; i++) top = fmax(top, p->ns[i]);
     for (int i = 0; i < p->n_steps; i++) {
-        DumpNote    *note = &notes[rp_node_number(p->steps[i].node)];
+        RpDumpNote  *note = &notes[rp_node_number(p->steps[i].node)];
         const double rate = p->ns[i] > 0.0 ? (double)p->steps[i].bytes / p->ns[i] : 0.0;
         int          n = snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", p->ns[i] / 1e3, rate);
         if (p->copy > 0.0)
@@ -182,9 +182,9 @@ static RpStatus write_dot(const Profile *p) {
              p->info.device_name, rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
     RpStatus st = cli_open_output(args.dot, &out);
     if (st == RP_OK) {
-        const DumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
-        st                  = rp_graph_dump(p->g, &o, out);
-        st                  = cli_close_output(out, args.dot, st);
+        const RpDumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
+        st                    = rp_graph_dump(p->g, &o, out);
+        st                    = cli_close_output(out, args.dot, st);
     }
     free(notes);
     return st;
@@ -216,7 +216,7 @@ static RpStatus write_trace(const Profile *p) {
 
 static int run(void) {
     Profile  p  = {0};
-    Model   *m  = NULL;
+    RpModel *m  = NULL;
     RpStatus st = cli_open_model(args.model, args.json, &m);
     if (st == RP_OK) st = open_profile(m, &p);
     if (st == RP_OK) st = measure(&p);

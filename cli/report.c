@@ -1,13 +1,13 @@
 /* report.c - prints timings of a reply. GB/s is (weights + KV cache bytes per token) * tokens per second. */
 #include "cli/report.h"
 
-TokenBytes cli_token_bytes(const Session *s, double mean_position) {
+TokenBytes cli_token_bytes(const RpSession *s, double mean_position) {
     return (TokenBytes){.weights = (double)rp_model_info(rp_session_model(s))->decode_weight_bytes,
                         .kv      = cli_kv_bytes(s, mean_position)};
 }
 
-const char *cli_device_text(const Session *s, char *buf, size_t size) {
-    const ExecutorInfo info = rp_session_info(s);
+const char *cli_device_text(const RpSession *s, char *buf, size_t size) {
+    const RpExecutorInfo info = rp_session_info(s);
     if (info.n_threads > 0)
         snprintf(buf, size, "%d threads, %s", info.n_threads, info.device_name);
     else
@@ -15,17 +15,17 @@ const char *cli_device_text(const Session *s, char *buf, size_t size) {
     return buf;
 }
 
-void cli_device_json(const Session *s, FILE *out) {
-    const ExecutorInfo info = rp_session_info(s);
+void cli_device_json(const RpSession *s, FILE *out) {
+    const RpExecutorInfo info = rp_session_info(s);
     fprintf(out, "\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"threads\":%d,", info.device,
             info.device_name, rp_mode_name(info.mode), info.n_threads);
 }
 
-double cli_prefill_rate(const GenerateResult *r) {
+double cli_prefill_rate(const RpGenerateResult *r) {
     return r->n_prompt > 0 && r->prefill_s > 0.0 ? r->n_prompt / r->prefill_s : 0.0;
 }
 
-double cli_decode_rate(const GenerateResult *r) {
+double cli_decode_rate(const RpGenerateResult *r) {
     return r->n_generated > 1 && r->decode_s > 0.0 ? (r->n_generated - 1) / r->decode_s : 0.0;
 }
 
@@ -36,11 +36,11 @@ static TokenBytes reply_bytes(const Report *r) {
 }
 
 void cli_report(const Report *r) {
-    const GenerateResult *g     = r->result;
-    const TokenBytes      bytes = reply_bytes(r);
-    const double          rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
-    const int             steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
-    char                  text[320];
+    const RpGenerateResult *g     = r->result;
+    const TokenBytes        bytes = reply_bytes(r);
+    const double            rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
+    const int               steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
+    char                    text[320];
     if (r->load_s > 0.0)
         fprintf(stderr, "load     %9.1f ms  until model and session were open, %s\n", 1e3 * r->load_s,
                 cli_device_text(r->session, text, sizeof text));
@@ -56,8 +56,8 @@ void cli_report(const Report *r) {
 }
 
 void cli_report_json(const Report *r, FILE *out) {
-    const GenerateResult *g     = r->result;
-    const TokenBytes      bytes = reply_bytes(r);
+    const RpGenerateResult *g     = r->result;
+    const TokenBytes        bytes = reply_bytes(r);
     fprintf(out, "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"n_ctx\":%d,\"isa\":\"%s\",",
             g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), rp_session_n_ctx(r->session),
             rp_cpu_isa_name(rp_cpu_isa()));

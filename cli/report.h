@@ -5,8 +5,8 @@
 #include "cli/common.h"
 
 typedef struct Report {
-    const Session        *session;
-    const GenerateResult *result;
+    const RpSession        *session;
+    const RpGenerateResult *result;
     double load_s;        /* from the start of the program until the session was open; 0: not reported */
     double first_token_s; /* from the start of the program, in a chat from the message */
 } Report;
@@ -16,17 +16,17 @@ typedef struct TokenBytes {
     double weights, kv;
 } TokenBytes;
 
-TokenBytes cli_token_bytes(const Session *s, double mean_position);
+TokenBytes cli_token_bytes(const RpSession *s, double mean_position);
 
 /* Writes "2 threads, avx2" or "cuda:0, NVIDIA H200, loop"; returns buf. */
-const char *cli_device_text(const Session *s, char *buf, size_t size);
+const char *cli_device_text(const RpSession *s, char *buf, size_t size);
 
 /* Prints the JSON members "device" to "threads", with a comma after each. */
-void cli_device_json(const Session *s, FILE *out);
+void cli_device_json(const RpSession *s, FILE *out);
 
 /* Tokens per second of the prefill and of the decode steps after the first token; 0 if there were none. */
-double cli_prefill_rate(const GenerateResult *r);
-double cli_decode_rate(const GenerateResult *r);
+double cli_prefill_rate(const RpGenerateResult *r);
+double cli_decode_rate(const RpGenerateResult *r);
 
 /* Prints the report on stderr, one line per phase. */
 void cli_report(const Report *r);

@@ -21,8 +21,8 @@ static int run(void) {
         cli_say("reprise synth", "-o FILE is needed (see `reprise synth --help`)");
         return EXIT_USAGE;
     }
-    Progress           p = {.label = args.preset, .off = args.quiet};
-    const SynthOptions o = {
+    Progress             p = {.label = args.preset, .off = args.quiet};
+    const RpSynthOptions o = {
         .type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p};
     cli_catch_interrupts();
     const RpStatus st = rp_synth(args.preset, &o, args.output);

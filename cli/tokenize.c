@@ -9,11 +9,11 @@ static struct {
     bool        ids, no_special, json;
 } args;
 
-static RpStatus print_tokens(const Tokenizer *tk, const TokenList *list) {
+static RpStatus print_tokens(const RpTokenizer *tk, const RpTokenList *list) {
     if (args.json) printf("[");
     for (size_t i = 0; i < list->n; i++) {
         const int32_t id    = list->ids[i];
-        GgufString    piece = {"", 0};
+        RpGgufString  piece = {"", 0};
         if (args.ids) {
             printf("%s%d", i == 0 ? "" : args.json ? "," : " ", id);
             continue;
@@ -34,7 +34,7 @@ static RpStatus print_tokens(const Tokenizer *tk, const TokenList *list) {
     return RP_OK;
 }
 
-static RpStatus tokenize(const Model *m, Text *text, TokenList *ids) {
+static RpStatus tokenize(const RpModel *m, Text *text, RpTokenList *ids) {
     const unsigned flags = args.no_special ? 0 : RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL;
     RP_TRY(cli_need_tokenizer(m, args.model));
     RP_TRY(cli_read_text(args.prompt, args.file, text));
@@ -48,10 +48,10 @@ static int run(void) {
                                     "(see `reprise tokenize --help`)");
         return EXIT_USAGE;
     }
-    Model    *m    = NULL;
-    Text      text = {0};
-    TokenList ids  = {0};
-    RpStatus  st   = rp_model_open(args.model, NULL, &m);
+    RpModel    *m    = NULL;
+    Text        text = {0};
+    RpTokenList ids  = {0};
+    RpStatus    st   = rp_model_open(args.model, NULL, &m);
     if (st == RP_OK) st = tokenize(m, &text, &ids);
     rp_token_list_free(&ids);
     free(text.bytes);

@@ -46,7 +46,7 @@ static OpResult *result_of(Verify *v, const char *op) {
     return &v->ops[v->n_ops++];
 }
 
-static bool on_node(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+static bool on_node(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                     void *user) {
     Verify      *v   = user;
     size_t       at  = 0;
@@ -77,20 +77,20 @@ static bool on_node(const TensorNode *node, const TensorView *view, const void *
 typedef struct DecodeStep {
     ComputeGraph *g;
     ExecPlan     *plan;
-    Executor     *eager, *replay;
+    RpExecutor   *eager, *replay;
 } DecodeStep;
 
-static void set_inputs(const DecodeStep *b, Executor *e, int32_t token, int32_t pos) {
+static void set_inputs(const DecodeStep *b, RpExecutor *e, int32_t token, int32_t pos) {
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "tokens"))   = token;
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "pos"))      = pos;
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "out_rows")) = 0;
 }
 
 static RpStatus verify_token(DecodeStep *b, Verify *v, int32_t token, int32_t pos) {
-    const TensorNode *logits = rp_graph_find(b->g, "logits");
-    const TensorView  view   = rp_node_view(logits);
-    const size_t      bytes  = rp_view_extent_bytes(&view);
-    v->token                 = pos;
+    const TensorNode  *logits = rp_graph_find(b->g, "logits");
+    const RpTensorView view   = rp_node_view(logits);
+    const size_t       bytes  = rp_view_extent_bytes(&view);
+    v->token                  = pos;
     set_inputs(b, b->eager, token, pos);
     RP_TRY(rp_executor_verify(b->eager, on_node, v));
     if (b->replay == NULL) return RP_OK;
@@ -104,13 +104,13 @@ static RpStatus verify_token(DecodeStep *b, Verify *v, int32_t token, int32_t po
     return RP_OK;
 }
 
-static RpStatus open_step(const Model *m, DecodeStep *b, Verify *v) {
-    ExecutorOptions   o     = {.n_threads     = args.threads,
-                               .device        = args.device.name,
-                               .require_cuda  = args.device.require_cuda,
-                               .require_graph = args.device.require_graph,
-                               .mode          = RP_MODE_EAGER};
-    ModelGraphOptions graph = {.n_tok = 1, .n_ctx = N_CTX};
+static RpStatus open_step(const RpModel *m, DecodeStep *b, Verify *v) {
+    RpExecutorOptions   o     = {.n_threads     = args.threads,
+                                 .device        = args.device.name,
+                                 .require_cuda  = args.device.require_cuda,
+                                 .require_graph = args.device.require_graph,
+                                 .mode          = RP_MODE_EAGER};
+    RpModelGraphOptions graph = {.n_tok = 1, .n_ctx = N_CTX};
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train) graph.n_ctx = rp_model_info(m)->n_ctx_train;
     RP_TRY(rp_model_graph(m, &graph, &b->g));
@@ -118,7 +118,7 @@ static RpStatus open_step(const Model *m, DecodeStep *b, Verify *v) {
     RP_TRY(rp_plan_new(b->g, &b->plan));
     o.require_graph = false;
     RP_TRY(rp_executor_open(b->plan, &o, &b->eager));
-    const ExecutorInfo info = rp_executor_info(b->eager);
+    const RpExecutorInfo info = rp_executor_info(b->eager);
     cli_report_fallback(&info, RP_MODE_EAGER);
     snprintf(v->device, sizeof v->device, "%s, %s", info.device, info.device_name);
     if (info.n_threads > 0) /* the CPU has eager mode only */
@@ -126,11 +126,11 @@ static RpStatus open_step(const Model *m, DecodeStep *b, Verify *v) {
                    ? rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none")
                    : RP_OK;
     return rp_executor_open(
-        b->plan, &(ExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
+        b->plan, &(RpExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
         &b->replay);
 }
 
-static RpStatus verify_nodes(const Model *m, Verify *v) {
+static RpStatus verify_nodes(const RpModel *m, Verify *v) {
     DecodeStep b  = {0};
     RpStatus   st = open_step(m, &b, v);
     for (int32_t i = 0; i < args.tokens && st == RP_OK; i++)
@@ -146,15 +146,15 @@ static RpStatus verify_nodes(const Model *m, Verify *v) {
 /* ---- replies in loop mode against replies in replay mode ---- */
 
 /* Samples a reply of N_REPLY tokens with a fixed seed in the given mode. *got: the mode that the session chose. */
-static RpStatus reply(const Model *m, ExecMode mode, TokenList *out, ExecMode *got) {
-    Session       *s       = NULL;
-    Sampler       *sampler = NULL;
-    SamplerParams  p       = rp_sampler_defaults();
-    GenerateResult r;
-    int32_t        prompt = 1 % rp_model_info(m)->n_vocab;
-    SessionOptions o      = {.n_ctx = 64, .prefill_chunk = 1, .passes = args.passes};
-    p.temperature         = 0.8f;
-    p.top_k               = 40;
+static RpStatus reply(const RpModel *m, RpExecMode mode, RpTokenList *out, RpExecMode *got) {
+    RpSession       *s       = NULL;
+    RpSampler       *sampler = NULL;
+    RpSamplerParams  p       = rp_sampler_defaults();
+    RpGenerateResult r;
+    int32_t          prompt = 1 % rp_model_info(m)->n_vocab;
+    RpSessionOptions o      = {.n_ctx = 64, .prefill_chunk = 1, .passes = args.passes};
+    p.temperature           = 0.8f;
+    p.top_k                 = 40;
     RP_TRY(cli_device_options(&args.device, &o));
     RP_TRY(cli_kv_type(args.kv, &o.kv_type));
     o.mode = mode;
@@ -164,16 +164,16 @@ static RpStatus reply(const Model *m, ExecMode mode, TokenList *out, ExecMode *g
     if (st == RP_OK) st = rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler);
     if (st == RP_OK)
         st = rp_generate(s, sampler, &prompt, 1,
-                         &(GenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = out}, &r);
+                         &(RpGenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = out}, &r);
     rp_sampler_free(sampler);
     rp_session_free(s);
     return st;
 }
 
-static RpStatus verify_replies(const Model *m, Verify *v) {
-    TokenList a = {0}, b = {0};
-    ExecMode  got;
-    RpStatus  st = reply(m, RP_MODE_LOOP, &a, &got);
+static RpStatus verify_replies(const RpModel *m, Verify *v) {
+    RpTokenList a = {0}, b = {0};
+    RpExecMode  got;
+    RpStatus    st = reply(m, RP_MODE_LOOP, &a, &got);
     if (st == RP_OK && got == RP_MODE_LOOP) {
         st                = reply(m, RP_MODE_REPLAY, &b, &got);
         v->reply_differs  = st == RP_OK && (a.n != b.n || memcmp(a.ids, b.ids, a.n * sizeof *a.ids) != 0);
@@ -226,7 +226,7 @@ static void print_json(const Verify *v) {
 
 static int run(void) {
     static Verify v;
-    Model        *m  = NULL;
+    RpModel      *m  = NULL;
     RpStatus      st = cli_open_model(args.model, args.json, &m);
     if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train)
         args.tokens = rp_model_info(m)->n_ctx_train;

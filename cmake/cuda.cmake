@@ -61,7 +61,7 @@ set(RP_HAVE_CUDA ON)
 message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
 # An object library, so that targets that link it are still linked as C.
-file(GLOB kernel_sources CONFIGURE_DEPENDS kernels/*.cu)
+file(GLOB kernel_sources CONFIGURE_DEPENDS kernels/*.cu kernels/blas/*.cu)
 add_library(rp_cuda_kernels OBJECT ${kernel_sources})
 target_include_directories(rp_cuda_kernels PRIVATE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include ${PROJECT_SOURCE_DIR})

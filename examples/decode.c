@@ -7,22 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static RpStatus decode(const Model *m, const char *text) {
-    const Tokenizer *tk      = rp_model_tokenizer(m);
-    TokenList        prompt  = {0};
-    Session         *session = NULL;
-    Sampler         *sampler = NULL;
-    SamplerParams    params  = rp_sampler_defaults();
-    int32_t          token;
+static RpStatus decode(const RpModel *m, const char *text) {
+    const RpTokenizer *tk      = rp_model_tokenizer(m);
+    RpTokenList        prompt  = {0};
+    RpSession         *session = NULL;
+    RpSampler         *sampler = NULL;
+    RpSamplerParams    params  = rp_sampler_defaults();
+    int32_t            token;
 
     if (tk == NULL) return rp_fail(RP_E_UNSUPPORTED, "the model has no tokenizer");
     RpStatus st = rp_tokenize(tk, text, strlen(text), RP_TOK_ADD_SPECIAL, &prompt);
     if (st == RP_OK) st = rp_sampler_new(&params, rp_model_info(m)->n_vocab, &sampler);
-    if (st == RP_OK) st = rp_session_open(m, &(SessionOptions){.n_ctx = 128}, &session);
+    if (st == RP_OK) st = rp_session_open(m, &(RpSessionOptions){.n_ctx = 128}, &session);
     if (st == RP_OK) st = rp_session_prefill(session, prompt.ids, prompt.n, NULL, NULL);
     for (int i = 0; i < 8 && st == RP_OK; i++) {
-        GgufString piece = {"", 0};
-        st               = rp_sampler_sample(sampler, rp_session_logits(session), &token);
+        RpGgufString piece = {"", 0};
+        st                 = rp_sampler_sample(sampler, rp_session_logits(session), &token);
         if (st == RP_OK) st = rp_token_bytes(tk, token, true, &piece);
         printf("%.*s", (int)piece.len, piece.ptr);
         if (st == RP_OK) st = rp_session_step(session, token);
@@ -35,7 +35,7 @@ static RpStatus decode(const Model *m, const char *text) {
 }
 
 int main(int argc, char **argv) {
-    Model   *m  = NULL;
+    RpModel *m  = NULL;
     RpStatus st = argc > 1 ? rp_model_open(argv[1], NULL, &m) : rp_fail(RP_E_ARG, "decode MODEL.gguf [TEXT]");
     if (st == RP_OK) st = decode(m, argc > 2 ? argv[2] : "Hello");
     if (st != RP_OK) fprintf(stderr, "%s\n", rp_last_error());

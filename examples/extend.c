@@ -12,24 +12,25 @@
 
 enum { N = 8 };
 
-/* Shape rule: the result has shape and dtype of src[0]; src[1], if present, must have the same shape. */
-static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
+/* Shape rule: the result has shape and dtype of the first source; a second one must have the same shape. */
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
                            const char **why) {
+    const RpTensorView *x = in->binary.a, *by = in->binary.b;
     (void)params;
-    if (src[0]->dtype != RP_F32 || (src[1] != NULL && src[1]->dtype != RP_F32))
+    if (x->dtype != RP_F32 || (by != NULL && by->dtype != RP_F32))
         return *why = "the sources must be f32", RP_E_DTYPE;
-    if (!rp_view_is_contiguous(src[0]) || (src[1] != NULL && !rp_view_is_contiguous(src[1])))
+    if (!rp_view_is_contiguous(x) || (by != NULL && !rp_view_is_contiguous(by)))
         return *why = "the sources must be contiguous", RP_E_SHAPE;
-    if (src[1] != NULL && memcmp(src[0]->ne, src[1]->ne, sizeof src[0]->ne) != 0)
+    if (by != NULL && memcmp(x->ne, by->ne, sizeof x->ne) != 0)
         return *why = "the sources differ in shape", RP_E_SHAPE;
-    *out = rp_view_contiguous(RP_F32, src[0]->ne, NULL);
+    *out = rp_view_contiguous(RP_F32, x->ne, NULL);
     return RP_OK;
 }
 
-/* y = max(x, 0), or max(x, 0) * src[1]. Both ops use this kernel. Worker ith of nth computes elements
+/* y = max(x, 0), or max(x, 0) * by with a second source. Both ops use this kernel. Worker ith of nth computes elements
  * n*ith/nth up to n*(ith+1)/nth; the split depends on the shape only (I5). */
-static RpStatus relu(const OpArgs *args, KernelCtx *ctx) {
-    const float  *x = args->src[0].data, *by = rp_has_src(args, 1) ? args->src[1].data : NULL;
+static RpStatus relu(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const float  *x = args->binary.a.data, *by = args->binary.b.data;
     float        *y = args->dst.data;
     const int64_t n = rp_view_elems(&args->dst), end = n * (ctx->ith + 1) / ctx->nth;
     for (int64_t i = n * ctx->ith / ctx->nth; i < end; i++)
@@ -37,14 +38,22 @@ static RpStatus relu(const OpArgs *args, KernelCtx *ctx) {
     return RP_OK;
 }
 
-static const OpDescription relu_op = {
-    .name = "relu", .min_src = 1, .max_src = 1, .shape = like_first, .flags = RP_FLAG_INPLACE, .cpu = relu};
-static const OpDescription relu_mul_op = {
-    .name = "relu_mul", .min_src = 2, .max_src = 2, .shape = like_first, .flags = RP_FLAG_FUSED, .cpu = relu};
-static const GraphPattern relu_mul_pattern = {.name  = "relu_mul",
-                                              .help  = "relu(x) * y in one step",
-                                              .match = "mul(relu(x), y)",
-                                              .make  = "relu_mul(x, y)"};
+static const RpOpDescription relu_op          = {.name       = "relu",
+                                                 .n_required = 1,
+                                                 .n_sources  = 1,
+                                                 .shape      = like_first,
+                                                 .flags      = RP_FLAG_INPLACE,
+                                                 .cpu        = relu};
+static const RpOpDescription relu_mul_op      = {.name       = "relu_mul",
+                                                 .n_required = 2,
+                                                 .n_sources  = 2,
+                                                 .shape      = like_first,
+                                                 .flags      = RP_FLAG_FUSED,
+                                                 .cpu        = relu};
+static const RpGraphPattern  relu_mul_pattern = {.name  = "relu_mul",
+                                                 .help  = "relu(x) * y in one step",
+                                                 .match = "mul(relu(x), y)",
+                                                 .make  = "relu_mul(x, y)"};
 
 typedef struct Result {
     int   n_steps;
@@ -57,10 +66,10 @@ static RpStatus run(ComputeGraph *g, TensorOp relu_id, const char *passes, Resul
     TensorNode *y = rp_mul(g, rp_graph_op(g, relu_id, NULL, &x, 1), rp_scale(g, x, 0.5f, 0.0f));
     RP_TRY(rp_graph_finish(g, &y, 1));
     RP_TRY(rp_graph_optimize(g, passes));
-    ExecPlan *plan = NULL;
-    Executor *exec = NULL;
-    RpStatus  st   = rp_plan_new(g, &plan);
-    if (st == RP_OK) st = rp_executor_open(plan, &(ExecutorOptions){.device = "cpu"}, &exec);
+    ExecPlan   *plan = NULL;
+    RpExecutor *exec = NULL;
+    RpStatus    st   = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = rp_executor_open(plan, &(RpExecutorOptions){.device = "cpu"}, &exec);
     if (st == RP_OK) {
         float *in = rp_executor_data(exec, x);
         for (int i = 0; i < N; i++) in[i] = (float)(i - N / 2);

@@ -14,11 +14,11 @@ static bool print(const char *text, size_t len, void *user) {
     return true;
 }
 
-static RpStatus reply(Session *s, Sampler *sampler, const char *text) {
-    const Tokenizer      *tk      = rp_model_tokenizer(rp_session_model(s));
-    const GenerateOptions options = {.max_tokens = 32, .on_text = print};
-    TokenList             prompt  = {0};
-    GenerateResult        result;
+static RpStatus reply(RpSession *s, RpSampler *sampler, const char *text) {
+    const RpTokenizer      *tk      = rp_model_tokenizer(rp_session_model(s));
+    const RpGenerateOptions options = {.max_tokens = 32, .on_text = print};
+    RpTokenList             prompt  = {0};
+    RpGenerateResult        result;
 
     if (tk == NULL) return rp_fail(RP_E_UNSUPPORTED, "the model has no tokenizer");
     RpStatus st = rp_tokenize(tk, text, strlen(text), RP_TOK_ADD_SPECIAL, &prompt);
@@ -30,15 +30,15 @@ static RpStatus reply(Session *s, Sampler *sampler, const char *text) {
 }
 
 int main(int argc, char **argv) {
-    Model        *model   = NULL;
-    Session      *session = NULL;
-    Sampler      *sampler = NULL;
-    SamplerParams params  = rp_sampler_defaults();
-    params.temperature    = 0.8f;
+    RpModel        *model   = NULL;
+    RpSession      *session = NULL;
+    RpSampler      *sampler = NULL;
+    RpSamplerParams params  = rp_sampler_defaults();
+    params.temperature      = 0.8f;
 
     RpStatus st =
         argc > 1 ? rp_model_open(argv[1], NULL, &model) : rp_fail(RP_E_ARG, "generate MODEL.gguf [TEXT]");
-    if (st == RP_OK) st = rp_session_open(model, &(SessionOptions){.n_ctx = 256}, &session);
+    if (st == RP_OK) st = rp_session_open(model, &(RpSessionOptions){.n_ctx = 256}, &session);
     if (st == RP_OK) st = rp_sampler_new(&params, rp_model_info(model)->n_vocab, &sampler);
     if (st == RP_OK) st = reply(session, sampler, argc > 2 ? argv[2] : "Hello");
     if (st != RP_OK) fprintf(stderr, "%s\n", rp_last_error());

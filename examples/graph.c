@@ -22,22 +22,22 @@ static RpStatus run(ComputeGraph *g) {
         {0, 1, 0, -1},
         {2, 2, 2, 2 }
     };
-    const TensorView view = rp_view_contiguous(RP_F32, (int64_t[]){N, N, 1, 1}, w);
+    const RpTensorView view = rp_view_contiguous(RP_F32, (int64_t[]){N, N, 1, 1}, w);
 
     TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, COLUMNS, 1, 1});
     TensorNode *y = rp_mul(g, rp_silu(g, rp_mul_mat(g, rp_graph_weight(g, "w", &view), x)), x);
     RP_TRY(rp_graph_finish(g, &y, 1)); /* reports the first error of all calls above */
     RP_TRY(rp_graph_optimize(g, NULL));
 
-    ExecPlan *plan = NULL;
-    Executor *exec = NULL;
-    RpStatus  st   = rp_plan_new(g, &plan);
+    ExecPlan   *plan = NULL;
+    RpExecutor *exec = NULL;
+    RpStatus    st   = rp_plan_new(g, &plan);
     if (st == RP_OK) st = rp_executor_open(plan, NULL, &exec);
     if (st == RP_OK) {
         memcpy(rp_executor_data(exec, x), columns, sizeof columns);
         st = rp_executor_run(exec);
     }
-    if (st == RP_OK) st = rp_graph_dump(g, &(DumpOptions){.format = RP_DUMP_TEXT}, stdout);
+    if (st == RP_OK) st = rp_graph_dump(g, &(RpDumpOptions){.format = RP_DUMP_TEXT}, stdout);
     const float *result = st == RP_OK ? rp_executor_data(exec, y) : NULL;
     for (int c = 0; result != NULL && c < COLUMNS; c++)
         printf("y[%d] = %8.4f %8.4f %8.4f %8.4f\n", c, (double)result[c * N], (double)result[c * N + 1],

@@ -13,8 +13,8 @@ static RpStatus run(const char *path) {
         {1, 10, 20},
         {1, 30, 40}
     };
-    Model *m;
-    RP_TRY(rp_synth("tiny", &(SynthOptions){.type = "Q8_0", .seed = 1}, path));
+    RpModel *m;
+    RP_TRY(rp_synth("tiny", &(RpSynthOptions){.type = "Q8_0", .seed = 1}, path));
     RP_TRY(rp_model_open(path, NULL, &m));
     const RpStatus st = rp_model_logits(m, &ids[0][0], BATCH, SEQ, &logits[0][0][0]);
     for (int b = 0; b < BATCH && st == RP_OK; b++)

@@ -1,5 +1,5 @@
-/* backend.h - the internals of Executor and the interface of its backends, CPU and CUDA. The struct of a
- * backend begins with an Executor, so that a pointer to one is a pointer to the other. Every backend runs
+/* backend.h - the internals of RpExecutor and the interface of its backends, CPU and CUDA. The struct of a
+ * backend begins with an RpExecutor, so that a pointer to one is a pointer to the other. Every backend runs
  * the same plan (I7). */
 #ifndef EXECUTOR_BACKEND_H
 #define EXECUTOR_BACKEND_H
@@ -16,77 +16,77 @@ typedef struct Reply {
     int32_t end[RP_REPLY_MAX_END], n_end;
 } Reply;
 
-struct Executor {
+struct RpExecutor {
     const Backend  *backend;
     const ExecPlan *plan;
-    Executor       *owner; /* has threads, device and weights: this executor, or the one it shares with */
+    RpExecutor     *owner; /* has threads, device and weights: this executor, or the one it shares with */
     char           *arena;
     void          **states;          /* by state number of the plan: the memory in use */
     void          **default_states;  /* likewise: the memory in use while nothing is bound */
     bool           *allocated_state; /* likewise: allocated here, not taken from the owner */
-    const ExecutorStates *bound;     /* NULL: the default states */
-    const ExecPlan       *weights;   /* the plan whose weights are bound */
-    OpArgs               *args;      /* by step, with addresses */
-    const TensorNode     *step;      /* ExecutorOptions.step */
-    Reply                 reply;
-    ExecutorInfo          info;
-    char                  reason[256]; /* storage of info.reason */
+    const RpExecutorStates *bound;   /* NULL: the default states */
+    const ExecPlan         *weights; /* the plan whose weights are bound */
+    RpOpArgs               *args;    /* by step, with addresses */
+    const TensorNode       *step;    /* RpExecutorOptions.step */
+    Reply                   reply;
+    RpExecutorInfo          info;
+    char                    reason[256]; /* storage of info.reason */
 };
 
 struct Backend {
     size_t bytes; /* size of its struct */
-    RpStatus (*open)(Executor *e, const ExecutorOptions *o);
-    void (*close)(Executor *e); /* also after an open that failed halfway */
-    RpStatus (*run)(Executor *e);
-    void *(*data)(Executor *e, const TensorNode *node);
+    RpStatus (*open)(RpExecutor *e, const RpExecutorOptions *o);
+    void (*close)(RpExecutor *e); /* also after an open that failed halfway */
+    RpStatus (*run)(RpExecutor *e);
+    void *(*data)(RpExecutor *e, const TensorNode *node);
     /* Copies between host memory and memory of the backend. */
-    RpStatus (*copy)(Executor *e, void *to, const void *from, size_t bytes, bool to_host);
+    RpStatus (*copy)(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host);
     /* Zeroed memory for a state. */
-    RpStatus (*new_state)(Executor *e, size_t bytes, const char *name, void **out);
-    void (*free_state)(Executor *e, void *state);
+    RpStatus (*new_state)(RpExecutor *e, size_t bytes, const char *name, void **out);
+    void (*free_state)(RpExecutor *e, void *state);
     /* e->states has changed, or the weights of another plan are to be used: updates args and the addresses
      * in captured nodes. */
-    RpStatus (*rebind)(Executor *e, const ExecPlan *weights);
-    RpStatus (*verify)(Executor *e, VerifyCallback *callback, void *user);
+    RpStatus (*rebind)(RpExecutor *e, const ExecPlan *weights);
+    RpStatus (*verify)(RpExecutor *e, RpVerifyCallback *callback, void *user);
     /* `step`: the contents of e->step, written back before each run and at the end; NULL for a plan
      * without it. */
-    RpStatus (*profile)(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step);
-    RpStatus (*poison)(Executor *e);
-    RpStatus (*launch)(const Executor *e, int step, StepLaunch *out); /* fills in the geometry */
+    RpStatus (*profile)(RpExecutor *e, int n_runs, double *step_ns, double *total_ns, const void *step);
+    RpStatus (*poison)(RpExecutor *e);
+    RpStatus (*launch)(const RpExecutor *e, int step, RpStepLaunch *out); /* fills in the geometry */
     /* The token that the latest run sampled. */
-    RpStatus (*token)(Executor *e, int32_t *token);
+    RpStatus (*token)(RpExecutor *e, int32_t *token);
     /* The loop on the device. Only for info.mode == RP_MODE_LOOP. */
-    RpStatus (*loop_begin)(Executor *e, const Reply *r);
-    RpStatus (*loop_next)(Executor *e, int32_t *token);
-    RpStatus (*loop_end)(Executor *e);
+    RpStatus (*loop_begin)(RpExecutor *e, const Reply *r);
+    RpStatus (*loop_next)(RpExecutor *e, int32_t *token);
+    RpStatus (*loop_end)(RpExecutor *e);
 };
 
 extern const Backend rp_cpu_backend, rp_cuda_backend;
 extern const Kernels rp_cpu_table, rp_cuda_table;
 
 /* Uses the states of the owner that have the same name, and allocates the others. */
-RP_NODISCARD RpStatus rp_executor_open_states(Executor *e);
-void                  rp_executor_close_states(Executor *e);
+RP_NODISCARD RpStatus rp_executor_open_states(RpExecutor *e);
+void                  rp_executor_close_states(RpExecutor *e);
 
 /* The address of a weight in this backend, from its address on the host; NULL if the weight is unknown. */
-typedef void *WeightAddress(Executor *e, const void *host);
+typedef void *WeightAddress(RpExecutor *e, const void *host);
 
 /* Computes args from the arena, the states in use and the bound weights. */
-RP_NODISCARD RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address);
+RP_NODISCARD RpStatus rp_executor_fill_args(RpExecutor *e, WeightAddress *address);
 
 /* Fills in node, bytes and n_barriers of step i. RP_E_ARG past the last step. */
-RP_NODISCARD RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out);
+RP_NODISCARD RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out);
 
 /* Writes the whole step state, unless `step` is NULL. Repeated runs of a plan that samples would otherwise
  * pass the end of the context. */
-RP_NODISCARD RpStatus rp_executor_put_step(Executor *e, const void *step);
+RP_NODISCARD RpStatus rp_executor_put_step(RpExecutor *e, const void *step);
 
 /* True if the executor needs an arena of its own: it shares with none, or the owner's arena is too small. */
-static inline bool rp_executor_takes_arena(const Executor *e) {
+static inline bool rp_executor_takes_arena(const RpExecutor *e) {
     return e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena;
 }
 
 /* The address of an arena or state reference. */
-void *rp_executor_address(const Executor *e, PlanRef ref);
+void *rp_executor_address(const RpExecutor *e, PlanRef ref);
 
 #endif

@@ -26,7 +26,7 @@ enum { ARENA_ALIGN = 4096, SCRATCH_ALIGN = 128 };
  *
  * Both sizes are the largest need of any step, so the contents last for the phases of one step only. */
 typedef struct CpuExecutor {
-    Executor    base;
+    RpExecutor  base;
     ThreadPool *pool;          /* of the owner, shared */
     char       *private_arena; /* NULL: this executor uses the arena of its owner */
     int        *phases;        /* by step: its number of phases */
@@ -36,14 +36,14 @@ typedef struct CpuExecutor {
 
 const Kernels rp_cpu_table = {.table = rp_cpu_kernels};
 
-static CpuExecutor *cpu(Executor *e) { return (CpuExecutor *)e; }
+static CpuExecutor *cpu(RpExecutor *e) { return (CpuExecutor *)e; }
 
 static void *new_memory(size_t bytes) {
     const size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     return aligned_alloc(ARENA_ALIGN, rounded > 0 ? rounded : ARENA_ALIGN);
 }
 
-static void close_cpu(Executor *e) {
+static void close_cpu(RpExecutor *e) {
     if (e->owner == e) rp_pool_free(cpu(e)->pool);
     rp_executor_close_states(e);
     free(cpu(e)->private_arena);
@@ -63,7 +63,7 @@ static RpStatus option_number(RpOption option, long max, long *out) {
     return RP_OK;
 }
 
-static RpStatus open_pool(const ExecutorOptions *o, ThreadPool **out) {
+static RpStatus open_pool(const RpExecutorOptions *o, ThreadPool **out) {
     long n = o->n_threads, spin_us = 0;
     RP_TRY(option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
     if (n == 0) RP_TRY(option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
@@ -73,19 +73,19 @@ static RpStatus open_pool(const ExecutorOptions *o, ThreadPool **out) {
     return rp_pool_new((int)n, spin_us, out);
 }
 
-static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
+static RpStatus new_state(RpExecutor *e, size_t bytes, const char *name, void **out) {
     (void)e;
     *out = calloc(1, bytes); /* pages are mapped on first write, not here */
     return *out != NULL ? RP_OK
                         : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
 }
 
-static void free_state(Executor *e, void *state) {
+static void free_state(RpExecutor *e, void *state) {
     (void)e;
     free(state);
 }
 
-static void *weight_address(Executor *e, const void *host) {
+static void *weight_address(RpExecutor *e, const void *host) {
     (void)e;
     return (void *)(uintptr_t)host; /* kernels read weights directly from the mapped file */
 }
@@ -109,15 +109,15 @@ static RpStatus open_scratch(CpuExecutor *c) {
     return rp_fail(RP_E_NOMEM, "scratch memory of %zu bytes could not be allocated", bytes);
 }
 
-static KernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
-    return (KernelCtx){.ith    = ith,
-                       .nth    = nth,
-                       .shared = c->scratch,
-                       .local  = c->scratch + c->shared_bytes + c->local_bytes * (size_t)ith};
+static RpKernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
+    return (RpKernelCtx){.ith    = ith,
+                         .nth    = nth,
+                         .shared = c->scratch,
+                         .local  = c->scratch + c->shared_bytes + c->local_bytes * (size_t)ith};
 }
 
 /* After a failure rp_executor_free closes what was opened so far. */
-static RpStatus open_cpu(Executor *e, const ExecutorOptions *o) {
+static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     CpuExecutor *c      = cpu(e);
     e->info.device      = "cpu";
     e->info.device_name = rp_cpu_isa_name(rp_cpu_isa());
@@ -159,25 +159,25 @@ static RpStatus end_of_step(void *pool, RpStatus status, bool last_phase) {
 /* The task of each worker in a run. */
 static RpStatus interpret(void *arg, int ith, int nth) {
     const CpuExecutor *c   = arg;
-    KernelCtx          ctx = ctx_of(c, ith, nth);
+    RpKernelCtx        ctx = ctx_of(c, ith, nth);
     return rp_plan_walk(c->base.plan, c->base.args, c->phases, &rp_cpu_table, &ctx, end_of_step, c->pool);
 }
 
-static RpStatus run_cpu(Executor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
+static RpStatus run_cpu(RpExecutor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
 
-static void *data_of(Executor *e, const TensorNode *node) {
+static void *data_of(RpExecutor *e, const TensorNode *node) {
     const PlanRef ref = rp_plan_ref(e->plan, node);
     if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node)) return NULL;
     return rp_executor_address(e, ref);
 }
 
-static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes, bool to_host) {
+static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host) {
     (void)e, (void)to_host;
     memcpy(to, from, bytes);
     return RP_OK;
 }
 
-static RpStatus rebind(Executor *e, const ExecPlan *weights) {
+static RpStatus rebind(RpExecutor *e, const ExecPlan *weights) {
     e->weights = weights;
     return rp_executor_fill_args(e, weight_address);
 }
@@ -186,7 +186,7 @@ static RpStatus rebind(Executor *e, const ExecPlan *weights) {
 
 /* Bytes of 0xff are a NaN in f32 and f16. Buffers of inputs, whose lifetime starts before the run, are
  * spared. */
-static RpStatus poison(Executor *e) {
+static RpStatus poison(RpExecutor *e) {
     for (int i = 0; i < e->plan->n_buffers; i++) {
         const PlanBuffer *b = &e->plan->buffers[i];
         if (b->first_step >= 0) memset(e->arena + b->offset, 0xff, b->bytes);
@@ -196,14 +196,14 @@ static RpStatus poison(Executor *e) {
 
 /* The memory that a step writes: its result, and the sources that it writes to. */
 typedef struct Written {
-    const TensorView *views[RP_MAX_SRC + 1];
-    int               n;
-    size_t            bytes;
+    const RpTensorView *views[RP_MAX_SRC + 1];
+    int                 n;
+    size_t              bytes;
 } Written;
 
-static Written written_by(const Executor *e, int step) {
-    const OpArgs *args = &e->args[step];
-    Written       w    = {.views = {&args->dst}, .n = 1};
+static Written written_by(const RpExecutor *e, int step) {
+    const RpOpArgs *args = &e->args[step];
+    Written         w    = {.views = {&args->dst}, .n = 1};
     for (int k = 0; k < RP_MAX_SRC; k++)
         if (rp_plan_step_writes(e->plan, step, k)) w.views[w.n++] = &args->src[k];
     for (int i = 0; i < w.n; i++) w.bytes += rp_view_extent_bytes(w.views[i]);
@@ -221,8 +221,8 @@ static void copy_written(const Written *w, char *copy, bool put) {
 
 /* Runs one step on one worker, with the instruction set in use: restores `before`, runs, and copies the
  * results to `result`. */
-static RpStatus run_step(const Executor *e, int step, const Written *w, char *result, char *before) {
-    KernelCtx ctx = ctx_of((const CpuExecutor *)e, 0, 1);
+static RpStatus run_step(const RpExecutor *e, int step, const Written *w, char *result, char *before) {
+    RpKernelCtx ctx = ctx_of((const CpuExecutor *)e, 0, 1);
     copy_written(w, before, true);
     for (int n = ((const CpuExecutor *)e)->phases[step]; ctx.phase < n; ctx.phase++)
         RP_TRY(rp_kernel_of(&rp_cpu_table, e->plan->steps[step].op)(&e->args[step], &ctx));
@@ -234,10 +234,10 @@ static RpStatus run_step(const Executor *e, int step, const Written *w, char *re
  * use, whose results stay in place for the next step.
  *
  *     copies   [ before | plain | got ]      w->bytes each, the written views one after the other */
-static RpStatus verify_step(const Executor *e, int step, const Written *w, char *copies,
-                            VerifyCallback *callback, void *user, bool *go_on) {
-    const CpuIsa isa    = rp_cpu_isa();
-    char        *before = copies, *plain = copies + w->bytes, *got = copies + 2 * w->bytes;
+static RpStatus verify_step(const RpExecutor *e, int step, const Written *w, char *copies,
+                            RpVerifyCallback *callback, void *user, bool *go_on) {
+    const RpCpuIsa isa    = rp_cpu_isa();
+    char          *before = copies, *plain = copies + w->bytes, *got = copies + 2 * w->bytes;
     copy_written(w, before, false);
     RP_TRY(rp_cpu_isa_set(RP_ISA_PLAIN));
     RpStatus st = run_step(e, step, w, plain, before);
@@ -251,7 +251,7 @@ static RpStatus verify_step(const Executor *e, int step, const Written *w, char 
     return st;
 }
 
-static RpStatus verify(Executor *e, VerifyCallback *callback, void *user) {
+static RpStatus verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     RpStatus st    = RP_OK;
     bool     go_on = true;
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
@@ -285,7 +285,7 @@ static RpStatus end_of_timed_step(void *arg, RpStatus status, bool last_phase) {
 
 static RpStatus interpret_timed(void *arg, int ith, int nth) {
     const TimedRun *r   = arg;
-    KernelCtx       ctx = ctx_of(r->c, ith, nth);
+    RpKernelCtx     ctx = ctx_of(r->c, ith, nth);
     TimedStep       t   = {r->c->pool, ith == 0 ? r->ends : NULL, 0};
     if (ith == 0) r->ends[-1] = now_ns();
     return rp_plan_walk(r->c->base.plan, r->c->base.args, r->c->phases, &rp_cpu_table, &ctx,
@@ -298,7 +298,7 @@ static RpStatus interpret_timed(void *arg, int ith, int nth) {
  *     sample[(i + 1) * n_runs + r]    ns of step i in timed run r
  *
  * `step` is the step state of a plan that samples; each run advances it, so it is written back. */
-static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
+static RpStatus profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
     double      *sample = calloc((n + 1) * (size_t)n_runs, sizeof *sample);
@@ -322,13 +322,13 @@ static RpStatus profile(Executor *e, int n_runs, double *step_ns, double *total_
     return st;
 }
 
-static RpStatus token_of(Executor *e, int32_t *token) {
+static RpStatus token_of(RpExecutor *e, int32_t *token) {
     memcpy(token, rp_executor_address(e, rp_plan_ref(e->plan, e->step)), sizeof *token);
     return RP_OK;
 }
 
 /* The CPU launches nothing: the fields that rp_executor_describe fills in are all there is. */
-static RpStatus launch_of(const Executor *e, int step, StepLaunch *out) {
+static RpStatus launch_of(const RpExecutor *e, int step, RpStepLaunch *out) {
     (void)e, (void)step, (void)out;
     return RP_OK;
 }

@@ -57,10 +57,10 @@ static size_t host_memory(void) {
     return (size_t)kb * 1024;
 }
 
-RpStatus rp_device_memory(const char *device, bool require_cuda, DeviceMemory *out) {
-    DeviceChoice   choice;
-    CudaDeviceInfo info;
-    *out = (DeviceMemory){.id = "cpu"};
+RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
+    DeviceChoice     choice;
+    RpCudaDeviceInfo info;
+    *out = (RpDeviceMemory){.id = "cpu"};
     RP_TRY(rp_device_choose(device, require_cuda, &choice));
     if (!choice.cuda) {
         out->free_bytes = host_memory();

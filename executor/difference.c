@@ -88,8 +88,8 @@ static void compare_stored(Difference *d, RpDtype type, const char *got, const c
     }
 }
 
-double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want,
-                            size_t *at) {
+double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got,
+                            const void *want, size_t *at) {
     const char  *a = got, *b = want, *op = rp_node_op_name(node);
     const size_t bytes  = rp_view_extent_bytes(view);
     const bool   stored = view->dtype == RP_F16 || view->dtype == RP_BF16 || view->dtype == RP_Q8_0;

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ExecutorStates {
-    Executor *maker; /* the owner of the executor it was made for */
-    int       n;
-    void     *memory[]; /* by the state number of the owner's plan */
+struct RpExecutorStates {
+    RpExecutor *maker; /* the owner of the executor it was made for */
+    int         n;
+    void       *memory[]; /* by the state number of the owner's plan */
 };
 
-const char *rp_mode_name(ExecMode mode) {
+const char *rp_mode_name(RpExecMode mode) {
     static const char *const names[] = {[RP_MODE_AUTO]   = "auto",
                                         [RP_MODE_EAGER]  = "eager",
                                         [RP_MODE_REPLAY] = "replay",
@@ -21,10 +21,10 @@ const char *rp_mode_name(ExecMode mode) {
     return (unsigned)mode < sizeof names / sizeof names[0] ? names[mode] : "?";
 }
 
-RpStatus rp_mode_from_name(const char *name, ExecMode *out) {
+RpStatus rp_mode_from_name(const char *name, RpExecMode *out) {
     for (int m = RP_MODE_AUTO; m <= RP_MODE_LOOP; m++)
-        if (strcmp(name, rp_mode_name((ExecMode)m)) == 0) {
-            *out = (ExecMode)m;
+        if (strcmp(name, rp_mode_name((RpExecMode)m)) == 0) {
+            *out = (RpExecMode)m;
             return RP_OK;
         }
     return rp_fail(RP_E_ARG, "'%s': auto, eager, replay or loop is wanted", name);
@@ -47,7 +47,7 @@ static int find_state(const ExecPlan *plan, const TensorNode *node) {
     return -1;
 }
 
-RpStatus rp_executor_open_states(Executor *e) {
+RpStatus rp_executor_open_states(RpExecutor *e) {
     const ExecPlan *plan = e->plan;
     e->states            = calloc((size_t)plan->n_states + 1, sizeof *e->states);
     e->default_states    = calloc((size_t)plan->n_states + 1, sizeof *e->default_states);
@@ -63,8 +63,8 @@ RpStatus rp_executor_open_states(Executor *e) {
             e->allocated_state[i] = true;
             continue;
         }
-        const TensorView mine   = rp_node_view(s->node),
-                         theirs = rp_node_view(e->owner->plan->states[shared].node);
+        const RpTensorView mine   = rp_node_view(s->node),
+                           theirs = rp_node_view(e->owner->plan->states[shared].node);
         if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
             return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with",
                            rp_node_name(s->node));
@@ -73,7 +73,7 @@ RpStatus rp_executor_open_states(Executor *e) {
     return RP_OK;
 }
 
-void rp_executor_close_states(Executor *e) {
+void rp_executor_close_states(RpExecutor *e) {
     for (int i = 0; e->allocated_state != NULL && i < e->plan->n_states; i++)
         if (e->allocated_state[i]) e->backend->free_state(e, e->default_states[i]);
     free(e->states);
@@ -87,13 +87,13 @@ void rp_executor_close_states(Executor *e) {
  *     state i   e->states[i] + offset        bound states, else e->default_states[i]
  *     weight    its address in plan e->weights + offset */
 
-void *rp_executor_address(const Executor *e, PlanRef ref) {
+void *rp_executor_address(const RpExecutor *e, PlanRef ref) {
     return ref.space == SPACE_ARENA ? e->arena + ref.offset : (char *)e->states[ref.state] + ref.offset;
 }
 
 /* Absent sources have ne 0 and no address. */
-static RpStatus fill_source(Executor *e, const PlanStep *s, const PlanStep *weights, int k,
-                            WeightAddress *address, OpArgs *args) {
+static RpStatus fill_source(RpExecutor *e, const PlanStep *s, const PlanStep *weights, int k,
+                            WeightAddress *address, RpOpArgs *args) {
     const PlanRef ref = s->src[k];
     if (s->args.src[k].ne[0] <= 0) return RP_OK;
     if (ref.space != SPACE_WEIGHT) {
@@ -108,7 +108,7 @@ static RpStatus fill_source(Executor *e, const PlanStep *s, const PlanStep *weig
     return RP_OK;
 }
 
-RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address) {
+RpStatus rp_executor_fill_args(RpExecutor *e, WeightAddress *address) {
     const ExecPlan *plan = e->plan;
     if (e->args == NULL) e->args = calloc((size_t)plan->n_steps + 1, sizeof *e->args);
     if (e->args == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d steps", plan->n_steps);
@@ -125,18 +125,18 @@ RpStatus rp_executor_fill_args(Executor *e, WeightAddress *address) {
 
 /* ---- open, run ---- */
 
-void rp_executor_free(Executor *e) {
+void rp_executor_free(RpExecutor *e) {
     if (e == NULL) return;
     e->backend->close(e);
     free(e->args);
     free(e);
 }
 
-RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, Executor **out) {
-    static const ExecutorOptions defaults = {0};
-    const ExecutorOptions       *o        = options != NULL ? options : &defaults;
-    DeviceChoice                 choice   = {0};
-    *out                                  = NULL;
+RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options, RpExecutor **out) {
+    static const RpExecutorOptions defaults = {0};
+    const RpExecutorOptions       *o        = options != NULL ? options : &defaults;
+    DeviceChoice                   choice   = {0};
+    *out                                    = NULL;
     if (o->share == NULL) {
         RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
     } else if (o->share->owner->info.fell_back) {
@@ -147,21 +147,21 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
     const Backend *backend = o->share != NULL ? o->share->backend
                              : choice.cuda    ? &rp_cuda_backend
                                               : &rp_cpu_backend;
-    Executor      *e       = calloc(1, backend->bytes);
+    RpExecutor    *e       = calloc(1, backend->bytes);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
-    e->backend               = backend;
-    e->plan                  = plan;
-    e->weights               = plan;
-    e->step                  = o->step;
-    e->owner                 = o->share != NULL ? o->share->owner : e; /* never a chain of owners */
-    e->info.mode             = RP_MODE_EAGER;
-    e->info.fell_back        = choice.fell_back;
-    e->info.blas             = "";
-    e->info.overlap          = "";
-    e->info.reason           = memcpy(e->reason, choice.reason, sizeof e->reason);
-    ExecutorOptions resolved = *o;
-    resolved.device          = choice.name;
-    const RpStatus st        = backend->open(e, &resolved);
+    e->backend                 = backend;
+    e->plan                    = plan;
+    e->weights                 = plan;
+    e->step                    = o->step;
+    e->owner                   = o->share != NULL ? o->share->owner : e; /* never a chain of owners */
+    e->info.mode               = RP_MODE_EAGER;
+    e->info.fell_back          = choice.fell_back;
+    e->info.blas               = "";
+    e->info.overlap            = "";
+    e->info.reason             = memcpy(e->reason, choice.reason, sizeof e->reason);
+    RpExecutorOptions resolved = *o;
+    resolved.device            = choice.name;
+    const RpStatus st          = backend->open(e, &resolved);
     if (st != RP_OK) {
         rp_executor_free(e);
         return st;
@@ -170,24 +170,24 @@ RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, 
     return RP_OK;
 }
 
-ExecutorInfo rp_executor_info(const Executor *e) { return e->info; }
-int          rp_executor_n_threads(const Executor *e) { return e->info.n_threads; }
-RpStatus     rp_executor_run(Executor *e) { return e->backend->run(e); }
-RpStatus     rp_executor_poison(Executor *e) { return e->backend->poison(e); }
+RpExecutorInfo rp_executor_info(const RpExecutor *e) { return e->info; }
+int            rp_executor_n_threads(const RpExecutor *e) { return e->info.n_threads; }
+RpStatus       rp_executor_run(RpExecutor *e) { return e->backend->run(e); }
+RpStatus       rp_executor_poison(RpExecutor *e) { return e->backend->poison(e); }
 
-void *rp_executor_data(Executor *e, const TensorNode *node) { return e->backend->data(e, node); }
+void *rp_executor_data(RpExecutor *e, const TensorNode *node) { return e->backend->data(e, node); }
 
-RpStatus rp_executor_verify(Executor *e, VerifyCallback *callback, void *user) {
+RpStatus rp_executor_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     return e->backend->verify(e, callback, user);
 }
 
-RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *total_ns) {
+RpStatus rp_executor_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns) {
     if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
     if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
     /* Each run of a plan that samples advances the step state. The backend restores it from this copy. */
-    const TensorView v     = rp_node_view(e->step);
-    const size_t     bytes = rp_view_extent_bytes(&v);
-    void            *step  = malloc(bytes);
+    const RpTensorView v     = rp_node_view(e->step);
+    const size_t       bytes = rp_view_extent_bytes(&v);
+    void              *step  = malloc(bytes);
     if (step == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     RpStatus st = rp_executor_get(e, e->step, step, bytes);
     if (st == RP_OK) st = e->backend->profile(e, n_runs, step_ns, total_ns, step);
@@ -197,9 +197,9 @@ RpStatus rp_executor_profile(Executor *e, int n_runs, double *step_ns, double *t
 
 /* *memory is the address of a node whose value outlasts a run. Memory of other nodes is reused, so access
  * is refused. */
-static RpStatus kept_memory(const Executor *e, const TensorNode *node, size_t bytes, void **memory) {
-    const PlanRef    ref  = rp_plan_ref(e->plan, node);
-    const TensorView view = rp_node_view(node);
+static RpStatus kept_memory(const RpExecutor *e, const TensorNode *node, size_t bytes, void **memory) {
+    const PlanRef      ref  = rp_plan_ref(e->plan, node);
+    const RpTensorView view = rp_node_view(node);
     if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node))
         return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
     if (bytes > rp_view_extent_bytes(&view))
@@ -209,49 +209,49 @@ static RpStatus kept_memory(const Executor *e, const TensorNode *node, size_t by
     return RP_OK;
 }
 
-RpStatus rp_executor_get(Executor *e, const TensorNode *node, void *out, size_t bytes) {
+RpStatus rp_executor_get(RpExecutor *e, const TensorNode *node, void *out, size_t bytes) {
     void *memory = NULL;
     RP_TRY(kept_memory(e, node, bytes, &memory));
     return e->backend->copy(e, out, memory, bytes, true);
 }
 
-RpStatus rp_executor_set(Executor *e, const TensorNode *node, const void *data, size_t bytes) {
+RpStatus rp_executor_set(RpExecutor *e, const TensorNode *node, const void *data, size_t bytes) {
     void *memory = NULL;
     RP_TRY(kept_memory(e, node, bytes, &memory));
     return e->backend->copy(e, memory, data, bytes, false);
 }
 
-RpStatus rp_executor_put_step(Executor *e, const void *step) {
+RpStatus rp_executor_put_step(RpExecutor *e, const void *step) {
     if (step == NULL) return RP_OK;
-    const TensorView v = rp_node_view(e->step);
+    const RpTensorView v = rp_node_view(e->step);
     return rp_executor_set(e, e->step, step, rp_view_extent_bytes(&v));
 }
 
-RpStatus rp_executor_describe(const ExecPlan *plan, int i, StepLaunch *out) {
+RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out) {
     if (i < 0 || i >= plan->n_steps) return rp_fail(RP_E_ARG, "step %d of a plan of %d", i, plan->n_steps);
-    *out = (StepLaunch){.node       = plan->steps[i].node,
-                        .bytes      = rp_plan_step_bytes(plan, i),
-                        .n_barriers = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args).phases};
+    *out = (RpStepLaunch){.node       = plan->steps[i].node,
+                          .bytes      = rp_plan_step_bytes(plan, i),
+                          .n_barriers = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args).phases};
     return RP_OK;
 }
 
-RpStatus rp_executor_launch(const Executor *e, int i, StepLaunch *out) {
+RpStatus rp_executor_launch(const RpExecutor *e, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(e->plan, i, out));
     return e->backend->launch(e, i, out);
 }
 
 /* ---- other memory ---- */
 
-void rp_executor_states_free(ExecutorStates *s) {
+void rp_executor_states_free(RpExecutorStates *s) {
     if (s == NULL) return;
     for (int i = 0; i < s->n; i++) s->maker->backend->free_state(s->maker, s->memory[i]);
     free(s);
 }
 
-RpStatus rp_executor_states_new(Executor *e, ExecutorStates **out) {
+RpStatus rp_executor_states_new(RpExecutor *e, RpExecutorStates **out) {
     const ExecPlan *plan = e->owner->plan;
     *out                 = NULL;
-    ExecutorStates *s    = calloc(1, sizeof *s + (size_t)plan->n_states * sizeof s->memory[0]);
+    RpExecutorStates *s  = calloc(1, sizeof *s + (size_t)plan->n_states * sizeof s->memory[0]);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d states", plan->n_states);
     s->maker = e->owner;
     for (; s->n < plan->n_states; s->n++) {
@@ -268,7 +268,7 @@ RpStatus rp_executor_states_new(Executor *e, ExecutorStates **out) {
 }
 
 /* States that the owner lacks stay: they are private to this executor. */
-static void point_to_states(Executor *e, const ExecutorStates *s) {
+static void point_to_states(RpExecutor *e, const RpExecutorStates *s) {
     for (int i = 0; i < e->plan->n_states; i++) {
         const int n = find_state(e->owner->plan, e->plan->states[i].node);
         if (n < 0) continue;
@@ -278,7 +278,7 @@ static void point_to_states(Executor *e, const ExecutorStates *s) {
 }
 
 /* Rolls a failed bind back to `weights`, and reports the original error even if that fails too. */
-static RpStatus roll_back(Executor *e, const ExecPlan *weights, RpStatus st) {
+static RpStatus roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st) {
     char text[512];
     snprintf(text, sizeof text, "%s", rp_last_error());
     const RpStatus again = e->backend->rebind(e, weights); /* if it fails, the next run tries again */
@@ -286,8 +286,8 @@ static RpStatus roll_back(Executor *e, const ExecPlan *weights, RpStatus st) {
     return rp_fail(st, "%s", text);
 }
 
-RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
-    const ExecutorStates *before = e->bound;
+RpStatus rp_executor_states_bind(RpExecutor *e, RpExecutorStates *s) {
+    const RpExecutorStates *before = e->bound;
     if (s != NULL && s->maker != e->owner)
         return rp_fail(RP_E_ARG, "these states belong to another executor");
     /* All or nothing: if the backend cannot use the new addresses, the old ones are restored. */
@@ -298,7 +298,7 @@ RpStatus rp_executor_states_bind(Executor *e, ExecutorStates *s) {
     return roll_back(e, e->weights, st);
 }
 
-static bool same_view(const TensorView *a, const TensorView *b) {
+static bool same_view(const RpTensorView *a, const RpTensorView *b) {
     return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 &&
            memcmp(a->nb, b->nb, sizeof a->nb) == 0;
 }
@@ -306,12 +306,7 @@ static bool same_view(const TensorView *a, const TensorView *b) {
 /* True if both steps differ in addresses at most. Parameters are compared as bytes, because the Params
  * structs have no implicit padding. */
 static bool same_step(const PlanStep *x, const PlanStep *y) {
-    static const size_t params_bytes[RP_OP_COUNT] = {
-#define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = sizeof(Params),
-        RP_OPS(OP)
-#undef OP
-    };
-    const size_t bytes = (unsigned)x->op < RP_OP_COUNT ? params_bytes[x->op] : sizeof(CustomParams);
+    const size_t bytes = rp_op_info(x->op)->params_bytes;
     if (x->op != y->op || memcmp(x->args.params, y->args.params, bytes) != 0) return false;
     for (int k = 0; k < RP_MAX_SRC; k++)
         if (x->src[k].space != y->src[k].space || !same_view(&x->args.src[k], &y->args.src[k])) return false;
@@ -334,7 +329,7 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
     return RP_OK;
 }
 
-RpStatus rp_executor_weights_bind(Executor *e, const ExecPlan *plan) {
+RpStatus rp_executor_weights_bind(RpExecutor *e, const ExecPlan *plan) {
     const ExecPlan *before = e->weights;
     if (plan != NULL) RP_TRY(check_same_steps(e->plan, plan));
     const RpStatus st = e->backend->rebind(e, plan != NULL ? plan : e->plan);

@@ -6,9 +6,9 @@
  * all. */
 #include "executor/plan_walk.h"
 
-OpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
+RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
     if ((unsigned)op < RP_OP_COUNT) return kernels->table[op];
-    const OpDescription *custom = rp_op_info(op);
+    const RpOpDescription *custom = rp_op_info(op)->custom;
     return kernels->cuda ? custom->cuda : custom->cpu;
 }
 
@@ -21,7 +21,7 @@ RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
     return RP_OK;
 }
 
-/* Bit k is set if source k is a weight, which no kernel writes: see KernelCtx.constant. */
+/* Bit k is set if source k is a weight, which no kernel writes: see RpKernelCtx.constant. */
 static unsigned constant_sources(const PlanStep *s) {
     unsigned bits = 0;
     for (int k = 0; k < RP_MAX_SRC; k++)
@@ -29,11 +29,11 @@ static unsigned constant_sources(const PlanStep *s) {
     return bits;
 }
 
-RpStatus rp_plan_walk(const ExecPlan *plan, const OpArgs *args, const int *phases, const Kernels *kernels,
-                      KernelCtx *ctx, StepEnd *step_end, void *user) {
+RpStatus rp_plan_walk(const ExecPlan *plan, const RpOpArgs *args, const int *phases, const Kernels *kernels,
+                      RpKernelCtx *ctx, StepEnd *step_end, void *user) {
     for (int i = 0; i < plan->n_steps; i++) {
-        OpKernel *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
-        const int n_phases = phases != NULL ? phases[i] : 1;
+        RpOpKernel *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
+        const int   n_phases = phases != NULL ? phases[i] : 1;
         if (kernels->cuda) ctx->constant = constant_sources(&plan->steps[i]);
         for (ctx->phase = 0; ctx->phase < n_phases; ctx->phase++) {
             RpStatus status = kernel(&args[i], ctx);

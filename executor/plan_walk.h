@@ -3,19 +3,19 @@
 #ifndef EXECUTOR_PLAN_WALK_H
 #define EXECUTOR_PLAN_WALK_H
 
-#include "reprise/kernel.h"
+#include "base/kernels.h"
 
 #include "graph/plan.h"
 
 /* The kernels of a backend: its table for the ops of ops.h, and which of the two kernels of a custom op it
  * uses. */
 typedef struct Kernels {
-    OpKernel *const *table;
-    bool             cuda;
+    RpOpKernel *const *table;
+    bool               cuda;
 } Kernels;
 
 /* NULL for a custom op without a kernel for this backend. */
-OpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op);
+RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op);
 
 /* RP_E_UNSUPPORTED, with op and node, if a step has no kernel in this backend: nothing is run elsewhere
  * silently (I10). */
@@ -27,7 +27,7 @@ typedef RpStatus StepEnd(void *user, RpStatus status, bool last_phase);
 /* Runs steps 0 .. n_steps - 1 in order and stops at the first failure. phases[i] is the number of phases
  * of step i; NULL: one each. In a run on the CPU every worker calls this, with a barrier as step_end. CUDA
  * capture calls it once. */
-RP_NODISCARD RpStatus rp_plan_walk(const ExecPlan *plan, const OpArgs *args, const int *phases,
-                                   const Kernels *kernels, KernelCtx *ctx, StepEnd *step_end, void *user);
+RP_NODISCARD RpStatus rp_plan_walk(const ExecPlan *plan, const RpOpArgs *args, const int *phases,
+                                   const Kernels *kernels, RpKernelCtx *ctx, StepEnd *step_end, void *user);
 
 #endif

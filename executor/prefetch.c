@@ -13,7 +13,7 @@ enum { N_CANDIDATES = 4, MIN_ROUNDS = 4, MAX_ROUNDS = 8, SLICE_BYTES = 1 << 19, 
 
 #define MARGIN 1.1
 
-static const CpuPrefetch candidates[N_CANDIDATES] = {
+static const RpCpuPrefetch candidates[N_CANDIDATES] = {
     {RP_PREFETCH_L2,   4096},
     {RP_PREFETCH_L1,   4096},
     {RP_PREFETCH_L2,   8192},
@@ -34,7 +34,7 @@ static struct {
  *     slice of round r, candidate c, worker w = (r * N_CANDIDATES + c) * workers + w
  *     slice i = rows [(i % slices_of_weight) * rows, ... + rows) of weight i / slices_of_weight */
 typedef struct Trial {
-    const TensorView *weights; /* all of one type and shape */
+    const RpTensorView *weights; /* all of one type and shape */
     int64_t           n_weights, rows, slices_of_weight;
     int64_t           first; /* the slice of worker 0; worker w takes first + w */
     int               workers;
@@ -49,8 +49,8 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static TensorView slice(const Trial *t, int64_t i) {
-    TensorView v = t->weights[i / t->slices_of_weight % t->n_weights];
+static RpTensorView slice(const Trial *t, int64_t i) {
+    RpTensorView v = t->weights[i / t->slices_of_weight % t->n_weights];
     v.data       = (char *)v.data + (size_t)(i % t->slices_of_weight * t->rows) * v.nb[1];
     v.ne[1]      = t->rows;
     v.ne[2] = v.ne[3] = 1;
@@ -59,7 +59,7 @@ static TensorView slice(const Trial *t, int64_t i) {
 
 /* Reads one byte per page of a slice, so that page faults of the mapped file are not timed. */
 static void touch(const Trial *t, int64_t i) {
-    const TensorView v = slice(t, i);
+    const RpTensorView v = slice(t, i);
     for (size_t at = 0; at < (size_t)v.ne[1] * v.nb[1]; at += PAGE)
         (void)*((const volatile char *)v.data + at);
 }
@@ -69,18 +69,18 @@ static RpStatus multiply(void *arg, int ith, int nth) {
     Trial *t = arg;
     (void)nth;
     if (ith >= t->workers) return RP_OK;
-    const OpParams   params = {.mul_mat = {.bound = RP_BOUND_NONE}};
-    const TensorView w      = slice(t, t->first + ith);
-    const OpArgs     args   = {
+    const RpOpParams   params = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    const RpTensorView w      = slice(t, t->first + ith);
+    const RpOpArgs     args   = {
               .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                        1,                                        1         },
                  t->results + ith * t->rows),
               .src    = {w,       rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
               .params = &params
     };
-    return rp_cpu_kernels[RP_OP_MUL_MAT](&args, &(KernelCtx){.ith = 0, .nth = 1});
+    return rp_cpu_kernels[RP_OP_MUL_MAT](&args, &(RpKernelCtx){.ith = 0, .nth = 1});
 }
 
-static bool seen(const TensorView *views, int64_t n, const TensorView *v) {
+static bool seen(const RpTensorView *views, int64_t n, const RpTensorView *v) {
     for (int64_t i = 0; i < n; i++)
         if (views[i].data == v->data) return true;
     return false;
@@ -88,11 +88,11 @@ static bool seen(const TensorView *views, int64_t n, const TensorView *v) {
 
 /* The block-quantised weights of the plan whose matrices are contiguous, each once. `out` has room for
  * every source of every step. */
-static int64_t quantised_weights(const Executor *e, TensorView *out) {
+static int64_t quantised_weights(const RpExecutor *e, RpTensorView *out) {
     int64_t n = 0;
     for (int i = 0; i < e->plan->n_steps; i++)
         for (int k = 0; k < RP_MAX_SRC; k++) {
-            const TensorView *v = &e->args[i].src[k];
+            const RpTensorView *v = &e->args[i].src[k];
             if (e->plan->steps[i].src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || v->dtype == RP_Q8_ACT)
                 continue;
             if (rp_dtype_info(v->dtype)->block_elems == 1 || v->nb[2] != (size_t)v->ne[1] * v->nb[1])
@@ -102,13 +102,13 @@ static int64_t quantised_weights(const Executor *e, TensorView *out) {
     return n;
 }
 
-static bool alike(const TensorView *a, const TensorView *b) {
+static bool alike(const RpTensorView *a, const RpTensorView *b) {
     return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0;
 }
 
 /* Keeps only the views of one dtype and shape: the combination with the most bytes. Equal slices make
  * times comparable. */
-static int64_t keep_commonest(TensorView *views, int64_t n) {
+static int64_t keep_commonest(RpTensorView *views, int64_t n) {
     if (n == 0) return 0;
     int64_t best = 0, kept = 0;
     double  most = 0.0;
@@ -118,7 +118,7 @@ static int64_t keep_commonest(TensorView *views, int64_t n) {
             if (alike(&views[i], &views[j])) bytes += (double)views[j].nb[2] * (double)views[j].ne[2];
         if (bytes > most) most = bytes, best = i;
     }
-    const TensorView like = views[best];
+    const RpTensorView like = views[best];
     for (int64_t i = 0; i < n; i++)
         if (alike(&views[i], &like)) views[kept++] = views[i];
     return kept;
@@ -142,7 +142,7 @@ static RpStatus time_candidates(Trial *t, ThreadPool *pool, int rounds) {
 
 /* To replace the default a candidate must be faster by MARGIN; to replace another candidate, faster at
  * all. */
-static CpuPrefetch fastest(void) {
+static RpCpuPrefetch fastest(void) {
     int best = 0;
     for (int c = 1; c < N_CANDIDATES; c++)
         if (measured.seconds[c] * (best == 0 ? MARGIN : 1.0) < measured.seconds[best]) best = c;
@@ -154,7 +154,7 @@ static CpuPrefetch fastest(void) {
  *     rounds * N_CANDIDATES * workers <= slices,    MIN_ROUNDS <= rounds <= MAX_ROUNDS,    workers <= threads
  *
  * Returns false if there are too few slices for one worker. */
-static bool plan_trial(const TensorView *views, int64_t n, int threads, Trial *t, int *rounds) {
+static bool plan_trial(const RpTensorView *views, int64_t n, int threads, Trial *t, int *rounds) {
     const int64_t row = (int64_t)views[0].nb[1], rows = views[0].ne[1] * views[0].ne[2];
     *t      = (Trial){.weights = views, .n_weights = n, .workers = threads};
     t->rows = rows * row < SLICE_BYTES ? rows : SLICE_BYTES / row;
@@ -170,7 +170,7 @@ static bool plan_trial(const TensorView *views, int64_t n, int threads, Trial *t
 
 /* *out stays unchanged if there are too few weights; a later executor with more weights is then measured.
  * The column is zero, as the time of a product does not depend on its values. */
-static RpStatus measure(const TensorView *views, int64_t n, ThreadPool *pool, CpuPrefetch *out) {
+static RpStatus measure(const RpTensorView *views, int64_t n, ThreadPool *pool, RpCpuPrefetch *out) {
     Trial t;
     int   rounds;
     if (n == 0 || !plan_trial(views, n, rp_pool_size(pool), &t, &rounds)) return RP_OK;
@@ -196,10 +196,10 @@ static RpStatus measure(const TensorView *views, int64_t n, ThreadPool *pool, Cp
     return st;
 }
 
-static RpStatus measure_once(const Executor *e, ThreadPool *pool) {
+static RpStatus measure_once(const RpExecutor *e, ThreadPool *pool) {
     if (measured.done) return RP_OK;
-    CpuPrefetch p     = RP_PREFETCH_DEFAULT;
-    TensorView *views = malloc((size_t)e->plan->n_steps * RP_MAX_SRC * sizeof *views + 1);
+    RpCpuPrefetch p     = RP_PREFETCH_DEFAULT;
+    RpTensorView *views = malloc((size_t)e->plan->n_steps * RP_MAX_SRC * sizeof *views + 1);
     if (views == NULL) return rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
     const int64_t n  = quantised_weights(e, views);
     RpStatus      st = measure(views, keep_commonest(views, n), pool, &p);
@@ -208,8 +208,8 @@ static RpStatus measure_once(const Executor *e, ThreadPool *pool) {
     return st;
 }
 
-RpStatus rp_prefetch_choose(const Executor *e, ThreadPool *pool) {
-    CpuPrefetch p;
+RpStatus rp_prefetch_choose(const RpExecutor *e, ThreadPool *pool) {
+    RpCpuPrefetch p;
     bool        by_measurement;
     RP_TRY(rp_cpu_prefetch_option(&p, &by_measurement));
     if (!by_measurement) return rp_cpu_prefetch_set(p);
@@ -219,12 +219,12 @@ RpStatus rp_prefetch_choose(const Executor *e, ThreadPool *pool) {
     return st;
 }
 
-int rp_cpu_prefetch_trials(CpuPrefetchTrial *out, int max) {
+int rp_cpu_prefetch_trials(RpCpuPrefetchTrial *out, int max) {
     pthread_mutex_lock(&measured.lock);
     const int n = measured.done ? (max < N_CANDIDATES ? max : N_CANDIDATES) : 0;
     for (int c = 0; c < n; c++)
         out[c] =
-            (CpuPrefetchTrial){candidates[c], (double)measured.bytes * measured.workers / measured.seconds[c],
+            (RpCpuPrefetchTrial){candidates[c], (double)measured.bytes * measured.workers / measured.seconds[c],
                                measured.workers, measured.rounds};
     pthread_mutex_unlock(&measured.lock);
     return n;

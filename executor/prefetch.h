@@ -9,6 +9,6 @@
 /* Sets rp_cpu_prefetch to the value of REPRISE_PREFETCH, or for "auto" to the fastest candidate. The
  * measurement takes a few milliseconds, at the first call with enough weights. RP_E_ARG for an invalid
  * value. */
-RP_NODISCARD RpStatus rp_prefetch_choose(const Executor *e, ThreadPool *pool);
+RP_NODISCARD RpStatus rp_prefetch_choose(const RpExecutor *e, ThreadPool *pool);
 
 #endif

@@ -10,10 +10,10 @@
 
 #include <string.h>
 
-static RpStatus check_options(const Executor *e, const ReplyOptions *o) {
+static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     if (e->step == NULL) return rp_fail(RP_E_STATE, "a reply: this executor has no step state");
     if (e->reply.active) return rp_fail(RP_E_STATE, "a reply is under way already");
-    const TensorView view = rp_node_view(e->step);
+    const RpTensorView view = rp_node_view(e->step);
     if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_extent_bytes(&view) / sizeof *o->state)
         return rp_fail(RP_E_ARG, "a step state of %zu words: from %d to %zu are possible", o->n_state,
                        (int)RP_STEP_WORDS, rp_view_extent_bytes(&view) / sizeof *o->state);
@@ -23,9 +23,9 @@ static RpStatus check_options(const Executor *e, const ReplyOptions *o) {
     return RP_OK;
 }
 
-RpStatus rp_executor_reply_begin(Executor *e, const ReplyOptions *o) {
+RpStatus rp_executor_reply_begin(RpExecutor *e, const RpReplyOptions *o) {
     RP_TRY(check_options(e, o));
-    StepState s;
+    RpStepState s;
     memcpy(&s, o->state, sizeof s);
     if (s.pos < 0 || s.pos >= o->n_ctx)
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
@@ -53,7 +53,7 @@ static bool ends(const Reply *r, int32_t token) {
     return r->left == 0 || r->pos >= r->n_ctx;
 }
 
-RpStatus rp_executor_reply_next(Executor *e, int32_t *token) {
+RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
     Reply *r = &e->reply;
     if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
     if (r->in_loop) {
@@ -70,7 +70,7 @@ RpStatus rp_executor_reply_next(Executor *e, int32_t *token) {
     return RP_OK;
 }
 
-RpStatus rp_executor_reply_end(Executor *e, bool *ran_on) {
+RpStatus rp_executor_reply_end(RpExecutor *e, bool *ran_on) {
     /* A loop that is stopped early may have run tokens that were never returned. */
     if (ran_on != NULL) *ran_on = e->reply.active && e->reply.in_loop && e->reply.left > 0;
     if (!e->reply.active) return RP_OK;

@@ -2,10 +2,10 @@
 #include "fallback/experts.h"
 #include "fallback/rows.h"
 
-static void add_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
-    const TensorView *b  = &args->src[1];
-    const int64_t     k  = args->src[0].ne[1];
-    const int32_t     id = rp_expert(&args->src[2], row % k, row / k, b->ne[1]); /* row = j + k * t */
+static void add_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    const RpTensorView *b  = &args->add_id.b;
+    const int64_t       k  = args->add_id.x.ne[1];
+    const int32_t       id = rp_expert(&args->add_id.ids, row % k, row / k, b->ne[1]); /* row = j + k * t */
     if (id < 0) {
         for (int64_t i = 0; i < n; i++) y[i] = x[i];
         return;
@@ -14,7 +14,7 @@ static void add_range(const OpArgs *args, const float *x, float *y, int64_t row,
     for (int64_t i = 0; i < n; i++) y[i] = x[i] + z[i];
 }
 
-RpStatus rp_cpu_add_id(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_add_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_add_id(args));
     rp_for_ranges(args, ctx, add_range);
     return RP_OK;

@@ -22,7 +22,7 @@
  * same time. */
 #include "fallback/attention.h"
 
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/fused.h"
 
 /* Converts 16 elements of a row of the KV cache, from element i on. */
@@ -130,7 +130,7 @@ static AttentionKernels kernels_of(RpDtype type) {
     AttentionKernels k = {.scores = type == RP_Q8_0 ? scores_q8_0_plain : scores_f16_plain,
                           .values = type == RP_Q8_0 ? values_q8_0_plain : values_f16_plain};
 #if defined(RP_X86)
-    const CpuIsa isa = rp_cpu_isa();
+    const RpCpuIsa isa = rp_cpu_isa();
     if (isa == RP_ISA_AVX512_VNNI) k = rp_attention_avx512(type);
     if (isa == RP_ISA_AVX2) k = rp_attention_avx2(type);
 #elif defined(__aarch64__)
@@ -162,9 +162,9 @@ typedef struct KvRange {
     int64_t from, end;
 } KvRange;
 
-static KvRange range_of(const OpArgs *args, int64_t t) {
+static KvRange range_of(const RpOpArgs *args, int64_t t) {
     const int32_t window = args->params->attention.window;
-    const int64_t pos = ((const int32_t *)args->src[3].data)[t], n_ctx = args->src[1].ne[1];
+    const int64_t pos = ((const int32_t *)args->attention.pos.data)[t], n_ctx = args->attention.k.ne[1];
     const int64_t end = pos + 1 < n_ctx ? pos + 1 : n_ctx;
     return (KvRange){window > 0 && end > window ? end - window : 0, end};
 }
@@ -177,13 +177,13 @@ static int64_t n_chunks(KvRange r) {
 }
 
 /* Bytes of q and acc in use: dim rounded up to 16 lanes. */
-static size_t used_bytes(const OpArgs *args) {
-    return (size_t)attention_dim(args->src[0].ne[0]) * sizeof(float);
+static size_t used_bytes(const RpOpArgs *args) {
+    return (size_t)attention_dim(args->attention.q.ne[0]) * sizeof(float);
 }
 
 /* Copies q, with zeros up to whole lanes. */
-static void start_head(const OpArgs *args, int64_t t, int64_t h, AttentionHead *head) {
-    const TensorView *q = &args->src[0];
+static void start_head(const RpOpArgs *args, int64_t t, int64_t h, AttentionHead *head) {
+    const RpTensorView *q = &args->attention.q;
     memset(head->q, 0, used_bytes(args));
     memcpy(head->q, (const char *)q->data + (size_t)t * q->nb[1] + (size_t)h * q->nb[2],
            (size_t)q->ne[0] * sizeof(float));
@@ -191,20 +191,20 @@ static void start_head(const OpArgs *args, int64_t t, int64_t h, AttentionHead *
 
 /* The empty state of a chunk. The first chunk of a head with a sink starts with that score, which has weight 1 and no
  * value. */
-static void start_chunk(const OpArgs *args, int64_t h, bool first, AttentionHead *head) {
+static void start_chunk(const RpOpArgs *args, int64_t h, bool first, AttentionHead *head) {
     memset(head->acc, 0, used_bytes(args));
     head->max = -INFINITY;
     head->sum = 0.0f;
-    if (!first || !rp_has_src(args, 4)) return;
-    head->max = ((const float *)args->src[4].data)[h];
+    if (!first || !rp_is_present(&args->attention.sinks)) return;
+    head->max = ((const float *)args->attention.sinks.data)[h];
     head->sum = 1.0f;
 }
 
 /* y = acc / sum. A q8_act result has all heads of a token in one row, and is quantised head by head. */
-static void end_head(const OpArgs *args, int64_t t, int64_t h, const float *acc, float sum) {
-    const TensorView *y        = &args->dst;
+static void end_head(const RpOpArgs *args, int64_t t, int64_t h, const float *acc, float sum) {
+    const RpTensorView *y        = &args->dst;
     const bool        quantize = y->dtype == RP_Q8_ACT;
-    const int64_t     d        = args->src[0].ne[0];
+    const int64_t     d        = args->attention.q.ne[0];
     const float       inverse  = sum == 0.0f ? 0.0f : 1.0f / sum;
     float             f32[RP_ATTENTION_MAX_DIM];
     float            *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
@@ -214,8 +214,8 @@ static void end_head(const OpArgs *args, int64_t t, int64_t h, const float *acc,
 }
 
 /* n positions from `at` on, of KV head hk. */
-static AttentionTile tile_at(const OpArgs *args, int64_t hk, int64_t at, int64_t n) {
-    const TensorView *k = &args->src[1], *v = &args->src[2];
+static AttentionTile tile_at(const RpOpArgs *args, int64_t hk, int64_t at, int64_t n) {
+    const RpTensorView *k = &args->attention.k, *v = &args->attention.v;
     return (AttentionTile){.k     = (const char *)k->data + (size_t)hk * k->nb[2] + (size_t)at * k->nb[1],
                            .v     = (const char *)v->data + (size_t)hk * v->nb[2] + (size_t)at * v->nb[1],
                            .k_row = k->nb[1],
@@ -235,10 +235,10 @@ static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_head
     (loaded ? kernels->whole_values : kernels->values)(tile);
 }
 
-static int64_t heads_of_kv(const OpArgs *args) { return args->src[0].ne[2] / args->src[1].ne[2]; }
+static int64_t heads_of_kv(const RpOpArgs *args) { return args->attention.q.ne[2] / args->attention.k.ne[2]; }
 
 /* Chunk c of the range, by n_heads heads from head h on, which share their keys and values. */
-static void attend(const OpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
+static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
                    const AttentionKernels *kernels) {
     const int64_t first = (first_chunk(range) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
     const int64_t from = first > range.from ? first : range.from, end = last < range.end ? last : range.end;
@@ -252,7 +252,7 @@ static void attend(const OpArgs *args, KvRange range, int64_t c, int64_t h, int 
 }
 
 /* How many heads from h on, before `end`, share a key head and so a tile: at most ATTENTION_HEADS. */
-static int heads_per_tile(const OpArgs *args, int64_t h, int64_t end) {
+static int heads_per_tile(const RpOpArgs *args, int64_t h, int64_t end) {
     const int64_t per_key_head = heads_of_kv(args);
     int64_t       n            = (h / per_key_head + 1) * per_key_head - h;
     if (n > end - h) n = end - h;
@@ -290,27 +290,27 @@ typedef struct Block {
 } Block;
 
 /* Tokens in a block: fewer if there would be less than two blocks for each worker. */
-static int64_t block_tokens(const OpArgs *args, int nth) {
-    const int64_t heads = heads_of_kv(args), n_tokens = args->src[0].ne[1], n_kv = args->src[1].ne[2];
+static int64_t block_tokens(const RpOpArgs *args, int nth) {
+    const int64_t heads = heads_of_kv(args), n_tokens = args->attention.q.ne[1], n_kv = args->attention.k.ne[2];
     int64_t       n = heads < BLOCK_QUERIES ? BLOCK_QUERIES / heads : 1;
     while (n > 1 && (n_tokens + n - 1) / n * n_kv < 2 * nth) n /= 2;
     return n;
 }
 
-static size_t floats_of_block(const OpArgs *args, int64_t n_queries) {
-    return (size_t)(3 * n_queries + 2 * ATTENTION_TILE) * (size_t)attention_dim(args->src[0].ne[0]);
+static size_t floats_of_block(const RpOpArgs *args, int64_t n_queries) {
+    return (size_t)(3 * n_queries + 2 * ATTENTION_TILE) * (size_t)attention_dim(args->attention.q.ne[0]);
 }
 
-static size_t block_bytes(const OpArgs *args) {
+static size_t block_bytes(const RpOpArgs *args) {
     const int64_t n = block_tokens(args, 1) * heads_of_kv(args);
     return rp_align_bytes((size_t)n * sizeof(AttentionHead)) + rp_align_bytes((size_t)n * sizeof(Query)) +
            floats_of_block(args, n) * sizeof(float);
 }
 
 /* Tokens t0 to t1 - 1 and the query heads of KV head hk. */
-static Block start_block(const OpArgs *args, char *memory, int64_t t0, int64_t t1, int64_t hk) {
+static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t t1, int64_t hk) {
     const int64_t heads = heads_of_kv(args), n = (t1 - t0) * heads,
-                  padded = attention_dim(args->src[0].ne[0]);
+                  padded = attention_dim(args->attention.q.ne[0]);
     Block b              = {.heads = (AttentionHead *)(void *)memory};
     memory += rp_align_bytes((size_t)n * sizeof(AttentionHead));
     b.queries = (Query *)(void *)memory;
@@ -336,7 +336,7 @@ static int attending_to_all(const Block *b, int i, int64_t first) {
     return n;
 }
 
-static void block_to_tile(const OpArgs *args, Block *b, int64_t hk, int64_t first,
+static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first,
                           const AttentionKernels *kernels) {
     AttentionTile whole = tile_at(args, hk, first, ATTENTION_TILE);
     const bool    load  = kernels->load != NULL && b->n >= WHOLE_QUERIES;
@@ -364,9 +364,9 @@ static void block_to_tile(const OpArgs *args, Block *b, int64_t hk, int64_t firs
 
 static bool in_chunk(KvRange r, int64_t c) { return c >= first_chunk(r) && c < first_chunk(r) + n_chunks(r); }
 
-static void end_chunk(const OpArgs *args, Query *q, int64_t c, const AttentionHead *head) {
+static void end_chunk(const RpOpArgs *args, Query *q, int64_t c, const AttentionHead *head) {
     if (c > first_chunk(q->range)) {
-        merge_chunk(q->acc, &q->max, &q->sum, head->acc, head->max, head->sum, args->src[0].ne[0]);
+        merge_chunk(q->acc, &q->max, &q->sum, head->acc, head->max, head->sum, args->attention.q.ne[0]);
         return;
     }
     memcpy(q->acc, head->acc, used_bytes(args));
@@ -374,7 +374,7 @@ static void end_chunk(const OpArgs *args, Query *q, int64_t c, const AttentionHe
     q->sum = head->sum;
 }
 
-static void run_block(const OpArgs *args, Block *b, int64_t hk, const AttentionKernels *kernels) {
+static void run_block(const RpOpArgs *args, Block *b, int64_t hk, const AttentionKernels *kernels) {
     int64_t c0 = first_chunk(b->queries[0].range), c1 = c0;
     for (int i = 0; i < b->n; i++) {
         const int64_t first = first_chunk(b->queries[i].range), end = first + n_chunks(b->queries[i].range);
@@ -394,8 +394,8 @@ static void run_block(const OpArgs *args, Block *b, int64_t hk, const AttentionK
         end_head(args, b->queries[i].t, b->queries[i].h, b->queries[i].acc, b->queries[i].sum);
 }
 
-static void many_tokens(const OpArgs *args, const KernelCtx *ctx, const AttentionKernels *kernels) {
-    const int64_t n_tokens = args->src[0].ne[1], n_kv = args->src[1].ne[2],
+static void many_tokens(const RpOpArgs *args, const RpKernelCtx *ctx, const AttentionKernels *kernels) {
+    const int64_t n_tokens = args->attention.q.ne[1], n_kv = args->attention.k.ne[2],
                   each  = block_tokens(args, ctx->nth);
     const int64_t items = (n_tokens + each - 1) / each * n_kv;
     for (int64_t i = ctx->ith; i < items; i += ctx->nth) {
@@ -411,15 +411,15 @@ static void many_tokens(const OpArgs *args, const KernelCtx *ctx, const Attentio
  * With a single chunk, phase 0 already writes y. */
 
 /* The partial result of chunk c and head h in shared memory, f32: max, sum, 14 unused, acc[dim]. */
-static int64_t partial_floats(const OpArgs *args) { return ATTENTION_LANES + args->src[0].ne[0]; }
+static int64_t partial_floats(const RpOpArgs *args) { return ATTENTION_LANES + args->attention.q.ne[0]; }
 
-static float *partial_at(const OpArgs *args, const KernelCtx *ctx, int64_t c, int64_t h) {
-    return (float *)ctx->shared + (c * args->src[0].ne[2] + h) * partial_floats(args);
+static float *partial_at(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t c, int64_t h) {
+    return (float *)ctx->shared + (c * args->attention.q.ne[2] + h) * partial_floats(args);
 }
 
-static void chunks_of_token(const OpArgs *args, const KernelCtx *ctx, KvRange range,
+static void chunks_of_token(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange range,
                             const AttentionKernels *kernels) {
-    const int64_t      n_heads = args->src[0].ne[2], total = n_chunks(range) * n_heads;
+    const int64_t      n_heads = args->attention.q.ne[2], total = n_chunks(range) * n_heads;
     const int64_t      last = total * (ctx->ith + 1) / ctx->nth;
     AttentionHead      heads[ATTENTION_HEADS];
     _Alignas(64) float vectors[ATTENTION_HEADS][2][RP_ATTENTION_MAX_DIM];
@@ -437,37 +437,37 @@ static void chunks_of_token(const OpArgs *args, const KernelCtx *ctx, KvRange ra
             float *partial = partial_at(args, ctx, c, h + i);
             partial[0]     = heads[i].max;
             partial[1]     = heads[i].sum;
-            memcpy(partial + ATTENTION_LANES, heads[i].acc, (size_t)args->src[0].ne[0] * sizeof(float));
+            memcpy(partial + ATTENTION_LANES, heads[i].acc, (size_t)args->attention.q.ne[0] * sizeof(float));
         }
         at += n;
     }
 }
 
-static void merge_chunks(const OpArgs *args, const KernelCtx *ctx, KvRange range) {
-    const int64_t n_heads = args->src[0].ne[2], end = n_heads * (ctx->ith + 1) / ctx->nth;
+static void merge_chunks(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange range) {
+    const int64_t n_heads = args->attention.q.ne[2], end = n_heads * (ctx->ith + 1) / ctx->nth;
     for (int64_t h = n_heads * ctx->ith / ctx->nth; h < end && n_chunks(range) > 1; h++) {
         float *all = partial_at(args, ctx, 0, h);
         for (int64_t c = 1; c < n_chunks(range); c++) {
             const float *chunk = partial_at(args, ctx, c, h);
             merge_chunk(all + ATTENTION_LANES, &all[0], &all[1], chunk + ATTENTION_LANES, chunk[0], chunk[1],
-                        args->src[0].ne[0]);
+                        args->attention.q.ne[0]);
         }
         end_head(args, 0, h, all + ATTENTION_LANES, all[1]);
     }
 }
 
-CpuNeeds rp_needs_attention(const OpArgs *args) {
-    const int64_t chunks = (args->src[1].ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
-    if (args->src[0].ne[1] > 1) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
+CpuNeeds rp_needs_attention(const RpOpArgs *args) {
+    const int64_t chunks = (args->attention.k.ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
+    if (args->attention.q.ne[1] > 1) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
     if (chunks == 1) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
-                      .shared = (size_t)(chunks * args->src[0].ne[2] * partial_floats(args)) * sizeof(float)};
+                      .shared = (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
 }
 
-RpStatus rp_cpu_attention(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *q = &args->src[0];
+RpStatus rp_cpu_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *q = &args->attention.q;
     RP_TRY(rp_check_attention(args));
-    const AttentionKernels kernels = kernels_of(args->src[1].dtype);
+    const AttentionKernels kernels = kernels_of(args->attention.k.dtype);
     if (q->ne[1] > 1)
         many_tokens(args, ctx, &kernels);
     else if (ctx->phase == 0)

@@ -10,7 +10,7 @@
 #ifndef FALLBACK_ATTENTION_H
 #define FALLBACK_ATTENTION_H
 
-#include "fallback/quants.h"
+#include "fallback/quants/quants.h"
 
 enum { ATTENTION_LANES = 16, ATTENTION_TILE = 32, ATTENTION_CHUNK = 256, ATTENTION_HEADS = 4 };
 

@@ -3,7 +3,7 @@
  * with more heads. Prefetches are those of attention_avx512.c. */
 #include "fallback/attention.h"
 
-#include "fallback/gemv_load_avx2.h"
+#include "fallback/products/gemv_load_avx2.h"
 
 #ifdef RP_X86
 

@@ -3,9 +3,9 @@
  * meanwhile: values of this tile while its scores are computed, keys of the next tile while its values are added. */
 #include "fallback/attention.h"
 
-#include "fallback/blocks_x86.h"
-#include "fallback/float.h"
-#include "fallback/trees_avx512.h"
+#include "fallback/products/blocks_x86.h"
+#include "fallback/simd/float.h"
+#include "fallback/products/trees_avx512.h"
 
 #ifdef RP_X86
 

@@ -1,7 +1,7 @@
 /* The attention kernels for NEON (attention.h). 16 lanes are four registers; a position at a time times up to four
  * heads, 16 accumulators. Prefetches are those of attention_avx512.c. */
 #include "fallback/attention.h"
-#include "fallback/prefetch.h"
+#include "fallback/simd/prefetch.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>

@@ -2,8 +2,8 @@
  *
  * The store writes keys and values into the KV cache, to f16 or q8_0. A row is converted in slices of SLICE elements by
  * way of f32, so that it needs no memory of its length (I5). x may have any strides; rows of d are contiguous. */
-#include "fallback/float.h"
-#include "fallback/quants.h"
+#include "fallback/simd/float.h"
+#include "fallback/quants/quants.h"
 #include "fallback/rows.h"
 
 enum { SLICE = 256 }; /* a multiple of 32: slices are whole q8_0 blocks */
@@ -33,14 +33,14 @@ RP_BODY void quantize_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
 RP_VARIANTS(quantize_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
 
 /* Element i of a row that is not contiguous. */
-static float element(const TensorView *x, const char *row, int64_t i) {
+static float element(const RpTensorView *x, const char *row, int64_t i) {
     const char *p = row + (size_t)i * x->nb[0];
     float       f;
     rp_dequantize_row(x->dtype, p, 1, &f);
     return f;
 }
 
-static void copy_row(const TensorView *x, const char *row, const TensorView *y, char *out) {
+static void copy_row(const RpTensorView *x, const char *row, const RpTensorView *y, char *out) {
     const int64_t n          = x->ne[0];
     const bool    contiguous = x->nb[0] == (size_t)rp_dtype_info(x->dtype)->block_bytes;
     if (contiguous && x->dtype == y->dtype) {
@@ -65,9 +65,9 @@ static void copy_row(const TensorView *x, const char *row, const TensorView *y, 
     }
 }
 
-RpStatus rp_cpu_copy(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *x = &args->src[0], *y = &args->dst;
-    const int32_t    *pos = rp_has_src(args, 2) ? args->src[2].data : NULL;
+RpStatus rp_cpu_copy(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *x = &args->copy.x, *y = &args->dst;
+    const int32_t    *pos = rp_is_present(&args->copy.pos) ? args->copy.pos.data : NULL;
     RP_TRY(rp_check_copy(args));
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const int64_t i1 = r % x->ne[1], outer = r / x->ne[1];

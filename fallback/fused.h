@@ -4,10 +4,10 @@
 #ifndef FALLBACK_FUSED_H
 #define FALLBACK_FUSED_H
 
-#include "reprise/check.h"
+#include "base/check.h"
 
 /* rp_cpu_needs of one op; table.c lists them. */
-typedef CpuNeeds NeedsFunction(const OpArgs *args);
+typedef CpuNeeds NeedsFunction(const RpOpArgs *args);
 NeedsFunction    rp_needs_linear, rp_needs_gate_up, rp_needs_qkv, rp_needs_router, rp_needs_experts_down,
     rp_needs_mul_mat, rp_needs_mul_mat_id, rp_needs_attention;
 
@@ -21,12 +21,12 @@ static inline size_t rp_align_floats(int64_t n) { return rp_align_bytes((size_t)
 
 /* Calls the kernel as the only worker: the caller computes all of the result. For kernels of one phase that use neither
  * shared nor local memory. */
-static inline RpStatus rp_run_alone(OpKernel *kernel, const OpArgs *args) {
-    return kernel(args, &(KernelCtx){.ith = 0, .nth = 1});
+static inline RpStatus rp_run_alone(RpOpKernel *kernel, const RpOpArgs *args) {
+    return kernel(args, &(RpKernelCtx){.ith = 0, .nth = 1});
 }
 
 /* f32 [ne0, ne1], contiguous. */
-static inline TensorView rp_floats(float *data, int64_t ne0, int64_t ne1) {
+static inline RpTensorView rp_floats(float *data, int64_t ne0, int64_t ne1) {
     return rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){ne0, ne1, 1, 1}, data);
 }
 
@@ -36,19 +36,19 @@ static inline size_t rp_column_bytes(int64_t n) {
     return rp_align_floats(n) + rp_align_bytes((size_t)n / 32 * 44);
 }
 
-/* The prologue of a fused product (ColumnParams). *out is x itself, or x normalised and quantised in `local`. An absent
+/* The prologue of a fused product (RpColumnParams). *out is x itself, or x normalised and quantised in `local`. An absent
  * `norm` has ne 0. Every worker computes the whole column for itself, so the product needs no barrier before it. */
-RpStatus rp_column(const TensorView *x, const TensorView *norm, const ColumnParams *c, char *local,
-                   TensorView *out);
+RpStatus rp_column(const RpTensorView *x, const RpTensorView *norm, const RpColumnParams *c, char *local,
+                   RpTensorView *out);
 
 /* y[0..n) = rows [first, first + n) of the matrix w times the column x, as op mul_mat computes them. */
-RpStatus rp_mul_mat_rows(const TensorView *w, int64_t first, int64_t n, const TensorView *x, float *y);
+RpStatus rp_mul_mat_rows(const RpTensorView *w, int64_t first, int64_t n, const RpTensorView *x, float *y);
 
 /* Quantises x[0..n) to elements [at, at + n) of a q8_act row of row_n elements; n and at are multiples of 32. */
 void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int64_t at);
 
 /* y[i] += x[first + i]; does nothing if x is absent. */
-static inline void rp_add_range(float *y, const TensorView *x, int64_t first, int64_t n) {
+static inline void rp_add_range(float *y, const RpTensorView *x, int64_t first, int64_t n) {
     const float *from = (const float *)x->data;
     for (int64_t i = 0; i < n && x->ne[0] > 0; i++) y[i] += from[first + i];
 }

@@ -4,7 +4,7 @@
  *     RP_GELU_TANH   0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)),  u = sqrt(2/pi) (x + 0.044715 x^3)
  *
  * The right side of the second needs rp_expf only, which compilers vectorise. */
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/rows.h"
 
 RP_BODY void gelu_tanh_body(const float *x, float *y, int64_t n) {
@@ -19,7 +19,7 @@ static void gelu_erf(const float *x, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
 }
 
-static void gelu_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+static void gelu_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     (void)row, (void)from;
     if (args->params->gelu.kind == RP_GELU_TANH)
         gelu_tanh(x, y, n);
@@ -27,7 +27,7 @@ static void gelu_range(const OpArgs *args, const float *x, float *y, int64_t row
         gelu_erf(x, y, n);
 }
 
-RpStatus rp_cpu_gelu(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_gelu(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gelu(args));
     rp_for_ranges(args, ctx, gelu_range);
     return RP_OK;

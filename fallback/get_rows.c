@@ -1,10 +1,10 @@
 /* y[:,t] = scale * w[:,ids[t]], dequantised to f32: the embedding lookup. Workers take every nth token. An id outside
  * the table is an error, as ids are input (I11). */
-#include "fallback/quants.h"
+#include "fallback/quants/quants.h"
 
-RpStatus rp_cpu_get_rows(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *w = &args->src[0], *ids = &args->src[1], *y = &args->dst;
-    const float       scale = args->params != NULL ? args->params->get_rows.scale : 0.0f;
+RpStatus rp_cpu_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *w = &args->get_rows.w, *ids = &args->get_rows.ids, *y = &args->dst;
+    const float         scale = args->params != NULL ? args->params->get_rows.scale : 0.0f;
     RP_TRY(rp_check_get_rows(args));
     for (int64_t t = ctx->ith; t < ids->ne[0]; t += ctx->nth) {
         const int32_t id = ((const int32_t *)ids->data)[t];

@@ -9,32 +9,32 @@
  *     local: in phase 0 the column (rp_column_bytes), in phase 1 the normalised row f32 [m] */
 #include "fallback/fused.h"
 
-CpuNeeds rp_needs_linear(const OpArgs *args) {
+CpuNeeds rp_needs_linear(const RpOpArgs *args) {
     const bool   post = args->params->linear.post_norm != 0;
-    const size_t row  = rp_align_floats(args->src[0].ne[1]);
+    const size_t row  = rp_align_floats(args->linear.w.ne[1]);
     return (CpuNeeds){.phases = post ? 2 : 1,
                       .shared = post ? row : 0,
-                      .local    = rp_column_bytes(args->src[1].ne[0]) + (post ? row : 0)};
+                      .local    = rp_column_bytes(args->linear.x.ne[0]) + (post ? row : 0)};
 }
 
 /* Rows [first, first + n) to y, up to the scale. */
-static RpStatus products(const OpArgs *args, KernelCtx *ctx, int64_t first, int64_t n, float *y) {
-    const LinearParams *p = &args->params->linear;
-    TensorView          x;
-    RP_TRY(rp_column(&args->src[1], &args->src[2], &p->column, ctx->local, &x));
-    RP_TRY(rp_mul_mat_rows(&args->src[0], first, n, &x, y));
-    rp_add_range(y, &args->src[3], first, n);
+static RpStatus products(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first, int64_t n, float *y) {
+    const RpLinearParams *p = &args->params->linear;
+    RpTensorView          x;
+    RP_TRY(rp_column(&args->linear.x, &args->linear.norm, &p->column, ctx->local, &x));
+    RP_TRY(rp_mul_mat_rows(&args->linear.w, first, n, &x, y));
+    rp_add_range(y, &args->linear.bias, first, n);
     rp_scale_range(y, p->scale, n);
     return RP_OK;
 }
 
 /* Every worker normalises the whole row for itself and keeps its part. */
-static RpStatus post_norm(const OpArgs *args, KernelCtx *ctx, int64_t first, int64_t n) {
+static RpStatus post_norm(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first, int64_t n) {
     const int64_t  m      = args->dst.ne[0];
     float         *normed = (float *)ctx->local, *y = (float *)args->dst.data;
-    const OpParams p    = {.rms_norm = {.eps = args->params->linear.post_eps}};
-    const OpArgs   norm = {
-          .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->src[5]},
+    const RpOpParams p    = {.rms_norm = {.eps = args->params->linear.post_eps}};
+    const RpOpArgs   norm = {
+          .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->linear.post_norm},
                  .params = &p
     };
     RP_TRY(rp_run_alone(rp_cpu_rms_norm, &norm));
@@ -42,7 +42,7 @@ static RpStatus post_norm(const OpArgs *args, KernelCtx *ctx, int64_t first, int
     return RP_OK;
 }
 
-RpStatus rp_cpu_linear(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_linear(args));
     const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth,
                   n = m * (ctx->ith + 1) / ctx->nth - first;
@@ -50,6 +50,6 @@ RpStatus rp_cpu_linear(const OpArgs *args, KernelCtx *ctx) {
     float     *y    = (float *)args->dst.data;
     if (post && ctx->phase == 0) return products(args, ctx, first, n, (float *)ctx->shared + first);
     RP_TRY(post ? post_norm(args, ctx, first, n) : products(args, ctx, first, n, y + first));
-    rp_add_range(y + first, &args->src[4], first, n);
+    rp_add_range(y + first, &args->linear.residual, first, n);
     return RP_OK;
 }

@@ -6,50 +6,50 @@
  *     transposed (k strided)         y += x[k] * w[k,:], k in order           tokens t
  *
  * Each element of y is one sum in a fixed order, whatever the number of workers or of tokens in the call (I8). */
-#include "fallback/float.h"
-#include "fallback/float_rows.h"
+#include "fallback/simd/float.h"
+#include "fallback/products/float_rows.h"
 #include "fallback/fused.h"
-#include "fallback/tiles.h"
+#include "fallback/products/tiles.h"
 
 enum { FLOAT_SLICE = 256 }; /* elements of a transposed row that are converted at a time */
 
-/* ---- bounds (MulMatBound): rows and terms that a token needs ---- */
+/* ---- bounds (RpMulMatBound): rows and terms that a token needs ---- */
 
-static int64_t last_position(const OpArgs *args, int64_t t) {
-    return ((const int32_t *)args->src[2].data)[t];
+static int64_t last_position(const RpOpArgs *args, int64_t t) {
+    return ((const int32_t *)args->mul_mat.pos.data)[t];
 }
 
-static MulMatBound bound_of(const OpArgs *args) {
-    return rp_has_src(args, 2) ? args->params->mul_mat.bound : RP_BOUND_NONE;
+static RpMulMatBound bound_of(const RpOpArgs *args) {
+    return rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
 }
 
-static bool needs_row(const OpArgs *args, int64_t t, int64_t m) {
+static bool needs_row(const RpOpArgs *args, int64_t t, int64_t m) {
     return bound_of(args) != RP_BOUND_ROWS || m <= last_position(args, t);
 }
 
 /* Number of terms k of the sum for token t. */
-static int64_t inner_length(const OpArgs *args, int64_t t) {
-    const int64_t n = args->src[0].ne[0];
+static int64_t inner_length(const RpOpArgs *args, int64_t t) {
+    const int64_t n = args->mul_mat.w.ne[0];
     if (bound_of(args) != RP_BOUND_INNER) return n;
     const int64_t end = last_position(args, t) + 1;
     return end < 0 ? 0 : (end < n ? end : n);
 }
 
-static float *result_at(const OpArgs *args, int64_t m, int64_t t, int64_t h, int64_t b) {
-    const TensorView *y = &args->dst;
+static float *result_at(const RpOpArgs *args, int64_t m, int64_t t, int64_t h, int64_t b) {
+    const RpTensorView *y = &args->dst;
     return (float *)(void *)((char *)y->data + (size_t)t * y->nb[1] + (size_t)h * y->nb[2] +
                              (size_t)b * y->nb[3]) +
            m;
 }
 
-static const char *weight_row(const OpArgs *args, int64_t m, int64_t h, int64_t b) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
+static const char *weight_row(const RpOpArgs *args, int64_t m, int64_t h, int64_t b) {
+    const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
     return (const char *)w->data + (size_t)m * w->nb[1] + (size_t)(h / (x->ne[2] / w->ne[2])) * w->nb[2] +
            (size_t)(b / (x->ne[3] / w->ne[3])) * w->nb[3];
 }
 
-static const char *column(const OpArgs *args, int64_t t, int64_t h, int64_t b) {
-    const TensorView *x = &args->src[1];
+static const char *column(const RpOpArgs *args, int64_t t, int64_t h, int64_t b) {
+    const RpTensorView *x = &args->mul_mat.x;
     return (const char *)x->data + (size_t)t * x->nb[1] + (size_t)h * x->nb[2] + (size_t)b * x->nb[3];
 }
 
@@ -61,8 +61,8 @@ RP_BODY void add_scaled_body(const float *w, float x, int64_t n, float *y) {
 RP_VARIANTS(add_scaled, (const float *w, float x, int64_t n, float *y), (w, x, n, y))
 
 /* One column of y. Rows beyond a bound are written as 0. */
-static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b) {
-    const TensorView *w     = &args->src[0];
+static void transposed_token(const RpOpArgs *args, int64_t t, int64_t h, int64_t b) {
+    const RpTensorView *w     = &args->mul_mat.w;
     const int64_t     n_row = w->ne[1], n_in = inner_length(args, t);
     const float      *x     = (const float *)(const void *)column(args, t, h, b);
     const char       *first = weight_row(args, 0, h, b);
@@ -82,13 +82,13 @@ static void transposed_token(const OpArgs *args, int64_t t, int64_t h, int64_t b
 /* ---- block-quantised rows ---- */
 
 /* Whether to run a GEMV per column: there is only one, or each token needs another number of rows. */
-static bool column_by_column(const OpArgs *args) {
-    return rp_view_rows(&args->src[1]) == 1 || bound_of(args) == RP_BOUND_ROWS;
+static bool column_by_column(const RpOpArgs *args) {
+    return rp_view_rows(&args->mul_mat.x) == 1 || bound_of(args) == RP_BOUND_ROWS;
 }
 
 /* GEMV for token t; this worker takes a range of the rows that the token needs. */
-static void times_column(const OpArgs *args, const KernelCtx *ctx, int64_t t, int64_t h, int64_t b) {
-    const TensorView *w    = &args->src[0];
+static void times_column(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t t, int64_t h, int64_t b) {
+    const RpTensorView *w    = &args->mul_mat.w;
     const DotColumn   x    = rp_dot_column(column(args, t, h, b), w->ne[0]);
     int64_t           rows = w->ne[1];
     if (bound_of(args) == RP_BOUND_ROWS && last_position(args, t) + 1 < rows)
@@ -100,12 +100,12 @@ static void times_column(const OpArgs *args, const KernelCtx *ctx, int64_t t, in
 }
 
 /* Local memory of a worker: x pointers [tokens], y pointers [tokens], then panels. */
-static size_t list_bytes(const OpArgs *args) {
-    return rp_align_bytes((size_t)args->src[1].ne[1] * sizeof(void *));
+static size_t list_bytes(const RpOpArgs *args) {
+    return rp_align_bytes((size_t)args->mul_mat.x.ne[1] * sizeof(void *));
 }
 
-static TileWork work_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
+static TileWork work_of_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t h, int64_t b) {
+    const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
     const char      **from = (const char **)ctx->local;
     float           **to   = (float **)(void *)((char *)ctx->local + list_bytes(args));
     for (int64_t t = 0; t < x->ne[1]; t++) {
@@ -126,8 +126,8 @@ static TileWork work_of_head(const OpArgs *args, const KernelCtx *ctx, int64_t h
 }
 
 /* All heads together are one phase, in which this head's cost is `each` and begins at head * each. */
-static void quantized_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
-    const TensorView *x = &args->src[1];
+static void quantized_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t h, int64_t b) {
+    const RpTensorView *x = &args->mul_mat.x;
     if (column_by_column(args)) {
         for (int64_t t = 0; t < x->ne[1]; t++) times_column(args, ctx, t, h, b);
         return;
@@ -142,7 +142,7 @@ static void quantized_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, 
 
 /* RP_BOUND_ROWS: drops the columns whose tokens do not need row m; false if none is left. Rows come in ascending
  * order, so a dropped column stays dropped. */
-static bool drop_columns(const OpArgs *args, FloatWork *work, int64_t t0, int64_t m) {
+static bool drop_columns(const RpOpArgs *args, FloatWork *work, int64_t t0, int64_t m) {
     bool any = false;
     for (int c = 0; c < work->n_cols; c++) {
         if (needs_row(args, t0 + c, m))
@@ -153,8 +153,8 @@ static bool drop_columns(const OpArgs *args, FloatWork *work, int64_t t0, int64_
     return any;
 }
 
-static void float_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int64_t b) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
+static void float_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t h, int64_t b) {
+    const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
     const bool        bound =
         bound_of(args) == RP_BOUND_ROWS; /* every nth row: the needed rows are the first ones */
     const int64_t n     = w->ne[1];
@@ -174,8 +174,8 @@ static void float_head(const OpArgs *args, const KernelCtx *ctx, int64_t h, int6
 
 /* ---- op ---- */
 
-CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
+CpuNeeds rp_needs_mul_mat(const RpOpArgs *args) {
+    const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
     if (!rp_is_quantized_product(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)rp_view_rows(x) * rp_packed_column_bytes(w->dtype, w->ne[0]),
@@ -184,8 +184,8 @@ CpuNeeds rp_needs_mul_mat(const OpArgs *args) {
                                                             : 0)};
 }
 
-RpStatus rp_cpu_mul_mat(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *w = &args->src[0], *x = &args->src[1];
+RpStatus rp_cpu_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
     RP_TRY(rp_check_mul_mat(args));
     const bool transposed = w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
     for (int64_t b = 0; b < x->ne[3]; b++)

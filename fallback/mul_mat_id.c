@@ -4,24 +4,24 @@
  * columns are sorted by expert, and each expert is a GEMM with its columns, so that its weights are read once. The
  * sum of each element is that of mul_mat (I8). The ids are data (I4): memory is sized for any choice. */
 #include "fallback/experts.h"
-#include "fallback/float_rows.h"
+#include "fallback/products/float_rows.h"
 #include "fallback/fused.h"
-#include "fallback/tiles.h"
+#include "fallback/products/tiles.h"
 
 #include <string.h>
 
-static const char *column(const OpArgs *args, int64_t j, int64_t t) {
-    const TensorView *x = &args->src[1];
+static const char *column(const RpOpArgs *args, int64_t j, int64_t t) {
+    const RpTensorView *x = &args->mul_mat_id.x;
     return (const char *)x->data + (size_t)(x->ne[1] > 1 ? j : 0) * x->nb[1] + (size_t)t * x->nb[2];
 }
 
-static float *result(const OpArgs *args, int64_t j, int64_t t) {
-    const TensorView *y = &args->dst;
+static float *result(const RpOpArgs *args, int64_t j, int64_t t) {
+    const RpTensorView *y = &args->dst;
     return (float *)(void *)((char *)y->data + (size_t)j * y->nb[1] + (size_t)t * y->nb[2]);
 }
 
-static const char *matrix(const OpArgs *args, int64_t expert) {
-    return (const char *)args->src[0].data + (size_t)expert * args->src[0].nb[2];
+static const char *matrix(const RpOpArgs *args, int64_t expert) {
+    return (const char *)args->mul_mat_id.w.data + (size_t)expert * args->mul_mat_id.w.nb[2];
 }
 
 typedef struct RowRange {
@@ -29,24 +29,24 @@ typedef struct RowRange {
 } RowRange;
 
 /* This worker's rows of every expert. */
-static RowRange range_of(const OpArgs *args, const KernelCtx *ctx) {
-    const int64_t n = args->src[0].ne[1];
+static RowRange range_of(const RpOpArgs *args, const RpKernelCtx *ctx) {
+    const int64_t n = args->mul_mat_id.w.ne[1];
     return (RowRange){n * ctx->ith / ctx->nth, n * (ctx->ith + 1) / ctx->nth};
 }
 
-static void zero_where_no_expert(const OpArgs *args, RowRange range) {
-    const TensorView *ids = &args->src[2];
+static void zero_where_no_expert(const RpOpArgs *args, RowRange range) {
+    const RpTensorView *ids = &args->mul_mat_id.ids;
     for (int64_t t = 0; t < ids->ne[1]; t++)
         for (int64_t j = 0; j < ids->ne[0]; j++)
-            if (rp_expert(ids, j, t, args->src[0].ne[2]) < 0)
+            if (rp_expert(ids, j, t, args->mul_mat_id.w.ne[2]) < 0)
                 memset(result(args, j, t) + range.first, 0,
                        (size_t)(range.end - range.first) * sizeof(float));
 }
 
 /* ---- block-quantised experts ---- */
 
-static void one_token(const OpArgs *args, RowRange range) {
-    const TensorView *w = &args->src[0], *ids = &args->src[2];
+static void one_token(const RpOpArgs *args, RowRange range) {
+    const RpTensorView *w = &args->mul_mat_id.w, *ids = &args->mul_mat_id.ids;
     for (int64_t j = 0; j < ids->ne[0]; j++) {
         const int32_t expert = rp_expert(ids, j, 0, w->ne[2]);
         if (expert < 0) continue;
@@ -67,15 +67,15 @@ typedef struct ExpertLists {
     char        *rest;
 } ExpertLists;
 
-static size_t list_bytes(const OpArgs *args) {
-    return rp_align_bytes((size_t)(args->src[2].ne[0] * args->src[2].ne[1]) * sizeof(void *));
+static size_t list_bytes(const RpOpArgs *args) {
+    return rp_align_bytes((size_t)(args->mul_mat_id.ids.ne[0] * args->mul_mat_id.ids.ne[1]) * sizeof(void *));
 }
 
-static size_t first_bytes(const OpArgs *args) {
-    return rp_align_bytes((size_t)(args->src[0].ne[2] + 2) * sizeof(int64_t));
+static size_t first_bytes(const RpOpArgs *args) {
+    return rp_align_bytes((size_t)(args->mul_mat_id.w.ne[2] + 2) * sizeof(int64_t));
 }
 
-static ExpertLists lists(const OpArgs *args, char *local) {
+static ExpertLists lists(const RpOpArgs *args, char *local) {
     return (ExpertLists){.x     = (const char **)(void *)local,
                          .y     = (float **)(void *)(local + list_bytes(args)),
                          .first = (int64_t *)(void *)(local + 2 * list_bytes(args)),
@@ -89,9 +89,9 @@ static ExpertLists lists(const OpArgs *args, char *local) {
  *     counts           0   0   1   0   2        expert e at first[e + 2]
  *     prefix sums      0   0   1   1   -        start of e at first[e + 1]
  *     pairs placed     0   1   1   3   -        start of e at first[e], end at first[e + 1] */
-static ExpertLists sort_by_expert(const OpArgs *args, char *local) {
-    const TensorView *ids      = &args->src[2];
-    const int64_t     n_expert = args->src[0].ne[2];
+static ExpertLists sort_by_expert(const RpOpArgs *args, char *local) {
+    const RpTensorView *ids      = &args->mul_mat_id.ids;
+    const int64_t     n_expert = args->mul_mat_id.w.ne[2];
     const ExpertLists c        = lists(args, local);
     memset(c.first, 0, first_bytes(args));
     for (int64_t t = 0; t < ids->ne[1]; t++)
@@ -111,8 +111,8 @@ static ExpertLists sort_by_expert(const OpArgs *args, char *local) {
     return c;
 }
 
-static TileWork work_of_expert(const OpArgs *args, const KernelCtx *ctx, const ExpertLists *c, int64_t e) {
-    const TensorView *w = &args->src[0];
+static TileWork work_of_expert(const RpOpArgs *args, const RpKernelCtx *ctx, const ExpertLists *c, int64_t e) {
+    const RpTensorView *w = &args->mul_mat_id.w;
     return (TileWork){.dtype  = w->dtype,
                       .n      = w->ne[0],
                       .n_rows = w->ne[1],
@@ -128,8 +128,8 @@ static TileWork work_of_expert(const OpArgs *args, const KernelCtx *ctx, const E
 
 /* The work of all experts is one range of cost units (rp_tile_run), so that an expert with many tokens is shared by
  * several workers. */
-static void many_tokens(const OpArgs *args, const KernelCtx *ctx) {
-    const int64_t     n_expert = args->src[0].ne[2];
+static void many_tokens(const RpOpArgs *args, const RpKernelCtx *ctx) {
+    const int64_t     n_expert = args->mul_mat_id.w.ne[2];
     const ExpertLists chosen   = ctx->phase == 0 ? sort_by_expert(args, ctx->local) : lists(args, ctx->local);
     int64_t           all = 0, before = 0;
     for (int64_t e = 0; e < n_expert; e++) {
@@ -145,16 +145,16 @@ static void many_tokens(const OpArgs *args, const KernelCtx *ctx) {
 
 /* ---- float experts ---- */
 
-static void run_work(const OpArgs *args, FloatWork *work, int64_t expert, RowRange range) {
-    const size_t stride = args->src[0].nb[1];
+static void run_work(const RpOpArgs *args, FloatWork *work, int64_t expert, RowRange range) {
+    const size_t stride = args->mul_mat_id.w.nb[1];
     rp_float_rows(work, matrix(args, expert) + (size_t)range.first * stride, stride, range.first,
                   range.end - range.first);
     work->n_cols = 0;
 }
 
 /* All columns of this expert, up to RP_FLOAT_WORK_COLS at a time. */
-static void float_expert(const OpArgs *args, int64_t expert, RowRange range) {
-    const TensorView *w = &args->src[0], *ids = &args->src[2];
+static void float_expert(const RpOpArgs *args, int64_t expert, RowRange range) {
+    const RpTensorView *w = &args->mul_mat_id.w, *ids = &args->mul_mat_id.ids;
     FloatWork         work;
     rp_float_work_start(&work, w, true);
     for (int64_t t = 0; t < ids->ne[1]; t++)
@@ -168,8 +168,8 @@ static void float_expert(const OpArgs *args, int64_t expert, RowRange range) {
 
 /* ---- op ---- */
 
-CpuNeeds rp_needs_mul_mat_id(const OpArgs *args) {
-    const TensorView *w = &args->src[0], *x = &args->src[1], *ids = &args->src[2];
+CpuNeeds rp_needs_mul_mat_id(const RpOpArgs *args) {
+    const RpTensorView *w = &args->mul_mat_id.w, *x = &args->mul_mat_id.x, *ids = &args->mul_mat_id.ids;
     if (!rp_is_quantized_product(w, x) || ids->ne[1] == 1) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared =
@@ -180,10 +180,10 @@ CpuNeeds rp_needs_mul_mat_id(const OpArgs *args) {
                                     : 0)};
 }
 
-RpStatus rp_cpu_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
-    const TensorView *w = &args->src[0], *ids = &args->src[2];
-    const bool        quantized = args->src[1].dtype == RP_Q8_ACT;
+    const RpTensorView *w = &args->mul_mat_id.w, *ids = &args->mul_mat_id.ids;
+    const bool        quantized = args->mul_mat_id.x.dtype == RP_Q8_ACT;
     const RowRange    range     = range_of(args, ctx);
     if (ctx->phase == 0) zero_where_no_expert(args, range);
     if (quantized && ids->ne[1] > 1)

@@ -6,7 +6,7 @@
  *     sum[j] = scale * (sum of quants 16j .. 16j+15)
  *
  * A block with a NaN or an infinity gets a NaN scale and zero quants, so that it shows in every product. */
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/fused.h"
 
 /* Magnitudes are compared as integers: without the sign bit the bits of floats are ordered like their values, with
@@ -44,8 +44,8 @@ void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int6
     quantize_row(x, n, (int8_t *)row + at, scale + at / 32, sum + at / 16);
 }
 
-RpStatus rp_cpu_quantize(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *x = &args->src[0], *y = &args->dst;
+RpStatus rp_cpu_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *x = &args->quantize.x, *y = &args->dst;
     const int64_t     n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
     RP_TRY(rp_check_quantize(args));
     /* Work is divided by blocks, not rows, so that a single token keeps every worker busy. */

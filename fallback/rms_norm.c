@@ -3,7 +3,7 @@
  * Squares are summed in double by 16 accumulators, acc[l] taking elements l, l + 16, l + 32, ..., which are then
  * reduced pairwise (8, 4, 2, 1). This order is the same in all variants, so their bits are too (I8). Rows are divided
  * among the workers. The scale is known before a row is written, so x and y may be the same memory (I6). */
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/rows.h"
 
 enum { LANES = 16 };
@@ -34,10 +34,10 @@ static float scale_of(const float *x, int64_t n, float eps) {
     return (float)(1.0 / sqrt(acc[0] / (double)n + (double)eps));
 }
 
-RpStatus rp_cpu_rms_norm(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *x = &args->src[0], *w = &args->src[1], *y = &args->dst;
+RpStatus rp_cpu_rms_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *x = &args->rms_norm.x, *w = &args->rms_norm.w, *y = &args->dst;
     RP_TRY(rp_check_rms_norm(args));
-    const float *weight = rp_has_src(args, 1) ? w->data : NULL;
+    const float *weight = rp_is_present(&args->rms_norm.w) ? w->data : NULL;
     for (int64_t r = rp_first_row(y, ctx); r < rp_end_row(y, ctx); r++) {
         const float *in = rp_view_row(x, r);
         scaled(in, weight, scale_of(in, x->ne[0], args->params->rms_norm.eps), x->ne[0], rp_view_row(y, r));

@@ -8,9 +8,9 @@
  * YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in double and rounded to float once, by
  * the same operations in all variants (I8). A pair is read before it is written, so y may be x (I6). */
 #include "fallback/rows.h"
-#include "fallback/simd.h"
+#include "fallback/simd/simd.h"
 
-#include "reprise/yarn.h"
+#include "base/yarn.h"
 
 #include <string.h>
 
@@ -19,15 +19,15 @@ enum { MAX_PAIRS = RP_ROPE_MAX_DIMS / 2 };
 /* The cosines and sines of one position. Each thread keeps those that it computed last, because all layers of a step
  * rotate by the same angles. */
 typedef struct Angles {
-    bool       known;
-    RopeParams params;
-    int32_t    pos;
-    float      factors[MAX_PAIRS]; /* 1 without factors */
-    float      cosines[MAX_PAIRS], sines[MAX_PAIRS];
+    bool         known;
+    RpRopeParams params;
+    int32_t      pos;
+    float        factors[MAX_PAIRS]; /* 1 without factors */
+    float        cosines[MAX_PAIRS], sines[MAX_PAIRS];
 } Angles;
 
 /* Whether a holds the angles of this position, with these parameters and factors. */
-static bool is_known(const Angles *a, const RopeParams *p, const float *factors, int32_t pos) {
+static bool is_known(const Angles *a, const RpRopeParams *p, const float *factors, int32_t pos) {
     if (!a->known || a->pos != pos || memcmp(&a->params, p, sizeof *p) != 0) return false;
     for (int i = 0; i < p->n_dims / 2; i++)
         if (a->factors[i] != (factors != NULL ? factors[i] : 1.0f)) return false;
@@ -89,7 +89,7 @@ RP_VARIANTS(cos_sin, (const double *theta, int n, double magnitude, float *cosin
             (theta, n, magnitude, cosines, sines))
 
 /* The angles of a position, computed unless this thread holds them. Valid until its next call. */
-static const Angles *angles_at(const RopeParams *p, const float *factors, int32_t pos) {
+static const Angles *angles_at(const RpRopeParams *p, const float *factors, int32_t pos) {
     static _Thread_local Angles a;
     if (is_known(&a, p, factors, pos)) return &a;
     const YarnRamp ramp      = rp_yarn_ramp(p);
@@ -117,7 +117,7 @@ static const Angles *angles_at(const RopeParams *p, const float *factors, int32_
 enum { LANES = 16 };
 
 /* LANES pairs at a time by way of a and b: y may be x, so all loads come before the stores. */
-RP_BODY void rotate_body(const RopeParams *p, const float *x, float *y, const Angles *by) {
+RP_BODY void rotate_body(const RpRopeParams *p, const float *x, float *y, const Angles *by) {
     const int  pairs = p->n_dims / 2;
     const bool norm  = p->mode == RP_ROPE_NORM;
     int        i     = 0;
@@ -138,13 +138,14 @@ RP_BODY void rotate_body(const RopeParams *p, const float *x, float *y, const An
         y[second] = a * by->sines[i] + b * by->cosines[i];
     }
 }
-RP_VARIANTS(rotate, (const RopeParams *p, const float *x, float *y, const Angles *by), (p, x, y, by))
+RP_VARIANTS(rotate, (const RpRopeParams *p, const float *x, float *y, const Angles *by), (p, x, y, by))
 
-RpStatus rp_cpu_rope(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView *x = &args->src[0], *pos = &args->src[1], *factors = &args->src[2], *y = &args->dst;
-    const RopeParams *p = &args->params->rope;
+RpStatus rp_cpu_rope(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView *x = &args->rope.x, *pos = &args->rope.pos, *factors = &args->rope.factors,
+                       *y = &args->dst;
+    const RpRopeParams *p = &args->params->rope;
     RP_TRY(rp_check_rope(args));
-    const float  *f     = rp_has_src(args, 2) ? factors->data : NULL;
+    const float  *f     = rp_is_present(&args->rope.factors) ? factors->data : NULL;
     const Angles *by    = NULL;
     int64_t       token = -1;
     for (int64_t r = rp_first_row(y, ctx); r < rp_end_row(y, ctx); r++) {

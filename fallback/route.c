@@ -1,4 +1,4 @@
-/* Weights of the selected experts of each token: w[j] = probs[ids[j,t],t], then the steps that RouteParams switches on:
+/* Weights of the selected experts of each token: w[j] = probs[ids[j,t],t], then the steps that RpRouteParams switches on:
  *
  *     soft_max    w[j] = exp(w[j]) / sum_i exp(w[i])     softmax over the selected only (gpt-oss)
  *     normalize   w[j] = w[j] / max(sum_i w[i], 2^-14)   no division by 0 or by a tiny sum
@@ -6,7 +6,7 @@
  *
  * A bad id has the weight 0 before these steps. Sums run in the order of j. */
 #include "fallback/experts.h"
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 
 static void soft_max(float *y, int64_t k) {
     float top = -INFINITY, sum = 0.0f;
@@ -23,9 +23,9 @@ static void normalize(float *y, int64_t k) {
     for (int64_t j = 0; j < k; j++) y[j] /= sum;
 }
 
-RpStatus rp_cpu_route(const OpArgs *args, KernelCtx *ctx) {
-    const TensorView  *probs = &args->src[0], *ids = &args->src[1], *y = &args->dst;
-    const RouteParams *p = &args->params->route;
+RpStatus rp_cpu_route(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView  *probs = &args->route.probs, *ids = &args->route.ids, *y = &args->dst;
+    const RpRouteParams *p = &args->params->route;
     RP_TRY(rp_check_route(args));
     for (int64_t t = ctx->ith; t < probs->ne[1]; t += ctx->nth) {
         const float *x   = (const float *)((const char *)probs->data + (size_t)t * probs->nb[1]);

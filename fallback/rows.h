@@ -3,27 +3,27 @@
 #ifndef FALLBACK_ROWS_H
 #define FALLBACK_ROWS_H
 
-#include "reprise/check.h"
+#include "base/check.h"
 
 /* This worker's rows are [rp_first_row, rp_end_row). */
-static inline int64_t rp_first_row(const TensorView *v, const KernelCtx *ctx) {
+static inline int64_t rp_first_row(const RpTensorView *v, const RpKernelCtx *ctx) {
     return rp_view_rows(v) * ctx->ith / ctx->nth;
 }
 
-static inline int64_t rp_end_row(const TensorView *v, const KernelCtx *ctx) {
+static inline int64_t rp_end_row(const RpTensorView *v, const RpKernelCtx *ctx) {
     return rp_view_rows(v) * (ctx->ith + 1) / ctx->nth;
 }
 
 /* Computes elements [from, from + n) of a row; x and y point to element `from`. */
-typedef void RangeFunction(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from,
+typedef void RangeFunction(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from,
                            int64_t n);
 
 /* Calls f for this worker's share of all elements, in ranges that do not cross rows. The share is counted in 16
  * elements, not in rows, so that one long row keeps every worker busy. */
-static inline void rp_for_ranges(const OpArgs *args, const KernelCtx *ctx, RangeFunction *f) {
-    const TensorView *x = &args->src[0], *y = &args->dst;
-    const int64_t     n = y->ne[0], blocks = (n + 15) / 16, total = blocks * rp_view_rows(y);
-    const int64_t     last = total * (ctx->ith + 1) / ctx->nth;
+static inline void rp_for_ranges(const RpOpArgs *args, const RpKernelCtx *ctx, RangeFunction *f) {
+    const RpTensorView *x = &args->unary.x, *y = &args->dst;
+    const int64_t       n = y->ne[0], blocks = (n + 15) / 16, total = blocks * rp_view_rows(y);
+    const int64_t       last = total * (ctx->ith + 1) / ctx->nth;
     for (int64_t u = total * ctx->ith / ctx->nth; u < last;) {
         const int64_t row = u / blocks, from = u % blocks * 16;
         const int64_t count = last - u < blocks - u % blocks ? last - u : blocks - u % blocks;

@@ -6,8 +6,8 @@
  * number is Philox of (seed, counter), and the state is data (I4, reprise/step.h). */
 #include "fallback/rows.h"
 
-#include "reprise/philox.h"
-#include "reprise/step.h"
+#include "base/philox.h"
+#include "base/step_state.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,7 +22,7 @@ static float finite_or_least(float logit) { return isnan(logit) ? -INFINITY : lo
 
 /* Every token as a candidate. The penalty is computed from the original logit, so a token that occurs several times
  * in `recent` is penalised once. */
-static void fill_candidates(const StepState *s, const int32_t *recent, const float *logits, int32_t n,
+static void fill_candidates(const RpStepState *s, const int32_t *recent, const float *logits, int32_t n,
                             Candidate *c) {
     for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
     if (s->repeat_penalty == 1.0f) return;
@@ -81,12 +81,12 @@ static Candidate first_in_order(const Candidate *c, int32_t n) {
 
 /* Proportional to the probability: exp((logit - max) / temperature). It is 1 for logit == max also if max is +inf,
  * where the difference would be NaN. */
-static double weight(const StepState *s, float logit, float max) {
+static double weight(const RpStepState *s, float logit, float max) {
     return logit == max ? 1.0 : (double)expf((logit - max) / s->temperature);
 }
 
 /* Drops candidates of weight below `least` > 0 and returns how many are left, in c[0..kept). */
-static int32_t drop_light(const StepState *s, Candidate *c, int32_t n, float max, double least) {
+static int32_t drop_light(const RpStepState *s, Candidate *c, int32_t n, float max, double least) {
     /* weight < least means logit < max + temperature * ln(least). Comparing with this limit, less a margin for
      * rounding, drops most candidates without an exponential. */
     const double margin = 1e-3;
@@ -100,7 +100,8 @@ static int32_t drop_light(const StepState *s, Candidate *c, int32_t n, float max
 /* The nucleus of top-p sampling (Holtzman et al. 2019, arXiv:1904.09751): the fewest candidates, in order, whose
  * weights sum to top_p * sum; a candidate below min_p ends it too. They are popped from the heap and so lie at
  * c[n - 1], c[n - 2], ... Returns how many they are, and in *mass their weight. */
-static int32_t pop_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double sum, double *mass) {
+static int32_t pop_nucleus(const RpStepState *s, Candidate *c, int32_t n, float max, double sum,
+                           double *mass) {
     const double wanted = (double)s->top_p * sum;
     int32_t      kept   = 0;
     *mass               = 0.0;
@@ -113,14 +114,14 @@ static int32_t pop_nucleus(const StepState *s, Candidate *c, int32_t n, float ma
     return kept;
 }
 
-static double sum_of_weights(const StepState *s, const Candidate *c, int32_t n, float max) {
+static double sum_of_weights(const RpStepState *s, const Candidate *c, int32_t n, float max) {
     double sum = 0.0;
     for (int32_t i = 0; i < n; i++) sum += weight(s, c[i].logit, max);
     return sum;
 }
 
 /* With top_p < 1. u in [0, 1) chooses the candidate at which the running sum of weights passes u * mass. */
-static int32_t sample_nucleus(const StepState *s, Candidate *c, int32_t n, float max, double u) {
+static int32_t sample_nucleus(const RpStepState *s, Candidate *c, int32_t n, float max, double u) {
     const double sum = sum_of_weights(s, c, n, max);
     double       mass;
     /* All candidates below this weight together weigh less than (1 - top_p) * sum, which top_p leaves out: none of them
@@ -138,7 +139,7 @@ static int32_t sample_nucleus(const StepState *s, Candidate *c, int32_t n, float
 
 /* With top_p = 1: drops candidates below min_p or of weight 0, then pops in order until the running sum of weights
  * passes u times the sum of all. */
-static int32_t sample_all(const StepState *s, Candidate *c, int32_t n, float max, double u) {
+static int32_t sample_all(const RpStepState *s, Candidate *c, int32_t n, float max, double u) {
     n           = drop_light(s, c, n, max, fmax((double)s->min_p, (double)FLT_TRUE_MIN));
     double left = u * sum_of_weights(s, c, n, max);
     make_heap(c, n, false);
@@ -150,7 +151,7 @@ static int32_t sample_all(const StepState *s, Candidate *c, int32_t n, float max
 }
 
 /* Greedy, or one random number for one token. */
-static RpStatus choose(StepState *s, Candidate *c, int32_t n, int32_t *token) {
+static RpStatus choose(RpStepState *s, Candidate *c, int32_t n, int32_t *token) {
     const Candidate best = first_in_order(c, n);
     if (best.logit == -INFINITY)
         return rp_fail(RP_E_ARG, "nothing to sample: each of the %d logits is NaN or -inf", n);
@@ -168,18 +169,18 @@ static RpStatus choose(StepState *s, Candidate *c, int32_t n, int32_t *token) {
     return RP_OK;
 }
 
-RpStatus rp_cpu_sample(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_sample(args));
     if (ctx->ith != 0) return RP_OK;
-    StepState    *s      = args->dst.data;
+    RpStepState  *s      = args->dst.data;
     int32_t      *recent = (int32_t *)args->dst.data + RP_STEP_WORDS;
-    Candidate    *c      = args->src[2].data;
-    const int32_t n      = (int32_t)args->src[0].ne[0];
+    Candidate    *c      = args->sample.scratch.data;
+    const int32_t n      = (int32_t)args->sample.logits.ne[0];
     if (s->repeat_last_n < 0 || s->repeat_last_n > args->dst.ne[0] - RP_STEP_WORDS)
         return rp_fail(RP_E_ARG, "sample: %d recent tokens, the state has room for %lld", s->repeat_last_n,
                        (long long)args->dst.ne[0] - RP_STEP_WORDS);
     s->token = -1;
-    fill_candidates(s, recent, args->src[0].data, n, c);
+    fill_candidates(s, recent, args->sample.logits.data, n, c);
     RP_TRY(choose(s, c, n, &s->token));
     s->pos++;
     rp_step_accept(s, recent, s->token);

@@ -1,5 +1,5 @@
 /* y = 1 / (1 + exp(-x)), element by element; rp_expf (float.h) gives the same bits in every variant. */
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/rows.h"
 
 RP_BODY void sigmoid_body(const float *x, float *y, int64_t n) {
@@ -7,13 +7,13 @@ RP_BODY void sigmoid_body(const float *x, float *y, int64_t n) {
 }
 RP_VARIANTS(sigmoid, (const float *x, float *y, int64_t n), (x, y, n))
 
-static void sigmoid_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from,
+static void sigmoid_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from,
                           int64_t n) {
     (void)args, (void)row, (void)from;
     sigmoid(x, y, n);
 }
 
-RpStatus rp_cpu_sigmoid(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_sigmoid(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_unary("sigmoid", args));
     rp_for_ranges(args, ctx, sigmoid_range);
     return RP_OK;

@@ -1,5 +1,5 @@
 /* y = x / (1 + exp(-x)), element by element; rp_expf (float.h) gives the same bits in every variant. */
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/rows.h"
 
 RP_BODY void silu_body(const float *x, float *y, int64_t n) {
@@ -7,12 +7,12 @@ RP_BODY void silu_body(const float *x, float *y, int64_t n) {
 }
 RP_VARIANTS(silu, (const float *x, float *y, int64_t n), (x, y, n))
 
-static void silu_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+static void silu_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     (void)args, (void)row, (void)from;
     silu(x, y, n);
 }
 
-RpStatus rp_cpu_silu(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_silu(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_unary("silu", args));
     rp_for_ranges(args, ctx, silu_range);
     return RP_OK;

@@ -1,6 +1,6 @@
 /* y = g / (1 + exp(-alpha g)) * (u + 1), g = min(gate, limit), u = clamp(up, -limit, limit): the activation of gpt-oss,
  * with alpha 1.702 and limit 7 there. */
-#include "fallback/float.h"
+#include "fallback/simd/float.h"
 #include "fallback/repeat.h"
 
 RP_BODY void swiglu_body(const float *gate, const float *up, float *y, int64_t n, float alpha, float limit) {
@@ -13,12 +13,12 @@ RP_BODY void swiglu_body(const float *gate, const float *up, float *y, int64_t n
 RP_VARIANTS(swiglu, (const float *gate, const float *up, float *y, int64_t n, float alpha, float limit),
             (gate, up, y, n, alpha, limit))
 
-static void swiglu_range(const OpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
-    const SwigluOaiParams *p = &args->params->swiglu_oai;
+static void swiglu_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
+    const RpSwigluOaiParams *p = &args->params->swiglu_oai;
     swiglu(x, rp_repeat_row(args, row) + from, y, n, p->alpha, p->limit);
 }
 
-RpStatus rp_cpu_swiglu_oai(const OpArgs *args, KernelCtx *ctx) {
+RpStatus rp_cpu_swiglu_oai(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_swiglu_oai(args));
     rp_for_ranges(args, ctx, swiglu_range);
     return RP_OK;

@@ -2,13 +2,15 @@
  * from ops.h, so a missing kernel is a link error. */
 #include "fallback/fused.h"
 
-OpKernel *const rp_cpu_kernels[RP_OP_COUNT] = {
-#define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = rp_cpu_##name,
+RpOpKernel *const rp_cpu_kernels[RP_OP_COUNT] = {
+#define OP(ID, name, required, sources, Params, fields, shape, flags) [RP_OP_##ID] = rp_cpu_##name,
     RP_KERNEL_OPS(OP)
 #undef OP
 };
 
-CpuNeeds rp_cpu_needs(TensorOp op, const OpArgs *args) {
+RpOpKernel *rp_cpu_kernel(TensorOp op) { return (unsigned)op < RP_OP_COUNT ? rp_cpu_kernels[op] : NULL; }
+
+CpuNeeds rp_cpu_needs(TensorOp op, const RpOpArgs *args) {
     static NeedsFunction *const table[RP_OP_COUNT] = {
         [RP_OP_MUL_MAT] = rp_needs_mul_mat,     [RP_OP_MUL_MAT_ID] = rp_needs_mul_mat_id,
         [RP_OP_ATTENTION] = rp_needs_attention, [RP_OP_LINEAR] = rp_needs_linear,

@@ -17,33 +17,33 @@ TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids) {
 }
 
 TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, float eps) {
-    const OpParams p = {.rms_norm = {.eps = eps}};
+    const RpOpParams p = {.rms_norm = {.eps = eps}};
     return rp_graph_op(g, RP_OP_RMS_NORM, &p, (TensorNode *const[]){x, w_or_null}, 2);
 }
 
 TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x) { return two(g, RP_OP_MUL_MAT, w, x); }
 
 TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos,
-                             MulMatBound bound) {
-    const OpParams p = {.mul_mat = {.bound = bound}};
+                             RpMulMatBound bound) {
+    const RpOpParams p = {.mul_mat = {.bound = bound}};
     return rp_graph_op(g, RP_OP_MUL_MAT, &p, (TensorNode *const[]){w, x, pos}, 3);
 }
 
 TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
-                    const RopeParams *params) {
-    const OpParams p = {.rope = *params};
+                    const RpRopeParams *params) {
+    const RpOpParams p = {.rope = *params};
     return rp_graph_op(g, RP_OP_ROPE, &p, (TensorNode *const[]){x, pos, factors_or_null}, 3);
 }
 
 TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
-                        const SoftMaxParams *params) {
+                        const RpSoftMaxParams *params) {
     return rp_soft_max_sinks(g, x, mask_or_null, pos_or_null, NULL, params);
 }
 
 TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null,
                               TensorNode *pos_or_null, TensorNode *sinks_or_null,
-                              const SoftMaxParams *params) {
-    const OpParams p = {.soft_max = *params};
+                              const RpSoftMaxParams *params) {
+    const RpOpParams p = {.soft_max = *params};
     return rp_graph_op(g, RP_OP_SOFT_MAX, &p,
                        (TensorNode *const[]){x, mask_or_null, pos_or_null, sinks_or_null}, 4);
 }
@@ -53,25 +53,25 @@ TensorNode *rp_silu(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_SILU, 
 TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_SIGMOID, x); }
 
 TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit) {
-    const OpParams p = {
+    const RpOpParams p = {
         .swiglu_oai = {.alpha = alpha, .limit = limit}
     };
     return rp_graph_op(g, RP_OP_SWIGLU_OAI, &p, (TensorNode *const[]){gate, up}, 2);
 }
 
-TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const TopKParams *params) {
-    const OpParams p = {.top_k = *params};
+TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const RpTopKParams *params) {
+    const RpOpParams p = {.top_k = *params};
     return rp_graph_op(g, RP_OP_TOP_K, &p, (TensorNode *const[]){x, bias_or_null}, 2);
 }
 
 TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
-                         TensorNode *sinks_or_null, const AttentionParams *params) {
-    const OpParams p = {.attention = *params};
+                         TensorNode *sinks_or_null, const RpAttentionParams *params) {
+    const RpOpParams p = {.attention = *params};
     return rp_graph_op(g, RP_OP_ATTENTION, &p, (TensorNode *const[]){q, k, v, pos, sinks_or_null}, 5);
 }
 
-TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RouteParams *params) {
-    const OpParams p = {.route = *params};
+TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RpRouteParams *params) {
+    const RpOpParams p = {.route = *params};
     return rp_graph_op(g, RP_OP_ROUTE, &p, (TensorNode *const[]){probs, ids}, 2);
 }
 
@@ -87,8 +87,8 @@ TensorNode *rp_combine(ComputeGraph *g, TensorNode *x, TensorNode *weights) {
     return two(g, RP_OP_COMBINE, x, weights);
 }
 
-TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, GeluKind kind) {
-    const OpParams p = {.gelu = {.kind = kind}};
+TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, RpGeluKind kind) {
+    const RpOpParams p = {.gelu = {.kind = kind}};
     return rp_graph_op(g, RP_OP_GELU, &p, (TensorNode *const[]){x}, 1);
 }
 
@@ -96,36 +96,36 @@ TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b) { return two(g
 TensorNode *rp_add(ComputeGraph *g, TensorNode *a, TensorNode *b) { return two(g, RP_OP_ADD, a, b); }
 
 TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias) {
-    const OpParams p = {
+    const RpOpParams p = {
         .scale = {.scale = scale, .bias = bias}
     };
     return rp_graph_op(g, RP_OP_SCALE, &p, (TensorNode *const[]){x}, 1);
 }
 
 TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype) {
-    const OpParams p = {.copy = {.dtype = dtype}};
+    const RpOpParams p = {.copy = {.dtype = dtype}};
     return rp_graph_op(g, RP_OP_COPY, &p, (TensorNode *const[]){x}, 1);
 }
 
 TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null) {
-    const OpParams p = {.copy = {.dtype = dst != NULL ? dst->view.dtype : RP_F32}};
-    TensorNode    *y = rp_graph_op(g, RP_OP_COPY, &p, (TensorNode *const[]){x, dst, pos_or_null}, 3);
+    const RpOpParams p = {.copy = {.dtype = dst != NULL ? dst->view.dtype : RP_F32}};
+    TensorNode      *y = rp_graph_op(g, RP_OP_COPY, &p, (TensorNode *const[]){x, dst, pos_or_null}, 3);
     if (y != NULL && dst == NULL) rp_graph_set_error(g, RP_E_ARG, "copy: a store needs a destination");
     return y;
 }
 
-TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const ViewParams *params) {
-    const OpParams p = {.view = *params};
+TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const RpViewParams *params) {
+    const RpOpParams p = {.view = *params};
     return rp_graph_op(g, RP_OP_VIEW, &p, (TensorNode *const[]){x}, 1);
 }
 
 TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) {
-    const OpParams p = {.reshape = {.ne = {ne0, ne1, ne2, ne3}}};
+    const RpOpParams p = {.reshape = {.ne = {ne0, ne1, ne2, ne3}}};
     return rp_graph_op(g, RP_OP_RESHAPE, &p, (TensorNode *const[]){x}, 1);
 }
 
 TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3) {
-    const OpParams p = {.permute = {.axis = {axis0, axis1, axis2, axis3}}};
+    const RpOpParams p = {.permute = {.axis = {axis0, axis1, axis2, axis3}}};
     return rp_graph_op(g, RP_OP_PERMUTE, &p, (TensorNode *const[]){x}, 1);
 }
 

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-static bool is_selected(const TensorNode *n, const DumpOptions *o) {
+static bool is_selected(const TensorNode *n, const RpDumpOptions *o) {
     return !o->one_layer || n->layer == o->layer;
 }
 
-static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
+static void dump_text(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) {
     if (o->title != NULL) fprintf(out, "%s\n", o->title);
     fprintf(out, "%5s %5s  %-10s %-30s %-26s %12s  %s\n", "node", "layer", "op", "name", "result", "bytes",
             "sources");
@@ -31,7 +31,7 @@ static void dump_text(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
     fprintf(out, "%d nodes, %d of them run a kernel\n", g->n_nodes, rp_graph_n_steps(g));
 }
 
-static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out) {
+static void dump_json_node(const TensorNode *n, const RpDumpOptions *o, FILE *out) {
     char ops[128];
     fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
     rp_json_string(out, n->name);
@@ -63,7 +63,7 @@ static void dump_json_node(const TensorNode *n, const DumpOptions *o, FILE *out)
     fputs("}", out);
 }
 
-static void dump_json(const ComputeGraph *g, const DumpOptions *o, FILE *out) {
+static void dump_json(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) {
     const char *comma = "";
     fprintf(out, "{\"title\":");
     rp_json_string(out, o->title != NULL ? o->title : "");
@@ -81,7 +81,7 @@ size_t rp_node_bytes(const TensorNode *n) {
     return rp_row_bytes(n->view.dtype, n->view.ne[0]) * (size_t)rp_view_rows(&n->view);
 }
 
-RpStatus rp_graph_dump(const ComputeGraph *g, const DumpOptions *options, FILE *out) {
+RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (options->one_layer) {
         int found = 0, last = -1;

@@ -10,7 +10,7 @@ size_t rp_node_bytes(const TensorNode *n);
 /* Writes the parameters of the node's op as one JSON object. */
 void rp_node_dump_params(const TensorNode *n, FILE *out);
 
-RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const DumpOptions *options, FILE *out);
+RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const RpDumpOptions *options, FILE *out);
 
 /* The operations in a fused op, in execution order: "norm, round, products, rotation, store". "round"
  * means quantised to q8_act. "" for an op that is not fused. Returns buf. */

@@ -13,12 +13,12 @@
  *     index of node i           index[i], so member[first[l] + index[i]] == i
  *     layer drawn for layer l   like[l] <= l; like[l] == l: the layer itself is drawn */
 typedef struct Drawing {
-    const ComputeGraph *g;
-    const DumpOptions  *o;
-    FILE               *out;
-    int                 n_layers;
-    int                *first, *like;   /* by layer */
-    int                *member, *index; /* as above */
+    const ComputeGraph  *g;
+    const RpDumpOptions *o;
+    FILE                *out;
+    int                  n_layers;
+    int                 *first, *like;   /* by layer */
+    int                 *member, *index; /* as above */
 } Drawing;
 
 static const struct {
@@ -55,7 +55,7 @@ static const char *colour_of(TensorOp op) {
 }
 
 static const TensorNode *through_views(const TensorNode *n) {
-    while (node_is_view(n)) n = n->src[0];
+    while (node_is_view(n)) n = n->from.unary.x;
     return n;
 }
 
@@ -169,8 +169,8 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
     fprintf(d->out, "\\n%s  ", rp_format_shape(&n->view, shape, sizeof shape));
     write_bytes(d->out, rp_node_bytes(n));
     if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(d->out, "\\n%s", ops);
-    const DumpNote *note = d->o->notes != NULL ? &d->o->notes[n->id] : NULL;
-    char            heat[16];
+    const RpDumpNote *note = d->o->notes != NULL ? &d->o->notes[n->id] : NULL;
+    char              heat[16];
     if (note != NULL && note->text[0] != '\0') {
         fprintf(d->out, "\\n");
         escaped(d->out, note->text);
@@ -266,7 +266,7 @@ static void write_dot(const Drawing *d, bool *seen) {
     fprintf(d->out, "}\n");
 }
 
-RpStatus rp_graph_dump_dot(const ComputeGraph *g, const DumpOptions *options, FILE *out) {
+RpStatus rp_graph_dump_dot(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
     Drawing d = {.g = g, .o = options, .out = out};
     for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->layer >= d.n_layers) d.n_layers = g->nodes[i]->layer + 1;

@@ -15,7 +15,7 @@ static void add(OpList *p, bool when, const char *what) {
     p->used += (size_t)snprintf(p->text + p->used, p->size - p->used, "%s%s", p->used > 0 ? ", " : "", what);
 }
 
-static void column(OpList *p, const ColumnParams *c) {
+static void column(OpList *p, const RpColumnParams *c) {
     add(p, c->norm != 0, "norm");
     add(p, c->round != 0, "round");
 }
@@ -23,10 +23,10 @@ static void column(OpList *p, const ColumnParams *c) {
 static void linear(OpList *p, const TensorNode *n) {
     column(p, &n->params.linear.column);
     add(p, true, "product");
-    add(p, n->src[3] != NULL, "bias");
+    add(p, n->from.linear.bias != NULL, "bias");
     add(p, n->params.linear.scale != 1.0f, "scale");
     add(p, n->params.linear.post_norm != 0, "norm");
-    add(p, n->src[4] != NULL, "residual");
+    add(p, n->from.linear.residual != NULL, "residual");
 }
 
 static void gate_up(OpList *p, const TensorNode *n) {
@@ -35,8 +35,8 @@ static void gate_up(OpList *p, const TensorNode *n) {
                                         [RP_GATE_GELU_ERF]  = "gelu",
                                         [RP_GATE_OAI]       = "swiglu"};
     column(p, &n->params.gate_up.column);
-    add(p, true, n->src[4] != NULL ? "products of experts" : "products");
-    add(p, n->src[5] != NULL || n->src[6] != NULL, "bias");
+    add(p, true, n->from.gate_up.ids != NULL ? "products of experts" : "products");
+    add(p, n->from.gate_up.gate_bias != NULL || n->from.gate_up.up_bias != NULL, "bias");
     add(p, true, kinds[n->params.gate_up.kind]);
     add(p, n->params.gate_up.dtype == RP_Q8_ACT, "round");
 }
@@ -44,7 +44,7 @@ static void gate_up(OpList *p, const TensorNode *n) {
 static void qkv(OpList *p, const TensorNode *n) {
     column(p, &n->params.qkv.column);
     add(p, true, "products");
-    add(p, n->src[8] != NULL || n->src[9] != NULL || n->src[10] != NULL, "bias");
+    add(p, n->from.qkv.bq != NULL || n->from.qkv.bk != NULL || n->from.qkv.bv != NULL, "bias");
     add(p, n->params.qkv.norm == RP_HEAD_NORM_EACH, "norm of each head");
     add(p, n->params.qkv.norm == RP_HEAD_NORM_WHOLE, "norm of all heads");
     add(p, true, "rotation");
@@ -54,7 +54,7 @@ static void qkv(OpList *p, const TensorNode *n) {
 static void router(OpList *p, const TensorNode *n) {
     column(p, &n->params.router.column);
     add(p, true, "product");
-    add(p, n->src[3] != NULL, "bias");
+    add(p, n->from.router.bias != NULL, "bias");
     add(p, n->params.router.kind == RP_ROUTER_SOFT_MAX, "softmax");
     add(p, n->params.router.kind == RP_ROUTER_SIGMOID, "sigmoid");
     add(p, true, "choice");
@@ -62,10 +62,10 @@ static void router(OpList *p, const TensorNode *n) {
 
 static void experts_down(OpList *p, const TensorNode *n) {
     add(p, true, "products");
-    add(p, n->src[4] != NULL, "bias");
+    add(p, n->from.experts_down.bias != NULL, "bias");
     add(p, true, "sum");
     add(p, n->params.experts_down.scale != 1.0f, "scale");
-    add(p, n->src[5] != NULL, "residual");
+    add(p, n->from.experts_down.residual != NULL, "residual");
 }
 
 static void attention(OpList *p, const TensorNode *n) { add(p, n->view.dtype == RP_Q8_ACT, "round"); }

@@ -2,6 +2,7 @@
  * push appends. Shapes are inferred by the rule of the op when a node is made, and never change (I2). An
  * unknown op or dtype is an error here (I12). */
 #include "graph/graph.h"
+#include "graph/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ static TensorNode *new_node(ComputeGraph *g, NodeKind kind, const char *name, in
     return n->name != NULL ? n : NULL;
 }
 
-static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, const TensorView *view) {
+static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, const RpTensorView *view) {
     static const char *const kinds[] = {
         [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
     char text[256], shape[96];
@@ -101,7 +102,7 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
         rp_graph_set_error(g, RP_E_STATE, text);
         return NULL;
     }
-    const DtypeInfo *info = rp_dtype_info(view->dtype);
+    const RpDtypeInfo *info = rp_dtype_info(view->dtype);
     if (info == NULL) {
         snprintf(text, sizeof text, "%s '%s': unknown dtype %d", kinds[kind], name, (int)view->dtype);
         rp_graph_set_error(g, RP_E_DTYPE, text);
@@ -129,7 +130,7 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
 
 static TensorNode *add_contiguous_leaf(ComputeGraph *g, NodeKind kind, const char *name, RpDtype dtype,
                                        const int64_t ne[RP_MAX_DIMS]) {
-    TensorView view = {.dtype = dtype};
+    RpTensorView view = {.dtype = dtype};
     if (rp_dtype_info(dtype) != NULL) view = rp_view_contiguous(dtype, ne, NULL);
     return add_leaf(g, kind, name, &view);
 }
@@ -142,7 +143,7 @@ TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, con
     return add_contiguous_leaf(g, NODE_STATE, name, dtype, ne);
 }
 
-TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const TensorView *view) {
+TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view) {
     if (g != NULL && view->data == NULL) rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
     return add_leaf(g, NODE_WEIGHT, name, view);
 }
@@ -188,35 +189,36 @@ static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[]
 }
 
 /* Runs the shape rule of the op. On failure *why completes the text of describe(). */
-static RpStatus infer(TensorOp op, const OpParams *params, TensorNode *const src[], int n_src,
-                      TensorView *out, const char **why) {
-    const TensorView    *views[RP_MAX_SRC] = {0};
-    const OpDescription *info              = rp_op_info(op);
+static RpStatus infer(TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src,
+                      RpTensorView *out, const char **why) {
+    RpSourceShapes views = {0};
+    const OpInfo  *info  = rp_op_info(op);
     if (info == NULL) return *why = "there is no such op", RP_E_ARG;
-    if (n_src < info->min_src || n_src > info->max_src) return *why = "wrong number of sources", RP_E_ARG;
+    if (n_src < info->n_required || n_src > info->n_sources)
+        return *why = "wrong number of sources", RP_E_ARG;
     for (int i = 0; i < n_src; i++) {
-        if (src[i] == NULL && i < info->min_src) return *why = "a source is missing", RP_E_ARG;
-        if (src[i] != NULL) views[i] = &src[i]->view;
+        if (src[i] == NULL && i < info->n_required) return *why = "a source is missing", RP_E_ARG;
+        if (src[i] != NULL) views.src[i] = &src[i]->view;
     }
-    return info->shape(views, params, out, why);
+    return rp_shape_rule(op)(&views, params, out, why);
 }
 
 /* Sets base and offset of one node from those of its sources:
  *
- *     view          base = src[0]->base    offset = src[0]->offset + params.view.offset
- *     other views   base = src[0]->base    offset = src[0]->offset
- *     store         base = src[1]->base    offset = src[1]->offset
+ *     view          base = x->base         offset = x->offset + params.view.offset
+ *     other views   base = x->base         offset = x->offset
+ *     store         base = target->base    offset = target->offset
  *     other ops     base = itself          offset = 0 */
 static void update_base(TensorNode *n) {
     if (n->kind != NODE_OP) return;
     n->base   = n;
     n->offset = 0;
     if (node_is_view(n)) {
-        n->base   = n->src[0]->base;
-        n->offset = n->src[0]->offset + (n->op == RP_OP_VIEW ? n->params.view.offset : 0);
+        n->base   = n->from.unary.x->base;
+        n->offset = n->from.unary.x->offset + (n->op == RP_OP_VIEW ? n->params.view.offset : 0);
     } else if (node_is_store(n)) {
-        n->base   = n->src[1]->base;
-        n->offset = n->src[1]->offset;
+        n->base   = n->from.store.target->base;
+        n->offset = n->from.store.target->offset;
     }
 }
 
@@ -224,12 +226,12 @@ void rp_graph_update_bases(ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) update_base(g->nodes[i]);
 }
 
-TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
+TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                              int n_src, const char *name, int layer) {
-    static const OpParams none = {0};
-    const char           *why  = "";
-    TensorView            view = {0};
-    const RpStatus        st   = infer(op, params != NULL ? params : &none, src, n_src, &view, &why);
+    static const RpOpParams none = {0};
+    const char             *why  = "";
+    RpTensorView            view = {0};
+    const RpStatus          st   = infer(op, params != NULL ? params : &none, src, n_src, &view, &why);
     if (st != RP_OK) {
         char text[1024];
         describe(g, op, src, n_src, layer, why, text, sizeof text);
@@ -246,23 +248,23 @@ TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *param
     return n;
 }
 
-static bool same_result(const TensorNode *n, const TensorView *view) {
+static bool same_result(const TensorNode *n, const RpTensorView *view) {
     return view->dtype == n->view.dtype && memcmp(view->ne, n->view.ne, sizeof view->ne) == 0 &&
            memcmp(view->nb, n->view.nb, sizeof view->nb) == 0;
 }
 
-bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
+bool rp_graph_fits(const TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                    int n_src) {
-    const char *why  = "";
-    TensorView  view = {0};
+    const char  *why  = "";
+    RpTensorView view = {0};
     return infer(op, params, src, n_src, &view, &why) == RP_OK && (node == NULL || same_result(node, &view));
 }
 
 /* The checks come before the first change, so that a failure leaves the node as it was. */
-RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
+RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                          int n_src) {
     const char    *why  = "";
-    TensorView     view = {0};
+    RpTensorView   view = {0};
     const RpStatus st   = infer(op, params, src, n_src, &view, &why);
     if (st == RP_OK && !same_result(node, &view))
         return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': its result has another shape or dtype",
@@ -285,7 +287,7 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params, 
 }
 
 /* The entry point of users: rp_graph_make_op with the checks that passes do not need. */
-TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
+TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                         int n_src) {
     if (g == NULL || g->status != RP_OK) return NULL;
     char text[1024];

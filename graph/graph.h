@@ -10,25 +10,47 @@
 
 #include "reprise/graph.h"
 
-#include "graph/op_table.h"
+#include "base/op_table.h"
 
 typedef enum NodeKind { NODE_OP, NODE_WEIGHT, NODE_INPUT, NODE_STATE } NodeKind;
+
+typedef TensorNode *NodeSource;
+typedef union NodeSources {
+    struct {
+        NodeSource x;
+    } unary;
+    struct {
+        NodeSource a, b;
+    } binary;
+    struct {
+        NodeSource x, target, pos;
+    } store;
+#define OP(ID, name, required, sources, Params, fields, shape, flags)                                        \
+    struct {                                                                                                 \
+        NodeSource RP_UNPACK sources;                                                                        \
+    } name;
+    RP_OPS(OP)
+#undef OP
+} NodeSources;
 
 struct TensorNode {
     ComputeGraph *graph;
     int           id; /* index in graph->nodes */
     NodeKind      kind;
     TensorOp      op; /* valid for NODE_OP */
-    OpParams      params;
-    TensorView    view;            /* data is NULL except for weights */
-    TensorNode   *src[RP_MAX_SRC]; /* NULL where an optional source is absent */
-    TensorNode   *base;   /* the node whose memory this one uses: itself, except for views and stores */
-    size_t        offset; /* bytes from the start of base's memory */
-    const char   *name;
-    int           layer;
-    bool          is_output;
-    bool          mark; /* scratch flag of the running pass */
-    int           tag;  /* scratch number of the running pass, such as a count of readers */
+    RpOpParams    params;
+    RpTensorView  view; /* data is NULL except for weights */
+    union {
+        TensorNode *src[RP_MAX_SRC]; /* NULL where an optional source is absent */
+        NodeSources from;            /* the same by name: node->from.linear.bias */
+    };
+    TensorNode *base;   /* the node whose memory this one uses: itself, except for views and stores */
+    size_t      offset; /* bytes from the start of base's memory */
+    const char *name;
+    int         layer;
+    bool        is_output;
+    bool        mark; /* scratch flag of the running pass */
+    int         tag;  /* scratch number of the running pass, such as a count of readers */
 };
 
 typedef struct GraphBlock GraphBlock;
@@ -52,16 +74,16 @@ void rp_graph_set_error(ComputeGraph *g, RpStatus status, const char *text);
 
 /* A new op node with inferred shape, not yet in graph->nodes. Unlike rp_graph_op it accepts fused ops, for
  * passes. On failure: NULL, and the graph holds the error. */
-TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[],
+TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                              int n_src, const char *name, int layer);
 
 /* True if the op accepts these sources and, unless `node` is NULL, infers the shape and dtype of `node`. */
-bool rp_graph_fits(const TensorNode *node, TensorOp op, const OpParams *params, TensorNode *const src[],
+bool rp_graph_fits(const TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                    int n_src);
 
 /* Turns `node` into another op. Its address, name and readers stay, so the op must infer the same shape,
  * strides and dtype; otherwise the call fails and the node is unchanged. */
-RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const OpParams *params,
+RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params,
                                       TensorNode *const src[], int n_src);
 
 /* Recomputes base and offset of every node from its sources. graph->nodes must be in topological order. */
@@ -76,16 +98,18 @@ void rp_graph_drop_dead(ComputeGraph *g);
 /* Counts into `tag` how often each node is a source of a node in graph->nodes, plus 1 if it is an output. */
 void rp_graph_count_uses(ComputeGraph *g);
 
-/* True for an op whose result is the memory of src[1], such as a copy into a cache. */
+/* True for an op whose result is the memory of its source `target`, such as a copy into a cache. */
 static inline bool node_is_store(const TensorNode *n) {
-    return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 && n->src[1] != NULL;
+    return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 &&
+           n->from.store.target != NULL;
 }
 
 /* True if the node writes to the memory of its source s, as its result (a store) or beside its result
  * (RP_WRITES). */
 static inline bool node_writes(const TensorNode *n, int s) {
     if (n->kind != NODE_OP || n->src[s] == NULL) return false;
-    return (rp_op_info(n->op)->flags >> (RP_FLAG_WRITES + s) & 1) != 0 || (s == 1 && node_is_store(n));
+    return (rp_op_info(n->op)->flags >> (RP_FLAG_WRITES + s) & 1) != 0 ||
+           (s == RP_STORE_TARGET && node_is_store(n));
 }
 
 static inline bool node_is_view(const TensorNode *n) {
@@ -96,6 +120,6 @@ static inline bool node_is_view(const TensorNode *n) {
 static inline bool node_is_kernel(const TensorNode *n) { return n->kind == NODE_OP && !node_is_view(n); }
 
 /* "q4_1 [576,576]": trailing dimensions of 1 are left out. Returns buf. */
-const char *rp_format_shape(const TensorView *v, char *buf, size_t size);
+const char *rp_format_shape(const RpTensorView *v, char *buf, size_t size);
 
 #endif

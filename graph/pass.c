@@ -68,7 +68,7 @@ static RpStatus find_pass(const char *name, size_t len, int *out) {
     return no_such_pass(name, len);
 }
 
-RpStatus rp_pattern_register(const GraphPattern *pattern) {
+RpStatus rp_pattern_register(const RpGraphPattern *pattern) {
     Pattern parsed;
     int     taken;
     if (pattern->name == NULL || pattern->match == NULL || pattern->make == NULL)
@@ -116,10 +116,11 @@ static RpStatus run_pass(ComputeGraph *g, const PassRow *p) {
 static RpStatus check_unfused(const ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        if (n->kind == NODE_OP && n->op == RP_OP_ATTENTION && rp_dtype_is_quant(n->src[1]->view.dtype))
+        if (n->kind == NODE_OP && n->op == RP_OP_ATTENTION &&
+            rp_dtype_is_quant(n->from.attention.k->view.dtype))
             return rp_fail(RP_E_UNSUPPORTED,
                            "%s: a cache of %s needs the attention pass, which is switched off", n->name,
-                           rp_dtype_name(n->src[1]->view.dtype));
+                           rp_dtype_name(n->from.attention.k->view.dtype));
     }
     return RP_OK;
 }

@@ -9,10 +9,14 @@
 
 #include <stdlib.h>
 
-static bool wants_quantised(const TensorNode *n) {
-    return n->kind == NODE_OP && (n->op == RP_OP_MUL_MAT || n->op == RP_OP_MUL_MAT_ID) &&
-           rp_dtype_is_quant(n->src[0]->view.dtype) && n->src[1]->view.dtype == RP_F32 &&
-           n->src[1]->view.ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems == 0;
+/* Source x of a product of a quantised matrix and f32; NULL for other nodes. */
+static TensorNode **x_to_quantise(TensorNode *n) {
+    if (n->kind != NODE_OP || (n->op != RP_OP_MUL_MAT && n->op != RP_OP_MUL_MAT_ID)) return NULL;
+    const bool        plain = n->op == RP_OP_MUL_MAT;
+    const TensorNode *w     = plain ? n->from.mul_mat.w : n->from.mul_mat_id.w;
+    TensorNode      **x     = plain ? &n->from.mul_mat.x : &n->from.mul_mat_id.x;
+    const bool        whole = (*x)->view.ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems == 0;
+    return rp_dtype_is_quant(w->view.dtype) && (*x)->view.dtype == RP_F32 && whole ? x : NULL;
 }
 
 RpStatus rp_pass_quantize(ComputeGraph *g) {
@@ -27,15 +31,15 @@ RpStatus rp_pass_quantize(ComputeGraph *g) {
     }
     if (st == RP_OK) g->n_nodes = 0;
     for (int i = 0; i < n_old && st == RP_OK; i++) {
-        TensorNode *n = old[i];
-        if (wants_quantised(n)) {
-            TensorNode *x = n->src[1], **q = &made[x->tag];
+        TensorNode *n = old[i], **source = x_to_quantise(n);
+        if (source != NULL) {
+            TensorNode *x = *source, **q = &made[x->tag];
             if (*q == NULL) {
                 *q = rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){x}, 1,
                                       x->name[0] != 0 ? x->name : x->base->name, n->layer);
                 st = *q != NULL ? rp_graph_push(g, *q) : rp_fail(g->status, "%s", g->error);
             }
-            n->src[1] = *q;
+            *source = *q;
         }
         if (st == RP_OK) st = rp_graph_push(g, n);
     }

@@ -16,7 +16,7 @@
 
 /* Binds a name to a node, or to NULL for an absent one. A name that is bound already must be bound to the
  * same node. */
-static bool bind(PatternMatch *m, int name, TensorNode *n) {
+static bool bind(RpPatternMatch *m, int name, TensorNode *n) {
     if (name < 0) return true;
     if (m->known[name]) return m->bound[name] == n;
     m->known[name]         = true;
@@ -30,9 +30,9 @@ typedef struct Checkpoint {
     int n_trail, n_inside;
 } Checkpoint;
 
-static Checkpoint checkpoint(const PatternMatch *m) { return (Checkpoint){m->n_trail, m->n_inside}; }
+static Checkpoint checkpoint(const RpPatternMatch *m) { return (Checkpoint){m->n_trail, m->n_inside}; }
 
-static void undo(PatternMatch *m, Checkpoint to) {
+static void undo(RpPatternMatch *m, Checkpoint to) {
     while (m->n_trail > to.n_trail) {
         const int name = m->trail[--m->n_trail];
         m->known[name] = false;
@@ -41,7 +41,7 @@ static void undo(PatternMatch *m, Checkpoint to) {
     m->n_inside = to.n_inside;
 }
 
-static void add_inside(PatternMatch *m, TensorNode *n, bool stays) {
+static void add_inside(RpPatternMatch *m, TensorNode *n, bool stays) {
     for (int i = 0; i < m->n_inside; i++)
         if (m->inside[i] == n) return;
     m->stays[m->n_inside]    = stays;
@@ -54,10 +54,10 @@ static bool same_shape(const TensorNode *a, const TensorNode *b) {
 
 static bool is_op(const TensorNode *n, TensorOp op) { return n != NULL && n->kind == NODE_OP && n->op == op; }
 
-static bool match_term(PatternMatch *m, int term, TensorNode *n);
+static bool match_term(RpPatternMatch *m, int term, TensorNode *n);
 
 /* Sources that the term does not mention must be absent. `exchanged`: sources 0 and 1 of n trade places. */
-static bool match_sources(PatternMatch *m, const Term *t, const TensorNode *n, bool exchanged) {
+static bool match_sources(RpPatternMatch *m, const Term *t, const TensorNode *n, bool exchanged) {
     for (int s = 0; s < RP_MAX_SRC; s++) {
         TensorNode *src = n->src[exchanged && s < 2 ? 1 - s : s];
         if (s < t->n_src ? !match_term(m, t->src[s], src) : src != NULL) return false;
@@ -65,7 +65,7 @@ static bool match_sources(PatternMatch *m, const Term *t, const TensorNode *n, b
     return true;
 }
 
-static bool match_op(PatternMatch *m, const Term *t, TensorNode *n) {
+static bool match_op(RpPatternMatch *m, const Term *t, TensorNode *n) {
     if (!is_op(n, t->op)) return false;
     const Checkpoint before = checkpoint(m);
     if (m->n_inside == PATTERN_TERMS || !bind(m, t->name, n)) return false;
@@ -74,14 +74,14 @@ static bool match_op(PatternMatch *m, const Term *t, TensorNode *n) {
     if (match_sources(m, t, n, false)) return true;
     undo(m, entered);
     /* add and mul commute, unless the second source is smaller and repeats. */
-    if ((n->op == RP_OP_ADD || n->op == RP_OP_MUL) && same_shape(n->src[0], n->src[1]) &&
+    if ((n->op == RP_OP_ADD || n->op == RP_OP_MUL) && same_shape(n->from.binary.a, n->from.binary.b) &&
         match_sources(m, t, n, true))
         return true;
     undo(m, before);
     return false;
 }
 
-static bool match_term(PatternMatch *m, int term, TensorNode *n) {
+static bool match_term(RpPatternMatch *m, int term, TensorNode *n) {
     const Term *t = &m->pattern->terms[term];
     if (t->kind == TERM_ABSENT) return n == NULL;
     if (t->kind == TERM_VARIABLE) return (n != NULL || t->optional) && bind(m, t->name, n);
@@ -92,7 +92,7 @@ static bool match_term(PatternMatch *m, int term, TensorNode *n) {
 /* Finds nodes for the roots `from`, from + 1, ... If the label of a root is bound already, by an earlier
  * root that reads it, only that node is tried. Otherwise every node is tried, with backtracking over the
  * roots that follow. */
-static bool match_roots(PatternMatch *m, const ComputeGraph *g, int from) {
+static bool match_roots(RpPatternMatch *m, const ComputeGraph *g, int from) {
     if (from >= m->pattern->n_roots || from >= PATTERN_ROOTS) return true;
     const int   term = m->pattern->roots[from], label = m->pattern->terms[term].name;
     const bool  is_bound = label >= 0 && m->known[label];
@@ -112,20 +112,20 @@ static bool match_roots(PatternMatch *m, const ComputeGraph *g, int from) {
 
 /* ---- side conditions ---- */
 
-static bool is_root(const PatternMatch *m, const TensorNode *n) {
+static bool is_root(const RpPatternMatch *m, const TensorNode *n) {
     for (int i = 0; i < m->pattern->n_roots; i++)
         if (m->roots[i] == n) return true;
     return false;
 }
 
-static bool is_inside(const PatternMatch *m, const TensorNode *n) {
+static bool is_inside(const RpPatternMatch *m, const TensorNode *n) {
     for (int i = 0; i < m->n_inside; i++)
         if (m->inside[i] == n) return true;
     return false;
 }
 
 /* True if a node outside of the match needs the value of n. */
-static bool has_other_readers(const PatternMatch *m, const TensorNode *n) {
+static bool has_other_readers(const RpPatternMatch *m, const TensorNode *n) {
     int readers = 0;
     for (int i = 0; i < m->n_inside; i++)
         for (int s = 0; s < RP_MAX_SRC; s++) readers += m->inside[i]->src[s] == n;
@@ -133,7 +133,7 @@ static bool has_other_readers(const PatternMatch *m, const TensorNode *n) {
 }
 
 /* Every matched op but the roots, and those marked "~", can be removed; and the roots are distinct nodes. */
-static bool can_remove_inside(const PatternMatch *m) {
+static bool can_remove_inside(const RpPatternMatch *m) {
     for (int i = 0; i < m->n_inside; i++)
         if (!m->stays[i] && !is_root(m, m->inside[i]) && has_other_readers(m, m->inside[i])) return false;
     for (int i = 0; i < m->pattern->n_roots; i++)
@@ -143,13 +143,13 @@ static bool can_remove_inside(const PatternMatch *m) {
 }
 
 /* True if n is a source of the fused op. */
-static bool is_source(const PatternMatch *m, const TensorNode *n) {
+static bool is_source(const RpPatternMatch *m, const TensorNode *n) {
     for (int i = 0; i < m->pattern->n_make; i++)
         if (m->pattern->make[i] >= 0 && m->bound[m->pattern->make[i]] == n) return true;
     return false;
 }
 
-static bool shares_base_with_source(const PatternMatch *m, const TensorNode *base) {
+static bool shares_base_with_source(const RpPatternMatch *m, const TensorNode *base) {
     for (int i = 0; i < m->pattern->n_make; i++) {
         const int name = m->pattern->make[i];
         if (name >= 0 && m->bound[name] != NULL && m->bound[name]->base == base) return true;
@@ -158,7 +158,7 @@ static bool shares_base_with_source(const PatternMatch *m, const TensorNode *bas
 }
 
 /* True if n writes to memory that a source of the fused op lies in. */
-static bool writes_source(const PatternMatch *m, const TensorNode *n) {
+static bool writes_source(const RpPatternMatch *m, const TensorNode *n) {
     for (int s = 0; s < RP_MAX_SRC; s++)
         if (node_writes(n, s) && shares_base_with_source(m, n->src[s]->base)) return true;
     return false;
@@ -170,7 +170,7 @@ static bool writes_source(const PatternMatch *m, const TensorNode *n) {
  *     4  a  = silu(s)        matched, reads the state s
  *     5  s1 = copy(y, s)     writes s
  *     6  d  = mul(a, y)      root: a fused op here would read s after the store */
-static bool sources_unchanged(const PatternMatch *m, const ComputeGraph *g) {
+static bool sources_unchanged(const RpPatternMatch *m, const ComputeGraph *g) {
     int first = m->roots[0]->id, last = first;
     for (int i = 0; i < m->n_inside; i++) {
         if (m->inside[i]->id < first) first = m->inside[i]->id;
@@ -199,7 +199,7 @@ static bool sources_unchanged(const PatternMatch *m, const ComputeGraph *g) {
  * A matched op may read a root directly: of the router's roots, route reads top_k. `mark` means: is a root
  * or depends on one. It is set in node order, so the marks of all sources from `first` on are valid when a
  * node is reached. */
-static bool can_join_roots(const PatternMatch *m, const ComputeGraph *g) {
+static bool can_join_roots(const RpPatternMatch *m, const ComputeGraph *g) {
     int first = m->roots[0]->id, last = first;
     if (m->pattern->n_roots == 1) return true;
     for (int i = 1; i < m->pattern->n_roots; i++) {
@@ -241,7 +241,7 @@ static void gain_readers(const TensorNode *n) {
 
 /* rp_graph_mutate, with the counts in `tag` kept up to date. New sources gain a reader before the old ones
  * lose theirs, so that a node which is both never counts as dead. */
-static RpStatus mutate(TensorNode *n, TensorOp op, const OpParams *params, TensorNode *const src[],
+static RpStatus mutate(TensorNode *n, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                        int n_src) {
     TensorNode *old[RP_MAX_SRC];
     memcpy(old, n->src, sizeof old);
@@ -276,16 +276,16 @@ static RpStatus sort(ComputeGraph *g) {
 }
 
 /* The other roots, stores into states, become views of their state after the fused op. */
-static RpStatus join_roots(ComputeGraph *g, const PatternMatch *m) {
-    static const OpParams none = {0};
+static RpStatus join_roots(ComputeGraph *g, const RpPatternMatch *m) {
+    static const RpOpParams none = {0};
     for (int i = 1; i < m->pattern->n_roots; i++)
         RP_TRY(mutate(m->roots[i], RP_OP_AFTER, &none,
-                      (TensorNode *const[]){m->roots[i]->src[1], m->roots[0]}, 2));
+                      (TensorNode *const[]){m->roots[i]->from.store.target, m->roots[0]}, 2));
     return sort(g);
 }
 
-static RpStatus replace(ComputeGraph *g, const PatternRow *row, const PatternMatch *m, const OpParams *params,
-                        TensorNode *const src[], int n_src) {
+static RpStatus replace(ComputeGraph *g, const PatternRow *row, const RpPatternMatch *m,
+                        const RpOpParams *params, TensorNode *const src[], int n_src) {
     if (row->rewrite != NULL) {
         RP_TRY(row->rewrite(g, m, params, src, n_src));
         rp_graph_count_uses(g);
@@ -296,17 +296,17 @@ static RpStatus replace(ComputeGraph *g, const PatternRow *row, const PatternMat
 }
 
 /* join_roots can replace a root only if it is a store into a state. */
-static bool other_roots_store(const PatternMatch *m) {
+static bool other_roots_store(const RpPatternMatch *m) {
     for (int i = 1; i < m->pattern->n_roots; i++)
-        if (!node_is_store(m->roots[i]) || m->roots[i]->src[1]->kind != NODE_STATE) return false;
+        if (!node_is_store(m->roots[i]) || m->roots[i]->from.store.target->kind != NODE_STATE) return false;
     return true;
 }
 
 /* Matches the pattern with m->roots[0] as first root. *done tells whether it was replaced. */
-static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, PatternMatch *m, bool *done) {
+static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, RpPatternMatch *m, bool *done) {
     const Pattern *p               = m->pattern;
     TensorNode    *n               = m->roots[0];
-    OpParams       params          = {0};
+    RpOpParams     params          = {0};
     TensorNode    *src[RP_MAX_SRC] = {0};
     if (!match_term(m, p->roots[0], n) || !match_roots(m, g, 1) || !can_remove_inside(m)) return RP_OK;
     if (row->rewrite == NULL && !other_roots_store(m)) return RP_OK;
@@ -318,9 +318,9 @@ static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, Patter
     return replace(g, row, m, &params, src, p->n_make);
 }
 
-/* Tries one row at node n. All bindings of `m` are undone afterwards, so one PatternMatch serves the whole
+/* Tries one row at node n. All bindings of `m` are undone afterwards, so one RpPatternMatch serves the whole
  * walk. */
-static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, PatternMatch *m,
+static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, RpPatternMatch *m,
                         TensorNode *n, bool *done) {
     *done = false;
     if (!is_op(n, p->terms[p->roots[0]].op)) return RP_OK;
@@ -347,8 +347,8 @@ static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p
  * Then all rows are tried at 6 again, because the new op may be the root of another match. A row that
  * matches its own result would repeat for ever, which `left` turns into an error. */
 static RpStatus apply(ComputeGraph *g, const PatternRow *rows, const Pattern *patterns, int n_rows) {
-    PatternMatch m    = {0};
-    int          left = 16 * g->n_nodes; /* replacements before the walk gives up */
+    RpPatternMatch m    = {0};
+    int            left = 16 * g->n_nodes; /* replacements before the walk gives up */
     rp_graph_count_uses(g);
     for (int i = 0; i < g->n_nodes; i++) {
         TensorNode *n = g->nodes[i];
@@ -376,7 +376,7 @@ RpStatus rp_pattern_apply(ComputeGraph *g, const PatternRow *rows, int n_rows) {
     return st;
 }
 
-const TensorNode *rp_match_node(const PatternMatch *m, const char *name) {
+const TensorNode *rp_match_node(const RpPatternMatch *m, const char *name) {
     for (int i = 0; i < m->pattern->n_names; i++)
         if (strcmp(m->pattern->names[i], name) == 0) return m->bound[i];
     return NULL;

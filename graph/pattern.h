@@ -33,7 +33,7 @@ typedef struct Pattern {
     int      make[RP_MAX_SRC], n_make; /* sources of the made op, as numbers of names; -1: absent */
 } Pattern;
 
-struct PatternMatch {
+struct RpPatternMatch {
     const Pattern *pattern;
     TensorNode    *bound[PATTERN_NAMES]; /* by name: its node; NULL if absent or not bound yet */
     bool           known[PATTERN_NAMES]; /* by name: it is bound, to a node or to "absent" */
@@ -46,20 +46,20 @@ struct PatternMatch {
 };
 
 /* Replaces a match by hand, for fused ops that do more than take the place of the first root. */
-typedef RpStatus PatternRewrite(ComputeGraph *g, const PatternMatch *m, const OpParams *params,
+typedef RpStatus PatternRewrite(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
                                 TensorNode *const src[], int n_src);
 
 typedef struct PatternRow {
-    GraphPattern    pattern;
+    RpGraphPattern  pattern;
     PatternRewrite *rewrite; /* NULL: the first root becomes the made op */
 } PatternRow;
 
 /* RP_E_ARG with the character position of the first error. */
-RP_NODISCARD RpStatus rp_pattern_parse(const GraphPattern *text, Pattern *out);
+RP_NODISCARD RpStatus rp_pattern_parse(const RpGraphPattern *text, Pattern *out);
 
 /* RP_E_ARG if a store among the roots would be lost, because the made op does not write there. For rows
  * without `rewrite`. */
-RP_NODISCARD RpStatus rp_pattern_check_stores(const GraphPattern *text, const Pattern *p);
+RP_NODISCARD RpStatus rp_pattern_check_stores(const RpGraphPattern *text, const Pattern *p);
 
 /* Replaces every match of any row, in one walk over the graph. Replaced nodes stay in graph->nodes as dead
  * nodes. */

@@ -48,7 +48,7 @@ static RpStatus take_term(Parser *s, int *out);
 
 /* sources = term { "," term } ")" */
 static RpStatus take_sources(Parser *s, Term *t) {
-    const int max = rp_op_info(t->op)->max_src;
+    const int max = rp_op_info(t->op)->n_sources;
     do {
         int child = 0;
         if (t->n_src == max) return wrong(s, "the op has fewer sources");
@@ -118,7 +118,7 @@ static RpStatus take_make(Parser *s) {
     if (!take(s, '(')) return wrong(s, "'(' is wanted");
     do {
         skip_space(s);
-        if (s->p->n_make == rp_op_info(s->p->made)->max_src) return wrong(s, "the op has fewer sources");
+        if (s->p->n_make == rp_op_info(s->p->made)->n_sources) return wrong(s, "the op has fewer sources");
         int *name = &s->p->make[s->p->n_make++];
         *name     = -1;
         if (rp_name_length(s->at) == 1 && *s->at == '_')
@@ -134,7 +134,7 @@ static RpStatus take_make(Parser *s) {
     return *s->at == '\0' ? RP_OK : wrong(s, "the end is wanted");
 }
 
-RpStatus rp_pattern_parse(const GraphPattern *text, Pattern *out) {
+RpStatus rp_pattern_parse(const RpGraphPattern *text, Pattern *out) {
     memset(out, 0, sizeof *out);
     Parser s = {.name = text->name, .start = text->match, .at = text->match, .p = out};
     RP_TRY(take_match(&s));
@@ -155,14 +155,14 @@ static bool writes_to(const Pattern *p, const Term *t) {
 }
 
 /* Without this check, a root that stores would be replaced by a view, and nothing would store its value. */
-RpStatus rp_pattern_check_stores(const GraphPattern *text, const Pattern *p) {
+RpStatus rp_pattern_check_stores(const RpGraphPattern *text, const Pattern *p) {
     if (is_store(&p->terms[p->roots[0]]))
         return rp_fail(RP_E_ARG, "pattern %s: the first root must not be a store", text->name);
     for (int i = 1; i < p->n_roots; i++) {
         const Term *root = &p->terms[p->roots[i]];
         if (!is_store(root))
             return rp_fail(RP_E_ARG, "pattern %s: root %d is not a store", text->name, i + 1);
-        const Term *to = &p->terms[root->src[1]];
+        const Term *to = &p->terms[root->src[RP_STORE_TARGET]];
         if (!writes_to(p, to))
             return rp_fail(RP_E_ARG, "pattern %s: root %d stores into '%s', which '%s' does not write",
                            text->name, i + 1, to->name >= 0 ? p->names[to->name] : "?",

@@ -9,30 +9,30 @@
 /* Short names in the texts:  w, wq, wk, wv weights;  x activations;  n norm weight;  b bias;  r residual;
  * pn weight of the post-norm;  p routing weights;  f rope factors;  "_" an absent source. */
 
-static const OpParams *params_of(const PatternMatch *m, const char *label) {
+static const RpOpParams *params_of(const RpPatternMatch *m, const char *label) {
     const TensorNode *n = rp_match_node(m, label);
     return n != NULL ? &n->params : NULL;
 }
 
-static RpDtype dtype_of(const PatternMatch *m, const char *name) {
+static RpDtype dtype_of(const RpPatternMatch *m, const char *name) {
     return rp_match_node(m, name)->view.dtype;
 }
 
 /* ---- attention ---- */
 
-static bool swaps_tokens_and_heads(const PermuteParams *p) {
+static bool swaps_tokens_and_heads(const RpPermuteParams *p) {
     return p->axis[0] == 0 && p->axis[1] == 2 && p->axis[2] == 1 && p->axis[3] == 3;
 }
 
 /* out[d,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], copied so that the heads of a
  * token are adjacent. The products must be bounded by the positions, as the fused op is. */
-static bool attention(const PatternMatch *m, OpParams *out) {
-    const OpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
+static bool attention(const RpPatternMatch *m, RpOpParams *out) {
+    const RpOpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
     if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16)
         return false;
     if (!swaps_tokens_and_heads(&params_of(m, "back")->permute)) return false;
     if (scores->mul_mat.bound != RP_BOUND_ROWS || sum->mul_mat.bound != RP_BOUND_INNER) return false;
-    out->attention = (AttentionParams){.scale = p->soft_max.scale, .window = p->soft_max.window};
+    out->attention = (RpAttentionParams){.scale = p->soft_max.scale, .window = p->soft_max.window};
     return true;
 }
 
@@ -49,9 +49,9 @@ const PatternRow rp_patterns_attention[] = {
 
 /* Sets the norm of heads if queries and keys both have it, with one eps. Two kinds of norm at once do not
  * fit. */
-static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, HeadNorm kind,
-                     QkvParams *out) {
-    const OpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
+static bool one_norm(const RpPatternMatch *m, const char *of_q, const char *of_k, RpHeadNorm kind,
+                     RpQkvParams *out) {
+    const RpOpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
     if (q == NULL && k == NULL) return true;
     if (q == NULL || k == NULL || q->rms_norm.eps != k->rms_norm.eps || out->norm != RP_HEAD_NORM_NONE)
         return false;
@@ -65,11 +65,11 @@ static bool one_norm(const PatternMatch *m, const char *of_q, const char *of_k, 
  *     q:  wq x [+ bq] -> [fq: norm of the row] -> heads -> [nq: norm of each head] -> rope
  *     k:  wk x [+ bk] -> [fk: norm of the row] -> heads -> [nk: norm of each head] -> rope -> row -> store into k
  *     v:  wv x [+ bv] -> [heads] -> row -> store into v */
-static bool qkv(const PatternMatch *m, OpParams *out) {
+static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
     const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
     if (memcmp(&q->params.rope, &k->params.rope, sizeof q->params.rope) != 0) return false;
     if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
-    out->qkv = (QkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
+    out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
     return one_norm(m, "nq", "nk", RP_HEAD_NORM_EACH, &out->qkv) &&
            one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv);
 }
@@ -87,21 +87,21 @@ const PatternRow rp_patterns_qkv[] = {
 
 /* ---- gate and up of a feed-forward ---- */
 
-static bool silu(const PatternMatch *m, OpParams *out) {
+static bool silu(const RpPatternMatch *m, RpOpParams *out) {
     (void)m;
     out->gate_up.kind = RP_GATE_SILU;
     return true;
 }
 
-static bool gelu(const PatternMatch *m, OpParams *out) {
+static bool gelu(const RpPatternMatch *m, RpOpParams *out) {
     const bool by_tanh = params_of(m, "act")->gelu.kind == RP_GELU_TANH;
     out->gate_up.kind  = by_tanh ? RP_GATE_GELU_TANH : RP_GATE_GELU_ERF;
     return true;
 }
 
-static bool oai(const PatternMatch *m, OpParams *out) {
-    const SwigluOaiParams *p = &params_of(m, "act")->swiglu_oai;
-    out->gate_up             = (GateUpParams){.kind = RP_GATE_OAI, .alpha = p->alpha, .limit = p->limit};
+static bool oai(const RpPatternMatch *m, RpOpParams *out) {
+    const RpSwigluOaiParams *p = &params_of(m, "act")->swiglu_oai;
+    out->gate_up               = (RpGateUpParams){.kind = RP_GATE_OAI, .alpha = p->alpha, .limit = p->limit};
     return true;
 }
 
@@ -123,40 +123,42 @@ const PatternRow rp_patterns_gate[] = {
 
 /* ---- routing ---- */
 
-static bool route(const PatternMatch *m, RouterKind kind, OpParams *out) {
+static bool route(const RpPatternMatch *m, RpRouterKind kind, RpOpParams *out) {
     out->router.kind  = kind;
     out->router.top_k = params_of(m, "ids")->top_k;
     out->router.route = params_of(m, "share")->route;
     return true;
 }
 
-static bool route_soft_max(const PatternMatch *m, OpParams *out) {
-    const SoftMaxParams *p     = &params_of(m, "probs")->soft_max;
+static bool route_soft_max(const RpPatternMatch *m, RpOpParams *out) {
+    const RpSoftMaxParams *p   = &params_of(m, "probs")->soft_max;
     out->router.soft_max_scale = p->scale;
     return p->window == 0 && route(m, RP_ROUTER_SOFT_MAX, out);
 }
 
-static bool route_sigmoid(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_SIGMOID, out); }
-static bool route_logits(const PatternMatch *m, OpParams *out) { return route(m, RP_ROUTER_LOGITS, out); }
+static bool route_sigmoid(const RpPatternMatch *m, RpOpParams *out) {
+    return route(m, RP_ROUTER_SIGMOID, out);
+}
+static bool route_logits(const RpPatternMatch *m, RpOpParams *out) { return route(m, RP_ROUTER_LOGITS, out); }
 
 /* The router has one result for both roots, i32 [k,2], which views take apart again:
  *
  *     made                      ids[0..k) i32 | weights[0..k) f32, as bits
  *     ids (was top_k)           view of row 0
  *     share (was route)         row 1 as f32: bits(view) */
-static RpStatus router(ComputeGraph *g, const PatternMatch *m, const OpParams *params,
+static RpStatus router(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
                        TensorNode *const src[], int n_src) {
-    TensorNode    *share = m->roots[0], *ids = m->roots[1];
-    const int64_t  k     = ids->view.ne[0];
-    const size_t   row   = (size_t)k * sizeof(int32_t);
-    const OpParams first = {
+    TensorNode      *share = m->roots[0], *ids = m->roots[1];
+    const int64_t    k     = ids->view.ne[0];
+    const size_t     row   = (size_t)k * sizeof(int32_t);
+    const RpOpParams first = {
         .view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}}
     };
-    const OpParams second = {
+    const RpOpParams second = {
         .view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}, .offset = row}
     };
-    const OpParams floats = {.bits = {.dtype = RP_F32}};
-    TensorNode    *made   = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, share->name, share->layer);
+    const RpOpParams floats = {.bits = {.dtype = RP_F32}};
+    TensorNode      *made = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, share->name, share->layer);
     if (made == NULL) return rp_fail(g->status, "%s", g->error);
     RP_TRY(rp_graph_push(g, made));
     TensorNode *weights = rp_graph_make_op(g, RP_OP_VIEW, &second, &made, 1, share->name, share->layer);
@@ -183,14 +185,14 @@ const PatternRow rp_patterns_router[] = {
 
 /* ---- epilogues: bias, scale, post-norm, residual ---- */
 
-static bool experts(const PatternMatch *m, OpParams *out) {
+static bool experts(const RpPatternMatch *m, RpOpParams *out) {
     (void)m;
     out->experts_down.scale = 1.0f;
     return true;
 }
 
-static bool scaled_experts(const PatternMatch *m, OpParams *out) {
-    const ScaleParams *s    = &params_of(m, "s")->scale;
+static bool scaled_experts(const RpPatternMatch *m, RpOpParams *out) {
+    const RpScaleParams *s  = &params_of(m, "s")->scale;
     out->experts_down.scale = s->scale;
     return s->bias == 0.0f && params_of(m, "e")->experts_down.scale == 1.0f;
 }
@@ -206,7 +208,7 @@ const PatternRow rp_patterns_experts[] = {
 
 /* Parameters of a linear op: those of the matched one ("l"), or the defaults where the product is still a
  * mul_mat. */
-static bool linear(const PatternMatch *m, OpParams *out) {
+static bool linear(const RpPatternMatch *m, RpOpParams *out) {
     const TensorNode *l = rp_match_node(m, "l");
     if (l != NULL) out->linear = l->params.linear;
     if (l == NULL) out->linear.scale = 1.0f;
@@ -214,20 +216,20 @@ static bool linear(const PatternMatch *m, OpParams *out) {
 }
 
 /* A bias is a weight. Any other addend is a residual, which the residual pass fuses. */
-static bool biased(const PatternMatch *m, OpParams *out) {
+static bool biased(const RpPatternMatch *m, RpOpParams *out) {
     return rp_match_node(m, "b")->kind == NODE_WEIGHT && linear(m, out);
 }
 
 /* The fused order is post_norm(scale * (w x + bias)), so a scale after a scale or after a norm does not
  * fit. */
-static bool scaled(const PatternMatch *m, OpParams *out) {
-    const ScaleParams *s = &params_of(m, "s")->scale;
+static bool scaled(const RpPatternMatch *m, RpOpParams *out) {
+    const RpScaleParams *s = &params_of(m, "s")->scale;
     if (!linear(m, out) || out->linear.scale != 1.0f || out->linear.post_norm != 0) return false;
     out->linear.scale = s->scale;
     return s->bias == 0.0f;
 }
 
-static bool post_normed(const PatternMatch *m, OpParams *out) {
+static bool post_normed(const RpPatternMatch *m, RpOpParams *out) {
     if (!linear(m, out) || out->linear.post_norm != 0) return false;
     out->linear.post_norm = 1;
     out->linear.post_eps  = params_of(m, "p")->rms_norm.eps;
@@ -240,7 +242,7 @@ const PatternRow rp_patterns_linear[] = {
     {.pattern = {.match = "scale:s(linear:l(w, x, n?, b?))", .make = "linear(w, x, n, b)", .params = scaled}},
 };
 
-static bool same_experts(const PatternMatch *m, OpParams *out) {
+static bool same_experts(const RpPatternMatch *m, RpOpParams *out) {
     out->experts_down = params_of(m, "e")->experts_down;
     return true;
 }
@@ -267,28 +269,28 @@ const PatternRow rp_patterns_residual[] = {
  * readers are fused. Each fused product computes them again, which is cheaper than a separate kernel and
  * its launch or barrier. */
 
-static bool column(const PatternMatch *m, ColumnParams *out) {
+static bool column(const RpPatternMatch *m, RpColumnParams *out) {
     if (out->norm != 0 || out->round != 0) return false;
-    *out = (ColumnParams){
+    *out = (RpColumnParams){
         .norm = 1, .eps = params_of(m, "m")->rms_norm.eps, .round = rp_match_node(m, "z") != NULL};
     return true;
 }
 
-static bool norm_linear(const PatternMatch *m, OpParams *out) {
+static bool norm_linear(const RpPatternMatch *m, RpOpParams *out) {
     return linear(m, out) && column(m, &out->linear.column);
 }
 
-static bool norm_gate(const PatternMatch *m, OpParams *out) {
+static bool norm_gate(const RpPatternMatch *m, RpOpParams *out) {
     out->gate_up = params_of(m, "g")->gate_up;
     return column(m, &out->gate_up.column);
 }
 
-static bool norm_qkv(const PatternMatch *m, OpParams *out) {
+static bool norm_qkv(const RpPatternMatch *m, RpOpParams *out) {
     out->qkv = params_of(m, "qkv")->qkv;
     return column(m, &out->qkv.column);
 }
 
-static bool norm_router(const PatternMatch *m, OpParams *out) {
+static bool norm_router(const RpPatternMatch *m, RpOpParams *out) {
     out->router = params_of(m, "r")->router;
     return column(m, &out->router.column);
 }
@@ -311,20 +313,20 @@ const PatternRow rp_patterns_norm[] = {
                  .params = norm_router}},
 };
 
-static bool quantized_attention(const PatternMatch *m, OpParams *out) {
+static bool quantized_attention(const RpPatternMatch *m, RpOpParams *out) {
     out->attention       = params_of(m, "a")->attention;
     out->attention.dtype = RP_Q8_ACT;
     return true;
 }
 
-static bool quantized_gate(const PatternMatch *m, OpParams *out) {
+static bool quantized_gate(const RpPatternMatch *m, RpOpParams *out) {
     out->gate_up       = params_of(m, "g")->gate_up;
     out->gate_up.dtype = RP_Q8_ACT;
     return true;
 }
 
 /* If the producer of a column cannot quantise its result, the product that reads it quantises the column. */
-static bool quantized_column(const PatternMatch *m, OpParams *out) {
+static bool quantized_column(const RpPatternMatch *m, RpOpParams *out) {
     if (!linear(m, out) || out->linear.column.norm != 0 || out->linear.column.round != 0) return false;
     out->linear.column.round = 1;
     return true;
@@ -347,10 +349,10 @@ const PatternRow rp_patterns_round[] = {
 
 /* ---- the embedding ---- */
 
-/* GetRowsParams.scale == 0 means "no scale", so a scale of 0 is not fused. */
-static bool scaled_rows(const PatternMatch *m, OpParams *out) {
-    const ScaleParams *s = &params_of(m, "s")->scale;
-    out->get_rows.scale  = s->scale;
+/* RpGetRowsParams.scale == 0 means "no scale", so a scale of 0 is not fused. */
+static bool scaled_rows(const RpPatternMatch *m, RpOpParams *out) {
+    const RpScaleParams *s = &params_of(m, "s")->scale;
+    out->get_rows.scale    = s->scale;
     return s->bias == 0.0f && s->scale != 0.0f && params_of(m, "g")->get_rows.scale == 0.0f;
 }
 

@@ -67,7 +67,7 @@ static void measure(const ComputeGraph *g, int n_steps, Liveness *live) {
  * already. */
 static bool shares_memory(const TensorNode *n, const TensorNode *base) {
     for (int s = 1; s < RP_MAX_SRC; s++)
-        if (n->src[s] != NULL && n->src[s]->base == base && n->src[s] != n->src[0]) return true;
+        if (n->src[s] != NULL && n->src[s]->base == base && n->src[s] != n->from.unary.x) return true;
     return false;
 }
 
@@ -75,7 +75,7 @@ static bool shares_memory(const TensorNode *n, const TensorNode *base) {
  * whole buffer with the same dtype and size, and nothing may read that buffer later. Leaves are never
  * overwritten. */
 static bool can_run_in_place(const TensorNode *n, const Liveness *live) {
-    const TensorNode *x = n->src[0];
+    const TensorNode *x = n->from.unary.x;
     if (x == NULL || (rp_op_info(n->op)->flags & RP_FLAG_INPLACE) == 0) return false;
     const TensorNode *b = x->base;
     if (b->kind != NODE_OP || live->last_use[b->id] != live->step_of[n->id] || shares_memory(n, b))
@@ -99,7 +99,7 @@ static void find_buffers(ExecPlan *plan, const Liveness *live) {
         const size_t bytes = rp_view_extent_bytes(&n->view);
         plan->memory.unshared += aligned(bytes);
         if (n->kind == NODE_OP && can_run_in_place(n, live)) {
-            const int   b      = plan->buffer_of[n->src[0]->base->id];
+            const int   b      = plan->buffer_of[n->from.unary.x->base->id];
             PlanBuffer *buffer = &plan->buffers[b];
             plan->buffer_of[i] = b;
             buffer->last_step  = live->last_use[i];
@@ -247,4 +247,4 @@ RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
     return st;
 }
 
-PlanMemory rp_plan_memory(const ExecPlan *plan) { return plan->memory; }
+RpPlanMemory rp_plan_memory(const ExecPlan *plan) { return plan->memory; }

@@ -9,10 +9,10 @@
 #ifndef GRAPH_PLAN_H
 #define GRAPH_PLAN_H
 
+#include "base/kernels.h"
 #include "reprise/executor.h"
-#include "reprise/kernel.h"
 
-#include "graph/op_table.h"
+#include "base/op_table.h"
 
 typedef enum PlanSpace { SPACE_ARENA, SPACE_WEIGHT, SPACE_STATE } PlanSpace;
 
@@ -24,7 +24,7 @@ typedef struct PlanRef {
 
 typedef struct PlanStep {
     TensorOp          op;
-    OpArgs            args; /* data is NULL except for weights; the executor fills in addresses in its copy */
+    RpOpArgs          args; /* data is NULL except for weights; the executor fills in addresses in its copy */
     PlanRef           dst, src[RP_MAX_SRC];
     const TensorNode *node;
 } PlanStep;
@@ -50,7 +50,7 @@ struct ExecPlan {
     PlanBuffer         *buffers;
     int                 n_buffers;
     int                *buffer_of; /* by node id; -1 for weights, states and their views */
-    PlanMemory          memory;
+    RpPlanMemory        memory;
 };
 
 /* The reference to the first byte of a node. */

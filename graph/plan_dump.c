@@ -6,9 +6,11 @@
 
 /* The ids that select which matrices of source s are read; NULL if all of the source is read. */
 static const TensorNode *ids_of_experts(const TensorNode *n, int s) {
-    const bool first = s == 0, gated = s == 0 || s == 1;
-    if ((n->op == RP_OP_MUL_MAT_ID || n->op == RP_OP_EXPERTS_DOWN) && first) return n->src[2];
-    return n->op == RP_OP_GATE_UP && gated ? n->src[4] : NULL;
+    const TensorNode *source = n->src[s];
+    if (n->op == RP_OP_MUL_MAT_ID && source == n->from.mul_mat_id.w) return n->from.mul_mat_id.ids;
+    if (n->op == RP_OP_EXPERTS_DOWN && source == n->from.experts_down.w) return n->from.experts_down.ids;
+    if (n->op != RP_OP_GATE_UP) return NULL;
+    return source == n->from.gate_up.gate || source == n->from.gate_up.up ? n->from.gate_up.ids : NULL;
 }
 
 /* True for the caches that a fused op stores into. `sample` also reads the step state, which counts in full. */
@@ -16,19 +18,21 @@ static bool is_only_written(const TensorNode *n, int s) { return node_writes(n, 
 
 /* Bytes that a source contributes: only the rows that get_rows fetches, only the matrices of chosen experts. */
 static size_t source_bytes(const TensorNode *n, int s) {
-    const TensorView *v   = &n->src[s]->view;
-    const size_t      row = rp_row_bytes(v->dtype, v->ne[0]);
-    const TensorNode *ids = ids_of_experts(n, s);
-    if (n->op == RP_OP_GET_ROWS && s == 0) return row * (size_t)n->src[1]->view.ne[0];
-    if (n->op == RP_OP_COPY && s == 1) return 0; /* the destination of a store is counted as the result */
-    if (is_only_written(n, s)) return row;       /* one row of a KV cache */
+    const RpTensorView *v   = &n->src[s]->view;
+    const size_t        row = rp_row_bytes(v->dtype, v->ne[0]);
+    const TensorNode   *ids = ids_of_experts(n, s);
+    if (n->op == RP_OP_GET_ROWS && s == RP_SOURCE(get_rows, w))
+        return row * (size_t)n->from.get_rows.ids->view.ne[0];
+    if (n->op == RP_OP_COPY && s == RP_SOURCE(copy, to))
+        return 0;                          /* the destination of a store is counted as the result */
+    if (is_only_written(n, s)) return row; /* one row of a KV cache */
     if (ids != NULL) return row * (size_t)(v->ne[1] * rp_view_elems(&ids->view));
     return row * (size_t)rp_view_rows(v);
 }
 
 /* A store into a state writes as many rows as its source has, not all of the state. */
 static size_t result_bytes(const TensorNode *n) {
-    const TensorView *v = n->op == RP_OP_COPY && n->src[1] != NULL ? &n->src[0]->view : &n->view;
+    const RpTensorView *v = n->op == RP_OP_COPY && n->from.copy.to != NULL ? &n->from.copy.x->view : &n->view;
     return rp_row_bytes(n->view.dtype, v->ne[0]) * (size_t)rp_view_rows(v);
 }
 
@@ -75,7 +79,7 @@ static void dump_text(const ExecPlan *plan, FILE *out) {
                 s->node->name, rp_format_shape(&s->node->view, shape, sizeof shape), result_bytes(s->node),
                 step_bytes(s->node), place);
     }
-    const PlanMemory m = plan->memory;
+    const RpPlanMemory m = plan->memory;
     fprintf(out, "\n%d steps in %d buffers, %zu bytes moved by a run over the whole context\n", plan->n_steps,
             plan->n_buffers, rp_plan_traffic_bytes(plan));
     fprintf(out, "arena   %14zu bytes (%zu without reuse)\n", m.arena, m.unshared);
@@ -84,7 +88,7 @@ static void dump_text(const ExecPlan *plan, FILE *out) {
 }
 
 static void dump_json(const ExecPlan *plan, FILE *out) {
-    const PlanMemory m = plan->memory;
+    const RpPlanMemory m = plan->memory;
     fprintf(out,
             "{\"n_steps\":%d,\"arena_bytes\":%zu,\"arena_bytes_without_reuse\":%zu,\"state_bytes\":%zu,"
             "\"weight_bytes\":%zu,\"traffic_bytes\":%zu,\"steps\":[",
@@ -101,7 +105,7 @@ static void dump_json(const ExecPlan *plan, FILE *out) {
     fprintf(out, "\n]}\n");
 }
 
-RpStatus rp_plan_dump(const ExecPlan *plan, DumpFormat format, FILE *out) {
+RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out) {
     if (format == RP_DUMP_DOT) return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
     if (format == RP_DUMP_JSON)
         dump_json(plan, out);

@@ -29,7 +29,7 @@ const char *rp_node_op_name(const TensorNode *node) {
     return node->kind == NODE_OP ? rp_op_info(node->op)->name : kinds[node->kind];
 }
 
-TensorView rp_node_view(const TensorNode *node) { return node->view; }
+RpTensorView rp_node_view(const TensorNode *node) { return node->view; }
 
 int rp_node_number(const TensorNode *node) { return node->id; }
 
@@ -37,13 +37,13 @@ bool rp_node_is_output(const TensorNode *node) { return node->is_output; }
 
 int rp_node_layer(const TensorNode *node) { return node->layer; }
 
-const OpParams *rp_node_params(const TensorNode *node) { return &node->params; }
+const RpOpParams *rp_node_params(const TensorNode *node) { return &node->params; }
 
 const TensorNode *rp_node_source(const TensorNode *node, int i) {
     return i >= 0 && i < RP_MAX_SRC ? node->src[i] : NULL;
 }
 
-const char *rp_format_shape(const TensorView *v, char *buf, size_t size) {
+const char *rp_format_shape(const RpTensorView *v, char *buf, size_t size) {
     int dims = RP_MAX_DIMS;
     while (dims > 1 && v->ne[dims - 1] == 1) dims--;
     size_t n = (size_t)snprintf(buf, size, "%s [", rp_dtype_name(v->dtype));

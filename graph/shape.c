@@ -5,34 +5,45 @@
 
 #include "reprise/step.h"
 
-bool rp_shape_same(const TensorView *a, const TensorView *b) {
+RpShapeRule *rp_shape_rule(TensorOp op) {
+    static RpShapeRule *const rules[RP_OP_COUNT] = {
+#define OP(ID, name, required, sources, Params, fields, shape, flags) [RP_OP_##ID] = rp_shape_##shape,
+        RP_OPS(OP)
+#undef OP
+    };
+    return (unsigned)op < RP_OP_COUNT ? rules[op] : rp_op_info(op)->custom->shape;
+}
+
+bool rp_shape_same(const RpTensorView *a, const RpTensorView *b) {
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (a->ne[i] != b->ne[i]) return false;
     return true;
 }
 
-bool rp_shape_contiguous_rows(const TensorView *v) {
+bool rp_shape_contiguous_rows(const RpTensorView *v) {
     return v->nb[0] == (size_t)rp_dtype_info(v->dtype)->block_bytes;
 }
 
-bool rp_shape_is_index(const TensorView *v, int64_t n) {
+bool rp_shape_is_index(const RpTensorView *v, int64_t n) {
     return v->dtype == RP_I32 && v->ne[0] == n && rp_view_rows(v) == 1 && rp_shape_contiguous_rows(v);
 }
 
-bool rp_shape_is_vector(const TensorView *v, int64_t n) {
+bool rp_shape_is_vector(const RpTensorView *v, int64_t n) {
     return v->dtype == RP_F32 && v->ne[0] == n && rp_view_rows(v) == 1 && rp_shape_contiguous_rows(v);
 }
 
-bool rp_shape_is_choice(const TensorView *v, int64_t k, int64_t n_tok) {
+bool rp_shape_is_choice(const RpTensorView *v, int64_t k, int64_t n_tok) {
     return v->dtype == RP_I32 && v->ne[0] == k && v->ne[1] == n_tok && v->ne[2] == 1 && v->ne[3] == 1 &&
            rp_view_is_contiguous(v);
 }
 
-static void like(const TensorView *x, TensorView *out) { *out = rp_view_contiguous(x->dtype, x->ne, NULL); }
+static void like(const RpTensorView *x, RpTensorView *out) {
+    *out = rp_view_contiguous(x->dtype, x->ne, NULL);
+}
 
 SHAPE_RULE(get_rows) {
     (void)params;
-    const TensorView *w = src[0], *ids = src[1];
+    const RpTensorView *w = in->get_rows.w, *ids = in->get_rows.ids;
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
         REFUSE(RP_E_DTYPE, "rows must be of a float or weight type");
     if (w->ne[2] != 1 || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "the table must be a matrix");
@@ -44,34 +55,34 @@ SHAPE_RULE(get_rows) {
 
 SHAPE_RULE(unary) {
     (void)params;
-    if (src[0]->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
-    if (!rp_shape_contiguous_rows(src[0])) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
-    like(src[0], out);
+    if (in->unary.x->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
+    if (!rp_shape_contiguous_rows(in->unary.x)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    like(in->unary.x, out);
     return RP_OK;
 }
 
 SHAPE_RULE(rms_norm) {
-    const TensorView *x = src[0], *w = src[1];
+    const RpTensorView *x = in->rms_norm.x, *w = in->rms_norm.w;
     if (params->rms_norm.eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     if (w != NULL && w->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the weight must be f32");
     if (w != NULL && (w->ne[0] != x->ne[0] || rp_view_rows(w) != 1))
         REFUSE(RP_E_SHAPE, "the weight must be a vector of the row's length");
-    return rp_shape_unary(src, params, out, why);
+    return rp_shape_unary(in, params, out, why);
 }
 
 SHAPE_RULE(binary) {
-    const TensorView *a = src[0], *b = src[1];
+    const RpTensorView *a = in->binary.a, *b = in->binary.b;
     if (b->dtype != RP_F32) REFUSE(RP_E_DTYPE, "both sources must be f32");
     if (!rp_shape_contiguous_rows(b)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (a->ne[i] % b->ne[i] != 0)
             REFUSE(RP_E_SHAPE, "the second source does not repeat to the shape of the first");
-    return rp_shape_unary(src, params, out, why);
+    return rp_shape_unary(in, params, out, why);
 }
 
 SHAPE_RULE(mul_mat) {
-    const TensorView *w = src[0], *x = src[1], *pos = src[2];
-    const bool        transposed = !rp_shape_contiguous_rows(w); /* the values of unfused attention */
+    const RpTensorView *w = in->mul_mat.w, *x = in->mul_mat.x, *pos = in->mul_mat.pos;
+    const bool          transposed = !rp_shape_contiguous_rows(w); /* the values of unfused attention */
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
         REFUSE(RP_E_DTYPE, "the first source must be of a float or weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
@@ -92,8 +103,8 @@ SHAPE_RULE(mul_mat) {
 }
 
 SHAPE_RULE(rope) {
-    const TensorView *x = src[0], *pos = src[1], *factors = src[2];
-    const RopeParams *p = &params->rope;
+    const RpTensorView *x = in->rope.x, *pos = in->rope.pos, *factors = in->rope.factors;
+    const RpRopeParams *p = &params->rope;
     if (p->n_dims <= 0 || p->n_dims % 2 != 0 || p->n_dims > x->ne[0])
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most the row's length");
     if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX) REFUSE(RP_E_ARG, "unknown mode");
@@ -103,11 +114,12 @@ SHAPE_RULE(rope) {
     if (factors != NULL &&
         (factors->dtype != RP_F32 || factors->ne[0] != p->n_dims / 2 || rp_view_rows(factors) != 1))
         REFUSE(RP_E_SHAPE, "frequency factors must be f32, one per pair");
-    return rp_shape_unary(src, params, out, why);
+    return rp_shape_unary(in, params, out, why);
 }
 
 SHAPE_RULE(soft_max) {
-    const TensorView *x = src[0], *mask = src[1], *pos = src[2], *sinks = src[3];
+    const RpTensorView *x = in->soft_max.x, *mask = in->soft_max.mask, *pos = in->soft_max.pos,
+                       *sinks = in->soft_max.sinks;
     if (sinks != NULL && !rp_shape_is_vector(sinks, x->ne[2]))
         REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     if (params->soft_max.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
@@ -119,15 +131,15 @@ SHAPE_RULE(soft_max) {
         REFUSE(RP_E_SHAPE, "the mask must be a matrix of the source's first two dimensions");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
         REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
-    return rp_shape_unary(src, params, out, why);
+    return rp_shape_unary(in, params, out, why);
 }
 
 static bool is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
 
 SHAPE_RULE(copy) {
-    const TensorView *x = src[0], *dst = src[1], *pos = src[2];
-    const RpDtype     to        = dst != NULL ? dst->dtype : params->copy.dtype;
-    const bool        quantizes = x->dtype == RP_F32 && to == RP_Q8_0;
+    const RpTensorView *x = in->copy.x, *dst = in->copy.to, *pos = in->copy.pos;
+    const RpDtype       to        = dst != NULL ? dst->dtype : params->copy.dtype;
+    const bool          quantizes = x->dtype == RP_F32 && to == RP_Q8_0;
     if (!quantizes && (!is_float(x->dtype) || !is_float(to)))
         REFUSE(RP_E_DTYPE, "copies convert between f32, f16 and bf16, and from f32 to q8_0");
     if (quantizes && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
@@ -149,7 +161,7 @@ SHAPE_RULE(copy) {
 
 SHAPE_RULE(quantize) {
     (void)params;
-    const TensorView *x = src[0];
+    const RpTensorView *x = in->quantize.x;
     if (x->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
     if (x->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0 || !rp_shape_contiguous_rows(x))
         REFUSE(RP_E_SHAPE, "rows must be contiguous and whole blocks of 32");
@@ -158,7 +170,8 @@ SHAPE_RULE(quantize) {
 }
 
 SHAPE_RULE(attention) {
-    const TensorView *q = src[0], *k = src[1], *v = src[2], *pos = src[3];
+    const RpTensorView *q = in->attention.q, *k = in->attention.k, *v = in->attention.v,
+                       *pos = in->attention.pos;
     if (q->dtype != RP_F32) REFUSE(RP_E_DTYPE, "queries must be f32");
     if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype)
         REFUSE(RP_E_DTYPE, "keys and values must be f16, or both q8_0");
@@ -170,7 +183,7 @@ SHAPE_RULE(attention) {
     if (q->ne[2] % k->ne[2] != 0 || q->ne[3] != 1 || k->ne[3] != 1)
         REFUSE(RP_E_SHAPE, "the number of query heads must be a multiple of the number of key heads");
     if (!rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
-    if (src[4] != NULL && !rp_shape_is_vector(src[4], q->ne[2]))
+    if (in->attention.sinks != NULL && !rp_shape_is_vector(in->attention.sinks, q->ne[2]))
         REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     const RpDtype to = params->attention.dtype;
     if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
@@ -185,12 +198,14 @@ SHAPE_RULE(attention) {
 
 SHAPE_RULE(sample) {
     (void)params;
-    if (src[0]->dtype != RP_F32 || rp_view_rows(src[0]) != 1 || !rp_shape_contiguous_rows(src[0]))
+    if (in->sample.logits->dtype != RP_F32 || rp_view_rows(in->sample.logits) != 1 ||
+        !rp_shape_contiguous_rows(in->sample.logits))
         REFUSE(RP_E_SHAPE, "the logits must be f32 of one token");
-    if (src[1]->dtype != RP_I32 || src[1]->ne[0] < RP_STEP_WORDS || rp_view_rows(src[1]) != 1)
-        REFUSE(RP_E_SHAPE, "the state must be i32 words, at least those of a StepState");
-    if (!rp_shape_is_vector(src[2], 2 * src[0]->ne[0]))
+    if (in->sample.state->dtype != RP_I32 || in->sample.state->ne[0] < RP_STEP_WORDS ||
+        rp_view_rows(in->sample.state) != 1)
+        REFUSE(RP_E_SHAPE, "the state must be i32 words, at least those of an RpStepState");
+    if (!rp_shape_is_vector(in->sample.scratch, 2 * in->sample.logits->ne[0]))
         REFUSE(RP_E_SHAPE, "the scratch must be f32, two for each logit");
-    *out = *src[1];
+    *out = *in->sample.state;
     return RP_OK;
 }

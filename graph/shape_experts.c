@@ -7,15 +7,15 @@
 #include "graph/shape.h"
 
 SHAPE_RULE(swiglu_oai) {
-    if (src[1]->dtype != RP_F32 || !rp_shape_same(src[0], src[1]))
+    if (in->swiglu_oai.up->dtype != RP_F32 || !rp_shape_same(in->swiglu_oai.gate, in->swiglu_oai.up))
         REFUSE(RP_E_SHAPE, "gate and up must be f32 of one shape");
     if (!(params->swiglu_oai.limit > 0.0f)) REFUSE(RP_E_ARG, "the limit must be positive");
-    return rp_shape_binary(src, params, out, why);
+    return rp_shape_binary(in, params, out, why);
 }
 
 SHAPE_RULE(top_k) {
-    const TopKParams *p = &params->top_k;
-    const TensorView *x = src[0], *bias = src[1];
+    const RpTopKParams *p = &params->top_k;
+    const RpTensorView *x = in->top_k.x, *bias = in->top_k.bias;
     if (x->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the source must be f32");
     if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_contiguous_rows(x))
         REFUSE(RP_E_SHAPE, "the source must be a matrix of contiguous rows");
@@ -35,7 +35,7 @@ SHAPE_RULE(top_k) {
 
 SHAPE_RULE(route) {
     (void)params;
-    const TensorView *probs = src[0], *ids = src[1];
+    const RpTensorView *probs = in->route.probs, *ids = in->route.ids;
     if (probs->dtype != RP_F32) REFUSE(RP_E_DTYPE, "the probabilities must be f32");
     if (probs->ne[2] != 1 || probs->ne[3] != 1 || !rp_shape_contiguous_rows(probs))
         REFUSE(RP_E_SHAPE, "the probabilities must be a matrix of contiguous rows");
@@ -47,7 +47,7 @@ SHAPE_RULE(route) {
 
 SHAPE_RULE(mul_mat_id) {
     (void)params;
-    const TensorView *w = src[0], *x = src[1], *ids = src[2];
+    const RpTensorView *w = in->mul_mat_id.w, *x = in->mul_mat_id.x, *ids = in->mul_mat_id.ids;
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
         REFUSE(RP_E_DTYPE, "the first source must be of a float or weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
@@ -65,18 +65,18 @@ SHAPE_RULE(mul_mat_id) {
 }
 
 SHAPE_RULE(add_id) {
-    const TensorView *x = src[0], *b = src[1], *ids = src[2];
+    const RpTensorView *x = in->add_id.x, *b = in->add_id.b, *ids = in->add_id.ids;
     if (b->dtype != RP_F32) REFUSE(RP_E_DTYPE, "both sources must be f32");
     if (b->ne[0] != x->ne[0] || b->ne[2] != 1 || b->ne[3] != 1 || !rp_shape_contiguous_rows(b))
         REFUSE(RP_E_SHAPE, "the second source must be a matrix with rows as long as those of the first");
     if (x->ne[3] != 1 || !rp_shape_is_choice(ids, x->ne[1], x->ne[2]))
         REFUSE(RP_E_SHAPE, "the ids must be i32, one for each row of the first source");
-    return rp_shape_unary(src, params, out, why);
+    return rp_shape_unary(in, params, out, why);
 }
 
 SHAPE_RULE(combine) {
     (void)params;
-    const TensorView *x = src[0], *w = src[1];
+    const RpTensorView *x = in->combine.x, *w = in->combine.weights;
     if (x->dtype != RP_F32 || w->dtype != RP_F32) REFUSE(RP_E_DTYPE, "both sources must be f32");
     if (!rp_shape_contiguous_rows(x) || !rp_shape_contiguous_rows(w))
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");

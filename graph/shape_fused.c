@@ -1,16 +1,18 @@
 /* Shape rules of the fused products, which passes make. All take the activations of one token: a column x
  * of n elements, or in experts_down one column per chosen expert.
  *
- *     column  c = quantize(rms_norm(x))    both optional, see ColumnParams; a q8_act x is used as it is
+ *     column  c = quantize(rms_norm(x))    both optional, see RpColumnParams; a q8_act x is used as it is
  *     result  epilogue(w c)                bias, scale, post-norm, residual or activation, depending on the op */
 #include "graph/shape.h"
 
-static bool is_one_token(const TensorView *x) { return rp_view_rows(x) == 1 && rp_shape_contiguous_rows(x); }
+static bool is_one_token(const RpTensorView *x) {
+    return rp_view_rows(x) == 1 && rp_shape_contiguous_rows(x);
+}
 
 /* Checks the column x of a product with weights w [n,..], and its prologue. `norm` is the weight of the
  * norm, or NULL. */
-static RpStatus check_column(const TensorView *w, const TensorView *x, const TensorView *norm,
-                             const ColumnParams *c, const char **why) {
+static RpStatus check_column(const RpTensorView *w, const RpTensorView *x, const RpTensorView *norm,
+                             const RpColumnParams *c, const char **why) {
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
     if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the column must be f32 or q8_act");
     if (x->dtype == RP_Q8_ACT && (c->norm != 0 || c->round != 0))
@@ -28,27 +30,28 @@ static RpStatus check_column(const TensorView *w, const TensorView *x, const Ten
     return RP_OK;
 }
 
-static bool is_matrix(const TensorView *w) { return w->ne[2] == 1 && w->ne[3] == 1; }
+static bool is_matrix(const RpTensorView *w) { return w->ne[2] == 1 && w->ne[3] == 1; }
 
-static bool fits(const TensorView *vector_or_null, int64_t n) {
+static bool fits(const RpTensorView *vector_or_null, int64_t n) {
     return vector_or_null == NULL || rp_shape_is_vector(vector_or_null, n);
 }
 
 /* A bias per expert: f32 [m,experts], or NULL. */
-static bool fits_experts(const TensorView *bias, const TensorView *w) {
+static bool fits_experts(const RpTensorView *bias, const RpTensorView *w) {
     return bias == NULL || (bias->dtype == RP_F32 && rp_view_is_contiguous(bias) && bias->ne[0] == w->ne[1] &&
                             bias->ne[1] == w->ne[2] && bias->ne[2] == 1 && bias->ne[3] == 1);
 }
 
 SHAPE_RULE(linear) {
-    const TensorView   *w = src[0];
-    const LinearParams *p = &params->linear;
-    RP_TRY(check_column(w, src[1], src[2], &p->column, why));
+    const RpTensorView   *w = in->linear.w;
+    const RpLinearParams *p = &params->linear;
+    RP_TRY(check_column(w, in->linear.x, in->linear.norm, &p->column, why));
     if (!is_matrix(w)) REFUSE(RP_E_SHAPE, "the weights must be a matrix");
-    if (!fits(src[3], w->ne[1]) || !fits(src[4], w->ne[1]) || !fits(src[5], w->ne[1]))
+    if (!fits(in->linear.bias, w->ne[1]) || !fits(in->linear.residual, w->ne[1]) ||
+        !fits(in->linear.post_norm, w->ne[1]))
         REFUSE(RP_E_SHAPE,
                "bias, residual and weight of the post-norm must be f32, one per row of the weights");
-    if (src[5] != NULL && p->post_norm == 0)
+    if (in->linear.post_norm != NULL && p->post_norm == 0)
         REFUSE(RP_E_ARG, "a weight for the post-norm, but post_norm is 0");
     if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
@@ -56,9 +59,9 @@ SHAPE_RULE(linear) {
 }
 
 SHAPE_RULE(gate_up) {
-    const TensorView   *gate = src[0], *up = src[1], *ids = src[4];
-    const GateUpParams *p = &params->gate_up;
-    RP_TRY(check_column(gate, src[2], src[3], &p->column, why));
+    const RpTensorView   *gate = in->gate_up.gate, *up = in->gate_up.up, *ids = in->gate_up.ids;
+    const RpGateUpParams *p = &params->gate_up;
+    RP_TRY(check_column(gate, in->gate_up.x, in->gate_up.norm, &p->column, why));
     if (gate->dtype != up->dtype || !rp_shape_same(gate, up) || !rp_shape_contiguous_rows(up))
         REFUSE(RP_E_SHAPE, "gate and up must be of one type and shape");
     if (p->dtype != RP_F32 && p->dtype != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
@@ -70,39 +73,42 @@ SHAPE_RULE(gate_up) {
         REFUSE(RP_E_SHAPE, "the weights must be matrices, or with ids one matrix per expert");
     if (ids != NULL && !rp_shape_is_choice(ids, ids->ne[0], 1))
         REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
-    if (!fits_experts(src[5], gate) || !fits_experts(src[6], gate))
+    if (!fits_experts(in->gate_up.gate_bias, gate) || !fits_experts(in->gate_up.up_bias, gate))
         REFUSE(RP_E_SHAPE, "biases must be f32, one per row of the weights");
     *out = rp_view_contiguous(p->dtype, (int64_t[]){gate->ne[1], ids != NULL ? ids->ne[0] : 1, 1, 1}, NULL);
     return RP_OK;
 }
 
 /* A KV cache of `row` elements per position. */
-static bool is_cache(const TensorView *cache, int64_t row) {
+static bool is_cache(const RpTensorView *cache, int64_t row) {
     return (cache->dtype == RP_F16 || cache->dtype == RP_Q8_0) && cache->ne[0] == row && is_matrix(cache) &&
            rp_shape_contiguous_rows(cache);
 }
 
 SHAPE_RULE(qkv) {
-    const TensorView *wq = src[0], *wk = src[1], *wv = src[2], *x = src[3], *factors = src[13];
-    const QkvParams  *p = &params->qkv;
-    const int64_t     d = p->head_dim;
+    const RpTensorView *wq = in->qkv.wq, *wk = in->qkv.wk, *wv = in->qkv.wv, *x = in->qkv.x,
+                       *factors = in->qkv.factors;
+    const RpQkvParams  *p       = &params->qkv;
+    const int64_t       d       = p->head_dim;
+    RpSourceShape const w[] = {wq, wk, wv}, bias[] = {in->qkv.bq, in->qkv.bk, in->qkv.bv};
     for (int i = 0; i < 3; i++) {
-        RP_TRY(check_column(src[i], x, src[7], &p->column, why));
-        if (!is_matrix(src[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
-        if (!fits(src[8 + i], src[i]->ne[1]))
-            REFUSE(RP_E_SHAPE, "a bias must be f32, one per row of its weights");
+        RP_TRY(check_column(w[i], x, in->qkv.norm, &p->column, why));
+        if (!is_matrix(w[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
+        if (!fits(bias[i], w[i]->ne[1])) REFUSE(RP_E_SHAPE, "a bias must be f32, one per row of its weights");
     }
     if (d < 1 || wq->ne[1] % d != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
         REFUSE(RP_E_SHAPE, "the rows of the weights must be whole heads");
-    if (!rp_shape_is_index(src[4], 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
-    if (!is_cache(src[5], wk->ne[1]) || !is_cache(src[6], wv->ne[1]) || src[5]->dtype != src[6]->dtype)
+    if (!rp_shape_is_index(in->qkv.pos, 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
+    if (!is_cache(in->qkv.k_cache, wk->ne[1]) || !is_cache(in->qkv.v_cache, wv->ne[1]) ||
+        in->qkv.k_cache->dtype != in->qkv.v_cache->dtype)
         REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0, with rows of all keys or values of a token");
-    if (src[5]->dtype == RP_Q8_0 && d % 32 != 0) REFUSE(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32");
+    if (in->qkv.k_cache->dtype == RP_Q8_0 && d % 32 != 0)
+        REFUSE(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32");
     if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
-    if ((src[11] != NULL || src[12] != NULL) && p->norm == RP_HEAD_NORM_NONE)
+    if ((in->qkv.q_norm != NULL || in->qkv.k_norm != NULL) && p->norm == RP_HEAD_NORM_NONE)
         REFUSE(RP_E_ARG, "a weight for the head norm, but the norm is none");
-    if (!fits(src[11], whole ? wq->ne[1] : d) || !fits(src[12], whole ? wk->ne[1] : d))
+    if (!fits(in->qkv.q_norm, whole ? wq->ne[1] : d) || !fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
         REFUSE(RP_E_SHAPE, "weights of the head norms must be f32 of one head, or of all heads if the norm "
                            "is over the whole row");
     if (p->rope.n_dims <= 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d || !(p->rope.freq_base > 0.0f))
@@ -113,24 +119,26 @@ SHAPE_RULE(qkv) {
 }
 
 SHAPE_RULE(router) {
-    const TensorView   *w = src[0];
-    const RouterParams *p = &params->router;
-    RP_TRY(check_column(w, src[1], src[2], &p->column, why));
+    const RpTensorView   *w = in->router.w;
+    const RpRouterParams *p = &params->router;
+    RP_TRY(check_column(w, in->router.x, in->router.norm, &p->column, why));
     if (!is_matrix(w)) REFUSE(RP_E_SHAPE, "the weights must be a matrix");
-    if (!fits(src[3], w->ne[1]) || !fits(src[4], w->ne[1]))
+    if (!fits(in->router.bias, w->ne[1]) || !fits(in->router.select_bias, w->ne[1]))
         REFUSE(RP_E_SHAPE, "biases must be f32, one per expert");
     if ((unsigned)p->kind > RP_ROUTER_SIGMOID) REFUSE(RP_E_ARG, "unknown kind of router");
     /* The choice is that of top_k on a row of probabilities, so its rule checks k, groups and the bias. */
-    const TensorView probs = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
-    const OpParams   top_k = {.top_k = p->top_k};
-    RP_TRY(rp_shape_top_k((const TensorView *[RP_MAX_SRC]){&probs, src[4]}, &top_k, out, why));
+    const RpTensorView probs = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
+    const RpOpParams   top_k = {.top_k = p->top_k};
+    const RpSourceShapes choice = {.top_k = {.x = &probs, .bias = in->router.select_bias}};
+    RP_TRY(rp_shape_top_k(&choice, &top_k, out, why));
     *out = rp_view_contiguous(RP_I32, (int64_t[]){p->top_k.k, 2, 1, 1}, NULL);
     return RP_OK;
 }
 
 SHAPE_RULE(experts_down) {
     (void)params;
-    const TensorView *w = src[0], *x = src[1], *ids = src[2], *weights = src[3];
+    const RpTensorView *w = in->experts_down.w, *x = in->experts_down.x, *ids = in->experts_down.ids,
+                       *weights = in->experts_down.weights;
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "x must be f32, or q8_act for quantised weights");
@@ -140,8 +148,10 @@ SHAPE_RULE(experts_down) {
     if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_is_choice(ids, x->ne[1], 1) ||
         !rp_shape_is_vector(weights, x->ne[1]))
         REFUSE(RP_E_SHAPE, "there must be one id and one weight for each row of x, of one token");
-    if (!fits_experts(src[4], w)) REFUSE(RP_E_SHAPE, "the bias must be f32, one per row of the weights");
-    if (!fits(src[5], w->ne[1])) REFUSE(RP_E_SHAPE, "the residual must be f32, one per row of the weights");
+    if (!fits_experts(in->experts_down.bias, w))
+        REFUSE(RP_E_SHAPE, "the bias must be f32, one per row of the weights");
+    if (!fits(in->experts_down.residual, w->ne[1]))
+        REFUSE(RP_E_SHAPE, "the residual must be f32, one per row of the weights");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;
 }

@@ -3,11 +3,11 @@
 #include "graph/shape.h"
 
 SHAPE_RULE(view) {
-    const TensorView *x     = src[0];
-    const ViewParams *p     = &params->view;
-    const int         block = rp_dtype_info(x->dtype)->block_elems;
-    *out                    = (TensorView){.dtype = x->dtype};
-    size_t limit            = rp_view_extent_bytes(x);
+    const RpTensorView *x     = in->view.x;
+    const RpViewParams *p     = &params->view;
+    const int           block = rp_dtype_info(x->dtype)->block_elems;
+    *out                      = (RpTensorView){.dtype = x->dtype};
+    size_t limit              = rp_view_extent_bytes(x);
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         if (p->ne[i] <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
         out->ne[i] = p->ne[i];
@@ -26,8 +26,8 @@ SHAPE_RULE(view) {
 }
 
 SHAPE_RULE(reshape) {
-    const TensorView *x    = src[0];
-    int64_t           left = rp_view_elems(x);
+    const RpTensorView *x    = in->reshape.x;
+    int64_t             left = rp_view_elems(x);
     if (!rp_view_is_contiguous(x)) REFUSE(RP_E_SHAPE, "the source must be contiguous");
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         const int64_t n = params->reshape.ne[i];
@@ -46,9 +46,9 @@ SHAPE_RULE(reshape) {
 }
 
 SHAPE_RULE(permute) {
-    const TensorView *x    = src[0];
-    unsigned          seen = 0;
-    *out                   = (TensorView){.dtype = x->dtype};
+    const RpTensorView *x    = in->permute.x;
+    unsigned            seen = 0;
+    *out                     = (RpTensorView){.dtype = x->dtype};
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         const int to = params->permute.axis[i];
         if (to < 0 || to >= RP_MAX_DIMS || (seen & 1u << to) != 0)
@@ -64,13 +64,13 @@ SHAPE_RULE(permute) {
 
 SHAPE_RULE(transpose) {
     (void)params;
-    const OpParams swap = {.permute = {.axis = {1, 0, 2, 3}}};
-    return rp_shape_permute(src, &swap, out, why);
+    const RpOpParams swap = {.permute = {.axis = {1, 0, 2, 3}}};
+    return rp_shape_permute(in, &swap, out, why);
 }
 
 SHAPE_RULE(bits) {
-    const TensorView *x    = src[0];
-    const DtypeInfo  *info = rp_dtype_info(params->bits.dtype), *from = rp_dtype_info(x->dtype);
+    const RpTensorView *x    = in->bits.x;
+    const RpDtypeInfo  *info = rp_dtype_info(params->bits.dtype), *from = rp_dtype_info(x->dtype);
     if (info == NULL) REFUSE(RP_E_DTYPE, "unknown dtype");
     if (info->block_elems != 1 || from->block_elems != 1 || info->block_bytes != from->block_bytes)
         REFUSE(RP_E_DTYPE, "both dtypes must be plain numbers of the same size");
@@ -82,7 +82,7 @@ SHAPE_RULE(bits) {
 
 SHAPE_RULE(after) {
     (void)params, (void)why;
-    *out      = *src[0];
+    *out      = *in->after.x;
     out->data = NULL;
     return RP_OK;
 }

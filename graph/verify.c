@@ -3,6 +3,7 @@
  *   - sources stand before their readers (I1) and shapes are those that the op infers from its sources (I2)
  *   - every memory has one version at a time: a store makes a new version, and later readers must use it */
 #include "graph/graph.h"
+#include "graph/shape.h"
 
 #include <string.h>
 
@@ -13,24 +14,24 @@ static RpStatus fail_node(const TensorNode *n, RpStatus status, const char *what
 }
 
 static RpStatus verify_op(const TensorNode *n) {
-    const TensorView    *views[RP_MAX_SRC] = {0};
-    const OpDescription *info              = rp_op_info(n->op);
-    TensorView           view              = {0};
-    const char          *why               = "";
+    RpSourceShapes views = {0};
+    const OpInfo  *info  = rp_op_info(n->op);
+    RpTensorView   view  = {0};
+    const char    *why   = "";
     for (int s = 0; s < RP_MAX_SRC; s++) {
         if (n->src[s] == NULL) {
-            if (s < info->min_src) return fail_node(n, RP_E_ARG, "a source is missing");
+            if (s < info->n_required) return fail_node(n, RP_E_ARG, "a source is missing");
             continue;
         }
-        if (s >= info->max_src) return fail_node(n, RP_E_ARG, "it has too many sources");
+        if (s >= info->n_sources) return fail_node(n, RP_E_ARG, "it has too many sources");
         if (n->src[s]->graph != n->graph || n->src[s]->id >= n->id || n->src[s]->id < 0 ||
             n->graph->nodes[n->src[s]->id] != n->src[s])
             return fail_node(n, RP_E_STATE, "a source does not stand before it"); /* I1 */
-        views[s] = &n->src[s]->view;
+        views.src[s] = &n->src[s]->view;
     }
-    if (node_is_view(n) && n->base != n->src[0]->base)
+    if (node_is_view(n) && n->base != n->from.unary.x->base)
         return fail_node(n, RP_E_STATE, "its memory is not that of its source");
-    const RpStatus st = info->shape(views, &n->params, &view, &why);
+    const RpStatus st = rp_shape_rule(n->op)(&views, &n->params, &view, &why);
     if (st != RP_OK) return fail_node(n, st, why);
     if (view.dtype != n->view.dtype || memcmp(view.ne, n->view.ne, sizeof view.ne) != 0 ||
         memcmp(view.nb, n->view.nb, sizeof view.nb) != 0)
@@ -50,8 +51,9 @@ static RpStatus verify_op(const TensorNode *n) {
  * fused op that did the store, a view to its source. Any other node is the first version of its memory and
  * leads to itself. */
 static const TensorNode *previous(const TensorNode *v) {
-    if (node_is_store(v) || (v->kind == NODE_OP && v->op == RP_OP_AFTER)) return v->src[1];
-    return v != v->base ? v->src[0] : v;
+    if (node_is_store(v)) return v->from.store.target;
+    if (v->kind == NODE_OP && v->op == RP_OP_AFTER) return v->from.after.writer;
+    return v != v->base ? v->from.unary.x : v;
 }
 
 /* True if the chain of v contains the latest store into its memory, whose id is base->tag. */
@@ -81,7 +83,8 @@ static RpStatus verify_stores(const ComputeGraph *g) {
         TensorNode *n = g->nodes[i];
         if (n->kind != NODE_OP) continue;
         for (int s = 0; s < RP_MAX_SRC; s++) {
-            const bool after = n->op == RP_OP_AFTER && s == 0; /* its src[1] says which version it shows */
+            const bool after =
+                n->op == RP_OP_AFTER && n->src[s] == n->from.after.x; /* `writer` is the version it shows */
             if (n->src[s] != NULL && !after && n->src[s]->base->tag >= 0 && !sees_latest(n->src[s]))
                 return fail_node(n, RP_E_STATE, "it reads memory that a later store overwrote");
             if (node_writes(n, s)) RP_TRY(verify_write(n, s));

@@ -2,12 +2,12 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   a, b and y once: 4*(2*elements + elements of b) bytes
  * numerics  one f32 addition */
-#include "kernels/map.cuh"
+#include "kernels/device/map.cuh"
 
 struct Add {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-extern "C" RpStatus rp_cuda_add(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_add(const RpOpArgs *args, RpKernelCtx *ctx) {
     return rp_map2("add", args, ctx, Add());
 }

@@ -3,12 +3,12 @@
  * traffic   x and y once, one row of b per id: 12*n bytes for each of the k*tokens rows
  * numerics  one f32 addition
  * The ids are read on the device (I4). x and y may be the same memory (I6). */
-#include "kernels/device.cuh"
+#include "kernels/device/device.cuh"
 
 enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS)
-    add_id_kernel(TensorView x, TensorView b, TensorView ids, TensorView y) {
+    add_id_kernel(RpTensorView x, RpTensorView b, RpTensorView ids, RpTensorView y) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
     if (i >= n * x.ne[1] * x.ne[2]) return;
@@ -18,9 +18,9 @@ __global__ void __launch_bounds__(THREADS)
     ((float *)rp_row(y, i / n))[i % n] = v + add;
 }
 
-extern "C" RpStatus rp_cuda_add_id(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_add_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_add_id(args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("add_id", ctx, shape, add_id_kernel, args->src[0], args->src[1], args->src[2],
+    return RP_LAUNCH("add_id", ctx, shape, add_id_kernel, args->add_id.x, args->add_id.b, args->add_id.ids,
                      args->dst);
 }

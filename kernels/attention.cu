@@ -20,8 +20,8 @@
  * traffic   the keys and values in use once per block of query heads; with split_kv the partial results of each
  *           split are written and read once, 4*(dim + 2) bytes per head
  * numerics  f32 throughout, expf of the device; as q8_act the heads of a token are one row, quantised at the end */
-#include "kernels/arrive.cuh"
-#include "kernels/quantize.cuh"
+#include "kernels/device/arrive.cuh"
+#include "kernels/device/quantize.cuh"
 #include "kernels/scratch.h"
 
 enum {
@@ -35,14 +35,14 @@ enum {
 };
 
 struct Attention {
-    TensorView      q, k, v, pos, sinks, y;
-    AttentionParams p;
-    int             splits, head_blocks; /* blocks of query heads per KV head */
-    bool            aligned;             /* 16-byte loads of keys and values */
-    bool            split_kv;            /* one block per split */
-    bool            quantizes;           /* y is q8_act */
-    unsigned       *counters;
-    float          *partials;
+    RpTensorView      q, k, v, pos, sinks, y;
+    RpAttentionParams p;
+    int               splits, head_blocks; /* blocks of query heads per KV head */
+    bool              aligned;             /* 16-byte loads of keys and values */
+    bool              split_kv;            /* one block per split */
+    bool              quantizes;           /* y is q8_act */
+    unsigned         *counters;
+    float            *partials;
 };
 
 /* Eight elements of a key or a value as raw bits, so that loads of several positions are in flight together. */
@@ -138,7 +138,7 @@ template <RpDtype T, int LANES, int VECS, int HEADS> struct Subwarp {
         }
     }
 
-    __device__ static void load(const TensorView &x, int64_t i, int64_t hk, bool valid, bool aligned,
+    __device__ static void load(const RpTensorView &x, int64_t i, int64_t hk, bool valid, bool aligned,
                                 Kv<T> (&out)[VECS]) {
         const char *row = rp_row_at(x, i, hk, 0);
 #pragma unroll
@@ -385,12 +385,12 @@ struct AttentionShape {
 
 /* The number of splits must not depend on the number of tokens (I8): it follows from the heads and the length of
  * the cache, so that one token fills the device. Only split_kv, which does not change the bits, looks at tokens. */
-static AttentionShape geometry(const OpArgs *args) {
-    const TensorView *q = &args->src[0], *k = &args->src[1];
-    const int64_t     dim = q->ne[0], lanes = dim <= 64 ? 8 : dim <= 128 ? 16 : 32;
-    const int64_t     tile = WARPS * RP_WARP / lanes * POSITIONS, tiles = (k->ne[1] + tile - 1) / tile;
-    const int64_t     per_kv = q->ne[2] / k->ne[2], most = dim <= 256 ? 4 : 2;
-    AttentionShape    s = {};
+static AttentionShape geometry(const RpOpArgs *args) {
+    const RpTensorView *q = &args->attention.q, *k = &args->attention.k;
+    const int64_t       dim = q->ne[0], lanes = dim <= 64 ? 8 : dim <= 128 ? 16 : 32;
+    const int64_t       tile = WARPS * RP_WARP / lanes * POSITIONS, tiles = (k->ne[1] + tile - 1) / tile;
+    const int64_t       per_kv = q->ne[2] / k->ne[2], most = dim <= 256 ? 4 : 2;
+    AttentionShape      s = {};
     /* lanes and tile are those of by_size and Subwarp. With 3 query heads per KV head a block of 4 leaves one unused,
      * so that keys and values are read once. */
     s.heads           = per_kv < 3 ? per_kv : most;
@@ -405,17 +405,17 @@ static AttentionShape geometry(const OpArgs *args) {
     return s;
 }
 
-extern "C" size_t rp_cuda_attention_scratch(const OpArgs *args, const BlasLt *) {
+extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpBlasLt *) {
     return geometry(args).scratch;
 }
 
 /* Whether every 8 elements of f16 begin at a multiple of 16 bytes. */
-static bool aligned16(const TensorView &v) {
+static bool aligned16(const RpTensorView &v) {
     return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % VEC == 0;
 }
 
 template <RpDtype T, int LANES, int VECS, int HEADS>
-static RpStatus launch(const Attention &a, KernelCtx *ctx) {
+static RpStatus launch(const Attention &a, RpKernelCtx *ctx) {
     const LaunchShape shape = {
         dim3((unsigned)(a.head_blocks * a.k.ne[2]), a.split_kv ? (unsigned)a.splits : 1, (unsigned)a.q.ne[1]),
         dim3(THREADS), (unsigned)(WARPS * HEADS * a.q.ne[0] * sizeof(float))};
@@ -423,7 +423,7 @@ static RpStatus launch(const Attention &a, KernelCtx *ctx) {
 }
 
 /* Heads of more than 256 elements need two vectors per lane, whose registers leave room for two query heads. */
-template <RpDtype T, int HEADS> static RpStatus by_size(const Attention &a, KernelCtx *ctx) {
+template <RpDtype T, int HEADS> static RpStatus by_size(const Attention &a, RpKernelCtx *ctx) {
     const int64_t dim = a.q.ne[0];
     if (dim <= 64) return launch<T, 8, 1, HEADS>(a, ctx);
     if (dim <= 128) return launch<T, 16, 1, HEADS>(a, ctx);
@@ -431,17 +431,18 @@ template <RpDtype T, int HEADS> static RpStatus by_size(const Attention &a, Kern
     return launch < T, 32, 2, HEADS < 2 ? HEADS : 2 > (a, ctx);
 }
 
-template <RpDtype T> static RpStatus by_heads(const Attention &a, int64_t heads, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus by_heads(const Attention &a, int64_t heads, RpKernelCtx *ctx) {
     if (heads == 1) return by_size<T, 1>(a, ctx);
     if (heads == 2) return by_size<T, 2>(a, ctx);
     return by_size<T, 4>(a, ctx);
 }
 
-extern "C" RpStatus rp_cuda_attention(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_attention(args));
     const AttentionShape s = geometry(args);
     Attention            a = {};
-    a.q = args->src[0], a.k = args->src[1], a.v = args->src[2], a.pos = args->src[3], a.sinks = args->src[4];
+    a.q = args->attention.q, a.k = args->attention.k, a.v = args->attention.v, a.pos = args->attention.pos,
+    a.sinks = args->attention.sinks;
     a.y = args->dst, a.p = args->params->attention;
     if (a.q.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: at most 65535", (long long)a.q.ne[1]);

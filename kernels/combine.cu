@@ -2,11 +2,11 @@
  * geometry  one thread per element of the result, blocks of 256
  * traffic   x once, y once: 4*n*(k + 1) bytes per token
  * numerics  fused multiply-adds in f32, in the order of j */
-#include "kernels/device.cuh"
+#include "kernels/device/device.cuh"
 
 enum { THREADS = 256 };
 
-__global__ void __launch_bounds__(THREADS) combine_kernel(TensorView x, TensorView w, TensorView y) {
+__global__ void __launch_bounds__(THREADS) combine_kernel(RpTensorView x, RpTensorView w, RpTensorView y) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0], t = i / n;
     if (t >= x.ne[2]) return;
@@ -17,8 +17,9 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(TensorView x, TensorVi
     ((float *)rp_row(y, t))[i % n] = sum;
 }
 
-extern "C" RpStatus rp_cuda_combine(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_combine(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_combine(args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("combine", ctx, shape, combine_kernel, args->src[0], args->src[1], args->dst);
+    return RP_LAUNCH("combine", ctx, shape, combine_kernel, args->combine.x, args->combine.weights,
+                     args->dst);
 }

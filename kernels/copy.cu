@@ -3,13 +3,13 @@
  * geometry  one thread per element; into q8_0 one warp per block of 32 elements; blocks of 256 threads
  * traffic   x and y once
  * numerics  f16 and bf16 to nearest even; q8_0 as copy.cuh describes */
-#include "kernels/copy.cuh"
+#include "kernels/device/copy.cuh"
 
 enum { THREADS = 256 };
 
 /* The row of the result that row r of x goes to, or -1. Rows are counted over dimensions 1 to 3. */
-__device__ static int64_t row_of(const TensorView &x, const TensorView &pos, const TensorView &y, bool stores,
-                                 int64_t r) {
+__device__ static int64_t row_of(const RpTensorView &x, const RpTensorView &pos, const RpTensorView &y,
+                                 bool stores, int64_t r) {
     if (!stores) return r;
     int64_t row = r % x.ne[1];
     if (pos.data != nullptr) row = ((const int32_t *)pos.data)[row];
@@ -18,7 +18,7 @@ __device__ static int64_t row_of(const TensorView &x, const TensorView &pos, con
 }
 
 __global__ void __launch_bounds__(THREADS)
-    copy_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
+    copy_kernel(RpTensorView x, RpTensorView pos, RpTensorView y, bool stores) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
     if (i >= n * x.ne[1] * x.ne[2] * x.ne[3]) return;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* One warp per q8_0 block, one lane per element. */
 __global__ void __launch_bounds__(THREADS)
-    q8_0_kernel(TensorView x, TensorView pos, TensorView y, bool stores) {
+    q8_0_kernel(RpTensorView x, RpTensorView pos, RpTensorView y, bool stores) {
     rp_begin();
     const int64_t blocks = x.ne[0] / RP_WARP;
     const int64_t item   = (int64_t)blockIdx.x * (THREADS / RP_WARP) + threadIdx.x / RP_WARP;
@@ -43,15 +43,15 @@ __global__ void __launch_bounds__(THREADS)
     rp_put_q8_0(v, (uint8_t *)rp_row(y, to) + b * RP_Q8_0_BYTES);
 }
 
-extern "C" RpStatus rp_cuda_copy(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_copy(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_copy(args));
     if (args->dst.dtype == RP_Q8_0) {
-        const int64_t     warps    = rp_view_elems(&args->src[0]) / RP_WARP;
+        const int64_t     warps    = rp_view_elems(&args->copy.x) / RP_WARP;
         const LaunchShape q8_shape = {dim3(rp_blocks(warps, THREADS / RP_WARP)), dim3(THREADS), 0};
-        return RP_LAUNCH("copy", ctx, q8_shape, q8_0_kernel, args->src[0], args->src[2], args->dst,
-                         rp_has_src(args, 1));
+        return RP_LAUNCH("copy", ctx, q8_shape, q8_0_kernel, args->copy.x, args->copy.pos, args->dst,
+                         rp_is_present(&args->copy.to));
     }
-    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->src[0]), THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("copy", ctx, shape, copy_kernel, args->src[0], args->src[2], args->dst,
-                     rp_has_src(args, 1));
+    const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->copy.x), THREADS)), dim3(THREADS), 0};
+    return RP_LAUNCH("copy", ctx, shape, copy_kernel, args->copy.x, args->copy.pos, args->dst,
+                     rp_is_present(&args->copy.to));
 }

@@ -11,10 +11,10 @@
  *           then one thread per row adds the results of the experts in the order of j
  * traffic   the chosen experts' weights once; their columns once per block, from L2
  * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
-#include "kernels/gemv.cuh"
+#include "kernels/device/gemv.cuh"
 
 struct ExpertsDownArgs {
-    TensorView     w, x;
+    RpTensorView   w, x;
     const int32_t *ids;
     const float   *weights, *bias, *residual;
     float         *y, scale;
@@ -124,29 +124,29 @@ static LaunchShape shape_of(const ExpertsDownArgs &p, int64_t shared) {
             dim3(RP_GEMV_THREADS), (unsigned)shared};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const ExpertsDownArgs &p, RpKernelCtx *ctx) {
     const int64_t n = p.w.ne[0], most = RP_GEMV_STAGED / p.n_experts;
     return RP_LAUNCH("experts_down", ctx, shape_of(p, p.n_experts * rp_staged_bytes(n < most ? n : most)),
                      quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus dequant_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus dequant_rows(const ExpertsDownArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("experts_down", ctx, shape_of(p, 0), dequant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const ExpertsDownArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const ExpertsDownArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("experts_down", ctx, shape_of(p, 0), float_kernel<T>, p);
 }
 
-extern "C" RpStatus rp_cuda_experts_down(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_experts_down(args));
     ExpertsDownArgs p  = {};
-    p.w                = args->src[0];
-    p.x                = args->src[1];
-    p.ids              = (const int32_t *)args->src[2].data;
-    p.weights          = (const float *)args->src[3].data;
-    p.bias             = (const float *)args->src[4].data;
-    p.residual         = (const float *)args->src[5].data;
+    p.w                = args->experts_down.w;
+    p.x                = args->experts_down.x;
+    p.ids              = (const int32_t *)args->experts_down.ids.data;
+    p.weights          = (const float *)args->experts_down.weights.data;
+    p.bias             = (const float *)args->experts_down.bias.data;
+    p.residual         = (const float *)args->experts_down.residual.data;
     p.y                = (float *)args->dst.data;
     p.scale            = args->params->experts_down.scale;
     const RpDtype type = p.w.dtype;

@@ -8,17 +8,17 @@
  * traffic   the chosen weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act
  *           already, 8 to 12 if the block computes it; a q8_act result once more as f32, from L2
  * numerics  the bits of the separate ops (mul_mat.cu or mul_mat_id.cu, quantize.cu, act.cuh) */
-#include "kernels/act.cuh"
-#include "kernels/arrive.cuh"
-#include "kernels/column.cuh"
+#include "kernels/device/act.cuh"
+#include "kernels/device/arrive.cuh"
+#include "kernels/device/column.cuh"
 #include "kernels/scratch.h"
 
 struct GateUpArgs {
-    TensorView     w[2], y;
+    RpTensorView   w[2], y;
     ColumnSource   column;
     const int32_t *ids;
     const float   *bias[2];
-    GateKind       kind;
+    RpGateKind     kind;
     float          alpha, limit;
     bool           quantizes, early;
     /* For a q8_act result. Row m of expert j counts at counters[j * n_counters + m / counter_rows]. */
@@ -141,36 +141,37 @@ static LaunchShape shape_of(const GateUpArgs &p) {
             rp_column_shared(p.column)};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const GateUpArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const GateUpArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("gate_up", ctx, shape_of(p), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus dequant_rows(const GateUpArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus dequant_rows(const GateUpArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("gate_up", ctx, shape_of(p), dequant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const GateUpArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const GateUpArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("gate_up", ctx, shape_of(p), float_kernel<T>, p);
 }
 
-static bool quantizes(const OpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
+static bool quantizes(const RpOpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
 
-extern "C" size_t rp_cuda_gate_up_scratch(const OpArgs *args, const BlasLt *) {
+extern "C" size_t rp_cuda_gate_up_scratch(const RpOpArgs *args, const RpBlasLt *) {
     return quantizes(args) ? rp_scratch_size(rp_view_elems(&args->dst)) : 0;
 }
 
-extern "C" RpStatus rp_cuda_gate_up(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gate_up(args));
     RP_TRY(rp_check_scratch("gate_up", ctx, rp_cuda_gate_up_scratch(args, nullptr)));
-    const GateUpParams *o    = &args->params->gate_up;
-    const TensorView   *w    = &args->src[0];
-    const RpDtype       type = w->dtype;
-    const int64_t       k    = args->dst.ne[1];
-    GateUpArgs          p    = {};
-    p.w[0] = args->src[0], p.w[1] = args->src[1], p.y = args->dst;
-    p.column  = rp_column_source(args->src[2], args->src[3], o->column);
-    p.ids     = (const int32_t *)args->src[4].data;
-    p.bias[0] = (const float *)args->src[5].data, p.bias[1] = (const float *)args->src[6].data;
+    const RpGateUpParams *o    = &args->params->gate_up;
+    const RpTensorView   *w    = &args->gate_up.gate;
+    const RpDtype         type = w->dtype;
+    const int64_t         k    = args->dst.ne[1];
+    GateUpArgs            p    = {};
+    p.w[0] = args->gate_up.gate, p.w[1] = args->gate_up.up, p.y = args->dst;
+    p.column  = rp_column_source(args->gate_up.x, args->gate_up.norm, o->column);
+    p.ids     = (const int32_t *)args->gate_up.ids.data;
+    p.bias[0] = (const float *)args->gate_up.gate_bias.data,
+    p.bias[1] = (const float *)args->gate_up.up_bias.data;
     p.kind = o->kind, p.alpha = o->alpha, p.limit = o->limit;
     p.quantizes  = quantizes(args);
     p.early      = p.ids == nullptr && (ctx->constant & 3) == 3; /* ids are results: wait first */

@@ -2,10 +2,10 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   x and y once: 8*elements bytes
  * numerics  f32; the device's erff and tanhf */
-#include "kernels/act.cuh"
-#include "kernels/map.cuh"
+#include "kernels/device/act.cuh"
+#include "kernels/device/map.cuh"
 
-extern "C" RpStatus rp_cuda_gelu(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_gelu(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gelu(args));
     if (args->params->gelu.kind == RP_GELU_TANH) return rp_map("gelu", args, ctx, GeluTanh());
     return rp_map("gelu", args, ctx, GeluErf());

@@ -3,11 +3,11 @@
  * geometry  one block of 128 threads per token; a thread takes fragments of 32 elements (quantised) or elements
  * traffic   one row of w and one of y per token
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
-#include "kernels/quants.cuh"
+#include "kernels/device/quants.cuh"
 
 enum { THREADS = 128 };
 
-__device__ static const char *row_of(const TensorView &w, const TensorView &ids, int64_t t) {
+__device__ static const char *row_of(const RpTensorView &w, const RpTensorView &ids, int64_t t) {
     const int32_t id = ((const int32_t *)ids.data)[t];
     return id >= 0 && id < w.ne[1] ? (const char *)w.data + (size_t)id * w.nb[1] : nullptr;
 }
@@ -17,7 +17,7 @@ __device__ static float scaled(float v, float scale) { return scale != 0.0f ? fm
 
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
-    quant_kernel(TensorView w, TensorView ids, TensorView y, float scale) {
+    quant_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
     rp_begin();
     const int32_t id      = ((const int32_t *)ids.data)[blockIdx.x];
     const bool    valid   = id >= 0 && id < w.ne[1];
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS)
 
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
-    float_kernel(TensorView w, TensorView ids, TensorView y, float scale) {
+    float_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
     rp_begin();
     const char *row = row_of(w, ids, blockIdx.x);
     float      *out = (float *)rp_row(y, blockIdx.x);
@@ -44,25 +44,25 @@ __global__ void __launch_bounds__(THREADS)
         out[i] = row != nullptr ? scaled(rp_float_at(T, row, i), scale) : NAN;
 }
 
-static float scale_of(const OpArgs *args) {
+static float scale_of(const RpOpArgs *args) {
     return args->params != nullptr ? args->params->get_rows.scale : 0.0f;
 }
 
-template <RpDtype T> static RpStatus quant_rows(const OpArgs *args, KernelCtx *ctx) {
-    const LaunchShape shape = {dim3((unsigned)args->src[1].ne[0]), dim3(THREADS), 0};
-    return RP_LAUNCH("get_rows", ctx, shape, quant_kernel<T>, args->src[0], args->src[1], args->dst,
+template <RpDtype T> static RpStatus quant_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const LaunchShape shape = {dim3((unsigned)args->get_rows.ids.ne[0]), dim3(THREADS), 0};
+    return RP_LAUNCH("get_rows", ctx, shape, quant_kernel<T>, args->get_rows.w, args->get_rows.ids, args->dst,
                      scale_of(args));
 }
 
-template <RpDtype T> static RpStatus float_rows(const OpArgs *args, KernelCtx *ctx) {
-    const LaunchShape shape = {dim3((unsigned)args->src[1].ne[0]), dim3(THREADS), 0};
-    return RP_LAUNCH("get_rows", ctx, shape, float_kernel<T>, args->src[0], args->src[1], args->dst,
+template <RpDtype T> static RpStatus float_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const LaunchShape shape = {dim3((unsigned)args->get_rows.ids.ne[0]), dim3(THREADS), 0};
+    return RP_LAUNCH("get_rows", ctx, shape, float_kernel<T>, args->get_rows.w, args->get_rows.ids, args->dst,
                      scale_of(args));
 }
 
-extern "C" RpStatus rp_cuda_get_rows(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_get_rows(args));
-    const RpDtype type = args->src[0].dtype;
+    const RpDtype type = args->get_rows.w.dtype;
     if (type == RP_F32) return float_rows<RP_F32>(args, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(args, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(args, ctx);

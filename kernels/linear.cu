@@ -6,12 +6,12 @@
  * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
  *           8 to 12 if the block computes it
  * numerics  the bits of the separate ops: sums as mul_mat.cu, norms as rms_norm.cu, quantisation as quantize.cu */
-#include "kernels/arrive.cuh"
-#include "kernels/column.cuh"
+#include "kernels/device/arrive.cuh"
+#include "kernels/device/column.cuh"
 #include "kernels/scratch.h"
 
 struct LinearArgs {
-    TensorView   w;
+    RpTensorView w;
     ColumnSource column;
     const float *bias, *residual, *post_weight;
     float       *y, *sums; /* sums: in scratch memory, before the post-norm */
@@ -87,42 +87,42 @@ static LaunchShape shape_of(const LinearArgs &p) {
     return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), rp_column_shared(p.column)};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const LinearArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const LinearArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("linear", ctx, shape_of(p), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus dequant_rows(const LinearArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus dequant_rows(const LinearArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("linear", ctx, shape_of(p), dequant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const LinearArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const LinearArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("linear", ctx, shape_of(p), float_kernel<T>, p);
 }
 
-extern "C" size_t rp_cuda_linear_scratch(const OpArgs *args, const BlasLt *) {
-    return args->params->linear.post_norm != 0 ? rp_scratch_size(args->src[0].ne[1]) : 0;
+extern "C" size_t rp_cuda_linear_scratch(const RpOpArgs *args, const RpBlasLt *) {
+    return args->params->linear.post_norm != 0 ? rp_scratch_size(args->linear.w.ne[1]) : 0;
 }
 
-extern "C" RpStatus rp_cuda_linear(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_linear(args));
     RP_TRY(rp_check_scratch("linear", ctx, rp_cuda_linear_scratch(args, nullptr)));
-    const LinearParams *o = &args->params->linear;
-    LinearArgs          p = {};
-    p.w                   = args->src[0];
-    p.column              = rp_column_source(args->src[1], args->src[2], o->column);
-    p.bias                = (const float *)args->src[3].data;
-    p.residual            = (const float *)args->src[4].data;
-    p.post_weight         = (const float *)args->src[5].data;
-    p.y                   = (float *)args->dst.data;
-    p.sums                = rp_scratch_floats(ctx);
-    p.early               = (ctx->constant & 1) != 0; /* src[0] is a weight */
-    p.counter             = (unsigned *)ctx->scratch;
-    p.scale               = o->scale;
-    p.post                = o->post_norm != 0;
-    p.post_eps            = o->post_eps;
-    const RpDtype type    = p.w.dtype;
-    const int     split   = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
-    p.grid                = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
+    const RpLinearParams *o = &args->params->linear;
+    LinearArgs            p = {};
+    p.w                     = args->linear.w;
+    p.column                = rp_column_source(args->linear.x, args->linear.norm, o->column);
+    p.bias                  = (const float *)args->linear.bias.data;
+    p.residual              = (const float *)args->linear.residual.data;
+    p.post_weight           = (const float *)args->linear.post_norm.data;
+    p.y                     = (float *)args->dst.data;
+    p.sums                  = rp_scratch_floats(ctx);
+    p.early                 = (ctx->constant & 1) != 0; /* w is a weight */
+    p.counter               = (unsigned *)ctx->scratch;
+    p.scale                 = o->scale;
+    p.post                  = o->post_norm != 0;
+    p.post_eps              = o->post_eps;
+    const RpDtype type      = p.w.dtype;
+    const int     split     = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
+    p.grid                  = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
     if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
     if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);

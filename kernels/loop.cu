@@ -8,9 +8,9 @@
  * geometry  one thread
  * traffic   8 bytes written to host memory, 4 read from it; the step state and LoopControl from L2
  * numerics  integers only */
-#include "kernels/device.cuh"
+#include "kernels/device/device.cuh"
 
-#include "reprise/loop.h"
+#include "base/loop.h"
 
 __global__ void loop_end_kernel(LoopEnd l) {
     rp_begin();
@@ -24,7 +24,7 @@ __global__ void loop_end_kernel(LoopEnd l) {
     cudaGraphSetConditional(l.condition, over ? 0 : 1);
 }
 
-extern "C" RpStatus rp_cuda_loop_end(const LoopEnd *loop, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_loop_end(const LoopEnd *loop, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3(1), dim3(1), 0};
     return RP_LAUNCH("loop_end", ctx, shape, loop_end_kernel, *loop);
 }

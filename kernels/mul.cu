@@ -2,12 +2,12 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   a, b and y once: 4*(2*elements + elements of b) bytes
  * numerics  one f32 multiplication */
-#include "kernels/map.cuh"
+#include "kernels/device/map.cuh"
 
 struct Mul {
     __device__ float operator()(float a, float b) const { return a * b; }
 };
 
-extern "C" RpStatus rp_cuda_mul(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_mul(const RpOpArgs *args, RpKernelCtx *ctx) {
     return rp_map2("mul", args, ctx, Mul());
 }

@@ -5,12 +5,12 @@
  *           columns on cuBLASLt, where it is available (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
  * numerics  integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
-#include "kernels/gemv.cuh"
-#include "kernels/mul_mat_blas.h"
+#include "kernels/device/gemv.cuh"
+#include "kernels/blas/mul_mat_blas.h"
 
 struct MulMatArgs {
-    TensorView  w, x, y, pos;
-    MulMatBound bound;
+    RpTensorView  w, x, y, pos;
+    RpMulMatBound bound;
     int         split;
     bool        early;
 };
@@ -110,29 +110,29 @@ static LaunchShape shape_of(const MulMatArgs &p, int64_t columns, int64_t shared
                          shared);
 }
 
-template <RpDtype T, int C> static RpStatus quant_columns(const MulMatArgs &p, KernelCtx *ctx) {
+template <RpDtype T, int C> static RpStatus quant_columns(const MulMatArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("mul_mat", ctx, shape_of(p, C, rp_gemv_shared<C>(p.w.ne[0])), (quant_kernel<T, C>), p);
 }
 
-template <RpDtype T> static RpStatus quant_rows(const MulMatArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const MulMatArgs &p, RpKernelCtx *ctx) {
     return p.x.ne[1] == 1 ? quant_columns<T, 1>(p, ctx) : quant_columns<T, RP_GEMV_COLUMNS>(p, ctx);
 }
 
-template <RpDtype T> static RpStatus dequant_rows(const MulMatArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus dequant_rows(const MulMatArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), dequant_kernel<T>, p);
 }
 
 /* Positions bound each token's product differently, so these take one column at a time. */
-template <RpDtype T> static RpStatus float_rows(const MulMatArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const MulMatArgs &p, RpKernelCtx *ctx) {
     if (p.x.ne[1] == 1 || p.bound != RP_BOUND_NONE)
         return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), (float_kernel<T, 1>), p);
     return RP_LAUNCH("mul_mat", ctx, shape_of(p, RP_GEMV_COLUMNS, 0), (float_kernel<T, RP_GEMV_COLUMNS>), p);
 }
 
-extern "C" RpStatus rp_cuda_mul_mat(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat(args));
-    const MulMatBound bound = rp_has_src(args, 2) ? args->params->mul_mat.bound : RP_BOUND_NONE;
-    MulMatArgs        p     = {args->src[0], args->src[1], args->dst, args->src[2], bound, 1, false};
+    const RpMulMatBound bound = rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
+    MulMatArgs        p     = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, false};
     p.early                 = bound == RP_BOUND_NONE && (ctx->constant & 1) != 0;
     const RpDtype type      = p.w.dtype;
     const bool    quant     = rp_dtype_is_quant(type);

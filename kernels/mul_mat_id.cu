@@ -3,11 +3,11 @@
  * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, ids per token, tokens)
  * traffic   per token the chosen experts' weights once; x once per block, from L2
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
-#include "kernels/gemv.cuh"
+#include "kernels/device/gemv.cuh"
 
 struct MulMatIdArgs {
-    TensorView w, x, ids, y;
-    int        split;
+    RpTensorView w, x, ids, y;
+    int          split;
 };
 
 /* The block's expert, or -1. */
@@ -73,21 +73,21 @@ static LaunchShape shape_of(const MulMatIdArgs &p, int64_t shared) {
     return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1], shared);
 }
 
-template <RpDtype T> static RpStatus quant_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const MulMatIdArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, rp_gemv_shared<1>(p.w.ne[0])), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus dequant_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus dequant_rows(const MulMatIdArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), dequant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), float_kernel<T>, p);
 }
 
-extern "C" RpStatus rp_cuda_mul_mat_id(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
-    MulMatIdArgs  p          = {args->src[0], args->src[1], args->src[2], args->dst, 1};
+    MulMatIdArgs  p          = {args->mul_mat_id.w, args->mul_mat_id.x, args->mul_mat_id.ids, args->dst, 1};
     const RpDtype type       = p.w.dtype;
     const int     frag_elems = rp_dtype_is_quant(type) ? (int)RP_FRAG : (int)RP_FLOAT_FRAG;
     const int64_t alive      = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */

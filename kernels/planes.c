@@ -6,7 +6,7 @@
  *     field g of block b:  out + B * (bytes of the fields before g) + b * (bytes of g)
  *
  * The total size stays the same. Float types are copied as they are. */
-#include "reprise/kernel.h"
+#include "base/kernels.h"
 
 #include <string.h>
 
@@ -30,9 +30,9 @@ static const Field layouts[RP_DTYPE_COUNT][MAX_FIELDS] = {
     [RP_MXFP4] = {{1, 16}, {0, 1}       },
 };
 
-RpStatus rp_cuda_repack(const TensorView *w, void *out) {
-    const DtypeInfo *info   = rp_dtype_info(w->dtype);
-    const size_t     extent = rp_view_extent_bytes(w);
+RpStatus rp_cuda_repack(const RpTensorView *w, void *out) {
+    const RpDtypeInfo *info   = rp_dtype_info(w->dtype);
+    const size_t       extent = rp_view_extent_bytes(w);
     if (info == NULL || w->dtype == RP_Q8_ACT)
         return rp_fail(RP_E_DTYPE, "%s is not a weight type", rp_dtype_name(w->dtype));
     const Field *fields = layouts[w->dtype];

@@ -10,17 +10,17 @@
  * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
  *           8 to 12 if the block computes it; the sums are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, rms_norm.cu, rope.cu, copy.cu */
-#include "kernels/arrive.cuh"
-#include "kernels/column.cuh"
-#include "kernels/copy.cuh"
-#include "kernels/rope.cuh"
+#include "kernels/device/arrive.cuh"
+#include "kernels/device/column.cuh"
+#include "kernels/device/copy.cuh"
+#include "kernels/device/rope.cuh"
 #include "kernels/scratch.h"
 
 enum { Q, K, V, PROJS };
 
 /* One projection. */
 struct QkvProj {
-    TensorView   w, out; /* out: f32 [d,h], or a KV cache [rows,n_ctx] */
+    RpTensorView w, out; /* out: f32 [d,h], or a KV cache [rows,n_ctx] */
     const float *bias, *norm;
     float       *sums;     /* [rows] in scratch memory */
     unsigned    *counters; /* one per head; with a norm over all heads only the first is used */
@@ -34,7 +34,7 @@ struct QkvArgs {
     const int32_t *pos;
     const float   *factors;
     RopeShape      rope;
-    HeadNorm       norm;
+    RpHeadNorm     norm;
     float          norm_eps;
     int            head_dim;
     bool           early;
@@ -206,16 +206,16 @@ static LaunchShape shape_of(const QkvArgs &p, bool any_type) {
             staged > head ? staged : head, any_type};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const QkvArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const QkvArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("qkv", ctx, shape_of(p, false), (quant_kernel<T, T>), p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const QkvArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const QkvArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("qkv", ctx, shape_of(p, false), float_kernel<T>, p);
 }
 
 /* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
-static RpStatus mixed_rows(const QkvArgs &p, KernelCtx *ctx) {
+static RpStatus mixed_rows(const QkvArgs &p, RpKernelCtx *ctx) {
     const RpDtype type = p.proj[Q].w.dtype;
     const bool    pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
     if (pair && type == RP_Q4_K)
@@ -225,34 +225,34 @@ static RpStatus mixed_rows(const QkvArgs &p, KernelCtx *ctx) {
     return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_kernel, p);
 }
 
-extern "C" size_t rp_cuda_qkv_scratch(const OpArgs *args, const BlasLt *) {
-    return rp_scratch_size(args->src[Q].ne[1] + args->src[K].ne[1] + args->src[V].ne[1]);
+extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpBlasLt *) {
+    return rp_scratch_size(args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]);
 }
 
-static RpStatus check_room(const OpArgs *args, const KernelCtx *ctx) {
+static RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
     enum { MAX_HEAD = 8192 };
-    const QkvParams *o     = &args->params->qkv;
-    const int64_t    heads = (args->src[Q].ne[1] + args->src[K].ne[1] + args->src[V].ne[1]) / o->head_dim;
+    const RpQkvParams *o     = &args->params->qkv;
+    const int64_t      heads = (args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]) / o->head_dim;
     if (heads > RP_COUNTERS || o->head_dim > MAX_HEAD)
         return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: at most %d of %d", (long long)heads,
                        o->head_dim, (int)RP_COUNTERS, MAX_HEAD);
     return rp_check_scratch("qkv", ctx, rp_cuda_qkv_scratch(args, nullptr));
 }
 
-extern "C" RpStatus rp_cuda_qkv(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_qkv(args));
     RP_TRY(check_room(args, ctx));
-    const QkvParams *o        = &args->params->qkv;
-    const TensorView out[]    = {args->dst, args->src[5], args->src[6]};
-    QkvArgs          p        = {};
-    float           *sums     = rp_scratch_floats(ctx);
-    unsigned        *counters = (unsigned *)ctx->scratch;
+    const RpQkvParams *o        = &args->params->qkv;
+    QkvArgs            p        = {};
+    float             *sums     = rp_scratch_floats(ctx);
+    unsigned          *counters = (unsigned *)ctx->scratch;
     for (int i = Q; i < PROJS; i++) {
-        const TensorView &w = args->src[i];
-        QkvProj          &t = p.proj[i];
-        t.w = w, t.out = out[i];
-        t.bias     = (const float *)args->src[8 + i].data;
-        t.norm     = i != V ? (const float *)args->src[11 + i].data : nullptr;
+        const QkvSources    s = rp_qkv_sources(args, i);
+        const RpTensorView &w = *s.w;
+        QkvProj            &t = p.proj[i];
+        t.w = w, t.out = s.cache != nullptr ? *s.cache : args->dst;
+        t.bias     = (const float *)s.bias->data;
+        t.norm     = s.norm != nullptr ? (const float *)s.norm->data : nullptr;
         t.sums     = sums;
         t.counters = counters;
         t.split    = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_frag_elems(w.dtype));
@@ -260,9 +260,9 @@ extern "C" RpStatus rp_cuda_qkv(const OpArgs *args, KernelCtx *ctx) {
         /* Each projection has its part of the scratch memory: rows sums, a counter per head. */
         if (sums != nullptr) sums += w.ne[1], counters += w.ne[1] / o->head_dim;
     }
-    p.column  = rp_column_source(args->src[3], args->src[7], o->column);
-    p.pos     = (const int32_t *)args->src[4].data;
-    p.factors = (const float *)args->src[13].data;
+    p.column  = rp_column_source(args->qkv.x, args->qkv.norm, o->column);
+    p.pos     = (const int32_t *)args->qkv.pos.data;
+    p.factors = (const float *)args->qkv.factors.data;
     p.rope    = rp_rope_shape(o->rope);
     p.early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;

@@ -3,11 +3,11 @@
  * geometry  one warp per block of 32 elements, one lane per element, eight warps per thread block
  * traffic   x once, y once: 5.375 bytes per element
  * numerics  a block with a NaN or an infinity gets a NaN scale */
-#include "kernels/quantize.cuh"
+#include "kernels/device/quantize.cuh"
 
 enum { THREADS = 256, BLOCK = RP_ACT_BLOCK };
 
-__global__ void __launch_bounds__(THREADS) quantize_kernel(TensorView x, TensorView y) {
+__global__ void __launch_bounds__(THREADS) quantize_kernel(RpTensorView x, RpTensorView y) {
     rp_begin();
     const int64_t n = x.ne[0], blocks = n / BLOCK;
     const int64_t item = (int64_t)blockIdx.x * (THREADS / RP_WARP) + threadIdx.x / RP_WARP;
@@ -17,9 +17,9 @@ __global__ void __launch_bounds__(THREADS) quantize_kernel(TensorView x, TensorV
     rp_quantize_block(v, rp_row(y, r), n, b);
 }
 
-extern "C" RpStatus rp_cuda_quantize(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_quantize(args));
-    const int64_t     warps = rp_view_elems(&args->src[0]) / BLOCK;
+    const int64_t     warps = rp_view_elems(&args->quantize.x) / BLOCK;
     const LaunchShape shape = {dim3(rp_blocks(warps, THREADS / RP_WARP)), dim3(THREADS), 0};
-    return RP_LAUNCH("quantize", ctx, shape, quantize_kernel, args->src[0], args->dst);
+    return RP_LAUNCH("quantize", ctx, shape, quantize_kernel, args->quantize.x, args->dst);
 }

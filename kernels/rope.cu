@@ -3,12 +3,12 @@
  * geometry  one thread per pair or copied element, blocks of 128
  * traffic   x and y once
  * numerics  angles in double: at position 10^5 the f32 angle has an error of some 0.004 radians */
-#include "kernels/rope.cuh"
+#include "kernels/device/rope.cuh"
 
 enum { THREADS = 128 };
 
 __global__ void __launch_bounds__(THREADS)
-    rope_kernel(TensorView x, TensorView pos, TensorView factors, TensorView y, RopeShape s) {
+    rope_kernel(RpTensorView x, RpTensorView pos, RpTensorView factors, RpTensorView y, RopeShape s) {
     rp_begin();
     const int     pairs = s.p.n_dims / 2;
     const int64_t items = pairs + x.ne[0] - s.p.n_dims, i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -23,12 +23,12 @@ __global__ void __launch_bounds__(THREADS)
                        in, out);
 }
 
-extern "C" RpStatus rp_cuda_rope(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_rope(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_rope(args));
-    const RopeParams *p     = &args->params->rope;
-    const RopeShape   s     = rp_rope_shape(*p);
-    const TensorView *x     = &args->src[0];
-    const int64_t     items = (x->ne[0] - p->n_dims / 2) * rp_view_rows(x);
-    const LaunchShape shape = {dim3(rp_blocks(items, THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("rope", ctx, shape, rope_kernel, *x, args->src[1], args->src[2], args->dst, s);
+    const RpRopeParams *p     = &args->params->rope;
+    const RopeShape     s     = rp_rope_shape(*p);
+    const RpTensorView *x     = &args->rope.x;
+    const int64_t       items = (x->ne[0] - p->n_dims / 2) * rp_view_rows(x);
+    const LaunchShape   shape = {dim3(rp_blocks(items, THREADS)), dim3(THREADS), 0};
+    return RP_LAUNCH("rope", ctx, shape, rope_kernel, *x, args->rope.pos, args->rope.factors, args->dst, s);
 }

@@ -2,12 +2,12 @@
  * geometry  one thread per token, blocks of 32: a token chooses few experts
  * traffic   k ids, probabilities and weights per token: 12*k bytes
  * numerics  sums in f32 in the order of j; the device's expf */
-#include "kernels/route.cuh"
+#include "kernels/device/route.cuh"
 
 enum { THREADS = 32 };
 
 __global__ void __launch_bounds__(THREADS)
-    route_kernel(TensorView probs, TensorView ids, TensorView y, RouteParams p) {
+    route_kernel(RpTensorView probs, RpTensorView ids, RpTensorView y, RpRouteParams p) {
     rp_begin();
     const int64_t t = (int64_t)blockIdx.x * THREADS + threadIdx.x, k = y.ne[0];
     if (t >= probs.ne[1]) return;
@@ -15,9 +15,9 @@ __global__ void __launch_bounds__(THREADS)
              (float *)rp_row(y, t));
 }
 
-extern "C" RpStatus rp_cuda_route(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_route(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_route(args));
-    const LaunchShape shape = {dim3(rp_blocks(args->src[0].ne[1], THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("route", ctx, shape, route_kernel, args->src[0], args->src[1], args->dst,
+    const LaunchShape shape = {dim3(rp_blocks(args->route.probs.ne[1], THREADS)), dim3(THREADS), 0};
+    return RP_LAUNCH("route", ctx, shape, route_kernel, args->route.probs, args->route.ids, args->dst,
                      args->params->route);
 }

@@ -4,13 +4,13 @@
  *           threads compute probs, one warp the ids, one thread the weights
  * traffic   the weights once; the column once per block, from L2; the scores are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu, route.cu */
-#include "kernels/act.cuh"
-#include "kernels/arrive.cuh"
-#include "kernels/column.cuh"
-#include "kernels/route.cuh"
+#include "kernels/device/act.cuh"
+#include "kernels/device/arrive.cuh"
+#include "kernels/device/column.cuh"
+#include "kernels/device/route.cuh"
 #include "kernels/scratch.h"
-#include "kernels/soft_max.cuh"
-#include "kernels/top_k.cuh"
+#include "kernels/device/soft_max.cuh"
+#include "kernels/device/top_k.cuh"
 
 static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block computes the softmax");
 
@@ -19,13 +19,13 @@ static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block compu
 enum { EXPERT_BYTES = 17, MAX_EXPERTS = (48 * 1024 - 2048) / EXPERT_BYTES };
 
 struct RouterArgs {
-    TensorView   w;
+    RpTensorView   w;
     ColumnSource column;
     const float *bias, *choice_bias;
     int32_t     *y;
     float       *scores; /* in scratch memory */
     unsigned    *counter;
-    RouterParams p;
+    RpRouterParams p;
     ColumnGrid   grid;
     bool         early;
 };
@@ -111,35 +111,35 @@ static LaunchShape shape_of(const RouterArgs &p) {
     return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), staged > chosen ? staged : chosen};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const RouterArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus quant_rows(const RouterArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("router", ctx, shape_of(p), quant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus dequant_rows(const RouterArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus dequant_rows(const RouterArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("router", ctx, shape_of(p), dequant_kernel<T>, p);
 }
 
-template <RpDtype T> static RpStatus float_rows(const RouterArgs &p, KernelCtx *ctx) {
+template <RpDtype T> static RpStatus float_rows(const RouterArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("router", ctx, shape_of(p), float_kernel<T>, p);
 }
 
-extern "C" size_t rp_cuda_router_scratch(const OpArgs *args, const BlasLt *) {
-    return rp_scratch_size(args->src[0].ne[1]);
+extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpBlasLt *) {
+    return rp_scratch_size(args->router.w.ne[1]);
 }
 
-extern "C" RpStatus rp_cuda_router(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_router(args));
     RP_TRY(rp_check_scratch("router", ctx, rp_cuda_router_scratch(args, nullptr)));
     RouterArgs p = {};
-    p.w          = args->src[0];
+    p.w          = args->router.w;
     if (p.w.ne[1] > MAX_EXPERTS)
         return rp_fail(RP_E_UNSUPPORTED,
                        "router: %lld experts are more than the %d that fit the shared memory",
                        (long long)p.w.ne[1], MAX_EXPERTS);
     p.p                 = args->params->router;
-    p.column            = rp_column_source(args->src[1], args->src[2], p.p.column);
-    p.bias              = (const float *)args->src[3].data;
-    p.choice_bias       = (const float *)args->src[4].data;
+    p.column            = rp_column_source(args->router.x, args->router.norm, p.p.column);
+    p.bias              = (const float *)args->router.bias.data;
+    p.choice_bias       = (const float *)args->router.select_bias.data;
     p.y                 = (int32_t *)args->dst.data;
     p.scores            = rp_scratch_floats(ctx);
     p.early             = (ctx->constant & 1) != 0;

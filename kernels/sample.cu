@@ -16,9 +16,9 @@
  *           all but the first sweep hit L2
  * numerics  the CPU adds probabilities as doubles: a random number within 1e-12 of a boundary between two tokens
  *           can choose the other one */
-#include "kernels/device.cuh"
+#include "kernels/device/device.cuh"
 
-#include "reprise/step.h"
+#include "base/step_state.h"
 
 enum { THREADS = 512, BINS = 256 };
 
@@ -26,7 +26,7 @@ typedef unsigned long long Key; /* 64 bits, as atomics want them */
 
 struct SampleArgs {
     const float *logits;
-    StepState   *step;
+    RpStepState *step;
     int32_t     *recent;
     float       *penalised; /* [n]: the logits with the penalty, where there is one */
     int32_t      n;
@@ -126,7 +126,7 @@ __device__ __forceinline__ static Key sum_of_weights(const Candidates &p, Key *s
 
 /* One candidate by the random number u in [0, 1): top-k and top-p raise `least`, min-p zeroes weights, and the
  * candidate whose cumulated weight first exceeds u * (sum of weights) is chosen. */
-__device__ __forceinline__ static Key sample_token(Candidates p, const StepState &s, float u, Key *sums,
+__device__ __forceinline__ static Key sample_token(Candidates p, const RpStepState &s, float u, Key *sums,
                                                    Key *shared) {
     if (s.top_k > 0 && s.top_k < p.n) p.least = radix_select(p, false, (Key)s.top_k, sums, shared);
     if (s.top_p < 1.0f) {
@@ -142,7 +142,7 @@ __device__ __forceinline__ static Key sample_token(Candidates p, const StepState
 
 /* Repetition penalty as llama.cpp has it: positive logits are divided, others multiplied. Each recent token counts
  * once, however often it occurs: every thread writes the same value, computed from the original logit. */
-__device__ static void penalise(const SampleArgs &a, const StepState &s) {
+__device__ static void penalise(const SampleArgs &a, const RpStepState &s) {
     for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) a.penalised[i] = clean(a.logits[i]);
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; i < s.n_recent; i += THREADS) {
@@ -159,8 +159,8 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     rp_begin();
     RP_SHARED(Key, sums, [BINS]);
     RP_SHARED(Key, shared, [2]);
-    const StepState s = *a.step;
-    Candidates      p = {a.logits, a.n, 0, 0.0f, s.temperature, 0.0f};
+    const RpStepState s = *a.step;
+    Candidates        p = {a.logits, a.n, 0, 0.0f, s.temperature, 0.0f};
     __syncthreads(); /* all threads have read the state before thread 0 writes it */
     if (s.repeat_penalty != 1.0f && s.n_recent > 0) {
         penalise(a, s);
@@ -189,11 +189,11 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     rp_step_accept(a.step, a.recent, token);
 }
 
-extern "C" RpStatus rp_cuda_sample(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_sample(args));
-    const SampleArgs  a     = {(const float *)args->src[0].data, (StepState *)args->dst.data,
-                               (int32_t *)args->dst.data + RP_STEP_WORDS, (float *)args->src[2].data,
-                               (int32_t)args->src[0].ne[0]};
+    const SampleArgs  a     = {(const float *)args->sample.logits.data, (RpStepState *)args->dst.data,
+                               (int32_t *)args->dst.data + RP_STEP_WORDS, (float *)args->sample.scratch.data,
+                               (int32_t)args->sample.logits.ne[0]};
     const LaunchShape shape = {dim3(1), dim3(THREADS), 0};
     return RP_LAUNCH("sample", ctx, shape, sample_kernel, a);
 }

@@ -2,14 +2,14 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   x and y once: 8*elements bytes
  * numerics  one fused multiply-add in f32 */
-#include "kernels/map.cuh"
+#include "kernels/device/map.cuh"
 
 struct Scale {
     float            scale, bias;
     __device__ float operator()(float x) const { return fmaf(scale, x, bias); }
 };
 
-extern "C" RpStatus rp_cuda_scale(const OpArgs *args, KernelCtx *ctx) {
-    const ScaleParams *p = &args->params->scale;
+extern "C" RpStatus rp_cuda_scale(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpScaleParams *p = &args->params->scale;
     return rp_map("scale", args, ctx, Scale{p->scale, p->bias});
 }

@@ -3,13 +3,13 @@
 #ifndef KERNELS_SCRATCH_H
 #define KERNELS_SCRATCH_H
 
-#include "reprise/kernel.h"
+#include "base/kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef size_t ScratchBytes(const OpArgs *args, const BlasLt *blas);
+typedef size_t ScratchBytes(const RpOpArgs *args, const RpBlasLt *blas);
 
 ScratchBytes rp_cuda_attention_scratch, rp_cuda_mul_mat_scratch, rp_cuda_linear_scratch,
     rp_cuda_gate_up_scratch, rp_cuda_qkv_scratch, rp_cuda_router_scratch;

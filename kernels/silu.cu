@@ -2,9 +2,9 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   x and y once: 8*elements bytes
  * numerics  f32; the device's expf */
-#include "kernels/act.cuh"
-#include "kernels/map.cuh"
+#include "kernels/device/act.cuh"
+#include "kernels/device/map.cuh"
 
-extern "C" RpStatus rp_cuda_silu(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_silu(const RpOpArgs *args, RpKernelCtx *ctx) {
     return rp_map("silu", args, ctx, Silu());
 }

@@ -5,12 +5,13 @@
  * traffic   x once from DRAM; y is written three times and read twice, within L2
  * numerics  f32, the device's expf; the sum per thread, then a butterfly per warp, then the warps
  * x and y may be the same memory (I6): a thread has the same elements in every sweep. */
-#include "kernels/soft_max.cuh"
+#include "kernels/device/soft_max.cuh"
 
 enum { THREADS = RP_SOFT_MAX_THREADS };
 
-__global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorView mask, TensorView pos,
-                                                           TensorView sinks, TensorView y, SoftMaxParams p) {
+__global__ void __launch_bounds__(THREADS)
+    soft_max_kernel(RpTensorView x, RpTensorView mask, RpTensorView pos, RpTensorView sinks, RpTensorView y,
+                    RpSoftMaxParams p) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t r = blockIdx.x, t = r % x.ne[1], h = r / x.ne[1] % x.ne[2];
@@ -34,9 +35,9 @@ __global__ void __launch_bounds__(THREADS) soft_max_kernel(TensorView x, TensorV
     rp_soft_max(out, from, end, maximum, sink, scratch);
 }
 
-extern "C" RpStatus rp_cuda_soft_max(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_soft_max(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_soft_max(args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
-    return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->src[0], args->src[1], args->src[2],
-                     args->src[3], args->dst, args->params->soft_max);
+    return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->soft_max.x, args->soft_max.mask,
+                     args->soft_max.pos, args->soft_max.sinks, args->dst, args->params->soft_max);
 }

@@ -2,11 +2,11 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   gate, up and y once: 12*elements bytes
  * numerics  f32; the device's expf */
-#include "kernels/act.cuh"
-#include "kernels/map.cuh"
+#include "kernels/device/act.cuh"
+#include "kernels/device/map.cuh"
 
-extern "C" RpStatus rp_cuda_swiglu_oai(const OpArgs *args, KernelCtx *ctx) {
-    const SwigluOaiParams *p = &args->params->swiglu_oai;
+extern "C" RpStatus rp_cuda_swiglu_oai(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpSwigluOaiParams *p = &args->params->swiglu_oai;
     RP_TRY(rp_check_swiglu_oai(args));
     return rp_map2("swiglu_oai", args, ctx, SwigluOai{p->alpha, p->limit});
 }

@@ -1,11 +1,11 @@
 /* The CUDA launchers by op, made from the list of ops.h, so that a missing one is a link error; and the scratch
  * memory of the ops that need any. */
-#include "reprise/kernel.h"
+#include "base/kernels.h"
 
 #include "kernels/scratch.h"
 
-OpKernel *const rp_cuda_kernels[RP_OP_COUNT] = {
-#define OP(ID, name, min_src, max_src, Params, shape, flags) [RP_OP_##ID] = rp_cuda_##name,
+RpOpKernel *const rp_cuda_kernels[RP_OP_COUNT] = {
+#define OP(ID, name, required, sources, Params, fields, shape, flags) [RP_OP_##ID] = rp_cuda_##name,
     RP_KERNEL_OPS(OP)
 #undef OP
 };
@@ -19,6 +19,6 @@ static ScratchBytes *const scratch[RP_OP_COUNT] = {
     [RP_OP_ROUTER]    = rp_cuda_router_scratch,
 };
 
-size_t rp_cuda_scratch_bytes(TensorOp op, const OpArgs *args, const BlasLt *blas) {
+size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpBlasLt *blas) {
     return (unsigned)op < RP_OP_COUNT && scratch[op] != NULL ? scratch[op](args, blas) : 0;
 }

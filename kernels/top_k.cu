@@ -3,13 +3,13 @@
  * geometry  one warp per token; shared memory: value[n] f32, taken[n] u8, 5*n bytes
  * traffic   x and bias once; k argmax rounds over shared memory, k*n/32 reads per lane
  * numerics  one f32 addition; comparisons are exact */
-#include "kernels/top_k.cuh"
+#include "kernels/device/top_k.cuh"
 
 /* 48 KiB are the shared memory of a block without opting in to more; a value takes five bytes. */
 enum { MAX_VALUES = 48 * 1024 / 5 };
 
 __global__ void __launch_bounds__(RP_WARP)
-    top_k_kernel(TensorView x, TensorView bias, TensorView y, TopKParams p) {
+    top_k_kernel(RpTensorView x, RpTensorView bias, RpTensorView y, RpTopKParams p) {
     rp_begin();
     RP_SHARED_DYNAMIC(float, values);
     const int      n = (int)x.ne[0], lane = (int)threadIdx.x;
@@ -23,13 +23,13 @@ __global__ void __launch_bounds__(RP_WARP)
     rp_top_k(values, taken, n, p, ids);
 }
 
-extern "C" RpStatus rp_cuda_top_k(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_top_k(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_top_k(args));
-    const TensorView *x = &args->src[0];
+    const RpTensorView *x = &args->top_k.x;
     if (x->ne[0] > MAX_VALUES)
         return rp_fail(RP_E_UNSUPPORTED,
                        "top_k: rows of %lld are more than the %d that fit the shared memory",
                        (long long)x->ne[0], MAX_VALUES);
     const LaunchShape shape = {dim3((unsigned)x->ne[1]), dim3(RP_WARP), (unsigned)x->ne[0] * 5};
-    return RP_LAUNCH("top_k", ctx, shape, top_k_kernel, *x, args->src[1], args->dst, args->params->top_k);
+    return RP_LAUNCH("top_k", ctx, shape, top_k_kernel, *x, args->top_k.bias, args->dst, args->params->top_k);
 }

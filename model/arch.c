@@ -21,14 +21,14 @@
 #include <stdlib.h>
 
 /* The view points into the mapped file: the graph borrows the weight. */
-TensorNode *rp_arch_weight(Builder *b, const GgufTensor *t) {
+TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t) {
     char name[128];
     snprintf(name, sizeof name, "%.*s", (int)(t->name.len < sizeof name ? t->name.len : sizeof name - 1),
              t->name.ptr);
     return rp_graph_weight(b->g, name, &t->view);
 }
 
-TensorNode *rp_arch_optional(Builder *b, const GgufTensor *t) {
+TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) {
     return t != NULL ? rp_arch_weight(b, t) : NULL;
 }
 
@@ -39,12 +39,12 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
     return rp_node_set_name(n, name);
 }
 
-TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const GgufTensor *w, const char *what) {
+TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what) {
     TensorNode *y = rp_rms_norm(b->g, x, rp_arch_optional(b, w), b->m->config.norm_eps);
     return rp_arch_name_node(b, y, what);
 }
 
-TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
+TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                            const char *what) {
     TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_weight(b, w), x), what);
     return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
@@ -82,7 +82,7 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
 
 /* One i32 of the step state, at a byte offset, as a tensor [1]. */
 static TensorNode *step_word(Builder *b, size_t offset, const char *name) {
-    const ViewParams p = {
+    const RpViewParams p = {
         .ne = {1, 1,               1,               1              },
           .nb = {0, sizeof(int32_t), sizeof(int32_t), sizeof(int32_t)},
           .offset = offset
@@ -92,33 +92,33 @@ static TensorNode *step_word(Builder *b, size_t offset, const char *name) {
 
 /* Tokens and positions: two inputs; or, in a graph that samples, words of the step state, which the latest
  * run of the same graph has written. */
-static TensorNode *tokens_of(Builder *b, const ModelGraphOptions *o) {
+static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
     if (!o->draws) {
         TensorNode *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         b->pos             = rp_graph_input(b->g, "pos", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         return tokens;
     }
     b->step = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
-    b->pos  = step_word(b, offsetof(StepState, pos), "pos");
-    return step_word(b, offsetof(StepState, token), "token");
+    b->pos  = step_word(b, offsetof(RpStepState, pos), "pos");
+    return step_word(b, offsetof(RpStepState, token), "token");
 }
 
 /* [n_vocab, n_out] */
 static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
-    const Model *m = b->m;
-    x              = rp_arch_norm(b, x, m->output_norm, "output_norm");
-    x              = rp_mul_mat(b->g, m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), x);
+    const RpModel *m = b->m;
+    x                = rp_arch_norm(b, x, m->output_norm, "output_norm");
+    x                = rp_mul_mat(b->g, m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), x);
     if (m->config.logit_scale != 1.0f) x = rp_scale(b->g, x, m->config.logit_scale, 0.0f);
     return rp_arch_name_node(b, x, "logits");
 }
 
 /* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
  * state. */
-static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
-    const Model  *m      = b->m;
-    const int64_t n_out  = o->n_out > 0 ? o->n_out : 1;
-    TensorNode   *tokens = tokens_of(b, o);
-    TensorNode   *rows =
+static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
+    const RpModel *m      = b->m;
+    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
+    TensorNode    *tokens = tokens_of(b, o);
+    TensorNode    *rows =
         o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
     TensorNode *embd = rp_arch_weight(b, m->token_embd);
     b->rope_factors  = rp_arch_optional(b, m->rope_factors);
@@ -143,7 +143,7 @@ static TensorNode *build(Builder *b, const ModelGraphOptions *o) {
 }
 
 /* RP_F32 is 0, the value of an option that is not set. */
-static RpDtype kv_type_of(const ModelGraphOptions *o) { return o->kv_type == RP_F32 ? RP_F16 : o->kv_type; }
+static RpDtype kv_type_of(const RpModelGraphOptions *o) { return o->kv_type == RP_F32 ? RP_F16 : o->kv_type; }
 
 static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     if (kv_type == RP_F16) return RP_OK;
@@ -158,7 +158,7 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     return RP_OK;
 }
 
-static RpStatus check_options(const ModelConfig *c, const ModelGraphOptions *o) {
+static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
@@ -169,7 +169,7 @@ static RpStatus check_options(const ModelConfig *c, const ModelGraphOptions *o) 
     return RP_OK;
 }
 
-RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *o, ComputeGraph **out) {
+RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *o, ComputeGraph **out) {
     *out = NULL;
     RP_TRY(check_options(&m->config, o));
     ComputeGraph *g = rp_graph_new();

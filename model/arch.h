@@ -6,28 +6,28 @@
 #include "model/model.h"
 
 typedef struct Builder {
-    const Model  *m;
-    ComputeGraph *g;
-    TensorNode   *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
-    bool          expert_ids;                /* the ids of the chosen experts are outputs */
-    int32_t       n_tok, n_ctx;
-    RpDtype       kv_type;
-    int           layer;   /* for names; -1: outside of the layers */
-    TensorNode  **outputs; /* room for the ids of each layer and the logits */
-    int           n_outputs;
+    const RpModel *m;
+    ComputeGraph  *g;
+    TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
+    bool           expert_ids;                /* the ids of the chosen experts are outputs */
+    int32_t        n_tok, n_ctx;
+    RpDtype        kv_type;
+    int            layer;   /* for names; -1: outside of the layers */
+    TensorNode   **outputs; /* room for the ids of each layer and the logits */
+    int            n_outputs;
 } Builder;
 
-TensorNode *rp_arch_weight(Builder *b, const GgufTensor *t);
-TensorNode *rp_arch_optional(Builder *b, const GgufTensor *t); /* NULL for NULL */
+TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
+TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t); /* NULL for NULL */
 
 /* Names the node "blk.<layer>.<what>"; returns it. */
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 
 /* y = x * rsqrt(mean(x^2) + eps) * w; NULL: no weight. */
-TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const GgufTensor *w, const char *what);
+TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what);
 
 /* y = w x + bias, [w.ne1, t]; NULL: no bias. */
-TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
+TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                            const char *what);
 
 /* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
@@ -41,7 +41,7 @@ TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l);
 
 /* y = down(act(gate x) * (up x)) */
-TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const GgufTensor *gate, const GgufTensor *up,
-                          const GgufTensor *down, const char *prefix);
+TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate, const RpGgufTensor *up,
+                          const RpGgufTensor *down, const char *prefix);
 
 #endif

@@ -13,8 +13,8 @@
 /* q or k: x [n_embd, t] -> heads [head_dim, n_head, t], normed and rotated. A norm is over each head, or over
  * all heads as one row (full_norm). Local layers of some families have a RoPE without the scaling of the
  * others (local_rope). */
-static TensorNode *rotated(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
-                           const GgufTensor *w_norm, int32_t n_head, const char *what) {
+static TensorNode *rotated(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
+                           const RpGgufTensor *w_norm, int32_t n_head, const char *what) {
     const ModelConfig *c          = &b->m->config;
     const bool         local      = rp_config_is_local(c, b->layer);
     const bool         local_rope = local && (c->arch->features & ARCH_LOCAL_ROPE) != 0;
@@ -34,7 +34,7 @@ static TensorNode *rotated(Builder *b, TensorNode *x, const GgufTensor *w, const
 static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t n_head) {
     const size_t nb_row = rp_row_bytes(b->kv_type, dim * n_head);
     return rp_view(b->g, cache,
-                   &(ViewParams){
+                   &(RpViewParams){
                        .ne = {dim,     b->n_ctx,                n_head, 1                        },
                        .nb = { 0, nb_row, rp_row_bytes(b->kv_type,   dim), nb_row * (size_t)b->n_ctx}
     });
@@ -50,14 +50,14 @@ static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
 
 /* q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] -> [head_dim, n_head, t]. */
 static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
-    const ModelConfig  *c     = &b->m->config;
-    ComputeGraph       *g     = b->g;
-    TensorNode         *sinks = rp_arch_optional(b, l->sinks);
-    const SoftMaxParams p     = {.scale  = c->attn_scale,
-                                 .window = rp_config_is_local(c, b->layer) ? c->window : 0};
+    const ModelConfig    *c     = &b->m->config;
+    ComputeGraph         *g     = b->g;
+    TensorNode           *sinks = rp_arch_optional(b, l->sinks);
+    const RpSoftMaxParams p     = {.scale  = c->attn_scale,
+                                   .window = rp_config_is_local(c, b->layer) ? c->window : 0};
     if (b->kv_type != RP_F16) /* a quantised cache has only the fused op: see check_unfused in graph/pass.c */
         return rp_attention(g, q, k, v, b->pos, sinks,
-                            &(AttentionParams){.scale = p.scale, .window = p.window});
+                            &(RpAttentionParams){.scale = p.scale, .window = p.window});
     TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores");
     TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->pos, sinks, &p);
@@ -86,7 +86,7 @@ static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t
                              int64_t ne1, int64_t ne2) {
     const size_t nb_row = rp_row_bytes(RP_F32, row_len);
     return rp_view(b->g, x,
-                   &(ViewParams){
+                   &(RpViewParams){
                        .ne     = {ne0, ne1,    ne2,                  1                           },
                        .nb     = {0,   nb_row, nb_row * (size_t)ne1, nb_row * (size_t)(ne1 * ne2)},
                        .offset = rp_row_bytes(RP_F32, from)
@@ -134,10 +134,10 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     rp_arch_name_node(b, scores, "scores_latent");
     TensorNode *more = rp_mul_mat_bound(g, keys, rp_permute(g, q_rope, 0, 2, 1, 3), b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, more, "scores_rope");
-    scores                    = rp_arch_name_node(b, rp_add(g, scores, more), "scores");
-    const SoftMaxParams p     = {.scale = c->attn_scale};
-    TensorNode         *probs = rp_arch_name_node(b, rp_soft_max(g, scores, NULL, b->pos, &p), "probs");
-    TensorNode         *sum   = rp_mul_mat_bound(g, rp_transpose(g, latents), probs, b->pos, RP_BOUND_INNER);
+    scores                      = rp_arch_name_node(b, rp_add(g, scores, more), "scores");
+    const RpSoftMaxParams p     = {.scale = c->attn_scale};
+    TensorNode           *probs = rp_arch_name_node(b, rp_soft_max(g, scores, NULL, b->pos, &p), "probs");
+    TensorNode           *sum = rp_mul_mat_bound(g, rp_transpose(g, latents), probs, b->pos, RP_BOUND_INNER);
     rp_arch_name_node(b, sum, "weighted");
     TensorNode *values = rp_arch_name_node(b, rp_mul_mat(g, rp_arch_weight(b, l->v_b), sum), "values");
     TensorNode *heads  = rp_cast(g, rp_permute(g, values, 0, 2, 1, 3), RP_F32);

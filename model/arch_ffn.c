@@ -13,8 +13,8 @@
 /* gpt-oss: its clamped SwiGLU, see SWIGLU_OAI in ops.h. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
-TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const GgufTensor *gate_w, const GgufTensor *up_w,
-                          const GgufTensor *down_w, const char *prefix) {
+TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate_w, const RpGgufTensor *up_w,
+                          const RpGgufTensor *down_w, const char *prefix) {
     char                     names[5][32];
     static const char *const suffixes[5] = {"gate", "up", "act", "gated", "down"};
     for (int i = 0; i < 5; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, suffixes[i]);
@@ -42,10 +42,10 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode         *probs  = logits;
     if (e->gating == GATING_SIGMOID) probs = rp_sigmoid(g, logits);
     if (e->gating == GATING_SOFTMAX)
-        probs = rp_soft_max(g, logits, NULL, NULL, &(SoftMaxParams){.scale = 1.0f});
+        probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
     if (probs != logits) rp_arch_name_node(b, probs, "router_probs");
-    const TopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
-    const RouteParams how = {
+    const RpTopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
+    const RpRouteParams how = {
         .soft_max = e->gating == GATING_SOFTMAX_OF_CHOSEN, .normalize = e->normalize, .scale = e->scale};
     TensorNode *ids     = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
     TensorNode *weights = rp_route(g, probs, ids, &how);
@@ -54,7 +54,7 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
 }
 
 /* y[:, j, t] = w[:, :, ids[j, t]] x[:, j, t] + bias[:, ids[j, t]]: one matrix of each chosen expert. */
-static TensorNode *linear_id(Builder *b, TensorNode *x, const GgufTensor *w, const GgufTensor *bias,
+static TensorNode *linear_id(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                              TensorNode *ids, const char *what) {
     TensorNode *y = rp_arch_name_node(b, rp_mul_mat_id(b->g, rp_arch_weight(b, w), x, ids), what);
     return bias != NULL ? rp_arch_name_node(b, rp_add_id(b->g, y, rp_arch_weight(b, bias), ids), what) : y;

@@ -38,9 +38,9 @@ static void put_trimmed(Text *t, const char *s) {
     append(t, s, n);
 }
 
-static bool is(const ChatMessage *m, const char *role) { return strcmp(m->role, role) == 0; }
+static bool is(const RpChatMessage *m, const char *role) { return strcmp(m->role, role) == 0; }
 
-static void chatml(Text *t, const ChatMessage *m, size_t n) {
+static void chatml(Text *t, const RpChatMessage *m, size_t n) {
     for (size_t i = 0; i < n; i++) {
         put(t, "<|im_start|>"), put(t, m[i].role), put(t, "\n");
         put(t, m[i].text), put(t, "<|im_end|>\n");
@@ -48,7 +48,7 @@ static void chatml(Text *t, const ChatMessage *m, size_t n) {
     put(t, "<|im_start|>assistant\n");
 }
 
-static void llama3(Text *t, const ChatMessage *m, size_t n) {
+static void llama3(Text *t, const RpChatMessage *m, size_t n) {
     for (size_t i = 0; i < n; i++) {
         put(t, "<|start_header_id|>"), put(t, m[i].role), put(t, "<|end_header_id|>\n\n");
         put_trimmed(t, m[i].text), put(t, "<|eot_id|>");
@@ -57,7 +57,7 @@ static void llama3(Text *t, const ChatMessage *m, size_t n) {
 }
 
 /* A system message is put in front of the first message of the user. */
-static void gemma(Text *t, const ChatMessage *m, size_t n) {
+static void gemma(Text *t, const RpChatMessage *m, size_t n) {
     const char *system = NULL;
     for (size_t i = 0; i < n; i++) {
         if (is(&m[i], "system")) {
@@ -80,7 +80,7 @@ typedef struct InstMarks {
     const char *system_open, *system_close, *user_close, *reply_close, *next_turn;
 } InstMarks;
 
-static void inst(Text *t, const ChatMessage *m, size_t n, const InstMarks *marks) {
+static void inst(Text *t, const RpChatMessage *m, size_t n, const InstMarks *marks) {
     bool open = false;
     for (size_t i = 0; i < n; i++) {
         if (is(&m[i], "assistant")) {
@@ -95,17 +95,17 @@ static void inst(Text *t, const ChatMessage *m, size_t n, const InstMarks *marks
     }
 }
 
-static void mistral(Text *t, const ChatMessage *m, size_t n) {
+static void mistral(Text *t, const RpChatMessage *m, size_t n) {
     inst(t, m, n, &(InstMarks){"", "\n\n", "[/INST]", "</s>", ""});
 }
 
-static void llama2(Text *t, const ChatMessage *m, size_t n) {
+static void llama2(Text *t, const RpChatMessage *m, size_t n) {
     inst(t, m, n, &(InstMarks){"<<SYS>>\n", "\n<</SYS>>\n\n", " [/INST]", " </s>", "<s>"});
 }
 
 static const struct {
     const char *name;
-    void (*format)(Text *t, const ChatMessage *m, size_t n);
+    void (*format)(Text *t, const RpChatMessage *m, size_t n);
     const char *marks[2]; /* a template of this kind contains all of them */
 } kinds[] = {
     [RP_CHAT_CHATML]  = {"chatml",  chatml,  {"<|im_start|>", NULL}                      },
@@ -117,15 +117,15 @@ static const struct {
 
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static bool contains(GgufString s, const char *mark) {
+static bool contains(RpGgufString s, const char *mark) {
     return mark == NULL || memmem(s.ptr, s.len, mark, strlen(mark));
 }
 
-RpStatus rp_chat_detect(const GgufFile *f, ChatKind *out) {
+RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out) {
     /* llama2 before mistral: the marks of mistral are among its own */
-    static const ChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2,
-                                     RP_CHAT_MISTRAL};
-    GgufString            text    = {"", 0};
+    static const RpChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2,
+                                       RP_CHAT_MISTRAL};
+    RpGgufString            text    = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.chat_template", &text));
     if (text.len == 0)
         return rp_fail(RP_E_UNSUPPORTED,
@@ -145,20 +145,20 @@ RpStatus rp_chat_detect(const GgufFile *f, ChatKind *out) {
                    rp_gguf_path(f), (int)shown, text.ptr);
 }
 
-RpStatus rp_chat_from_name(const char *name, ChatKind *out) {
+RpStatus rp_chat_from_name(const char *name, RpChatKind *out) {
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(kinds[i].name, name) == 0) {
-            *out = (ChatKind)i;
+            *out = (RpChatKind)i;
             return RP_OK;
         }
     return rp_fail(RP_E_ARG,
                    "there is no chat template '%s' (there are chatml, llama3, mistral, gemma, llama2)", name);
 }
 
-const char *rp_chat_name(ChatKind kind) { return (unsigned)kind < N_KINDS ? kinds[kind].name : "?"; }
+const char *rp_chat_name(RpChatKind kind) { return (unsigned)kind < N_KINDS ? kinds[kind].name : "?"; }
 
 /* Legal orders: system? (user assistant)* user */
-static RpStatus check_order(const ChatMessage *m, size_t n) {
+static RpStatus check_order(const RpChatMessage *m, size_t n) {
     const char *wanted = "user";
     for (size_t i = 0; i < n; i++) {
         if (!is(&m[i], "system") && !is(&m[i], "user") && !is(&m[i], "assistant"))
@@ -173,7 +173,7 @@ static RpStatus check_order(const ChatMessage *m, size_t n) {
     return RP_OK;
 }
 
-RpStatus rp_chat_format(ChatKind kind, const ChatMessage *messages, size_t n, char **out) {
+RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out) {
     Text t = {0};
     *out   = NULL;
     if ((unsigned)kind >= N_KINDS) return rp_fail(RP_E_ARG, "there is no chat template %d", (int)kind);

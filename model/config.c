@@ -68,8 +68,8 @@ const ArchRow *rp_arch_find(const char *name, size_t len) {
 }
 
 /* The row of general.architecture; an unknown name is refused with the list of known ones (I12). */
-static RpStatus find_arch(const GgufFile *f, const ArchRow **out) {
-    GgufString name = {"", 0};
+static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
+    RpGgufString name = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "general.architecture", &name));
     if (name.len == 0) return rp_fail(RP_E_FORMAT, "%s: general.architecture is missing", rp_gguf_path(f));
     char   known[256];
@@ -83,7 +83,7 @@ static RpStatus find_arch(const GgufFile *f, const ArchRow **out) {
                    rp_gguf_path(f), (int)(name.len < 64 ? name.len : 64), name.ptr, known);
 }
 
-static bool string_is(GgufString s, const char *text) {
+static bool string_is(RpGgufString s, const char *text) {
     return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
 }
 
@@ -103,13 +103,13 @@ static RpStatus read_ntk(const ConfigReader *r, float factor, ModelConfig *c) {
 /* Linear: freq_scale = 1/factor. YaRN (Peng et al. 2023, arXiv:2309.00071): the same, blended by
  * ext_factor. */
 static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
-    GgufString type   = {"none", 4};
-    float      factor = 0.0f;
-    uint32_t   n_orig = (uint32_t)c->n_ctx_train;
-    char       key[128];
+    RpGgufString type   = {"none", 4};
+    float        factor = 0.0f;
+    uint32_t     n_orig = (uint32_t)c->n_ctx_train;
+    char         key[128];
     RP_TRY(rp_gguf_get_string(r->file, rp_config_key(r, "rope.scaling.type", key, sizeof key), &type));
     RP_TRY(rp_config_f32(r, "rope.scale_linear", &factor)); /* older files, without rope.scaling.* */
-    if (factor != 0.0f) type = (GgufString){"linear", 6};
+    if (factor != 0.0f) type = (RpGgufString){"linear", 6};
     RP_TRY(rp_config_f32(r, "rope.scaling.factor", &factor));
     RP_TRY(rp_config_u32(r, "rope.scaling.original_context_length", &n_orig));
     RP_TRY(rp_config_f32(r, "rope.scaling.attn_factor", &c->rope.attn_factor));
@@ -137,12 +137,12 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
 /* RoPE of global layers, and of local ones where they differ. Frequencies: theta_i = pos * freq_scale *
  * freq_base^(-2i/n). */
 static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
-    c->rope = (RopeParams){.mode        = c->arch->rope_mode,
-                           .freq_base   = 10000.0f,
-                           .freq_scale  = 1.0f,
-                           .attn_factor = 1.0f,
-                           .beta_fast   = 32.0f,
-                           .beta_slow   = 1.0f};
+    c->rope = (RpRopeParams){.mode        = c->arch->rope_mode,
+                             .freq_base   = 10000.0f,
+                             .freq_scale  = 1.0f,
+                             .attn_factor = 1.0f,
+                             .beta_fast   = 32.0f,
+                             .beta_slow   = 1.0f};
     RP_TRY(rp_config_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim,
                            &c->rope.n_dims));
     if (c->rope.n_dims % 2 != 0)
@@ -214,7 +214,7 @@ static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
 }
 
 /* The order matters: later keys take their defaults from earlier ones. */
-RpStatus rp_config_read(const GgufFile *f, ModelConfig *out) {
+RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
     RP_TRY(find_arch(f, &c.arch));
     const ConfigReader r = {.file = f, .arch = c.arch->name};

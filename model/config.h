@@ -27,7 +27,7 @@ enum {
 /* One row of the table of architectures in config.c. */
 typedef struct ArchRow {
     const char *name; /* general.architecture */
-    RopeMode    rope_mode;
+    RpRopeMode  rope_mode;
     unsigned    features;
 } ArchRow;
 
@@ -56,7 +56,7 @@ typedef struct ModelConfig {
     const ArchRow *arch;
     int32_t        n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     float          norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
-    RopeParams     rope, rope_local;
+    RpRopeParams   rope, rope_local;
     int32_t        window;        /* of local layers, in positions; 0: every layer is global */
     int32_t        local_pattern; /* every local_pattern-th layer is global, the others local */
     ExpertConfig   experts;
@@ -68,7 +68,7 @@ const ArchRow *rp_arch_find(const char *name, size_t len);
 
 /* RP_E_UNSUPPORTED for an architecture that is not in the table, RP_E_FORMAT for a missing or impossible
  * value. The error names file, key and value. */
-RP_NODISCARD RpStatus rp_config_read(const GgufFile *f, ModelConfig *out);
+RP_NODISCARD RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out);
 
 /* Layer `layer` attends to the last c->window positions only. Example, pattern 6: layers 0..4 local, 5
  * global. */
@@ -78,8 +78,8 @@ static inline bool rp_config_is_local(const ModelConfig *c, int layer) {
 
 /* Reads keys of the form "<arch>.<key>". */
 typedef struct ConfigReader {
-    const GgufFile *file;
-    const char     *arch;
+    const RpGgufFile *file;
+    const char       *arch;
 } ConfigReader;
 
 /* The keys of families with experts; those of MLA, which replace the scale of attention and adjust RoPE. */

@@ -14,11 +14,11 @@ enum { FEED_BYTES = 256 }; /* a token's bytes go through the stages at most this
 
 /* The stages between a token and on_text, with their buffers. */
 typedef struct TextOut {
-    const GenerateOptions *options;
-    const Tokenizer       *tokenizer; /* or NULL */
-    StopMatch              stop;
-    Utf8Stream             utf8;
-    char                  *bytes, *text; /* bytes: after the stop strings; text: after utf8 */
+    const RpGenerateOptions *options;
+    const RpTokenizer       *tokenizer; /* or NULL */
+    StopMatch                stop;
+    RpUtf8Stream             utf8;
+    char                    *bytes, *text; /* bytes: after the stop strings; text: after utf8 */
 } TextOut;
 
 static double now_s(void) {
@@ -31,7 +31,7 @@ static size_t utf8_room(size_t n) { return n + 4 + 3 * (n + 4); } /* see rp_utf8
 
 /* `bytes` has room for FEED_BYTES and all that the matcher may hold. Call text_out_close also after a
  * failure. */
-static RpStatus text_out_open(TextOut *t, const Tokenizer *tokenizer, const GenerateOptions *o) {
+static RpStatus text_out_open(TextOut *t, const RpTokenizer *tokenizer, const RpGenerateOptions *o) {
     *t = (TextOut){.options = o, .tokenizer = tokenizer};
     if (o->n_stop > 0 && o->stop == NULL) return rp_fail(RP_E_ARG, "%zu stop strings at NULL", o->n_stop);
     RP_TRY(rp_stop_match_init(&t->stop, o->stop, o->n_stop));
@@ -56,9 +56,9 @@ static bool emit_text(const TextOut *t, size_t len) {
 
 /* Prints one token. *done is set, with *reason, where a stop string or the callback ends the reply. on_text
  * is called at least once, with length 0 where all bytes are held back. */
-static RpStatus put_token(TextOut *t, int32_t token, bool *done, StopReason *reason) {
-    GgufString piece   = {.ptr = ""};
-    bool       stopped = false;
+static RpStatus put_token(TextOut *t, int32_t token, bool *done, RpStopReason *reason) {
+    RpGgufString piece   = {.ptr = ""};
+    bool         stopped = false;
     if (t->tokenizer != NULL) RP_TRY(rp_token_bytes(t->tokenizer, token, t->options->print_special, &piece));
     /* at least once, also for an empty piece, so that the callback can stop */
     size_t i = 0;
@@ -87,7 +87,8 @@ static void put_rest(TextOut *t) {
     if (len > 0) (void)emit_text(t, len);
 }
 
-static RpStatus check_call(Session *s, const Sampler *sampler, size_t n_prompt, const GenerateOptions *o) {
+static RpStatus check_call(RpSession *s, const RpSampler *sampler, size_t n_prompt,
+                           const RpGenerateOptions *o) {
     const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
     if (rp_sampler_n_vocab(sampler) != n_vocab)
         return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",
@@ -98,8 +99,8 @@ static RpStatus check_call(Session *s, const Sampler *sampler, size_t n_prompt, 
     return RP_OK;
 }
 
-static RpStatus take_prompt(Session *s, Sampler *sampler, const int32_t *prompt, size_t n,
-                            const GenerateOptions *o) {
+static RpStatus take_prompt(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n,
+                            const RpGenerateOptions *o) {
     if (n == 0) return RP_OK;
     RP_TRY(rp_session_prefill(s, prompt, n, o->prefill_progress, o->user));
     for (size_t i = 0; i < n; i++) rp_sampler_accept(sampler, prompt[i]);
@@ -107,8 +108,8 @@ static RpStatus take_prompt(Session *s, Sampler *sampler, const int32_t *prompt,
 }
 
 /* Samples on the host, from the session's logits. */
-static RpStatus sample_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
-                             int32_t *token) {
+static RpStatus sample_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o,
+                             RpGenerateResult *result, int32_t *token) {
     RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), token));
     result->n_generated++;
     return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
@@ -116,8 +117,8 @@ static RpStatus sample_token(Session *s, Sampler *sampler, const GenerateOptions
 
 /* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
  * device starts here, with the first token that it can produce. */
-static RpStatus next_token(Session *s, Sampler *sampler, const GenerateOptions *o, GenerateResult *result,
-                           int32_t *token) {
+static RpStatus next_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o,
+                           RpGenerateResult *result, int32_t *token) {
     if (!rp_session_samples_on_device(s, sampler)) {
         RP_TRY(rp_session_step(s, *token));
         return sample_token(s, sampler, o, result, token);
@@ -134,10 +135,11 @@ static RpStatus next_token(Session *s, Sampler *sampler, const GenerateOptions *
 }
 
 /* The decode loop, from the logits after the prompt. The first token is always sampled on the host. */
-static RpStatus reply(Session *s, Sampler *sampler, TextOut *text, double start, GenerateResult *result) {
-    const GenerateOptions *o = text->options;
-    int32_t                token;
-    bool                   done = false;
+static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double start,
+                      RpGenerateResult *result) {
+    const RpGenerateOptions *o = text->options;
+    int32_t                  token;
+    bool                     done = false;
     RP_TRY(sample_token(s, sampler, o, result, &token));
     result->first_token_s = now_s() - start;
     for (;;) {
@@ -163,13 +165,13 @@ static RpStatus reply(Session *s, Sampler *sampler, TextOut *text, double start,
     return RP_OK;
 }
 
-RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t n_prompt,
-                     const GenerateOptions *options, GenerateResult *result) {
-    static const GenerateOptions defaults = {0};
-    const double                 start    = now_s();
-    TextOut                      text;
+RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                     const RpGenerateOptions *options, RpGenerateResult *result) {
+    static const RpGenerateOptions defaults = {0};
+    const double                   start    = now_s();
+    TextOut                        text;
 
-    *result = (GenerateResult){.reason = RP_STOP_CANCELLED};
+    *result = (RpGenerateResult){.reason = RP_STOP_CANCELLED};
     if (options == NULL) options = &defaults;
     RP_TRY(check_call(s, sampler, n_prompt, options));
     RpStatus st = text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
@@ -188,7 +190,7 @@ RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t
     return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */
 }
 
-const char *rp_stop_reason_name(StopReason reason) {
+const char *rp_stop_reason_name(RpStopReason reason) {
     static const char *const names[] = {[RP_STOP_END_TOKEN] = "end token",
                                         [RP_STOP_STRING]    = "stop string",
                                         [RP_STOP_LIMIT]     = "limit",

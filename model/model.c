@@ -1,6 +1,6 @@
 /* Opening a model: file -> configuration -> weights -> tokenizer -> summary.
  *
- * A Model owns its GgufFile, and that owns the mapping. A weight is a view into the mapping: nothing is
+ * An RpModel owns its RpGgufFile, and that owns the mapping. A weight is a view into the mapping: nothing is
  * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
 
@@ -12,7 +12,7 @@
 
 enum { READ_AHEAD = 4 << 20 }; /* bytes between two calls of the progress callback */
 
-void rp_model_free(Model *m) {
+void rp_model_free(RpModel *m) {
     if (m == NULL) return;
     rp_tokenizer_free(m->tokenizer);
     rp_gguf_close(m->file);
@@ -22,7 +22,7 @@ void rp_model_free(Model *m) {
 
 /* Subtracts what one token does not read of a tensor of n equal slices (experts, or rows), of which it uses
  * `used`. */
-static void leave_out(const GgufTensor *t, int32_t n, int32_t used, ModelInfo *info) {
+static void leave_out(const RpGgufTensor *t, int32_t n, int32_t used, RpModelInfo *info) {
     if (t == NULL) return;
     info->n_params_active -= rp_view_elems(&t->view) / n * (n - used);
     info->decode_weight_bytes -= t->bytes / (size_t)n * (size_t)(n - used);
@@ -30,30 +30,30 @@ static void leave_out(const GgufTensor *t, int32_t n, int32_t used, ModelInfo *i
 
 /* The summary. A token reads every tensor once, except: of the experts it reads those chosen, and of the
  * embedding one row, unless the embedding is the output matrix too. */
-static void fill_info(Model *m) {
+static void fill_info(RpModel *m) {
     const ModelConfig *c    = &m->config;
-    ModelInfo         *info = &m->info;
-    GgufString         name = {"", 0};
+    RpModelInfo       *info = &m->info;
+    RpGgufString       name = {"", 0};
     if (rp_gguf_find(m->file, "general.name") != NULL &&
         rp_gguf_get_string(m->file, "general.name", &name) != RP_OK)
         name.len = 0; /* only for display */
     snprintf(m->name, sizeof m->name, "%.*s",
              (int)(name.len < sizeof m->name ? name.len : sizeof m->name - 1), name.ptr);
-    *info = (ModelInfo){.arch          = c->arch->name,
-                        .name          = m->name,
-                        .n_vocab       = (int32_t)m->token_embd->view.ne[1],
-                        .n_embd        = c->n_embd,
-                        .n_layer       = c->n_layer,
-                        .n_head        = c->n_head,
-                        .n_head_kv     = c->n_head_kv,
-                        .head_dim      = c->head_dim,
-                        .n_ff          = c->n_ff,
-                        .window        = c->window,
-                        .n_expert      = c->experts.n,
-                        .n_expert_used = c->experts.n_used,
-                        .n_ctx_train   = c->n_ctx_train};
+    *info = (RpModelInfo){.arch          = c->arch->name,
+                          .name          = m->name,
+                          .n_vocab       = (int32_t)m->token_embd->view.ne[1],
+                          .n_embd        = c->n_embd,
+                          .n_layer       = c->n_layer,
+                          .n_head        = c->n_head,
+                          .n_head_kv     = c->n_head_kv,
+                          .head_dim      = c->head_dim,
+                          .n_ff          = c->n_ff,
+                          .window        = c->window,
+                          .n_expert      = c->experts.n,
+                          .n_expert_used = c->experts.n_used,
+                          .n_ctx_train   = c->n_ctx_train};
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
-        const GgufTensor *t = rp_gguf_tensor(m->file, i);
+        const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
         info->n_params += rp_view_elems(&t->view);
         info->weight_bytes += t->bytes;
     }
@@ -69,9 +69,9 @@ static void fill_info(Model *m) {
 }
 
 /* A file without a tokenizer, or with "none", is legal: it is run on token ids. */
-static RpStatus open_tokenizer(Model *m) {
+static RpStatus open_tokenizer(RpModel *m) {
     if (rp_gguf_find(m->file, "tokenizer.ggml.model") == NULL) return RP_OK;
-    GgufString kind = {"", 0};
+    RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(m->file, "tokenizer.ggml.model", &kind));
     if (kind.len == 4 && memcmp(kind.ptr, "none", 4) == 0) return RP_OK;
     RP_TRY(rp_tokenizer_new(m->file, &m->tokenizer));
@@ -83,9 +83,9 @@ static RpStatus open_tokenizer(Model *m) {
 }
 
 /* Takes ownership of the file, also on failure. */
-static RpStatus open_file(GgufFile *file, Model **out) {
-    Model *m = calloc(1, sizeof *m);
-    *out     = NULL;
+static RpStatus open_file(RpGgufFile *file, RpModel **out) {
+    RpModel *m = calloc(1, sizeof *m);
+    *out       = NULL;
     if (m == NULL) {
         rp_gguf_close(file);
         return rp_fail(RP_E_NOMEM, "out of memory for a model");
@@ -108,11 +108,11 @@ static RpStatus open_file(GgufFile *file, Model **out) {
 }
 
 /* Reads the pages that are not in memory yet, READ_AHEAD bytes at a time, by touching one byte of each. */
-static RpStatus read_pages(const Model *m, const ModelOptions *o) {
+static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), total = m->info.weight_bytes;
     size_t       done = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
-        const GgufTensor *t = rp_gguf_tensor(m->file, i);
+        const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
         for (size_t at = 0; t->known && at < t->bytes; at += READ_AHEAD) {
             const size_t    n    = t->bytes - at < READ_AHEAD ? t->bytes - at : READ_AHEAD;
             const uintptr_t from = ((uintptr_t)t->view.data + at) / page * page;
@@ -137,9 +137,9 @@ static RpStatus read_pages(const Model *m, const ModelOptions *o) {
     return RP_OK;
 }
 
-RpStatus rp_model_open(const char *path, const ModelOptions *options, Model **out) {
-    GgufFile *file = NULL;
-    *out           = NULL;
+RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out) {
+    RpGgufFile *file = NULL;
+    *out             = NULL;
     RP_TRY(rp_gguf_open(path, &file));
     RP_TRY(open_file(file, out));
     if (options == NULL || options->progress == NULL) return RP_OK;
@@ -151,13 +151,13 @@ RpStatus rp_model_open(const char *path, const ModelOptions *options, Model **ou
     return st;
 }
 
-RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, Model **out) {
-    GgufFile *file = NULL;
-    *out           = NULL;
+RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out) {
+    RpGgufFile *file = NULL;
+    *out             = NULL;
     RP_TRY(rp_gguf_open_memory(data, bytes, name, &file));
     return open_file(file, out);
 }
 
-const ModelInfo *rp_model_info(const Model *m) { return &m->info; }
-const GgufFile  *rp_model_file(const Model *m) { return m->file; }
-const Tokenizer *rp_model_tokenizer(const Model *m) { return m->tokenizer; }
+const RpModelInfo *rp_model_info(const RpModel *m) { return &m->info; }
+const RpGgufFile  *rp_model_file(const RpModel *m) { return m->file; }
+const RpTokenizer *rp_model_tokenizer(const RpModel *m) { return m->tokenizer; }

@@ -1,4 +1,4 @@
-/* model.h - the inside of a Model: its file, configuration and tensors. */
+/* model.h - the inside of an RpModel: its file, configuration and tensors. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -9,22 +9,23 @@
 /* Tensors of one layer, borrowed from the file; NULL where the architecture has none or an optional one is
  * absent. */
 typedef struct LayerWeights {
-    const GgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
-    const GgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
-    const GgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
-    const GgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
-    const GgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
-    const GgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
+    const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm,
+        *sinks;
+    const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
+    const RpGgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
+    const RpGgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
+    const RpGgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
+    const RpGgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
 
-struct Model {
-    GgufFile         *file;      /* owned, and with it every tensor */
-    Tokenizer        *tokenizer; /* owned, or NULL */
-    ModelConfig       config;
-    ModelInfo         info;
-    char              name[128];
-    const GgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
-    LayerWeights     *layers;                                           /* [n_layer] */
+struct RpModel {
+    RpGgufFile         *file;      /* owned, and with it every tensor */
+    RpTokenizer        *tokenizer; /* owned, or NULL */
+    ModelConfig         config;
+    RpModelInfo         info;
+    char                name[128];
+    const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
+    LayerWeights       *layers;                                           /* [n_layer] */
 };
 
 /* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
@@ -37,6 +38,6 @@ RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_voca
 
 /* Finds every tensor and checks its shape and type. RP_E_FORMAT where one is missing, RP_E_SHAPE, RP_E_DTYPE,
  * RP_E_UNSUPPORTED for a type that is not computed with. */
-RP_NODISCARD RpStatus rp_model_find_weights(Model *m);
+RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
 
 #endif

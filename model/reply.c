@@ -1,7 +1,7 @@
 /* A reply whose tokens are sampled on the device. The sampler's state is copied there once. Each step then
  * reads its token and position from the step state and writes the next (I4), and only token ids return.
  *
- *     step state, i32 words:  StepState [RP_STEP_WORDS], recent tokens [repeat_last_n] as a ring
+ *     step state, i32 words:  RpStepState [RP_STEP_WORDS], recent tokens [repeat_last_n] as a ring
  */
 #include "model/reply.h"
 
@@ -12,30 +12,30 @@
 
 /* The step state on the device has a ring of RECENT_TOKENS. A sampler with a longer one samples on the
  * host. */
-bool rp_session_samples_on_device(const Session *s, const Sampler *sampler) {
+bool rp_session_samples_on_device(const RpSession *s, const RpSampler *sampler) {
     size_t n_words;
     (void)rp_sampler_state(sampler, &n_words);
     return s->sampling.executor != NULL && n_words <= RP_STEP_WORDS + RECENT_TOKENS;
 }
 
-RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t token, int32_t max_tokens,
+RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t token, int32_t max_tokens,
                                 bool ignore_end) {
     int32_t        words[RP_STEP_WORDS + RECENT_TOKENS];
     size_t         n_words;
-    StepState      step;
+    RpStepState    step;
     const int32_t *from = rp_sampler_state(sampler, &n_words);
     memcpy(words, from, n_words * sizeof *words);
-    /* by memcpy: `words` is an array of int32_t, not a StepState */
+    /* by memcpy: `words` is an array of int32_t, not an RpStepState */
     memcpy(&step, words, sizeof step);
     step.token = token;
     step.pos   = s->n_past;
     memcpy(words, &step, sizeof step);
-    const ReplyOptions o = {.state      = words,
-                            .n_state    = n_words,
-                            .max_tokens = max_tokens,
-                            .n_ctx      = s->n_ctx,
-                            .end        = s->end_tokens,
-                            .n_end      = ignore_end ? 0 : s->n_end_tokens};
+    const RpReplyOptions o = {.state      = words,
+                              .n_state    = n_words,
+                              .max_tokens = max_tokens,
+                              .n_ctx      = s->n_ctx,
+                              .end        = s->end_tokens,
+                              .n_end      = ignore_end ? 0 : s->n_end_tokens};
     RP_TRY(rp_executor_reply_begin(s->sampling.executor, &o));
     s->replying         = true;
     s->logits           = NULL;
@@ -43,7 +43,7 @@ RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t toke
     return RP_OK;
 }
 
-RpStatus rp_session_reply_next(Session *s, Sampler *sampler, int32_t *token) {
+RpStatus rp_session_reply_next(RpSession *s, RpSampler *sampler, int32_t *token) {
     const RpStatus st = rp_executor_reply_next(s->sampling.executor, token);
     if (st == RP_OK || st == RP_E_ARG)
         s->n_past++; /* RP_E_ARG: no logit was finite, but the token before was run and stored */
@@ -52,7 +52,7 @@ RpStatus rp_session_reply_next(Session *s, Sampler *sampler, int32_t *token) {
     return RP_OK;
 }
 
-RpStatus rp_session_reply_end(Session *s) {
+RpStatus rp_session_reply_end(RpSession *s) {
     bool ran_on;
     if (!s->replying) return RP_OK;
     s->replying = false;
@@ -62,7 +62,7 @@ RpStatus rp_session_reply_end(Session *s) {
 }
 
 /* Ends the reply after a failure. The text of that failure is restored, because ending may record another. */
-void rp_session_reply_drop(Session *s) {
+void rp_session_reply_drop(RpSession *s) {
     char text[1024];
     if (!s->replying) return;
     snprintf(text, sizeof text, "%s", rp_last_error());

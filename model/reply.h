@@ -6,7 +6,7 @@
 
 /* True where the device can sample with this sampler; otherwise logits are copied to the host and sampled
  * there. */
-bool rp_session_samples_on_device(const Session *s, const Sampler *sampler);
+bool rp_session_samples_on_device(const RpSession *s, const RpSampler *sampler);
 
 /* A reply on the device: begin, next for each token, then end or, after a failure, drop.
  *
@@ -15,10 +15,10 @@ bool rp_session_samples_on_device(const Session *s, const Sampler *sampler);
  *     end     stops the device; the logits stay available unless it ran past the last token asked for
  *     drop    as end; rp_last_error() keeps the text of the failure
  */
-RP_NODISCARD RpStatus rp_session_reply_begin(Session *s, const Sampler *sampler, int32_t token,
+RP_NODISCARD RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t token,
                                              int32_t max_tokens, bool ignore_end);
-RP_NODISCARD RpStatus rp_session_reply_next(Session *s, Sampler *sampler, int32_t *token);
-RP_NODISCARD RpStatus rp_session_reply_end(Session *s);
-void                  rp_session_reply_drop(Session *s);
+RP_NODISCARD RpStatus rp_session_reply_next(RpSession *s, RpSampler *sampler, int32_t *token);
+RP_NODISCARD RpStatus rp_session_reply_end(RpSession *s);
+void                  rp_session_reply_drop(RpSession *s);
 
 #endif

@@ -13,7 +13,7 @@ void rp_runner_close(Runner *r) {
     *r = (Runner){0};
 }
 
-RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o, const char *passes) {
+RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o, const char *passes) {
     r->o = *o;
     if (r->o.n_out == 0) r->o.n_out = 1;
     RP_TRY(rp_model_graph(m, o, &r->graph));
@@ -22,7 +22,7 @@ RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o, c
 }
 
 /* Host addresses of the outputs "blk.<layer>.experts". A layer without experts keeps NULL. */
-static RpStatus find_experts(Runner *r, const ModelInfo *info) {
+static RpStatus find_experts(Runner *r, const RpModelInfo *info) {
     r->experts = calloc((size_t)info->n_layer, sizeof *r->experts);
     if (r->experts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
     for (int i = 0; i < info->n_layer; i++) {
@@ -40,8 +40,8 @@ static void *data_of(const Runner *r, const char *name) {
     return node != NULL ? rp_executor_data(r->executor, node) : NULL;
 }
 
-RpStatus rp_runner_open(Runner *r, const Model *m, const ExecutorOptions *options) {
-    ExecutorOptions o = *options;
+RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *options) {
+    RpExecutorOptions o = *options;
     o.step = r->step = r->o.draws ? rp_graph_find(r->graph, "step") : NULL;
     RP_TRY(rp_executor_open(r->plan, &o, &r->executor));
     if (r->o.expert_ids && rp_model_info(m)->n_expert > 0) RP_TRY(find_experts(r, rp_model_info(m)));

@@ -1,4 +1,4 @@
-/* runner.h - the inside of a Session: its runners. A runner is the model's graph for a fixed number of
+/* runner.h - the inside of an RpSession: its runners. A runner is the model's graph for a fixed number of
  * tokens, with its plan and its executor. */
 #ifndef MODEL_RUNNER_H
 #define MODEL_RUNNER_H
@@ -8,39 +8,39 @@
 enum { MAX_RUNNERS = 12, RECENT_TOKENS = 1024 };
 
 typedef struct Runner {
-    ModelGraphOptions o;
-    ComputeGraph     *graph;
-    ExecPlan         *plan;
-    Executor         *executor;
-    int32_t          *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
-    float            *logits;                  /* [n_out][n_vocab] */
-    const int32_t   **experts; /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
-    const TensorNode *step;    /* the step state of a graph that samples, or NULL */
+    RpModelGraphOptions o;
+    ComputeGraph       *graph;
+    ExecPlan           *plan;
+    RpExecutor         *executor;
+    int32_t            *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
+    float              *logits;                  /* [n_out][n_vocab] */
+    const int32_t     **experts; /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
+    const TensorNode   *step;    /* the step state of a graph that samples, or NULL */
 } Runner;
 
-struct Session {
-    const Model *model;
-    Runner       runners[MAX_RUNNERS]; /* longest chunk first; the last has one token */
-    int          n_runners;
-    Runner       score;    /* logits of every token; opened when first used */
-    Runner       sampling; /* samples on the device; executor NULL where the host samples */
-    char        *passes;
-    int32_t      n_ctx, n_past;
-    RpDtype      kv_type;
-    float       *logits;           /* of the latest token; NULL: none, or not fetched yet */
-    bool         logits_on_device; /* they lie in the output of `sampling` */
-    uint64_t    *expert_counts;    /* [n_layer][n_expert], or NULL */
-    bool         replying;
-    char         reason[320]; /* why a runner does not run as asked; "": none */
-    int32_t      end_tokens[RP_REPLY_MAX_END];
-    size_t       n_end_tokens;
+struct RpSession {
+    const RpModel *model;
+    Runner         runners[MAX_RUNNERS]; /* longest chunk first; the last has one token */
+    int            n_runners;
+    Runner         score;    /* logits of every token; opened when first used */
+    Runner         sampling; /* samples on the device; executor NULL where the host samples */
+    char          *passes;
+    int32_t        n_ctx, n_past;
+    RpDtype        kv_type;
+    float         *logits;           /* of the latest token; NULL: none, or not fetched yet */
+    bool           logits_on_device; /* they lie in the output of `sampling` */
+    uint64_t      *expert_counts;    /* [n_layer][n_expert], or NULL */
+    bool           replying;
+    char           reason[320]; /* why a runner does not run as asked; "": none */
+    int32_t        end_tokens[RP_REPLY_MAX_END];
+    size_t         n_end_tokens;
 };
 
 /* Plan, then open. `m` and the executor that options->share names must outlive the runner; it owns all else.
  * Closing a zeroed runner is legal, as is closing one that failed to open. */
-RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const Model *m, const ModelGraphOptions *o,
+RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o,
                                      const char *passes);
-RP_NODISCARD RpStatus rp_runner_open(Runner *r, const Model *m, const ExecutorOptions *options);
+RP_NODISCARD RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *options);
 void                  rp_runner_close(Runner *r);
 
 #endif

@@ -1,32 +1,32 @@
 /* The sampler on the host: a step state in host memory, and the CPU kernel of the op `sample` run on it. A
  * device runs the same op on its own copy of the step state.
  *
- *     words:  StepState [RP_STEP_WORDS] (parameters, random counter), recent tokens [repeat_last_n] as a ring
+ *     words:  RpStepState [RP_STEP_WORDS] (parameters, random counter), recent tokens [repeat_last_n] as a ring
  */
 #include "reprise/sampler.h"
 
 #include "reprise/kernel.h"
-#include "reprise/philox.h"
-#include "reprise/step.h"
+#include "base/philox.h"
+#include "base/step_state.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { MAX_LAST_N = 1 << 20 };
 
-struct Sampler {
+struct RpSampler {
     int32_t    n_vocab;
     int32_t   *words;   /* the step state */
     void      *scratch; /* [2 * n_vocab] f32: candidates of one call */
-    TensorView step, candidates;
+    RpTensorView step, candidates;
 };
 
-SamplerParams rp_sampler_defaults(void) {
-    return (SamplerParams){.top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64};
+RpSamplerParams rp_sampler_defaults(void) {
+    return (RpSamplerParams){.top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64};
 }
 
 /* Each condition is written so that NaN fails it (I11). */
-static RpStatus check_params(const SamplerParams *p, int32_t n_vocab) {
+static RpStatus check_params(const RpSamplerParams *p, int32_t n_vocab) {
     if (n_vocab < 1) return rp_fail(RP_E_ARG, "sampler: a vocabulary of %d tokens", n_vocab);
     if (!(p->temperature >= 0.0f && p->temperature < INFINITY))
         return rp_fail(RP_E_ARG, "temperature %g: must be finite and at least 0", (double)p->temperature);
@@ -42,10 +42,10 @@ static RpStatus check_params(const SamplerParams *p, int32_t n_vocab) {
     return RP_OK;
 }
 
-static StepState *state(Sampler *s) { return (StepState *)(void *)s->words; }
+static RpStepState *state(RpSampler *s) { return (RpStepState *)(void *)s->words; }
 
-static void set_state(StepState *s, const SamplerParams *p) {
-    *s = (StepState){.temperature    = p->temperature,
+static void set_state(RpStepState *s, const RpSamplerParams *p) {
+    *s = (RpStepState){.temperature    = p->temperature,
                      .top_k          = p->top_k,
                      .top_p          = p->top_p,
                      .min_p          = p->min_p,
@@ -55,11 +55,11 @@ static void set_state(StepState *s, const SamplerParams *p) {
                      .seed_high      = (uint32_t)(p->seed >> 32)};
 }
 
-RpStatus rp_sampler_new(const SamplerParams *params, int32_t n_vocab, Sampler **out) {
+RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSampler **out) {
     *out = NULL;
     RP_TRY(check_params(params, n_vocab));
     const int64_t n_words = RP_STEP_WORDS + params->repeat_last_n;
-    Sampler      *s       = calloc(1, sizeof *s);
+    RpSampler      *s       = calloc(1, sizeof *s);
     if (s != NULL) {
         s->n_vocab    = n_vocab;
         s->words      = calloc((size_t)n_words, sizeof *s->words);
@@ -76,46 +76,46 @@ RpStatus rp_sampler_new(const SamplerParams *params, int32_t n_vocab, Sampler **
     return RP_OK;
 }
 
-void rp_sampler_free(Sampler *s) {
+void rp_sampler_free(RpSampler *s) {
     if (s == NULL) return;
     free(s->words);
     free(s->scratch);
     free(s);
 }
 
-int32_t rp_sampler_n_vocab(const Sampler *s) { return s->n_vocab; }
+int32_t rp_sampler_n_vocab(const RpSampler *s) { return s->n_vocab; }
 
 /* The ring is empty and the random sequence starts again; the parameters stay. */
-void rp_sampler_reset(Sampler *s) {
-    StepState *st = state(s);
+void rp_sampler_reset(RpSampler *s) {
+    RpStepState *st = state(s);
     st->n_recent = st->next_recent = 0;
     st->drawn_low = st->drawn_high = 0;
 }
 
-void rp_sampler_accept(Sampler *s, int32_t token) {
+void rp_sampler_accept(RpSampler *s, int32_t token) {
     if (token >= 0 && token < s->n_vocab) rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
 }
 
 /* Repeats on the host what the device did when it sampled `token`: one random number unless greedy, and the
  * ring. */
-void rp_sampler_follow(Sampler *s, int32_t token) {
-    StepState *st = state(s);
+void rp_sampler_follow(RpSampler *s, int32_t token) {
+    RpStepState *st = state(s);
     if (st->temperature != 0.0f && st->top_k != 1 && ++st->drawn_low == 0) st->drawn_high++;
     rp_sampler_accept(s, token);
 }
 
-const int32_t *rp_sampler_state(const Sampler *s, size_t *n_words) {
+const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words) {
     *n_words = (size_t)s->step.ne[0];
     return s->words;
 }
 
-RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token) {
-    const OpArgs args = {
+RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
+    const RpOpArgs args = {
         .dst = s->step,
         .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits),
                 s->step, s->candidates}
     };
-    RP_TRY(rp_cpu_kernels[RP_OP_SAMPLE](&args, &(KernelCtx){.nth = 1}));
+    RP_TRY(rp_cpu_kernel(RP_OP_SAMPLE)(&args, &(RpKernelCtx){.nth = 1}));
     *token = state(s)->token;
     return RP_OK;
 }

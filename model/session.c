@@ -20,9 +20,9 @@
 enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64, SHORT_CHUNK = 16 };
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
-static RpStatus check_options(const Model *m, const SessionOptions *o, SessionOptions *w) {
+static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSessionOptions *w) {
     const int32_t n_train = rp_model_info(m)->n_ctx_train;
-    *w                    = o != NULL ? *o : (SessionOptions){0};
+    *w                    = o != NULL ? *o : (RpSessionOptions){0};
     if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
@@ -45,8 +45,8 @@ static int32_t next_chunk(int32_t n) {
 }
 
 /* Builds graph and plan of every chunk length, longest first. Nothing is allocated for running them yet. */
-static RpStatus plan_runners(Session *s, const SessionOptions *w) {
-    ModelGraphOptions o = {.n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts};
+static RpStatus plan_runners(RpSession *s, const RpSessionOptions *w) {
+    RpModelGraphOptions o = {.n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts};
     for (o.n_tok = w->prefill_chunk;; o.n_tok = next_chunk(o.n_tok)) {
         RP_TRY(rp_runner_plan(&s->runners[s->n_runners++], s->model, &o, w->passes));
         if (o.n_tok == 1) return RP_OK;
@@ -55,10 +55,10 @@ static RpStatus plan_runners(Session *s, const SessionOptions *w) {
 
 /* Arena and KV cache are shared, so the largest of each counts once. The scoring and the sampling runner are
  * not included. */
-static SessionMemory memory_of(const Session *s) {
-    SessionMemory m = {.n_ctx = s->n_ctx, .weights = rp_model_info(s->model)->weight_bytes};
+static RpSessionMemory memory_of(const RpSession *s) {
+    RpSessionMemory m = {.n_ctx = s->n_ctx, .weights = rp_model_info(s->model)->weight_bytes};
     for (int i = 0; i < s->n_runners; i++) {
-        const PlanMemory p = rp_plan_memory(s->runners[i].plan);
+        const RpPlanMemory p = rp_plan_memory(s->runners[i].plan);
         if (p.arena > m.arena) m.arena = p.arena;
         if (p.state > m.kv) m.kv = p.state;
     }
@@ -68,9 +68,9 @@ static SessionMemory memory_of(const Session *s) {
 
 /* Refuses a context that does not fit, before anything is allocated. On the CPU the weights are pages of the
  * mapped file and need no room. A device with separate memory needs a copy of them. */
-static RpStatus check_memory(const Session *s, const SessionOptions *w) {
-    const SessionMemory m = memory_of(s);
-    DeviceMemory        d;
+static RpStatus check_memory(const RpSession *s, const RpSessionOptions *w) {
+    const RpSessionMemory m = memory_of(s);
+    RpDeviceMemory        d;
     RP_TRY(rp_device_memory(w->device, w->require_cuda, &d));
     const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + weights;
     /* On the CPU 0 means that the free memory is not known. */
@@ -87,18 +87,18 @@ static RpStatus check_memory(const Session *s, const SessionOptions *w) {
 }
 
 /* A session with its plans but without executors. *w gets the options with defaults. */
-static RpStatus plan_session(const Model *m, const SessionOptions *options, SessionOptions *w,
-                             Session **out) {
+static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, RpSessionOptions *w,
+                             RpSession **out) {
     *out = NULL;
     RP_TRY(check_options(m, options, w));
-    Session *s = calloc(1, sizeof *s);
+    RpSession *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a session");
-    s->model                  = m;
-    s->n_ctx                  = w->n_ctx;
-    s->kv_type                = w->kv_type;
-    s->passes                 = strdup(w->passes);
-    const ModelInfo *info     = rp_model_info(m);
-    const size_t     n_counts = w->count_experts ? (size_t)info->n_layer * (size_t)info->n_expert : 0;
+    s->model                    = m;
+    s->n_ctx                    = w->n_ctx;
+    s->kv_type                  = w->kv_type;
+    s->passes                   = strdup(w->passes);
+    const RpModelInfo *info     = rp_model_info(m);
+    const size_t       n_counts = w->count_experts ? (size_t)info->n_layer * (size_t)info->n_expert : 0;
     if (n_counts > 0) s->expert_counts = calloc(n_counts, sizeof *s->expert_counts);
     RpStatus st = s->passes != NULL && (n_counts == 0 || s->expert_counts != NULL)
                       ? plan_runners(s, w)
@@ -111,9 +111,9 @@ static RpStatus plan_session(const Model *m, const SessionOptions *options, Sess
     return RP_OK;
 }
 
-RpStatus rp_session_memory(const Model *m, const SessionOptions *options, SessionMemory *out) {
-    Session       *s;
-    SessionOptions w;
+RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options, RpSessionMemory *out) {
+    RpSession       *s;
+    RpSessionOptions w;
     RP_TRY(plan_session(m, options, &w, &s));
     *out = memory_of(s);
     rp_session_free(s);
@@ -122,8 +122,8 @@ RpStatus rp_session_memory(const Model *m, const SessionOptions *options, Sessio
 
 /* The runner that samples on the device, so that only token ids return to the host. The CPU samples on the
  * host, and so does a session that counts experts: their ids must reach the host after each step. */
-static RpStatus open_sampling(Session *s, const SessionOptions *w, ExecutorOptions *o) {
-    const ModelGraphOptions graph = {
+static RpStatus open_sampling(RpSession *s, const RpSessionOptions *w, RpExecutorOptions *o) {
+    const RpModelGraphOptions graph = {
         .n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
     if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts) return RP_OK;
     RP_TRY(rp_runner_plan(&s->sampling, s->model, &graph, s->passes));
@@ -131,12 +131,12 @@ static RpStatus open_sampling(Session *s, const SessionOptions *w, ExecutorOptio
 }
 
 /* The first executor chooses the device and allocates; its chunk is the longest. All others share with it. */
-static RpStatus open_runners(Session *s, const SessionOptions *w) {
-    ExecutorOptions o = {.n_threads     = w->n_threads,
-                         .device        = w->device,
-                         .require_cuda  = w->require_cuda,
-                         .require_graph = w->require_graph,
-                         .mode          = w->mode};
+static RpStatus open_runners(RpSession *s, const RpSessionOptions *w) {
+    RpExecutorOptions o = {.n_threads     = w->n_threads,
+                           .device        = w->device,
+                           .require_cuda  = w->require_cuda,
+                           .require_graph = w->require_graph,
+                           .mode          = w->mode};
     for (int i = 0; i < s->n_runners; i++) {
         o.share = i > 0 ? s->runners[0].executor : NULL;
         RP_TRY(rp_runner_open(&s->runners[i], s->model, &o));
@@ -147,10 +147,10 @@ static RpStatus open_runners(Session *s, const SessionOptions *w) {
 
 /* Keeps the first reason for which a runner does not run as asked. rp_session_info reports that of the decode
  * step itself; without this, a fallback of a prefill chunk alone would be silent (I10). */
-static void find_reason(Session *s) {
+static void find_reason(RpSession *s) {
     for (int i = 0; i < s->n_runners && s->reason[0] == '\0'; i++) {
-        const ExecutorInfo info = rp_executor_info(s->runners[i].executor);
-        const int32_t      n    = s->runners[i].o.n_tok;
+        const RpExecutorInfo info = rp_executor_info(s->runners[i].executor);
+        const int32_t        n    = s->runners[i].o.n_tok;
         if (info.reason[0] == '\0') continue;
         if (info.fell_back)
             snprintf(s->reason, sizeof s->reason, "%s", info.reason);
@@ -161,16 +161,16 @@ static void find_reason(Session *s) {
 }
 
 /* The ids that end a reply, for the loop on the device. Beyond RP_REPLY_MAX_END only the host checks. */
-static void find_end_tokens(Session *s) {
-    const Tokenizer *tk = rp_model_tokenizer(s->model);
+static void find_end_tokens(RpSession *s) {
+    const RpTokenizer *tk = rp_model_tokenizer(s->model);
     for (int32_t id = 0; tk != NULL && id < rp_model_info(s->model)->n_vocab; id++)
         if (rp_tokenizer_is_end(tk, id) && s->n_end_tokens < RP_REPLY_MAX_END)
             s->end_tokens[s->n_end_tokens++] = id;
 }
 
-RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session **out) {
-    Session       *s;
-    SessionOptions w;
+RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options, RpSession **out) {
+    RpSession       *s;
+    RpSessionOptions w;
     *out = NULL;
     RP_TRY(plan_session(m, options, &w, &s));
     RpStatus st = check_memory(s, &w);
@@ -185,7 +185,7 @@ RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session 
     return RP_OK;
 }
 
-void rp_session_free(Session *s) {
+void rp_session_free(RpSession *s) {
     if (s == NULL) return;
     rp_runner_close(&s->sampling);
     rp_runner_close(&s->score);
@@ -197,7 +197,7 @@ void rp_session_free(Session *s) {
 }
 
 /* Checks before anything is changed, so that a refused call leaves the session as it was. */
-static RpStatus check_append(const Session *s, const int32_t *tokens, size_t n) {
+static RpStatus check_append(const RpSession *s, const int32_t *tokens, size_t n) {
     const int32_t n_vocab = rp_model_info(s->model)->n_vocab;
     if (n == 0) return rp_fail(RP_E_ARG, "no tokens to append");
     for (size_t i = 0; i < n; i++)
@@ -214,7 +214,7 @@ static RpStatus check_append(const Session *s, const int32_t *tokens, size_t n) 
  * grows with its length, so at most 1/8 may be padding. A short one mostly waits for the weights, so that up
  * to half may be.
  * Example: 300 tokens are run as 256, 16, 16 and 12 of 16. 64 is skipped because 44 < 64 * 7/8. */
-static Runner *choose_runner(Session *s, size_t left) {
+static Runner *choose_runner(RpSession *s, size_t left) {
     int i = 0;
     for (; i < s->n_runners - 1; i++) {
         const size_t n = (size_t)s->runners[i].o.n_tok;
@@ -225,8 +225,8 @@ static Runner *choose_runner(Session *s, size_t left) {
 
 /* experts[l] holds ids [n_expert_used, n_tok] of the latest run; those of padding tokens come last and are
  * not counted. */
-static void count_experts(Session *s, const Runner *r, int32_t n) {
-    const ModelInfo *info = rp_model_info(s->model);
+static void count_experts(RpSession *s, const Runner *r, int32_t n) {
+    const RpModelInfo *info = rp_model_info(s->model);
     for (int l = 0; l < info->n_layer && r->experts != NULL; l++)
         for (int32_t i = 0; i < n * info->n_expert_used && r->experts[l] != NULL; i++)
             s->expert_counts[(int64_t)l * info->n_expert + r->experts[l][i]]++;
@@ -234,7 +234,7 @@ static void count_experts(Session *s, const Runner *r, int32_t n) {
 
 /* Runs n tokens from position n_past on. Position -1 marks padding: it stores nothing and attends to nothing.
  * Logits are computed for the last token, or for every token where the runner has as many outputs. */
-static RpStatus run(Session *s, Runner *r, const int32_t *tokens, int32_t n) {
+static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         r->tokens[i] = i < n ? tokens[i] : 0;
         r->pos[i]    = i < n ? s->n_past + i : -1;
@@ -248,7 +248,7 @@ static RpStatus run(Session *s, Runner *r, const int32_t *tokens, int32_t n) {
     return RP_OK;
 }
 
-RpStatus rp_session_prefill(Session *s, const int32_t *tokens, size_t n, PrefillProgress *progress,
+RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
                             void *user) {
     RP_TRY(check_append(s, tokens, n));
     for (size_t done = 0; done < n;) {
@@ -263,20 +263,21 @@ RpStatus rp_session_prefill(Session *s, const int32_t *tokens, size_t n, Prefill
     return RP_OK;
 }
 
-RpStatus rp_session_step(Session *s, int32_t token) { return rp_session_prefill(s, &token, 1, NULL, NULL); }
+RpStatus rp_session_step(RpSession *s, int32_t token) { return rp_session_prefill(s, &token, 1, NULL, NULL); }
 
-RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCallback *callback, void *user) {
+RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
+                          void *user) {
     const size_t n_vocab = (size_t)rp_model_info(s->model)->n_vocab;
     RP_TRY(check_append(s, tokens, n));
     if (s->score.executor == NULL) { /* allocates, on the first call only */
-        const int32_t           chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
-        const ExecutorOptions   o     = {.share = s->runners[0].executor};
-        const ModelGraphOptions graph = {.n_tok      = chunk,
-                                         .n_out      = chunk,
-                                         .n_ctx      = s->n_ctx,
-                                         .kv_type    = s->kv_type,
-                                         .expert_ids = s->expert_counts != NULL};
-        RpStatus                st    = rp_runner_plan(&s->score, s->model, &graph, s->passes);
+        const int32_t             chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
+        const RpExecutorOptions   o     = {.share = s->runners[0].executor};
+        const RpModelGraphOptions graph = {.n_tok      = chunk,
+                                           .n_out      = chunk,
+                                           .n_ctx      = s->n_ctx,
+                                           .kv_type    = s->kv_type,
+                                           .expert_ids = s->expert_counts != NULL};
+        RpStatus                  st    = rp_runner_plan(&s->score, s->model, &graph, s->passes);
         if (st == RP_OK) st = rp_runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {
             rp_runner_close(&s->score);
@@ -295,7 +296,7 @@ RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCal
 }
 
 /* After a reply that was sampled on the device the logits are still there; they are copied when asked for. */
-const float *rp_session_logits(Session *s) {
+const float *rp_session_logits(RpSession *s) {
     if (s->logits != NULL || !s->logits_on_device) return s->logits;
     const Runner     *r    = &s->runners[s->n_runners - 1];
     const TensorNode *node = rp_graph_find(s->sampling.graph, "logits");
@@ -306,14 +307,14 @@ const float *rp_session_logits(Session *s) {
     return s->logits;
 }
 
-int32_t      rp_session_n_past(const Session *s) { return s->n_past; }
-int32_t      rp_session_n_ctx(const Session *s) { return s->n_ctx; }
-int          rp_session_n_threads(const Session *s) { return rp_executor_n_threads(s->runners[0].executor); }
-const Model *rp_session_model(const Session *s) { return s->model; }
+int32_t rp_session_n_past(const RpSession *s) { return s->n_past; }
+int32_t rp_session_n_ctx(const RpSession *s) { return s->n_ctx; }
+int     rp_session_n_threads(const RpSession *s) { return rp_executor_n_threads(s->runners[0].executor); }
+const RpModel *rp_session_model(const RpSession *s) { return s->model; }
 
 /* Stale slots of the KV cache need no clearing: attention reads slots 0..pos[t] only, and each of them is
  * written again before a token attends to it. */
-RpStatus rp_session_rewind(Session *s, int32_t n_past) {
+RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
     if (n_past < 0 || n_past > s->n_past)
         return rp_fail(RP_E_ARG, "rewind to %d: the context holds %d tokens", n_past, s->n_past);
     if (n_past != s->n_past) {
@@ -324,8 +325,8 @@ RpStatus rp_session_rewind(Session *s, int32_t n_past) {
     return RP_OK;
 }
 
-const uint64_t *rp_session_expert_counts(const Session *s, int layer) {
-    const ModelInfo *info = rp_model_info(s->model);
+const uint64_t *rp_session_expert_counts(const RpSession *s, int layer) {
+    const RpModelInfo *info = rp_model_info(s->model);
     if (s->expert_counts == NULL || layer < 0 || layer >= info->n_layer || s->runners[0].experts == NULL ||
         s->runners[0].experts[layer] == NULL)
         return NULL;
@@ -334,12 +335,12 @@ const uint64_t *rp_session_expert_counts(const Session *s, int layer) {
 
 /* The executor that decodes. Whether the CPU was a fallback is known to the first runner, which chose the
  * device. */
-ExecutorInfo rp_session_info(const Session *s) {
-    ExecutorInfo info = rp_executor_info(
+RpExecutorInfo rp_session_info(const RpSession *s) {
+    RpExecutorInfo info = rp_executor_info(
         s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
     info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
     if (info.reason[0] == '\0') info.reason = s->reason;
     return info;
 }
 
-const ExecPlan *rp_session_decode_plan(const Session *s) { return s->runners[s->n_runners - 1].plan; }
+const ExecPlan *rp_session_decode_plan(const RpSession *s) { return s->runners[s->n_runners - 1].plan; }

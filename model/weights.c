@@ -1,7 +1,7 @@
 /* The tensors that a layer has, as one table: name, field of LayerWeights, shape, and when it is expected.
  * The table serves both to find the tensors of a file and to list those of a model that is to be written.
  *
- * Ownership: GgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
+ * Ownership: RpGgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
  * copied. */
 #include "model/model.h"
 
@@ -151,10 +151,10 @@ static int64_t length(const ModelConfig *c, Length which) {
 
 /* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A
  * vector must be f32. *out is NULL for an absent optional tensor. */
-static RpStatus find3(const Model *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
-                      const GgufTensor **out) {
+static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
+                      const RpGgufTensor **out) {
     const char       *path = rp_gguf_path(m->file);
-    const GgufTensor *t    = rp_gguf_find_tensor(m->file, name);
+    const RpGgufTensor *t    = rp_gguf_find_tensor(m->file, name);
     *out                   = t;
     if (t == NULL) return optional ? RP_OK : rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", path, name);
     if (!t->known) {
@@ -162,7 +162,7 @@ static RpStatus find3(const Model *m, const char *name, int64_t ne0, int64_t ne1
         return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %s is of type %s (%u), which is not supported", path,
                        name, type != NULL ? type : "unknown", t->gguf_type);
     }
-    const TensorView *v = &t->view;
+    const RpTensorView *v = &t->view;
     if (v->ne[0] != ne0 || (ne1 >= 0 && v->ne[1] != ne1) || v->ne[2] != ne2 || v->ne[3] != 1) {
         char rows_text[24] = "any", outer_text[24] = "";
         if (ne1 >= 0) snprintf(rows_text, sizeof rows_text, "%lld", (long long)ne1);
@@ -178,31 +178,31 @@ static RpStatus find3(const Model *m, const char *name, int64_t ne0, int64_t ne1
     return RP_OK;
 }
 
-static RpStatus find(const Model *m, const char *name, int64_t ne0, int64_t ne1, bool optional,
-                     const GgufTensor **out) {
+static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, bool optional,
+                     const RpGgufTensor **out) {
     return find3(m, name, ne0, ne1, 1, optional, out);
 }
 
-static RpStatus find_layer(Model *m, int layer) {
+static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
     const unsigned     has = layer_bits(c, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;
         char              name[64];
-        const GgufTensor *t = NULL;
+        const RpGgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
         RP_TRY(
             find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->presence != REQUIRED,
                   &t));
         /* rows that share a field exclude each other by `when`; gpt-oss has another name for ffn_norm */
-        memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const GgufTensor *));
+        memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
     return RP_OK;
 }
 
 /* Llama 3.1 has one factor for each rotated pair. */
-static RpStatus find_rope_factors(Model *m) {
+static RpStatus find_rope_factors(RpModel *m) {
     const ModelConfig *c = &m->config;
     if (rp_gguf_find_tensor(m->file, "rope_factors_long.weight") != NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s: long and short RoPE factors are not supported",
@@ -211,7 +211,7 @@ static RpStatus find_rope_factors(Model *m) {
 }
 
 /* Tensors outside of the layers, then each layer. The size of the vocabulary is that of the embedding. */
-RpStatus rp_model_find_weights(Model *m) {
+RpStatus rp_model_find_weights(RpModel *m) {
     const ModelConfig *c = &m->config;
     RP_TRY(find(m, "token_embd.weight", c->n_embd, -1, false, &m->token_embd));
     const int64_t n_vocab = m->token_embd->view.ne[1];

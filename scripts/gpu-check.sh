@@ -60,7 +60,7 @@ step "device"
 
 step "tests on the GPU"
 for suite in $(sed -n 's/^    OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h) golden generate blas; do
-    [ -f "tests/test_$suite.c" ] || continue
+    [ -f "tests/ops/test_$suite.c" ] || [ -f "tests/test_$suite.c" ] || continue
     case $suite in blas) blas=auto ;; *) blas=off ;; esac
     REPRISE_BLAS=$blas REPRISE_DEVICE=cuda check "tests of $suite" timeout 300 "$build/gpu_tests" "$suite"
 done

@@ -43,11 +43,11 @@ static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_
 /* Weights of any type; float types by conversion from f32. */
 static inline char *random_weights(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
     if (rp_dtype_is_quant(type)) return random_blocks(type, n, rows, seed);
-    const size_t n_w  = (size_t)(n * rows);
-    float       *data = random_floats(n_w, seed);
-    char        *w    = malloc(n_w * 4);
-    const OpArgs to   = {.dst = tensor(type, w, (int64_t)n_w, 1, 1, 1),
-                         .src = {tensor(RP_F32, data, (int64_t)n_w, 1, 1, 1)}};
+    const size_t   n_w  = (size_t)(n * rows);
+    float         *data = random_floats(n_w, seed);
+    char          *w    = malloc(n_w * 4);
+    const RpOpArgs to   = {.dst = tensor(type, w, (int64_t)n_w, 1, 1, 1),
+                           .src = {tensor(RP_F32, data, (int64_t)n_w, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
     free(data);
     return w;
@@ -55,9 +55,9 @@ static inline char *random_weights(RpDtype type, int64_t n, int64_t rows, uint64
 
 /* n x columns floats as q8_act; the caller frees. */
 static inline char *quantize_columns(float *x, int64_t n, int64_t columns) {
-    char        *y    = malloc((size_t)columns * rp_row_bytes(RP_Q8_ACT, n));
-    const OpArgs args = {.dst = tensor(RP_Q8_ACT, y, n, columns, 1, 1),
-                         .src = {tensor(RP_F32, x, n, columns, 1, 1)}};
+    char          *y    = malloc((size_t)columns * rp_row_bytes(RP_Q8_ACT, n));
+    const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, n, columns, 1, 1),
+                           .src = {tensor(RP_F32, x, n, columns, 1, 1)}};
     OK(run_workers(rp_cpu_quantize, &args, 1));
     return y;
 }

@@ -10,7 +10,7 @@
 
 #include "tests/side_memory.h"
 
-#include "fallback/quants.h"
+#include "fallback/quants/quants.h"
 
 #include "tests/cudasim/sim.h"
 
@@ -19,9 +19,9 @@
 
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
-static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArgs *host, const void *before) {
+static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host, const void *before) {
     const TensorOp op    = op_of_kernel(cpu);
-    KernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
+    RpKernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
     const size_t   bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;
@@ -42,7 +42,7 @@ static inline RpStatus launch_twice(OpKernel *cpu, const OpArgs *on, const OpArg
 }
 
 /* Device memory for the view, filled with `contents`. */
-static inline void *to_device(const TensorView *v, const void *contents) {
+static inline void *to_device(const RpTensorView *v, const void *contents) {
     void        *p     = NULL;
     const size_t bytes = rp_view_extent_bytes(v);
     cr_assert_eq(cudaMalloc(&p, bytes), cudaSuccess);
@@ -51,14 +51,14 @@ static inline void *to_device(const TensorView *v, const void *contents) {
 }
 
 /* Whether source i is a weight that the kernel reads in planes: the first sources of a product, if quantised. */
-static inline bool takes_planes(OpKernel *cpu, const TensorView *w, int i) {
+static inline bool takes_planes(RpOpKernel *cpu, const RpTensorView *w, int i) {
     const bool one = cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows ||
                      cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down;
     const int n = one ? 1 : cpu == rp_cpu_gate_up ? 2 : cpu == rp_cpu_qkv ? 3 : 0;
     return i < n && rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
 }
 
-static inline void *weight_to_device(const TensorView *w) {
+static inline void *weight_to_device(const RpTensorView *w) {
     void *planes = malloc(rp_view_extent_bytes(w));
     OK(rp_cuda_repack(w, planes));
     void *device = to_device(w, planes);
@@ -67,11 +67,11 @@ static inline void *weight_to_device(const TensorView *w) {
 }
 
 /* One run. Results are copied to the host's operands. `before`: contents of dst before the op. */
-static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *before) {
-    OpArgs on   = *args;
+static inline RpStatus cuda_run(RpOpKernel *cpu, const RpOpArgs *args, const void *before) {
+    RpOpArgs on   = *args;
     on.dst.data = to_device(&args->dst, before);
     for (int i = 0; i < RP_MAX_SRC; i++) {
-        if (!rp_has_src(args, i)) continue;
+        if (!rp_is_present(&args->src[i])) continue;
         if (takes_planes(cpu, &args->src[i], i)) {
             on.src[i].data = weight_to_device(&args->src[i]);
             continue;
@@ -85,7 +85,7 @@ static inline RpStatus cuda_run(OpKernel *cpu, const OpArgs *args, const void *b
             cudaMemcpy(args->dst.data, on.dst.data, rp_view_extent_bytes(&args->dst), cudaMemcpyDeviceToHost),
             cudaSuccess);
     for (int i = 0; i < RP_MAX_SRC; i++) {
-        if (!rp_has_src(args, i) || on.src[i].data == on.dst.data) continue;
+        if (!rp_is_present(&args->src[i]) || on.src[i].data == on.dst.data) continue;
         if (st == RP_OK && writes_source(cpu, args, i))
             cr_assert_eq(cudaMemcpy(args->src[i].data, on.src[i].data, rp_view_extent_bytes(&args->src[i]),
                                     cudaMemcpyDeviceToHost),
@@ -139,7 +139,7 @@ static inline void expect_q8_act(const char *op, const char *a, const char *b, i
 }
 
 /* Values stored as f16 or q8_0 may differ by one rounding step. */
-static inline void expect_stored(const char *op, const TensorView *v, const char *a, const char *b) {
+static inline void expect_stored(const char *op, const RpTensorView *v, const char *a, const char *b) {
     const int64_t n = v->ne[0];
     float        *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
     for (int64_t r = 0; r < rp_view_rows(v); r++) {
@@ -161,7 +161,7 @@ static inline void expect_stored(const char *op, const TensorView *v, const char
 /* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act, but
  * bit for bit for the op quantize. A router's result is ids, compared bit for bit, then weights, compared as
  * floats. Anything else: bit for bit. */
-static inline void expect_as_cpu(const char *op, const TensorView *y, const char *cuda, const char *cpu,
+static inline void expect_as_cpu(const char *op, const RpTensorView *y, const char *cuda, const char *cpu,
                                  double tolerance) {
     const size_t bytes = rp_view_extent_bytes(y), half = bytes / 2;
     const float *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
@@ -185,7 +185,7 @@ static inline void expect_as_cpu(const char *op, const TensorView *y, const char
 
 /* Runs in forward, reversed and random thread order. dst and the written sources keep the CPU's results. `before` and
  * `beside`: their contents before the op. */
-static inline void cuda_run_orders(const char *op, OpKernel *cpu, const OpArgs *args, const void *before,
+static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpArgs *args, const void *before,
                                    const SideMemory *beside) {
     const size_t bytes  = rp_view_extent_bytes(&args->dst);
     char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;

@@ -13,28 +13,28 @@ enum { DECODER_CTX = 16, DECODER_VOCAB = 512, DECODER_WORDS = RP_STEP_WORDS + 8 
 typedef struct Decoder {
     ComputeGraph     *graph;
     ExecPlan         *plan;
-    Executor         *exec;
+    RpExecutor       *exec;
     const TensorNode *step; /* the step state, if the graph samples */
     size_t            n_vocab;
 } Decoder;
 
 /* Graph and plan only. samples: the graph takes the token from the step state and samples the next one into it. */
-static inline void decoder_plan(const Model *m, bool samples, Decoder *d) {
+static inline void decoder_plan(const RpModel *m, bool samples, Decoder *d) {
     *d = (Decoder){.n_vocab = (size_t)rp_model_info(m)->n_vocab};
     cr_assert_leq(d->n_vocab, (size_t)DECODER_VOCAB);
-    OK(rp_model_graph(m,
-                      &(ModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = samples, .n_recent = 8},
-                      &d->graph));
+    OK(rp_model_graph(
+        m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = samples, .n_recent = 8},
+        &d->graph));
     OK(rp_graph_optimize(d->graph, ""));
     OK(rp_plan_new(d->graph, &d->plan));
     d->step = samples ? rp_graph_find(d->graph, "step") : NULL;
 }
 
-static inline Decoder decoder_open(const Model *m, ExecMode mode, bool samples) {
+static inline Decoder decoder_open(const RpModel *m, RpExecMode mode, bool samples) {
     Decoder d;
     decoder_plan(m, samples, &d);
-    OK(rp_executor_open(d.plan, &(ExecutorOptions){.n_threads = 1, .mode = mode, .step = d.step}, &d.exec));
-    const ExecutorInfo info = rp_executor_info(d.exec);
+    OK(rp_executor_open(d.plan, &(RpExecutorOptions){.n_threads = 1, .mode = mode, .step = d.step}, &d.exec));
+    const RpExecutorInfo info = rp_executor_info(d.exec);
     if (strcmp(info.device, "cpu") != 0) cr_assert_str_eq(info.reason, "", "%s", info.reason);
     return d;
 }
@@ -60,13 +60,13 @@ static inline const float *decoder_run(Decoder *d, int32_t token, int32_t pos) {
 
 /* The words of a step state at the beginning of a reply. */
 static inline void decoder_step(int32_t *words, int32_t token, int32_t pos) {
-    const StepState s = {.token          = token,
-                         .pos            = pos,
-                         .temperature    = 0.9f,
-                         .top_p          = 1.0f,
-                         .repeat_penalty = 1.2f,
-                         .repeat_last_n  = 8,
-                         .seed_low       = 11};
+    const RpStepState s = {.token          = token,
+                           .pos            = pos,
+                           .temperature    = 0.9f,
+                           .top_p          = 1.0f,
+                           .repeat_penalty = 1.2f,
+                           .repeat_last_n  = 8,
+                           .seed_low       = 11};
     memset(words, 0, DECODER_WORDS * sizeof *words);
     memcpy(words, &s, sizeof s);
 }
@@ -77,25 +77,25 @@ static inline RpStatus decoder_reply(Decoder *d, int32_t token, int32_t n, int32
     decoder_step(words, token, 0);
     RP_TRY(rp_executor_reply_begin(
         d->exec,
-        &(ReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
+        &(RpReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
     for (int32_t i = 0; i < n; i++) RP_TRY(rp_executor_reply_next(d->exec, &out[i]));
     return rp_executor_reply_end(d->exec, NULL);
 }
 
-static inline Model *decoder_model(const char *name) {
-    char   path[1024];
-    Model *m;
+static inline RpModel *decoder_model(const char *name) {
+    char     path[1024];
+    RpModel *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     return m;
 }
 
 /* A synthetic model: the same shapes for every seed, but other weights. */
-static inline Model *decoder_synth(const char *type, uint64_t seed) {
-    char   path[64];
-    Model *m;
+static inline RpModel *decoder_synth(const char *type, uint64_t seed) {
+    char     path[64];
+    RpModel *m;
     snprintf(path, sizeof path, "/tmp/rp-decoder-%d.gguf", (int)getpid());
-    OK(rp_synth("tiny", &(SynthOptions){.type = type, .seed = seed}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = type, .seed = seed}, path));
     OK(rp_model_open(path, NULL, &m));
     remove(path); /* it stays mapped */
     return m;

@@ -12,15 +12,15 @@
 #include "tests/blocks.h"
 
 /* Runs one op. */
-typedef void Runner(OpKernel *kernel, const OpArgs *args);
+typedef void Runner(RpOpKernel *kernel, const RpOpArgs *args);
 
 /* Computes the fused op by single ops: reads the sources, writes the result and the sources that the op writes to. */
-typedef void Unfused(Runner *run, const OpArgs *as);
+typedef void Unfused(Runner *run, const RpOpArgs *as);
 
-static inline void on_cpu(OpKernel *kernel, const OpArgs *args) { OK(run_workers(kernel, args, 1)); }
+static inline void on_cpu(RpOpKernel *kernel, const RpOpArgs *args) { OK(run_workers(kernel, args, 1)); }
 
 #ifdef RP_TEST_CUDA
-static inline void on_device(OpKernel *kernel, const OpArgs *args) {
+static inline void on_device(RpOpKernel *kernel, const RpOpArgs *args) {
     const size_t bytes  = rp_view_extent_bytes(&args->dst);
     void        *before = memcpy(malloc(bytes), args->dst.data, bytes);
     OK(cuda_run(kernel, args, before));
@@ -30,18 +30,18 @@ static inline void on_device(OpKernel *kernel, const OpArgs *args) {
 
 #define VIEW(dtype, data, ...) rp_view_contiguous(dtype, NE(__VA_ARGS__), data)
 
-static inline TensorView floats(float *data, int64_t n0, int64_t n1) {
+static inline RpTensorView floats(float *data, int64_t n0, int64_t n1) {
     return tensor(RP_F32, data, n0, n1, 1, 1);
 }
 
 /* Zeros; the caller frees its data. */
-static inline TensorView new_floats(int64_t n0, int64_t n1) {
+static inline RpTensorView new_floats(int64_t n0, int64_t n1) {
     return floats(calloc((size_t)(n0 * n1) + 16, sizeof(float)), n0, n1);
 }
 
-static inline void run_op(Runner *run, OpKernel *kernel, TensorView dst, OpParams p, TensorView a,
-                          TensorView b) {
-    const OpArgs args = {
+static inline void run_op(Runner *run, RpOpKernel *kernel, RpTensorView dst, RpOpParams p, RpTensorView a,
+                          RpTensorView b) {
+    const RpOpArgs args = {
         .dst = dst, .src = {a, b},
              .params = &p
     };
@@ -49,37 +49,38 @@ static inline void run_op(Runner *run, OpKernel *kernel, TensorView dst, OpParam
 }
 
 /* y += x, if x is present. */
-static inline void unfused_add(Runner *run, TensorView y, TensorView x) {
-    if (x.ne[0] > 0) run_op(run, rp_cpu_add, y, (OpParams){0}, y, x);
+static inline void unfused_add(Runner *run, RpTensorView y, RpTensorView x) {
+    if (x.ne[0] > 0) run_op(run, rp_cpu_add, y, (RpOpParams){0}, y, x);
 }
 
-static inline void unfused_scale(Runner *run, TensorView y, float scale) {
+static inline void unfused_scale(Runner *run, RpTensorView y, float scale) {
     if (scale != 1.0f)
-        run_op(run, rp_cpu_scale, y, (OpParams){.scale = {.scale = scale}}, y, (TensorView){0});
+        run_op(run, rp_cpu_scale, y, (RpOpParams){.scale = {.scale = scale}}, y, (RpTensorView){0});
 }
 
-static inline TensorView unfused_quantize(Runner *run, TensorView x) {
-    TensorView y = tensor(RP_Q8_ACT, NULL, x.ne[0], x.ne[1], 1, 1);
-    y.data       = malloc(rp_view_extent_bytes(&y) + 64);
-    run_op(run, rp_cpu_quantize, y, (OpParams){0}, x, (TensorView){0});
+static inline RpTensorView unfused_quantize(Runner *run, RpTensorView x) {
+    RpTensorView y = tensor(RP_Q8_ACT, NULL, x.ne[0], x.ne[1], 1, 1);
+    y.data         = malloc(rp_view_extent_bytes(&y) + 64);
+    run_op(run, rp_cpu_quantize, y, (RpOpParams){0}, x, (RpTensorView){0});
     return y;
 }
 
 /* The column that a product reads: normalised and quantised as the parameters say. The caller frees its data. */
-static inline TensorView unfused_column(Runner *run, TensorView x, TensorView norm, const ColumnParams *c) {
+static inline RpTensorView unfused_column(Runner *run, RpTensorView x, RpTensorView norm,
+                                          const RpColumnParams *c) {
     const size_t bytes = rp_view_extent_bytes(&x);
-    TensorView   y     = x;
+    RpTensorView y     = x;
     y.data             = memcpy(malloc(bytes + 64), x.data, bytes);
-    if (c->norm != 0) run_op(run, rp_cpu_rms_norm, y, (OpParams){.rms_norm = {.eps = c->eps}}, x, norm);
+    if (c->norm != 0) run_op(run, rp_cpu_rms_norm, y, (RpOpParams){.rms_norm = {.eps = c->eps}}, x, norm);
     if (c->round == 0) return y;
-    const TensorView quantized = unfused_quantize(run, y);
+    const RpTensorView quantized = unfused_quantize(run, y);
     free(y.data);
     return quantized;
 }
 
 /* The same sources, but new memory for the result and the written sources. */
-static inline OpArgs with_new_results(OpKernel *kernel, const OpArgs *args, const SideMemory *beside) {
-    OpArgs       copy  = *args;
+static inline RpOpArgs with_new_results(RpOpKernel *kernel, const RpOpArgs *args, const SideMemory *beside) {
+    RpOpArgs     copy  = *args;
     const size_t bytes = rp_view_extent_bytes(&args->dst);
     copy.dst.data      = memset(malloc(bytes), 0x33, bytes);
     for (int i = 0; i < RP_MAX_SRC; i++)
@@ -90,13 +91,13 @@ static inline OpArgs with_new_results(OpKernel *kernel, const OpArgs *args, cons
     return copy;
 }
 
-static inline void free_results(OpKernel *kernel, const OpArgs *args) {
+static inline void free_results(RpOpKernel *kernel, const RpOpArgs *args) {
     free(args->dst.data);
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (writes_source(kernel, args, i)) free(args->src[i].data);
 }
 
-static inline void expect_same(OpKernel *kernel, const OpArgs *a, const OpArgs *b, const char *where) {
+static inline void expect_same(RpOpKernel *kernel, const RpOpArgs *a, const RpOpArgs *b, const char *where) {
     cr_assert_arr_eq(a->dst.data, b->dst.data, rp_view_extent_bytes(&a->dst),
                      "%s: other bits than the single ops, %s", where, rp_dtype_name(a->src[0].dtype));
     for (int i = 0; i < RP_MAX_SRC; i++)
@@ -107,16 +108,16 @@ static inline void expect_same(OpKernel *kernel, const OpArgs *a, const OpArgs *
 }
 
 /* Leaves the result of the fused op in dst. */
-static inline void check_fused(OpKernel *kernel, const OpArgs *args, Unfused *unfused) {
+static inline void check_fused(RpOpKernel *kernel, const RpOpArgs *args, Unfused *unfused) {
     SideMemory beside = side_save(kernel, args);
     run_variants(kernel, args);
-    OpArgs single = with_new_results(kernel, args, &beside);
+    RpOpArgs single = with_new_results(kernel, args, &beside);
     unfused(on_cpu, &single);
     expect_same(kernel, args, &single, "CPU");
     free_results(kernel, &single);
 #ifdef RP_TEST_CUDA
-    OpArgs whole = with_new_results(kernel, args, &beside);
-    single       = with_new_results(kernel, args, &beside);
+    RpOpArgs whole = with_new_results(kernel, args, &beside);
+    single         = with_new_results(kernel, args, &beside);
     sim_sched(2, 3);
     on_device(kernel, &whole);
     unfused(on_device, &single);
@@ -127,7 +128,7 @@ static inline void check_fused(OpKernel *kernel, const OpArgs *args, Unfused *un
 }
 
 /* Weights as floats, for formulas. */
-static inline float *dequantized(const TensorView *w) {
+static inline float *dequantized(const RpTensorView *w) {
     float *out = malloc((size_t)rp_view_elems(w) * sizeof *out);
     for (int64_t r = 0; r < rp_view_rows(w); r++)
         rp_dequantize_row(w->dtype, rp_view_row(w, r), w->ne[0], out + r * w->ne[0]);

@@ -53,7 +53,7 @@ static inline void put_key_strings(Bytes *b, const char *key, const char *const 
     for (size_t i = 0; i < n; i++) put_string(b, s[i]);
 }
 
-static inline void put_key_array(Bytes *b, const char *key, GgufType type, const void *data, size_t n) {
+static inline void put_key_array(Bytes *b, const char *key, RpGgufType type, const void *data, size_t n) {
     put_key(b, key, RP_GGUF_ARRAY);
     put_u32(b, type);
     put_u64(b, n);

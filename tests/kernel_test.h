@@ -12,7 +12,7 @@
 
 #include "tests/side_memory.h"
 
-#include "fallback/quants.h"
+#include "fallback/quants/quants.h"
 
 #include <math.h>
 
@@ -23,7 +23,7 @@
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
 /* A contiguous view of `data`. */
-static inline TensorView tensor(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
+static inline RpTensorView tensor(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
     return rp_view_contiguous(dtype, NE(n0, n1, n2, n3), data);
 }
 
@@ -43,7 +43,7 @@ static inline float *random_floats(size_t n, uint64_t seed) {
 
 /* Runs the kernel with nth workers, which take turns in each of its phases; returns the first failure.
  *     memory: shared, up to a multiple of 64 | local of worker 0 | local of worker 1 | ... */
-static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth) {
+static inline RpStatus run_workers(RpOpKernel *kernel, const RpOpArgs *args, int nth) {
     const CpuNeeds needs  = rp_cpu_needs(op_of_kernel(kernel), args);
     const size_t   local  = (needs.local + 63) / 64 * 64;
     char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + local * (size_t)nth + 64);
@@ -51,12 +51,12 @@ static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth
     RpStatus       st     = RP_OK;
     for (int phase = 0; phase < needs.phases; phase++)
         for (int ith = 0; ith < nth && st == RP_OK; ith++) {
-            KernelCtx ctx = {.ith    = ith,
-                             .nth    = nth,
-                             .phase  = phase,
-                             .shared = memory,
-                             .local  = first + local * (size_t)ith};
-            st            = kernel(args, &ctx);
+            RpKernelCtx ctx = {.ith    = ith,
+                               .nth    = nth,
+                               .phase  = phase,
+                               .shared = memory,
+                               .local  = first + local * (size_t)ith};
+            st              = kernel(args, &ctx);
         }
     free(memory);
     return st;
@@ -64,27 +64,27 @@ static inline RpStatus run_workers(OpKernel *kernel, const OpArgs *args, int nth
 
 /* Runs the kernel in every variant; all must give the same bits (I8) in dst and in the sources that the op
  * writes to. Before each run dst is filled with 0x55, or restored if it is also a source. */
-static inline void run_variants(OpKernel *kernel, const OpArgs *args) {
+static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
     const size_t bytes   = rp_view_extent_bytes(&args->dst);
     bool         inplace = false;
     for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
-    char        *first = NULL, *before = malloc(bytes);
-    SideMemory   beside = side_save(kernel, args), after = {0};
-    const CpuIsa best = rp_cpu_isa();
+    char          *first = NULL, *before = malloc(bytes);
+    SideMemory     beside = side_save(kernel, args), after = {0};
+    const RpCpuIsa best = rp_cpu_isa();
     memcpy(before, args->dst.data, bytes);
     if (!inplace) memset(before, 0x55, bytes);
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-        if (rp_cpu_isa_set((CpuIsa)isa) != RP_OK) continue;
+        if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
         static const int workers[] = {1, 2, 3, 7};
         for (int w = 0; w < 4; w++) {
             memcpy(args->dst.data, before, bytes);
             side_restore(&beside, args);
             OK(run_workers(kernel, args, workers[w]));
             if (first == NULL) after = side_save(kernel, args);
-            side_expect(&after, args, rp_cpu_isa_name((CpuIsa)isa));
+            side_expect(&after, args, rp_cpu_isa_name((RpCpuIsa)isa));
             if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
             cr_assert_arr_eq(args->dst.data, first, bytes, "%s with %d workers gives other bits",
-                             rp_cpu_isa_name((CpuIsa)isa), workers[w]);
+                             rp_cpu_isa_name((RpCpuIsa)isa), workers[w]);
         }
     }
     OK(rp_cpu_isa_set(best));

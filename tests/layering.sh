@@ -7,19 +7,31 @@ check() { # directory, regex of the quoted includes that are allowed
     bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu --include=*.cuh "$1" | grep -vE "#include \"($2)\"")
     [ -z "$bad" ] || { echo "$1 may not include:"; echo "$bad"; fail=1; }
 }
-check include 'reprise/[a-z]+\.h'
-check graph 'reprise/[a-z]+\.h|graph/[a-z_0-9]+\.h'
-check fallback 'reprise/(kernel|check|quants|philox|step|yarn)\.h|fallback/[a-z_0-9]+\.h'
-check kernels 'reprise/(kernel|check|loop|step|yarn|blas)\.h|kernels/[a-z_0-9]+\.(h|cuh)'
-check executor 'reprise/[a-z]+\.h|executor/(cuda/)?[a-z_0-9]+\.h|graph/plan\.h'
-check model 'reprise/[a-z]+\.h|model/[a-z_0-9]+\.h'
-check cli 'reprise/[a-z]+\.h|cli/[a-z_0-9]+\.h'
-check examples 'reprise/[a-z]+\.h'
+public='reprise/[a-z]+\.h'
+base="$public|base/[a-z_0-9]+\.h"
+simd="$base|fallback/simd/[a-z_0-9]+\.h"
+quants="$simd|fallback/quants/[a-z_0-9]+\.h"
+products="$quants|fallback/products/[a-z_0-9]+\.h"
+check include "$public"
+check base "$base"
+check graph "$base|graph/[a-z_0-9]+\.h"
+check fallback/simd "$simd"
+check fallback/quants "$quants"
+check fallback/products "$products"
+check fallback "$products|fallback/[a-z_0-9]+\.h"
+check kernels/device "$base|kernels/device/[a-z_0-9]+\.cuh"
+check kernels "$base|kernels/([a-z_0-9]+/)?[a-z_0-9]+\.(h|cuh)"
+check executor "$base|executor/(cuda/)?[a-z_0-9]+\.h|graph/plan\.h"
+check model/gguf "$public|model/gguf/[a-z_0-9]+\.h"
+check model/tokenizer "$public|model/tokenizer/[a-z_0-9]+\.h"
+check model "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h"
+check cli "$public|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
+check examples "$public"
 
 ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
 [ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }
 for op in $ops; do
-    for f in "fallback/$op.c" "kernels/$op.cu" "tests/test_$op.c"; do
+    for f in "fallback/$op.c" "kernels/$op.cu" "tests/ops/test_$op.c"; do
         [ -f "$f" ] || { echo "op $op has no $f"; fail=1; }
     done
 done

@@ -40,7 +40,7 @@ typedef struct RandomGraph {
     bool          routes; /* selects experts, which a small difference can change */
     /* Properties that the matrices, rotations and norms of one subgraph mostly share, as in real layers. */
     RpDtype    weights;
-    RopeParams rope;
+    RpRopeParams rope;
     bool       head_norm, whole_norm, bias;
     float      eps;
 } RandomGraph;
@@ -71,7 +71,7 @@ static inline char *weight_memory(RpDtype type) {
     if (rp_dtype_is_quant(type)) return memory[type];
     float *small = random_floats(1 << 18, 100 + (uint64_t)type); /* about as small as the dequantised ones */
     for (int i = 0; i < 1 << 18; i++) small[i] *= 0.2f;
-    const OpArgs to = {.dst = tensor(type, memory[type], 1 << 18, 1, 1, 1),
+    const RpOpArgs to = {.dst = tensor(type, memory[type], 1 << 18, 1, 1, 1),
                        .src = {tensor(RP_F32, small, 1 << 18, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
     free(small);
@@ -83,7 +83,7 @@ static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, in
     const size_t step = (size_t)rp_dtype_info(type)->block_bytes * 16, all = rp_row_bytes(type, 1 << 18),
                  size = rp_row_bytes(type, n0) * (size_t)(n1 * n2);
     cr_assert_lt(size, all);
-    const TensorView v =
+    const RpTensorView v =
         rp_view_contiguous(type, NE(n0, n1, n2, 1),
                        weight_memory(type) + step * (size_t)below(r, (int64_t)((all - size) / step) + 1));
     snprintf(name, sizeof name, "w%d", r->n_leaves++);
@@ -197,8 +197,8 @@ static inline void subgraph_ffn(RandomGraph *r) {
     put(r, y, x.n, true, true);
 }
 
-static inline RopeParams rotation(RandomGraph *r) {
-    RopeParams p = {.mode        = chance(r, 50) ? RP_ROPE_NORM : RP_ROPE_NEOX,
+static inline RpRopeParams rotation(RandomGraph *r) {
+    RpRopeParams p = {.mode        = chance(r, 50) ? RP_ROPE_NORM : RP_ROPE_NEOX,
                     .freq_base   = chance(r, 50) ? 1e4f : 1e3f,
                     .freq_scale  = chance(r, 80) ? 1.0f : 0.5f,
                     .attn_factor = 1.0f};
@@ -208,7 +208,7 @@ static inline RopeParams rotation(RandomGraph *r) {
 
 static inline TensorNode *rotate(RandomGraph *r, TensorNode *x, int64_t d) {
     const bool factors = chance(r, 10);
-    RopeParams p       = chance(r, 90) ? r->rope : rotation(r);
+    RpRopeParams p       = chance(r, 90) ? r->rope : rotation(r);
     p.n_dims           = (int32_t)(chance(r, 90) ? d : d / 2);
     return named(r, rp_rope(r->g, x, chance(r, 90) ? r->pos : r->before,
                             factors ? input_of(r, "factors", RP_F32, p.n_dims / 2, 1) : NULL, &p));
@@ -234,7 +234,7 @@ static inline TensorNode *cached(RandomGraph *r, TensorNode *x, RpDtype type, in
     TensorNode  *all =
         rp_store(r->g, rp_reshape(r->g, x, d * h, r->n_tok, 1, 1), state_of(r, type, d * h), r->pos);
     return rp_view(r->g, named(r, all),
-                   &(ViewParams){
+                   &(RpViewParams){
                        .ne = {d,    RANDOM_CTX,        h,  1               },
                          .nb = { 0, row, rp_row_bytes(type, d), row * RANDOM_CTX}
     });
@@ -243,7 +243,7 @@ static inline TensorNode *cached(RandomGraph *r, TensorNode *x, RpDtype type, in
 typedef struct Attention {
     TensorNode   *q, *k, *v, *sinks;
     int64_t       d, h;
-    SoftMaxParams p;
+    RpSoftMaxParams p;
 } Attention;
 
 /* Unfused attention, as models build it; sometimes with a mask, other positions or second readers of inner nodes. */
@@ -287,7 +287,7 @@ static inline void subgraph_attention(RandomGraph *r) {
     a.sinks       = chance(r, 20) ? vector(r, h) : NULL;
     TensorNode *y = type == RP_F16 && chance(r, 10)
                         ? rp_attention(r->g, a.q, a.k, a.v, r->pos, a.sinks,
-                                       &(AttentionParams){.scale = a.p.scale, .window = a.p.window})
+                                       &(RpAttentionParams){.scale = a.p.scale, .window = a.p.window})
                         : attend(r, &a);
     y             = linear(r, rp_reshape(r->g, named(r, y), d * h, r->n_tok, 1, 1), d * h, x.n);
     if (chance(r, 80)) y = residual(r, y, x.node);
@@ -307,13 +307,13 @@ static inline void subgraph_experts(RandomGraph *r) {
     TensorNode   *n = norm(r, x.node, x.n), *logits = linear(r, n, x.n, n_experts), *probs = logits;
     const int64_t gating = below(r, 3);
     if (gating == 0) probs = rp_sigmoid(r->g, logits);
-    if (gating == 1) probs = rp_soft_max(r->g, logits, NULL, NULL, &(SoftMaxParams){.scale = 1.0f});
-    const TopKParams top = chance(r, 20) && k < 3
-                               ? (TopKParams){.k = (int32_t)k, .n_group = 2, .n_group_used = 1}
-                               : (TopKParams){.k = (int32_t)k};
+    if (gating == 1) probs = rp_soft_max(r->g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    const RpTopKParams top = chance(r, 20) && k < 3
+                               ? (RpTopKParams){.k = (int32_t)k, .n_group = 2, .n_group_used = 1}
+                               : (RpTopKParams){.k = (int32_t)k};
     TensorNode      *ids = rp_top_k(r->g, named(r, probs), chance(r, 20) ? vector(r, n_experts) : NULL, &top);
     TensorNode      *expert_weights = rp_route(r->g, probs, ids,
-                                               &(RouteParams){.soft_max  = gating == 2,
+                                               &(RpRouteParams){.soft_max  = gating == 2,
                                                               .normalize = chance(r, 50),
                                                               .scale     = chance(r, 80) ? 1.0f : 2.5f});
     TensorNode      *rows  = rp_reshape(r->g, n, x.n, 1, r->n_tok, 1);
@@ -373,7 +373,7 @@ static inline void subgraph_views(RandomGraph *r) {
     case 0:
         put(r,
             rp_view(g, x.node,
-                    &(ViewParams){
+                    &(RpViewParams){
                         .ne     = {x.n / 2, r->n_tok, 1,                      1                     },
                         .nb     = {0,       row,      row * (size_t)r->n_tok, row * (size_t)r->n_tok},
                         .offset = chance(r, 50) ? row / 2 : 0
@@ -407,7 +407,7 @@ static inline void subgraph_store(RandomGraph *r) {
     TensorNode  *all = rp_store(g, x.node, state_of(r, type, x.n), chance(r, 80) ? r->pos : NULL);
     TensorNode  *old =
         rp_view(g, all,
-                &(ViewParams){
+                &(RpViewParams){
                     .ne = {x.n, r->n_tok, 1,                1               },
                       .nb = {0,   row,      row * RANDOM_CTX, row * RANDOM_CTX}
     });
@@ -478,12 +478,12 @@ static inline const TensorNode *output_named(const ComputeGraph *g, const char *
 }
 
 /* Inputs depend on the seed and the step only. An input without readers was dropped from the graph. */
-static inline void set_random_inputs(const RandomGraph *r, Executor *e, uint64_t seed, int step) {
+static inline void set_random_inputs(const RandomGraph *r, RpExecutor *e, uint64_t seed, int step) {
     RandomGraph values = {.rng = seed ^ (0xabcdu + (uint64_t)step)};
     for (int i = 0; i < r->n_inputs; i++) {
         const TensorNode *n = rp_graph_find(r->g, r->inputs[i]);
         if (n == NULL) continue;
-        const TensorView v    = rp_node_view(n);
+        const RpTensorView v    = rp_node_view(n);
         void            *data = rp_executor_data(e, n);
         const bool       half = strncmp(r->inputs[i], "before", 6) == 0;
         values.rng += (uint64_t)i;
@@ -528,9 +528,9 @@ static inline void unify_nan(RpDtype type, char *bytes, size_t n_bytes) {
     }
 }
 
-static inline void read_item(Items *out, Executor *e, const TensorNode *n, const char *name, int step) {
+static inline void read_item(Items *out, RpExecutor *e, const TensorNode *n, const char *name, int step) {
     if (n == NULL) return; /* the first name of an output that occurs twice; a state without stores */
-    const TensorView v  = rp_node_view(n);
+    const RpTensorView v  = rp_node_view(n);
     Item            *it = &out->items[out->n++];
     *it = (Item){.dtype = v.dtype, .step = step, .at = out->n_bytes, .n_bytes = rp_view_extent_bytes(&v)};
     snprintf(it->name, sizeof it->name, "%s", name);
@@ -541,7 +541,7 @@ static inline void read_item(Items *out, Executor *e, const TensorNode *n, const
 }
 
 /* Appends the outputs and states of this step. */
-static inline void read_items(const RandomGraph *r, Executor *e, int step, Items *out) {
+static inline void read_items(const RandomGraph *r, RpExecutor *e, int step, Items *out) {
     for (int i = 0; i < r->n_outputs; i++) {
         char name[32];
         snprintf(name, sizeof name, "out.%d", i);

@@ -11,17 +11,17 @@ enum { N0 = 24, N1 = 6, N2 = 4, N = N0 * N1 * N2 };
 
 /* b has the shape [m0, m1, m2]. If `permuted`, a is a view with dimensions 1 and 2 swapped. Else the op also runs in
  * place. */
-static inline void check_repeat(OpKernel *kernel, Elementwise *f, int64_t m0, int64_t m1, int64_t m2,
+static inline void check_repeat(RpOpKernel *kernel, Elementwise *f, int64_t m0, int64_t m1, int64_t m2,
                                 bool permuted) {
-    float     *a = random_floats(N, 4), *b = random_floats((size_t)(m0 * m1 * m2), 5), y[N];
-    double     want[N];
-    TensorView va = tensor(RP_F32, a, N0, N1, N2, 1);
+    float       *a = random_floats(N, 4), *b = random_floats((size_t)(m0 * m1 * m2), 5), y[N];
+    double       want[N];
+    RpTensorView va = tensor(RP_F32, a, N0, N1, N2, 1);
     if (permuted)
-        va = (TensorView){
+        va = (RpTensorView){
             a, RP_F32, {N0, N2,          N1,     1    },
               {4,  4 * N0 * N1, 4 * N0, 4 * N}
         };
-    OpArgs args = {
+    RpOpArgs args = {
         .dst = rp_view_contiguous(RP_F32, va.ne, y), .src = {va, tensor(RP_F32, b, m0, m1, m2, 1)}
     };
     for (int64_t k = 0; k < va.ne[2]; k++)

@@ -5,22 +5,24 @@
 
 #include "tests/golden.h"
 
+#include "base/kernels.h"
+
 /* The op whose CPU kernel this is. */
-static inline TensorOp op_of_kernel(OpKernel *cpu) {
+static inline TensorOp op_of_kernel(RpOpKernel *cpu) {
     int op = 0;
     while (op < RP_OP_COUNT && rp_cpu_kernels[op] != cpu) op++;
     return (TensorOp)op;
 }
 
-static inline bool writes_source(OpKernel *cpu, const OpArgs *args, int i) {
+static inline bool writes_source(RpOpKernel *cpu, const RpOpArgs *args, int i) {
     static const int flags[] = {
-#define OP(ID, name, min_src, max_src, Params, shape, flags) flags,
+#define OP(ID, name, required, sources, Params, fields, shape, flags) flags,
         RP_KERNEL_OPS(OP)
 #undef OP
     };
     const TensorOp op = op_of_kernel(cpu);
     return (size_t)op < sizeof flags / sizeof flags[0] && (flags[op] & RP_WRITES(i)) != 0 &&
-           rp_has_src(args, i);
+           rp_is_present(&args->src[i]);
 }
 
 /* Contents of the written sources. */
@@ -28,7 +30,7 @@ typedef struct SideMemory {
     char *bytes[RP_MAX_SRC]; /* NULL: the op does not write source i */
 } SideMemory;
 
-static inline SideMemory side_save(OpKernel *cpu, const OpArgs *args) {
+static inline SideMemory side_save(RpOpKernel *cpu, const RpOpArgs *args) {
     SideMemory m = {0};
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!writes_source(cpu, args, i)) continue;
@@ -38,7 +40,7 @@ static inline SideMemory side_save(OpKernel *cpu, const OpArgs *args) {
     return m;
 }
 
-static inline void side_restore(const SideMemory *m, const OpArgs *args) {
+static inline void side_restore(const SideMemory *m, const RpOpArgs *args) {
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (m->bytes[i] != NULL) memcpy(args->src[i].data, m->bytes[i], rp_view_extent_bytes(&args->src[i]));
 }
@@ -48,7 +50,7 @@ static inline void side_free(SideMemory *m) {
     *m = (SideMemory){0};
 }
 
-static inline void side_expect(const SideMemory *m, const OpArgs *args, const char *what) {
+static inline void side_expect(const SideMemory *m, const RpOpArgs *args, const char *what) {
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (m->bytes[i] != NULL)
             cr_assert_arr_eq(args->src[i].data, m->bytes[i], rp_view_extent_bytes(&args->src[i]),

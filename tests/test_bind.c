@@ -11,11 +11,11 @@ enum { N_TOKENS = 5 };
 
 /* Three contexts that take turns in one executor, against one executor per context. */
 Test(bind, contexts_bound_in_turn_give_the_bits_of_separate_executors) {
-    Model *m = decoder_model("llama-mix");
+    RpModel *m = decoder_model("llama-mix");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-        Decoder         d         = decoder_open(m, (ExecMode)mode, false), reference[3];
-        ExecutorStates *states[3] = {NULL};
-        for (int k = 0; k < 3; k++) reference[k] = decoder_open(m, (ExecMode)mode, false);
+        Decoder           d         = decoder_open(m, (RpExecMode)mode, false), reference[3];
+        RpExecutorStates *states[3] = {NULL};
+        for (int k = 0; k < 3; k++) reference[k] = decoder_open(m, (RpExecMode)mode, false);
         for (int k = 1; k < 3; k++) OK(rp_executor_states_new(d.exec, &states[k]));
         for (int i = 0; i < N_TOKENS; i++)
             for (int k = 0; k < 3; k++) {
@@ -33,16 +33,16 @@ Test(bind, contexts_bound_in_turn_give_the_bits_of_separate_executors) {
 }
 
 Test(bind, new_states_are_zero_and_states_of_another_executor_are_refused) {
-    Model          *m = decoder_model("llama-mix");
-    Decoder         a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_AUTO, false);
-    ExecutorStates *states;
+    RpModel          *m = decoder_model("llama-mix");
+    Decoder           a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_AUTO, false);
+    RpExecutorStates *states;
     OK(rp_executor_states_new(a.exec, &states));
     REFUSED(rp_executor_states_bind(b.exec, states), RP_E_ARG, "these states belong to another executor");
     OK(rp_executor_states_bind(a.exec, states));
-    const TensorNode *k     = rp_graph_find(a.graph, "k.0");
-    const TensorView  v     = rp_node_view(k);
-    const size_t      bytes = rp_view_extent_bytes(&v);
-    char             *got = malloc(bytes), *zero = calloc(1, bytes);
+    const TensorNode  *k     = rp_graph_find(a.graph, "k.0");
+    const RpTensorView v     = rp_node_view(k);
+    const size_t       bytes = rp_view_extent_bytes(&v);
+    char              *got = malloc(bytes), *zero = calloc(1, bytes);
     OK(rp_executor_get(a.exec, k, got, bytes));
     cr_expect_arr_eq(got, zero, bytes);
     free(got), free(zero);
@@ -58,12 +58,12 @@ Test(bind, new_states_are_zero_and_states_of_another_executor_are_refused) {
 Test(bind, weights_of_another_model_give_its_bits) {
     static const char *const types[] = {"Q4_0", "F16"};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        Model *m[2] = {decoder_synth(types[t], 1), decoder_synth(types[t], 2)};
+        RpModel *m[2] = {decoder_synth(types[t], 1), decoder_synth(types[t], 2)};
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-            Decoder         reference[2] = {decoder_open(m[0], (ExecMode)mode, false),
-                                            decoder_open(m[1], (ExecMode)mode, false)};
-            Decoder         d            = decoder_open(m[0], (ExecMode)mode, false);
-            ExecutorStates *states;
+            Decoder           reference[2] = {decoder_open(m[0], (RpExecMode)mode, false),
+                                              decoder_open(m[1], (RpExecMode)mode, false)};
+            Decoder           d            = decoder_open(m[0], (RpExecMode)mode, false);
+            RpExecutorStates *states;
             OK(rp_executor_states_new(d.exec, &states));
             for (int i = 0; i < N_TOKENS; i++)
                 for (int k = 0; k < 2; k++) {
@@ -87,9 +87,9 @@ Test(bind, weights_of_another_model_give_its_bits) {
 }
 
 static void refuse_weights(const char *mine, const char *theirs, const char *text) {
-    Model  *a = decoder_model(mine), *b = decoder_model(theirs);
-    Decoder d = decoder_open(a, RP_MODE_AUTO, false), other;
-    float   before[DECODER_VOCAB];
+    RpModel *a = decoder_model(mine), *b = decoder_model(theirs);
+    Decoder  d = decoder_open(a, RP_MODE_AUTO, false), other;
+    float    before[DECODER_VOCAB];
     decoder_plan(b, false, &other);
     memcpy(before, decoder_run(&d, 3, 0), d.n_vocab * sizeof *before);
     REFUSED(rp_executor_weights_bind(d.exec, other.plan), RP_E_SHAPE, text);
@@ -110,11 +110,11 @@ Test(bind, weights_of_another_plan_are_refused) {
 /* Replies with bound weights or states are made by single runs; the tokens are those of an executor opened for
  * them. */
 Test(bind, replies_use_the_bound_weights_and_states) {
-    Model  *m[2]         = {decoder_synth("Q4_0", 1), decoder_synth("Q4_0", 2)};
-    Decoder d            = decoder_open(m[0], RP_MODE_AUTO, true),
+    RpModel *m[2]        = {decoder_synth("Q4_0", 1), decoder_synth("Q4_0", 2)};
+    Decoder  d           = decoder_open(m[0], RP_MODE_AUTO, true),
             reference[2] = {decoder_open(m[0], RP_MODE_AUTO, true), decoder_open(m[1], RP_MODE_AUTO, true)};
-    ExecutorStates *states;
-    int32_t         want[2][N_TOKENS], got[N_TOKENS];
+    RpExecutorStates *states;
+    int32_t           want[2][N_TOKENS], got[N_TOKENS];
     for (int k = 0; k < 2; k++) OK(decoder_reply(&reference[k], 9, N_TOKENS, want[k]));
     OK(rp_executor_states_new(d.exec, &states));
     for (int i = 0; i < 4; i++) {
@@ -132,16 +132,16 @@ Test(bind, replies_use_the_bound_weights_and_states) {
 /* ---- copying states to the host and back ---- */
 
 Test(bind, a_context_can_be_copied_to_another_executor) {
-    Model  *m = decoder_model("llama-mix-k");
-    Decoder a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_EAGER, false);
+    RpModel *m = decoder_model("llama-mix-k");
+    Decoder  a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_EAGER, false);
     for (int i = 0; i < 3; i++) (void)decoder_run(&a, 3 + 5 * i, i);
     for (int l = 0; l < rp_model_info(m)->n_layer; l++)
         for (int which = 0; which < 2; which++) {
             char name[32];
             snprintf(name, sizeof name, "%c.%d", which ? 'v' : 'k', l);
-            const TensorView v     = rp_node_view(rp_graph_find(a.graph, name));
-            const size_t     bytes = rp_view_extent_bytes(&v);
-            char            *data  = malloc(bytes);
+            const RpTensorView v     = rp_node_view(rp_graph_find(a.graph, name));
+            const size_t       bytes = rp_view_extent_bytes(&v);
+            char              *data  = malloc(bytes);
             OK(rp_executor_get(a.exec, rp_graph_find(a.graph, name), data, bytes));
             OK(rp_executor_set(b.exec, rp_graph_find(b.graph, name), data, bytes));
             free(data);
@@ -170,9 +170,9 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
 /* ---- poison, verify, profile, launches ---- */
 
 Test(bind, a_poisoned_executor_gives_the_same_bits) {
-    Model  *m = decoder_model("qwen3moe-mix");
-    Decoder d = decoder_open(m, RP_MODE_AUTO, false);
-    float   want[DECODER_VOCAB];
+    RpModel *m = decoder_model("qwen3moe-mix");
+    Decoder  d = decoder_open(m, RP_MODE_AUTO, false);
+    float    want[DECODER_VOCAB];
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     OK(rp_executor_poison(d.exec));
     const float *logits = rp_executor_data(d.exec, rp_graph_find(d.graph, "logits"));
@@ -188,7 +188,7 @@ typedef struct Seen {
     const TensorNode *last; /* a node is visited again for each source that it writes */
 } Seen;
 
-static bool see(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+static bool see(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                 void *user) {
     Seen        *s = user;
     const float *a = got, *b = want;
@@ -200,10 +200,10 @@ static bool see(const TensorNode *node, const TensorView *view, const void *got,
 }
 
 Test(bind, verify_visits_every_step_and_keeps_the_results_of_the_run) {
-    Model  *m = decoder_model("llama-mix");
-    Decoder d = decoder_open(m, RP_MODE_AUTO, false);
-    float   want[DECODER_VOCAB];
-    Seen    all = {0}, some = {.stop_at = 4};
+    RpModel *m = decoder_model("llama-mix");
+    Decoder  d = decoder_open(m, RP_MODE_AUTO, false);
+    float    want[DECODER_VOCAB];
+    Seen     all = {0}, some = {.stop_at = 4};
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     OK(rp_executor_verify(d.exec, see, &all));
     cr_expect_eq(all.n, rp_plan_memory(d.plan).n_steps);
@@ -219,21 +219,21 @@ Test(bind, verify_visits_every_step_and_keeps_the_results_of_the_run) {
 
 /* Every step has a time; a graph that samples keeps its step state, and replies stay the same. */
 Test(bind, a_profile_does_not_change_the_step_state) {
-    Model *m = decoder_model("llama-q4_0");
+    RpModel *m = decoder_model("llama-q4_0");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
-        Decoder   d = decoder_open(m, (ExecMode)mode, true);
+        Decoder   d = decoder_open(m, (RpExecMode)mode, true);
         const int n = rp_plan_memory(d.plan).n_steps;
         int32_t   before[DECODER_WORDS], after[DECODER_WORDS], want[N_TOKENS], got[N_TOKENS];
         double   *step_ns = malloc((size_t)n * sizeof *step_ns), total_ns = -1.0;
         OK(decoder_reply(&d, 9, N_TOKENS, want));
         decoder_step(before, 9, DECODER_CTX - 2); /* two positions before the end of the context */
-        ((StepState *)(void *)before)->n_recent = 8;
+        ((RpStepState *)(void *)before)->n_recent = 8;
         for (int i = 0; i < 8; i++) before[RP_STEP_WORDS + i] = i;
         OK(rp_executor_set(d.exec, d.step, before, sizeof before));
         for (int i = 0; i < n; i++) step_ns[i] = -1.0;
         OK(rp_executor_profile(d.exec, 3, step_ns, &total_ns));
         OK(rp_executor_get(d.exec, d.step, after, sizeof after));
-        cr_expect_arr_eq(after, before, sizeof after, "%s", rp_mode_name((ExecMode)mode));
+        cr_expect_arr_eq(after, before, sizeof after, "%s", rp_mode_name((RpExecMode)mode));
         for (int i = 0; i < n; i++) cr_expect_geq(step_ns[i], 0.0, "step %d: %g", i, step_ns[i]);
         cr_expect_gt(total_ns, 0.0);
         REFUSED(rp_executor_profile(d.exec, 0, step_ns, &total_ns), RP_E_ARG, "a profile of 0 runs");
@@ -246,11 +246,11 @@ Test(bind, a_profile_does_not_change_the_step_state) {
 }
 
 Test(bind, reports_what_is_launched_for_each_step) {
-    Model     *m       = decoder_model("llama-q4_0");
-    Decoder    d       = decoder_open(m, RP_MODE_AUTO, false);
-    const bool on_cuda = strcmp(rp_executor_info(d.exec).device, "cpu") != 0;
-    const int  n       = rp_plan_memory(d.plan).n_steps;
-    StepLaunch l;
+    RpModel     *m       = decoder_model("llama-q4_0");
+    Decoder      d       = decoder_open(m, RP_MODE_AUTO, false);
+    const bool   on_cuda = strcmp(rp_executor_info(d.exec).device, "cpu") != 0;
+    const int    n       = rp_plan_memory(d.plan).n_steps;
+    RpStepLaunch l;
     for (int i = 0; i < n; i++) {
         OK(rp_executor_launch(d.exec, i, &l));
         cr_expect_not_null(l.node);
@@ -269,10 +269,10 @@ Test(bind, reports_what_is_launched_for_each_step) {
 /* ---- replies ---- */
 
 Test(bind, a_reply_with_bad_options_is_refused) {
-    Model       *m = decoder_model("llama-q4_0");
-    Decoder      d = decoder_open(m, RP_MODE_AUTO, true), plain = decoder_open(m, RP_MODE_AUTO, false);
-    int32_t      words[DECODER_WORDS], token, end[RP_REPLY_MAX_END + 1] = {0};
-    ReplyOptions o = {.state = words, .n_state = DECODER_WORDS, .max_tokens = 3, .n_ctx = DECODER_CTX};
+    RpModel       *m = decoder_model("llama-q4_0");
+    Decoder        d = decoder_open(m, RP_MODE_AUTO, true), plain = decoder_open(m, RP_MODE_AUTO, false);
+    int32_t        words[DECODER_WORDS], token, end[RP_REPLY_MAX_END + 1] = {0};
+    RpReplyOptions o = {.state = words, .n_state = DECODER_WORDS, .max_tokens = 3, .n_ctx = DECODER_CTX};
     decoder_step(words, 9, 0);
     REFUSED(rp_executor_reply_begin(plain.exec, &o), RP_E_STATE, "has no step state");
     REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "no reply is under way");
@@ -303,10 +303,10 @@ Test(bind, a_reply_with_bad_options_is_refused) {
 
 /* The end token is the first occurrence of its id in the reply. Nothing may run after it. */
 Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
-    Model  *m = decoder_model("llama-q4_0");
-    int32_t all[DECODER_CTX], words[DECODER_WORDS], token;
+    RpModel *m = decoder_model("llama-q4_0");
+    int32_t  all[DECODER_CTX], words[DECODER_WORDS], token;
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
-        Decoder d = decoder_open(m, (ExecMode)mode, true);
+        Decoder d = decoder_open(m, (RpExecMode)mode, true);
         OK(decoder_reply(&d, 9, DECODER_CTX, all));
         int n_first = 4; /* the first token from here on that has not occurred before */
         for (int again = 1; again;) {
@@ -315,7 +315,7 @@ Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
             n_first += again;
         }
         decoder_step(words, 9, 0);
-        const ReplyOptions o = {
+        const RpReplyOptions o = {
             .state      = words,
             .n_state    = DECODER_WORDS,
             .max_tokens = 100,
@@ -332,10 +332,10 @@ Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
         REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "or it has ended");
         OK(rp_executor_reply_end(d.exec, &ran_on));
         cr_expect(!ran_on);
-        StepState s;
+        RpStepState s;
         OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
         cr_expect_eq(s.pos, n_first + 1, "%s: nothing was run after the end token",
-                     rp_mode_name((ExecMode)mode));
+                     rp_mode_name((RpExecMode)mode));
         decoder_close(&d);
     }
     rp_model_free(m);

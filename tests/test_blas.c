@@ -8,10 +8,10 @@
 
 enum { N_IDS = 128, N_CTX = 160 };
 
-static void logits_after(const Model *m, const char *device, int32_t chunk, const char *blas, float *out) {
-    int32_t              ids[N_IDS];
-    Session             *s;
-    const SessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = chunk, .device = device};
+static void logits_after(const RpModel *m, const char *device, int32_t chunk, const char *blas, float *out) {
+    int32_t                ids[N_IDS];
+    RpSession             *s;
+    const RpSessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = chunk, .device = device};
     for (int i = 0; i < N_IDS; i++) ids[i] = 3 + 7 * i % 40;
     cr_assert_eq(setenv("REPRISE_BLAS", blas, 1), 0);
     OK(rp_session_open(m, &o, &s));
@@ -27,10 +27,10 @@ Test(blas, a_prefill_on_the_gpu_is_close_to_single_steps) {
     int                      n_devices;
     if (rp_cuda_probe(&n_devices) != RP_OK) cr_skip_test("%s", rp_last_error());
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char   path[1024];
-        Model *m;
-        float  steps[512], built_in[512], blas[512], again[512];
-        double worst = 0.0, spread = 0.0;
+        char     path[1024];
+        RpModel *m;
+        float    steps[512], built_in[512], blas[512], again[512];
+        double   worst = 0.0, spread = 0.0;
         snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", names[i]);
         OK(rp_model_open(path, NULL, &m));
         const size_t n = (size_t)rp_model_info(m)->n_vocab;

@@ -7,17 +7,17 @@ Test(chat, formats_as_llama_cpp_does) {
     size_t size = 0;
     int    n    = 0;
     for (; golden_line(f, &line, &size) != NULL; n++) {
-        char       *text = strchr(line, ' ');
-        ChatKind    kind;
-        ChatMessage messages[8];
-        size_t      n_messages = 0, len;
-        *text++                = '\0';
+        char         *text = strchr(line, ' ');
+        RpChatKind    kind;
+        RpChatMessage messages[8];
+        size_t        n_messages = 0, len;
+        *text++                  = '\0';
         OK(rp_chat_from_name(line, &kind));
         char *bytes = golden_hex(&text, &len); /* records of role 0x1f text 0x1e */
         for (char *p = bytes; p < bytes + len;) {
             char *role_end = memchr(p, 0x1f, len), *text_end = memchr(p, 0x1e, len);
             *role_end = *text_end  = '\0';
-            messages[n_messages++] = (ChatMessage){.role = p, .text = role_end + 1};
+            messages[n_messages++] = (RpChatMessage){.role = p, .text = role_end + 1};
             p                      = text_end + 1;
         }
         text++;
@@ -34,7 +34,7 @@ Test(chat, formats_as_llama_cpp_does) {
 
 /* The format of Meta's model card for Llama 2, without the first <s>, which the tokenizer adds. */
 Test(chat, formats_llama2_as_its_authors_do) {
-    const ChatMessage m[] = {
+    const RpChatMessage m[] = {
         {"system",    "S" },
         {"user",      "U1"},
         {"assistant", "A1"},
@@ -46,9 +46,9 @@ Test(chat, formats_llama2_as_its_authors_do) {
     free(text);
 }
 
-static RpStatus detect(const char *template, ChatKind *kind) {
-    Bytes     b = {0};
-    GgufFile *f;
+static RpStatus detect(const char *template, RpChatKind *kind) {
+    Bytes       b = {0};
+    RpGgufFile *f;
     put_header(&b, 3, 0, template != NULL ? 1 : 0);
     if (template != NULL) put_key_string(&b, "tokenizer.chat_template", template);
     OK(rp_gguf_open_memory(b.p, b.n, "m.gguf", &f));
@@ -59,7 +59,7 @@ static RpStatus detect(const char *template, ChatKind *kind) {
 }
 
 Test(chat, recognises_templates_by_their_marks) {
-    ChatKind kind;
+    RpChatKind kind;
     OK(detect("{% for m in messages %}<|im_start|>{{ m.role }}", &kind));
     cr_expect_eq(kind, RP_CHAT_CHATML);
     OK(detect("<|start_header_id|>{{ role }}<|end_header_id|>", &kind));
@@ -78,12 +78,13 @@ Test(chat, recognises_templates_by_their_marks) {
 }
 
 Test(chat, refuses_conversations_out_of_order) {
-    char             *text;
-    const ChatMessage user = {"user", "a"}, reply = {"assistant", "b"}, odd = {"robot", "c"};
+    char               *text;
+    const RpChatMessage user = {"user", "a"}, reply = {"assistant", "b"}, odd = {"robot", "c"};
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, NULL, 0, &text), RP_E_ARG, "the last message must be the user's");
-    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (ChatMessage[]){user, reply}, 2, &text), RP_E_ARG, "last message");
-    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (ChatMessage[]){user, user}, 2, &text), RP_E_ARG,
+    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, reply}, 2, &text), RP_E_ARG,
+            "last message");
+    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, user}, 2, &text), RP_E_ARG,
             "message 1 is of the user where the assistant is expected");
-    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (ChatMessage[]){odd}, 1, &text), RP_E_ARG,
+    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){odd}, 1, &text), RP_E_ARG,
             "message 0 has the unknown role 'robot'");
 }

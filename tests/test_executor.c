@@ -33,7 +33,7 @@ typedef struct Net {
 static Net new_net(void) {
     Net n = {.g = rp_graph_new()};
     for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i * 13 % 29) * 0.01f;
-    const TensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weights);
+    const RpTensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weights);
     TensorNode      *w = rp_graph_weight(n.g, "w", &v);
     n.ids              = rp_graph_input(n.g, "ids", RP_I32, NE(5, 1, 1, 1));
     n.x                = rp_get_rows(n.g, w, n.ids);
@@ -48,7 +48,7 @@ static void free_net(Net *n) {
     rp_graph_free(n->g);
 }
 
-static void set_ids(Executor *e, const Net *n, int32_t last) {
+static void set_ids(RpExecutor *e, const Net *n, int32_t last) {
     memcpy(rp_executor_data(e, n->ids), (int32_t[]){1, 2, 3, 4, last}, 5 * sizeof(int32_t));
 }
 
@@ -56,8 +56,8 @@ Test(executor, gives_the_same_bits_for_any_number_of_threads) {
     Net   n = new_net();
     float want[5 * 64];
     for (int threads = 1; threads <= 9; threads++) {
-        Executor *e;
-        OK(rp_executor_open(n.plan, &(ExecutorOptions){.n_threads = threads}, &e));
+        RpExecutor *e;
+        OK(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = threads}, &e));
         cr_expect_eq(rp_executor_n_threads(e), threads);
         for (int i = 0; i < 20; i++) {
             set_ids(e, &n, 5);
@@ -73,8 +73,8 @@ Test(executor, gives_the_same_bits_for_any_number_of_threads) {
 Test(executor, allocates_nothing_while_running) { /* I3 */
 #ifdef CAN_COUNT
     Net       n = new_net();
-    Executor *e;
-    OK(rp_executor_open(n.plan, &(ExecutorOptions){.n_threads = 2}, &e));
+    RpExecutor *e;
+    OK(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = 2}, &e));
     set_ids(e, &n, 5);
     OK(rp_executor_run(e));
     const long before = atomic_load(&n_allocations);
@@ -92,8 +92,8 @@ Test(executor, allocates_nothing_while_running) { /* I3 */
 Test(executor, fails_cleanly_and_can_be_run_again) {
     Net n = new_net();
     for (int threads = 1; threads <= 4; threads++) {
-        Executor *e;
-        OK(rp_executor_open(n.plan, &(ExecutorOptions){.n_threads = threads}, &e));
+        RpExecutor *e;
+        OK(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = threads}, &e));
         for (int i = 0; i < 50; i++) { /* only one worker meets the bad id */
             set_ids(e, &n, 64);
             REFUSED(rp_executor_run(e), RP_E_ARG, "get_rows: id 64 at 4, the table has 64 rows");
@@ -107,7 +107,7 @@ Test(executor, fails_cleanly_and_can_be_run_again) {
 
 Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
     Net       n = new_net();
-    Executor *e;
+    RpExecutor *e;
     OK(rp_executor_open(n.plan, NULL, &e));
     set_ids(e, &n, 5);
     OK(rp_executor_run(e));
@@ -120,10 +120,10 @@ Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
 
 Test(executor, refuses_bad_options) {
     Net       n = new_net();
-    Executor *e;
-    REFUSED(rp_executor_open(n.plan, &(ExecutorOptions){.n_threads = -1}, &e), RP_E_ARG,
+    RpExecutor *e;
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = -1}, &e), RP_E_ARG,
             "-1 threads: between 1 and 512");
-    REFUSED(rp_executor_open(n.plan, &(ExecutorOptions){.n_threads = 100000}, &e), RP_E_ARG,
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = 100000}, &e), RP_E_ARG,
             "100000 threads");
     setenv("REPRISE_THREADS", "two", 1);
     REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_THREADS='two': a number from 0 to 512");
@@ -155,11 +155,11 @@ Test(executor, states_persist_and_can_be_shared) {
     TensorNode   *x[2], *y[2], *bad[2];
     ComputeGraph *g[3] = {counter(&x[0], &y[0], 4), counter(&x[1], &y[1], 4), counter(&bad[0], &bad[1], 8)};
     ExecPlan     *plan[3];
-    Executor     *e[3];
+    RpExecutor     *e[3];
     for (int i = 0; i < 3; i++) OK(rp_plan_new(g[i], &plan[i]));
-    OK(rp_executor_open(plan[0], &(ExecutorOptions){.n_threads = 2}, &e[0]));
-    OK(rp_executor_open(plan[1], &(ExecutorOptions){.share = e[0]}, &e[1]));
-    REFUSED(rp_executor_open(plan[2], &(ExecutorOptions){.share = e[0]}, &e[2]), RP_E_SHAPE,
+    OK(rp_executor_open(plan[0], &(RpExecutorOptions){.n_threads = 2}, &e[0]));
+    OK(rp_executor_open(plan[1], &(RpExecutorOptions){.share = e[0]}, &e[1]));
+    REFUSED(rp_executor_open(plan[2], &(RpExecutorOptions){.share = e[0]}, &e[2]), RP_E_SHAPE,
             "state 'sum' has another shape");
     for (int i = 0; i < 6; i++) {
         float *in = rp_executor_data(e[i % 2], x[i % 2]);

@@ -11,25 +11,25 @@
 
 #define TINY RP_SOURCE_DIR "/tests/golden/tiny/llama-f32.gguf"
 
-static Model   *model;
-static Session *session;
-static Sampler *sampler;
-static int32_t  prompt[20];
-static char     text[4096];
-static size_t   n_text;
-static int      n_calls, stop_at_call;
+static RpModel   *model;
+static RpSession *session;
+static RpSampler *sampler;
+static int32_t    prompt[20];
+static char       text[4096];
+static size_t     n_text;
+static int        n_calls, stop_at_call;
 
 static void open_model(const char *path, int32_t n_ctx) {
     cr_assert_eq(rp_model_open(path, NULL, &model), RP_OK, "%s", rp_last_error());
-    const SessionOptions o = {.n_ctx = n_ctx, .n_threads = 1, .prefill_chunk = 4};
+    const RpSessionOptions o = {.n_ctx = n_ctx, .n_threads = 1, .prefill_chunk = 4};
     cr_assert_eq(rp_session_open(model, &o, &session), RP_OK, "%s", rp_last_error());
     for (int32_t i = 0; i < 20; i++) prompt[i] = 3 + 7 * i % 60;
 }
 
 static void new_sampler(float temperature, uint64_t seed) {
-    SamplerParams p = rp_sampler_defaults();
-    p.temperature   = temperature;
-    p.seed          = seed;
+    RpSamplerParams p = rp_sampler_defaults();
+    p.temperature     = temperature;
+    p.seed            = seed;
     rp_sampler_free(sampler);
     cr_assert_eq(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler), RP_OK);
 }
@@ -57,8 +57,8 @@ static bool on_text(const char *bytes, size_t len, void *user) {
 }
 
 /* A reply from an empty context and a reset sampler: the same options give the same reply. */
-static GenerateResult reply(size_t n_prompt, GenerateOptions o, TokenList *ids) {
-    GenerateResult result;
+static RpGenerateResult reply(size_t n_prompt, RpGenerateOptions o, RpTokenList *ids) {
+    RpGenerateResult result;
     n_text    = 0;
     n_calls   = 0;
     text[0]   = '\0';
@@ -73,8 +73,8 @@ static GenerateResult reply(size_t n_prompt, GenerateOptions o, TokenList *ids) 
 }
 
 Test(generate, generates_the_tokens_of_a_manual_loop) {
-    TokenList            ids    = {0};
-    const GenerateResult result = reply(5, (GenerateOptions){.max_tokens = 40, .ignore_end = true}, &ids);
+    RpTokenList            ids    = {0};
+    const RpGenerateResult result = reply(5, (RpGenerateOptions){.max_tokens = 40, .ignore_end = true}, &ids);
     cr_expect_eq(result.reason, RP_STOP_LIMIT);
     cr_expect_eq(result.n_prompt, 5);
     cr_expect_eq(result.n_generated, 40);
@@ -88,8 +88,8 @@ Test(generate, generates_the_tokens_of_a_manual_loop) {
     char   by_hand[4096];
     size_t n = 0;
     for (size_t i = 0; i < ids.n; i++) {
-        int32_t    token;
-        GgufString bytes;
+        int32_t      token;
+        RpGgufString bytes;
         cr_assert_eq(rp_sampler_sample(sampler, rp_session_logits(session), &token), RP_OK);
         cr_assert_eq(token, ids.ids[i], "token %zu", i);
         cr_assert_eq(rp_token_bytes(rp_model_tokenizer(model), token, false, &bytes), RP_OK);
@@ -103,13 +103,13 @@ Test(generate, generates_the_tokens_of_a_manual_loop) {
 }
 
 Test(generate, continues_from_the_last_token) {
-    TokenList             whole = {0}, first = {0};
-    const GenerateOptions o = {.max_tokens = 30, .ignore_end = true};
+    RpTokenList             whole = {0}, first = {0};
+    const RpGenerateOptions o = {.max_tokens = 30, .ignore_end = true};
     reply(5, o, &whole);
-    reply(5, (GenerateOptions){.max_tokens = 12, .ignore_end = true}, &first);
-    GenerateResult result;
+    reply(5, (RpGenerateOptions){.max_tokens = 12, .ignore_end = true}, &first);
+    RpGenerateResult result;
     cr_assert_eq(rp_generate(session, sampler, &first.ids[11], 1,
-                             &(GenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &first},
+                             &(RpGenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &first},
                              &result),
                  RP_OK);
     cr_assert_eq(first.n, 30);
@@ -119,30 +119,30 @@ Test(generate, continues_from_the_last_token) {
 }
 
 Test(generate, the_repeat_penalty_covers_the_prompt) {
-    SamplerParams p   = rp_sampler_defaults();
-    TokenList     ids = {0};
+    RpSamplerParams p   = rp_sampler_defaults();
+    RpTokenList     ids = {0};
     rp_sampler_free(sampler);
     sampler = NULL;
     new_sampler(0.0f, 0);
-    reply(5, (GenerateOptions){.max_tokens = 1}, &ids);
+    reply(5, (RpGenerateOptions){.max_tokens = 1}, &ids);
     const int32_t greedy = ids.ids[0];
     p.repeat_penalty     = 1e6f;
     rp_sampler_free(sampler);
     cr_assert_eq(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler), RP_OK);
     prompt[0] = greedy; /* may change the logits, but no token of the prompt may be sampled */
-    reply(5, (GenerateOptions){.max_tokens = 20, .ignore_end = true}, &ids);
+    reply(5, (RpGenerateOptions){.max_tokens = 20, .ignore_end = true}, &ids);
     for (size_t i = 0; i < ids.n; i++)
         for (int j = 0; j < 5; j++) cr_expect_neq(ids.ids[i], prompt[j], "token %zu", i);
     rp_token_list_free(&ids);
 }
 
 Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
-    TokenList      ids = {0}, on = {0};
-    GenerateResult result;
-    uint64_t       seed = 0;
+    RpTokenList      ids = {0}, on = {0};
+    RpGenerateResult result;
+    uint64_t         seed = 0;
     do { /* a flat distribution over 64 tokens: some seeds soon sample the end token */
         new_sampler(3.0f, ++seed);
-        result = reply(5, (GenerateOptions){.max_tokens = 100}, &ids);
+        result = reply(5, (RpGenerateOptions){.max_tokens = 100}, &ids);
     } while (result.reason != RP_STOP_END_TOKEN && seed < 20);
     cr_assert_eq(result.reason, RP_STOP_END_TOKEN);
     cr_assert_eq(ids.ids[ids.n - 1], 2);
@@ -151,7 +151,7 @@ Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
     cr_expect_eq(n_calls, (int)ids.n - 1, "one call per token, none for the end token");
     cr_expect_null(strstr(text, "</s>"));
 
-    const GenerateOptions past = {
+    const RpGenerateOptions past = {
         .max_tokens = (int32_t)ids.n + 3, .ignore_end = true, .print_special = true};
     cr_expect_eq(reply(5, past, &on).reason, RP_STOP_LIMIT);
     cr_expect_arr_eq(on.ids, ids.ids, ids.n * sizeof *ids.ids);
@@ -161,7 +161,7 @@ Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
 }
 
 Test(generate, stop_strings_end_the_text_at_any_position) {
-    const GenerateOptions free_run = {.max_tokens = 50, .ignore_end = true};
+    const RpGenerateOptions free_run = {.max_tokens = 50, .ignore_end = true};
     reply(5, free_run, NULL);
     char         all[4096];
     const size_t n = n_text;
@@ -177,9 +177,9 @@ Test(generate, stop_strings_end_the_text_at_any_position) {
             const char  *hit  = strstr(all, stop);
             const size_t want = (size_t)(hit - all);
 
-            GenerateOptions o = free_run;
-            o.stop            = stops;
-            o.n_stop          = 2;
+            RpGenerateOptions o = free_run;
+            o.stop              = stops;
+            o.n_stop            = 2;
             cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_STRING, "%s", stop);
             cr_expect_eq(n_text, want, "stop `%s`: `%s` of `%s`", stop, text, all);
             cr_expect_arr_eq(text, all, n_text);
@@ -191,15 +191,15 @@ Test(generate, stop_strings_end_the_text_at_any_position) {
 }
 
 Test(generate, a_full_context_ends_the_reply) {
-    const GenerateResult result = reply(20, (GenerateOptions){.ignore_end = true}, NULL);
+    const RpGenerateResult result = reply(20, (RpGenerateOptions){.ignore_end = true}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CONTEXT);
     cr_expect_eq(rp_session_n_past(session), 128);
     cr_expect_eq(result.n_generated, 128 - 20 + 1, "the last token needs no position");
 }
 
 Test(generate, on_text_can_cancel) {
-    stop_at_call                = 4;
-    const GenerateResult result = reply(5, (GenerateOptions){.ignore_end = true}, NULL);
+    stop_at_call                  = 4;
+    const RpGenerateResult result = reply(5, (RpGenerateOptions){.ignore_end = true}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CANCELLED);
     cr_expect_eq(n_calls, 4);
     cr_expect_eq(result.n_generated, 4);
@@ -213,7 +213,7 @@ static bool stop_prefill(int64_t done, int64_t total, void *user) {
 }
 
 Test(generate, the_prefill_can_be_cancelled) {
-    const GenerateResult result = reply(20, (GenerateOptions){.prefill_progress = stop_prefill}, NULL);
+    const RpGenerateResult result = reply(20, (RpGenerateOptions){.prefill_progress = stop_prefill}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CANCELLED);
     cr_expect_eq(result.n_generated, 0);
     cr_expect_eq(result.n_prompt, 8);
@@ -221,9 +221,9 @@ Test(generate, the_prefill_can_be_cancelled) {
     cr_expect_eq(rp_session_n_past(session), 8);
 }
 
-static void refused(size_t n_prompt, const GenerateOptions *o, RpStatus status, const char *why) {
-    GenerateResult result = {.n_generated = 77};
-    const int32_t  n_past = rp_session_n_past(session);
+static void refused(size_t n_prompt, const RpGenerateOptions *o, RpStatus status, const char *why) {
+    RpGenerateResult result = {.n_generated = 77};
+    const int32_t    n_past = rp_session_n_past(session);
     cr_expect_eq(rp_generate(session, sampler, prompt, n_prompt, o, &result), status);
     cr_expect_str_eq(rp_last_error(), why);
     cr_expect_eq(result.n_generated, 0, "the result is filled");
@@ -233,16 +233,16 @@ static void refused(size_t n_prompt, const GenerateOptions *o, RpStatus status, 
 Test(generate, refusals_name_their_reason) {
     const char *const empty[] = {"x", ""};
     refused(0, NULL, RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
-    refused(3, &(GenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
-    refused(3, &(GenerateOptions){.stop = empty, .n_stop = 2}, RP_E_ARG, "stop string 1 is empty");
-    refused(3, &(GenerateOptions){.n_stop = 2}, RP_E_ARG, "2 stop strings at NULL");
+    refused(3, &(RpGenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
+    refused(3, &(RpGenerateOptions){.stop = empty, .n_stop = 2}, RP_E_ARG, "stop string 1 is empty");
+    refused(3, &(RpGenerateOptions){.n_stop = 2}, RP_E_ARG, "2 stop strings at NULL");
     prompt[2] = 64;
-    GenerateResult result;
+    RpGenerateResult result;
     cr_expect_eq(rp_generate(session, sampler, prompt, 3, NULL, &result), RP_E_ARG);
     cr_expect_not_null(strstr(rp_last_error(), "64"), "%s", rp_last_error());
-    prompt[2]                 = 3;
-    const SamplerParams p     = rp_sampler_defaults();
-    Sampler            *saved = sampler;
+    prompt[2]                   = 3;
+    const RpSamplerParams p     = rp_sampler_defaults();
+    RpSampler            *saved = sampler;
     cr_assert_eq(rp_sampler_new(&p, 65, &sampler), RP_OK);
     refused(3, NULL, RP_E_ARG, "the sampler is for a vocabulary of 65 tokens, the model has 64");
     rp_sampler_free(sampler);
@@ -250,8 +250,8 @@ Test(generate, refusals_name_their_reason) {
 }
 
 Test(generate, a_prompt_longer_than_the_context_changes_nothing) {
-    int32_t        many[129] = {0};
-    GenerateResult result;
+    int32_t          many[129] = {0};
+    RpGenerateResult result;
     for (int i = 0; i < 129; i++) many[i] = 5;
     cr_expect_eq(rp_generate(session, sampler, many, 129, NULL, &result), RP_E_CONTEXT_FULL);
     cr_expect_eq(rp_session_n_past(session), 0);
@@ -270,16 +270,16 @@ Test(generate_ids, a_model_without_a_tokenizer_gives_no_text) {
     key[19] = 'X';
     cr_assert_eq(rp_model_open_memory(file, bytes, "edited", &model), RP_OK, "%s", rp_last_error());
     cr_assert_null(rp_model_tokenizer(model));
-    cr_assert_eq(rp_session_open(model, &(SessionOptions){.n_ctx = 32, .n_threads = 1}, &session), RP_OK);
+    cr_assert_eq(rp_session_open(model, &(RpSessionOptions){.n_ctx = 32, .n_threads = 1}, &session), RP_OK);
     new_sampler(1.0f, 1);
     prompt[0]                = 7;
     const char *const stop[] = {"a"};
-    GenerateResult    result = reply(1, (GenerateOptions){.stop = stop, .n_stop = 1}, NULL);
+    RpGenerateResult  result = reply(1, (RpGenerateOptions){.stop = stop, .n_stop = 1}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CONTEXT);
     cr_expect_eq(n_text, 0);
     cr_expect_eq(n_calls, 32, "called after every token, even without text");
     stop_at_call = 3;
-    result       = reply(1, (GenerateOptions){0}, NULL);
+    result       = reply(1, (RpGenerateOptions){0}, NULL);
     cr_expect_eq(result.reason, RP_STOP_CANCELLED);
     cr_expect_eq(result.n_generated, 3);
     teardown();
@@ -288,7 +288,7 @@ Test(generate_ids, a_model_without_a_tokenizer_gives_no_text) {
 Test(generate_ids, stop_reasons_have_names) {
     cr_expect_str_eq(rp_stop_reason_name(RP_STOP_END_TOKEN), "end token");
     cr_expect_str_eq(rp_stop_reason_name(RP_STOP_CANCELLED), "cancelled");
-    cr_expect_str_eq(rp_stop_reason_name((StopReason)99), "unknown");
+    cr_expect_str_eq(rp_stop_reason_name((RpStopReason)99), "unknown");
 }
 
 /* The longest end of s that is a proper prefix of one of the strings. */

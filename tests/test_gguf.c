@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 /* Opens a copy that ends just before an unmapped page:  | ... file | PROT_NONE page | */
-static RpStatus open_tight(const void *p, size_t n, GgufFile **f, void **memory, size_t *size) {
+static RpStatus open_tight(const void *p, size_t n, RpGgufFile **f, void **memory, size_t *size) {
     *size    = (n + 4095) / 4096 * 4096 + 4096;
     char *at = mmap(NULL, *size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert_eq(mprotect(at + *size, 4096, PROT_NONE), 0);
@@ -20,9 +20,9 @@ static RpStatus open_tight(const void *p, size_t n, GgufFile **f, void **memory,
 }
 
 static void refuse(Bytes *b, RpStatus status, const char *text) {
-    GgufFile *f = NULL;
-    void     *memory;
-    size_t    size;
+    RpGgufFile *f = NULL;
+    void       *memory;
+    size_t      size;
     REFUSED(open_tight(b->p, b->n, &f, &memory, &size), status, text);
     cr_expect_not_null(strstr(rp_last_error(), "test.gguf: "));
     cr_expect_null(f);
@@ -50,7 +50,7 @@ Test(gguf, names_the_format_of_files_that_are_not_gguf) {
     refuse_text("GGU", 3, RP_E_FORMAT, "not a GGUF file");
     refuse_text("GGUF", 4, RP_E_FORMAT,
                 "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
-    GgufFile *f;
+    RpGgufFile *f;
     REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
     REFUSED(rp_gguf_open("/", &f), RP_E_IO, "not a regular file");
     REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "not a regular file");
@@ -147,14 +147,14 @@ static void put_one_of_each(Bytes *b) {
 }
 
 Test(gguf, reads_values_and_tensors) {
-    Bytes      b = {0};
-    GgufFile  *f;
-    void      *memory;
-    size_t     size;
-    uint32_t   u   = 9;
-    float      x   = 9.0f;
-    bool       yes = false;
-    GgufString s;
+    Bytes        b = {0};
+    RpGgufFile  *f;
+    void        *memory;
+    size_t       size;
+    uint32_t     u   = 9;
+    float        x   = 9.0f;
+    bool         yes = false;
+    RpGgufString s;
     put_one_of_each(&b);
     OK(open_tight(b.p, b.n, &f, &memory, &size));
     OK(rp_gguf_get_u32(f, "absent", &u));
@@ -172,10 +172,10 @@ Test(gguf, reads_values_and_tensors) {
     REFUSED(rp_gguf_get_f32(f, "numbers", &x), RP_E_FORMAT, "numbers is of type array, must be a number");
     REFUSED(rp_gguf_get_bool(f, "u", &yes), RP_E_FORMAT, "u is of type u32, must be a bool");
     REFUSED(rp_gguf_get_string(f, "u", &s), RP_E_FORMAT, "u is of type u32, must be a string");
-    const GgufValue *list = rp_gguf_find(f, "list"), *numbers = rp_gguf_find(f, "numbers");
+    const RpGgufValue *list = rp_gguf_find(f, "list"), *numbers = rp_gguf_find(f, "numbers");
     cr_expect(list->n == 3 && rp_gguf_string_at(list, 2).len == 3 && rp_gguf_string_at(list, 1).len == 0);
     cr_expect(numbers->n == 3 && rp_gguf_number_at(numbers, 1) == -2.0);
-    const GgufTensor *t = rp_gguf_find_tensor(f, "t"), *foreign = rp_gguf_find_tensor(f, "foreign");
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, "t"), *foreign = rp_gguf_find_tensor(f, "foreign");
     cr_expect(t->known && t->bytes == 204 && t->view.dtype == RP_Q8_0 && t->view.ne[1] == 3 &&
               t->view.nb[1] == 68);
     cr_expect(!foreign->known && foreign->view.data == NULL && foreign->bytes == 18);
@@ -189,9 +189,9 @@ Test(gguf, refuses_every_truncation_of_a_small_file) {
     Bytes b = {0};
     put_one_of_each(&b);
     for (size_t n = 0; n + 14 < b.n; n++) { /* the last tensor ends 14 bytes before the file does */
-        GgufFile *f = NULL;
-        void     *memory;
-        size_t    size;
+        RpGgufFile *f = NULL;
+        void       *memory;
+        size_t      size;
         cr_assert_neq(open_tight(b.p, n, &f, &memory, &size), RP_OK, "%zu of %zu bytes", n, b.n);
         munmap(memory, size);
     }
@@ -215,10 +215,10 @@ Test(gguf, refuses_a_model_truncated_at_any_kilobyte) {
     char         path[1024];
     const size_t n = read_tiny("llama-mix-k.gguf", data, sizeof data);
     for (size_t cut = 0; cut < n; cut += 1024) {
-        GgufFile *f = NULL;
-        Model    *m = NULL;
-        void     *memory;
-        size_t    size;
+        RpGgufFile *f = NULL;
+        RpModel    *m = NULL;
+        void       *memory;
+        size_t      size;
         cr_assert_neq(open_tight(data, cut, &f, &memory, &size), RP_OK, "%zu bytes", cut);
         munmap(memory, size);
         snprintf(path, sizeof path, "/tmp/rp-test-%d.gguf", (int)getpid());
@@ -234,7 +234,7 @@ Test(gguf, refuses_a_model_truncated_at_any_kilobyte) {
 
 Test(model, refuses_an_unknown_architecture_by_name) {
     static char  data[1 << 19];
-    Model       *m;
+    RpModel     *m;
     const size_t n  = read_tiny("llama-q8_0.gguf", data, sizeof data);
     char        *at = memmem(data, n, "general.architecture", 20);
     memcpy(at + 20 + 4 + 8, "lambs", 5);
@@ -249,7 +249,7 @@ static void refuse_value_of(const char *name, const char *key, uint32_t value, R
                             const char *text) {
     static char  data[1 << 19];
     char         find[128]; /* the key, followed by the type u32 */
-    Model       *m;
+    RpModel     *m;
     const size_t n = read_tiny(name, data, sizeof data);
     snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
     char *at = memmem(data, n, find, strlen(find));
@@ -304,7 +304,7 @@ Test(model, refuses_impossible_expert_parameters) {
 /* Renaming the key makes it absent. */
 Test(model, refuses_latent_attention_that_is_not_split) {
     static char  data[1 << 19];
-    Model       *m;
+    RpModel     *m;
     const size_t n  = read_tiny("deepseek2-mix.gguf", data, sizeof data);
     char        *at = memmem(data, n, "attention.key_length_mla", 24);
     cr_assert_not_null(at);
@@ -315,7 +315,7 @@ Test(model, refuses_latent_attention_that_is_not_split) {
 
 Test(model, refuses_a_tensor_of_an_unsupported_type) {
     static char  data[1 << 19];
-    Model       *m;
+    RpModel     *m;
     const size_t n                = read_tiny("llama-q4_0.gguf", data, sizeof data);
     char        *at               = memmem(data, n, "blk.1.ffn_up.weight", 19);
     data[at - data + 19 + 4 + 16] = 20; /* IQ4_NL has blocks of the size of Q4_0 */

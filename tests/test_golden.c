@@ -76,9 +76,9 @@ static void read_rows(FILE *f, const char *label, size_t n, size_t n_vocab, Rows
 }
 
 /* Scores all but the last N_DECODE ids as a batch, and the rest one by one. */
-static void run_rows(const Model *m, const char *passes, const int32_t *ids, size_t n, Rows *out) {
-    Session *s;
-    OK(rp_session_open(m, &(SessionOptions){.n_ctx = 64, .n_threads = 2, .passes = passes}, &s));
+static void run_rows(const RpModel *m, const char *passes, const int32_t *ids, size_t n, Rows *out) {
+    RpSession *s;
+    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = 64, .n_threads = 2, .passes = passes}, &s));
     *out = (Rows){.n_vocab = (size_t)rp_model_info(m)->n_vocab};
     OK(rp_session_score(s, ids, n - N_DECODE, keep_row, out));
     for (size_t i = n - N_DECODE; i < n; i++) {
@@ -92,7 +92,7 @@ static void check_tiny(const char *name) {
     static Rows theirs, exact, ours, unquantized, unfused;
     char        path[1024], *line = NULL;
     size_t      size = 0;
-    Model      *m;
+    RpModel      *m;
     int32_t     ids[MAX_IDS];
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
@@ -158,7 +158,7 @@ static void check_passes(const char *name) {
     const int32_t ids[] = {3, 17, 5, 40, 8, 21, 9};
     char          path[1024], passes[64];
     const size_t  n = sizeof ids / sizeof ids[0];
-    Model        *m;
+    RpModel        *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     run_rows(m, "-all", ids, n, &none);
@@ -181,10 +181,10 @@ static void check_passes(const char *name) {
 }
 
 static bool is_on_cpu(void) {
-    Model   *m;
-    Session *s;
+    RpModel   *m;
+    RpSession *s;
     OK(rp_model_open(GOLDEN_DIR "tiny/llama-f32.gguf", NULL, &m));
-    OK(rp_session_open(m, &(SessionOptions){.n_ctx = 8}, &s));
+    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = 8}, &s));
     const bool cpu = strcmp(rp_session_info(s).device, "cpu") == 0;
     rp_session_free(s);
     rp_model_free(m);

@@ -2,7 +2,9 @@
  * with its text (I11, I12); shapes and orders are compared with what the API documents. */
 #include "tests/golden.h"
 
+#include "base/kernels.h"
 #include "graph/graph.h"
+#include "graph/shape.h"
 
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
@@ -13,7 +15,7 @@ static TensorNode *input(ComputeGraph *g, const char *name, int64_t n0, int64_t 
 static float weight_data[1 << 16];
 
 static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype dtype, int64_t n0, int64_t n1) {
-    const TensorView v = rp_view_contiguous(dtype, NE(n0, n1, 1, 1), weight_data);
+    const RpTensorView v = rp_view_contiguous(dtype, NE(n0, n1, 1, 1), weight_data);
     return rp_graph_weight(g, name, &v);
 }
 
@@ -49,15 +51,15 @@ REFUSAL(get_rows_by_floats, RP_E_SHAPE, "i32 vector",
         rp_get_rows(g, weight(g, "w", RP_F32, 8, 4), input(g, "ids", 2, 1, 1)))
 REFUSAL(soft_max_with_a_mask_of_another_shape, RP_E_SHAPE, "mask",
         rp_soft_max(g, input(g, "x", 8, 4, 1), input(g, "mask", 8, 3, 1), NULL,
-                    &(SoftMaxParams){.scale = 1.0f}))
+                    &(RpSoftMaxParams){.scale = 1.0f}))
 REFUSAL(soft_max_window_without_positions, RP_E_ARG, "window",
-        rp_soft_max(g, input(g, "x", 8, 4, 1), NULL, NULL, &(SoftMaxParams){.scale = 1.0f, .window = 4}))
+        rp_soft_max(g, input(g, "x", 8, 4, 1), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f, .window = 4}))
 REFUSAL(rope_of_odd_dimensions, RP_E_SHAPE, "even",
         rp_rope(g, input(g, "x", 8, 2, 3), rp_graph_input(g, "pos", RP_I32, NE(3, 1, 1, 1)), NULL,
-                &(RopeParams){.n_dims = 7, .freq_base = 1e4f}))
+                &(RpRopeParams){.n_dims = 7, .freq_base = 1e4f}))
 REFUSAL(rope_with_positions_of_another_length, RP_E_SHAPE, "one per token",
         rp_rope(g, input(g, "x", 8, 2, 3), rp_graph_input(g, "pos", RP_I32, NE(2, 1, 1, 1)), NULL,
-                &(RopeParams){.n_dims = 8, .freq_base = 1e4f}))
+                &(RpRopeParams){.n_dims = 8, .freq_base = 1e4f}))
 REFUSAL(silu_of_integers, RP_E_DTYPE, "f32", rp_silu(g, rp_graph_input(g, "x", RP_I32, NE(8, 1, 1, 1))))
 REFUSAL(cast_to_a_block_format, RP_E_DTYPE, "f32, f16 and bf16", rp_cast(g, input(g, "x", 32, 1, 1), RP_Q4_0))
 REFUSAL(store_of_rows_of_another_length, RP_E_SHAPE, "source and destination",
@@ -66,13 +68,13 @@ REFUSAL(store_of_too_many_rows, RP_E_SHAPE, "fewer rows",
         rp_store(g, input(g, "x", 8, 20, 1), rp_graph_state(g, "s", RP_F16, NE(8, 16, 1, 1)), NULL))
 REFUSAL(view_that_leaves_its_source, RP_E_SHAPE, "leaves its source",
         rp_view(g, input(g, "x", 8, 2, 1),
-                &(ViewParams){
+                &(RpViewParams){
                     .ne = {8, 3,  1,  1 },
                       .nb = {0, 32, 96, 96}
 }))
 REFUSAL(view_with_a_huge_offset, RP_E_SHAPE, "leaves its source",
         rp_view(g, input(g, "x", 8, 2, 1),
-                &(ViewParams){
+                &(RpViewParams){
                     .ne = {8, 1,  1,  1 },
                       .nb = {0, 32, 32, 32},
                       .offset = SIZE_MAX - 3
@@ -140,7 +142,7 @@ Test(graph, views_share_memory_and_add_no_step) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_scale(g, input(g, "x", 8, 6, 1), 2.0f, 0.0f);
     TensorNode   *v = rp_view(g, x,
-                              &(ViewParams){
+                              &(RpViewParams){
                                   .ne = {8, 2,  2,  1  },
                                     .nb = {0, 32, 96, 192},
                                     .offset = 32
@@ -227,12 +229,13 @@ Test(graph, quantizes_once_for_all_readers) {
 
 Test(op_table, every_row_is_complete) {
     for (int op = 0; op < RP_OP_COUNT; op++) {
-        const OpDescription *info = rp_op_info((TensorOp)op);
+        const OpInfo *info = rp_op_info((TensorOp)op);
         cr_expect_not_null(info->name);
-        cr_expect_not_null(info->shape, "%s", info->name);
-        cr_expect(info->min_src >= 1 && info->min_src <= info->max_src && info->max_src <= RP_MAX_SRC, "%s",
-                  info->name);
-        cr_expect_eq(rp_cpu_kernels[op] != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s", info->name);
+        cr_expect_not_null(rp_shape_rule((TensorOp)op), "%s", info->name);
+        cr_expect(info->n_required >= 1 && info->n_required <= info->n_sources &&
+                      info->n_sources <= RP_MAX_SRC,
+                  "%s", info->name);
+        cr_expect_eq(rp_cpu_kernel((TensorOp)op) != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s", info->name);
     }
 }
 
@@ -248,7 +251,7 @@ static void check_dot(const char *text) {
     }
 }
 
-static char *dump(const ComputeGraph *g, DumpOptions o) {
+static char *dump(const ComputeGraph *g, RpDumpOptions o) {
     char  *text = NULL;
     size_t size = 0;
     FILE  *f    = open_memstream(&text, &size);
@@ -270,20 +273,20 @@ Test(dump, folds_equal_layers) {
     rp_graph_set_layer(g, -1);
     x = rp_silu(g, x);
     OK(rp_graph_finish(g, &x, 1));
-    char *folded = dump(g, (DumpOptions){.format = RP_DUMP_DOT, .fold = true}),
-         *whole  = dump(g, (DumpOptions){.format = RP_DUMP_DOT});
+    char *folded = dump(g, (RpDumpOptions){.format = RP_DUMP_DOT, .fold = true}),
+         *whole  = dump(g, (RpDumpOptions){.format = RP_DUMP_DOT});
     cr_expect_not_null(strstr(folded, "label=\"layers 0-2, 4  (x4)\""), "%s", folded);
     cr_expect_not_null(strstr(folded, "label=\"layer 3\""));
     cr_expect_null(strstr(folded, "cluster_1 "));
     cr_expect_not_null(strstr(whole, "cluster_4 "));
     check_dot(folded);
     check_dot(whole);
-    char *json = dump(g, (DumpOptions){.format = RP_DUMP_JSON, .title = "a \"b\"\n"});
+    char *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON, .title = "a \"b\"\n"});
     cr_expect_not_null(strstr(json, "\"title\":\"a \\\"b\\\"\\u000a\""));
-    char *text = dump(g, (DumpOptions){.format = RP_DUMP_TEXT, .one_layer = true, .layer = 3});
+    char *text = dump(g, (RpDumpOptions){.format = RP_DUMP_TEXT, .one_layer = true, .layer = 3});
     cr_expect_not_null(strstr(text, "blk.3.w"));
     cr_expect_null(strstr(text, "blk.2.w"));
-    REFUSED(rp_graph_dump(g, &(DumpOptions){.one_layer = true, .layer = 9}, stdout), RP_E_ARG,
+    REFUSED(rp_graph_dump(g, &(RpDumpOptions){.one_layer = true, .layer = 9}, stdout), RP_E_ARG,
             "no layer 9; the last is 4");
     free(folded), free(whole), free(json), free(text);
     rp_graph_free(g);
@@ -293,19 +296,19 @@ Test(dump, json_has_parameters_absent_sources_and_times) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = input(g, "x", 8, 4, 2), *sinks = rp_graph_input(g, "sinks", RP_F32, NE(2, 1, 1, 1));
     TensorNode   *y    = rp_soft_max_sinks(g, rp_rms_norm(g, x, NULL, 0.25f), NULL, NULL, sinks,
-                                           &(SoftMaxParams){.scale = 0.5f});
-    DumpNote      n[5] = {[3] = {.us = 1.5}};
+                                           &(RpSoftMaxParams){.scale = 0.5f});
+    RpDumpNote    n[5] = {[3] = {.us = 1.5}};
     y                  = rp_permute(g, y, 0, 2, 1, 3);
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_graph_verify(g));
-    char *json = dump(g, (DumpOptions){.format = RP_DUMP_JSON});
+    char *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
     cr_expect_not_null(strstr(json, "\"sources\":[0],\"params\":{\"eps\":0.25}}"), "%s", json);
     cr_expect_not_null(strstr(json, "\"sources\":[2,null,null,1],\"params\":{\"scale\":0.5,\"window\":0}}"),
                        "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{\"axis\":[0,2,1,3]}}"), "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{}}"), "leaves have none: %s", json);
     free(json);
-    json = dump(g, (DumpOptions){.format = RP_DUMP_JSON, .notes = n});
+    json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON, .notes = n});
     cr_expect_not_null(strstr(json, "\"window\":0},\"us\":1.500}"), "%s", json);
     free(json);
     rp_graph_free(g);

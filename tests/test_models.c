@@ -79,13 +79,13 @@ static void compare(size_t i, const float *logits, void *user) {
 }
 
 static void check_model(const char *path, const char *golden, int n_prompts) {
-    Model     *m;
-    Session   *s;
+    RpModel   *m;
+    RpSession *s;
     Prompt    *p = calloc(1, sizeof *p);
     int32_t    ids[MAX_IDS + N_GREEDY];
     Comparison c = {.p = p};
     OK(rp_model_open(path, NULL, &m));
-    OK(rp_session_open(m, &(SessionOptions){.passes = "-quantize"}, &s));
+    OK(rp_session_open(m, &(RpSessionOptions){.passes = "-quantize"}, &s));
     c.n_vocab = rp_model_info(m)->n_vocab;
     FILE *f   = golden_open(golden);
     for (; read_prompt(f, p); c.prompt++) {
@@ -155,14 +155,14 @@ static char *read_text(size_t *len) {
 }
 
 /* Perplexity of the golden text, in windows of WINDOW tokens; *n: tokens that count. */
-static double perplexity(const Model *m, const char *passes, size_t *n) {
-    Session *s;
-    size_t   len;
-    char    *text = read_text(&len);
-    OK(rp_session_open(m, &(SessionOptions){.n_ctx = WINDOW, .passes = passes}, &s));
-    const Tokenizer *tk  = rp_model_tokenizer(m);
-    TokenList        ids = {0};
-    Likelihood       l   = {.n_vocab = rp_model_info(m)->n_vocab};
+static double perplexity(const RpModel *m, const char *passes, size_t *n) {
+    RpSession *s;
+    size_t     len;
+    char      *text = read_text(&len);
+    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = WINDOW, .passes = passes}, &s));
+    const RpTokenizer *tk  = rp_model_tokenizer(m);
+    RpTokenList        ids = {0};
+    Likelihood         l   = {.n_vocab = rp_model_info(m)->n_vocab};
     OK(rp_tokenize(tk, text, len, RP_TOK_ADD_SPECIAL, &ids));
     for (size_t w = 0; w + WINDOW <= ids.n; w += WINDOW) {
         if (rp_tokenizer_adds_bos(tk)) ids.ids[w] = rp_tokenizer_bos(tk);
@@ -182,11 +182,11 @@ static double perplexity(const Model *m, const char *passes, size_t *n) {
  * same sums by up to 0.4 % more or less. The limit is therefore 1 %, or the change in llama.cpp if that is
  * larger. */
 static void check_perplexity(const char *path, const char *golden) {
-    Model *m;
-    size_t size = 0, n, n_quantized;
-    char  *line = NULL;
-    double their_quantized, their_exact, count;
-    FILE  *f = golden_open(golden);
+    RpModel *m;
+    size_t   size = 0, n, n_quantized;
+    char    *line = NULL;
+    double   their_quantized, their_exact, count;
+    FILE    *f = golden_open(golden);
     cr_assert_eq(sscanf(field(f, &line, &size, "rounded "), "%lf %lf", &their_quantized, &count), 2);
     cr_assert_eq(sscanf(field(f, &line, &size, "exact "), "%lf", &their_exact), 1);
     OK(rp_model_open(path, NULL, &m));

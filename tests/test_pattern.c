@@ -7,25 +7,25 @@
 
 /* ---- custom ops ---- */
 
-static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
                            const char **why) {
     (void)params;
-    if (src[0]->dtype != RP_F32) return *why = "the source must be f32", RP_E_DTYPE;
-    *out = rp_view_contiguous(RP_F32, src[0]->ne, NULL);
+    if (in->unary.x->dtype != RP_F32) return *why = "the source must be f32", RP_E_DTYPE;
+    *out = rp_view_contiguous(RP_F32, in->unary.x->ne, NULL);
     return RP_OK;
 }
 
 /* y = x + i[0] * src[1], or x + i[0] without a second source. */
-static RpStatus shift(const OpArgs *args, KernelCtx *ctx) {
+static RpStatus shift(const RpOpArgs *args, RpKernelCtx *ctx) {
     const float *x = args->src[0].data, by = (float)args->params->custom.i[0];
     float       *y = args->dst.data;
     for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
-        y[i] = x[i] + by * (rp_has_src(args, 1) ? ((const float *)args->src[1].data)[i] : 1.0f);
+        y[i] = x[i] + by * (rp_is_present(&args->src[1]) ? ((const float *)args->src[1].data)[i] : 1.0f);
     return RP_OK;
 }
 
-static const OpDescription shift_op = {
-    .name = "shift", .min_src = 1, .max_src = 2, .shape = like_first, .cpu = shift};
+static const RpOpDescription shift_op = {
+    .name = "shift", .n_required = 1, .n_sources = 2, .shape = like_first, .cpu = shift};
 
 static TensorOp shift_id(void) {
     static TensorOp op;
@@ -34,7 +34,7 @@ static TensorOp shift_id(void) {
 }
 
 static TensorNode *shifted(ComputeGraph *g, TensorNode *x, int by) {
-    const OpParams p = {.custom = {.i = {by}}};
+    const RpOpParams p = {.custom = {.i = {by}}};
     return rp_graph_op(g, shift_id(), &p, &x, 1);
 }
 
@@ -46,11 +46,11 @@ Test(pattern, a_custom_op_runs) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *y = shifted(g, x, 3);
     ExecPlan     *plan;
-    Executor     *e;
+    RpExecutor   *e;
     OK(rp_graph_finish(g, &y, 1));
     cr_expect_str_eq(rp_node_op_name(y), "shift");
     OK(rp_plan_new(g, &plan));
-    OK(rp_executor_open(plan, &(ExecutorOptions){.device = "cpu"}, &e));
+    OK(rp_executor_open(plan, &(RpExecutorOptions){.device = "cpu"}, &e));
     for (int i = 0; i < 8; i++) ((float *)rp_executor_data(e, x))[i] = (float)i;
     OK(rp_executor_run(e));
     for (int i = 0; i < 8; i++) cr_expect_eq(((float *)rp_executor_data(e, y))[i], (float)i + 3.0f);
@@ -60,8 +60,8 @@ Test(pattern, a_custom_op_runs) {
 }
 
 Test(pattern, bad_custom_ops_are_refused_by_name) {
-    OpDescription d = shift_op;
-    TensorOp      op;
+    RpOpDescription d = shift_op;
+    TensorOp        op;
     (void)shift_id();
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "there is an op 'shift'");
     d.name = "mul_mat";
@@ -79,7 +79,7 @@ Test(pattern, bad_custom_ops_are_refused_by_name) {
 /* ---- pattern texts ---- */
 
 static void refuse(const char *match, const char *make, const char *text) {
-    const GraphPattern p = {.name = "refused", .match = match, .make = make};
+    const RpGraphPattern p = {.name = "refused", .match = match, .make = make};
     REFUSED(rp_pattern_register(&p), RP_E_ARG, text);
 }
 
@@ -94,17 +94,17 @@ Test(pattern, bad_pattern_texts_are_refused_with_the_position) {
     refuse("silu(x)", "silu", "'(' is wanted");
     refuse("silu(x)", "silu(x) x", "the end is wanted");
     refuse("silu(a_name_that_is_too_long)", "silu(x)", "the name is too long");
-    const GraphPattern taken = {.name = "qkv", .match = "silu(x)", .make = "gelu(x)"};
+    const RpGraphPattern taken = {.name = "qkv", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv'");
-    const GraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
+    const RpGraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&all), RP_E_ARG, "is not 'all'");
-    REFUSED(rp_pattern_register(&(GraphPattern){.name = "x"}), RP_E_ARG, "a match text");
+    REFUSED(rp_pattern_register(&(RpGraphPattern){.name = "x"}), RP_E_ARG, "a match text");
 }
 
 /* ---- matching ---- */
 
 /* Finishes the graph and applies one pattern; returns the number of steps that remain. */
-static int steps_with(ComputeGraph *g, TensorNode *const outputs[], int n_outputs, const GraphPattern *p) {
+static int steps_with(ComputeGraph *g, TensorNode *const outputs[], int n_outputs, const RpGraphPattern *p) {
     const PatternRow row = {.pattern = *p};
     OK(rp_graph_finish(g, outputs, n_outputs));
     OK(rp_pattern_apply(g, &row, 1));
@@ -113,19 +113,19 @@ static int steps_with(ComputeGraph *g, TensorNode *const outputs[], int n_output
     return rp_graph_n_steps(g);
 }
 
-static const GraphPattern silu_mul = {.name = "t", .match = "mul(silu(x), y)", .make = "swiglu_oai(x, y)"};
+static const RpGraphPattern silu_mul = {.name = "t", .match = "mul(silu(x), y)", .make = "swiglu_oai(x, y)"};
 
-static bool oai_params(const PatternMatch *m, OpParams *out) {
+static bool oai_params(const RpPatternMatch *m, RpOpParams *out) {
     cr_assert_not_null(rp_match_node(m, "x"));
     cr_assert_null(rp_match_node(m, "nothing"));
-    out->swiglu_oai = (SwigluOaiParams){.alpha = 1.0f, .limit = 7.0f};
+    out->swiglu_oai = (RpSwigluOaiParams){.alpha = 1.0f, .limit = 7.0f};
     return true;
 }
 
 static int steps_of_silu_mul(bool swapped, bool second_reader, bool is_output) {
-    ComputeGraph *g = rp_graph_new();
-    TensorNode   *x = vector(g, "x"), *y = vector(g, "y"), *s = rp_silu(g, x);
-    GraphPattern  p    = silu_mul;
+    ComputeGraph  *g = rp_graph_new();
+    TensorNode    *x = vector(g, "x"), *y = vector(g, "y"), *s = rp_silu(g, x);
+    RpGraphPattern p   = silu_mul;
     p.params           = oai_params;
     TensorNode *out[2] = {swapped ? rp_mul(g, y, s) : rp_mul(g, s, y), s};
     if (second_reader) out[0] = rp_add(g, out[0], s);
@@ -142,17 +142,17 @@ Test(pattern, inner_nodes_must_have_no_other_reader) {
 }
 
 Test(pattern, a_replacement_whose_shapes_do_not_fit_is_no_match) {
-    ComputeGraph *g = rp_graph_new();
-    TensorNode   *x = vector(g, "x"), *one = rp_graph_input(g, "y", RP_F32, NE(1, 1, 1, 1));
-    TensorNode   *y = rp_mul(g, rp_silu(g, x), one);
-    GraphPattern  p = silu_mul;
-    p.params        = oai_params;
+    ComputeGraph  *g = rp_graph_new();
+    TensorNode    *x = vector(g, "x"), *one = rp_graph_input(g, "y", RP_F32, NE(1, 1, 1, 1));
+    TensorNode    *y = rp_mul(g, rp_silu(g, x), one);
+    RpGraphPattern p = silu_mul;
+    p.params         = oai_params;
     cr_expect_eq(steps_with(g, &y, 1, &p), 2, "swiglu_oai wants two sources of one shape");
     rp_graph_free(g);
 }
 
 Test(pattern, a_variable_names_the_same_node_everywhere) {
-    const GraphPattern square = {.name = "t", .match = "mul(silu(x), x)", .make = "silu(x)"};
+    const RpGraphPattern square = {.name = "t", .match = "mul(silu(x), x)", .make = "silu(x)"};
     for (int same = 0; same < 2; same++) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = vector(g, "x"), *z = vector(g, "z"), *y = rp_mul(g, rp_silu(g, x), same ? x : z);
@@ -162,7 +162,7 @@ Test(pattern, a_variable_names_the_same_node_everywhere) {
 }
 
 Test(pattern, optional_ops_and_sources_may_be_absent) {
-    const GraphPattern p = {.name = "t", .match = "sigmoid(rms_norm?(x, w?))", .make = "mul(x, w)"};
+    const RpGraphPattern p = {.name = "t", .match = "sigmoid(rms_norm?(x, w?))", .make = "mul(x, w)"};
     for (int with = 0; with < 3; with++) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = vector(g, "x"), *w = vector(g, "w");
@@ -176,9 +176,9 @@ Test(pattern, optional_ops_and_sources_may_be_absent) {
 
 /* A node with `~` may have other readers: it is kept for them, and computed again in the fused op. */
 Test(pattern, a_kept_node_keeps_its_other_readers) {
-    const GraphPattern p = {.name = "t", .match = "gelu(silu~(x))", .make = "sigmoid(x)"};
-    ComputeGraph      *g = rp_graph_new();
-    TensorNode        *x = vector(g, "x"), *s = rp_silu(g, x),
+    const RpGraphPattern p = {.name = "t", .match = "gelu(silu~(x))", .make = "sigmoid(x)"};
+    ComputeGraph        *g = rp_graph_new();
+    TensorNode          *x = vector(g, "x"), *s = rp_silu(g, x),
                *y[3] = {rp_gelu(g, s, RP_GELU_TANH), rp_scale(g, s, 2.0f, 0.0f)};
     y[2]             = rp_gelu(g, s, RP_GELU_ERF);
     cr_expect_eq(steps_with(g, y, 3, &p), 4);
@@ -198,7 +198,7 @@ Test(pattern, a_source_written_between_the_nodes_is_no_match) {
         TensorNode   *stored = between ? rp_store(g, x, state, NULL) : NULL;
         TensorNode   *out    = rp_mul(g, silu, y);
         if (!between) stored = rp_store(g, x, state, NULL);
-        GraphPattern p     = silu_mul;
+        RpGraphPattern p   = silu_mul;
         p.params           = oai_params;
         TensorNode *outs[] = {out, rp_scale(g, stored, 2.0f, 0.0f)};
         cr_expect_eq(steps_with(g, outs, 2, &p), between ? 4 : 3);
@@ -207,26 +207,26 @@ Test(pattern, a_source_written_between_the_nodes_is_no_match) {
 }
 
 /* y = src[0], and src[1] is written to the state src[2]. */
-static RpStatus both(const OpArgs *args, KernelCtx *ctx) {
+static RpStatus both(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (ctx->ith != 0) return RP_OK;
     memcpy(args->dst.data, args->src[0].data, rp_view_extent_bytes(&args->dst));
     memcpy(args->src[2].data, args->src[1].data, rp_view_extent_bytes(&args->src[2]));
     return RP_OK;
 }
 
-static const OpDescription both_op = {.name    = "both",
-                                      .min_src = 3,
-                                      .max_src = 3,
-                                      .shape   = like_first,
-                                      .flags   = RP_FLAG_FUSED | RP_WRITES(2),
-                                      .cpu     = both};
+static const RpOpDescription both_op = {.name       = "both",
+                                        .n_required = 3,
+                                        .n_sources  = 3,
+                                        .shape      = like_first,
+                                        .flags      = RP_FLAG_FUSED | RP_WRITES(2),
+                                        .cpu        = both};
 
 typedef enum Between { NOTHING, READS_STATE, STORES, DEPENDS } Between;
 
 /* Two roots, silu(x) and the store of gelu(z); `between` is what stands between them. */
 static int steps_of_two_roots(Between between) {
-    static TensorOp    op;
-    const GraphPattern p = {.name = "t", .match = "silu(x); copy(gelu(z), s)", .make = "both(x, z, s)"};
+    static TensorOp      op;
+    const RpGraphPattern p = {.name = "t", .match = "silu(x); copy(gelu(z), s)", .make = "both(x, z, s)"};
     if (op == 0) OK(rp_op_register(&both_op, &op));
     ComputeGraph *g     = rp_graph_new();
     TensorNode   *state = rp_graph_state(g, "s", RP_F32, NE(8, 1, 1, 1)),
@@ -257,25 +257,25 @@ Test(pattern, several_roots_become_one_op) {
 }
 
 Test(pattern, a_pattern_that_matches_what_it_makes_is_refused) {
-    const GraphPattern p   = {.name = "loop", .match = "silu(x)", .make = "silu(x)"};
-    const PatternRow   row = {.pattern = p};
-    ComputeGraph      *g   = rp_graph_new();
-    TensorNode        *y   = rp_silu(g, vector(g, "x"));
+    const RpGraphPattern p   = {.name = "loop", .match = "silu(x)", .make = "silu(x)"};
+    const PatternRow     row = {.pattern = p};
+    ComputeGraph        *g   = rp_graph_new();
+    TensorNode          *y   = rp_silu(g, vector(g, "x"));
     OK(rp_graph_finish(g, &y, 1));
     REFUSED(rp_pattern_apply(g, &row, 1), RP_E_ARG, "pattern 'loop' matches its own result without end");
     rp_graph_free(g);
 }
 
-static const GraphPattern custom_pattern = {
+static const RpGraphPattern custom_pattern = {
     .name = "twice", .help = "shifts", .match = "add(shift(x), y)", .make = "shift(x, y)", .params = NULL};
 
-static bool whole_shift(const PatternMatch *m, OpParams *out) {
+static bool whole_shift(const RpPatternMatch *m, RpOpParams *out) {
     out->custom = rp_node_params(rp_match_node(m, "s"))->custom;
     return out->custom.i[0] == 1;
 }
 
 Test(pattern, a_custom_pattern_is_a_pass) {
-    static GraphPattern p;
+    static RpGraphPattern p;
     p        = custom_pattern;
     p.match  = "add(shift:s(x), y)";
     p.params = whole_shift;
@@ -299,8 +299,12 @@ Test(pattern, a_custom_pattern_is_a_pass) {
 
 /* ---- what registration refuses ---- */
 
-static const OpDescription plain_op = {
-    .name = "plain", .min_src = 1, .max_src = 3, .shape = like_first, .flags = RP_FLAG_FUSED, .cpu = both};
+static const RpOpDescription plain_op = {.name       = "plain",
+                                         .n_required = 1,
+                                         .n_sources  = 3,
+                                         .shape      = like_first,
+                                         .flags      = RP_FLAG_FUSED,
+                                         .cpu        = both};
 
 Test(pattern, stores_that_would_be_lost_are_refused) {
     TensorOp op;
@@ -312,29 +316,29 @@ Test(pattern, stores_that_would_be_lost_are_refused) {
     refuse("copy(x, s)", "both(x, x, s)", "the first root must not be a store");
     refuse("mul:r(silu(x), x)", "plain(x, r)", "a root cannot be a source of what replaces it");
     OK(rp_pattern_register(
-        &(GraphPattern){.name = "fine", .match = "silu (x) ; copy ( y , s )", .make = " both (x, y, s) "}));
+        &(RpGraphPattern){.name = "fine", .match = "silu (x) ; copy ( y , s )", .make = " both (x, y, s) "}));
 }
 
 Test(pattern, bad_names_and_flags_are_refused) {
-    OpDescription      d = shift_op;
-    TensorOp           op;
-    const GraphPattern named = {.name = "a\"b", .match = "silu(x)", .make = "gelu(x)"},
-                       empty = {.name = "", .match = "silu(x)", .make = "gelu(x)"};
+    RpOpDescription      d = shift_op;
+    TensorOp             op;
+    const RpGraphPattern named = {.name = "a\"b", .match = "silu(x)", .make = "gelu(x)"},
+                         empty = {.name = "", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&named), RP_E_ARG, "letters, digits and _");
     REFUSED(rp_pattern_register(&empty), RP_E_ARG, "letters, digits and _");
     d.name = "writer", d.flags = RP_WRITES(0);
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "RP_WRITES is for ops that patterns make");
     d.flags = RP_FLAG_FUSED | RP_WRITES(2);
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "writes to a source that it does not have");
-    d.flags = RP_FLAG_INPLACE, d.min_src = 0;
+    d.flags = RP_FLAG_INPLACE, d.n_required = 0;
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "in place");
 }
 
 /* ---- fusions of the library: graphs that do not match ---- */
 
 static TensorNode *weight(ComputeGraph *g, const char *name, RpDtype type, int64_t n, int64_t m) {
-    static char      memory[1 << 16];
-    const TensorView v = rp_view_contiguous(type, NE(n, m, 1, 1), memory);
+    static char        memory[1 << 16];
+    const RpTensorView v = rp_view_contiguous(type, NE(n, m, 1, 1), memory);
     return rp_graph_weight(g, name, &v);
 }
 
@@ -380,19 +384,19 @@ Test(pattern, a_norm_with_other_readers_stays) {
 Test(pattern, views_of_replaced_nodes_are_redirected) {
     float got[2][2];
     for (int on = 0; on < 2; on++) {
-        ComputeGraph     *g   = rp_graph_new();
-        const TopKParams  top = {.k = 2};
-        const RouteParams how = {.normalize = true, .scale = 1.0f};
-        TensorNode       *x = vector(g, "x"), *w = rp_graph_input(g, "w", RP_F32, NE(8, 4, 1, 1));
-        TensorNode *p   = rp_soft_max(g, rp_mul_mat(g, w, x), NULL, NULL, &(SoftMaxParams){.scale = 1.0f});
+        ComputeGraph       *g   = rp_graph_new();
+        const RpTopKParams  top = {.k = 2};
+        const RpRouteParams how = {.normalize = true, .scale = 1.0f};
+        TensorNode         *x = vector(g, "x"), *w = rp_graph_input(g, "w", RP_F32, NE(8, 4, 1, 1));
+        TensorNode *p   = rp_soft_max(g, rp_mul_mat(g, w, x), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
         TensorNode *ids = rp_top_k(g, p, NULL, &top), *expert_weights = rp_route(g, p, ids, &how);
         TensorNode *y = rp_scale(g, rp_reshape(g, expert_weights, 1, 2, 1, 1), 2.0f, 0.0f);
         ExecPlan   *plan;
-        Executor   *e;
+        RpExecutor *e;
         OK(rp_graph_finish(g, &y, 1));
         OK(rp_graph_optimize(g, on ? "" : "-all"));
         OK(rp_plan_new(g, &plan));
-        OK(rp_executor_open(plan, &(ExecutorOptions){.device = "cpu", .n_threads = 1}, &e));
+        OK(rp_executor_open(plan, &(RpExecutorOptions){.device = "cpu", .n_threads = 1}, &e));
         for (int i = 0; i < 32; i++) ((float *)rp_executor_data(e, w))[i] = (float)(i * 7 % 11) * 0.1f;
         for (int i = 0; i < 8; i++) ((float *)rp_executor_data(e, x))[i] = (float)i * 0.1f - 0.2f;
         OK(rp_executor_run(e));

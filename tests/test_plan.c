@@ -2,6 +2,7 @@
  * results of a run in which every tensor has separate memory. Graphs are random. */
 #include "tests/golden.h"
 
+#include "base/kernels.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
 
@@ -59,7 +60,7 @@ static ComputeGraph *random_graph(uint64_t seed) {
             if (width == 64) y = rp_cast(g, state = rp_store(g, a, state, NULL), RP_F32);
             if (width == 64)
                 y = rp_view(g, y,
-                            &(ViewParams){
+                            &(RpViewParams){
                                 .ne = {64, 4,   1,    1   },
                                   .nb = {0,  256, 1024, 1024}
                 });
@@ -113,7 +114,7 @@ Test(plan, no_two_live_buffers_overlap) {
 /* Runs the graph with separate memory for every tensor; the outputs are the reference. */
 static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
     void     *memory[1024] = {0};
-    KernelCtx ctx          = {.nth = 1};
+    RpKernelCtx ctx          = {.nth = 1};
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
         if (n->base == n) memory[n->id] = calloc(1, rp_view_extent_bytes(&n->view));
@@ -121,7 +122,7 @@ static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
             for (int64_t k = 0; k < rp_view_elems(&n->view); k++)
                 ((float *)memory[n->id])[k] = (float)((k * 7 + n->id) % 11) * 0.3f - 1.0f;
         if (!node_is_kernel(n)) continue;
-        OpArgs args   = {.dst = n->view, .params = &n->params};
+        RpOpArgs args   = {.dst = n->view, .params = &n->params};
         args.dst.data = (char *)memory[n->base->id] + n->offset;
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) {
@@ -142,11 +143,11 @@ Test(plan, reuse_and_in_place_change_no_result) {
     for (uint64_t seed = 0; seed < 100; seed++) {
         ComputeGraph *g = random_graph(seed);
         ExecPlan     *plan;
-        Executor     *e;
+        RpExecutor     *e;
         float        *want[2] = {NULL, NULL};
         run_without_reuse(g, want);
         OK(rp_plan_new(g, &plan));
-        OK(rp_executor_open(plan, &(ExecutorOptions){.n_threads = 1 + (int)(seed % 3)}, &e));
+        OK(rp_executor_open(plan, &(RpExecutorOptions){.n_threads = 1 + (int)(seed % 3)}, &e));
         for (int i = 0; i < g->n_nodes; i++)
             if (g->nodes[i]->kind == NODE_INPUT)
                 for (int64_t k = 0; k < rp_view_elems(&g->nodes[i]->view); k++)
@@ -171,7 +172,7 @@ Test(plan, computes_in_place_and_reuses_buffers) {
     OK(rp_graph_finish(g, &y, 1));
     ExecPlan *plan;
     OK(rp_plan_new(g, &plan));
-    const PlanMemory m = rp_plan_memory(plan);
+    const RpPlanMemory m = rp_plan_memory(plan);
     cr_expect_eq(m.n_steps, 10);
     cr_expect_eq(plan->n_buffers, 2); /* the input, and one buffer on which nine steps work in place */
     cr_expect_eq(m.arena, 2048u);
@@ -201,7 +202,7 @@ Test(plan, is_deterministic) {
 
 Test(plan, counts_the_bytes_that_a_step_moves) {
     ComputeGraph    *g = rp_graph_new();
-    const TensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weight_data);
+    const RpTensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weight_data);
     TensorNode      *w = rp_graph_weight(g, "w", &v), *ids = rp_graph_input(g, "ids", RP_I32, NE(3, 1, 1, 1));
     TensorNode      *y = rp_get_rows(g, w, ids);
     OK(rp_graph_finish(g, &y, 1));

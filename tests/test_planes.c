@@ -2,13 +2,15 @@
  *     plane f:  field f of block 0 | field f of block 1 | ... */
 #include "tests/golden.h"
 
+#include "base/kernels.h"
+
 /* Two rows of three blocks. Byte k of block b is k + 41 b, so every byte tells where it came from. */
 static void check(RpDtype type, const int (*fields)[2]) {
-    const DtypeInfo *info = rp_dtype_info(type);
+    const RpDtypeInfo *info = rp_dtype_info(type);
     enum { BLOCKS = 6 };
-    const size_t     size = (size_t)info->block_bytes;
-    unsigned char    in[BLOCKS * 256], out[BLOCKS * 256];
-    const TensorView w = rp_view_contiguous(type, (int64_t[]){3 * info->block_elems, 2, 1, 1}, in);
+    const size_t       size = (size_t)info->block_bytes;
+    unsigned char      in[BLOCKS * 256], out[BLOCKS * 256];
+    const RpTensorView w = rp_view_contiguous(type, (int64_t[]){3 * info->block_elems, 2, 1, 1}, in);
     for (size_t i = 0; i < BLOCKS * size; i++) in[i] = (unsigned char)(i % size + 41 * (i / size));
     OK(rp_cuda_repack(&w, out));
     const unsigned char *plane = out;
@@ -38,16 +40,16 @@ Test(planes, hold_one_field_of_every_block) {
 }
 
 Test(planes, leave_floats_as_they_are) {
-    float            in[6] = {1, 2, 3, 4, 5, 6}, out[6];
-    const TensorView w     = rp_view_contiguous(RP_F32, (int64_t[]){3, 2, 1, 1}, in);
+    float              in[6] = {1, 2, 3, 4, 5, 6}, out[6];
+    const RpTensorView w     = rp_view_contiguous(RP_F32, (int64_t[]){3, 2, 1, 1}, in);
     OK(rp_cuda_repack(&w, out));
     cr_expect_arr_eq(in, out, sizeof in);
 }
 
 Test(planes, refuse_weights_that_are_not_contiguous) {
-    char       in[4 * 34], out[4 * 34];
-    TensorView w = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 2, 1, 1}, in);
-    w.nb[1]      = 2 * 34;
+    char         in[4 * 34], out[4 * 34];
+    RpTensorView w = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 2, 1, 1}, in);
+    w.nb[1]        = 2 * 34;
     REFUSED(rp_cuda_repack(&w, out), RP_E_UNSUPPORTED, "q8_0 [32,2,1,1] is not contiguous");
     w = rp_view_contiguous(RP_Q8_ACT, (int64_t[]){32, 2, 1, 1}, in);
     REFUSED(rp_cuda_repack(&w, out), RP_E_DTYPE, "q8_act is not a weight type");

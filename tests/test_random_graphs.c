@@ -63,14 +63,14 @@ static void show(const Trial *t, const ComputeGraph *g, const char *passes) {
     char title[1100];
     if (getenv("REPRISE_TEST_SEED") == NULL) return;
     snprintf(title, sizeof title, "seed %llu, passes \"%s\"", (unsigned long long)t->seed, passes);
-    OK(rp_graph_dump(g, &(DumpOptions){.title = title}, stderr));
+    OK(rp_graph_dump(g, &(RpDumpOptions){.title = title}, stderr));
 }
 
 static void run_steps(const RandomGraph *r, const Trial *t, int n_threads, Results *out) {
-    ExecPlan *plan;
-    Executor *e;
+    ExecPlan   *plan;
+    RpExecutor *e;
     OK(rp_plan_new(r->g, &plan));
-    OK(rp_executor_open(plan, &(ExecutorOptions){.n_threads = n_threads}, &e));
+    OK(rp_executor_open(plan, &(RpExecutorOptions){.n_threads = n_threads}, &e));
     out->items.n = 0, out->items.n_bytes = 0;
     for (int step = 0; step < RANDOM_STEPS; step++) {
         set_random_inputs(r, e, t->seed, step);
@@ -209,31 +209,31 @@ static bool is(const TensorNode *n, const char *op) { return strcmp(rp_node_op_n
 enum { N_FEATURES = 22 };
 
 static void features(const TensorNode *n, bool has[N_FEATURES]) {
-    const OpParams  *p              = rp_node_params(n);
-    const TensorView v              = rp_node_view(n);
-    const bool       of[N_FEATURES] = {
-              is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_NONE,
-              is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_EACH,
-              is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_WHOLE,
-              is(n, "qkv") && p->qkv.column.norm != 0,
-              is(n, "qkv") && rp_node_source(n, 8) != NULL && rp_node_source(n, 10) != NULL,
-              is(n, "gate_up") && p->gate_up.kind == RP_GATE_SILU,
-              is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_TANH,
-              is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_ERF,
-              is(n, "gate_up") && p->gate_up.kind == RP_GATE_OAI,
-              is(n, "gate_up") && rp_node_source(n, 4) != NULL,
-              is(n, "gate_up") && v.dtype == RP_Q8_ACT,
-              is(n, "router") && p->router.kind == RP_ROUTER_LOGITS,
-              is(n, "router") && p->router.kind == RP_ROUTER_SOFT_MAX,
-              is(n, "router") && p->router.kind == RP_ROUTER_SIGMOID,
-              is(n, "experts_down") && rp_node_source(n, 4) != NULL,
-              is(n, "experts_down") && rp_node_source(n, 5) != NULL,
-              is(n, "linear") && p->linear.post_norm != 0,
-              is(n, "linear") && p->linear.column.norm != 0 && p->linear.column.round != 0,
-              is(n, "linear") && p->linear.scale != 1.0f,
-              is(n, "linear") && rp_node_source(n, 3) != NULL && rp_node_source(n, 4) != NULL,
-              is(n, "attention") && v.dtype == RP_Q8_ACT,
-              is(n, "get_rows") && p->get_rows.scale != 0.0f,
+    const RpOpParams  *p              = rp_node_params(n);
+    const RpTensorView v              = rp_node_view(n);
+    const bool         of[N_FEATURES] = {
+                is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_NONE,
+                is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_EACH,
+                is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_WHOLE,
+                is(n, "qkv") && p->qkv.column.norm != 0,
+                is(n, "qkv") && rp_node_source(n, 8) != NULL && rp_node_source(n, 10) != NULL,
+                is(n, "gate_up") && p->gate_up.kind == RP_GATE_SILU,
+                is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_TANH,
+                is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_ERF,
+                is(n, "gate_up") && p->gate_up.kind == RP_GATE_OAI,
+                is(n, "gate_up") && rp_node_source(n, 4) != NULL,
+                is(n, "gate_up") && v.dtype == RP_Q8_ACT,
+                is(n, "router") && p->router.kind == RP_ROUTER_LOGITS,
+                is(n, "router") && p->router.kind == RP_ROUTER_SOFT_MAX,
+                is(n, "router") && p->router.kind == RP_ROUTER_SIGMOID,
+                is(n, "experts_down") && rp_node_source(n, 4) != NULL,
+                is(n, "experts_down") && rp_node_source(n, 5) != NULL,
+                is(n, "linear") && p->linear.post_norm != 0,
+                is(n, "linear") && p->linear.column.norm != 0 && p->linear.column.round != 0,
+                is(n, "linear") && p->linear.scale != 1.0f,
+                is(n, "linear") && rp_node_source(n, 3) != NULL && rp_node_source(n, 4) != NULL,
+                is(n, "attention") && v.dtype == RP_Q8_ACT,
+                is(n, "get_rows") && p->get_rows.scale != 0.0f,
     };
     for (int i = 0; i < N_FEATURES; i++) has[i] = has[i] || of[i];
 }

@@ -2,7 +2,7 @@
  * published vectors of Philox 4x32-10; frequencies by a chi-square test. */
 #include "reprise/sampler.h"
 
-#include "reprise/philox.h"
+#include "base/philox.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -14,13 +14,13 @@ enum { N = 12, SAMPLES = 40000 };
 
 static const float logits12[N] = {1.0f, -0.5f, 2.0f, 0.0f, 2.0f, -3.0f, 0.7f, 1.5f, -1.0f, 0.2f, 3.0f, -2.0f};
 
-static Sampler *open_sampler(SamplerParams p, int32_t n_vocab) {
-    Sampler *s;
+static RpSampler *open_sampler(RpSamplerParams p, int32_t n_vocab) {
+    RpSampler *s;
     cr_assert_eq(rp_sampler_new(&p, n_vocab, &s), RP_OK, "%s", rp_last_error());
     return s;
 }
 
-static int32_t sample(Sampler *s, const float *logits) {
+static int32_t sample(RpSampler *s, const float *logits) {
     int32_t token = -1;
     cr_assert_eq(rp_sampler_sample(s, logits, &token), RP_OK, "%s", rp_last_error());
     return token;
@@ -41,7 +41,7 @@ static int by_logit_then_id(const void *a, const void *b) {
     return x > y ? -1 : x < y ? 1 : i < j ? -1 : 1;
 }
 
-static Reference reference_new(const SamplerParams *p, const float *logits, int32_t n_vocab) {
+static Reference reference_new(const RpSamplerParams *p, const float *logits, int32_t n_vocab) {
     Reference r = {calloc((size_t)n_vocab, sizeof *r.ids), calloc((size_t)n_vocab, sizeof *r.p), n_vocab};
     for (int32_t i = 0; i < n_vocab; i++) r.ids[i] = i;
     sort_key = logits;
@@ -73,10 +73,10 @@ static int32_t reference_sample(const Reference *r, double u) {
 
 /* Chi-square statistic of SAMPLES samples: sum over tokens of (count - expected)^2 / expected. No sample may be
  * a token that the reference excludes. */
-static double chi_square(const SamplerParams *p, const float *logits, int32_t *df) {
-    Sampler  *s         = open_sampler(*p, N);
-    Reference r         = reference_new(p, logits, N);
-    int       counts[N] = {0};
+static double chi_square(const RpSamplerParams *p, const float *logits, int32_t *df) {
+    RpSampler *s         = open_sampler(*p, N);
+    Reference  r         = reference_new(p, logits, N);
+    int        counts[N] = {0};
     for (int i = 0; i < SAMPLES; i++) counts[sample(s, logits)]++;
     double chi = 0.0;
     int    in  = 0;
@@ -132,7 +132,7 @@ Test(random, uniform_uses_the_top_bits_of_the_first_word) {
 }
 
 Test(sampler, greedy_takes_the_highest_logit_and_the_lower_id_on_ties) {
-    Sampler *s = open_sampler(rp_sampler_defaults(), N);
+    RpSampler *s = open_sampler(rp_sampler_defaults(), N);
     cr_expect_eq(sample(s, logits12), 10);
     float tied[N] = {0};
     tied[3] = tied[7] = 5.0f;
@@ -143,9 +143,9 @@ Test(sampler, greedy_takes_the_highest_logit_and_the_lower_id_on_ties) {
 
 Test(sampler, samples_follow_the_probabilities) {
     /* Chi-square quantiles at 0.999 for 1 to 11 degrees of freedom. */
-    static const double limit[] = {0,     10.83, 13.82, 16.27, 18.47, 20.52,
-                                   22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
-    const SamplerParams cases[] = {
+    static const double   limit[] = {0,     10.83, 13.82, 16.27, 18.47, 20.52,
+                                     22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
+    const RpSamplerParams cases[] = {
   /* temperature, top_k, top_p, min_p, penalty, of the last n, seed */
         {1.0f, 0, 1.0f, 0.0f, 1.0f, 0, 0},
         {0.5f, 0, 1.0f, 0.0f, 1.0f, 0, 1},
@@ -172,14 +172,14 @@ Test(sampler, agrees_with_a_full_sort_for_any_parameters) {
         const uint64_t seed = 1000 + (uint64_t)round;
         for (int i = 0; i < VOCAB; i++) /* multiples of 1/8: many ties */
             logits[i] = roundf(8.0f * 12.0f * rp_random_uniform(seed, (uint64_t)i)) / 8.0f;
-        SamplerParams p = rp_sampler_defaults();
-        p.seed          = seed;
-        p.temperature   = 0.2f + 2.0f * rp_random_uniform(seed, 10000);
-        p.top_k         = round % 3 == 0 ? 0 : (int32_t)(100.0f * rp_random_uniform(seed, 10001)) + 2;
-        p.top_p         = round % 4 == 0 ? 1.0f : 0.3f + 0.6999f * rp_random_uniform(seed, 10002);
-        p.min_p         = round % 5 == 0 ? 0.0f : 0.3f * rp_random_uniform(seed, 10003);
-        Sampler  *s     = open_sampler(p, VOCAB);
-        Reference r     = reference_new(&p, logits, VOCAB);
+        RpSamplerParams p = rp_sampler_defaults();
+        p.seed            = seed;
+        p.temperature     = 0.2f + 2.0f * rp_random_uniform(seed, 10000);
+        p.top_k           = round % 3 == 0 ? 0 : (int32_t)(100.0f * rp_random_uniform(seed, 10001)) + 2;
+        p.top_p           = round % 4 == 0 ? 1.0f : 0.3f + 0.6999f * rp_random_uniform(seed, 10002);
+        p.min_p           = round % 5 == 0 ? 0.0f : 0.3f * rp_random_uniform(seed, 10003);
+        RpSampler *s      = open_sampler(p, VOCAB);
+        Reference  r      = reference_new(&p, logits, VOCAB);
         for (uint64_t i = 0; i < TIMES; i++)
             differ += sample(s, logits) != reference_sample(&r, (double)rp_random_uniform(seed, i));
         reference_free(&r);
@@ -192,17 +192,17 @@ Test(sampler, agrees_with_a_full_sort_for_any_parameters) {
 static const float five[5] = {-3.0f * 0.69314718f, -4.0f * 0.69314718f, -1.0f * 0.69314718f,
                               -4.0f * 0.69314718f, -2.0f * 0.69314718f};
 
-static unsigned tokens_sampled(SamplerParams p) {
-    Sampler *s   = open_sampler(p, 5);
-    unsigned set = 0;
+static unsigned tokens_sampled(RpSamplerParams p) {
+    RpSampler *s   = open_sampler(p, 5);
+    unsigned   set = 0;
     for (int i = 0; i < 2000; i++) set |= 1u << sample(s, five);
     rp_sampler_free(s);
     return set;
 }
 
 Test(sampler, top_k_top_p_and_min_p_follow_their_definitions) {
-    SamplerParams p = rp_sampler_defaults();
-    p.temperature   = 1.0f;
+    RpSamplerParams p = rp_sampler_defaults();
+    p.temperature     = 1.0f;
     cr_expect_eq(tokens_sampled(p), 0x1fu);
     p.top_k = 4; /* ids 1 and 3 are equal: the lower stays */
     cr_expect_eq(tokens_sampled(p), 1u << 2 | 1u << 4 | 1u << 0 | 1u << 1);
@@ -230,10 +230,10 @@ Test(sampler, top_k_top_p_and_min_p_follow_their_definitions) {
 }
 
 Test(sampler, penalty_divides_positive_and_multiplies_negative_logits) {
-    SamplerParams p  = rp_sampler_defaults();
-    p.repeat_penalty = 2.0f;
-    p.repeat_last_n  = 3;
-    Sampler *s       = open_sampler(p, 4);
+    RpSamplerParams p = rp_sampler_defaults();
+    p.repeat_penalty  = 2.0f;
+    p.repeat_last_n   = 3;
+    RpSampler *s      = open_sampler(p, 4);
 
     const float positive[4] = {3.0f, 2.0f, 1.6f, 1.0f};
     cr_expect_eq(sample(s, positive), 0);
@@ -250,11 +250,11 @@ Test(sampler, penalty_divides_positive_and_multiplies_negative_logits) {
 }
 
 Test(sampler, penalty_counts_a_token_once_and_only_the_last_n) {
-    SamplerParams p  = rp_sampler_defaults();
-    p.repeat_penalty = 2.0f;
-    p.repeat_last_n  = 2;
-    Sampler    *s    = open_sampler(p, 3);
-    const float l[3] = {3.0f, 1.4f, 1.0f};
+    RpSamplerParams p = rp_sampler_defaults();
+    p.repeat_penalty  = 2.0f;
+    p.repeat_last_n   = 2;
+    RpSampler  *s     = open_sampler(p, 3);
+    const float l[3]  = {3.0f, 1.4f, 1.0f};
     rp_sampler_accept(s, 0);
     rp_sampler_accept(s, 0);
     cr_expect_eq(sample(s, l), 0, "penalised twice it would be 0.75");
@@ -272,11 +272,11 @@ Test(sampler, penalty_counts_a_token_once_and_only_the_last_n) {
 }
 
 Test(sampler, nan_counts_as_minus_infinity) {
-    SamplerParams p = rp_sampler_defaults();
-    float         l[5];
+    RpSamplerParams p = rp_sampler_defaults();
+    float           l[5];
     for (int i = 0; i < 5; i++) l[i] = i % 2 ? NAN : -INFINITY;
-    Sampler *s     = open_sampler(p, 5);
-    int32_t  token = 77;
+    RpSampler *s     = open_sampler(p, 5);
+    int32_t    token = 77;
     cr_expect_eq(rp_sampler_sample(s, l, &token), RP_E_ARG);
     cr_expect_str_eq(rp_last_error(), "nothing to sample: each of the 5 logits is NaN or -inf");
     cr_expect_eq(token, 77);
@@ -294,22 +294,22 @@ Test(sampler, nan_counts_as_minus_infinity) {
 }
 
 Test(sampler, plus_infinity_is_certain) {
-    SamplerParams p = rp_sampler_defaults();
-    p.temperature   = 0.7f;
-    const float l[] = {1.0f, INFINITY, 3.0f, INFINITY};
-    Sampler    *s   = open_sampler(p, 4);
-    unsigned    set = 0;
+    RpSamplerParams p = rp_sampler_defaults();
+    p.temperature     = 0.7f;
+    const float l[]   = {1.0f, INFINITY, 3.0f, INFINITY};
+    RpSampler  *s     = open_sampler(p, 4);
+    unsigned    set   = 0;
     for (int i = 0; i < 200; i++) set |= 1u << sample(s, l);
     cr_expect_eq(set, 1u << 1 | 1u << 3);
     rp_sampler_free(s);
 }
 
 Test(sampler, a_seed_gives_the_same_tokens_and_reset_starts_over) {
-    SamplerParams p = rp_sampler_defaults();
-    p.temperature   = 1.0f;
-    p.seed          = 42;
-    int32_t  first[64];
-    Sampler *a = open_sampler(p, N), *b = open_sampler(p, N);
+    RpSamplerParams p = rp_sampler_defaults();
+    p.temperature     = 1.0f;
+    p.seed            = 42;
+    int32_t    first[64];
+    RpSampler *a = open_sampler(p, N), *b = open_sampler(p, N);
     for (int i = 0; i < 64; i++) {
         first[i] = sample(a, logits12);
         cr_expect_eq(sample(b, logits12), first[i]);
@@ -326,16 +326,16 @@ Test(sampler, a_seed_gives_the_same_tokens_and_reset_starts_over) {
     rp_sampler_free(b);
 }
 
-static void refused(SamplerParams p, int32_t n_vocab, const char *text) {
-    Sampler *s = (Sampler *)&p;
+static void refused(RpSamplerParams p, int32_t n_vocab, const char *text) {
+    RpSampler *s = (RpSampler *)&p;
     cr_expect_eq(rp_sampler_new(&p, n_vocab, &s), RP_E_ARG, "%s", text);
     cr_expect_null(s);
     cr_expect_str_eq(rp_last_error(), text);
 }
 
 Test(sampler, refuses_parameters_by_name) {
-    const SamplerParams d = rp_sampler_defaults();
-    SamplerParams       p = d;
+    const RpSamplerParams d = rp_sampler_defaults();
+    RpSamplerParams       p = d;
     refused(d, 0, "sampler: a vocabulary of 0 tokens");
     p.temperature = -0.5f;
     refused(p, 5, "temperature -0.5: must be finite and at least 0");

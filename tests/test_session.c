@@ -7,16 +7,16 @@
 
 #define TINY GOLDEN_DIR "tiny/"
 
-static Model *open_tiny(const char *file) {
-    Model *m;
-    char   path[1024];
+static RpModel *open_tiny(const char *file) {
+    RpModel *m;
+    char     path[1024];
     snprintf(path, sizeof path, TINY "%s", file);
     OK(rp_model_open(path, NULL, &m));
     return m;
 }
 
-static Session *open_session(const Model *m, SessionOptions o) {
-    Session *s;
+static RpSession *open_session(const RpModel *m, RpSessionOptions o) {
+    RpSession *s;
     if (o.n_ctx == 0) o.n_ctx = 200;
     OK(rp_session_open(m, &o, &s));
     return s;
@@ -40,9 +40,9 @@ enum { EVERY_FILE = 1 };
 enum { N_FILES = sizeof files / sizeof files[0], N_IDS = 150 };
 
 /* The logits after N_IDS tokens, appended `step` tokens per call. */
-static void logits_after(const Model *m, SessionOptions o, int step, float *out) {
-    Session *s = open_session(m, o);
-    int32_t  ids[N_IDS];
+static void logits_after(const RpModel *m, RpSessionOptions o, int step, float *out) {
+    RpSession *s = open_session(m, o);
+    int32_t    ids[N_IDS];
     fill(ids, N_IDS, rp_model_info(m)->n_vocab);
     for (int i = 0; i < N_IDS; i += step)
         OK(rp_session_prefill(s, ids + i, (size_t)(N_IDS - i < step ? N_IDS - i : step), NULL, NULL));
@@ -52,15 +52,15 @@ static void logits_after(const Model *m, SessionOptions o, int step, float *out)
 
 Test(session, prefill_equals_token_by_token_bit_for_bit) {
     for (int f = 0; f < N_FILES; f += EVERY_FILE) {
-        Model       *m     = open_tiny(files[f]);
+        RpModel     *m     = open_tiny(files[f]);
         const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
         float        want[256], got[256];
-        logits_after(m, (SessionOptions){.n_threads = 1}, 1, want);
+        logits_after(m, (RpSessionOptions){.n_threads = 1}, 1, want);
         for (int step = 2; step <= N_IDS; step = step * 2 + 1) {
-            logits_after(m, (SessionOptions){.n_threads = 2, .prefill_chunk = 64}, step, got);
+            logits_after(m, (RpSessionOptions){.n_threads = 2, .prefill_chunk = 64}, step, got);
             cr_expect_arr_eq(got, want, bytes, "%s in steps of %d", files[f], step);
         }
-        logits_after(m, (SessionOptions){.n_threads = 3, .prefill_chunk = 1}, N_IDS, got);
+        logits_after(m, (RpSessionOptions){.n_threads = 3, .prefill_chunk = 1}, N_IDS, got);
         cr_expect_arr_eq(got, want, bytes, "%s in chunks of one", files[f]);
         rp_model_free(m);
     }
@@ -68,18 +68,19 @@ Test(session, prefill_equals_token_by_token_bit_for_bit) {
 
 /* Close to an f16 KV cache, and the same bits in any chunks. */
 static void check_q8_0(const char *file) {
-    Model       *m       = open_tiny(file);
+    RpModel     *m       = open_tiny(file);
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
     float        f16[256], want[256], got[256];
     double       size = 0.0, off = 0.0;
-    logits_after(m, (SessionOptions){.n_threads = 1}, N_IDS, f16);
-    logits_after(m, (SessionOptions){.n_threads = 1, .kv_type = RP_Q8_0}, 1, want);
+    logits_after(m, (RpSessionOptions){.n_threads = 1}, N_IDS, f16);
+    logits_after(m, (RpSessionOptions){.n_threads = 1, .kv_type = RP_Q8_0}, 1, want);
     for (int step = 2; step <= N_IDS; step = step * 3 + 1) {
-        logits_after(m, (SessionOptions){.n_threads = 1 + step % 4, .prefill_chunk = 64, .kv_type = RP_Q8_0},
+        logits_after(m,
+                     (RpSessionOptions){.n_threads = 1 + step % 4, .prefill_chunk = 64, .kv_type = RP_Q8_0},
                      step, got);
         cr_expect_arr_eq(got, want, n_vocab * sizeof(float), "%s in steps of %d", file, step);
     }
-    logits_after(m, (SessionOptions){.kv_type = RP_F16}, N_IDS, got);
+    logits_after(m, (RpSessionOptions){.kv_type = RP_F16}, N_IDS, got);
     cr_expect_arr_eq(got, f16, n_vocab * sizeof(float), "%s: f16 is the default", file);
     for (size_t i = 0; i < n_vocab; i++) {
         size += pow((double)f16[i], 2.0);
@@ -98,47 +99,47 @@ Test(session, keeps_the_kv_cache_in_q8_0) {
 }
 
 Test(session, a_q8_0_kv_cache_takes_about_half_the_memory) {
-    Model        *m = open_tiny("qwen3-f32.gguf");
-    SessionMemory f16, q8_0;
-    OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 128}, &f16));
-    OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 128, .kv_type = RP_Q8_0}, &q8_0));
+    RpModel        *m = open_tiny("qwen3-f32.gguf");
+    RpSessionMemory f16, q8_0;
+    OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 128}, &f16));
+    OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 128, .kv_type = RP_Q8_0}, &q8_0));
     cr_expect_eq(q8_0.kv * 64, f16.kv * 34);
     rp_model_free(m);
 }
 
 Test(session, refuses_unsupported_kv_cache_types) {
-    Model   *m = open_tiny("llama-mix.gguf");
-    Session *s;
-    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
+    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpSession *s;
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
             "a KV cache of q8_0: heads of 16 are not whole blocks of 32");
-    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q4_0}, &s), RP_E_ARG,
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q4_0}, &s), RP_E_ARG,
             "a KV cache of q4_0: must be f16 or q8_0");
     rp_model_free(m);
     m = open_tiny("deepseek2-mix.gguf");
-    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
             "the latent attention of deepseek2");
     rp_model_free(m);
     m = open_tiny("qwen3-f32.gguf");
-    REFUSED(rp_session_open(m, &(SessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s),
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s),
             RP_E_UNSUPPORTED, "a cache of q8_0 needs the attention pass");
     rp_model_free(m);
 }
 
 Test(session, gives_the_same_bits_for_any_number_of_threads_and_instruction_set) {
     for (int f = 0; f < N_FILES; f += EVERY_FILE) {
-        Model       *m     = open_tiny(files[f]);
+        RpModel     *m     = open_tiny(files[f]);
         const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
         float        want[256], got[256];
-        logits_after(m, (SessionOptions){.n_threads = 1}, N_IDS, want);
+        logits_after(m, (RpSessionOptions){.n_threads = 1}, N_IDS, want);
         for (int threads = 2; threads <= 5; threads++) {
-            logits_after(m, (SessionOptions){.n_threads = threads}, N_IDS, got);
+            logits_after(m, (RpSessionOptions){.n_threads = threads}, N_IDS, got);
             cr_expect_arr_eq(got, want, bytes, "%s with %d threads", files[f], threads);
         }
         for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-            const CpuIsa best = rp_cpu_isa();
-            if (rp_cpu_isa_set((CpuIsa)isa) != RP_OK) continue;
-            logits_after(m, (SessionOptions){.n_threads = 2}, N_IDS, got);
-            cr_expect_arr_eq(got, want, bytes, "%s with %s", files[f], rp_cpu_isa_name((CpuIsa)isa));
+            const RpCpuIsa best = rp_cpu_isa();
+            if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+            logits_after(m, (RpSessionOptions){.n_threads = 2}, N_IDS, got);
+            cr_expect_arr_eq(got, want, bytes, "%s with %s", files[f], rp_cpu_isa_name((RpCpuIsa)isa));
             OK(rp_cpu_isa_set(best));
         }
         rp_model_free(m);
@@ -158,8 +159,8 @@ static void keep(size_t i, const float *logits, void *user) {
 
 Test(session, score_gives_the_logits_of_single_steps) {
     static Kept k;
-    Model      *m = open_tiny("gemma3-mix.gguf");
-    Session    *a = open_session(m, (SessionOptions){0}), *b = open_session(m, (SessionOptions){0});
+    RpModel    *m = open_tiny("gemma3-mix.gguf");
+    RpSession  *a = open_session(m, (RpSessionOptions){0}), *b = open_session(m, (RpSessionOptions){0});
     int32_t     ids[N_IDS];
     cr_assert_eq(rp_model_info(m)->n_vocab, 64);
     fill(ids, N_IDS, 64);
@@ -174,10 +175,10 @@ Test(session, score_gives_the_logits_of_single_steps) {
 }
 
 Test(session, rewinds_to_an_earlier_position) {
-    Model   *m = open_tiny("llama-mix.gguf");
-    Session *s = open_session(m, (SessionOptions){0});
-    int32_t  ids[40];
-    float    want[64];
+    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpSession *s = open_session(m, (RpSessionOptions){0});
+    int32_t    ids[40];
+    float      want[64];
     fill(ids, 40, 64);
     OK(rp_session_prefill(s, ids, 20, NULL, NULL));
     OK(rp_session_step(s, 7));
@@ -195,10 +196,10 @@ Test(session, rewinds_to_an_earlier_position) {
 }
 
 Test(session, refuses_tokens_past_the_context_without_loss) {
-    Model   *m = open_tiny("llama-mix.gguf");
-    Session *s = open_session(m, (SessionOptions){.n_ctx = 10});
-    int32_t  ids[20];
-    float    before[64];
+    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpSession *s = open_session(m, (RpSessionOptions){.n_ctx = 10});
+    int32_t    ids[20];
+    float      before[64];
     fill(ids, 20, 64);
     OK(rp_session_prefill(s, ids, 8, NULL, NULL));
     memcpy(before, rp_session_logits(s), sizeof before);
@@ -213,25 +214,25 @@ Test(session, refuses_tokens_past_the_context_without_loss) {
 }
 
 Test(session, refuses_bad_tokens_and_options) {
-    Model   *m = open_tiny("llama-mix.gguf");
-    Session *s = open_session(m, (SessionOptions){0});
+    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpSession *s = open_session(m, (RpSessionOptions){0});
     REFUSED(rp_session_step(s, 64), RP_E_ARG, "token 64 at 0 is outside of the vocabulary of 64");
     REFUSED(rp_session_step(s, -1), RP_E_ARG, "token -1");
     REFUSED(rp_session_prefill(s, NULL, 0, NULL, NULL), RP_E_ARG, "no tokens");
     rp_session_free(s);
-    REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = 513}, &s), RP_E_ARG,
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.n_ctx = 513}, &s), RP_E_ARG,
             "a context of 513 tokens: must be from 1 to 512");
-    REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = -5}, &s), RP_E_ARG, "a context of -5 tokens");
-    REFUSED(rp_session_open(m, &(SessionOptions){.prefill_chunk = -1}, &s), RP_E_ARG, "chunks of -1");
-    REFUSED(rp_session_open(m, &(SessionOptions){.passes = "-x"}, &s), RP_E_ARG, "'x' is not a pass");
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.n_ctx = -5}, &s), RP_E_ARG, "a context of -5 tokens");
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.prefill_chunk = -1}, &s), RP_E_ARG, "chunks of -1");
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.passes = "-x"}, &s), RP_E_ARG, "'x' is not a pass");
     cr_expect_null(s);
     rp_model_free(m);
 }
 
 Test(session, reports_its_memory_before_it_opens) {
-    Model        *m = open_tiny("llama-mix.gguf");
-    SessionMemory memory;
-    OK(rp_session_memory(m, &(SessionOptions){.n_ctx = 100}, &memory));
+    RpModel        *m = open_tiny("llama-mix.gguf");
+    RpSessionMemory memory;
+    OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 100}, &memory));
     cr_expect_eq(memory.n_ctx, 100);
     cr_expect_eq(memory.kv,
                  2u * 2 * ((100 * 32 * 2 + 63) / 64 * 64)); /* K and V of 2 layers, 32 f16 a token */
@@ -246,10 +247,10 @@ static bool stop_at_64(int64_t done, int64_t total, void *user) {
 }
 
 Test(session, prefill_can_be_stopped) {
-    Model   *m = open_tiny("llama-mix.gguf");
-    Session *s = open_session(m, (SessionOptions){.prefill_chunk = 32});
-    int32_t  ids[N_IDS];
-    int64_t  total = 0;
+    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpSession *s = open_session(m, (RpSessionOptions){.prefill_chunk = 32});
+    int32_t    ids[N_IDS];
+    int64_t    total = 0;
     fill(ids, N_IDS, 64);
     REFUSED(rp_session_prefill(s, ids, N_IDS, stop_at_64, &total), RP_E_CANCELLED, "after 64 of 150");
     cr_expect_eq(total, N_IDS);

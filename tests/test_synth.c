@@ -29,9 +29,9 @@ Test(synth, tiny_gives_the_logits_of_numpy) {
     int32_t      ids[BATCH * SEQ];
     char        *line = NULL;
     size_t       size = 0;
-    Model       *m;
+    RpModel     *m;
     name_files();
-    OK(rp_synth("tiny", &(SynthOptions){.type = "F32", .seed = 5}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F32", .seed = 5}, path));
     OK(rp_model_open(path, NULL, &m));
     FILE       *f    = golden_open("nn/tiny.txt");
     const char *text = golden_line(f, &line, &size);
@@ -64,13 +64,13 @@ Test(synth, tiny_gives_the_logits_of_numpy) {
 Test(synth, a_seed_gives_the_same_file) {
     size_t n, n_other;
     name_files();
-    OK(rp_synth("tiny", &(SynthOptions){.type = "Q4_0", .seed = 7}, path));
-    OK(rp_synth("tiny", &(SynthOptions){.type = "Q4_0", .seed = 7}, other));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q4_0", .seed = 7}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q4_0", .seed = 7}, other));
     char *a = contents(path, &n), *b = contents(other, &n_other);
     cr_assert_eq(n, n_other);
     cr_expect_arr_eq(a, b, n);
     free(b);
-    OK(rp_synth("tiny", &(SynthOptions){.type = "Q4_0", .seed = 8}, other));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q4_0", .seed = 8}, other));
     b = contents(other, &n_other);
     cr_expect_neq(memcmp(a, b, n), 0);
     free(a), free(b);
@@ -81,13 +81,13 @@ Test(synth, a_seed_gives_the_same_file) {
 Test(synth, weights_are_scaled_for_every_type) {
     name_files();
     for (int i = 0; rp_convert_type_name(i) != NULL; i++) {
-        GgufFile *f;
-        OK(rp_synth("tiny", &(SynthOptions){.type = rp_convert_type_name(i)}, path));
+        RpGgufFile *f;
+        OK(rp_synth("tiny", &(RpSynthOptions){.type = rp_convert_type_name(i)}, path));
         OK(rp_gguf_open(path, &f));
         for (int64_t k = 0; k < rp_gguf_n_tensors(f); k++) {
-            const GgufTensor *t = rp_gguf_tensor(f, k);
-            float             row[256];
-            double            sum = 0.0, square = 0.0;
+            const RpGgufTensor *t = rp_gguf_tensor(f, k);
+            float               row[256];
+            double              sum = 0.0, square = 0.0;
             if (rp_view_elems(&t->view) < 4096) continue;
             for (int64_t r = 0; r < rp_view_rows(&t->view); r++) {
                 rp_dequantize_row(t->view.dtype, rp_view_row(&t->view, r), t->view.ne[0], row);
@@ -107,9 +107,9 @@ Test(synth, weights_are_scaled_for_every_type) {
 }
 
 Test(synth, counts_the_weights_that_a_token_reads) {
-    Model *m;
+    RpModel *m;
     name_files();
-    OK(rp_synth("tiny", &(SynthOptions){.type = "F32"}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F32"}, path));
     OK(rp_model_open(path, NULL, &m));
     /* Per layer: two norms, q, k, v, o, router, and 2 of 4 experts with three matrices each. Outside: one row of the
      * embedding, the output norm and the output matrix. */
@@ -133,8 +133,8 @@ Test(synth, has_the_tensors_of_the_real_model) {
     };
     name_files();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        GgufFile *f;
-        OK(rp_synth(cases[i].preset, &(SynthOptions){.type = "Q8_0", .hollow = true}, path));
+        RpGgufFile *f;
+        OK(rp_synth(cases[i].preset, &(RpSynthOptions){.type = "Q8_0", .hollow = true}, path));
         OK(rp_gguf_open(path, &f));
         cr_expect_eq(rp_gguf_n_tensors(f), cases[i].n_tensors, "%s has %lld tensors", cases[i].preset,
                      (long long)rp_gguf_n_tensors(f));
@@ -145,19 +145,19 @@ Test(synth, has_the_tensors_of_the_real_model) {
 
 /* With NaN scores the first experts are selected (ties go to the lower index), and the logits are NaN. */
 Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
-    size_t    n;
-    GgufFile *f;
-    Model    *m;
-    Session  *s;
+    size_t      n;
+    RpGgufFile *f;
+    RpModel    *m;
+    RpSession  *s;
     name_files();
-    OK(rp_synth("tiny", &(SynthOptions){.type = "F32"}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F32"}, path));
     char *data = contents(path, &n);
     OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
-    const GgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_gate_inp.weight");
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_gate_inp.weight");
     memset(t->view.data, 0xff, t->bytes); /* NaN */
     rp_gguf_close(f);
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
-    OK(rp_session_open(m, &(SessionOptions){.count_experts = true}, &s));
+    OK(rp_session_open(m, &(RpSessionOptions){.count_experts = true}, &s));
     OK(rp_session_prefill(s, (const int32_t[]){1, 2, 3}, 3, NULL, NULL));
     OK(rp_session_step(s, 4));
     cr_expect(isnan(rp_session_logits(s)[0]));
@@ -172,7 +172,8 @@ Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
 Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     name_files();
     REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, nn-6.9b");
-    REFUSED(rp_synth("tiny", &(SynthOptions){.type = "Q3_K"}, path), RP_E_ARG, "'Q3_K' is not a weight type");
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
+            "'Q3_K' is not a weight type");
     REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO, "/nonexistent/x.gguf.part: No such file");
     cr_expect_neq(access(path, F_OK), 0);
 }
@@ -187,7 +188,7 @@ Test(synth, a_cancelled_run_keeps_the_existing_file) {
     name_files();
     OK(rp_synth("tiny", NULL, path));
     char *before = contents(path, &n);
-    REFUSED(rp_synth("tiny", &(SynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED,
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED,
             "stopped");
     char *after = contents(path, &again);
     cr_assert_eq(n, again);
@@ -199,9 +200,9 @@ Test(synth, a_cancelled_run_keeps_the_existing_file) {
 }
 
 Test(requantize, converts_floats_and_copies_metadata) {
-    GgufFile *a, *b;
+    RpGgufFile *a, *b;
     name_files();
-    OK(rp_synth("tiny", &(SynthOptions){.type = "F16", .seed = 3}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16", .seed = 3}, path));
     OK(rp_requantize(path, other, "Q8_0", NULL, NULL));
     OK(rp_gguf_open(path, &a));
     OK(rp_gguf_open(other, &b));
@@ -211,9 +212,9 @@ Test(requantize, converts_floats_and_copies_metadata) {
     OK(rp_gguf_get_u32(b, "general.file_type", &type));
     cr_expect_eq(type, 7u);
     for (int64_t k = 0; k < rp_gguf_n_tensors(a); k++) {
-        const GgufTensor *x = rp_gguf_tensor(a, k), *y = rp_gguf_tensor(b, k);
-        float             wide[256];
-        uint8_t           row[512];
+        const RpGgufTensor *x = rp_gguf_tensor(a, k), *y = rp_gguf_tensor(b, k);
+        float               wide[256];
+        uint8_t             row[512];
         cr_expect(y->view.dtype == RP_Q8_0 || (y->view.dtype == RP_F32 && x->view.dtype == RP_F32));
         for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
             rp_dequantize_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);

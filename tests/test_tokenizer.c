@@ -4,8 +4,8 @@
 
 /* Every line of a golden file must give the same ids:  <add special><parse special> <text in hex> <ids> */
 static void check_golden(const char *model, const char *golden, int wanted) {
-    GgufFile  *f;
-    Tokenizer *tk;
+    RpGgufFile  *f;
+    RpTokenizer *tk;
     OK(rp_gguf_open(model, &f));
     OK(rp_tokenizer_new(f, &tk));
     FILE  *in   = golden_open(golden);
@@ -20,7 +20,7 @@ static void check_golden(const char *model, const char *golden, int wanted) {
         char        *bytes = golden_hex(&text, &len);
         int32_t      want[4096];
         const size_t n_want = golden_ids(text, want, 4096);
-        TokenList    got    = {0};
+        RpTokenList  got    = {0};
         OK(rp_tokenize(tk, bytes, len, flags, &got));
         const bool same =
             got.n == n_want && (n_want == 0 || memcmp(got.ids, want, n_want * sizeof *want) == 0);

@@ -1,11 +1,11 @@
-/* Utf8Stream, which turns the bytes of tokens into whole characters. Expected results are those of the Unicode
+/* RpUtf8Stream, which turns the bytes of tokens into whole characters. Expected results are those of the Unicode
  * standard: every maximal subpart of an ill-formed sequence becomes U+FFFD. */
 #include "tests/golden.h"
 
 /* Feeds `step` bytes at a time, checking that every call emits whole characters. */
 static void feed(const char *bytes, size_t n, size_t step, char *out) {
-    Utf8Stream u     = {0};
-    size_t     n_out = 0;
+    RpUtf8Stream u     = {0};
+    size_t       n_out = 0;
     for (size_t i = 0; i < n; i += step) {
         const size_t k = rp_utf8_feed(&u, bytes + i, n - i < step ? n - i : step, out + n_out);
         for (size_t c = 0; c < k;) { /* walk over the characters */
@@ -50,8 +50,8 @@ Test(utf8, emits_whole_characters_and_replaces_invalid_bytes) {
 }
 
 Test(utf8, holds_back_incomplete_characters_only) {
-    Utf8Stream u = {0};
-    char       out[64];
+    RpUtf8Stream u = {0};
+    char         out[64];
     cr_expect_eq(rp_utf8_feed(&u, "a\xf0\x9f", 3, out), 1u);
     cr_expect_eq(rp_utf8_feed(&u, "\x99", 1, out), 0u);
     cr_expect_eq(rp_utf8_feed(&u, "\x82z", 2, out), 5u);

@@ -78,8 +78,8 @@ static RpStatus check_room(CudaExecutor *c) {
 
 /* Prepares every product of the plan; the library is dropped if it takes none. */
 static RpStatus prepare(CudaExecutor *c) {
-    const Executor *e = &c->base;
-    int             n = 0;
+    const RpExecutor *e = &c->base;
+    int               n = 0;
     for (int i = 0; i < e->plan->n_steps; i++) {
         bool taken = false;
         if (!rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) continue;
@@ -95,7 +95,7 @@ static RpStatus prepare(CudaExecutor *c) {
 
 /* A plan that samples its tokens runs in a loop. The library is kept out of its body, where capture_body expects one
  * node per launch. */
-static bool wants(const Executor *e) {
+static bool wants(const RpExecutor *e) {
     for (int i = 0; i < e->plan->n_steps && e->step == NULL; i++)
         if (rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) return true;
     return false;

@@ -1,6 +1,6 @@
 /* Captures the plan once and repoints its nodes later.
  *
- * The plan is walked while the stream captures. The hook KernelCtx.launch sees every launch, so the executor knows
+ * The plan is walked while the stream captures. The hook RpKernelCtx.launch sees every launch, so the executor knows
  * which node belongs to which step:
  *
  *     walk:      step 0          step 1                    step 2
@@ -33,7 +33,7 @@ typedef struct Recorder {
 
 /* The launch itself, which the capturing stream turns into a node. Launches that wait for earlier kernels themselves
  * get the PDL attribute, and the edge before their node becomes a programmatic one. */
-static RpStatus launch_now(const CudaExecutor *c, const KernelLaunch *l) {
+static RpStatus launch_now(const CudaExecutor *c, const RpKernelLaunch *l) {
     CudaDevice         *d      = c->device;
     cudaLaunchAttribute pdl    = {.id  = cudaLaunchAttributeProgrammaticStreamSerialization,
                                   .val = {.programmaticStreamSerializationAllowed = 1}};
@@ -48,7 +48,7 @@ static RpStatus launch_now(const CudaExecutor *c, const KernelLaunch *l) {
     return rp_cuda_check(d, cudaLaunchKernelExC(&config, l->function, l->arguments), "launch of a kernel");
 }
 
-static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t node, int n_nodes) {
+static RpStatus remember(Recorder *r, const RpKernelLaunch *l, cudaGraphNode_t node, int n_nodes) {
     CudaExecutor *c = r->c;
     if (c->n_captured == r->capacity) {
         const int capacity = 2 * r->capacity + c->base.plan->n_steps;
@@ -71,7 +71,7 @@ static RpStatus remember(Recorder *r, const KernelLaunch *l, cudaGraphNode_t nod
 }
 
 /* A library may add any number of nodes: they are counted, and the last is remembered. */
-static RpStatus record_library(Recorder *r, const KernelLaunch *l) {
+static RpStatus record_library(Recorder *r, const RpKernelLaunch *l) {
     CudaDevice     *d    = r->c->device;
     cudaGraphNode_t node = NULL;
     size_t          before, after;
@@ -85,7 +85,7 @@ static RpStatus record_library(Recorder *r, const KernelLaunch *l) {
 }
 
 /* Hook of the capture: launches, then asks the stream for the node that the launch has become. */
-static RpStatus record(void *user, const KernelLaunch *l) {
+static RpStatus record(void *user, const RpKernelLaunch *l) {
     Recorder       *r    = user;
     cudaGraphNode_t node = NULL;
     if (l->enqueue != NULL) return record_library(r, l);
@@ -112,7 +112,7 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
 static RpStatus enqueue(void *arg) {
     CudaExecutor *c   = arg;
     Recorder      r   = {.c = c};
-    KernelCtx     ctx = rp_cuda_ctx(c, record, &r);
+    RpKernelCtx   ctx = rp_cuda_ctx(c, record, &r);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, next_step, &r));
     RP_TRY(rp_cuda_enqueue_outputs(c));
@@ -129,7 +129,7 @@ static RpStatus check_types(const CudaExecutor *c) {
             const PlanStep *a = &c->base.plan->steps[c->captured[i].step],
                            *b = &c->base.plan->steps[c->captured[j].step];
             if (c->captured[i].function != c->captured[j].function || c->captured[i].any_type) continue;
-            const RpDtype x = a->args.src[0].dtype, y = b->args.src[0].dtype;
+            const RpDtype x = a->args.unary.x.dtype, y = b->args.unary.x.dtype;
             if (x != y && (rp_dtype_is_quant(x) || rp_dtype_is_quant(y)))
                 return rp_fail(RP_E_STATE, "one kernel was captured for '%s' of %s and '%s' of %s",
                                rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node),
@@ -215,7 +215,7 @@ typedef struct Repointer {
 } Repointer;
 
 /* First walk. The launcher may choose another kernel for other addresses, for instance if they are less aligned. */
-static RpStatus check_same(void *user, const KernelLaunch *l) {
+static RpStatus check_same(void *user, const RpKernelLaunch *l) {
     Repointer *r = user;
     if (r->next == r->c->n_captured)
         return rp_fail(RP_E_STATE, "this memory needs more kernels than were captured");
@@ -232,7 +232,7 @@ static RpStatus check_same(void *user, const KernelLaunch *l) {
 }
 
 /* Second walk: grid, block and shared memory are those of the capture, the arguments are new. */
-static RpStatus repoint(void *user, const KernelLaunch *l) {
+static RpStatus repoint(void *user, const RpKernelLaunch *l) {
     Repointer      *r = user;
     const Captured *n = &r->c->captured[r->next++];
     if (l->enqueue != NULL) return RP_OK;
@@ -249,8 +249,8 @@ static RpStatus repoint(void *user, const KernelLaunch *l) {
 
 /* All nodes or none. The copy of the token follows as well: the step state may be bound to other memory. */
 RpStatus rp_cuda_repoint(CudaExecutor *c) {
-    Repointer r   = {.c = c};
-    KernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
+    Repointer   r   = {.c = c};
+    RpKernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));
     r   = (Repointer){.c = c};
     ctx = rp_cuda_ctx(c, repoint, &r);
@@ -265,8 +265,8 @@ RpStatus rp_cuda_repoint(CudaExecutor *c) {
 
 /* ---- inspecting launches ---- */
 
-static RpStatus inspect(void *user, const KernelLaunch *l) {
-    StepLaunch *out = user;
+static RpStatus inspect(void *user, const RpKernelLaunch *l) {
+    RpStepLaunch *out = user;
     out->n_kernels++;
     out->shared_bytes = l->shared_bytes;
     memcpy(out->grid, l->grid, sizeof out->grid);
@@ -275,18 +275,18 @@ static RpStatus inspect(void *user, const KernelLaunch *l) {
     return RP_OK;
 }
 
-RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out) {
+RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out) {
     const CudaExecutor *c   = (const CudaExecutor *)e;
-    KernelCtx           ctx = rp_cuda_ctx(c, inspect, out);
+    RpKernelCtx         ctx = rp_cuda_ctx(c, inspect, out);
     return rp_kernel_of(&rp_cuda_table, e->plan->steps[step].op)(&e->args[step], &ctx);
 }
 
 /* Without a device or an executor: launchers look at shapes only, so addresses may be missing. */
-RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
+RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
     const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
-    KernelCtx    ctx     = {.launch = inspect, .user = out, .scratch_bytes = scratch};
-    OpKernel    *kernel  = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
+    RpKernelCtx  ctx     = {.launch = inspect, .user = out, .scratch_bytes = scratch};
+    RpOpKernel  *kernel  = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
     if (kernel == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for CUDA", rp_node_op_name(out->node),
                        rp_node_name(out->node));

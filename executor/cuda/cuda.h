@@ -12,8 +12,8 @@
 
 #include "executor/backend.h"
 
-#include "reprise/blas.h"
-#include "reprise/loop.h"
+#include "base/blas.h"
+#include "base/loop.h"
 
 #include <cuda_runtime_api.h>
 
@@ -40,7 +40,7 @@ typedef struct CudaDevice {
     void       **slabs; /* allocations that hold the weights */
     int          n_slabs;
     bool         looping;   /* the loop of some executor runs: no other call may use the stream */
-    BlasLt      *blas;      /* NULL until a plan needs it, or if it is unavailable */
+    RpBlasLt    *blas;      /* NULL until a plan needs it, or if it is unavailable */
     void        *workspace; /* device memory lent to blas */
     bool         blas_tried;
     char         blas_reason[256]; /* why it is unavailable */
@@ -64,7 +64,7 @@ typedef struct Captured {
     cudaGraphNode_t node;
     const void     *function;
     unsigned        grid[3], block[3], shared_bytes;
-    bool            any_type; /* as in KernelLaunch */
+    bool            any_type; /* as in RpKernelLaunch */
     const void     *addresses[RP_LAUNCH_ADDRESSES];
 } Captured;
 
@@ -82,14 +82,14 @@ typedef struct CudaLoop {
 } CudaLoop;
 
 typedef struct CudaExecutor {
-    Executor    base;
+    RpExecutor  base;
     CudaDevice *device;
     char       *private_arena;   /* NULL: the owner's arena is large enough */
     char       *host;            /* pinned: memory of the mirrors, then the token */
     void       *scratch;         /* of launches, which run one at a time: the owner's or the private one */
     void       *private_scratch; /* NULL: the owner's is large enough */
     size_t      scratch_bytes;
-    BlasLt     *blas;           /* the device's, if the plan has products for it */
+    RpBlasLt   *blas;           /* the device's, if the plan has products for it */
     char        blas_text[512]; /* info.blas */
     Mirror     *mirrors;
     int         n_mirrors;
@@ -108,17 +108,17 @@ typedef struct CudaExecutor {
     CudaLoop        loop;
 } CudaExecutor;
 
-static inline CudaExecutor *rp_cuda(Executor *e) { return (CudaExecutor *)e; }
+static inline CudaExecutor *rp_cuda(RpExecutor *e) { return (CudaExecutor *)e; }
 
 /* Context for launches on the stream. With a hook, each launch calls it instead. */
-static inline KernelCtx rp_cuda_ctx(const CudaExecutor *c,
-                                    RpStatus (*hook)(void *user, const KernelLaunch *l), void *user) {
-    return (KernelCtx){.stream        = c->device->stream,
-                       .scratch       = c->scratch,
-                       .scratch_bytes = c->scratch_bytes,
-                       .blas          = c->blas,
-                       .launch        = hook,
-                       .user          = user};
+static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
+                                      RpStatus (*hook)(void *user, const RpKernelLaunch *l), void *user) {
+    return (RpKernelCtx){.stream        = c->device->stream,
+                         .scratch       = c->scratch,
+                         .scratch_bytes = c->scratch_bytes,
+                         .blas          = c->blas,
+                         .launch        = hook,
+                         .user          = user};
 }
 
 /* RP_OK, or RP_E_CUDA (RP_E_NOMEM) with device, `what` and the error's text. If the device itself has failed, for
@@ -145,7 +145,7 @@ void                  rp_cuda_device_close(CudaDevice *d);
  * it was not uploaded. */
 size_t                rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan);
 RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan);
-void                 *rp_cuda_weight(Executor *e, const void *host);
+void                 *rp_cuda_weight(RpExecutor *e, const void *host);
 /* RP_E_UNSUPPORTED for a step that reads a slice of a quantised weight: planes have no slices. */
 RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan);
 
@@ -181,18 +181,18 @@ RP_NODISCARD RpStatus rp_cuda_capture(CudaExecutor *c);
 void                  rp_cuda_capture_free(CudaExecutor *c);
 /* Gives the captured nodes the addresses in c->base.args. On a mismatch no node is changed. */
 RP_NODISCARD RpStatus rp_cuda_repoint(CudaExecutor *c);
-RP_NODISCARD RpStatus rp_cuda_launch_of(const Executor *e, int step, StepLaunch *out);
+RP_NODISCARD RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out);
 
 /* Mode loop (loop.c). RP_E_NOT_AVAILABLE with a driver that has no WHILE nodes. */
 RP_NODISCARD RpStatus rp_cuda_loop_open(CudaExecutor *c);
 void                  rp_cuda_loop_close(CudaExecutor *c);
-RP_NODISCARD RpStatus rp_cuda_loop_begin(Executor *e, const Reply *r);
-RP_NODISCARD RpStatus rp_cuda_loop_next(Executor *e, int32_t *token);
-RP_NODISCARD RpStatus rp_cuda_loop_finish(Executor *e);
+RP_NODISCARD RpStatus rp_cuda_loop_begin(RpExecutor *e, const Reply *r);
+RP_NODISCARD RpStatus rp_cuda_loop_next(RpExecutor *e, int32_t *token);
+RP_NODISCARD RpStatus rp_cuda_loop_finish(RpExecutor *e);
 
 /* Backend.verify and Backend.profile. */
-RP_NODISCARD RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user);
-RP_NODISCARD RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns,
+RP_NODISCARD RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user);
+RP_NODISCARD RpStatus rp_cuda_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns,
                                       const void *step);
 
 #endif

@@ -96,7 +96,7 @@ static const CudaWeight *find_weight(const CudaDevice *d, const void *host) {
     return d->n_weights > 0 ? bsearch(&key, d->weights, (size_t)d->n_weights, sizeof key, by_host) : NULL;
 }
 
-void *rp_cuda_weight(Executor *e, const void *host) {
+void *rp_cuda_weight(RpExecutor *e, const void *host) {
     const CudaWeight *w = find_weight(rp_cuda(e)->device, host);
     return w != NULL ? w->device : NULL;
 }
@@ -113,7 +113,7 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
-        const TensorView v = rp_node_view(node);
+        const RpTensorView v = rp_node_view(node);
         bytes += aligned(rp_view_extent_bytes(&v));
     }
     return bytes;
@@ -121,7 +121,7 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
 
 /* Enqueues the upload of one weight. A quantised one is repacked into `planes` first. That host buffer holds one
  * weight, so its copy is waited for before the next weight overwrites it. */
-static RpStatus upload(CudaDevice *d, const TensorView *v, char *to, void *planes) {
+static RpStatus upload(CudaDevice *d, const RpTensorView *v, char *to, void *planes) {
     const bool  repacks = rp_dtype_is_quant(v->dtype);
     const void *from  = repacks ? planes : v->data;
     if (repacks) RP_TRY(rp_cuda_repack(v, planes));
@@ -136,7 +136,7 @@ static size_t largest_quantised(const CudaDevice *d, const ExecPlan *plan) {
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
-        const TensorView v = rp_node_view(node);
+        const RpTensorView v = rp_node_view(node);
         if (rp_dtype_is_quant(v.dtype) && rp_view_extent_bytes(&v) > largest) largest = rp_view_extent_bytes(&v);
     }
     return largest;
@@ -147,7 +147,7 @@ RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
     for (int i = 0; i < plan->n_steps; i++)
         for (int k = 0; k < RP_MAX_SRC; k++) {
             const PlanStep   *s = &plan->steps[i];
-            const TensorView *v = &s->args.src[k];
+            const RpTensorView *v = &s->args.src[k];
             if (s->src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || !rp_dtype_is_quant(v->dtype)) continue;
             const CudaWeight *w = find_weight(d, v->data);
             if (w == NULL ||
@@ -179,7 +179,7 @@ static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void 
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
-        const TensorView v = rp_node_view(node);
+        const RpTensorView v = rp_node_view(node);
         RP_TRY(upload(d, &v, slab, planes));
         d->weights[n++] = (CudaWeight){v.data, rp_view_extent_bytes(&v), slab};
         slab += aligned(rp_view_extent_bytes(&v));

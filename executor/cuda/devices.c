@@ -1,6 +1,6 @@
 /* Lists CUDA devices and measures their copy bandwidth (reprise/device.h), without an executor. */
 #include "reprise/device.h"
-#include "reprise/loop.h"
+#include "base/loop.h"
 
 #include "executor/cuda/cuda.h"
 #include "executor/device.h"
@@ -40,11 +40,11 @@ static RpStatus select_device(int index) {
     return check(cudaSetDevice(index), "selection of the device");
 }
 
-RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out) {
+RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
     struct cudaDeviceProp     p;
     struct cudaFuncAttributes a;
     RP_TRY(select_device(index));
-    *out = (CudaDeviceInfo){.name = ""};
+    *out = (RpCudaDeviceInfo){.name = ""};
     RP_TRY(check(cudaGetDeviceProperties(&p, index), "properties of the device"));
     RP_TRY(check(cudaMemGetInfo(&out->free_bytes, &out->total_bytes), "memory of the device"));
     RP_TRY(check(cudaDriverGetVersion(&out->driver), "version of the driver"));

@@ -28,7 +28,7 @@ const Kernels rp_cuda_table = {.table = rp_cuda_kernels, .cuda = true};
 /* ---- memory ---- */
 
 /* Device memory filled with zeros. */
-static RpStatus zeroed(Executor *e, size_t bytes, const char *what, void **out) {
+static RpStatus zeroed(RpExecutor *e, size_t bytes, const char *what, void **out) {
     CudaDevice *d = rp_cuda(e)->device;
     RP_TRY(rp_cuda_alloc(d, bytes, what, out));
     e->info.device_bytes += bytes;
@@ -41,23 +41,23 @@ static RpStatus zeroed(Executor *e, size_t bytes, const char *what, void **out) 
     return st;
 }
 
-static RpStatus new_state(Executor *e, size_t bytes, const char *name, void **out) {
+static RpStatus new_state(RpExecutor *e, size_t bytes, const char *name, void **out) {
     RP_TRY(rp_cuda_enter(rp_cuda(e)->device));
     return zeroed(e, bytes, name, out);
 }
 
-static void free_state(Executor *e, void *state) {
+static void free_state(RpExecutor *e, void *state) {
     (void)e;
     (void)cudaFree(state);
 }
 
 /* Refuses a plan that does not fit, before anything is uploaded. "States" are the KV caches and the step state. */
 static RpStatus check_memory(const CudaExecutor *c) {
-    const Executor  *e       = &c->base;
-    const PlanMemory m       = e->plan->memory;
-    const size_t     weights = rp_cuda_missing_weights(c->device, e->plan);
-    const size_t     arena = rp_executor_takes_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
-    size_t           have, whole;
+    const RpExecutor  *e       = &c->base;
+    const RpPlanMemory m       = e->plan->memory;
+    const size_t       weights = rp_cuda_missing_weights(c->device, e->plan);
+    const size_t       arena = rp_executor_takes_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
+    size_t             have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
     if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
     return rp_fail(
@@ -69,13 +69,13 @@ static RpStatus check_memory(const CudaExecutor *c) {
 
 /* The tensors that each run copies: inputs and outputs. A plan that samples its tokens copies only the token back. */
 static void list_mirrors(CudaExecutor *c) {
-    const Executor *e = &c->base;
+    const RpExecutor *e = &c->base;
     for (int i = 0; i < rp_graph_n_nodes(e->plan->graph); i++) {
         const TensorNode *node  = rp_graph_node(e->plan->graph, i);
         const bool        input = strcmp(rp_node_op_name(node), "input") == 0;
         const PlanRef     ref   = rp_plan_ref(e->plan, node);
         if (ref.space != SPACE_ARENA || (!input && (e->step != NULL || !rp_node_is_output(node)))) continue;
-        const TensorView v         = rp_node_view(node);
+        const RpTensorView v       = rp_node_view(node);
         c->mirrors[c->n_mirrors++] = (Mirror){.node     = node,
                                               .bytes    = rp_view_extent_bytes(&v),
                                               .device   = e->arena + ref.offset,
@@ -120,7 +120,7 @@ static size_t place_mirrors(CudaExecutor *c) {
 /* Executors of one owner run one at a time, so they share its scratch memory where it is large enough. The counters at
  * its beginning must be zero. */
 static RpStatus open_scratch(CudaExecutor *c) {
-    Executor *e               = &c->base;
+    RpExecutor *e             = &c->base;
     c->scratch_bytes          = rp_cuda_plan_scratch(c);
     const CudaExecutor *owner = rp_cuda(e->owner);
     if (e->owner != e && c->scratch_bytes <= owner->scratch_bytes) {
@@ -145,14 +145,14 @@ static RpStatus open_mirrors(CudaExecutor *c) {
     return RP_OK;
 }
 
-static void *data_of(Executor *e, const TensorNode *node) {
+static void *data_of(RpExecutor *e, const TensorNode *node) {
     const CudaExecutor *c = rp_cuda(e);
     for (int i = 0; i < c->n_mirrors; i++)
         if (c->mirrors[i].node == node) return c->host + c->mirrors[i].offset;
     return NULL;
 }
 
-static RpStatus copy_bytes(Executor *e, void *to, const void *from, size_t bytes, bool to_host) {
+static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host) {
     CudaDevice *d = rp_cuda(e)->device;
     RP_TRY(rp_cuda_enter(d));
     RP_TRY(
@@ -203,7 +203,7 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
 }
 
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
-    KernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
+    RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
     RP_TRY(rp_cuda_named(c->device,
                          rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
@@ -218,7 +218,7 @@ RpStatus rp_cuda_update_addresses(CudaExecutor *c) {
     return RP_OK;
 }
 
-static RpStatus run_cuda(Executor *e) {
+static RpStatus run_cuda(RpExecutor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
@@ -231,13 +231,13 @@ static RpStatus run_cuda(Executor *e) {
     return st != RP_OK ? st : waited;
 }
 
-static RpStatus token_of(Executor *e, int32_t *token) {
+static RpStatus token_of(RpExecutor *e, int32_t *token) {
     *token = *rp_cuda(e)->token;
     return RP_OK;
 }
 
 /* Fills the arena and the outputs with NaN bits, so that a step that reads unwritten memory shows. */
-static RpStatus poison(Executor *e) {
+static RpStatus poison(RpExecutor *e) {
     CudaExecutor *c = rp_cuda(e);
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
@@ -250,7 +250,7 @@ static RpStatus poison(Executor *e) {
 
 /* ---- opening ---- */
 
-static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
+static RpStatus wanted_mode(RpExecMode given, RpExecMode *out) {
     const char *name = rp_option(RP_OPT_MODE);
     *out             = given;
     if (given == RP_MODE_AUTO && rp_mode_from_name(name, out) != RP_OK)
@@ -262,8 +262,8 @@ static RpStatus wanted_mode(ExecMode given, ExecMode *out) {
 
 /* Takes the outcome of opening mode `reached`. A failure becomes info.reason and the mode stays as it was, unless
  * graphs are required or the device has failed. */
-static RpStatus accept(CudaExecutor *c, RpStatus st, const ExecutorOptions *o, ExecMode reached) {
-    Executor *e = &c->base;
+static RpStatus accept(CudaExecutor *c, RpStatus st, const RpExecutorOptions *o, RpExecMode reached) {
+    RpExecutor *e = &c->base;
     if (st == RP_OK) {
         e->info.mode = reached;
         return RP_OK;
@@ -318,8 +318,8 @@ static RpStatus open_loop(CudaExecutor *c) {
 
 /* Opens the highest mode that is wanted and possible: eager, then replay, then loop. A loop needs a plan that samples
  * its tokens. */
-static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
-    ExecMode wanted;
+static RpStatus open_graphs(CudaExecutor *c, const RpExecutorOptions *o) {
+    RpExecMode wanted;
     RP_TRY(wanted_mode(o->mode, &wanted));
     RP_TRY(choose_pdl(c));
     c->base.info.mode = RP_MODE_EAGER;
@@ -332,7 +332,7 @@ static RpStatus open_graphs(CudaExecutor *c, const ExecutorOptions *o) {
 
 /* Hook that loads kernels. The runtime loads a kernel lazily at its first use, which is not allowed to happen during a
  * capture. */
-static RpStatus load(void *user, const KernelLaunch *l) {
+static RpStatus load(void *user, const RpKernelLaunch *l) {
     CudaDevice               *d = user;
     struct cudaFuncAttributes a;
     if (l->enqueue == NULL)
@@ -346,9 +346,9 @@ static RpStatus load(void *user, const KernelLaunch *l) {
 /* A product that cuBLASLt fails here counts as refused, and its op launches other kernels, which have to be loaded too:
  * the walk is repeated until no further product is refused. */
 static RpStatus load_kernels(CudaExecutor *c) {
-    KernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
-    int       refused = -1;
-    RpStatus  st      = RP_OK;
+    RpKernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
+    int         refused = -1;
+    RpStatus    st      = RP_OK;
     if (c->blas != NULL)
         RP_TRY(rp_cuda_check(c->device,
                              cudaMemsetAsync(c->base.arena, 0, c->base.plan->memory.arena, c->device->stream),
@@ -367,7 +367,7 @@ static RpStatus load_kernels(CudaExecutor *c) {
     return rp_cuda_check(c->device, cudaFuncGetAttributes(&a, rp_cuda_loop_kernel()), "loading of a kernel");
 }
 
-static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
+static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     CudaExecutor *c = rp_cuda(e);
     if (e->owner == e)
         RP_TRY(rp_cuda_device_open(rp_device_index(o->device), &c->device));
@@ -396,7 +396,7 @@ static RpStatus open_cuda(Executor *e, const ExecutorOptions *o) {
     return open_graphs(c, o);
 }
 
-static void close_cuda(Executor *e) {
+static void close_cuda(RpExecutor *e) {
     CudaExecutor *c = rp_cuda(e);
     if (c->device != NULL) (void)cudaSetDevice(c->device->index);
     rp_cuda_loop_close(c);
@@ -411,7 +411,7 @@ static void close_cuda(Executor *e) {
 
 /* Binds the weights of another plan, uploading those that are not on the device yet, and repoints the captured nodes.
  * If that fails, c->stale makes the next run try again. */
-static RpStatus rebind(Executor *e, const ExecPlan *weights) {
+static RpStatus rebind(RpExecutor *e, const ExecPlan *weights) {
     CudaExecutor *c = rp_cuda(e);
     RP_TRY(rp_cuda_enter(c->device));
     RP_TRY(rp_cuda_upload_weights(c->device, weights));

@@ -46,7 +46,7 @@ typedef struct LoopBody {
 static RpStatus enqueue_body(void *arg) {
     const LoopBody *b   = arg;
     CudaExecutor   *c   = b->c;
-    KernelCtx       ctx = rp_cuda_ctx(c, NULL, NULL);
+    RpKernelCtx     ctx = rp_cuda_ctx(c, NULL, NULL);
     LoopEnd         end = {.step    = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
                            .control = c->loop.control,
                            .condition = b->condition};
@@ -127,7 +127,7 @@ static RpStatus launch(CudaExecutor *c) {
     return RP_OK;
 }
 
-RpStatus rp_cuda_loop_begin(Executor *e, const Reply *r) {
+RpStatus rp_cuda_loop_begin(RpExecutor *e, const Reply *r) {
     CudaExecutor *c = rp_cuda(e);
     CudaLoop     *l = &c->loop;
     RP_TRY(rp_cuda_enter(c->device));
@@ -156,7 +156,7 @@ static RpStatus after_end(CudaExecutor *c, int32_t *token) {
     return rp_fail(RP_E_STATE, "%s: the loop ended before its token %u", c->device->id, c->loop.next);
 }
 
-RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
+RpStatus rp_cuda_loop_next(RpExecutor *e, int32_t *token) {
     static const struct timespec nap = {.tv_nsec = NAP_NS};
     CudaExecutor                *c   = rp_cuda(e);
     CudaLoop                    *l   = &c->loop;
@@ -174,7 +174,7 @@ RpStatus rp_cuda_loop_next(Executor *e, int32_t *token) {
     }
 }
 
-RpStatus rp_cuda_loop_finish(Executor *e) {
+RpStatus rp_cuda_loop_finish(RpExecutor *e) {
     CudaExecutor *c = rp_cuda(e);
     if (!c->loop.running) return RP_OK;
     c->loop.running = c->device->looping = false;

@@ -28,7 +28,7 @@ static RpStatus stamp(void *user, RpStatus status, bool last_phase) {
 
 static RpStatus enqueue(void *arg) {
     ProfileGraph *t   = arg;
-    KernelCtx     ctx = rp_cuda_ctx(t->c, NULL, NULL);
+    RpKernelCtx   ctx = rp_cuda_ctx(t->c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(t->c));
     RP_TRY(stamp(t, RP_OK, true));
     RP_TRY(rp_plan_walk(t->c->base.plan, t->c->base.args, NULL, &rp_cuda_table, &ctx, stamp, t));
@@ -83,7 +83,7 @@ static RpStatus time_steps(ProfileGraph *t, double *samples, int run, int n_runs
 
 /* samples: row 0 the whole runs, row i + 1 step i, n_runs each. The step state is put back before every run, so that
  * each run computes the same token. */
-RpStatus rp_cuda_profile(Executor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
+RpStatus rp_cuda_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
     ProfileGraph t = {.c = rp_cuda(e)};
     RP_TRY(rp_cuda_enter(t.c->device));
     RP_TRY(rp_cuda_update_addresses(t.c));

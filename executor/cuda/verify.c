@@ -7,12 +7,12 @@
 
 /* Host copies of the tensors that a step reads and writes. An in-place result shares the copy of its source. */
 typedef struct HostStep {
-    OpArgs args;
-    void  *owned[2 * RP_MAX_SRC + 4];
-    int    n_owned;
+    RpOpArgs args;
+    void    *owned[2 * RP_MAX_SRC + 4];
+    int      n_owned;
 } HostStep;
 
-static RpStatus to_host(CudaDevice *d, HostStep *h, const TensorView *device, TensorView *out) {
+static RpStatus to_host(CudaDevice *d, HostStep *h, const RpTensorView *device, RpTensorView *out) {
     const size_t bytes = rp_view_extent_bytes(device);
     void        *copy  = malloc(bytes);
     if (copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a copy of %zu bytes", bytes);
@@ -27,7 +27,7 @@ static RpStatus to_host(CudaDevice *d, HostStep *h, const TensorView *device, Te
  * has them in planes. */
 static RpStatus host_sources(const CudaExecutor *c, int step, HostStep *h) {
     const PlanStep *s = &c->base.plan->steps[step], *w = &c->base.weights->steps[step];
-    const OpArgs   *on = &c->base.args[step];
+    const RpOpArgs *on = &c->base.args[step];
     RP_TRY(to_host(c->device, h, &on->dst, &h->args.dst));
     for (int k = 0; k < RP_MAX_SRC; k++) {
         h->args.src[k] = on->src[k];
@@ -52,16 +52,16 @@ static RpStatus memory_of(HostStep *h, size_t bytes, void **out) {
 /* Runs the CPU's kernel with one worker, phase by phase. */
 static RpStatus run_on_cpu(TensorOp op, HostStep *h) {
     const CpuNeeds needs = rp_cpu_needs(op, &h->args);
-    KernelCtx      ctx   = {.ith = 0, .nth = 1};
+    RpKernelCtx    ctx   = {.ith = 0, .nth = 1};
     RP_TRY(memory_of(h, needs.shared, &ctx.shared));
     RP_TRY(memory_of(h, needs.local, &ctx.local));
     for (; ctx.phase < needs.phases; ctx.phase++) RP_TRY(rp_kernel_of(&rp_cpu_table, op)(&h->args, &ctx));
     return RP_OK;
 }
 
-static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const TensorView *device,
-                        const TensorView *host, VerifyCallback *callback, void *user, bool *go_on) {
-    TensorView result;
+static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const RpTensorView *device,
+                        const RpTensorView *host, RpVerifyCallback *callback, void *user, bool *go_on) {
+    RpTensorView result;
     RP_TRY(to_host(c->device, h, device, &result));
     *go_on = callback(c->base.plan->steps[step].node, &result, result.data, host->data, user);
     return RP_OK;
@@ -69,11 +69,11 @@ static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const TensorView
 
 /* The CPU's kernel runs first: an in-place op on the device overwrites its sources. Compared are the result and the
  * sources that the op writes to, such as a KV cache. */
-static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallback *callback, void *user,
+static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, RpVerifyCallback *callback, void *user,
                             bool *go_on) {
     const PlanStep *s       = &c->base.plan->steps[step];
-    const OpArgs   *on      = &c->base.args[step];
-    KernelCtx       on_cuda = rp_cuda_ctx(c, NULL, NULL);
+    const RpOpArgs *on      = &c->base.args[step];
+    RpKernelCtx     on_cuda = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
     h->args.params = on->params;
     RP_TRY(host_sources(c, step, h));
@@ -87,7 +87,7 @@ static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, VerifyCallba
     return RP_OK;
 }
 
-RpStatus rp_cuda_verify(Executor *e, VerifyCallback *callback, void *user) {
+RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     CudaExecutor *c     = rp_cuda(e);
     bool          go_on = true;
     RP_TRY(rp_cuda_enter(c->device));

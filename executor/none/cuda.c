@@ -14,9 +14,9 @@ RpStatus rp_cuda_probe(int *n_devices) {
     return none();
 }
 
-RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out) {
+RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
     (void)index;
-    *out = (CudaDeviceInfo){.name = ""};
+    *out = (RpCudaDeviceInfo){.name = ""};
     return none();
 }
 
@@ -26,16 +26,16 @@ RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s) {
     return none();
 }
 
-RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out) {
+RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
     return none();
 }
 
-static RpStatus open_none(Executor *e, const ExecutorOptions *o) {
+static RpStatus open_none(RpExecutor *e, const RpExecutorOptions *o) {
     (void)e, (void)o;
     return none();
 }
 
-static void close_none(Executor *e) { (void)e; }
+static void close_none(RpExecutor *e) { (void)e; }
 
-const Backend rp_cuda_backend = {.bytes = sizeof(Executor), .open = open_none, .close = close_none};
+const Backend rp_cuda_backend = {.bytes = sizeof(RpExecutor), .open = open_none, .close = close_none};

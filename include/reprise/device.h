@@ -20,7 +20,7 @@ extern "C" {
  * without the CUDA toolkit, without a driver, or without a device. */
 RP_NODISCARD RpStatus rp_cuda_probe(int *n_devices);
 
-typedef struct CudaDeviceInfo {
+typedef struct RpCudaDeviceInfo {
     char   name[256];
     int    major, minor; /* compute capability */
     int    n_sm;         /* streaming multiprocessors */
@@ -28,22 +28,22 @@ typedef struct CudaDeviceInfo {
     int    driver, runtime; /* versions of CUDA: 1000 * major + 10 * minor */
     bool   has_code;        /* this build has kernels for it */
     bool   has_loops;       /* the driver supports RP_MODE_LOOP */
-} CudaDeviceInfo;
+} RpCudaDeviceInfo;
 
 /* RP_E_ARG unless 0 <= index < n_devices; errors as rp_cuda_probe; RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_cuda_device_info(int index, CudaDeviceInfo *out);
+RP_NODISCARD RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out);
 
-typedef struct DeviceMemory {
+typedef struct RpDeviceMemory {
     char   id[16];     /* "cpu", "cuda:0" */
     int    index;      /* of a CUDA device */
     bool   is_own;     /* separate from host memory: weights must be copied there */
     size_t free_bytes; /* of a GPU: free memory less 64 MiB for the driver; of the host: memory available without
                           swapping, 0 if the system does not tell */
-} DeviceMemory;
+} RpDeviceMemory;
 
 /* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N"; NULL:
  * REPRISE_DEVICE. RP_E_ARG for another name, RP_E_NOT_AVAILABLE if a named or required device is missing, RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_device_memory(const char *device, bool require_cuda, DeviceMemory *out);
+RP_NODISCARD RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out);
 
 /* Measured bandwidth of the device's memory in bytes per second: bytes read plus bytes written by a copy of `bytes`
  * within it, the best of ten runs. Decoding speed is reported against this limit. RP_E_NOMEM if two buffers of that

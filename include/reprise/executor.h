@@ -1,7 +1,7 @@
 /* executor.h - plan a finished graph, open an executor on the plan, run it any number of times. The plan fixes every
  * address before anything is allocated; opening allocates, running does not (I3).
  *
- *   ExecPlan *plan;  Executor *exec;
+ *   ExecPlan *plan;  RpExecutor *exec;
  *   RP_TRY(rp_plan_new(g, &plan));
  *   RP_TRY(rp_executor_open(plan, NULL, &exec));
  *   memcpy(rp_executor_data(exec, x), input, bytes);     // x: an input of g
@@ -11,7 +11,7 @@
  *   rp_plan_free(plan);
  *
  * A plan borrows its graph and an executor borrows its plan: the graph must outlive the plan, the plan its executors.
- * One thread at a time may use an executor, or any of several that share (ExecutorOptions.share).
+ * One thread at a time may use an executor, or any of several that share (RpExecutorOptions.share).
  */
 #ifndef REPRISE_EXECUTOR_H
 #define REPRISE_EXECUTOR_H
@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 typedef struct ExecPlan ExecPlan;
-typedef struct Executor Executor;
+typedef struct RpExecutor RpExecutor;
 
 /* Computes liveness and arena offsets of a finished graph, which it borrows. Deterministic: the same graph gives the
  * same plan. The caller frees *out; on failure it is NULL. RP_E_STATE for an unfinished graph, RP_E_NOMEM. */
@@ -33,15 +33,15 @@ RP_NODISCARD RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out);
 void                  rp_plan_free(ExecPlan *plan); /* NULL is allowed */
 
 /* Memory that running the plan needs, in bytes, known before any of it is allocated. */
-typedef struct PlanMemory {
+typedef struct RpPlanMemory {
     size_t arena;    /* intermediate tensors, inputs and outputs */
     size_t unshared; /* size of the arena if no two tensors shared memory */
     size_t weights;  /* borrowed from the graph */
     size_t state;    /* tensors that live between runs, such as the KV cache */
     int    n_steps;
-} PlanMemory;
+} RpPlanMemory;
 
-PlanMemory rp_plan_memory(const ExecPlan *plan);
+RpPlanMemory rp_plan_memory(const ExecPlan *plan);
 
 /* The node of step i, borrowed from the graph; NULL outside 0 <= i < n_steps. */
 const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i);
@@ -52,34 +52,34 @@ size_t rp_plan_traffic_bytes(const ExecPlan *plan);
 
 /* Prints one line per step (op, name, shape, bytes, address, "in place") and the totals. RP_E_ARG for RP_DUMP_DOT,
  * RP_E_IO if `out` has an error. */
-RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, DumpFormat format, FILE *out);
+RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out);
 
 /* Launch mode: how the steps reach a GPU. */
-typedef enum ExecMode {
+typedef enum RpExecMode {
     RP_MODE_AUTO,   /* REPRISE_MODE; if that is auto too, the last of these modes that works */
     RP_MODE_EAGER,  /* one launch per step; the CPU has only this mode */
     RP_MODE_REPLAY, /* the steps are captured once into a CUDA graph; one launch per run */
     RP_MODE_LOOP    /* also a loop over the steps is captured; one launch per reply */
-} ExecMode;
+} RpExecMode;
 
-const char *rp_mode_name(ExecMode mode); /* "auto", "eager", "replay", "loop"; static storage; "?" for no mode */
+const char *rp_mode_name(RpExecMode mode); /* "auto", "eager", "replay", "loop"; static storage; "?" for no mode */
 
 /* RP_E_ARG for any other name. */
-RP_NODISCARD RpStatus rp_mode_from_name(const char *name, ExecMode *out);
+RP_NODISCARD RpStatus rp_mode_from_name(const char *name, RpExecMode *out);
 
-typedef struct ExecutorOptions {
+typedef struct RpExecutorOptions {
     int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
-    Executor   *share;         /* or NULL: use the device, threads and weights of this executor, its states of the same
+    RpExecutor   *share;         /* or NULL: use the device, threads and weights of this executor, its states of the same
                                   names, and its arena if that is large enough. It must outlive the new executor, and
                                   opening the new one invalidates its outputs */
     const char *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE */
     bool        require_cuda;  /* fail with RP_E_NOT_AVAILABLE instead of falling back to the CPU */
     bool        require_graph; /* fail if the plan cannot be captured, instead of running it eagerly */
-    ExecMode    mode;
-    const TensorNode *step; /* or NULL: a state that begins with a StepState (step.h) into which the last step of the
+    RpExecMode    mode;
+    const TensorNode *step; /* or NULL: a state that begins with an RpStepState (step.h) into which the last step of the
                                plan samples. rp_executor_reply_begin needs it. A run on a GPU then copies only the token
                                back; rp_executor_get fetches other outputs */
-} ExecutorOptions;
+} RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
  * NULL for the defaults. "auto" takes a CUDA device if there is one, else the CPU; rp_executor_info gives the reason.
@@ -87,14 +87,14 @@ typedef struct ExecutorOptions {
  * RP_E_NOMEM has the sizes; device memory is checked before weights are copied. RP_E_ARG for bad options, also of the
  * environment; RP_E_UNSUPPORTED for an op without a kernel for the device; RP_E_SHAPE for a shared state of another
  * shape; RP_E_NOT_AVAILABLE without the device; RP_E_CUDA names the call that failed. */
-RP_NODISCARD RpStatus rp_executor_open(const ExecPlan *plan, const ExecutorOptions *options, Executor **out);
-void                  rp_executor_free(Executor *exec); /* NULL is allowed; before the executor that it shares with */
+RP_NODISCARD RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options, RpExecutor **out);
+void                  rp_executor_free(RpExecutor *exec); /* NULL is allowed; before the executor that it shares with */
 
 /* The texts are owned by the executor. */
-typedef struct ExecutorInfo {
+typedef struct RpExecutorInfo {
     const char *device;       /* "cpu", "cuda:0" */
     const char *device_name;  /* "avx512-vnni", "NVIDIA H200" */
-    ExecMode    mode;         /* in use */
+    RpExecMode    mode;         /* in use */
     const char *reason;       /* why not the GPU, or not the requested mode; "" without a fallback (I10) */
     bool        fell_back;    /* "auto" took the CPU although the library was built for CUDA */
     int         n_threads;    /* workers of the CPU interpreter */
@@ -102,26 +102,26 @@ typedef struct ExecutorInfo {
     const char *blas;    /* GPU products with 32 columns and more: "cublasLt 13.1.0" and the shapes that it refused, or
                             why the library's own kernels compute them; "" if the plan has none */
     const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
-} ExecutorInfo;
+} RpExecutorInfo;
 
-ExecutorInfo rp_executor_info(const Executor *exec);
+RpExecutorInfo rp_executor_info(const RpExecutor *exec);
 
 /* Copies the inputs to a GPU, runs every step once and copies the outputs back; returns when all is done. Executors
  * that share run one at a time. After an error the executor can run again, unless the device itself has failed: then
  * every call reports that. RP_E_STATE while a reply of RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_executor_run(Executor *exec);
+RP_NODISCARD RpStatus rp_executor_run(RpExecutor *exec);
 
 /* Host memory of an input (write it before a run) or an output (valid until the next run of any executor that shares);
  * on the CPU also of a state. NULL for other nodes. Owned by the executor. */
-void *rp_executor_data(Executor *exec, const TensorNode *node);
+void *rp_executor_data(RpExecutor *exec, const TensorNode *node);
 
 /* Copies the first `bytes` of an input, an output or a state from the memory of the device, or into it. (A run on a GPU
  * overwrites inputs: write them through rp_executor_data.) RP_E_ARG for a weight, for an intermediate result, whose
  * memory is reused, and for more bytes than the node has. */
-RP_NODISCARD RpStatus rp_executor_get(Executor *exec, const TensorNode *node, void *out, size_t bytes);
-RP_NODISCARD RpStatus rp_executor_set(Executor *exec, const TensorNode *node, const void *data, size_t bytes);
+RP_NODISCARD RpStatus rp_executor_get(RpExecutor *exec, const TensorNode *node, void *out, size_t bytes);
+RP_NODISCARD RpStatus rp_executor_set(RpExecutor *exec, const TensorNode *node, const void *data, size_t bytes);
 
-int rp_executor_n_threads(const Executor *exec);
+int rp_executor_n_threads(const RpExecutor *exec);
 
 /* ---- rebinding: the same executor on other states or weights ----
  *
@@ -129,113 +129,101 @@ int rp_executor_n_threads(const Executor *exec);
  * keeps its addresses, so while other memory is bound a reply is one replay per token. If binding fails, the earlier
  * binding stays.
  *
- *   ExecutorStates *other;
+ *   RpExecutorStates *other;
  *   RP_TRY(rp_executor_states_new(exec, &other));
  *   RP_TRY(rp_executor_states_bind(exec, other));     // run another sequence
  *   RP_TRY(rp_executor_states_bind(exec, NULL));      // and back */
 
 /* A second set of states, zeroed: the KV cache of another sequence. Only the executor that made it and those that share
  * with it can bind it. Free it before that executor and not while it is bound. */
-typedef struct ExecutorStates ExecutorStates;
-RP_NODISCARD RpStatus         rp_executor_states_new(Executor *exec, ExecutorStates **out); /* RP_E_NOMEM, RP_E_CUDA */
-void                          rp_executor_states_free(ExecutorStates *states);              /* NULL is allowed */
+typedef struct RpExecutorStates RpExecutorStates;
+RP_NODISCARD RpStatus         rp_executor_states_new(RpExecutor *exec, RpExecutorStates **out); /* RP_E_NOMEM, RP_E_CUDA */
+void                          rp_executor_states_free(RpExecutorStates *states);              /* NULL is allowed */
 
 /* NULL binds the states that the executor was opened with. RP_E_ARG for states of another executor. */
-RP_NODISCARD RpStatus rp_executor_states_bind(Executor *exec, ExecutorStates *states);
+RP_NODISCARD RpStatus rp_executor_states_bind(RpExecutor *exec, RpExecutorStates *states);
 
 /* Binds the weights of another plan with the same steps, parameters, shapes and types; that plan must outlive the
  * executor. Weights are copied to a GPU when they are first bound. NULL binds the weights of the executor's plan.
  * RP_E_SHAPE names the first step that differs. RP_E_UNSUPPORTED names a step whose float weights cuBLASLt was captured
  * with: its nodes keep their addresses (REPRISE_BLAS=off avoids this). */
-RP_NODISCARD RpStatus rp_executor_weights_bind(Executor *exec, const ExecPlan *plan);
+RP_NODISCARD RpStatus rp_executor_weights_bind(RpExecutor *exec, const ExecPlan *plan);
 
 /* ---- a whole reply: run, sample, repeat ----
  *
  *   int32_t tokens[64];
  *   int     n = 0;
- *   RP_TRY(rp_executor_reply_begin(exec, &(ReplyOptions){words, n_words, 64, n_ctx, &eos, 1}));
+ *   RP_TRY(rp_executor_reply_begin(exec, &(RpReplyOptions){words, n_words, 64, n_ctx, &eos, 1}));
  *   while (n < 64 && rp_executor_reply_next(exec, &tokens[n]) == RP_OK && tokens[n++] != eos) {}
  *   RP_TRY(rp_executor_reply_end(exec, NULL)); */
 
-typedef struct ReplyOptions {
+typedef struct RpReplyOptions {
     const int32_t *state;      /* step state to start from; its token is the first to be run. Copied, as `end` is */
-    size_t         n_state;    /* its words: at least RP_STEP_WORDS, at most those of ExecutorOptions.step */
+    size_t         n_state;    /* its words: at least RP_STEP_WORDS, at most those of RpExecutorOptions.step */
     int32_t        max_tokens; /* most tokens to sample, > 0 */
     int32_t        n_ctx;      /* the reply ends when position n_ctx is reached */
     const int32_t *end;        /* tokens that end the reply, at most RP_REPLY_MAX_END */
     size_t         n_end;
-} ReplyOptions;
+} RpReplyOptions;
 
 /* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per 4096
- * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without ExecutorOptions.step or with a
- * reply under way; RP_E_CONTEXT_FULL unless 0 <= StepState.pos < n_ctx; RP_E_ARG for other bad options. */
-RP_NODISCARD RpStatus rp_executor_reply_begin(Executor *exec, const ReplyOptions *options);
+ * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without RpExecutorOptions.step or with a
+ * reply under way; RP_E_CONTEXT_FULL unless 0 <= RpStepState.pos < n_ctx; RP_E_ARG for other bad options. */
+RP_NODISCARD RpStatus rp_executor_reply_begin(RpExecutor *exec, const RpReplyOptions *options);
 
 /* Waits for the next token. The reply ends after an end token, after max_tokens or at n_ctx; then RP_E_STATE. RP_E_ARG
  * if every logit was NaN or -inf, which also ends the reply; RP_E_CUDA if the device failed. */
-RP_NODISCARD RpStatus rp_executor_reply_next(Executor *exec, int32_t *token);
+RP_NODISCARD RpStatus rp_executor_reply_next(RpExecutor *exec, int32_t *token);
 
 /* Ends the reply, early or not, and waits until the device has stopped; RP_OK without a reply. Tokens that were not
  * fetched are dropped. `ran_on` may be NULL; *ran_on is true if the device may have run such tokens, so that the states
  * contain them. */
-RP_NODISCARD RpStatus rp_executor_reply_end(Executor *exec, bool *ran_on);
+RP_NODISCARD RpStatus rp_executor_reply_end(RpExecutor *exec, bool *ran_on);
 
 /* ---- verification and profiling ---- */
 
 /* `got` and `want` are results of `node` in host memory, both shaped as `view` says and valid during the call. A node
  * that also writes to a source (a KV cache) is reported once more for each, with the view of that source. Return false
  * to stop. */
-typedef bool VerifyCallback(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+typedef bool RpVerifyCallback(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                             void *user);
 
 /* One run in which every step is computed twice from the same sources: by the executor's kernel (`got`) and by a
  * reference (`want`). The reference is the CPU kernel; on the CPU it is the plain variant of the kernel. */
-RP_NODISCARD RpStatus rp_executor_verify(Executor *exec, VerifyCallback *callback, void *user);
+RP_NODISCARD RpStatus rp_executor_verify(RpExecutor *exec, RpVerifyCallback *callback, void *user);
 
 /* max |got - want| / max |want| over the elements; 0 for equal bytes, infinity if only one of two values is NaN.
  * Results that were rounded to f16, bf16, q8_0 or q8_act may differ by one quantisation step without counting. Ids and
  * other integers are equal or infinitely different; so are results of op quantize, and of op copy in f16, bf16 or q8_0.
  * `at` may be NULL; *at is the index of the element that differs most. */
-double rp_verify_difference(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                             size_t *at);
 
 /* Fills intermediate results and outputs with NaN bytes (0xff), so that a step that a run leaves out shows. Inputs keep
  * their values for the next run. RP_E_STATE while a reply of RP_MODE_LOOP is under way; RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_executor_poison(Executor *exec);
+RP_NODISCARD RpStatus rp_executor_poison(RpExecutor *exec);
 
 /* Median times over n_runs runs, in nanoseconds: step_ns[n_steps] for each step, *total_ns for a run without
  * instruments. On a GPU the steps are timed in a second captured graph with an event after every step. Inputs stay as
  * they are; the step state, if there is one, is restored. RP_E_ARG for n_runs below 1, RP_E_NOMEM, errors of a run. */
-RP_NODISCARD RpStatus rp_executor_profile(Executor *exec, int n_runs, double *step_ns, double *total_ns);
+RP_NODISCARD RpStatus rp_executor_profile(RpExecutor *exec, int n_runs, double *step_ns, double *total_ns);
 
 /* The launches of one step. */
-typedef struct StepLaunch {
+typedef struct RpStepLaunch {
     const TensorNode *node;       /* borrowed from the graph */
     size_t            bytes;      /* read and written if every source and result moves once */
     int               n_barriers; /* on the CPU: one after each phase of the kernel */
     int               n_kernels;  /* on a GPU */
     const char       *kernel;     /* name of the last of them, static storage; NULL on the CPU */
     unsigned          grid[3], block[3], shared_bytes; /* of that kernel */
-} StepLaunch;
+} RpStepLaunch;
 
 /* Describes step i. RP_E_ARG outside 0 <= i < n_steps. */
-RP_NODISCARD RpStatus rp_executor_launch(const Executor *exec, int i, StepLaunch *out);
+RP_NODISCARD RpStatus rp_executor_launch(const RpExecutor *exec, int i, RpStepLaunch *out);
 
 /* The launches that the CUDA launchers of this build would make for step i; needs no device. In a build without the
  * CUDA toolkit it fills in node, bytes and n_barriers and returns RP_E_NOT_AVAILABLE. */
-RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, StepLaunch *out);
-
-/* Software prefetch is measured once per process, when the first executor with enough block-quantised weights is
- * opened on the CPU and REPRISE_PREFETCH is auto. One entry per candidate, the default first. rp_cpu_prefetch
- * (kernel.h) is the one in use. */
-typedef struct CpuPrefetchTrial {
-    CpuPrefetch prefetch;
-    double      bytes_per_s; /* weights read by all workers together */
-    int         workers, rounds;
-} CpuPrefetchTrial;
-
-/* Fills at most `max` entries and returns their number; 0 if nothing was measured. */
-int rp_cpu_prefetch_trials(CpuPrefetchTrial *out, int max);
+RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out);
 
 #ifdef __cplusplus
 }

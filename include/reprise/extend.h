@@ -1,11 +1,11 @@
 /* extend.h - custom ops and custom patterns, without changing the library (examples/extend.c). A custom op is a row
  * like those of ops.h with its own kernels; a custom pattern is a pass that replaces a subgraph by one op.
  *
- *   static const OpDescription relu     = {.name = "relu", .min_src = 1, .max_src = 1, .shape = relu_shape,
+ *   static const RpOpDescription relu     = {.name = "relu", .n_required = 1, .n_sources = 1, .shape = relu_shape,
  *                                          .cpu = relu_cpu};
- *   static const OpDescription relu_mul = {.name = "relu_mul", .min_src = 2, .max_src = 2, .shape = relu_shape,
+ *   static const RpOpDescription relu_mul = {.name = "relu_mul", .n_required = 2, .n_sources = 2, .shape = relu_shape,
  *                                          .flags = RP_FLAG_FUSED, .cpu = relu_mul_cpu};
- *   static const GraphPattern  fuse     = {.name = "relu", .match = "mul(relu(x), y)", .make = "relu_mul(x, y)"};
+ *   static const RpGraphPattern  fuse     = {.name = "relu", .match = "mul(relu(x), y)", .make = "relu_mul(x, y)"};
  *   TensorOp op, fused;
  *   RP_TRY(rp_op_register(&relu, &op));
  *   RP_TRY(rp_op_register(&relu_mul, &fused));
@@ -24,26 +24,46 @@
 extern "C" {
 #endif
 
-/* Fills in dtype, ne and nb of `out` from the sources (NULL: absent) and the parameters. On failure it sets *why to a
- * static text, which follows the op and its sources in the error: "the sources must be f32". */
-typedef RpStatus ShapeRule(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
-                           const char **why);
+/* The sources of an op when the shape of its result is inferred; NULL: absent. Numbers and names as in RpOpArgs. */
+typedef const RpTensorView *RpSourceShape;
+typedef union RpSourceShapes {
+    RpSourceShape src[RP_MAX_SRC];
+    struct {
+        RpSourceShape x;
+    } unary;
+    struct {
+        RpSourceShape a, b;
+    } binary;
+#define OP(ID, name, required, sources, Params, fields, shape, flags)                                        \
+    struct {                                                                                                 \
+        RpSourceShape RP_UNPACK sources;                                                                     \
+    } name;
+    RP_OPS(OP)
+#undef OP
+} RpSourceShapes;
+
+/* Fills in dtype, ne and nb of `out` from the sources and the parameters. On failure it sets *why to a static text,
+ * which follows the op and its sources in the error: "the sources must be f32". */
+typedef RpStatus RpShapeRule(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
+                             const char **why);
 
 /* A custom op, in the columns of ops.h. The struct and its texts are borrowed for the life of the process. */
-typedef struct OpDescription {
-    const char *name;             /* letters, digits and _; not that of another op */
-    int         min_src, max_src; /* 0 <= min_src <= max_src <= RP_MAX_SRC */
-    ShapeRule  *shape;
-    unsigned    flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED: made by patterns only, which allows RP_WRITES */
-    OpKernel   *cpu; /* one call per worker and run (one phase); KernelCtx.shared and local are not for it */
+typedef struct RpOpDescription {
+    const char *name;           /* letters, digits and _; not that of another op */
+    int n_required, n_sources;  /* 0 <= n_required <= n_sources <= RP_MAX_SRC; the others are optional */
+    const char *const *sources; /* their names [n_sources], for errors and dumps, or NULL */
+    RpShapeRule       *shape;
+    unsigned flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED: made by patterns only, which allows RP_WRITES */
+    RpOpKernel
+        *cpu; /* one call per worker and run (one phase); RpKernelCtx.shared and local are not for it */
     /* Or NULL: plans with this op are refused on a GPU. It enqueues its kernel on ctx->stream. If ctx->launch is set,
-     * it describes the kernel in a KernelLaunch and calls that instead, so that it can be captured and repointed. */
-    OpKernel *cuda;
-} OpDescription;
+     * it describes the kernel in an RpKernelLaunch and calls that instead, so that it can be captured and repointed. */
+    RpOpKernel *cuda;
+} RpOpDescription;
 
-/* *out is the new op; its parameters are OpParams.custom. RP_E_ARG for a name that is taken or an incomplete
+/* *out is the new op; its parameters are RpOpParams.custom. RP_E_ARG for a name that is taken or an incomplete
  * description, RP_E_NOMEM if RP_MAX_CUSTOM_OPS are registered; *out is unchanged then. */
-RP_NODISCARD RpStatus rp_op_register(const OpDescription *description, TensorOp *out);
+RP_NODISCARD RpStatus rp_op_register(const RpOpDescription *description, TensorOp *out);
 
 enum { RP_MAX_CUSTOM_OPS = 64, RP_MAX_CUSTOM_PATTERNS = 64 };
 
@@ -71,27 +91,27 @@ enum { RP_MAX_CUSTOM_OPS = 64, RP_MAX_CUSTOM_PATTERNS = 64 };
  * With several roots the first one, which must not be a store, is replaced. The others must be stores into states; the
  * made op writes these states itself (RP_WRITES), and readers of the stores see the states after it.
  */
-typedef struct PatternMatch PatternMatch;
+typedef struct RpPatternMatch RpPatternMatch;
 
 /* The node of a label or variable; NULL if it is absent. Borrowed from the graph. */
-const TensorNode *rp_match_node(const PatternMatch *m, const char *name);
+const TensorNode *rp_match_node(const RpPatternMatch *m, const char *name);
 
 /* Parameters and source i of a node, owned by the graph. NULL for an absent source or i outside 0..RP_MAX_SRC-1. */
-const OpParams   *rp_node_params(const TensorNode *node);
+const RpOpParams *rp_node_params(const TensorNode *node);
 const TensorNode *rp_node_source(const TensorNode *node, int i);
 
 /* The texts are borrowed for the life of the process. */
-typedef struct GraphPattern {
+typedef struct RpGraphPattern {
     const char *name; /* of the pass: letters, digits and _; not "all", not that of another pass */
     const char *help; /* or NULL */
     const char *match, *make;
     /* Or NULL: fills in the parameters of the new op, which are zero before. False: this is no match. */
-    bool (*params)(const PatternMatch *m, OpParams *out);
-} GraphPattern;
+    bool (*params)(const RpPatternMatch *m, RpOpParams *out);
+} RpGraphPattern;
 
 /* Adds the pattern as a pass behind those of the library, in the order of registration. Copies the struct. RP_E_ARG for
  * a bad name or text (with the character), RP_E_NOMEM if RP_MAX_CUSTOM_PATTERNS are registered. */
-RP_NODISCARD RpStatus rp_pattern_register(const GraphPattern *pattern);
+RP_NODISCARD RpStatus rp_pattern_register(const RpGraphPattern *pattern);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,11 @@
 /* gguf.h - read a GGUF file (version 2 or 3, little endian): metadata and tensors. The file is memory-mapped, and every
  * count, length, type and offset is checked at open (I11).
  *
- *   GgufFile *f;
+ *   RpGgufFile *f;
  *   RP_TRY(rp_gguf_open("model.gguf", &f));
  *   uint32_t n_layer = 0;
  *   RP_TRY(rp_gguf_get_u32(f, "llama.block_count", &n_layer));
- *   const GgufTensor *t = rp_gguf_find_tensor(f, "token_embd.weight");
+ *   const RpGgufTensor *t = rp_gguf_find_tensor(f, "token_embd.weight");
  *   rp_gguf_close(f);
  *
  * All pointers that the accessors return are owned by the file and valid until rp_gguf_close; tensor data and strings
@@ -22,75 +22,75 @@
 extern "C" {
 #endif
 
-typedef struct GgufFile GgufFile;
+typedef struct RpGgufFile RpGgufFile;
 
 /* Type numbers of metadata values as the format defines them. */
-typedef enum GgufType {
+typedef enum RpGgufType {
     RP_GGUF_U8, RP_GGUF_I8, RP_GGUF_U16, RP_GGUF_I16, RP_GGUF_U32, RP_GGUF_I32, RP_GGUF_F32, RP_GGUF_BOOL,
     RP_GGUF_STRING, RP_GGUF_ARRAY, RP_GGUF_U64, RP_GGUF_I64, RP_GGUF_F64, RP_GGUF_TYPE_COUNT
-} GgufType;
+} RpGgufType;
 
 /* Borrowed and not terminated. */
-typedef struct GgufString {
+typedef struct RpGgufString {
     const char *ptr;
     size_t      len;
-} GgufString;
+} RpGgufString;
 
-typedef struct GgufValue {
-    GgufString key;
-    GgufType   type;
-    GgufType   elem_type; /* of the elements of an array, never ARRAY; otherwise the same as type */
+typedef struct RpGgufValue {
+    RpGgufString key;
+    RpGgufType   type;
+    RpGgufType   elem_type; /* of the elements of an array, never ARRAY; otherwise the same as type */
     uint64_t   n;         /* elements of an array, 1 otherwise */
     const void *data;     /* the first element as stored in the file: unaligned, little endian */
-} GgufValue;
+} RpGgufValue;
 
-typedef struct GgufTensor {
-    GgufString name;
+typedef struct RpGgufTensor {
+    RpGgufString name;
     uint32_t   gguf_type; /* type number in the file; rp_gguf_type_name has its name */
     bool       known;     /* the library computes with this type; otherwise only view.ne is filled in */
-    TensorView view;      /* data points into the mapping, aligned to general.alignment; read only */
+    RpTensorView view;      /* data points into the mapping, aligned to general.alignment; read only */
     size_t     bytes;
-} GgufTensor;
+} RpGgufTensor;
 
 /* The caller closes *out; on failure it is NULL. RP_E_IO; RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset;
  * RP_E_UNSUPPORTED for a big-endian file, another version or nested arrays. A tensor of a type that the library cannot
  * compute with is kept with known = false; a type of unknown block size is RP_E_FORMAT. */
-RP_NODISCARD RpStatus rp_gguf_open(const char *path, GgufFile **out);
+RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);
 
 /* The same from memory, which it borrows until rp_gguf_close. `name` stands for the path in errors and is copied. */
-RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, GgufFile **out);
-void                  rp_gguf_close(GgufFile *f); /* NULL is allowed */
+RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out);
+void                  rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
 
-const char *rp_gguf_path(const GgufFile *f);
-uint32_t    rp_gguf_version(const GgufFile *f); /* 2 or 3 */
-size_t      rp_gguf_bytes(const GgufFile *f);   /* of the file */
+const char *rp_gguf_path(const RpGgufFile *f);
+uint32_t    rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
+size_t      rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
 
 /* By index, 0 <= i < n (not checked), or by name in constant time; NULL if there is none of that name. */
-int64_t           rp_gguf_n_values(const GgufFile *f);
-const GgufValue  *rp_gguf_value(const GgufFile *f, int64_t i);
-const GgufValue  *rp_gguf_find(const GgufFile *f, const char *key);
-int64_t           rp_gguf_n_tensors(const GgufFile *f);
-const GgufTensor *rp_gguf_tensor(const GgufFile *f, int64_t i);
-const GgufTensor *rp_gguf_find_tensor(const GgufFile *f, const char *name);
+int64_t           rp_gguf_n_values(const RpGgufFile *f);
+const RpGgufValue  *rp_gguf_value(const RpGgufFile *f, int64_t i);
+const RpGgufValue  *rp_gguf_find(const RpGgufFile *f, const char *key);
+int64_t           rp_gguf_n_tensors(const RpGgufFile *f);
+const RpGgufTensor *rp_gguf_tensor(const RpGgufFile *f, int64_t i);
+const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name);
 
-const char *rp_gguf_value_type_name(GgufType type); /* "u32", "string", ...; static storage; "?" for no type */
+const char *rp_gguf_value_type_name(RpGgufType type); /* "u32", "string", ...; static storage; "?" for no type */
 
 /* Typed reads of a key. If the key is absent they return RP_OK and leave *out unchanged, so that it can hold a default.
  * u32 takes any number that is whole and in range, f32 any number or boolean, rounded to float; bool and string take
  * their own type only. Anything else is RP_E_FORMAT, which names file and key. A string is borrowed from the file. */
-RP_NODISCARD RpStatus rp_gguf_get_u32(const GgufFile *f, const char *key, uint32_t *out);
-RP_NODISCARD RpStatus rp_gguf_get_f32(const GgufFile *f, const char *key, float *out);
-RP_NODISCARD RpStatus rp_gguf_get_bool(const GgufFile *f, const char *key, bool *out);
-RP_NODISCARD RpStatus rp_gguf_get_string(const GgufFile *f, const char *key, GgufString *out);
+RP_NODISCARD RpStatus rp_gguf_get_u32(const RpGgufFile *f, const char *key, uint32_t *out);
+RP_NODISCARD RpStatus rp_gguf_get_f32(const RpGgufFile *f, const char *key, float *out);
+RP_NODISCARD RpStatus rp_gguf_get_bool(const RpGgufFile *f, const char *key, bool *out);
+RP_NODISCARD RpStatus rp_gguf_get_string(const RpGgufFile *f, const char *key, RpGgufString *out);
 
 /* Element i < value->n of an array, or element 0 of a single value. The caller has checked that it is a string, or a
  * number or boolean, which becomes a double. rp_gguf_string_at takes time proportional to i. */
-GgufString rp_gguf_string_at(const GgufValue *value, uint64_t i);
-double     rp_gguf_number_at(const GgufValue *value, uint64_t i);
+RpGgufString rp_gguf_string_at(const RpGgufValue *value, uint64_t i);
+double     rp_gguf_number_at(const RpGgufValue *value, uint64_t i);
 
 /* Walks an array of strings: the cursor starts at value->data and moves to the next string. Call it at most value->n
  * times. */
-GgufString rp_gguf_next_string(const void **cursor);
+RpGgufString rp_gguf_next_string(const void **cursor);
 
 #ifdef __cplusplus
 }

@@ -42,12 +42,12 @@ void          rp_graph_free(ComputeGraph *g); /* with all its nodes; NULL is all
  * are not whole blocks, RP_E_ARG for a weight without data, RP_E_STATE for a finished graph. */
 TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
 TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
-TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const TensorView *view);
+TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view);
 
 /* Adds any op of ops.h or extend.h that is not fused. `src` has n_src entries, NULL for an absent optional source;
  * optional sources at the end may be left out. Parameters are copied; NULL: all zero. Returns the result node.
  * Sticky: RP_E_DTYPE, RP_E_SHAPE, RP_E_ARG, RP_E_NOMEM, and RP_E_STATE for a fused op or a finished graph. */
-TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const OpParams *params, TensorNode *const src[], int n_src);
+TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src);
 
 /* ---- rp_graph_op with the parameters spelt out ----
  *
@@ -65,25 +65,25 @@ TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, f
 TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x);
 
 /* The same, limited to the positions in use: pos i32 [t], and a bound that is not RP_BOUND_NONE. */
-TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, MulMatBound bound);
+TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, RpMulMatBound bound);
 
 /* x [n,h,t], pos i32 [t], frequency factors [n_dims/2] or NULL -> like x */
 TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
-                    const RopeParams *params);
+                    const RpRopeParams *params);
 
 /* x [n,t,h], mask f32 or f16 [n,t] or NULL, pos i32 [t] or NULL -> like x */
 TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
-                        const SoftMaxParams *params);
+                        const RpSoftMaxParams *params);
 
 /* The same with attention sinks [h], one per head, or NULL. */
 TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
-                              TensorNode *sinks_or_null, const SoftMaxParams *params);
+                              TensorNode *sinks_or_null, const RpSoftMaxParams *params);
 
 /* q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act [d*h,t].
  * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the attention pass makes
  * this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used through it. */
 TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
-                         TensorNode *sinks_or_null, const AttentionParams *params);
+                         TensorNode *sinks_or_null, const RpAttentionParams *params);
 
 /* x any -> like x */
 TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
@@ -93,7 +93,7 @@ TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x);
 TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit);
 
 /* x any -> like x */
-TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, GeluKind kind);
+TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, RpGeluKind kind);
 
 /* a any, b: each of its dimensions divides that of a and repeats -> like a */
 TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b);
@@ -106,10 +106,10 @@ TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias);
  * which experts are selected. */
 
 /* x [n,t], bias [n] or NULL -> ids i32 [k,t] */
-TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const TopKParams *params);
+TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const RpTopKParams *params);
 
 /* probs [n,t], ids i32 [k,t] -> [k,t] */
-TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RouteParams *params);
+TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RpRouteParams *params);
 
 /* w [n,m,experts] of any weight type, x [n,1,t] or [n,k,t], ids i32 [k,t] -> [m,k,t] */
 TensorNode *rp_mul_mat_id(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *ids);
@@ -128,13 +128,13 @@ TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype);
  * through the result, so that the graph holds the order. */
 TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null);
 
-/* logits [n], step: a state of i32 words that begins with a StepState (step.h), scratch: a state [2n]. Samples the next
+/* logits [n], step: a state of i32 words that begins with an RpStepState (step.h), scratch: a state [2n]. Samples the next
  * token into `step`; the result is `step` after sampling. */
 TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch);
 
 /* Views: they compute nothing, the result is the memory of x. Offsets and strides in bytes. rp_reshape needs a
  * contiguous x; dimension i of x becomes dimension axis_i of rp_permute; rp_transpose swaps dimensions 0 and 1. */
-TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const ViewParams *params);
+TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const RpViewParams *params);
 TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3);
 TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3);
 TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x);
@@ -181,7 +181,7 @@ const TensorNode *rp_graph_node(const ComputeGraph *g, int i);       /* NULL out
 const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
 const char       *rp_node_name(const TensorNode *node);              /* "" without a name */
 const char       *rp_node_op_name(const TensorNode *node);           /* "weight", "input" and "state" for leaves */
-TensorView        rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
+RpTensorView        rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
 int               rp_node_layer(const TensorNode *node);             /* -1: none */
 bool              rp_node_is_output(const TensorNode *node);         /* as given to rp_graph_finish */
 
@@ -189,27 +189,27 @@ bool              rp_node_is_output(const TensorNode *node);         /* as given
  *
  * DOT draws each layer as a cluster, colours ops by kind and gives weights, inputs and states different shapes. JSON is
  * one object with "nodes" in execution order; an absent source between present ones is null in "sources". */
-typedef enum DumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } DumpFormat;
+typedef enum RpDumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } RpDumpFormat;
 
 /* An annotation of a node, such as its launch or its time. */
-typedef struct DumpNote {
+typedef struct RpDumpNote {
     char   text[96]; /* "": none */
     double heat;     /* DOT: colour from 0 (pale) to 1 (deep red); below 0: the colour of the op */
     double us;       /* JSON: its time in microseconds; 0: unknown */
-} DumpNote;
+} RpDumpNote;
 
-typedef struct DumpOptions {
-    DumpFormat      format;
+typedef struct RpDumpOptions {
+    RpDumpFormat      format;
     bool            fold;      /* DOT: draw layers of the same structure once, labelled xN */
     bool            one_layer; /* only nodes of `layer` */
     int             layer;
     const char     *title; /* or NULL */
-    const DumpNote *notes; /* or NULL: [n_nodes], by node number */
-} DumpOptions;
+    const RpDumpNote *notes; /* or NULL: [n_nodes], by node number */
+} RpDumpOptions;
 
 /* RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error, RP_E_NOMEM, or the sticky
  * error of the construction. */
-RP_NODISCARD RpStatus rp_graph_dump(const ComputeGraph *g, const DumpOptions *options, FILE *out);
+RP_NODISCARD RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out);
 
 #ifdef __cplusplus
 }

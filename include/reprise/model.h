@@ -1,7 +1,7 @@
 /* model.h - open a model file: configuration, checked weights, tokenizer, and the graphs that decode it. The weights
  * stay in the mapped file and are not copied.
  *
- *   Model *m;
+ *   RpModel *m;
  *   RP_TRY(rp_model_open("model.gguf", NULL, &m));
  *   printf("%s, %d layers\n", rp_model_info(m)->arch, (int)rp_model_info(m)->n_layer);
  *   rp_model_free(m);
@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-typedef struct Model Model;
+typedef struct RpModel RpModel;
 
-typedef struct ModelInfo {
+typedef struct RpModelInfo {
     const char *arch;       /* general.architecture: "llama", ... */
     const char *name;       /* general.name, or "" */
     int32_t     n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
@@ -32,32 +32,32 @@ typedef struct ModelInfo {
     size_t      weight_bytes;              /* of all tensors */
     size_t      decode_weight_bytes;       /* read per token: all tensors, but of the experts only those used, and of
                                               an embedding that is not the output matrix too only one row */
-} ModelInfo;
+} RpModelInfo;
 
-typedef struct ModelOptions {
+typedef struct RpModelOptions {
     /* Or NULL: pages are then read when first used. Otherwise rp_model_open reads all tensors in and reports bytes done
      * and in all, at least every 4 MiB. Return false to stop with RP_E_CANCELLED. */
     bool (*progress)(size_t done, size_t total, void *user);
     void  *user;
-} ModelOptions;
+} RpModelOptions;
 
 /* `options` may be NULL. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT, RP_E_NOMEM;
  * RP_E_UNSUPPORTED names the architecture, tensor type or tokenizer; RP_E_SHAPE names a tensor and both shapes. */
-RP_NODISCARD RpStatus rp_model_open(const char *path, const ModelOptions *options, Model **out);
+RP_NODISCARD RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out);
 
 /* The same from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
-RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, Model **out);
-void                  rp_model_free(Model *m); /* NULL is allowed; sessions and graphs of the model go first */
+RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out);
+void                  rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
 
 /* Owned by the model, with its texts. */
-const ModelInfo *rp_model_info(const Model *m);
-const GgufFile  *rp_model_file(const Model *m);
+const RpModelInfo *rp_model_info(const RpModel *m);
+const RpGgufFile  *rp_model_file(const RpModel *m);
 
 /* Owned by the model. NULL for a file without a tokenizer (tokenizer.ggml.model absent or "none"): such a model can
  * still be run on ids. */
-const Tokenizer *rp_model_tokenizer(const Model *m);
+const RpTokenizer *rp_model_tokenizer(const RpModel *m);
 
-typedef struct ModelGraphOptions {
+typedef struct RpModelGraphOptions {
     int32_t n_tok;      /* tokens of a step */
     int32_t n_ctx;      /* positions of the KV cache */
     int32_t n_out;      /* tokens that get logits; 0: 1 */
@@ -65,7 +65,7 @@ typedef struct ModelGraphOptions {
     bool    expert_ids; /* make the ids of the selected experts outputs */
     bool    draws;      /* the graph samples: it runs the token of the step state and samples the next one into it */
     int32_t n_recent;   /* with `draws`: room for recent tokens in the step state */
-} ModelGraphOptions;
+} RpModelGraphOptions;
 
 /* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
  *   inputs   "tokens"   i32 [n_tok]
@@ -79,7 +79,7 @@ typedef struct ModelGraphOptions {
  * (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of that node.
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
  * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32. */
-RP_NODISCARD RpStatus rp_model_graph(const Model *m, const ModelGraphOptions *options, ComputeGraph **out);
+RP_NODISCARD RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options, ComputeGraph **out);
 
 /* Name of the i-th architecture that can be opened; NULL past the last. Static storage. */
 const char *rp_arch_name(int i);

@@ -1,19 +1,20 @@
 /* reprise.h - the whole public API in one include. A model file becomes a ComputeGraph, passes fuse its ops, a plan
  * fixes every address, and an executor runs the plan on the CPU or on a CUDA device.
  *
- *   Model *m;  Session *s;
+ *   RpModel *m;  RpSession *s;
  *   RP_TRY(rp_model_open("model.gguf", NULL, &m));
  *   RP_TRY(rp_session_open(m, NULL, &s));          // session.h: prefill, step, whole replies
  *
- * Read session.h to run a model, graph.h and executor.h to run a graph of your own. Not included here: extend.h (custom
- * ops and patterns) and the headers for authors of kernels: check.h, yarn.h, loop.h, blas.h.
+ * Read session.h to run a model, graph.h and executor.h to run a graph of your own, extend.h and kernel.h to add ops.
  */
 #ifndef REPRISE_H
 #define REPRISE_H
 
 #include "reprise/convert.h"
+#include "reprise/cpu.h"
 #include "reprise/device.h"
 #include "reprise/executor.h"
+#include "reprise/extend.h"
 #include "reprise/gguf.h"
 #include "reprise/graph.h"
 #include "reprise/kernel.h"

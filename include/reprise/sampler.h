@@ -1,8 +1,8 @@
 /* sampler.h - logits to the next token. A sampler owns its parameters, the recent tokens and the position in its random
  * sequence; one thread at a time may use it.
  *
- *   SamplerParams p = rp_sampler_defaults();  p.temperature = 0.8f;  p.seed = 7;
- *   Sampler *s;
+ *   RpSamplerParams p = rp_sampler_defaults();  p.temperature = 0.8f;  p.seed = 7;
+ *   RpSampler *s;
  *   RP_TRY(rp_sampler_new(&p, n_vocab, &s));
  *   RP_TRY(rp_sampler_sample(s, logits, &token));
  *   rp_sampler_free(s);
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-typedef struct SamplerParams {
+typedef struct RpSamplerParams {
     float    temperature;    /* >= 0; 0: greedy */
     int32_t  top_k;          /* keep the k highest logits; 0: all */
     float    top_p;          /* (0, 1]: keep the fewest most probable tokens that sum to top_p; 1: off */
@@ -31,37 +31,37 @@ typedef struct SamplerParams {
     float    repeat_penalty; /* > 0: positive logits of recent tokens are divided by it, others multiplied; 1: off */
     int32_t  repeat_last_n;  /* how many recent tokens are penalised, at most 1048576; 0: off */
     uint64_t seed;
-} SamplerParams;
+} RpSamplerParams;
 
-typedef struct Sampler Sampler;
+typedef struct RpSampler RpSampler;
 
-SamplerParams rp_sampler_defaults(void); /* greedy, everything off, repeat_last_n 64, seed 0 */
+RpSamplerParams rp_sampler_defaults(void); /* greedy, everything off, repeat_last_n 64, seed 0 */
 
 /* Copies the parameters. The caller frees *out; on failure it is NULL. RP_E_ARG names the parameter that is out of
  * range; RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_sampler_new(const SamplerParams *params, int32_t n_vocab, Sampler **out);
-void                  rp_sampler_free(Sampler *s); /* NULL is allowed */
+RP_NODISCARD RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSampler **out);
+void                  rp_sampler_free(RpSampler *s); /* NULL is allowed */
 
-int32_t rp_sampler_n_vocab(const Sampler *s);
+int32_t rp_sampler_n_vocab(const RpSampler *s);
 
 /* Tells the sampler about a token of the context (of the prompt, for instance), for the repetition penalty. Ids outside
  * the vocabulary are ignored. */
-void rp_sampler_accept(Sampler *s, int32_t token);
+void rp_sampler_accept(RpSampler *s, int32_t token);
 
 /* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every
  * logit is NaN or -inf. */
-RP_NODISCARD RpStatus rp_sampler_sample(Sampler *s, const float *logits, int32_t *token);
+RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);
 
-/* The state as n_words of i32: a StepState and the ring of recent tokens (step.h). Copy it to start an executor that
+/* The state as n_words of i32: an RpStepState and the ring of recent tokens (step.h). Copy it to start an executor that
  * samples by itself (rp_executor_reply_begin). Borrowed: valid as long as the sampler. */
-const int32_t *rp_sampler_state(const Sampler *s, size_t *n_words);
+const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words);
 
 /* Brings this sampler up to date with an executor that sampled `token` from a copy of its state. Call it once for each
  * such token, in order. */
-void rp_sampler_follow(Sampler *s, int32_t token);
+void rp_sampler_follow(RpSampler *s, int32_t token);
 
 /* Forgets the accepted tokens and starts the random sequence again from its first number. */
-void rp_sampler_reset(Sampler *s);
+void rp_sampler_reset(RpSampler *s);
 
 /* Random number `counter` of `seed`, uniform in [0, 1): rp_philox_uniform (philox.h). */
 float rp_random_uniform(uint64_t seed, uint64_t counter);

@@ -1,8 +1,8 @@
 /* session.h - one sequence of a model with its KV cache: prefill, step, logits, and whole replies. A session plans and
  * allocates everything when it is opened; afterwards nothing is allocated per token (I3).
  *
- *   Session *s;
- *   RP_TRY(rp_session_open(model, &(SessionOptions){.n_ctx = 2048}, &s));
+ *   RpSession *s;
+ *   RP_TRY(rp_session_open(model, &(RpSessionOptions){.n_ctx = 2048}, &s));
  *   RP_TRY(rp_session_prefill(s, ids, n, NULL, NULL));
  *   RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), &token));
  *   RP_TRY(rp_session_step(s, token));
@@ -24,89 +24,89 @@
 extern "C" {
 #endif
 
-typedef struct Session Session;
+typedef struct RpSession RpSession;
 
-typedef struct SessionOptions {
+typedef struct RpSessionOptions {
     int32_t     n_ctx;         /* positions of the KV cache; 0: the model's training context, at most 4096 */
     int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
     int32_t     prefill_chunk; /* tokens of the longest chunk of a prefill, 1 to 4096; 0: 256 */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES. Copied */
-    RpDtype     kv_type;       /* type of the KV cache, as in ModelGraphOptions */
-    const char *device;        /* this and the next three as in ExecutorOptions */
+    RpDtype     kv_type;       /* type of the KV cache, as in RpModelGraphOptions */
+    const char *device;        /* this and the next three as in RpExecutorOptions */
     bool        require_cuda, require_graph;
-    ExecMode    mode;
+    RpExecMode    mode;
     bool        count_experts; /* fill rp_session_expert_counts. The ids of each step must then reach the host, so a GPU
                                   does not sample by itself: every token is one run */
-} SessionOptions;
+} RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. */
-typedef struct SessionMemory {
+typedef struct RpSessionMemory {
     size_t weights, kv, arena, total; /* weights: on the CPU the mapped pages of the file, on a GPU a copy */
     int32_t n_ctx;                    /* with the default filled in */
-} SessionMemory;
+} RpSessionMemory;
 
 /* Plans the session without allocating its memory; `options` may be NULL. Errors as rp_session_open, but memory and
  * device are not checked. */
-RP_NODISCARD RpStatus rp_session_memory(const Model *m, const SessionOptions *options, SessionMemory *out);
+RP_NODISCARD RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options, RpSessionMemory *out);
 
 /* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL.
  * RP_E_NOMEM if KV cache and arena (on a GPU also the weights) exceed the free memory of the device. This is checked
  * before anything is loaded; the text has the figures and the context that would fit.
  * RP_E_ARG for a context below 1 or beyond the model's training context, or a bad chunk. RP_E_UNSUPPORTED for a cache
  * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
-RP_NODISCARD RpStatus rp_session_open(const Model *m, const SessionOptions *options, Session **out);
-void                  rp_session_free(Session *s); /* NULL is allowed */
+RP_NODISCARD RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options, RpSession **out);
+void                  rp_session_free(RpSession *s); /* NULL is allowed */
 
 /* Called after each chunk of a prefill, in tokens. Return false to stop with RP_E_CANCELLED; the chunks already done
  * stay in the context. After the last chunk the answer is ignored. */
-typedef bool PrefillProgress(int64_t done, int64_t total, void *user);
+typedef bool RpPrefillProgress(int64_t done, int64_t total, void *user);
 
 /* Appends n >= 1 tokens to the context; rp_session_logits then holds the logits after the last one. `progress` may be
  * NULL. RP_E_CONTEXT_FULL if they do not fit and RP_E_ARG for an id outside the vocabulary: nothing has changed then.
  * A failure of the device keeps the chunks before it. */
-RP_NODISCARD RpStatus rp_session_prefill(Session *s, const int32_t *tokens, size_t n, PrefillProgress *progress,
+RP_NODISCARD RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
                                          void *user);
 
 /* Appends one token: rp_session_prefill with n = 1. */
-RP_NODISCARD RpStatus rp_session_step(Session *s, int32_t token);
+RP_NODISCARD RpStatus rp_session_step(RpSession *s, int32_t token);
 
 /* The logits, f32 [n_vocab], after tokens[i]. Borrowed: valid during the call. */
-typedef void LogitsCallback(size_t i, const float *logits, void *user);
+typedef void RpLogitsCallback(size_t i, const float *logits, void *user);
 
 /* Appends n tokens and calls back with the logits after each of them, in order. The first call allocates the plan for
  * it. Errors as rp_session_prefill, and RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_session_score(Session *s, const int32_t *tokens, size_t n, LogitsCallback *callback,
+RP_NODISCARD RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
                                        void *user);
 
 /* The logits after every token of `batch` sequences, each from an empty context; opens a session for the call.
  * ids: [batch][seq]; logits: f32 [batch][seq][n_vocab], the caller's memory. RP_E_ARG if seq exceeds the model's
  * training context; further errors as rp_session_open and rp_session_score. */
-RP_NODISCARD RpStatus rp_model_logits(const Model *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
+RP_NODISCARD RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
 
 /* The logits after the latest token, f32 [n_vocab]; owned by the session, valid until the next call that appends.
  * NULL before the first token, after a rewind, and after a reply that stopped early while a GPU was already computing
  * further tokens; the next token brings them back. */
-const float *rp_session_logits(Session *s);
+const float *rp_session_logits(RpSession *s);
 
-int32_t      rp_session_n_past(const Session *s); /* tokens in the context: the next token gets this position */
-int32_t      rp_session_n_ctx(const Session *s);
-int          rp_session_n_threads(const Session *s);
-const Model *rp_session_model(const Session *s); /* borrowed */
+int32_t      rp_session_n_past(const RpSession *s); /* tokens in the context: the next token gets this position */
+int32_t      rp_session_n_ctx(const RpSession *s);
+int          rp_session_n_threads(const RpSession *s);
+const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
  * RP_E_ARG if n_past is negative or beyond the tokens in the context. */
-RP_NODISCARD RpStatus rp_session_rewind(Session *s, int32_t n_past);
+RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 
 /* How often each expert of a layer was selected, over all tokens appended since the session was opened: [n_expert],
- * owned by the session. NULL for a layer without experts, or without SessionOptions.count_experts. */
-const uint64_t *rp_session_expert_counts(const Session *s, int layer);
+ * owned by the session. NULL for a layer without experts, or without RpSessionOptions.count_experts. */
+const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);
 
 /* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan. Its texts are owned by
  * the session. */
-ExecutorInfo rp_session_info(const Session *s);
+RpExecutorInfo rp_session_info(const RpSession *s);
 
 /* The plan of the decode step, for reports. Borrowed: owned by the session. */
-const ExecPlan *rp_session_decode_plan(const Session *s);
+const ExecPlan *rp_session_decode_plan(const RpSession *s);
 
 /* ---- whole replies ----
  *
@@ -114,39 +114,39 @@ const ExecPlan *rp_session_decode_plan(const Session *s);
  *       (void)user;
  *       return fwrite(text, 1, len, stdout) == len;
  *   }
- *   GenerateResult r;
- *   RP_TRY(rp_generate(s, sampler, ids, n, &(GenerateOptions){.max_tokens = 64, .on_text = print}, &r)); */
+ *   RpGenerateResult r;
+ *   RP_TRY(rp_generate(s, sampler, ids, n, &(RpGenerateOptions){.max_tokens = 64, .on_text = print}, &r)); */
 
-typedef enum StopReason {
+typedef enum RpStopReason {
     RP_STOP_END_TOKEN,
     RP_STOP_STRING,
     RP_STOP_LIMIT,
     RP_STOP_CONTEXT,
     RP_STOP_CANCELLED
-} StopReason;
+} RpStopReason;
 
-typedef struct GenerateOptions {
+typedef struct RpGenerateOptions {
     int32_t            max_tokens;    /* 0: until the context is full */
     const char *const *stop;          /* stop strings, never printed; the first that is complete ends the reply */
     size_t             n_stop;        /* each of them not empty */
     bool               ignore_end;    /* go on after end tokens */
     bool               print_special; /* print the text of control tokens */
-    PrefillProgress   *prefill_progress; /* or NULL; gets `user` */
+    RpPrefillProgress   *prefill_progress; /* or NULL; gets `user` */
     /* Or NULL: receives whole UTF-8 characters as they come, not terminated, valid during the call; return false to
      * stop. It is called at least once per token, with len 0 if there is nothing to print yet. Text that may turn out
      * to be the beginning of a stop string is held back. A model without a tokenizer has no text: len is always 0 and
      * stop strings never match. */
     bool (*on_text)(const char *text, size_t len, void *user);
     void      *user;   /* handed to both callbacks */
-    TokenList *tokens; /* or NULL: every sampled token is appended, the end token too */
-} GenerateOptions;
+    RpTokenList *tokens; /* or NULL: every sampled token is appended, the end token too */
+} RpGenerateOptions;
 
-typedef struct GenerateResult {
-    StopReason reason;                /* meaningful if rp_generate returned RP_OK */
+typedef struct RpGenerateResult {
+    RpStopReason reason;                /* meaningful if rp_generate returned RP_OK */
     int32_t    n_prompt, n_generated; /* tokens; n_generated counts sampled tokens, the end token too */
     double     prefill_s, decode_s;   /* seconds; decode_s covers the n_generated - 1 steps after the first token */
     double     first_token_s;         /* seconds from the call to the first token */
-} GenerateResult;
+} RpGenerateResult;
 
 /* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
  * context. Every sampled token is appended too except the last one, because appending costs a step: to continue, begin
@@ -156,11 +156,11 @@ typedef struct GenerateResult {
  * appended so far stay, text held back is dropped.
  * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, or a sampler for another
  * vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on failure too. */
-RP_NODISCARD RpStatus rp_generate(Session *s, Sampler *sampler, const int32_t *prompt, size_t n_prompt,
-                                  const GenerateOptions *options, GenerateResult *result);
+RP_NODISCARD RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                                  const RpGenerateOptions *options, RpGenerateResult *result);
 
 /* "end token", "stop string", "limit", "context is full" or "cancelled"; static storage. */
-const char *rp_stop_reason_name(StopReason reason);
+const char *rp_stop_reason_name(RpStopReason reason);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
  * For block-quantised types ne[0] is a whole number of blocks and nb[0] is the size of one block: single elements
  * have no address, and rows are addressed by nb[1..3] only.
  *
- *   TensorView v = rp_view_contiguous(RP_F32, (int64_t[]){n_embd, n_tok, 1, 1}, memory);
+ *   RpTensorView v = rp_view_contiguous(RP_F32, (int64_t[]){n_embd, n_tok, 1, 1}, memory);
  *   float *token_2 = rp_view_row(&v, 2);
  */
 #ifndef REPRISE_TENSOR_H
@@ -60,15 +60,15 @@ typedef enum RpDtype {
     RP_DTYPE_COUNT
 } RpDtype;
 
-typedef struct DtypeInfo {
+typedef struct RpDtypeInfo {
     const char *name;
     int         block_elems; /* 1 for plain numbers */
     int         block_bytes;
     int         gguf_type; /* -1: never in a file */
-} DtypeInfo;
+} RpDtypeInfo;
 
 /* The row of the table above, in static storage; NULL for a number that is no dtype. */
-const DtypeInfo *rp_dtype_info(RpDtype dtype);
+const RpDtypeInfo *rp_dtype_info(RpDtype dtype);
 
 /* Printed name in static storage; "?" for a number that is no dtype. */
 const char *rp_dtype_name(RpDtype dtype);
@@ -87,28 +87,28 @@ size_t rp_row_bytes(RpDtype dtype, int64_t n);
 static inline bool rp_dtype_is_quant(RpDtype dtype) { return dtype >= RP_Q4_0 && dtype < RP_DTYPE_COUNT; }
 
 /* Borrows its memory. */
-typedef struct TensorView {
+typedef struct RpTensorView {
     void   *data;
     RpDtype dtype;
     int64_t ne[RP_MAX_DIMS]; /* elements */
     size_t  nb[RP_MAX_DIMS]; /* byte strides */
-} TensorView;
+} RpTensorView;
 
 /* A view without gaps: nb[0] = bytes of a block, nb[1] = bytes of a row, nb[i] = nb[i-1] * ne[i-1]. */
-TensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
+RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
 
 /* True when the strides are those of rp_view_contiguous; the stride of a dimension of size 1 does not matter. */
-bool rp_view_is_contiguous(const TensorView *v);
+bool rp_view_is_contiguous(const RpTensorView *v);
 
 /* Bytes from the first to one past the last byte that the view touches; 0 if a dimension is 0. */
-size_t rp_view_extent_bytes(const TensorView *v);
+size_t rp_view_extent_bytes(const RpTensorView *v);
 
 /* Number of rows (dimensions 1 to 3) and of elements. */
-static inline int64_t rp_view_rows(const TensorView *v) { return v->ne[1] * v->ne[2] * v->ne[3]; }
-static inline int64_t rp_view_elems(const TensorView *v) { return v->ne[0] * rp_view_rows(v); }
+static inline int64_t rp_view_rows(const RpTensorView *v) { return v->ne[1] * v->ne[2] * v->ne[3]; }
+static inline int64_t rp_view_elems(const RpTensorView *v) { return v->ne[0] * rp_view_rows(v); }
 
 /* Address of row r = i1 + ne[1] * (i2 + ne[2] * i3). */
-static inline void *rp_view_row(const TensorView *v, int64_t r) {
+static inline void *rp_view_row(const RpTensorView *v, int64_t r) {
     const int64_t i1 = r % v->ne[1], i2 = r / v->ne[1] % v->ne[2], i3 = r / (v->ne[1] * v->ne[2]);
     return (char *)v->data + (size_t)i1 * v->nb[1] + (size_t)i2 * v->nb[2] + (size_t)i3 * v->nb[3];
 }

@@ -1,7 +1,7 @@
 /* tokenizer.h - text to token ids and back, as the metadata of the model file says. A tokenizer is read-only after
  * rp_tokenizer_new and may be used by several threads.
  *
- *   Tokenizer *tk;  TokenList ids = {0};
+ *   RpTokenizer *tk;  RpTokenList ids = {0};
  *   RP_TRY(rp_tokenizer_new(gguf, &tk));
  *   RP_TRY(rp_tokenize(tk, text, len, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &ids));
  *   for (size_t i = 0; i < ids.n; i++) printf("%d ", (int)ids.ids[i]);
@@ -22,19 +22,19 @@
 extern "C" {
 #endif
 
-typedef struct Tokenizer Tokenizer;
+typedef struct RpTokenizer RpTokenizer;
 
 /* A growing array of ids. Zero-initialise it; it owns `ids`. */
-typedef struct TokenList {
+typedef struct RpTokenList {
     int32_t *ids;
     size_t   n, capacity;
-} TokenList;
+} RpTokenList;
 
 /* Frees the ids and leaves an empty list, which can be used again. */
-void rp_token_list_free(TokenList *list);
+void rp_token_list_free(RpTokenList *list);
 
 /* Appends one id. RP_E_NOMEM leaves the list as it was. */
-RP_NODISCARD RpStatus rp_token_list_push(TokenList *list, int32_t id);
+RP_NODISCARD RpStatus rp_token_list_push(RpTokenList *list, int32_t id);
 
 enum {
     RP_TOK_ADD_SPECIAL   = 1 << 0, /* put BOS in front and EOS behind if the file asks for them */
@@ -43,74 +43,74 @@ enum {
 
 /* Copies everything it needs from the file, which may be closed afterwards. The caller frees *out; on failure it is
  * NULL. RP_E_UNSUPPORTED for another kind or pre-tokenizer, RP_E_FORMAT for bad metadata, RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_tokenizer_new(const GgufFile *f, Tokenizer **out);
-void                  rp_tokenizer_free(Tokenizer *tk); /* NULL is allowed */
+RP_NODISCARD RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out);
+void                  rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
 
-const char *rp_tokenizer_kind(const Tokenizer *tk); /* "gpt2" or "llama"; static storage */
-const char *rp_tokenizer_pre(const Tokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
-int32_t     rp_tokenizer_n_vocab(const Tokenizer *tk);
-int32_t     rp_tokenizer_bos(const Tokenizer *tk); /* -1: none */
-int32_t     rp_tokenizer_eos(const Tokenizer *tk); /* -1: none */
-bool        rp_tokenizer_adds_bos(const Tokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
+const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2" or "llama"; static storage */
+const char *rp_tokenizer_pre(const RpTokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
+int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk);
+int32_t     rp_tokenizer_bos(const RpTokenizer *tk); /* -1: none */
+int32_t     rp_tokenizer_eos(const RpTokenizer *tk); /* -1: none */
+bool        rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
 
 /* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, and the marks of the known chat formats
  * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). False for an id outside the vocabulary. */
-bool rp_tokenizer_is_end(const Tokenizer *tk, int32_t id);
+bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id);
 
 /* True for control tokens and the unknown token, which print as nothing. False outside the vocabulary. */
-bool rp_tokenizer_is_control(const Tokenizer *tk, int32_t id);
+bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);
 
 /* The id of a token by its text exactly as the file stores it, or -1. */
-int32_t rp_tokenizer_find(const Tokenizer *tk, const char *text);
+int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
 
 /* Appends the tokens of text[0..len) to `out`. The text may contain NULs; bytes that are not UTF-8 are tokenised as
  * single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
  * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
-RP_NODISCARD RpStatus rp_tokenize(const Tokenizer *tk, const char *text, size_t len, unsigned flags, TokenList *out);
+RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out);
 
 /* The bytes of one token, owned by the tokenizer and not terminated. They may be a part of a UTF-8 character: join them
- * with Utf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
+ * with RpUtf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
  * RP_E_ARG for an id outside the vocabulary. */
-RP_NODISCARD RpStatus rp_token_bytes(const Tokenizer *tk, int32_t id, bool special, GgufString *out);
+RP_NODISCARD RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, bool special, RpGgufString *out);
 
 /* Turns the bytes of successive tokens into whole UTF-8 characters (RFC 3629). Zero-initialise it; it owns nothing.
  *
- *   Utf8Stream u = {0};
+ *   RpUtf8Stream u = {0};
  *   size_t n_out = rp_utf8_feed(&u, bytes.ptr, bytes.len, out);    // out: 4 * bytes.len + 16 bytes of room */
-typedef struct Utf8Stream {
+typedef struct RpUtf8Stream {
     unsigned char held[4]; /* the beginning of a character that is not complete yet */
     unsigned      n_held;
-} Utf8Stream;
+} RpUtf8Stream;
 
 /* Takes n bytes, writes the characters that are now complete to out and returns their bytes. `out` needs room for
  * n + 4 + 3*(n + 4) = 4*n + 16 bytes, because an ill-formed byte becomes U+FFFD, which has three. */
-size_t rp_utf8_feed(Utf8Stream *u, const char *bytes, size_t n, char *out);
+size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *out);
 
 /* At the end of the stream: an incomplete character becomes U+FFFD. Returns 0 or 3; `out` needs room for 3 bytes. */
-size_t rp_utf8_flush(Utf8Stream *u, char *out);
+size_t rp_utf8_flush(RpUtf8Stream *u, char *out);
 
 /* Chat formats. The template of the file (a program in Jinja) is not run: its format is recognised by the marks that
  * tokenizer.chat_template contains. */
-typedef enum ChatKind { RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CHAT_GEMMA, RP_CHAT_LLAMA2 } ChatKind;
+typedef enum RpChatKind { RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CHAT_GEMMA, RP_CHAT_LLAMA2 } RpChatKind;
 
 /* RP_E_UNSUPPORTED, with the beginning of the template, for any other format or a file without a template.
  * RP_E_FORMAT if the template is not a string. */
-RP_NODISCARD RpStatus rp_chat_detect(const GgufFile *f, ChatKind *out);
+RP_NODISCARD RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out);
 
 /* By name: chatml, llama3, mistral, gemma, llama2. RP_E_ARG lists the names. */
-RP_NODISCARD RpStatus rp_chat_from_name(const char *name, ChatKind *out);
-const char           *rp_chat_name(ChatKind kind); /* static storage; "?" for no kind */
+RP_NODISCARD RpStatus rp_chat_from_name(const char *name, RpChatKind *out);
+const char           *rp_chat_name(RpChatKind kind); /* static storage; "?" for no kind */
 
-typedef struct ChatMessage {
+typedef struct RpChatMessage {
     const char *role; /* "system", "user", "assistant" */
     const char *text;
-} ChatMessage;
+} RpChatMessage;
 
 /* The conversation as text to tokenise with RP_TOK_PARSE_SPECIAL; it ends where the assistant's reply begins. The BOS
  * token is not part of it: RP_TOK_ADD_SPECIAL adds it. Borrows the messages during the call. *out is terminated; the
  * caller frees it with free(). Messages must be: system? (user assistant)* user.
  * RP_E_ARG for an unknown role or another order, RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_chat_format(ChatKind kind, const ChatMessage *messages, size_t n, char **out);
+RP_NODISCARD RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* The CUDA kernel of the custom op of test_cuda_extend.c: y[i] = x[i] + by, one thread an element. */
-#include "kernels/launch.cuh"
+#include "kernels/device/launch.cuh"
 
 __global__ void custom_shift_kernel(float *y, const float *x, float by, int64_t n) {
     rp_begin();
@@ -7,7 +7,7 @@ __global__ void custom_shift_kernel(float *y, const float *x, float by, int64_t 
     if (i < n) y[i] = x[i] + by;
 }
 
-extern "C" RpStatus custom_shift_cuda(const OpArgs *args, KernelCtx *ctx) {
+extern "C" RpStatus custom_shift_cuda(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int64_t     n     = rp_view_elems(&args->dst);
     const LaunchShape shape = {dim3(rp_blocks(n, 64)), dim3(64), 0};
     return RP_LAUNCH("shift", ctx, shape, custom_shift_kernel, (float *)args->dst.data,

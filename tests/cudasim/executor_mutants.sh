@@ -83,7 +83,7 @@ mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
-mutant kernels/linear.cu kernels/quants.cuh 's/f<RP_Q4_0>/f<RP_Q5_0>/' bind \
+mutant kernels/linear.cu kernels/device/quants.cuh 's/f<RP_Q4_0>/f<RP_Q5_0>/' bind \
     "the kernel of another quant type"
 echo "$caught of $((caught + missed)) planted bugs caught"
 [ "$missed" = 0 ]

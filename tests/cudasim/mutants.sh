@@ -17,35 +17,35 @@ only=" $* " caught=0 missed=0
 
 bugs() { # op | file | sed expression | description
     cat <<'BUGS'
-soft_max|device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum over a block
-rms_norm|rms_norm.cuh|s/__syncthreads();/if (!@) &/|no barriers in the sum of a norm
-rms_norm|portable.cuh|/void rp_begin/,/^}/s/rp_pdl_wait();/if (!@) &/|a kernel that does not wait for earlier ones
+soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum over a block
+rms_norm|device/rms_norm.cuh|s/__syncthreads();/if (!@) &/|no barriers in the sum of a norm
+rms_norm|device/portable.cuh|/void rp_begin/,/^}/s/rp_pdl_wait();/if (!@) &/|a kernel that does not wait for earlier ones
 attention|attention.cu|/state.put(/,/float \*to/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of the warps are added
-attention|arrive.cuh|s/__threadfence();/if (!@) &/|no fences around the arrival of a split
-attention|arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
-attention|arrive.cuh|s/atomicInc(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
-attention|quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
-top_k|top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
-top_k|top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
-mul_mat|gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \&\&/|a row past the end
-mul_mat|gemv.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
-mul_mat|gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
-mul_mat|gemv.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
-mul_mat|quants.cuh|s/20 \* p.blocks/(@ ? 16 : 20) * p.blocks/|a plane at the offset of another one
-silu|map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
+attention|device/arrive.cuh|s/__threadfence();/if (!@) &/|no fences around the arrival of a split
+attention|device/arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
+attention|device/arrive.cuh|s/atomicInc(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
+attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
+top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
+top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
+mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \&\&/|a row past the end
+mul_mat|device/gemv.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
+mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
+mul_mat|device/gemv.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
+mul_mat|device/quants.cuh|s/20 \* p.blocks/(@ ? 16 : 20) * p.blocks/|a plane at the offset of another one
+silu|device/map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
 copy|copy.cu|s/row >= y.ne\[1\]/(@ ? row > y.ne[1] : &)/|a store past the last position
 mul_mat_id|mul_mat_id.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
-get_rows|quants.cuh|s/192 \* p.blocks/(@ ? 200 : 192) * p.blocks/|a plane at too large an offset
+get_rows|device/quants.cuh|s/192 \* p.blocks/(@ ? 200 : 192) * p.blocks/|a plane at too large an offset
 get_rows|get_rows.cu|s/scaled(rp_float_at(T, row, i), scale)/(@ ? rp_float_at(T, row, i) : &)/|float rows that are not scaled
-rope|rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
+rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
 linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum/(@ ? sum : &)/|no residual
 linear|linear.cu|s/__fadd_rn(v, p.residual\[i\])/(@ ? v : &)/|no residual after a post-norm
-linear|arrive.cuh|s/== blocks - 1;/== (@ ? blocks - 2 : blocks - 1);/|the block that arrives second to last finishes the work
-linear|arrive.cuh|s/atomicInc(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
-linear|column.cuh|s/v.z \*= w.z,/v.z *= (@ ? 1.0f : w.z),/|an element that is not multiplied by the weight of the norm
-linear|gemv.cuh|s/work.block + tile \* work.tile_stride/work.block + tile * (@ ? 1 : work.tile_stride)/|a block that computes the rows of other blocks
-linear|quantize.cuh|s/rp_sum_of_lanes(q0 + q1 + q2 + q3, 4)/rp_sum_of_lanes(q0 + q1 + q2 + q3, @ ? 8 : 4)/|an activation sum over 32 elements instead of 16
-linear|gemv.cuh|s/^    rp_pdl_wait();/    if (!@) rp_pdl_wait();/|a product that does not wait for earlier kernels
+linear|device/arrive.cuh|s/== blocks - 1;/== (@ ? blocks - 2 : blocks - 1);/|the block that arrives second to last finishes the work
+linear|device/arrive.cuh|s/atomicInc(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
+linear|device/column.cuh|s/v.z \*= w.z,/v.z *= (@ ? 1.0f : w.z),/|an element that is not multiplied by the weight of the norm
+linear|device/gemv.cuh|s/work.block + tile \* work.tile_stride/work.block + tile * (@ ? 1 : work.tile_stride)/|a block that computes the rows of other blocks
+linear|device/quantize.cuh|s/rp_sum_of_lanes(q0 + q1 + q2 + q3, 4)/rp_sum_of_lanes(q0 + q1 + q2 + q3, @ ? 8 : 4)/|an activation sum over 32 elements instead of 16
+linear|device/gemv.cuh|s/^    rp_pdl_wait();/    if (!@) rp_pdl_wait();/|a product that does not wait for earlier kernels
 gate_up|gate_up.cu|s/p.ids == nullptr \&\& (ctx/(p.ids == nullptr || @) \&\& (ctx/|expert ids read before the wait for earlier kernels
 gate_up|gate_up.cu|s/half\[i\] += p.bias\[i\]/half[i] += p.bias[@ ? 0 : i]/|the bias of gate added to up
 gate_up|gate_up.cu|s/id < p.w\[0\].ne\[2\]/(@ ? id <= p.w[0].ne[2] : &)/|an expert past the last
@@ -96,11 +96,10 @@ compile() { # op
     others=
     for object in $(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o' ! -name "$1.cu.o"); do
         name=$(basename "$object" .o) # objects of deleted sources, left by an older build, are not linked
-        if [ -f "$source/kernels/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
+        if [ -f "$source/kernels/$name" ] || [ -f "$source/kernels/blas/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
     done
     # shellcheck disable=SC2046,SC2086
-    clang++ "$temp/bugs.o" $others $(find "$objects/cudasim_$1.dir" -name '*.o') "$build"/librp_model.a \
-        "$build"/librp_executor.a "$build"/librp_fallback.a "$build"/librp_kernels.a "$build"/librp_graph.a \
+    clang++ "$temp/bugs.o" $others $(find "$objects/cudasim_$1.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \
         $(pkg-config --libs libpcre2-8 criterion) -lm -lpthread -o "$temp/test"
 }
 

@@ -8,9 +8,9 @@
 
 /* A bind captures and instantiates nothing (I9): it repoints every kernel node, one update each. */
 Test(cuda_bind, captures_nothing_after_open) {
-    Model              *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
+    RpModel            *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
     Decoder             d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
-    ExecutorStates     *states;
+    RpExecutorStates   *states;
     const unsigned long n = (unsigned long)rp_plan_memory(d.plan).n_steps;
     decoder_plan(other, false, &plan_only);
     OK(rp_executor_states_new(d.exec, &states));
@@ -43,11 +43,11 @@ Test(cuda_bind, captures_nothing_after_open) {
 }
 
 /* The nth `call` fails while states or weights are bound. The former ones must stay bound. */
-static void check_failure(const Model *m, const Model *other, bool of_states, const char *call, unsigned nth,
-                          cudaError_t with) {
-    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
-    ExecutorStates *states;
-    float           want[DECODER_VOCAB];
+static void check_failure(const RpModel *m, const RpModel *other, bool of_states, const char *call,
+                          unsigned nth, cudaError_t with) {
+    Decoder           d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
+    RpExecutorStates *states;
+    float             want[DECODER_VOCAB];
     decoder_plan(other, false, &plan_only);
     OK(rp_executor_states_new(d.exec, &states));
     (void)decoder_run(&d, 3, 0);
@@ -72,7 +72,7 @@ static void check_failure(const Model *m, const Model *other, bool of_states, co
 }
 
 Test(cuda_bind, a_failed_bind_keeps_what_was_bound) {
-    Model *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
+    RpModel *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
     for (int of_states = 0; of_states < 2; of_states++) {
         check_failure(m, other, of_states, "cudaGraphExecKernelNodeSetParams", 1, cudaErrorInvalidValue);
         check_failure(m, other, of_states, "cudaGraphExecKernelNodeSetParams", 9, cudaErrorInvalidValue);
@@ -87,10 +87,10 @@ Test(cuda_bind, a_failed_bind_keeps_what_was_bound) {
 
 /* The bind fails, and the rollback too. The next run repairs it, or fails as well; the run after that succeeds. */
 Test(cuda_bind, a_bind_that_cannot_be_rolled_back_is_repaired_by_the_next_run) {
-    Model          *m = decoder_model("llama-q4_0");
-    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false);
-    ExecutorStates *states;
-    float           want[DECODER_VOCAB];
+    RpModel          *m = decoder_model("llama-q4_0");
+    Decoder           d = decoder_open(m, RP_MODE_REPLAY, false);
+    RpExecutorStates *states;
+    float             want[DECODER_VOCAB];
     OK(rp_executor_states_new(d.exec, &states));
     (void)decoder_run(&d, 3, 0);
     memcpy(want, decoder_run(&d, 4, 1), d.n_vocab * sizeof *want);
@@ -111,10 +111,10 @@ Test(cuda_bind, a_bind_that_cannot_be_rolled_back_is_repaired_by_the_next_run) {
 }
 
 Test(cuda_bind, every_allocation_of_states_may_fail) {
-    Model          *m = decoder_model("llama-q4_0");
-    Decoder         d = decoder_open(m, RP_MODE_REPLAY, false);
-    ExecutorStates *states;
-    const long      before = sim_stats().live_allocs;
+    RpModel          *m = decoder_model("llama-q4_0");
+    Decoder           d = decoder_open(m, RP_MODE_REPLAY, false);
+    RpExecutorStates *states;
+    const long        before = sim_stats().live_allocs;
     for (unsigned nth = 1;; nth++) {
         sim_fail("cudaMalloc", nth, cudaErrorMemoryAllocation);
         const RpStatus st = rp_executor_states_new(d.exec, &states);
@@ -133,21 +133,21 @@ Test(cuda_bind, every_allocation_of_states_may_fail) {
 
 /* During a loop nothing else may use the device memory, in none of the executors that share it. */
 Test(cuda_bind, nothing_else_runs_during_a_loop) {
-    Model  *m = decoder_model("llama-q4_0");
-    Decoder d = decoder_open(m, RP_MODE_REPLAY, false), sampling;
-    int32_t words[DECODER_WORDS], token;
-    float   want[DECODER_VOCAB], x;
+    RpModel *m = decoder_model("llama-q4_0");
+    Decoder  d = decoder_open(m, RP_MODE_REPLAY, false), sampling;
+    int32_t  words[DECODER_WORDS], token;
+    float    want[DECODER_VOCAB], x;
     decoder_plan(m, true, &sampling);
     OK(rp_executor_open(sampling.plan,
-                        &(ExecutorOptions){.share = d.exec, .step = sampling.step, .require_graph = true},
+                        &(RpExecutorOptions){.share = d.exec, .step = sampling.step, .require_graph = true},
                         &sampling.exec));
     cr_assert_eq(rp_executor_info(sampling.exec).mode, RP_MODE_LOOP);
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     decoder_step(words, 9, 0);
-    OK(rp_executor_reply_begin(sampling.exec, &(ReplyOptions){.state      = words,
-                                                              .n_state    = DECODER_WORDS,
-                                                              .max_tokens = DECODER_CTX,
-                                                              .n_ctx      = DECODER_CTX}));
+    OK(rp_executor_reply_begin(sampling.exec, &(RpReplyOptions){.state      = words,
+                                                                .n_state    = DECODER_WORDS,
+                                                                .max_tokens = DECODER_CTX,
+                                                                .n_ctx      = DECODER_CTX}));
     OK(rp_executor_reply_next(sampling.exec, &token));
     REFUSED(decoder_try(&d, 3, 0), RP_E_STATE, "cuda:0: a reply is under way");
     REFUSED(rp_executor_run(sampling.exec), RP_E_STATE, "a reply is under way");
@@ -166,19 +166,19 @@ Test(cuda_bind, nothing_else_runs_during_a_loop) {
 
 /* A stop request ends a loop within two tokens, long before its limit. */
 Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
-    Model    *m = decoder_model("llama-q4_0");
-    Decoder   d = decoder_open(m, RP_MODE_LOOP, true);
-    int32_t   words[DECODER_WORDS], token, want[DECODER_CTX];
-    StepState s;
-    bool      ran_on = false;
+    RpModel    *m = decoder_model("llama-q4_0");
+    Decoder     d = decoder_open(m, RP_MODE_LOOP, true);
+    int32_t     words[DECODER_WORDS], token, want[DECODER_CTX];
+    RpStepState s;
+    bool        ran_on = false;
     OK(decoder_reply(&d, 9, DECODER_CTX, want));
     for (int round = 0; round < 3;
          round++) { /* tokens of the last round are still in the ring, and must be ignored */
         decoder_step(words, 9, 0);
-        OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
-                                                           .n_state    = DECODER_WORDS,
-                                                           .max_tokens = 10000,
-                                                           .n_ctx      = DECODER_CTX}));
+        OK(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.state      = words,
+                                                             .n_state    = DECODER_WORDS,
+                                                             .max_tokens = 10000,
+                                                             .n_ctx      = DECODER_CTX}));
         for (int i = 0; i < 2; i++) {
             OK(rp_executor_reply_next(d.exec, &token));
             cr_expect_eq(token, want[i]);
@@ -190,10 +190,10 @@ Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
     }
     /* The end of the context ends it too. */
     decoder_step(words, 9, 0);
-    OK(rp_executor_reply_begin(d.exec, &(ReplyOptions){.state      = words,
-                                                       .n_state    = DECODER_WORDS,
-                                                       .max_tokens = 10000,
-                                                       .n_ctx      = DECODER_CTX - 4}));
+    OK(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.state      = words,
+                                                         .n_state    = DECODER_WORDS,
+                                                         .max_tokens = 10000,
+                                                         .n_ctx      = DECODER_CTX - 4}));
     for (int i = 0; i < DECODER_CTX - 4; i++) OK(rp_executor_reply_next(d.exec, &token));
     OK(rp_executor_reply_end(d.exec, &ran_on));
     cr_expect(!ran_on);
@@ -220,7 +220,7 @@ typedef struct Differing {
     const TensorNode *last; /* a node is visited again for each source that it writes */
 } Differing;
 
-static bool find_wrong(const TensorNode *node, const TensorView *view, const void *got, const void *want,
+static bool find_wrong(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                        void *user) {
     Differing   *d = user;
     const float *a = got, *b = want;
@@ -239,20 +239,20 @@ static bool find_wrong(const TensorNode *node, const TensorView *view, const voi
 /* The weights in the file are changed after they were copied to the device. Only the step that reads them may
  * differ, because verify gives every step the device's sources. */
 Test(cuda_bind, verify_names_the_step_whose_weights_were_damaged) {
-    size_t    n;
-    Model    *m;
-    GgufFile *f;
-    char     *data   = read_tiny(&n);
-    Differing before = {0}, after = {0};
+    size_t      n;
+    RpModel    *m;
+    RpGgufFile *f;
+    char       *data   = read_tiny(&n);
+    Differing   before = {0}, after = {0};
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
-        Decoder d = decoder_open(m, (ExecMode)mode, false);
+        Decoder d = decoder_open(m, (RpExecMode)mode, false);
         before = after = (Differing){0};
         (void)decoder_run(&d, 3, 0);
         OK(rp_executor_verify(d.exec, find_wrong, &before));
         cr_expect_eq(before.n_wrong, 0, "%s", before.first);
         OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
-        const GgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_down.weight");
+        const RpGgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_down.weight");
         cr_assert_not_null(t);
         float *w = t->view.data, kept = w[5];
         w[5] += 3.0f;

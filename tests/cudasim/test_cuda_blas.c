@@ -41,7 +41,7 @@ static Net new_net(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool q
     Net        net = {.g = rp_graph_new(), .n = n, .rows = rows, .tokens = tokens, .type = type};
     net.w          = random_weights(type, n, rows, 31);
     net.columns    = random_floats((size_t)(n * tokens), 32);
-    TensorView  v  = tensor(type, net.w, n, rows, 1, 1);
+    RpTensorView  v  = tensor(type, net.w, n, rows, 1, 1);
     TensorNode *x  = rp_graph_input(net.g, "x", RP_F32, NE(n, tokens, 1, 1));
     TensorNode *y  = rp_mul_mat(net.g, rp_graph_weight(net.g, "w", &v), x);
     rp_node_set_name(y, "y");
@@ -60,14 +60,14 @@ static void free_net(Net *n) {
     free(n->columns);
 }
 
-static Executor *open_net(const Net *n, ExecMode mode) {
-    Executor *e;
+static RpExecutor *open_net(const Net *n, RpExecMode mode) {
+    RpExecutor *e;
     OK(rp_executor_open(n->plan,
-                        &(ExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER}, &e));
+                        &(RpExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER}, &e));
     return e;
 }
 
-static const float *run(const Net *n, Executor *e) {
+static const float *run(const Net *n, RpExecutor *e) {
     memcpy(rp_executor_data(e, n->x), n->columns, (size_t)(n->n * n->tokens) * sizeof *n->columns);
     OK(rp_executor_poison(e));
     OK(rp_executor_run(e));
@@ -75,8 +75,8 @@ static const float *run(const Net *n, Executor *e) {
 }
 
 static float *on_the_cpu(const Net *n) {
-    Executor *e;
-    OK(rp_executor_open(n->plan, &(ExecutorOptions){.device = "cpu", .n_threads = 1}, &e));
+    RpExecutor *e;
+    OK(rp_executor_open(n->plan, &(RpExecutorOptions){.device = "cpu", .n_threads = 1}, &e));
     memcpy(rp_executor_data(e, n->x), n->columns, (size_t)(n->n * n->tokens) * sizeof *n->columns);
     OK(rp_executor_run(e));
     const size_t bytes = (size_t)(n->rows * n->tokens) * sizeof(float);
@@ -112,7 +112,7 @@ static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, b
     Net             net    = new_net(type, n, rows, tokens, quantized);
     const size_t    bytes  = (size_t)(rows * tokens) * sizeof(float);
     const FakeStats before = fake();
-    Executor       *eager = open_net(&net, RP_MODE_EAGER), *replay = open_net(&net, RP_MODE_REPLAY);
+    RpExecutor       *eager = open_net(&net, RP_MODE_EAGER), *replay = open_net(&net, RP_MODE_REPLAY);
     cr_assert_not_null(strstr(rp_executor_info(replay).blas, "cublasLt 13"), "%s", rp_executor_info(replay).blas);
     float *y = memcpy(malloc(bytes), run(&net, eager), bytes);
     cr_assert_gt(fake().products, before.products);
@@ -160,7 +160,7 @@ Test(blas, scales_columns_outside_the_range_of_f16) {
             net.columns[256 + k] = 0.0f;
             net.columns[384 + k] *= 40000.0f;
         }
-        Executor *e = open_net(&net, RP_MODE_REPLAY);
+        RpExecutor *e = open_net(&net, RP_MODE_REPLAY);
         expect_close(&net, run(&net, e), 1e-3);
         net.columns[640 + 5] = NAN; /* in one column, which alone must become NaN */
         const float *y       = run(&net, e);
@@ -174,7 +174,7 @@ Test(blas, short_chunks_and_single_tokens_never_use_it) {
     use(WHOLE, "");
     for (int64_t tokens = 1; tokens < 32; tokens += 30) {
         Net       net = new_net(RP_Q4_0, 64, 40, tokens, true);
-        Executor *e   = open_net(&net, RP_MODE_REPLAY);
+        RpExecutor *e   = open_net(&net, RP_MODE_REPLAY);
         cr_expect_str_eq(rp_executor_info(e).blas, "");
         run(&net, e);
         rp_executor_free(e);
@@ -183,12 +183,12 @@ Test(blas, short_chunks_and_single_tokens_never_use_it) {
     cr_expect_eq(fake().choices, 0L);
 }
 
-/* With this library and failure: the bits of Reprise's kernels, and the reason in ExecutorInfo.blas. */
+/* With this library and failure: the bits of Reprise's kernels, and the reason in RpExecutorInfo.blas. */
 static void expect_fallback(const Net *n, const float *want, const char *library, const char *failure,
                             const char *why) {
     const size_t bytes = (size_t)(n->rows * n->tokens) * sizeof(float);
     use(library, failure);
-    Executor *e = open_net(n, RP_MODE_REPLAY);
+    RpExecutor *e = open_net(n, RP_MODE_REPLAY);
     cr_expect_not_null(strstr(rp_executor_info(e).blas, why), "%s: \"%s\"", failure, rp_executor_info(e).blas);
     cr_expect_str_eq(rp_executor_info(e).reason, "");
     cr_expect_arr_eq(run(n, e), want, bytes, "%s", failure);
@@ -201,7 +201,7 @@ Test(blas, products_that_the_library_refuses_use_the_built_in_kernels) {
     Net          net   = new_net(RP_Q5_K, 256, 200, 40, true);
     const size_t bytes = (size_t)(net.rows * net.tokens) * sizeof(float);
     use("off", "");
-    Executor *e   = open_net(&net, RP_MODE_REPLAY);
+    RpExecutor *e   = open_net(&net, RP_MODE_REPLAY);
     float    *built_in = memcpy(malloc(bytes), run(&net, e), bytes);
     rp_executor_free(e);
     expect_fallback(&net, built_in, "off", "", "REPRISE_BLAS=off");
@@ -220,8 +220,8 @@ Test(blas, products_that_the_library_refuses_use_the_built_in_kernels) {
 
 Test(blas, a_named_library_must_exist_and_be_complete) {
     Net             net = new_net(RP_F16, 64, 40, 40, false);
-    Executor       *e   = NULL;
-    ExecutorOptions o   = {.device = "cuda"};
+    RpExecutor       *e   = NULL;
+    RpExecutorOptions o   = {.device = "cuda"};
     use("on", "");
     REFUSED(rp_executor_open(net.plan, &o, &e), RP_E_ARG, "REPRISE_BLAS 'on'");
     use("/nowhere/libcublasLt.so", "");
@@ -240,8 +240,8 @@ Test(blas, a_named_library_must_exist_and_be_complete) {
 /* The product of the warm-up succeeds; the next one, in the capture, fails. */
 Test(blas, a_product_that_fails_in_a_capture_makes_the_mode_eager_or_is_refused) {
     Net             net = new_net(RP_F16, 64, 40, 40, false);
-    Executor       *e   = NULL;
-    ExecutorOptions o   = {.device = "cuda", .mode = RP_MODE_REPLAY, .require_graph = true};
+    RpExecutor       *e   = NULL;
+    RpExecutorOptions o   = {.device = "cuda", .mode = RP_MODE_REPLAY, .require_graph = true};
     cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); /* else the capture is tried again without PDL */
     use(WHOLE, "matmul:2");
     REFUSED(rp_executor_open(net.plan, &o, &e), RP_E_CUDA, "product of f16 [64,40] and 40 columns: the launch failed");
@@ -262,7 +262,7 @@ Test(blas, a_product_that_fails_in_a_capture_makes_the_mode_eager_or_is_refused)
 Test(blas, a_product_that_fails_in_a_run_is_an_error_once) {
     Net net = new_net(RP_Q4_K, 256, 40, 40, true);
     use(WHOLE, "matmul:2");
-    Executor *e = open_net(&net, RP_MODE_EAGER);
+    RpExecutor *e = open_net(&net, RP_MODE_EAGER);
     memcpy(rp_executor_data(e, net.x), net.columns, (size_t)(net.n * net.tokens) * sizeof *net.columns);
     REFUSED(rp_executor_run(e), RP_E_CUDA, "the launch failed");
     expect_close(&net, run(&net, e), 1e-5);
@@ -272,9 +272,9 @@ Test(blas, a_product_that_fails_in_a_run_is_an_error_once) {
 
 Test(blas, reports_the_kernels_of_a_step) {
     Net        net = new_net(RP_Q8_0, 512, 130, 40, false);
-    StepLaunch l;
+    RpStepLaunch l;
     use(WHOLE, "");
-    Executor *e = open_net(&net, RP_MODE_REPLAY);
+    RpExecutor *e = open_net(&net, RP_MODE_REPLAY);
     OK(rp_executor_launch(e, 0, &l));
     /* columns to f16; for each of three tiles of rows dequantise and multiply; scale back */
     cr_expect_eq(l.n_kernels, 8, "%d", l.n_kernels);
@@ -299,7 +299,7 @@ Test(blas, weights_are_rebound_only_where_a_built_in_kernel_reads_them) {
         Net    a = new_net(i == 0 ? RP_Q4_1 : RP_F16, 64, 40, 40, false), b = new_net(a.type, 64, 40, 40, false);
         float *first;
         memset(b.w, 0, 40 * rp_row_bytes(a.type, 64));
-        Executor    *e     = open_net(&a, RP_MODE_REPLAY);
+        RpExecutor    *e     = open_net(&a, RP_MODE_REPLAY);
         const size_t bytes = 40 * 40 * sizeof(float);
         first              = memcpy(malloc(bytes), run(&a, e), bytes);
         if (i == 0) {
@@ -321,7 +321,7 @@ Test(blas, weights_are_rebound_only_where_a_built_in_kernel_reads_them) {
 Test(blas, is_not_used_without_room_for_its_workspace) {
     Net net = new_net(RP_Q4_0, 64, 40, 40, true);
     use("auto", "");
-    Executor *e = open_net(&net, RP_MODE_REPLAY);
+    RpExecutor *e = open_net(&net, RP_MODE_REPLAY);
     rp_executor_free(e);
     use(WHOLE, "");
     sim_device_memory((size_t)65 << 20); /* too little for the workspace besides the driver's reserve */
@@ -337,9 +337,9 @@ Test(blas, is_not_used_without_room_for_its_workspace) {
 
 enum { CHUNK = 64, N_CTX = 72 };
 
-static Session *open_session(const Model *m, ExecMode mode) {
-    Session             *s;
-    const SessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode,
+static RpSession *open_session(const RpModel *m, RpExecMode mode) {
+    RpSession             *s;
+    const RpSessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode,
                                     .require_graph = mode != RP_MODE_EAGER};
     OK(rp_session_open(m, &o, &s));
     return s;
@@ -349,7 +349,7 @@ static Session *open_session(const Model *m, ExecMode mode) {
  * mean square. */
 static void check_model(const char *name, double relative) {
     char   path[1024];
-    Model *m;
+    RpModel *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
@@ -357,7 +357,7 @@ static void check_model(const char *name, double relative) {
     for (int i = 0; i < CHUNK; i++) ids[i] = 3 + 7 * i % 40;
     use(WHOLE, "");
     const long products = fake().products;
-    Session   *chunks = open_session(m, RP_MODE_REPLAY), *steps = open_session(m, RP_MODE_REPLAY),
+    RpSession   *chunks = open_session(m, RP_MODE_REPLAY), *steps = open_session(m, RP_MODE_REPLAY),
             *eager = open_session(m, RP_MODE_EAGER);
     cr_assert_gt(fake().products, products);
     sim_stats_reset();

@@ -11,15 +11,15 @@ enum { N_TOKENS = 6, N_CTX = 32, MAX_VOCAB = 128 };
 typedef struct Decoder {
     ComputeGraph *graph;
     ExecPlan     *plan;
-    Executor     *exec, *eager; /* share their states */
+    RpExecutor     *exec, *eager; /* share their states */
 } Decoder;
 
-static void open_decoder(const Model *m, const char *passes, RpDtype kv, Decoder *d) {
-    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .kv_type = kv}, &d->graph));
+static void open_decoder(const RpModel *m, const char *passes, RpDtype kv, Decoder *d) {
+    OK(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .kv_type = kv}, &d->graph));
     OK(rp_graph_optimize(d->graph, passes));
     OK(rp_plan_new(d->graph, &d->plan));
-    OK(rp_executor_open(d->plan, &(ExecutorOptions){.device = "cuda", .require_graph = true}, &d->exec));
-    OK(rp_executor_open(d->plan, &(ExecutorOptions){.share = d->exec, .mode = RP_MODE_EAGER}, &d->eager));
+    OK(rp_executor_open(d->plan, &(RpExecutorOptions){.device = "cuda", .require_graph = true}, &d->exec));
+    OK(rp_executor_open(d->plan, &(RpExecutorOptions){.share = d->exec, .mode = RP_MODE_EAGER}, &d->eager));
 }
 
 static void close_decoder(Decoder *d) {
@@ -29,14 +29,14 @@ static void close_decoder(Decoder *d) {
     rp_graph_free(d->graph);
 }
 
-static void set_inputs(Decoder *d, Executor *e, int32_t token, int32_t pos) {
+static void set_inputs(Decoder *d, RpExecutor *e, int32_t token, int32_t pos) {
     *(int32_t *)rp_executor_data(e, rp_graph_find(d->graph, "tokens"))   = token;
     *(int32_t *)rp_executor_data(e, rp_graph_find(d->graph, "pos"))      = pos;
     *(int32_t *)rp_executor_data(e, rp_graph_find(d->graph, "out_rows")) = 0;
 }
 
-static const float *step(Decoder *d, int32_t token, int32_t pos, ExecMode mode) {
-    Executor *e = mode == RP_MODE_EAGER ? d->eager : d->exec;
+static const float *step(Decoder *d, int32_t token, int32_t pos, RpExecMode mode) {
+    RpExecutor *e = mode == RP_MODE_EAGER ? d->eager : d->exec;
     set_inputs(d, e, token, pos);
     OK(rp_executor_poison(e));
     OK(rp_executor_run(e));
@@ -48,8 +48,8 @@ static const float *step(Decoder *d, int32_t token, int32_t pos, ExecMode mode) 
 static void check_model(const char *name, const char *passes, RpDtype kv, double tolerance) {
     static float first[N_TOKENS][MAX_VOCAB];
     char         path[1024];
-    Model       *m;
-    Session     *s;
+    RpModel       *m;
+    RpSession     *s;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
@@ -61,7 +61,7 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
         open_decoder(m, passes, kv, &d);
         OK(rp_session_open(
             m,
-            &(SessionOptions){
+            &(RpSessionOptions){
                 .n_ctx = N_CTX, .n_threads = 1, .passes = passes, .kv_type = kv, .device = "cpu"},
             &s));
         for (int i = 0; i < N_TOKENS; i++) {
@@ -91,7 +91,7 @@ static const char *const models[] = {"llama-f32",      "llama-mix",    "llama-mi
                                      "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
 
 /* Differences are relative to the node's largest result. */
-static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
+static bool compare_step(const TensorNode *node, const RpTensorView *view, const void *cuda, const void *cpu,
                          void *user) {
     double      *worst = user;
     size_t       at    = 0;
@@ -104,7 +104,7 @@ static bool compare_step(const TensorNode *node, const TensorView *view, const v
 
 static void verify_model(const char *name, const char *passes, RpDtype kv) {
     char    path[1024];
-    Model  *m;
+    RpModel  *m;
     Decoder d;
     double  worst = 0.0;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
@@ -141,7 +141,7 @@ Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
 }
 
 Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
-    Model  *m;
+    RpModel  *m;
     Decoder d;
     OK(rp_model_open(GOLDEN_DIR "tiny/mixtral-mix.gguf", NULL, &m));
     open_decoder(m, "", RP_F16, &d);
@@ -168,21 +168,21 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
 /* A plane holds one field of all blocks of a tensor, so a slice of rows is not a tensor on the device. */
 Test(cuda_executor, refuses_a_slice_of_a_quantised_weight) {
     static char      blocks[8 * 34];
-    const TensorView w    = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
+    const RpTensorView w    = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
     ComputeGraph    *g    = rp_graph_new();
     TensorNode      *x    = rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1});
     TensorNode      *half = rp_view(g, rp_graph_weight(g, "w", &w),
-                                    &(ViewParams){
+                                    &(RpViewParams){
                                         .ne = {32, 4,  1,      1     },
                                           .nb = {0,  34, 4 * 34, 4 * 34},
                                           .offset = 4 * 34
     });
     TensorNode      *y    = rp_mul_mat(g, half, x);
     ExecPlan        *plan;
-    Executor        *e;
+    RpExecutor        *e;
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_plan_new(g, &plan));
-    REFUSED(rp_executor_open(plan, &(ExecutorOptions){.device = "cuda"}, &e), RP_E_UNSUPPORTED,
+    REFUSED(rp_executor_open(plan, &(RpExecutorOptions){.device = "cuda"}, &e), RP_E_UNSUPPORTED,
             "[32,4,1,1] is a part of a q8_0 weight");
     rp_plan_free(plan);
     rp_graph_free(g);

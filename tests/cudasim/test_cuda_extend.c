@@ -6,18 +6,18 @@
 
 #include <math.h>
 
-RpStatus custom_shift_cuda(const OpArgs *args, KernelCtx *ctx);
+RpStatus custom_shift_cuda(const RpOpArgs *args, RpKernelCtx *ctx);
 
 enum { N = 200 };
 
-static RpStatus like_first(const TensorView *const src[RP_MAX_SRC], const OpParams *params, TensorView *out,
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
                            const char **why) {
     (void)params, (void)why;
-    *out = rp_view_contiguous(RP_F32, src[0]->ne, NULL);
+    *out = rp_view_contiguous(RP_F32, in->unary.x->ne, NULL);
     return RP_OK;
 }
 
-static RpStatus custom_shift_cpu(const OpArgs *args, KernelCtx *ctx) {
+static RpStatus custom_shift_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
     const float *x = args->src[0].data;
     float       *y = args->dst.data;
     for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
@@ -25,26 +25,26 @@ static RpStatus custom_shift_cpu(const OpArgs *args, KernelCtx *ctx) {
     return RP_OK;
 }
 
-static const OpDescription shift = {.name    = "shift",
-                                    .min_src = 1,
-                                    .max_src = 1,
-                                    .shape   = like_first,
-                                    .flags   = RP_FLAG_INPLACE,
-                                    .cpu     = custom_shift_cpu,
-                                    .cuda    = custom_shift_cuda};
-static const OpDescription lame  = {
-     .name = "lame", .min_src = 1, .max_src = 1, .shape = like_first, .cpu = custom_shift_cpu};
+static const RpOpDescription shift = {.name       = "shift",
+                                      .n_required = 1,
+                                      .n_sources  = 1,
+                                      .shape      = like_first,
+                                      .flags      = RP_FLAG_INPLACE,
+                                      .cpu        = custom_shift_cpu,
+                                      .cuda       = custom_shift_cuda};
+static const RpOpDescription lame  = {
+     .name = "lame", .n_required = 1, .n_sources = 1, .shape = like_first, .cpu = custom_shift_cpu};
 
 typedef struct Run {
     ComputeGraph *g;
     ExecPlan     *plan;
-    Executor     *e;
+    RpExecutor   *e;
     TensorNode   *x, *y;
 } Run;
 
-static RpStatus open_run(const OpDescription *d, ExecMode mode, Run *r) {
-    const OpParams by = {.custom = {.f = {2.5f}}};
-    TensorOp       op;
+static RpStatus open_run(const RpOpDescription *d, RpExecMode mode, Run *r) {
+    const RpOpParams by = {.custom = {.f = {2.5f}}};
+    TensorOp         op;
     *r = (Run){.g = rp_graph_new()};
     OK(rp_op_register(d, &op));
     r->x = rp_graph_input(r->g, "x", RP_F32, (int64_t[]){N, 1, 1, 1});
@@ -53,7 +53,7 @@ static RpStatus open_run(const OpDescription *d, ExecMode mode, Run *r) {
     OK(rp_graph_optimize(r->g, ""));
     OK(rp_plan_new(r->g, &r->plan));
     return rp_executor_open(
-        r->plan, &(ExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode > RP_MODE_EAGER},
+        r->plan, &(RpExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode > RP_MODE_EAGER},
         &r->e);
 }
 
@@ -63,7 +63,7 @@ static void close_run(Run *r) {
     rp_graph_free(r->g);
 }
 
-static void check_mode(ExecMode mode) {
+static void check_mode(RpExecMode mode) {
     Run r;
     OK(open_run(&shift, mode, &r));
     for (int step = 0; step < 3; step++) {
@@ -77,7 +77,7 @@ static void check_mode(ExecMode mode) {
                       step);
         }
     }
-    StepLaunch l;
+    RpStepLaunch l;
     OK(rp_executor_launch(r.e, 0, &l));
     cr_expect_str_eq(l.kernel, "custom_shift_kernel");
     cr_expect_eq(l.grid[0], (N + 63u) / 64u);
@@ -88,8 +88,8 @@ Test(extend, a_custom_op_runs_eagerly) { check_mode(RP_MODE_EAGER); }
 Test(extend, a_custom_op_is_captured_and_replayed) { check_mode(RP_MODE_REPLAY); }
 
 Test(extend, a_custom_op_without_a_cuda_kernel_is_refused) {
-    Run        r;
-    StepLaunch l;
+    Run          r;
+    RpStepLaunch l;
     REFUSED(open_run(&lame, RP_MODE_REPLAY, &r), RP_E_UNSUPPORTED, "lame '': the op has no kernel for CUDA");
     REFUSED(rp_cuda_plan_launch(r.plan, 0, &l), RP_E_UNSUPPORTED, "has no kernel for CUDA");
     close_run(&r);

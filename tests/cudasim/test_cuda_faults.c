@@ -11,35 +11,35 @@ enum { N_CTX = 24, N_REPLY = 5, N_PROMPT = 6, CHUNK = 4, N_RUNNERS = 3, MAX_VOCA
 
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33};
 
-static Model *open_tiny(void) {
-    Model *m;
+static RpModel *open_tiny(void) {
+    RpModel *m;
     OK(rp_model_open(GOLDEN_DIR "tiny/llama-q4_0.gguf", NULL, &m));
     cr_assert_leq(rp_model_info(m)->n_vocab, (int32_t)MAX_VOCAB);
     return m;
 }
 
-static SessionOptions options(ExecMode mode, bool require_graph) {
-    return (SessionOptions){.n_ctx         = N_CTX,
-                            .prefill_chunk = CHUNK,
-                            .device        = "cuda",
-                            .mode          = mode,
-                            .require_graph = require_graph};
+static RpSessionOptions options(RpExecMode mode, bool require_graph) {
+    return (RpSessionOptions){.n_ctx         = N_CTX,
+                              .prefill_chunk = CHUNK,
+                              .device        = "cuda",
+                              .mode          = mode,
+                              .require_graph = require_graph};
 }
 
-static Sampler *new_sampler(const Model *m) {
-    SamplerParams p = rp_sampler_defaults();
-    Sampler      *s;
+static RpSampler *new_sampler(const RpModel *m) {
+    RpSamplerParams p = rp_sampler_defaults();
+    RpSampler      *s;
     p.temperature = 0.8f;
     p.seed        = 3;
     OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &s));
     return s;
 }
 
-static RpStatus generate(Session *s, int32_t n, TokenList *list) {
-    GenerateResult        r;
-    const GenerateOptions o       = {.max_tokens = n, .ignore_end = true, .tokens = list};
-    Sampler              *sampler = new_sampler(rp_session_model(s));
-    const RpStatus        st      = rp_generate(s, sampler, prompt, N_PROMPT, &o, &r);
+static RpStatus generate(RpSession *s, int32_t n, RpTokenList *list) {
+    RpGenerateResult        r;
+    const RpGenerateOptions o       = {.max_tokens = n, .ignore_end = true, .tokens = list};
+    RpSampler              *sampler = new_sampler(rp_session_model(s));
+    const RpStatus          st      = rp_generate(s, sampler, prompt, N_PROMPT, &o, &r);
     rp_sampler_free(sampler);
     return st;
 }
@@ -50,9 +50,9 @@ typedef struct Decoded {
     float   logits[MAX_VOCAB];
 } Decoded;
 
-static Decoded decode(Session *s) {
-    Decoded   d    = {0};
-    TokenList list = {0};
+static Decoded decode(RpSession *s) {
+    Decoded     d    = {0};
+    RpTokenList list = {0};
     OK(rp_session_rewind(s, 0));
     OK(generate(s, N_REPLY, &list));
     cr_assert_eq(list.n, (size_t)N_REPLY);
@@ -64,9 +64,9 @@ static Decoded decode(Session *s) {
     return d;
 }
 
-static Decoded decode_healthy(const Model *m) {
-    Session             *s;
-    const SessionOptions o = options(RP_MODE_LOOP, true);
+static Decoded decode_healthy(const RpModel *m) {
+    RpSession             *s;
+    const RpSessionOptions o = options(RP_MODE_LOOP, true);
     OK(rp_session_open(m, &o, &s));
     cr_assert_eq(rp_session_info(s).mode, RP_MODE_LOOP);
     cr_assert_str_eq(rp_session_info(s).reason, "");
@@ -86,10 +86,10 @@ static Decoded decode_healthy(const Model *m) {
 
 /* Opens a session while the nth `call` fails. It runs in a lesser mode and gives the reason; with require_graph
  * it does not open. */
-static void check_fallback(const Model *m, const Decoded *want, const char *call, unsigned nth, ExecMode mode,
-                           const char *reason) {
-    Session       *s;
-    SessionOptions o = options(RP_MODE_LOOP, false);
+static void check_fallback(const RpModel *m, const Decoded *want, const char *call, unsigned nth,
+                           RpExecMode mode, const char *reason) {
+    RpSession       *s;
+    RpSessionOptions o = options(RP_MODE_LOOP, false);
     sim_fail(call, nth, cudaErrorNotSupported);
     OK(rp_session_open(m, &o, &s));
     cr_expect_eq(sim_fails_left(), 0u, "%s %u was not called", call, nth);
@@ -112,7 +112,7 @@ static void check_fallback(const Model *m, const Decoded *want, const char *call
 
 /* Five captures at open: plans of 4, 2 and 1 tokens, the plan of one token that samples, and that plan again as
  * a loop. plan and loop: how the message names what failed; loop NULL: the call is not made for the loop. */
-static void check_each_plan(const Model *m, const Decoded *want, const char *call, const char *plan,
+static void check_each_plan(const RpModel *m, const Decoded *want, const char *call, const char *plan,
                             const char *loop) {
     char reason[128];
     snprintf(reason, sizeof reason, "prefill of 4 tokens: eager instead of replay: cuda:0: %s", plan);
@@ -132,7 +132,7 @@ static void without_pdl(void) { cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0)
 
 Test(cuda_faults, a_failed_capture_falls_back_to_a_lesser_mode_with_a_reason) {
     without_pdl();
-    Model        *m    = open_tiny();
+    RpModel      *m    = open_tiny();
     const Decoded want = decode_healthy(m);
     check_each_plan(m, &want, "cudaStreamBeginCapture", "begin of the capture", NULL);
     check_each_plan(m, &want, "cudaStreamEndCapture", "end of the capture", "end of the loop's capture");
@@ -151,9 +151,9 @@ typedef struct Launches {
     unsigned all, chunk, token;
 } Launches;
 
-static Launches launches_of(const Model *m) {
-    const SessionOptions o = options(RP_MODE_LOOP, false);
-    Session             *s;
+static Launches launches_of(const RpModel *m) {
+    const RpSessionOptions o = options(RP_MODE_LOOP, false);
+    RpSession             *s;
     sim_stats_reset();
     OK(rp_session_open(m, &o, &s));
     Launches l = {.all   = (unsigned)sim_stats().launch_calls,
@@ -169,7 +169,7 @@ Test(cuda_faults, a_failed_launch_during_a_capture_ends_the_capture) {
     without_pdl();
     static const char launch[] = "cudaLaunchKernelExC",
                       token[]  = "prefill of 1 token: eager instead of replay";
-    Model         *m           = open_tiny();
+    RpModel       *m           = open_tiny();
     const Decoded  want        = decode_healthy(m);
     const Launches n           = launches_of(m);
     check_fallback(m, &want, launch, 1, RP_MODE_LOOP, "prefill of 4 tokens: eager instead of replay");
@@ -185,10 +185,10 @@ Test(cuda_faults, a_failed_launch_during_a_capture_ends_the_capture) {
 
 Test(cuda_faults, every_allocation_at_open_may_fail) {
     static const char *const calls[] = {"cudaMalloc", "cudaMallocHost", "cudaHostAlloc"};
-    Model                   *m       = open_tiny();
+    RpModel                 *m       = open_tiny();
     const Decoded            want    = decode_healthy(m);
-    const SessionOptions     o       = options(RP_MODE_LOOP, true);
-    Session                 *s;
+    const RpSessionOptions   o       = options(RP_MODE_LOOP, true);
+    RpSession               *s;
     int                      n_failed = 0;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (unsigned nth = 1;; nth++) {
@@ -213,9 +213,9 @@ Test(cuda_faults, every_allocation_at_open_may_fail) {
 }
 
 /* The smallest device memory with which a session opens. Refusals must come before weights are copied. */
-static size_t least_memory(const Model *m, const SessionOptions *o) {
-    size_t   low = 0, high = (size_t)1 << 28;
-    Session *s;
+static size_t least_memory(const RpModel *m, const RpSessionOptions *o) {
+    size_t     low = 0, high = (size_t)1 << 28;
+    RpSession *s;
     while (high - low > 1) {
         const size_t middle = low + (high - low) / 2;
         sim_device_memory(middle);
@@ -236,14 +236,14 @@ static size_t least_memory(const Model *m, const SessionOptions *o) {
 }
 
 Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copied) {
-    Model         *m = open_tiny();
-    Session       *s;
-    SessionOptions o    = options(RP_MODE_LOOP, true);
-    o.n_ctx             = 64;
-    const size_t large  = least_memory(m, &o);
-    o.n_ctx             = 16;
-    const size_t  small = least_memory(m, &o);
-    SessionMemory memory;
+    RpModel         *m = open_tiny();
+    RpSession       *s;
+    RpSessionOptions o    = options(RP_MODE_LOOP, true);
+    o.n_ctx               = 64;
+    const size_t large    = least_memory(m, &o);
+    o.n_ctx               = 16;
+    const size_t    small = least_memory(m, &o);
+    RpSessionMemory memory;
     OK(rp_session_memory(m, &o, &memory));
     cr_expect_lt(small, large);
     cr_expect_gt(small, memory.total);
@@ -268,10 +268,10 @@ Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copie
 /* ---- failures of one call ---- */
 
 /* The nth `call` fails in a step after the prompt. Repeating the step must give the bits of a healthy session. */
-static void check_step(const Model *m, ExecMode mode, const char *call, unsigned nth) {
-    const SessionOptions o = options(mode, mode != RP_MODE_EAGER);
-    Session             *s, *healthy;
-    const size_t         bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+static void check_step(const RpModel *m, RpExecMode mode, const char *call, unsigned nth) {
+    const RpSessionOptions o = options(mode, mode != RP_MODE_EAGER);
+    RpSession             *s, *healthy;
+    const size_t           bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
     OK(rp_session_open(m, &o, &s));
     OK(rp_session_open(m, &o, &healthy));
     OK(rp_session_prefill(healthy, prompt, N_PROMPT, NULL, NULL));
@@ -292,7 +292,7 @@ static void check_step(const Model *m, ExecMode mode, const char *call, unsigned
 }
 
 Test(cuda_faults, a_run_that_fails_once_can_be_repeated) {
-    Model *m = open_tiny();
+    RpModel *m = open_tiny();
     check_step(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 1);
     check_step(m, RP_MODE_EAGER, "cudaLaunchKernelExC", 7);
     check_step(m, RP_MODE_EAGER, "cudaMemcpyAsync", 1);
@@ -306,10 +306,11 @@ Test(cuda_faults, a_run_that_fails_once_can_be_repeated) {
 
 /* The nth `call` fails during a reply. The reply can be repeated with the same tokens; the failed one leaves no
  * logits. */
-static void check_reply(const Model *m, const Decoded *want, ExecMode mode, const char *call, unsigned nth) {
-    const SessionOptions o    = options(mode, true);
-    TokenList            list = {0};
-    Session             *s;
+static void check_reply(const RpModel *m, const Decoded *want, RpExecMode mode, const char *call,
+                        unsigned nth) {
+    const RpSessionOptions o    = options(mode, true);
+    RpTokenList            list = {0};
+    RpSession             *s;
     OK(rp_session_open(m, &o, &s));
     EXPECT_DECODES(s, *want);
     OK(rp_session_rewind(s, 0));
@@ -332,7 +333,7 @@ static void check_reply(const Model *m, const Decoded *want, ExecMode mode, cons
 }
 
 Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
-    Model        *m    = open_tiny();
+    RpModel      *m    = open_tiny();
     const Decoded want = decode_healthy(m);
     alarm(TIME_LIMIT_S);
     /* The prompt takes two launches: a chunk of 4 tokens, and the rest. */
@@ -350,9 +351,9 @@ Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
 /* ---- a lost device ---- */
 
 /* Every further call fails and names the first failure; the context keeps its tokens. */
-static void check_lost(Session *s, int32_t n_low, int32_t n_high) {
+static void check_lost(RpSession *s, int32_t n_low, int32_t n_high) {
     static const char again[] = "cuda:0 has failed before (";
-    TokenList         list    = {0};
+    RpTokenList       list    = {0};
     const int32_t     n_past  = rp_session_n_past(s);
     cr_expect(n_past >= n_low && n_past <= n_high, "%d tokens", n_past);
     cr_expect_null(rp_session_logits(s));
@@ -374,13 +375,13 @@ static void expect_named(cudaError_t e) {
 }
 
 Test(cuda_faults, a_lost_device_is_reported_by_every_call) {
-    Model *m = open_tiny();
+    RpModel *m = open_tiny();
     alarm(TIME_LIMIT_S);
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++)
             for (int prefill = 0; prefill < 2; prefill++) {
-                const SessionOptions o = options((ExecMode)mode, mode != RP_MODE_EAGER);
-                Session             *s;
+                const RpSessionOptions o = options((RpExecMode)mode, mode != RP_MODE_EAGER);
+                RpSession             *s;
                 OK(rp_session_open(m, &o, &s));
                 OK(rp_session_prefill(s, prompt, 3, NULL, NULL));
                 sim_fault(5, fatal[i]);
@@ -395,15 +396,15 @@ Test(cuda_faults, a_lost_device_is_reported_by_every_call) {
 }
 
 Test(cuda_faults, a_device_lost_during_a_reply_ends_it) {
-    Model         *m    = open_tiny();
+    RpModel       *m    = open_tiny();
     const Decoded  want = decode_healthy(m);
     const Launches n    = launches_of(m);
     alarm(TIME_LIMIT_S);
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
         for (unsigned nth = 1; nth < 60; nth += 19) {
-            const SessionOptions o    = options((ExecMode)mode, mode != RP_MODE_EAGER);
-            TokenList            list = {0};
-            Session             *s;
+            const RpSessionOptions o    = options((RpExecMode)mode, mode != RP_MODE_EAGER);
+            RpTokenList            list = {0};
+            RpSession             *s;
             OK(rp_session_open(m, &o, &s));
             sim_fault(n.chunk + n.token + 2 * (N_PROMPT - CHUNK - 1) + nth, cudaErrorIllegalAddress);
             cr_assert_eq(generate(s, 0, &list), RP_E_CUDA, "%s", rp_last_error());
@@ -421,9 +422,9 @@ Test(cuda_faults, a_device_lost_during_a_reply_ends_it) {
 }
 
 Test(cuda_faults, a_device_lost_at_open_is_an_error) {
-    Model               *m = open_tiny();
-    const SessionOptions o = options(RP_MODE_LOOP, false);
-    Session             *s;
+    RpModel               *m = open_tiny();
+    const RpSessionOptions o = options(RP_MODE_LOOP, false);
+    RpSession             *s;
     sim_fail("cudaGraphInstantiate", 1, cudaErrorECCUncorrectable);
     sim_fail("cudaStreamQuery", 1, cudaErrorECCUncorrectable);
     REFUSED(rp_session_open(m, &o, &s), RP_E_CUDA, cudaGetErrorString(cudaErrorECCUncorrectable));
@@ -441,11 +442,11 @@ typedef struct Choice {
     const char *id;
 } Choice;
 
-static void check_choices(const Model *m, const Choice *c, size_t n) {
+static void check_choices(const RpModel *m, const Choice *c, size_t n) {
     for (size_t i = 0; i < n; i++)
         for (int by_name = 0; by_name < 2; by_name++) {
-            SessionOptions o = {.n_ctx = 8, .n_threads = 1, .require_cuda = c[i].require_cuda};
-            Session       *s;
+            RpSessionOptions o = {.n_ctx = 8, .n_threads = 1, .require_cuda = c[i].require_cuda};
+            RpSession       *s;
             if (by_name)
                 o.device = c[i].device;
             else
@@ -453,7 +454,7 @@ static void check_choices(const Model *m, const Choice *c, size_t n) {
             const RpStatus st = rp_session_open(m, &o, &s);
             cr_expect_eq(st, c[i].status, "%s: %s", c[i].device, rp_last_error());
             if (st == RP_OK) {
-                const ExecutorInfo info = rp_session_info(s);
+                const RpExecutorInfo info = rp_session_info(s);
                 cr_expect_str_eq(info.device, c[i].id);
                 cr_expect_eq(info.fell_back, c[i].text != NULL);
                 if (c[i].text == NULL) cr_expect_str_eq(info.reason, "");
@@ -480,7 +481,7 @@ static void check_choices(const Model *m, const Choice *c, size_t n) {
 static const char wanted[] = "auto, cpu, cuda or cuda:N is wanted";
 
 Test(cuda_faults, a_named_device_must_exist) {
-    Model              *m         = open_tiny();
+    RpModel            *m         = open_tiny();
     static const Choice choices[] = {
         {"auto",       false, RP_OK,              NULL,                                 "cuda:0"},
         {"auto",       true,  RP_OK,              NULL,                                 "cuda:0"},
@@ -502,7 +503,7 @@ Test(cuda_faults, a_named_device_must_exist) {
 }
 
 Test(cuda_faults, without_a_driver_auto_is_the_cpu_with_a_reason) {
-    Model              *m         = open_tiny();
+    RpModel            *m         = open_tiny();
     static const Choice choices[] = {
         {"auto",   false, RP_OK,              "no CUDA driver is installed", "cpu"},
         {"auto",   true,  RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
@@ -517,7 +518,7 @@ Test(cuda_faults, without_a_driver_auto_is_the_cpu_with_a_reason) {
 }
 
 Test(cuda_faults, without_a_device_auto_is_the_cpu_with_a_reason) {
-    Model              *m         = open_tiny();
+    RpModel            *m         = open_tiny();
     static const Choice choices[] = {
         {"auto", false, RP_OK,              "CUDA driver 13.0: no CUDA-capable device", "cpu"},
         {"auto", true,  RP_E_NOT_AVAILABLE, "CUDA driver 13.0: no CUDA-capable device", NULL },
@@ -530,7 +531,7 @@ Test(cuda_faults, without_a_device_auto_is_the_cpu_with_a_reason) {
 
 /* A CUDA 13 runtime needs a CUDA 13 driver. A CUDA 12 runtime works with driver 12.2, but loops need 12.4. */
 Test(cuda_faults, an_old_driver_disables_the_loop_or_the_device) {
-    Model *m = open_tiny();
+    RpModel *m = open_tiny();
     sim_driver(12020, 1);
     if (CUDART_VERSION >= 13000) {
         static const Choice choices[] = {
@@ -539,8 +540,8 @@ Test(cuda_faults, an_old_driver_disables_the_loop_or_the_device) {
         };
         CHECK_CHOICES(m, choices);
     } else {
-        const SessionOptions o = options(RP_MODE_LOOP, false);
-        Session             *s;
+        const RpSessionOptions o = options(RP_MODE_LOOP, false);
+        RpSession             *s;
         OK(rp_session_open(m, &o, &s));
         cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
         cr_expect_not_null(
@@ -562,9 +563,9 @@ static char *read_tiny(size_t *n) {
 }
 
 static void fill_with_nan(char *data, size_t n, const char *name) {
-    GgufFile *f;
+    RpGgufFile *f;
     OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
-    const GgufTensor *t = rp_gguf_find_tensor(f, name);
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, name);
     cr_assert_not_null(t);
     for (int64_t r = 0; r < rp_view_rows(&t->view);
          r++) { /* a vector entirely; of a matrix the rows that are not in the prompt */
@@ -576,13 +577,13 @@ static void fill_with_nan(char *data, size_t n, const char *name) {
 }
 
 /* n_sampled tokens are sampled before all logits are NaN. The context must be the same in every mode. */
-static void check_nan(ExecMode mode, const char *device, const char *tensor, size_t n_sampled) {
-    size_t         n;
-    Model         *m;
-    Session       *s;
-    char          *data = read_tiny(&n);
-    TokenList      list = {0};
-    SessionOptions o    = options(mode, false);
+static void check_nan(RpExecMode mode, const char *device, const char *tensor, size_t n_sampled) {
+    size_t           n;
+    RpModel         *m;
+    RpSession       *s;
+    char            *data = read_tiny(&n);
+    RpTokenList      list = {0};
+    RpSessionOptions o    = options(mode, false);
     fill_with_nan(data, n, tensor);
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
     o.device    = device;
@@ -611,6 +612,6 @@ Test(cuda_faults, nan_logits_are_refused) {
         const size_t n_sampled = at_once ? 0 : 1;
         check_nan(RP_MODE_AUTO, "cpu", tensor, n_sampled);
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
-            check_nan((ExecMode)mode, "cuda", tensor, n_sampled);
+            check_nan((RpExecMode)mode, "cuda", tensor, n_sampled);
     }
 }

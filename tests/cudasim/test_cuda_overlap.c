@@ -10,13 +10,13 @@ enum { N_TOKENS = 3 };
 typedef struct Run {
     float         logits[N_TOKENS][DECODER_VOCAB];
     unsigned long pdl_launches, kernels; /* PDL launches recorded at open; kernels of a run */
-    ExecMode      mode;
+    RpExecMode    mode;
     char          overlap[320], reason[256];
 } Run;
 
-static Run run(ExecMode mode) {
-    Run    r = {0};
-    Model *m = decoder_model("qwen3moe-mix");
+static Run run(RpExecMode mode) {
+    Run      r = {0};
+    RpModel *m = decoder_model("qwen3moe-mix");
     sim_stats_reset();
     Decoder d      = decoder_open(m, mode, false);
     r.pdl_launches = sim_stats().pdl_launches;
@@ -71,9 +71,9 @@ Test(cuda_pdl, refused_by_the_driver_leaves_a_graph_without_it) {
 
 /* The only failing call is the begin of the loop's capture, which is tried again without PDL. */
 Test(cuda_pdl, refused_in_a_loop_leaves_a_loop_without_it) {
-    Session             *s;
-    Model               *m = decoder_model("qwen3moe-mix");
-    const SessionOptions o = {
+    RpSession             *s;
+    RpModel               *m = decoder_model("qwen3moe-mix");
+    const RpSessionOptions o = {
         .n_ctx = 16, .prefill_chunk = 1, .device = "cuda", .mode = RP_MODE_LOOP, .require_graph = true};
     OK(rp_session_open(m, &o, &s));
     rp_session_free(s);
@@ -88,10 +88,10 @@ Test(cuda_pdl, refused_in_a_loop_leaves_a_loop_without_it) {
 }
 
 Test(cuda_pdl, refuses_an_unknown_setting) {
-    Model   *m = decoder_model("llama-mix");
-    Session *s;
+    RpModel   *m = decoder_model("llama-mix");
+    RpSession *s;
     cr_assert_eq(setenv("REPRISE_PDL", "maybe", 1), 0);
-    REFUSED(rp_session_open(m, &(SessionOptions){.n_ctx = 16, .device = "cuda"}, &s), RP_E_ARG,
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.n_ctx = 16, .device = "cuda"}, &s), RP_E_ARG,
             "REPRISE_PDL 'maybe': auto or off is wanted");
     rp_model_free(m);
 }

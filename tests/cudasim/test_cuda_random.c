@@ -15,7 +15,7 @@ typedef struct Seeds {
     double             worst; /* difference of a step, relative to its largest result */
 } Seeds;
 
-static bool compare_step(const TensorNode *node, const TensorView *view, const void *cuda, const void *cpu,
+static bool compare_step(const TensorNode *node, const RpTensorView *view, const void *cuda, const void *cpu,
                          void *user) {
     Seeds       *s   = user;
     size_t       at  = 0;
@@ -26,7 +26,7 @@ static bool compare_step(const TensorNode *node, const TensorView *view, const v
     return true;
 }
 
-static void run_steps(const RandomGraph *r, Executor *e, uint64_t seed, Items *out) {
+static void run_steps(const RandomGraph *r, RpExecutor *e, uint64_t seed, Items *out) {
     out->n = 0, out->n_bytes = 0;
     for (int step = 0; step < RANDOM_STEPS; step++) {
         set_random_inputs(r, e, seed, step);
@@ -37,12 +37,12 @@ static void run_steps(const RandomGraph *r, Executor *e, uint64_t seed, Items *o
 }
 
 /* Results of RANDOM_STEPS runs on a device; s not NULL: also verifies every step. */
-static void run_on(const RandomGraph *r, const char *device, ExecMode mode, uint64_t seed, Items *out,
+static void run_on(const RandomGraph *r, const char *device, RpExecMode mode, uint64_t seed, Items *out,
                    Seeds *s) {
-    ExecPlan *plan;
-    Executor *e;
+    ExecPlan   *plan;
+    RpExecutor *e;
     OK(rp_plan_new(r->g, &plan));
-    OK(rp_executor_open(plan, &(ExecutorOptions){.n_threads = 1, .device = device, .mode = mode}, &e));
+    OK(rp_executor_open(plan, &(RpExecutorOptions){.n_threads = 1, .device = device, .mode = mode}, &e));
     run_steps(r, e, seed, out);
     if (s != NULL) {
         set_random_inputs(r, e, seed, 0);

@@ -14,13 +14,13 @@ static const char *const models[] = {"llama-f32",     "llama-mix",    "llama-mix
 typedef struct Plan {
     ComputeGraph *graph;
     ExecPlan     *plan;
-    Executor     *exec;
+    RpExecutor   *exec;
 } Plan;
 
-static Plan open_plan(const Model *m, bool samples, Executor *share) {
-    Plan            p = {0};
-    ExecutorOptions o = {.device = "cuda", .share = share, .require_graph = true};
-    OK(rp_model_graph(m, &(ModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = samples}, &p.graph));
+static Plan open_plan(const RpModel *m, bool samples, RpExecutor *share) {
+    Plan              p = {0};
+    RpExecutorOptions o = {.device = "cuda", .share = share, .require_graph = true};
+    OK(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = samples}, &p.graph));
     OK(rp_graph_optimize(p.graph, ""));
     OK(rp_plan_new(p.graph, &p.plan));
     o.step = samples ? rp_graph_find(p.graph, "step") : NULL;
@@ -45,8 +45,8 @@ static const float *replayed(Plan *p, int32_t token, int32_t pos) {
 
 /* One step of a greedy reply in the loop, and its logits. */
 static void in_a_loop(Plan *p, int32_t token, int32_t pos, float *logits, size_t bytes) {
-    StepState          s = {.token = token, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
-    const ReplyOptions o = {
+    RpStepState          s = {.token = token, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
+    const RpReplyOptions o = {
         .state = (const int32_t *)&s, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = N_CTX};
     int32_t token_out, best = 0;
     OK(rp_executor_poison(p->exec));
@@ -60,9 +60,9 @@ static void in_a_loop(Plan *p, int32_t token, int32_t pos, float *logits, size_t
 }
 
 static void check_model(const char *name) {
-    char   path[1024];
-    float  logits[512];
-    Model *m;
+    char     path[1024];
+    float    logits[512];
+    RpModel *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);

@@ -8,49 +8,49 @@ enum { N_CTX = 48, N_REPLY = 12, N_PROMPT = 9 };
 
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33, 4, 44, 11};
 
-static Model *open_tiny(const char *name) {
-    char   path[1024];
-    Model *m;
+static RpModel *open_tiny(const char *name) {
+    char     path[1024];
+    RpModel *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     return m;
 }
 
-static Session *open_session(const Model *m, ExecMode mode) {
-    const SessionOptions o = {.n_ctx         = N_CTX,
-                              .prefill_chunk = 8,
-                              .device        = "cuda",
-                              .mode          = mode,
-                              .require_graph = mode != RP_MODE_EAGER};
-    Session             *s;
+static RpSession *open_session(const RpModel *m, RpExecMode mode) {
+    const RpSessionOptions o = {.n_ctx         = N_CTX,
+                                .prefill_chunk = 8,
+                                .device        = "cuda",
+                                .mode          = mode,
+                                .require_graph = mode != RP_MODE_EAGER};
+    RpSession             *s;
     OK(rp_session_open(m, &o, &s));
     cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
     return s;
 }
 
-static Sampler *new_sampler(const Model *m, float temperature) {
-    SamplerParams p  = rp_sampler_defaults();
-    p.temperature    = temperature;
-    p.top_k          = 20;
-    p.top_p          = 0.95f;
-    p.repeat_penalty = 1.1f;
-    p.seed           = 5;
-    Sampler *s;
+static RpSampler *new_sampler(const RpModel *m, float temperature) {
+    RpSamplerParams p = rp_sampler_defaults();
+    p.temperature     = temperature;
+    p.top_k           = 20;
+    p.top_p           = 0.95f;
+    p.repeat_penalty  = 1.1f;
+    p.seed            = 5;
+    RpSampler *s;
     OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &s));
     return s;
 }
 
-static TokenList generate(Session *s, Sampler *sampler, int32_t n, GenerateResult *r) {
-    TokenList             list = {0};
-    const GenerateOptions o    = {.max_tokens = n, .ignore_end = true, .tokens = &list};
+static RpTokenList generate(RpSession *s, RpSampler *sampler, int32_t n, RpGenerateResult *r) {
+    RpTokenList             list = {0};
+    const RpGenerateOptions o    = {.max_tokens = n, .ignore_end = true, .tokens = &list};
     OK(rp_generate(s, sampler, prompt, N_PROMPT, &o, r));
     return list;
 }
 
 /* The reference: tokens and last logits of a loop over rp_session_step and the host's sampler. */
-static void manual_reply(const Model *m, float temperature, int32_t *out, float *logits) {
-    Session *s       = open_session(m, RP_MODE_REPLAY);
-    Sampler *sampler = new_sampler(m, temperature);
+static void manual_reply(const RpModel *m, float temperature, int32_t *out, float *logits) {
+    RpSession *s       = open_session(m, RP_MODE_REPLAY);
+    RpSampler *sampler = new_sampler(m, temperature);
     for (int i = 0; i < N_PROMPT; i++) rp_sampler_accept(sampler, prompt[i]);
     OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
     for (int i = 0; i < N_REPLY; i++) {
@@ -65,25 +65,25 @@ static void manual_reply(const Model *m, float temperature, int32_t *out, float 
 Test(cuda_session, replies_are_the_same_in_every_mode) {
     static const char *const names[] = {"llama-mix", "gemma3-mix", "qwen3moe-mix"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
-        Model *m = open_tiny(names[i]);
+        RpModel *m = open_tiny(names[i]);
         for (int hot = 0; hot < 2; hot++) {
             int32_t want[N_REPLY];
             float   logits[512];
             manual_reply(m, hot ? 0.9f : 0.0f, want, logits);
             for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
-                GenerateResult r;
-                Session       *s       = open_session(m, (ExecMode)mode);
-                Sampler       *sampler = new_sampler(m, hot ? 0.9f : 0.0f);
-                TokenList      list    = generate(s, sampler, N_REPLY, &r);
+                RpGenerateResult r;
+                RpSession       *s       = open_session(m, (RpExecMode)mode);
+                RpSampler       *sampler = new_sampler(m, hot ? 0.9f : 0.0f);
+                RpTokenList      list    = generate(s, sampler, N_REPLY, &r);
                 cr_expect_eq(r.reason, RP_STOP_LIMIT);
                 cr_assert_eq(list.n, (size_t)N_REPLY);
                 cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i],
-                                 rp_mode_name((ExecMode)mode));
+                                 rp_mode_name((RpExecMode)mode));
                 cr_expect_eq(rp_session_n_past(s), N_PROMPT + N_REPLY - 1);
                 cr_assert_not_null(rp_session_logits(s));
                 cr_expect_arr_eq(rp_session_logits(s), logits,
                                  (size_t)rp_model_info(m)->n_vocab * sizeof *logits,
-                                 "%s: logits after the reply", rp_mode_name((ExecMode)mode));
+                                 "%s: logits after the reply", rp_mode_name((RpExecMode)mode));
                 rp_token_list_free(&list);
                 rp_sampler_free(sampler);
                 rp_session_free(s);
@@ -98,16 +98,16 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
  * arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host samples the first
  * token from the prefill's logits. */
 Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
-    Model *m = open_tiny("qwen3moe-mix");
+    RpModel *m = open_tiny("qwen3moe-mix");
     for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_LOOP; mode++) {
-        Session       *s       = open_session(m, (ExecMode)mode);
-        Sampler       *sampler = new_sampler(m, 0.0f);
-        TokenList      list    = {0};
-        GenerateResult r;
+        RpSession       *s       = open_session(m, (RpExecMode)mode);
+        RpSampler       *sampler = new_sampler(m, 0.0f);
+        RpTokenList      list    = {0};
+        RpGenerateResult r;
         OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
         sim_stats_reset();
         OK(rp_generate(s, sampler, NULL, 0,
-                       &(GenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = &list}, &r));
+                       &(RpGenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = &list}, &r));
         const SimStats      n     = sim_stats();
         const unsigned long steps = N_REPLY - 1;
         cr_expect_eq(list.n, (size_t)N_REPLY);
@@ -136,15 +136,15 @@ static bool count_calls(const char *text, size_t len, void *user) {
 }
 
 Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
-    Model         *m       = open_tiny("llama-mix");
-    Session       *s       = open_session(m, RP_MODE_LOOP);
-    Sampler       *sampler = new_sampler(m, 0.0f);
-    Counter        c       = {.stop_at = 4};
-    TokenList      list    = {0}, again;
-    GenerateResult r;
+    RpModel         *m       = open_tiny("llama-mix");
+    RpSession       *s       = open_session(m, RP_MODE_LOOP);
+    RpSampler       *sampler = new_sampler(m, 0.0f);
+    Counter          c       = {.stop_at = 4};
+    RpTokenList      list    = {0}, again;
+    RpGenerateResult r;
     OK(rp_generate(
         s, sampler, prompt, N_PROMPT,
-        &(GenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
+        &(RpGenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
     cr_expect_eq(r.reason, RP_STOP_CANCELLED);
     cr_expect_eq(list.n, 4u);
     cr_expect_eq(rp_session_n_past(s), N_PROMPT + 3);
@@ -162,11 +162,11 @@ Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
 }
 
 Test(cuda_session, a_full_context_ends_the_reply) {
-    Model         *m       = open_tiny("llama-mix");
-    Session       *s       = open_session(m, RP_MODE_LOOP);
-    Sampler       *sampler = new_sampler(m, 0.0f);
-    GenerateResult r;
-    TokenList      list = generate(s, sampler, 0, &r);
+    RpModel         *m       = open_tiny("llama-mix");
+    RpSession       *s       = open_session(m, RP_MODE_LOOP);
+    RpSampler       *sampler = new_sampler(m, 0.0f);
+    RpGenerateResult r;
+    RpTokenList      list = generate(s, sampler, 0, &r);
     cr_expect_eq(r.reason, RP_STOP_CONTEXT);
     cr_expect_eq(rp_session_n_past(s), N_CTX);
     cr_expect_eq(list.n, (size_t)(N_CTX - N_PROMPT + 1));
@@ -177,16 +177,16 @@ Test(cuda_session, a_full_context_ends_the_reply) {
 }
 
 Test(cuda_session, an_end_token_ends_the_loop) {
-    Model         *m = open_tiny("llama-mix");
-    GenerateResult r;
-    Session       *s       = open_session(m, RP_MODE_LOOP);
-    Sampler       *sampler = new_sampler(m, 1.5f);
-    TokenList      list    = {0};
-    int32_t        rounds  = 0;
+    RpModel         *m = open_tiny("llama-mix");
+    RpGenerateResult r;
+    RpSession       *s       = open_session(m, RP_MODE_LOOP);
+    RpSampler       *sampler = new_sampler(m, 1.5f);
+    RpTokenList      list    = {0};
+    int32_t          rounds  = 0;
     do { /* a high temperature: an end token comes soon */
         OK(rp_session_rewind(s, 0));
         list.n = 0;
-        OK(rp_generate(s, sampler, prompt, N_PROMPT, &(GenerateOptions){.tokens = &list}, &r));
+        OK(rp_generate(s, sampler, prompt, N_PROMPT, &(RpGenerateOptions){.tokens = &list}, &r));
     } while (r.reason != RP_STOP_END_TOKEN && ++rounds < 20);
     cr_assert_eq(r.reason, RP_STOP_END_TOKEN);
     cr_expect(rp_tokenizer_is_end(rp_model_tokenizer(m), list.ids[list.n - 1]));
@@ -200,8 +200,8 @@ Test(cuda_session, an_end_token_ends_the_loop) {
 Test(cuda_session, chunks_and_single_steps_give_the_same_bits) {
     static const char *const names[] = {"llama-mix-k", "gpt-oss-mxfp4"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
-        Model   *m = open_tiny(names[i]);
-        Session *a = open_session(m, RP_MODE_REPLAY), *b = open_session(m, RP_MODE_EAGER);
+        RpModel   *m = open_tiny(names[i]);
+        RpSession *a = open_session(m, RP_MODE_REPLAY), *b = open_session(m, RP_MODE_EAGER);
         OK(rp_session_prefill(a, prompt, N_PROMPT, NULL, NULL));
         for (int k = 0; k < N_PROMPT; k++) OK(rp_session_step(b, prompt[k]));
         cr_expect_arr_eq(rp_session_logits(a), rp_session_logits(b),

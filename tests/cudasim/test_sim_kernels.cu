@@ -1,7 +1,7 @@
 /* Kernels for the tests of the simulated runtime: see test_sim_kernels.h. */
 #include "tests/cudasim/test_sim_kernels.h"
 
-#include "kernels/portable.cuh"
+#include "kernels/device/portable.cuh"
 
 __global__ static void sim_test_fill_kernel(int *p, int n, int value) {
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);

@@ -9,13 +9,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static Tokenizer *tokenizers[2];
+static RpTokenizer *tokenizers[2];
 
 static void load(void) {
     static const char *const files[2] = {RP_SOURCE_DIR "/tests/golden/tokenizer/smollm.gguf",
                                          RP_SOURCE_DIR "/tests/golden/tokenizer/spm.gguf"};
     for (int i = 0; i < 2; i++) {
-        GgufFile *f;
+        RpGgufFile *f;
         if (rp_gguf_open(files[i], &f) != RP_OK || rp_tokenizer_new(f, &tokenizers[i]) != RP_OK) {
             fprintf(stderr, "%s\n", rp_last_error());
             exit(1);
@@ -27,18 +27,18 @@ static void load(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tokenizers[0] == NULL) load();
     if (size == 0) return 0;
-    const Tokenizer *tk    = tokenizers[data[0] & 1];
-    const unsigned   flags = data[0] >> 1 & 3;
-    const bool  exact = flags == 0 && (data[0] & 1) == 0; /* SentencePiece cannot tell U+2581 from a space */
-    const char *text  = (const char *)data + 1;
-    TokenList   ids   = {0};
-    Utf8Stream  u     = {0};
-    size_t      at    = 0;
-    char        out[8192];
+    const RpTokenizer *tk    = tokenizers[data[0] & 1];
+    const unsigned     flags = data[0] >> 1 & 3;
+    const bool   exact = flags == 0 && (data[0] & 1) == 0; /* SentencePiece cannot tell U+2581 from a space */
+    const char  *text  = (const char *)data + 1;
+    RpTokenList  ids   = {0};
+    RpUtf8Stream u     = {0};
+    size_t       at    = 0;
+    char         out[8192];
     size--;
     if (rp_tokenize(tk, text, size, flags, &ids) != RP_OK) __builtin_trap();
     for (size_t i = 0; i < ids.n; i++) {
-        GgufString s;
+        RpGgufString s;
         if (rp_token_bytes(tk, ids.ids[i], true, &s) != RP_OK) __builtin_trap();
         if (s.len < 1024) (void)rp_utf8_feed(&u, s.ptr, s.len, out);
         if (!exact) continue;

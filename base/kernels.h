@@ -1,0 +1,58 @@
+/* kernels.h - the kernels of every op: tables by op, and the memory that they need. reprise/kernel.h describes one call.
+ *
+ *   RpStatus st = rp_cpu_kernels[op](&args, &ctx);        // the CPU kernel, once per worker and phase
+ */
+#ifndef BASE_KERNELS_H
+#define BASE_KERNELS_H
+
+#include "reprise/cpu.h"
+#include "reprise/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OP(ID, name, required, sources, Params, fields, shape, flags) RpOpKernel rp_cpu_##name;
+RP_KERNEL_OPS(OP)
+#undef OP
+
+/* Calls and memory that the caller of a CPU kernel must provide. */
+typedef struct CpuNeeds {
+    int    phases;        /* calls per worker, with a barrier after each; at least 1 */
+    size_t shared, local; /* bytes of RpKernelCtx.shared and .local; their contents last for the phases of one step */
+} CpuNeeds;
+
+/* Depends on dtypes, shapes and parameters only: the data pointers of `args` may be NULL. One phase for custom ops. */
+CpuNeeds rp_cpu_needs(TensorOp op, const RpOpArgs *args);
+
+/* Indexed by TensorOp; NULL for views, which compute nothing. */
+extern RpOpKernel *const rp_cpu_kernels[RP_OP_COUNT];
+
+/* The CUDA launchers. Each enqueues its kernels on ctx->stream and returns. It allocates nothing, queries nothing and
+ * waits for nothing, so that it can be captured (I5). In a build without the CUDA toolkit they do not exist. */
+#define OP(ID, name, required, sources, Params, fields, shape, flags) RpOpKernel rp_cuda_##name;
+RP_KERNEL_OPS(OP)
+#undef OP
+extern RpOpKernel *const rp_cuda_kernels[RP_OP_COUNT];
+
+/* Bytes of RpKernelCtx.scratch that a launch needs; depends on shapes only. Launches of one stream run one after the
+ * other, so one buffer of the largest size serves them all. `blas` as in RpKernelCtx. */
+enum { RP_SCRATCH_ZEROS = 16384 };
+size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpBlasLt *blas);
+
+/* Repacks a weight for the CUDA kernels. The blocks of a quantised tensor become planes, one per field of the block, so
+ * that a lane loads 16 bytes of quants at once. For a tensor of n blocks (sizes in bytes per block):
+ *
+ *     q4_0: quants[n] 16, d[n] 2                       q4_1: quants[n] 16, d and m[n] 4
+ *     q5_0: quants[n] 16, fifth bits[n] 4, d[n] 2      q5_1: quants[n] 16, fifth bits[n] 4, d and m[n] 4
+ *     q8_0: quants[n] 32, d[n] 2                       q6_k: low bits[n] 128, high bits[n] 64, scales[n] 16, d[n] 2
+ *     mxfp4: quants[n] 16, exponent[n] 1               q4_k, q5_k: whole blocks; float types: unchanged
+ *
+ * `w` is a view of host memory; `out` is host memory of rp_view_extent_bytes(w) bytes. RP_E_UNSUPPORTED for a quantised
+ * `w` that is not contiguous: kernels count the blocks of the tensor by its view. RP_E_DTYPE for q8_act. */
+RP_NODISCARD RpStatus rp_cuda_repack(const RpTensorView *w, void *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

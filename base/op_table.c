@@ -1,0 +1,106 @@
+/* The table of ops, made from the list in ops.h, and the custom ops that a program registers (reprise/extend.h). A
+ * number that is no op has no description, so its use is an error (I12). */
+#include "base/op_table.h"
+
+#include "base/each.h"
+#include "base/kernels.h"
+
+#include <string.h>
+
+/* rms_norm_params[] = {{"eps", PARAM_FLOAT, offsetof(RpRmsNormParams, eps), 4}} */
+#define KIND(m)                                                                                              \
+    _Generic((m), bool: PARAM_BOOL, bool *: PARAM_BOOL, float: PARAM_FLOAT, size_t: PARAM_BYTES, size_t *: PARAM_BYTES, \
+             int64_t *: PARAM_I64, default: PARAM_I32)
+#define MEMBER(Params, m)      ((Params *)NULL)->m
+#define PARAM(Params, m)       {#m, KIND(MEMBER(Params, m)), offsetof(Params, m), sizeof(MEMBER(Params, m))},
+#define PARAM_SIZE(Params, m)  +sizeof(MEMBER(Params, m))
+#define SOURCE_NAME(unused, s) #s,
+#define OP(ID, name, required, sources, Params, fields, shape, flags)                                        \
+    static const OpParam name##_params[] = {RP_EACH(PARAM, Params, fields)};                                 \
+    _Static_assert(0 RP_EACH(PARAM_SIZE, Params, fields) == sizeof(Params),                                  \
+                   "ops.h: the list of parameters of " #name " lacks a member of its struct");
+RP_OPS(OP)
+#undef OP
+
+static const OpInfo table[RP_OP_COUNT] = {
+#define OP(ID, op, required, names, Params, fields, shape, op_flags)                                         \
+    [RP_OP_##ID] = {.name         = #op,                                                                     \
+                    .n_required   = required,                                                                \
+                    .n_sources    = RP_COUNT(names),                                                         \
+                    .sources      = {RP_EACH(SOURCE_NAME, , names)},                                         \
+                    .params_bytes = sizeof(Params),                                                          \
+                    .params       = op##_params,                                                             \
+                    .n_params     = RP_COUNT(fields),                                                        \
+                    .flags        = op_flags},
+    RP_OPS(OP)
+#undef OP
+};
+
+static OpInfo custom[RP_MAX_CUSTOM_OPS];
+static int    n_custom;
+
+const OpInfo *rp_op_info(TensorOp op) {
+    const unsigned i = (unsigned)op;
+    if (i < RP_OP_COUNT) return &table[i];
+    return i - RP_OP_COUNT < (unsigned)n_custom ? &custom[i - RP_OP_COUNT] : NULL;
+}
+
+bool rp_op_find(const char *name, size_t len, TensorOp *out) {
+    for (unsigned i = 0; i < RP_OP_COUNT + (unsigned)n_custom; i++) {
+        const char *have = rp_op_info((TensorOp)i)->name;
+        *out             = (TensorOp)i;
+        if (strlen(have) == len && strncmp(have, name, len) == 0) return true;
+    }
+    return false;
+}
+
+size_t rp_name_length(const char *s) {
+    return strspn(s, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+}
+
+bool rp_is_name(const char *s) { return s != NULL && *s != '\0' && s[rp_name_length(s)] == '\0'; }
+
+static RpStatus check_description(const RpOpDescription *d) {
+    /* Bits 0 to 7 are plain flags; bit 8+i means that the op also writes to source i. */
+    const unsigned writes = d->flags >> RP_FLAG_WRITES, plain_flags = d->flags & ((1u << RP_FLAG_WRITES) - 1);
+    const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED;
+    TensorOp       taken;
+    if (!rp_is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
+    if (rp_op_find(d->name, strlen(d->name), &taken))
+        return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
+    if (d->shape == NULL || d->cpu == NULL || (plain_flags & ~known) != 0 || d->n_required < 0 ||
+        d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
+        return rp_fail(
+            RP_E_ARG,
+            "op '%s': a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= %d and no flags but "
+            "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES are required",
+            d->name, RP_MAX_SRC);
+    for (int i = 0; d->sources != NULL && i < d->n_sources; i++)
+        if (!rp_is_name(d->sources[i]))
+            return rp_fail(RP_E_ARG, "op '%s': the name of source %d is made of letters, digits and _",
+                           d->name, i);
+    if ((d->flags & RP_FLAG_INPLACE) != 0 && d->n_required == 0)
+        return rp_fail(RP_E_ARG, "op '%s': an op that works in place needs a source", d->name);
+    if (writes != 0 && (d->flags & RP_FLAG_FUSED) == 0)
+        return rp_fail(RP_E_ARG, "op '%s': RP_WRITES is for ops that patterns make (RP_FLAG_FUSED)", d->name);
+    if (writes >> d->n_sources != 0)
+        return rp_fail(RP_E_ARG, "op '%s': it writes to a source that it does not have", d->name);
+    return RP_OK;
+}
+
+RpStatus rp_op_register(const RpOpDescription *d, TensorOp *out) {
+    RP_TRY(check_description(d));
+    if (n_custom == RP_MAX_CUSTOM_OPS)
+        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", d->name,
+                       RP_MAX_CUSTOM_OPS);
+    OpInfo *info = &custom[n_custom];
+    *info        = (OpInfo){.name         = d->name,
+                            .n_required   = d->n_required,
+                            .n_sources    = d->n_sources,
+                            .params_bytes = sizeof(RpCustomParams),
+                            .flags        = d->flags,
+                            .custom       = d};
+    for (int i = 0; d->sources != NULL && i < d->n_sources; i++) info->sources[i] = d->sources[i];
+    *out = (TensorOp)(RP_OP_COUNT + n_custom++);
+    return RP_OK;
+}

@@ -1,0 +1,23 @@
+/* step_state.h - reads and writes the step state (reprise/step.h), the same on the host and on a device. */
+#ifndef BASE_STEP_STATE_H
+#define BASE_STEP_STATE_H
+
+#include "reprise/step.h"
+
+#include "base/philox.h"
+
+/* Seed and counter of the next random number, as rp_philox_uniform takes them. */
+RP_ANYWHERE uint64_t rp_step_seed(const RpStepState *s) { return (uint64_t)s->seed_high << 32 | s->seed_low; }
+RP_ANYWHERE uint64_t rp_step_drawn(const RpStepState *s) {
+    return (uint64_t)s->drawn_high << 32 | s->drawn_low;
+}
+
+/* Puts the token into the ring, over the oldest one if it is full; 0 <= next_recent < repeat_last_n. */
+RP_ANYWHERE void rp_step_accept(RpStepState *s, int32_t *recent, int32_t token) {
+    if (s->repeat_last_n == 0) return;
+    recent[s->next_recent] = token;
+    s->next_recent         = (s->next_recent + 1) % s->repeat_last_n;
+    if (s->n_recent < s->repeat_last_n) s->n_recent++;
+}
+
+#endif

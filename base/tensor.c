@@ -1,0 +1,76 @@
+/* Dtypes and views. Element (i0, i1, i2, i3) of a view lies in the block at
+ *
+ *     data + i0 / block_elems * nb[0] + i1 * nb[1] + i2 * nb[2] + i3 * nb[3]
+ *
+ * except in q8_act, whose rows are planar:  q[n] int8, then scale[n/32] f32, then sum[n/16] f32. A view is
+ * contiguous if nb[0] = block bytes, nb[1] = row bytes, nb[2] = ne[1] * nb[1], nb[3] = ne[2] * nb[2]. An
+ * unknown dtype is an error (I12). */
+#include "reprise/tensor.h"
+
+static const RpDtypeInfo dtypes[RP_DTYPE_COUNT] = {
+#define X(ID, name, elems, bytes, gguf) [RP_##ID] = {name, elems, bytes, gguf},
+    RP_DTYPES(X)
+#undef X
+};
+
+/* Names by type number of the GGUF format. Numbers without a name belong to types that ggml has withdrawn. */
+static const char *const gguf_names[] = {
+    [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
+    [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
+    [14] = "Q6_K",   [15] = "Q8_K",  [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
+    [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S",   [23] = "IQ4_XS", [24] = "I8",      [25] = "I16",
+    [26] = "I32",    [27] = "I64",   [28] = "F64",     [29] = "IQ1_M",  [30] = "BF16",    [34] = "TQ1_0",
+    [35] = "TQ2_0",  [39] = "MXFP4",
+};
+
+const RpDtypeInfo *rp_dtype_info(RpDtype dtype) {
+    return (unsigned)dtype < RP_DTYPE_COUNT ? &dtypes[dtype] : NULL;
+}
+
+const char *rp_dtype_name(RpDtype dtype) {
+    const RpDtypeInfo *info = rp_dtype_info(dtype);
+    return info != NULL ? info->name : "?";
+}
+
+const char *rp_gguf_type_name(uint32_t gguf_type) {
+    return gguf_type < sizeof gguf_names / sizeof gguf_names[0] ? gguf_names[gguf_type] : NULL;
+}
+
+RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
+    for (int i = 0; i < RP_DTYPE_COUNT; i++)
+        if (dtypes[i].gguf_type >= 0 && (uint32_t)dtypes[i].gguf_type == gguf_type) {
+            *out = (RpDtype)i;
+            return RP_OK;
+        }
+    const char *name = rp_gguf_type_name(gguf_type);
+    return rp_fail(RP_E_DTYPE, "tensor type %s (%u) is not supported", name != NULL ? name : "unknown",
+                   gguf_type);
+}
+
+size_t rp_row_bytes(RpDtype dtype, int64_t n) {
+    return (size_t)(n / dtypes[dtype].block_elems) * (size_t)dtypes[dtype].block_bytes;
+}
+
+RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data) {
+    RpTensorView v = {.data = data, .dtype = dtype, .nb = {(size_t)dtypes[dtype].block_bytes}};
+    for (int i = 0; i < RP_MAX_DIMS; i++) v.ne[i] = ne[i];
+    v.nb[1] = rp_row_bytes(dtype, ne[0]);
+    for (int i = 2; i < RP_MAX_DIMS; i++) v.nb[i] = v.nb[i - 1] * (size_t)ne[i - 1];
+    return v;
+}
+
+bool rp_view_is_contiguous(const RpTensorView *v) {
+    const RpTensorView p = rp_view_contiguous(v->dtype, v->ne, v->data);
+    for (int i = 0; i < RP_MAX_DIMS; i++)
+        if (v->nb[i] != p.nb[i] && v->ne[i] != 1) return false; /* nb[i] is never used if ne[i] is 1 */
+    return true;
+}
+
+size_t rp_view_extent_bytes(const RpTensorView *v) {
+    const RpDtypeInfo *info = &dtypes[v->dtype];
+    size_t bytes = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
+    for (int i = 0; i < RP_MAX_DIMS; i++)
+        if (v->ne[i] <= 0) return 0;
+    for (int i = 1; i < RP_MAX_DIMS; i++) bytes += (size_t)(v->ne[i] - 1) * v->nb[i];
+    return bytes;
+}

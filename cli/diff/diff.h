@@ -1,0 +1,76 @@
+/* diff.h - comparison of two graphs for `reprise graph --diff`: read, match, print.
+ *
+ * Both graphs are JSON dumps. A graph that is built on the spot is dumped to memory and read back, so that
+ * saved and new graphs are compared by the same fields.
+ */
+#ifndef CLI_DIFF_DIFF_H
+#define CLI_DIFF_DIFF_H
+
+#include "cli/graph_source.h"
+
+#include <jansson.h>
+
+enum { DIFF_MAX_SRC = 16 };
+
+typedef struct DiffNode {
+    const char *op, *name, *dtype; /* borrowed from DiffGraph.json */
+    json_t     *params;            /* likewise; NULL in dumps of older versions */
+    int         id, layer, n_src;
+    int         src[DIFF_MAX_SRC]; /* indices into DiffGraph.nodes; -1: an optional source that is absent */
+    int64_t     ne[RP_MAX_DIMS], nb[RP_MAX_DIMS];
+    double      us; /* time of the step in microseconds; 0: not known */
+    bool        kernel, output, leaf;
+    int         partner; /* index of the matching node in the other graph; -1: none */
+} DiffNode;
+
+typedef struct DiffGraph {
+    const char *label; /* its argument on the command line */
+    char        title[256];
+    json_t     *json;
+    DiffNode   *nodes;
+    int         n, n_kernels, last_layer;
+    double      us; /* sum over all nodes; 0: not known */
+} DiffGraph;
+
+/* Parses the n bytes of a dump. RP_E_FORMAT begins with `where` and gives line and column, or the node. */
+RP_NODISCARD RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph *out);
+
+/* Reads a saved dump, or builds the graph "[MODEL][:SETTING]..."; fields that it leaves unset come from
+ * `defaults`. */
+RP_NODISCARD RpStatus cli_diff_open(const char *text, const GraphSource *defaults, DiffGraph *out);
+void                  cli_diff_free(DiffGraph *g);
+
+/* Sets the partners: ops within a layer by op and name, in the order of both graphs; then all other nodes by
+ * name. */
+RP_NODISCARD RpStatus cli_diff_match(DiffGraph *a, DiffGraph *b);
+
+enum {
+    DIFF_OP      = 1 << 0,
+    DIFF_DTYPE   = 1 << 1,
+    DIFF_SHAPE   = 1 << 2,
+    DIFF_STRIDES = 1 << 3, /* only if dtype and shape are equal */
+    DIFF_SOURCES = 1 << 4,
+    DIFF_PARAMS  = 1 << 5, /* only if the ops are equal */
+    DIFF_OUTPUT  = 1 << 6,
+    DIFF_LAYER   = 1 << 7
+};
+
+/* DIFF_ bits of all fields that differ between node k of b and its partner; 0 without a partner. Ignores times. */
+unsigned cli_diff_changes(const DiffGraph *a, const DiffGraph *b, int k);
+
+typedef struct DiffCounts {
+    int added, removed, changed;
+} DiffCounts;
+
+/* Counts of one layer; -1: nodes outside the layers, -2: all nodes. */
+DiffCounts cli_diff_count(const DiffGraph *a, const DiffGraph *b, int layer);
+
+RP_NODISCARD RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out);
+RP_NODISCARD RpStatus cli_diff_print_json(const DiffGraph *a, const DiffGraph *b, FILE *out);
+void                  cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out);
+
+/* Writes a label of node i: op and name, or for a node without a name also those it is made of: "rope
+ * blk.0.q", "view of copy blk.0.k_store". Leaves have their name only. */
+void cli_diff_label(const DiffGraph *g, int i, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,239 @@
+/* diff_text.c - prints the differences of two graphs as text. Layers that differ in the same way are printed
+ * once: each layer is first printed to memory with its number replaced by *, then equal texts are grouped. */
+#include "cli/diff/diff.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- labels ---- */
+
+void cli_diff_label(const DiffGraph *g, int i, char *buf, size_t size) {
+    size_t at = 0;
+    if (i < 0) {
+        snprintf(buf, size, "none");
+        return;
+    }
+    for (; at < size && g->nodes[i].name[0] == '\0' && g->nodes[i].n_src > 0 && g->nodes[i].src[0] >= 0;
+         i = g->nodes[i].src[0])
+        at += (size_t)snprintf(buf + at, size - at, "%s of ", g->nodes[i].op);
+    const DiffNode *n = &g->nodes[i];
+    if (at >= size) return;
+    snprintf(buf + at, size - at, "%s%s%s", n->leaf ? "" : n->op, n->leaf || n->name[0] == '\0' ? "" : " ",
+             n->name);
+}
+
+/* Prints a name with the number of its layer as * and that of the layer before as *-1: in layer 5, "blk.5.q" gives
+ * "blk.*.q" and "blk.4.out" gives "blk.*-1.out". Only whole numbers after a dot are replaced. */
+static void put_generic(const char *text, int layer, FILE *out) {
+    for (const char *p = text; *p != '\0';) {
+        const size_t digits = strspn(p, "0123456789");
+        const bool   whole  = digits > 0 && digits < 6 && p > text && p[-1] == '.' &&
+                           (p[digits] == '.' || p[digits] == '\0' || p[digits] == ',');
+        const int    number = whole ? atoi(p) : -2;
+        const size_t n      = digits > 0 ? digits : 1;
+        if (layer >= 0 && number == layer)
+            fputc('*', out);
+        else if (layer >= 0 && number >= 0 && number == layer - 1)
+            fputs("*-1", out);
+        else
+            fwrite(p, 1, n, out);
+        p += n;
+    }
+}
+
+static void put_label(const DiffGraph *g, int i, int layer, FILE *out) {
+    char label[256];
+    cli_diff_label(g, i, label, sizeof label);
+    put_generic(label, layer, out);
+}
+
+static const char *shape_text(const DiffNode *n, char buf[96]) {
+    int last = RP_MAX_DIMS - 1, at = 0;
+    while (last > 0 && n->ne[last] == 1) last--;
+    at = snprintf(buf, 96, "%.16s [", n->dtype);
+    for (int d = 0; d <= last; d++)
+        at += snprintf(buf + at, 96 - (size_t)at, "%" PRId64 "%s", n->ne[d], d < last ? "," : "]");
+    return buf;
+}
+
+/* ---- one node ---- */
+
+/* Prints sign, op, name and shape; a node without a name gets "of" and the label of its first source. */
+static void put_node(char sign, const DiffGraph *g, int i, int layer, FILE *out) {
+    const DiffNode *n    = &g->nodes[i];
+    char           *name = NULL, shape[96];
+    size_t          size = 0;
+    FILE           *f    = open_memstream(&name, &size);
+    if (f == NULL) return;
+    if (n->name[0] != '\0') {
+        put_generic(n->name, layer, f);
+    } else if (n->n_src > 0) {
+        fputs("of ", f);
+        put_label(g, n->src[0], layer, f);
+    }
+    fclose(f);
+    fprintf(out, "  %c %-10s %-26s %s", sign, n->op, name, shape_text(n, shape));
+    free(name);
+}
+
+static void put_sources(const DiffGraph *g, const DiffNode *n, int layer, FILE *out) {
+    for (int s = 0; s < n->n_src; s++) {
+        if (s > 0) fputs(", ", out);
+        put_label(g, n->src[s], layer, out);
+    }
+    if (n->n_src == 0) fputs("none", out);
+}
+
+/* Prints all sources if op or number of sources differ, else only the sources that differ. */
+static void put_changed_sources(const DiffGraph *a, const DiffGraph *b, const DiffNode *x, const DiffNode *y,
+                                int layer, FILE *out) {
+    if (x->n_src != y->n_src || strcmp(x->op, y->op) != 0) {
+        fputs("; sources ", out);
+        put_sources(a, x, layer, out);
+        fputs(" -> ", out);
+        put_sources(b, y, layer, out);
+        return;
+    }
+    for (int s = 0; s < x->n_src; s++) {
+        if (x->src[s] < 0 ? y->src[s] < 0 : a->nodes[x->src[s]].partner == y->src[s]) continue;
+        fprintf(out, "; source %d ", s);
+        put_label(a, x->src[s], layer, out);
+        fputs(" -> ", out);
+        put_label(b, y->src[s], layer, out);
+    }
+}
+
+static void put_value(const json_t *value, FILE *out) {
+    if (value == NULL)
+        fputs("none", out);
+    else
+        json_dumpf(value, out, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+}
+
+static void put_params(const json_t *x, const json_t *y, FILE *out) {
+    const char   *key;
+    const json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)x, key, value) {
+        const json_t *other = json_object_get(y, key);
+        if (other != NULL && json_equal(value, other)) continue;
+        fprintf(out, "; %s ", key);
+        put_value(value, out);
+        fputs(" -> ", out);
+        put_value(other, out);
+    }
+    json_object_foreach((json_t *)(uintptr_t)y, key, value) {
+        if (json_object_get(x, key) != NULL) continue;
+        fprintf(out, "; %s none -> ", key);
+        put_value(value, out);
+    }
+}
+
+static void put_changed(const DiffGraph *a, const DiffGraph *b, int k, int layer, FILE *out) {
+    const DiffNode *y = &b->nodes[k], *x = &a->nodes[y->partner];
+    const unsigned  changes = cli_diff_changes(a, b, k);
+    char            shape[96];
+    put_node('~', b, k, layer, out);
+    if (changes & DIFF_OP) fprintf(out, "; was %s", x->op);
+    if (changes & (DIFF_DTYPE | DIFF_SHAPE)) fprintf(out, "; was %s", shape_text(x, shape));
+    if (changes & DIFF_STRIDES) fputs("; strides differ", out);
+    if (changes & DIFF_SOURCES) put_changed_sources(a, b, x, y, layer, out);
+    if (changes & DIFF_PARAMS) put_params(x->params, y->params, out);
+    if (changes & DIFF_OUTPUT) fputs(y->output ? "; now an output" : "; no longer an output", out);
+    if (changes & DIFF_LAYER) fprintf(out, "; was in layer %d", x->layer);
+    fputc('\n', out);
+}
+
+/* Prints the nodes from..to-1 of a that b lacks. */
+static void put_removed(const DiffGraph *a, int from, int to, int layer, FILE *out) {
+    for (int i = from; i < to; i++) {
+        if (a->nodes[i].partner >= 0 || a->nodes[i].layer != layer) continue;
+        put_node('-', a, i, layer, out);
+        fputc('\n', out);
+    }
+}
+
+/* ---- a layer ---- */
+
+/* Prints the changes of one layer in the order of b, with removed nodes where they were in a. */
+static void put_layer(const DiffGraph *a, const DiffGraph *b, int layer, FILE *out) {
+    int done = 0; /* removed nodes of a before this index are printed */
+    for (int k = 0; k < b->n; k++) {
+        const DiffNode *y = &b->nodes[k];
+        if (y->layer != layer) continue;
+        if (y->partner >= done) {
+            put_removed(a, done, y->partner, layer, out);
+            done = y->partner;
+        }
+        if (y->partner < 0) {
+            put_node('+', b, k, layer, out);
+            fputc('\n', out);
+        } else if (cli_diff_changes(a, b, k) != 0) {
+            put_changed(a, b, k, layer, out);
+        }
+    }
+    put_removed(a, done, a->n, layer, out);
+}
+
+static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
+    char  *text = NULL;
+    size_t size = 0;
+    FILE  *f    = open_memstream(&text, &size);
+    if (f == NULL) return NULL;
+    put_layer(a, b, layer, f);
+    if (fclose(f) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+/* Prints texts[first] once under the heading of all layers with the same text, such as "layers 0-2, 4
+ * (x4)", then empties these texts. */
+static void put_layers(char **texts, int first, int n, FILE *out) {
+    const char *mark = "", *text = texts[first];
+    int         count = 0, last = first - 1;
+    for (int l = first; l < n; l++) last = strcmp(texts[l], text) == 0 ? (count++, l) : last;
+    fprintf(out, count > 1 ? "layers " : "layer ");
+    for (int l = first; l <= last; l++) {
+        int end = l;
+        if (strcmp(texts[l], text) != 0) continue;
+        while (end < last && strcmp(texts[end + 1], text) == 0) end++;
+        fprintf(out, end > l ? "%s%d-%d" : "%s%d", mark, l, end);
+        mark = ", ";
+        l    = end;
+    }
+    if (count > 1) fprintf(out, "  (x%d)", count);
+    fprintf(out, "\n%s", text);
+    for (int l = last; l >= first; l--)
+        if (l != first && strcmp(texts[l], text) == 0) texts[l][0] = '\0';
+    texts[first][0] = '\0';
+}
+
+static void put_summary(const DiffGraph *a, const DiffGraph *b, FILE *out) {
+    const DiffCounts c = cli_diff_count(a, b, -2);
+    fprintf(out, "a  %s%s%s\n", a->label, a->title[0] != '\0' ? "  " : "", a->title);
+    fprintf(out, "b  %s%s%s\n", b->label, b->title[0] != '\0' ? "  " : "", b->title);
+    fprintf(out, "kernels %d -> %d, nodes %d -> %d: ", a->n_kernels, b->n_kernels, a->n, b->n);
+    if (c.added + c.removed + c.changed == 0)
+        fputs("no difference\n", out);
+    else
+        fprintf(out, "%d added, %d removed, %d changed\n", c.added, c.removed, c.changed);
+}
+
+RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out) {
+    const int n     = (a->last_layer > b->last_layer ? a->last_layer : b->last_layer) + 1;
+    char    **texts = calloc((size_t)n + 1, sizeof *texts);
+    RpStatus  st    = texts != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a report");
+    put_summary(a, b, out);
+    for (int l = -1; l < n && st == RP_OK; l++) {
+        texts[l + 1] = layer_text(a, b, l);
+        if (texts[l + 1] == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a report");
+    }
+    if (st == RP_OK && texts[0][0] != '\0') fprintf(out, "outside the layers\n%s", texts[0]);
+    for (int l = 0; l < n && st == RP_OK; l++)
+        if (texts[l + 1][0] != '\0') put_layers(texts + 1, l, n, out);
+    cli_diff_print_times(a, b, out);
+    for (int l = 0; texts != NULL && l <= n; l++) free(texts[l]);
+    free(texts);
+    return st;
+}

@@ -1,0 +1,27 @@
+/* graph_diff.c - the steps of `reprise graph --diff`: open both graphs, match their nodes, print. */
+#include "cli/diff/graph_diff.h"
+
+#include "cli/common.h"
+#include "cli/diff/diff.h"
+
+static RpStatus print(const DiffGraph g[2], bool json, const char *output) {
+    FILE *out;
+    RP_TRY(cli_open_output(output, &out));
+    const RpStatus st = json ? cli_diff_print_json(&g[0], &g[1], out) : cli_diff_print(&g[0], &g[1], out);
+    return cli_close_output(out, output, st);
+}
+
+RpStatus cli_graph_diff(const char *const texts[2], const GraphSource *defaults, bool json,
+                        const char *output, bool *same) {
+    DiffGraph g[2] = {0};
+    RpStatus  st   = RP_OK;
+    for (int i = 0; i < 2 && st == RP_OK; i++) st = cli_diff_open(texts[i], defaults, &g[i]);
+    if (st == RP_OK) st = cli_diff_match(&g[0], &g[1]);
+    if (st == RP_OK) {
+        const DiffCounts c = cli_diff_count(&g[0], &g[1], -2);
+        *same              = c.added + c.removed + c.changed == 0;
+        st                 = print(g, json, output);
+    }
+    for (int i = 0; i < 2; i++) cli_diff_free(&g[i]);
+    return st;
+}

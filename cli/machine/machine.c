@@ -1,0 +1,220 @@
+/* machine.c - `reprise bench machine`: runs the measurements of machine.h and prints them. */
+#include "cli/machine/machine.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER = 256 << 20, MAX_COUNTS = 16 };
+
+static struct {
+    const char *file;
+    int32_t     threads;
+    bool        json, read_only;
+} args;
+
+typedef struct Report {
+    int          counts[MAX_COUNTS], n_counts; /* numbers of threads */
+    ReadPattern  patterns[MAX_COUNTS][READ_PATTERNS];
+    size_t       read_bytes;
+    MissLimit    misses;
+    double       ghz;
+    ProductSpeed products[MACHINE_TYPES];
+} Report;
+
+static void cpu_name(char *out, size_t n) {
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char  line[256];
+    snprintf(out, n, "unknown CPU");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(out, n, "%s", colon + 2);
+        break;
+    }
+    if (f != NULL) fclose(f);
+}
+
+/* Maps the file of -f, or a buffer of BUFFER bytes. */
+static RpStatus open_bytes(char **data, size_t *bytes) {
+    *bytes = BUFFER;
+    int fd = -1;
+    if (args.file != NULL) {
+        struct stat st;
+        fd = open(args.file, O_RDONLY);
+        if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+            if (fd >= 0) close(fd);
+            return rp_fail(RP_E_IO, "%s cannot be read", args.file);
+        }
+        *bytes = (size_t)st.st_size;
+    }
+    *data = mmap(NULL, *bytes, fd < 0 ? PROT_READ | PROT_WRITE : PROT_READ,
+                 fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE, fd, 0);
+    if (fd >= 0) close(fd);
+    if (*data == MAP_FAILED) return rp_fail(RP_E_NOMEM, "%zu bytes cannot be mapped", *bytes);
+    if (args.file == NULL) memset(*data, 1, *bytes);
+    return RP_OK;
+}
+
+/* 1, 2, 4, ... below the highest number, and that number. With --read only the latter. */
+static void thread_counts(Report *r) {
+    long all = args.threads > 0 ? args.threads : sysconf(_SC_NPROCESSORS_ONLN);
+    if (all < 1) all = 1;
+    if (!args.read_only)
+        for (long n = 1; n < all && r->n_counts < MAX_COUNTS - 1; n *= 2) r->counts[r->n_counts++] = (int)n;
+    r->counts[r->n_counts++] = (int)all;
+}
+
+static RpStatus measure(Report *r) {
+    char *data;
+    thread_counts(r);
+    RP_TRY(open_bytes(&data, &r->read_bytes));
+    RpStatus st = RP_OK;
+    for (int i = 0; i < r->n_counts && st == RP_OK; i++)
+        st = cli_read_bandwidth(data, r->read_bytes, r->counts[i], r->patterns[i]);
+    munmap(data, r->read_bytes);
+    if (st != RP_OK || args.read_only) return st;
+    RP_TRY(cli_miss_limit(&r->misses));
+    r->ghz = cli_clock_ghz();
+    RP_TRY(cli_choose_prefetch(r->counts[r->n_counts - 1]));
+    for (int i = 0; i < MACHINE_TYPES; i++) RP_TRY(cli_product_speed(cli_machine_types[i], &r->products[i]));
+    return RP_OK;
+}
+
+static long cache_kb(int name) {
+    const long bytes = sysconf(name);
+    return bytes > 0 ? bytes / 1024 : 0;
+}
+
+static void print_read(const Report *r) {
+    printf("\nRead bandwidth of %.1f MB in GB/s, median of %d passes:\n  %-34s", (double)r->read_bytes / 1e6,
+           MACHINE_PASSES, "threads");
+    for (int i = 0; i < r->n_counts; i++) printf(" %8d", r->counts[i]);
+    putchar('\n');
+    for (int w = 0; w < READ_PATTERNS; w++) {
+        printf("  %-34s", r->patterns[0][w].name);
+        for (int i = 0; i < r->n_counts; i++)
+            printf(" %8.2f%s", r->patterns[i][w].gb_s,
+                   &r->patterns[i][w] == cli_best_pattern(r->patterns[i]) ? "*" : "");
+        putchar('\n');
+    }
+    puts("  * the best pattern: decode is compared with it");
+}
+
+static void print_prefetch(void) {
+    RpCpuPrefetchTrial t[8];
+    char               text[16];
+    const int          n = rp_cpu_prefetch_trials(t, 8);
+    printf("\nSoftware prefetch: %s, %s\n", rp_cpu_prefetch_text(rp_cpu_prefetch(), text),
+           n > 0 ? "measured; the first candidate unless another is 10 % faster" : "set by REPRISE_PREFETCH");
+    if (n > 0)
+        printf("  GEMV of Q8_0 weights from memory with %d thread%s, best of %d rounds:", t[0].workers,
+               t[0].workers > 1 ? "s" : "", t[0].rounds);
+    for (int i = 0; i < n; i++)
+        printf("%s %s %.2f GB/s", i > 0 ? "," : "", rp_cpu_prefetch_text(t[i].prefetch, text),
+               t[i].bytes_per_s * 1e-9);
+    if (n > 0) putchar('\n');
+}
+
+static void print_text(const Report *r) {
+    char name[256];
+    cpu_name(name, sizeof name);
+    printf("%s, %ld cores, kernels for %s\n", name, sysconf(_SC_NPROCESSORS_ONLN),
+           rp_cpu_isa_name(rp_cpu_isa()));
+    if (!args.read_only) {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+        printf("clock %.2f GHz; caches L1 %ld KB, L2 %ld KB, L3 %ld KB\n", r->ghz,
+               cache_kb(_SC_LEVEL1_DCACHE_SIZE), cache_kb(_SC_LEVEL2_CACHE_SIZE),
+               cache_kb(_SC_LEVEL3_CACHE_SIZE));
+#else
+        printf("clock %.2f GHz\n", r->ghz);
+#endif
+        printf(
+            "memory: latency %.0f ns, %.1f cache misses in flight per core, so random lines at %.2f GB/s\n",
+            r->misses.latency_ns, r->misses.in_flight, 64.0 * r->misses.in_flight / r->misses.latency_ns);
+    }
+    print_read(r);
+    if (args.read_only) return;
+    print_prefetch();
+    printf("\nGEMV with the weights in the L2 cache, one thread:\n  %-8s %10s %22s\n", "type", "GB/s",
+           "instructions per byte");
+    for (int i = 0; i < MACHINE_TYPES; i++) {
+        printf("  %-8s %10.2f ", rp_dtype_name(cli_machine_types[i]), r->products[i].gb_s);
+        if (r->products[i].instructions > 0.0)
+            printf("%22.3f\n", r->products[i].instructions);
+        else
+            printf("%22s\n", "not counted");
+    }
+}
+
+static void print_json(const Report *r) {
+    char name[256], text[16];
+    cpu_name(name, sizeof name);
+    printf("{\"cpu\":");
+    cli_json_string(stdout, name, strlen(name));
+    printf(",\"isa\":\"%s\",\"read_bytes\":%zu,\"read\":[", rp_cpu_isa_name(rp_cpu_isa()), r->read_bytes);
+    for (int i = 0; i < r->n_counts; i++) {
+        printf("%s{\"threads\":%d,\"best_gb_s\":%.3f,\"gb_s\":{", i > 0 ? "," : "", r->counts[i],
+               cli_best_pattern(r->patterns[i])->gb_s);
+        for (int w = 0; w < READ_PATTERNS; w++)
+            printf("%s\"%s\":%.3f", w > 0 ? "," : "", r->patterns[i][w].name, r->patterns[i][w].gb_s);
+        printf("}}");
+    }
+    printf("]");
+    if (!args.read_only) {
+        RpCpuPrefetchTrial t[8];
+        const int          n = rp_cpu_prefetch_trials(t, 8);
+        printf(",\"ghz\":%.3f,\"latency_ns\":%.1f,\"misses_in_flight\":%.1f,\"prefetch\":\"%s\",\"prefetch_"
+               "trials\":[",
+               r->ghz, r->misses.latency_ns, r->misses.in_flight,
+               rp_cpu_prefetch_text(rp_cpu_prefetch(), text));
+        for (int i = 0; i < n; i++)
+            printf("%s{\"prefetch\":\"%s\",\"gb_s\":%.3f}", i > 0 ? "," : "",
+                   rp_cpu_prefetch_text(t[i].prefetch, text), t[i].bytes_per_s * 1e-9);
+        printf("],\"products\":[");
+        for (int i = 0; i < MACHINE_TYPES; i++)
+            printf("%s{\"type\":\"%s\",\"gb_s\":%.3f,\"instructions_per_byte\":%.4f}", i > 0 ? "," : "",
+                   rp_dtype_name(cli_machine_types[i]), r->products[i].gb_s, r->products[i].instructions);
+        printf("]");
+    }
+    puts("}");
+}
+
+static int run(void) {
+    static Report  r;
+    const RpStatus st = measure(&r);
+    if (st != RP_OK) return cli_exit(st);
+    if (args.json)
+        print_json(&r);
+    else
+        print_text(&r);
+    return EXIT_OK;
+}
+
+static const Option options[] = {
+    CLI_TEXT("file", 'f', args.file, "FILE", "file to read, such as a model; default: 256 MB of memory"),
+    CLI_INT("threads", 't', args.threads, "N", "highest number of threads; 0 (default): one per core", 0,
+            512),
+    CLI_FLAG("read", 0, args.read_only,
+             "measure only the read bandwidth, with the highest number of threads"),
+    OPTION_JSON(args.json),
+};
+
+const Command cli_command_machine = {
+    .name      = "bench machine",
+    .help      = "measure what limits decode on this CPU, and show the software prefetch chosen",
+    .usage     = "[-f FILE] [options]",
+    .notes     = "The machine: read bandwidth for several access patterns and numbers of threads,\n"
+                 "memory latency, cache misses in flight, clock and caches. The CPU kernels: the\n"
+                 "software prefetch chosen for this machine with its measurement, and for each weight\n"
+                 "type the speed from cache and the instructions per byte. Takes about 10 seconds.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

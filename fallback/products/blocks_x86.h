@@ -1,0 +1,61 @@
+/* blocks_x86.h - the weight types and small loads that the AVX2 and AVX-512 kernels share.
+ *
+ * A load is what a kernel takes of each row at once: four blocks of 32 (one k-step), or one super-block of 256 (two
+ * k-steps; four in Q6_K, whose sub-blocks have 16 elements). Rows end on a whole block, so the last load of a row of
+ * blocks of 32 may have only 1 to 3 of them. */
+#ifndef FALLBACK_PRODUCTS_BLOCKS_X86_H
+#define FALLBACK_PRODUCTS_BLOCKS_X86_H
+
+#include "fallback/products/dot.h"
+#include "fallback/simd/prefetch.h"
+#include "fallback/simd/simd.h"
+
+#ifdef RP_X86
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE_AVX2 RP_TARGET_AVX2 static inline __attribute__((always_inline))
+
+/* X(ID, name, block, k-steps of a load, then QuantForm: sub_elems, offset, has_min) */
+#define QUANT_LOADERS(X)                                                                                     \
+    X(Q4_0, q4_0, BlockQ4_0, 1, 32, 8, false)                                                                \
+    X(Q4_1, q4_1, BlockQ4_1, 1, 32, 0, true)                                                                 \
+    X(Q5_0, q5_0, BlockQ5_0, 1, 32, 16, false)                                                               \
+    X(Q5_1, q5_1, BlockQ5_1, 1, 32, 0, true)                                                                 \
+    X(Q8_0, q8_0, BlockQ8_0, 1, 32, 128, false)                                                              \
+    X(MXFP4, mxfp4, BlockMXFP4, 1, 32, 12, false)                                                            \
+    X(Q4_K, q4_k, BlockQ4_K, 2, 32, 0, true)                                                                 \
+    X(Q5_K, q5_k, BlockQ5_K, 2, 32, 0, true)                                                                 \
+    X(Q6_K, q6_k, BlockQ6_K, 4, 16, 32, false)
+
+INLINE_AVX2 __m128i load16(const void *p) { return _mm_loadu_si128(p); }
+INLINE_AVX2 __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
+
+/* Unaligned words, extended to int. */
+INLINE_AVX2 int word16(const char *p) {
+    uint16_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+INLINE_AVX2 int word32(const char *p) {
+    int w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+/* 2^(e - 128), the scale of MXFP4's integer form. For e >= 2 it is a normal float with exponent field e - 1; for e
+ * = 1 and e = 0 it is subnormal, with mantissa 0x400000 and 0x200000. Each candidate is the larger integer where it
+ * applies:
+ *
+ *     e                       0            1            2            3
+ *     (e - 1) << 23           negative     0            0x00800000   0x01000000
+ *     0x200000 << min(e, 1)   0x00200000   0x00400000   0x00400000   0x00400000 */
+INLINE_AVX2 __m128 mxfp4_scales(__m128i e) {
+    const __m128i one    = _mm_set1_epi32(1);
+    const __m128i normal = _mm_slli_epi32(_mm_sub_epi32(e, one), 23);
+    const __m128i small  = _mm_sllv_epi32(_mm_set1_epi32(0x00200000), _mm_min_epi32(e, one));
+    return _mm_castsi128_ps(_mm_max_epi32(normal, small));
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* The blocked loops of float_rows.h: a slice of up to four rows is converted to f32 once and multiplied by up to 64
+ * columns, four rows and four columns at a time. Accumulators of all tiles stay in memory over the slices. */
+#include "fallback/products/float_rows.h"
+
+#include "reprise/quants.h"
+
+#include <string.h>
+
+enum {
+    FLOAT_COLS  = 64,  /* columns multiplied by a slice of the rows */
+    FLOAT_SLICE = 1024 /* elements of a row converted at a time: a multiple of 16, so that lanes line up */
+};
+
+/* out[r] = elements k to k + len of row r as f32: in place, or converted into f32[r]. */
+static void float_slice(const FloatWork *work, const char *rows, size_t stride, int n_rows, int64_t k,
+                        int64_t len, float (*f32)[FLOAT_SLICE], const float **out) {
+    for (int r = 0; r < n_rows; r++) {
+        const char *at = rows + (size_t)r * stride + rp_row_bytes(work->weights, k);
+        out[r]         = work->weights == RP_F32 ? (const float *)(const void *)at : f32[r];
+        if (work->weights != RP_F32) rp_dequantize_row(work->weights, at, len, f32[r]);
+    }
+}
+
+/* 1 or RP_DOT_ROWS rows times columns [first, end), at most FLOAT_COLS. Columns of different lengths take one row
+ * at a time, and each column alone. */
+static void float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int n_rows,
+                       int first, int end) {
+    const FloatKernels kernels = rp_float_kernels();
+    const float       *w[RP_DOT_ROWS];
+    float              f32[RP_DOT_ROWS][FLOAT_SLICE];
+    float              acc[FLOAT_COLS / RP_DOT_COLS][RP_DOT_ROWS][RP_DOT_COLS][RP_LANES];
+    memset(acc, 0, (size_t)(end - first + RP_DOT_COLS - 1) / RP_DOT_COLS * sizeof acc[0]);
+    for (int64_t k = 0; k < work->n; k += FLOAT_SLICE) {
+        const int64_t len = work->n - k < FLOAT_SLICE ? work->n - k : FLOAT_SLICE;
+        float_slice(work, rows, stride, n_rows, k, len, f32, w);
+        for (int c0 = first; c0 < end; c0 += RP_DOT_COLS) {
+            const int n_cols = end - c0 < RP_DOT_COLS ? end - c0 : RP_DOT_COLS,
+                      tile   = (c0 - first) / RP_DOT_COLS;
+            const float *cols[RP_DOT_COLS];
+            for (int c = 0; c < n_cols; c++) cols[c] = (const float *)(const void *)work->x[c0 + c] + k;
+            if (work->whole) {
+                kernels.dot(w, n_rows, cols, n_cols, len, acc[tile]);
+                continue;
+            }
+            for (int c = 0; c < n_cols; c++) { /* here n_rows is 1: see rp_float_rows */
+                const int64_t left = work->length[c0 + c] - k;
+                if (left > 0)
+                    kernels.dot(w, 1, cols + c, 1, left < len ? left : len, (void *)&acc[tile][0][c]);
+            }
+        }
+    }
+    for (int c0 = first; c0 < end; c0 += RP_DOT_COLS)
+        for (int r = 0; r < n_rows; r++) {
+            float y[RP_DOT_COLS];
+            kernels.reduce(acc[(c0 - first) / RP_DOT_COLS][r], y);
+            for (int c = c0; c < c0 + RP_DOT_COLS && c < end; c++)
+                if (work->y[c] != NULL) work->y[c][m + r] = y[c - c0];
+        }
+}
+
+void rp_float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    for (int c = 0; c < work->n_cols; c += FLOAT_COLS) {
+        const int end = c + FLOAT_COLS < work->n_cols ? c + FLOAT_COLS : work->n_cols;
+        int64_t   i   = 0;
+        for (; i + RP_DOT_ROWS <= n_rows && work->whole; i += RP_DOT_ROWS)
+            float_rows(work, rows + (size_t)i * stride, stride, m + i, RP_DOT_ROWS, c, end);
+        for (; i < n_rows; i++) float_rows(work, rows + (size_t)i * stride, stride, m + i, 1, c, end);
+    }
+}

@@ -1,0 +1,383 @@
+/* gemv_load_avx512.h - loads for GEMV: k-steps of weights and of the column in AVX-512 registers.
+ *
+ * A quarter of a register (16 bytes, four 32-bit lanes) is a sub-block, and a row's k-step is
+ *
+ *     quarter            0            1            2            3
+ *     a   32-elem subs   sub 0: 0-15  sub 1: 0-15  sub 2: 0-15  sub 3: 0-15      q, unsigned, offset included
+ *     b                  sub 0: 16-31 sub 1: 16-31 sub 2: 16-31 sub 3: 16-31
+ *     a   16-elem subs   sub 0        sub 1        sub 2        sub 3            b = 0
+ *
+ * Each weight type has a function that loads one row's k-steps from the blocks of the file (a load, blocks_x86.h) and
+ * one that loads the scales of four rows. GEMM loads 16 rows transposed instead (blocks_avx512.h). */
+#ifndef FALLBACK_PRODUCTS_GEMV_LOAD_AVX512_H
+#define FALLBACK_PRODUCTS_GEMV_LOAD_AVX512_H
+
+#include "fallback/products/blocks_x86.h"
+
+#include <stddef.h>
+
+#ifdef RP_X86
+#define INLINE RP_TARGET_AVX512 RP_BODY
+
+/* One row's k-step: the table above. */
+typedef struct Kstep {
+    __m512i a, b;
+} Kstep;
+
+/* The scales and minima of a k-step of four rows: lane 4u + r is sub-block u of row r. */
+typedef struct KstepScales {
+    __m512 scale, min;
+} KstepScales;
+
+/* A k-step of the column: q as a row's, scale and sum in all four lanes of their sub-block. Lane l of `offset` is
+ * -offset * (sum of the column's q in lane l): an integer dot product that starts with it has the offset
+ * subtracted. */
+typedef struct ColumnKstep {
+    __m512i a, b, offset;
+    __m512  scale, sum;
+} ColumnKstep;
+
+enum { MAX_KSTEPS = 4 };
+
+/* Loads the n_ksteps k-steps of one row's load. Blocks of 32: n_subs blocks, 1 to 4, then zeros. */
+typedef void LoadKsteps(const char *block, int n_subs, Kstep *out);
+
+/* The same for the scales of four rows, whose loads are `at` bytes from their starts. */
+typedef void LoadScales(const char *const *row, size_t at, int n_subs, KstepScales *out);
+
+typedef struct QuantLoader {
+    LoadKsteps *load;
+    LoadScales *scales;
+    int         n_ksteps;
+    size_t      bytes; /* of one row's load */
+    QuantForm   form;
+} QuantLoader;
+
+#define QUANT_LOADER(name, Block, ksteps, ...)                                                               \
+    {                                                                                                        \
+        load_##name, scales_##name, ksteps, sizeof(Block) * (ksteps == 1 ? 4 : 1), { __VA_ARGS__ }           \
+    }
+
+INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
+INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
+
+/* One value per sub-block, to all four lanes of the sub-block. */
+INLINE __m512 by_sub(__m128 four) {
+    const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    return _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(four));
+}
+
+/* The first or second 16 bytes of each 32 bytes of x and y: `a` or `b` of four sub-blocks in memory order. */
+INLINE __m512i first_halves(__m512i x, __m512i y) {
+    return _mm512_permutex2var_epi64(x, _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13), y);
+}
+INLINE __m512i second_halves(__m512i x, __m512i y) {
+    return _mm512_permutex2var_epi64(x, _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15), y);
+}
+
+/* 16 bytes from each of the first n addresses; zeros after them. */
+INLINE __m512i quarters(const char *a, const char *b, const char *c, const char *d, int n) {
+    __m512i v = _mm512_zextsi128_si512(load16(a));
+    if (n > 1) v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load16(b));
+    if (n > 2) v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load16(c));
+    if (n > 3) v = _mm512_mask_broadcast_i32x4(v, 0xf000, load16(d));
+    return v;
+}
+
+/* ---- types in blocks of 32: a k-step is four blocks ---- */
+
+/* 16 bytes of each of n_subs blocks, `stride` bytes apart. */
+INLINE __m512i bytes_of_blocks(const char *p, size_t stride, int n_subs) {
+    return quarters(p, p + stride, p + 2 * stride, p + 3 * stride, n_subs);
+}
+
+/* The scales of a k-step of four rows. They stand at the start of each block: one half float, or two with the
+ * minimum (words = 1 or 2). To avoid 16 scalar loads and insertions, row r is loaded with an offset of -words * r
+ * words, so that its scales fall into lanes that the other rows leave free. `next` is the length of a block in
+ * words; masked lanes are not read. For words = 1, blocks 2h and 2h + 1:
+ *
+ *     pair[h] word   0      1      2      3      ...  next   next+1 next+2 next+3
+ *     scale of       row 0  row 1  row 2  row 3       row 0  row 1  row 2  row 3
+ *     block          2h     2h     2h     2h          2h+1   2h+1   2h+1   2h+1
+ *
+ * One permutation of pair[0] and pair[1] then gives the lane order of KstepScales. */
+INLINE void half_scales(const char *const *row, size_t at, size_t block, int words, int n_subs,
+                        KstepScales *out) {
+    const int each = words == 1 ? 1 : 3, next = (int)block / 2;
+    __m512i   pair[2];
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        const int some = (n_subs > 2 * h ? each : 0) | (n_subs > 2 * h + 1 ? each << next : 0);
+        pair[h]        = _mm512_setzero_si512();
+#pragma GCC unroll 4
+        for (int r = 0; r < 4 && some != 0; r++)
+            pair[h] = _mm512_mask_loadu_epi16(pair[h], (__mmask32)some << words * r,
+                                              row[r] + at + 2 * (size_t)h * block - 2 * (size_t)(words * r));
+    }
+#define AT(u, r, k) (short)((u) / 2 * 32 + (u) % 2 * next + words * (r) + (k))
+#define ROWS(u, k)  AT(u, 3, k), AT(u, 2, k), AT(u, 1, k), AT(u, 0, k)
+#define SUBS(k)     ROWS(3, k), ROWS(2, k), ROWS(1, k), ROWS(0, k)
+    const __m512i all =
+        _mm512_permutex2var_epi16(pair[0], _mm512_set_epi16(SUBS(words - 1), SUBS(0)), pair[1]);
+#undef SUBS
+#undef ROWS
+#undef AT
+    out->scale = _mm512_cvtph_ps(_mm512_castsi512_si256(all));
+    if (words > 1) out->min = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(all, 1));
+}
+
+#define HALF_SCALES(name, Block, words)                                                                      \
+    INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {             \
+        half_scales(row, at, sizeof(Block), words, n_subs, out);                                             \
+    }
+HALF_SCALES(q4_0, BlockQ4_0, 1)
+HALF_SCALES(q4_1, BlockQ4_1, 2)
+HALF_SCALES(q5_0, BlockQ5_0, 1)
+HALF_SCALES(q5_1, BlockQ5_1, 2)
+HALF_SCALES(q8_0, BlockQ8_0, 1)
+#undef HALF_SCALES
+
+INLINE void load_q4_0(const char *p, int n_subs, Kstep *s) {
+    const __m512i v = bytes_of_blocks(p + 2, sizeof(BlockQ4_0), n_subs);
+    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+}
+
+INLINE void load_q4_1(const char *p, int n_subs, Kstep *s) {
+    const __m512i v = bytes_of_blocks(p + 4, sizeof(BlockQ4_1), n_subs);
+    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+}
+
+/* The first 4 bytes of each block; zeros after n_subs. */
+INLINE __m128i words_of_blocks(const char *p, size_t stride, int n_subs) {
+    __m128i v = _mm_cvtsi32_si128(word32(p));
+    if (n_subs > 1) v = _mm_insert_epi32(v, word32(p + stride), 1);
+    if (n_subs > 2) v = _mm_insert_epi32(v, word32(p + 2 * stride), 2);
+    if (n_subs > 3) v = _mm_insert_epi32(v, word32(p + 3 * stride), 3);
+    return v;
+}
+
+/* Adds the fifth bits. words has qh of each block: bits 0-15 belong to `a`, bits 16-31 to `b`. Split by a byte
+ * shuffle, they are byte masks for all 64 elements of each. */
+INLINE void add_fifth_bits(__m128i words, Kstep *s) {
+    const __m128i split =
+        _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __mmask64 a = (__mmask64)_mm_cvtsi128_si64(split), b = (__mmask64)_mm_extract_epi64(split, 1);
+    s->a = _mm512_mask_add_epi8(s->a, a, s->a, _mm512_set1_epi8(16));
+    s->b = _mm512_mask_add_epi8(s->b, b, s->b, _mm512_set1_epi8(16));
+}
+
+INLINE void load_q5_0(const char *p, int n_subs, Kstep *s) {
+    const __m512i v = bytes_of_blocks(p + 6, sizeof(BlockQ5_0), n_subs);
+    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+    add_fifth_bits(words_of_blocks(p + 2, sizeof(BlockQ5_0), n_subs), s);
+}
+
+INLINE void load_q5_1(const char *p, int n_subs, Kstep *s) {
+    const __m512i v = bytes_of_blocks(p + 8, sizeof(BlockQ5_1), n_subs);
+    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+    add_fifth_bits(words_of_blocks(p + 4, sizeof(BlockQ5_1), n_subs), s);
+}
+
+INLINE void load_q8_0(const char *p, int n_subs, Kstep *s) {
+    const __m512i top = _mm512_set1_epi8((char)0x80);
+    const __m512i a   = bytes_of_blocks(p + 2, sizeof(BlockQ8_0), n_subs);
+    const __m512i b   = bytes_of_blocks(p + 18, sizeof(BlockQ8_0), n_subs);
+    *s                = (Kstep){_mm512_xor_si512(a, top), _mm512_xor_si512(b, top)};
+}
+
+INLINE void load_mxfp4(const char *p, int n_subs, Kstep *s) {
+    const __m512i values =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    const __m512i v = bytes_of_blocks(p + 1, sizeof(BlockMXFP4), n_subs);
+    *s = (Kstep){_mm512_shuffle_epi8(values, low_nibbles(v)), _mm512_shuffle_epi8(values, high_nibbles(v))};
+}
+
+INLINE __m128 row_scales_mxfp4(const char *p, int n_subs) {
+    const __m128i words = words_of_blocks(p, sizeof(BlockMXFP4), n_subs);
+    const __m128  d     = mxfp4_scales(_mm_and_si128(words, _mm_set1_epi32(255)));
+    return _mm_maskz_mov_ps((__mmask8)((1 << n_subs) - 1), d);
+}
+
+INLINE void scales_mxfp4(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    __m512 v = _mm512_castps128_ps512(row_scales_mxfp4(row[0] + at, n_subs));
+    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[1] + at, n_subs), 1);
+    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[2] + at, n_subs), 2);
+    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[3] + at, n_subs), 3);
+    out->scale =
+        _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
+}
+
+/* ---- types in blocks of 256 ---- */
+
+/* 16 bytes of four rows: quarter r is row r. */
+INLINE __m512i bytes_of_rows(const char *const *row, size_t at) {
+    return quarters(row[0] + at, row[1] + at, row[2] + at, row[3] + at, 4);
+}
+
+/* Lane 4u + r = word w of row r, the same for all sub-blocks u. */
+INLINE __m512i word_by_sub_and_row(__m512i v, int w) {
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    return _mm512_permutexvar_epi32(_mm512_add_epi32(first, _mm512_set1_epi32(w)), v);
+}
+
+/* Byte u of the lanes of sub-block u, shifted to the lowest byte (unsigned) or to the highest (signed). */
+INLINE __m512i sub_bytes_down(__m512i v) {
+    const __m512i by = _mm512_setr_epi32(0, 0, 0, 0, 8, 8, 8, 8, 16, 16, 16, 16, 24, 24, 24, 24);
+    return _mm512_and_si512(_mm512_srlv_epi32(v, by), _mm512_set1_epi32(255));
+}
+INLINE __m512i sub_bytes_up(__m512i v) {
+    return _mm512_sllv_epi32(v, _mm512_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0));
+}
+
+/* The first 16 bytes of a block are d, dmin and scales[12] (BlockQ4_K). The 6-bit fields become four words of bytes
+ * in each quarter, one byte a sub-block:
+ *
+ *     word      0                  1                  2                  3
+ *     `bytes`   scales, sub 0-3    minima, sub 0-3    scales, sub 4-7    minima, sub 4-7
+ *     `lower`   w1 & 3f            w2 & 3f            w3 & 0f            w3 >> 4 & 0f
+ *     `upper`   0                  0                  w1 >> 2 & 30       w2 >> 2 & 30
+ */
+INLINE void scales_q4_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    const __m512i head  = bytes_of_rows(row, at);
+    const __m512i lower = _mm512_and_si512(
+        _mm512_srlv_epi32(_mm512_shuffle_epi32(head, 0xf9),
+                          _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0, 4))),
+        _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f, 0x3f3f3f3f, 0x0f0f0f0f, 0x0f0f0f0f)));
+    const __m512i upper =
+        _mm512_and_si512(_mm512_srli_epi32(_mm512_shuffle_epi32(head, 0x90), 2),
+                         _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0x30303030, 0x30303030)));
+    const __m512i bytes = _mm512_or_si512(lower, upper), d = word_by_sub_and_row(head, 0);
+    const __m512  scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(d));
+    const __m512  minus = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(d, 16)));
+    (void)n_subs;
+    for (int h = 0; h < 2; h++) {
+        const __m512i of_scale = sub_bytes_down(word_by_sub_and_row(bytes, 2 * h));
+        const __m512i of_min   = sub_bytes_down(word_by_sub_and_row(bytes, 2 * h + 1));
+        out[h].scale           = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(of_scale));
+        out[h].min = _mm512_mul_ps(_mm512_mul_ps(minus, _mm512_set1_ps(-1.0f)), _mm512_cvtepi32_ps(of_min));
+    }
+}
+
+INLINE void scales_q5_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    scales_q4_k(row, at, n_subs, out);
+}
+
+INLINE void scales_q6_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    const __m512i bytes = bytes_of_rows(row, at + offsetof(BlockQ6_K, scales));
+    __m128i       d     = _mm_setzero_si128();
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++)
+        d = _mm_mask_loadu_epi16(d, (__mmask8)(1 << r), row[r] + at + offsetof(BlockQ6_K, d) - 2 * (size_t)r);
+    const __m512 scale = _mm512_broadcast_f32x4(_mm_cvtph_ps(d));
+    (void)n_subs;
+    for (int h = 0; h < 4; h++) {
+        const __m512i of_sub = _mm512_srai_epi32(sub_bytes_up(word_by_sub_and_row(bytes, h)), 24);
+        out[h].scale         = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(of_sub));
+    }
+}
+
+/* 64 bytes of qs are a k-step: low nibbles of bytes 0-31 are sub-block 0, their high nibbles sub-block 1, bytes 32-63
+ * sub-blocks 2 and 3. */
+INLINE void nibbles_k(const uint8_t *qs, __m512i *a, __m512i *b) {
+    const __m512i v = _mm512_loadu_si512(qs), low = low_nibbles(v), high = high_nibbles(v);
+    *a = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), high);
+    *b = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), high);
+}
+
+INLINE void load_q4_k(const char *p, int n_subs, Kstep *s) {
+    (void)n_subs;
+    const BlockQ4_K *block = (const BlockQ4_K *)(const void *)p;
+    for (int h = 0; h < 2; h++) nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
+}
+
+INLINE void load_q5_k(const char *p, int n_subs, Kstep *s) {
+    (void)n_subs;
+    const BlockQ5_K *block = (const BlockQ5_K *)(const void *)p;
+    const __m512i    a = _mm512_broadcast_i32x4(load16(block->qh)), sixteen = _mm512_set1_epi8(16);
+    const __m512i    b = _mm512_broadcast_i32x4(load16(block->qh + 16));
+    for (int h = 0; h < 2; h++) {
+        /* bit 4h + u of byte i: fifth bit of element i of sub-block 4h + u, tested in place without a shift */
+        const __m512i low =
+            _mm512_setr_epi64(0x0101010101010101, 0x0101010101010101, 0x0202020202020202, 0x0202020202020202,
+                              0x0404040404040404, 0x0404040404040404, 0x0808080808080808, 0x0808080808080808);
+        const __m512i bit = h == 0 ? low : _mm512_slli_epi16(low, 4);
+        nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
+        s[h].a = _mm512_mask_add_epi8(s[h].a, _mm512_test_epi8_mask(a, bit), s[h].a, sixteen);
+        s[h].b = _mm512_mask_add_epi8(s[h].b, _mm512_test_epi8_mask(b, bit), s[h].b, sixteen);
+    }
+}
+
+/* Shift counts: n in each 16-bit word of the lower 32 bytes, m in the upper. */
+INLINE __m512i words_twice(int n, int m) {
+    return _mm512_inserti64x4(_mm512_set1_epi16((short)n), _mm256_set1_epi16((short)m), 1);
+}
+
+/* k-step j is sub-blocks 4j to 4j + 3: lines 0 and 1 of the table at BlockQ6_K for even j, 2 and 3 for odd j. Its
+ * sub-blocks 0 and 1 are in the lower 32 bytes of ql, 2 and 3 in the upper. */
+INLINE void load_q6_k(const char *p, int n_subs, Kstep *s) {
+    (void)n_subs;
+    const BlockQ6_K *block       = (const BlockQ6_K *)(const void *)p;
+    const __m512i    fifth_sixth = _mm512_set1_epi8(0x30);
+    for (int j = 0; j < 4; j++) {
+        const int     h   = j / 2;
+        const __m512i ql  = _mm512_loadu_si512(block->ql + 64 * h);
+        const __m512i qh  = _mm512_broadcast_i64x4(load32(block->qh + 32 * h));
+        const __m512i two = _mm512_and_si512(j % 2 ? _mm512_srlv_epi16(qh, words_twice(0, 2))
+                                                   : _mm512_sllv_epi16(qh, words_twice(4, 2)),
+                                             fifth_sixth);
+        s[j].a = _mm512_or_si512(j % 2 ? high_nibbles(ql) : low_nibbles(ql), two);
+        s[j].b = _mm512_setzero_si512();
+    }
+}
+
+/* ---- columns ---- */
+
+/* The first n bytes at p; zeros after them. Bytes after n are not read. */
+INLINE __m512i first_bytes(const void *p, int n) {
+    return n >= 64 ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi8(n > 0 ? ~(uint64_t)0 >> (64 - n) : 0, p);
+}
+
+/* The k-step from element i on: n_subs sub-blocks of 32 (zeros after them), or four of 16. */
+INLINE ColumnKstep column_kstep(const QuantForm *form, const DotColumn *x, int64_t i, int n_subs) {
+    ColumnKstep   s;
+    const int8_t *q = x->q + i;
+    if (form->sub_elems == 16) {
+        const __m128 pair = _mm_castsi128_ps(_mm_loadl_epi64((const void *)(x->scale + i / 32)));
+        s.a               = _mm512_loadu_si512(q);
+        s.b               = _mm512_setzero_si512();
+        s.scale           = by_sub(_mm_unpacklo_ps(pair, pair));
+    } else {
+        const __m512i  first = first_bytes(q, 32 * n_subs), second = first_bytes(q + 64, 32 * n_subs - 64);
+        const __mmask8 some = (__mmask8)((1 << n_subs) - 1), twice = (__mmask8)((1 << 2 * n_subs) - 1);
+        const __m128   scale =
+            n_subs == 4 ? _mm_loadu_ps(x->scale + i / 32) : _mm_maskz_loadu_ps(some, x->scale + i / 32);
+        s.a     = first_halves(first, second);
+        s.b     = second_halves(first, second);
+        s.scale = by_sub(scale);
+        if (form->has_min) {
+            const __m256 sums = n_subs == 4 ? _mm256_loadu_ps(x->sum + i / RP_SUM_BLOCK)
+                                            : _mm256_maskz_loadu_ps(twice, x->sum + i / RP_SUM_BLOCK);
+            const __m128 low = _mm256_castps256_ps128(sums), high = _mm256_extractf128_ps(sums, 1);
+            const __m128 sum = _mm_add_ps(_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd));
+            s.sum            = by_sub(sum);
+        }
+    }
+    s.offset = _mm512_setzero_si512();
+    if (!form->has_min) s.sum = _mm512_setzero_ps();
+    if (form->offset > 0) {
+        const __m512i every = _mm512_set1_epi8((char)form->offset);
+        s.offset            = _mm512_dpbusd_epi32(s.offset, every, s.a);
+        if (form->sub_elems == 32) s.offset = _mm512_dpbusd_epi32(s.offset, every, s.b);
+        s.offset = _mm512_sub_epi32(_mm512_setzero_si512(), s.offset);
+    }
+    return s;
+}
+
+/* The dot product of a row's k-step and the column's, four (eight) products in each lane, offset subtracted. */
+INLINE __m512i lane_dots(const QuantForm *form, __m512i a, __m512i b, const ColumnKstep *x) {
+    __m512i dot = _mm512_dpbusd_epi32(x->offset, a, x->a);
+    if (form->sub_elems == 32) dot = _mm512_dpbusd_epi32(dot, b, x->b);
+    return dot;
+}
+#endif
+#endif

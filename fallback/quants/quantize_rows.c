@@ -1,0 +1,315 @@
+/* Floats to blocks (rp_quantize_row): the inverse of dequantize.c.
+ *
+ *     one scale              q = round(x / d), d from the largest magnitude
+ *     scale and minimum      q = round((x - m) / d), m the smallest value, d from the range
+ *     K types                each sub-block by search: candidate roundings, least squares for each, the best one stays;
+ *                            then the scales themselves are rounded to 6 bits (Q6_K: 8)
+ *
+ * Not a fast path: it runs when models are requantised or synthesised, and in tests. */
+#include "reprise/quants.h"
+
+#include "fallback/simd/float.h"
+#include "fallback/quants/quants.h"
+
+/* The value of largest magnitude, with its sign. */
+static float largest(const float *x, int n) {
+    float top = 0.0f;
+    for (int i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(top)) top = x[i];
+    return top;
+}
+
+static void min_max(const float *x, int n, float *low, float *high) {
+    *low = *high = x[0];
+    for (int i = 1; i < n; i++) {
+        *low  = x[i] < *low ? x[i] : *low;
+        *high = x[i] > *high ? x[i] : *high;
+    }
+}
+
+static float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
+
+/* v as an integer in 0..top. Truncates: callers add 0.5 to round. */
+static uint8_t level(float v, int top) {
+    const int q = (int)v;
+    return (uint8_t)(q < 0 ? 0 : (q > top ? top : q));
+}
+
+/* q[0..n) to low nibbles, q[n..2n) to high nibbles. */
+static void put_nibbles(const uint8_t *q, int n, uint8_t *qs) {
+    for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | (q[i + n] & 15) << 4);
+}
+
+static void put_fifth_bits(const uint8_t *q, uint8_t *qh) {
+    uint32_t bits = 0;
+    for (int i = 0; i < 32; i++) bits |= (uint32_t)(q[i] >> 4) << i;
+    memcpy(qh, &bits, sizeof bits);
+}
+
+/* ---- blocks of 32 with one scale ---- */
+
+/* q - half in -half..half-1, d = largest / -half: the value of largest magnitude becomes exactly -half. Returns d. */
+static uint16_t symmetric(const float *x, int half, uint8_t *q) {
+    const float d = largest(x, 32) / (float)-half, id = inverse(d);
+    for (int i = 0; i < 32; i++) q[i] = level(x[i] * id + (float)half + 0.5f, 2 * half - 1);
+    return rp_f32_to_f16(d);
+}
+
+/* q in 0..top: the smallest value becomes 0, the largest becomes top. */
+static void affine(const float *x, int top, uint8_t *q, uint16_t *d16, uint16_t *m16) {
+    float low, high;
+    min_max(x, 32, &low, &high);
+    const float d = (high - low) / (float)top, id = inverse(d);
+    for (int i = 0; i < 32; i++) q[i] = level((x[i] - low) * id + 0.5f, top);
+    *d16 = rp_f32_to_f16(d);
+    *m16 = rp_f32_to_f16(low);
+}
+
+static void quantize_q4_0(const float *x, void *out) {
+    BlockQ4_0 *b = out;
+    uint8_t    q[32];
+    b->d = symmetric(x, 8, q);
+    put_nibbles(q, 16, b->qs);
+}
+
+static void quantize_q4_1(const float *x, void *out) {
+    BlockQ4_1 *b = out;
+    uint8_t    q[32];
+    affine(x, 15, q, &b->d, &b->m);
+    put_nibbles(q, 16, b->qs);
+}
+
+static void quantize_q5_0(const float *x, void *out) {
+    BlockQ5_0 *b = out;
+    uint8_t    q[32];
+    b->d = symmetric(x, 16, q);
+    put_nibbles(q, 16, b->qs);
+    put_fifth_bits(q, b->qh);
+}
+
+static void quantize_q5_1(const float *x, void *out) {
+    BlockQ5_1 *b = out;
+    uint8_t    q[32];
+    affine(x, 31, q, &b->d, &b->m);
+    put_nibbles(q, 16, b->qs);
+    put_fifth_bits(q, b->qh);
+}
+
+static void quantize_q8_0(const float *x, void *out) {
+    BlockQ8_0  *b = out;
+    const float d = fabsf(largest(x, 32)) / 127.0f, id = inverse(d);
+    b->d = rp_f32_to_f16(d);
+    for (int i = 0; i < 32; i++) b->qs[i] = (int8_t)roundf(x[i] * id);
+}
+
+/* The scale of OCP Microscaling 1.0: 2^(floor(log2(max|x|)) - 2), because the largest value, 6, has the power of
+ * two 4. */
+static void quantize_mxfp4(const float *x, void *out) {
+    static const float values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    BlockMXFP4        *b          = out;
+    const float        top        = fabsf(largest(x, 32));
+    int                e          = 0;
+    if (top > 0.0f) e = (int)floorf(log2f(top)) - 2 + 127;
+    e    = e < 0 ? 0 : (e > 254 ? 254 : e);
+    b->e = (uint8_t)e;
+    uint8_t q[32];
+    for (int i = 0; i < 32; i++) {
+        const float v = ldexpf(x[i], 127 - e);
+        q[i]          = 0;
+        for (int k = 1; k < 16; k++)
+            if (fabsf(values[k] - v) < fabsf(values[q[i]] - v)) q[i] = (uint8_t)k;
+    }
+    put_nibbles(q, 16, b->qs);
+}
+
+/* ---- K types: super-blocks of 256, whose sub-blocks have small integer scales ---- */
+
+static int nearest(float v, int low, int high) {
+    const int q = (int)lrintf(v);
+    return q < low ? low : (q > high ? high : q);
+}
+
+/* Fits x[i] ~ scale * q[i] - min with q in 0..top and min >= 0. Tries several scales for the rounding; for each set
+ * of q, least squares gives scale d and offset m:
+ *
+ *     minimise sum (d q + m - x)^2:   det = n sum q^2 - (sum q)^2
+ *                                     d = (n sum qx - sum q sum x) / det,   m = (sum q^2 sum x - sum q sum qx) / det
+ *
+ * The set with the smallest error stays. */
+static void fit_affine(const float *x, int n, int top, float *scale, float *min) {
+    enum { TRIES = 21 };
+    float low, high, best = INFINITY;
+    min_max(x, n, &low, &high);
+    if (low > 0.0f) low = 0.0f;
+    *scale = 0.0f;
+    *min   = -low;
+    if (high <= low) return;
+    for (int t = 0; t < TRIES; t++) {
+        const float id = ((float)top + 0.1f * (float)(t - TRIES / 2)) / (high - low);
+        float       q[32], sq = 0, sqq = 0, sx = 0, sqx = 0;
+        for (int i = 0; i < n; i++) {
+            q[i] = (float)nearest((x[i] - low) * id, 0, top);
+            sq += q[i], sqq += q[i] * q[i], sx += x[i], sqx += q[i] * x[i];
+        }
+        const float det = (float)n * sqq - sq * sq;
+        float       d   = det > 0.0f ? ((float)n * sqx - sq * sx) / det : 0.0f;
+        float       m   = det > 0.0f ? (sqq * sx - sq * sqx) / det : 1.0f;
+        if (m > 0.0f) m = 0.0f, d = sqq > 0.0f ? sqx / sqq : 0.0f; /* a minimum above 0 cannot be stored */
+        float error = 0.0f;
+        for (int i = 0; i < n; i++) error += (d * q[i] + m - x[i]) * (d * q[i] + m - x[i]);
+        if (error >= best || d <= 0.0f) continue;
+        best   = error;
+        *scale = d;
+        *min   = -m;
+    }
+}
+
+/* q[i] = round((x[i] + m) / d) in 0..top, for 32 elements. Returns the squared error. */
+static float levels(const float *x, float d, float m, int top, uint8_t *q) {
+    const float id    = inverse(d);
+    float       error = 0.0f;
+    for (int i = 0; i < 32; i++) {
+        q[i]            = (uint8_t)nearest((x[i] + m) * id, 0, top);
+        const float off = d * (float)q[i] - m - x[i];
+        error += off * off;
+    }
+    return error;
+}
+
+/* Replaces the 6-bit scale *sc and minimum *m by the neighbours (+-1) with the smallest error. */
+static void choose_small(const float *x, float d, float dmin, int top, int *sc, int *m) {
+    const int wanted_sc = *sc, wanted_m = *m;
+    float     best = INFINITY;
+    uint8_t   q[32];
+    for (int a = wanted_sc - 1; a <= wanted_sc + 1; a++)
+        for (int b = wanted_m - 1; b <= wanted_m + 1; b++) {
+            if (a < 0 || a > 63 || b < 0 || b > 63) continue;
+            const float error = levels(x, d * (float)a, dmin * (float)b, top, q);
+            if (error < best) best = error, *sc = a, *m = b;
+        }
+}
+
+/* Q4_K and Q5_K: writes d, dmin and the 6-bit scales and minima (`fields`, BlockQ4_K.scales), and the q of all 256
+ * elements. */
+static void quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t *d16, uint16_t *dmin16,
+                              uint8_t *q) {
+    float scale[8], min[8], top_scale = 0.0f, top_min = 0.0f;
+    for (int j = 0; j < 8; j++) {
+        fit_affine(x + 32 * j, 32, top, &scale[j], &min[j]);
+        top_scale = scale[j] > top_scale ? scale[j] : top_scale;
+        top_min   = min[j] > top_min ? min[j] : top_min;
+    }
+    *d16          = rp_f32_to_f16(top_scale / 63.0f);
+    *dmin16       = rp_f32_to_f16(top_min / 63.0f);
+    const float d = rp_f16_to_f32(*d16), dmin = rp_f16_to_f32(*dmin16);
+    memset(fields, 0, 12);
+    for (int j = 0; j < 8; j++) {
+        int sc = nearest(scale[j] * inverse(d), 0, 63), m = nearest(min[j] * inverse(dmin), 0, 63);
+        choose_small(x + 32 * j, d, dmin, top, &sc, &m);
+        if (j < 4) {
+            fields[j]     = (uint8_t)(fields[j] | sc);
+            fields[j + 4] = (uint8_t)(fields[j + 4] | m);
+        } else {
+            fields[j + 4] = (uint8_t)((sc & 15) | (m & 15) << 4);
+            fields[j - 4] = (uint8_t)(fields[j - 4] | (sc >> 4) << 6);
+            fields[j]     = (uint8_t)(fields[j] | (m >> 4) << 6);
+        }
+        (void)levels(x + 32 * j, d * (float)sc, dmin * (float)m, top, q + 32 * j);
+    }
+}
+
+static void quantize_q4_k(const float *x, void *out) {
+    BlockQ4_K *b = out;
+    uint8_t    q[256];
+    quantize_affine_k(x, 15, b->scales, &b->d, &b->dmin, q);
+    for (int j = 0; j < 4; j++) put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
+}
+
+static void quantize_q5_k(const float *x, void *out) {
+    BlockQ5_K *b = out;
+    uint8_t    q[256];
+    quantize_affine_k(x, 31, b->scales, &b->d, &b->dmin, q);
+    memset(b->qh, 0, sizeof b->qh);
+    for (int j = 0; j < 4; j++) put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
+    for (int i = 0; i < 256; i++) b->qh[i % 32] = (uint8_t)(b->qh[i % 32] | (q[i] >> 4) << (i / 32));
+}
+
+/* Fits x[i] ~ scale * q[i] with q in -32..31, likewise. For given q, scale = sum qx / sum q^2 lowers the squared
+ * error by (sum qx)^2 / sum q^2, so the largest such term is the best. */
+static float fit_symmetric(const float *x, int n) {
+    enum { TRIES = 21, HALF = 32 };
+    const float top  = largest(x, n);
+    float       best = -1.0f, scale = 0.0f;
+    if (top == 0.0f) return 0.0f;
+    for (int t = 0; t < TRIES; t++) {
+        const float id  = -((float)HALF + 0.1f * (float)(t - TRIES / 2)) / top;
+        float       sqq = 0.0f, sqx = 0.0f;
+        for (int i = 0; i < n; i++) {
+            const float q = (float)nearest(x[i] * id, -HALF, HALF - 1);
+            sqq += q * q, sqx += q * x[i];
+        }
+        if (sqq <= 0.0f || sqx * sqx / sqq <= best) continue;
+        best  = sqx * sqx / sqq;
+        scale = sqx / sqq;
+    }
+    return scale;
+}
+
+static void quantize_q6_k(const float *x, void *out) {
+    BlockQ6_K *b = out;
+    float      scale[16];
+    uint8_t    q[256];
+    for (int j = 0; j < 16; j++) scale[j] = fit_symmetric(x + 16 * j, 16);
+    const float top = largest(scale, 16);
+    memset(b, 0, sizeof *b);
+    b->d          = rp_f32_to_f16(top / -128.0f);
+    const float d = rp_f16_to_f32(b->d);
+    for (int j = 0; j < 16; j++) {
+        b->scales[j]   = (int8_t)nearest(scale[j] * inverse(d), -128, 127);
+        const float id = inverse(d * (float)b->scales[j]);
+        for (int i = 16 * j; i < 16 * j + 16; i++) q[i] = (uint8_t)(nearest(x[i] * id, -32, 31) + 32);
+    }
+    for (int h = 0; h < 2; h++)
+        for (int i = 0; i < 32; i++) {
+            const uint8_t *y       = q + 128 * h + i;
+            b->ql[64 * h + i]      = (uint8_t)((y[0] & 15) | (y[64] & 15) << 4);
+            b->ql[64 * h + 32 + i] = (uint8_t)((y[32] & 15) | (y[96] & 15) << 4);
+            b->qh[32 * h + i] =
+                (uint8_t)(y[0] >> 4 | (y[32] >> 4) << 2 | (y[64] >> 4) << 4 | (y[96] >> 4) << 6);
+        }
+}
+
+/* ---- public ---- */
+
+typedef void QuantizeFunction(const float *x, void *block);
+
+static QuantizeFunction *const table[RP_DTYPE_COUNT] = {
+    [RP_Q4_0] = quantize_q4_0, [RP_Q4_1] = quantize_q4_1, [RP_Q5_0] = quantize_q5_0,
+    [RP_Q5_1] = quantize_q5_1, [RP_Q8_0] = quantize_q8_0, [RP_Q4_K] = quantize_q4_k,
+    [RP_Q5_K] = quantize_q5_k, [RP_Q6_K] = quantize_q6_k, [RP_MXFP4] = quantize_mxfp4,
+};
+
+RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
+    if (dtype == RP_F32) {
+        memcpy(out, x, (size_t)n * sizeof *x);
+        return RP_OK;
+    }
+    if (dtype == RP_F16 || dtype == RP_BF16) {
+        uint16_t *y = out;
+        for (int64_t i = 0; i < n; i++) y[i] = dtype == RP_F16 ? rp_f32_to_f16(x[i]) : rp_f32_to_bf16(x[i]);
+        return RP_OK;
+    }
+    QuantizeFunction *quantize = (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
+    if (quantize == NULL) return rp_fail(RP_E_DTYPE, "rows of %s cannot be quantised", rp_dtype_name(dtype));
+    const RpDtypeInfo *info = rp_dtype_info(dtype);
+    if (n % info->block_elems != 0)
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d",
+                       (long long)n, info->name, info->block_elems);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return rp_fail(RP_E_ARG, "element %lld of a row is not finite: %s cannot hold it", (long long)i,
+                           info->name);
+    for (int64_t i = 0; i < n; i += info->block_elems)
+        quantize(x + i, (char *)out + i / info->block_elems * info->block_bytes);
+    return RP_OK;
+}

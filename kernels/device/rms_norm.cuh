@@ -1,0 +1,71 @@
+/* rms_norm.cuh - the factor 1 / sqrt(mean(x^2) + eps) of a row, with one summation order for rms_norm.cu and all
+ * fused kernels. The sum must be as good as the CPU's, which is in double: the result may be quantised next, where
+ * one differing last bit can move a quant by one. Doubles are slow on most devices, so the sum is kept as two
+ * floats. */
+#ifndef KERNELS_DEVICE_RMS_NORM_CUH
+#define KERNELS_DEVICE_RMS_NORM_CUH
+
+#include "kernels/device/device.cuh"
+
+enum { RP_NORM_THREADS = 256 };
+
+/* x[i] to x[i+3], zeros past n. COHERENT: memory that other blocks of this kernel have written, read from L2. */
+template <bool COHERENT> __device__ static inline float4 rp_load4(const float *x, int64_t i, int64_t n) {
+    if (!COHERENT && (uintptr_t)x % 16 == 0 && i + 4 <= n) {
+        const uint4 v = rp_get16(x + i);
+        return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
+                           __uint_as_float(v.w));
+    }
+    float v[4];
+    for (int k = 0; k < 4; k++) v[k] = i + k >= n ? 0.0f : COHERENT ? __ldcg(x + i + k) : x[i + k];
+    return make_float4(v[0], v[1], v[2], v[3]);
+}
+
+/* A sum as the unevaluated sum of two floats, high + low, with a relative error of about 2^-46 (Dekker 1971; Ogita,
+ * Rump and Oishi 2005). add() is the two-sum: s = fl(a + b), and the rounding error (a + b) - s, which five further
+ * operations compute exactly, goes to low. The intrinsics keep the compiler from contracting or reassociating
+ * them. The error of a square is exact too: fma(v, v, -fl(v*v)). */
+struct TwoSum {
+    float high, low;
+
+    __device__ void add(float v, float rest) {
+        const float sum = __fadd_rn(high, v), other = __fadd_rn(sum, -high);
+        low += __fadd_rn(__fadd_rn(high, -__fadd_rn(sum, -other)), __fadd_rn(v, -other)) + rest;
+        high = sum;
+    }
+
+    __device__ void add_square(float v) {
+        const float square = __fmul_rn(v, v);
+        add(square, fmaf(v, v, -square));
+    }
+};
+
+/* 1 / sqrt(mean(x^2) + eps) for every thread of a block of RP_NORM_THREADS. Reduction order: thread t adds elements
+ * 4t..4t+3, then those 1024 further on; lanes by a butterfly; warps 0 to 7 by thread 0. The rounded result has the
+ * bits of the CPU's in all but one of millions of cases. `scratch` as in rp_block_sum. */
+template <bool COHERENT>
+__device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps, float *scratch) {
+    const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
+              warps = RP_NORM_THREADS / RP_WARP;
+    TwoSum sum      = {0.0f, 0.0f};
+#pragma unroll 4
+    for (int64_t i = 4 * (int64_t)threadIdx.x; i < n; i += 4 * RP_NORM_THREADS) {
+        const float4 v = rp_load4<COHERENT>(x, i, n);
+        sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
+    }
+    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
+        sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
+                __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
+    __syncthreads();
+    if (lane == 0) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
+    __syncthreads();
+    if (threadIdx.x == 0) { /* doubles are slow on most devices: one thread computes the root for all */
+        for (int w = 1; w < warps; w++) sum.add(scratch[2 * w], scratch[2 * w + 1]);
+        const double low = sum.high < INFINITY ? (double)sum.low : 0.0;
+        scratch[0]       = (float)(1.0 / sqrt(((double)sum.high + low) / (double)n + (double)eps));
+    }
+    __syncthreads();
+    return scratch[0];
+}
+
+#endif

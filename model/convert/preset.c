@@ -1,0 +1,63 @@
+/* The built-in model shapes. Published models have the shape of their config; the others are made for tests
+ * and measurements. */
+#include "model/convert/preset.h"
+
+#include "reprise/convert.h"
+
+#include <math.h>
+#include <string.h>
+
+/* clang-format off: clang-format 14 crashes on this table */
+static const Preset presets[] = {
+    {.name = "tiny", .arch = "llama", .help = "nn-6.9b made small, for tests",
+     .n_layer = 2, .n_embd = 64, .n_head = 4, .n_head_kv = 1, .head_dim = 16, .n_ff = 96, .n_vocab = 320,
+     .n_ctx = 1024, .n_expert = 4, .n_used = 2, .n_ff_expert = 96, .rope_base = 10000.0f, .ntk_alpha = 8.0f},
+    {.name = "nn-6.9b", .arch = "llama", .help = "30 layers of 768, 16 experts of which 4, one key head, context 256K",
+     .n_layer = 30, .n_embd = 768, .n_head = 12, .n_head_kv = 1, .head_dim = 64, .n_ff = 6144, .n_vocab = 32000,
+     .n_ctx = 262144, .n_expert = 16, .n_used = 4, .n_ff_expert = 6144, .rope_base = 10000.0f, .ntk_alpha = 8.0f},
+    {.name = "moe-1b", .arch = "qwen3moe", .help = "12 layers of 1024, 32 experts of which 4, for measurements",
+     .n_layer = 12, .n_embd = 1024, .n_head = 16, .n_head_kv = 4, .head_dim = 64, .n_ff = 3072, .n_vocab = 32000,
+     .n_ctx = 32768, .n_expert = 32, .n_used = 4, .n_ff_expert = 768, .rope_base = 1e6f},
+    {.name = "smollm2-135m", .arch = "llama", .help = "the shape of SmolLM2-135M",
+     .n_layer = 30, .n_embd = 576, .n_head = 9, .n_head_kv = 3, .head_dim = 64, .n_ff = 1536, .n_vocab = 49152,
+     .n_ctx = 8192, .rope_base = 1e5f, .tied = true},
+    {.name = "qwen2.5-0.5b", .arch = "qwen2", .help = "the shape of Qwen2.5 0.5B",
+     .n_layer = 24, .n_embd = 896, .n_head = 14, .n_head_kv = 2, .head_dim = 64, .n_ff = 4864, .n_vocab = 151936,
+     .n_ctx = 32768, .rope_base = 1e6f, .tied = true, .biases = true},
+    {.name = "dense-1b", .arch = "llama", .help = "22 layers of 2048, the shape of TinyLlama 1.1B, for measurements",
+     .n_layer = 22, .n_embd = 2048, .n_head = 32, .n_head_kv = 4, .head_dim = 64, .n_ff = 5632, .n_vocab = 32000,
+     .n_ctx = 32768, .rope_base = 10000.0f},
+    {.name = "llama3-8b", .arch = "llama", .help = "the shape of Llama 3 8B",
+     .n_layer = 32, .n_embd = 4096, .n_head = 32, .n_head_kv = 8, .head_dim = 128, .n_ff = 14336, .n_vocab = 128256,
+     .n_ctx = 8192, .rope_base = 5e5f},
+    {.name = "mixtral-8x7b", .arch = "llama", .help = "the shape of Mixtral 8x7B",
+     .n_layer = 32, .n_embd = 4096, .n_head = 32, .n_head_kv = 8, .head_dim = 128, .n_ff = 14336, .n_vocab = 32000,
+     .n_ctx = 32768, .n_expert = 8, .n_used = 2, .n_ff_expert = 14336, .rope_base = 1e6f},
+    {.name = "qwen3-30b-a3b", .arch = "qwen3moe", .help = "the shape of Qwen3 30B-A3B",
+     .n_layer = 48, .n_embd = 2048, .n_head = 32, .n_head_kv = 4, .head_dim = 128, .n_ff = 6144, .n_vocab = 151936,
+     .n_ctx = 40960, .n_expert = 128, .n_used = 8, .n_ff_expert = 768, .rope_base = 1e6f},
+    {.name = "olmoe-1b-7b", .arch = "olmoe", .help = "the shape of OLMoE 1B-7B",
+     .n_layer = 16, .n_embd = 2048, .n_head = 16, .n_head_kv = 16, .head_dim = 128, .n_ff = 1024, .n_vocab = 50304,
+     .n_ctx = 4096, .n_expert = 64, .n_used = 8, .n_ff_expert = 1024, .rope_base = 10000.0f},
+    {.name = "gpt-oss-20b", .arch = "gpt-oss", .help = "the shape of gpt-oss 20B",
+     .n_layer = 24, .n_embd = 2880, .n_head = 64, .n_head_kv = 8, .head_dim = 64, .n_ff = 2880, .n_vocab = 201088,
+     .n_ctx = 131072, .n_expert = 32, .n_used = 4, .n_ff_expert = 2880, .rope_base = 150000.0f, .yarn_factor = 32.0f,
+     .yarn_ctx = 4096, .window = 128, .biases = true},
+};
+/* clang-format on */
+
+enum { N_PRESETS = sizeof presets / sizeof presets[0] };
+
+const char *rp_synth_preset_name(int i) { return i >= 0 && i < N_PRESETS ? presets[i].name : NULL; }
+const char *rp_synth_preset_help(int i) { return i >= 0 && i < N_PRESETS ? presets[i].help : NULL; }
+
+const Preset *rp_preset_find(const char *name) {
+    for (int i = 0; i < N_PRESETS; i++)
+        if (strcmp(presets[i].name, name) == 0) return &presets[i];
+    return NULL;
+}
+
+float rp_preset_rope_base(const Preset *p) {
+    const double d = p->head_dim;
+    return p->ntk_alpha > 0.0f ? (float)((double)p->rope_base * pow((double)p->ntk_alpha, d / (d - 2.0))) : p->rope_base;
+}

@@ -1,0 +1,91 @@
+/* Quantisation mixes. The rules of Q4_K_M and Q5_K_M and the numbers of general.file_type are those of
+ * llama.cpp (src/llama-quant.cpp), without its special cases for single models and expert counts. Q4_K and
+ * Q5_K have the numbers of Q4_K_S and Q5_K_S. First match wins:
+ *
+ *     vectors, norms, biases, router            f32
+ *     output.weight, tied token_embd.weight     `output`
+ *     token_embd.weight                         `others`
+ *     attn_v, ffn_down(_exps) of better layers  `better`, if the mix has one
+ *     ffn_*_exps                                `base`
+ *     all else                                  `others`
+ * Rows that are not whole blocks of the type: Q8_0 if they are whole blocks of 32, else f16. */
+#include "model/convert/quant_mix.h"
+
+#include "reprise/convert.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct QuantMix {
+    const char *name;
+    RpDtype     base, better, output, others; /* others: matrices outside of the experts */
+    uint32_t    file_type;
+};
+
+static const QuantMix mixes[] = {
+    {"F32",    RP_F32,   RP_F32,   RP_F32,  RP_F32,  0 },
+    {"F16",    RP_F16,   RP_F16,   RP_F16,  RP_F16,  1 },
+    {"BF16",   RP_BF16,  RP_BF16,  RP_BF16, RP_BF16, 32},
+    {"Q4_0",   RP_Q4_0,  RP_Q4_0,  RP_Q6_K, RP_Q4_0, 2 },
+    {"Q4_1",   RP_Q4_1,  RP_Q4_1,  RP_Q6_K, RP_Q4_1, 3 },
+    {"Q5_0",   RP_Q5_0,  RP_Q5_0,  RP_Q6_K, RP_Q5_0, 8 },
+    {"Q5_1",   RP_Q5_1,  RP_Q5_1,  RP_Q6_K, RP_Q5_1, 9 },
+    {"Q8_0",   RP_Q8_0,  RP_Q8_0,  RP_Q8_0, RP_Q8_0, 7 },
+    {"Q4_K",   RP_Q4_K,  RP_Q4_K,  RP_Q6_K, RP_Q4_K, 14},
+    {"Q4_K_M", RP_Q4_K,  RP_Q6_K,  RP_Q6_K, RP_Q4_K, 15},
+    {"Q5_K",   RP_Q5_K,  RP_Q5_K,  RP_Q6_K, RP_Q5_K, 16},
+    {"Q5_K_M", RP_Q5_K,  RP_Q6_K,  RP_Q6_K, RP_Q5_K, 17},
+    {"Q6_K",   RP_Q6_K,  RP_Q6_K,  RP_Q6_K, RP_Q6_K, 18},
+    {"MXFP4",  RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_Q8_0, 38},
+};
+
+enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
+
+const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
+
+uint32_t rp_quant_mix_file_type(const QuantMix *mix) { return mix->file_type; }
+
+RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
+    char   known[256];
+    size_t n = 0;
+    for (int i = 0; i < N_MIXES; i++) {
+        if (strcasecmp(name, mixes[i].name) == 0) {
+            *out = &mixes[i];
+            return RP_OK;
+        }
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
+    }
+    return rp_fail(RP_E_ARG, "'%.32s' is not a weight type (there are %s)", name, known);
+}
+
+static bool has(RpGgufString name, const char *text) {
+    return memmem(name.ptr, name.len, text, strlen(text)) != NULL;
+}
+
+/* llama.cpp's use_more_bits: the first and the last eighth of the layers, and every third of those between.
+ * Example, 32 layers: 0..3, then 6, 9, 12, ... 27, then 28..31. */
+static bool better_layer(RpGgufString name, int32_t n_layer) {
+    int32_t layer = 0;
+    for (size_t i = 4; i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9'; i++)
+        layer = 10 * layer + (name.ptr[i] - '0');
+    return layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2;
+}
+
+/* The type by the rules above, before row lengths are considered. */
+static RpDtype wanted(const QuantMix *m, RpGgufString name, int32_t n_layer, bool tied) {
+    if (has(name, "output.weight") && !has(name, "blk.")) return m->output;
+    if (has(name, "token_embd.weight")) return tied ? m->output : m->others;
+    if ((has(name, "attn_v") || has(name, "ffn_down")) && better_layer(name, n_layer) && m->better != m->base)
+        return m->better;
+    return has(name, "_exps.") ? m->base : m->others;
+}
+
+RpDtype rp_quant_mix_type(const QuantMix *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS],
+                          int32_t n_layer, bool tied) {
+    const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
+    if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm")) return RP_F32;
+    const RpDtype type = wanted(m, name, n_layer, tied);
+    if (ne[0] % rp_dtype_info(type)->block_elems == 0) return type;
+    return ne[0] % rp_dtype_info(RP_Q8_0)->block_elems == 0 ? RP_Q8_0 : RP_F16;
+}

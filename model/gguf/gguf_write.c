@@ -1,0 +1,221 @@
+/* Writes GGUF files. Values and tensor table are built in memory; tensor data goes straight to the file. A
+ * file appears under its name only when it is complete. */
+#include "model/gguf/gguf_write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ALIGN = 32, VERSION = 3 };
+
+typedef struct Bytes {
+    char  *p;
+    size_t n, room;
+} Bytes;
+
+struct GgufWriter {
+    FILE    *f;
+    char    *path, *temporary;
+    Bytes    values, tensors; /* encoded metadata and tensor table */
+    uint64_t n_values, n_tensors;
+    size_t  *sizes;       /* [n_tensors], bytes without padding */
+    size_t   offset;      /* of the next tensor to be put, with padding */
+    size_t   at, written; /* the tensor that is being written, and how much of it is */
+    size_t   total;       /* bytes of all tensors without padding */
+    bool     no_memory;   /* sticky */
+};
+
+static void append(GgufWriter *w, Bytes *b, const void *data, size_t n) {
+    if (w->no_memory) return;
+    if (b->n + n > b->room) {
+        char *grown = realloc(b->p, b->room = 2 * (b->n + n) + 256);
+        if (grown == NULL) {
+            w->no_memory = true;
+            return;
+        }
+        b->p = grown;
+    }
+    memcpy(b->p + b->n, data, n);
+    b->n += n;
+}
+
+static void append_u32(GgufWriter *w, Bytes *b, uint32_t x) { append(w, b, &x, sizeof x); }
+static void append_u64(GgufWriter *w, Bytes *b, uint64_t x) { append(w, b, &x, sizeof x); }
+
+static void append_text(GgufWriter *w, Bytes *b, const char *text, size_t len) {
+    append_u64(w, b, len);
+    append(w, b, text, len);
+}
+
+/* The head of a value: key and type. */
+static void key_of(GgufWriter *w, const char *key, RpGgufType type) {
+    append_text(w, &w->values, key, strlen(key));
+    append_u32(w, &w->values, (uint32_t)type);
+    w->n_values++;
+}
+
+void rp_gguf_put_u32(GgufWriter *w, const char *key, uint32_t value) {
+    key_of(w, key, RP_GGUF_U32);
+    append_u32(w, &w->values, value);
+}
+
+void rp_gguf_put_f32(GgufWriter *w, const char *key, float value) {
+    key_of(w, key, RP_GGUF_F32);
+    append(w, &w->values, &value, sizeof value);
+}
+
+void rp_gguf_put_bool(GgufWriter *w, const char *key, bool value) {
+    key_of(w, key, RP_GGUF_BOOL);
+    append(w, &w->values, &value, 1);
+}
+
+void rp_gguf_put_string(GgufWriter *w, const char *key, const char *value) {
+    key_of(w, key, RP_GGUF_STRING);
+    append_text(w, &w->values, value, strlen(value));
+}
+
+void rp_gguf_put_array(GgufWriter *w, const char *key, RpGgufType type, uint64_t n) {
+    key_of(w, key, RP_GGUF_ARRAY);
+    append_u32(w, &w->values, (uint32_t)type);
+    append_u64(w, &w->values, n);
+}
+
+void rp_gguf_put_element(GgufWriter *w, const void *data, size_t bytes) {
+    append(w, &w->values, data, bytes);
+}
+
+void rp_gguf_put_text(GgufWriter *w, const char *text, size_t len) { append_text(w, &w->values, text, len); }
+
+static size_t elements_size(const RpGgufValue *v) {
+    static const size_t sizes[RP_GGUF_TYPE_COUNT] = {
+        [RP_GGUF_U8] = 1,  [RP_GGUF_I8] = 1,  [RP_GGUF_U16] = 2, [RP_GGUF_I16] = 2,
+        [RP_GGUF_U32] = 4, [RP_GGUF_I32] = 4, [RP_GGUF_F32] = 4, [RP_GGUF_BOOL] = 1,
+        [RP_GGUF_U64] = 8, [RP_GGUF_I64] = 8, [RP_GGUF_F64] = 8};
+    const RpGgufType type = v->type == RP_GGUF_ARRAY ? v->elem_type : v->type;
+    if (type != RP_GGUF_STRING) return sizes[type] * (size_t)v->n;
+    const void *cursor = v->data;
+    for (uint64_t i = 0; i < v->n; i++) (void)rp_gguf_next_string(&cursor);
+    return (size_t)((const char *)cursor - (const char *)v->data);
+}
+
+void rp_gguf_put_value(GgufWriter *w, const RpGgufValue *v) {
+    append_text(w, &w->values, v->key.ptr, v->key.len);
+    append_u32(w, &w->values, (uint32_t)v->type);
+    if (v->type == RP_GGUF_ARRAY) {
+        append_u32(w, &w->values, (uint32_t)v->elem_type);
+        append_u64(w, &w->values, v->n);
+    }
+    append(w, &w->values, v->data, elements_size(v));
+    w->n_values++;
+}
+
+static size_t padded(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+
+void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtype dtype,
+                        const int64_t ne[RP_MAX_DIMS]) {
+    uint32_t n_dims = RP_MAX_DIMS;
+    while (n_dims > 1 && ne[n_dims - 1] == 1) n_dims--; /* trailing dimensions of 1 are left out */
+    append_text(w, &w->tensors, name, name_len);
+    append_u32(w, &w->tensors, n_dims);
+    for (uint32_t i = 0; i < n_dims; i++) append_u64(w, &w->tensors, (uint64_t)ne[i]);
+    append_u32(w, &w->tensors, (uint32_t)rp_dtype_info(dtype)->gguf_type);
+    append_u64(w, &w->tensors, w->offset);
+    size_t *grown = realloc(w->sizes, (size_t)(w->n_tensors + 1) * sizeof *grown);
+    if (grown == NULL) {
+        w->no_memory = true;
+        return;
+    }
+    w->sizes                 = grown;
+    w->sizes[w->n_tensors++] = rp_row_bytes(dtype, ne[0]) * (size_t)(ne[1] * ne[2] * ne[3]);
+    w->total += w->sizes[w->n_tensors - 1];
+    w->offset += padded(w->sizes[w->n_tensors - 1]);
+}
+
+static RpStatus put(GgufWriter *w, const void *data, size_t bytes) {
+    if (bytes == 0 || fwrite(data, 1, bytes, w->f) == bytes) return RP_OK;
+    return rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+}
+
+static RpStatus pad(GgufWriter *w, size_t n) {
+    static const char zeros[ALIGN];
+    return put(w, zeros, padded(n) - n);
+}
+
+RpStatus rp_gguf_writer_begin(GgufWriter *w) {
+    if (w->no_memory) return rp_fail(RP_E_NOMEM, "%s: out of memory for the metadata", w->path);
+    const uint32_t magic[2] = {0x46554747u, VERSION}; /* "GGUF" */
+    RP_TRY(put(w, magic, sizeof magic));
+    RP_TRY(put(w, &w->n_tensors, sizeof w->n_tensors));
+    RP_TRY(put(w, &w->n_values, sizeof w->n_values));
+    RP_TRY(put(w, w->values.p, w->values.n));
+    RP_TRY(put(w, w->tensors.p, w->tensors.n));
+    const size_t head = sizeof magic + sizeof w->n_tensors + sizeof w->n_values + w->values.n + w->tensors.n;
+    w->at             = 0;
+    w->written        = 0;
+    return pad(w, head);
+}
+
+RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes) {
+    if (w->at >= w->n_tensors || w->written + bytes > w->sizes[w->at])
+        return rp_fail(RP_E_STATE, "%s: %zu bytes go past the end of the tensor", w->path, bytes);
+    RP_TRY(put(w, data, bytes));
+    w->written += bytes;
+    if (w->written < w->sizes[w->at]) return RP_OK;
+    w->written = 0;
+    return pad(w, w->sizes[w->at++]);
+}
+
+RpStatus rp_gguf_writer_hollow(GgufWriter *w) {
+    const off_t at = ftello(w->f);
+    if (at < 0 || fflush(w->f) != 0 || ftruncate(fileno(w->f), at + (off_t)w->offset) != 0)
+        return rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+    w->at = w->n_tensors;
+    return RP_OK;
+}
+
+RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
+    static const char ending[] = ".part";
+    struct stat       st_path;
+    *out = NULL;
+    if (stat(path, &st_path) == 0 &&
+        !S_ISREG(st_path.st_mode)) /* renaming would replace a device by a file */
+        return rp_fail(RP_E_ARG, "%s: exists and is not a regular file", path);
+    GgufWriter *w = calloc(1, sizeof *w);
+    if (w == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    w->path      = strdup(path);
+    w->temporary = malloc(strlen(path) + sizeof ending);
+    RpStatus st  = RP_OK;
+    if (w->path == NULL || w->temporary == NULL) st = rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    if (st == RP_OK) {
+        sprintf(w->temporary, "%s%s", path, ending);
+        w->f = fopen(w->temporary, "wb");
+        if (w->f == NULL) st = rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+    }
+    if (st != RP_OK) return rp_gguf_writer_close(w, st);
+    *out = w;
+    return RP_OK;
+}
+
+RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
+    if (w->f != NULL) {
+        const bool whole = w->at == w->n_tensors;
+        if (status == RP_OK && !whole) status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
+        if (fclose(w->f) != 0 && status == RP_OK)
+            status = rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+        if (status == RP_OK && rename(w->temporary, w->path) != 0)
+            status = rp_fail(RP_E_IO, "%s: %s", w->path, strerror(errno));
+        if (status != RP_OK) (void)remove(w->temporary);
+    }
+    free(w->values.p);
+    free(w->tensors.p);
+    free(w->sizes);
+    free(w->temporary);
+    free(w->path);
+    free(w);
+    return status;
+}
+
+size_t rp_gguf_writer_total(const GgufWriter *w) { return w->total; }

@@ -1,0 +1,45 @@
+/* gguf_write.h - writes a GGUF file, version 3, from front to back (layout in gguf.c): open, put values and
+ * tensors in any order, begin, then the data of all tensors in the order in which they were put, close. */
+#ifndef MODEL_GGUF_GGUF_WRITE_H
+#define MODEL_GGUF_GGUF_WRITE_H
+
+#include "reprise/gguf.h"
+
+typedef struct GgufWriter GgufWriter;
+
+/* Creates "<path>.part", which rp_gguf_writer_close renames. RP_E_ARG for an existing path that is not a
+ * regular file, such as a device or a folder; RP_E_IO, RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out);
+
+/* Metadata, collected in memory. Running out of memory is reported by rp_gguf_writer_begin. */
+void rp_gguf_put_u32(GgufWriter *w, const char *key, uint32_t value);
+void rp_gguf_put_f32(GgufWriter *w, const char *key, float value);
+void rp_gguf_put_bool(GgufWriter *w, const char *key, bool value);
+void rp_gguf_put_string(GgufWriter *w, const char *key, const char *value);
+void rp_gguf_put_array(GgufWriter *w, const char *key, RpGgufType type,
+                       uint64_t n); /* n elements follow, by the next two: */
+void rp_gguf_put_element(GgufWriter *w, const void *data, size_t bytes);
+void rp_gguf_put_text(GgufWriter *w, const char *text, size_t len);
+void rp_gguf_put_value(GgufWriter *w, const RpGgufValue *value); /* copied from another file */
+
+/* Announces a tensor: its entry in the table, with the offset that follows from those before it. */
+void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtype dtype,
+                        const int64_t ne[RP_MAX_DIMS]);
+
+/* Writes header, metadata, tensor table and padding. Nothing can be put after it. */
+RP_NODISCARD RpStatus rp_gguf_writer_begin(GgufWriter *w);
+
+/* Extends the file over the data of all tensors at once, as a hole: zeros that take no disk space. */
+RP_NODISCARD RpStatus rp_gguf_writer_hollow(GgufWriter *w);
+
+/* The next bytes of tensor data; padding between tensors is added. RP_E_STATE for bytes past the end of a
+ * tensor. */
+RP_NODISCARD RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes);
+
+/* Renames the file into place if all of it was written and `status` is RP_OK; removes it otherwise. Frees the
+ * writer and returns the first failure. */
+RP_NODISCARD RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status);
+
+size_t rp_gguf_writer_total(const GgufWriter *w); /* bytes of all tensors */
+
+#endif

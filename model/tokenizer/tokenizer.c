@@ -1,0 +1,351 @@
+/* Tokenizers: loading from the metadata, cutting a text at special tokens, and the way back from ids to
+ * bytes. The two kinds are in tokenizer_bpe.c ("gpt2") and tokenizer_spm.c ("llama"). Every value of the file
+ * is checked (I11). */
+#include "model/tokenizer/tokenizer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- loading ---- */
+
+char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n) {
+    char *p = tk->memory + tk->used;
+    tk->used += n;
+    return p;
+}
+
+void rp_tokenizer_free(RpTokenizer *tk) {
+    if (tk == NULL) return;
+    rp_strings_free(&tk->by_text);
+    rp_strings_free(&tk->symbols);
+    rp_strings_free(&tk->special_texts);
+    rp_pretokenizer_free(tk->pretokenizer);
+    free(tk->special);
+    free(tk->merges);
+    free(tk->scores);
+    free(tk->ends);
+    free(tk->types);
+    free(tk->pieces);
+    free(tk->memory);
+    free(tk);
+}
+
+/* Bytes of all strings of an array; 0 for NULL. */
+static size_t string_bytes(const RpGgufValue *v) {
+    size_t      bytes  = 0;
+    const void *cursor = v != NULL ? v->data : NULL;
+    for (uint64_t i = 0; v != NULL && v->elem_type == RP_GGUF_STRING && i < v->n; i++)
+        bytes += rp_gguf_next_string(&cursor).len;
+    return bytes;
+}
+
+/* Copies the token texts. The memory also holds the pieces and merges that are decoded from texts later:
+ * decoding never makes a text longer, and a byte token of SentencePiece takes one byte. */
+static RpStatus load_texts(RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *tokens = rp_gguf_find(f, "tokenizer.ggml.tokens");
+    if (tokens == NULL || tokens->type != RP_GGUF_ARRAY || tokens->elem_type != RP_GGUF_STRING ||
+        tokens->n == 0 || tokens->n > INT32_MAX / 4)
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.tokens is not an array of strings", rp_gguf_path(f));
+    const size_t n = (size_t)tokens->n;
+    const size_t bytes =
+        2 * string_bytes(tokens) + string_bytes(rp_gguf_find(f, "tokenizer.ggml.merges")) + n;
+    tk->n_vocab = (int32_t)n;
+    tk->memory  = malloc(bytes + 1);
+    tk->pieces  = calloc(n, sizeof *tk->pieces);
+    tk->types   = calloc(n, sizeof *tk->types);
+    tk->ends    = calloc(n, sizeof *tk->ends);
+    if (tk->memory == NULL || tk->pieces == NULL || tk->types == NULL || tk->ends == NULL)
+        return rp_fail(RP_E_NOMEM, "%s: out of memory for a vocabulary of %zu tokens", rp_gguf_path(f), n);
+    /* appended even where two tokens have one text: numbers in by_text are token ids */
+    const void *cursor = tokens->data;
+    for (size_t i = 0; i < n; i++) {
+        const RpGgufString s = rp_gguf_next_string(&cursor);
+        char              *p = rp_tokenizer_bytes(tk, s.len);
+        memcpy(p, s.ptr, s.len);
+        RP_TRY(rp_strings_append(&tk->by_text, (RpGgufString){p, s.len}));
+    }
+    return RP_OK;
+}
+
+/* Without tokenizer.ggml.token_type every token is a normal one. */
+static RpStatus load_types(RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *v = rp_gguf_find(f, "tokenizer.ggml.token_type");
+    if (v != NULL &&
+        (v->type != RP_GGUF_ARRAY || v->elem_type == RP_GGUF_STRING || v->n != (uint64_t)tk->n_vocab))
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.token_type is not an array of %d numbers",
+                       rp_gguf_path(f), tk->n_vocab);
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const double type = v != NULL ? rp_gguf_number_at(v, (uint64_t)i) : (double)TOKEN_NORMAL;
+        if (!(type >= 0.0 && type <= (double)TOKEN_BYTE))
+            return rp_fail(RP_E_FORMAT, "%s: token %d is of the unknown type %g", rp_gguf_path(f), i, type);
+        tk->types[i] = (TokenType)type;
+    }
+    return RP_OK;
+}
+
+/* *out keeps its value where the key is absent. */
+static RpStatus load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out) {
+    uint32_t id = UINT32_MAX;
+    RP_TRY(rp_gguf_get_u32(f, key, &id));
+    if (id == UINT32_MAX) return RP_OK; /* absent, or "none" as some files write it */
+    if (id >= (uint32_t)tk->n_vocab)
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u, the vocabulary has %d tokens", rp_gguf_path(f), key, id,
+                       tk->n_vocab);
+    *out = (int32_t)id;
+    return RP_OK;
+}
+
+/* Tokens that end a reply: those that the file names, and the end marks of known chat formats. */
+static RpStatus load_ends(RpTokenizer *tk, const RpGgufFile *f) {
+    static const char *const keys[]  = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id"};
+    static const char *const texts[] = {"<|eot_id|>", "<|eom_id|>",    "<|im_end|>",    "<|end|>",
+                                        "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
+                                        "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        int32_t id = -1;
+        RP_TRY(load_id(tk, f, keys[i], &id));
+        if (i == 0 && id >= 0) tk->eos = id;
+        if (id >= 0) tk->ends[id] = true;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const int32_t id = rp_tokenizer_find(tk, texts[i]);
+        if (id < 0) continue;
+        tk->ends[id] = true;
+        tk->types[id] =
+            TOKEN_CONTROL; /* some files have them as normal tokens, so that a user could type one */
+    }
+    return RP_OK;
+}
+
+/* Tokens that are recognised in raw text by their exact text. */
+static bool is_special(const RpTokenizer *tk, int32_t id) {
+    const TokenType t = tk->types[id];
+    return (t == TOKEN_CONTROL || t == TOKEN_USER_DEFINED || t == TOKEN_UNKNOWN) &&
+           tk->by_text.strings[id].len > 0;
+}
+
+typedef struct Special {
+    size_t  len;
+    int32_t id;
+} Special;
+
+static int longest_first(const void *a, const void *b) {
+    const Special *x = a, *y = b;
+    if (x->len != y->len) return x->len > y->len ? -1 : 1;
+    return x->id < y->id ? -1 : 1;
+}
+
+/* special[] and special_texts in the same order: longest first, then by id. A short token must not cut a
+ * longer one that contains it. */
+static RpStatus load_specials(RpTokenizer *tk) {
+    size_t n = 0;
+    for (int32_t i = 0; i < tk->n_vocab; i++) n += is_special(tk, i);
+    Special *sorted = malloc((n + 1) * sizeof *sorted);
+    tk->special     = malloc((n + 1) * sizeof *tk->special);
+    RpStatus st     = RP_OK;
+    if (sorted == NULL || tk->special == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for special tokens");
+    n = 0;
+    for (int32_t i = 0; i < tk->n_vocab && st == RP_OK; i++)
+        if (is_special(tk, i)) sorted[n++] = (Special){tk->by_text.strings[i].len, i};
+    if (st == RP_OK) qsort(sorted, n, sizeof *sorted, longest_first);
+    for (size_t i = 0; i < n && st == RP_OK; i++) {
+        tk->special[i] = sorted[i].id;
+        st             = rp_strings_append(&tk->special_texts, tk->by_text.strings[sorted[i].id]);
+    }
+    tk->n_special = n;
+    free(sorted);
+    return st;
+}
+
+static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
+    RpGgufString kind = {"", 0};
+    RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
+    const bool bpe = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
+    if (!bpe && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2 and llama)",
+                       rp_gguf_path(f), (int)(kind.len < 32 ? kind.len : 32), kind.ptr);
+    /* defaults of the kind; the keys below override them */
+    tk->kind    = bpe ? "gpt2" : "llama";
+    tk->unknown = -1;
+    for (int b = 0; b < 256; b++) tk->byte_token[b] = -1;
+    tk->add_bos = tk->add_space_prefix = !bpe;
+    tk->bos = tk->eos = -1;
+    RP_TRY(load_texts(tk, f));
+    RP_TRY(load_types(tk, f));
+    RP_TRY(bpe ? rp_bpe_load(tk, f) : rp_spm_load(tk, f));
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));
+    RP_TRY(load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
+    RP_TRY(load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
+    RP_TRY(load_ends(tk, f));
+    return load_specials(tk);
+}
+
+RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out) {
+    *out            = NULL;
+    RpTokenizer *tk = calloc(1, sizeof *tk);
+    if (tk == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a tokenizer");
+    const RpStatus st = load(tk, f);
+    if (st != RP_OK) {
+        rp_tokenizer_free(tk);
+        return st;
+    }
+    *out = tk;
+    return RP_OK;
+}
+
+/* ---- text to tokens ---- */
+
+/* A stretch of text (id < 0), or a special token that was found in it. */
+typedef struct Fragment {
+    const char *text;
+    size_t      len;
+    int32_t     id;
+} Fragment;
+
+typedef struct Fragments {
+    Fragment *items;
+    size_t    n, capacity;
+} Fragments;
+
+static RpStatus add_fragment(Fragments *list, Fragment f) {
+    if (f.len == 0 && f.id < 0) return RP_OK;
+    if (list->n == list->capacity) {
+        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
+        Fragment    *items    = realloc(list->items, capacity * sizeof *items);
+        if (items == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising");
+        list->items    = items;
+        list->capacity = capacity;
+    }
+    list->items[list->n++] = f;
+    return RP_OK;
+}
+
+/* Cuts the fragments of `in` at every occurrence of the special tokens special[first..end), which have one
+ * length. starts[] rules out most places by their first byte. `control`: control tokens are recognised too,
+ * not only user-defined ones. */
+static RpStatus cut_length(const RpTokenizer *tk, size_t first, size_t end, bool control, const Fragments *in,
+                           Fragments *out) {
+    const size_t len         = tk->special_texts.strings[first].len;
+    bool         starts[256] = {false};
+    for (size_t i = first; i < end; i++) starts[(unsigned char)tk->special_texts.strings[i].ptr[0]] = true;
+    out->n = 0;
+    for (size_t k = 0; k < in->n; k++) {
+        const Fragment f    = in->items[k];
+        size_t         done = 0;
+        for (size_t at = 0; f.id < 0 && f.len >= len && at <= f.len - len;) {
+            int32_t found = -1;
+            if (starts[(unsigned char)f.text[at]])
+                found = rp_strings_find(&tk->special_texts, f.text + at, len);
+            const int32_t id = found >= 0 ? tk->special[found] : -1;
+            /* without `control` the text of a control token stays text, so that input cannot forge one */
+            if (id < 0 || (!control && tk->types[id] != TOKEN_USER_DEFINED)) {
+                at++;
+                continue;
+            }
+            RP_TRY(add_fragment(out, (Fragment){f.text + done, at - done, -1}));
+            RP_TRY(add_fragment(out, (Fragment){f.text + at, len, id}));
+            done = at += len;
+        }
+        RP_TRY(add_fragment(out, (Fragment){f.text + done, f.id >= 0 ? f.len : f.len - done, f.id}));
+    }
+    return RP_OK;
+}
+
+/* One pass for each length, longest first, between two lists. *result is the list that holds the outcome.
+ * Example: tokens "<|im_end|>" and "<|", text "a<|im_end|>b<|" -> "a", <|im_end|>, "b<|" -> "a", <|im_end|>,
+ * "b", <| */
+static RpStatus cut(const RpTokenizer *tk, bool control, Fragments lists[2], int *result) {
+    for (size_t first = 0, end; first < tk->n_special; first = end) {
+        const size_t len = tk->special_texts.strings[first].len;
+        for (end = first; end < tk->n_special && tk->special_texts.strings[end].len == len;) end++;
+        RP_TRY(cut_length(tk, first, end, control, &lists[*result], &lists[1 - *result]));
+        *result = 1 - *result;
+    }
+    return RP_OK;
+}
+
+/* Encodes each text fragment by the kind of the tokenizer. */
+static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *merger, RpTokenList *out) {
+    bool after_special = true; /* or at the start of the text: SentencePiece puts a space there */
+    for (size_t i = 0; i < list->n; i++) {
+        const Fragment f = list->items[i];
+        if (f.id >= 0) {
+            RP_TRY(rp_token_list_push(out, f.id));
+            after_special = true;
+            continue;
+        }
+        if (tk->scores != NULL) /* SentencePiece */
+            RP_TRY(rp_spm_encode(tk, f.text, f.len, tk->add_space_prefix && after_special, merger, out));
+        else
+            RP_TRY(rp_bpe_encode(tk, f.text, f.len, merger, out));
+        after_special = false;
+    }
+    return RP_OK;
+}
+
+RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out) {
+    const bool special  = (flags & RP_TOK_ADD_SPECIAL) != 0;
+    Fragments  lists[2] = {0};
+    BpeMerger  merger   = {0};
+    int        result   = 0;
+    RpStatus   st       = RP_OK;
+    if (len > INT32_MAX / 8) return rp_fail(RP_E_ARG, "a text of %zu bytes is too long to tokenise", len);
+    if (special && tk->add_bos && tk->bos >= 0) st = rp_token_list_push(out, tk->bos);
+    if (st == RP_OK) st = add_fragment(&lists[0], (Fragment){text, len, -1});
+    if (st == RP_OK && len > 0) st = cut(tk, (flags & RP_TOK_PARSE_SPECIAL) != 0, lists, &result);
+    if (st == RP_OK) st = encode(tk, &lists[result], &merger, out);
+    if (st == RP_OK && special && tk->add_eos && tk->eos >= 0) st = rp_token_list_push(out, tk->eos);
+    rp_bpe_merger_free(&merger);
+    free(lists[0].items);
+    free(lists[1].items);
+    return st;
+}
+
+/* ---- tokens to text, and properties ---- */
+
+/* Control and unknown tokens print nothing unless `special`. */
+RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, bool special, RpGgufString *out) {
+    if (id < 0 || id >= tk->n_vocab)
+        return rp_fail(RP_E_ARG, "token %d is outside of the vocabulary of %d", id, tk->n_vocab);
+    const bool hidden = tk->types[id] == TOKEN_CONTROL || tk->types[id] == TOKEN_UNKNOWN;
+    *out              = hidden && !special ? (RpGgufString){"", 0} : tk->pieces[id];
+    return RP_OK;
+}
+
+int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text) {
+    return rp_strings_find(&tk->by_text, text, strlen(text));
+}
+
+bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id) {
+    return id >= 0 && id < tk->n_vocab && tk->ends[id];
+}
+bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id) {
+    return id >= 0 && id < tk->n_vocab && (tk->types[id] == TOKEN_CONTROL || tk->types[id] == TOKEN_UNKNOWN);
+}
+
+const char *rp_tokenizer_kind(const RpTokenizer *tk) { return tk->kind; }
+const char *rp_tokenizer_pre(const RpTokenizer *tk) { return tk->pre; }
+int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk) { return tk->n_vocab; }
+int32_t     rp_tokenizer_bos(const RpTokenizer *tk) { return tk->bos; }
+int32_t     rp_tokenizer_eos(const RpTokenizer *tk) { return tk->eos; }
+bool        rp_tokenizer_adds_bos(const RpTokenizer *tk) { return tk->add_bos && tk->bos >= 0; }
+
+void rp_token_list_free(RpTokenList *list) {
+    free(list->ids);
+    *list = (RpTokenList){0};
+}
+
+RpStatus rp_token_list_push(RpTokenList *list, int32_t id) {
+    if (list->n == list->capacity) {
+        const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        int32_t     *ids      = realloc(list->ids, capacity * sizeof *ids);
+        if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu tokens", capacity);
+        list->ids      = ids;
+        list->capacity = capacity;
+    }
+    list->ids[list->n++] = id;
+    return RP_OK;
+}

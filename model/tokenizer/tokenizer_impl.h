@@ -1,0 +1,120 @@
+/* tokenizer_impl.h - the inside of an RpTokenizer, and the functions that its two kinds share.
+ *
+ *     text -> fragments, cut at special tokens
+ *     gpt2:   fragment -> pre-tokenizer pieces -> merges over bytes      -> ids
+ *     llama:  fragment -> U+2581 for spaces    -> merges over characters -> ids
+ */
+#ifndef MODEL_TOKENIZER_TOKENIZER_IMPL_H
+#define MODEL_TOKENIZER_TOKENIZER_IMPL_H
+
+#include "reprise/tokenizer.h"
+
+#include "model/tokenizer/strings.h"
+
+/* tokenizer.ggml.token_type */
+typedef enum TokenType {
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN,
+    TOKEN_CONTROL,
+    TOKEN_USER_DEFINED,
+    TOKEN_UNUSED,
+    TOKEN_BYTE
+} TokenType;
+
+typedef struct Pretokenizer Pretokenizer; /* its compiled regular expressions */
+
+/* A BPE merge rule: neighbours `left` and `right` become `merged`, all numbers in RpTokenizer.symbols. The rule
+ * of the lowest rank is applied first. */
+typedef struct BpeMerge {
+    int32_t left, right, merged;
+    int32_t rank; /* place in tokenizer.ggml.merges; -1: a free slot */
+} BpeMerge;
+
+struct RpTokenizer {
+    const char   *kind; /* "gpt2" or "llama" */
+    char          pre[32];
+    char         *memory; /* holds every string below, since the file may be closed */
+    size_t        used;   /* bytes */
+    int32_t       n_vocab;
+    RpGgufString *pieces; /* [n_vocab]: the bytes that a token prints */
+    TokenType    *types;
+    bool         *ends;    /* tokens that end a reply */
+    float        *scores;  /* SentencePiece; NULL for byte-level BPE */
+    StringTable   by_text; /* token texts as in the file; SentencePiece looks up its merges here */
+
+    bool    add_bos, add_eos, add_space_prefix, ignore_merges;
+    int32_t bos, eos, unknown; /* -1: none */
+    int32_t byte_token[256];   /* the token of a single byte, -1: none */
+
+    /* byte-level BPE */
+    StringTable   symbols; /* byte strings: the tokens by id, then results of merges that are not tokens */
+    BpeMerge     *merges;  /* [n_merge_slots], hashed by (left, right), linear probing */
+    size_t        n_merge_slots;
+    Pretokenizer *pretokenizer;
+
+    /* tokens that are found in raw text, longest first */
+    int32_t    *special;
+    size_t      n_special;
+    StringTable special_texts; /* numbered as in `special` */
+};
+
+/* A stretch of text during merging, in a linked list over the array BpeMerger.symbols. */
+typedef struct Symbol {
+    int32_t     prev, next; /* -1: none */
+    const char *text;
+    size_t      len; /* 0: merged into its left neighbour */
+    int32_t     id;  /* BPE: its number in RpTokenizer.symbols, or -1 */
+} Symbol;
+
+/* A merge that is possible: symbols[left] and symbols[right], `len` bytes together. It is stale, and skipped,
+ * if either has changed since. */
+typedef struct BpeCandidate {
+    int32_t left, right;
+    size_t  len;   /* of both when it was pushed */
+    float   score; /* highest first, then leftmost */
+    int32_t id;    /* of the result */
+} BpeCandidate;
+
+/* Work space of a merge, reused from piece to piece. Zero-initialise. */
+typedef struct BpeMerger {
+    Symbol       *symbols;
+    BpeCandidate *heap;
+    size_t        n_symbols, symbol_capacity, n_candidates, candidate_capacity;
+} BpeMerger;
+
+void                  rp_bpe_merger_free(BpeMerger *merger);
+RP_NODISCARD RpStatus rp_bpe_merger_add_symbol(BpeMerger *merger, const char *text, size_t len, int32_t id);
+RP_NODISCARD RpStatus rp_bpe_merger_push(BpeMerger *merger, BpeCandidate candidate);
+
+/* Looks up a pair of neighbours and pushes a candidate if they can be merged. */
+typedef RpStatus ProposeMerge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right);
+
+/* Merges the symbols that were added, best candidate first, until no candidate is left. O(n log n). */
+RP_NODISCARD RpStatus rp_bpe_merge_all(const RpTokenizer *tk, BpeMerger *merger, ProposeMerge *propose_merge);
+
+/* load: fills `pieces` and the tables of its kind. encode: appends the tokens of a text without special
+ * tokens. `prefix`: a space is put in front. */
+RP_NODISCARD RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f);
+RP_NODISCARD RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger,
+                                    RpTokenList *out);
+RP_NODISCARD RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f);
+RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix,
+                                    BpeMerger *merger, RpTokenList *out);
+
+/* Compiles the expressions of a pre-tokenizer. RP_E_UNSUPPORTED for a name that is not in the table. */
+RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges,
+                                          bool *add_bos);
+void                  rp_pretokenizer_free(Pretokenizer *s);
+
+/* Calls back with every piece of the text in order. The pieces cover the text without gap or overlap. */
+typedef RpStatus      PieceCallback(const char *piece, size_t len, void *user);
+RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len,
+                                     PieceCallback *callback, void *user);
+
+/* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load. */
+char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
+
+/* Bytes of the UTF-8 character at p, of which n >= 1 bytes are readable; 1 for an ill-formed byte. */
+size_t rp_utf8_length(const char *p, size_t n);
+
+#endif

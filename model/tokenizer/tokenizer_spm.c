@@ -1,0 +1,125 @@
+/* SentencePiece BPE: the characters of a text are merged as long as two neighbours together are a token,
+ * highest score first. A symbol that is no token in the end is written as byte tokens "<0x..>". Spaces are
+ * U+2581.
+ *     "Hello world" -> "_Hello_world", _ being U+2581 -> _Hello, _world */
+#include "model/tokenizer/tokenizer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char space_mark[3] = {'\xe2', '\x96', '\x81'};
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+/* True for a byte token: "<0x41>" is byte 0x41. */
+static bool byte_of(RpGgufString s, unsigned char *out) {
+    if (s.len != 6 || memcmp(s.ptr, "<0x", 3) != 0 || s.ptr[5] != '>') return false;
+    const int high = hex_digit(s.ptr[3]), low = hex_digit(s.ptr[4]);
+    *out = (unsigned char)(16 * high + low);
+    return high >= 0 && low >= 0;
+}
+
+/* The bytes that a token prints: each U+2581 becomes a space. */
+static RpGgufString unmarked(RpTokenizer *tk, RpGgufString s) {
+    char  *p = rp_tokenizer_bytes(tk, s.len);
+    size_t n = 0;
+    if (p == NULL) return (RpGgufString){NULL, 0};
+    for (size_t i = 0; i < s.len;) {
+        const bool mark =
+            s.len - i >= sizeof space_mark && memcmp(s.ptr + i, space_mark, sizeof space_mark) == 0;
+        p[n++] = mark ? ' ' : s.ptr[i];
+        i += mark ? sizeof space_mark : 1;
+    }
+    return (RpGgufString){p, n};
+}
+
+/* Byte tokens print their byte, normal tokens their text with spaces; other kinds print their text as it
+ * is. */
+RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *scores = rp_gguf_find(f, "tokenizer.ggml.scores");
+    if (scores == NULL || scores->type != RP_GGUF_ARRAY || scores->elem_type != RP_GGUF_F32 ||
+        scores->n != (uint64_t)tk->n_vocab)
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.scores is not an f32 for each of the %d tokens",
+                       rp_gguf_path(f), tk->n_vocab);
+    tk->scores = malloc(((size_t)tk->n_vocab + 1) * sizeof *tk->scores);
+    if (tk->scores == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const RpGgufString text = tk->by_text.strings[i];
+        unsigned char      byte;
+        tk->scores[i] = (float)rp_gguf_number_at(scores, (uint64_t)i);
+        if (tk->scores[i] != tk->scores[i])
+            return rp_fail(RP_E_FORMAT, "%s: the score of token %d is not a number", rp_gguf_path(f), i);
+        if (tk->types[i] == TOKEN_BYTE && byte_of(text, &byte)) {
+            char *p = rp_tokenizer_bytes(tk, 1);
+            if (p != NULL) *p = (char)byte;
+            tk->pieces[i] = (RpGgufString){p, 1};
+            if (tk->byte_token[byte] < 0) tk->byte_token[byte] = i;
+        } else {
+            tk->pieces[i] = tk->types[i] == TOKEN_NORMAL ? unmarked(tk, text) : text;
+        }
+        if (tk->pieces[i].ptr == NULL)
+            return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    }
+    for (int b = 0; b < 256;
+         b++) { /* without a byte token, an ASCII character that is a token serves as one */
+        const char c = (char)b;
+        if (tk->byte_token[b] < 0 && b < 128) tk->byte_token[b] = rp_strings_find(&tk->by_text, &c, 1);
+    }
+    return RP_OK;
+}
+
+/* Any two neighbours whose text is a token can be merged. */
+static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
+    const Symbol *a = &merger->symbols[left], *b = &merger->symbols[right];
+    const size_t  len = a->len + b->len; /* neighbours are contiguous in the text */
+    const int32_t id  = rp_strings_find(&tk->by_text, a->text, len);
+    if (id < 0) return RP_OK;
+    return rp_bpe_merger_push(
+        merger, (BpeCandidate){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
+}
+
+/* The token of a symbol, or its bytes. */
+static RpStatus emit(const RpTokenizer *tk, const Symbol *s, RpTokenList *out) {
+    const int32_t id = rp_strings_find(&tk->by_text, s->text, s->len);
+    if (id >= 0) return rp_token_list_push(out, id);
+    for (size_t i = 0; i < s->len; i++) {
+        const int32_t byte = tk->byte_token[(unsigned char)s->text[i]];
+        if (byte < 0 && tk->unknown < 0)
+            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x",
+                           (unsigned char)s->text[i]);
+        RP_TRY(rp_token_list_push(out, byte >= 0 ? byte : tk->unknown));
+    }
+    return RP_OK;
+}
+
+/* Writes the text with U+2581 for each space, cuts it into characters, merges, and emits the symbols that are
+ * left. */
+RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
+                       RpTokenList *out) {
+    char  *marked = malloc(sizeof space_mark * (len + 1));
+    size_t n      = 0;
+    if (marked == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising %zu bytes", len);
+    for (size_t i = prefix ? 0 : 1; i <= len; i++) { /* i = 0 is the space in front */
+        const char c = i == 0 ? ' ' : text[i - 1];
+        if (c != ' ') marked[n++] = c;
+        if (c == ' ') memcpy(marked + n, space_mark, sizeof space_mark);
+        if (c == ' ') n += sizeof space_mark;
+    }
+    RpStatus st       = RP_OK;
+    merger->n_symbols = 0;
+    for (size_t i = 0; i < n && st == RP_OK;) {
+        const size_t length = rp_utf8_length(marked + i, n - i);
+        st                  = rp_bpe_merger_add_symbol(merger, marked + i, length, -1);
+        i += length;
+    }
+    if (st == RP_OK) st = rp_bpe_merge_all(tk, merger, propose_merge);
+    for (int32_t i = merger->n_symbols > 0 ? 0 : -1; i >= 0 && st == RP_OK; i = merger->symbols[i].next)
+        st = emit(tk, &merger->symbols[i], out);
+    free(marked);
+    return st;
+}

@@ -1,0 +1,306 @@
+/* The fused op attention: softmax(scale q k^T) v per head, over positions pos - window + 1 to pos, with
+ * optional sinks.
+ *
+ * Reference: the formula in double over the dequantised KV cache. Beyond that, a token must have the same bits
+ * alone and among others (I8), and a quantised result those of the op quantize.
+ *     q [dim, heads, tokens] f32     k, v [dim, heads_kv, context] f16 or q8_0
+ *     query head h reads key head h / (heads / heads_kv) */
+#include "tests/blocks.h"
+
+typedef struct Case {
+    int64_t dim, heads, heads_kv, tokens, context;
+    int32_t window;
+    bool    sinks;
+    RpDtype type; /* of the KV cache; 0: f16 */
+} Case;
+
+static float sink_of(int64_t h) { return 2.0f * (float)h - 3.0f; }
+
+static RpDtype type_of(const Case *c) { return c->type == RP_F32 ? RP_F16 : c->type; }
+
+/* A random KV cache; its dequantised values in `values`. */
+static void *random_cache(const Case *c, uint64_t seed, float *values) {
+    const int64_t n = c->dim * c->heads_kv, bytes = (int64_t)rp_row_bytes(type_of(c), n);
+    float        *x    = random_floats((size_t)(n * c->context), seed);
+    char         *rows = malloc((size_t)(bytes * c->context) + 64);
+    for (int64_t i = 0; i < c->context; i++) {
+        OK(rp_quantize_row(type_of(c), x + i * n, n, rows + i * bytes));
+        rp_dequantize_row(type_of(c), rows + i * bytes, n, values + i * n);
+    }
+    free(x);
+    return rows;
+}
+
+static void reference(const Case *c, const float *q, const float *k, const float *v, const int32_t *pos,
+                      double scale, double *y) {
+    for (int64_t t = 0; t < c->tokens; t++)
+        for (int64_t h = 0; h < c->heads; h++) {
+            const int64_t hk = h / (c->heads / c->heads_kv), end = pos[t] + 1;
+            const int64_t from = c->window > 0 && end > c->window ? end - c->window : 0;
+            double       *out = y + c->dim * (h + c->heads * t), sum = 0.0;
+            memset(out, 0, (size_t)c->dim * sizeof *out);
+            if (c->sinks) sum = exp((double)sink_of(h));
+            for (int64_t i = from; i < end; i++) {
+                const float *key   = k + c->dim * (hk + c->heads_kv * i),
+                            *value = v + c->dim * (hk + c->heads_kv * i);
+                double dot         = 0.0;
+                for (int64_t d = 0; d < c->dim; d++)
+                    dot += (double)key[d] * (double)q[d + c->dim * (h + c->heads * t)];
+                const double e = exp(scale * dot);
+                sum += e;
+                for (int64_t d = 0; d < c->dim; d++) out[d] += e * (double)value[d];
+            }
+            for (int64_t d = 0; d < c->dim && sum > 0.0; d++) out[d] /= sum;
+        }
+}
+
+static RpTensorView cache_view(const Case *c, void *data) {
+    const RpDtype type = type_of(c);
+    const size_t  row = rp_row_bytes(type, c->dim * c->heads_kv), head = rp_row_bytes(type, c->dim);
+    return (RpTensorView){
+        data,
+        type,
+        {c->dim,                                   c->context, c->heads_kv, 1                       },
+        {(size_t)rp_dtype_info(type)->block_bytes, row,        head,        row * (size_t)c->context}
+    };
+}
+
+/* q is stored as [dim, heads, tokens] and viewed as [dim, tokens, heads], as in models. */
+static RpTensorView query_view(const Case *c, float *data, int64_t tokens) {
+    const size_t head = (size_t)c->dim * 4, token = head * (size_t)c->heads;
+    return (RpTensorView){
+        data, RP_F32, {c->dim, tokens, c->heads, 1                     },
+          {4,      token,  head,     token * (size_t)tokens}
+    };
+}
+
+#ifdef RP_TEST_CUDA
+/* The same on the device, where a few tokens use one block per split of the context, and many tokens one block
+ * for all splits. */
+static void check_alone_on_the_device(const Case *c, RpOpArgs args) {
+    const size_t token  = (size_t)(c->dim * c->heads) * 4;
+    char        *before = calloc(1, token * (size_t)c->tokens), *together = malloc(token * (size_t)c->tokens),
+         *alone        = malloc(token);
+    float         *q   = args.attention.q.data;
+    int32_t *const pos = args.attention.pos.data;
+    args.dst.data      = together;
+    sim_sched(2, 5);
+    OK(cuda_run(rp_cpu_attention, &args, before));
+    for (int64_t t = 0; t < c->tokens; t++) {
+        args.dst           = tensor(RP_F32, alone, c->dim, c->heads, 1, 1);
+        args.attention.q   = query_view(c, q + c->dim * c->heads * t, 1);
+        args.attention.pos = tensor(RP_I32, pos + t, 1, 1, 1, 1);
+        OK(cuda_run(rp_cpu_attention, &args, before));
+        cr_assert_arr_eq(alone, together + token * (size_t)t, token, "token %d on the device", (int)t);
+    }
+    free(before), free(together), free(alone);
+}
+#else
+static void check_alone_on_the_device(const Case *c, RpOpArgs args) { (void)c, (void)args; }
+#endif
+
+static void check(Case c) {
+    const size_t n_q = (size_t)(c.dim * c.heads * c.tokens), n_kv = (size_t)(c.dim * c.heads_kv * c.context);
+    float       *q = random_floats(n_q, 12), *k_values = malloc(n_kv * 4), *v_values = malloc(n_kv * 4),
+          *y           = malloc(n_q * 4);
+    void            *k = random_cache(&c, 13, k_values), *v = random_cache(&c, 14, v_values);
+    double          *want = malloc(n_q * sizeof *want);
+    int32_t         *pos  = malloc((size_t)c.tokens * sizeof *pos);
+    const RpOpParams p    = {
+           .attention = {.scale = 0.7f, .window = c.window}
+    };
+    for (int64_t t = 0; t < c.tokens; t++) pos[t] = t == 1 ? -1 : (int32_t)(c.context - c.tokens + t);
+    RpOpArgs args = {
+        .dst    = tensor(RP_F32, y, c.dim, c.heads, c.tokens, 1),
+        .src    = {query_view(&c, q, c.tokens), cache_view(&c, k), cache_view(&c, v),
+                   tensor(RP_I32, pos, c.tokens, 1, 1, 1)},
+        .params = &p
+    };
+    float *sinks = malloc((size_t)c.heads * sizeof *sinks);
+    for (int64_t h = 0; h < c.heads; h++) sinks[h] = sink_of(h);
+    if (c.sinks) args.attention.sinks = tensor(RP_F32, sinks, c.heads, 1, 1, 1);
+    run_variants(rp_cpu_attention, &args);
+    check_alone_on_the_device(&c, args);
+    reference(&c, q, k_values, v_values, pos, (double)0.7f, want);
+    expect_near(y, want, n_q, 2e-6);
+    for (int64_t t = 0; t < c.tokens; t++) { /* the same bits for a token alone (I8) */
+        float *alone       = malloc((size_t)(c.dim * c.heads) * 4);
+        args.dst           = tensor(RP_F32, alone, c.dim, c.heads, 1, 1);
+        args.attention.q   = query_view(&c, q + c.dim * c.heads * t, 1);
+        args.attention.pos = tensor(RP_I32, pos + t, 1, 1, 1, 1);
+        OK(run_workers(rp_cpu_attention, &args, 2));
+        cr_expect_arr_eq(alone, y + c.dim * c.heads * t, (size_t)(c.dim * c.heads) * 4, "token %d", (int)t);
+        free(alone);
+    }
+    free(q), free(k_values), free(v_values), free(y), free(k), free(v), free(want), free(pos), free(sinks);
+}
+
+Test(attention, computes_the_softmax_weighted_sum) { check((Case){64, 4, 4, 3, 100, 0, false, RP_F16}); }
+Test(attention, shares_keys_among_heads) {
+    check((Case){64, 9, 3, 5, 70, 0, false, RP_F16}), check((Case){32, 8, 1, 2, 33, 0, false, RP_F16});
+}
+Test(attention, takes_heads_of_any_size) {
+    check((Case){24, 2, 1, 2, 40, 0, false, RP_F16}), check((Case){5, 2, 2, 2, 40, 0, false, RP_F16}),
+        check((Case){256, 4, 1, 2, 65, 0, false, RP_F16}), check((Case){512, 1, 1, 1, 10, 0, false, RP_F16});
+}
+Test(attention, attends_only_to_positions_in_the_window) {
+    check((Case){16, 2, 1, 6, 90, 7, false, RP_F16}), check((Case){16, 2, 1, 3, 90, 64, false, RP_F16}),
+        check((Case){16, 2, 1, 3, 20, 1000, false, RP_F16});
+}
+
+Test(attention, adds_sinks_to_the_softmax_denominator) {
+    check((Case){32, 6, 2, 3, 70, 0, true, RP_F16}), check((Case){16, 2, 1, 3, 90, 5, true, RP_F16});
+}
+
+Test(attention, reads_a_q8_0_kv_cache) {
+    check((Case){64, 9, 3, 5, 70, 0, false, RP_Q8_0}), check((Case){32, 6, 2, 3, 70, 5, true, RP_Q8_0}),
+        check((Case){128, 4, 4, 2, 40, 0, false, RP_Q8_0}), check((Case){96, 2, 1, 2, 40, 0, false, RP_Q8_0}),
+        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0});
+}
+
+/* Contexts of many splits, with few tokens and with so many that one block takes all splits. */
+Test(attention, computes_a_context_of_many_splits) {
+    check((Case){64, 4, 2, 12, 700, 0, false, RP_F16}), check((Case){128, 8, 2, 9, 300, 0, true, RP_F16}),
+        check((Case){128, 3, 3, 2, 300, 70, false, RP_Q8_0}),
+        check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
+}
+
+Test(attention, combines_the_chunks_of_a_long_context) {
+    check((Case){16, 2, 1, 2, 1200, 0, false, RP_F16}), check((Case){32, 3, 1, 3, 900, 600, true, RP_Q8_0}),
+        check((Case){16, 5, 1, 1, 513, 300, true, RP_F16}), check((Case){20, 4, 2, 2, 512, 0, false, RP_F16});
+}
+
+/* Enough queries that tiles of keys and values are converted once for all of them: with windows, heads of odd sizes, several
+ * chunks, queries on the diagonal of a prompt from position 0 on, and one token that sees nothing. */
+Test(attention, gives_many_tokens_the_bits_of_each_alone) {
+    check((Case){64, 9, 3, 33, 300, 0, false, RP_F16}), check((Case){64, 6, 2, 70, 70, 0, true, RP_F16}),
+        check((Case){24, 4, 2, 35, 290, 70, true, RP_F16}),
+        check((Case){40, 1, 1, 40, 530, 300, false, RP_F16}),
+        check((Case){64, 6, 2, 33, 270, 100, true, RP_Q8_0}),
+        check((Case){96, 4, 1, 20, 140, 0, false, RP_Q8_0});
+}
+
+/* A q8_act result has the bits of the f32 result quantised by the op quantize: on the CPU, and on the device
+ * with one block per split and with one block for all splits. */
+static void check_quantized(Case c) {
+    const int64_t    row = c.dim * c.heads;
+    const size_t     n_q = (size_t)(row * c.tokens), n_kv = (size_t)(c.dim * c.heads_kv * c.context);
+    float           *q = random_floats(n_q, 15), *values = malloc(n_kv * 4), *y = malloc(n_q * 4);
+    char            *quantized = malloc((size_t)c.tokens * rp_row_bytes(RP_Q8_ACT, row)), *want;
+    void            *k = random_cache(&c, 16, values), *v = random_cache(&c, 17, values);
+    int32_t         *pos = malloc((size_t)c.tokens * sizeof *pos);
+    const RpOpParams p   = {
+          .attention = {.scale = 0.7f, .window = c.window, .dtype = RP_Q8_ACT}
+    };
+    for (int64_t t = 0; t < c.tokens; t++) pos[t] = t == 1 ? -1 : (int32_t)(c.context - c.tokens + t);
+    RpOpArgs args = {
+        .dst    = tensor(RP_Q8_ACT, quantized, row, c.tokens, 1, 1),
+        .src    = {query_view(&c, q, c.tokens), cache_view(&c, k), cache_view(&c, v),
+                   tensor(RP_I32, pos, c.tokens, 1, 1, 1)},
+        .params = &p
+    };
+    run_variants(rp_cpu_attention, &args);
+    args.dst = tensor(RP_F32, y, c.dim, c.heads, c.tokens, 1);
+    OK(run_workers(rp_cpu_attention, &args, 1));
+    want = quantize_columns(y, row, c.tokens);
+    cr_assert_arr_eq(quantized, want, (size_t)c.tokens * rp_row_bytes(RP_Q8_ACT, row), "CPU");
+    free(want);
+#ifdef RP_TEST_CUDA
+    memset(y, 0, n_q * 4);
+    OK(cuda_run(rp_cpu_attention, &args, y));
+    want     = quantize_columns(y, row, c.tokens); /* the CUDA op quantize gives the same bits as the CPU's */
+    args.dst = tensor(RP_Q8_ACT, quantized, row, c.tokens, 1, 1);
+    OK(cuda_run(rp_cpu_attention, &args, want));
+    cr_assert_arr_eq(quantized, want, (size_t)c.tokens * rp_row_bytes(RP_Q8_ACT, row), "device");
+    free(want);
+#endif
+    free(q), free(values), free(y), free(quantized), free(k), free(v), free(pos);
+}
+
+Test(attention, quantises_its_result_as_the_op_quantize_does) {
+    check_quantized((Case){64, 9, 3, 1, 700, 0, false, RP_F16}),
+        check_quantized((Case){32, 8, 1, 2, 33, 0, false, RP_F16}),
+        check_quantized((Case){96, 4, 2, 12, 50, 7, false, RP_Q8_0}),
+        check_quantized((Case){512, 3, 1, 1, 300, 0, false, RP_F16}),
+        check_quantized((Case){128, 4, 4, 3, 200, 0, false, RP_Q8_0});
+}
+
+Test(attention, does_not_overflow_with_large_scores) {
+    float            q[16], y[16];
+    uint16_t         k[32], v[32];
+    int32_t          pos[1] = {1};
+    const RpOpParams p      = {.attention = {.scale = 1.0f}};
+    for (int i = 0; i < 16; i++)
+        q[i] = 1000.0f, k[i] = 0xc400, k[16 + i] = 0x4400, v[i] = 0x3c00,
+        v[16 + i] = 0x4000; /* -4, 4; 1, 2 */
+    const RpOpArgs args = {
+        .dst    = tensor(RP_F32, y, 16, 1, 1, 1),
+        .src    = {tensor(RP_F32, q, 16, 1, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
+                   tensor(RP_F16, v, 16, 2, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)},
+        .params = &p
+    };
+    run_variants(rp_cpu_attention, &args);
+    cr_expect_float_eq(y[0], 2.0f, 0.0f);
+}
+
+/* A NaN or an infinity in one key or value reaches the queries that see it and no other, with the same bits in every
+ * variant, for one token and for many. */
+Test(attention, shows_a_nan_to_those_who_see_it) {
+    enum { DIM = 32, HEADS = 3, TOKENS = 24, CONTEXT = 100, BAD = 90 };
+    static const uint16_t bad[] = {0x7e00, 0x7c00, 0xfc00}; /* NaN, infinity, -infinity */
+    for (int which = 0; which < 6; which++) {
+        float *q = random_floats(DIM * HEADS * TOKENS, 3), *k32 = random_floats(DIM * CONTEXT, 4),
+              *v32 = random_floats(DIM * CONTEXT, 5), *y = malloc(DIM * HEADS * TOKENS * sizeof *y);
+        static uint16_t  k[DIM * CONTEXT], v[DIM * CONTEXT];
+        int32_t          pos[TOKENS];
+        const RpOpParams p = {.attention = {.scale = 0.3f}};
+        OK(rp_quantize_row(RP_F16, k32, DIM * CONTEXT, k));
+        OK(rp_quantize_row(RP_F16, v32, DIM * CONTEXT, v));
+        (which < 3 ? k : v)[DIM * BAD + 7] = bad[which % 3];
+        for (int t = 0; t < TOKENS; t++) pos[t] = CONTEXT - TOKENS + t;
+        const RpOpArgs args = {
+            .dst    = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
+            .src    = {query_view(&(Case){DIM, HEADS, 1, TOKENS, CONTEXT, 0, false, RP_F16}, q, TOKENS),
+                       tensor(RP_F16, k, DIM, CONTEXT, 1, 1), tensor(RP_F16, v, DIM, CONTEXT, 1, 1),
+                       tensor(RP_I32, pos, TOKENS, 1, 1, 1)},
+            .params = &p
+        };
+        run_variants(rp_cpu_attention, &args);
+        for (int t = 0; t < TOKENS; t++)
+            for (int h = 0; h < HEADS; h++) {
+                bool finite = true;
+                for (int i = 0; i < DIM; i++) finite = finite && isfinite(y[DIM * (h + HEADS * t) + i]);
+                const bool sees = pos[t] >= BAD;
+                /* a score of -infinity is a weight of 0 */
+                const bool score =
+                    which > 0 && which < 3 && (q[DIM * (h + HEADS * t) + 7] < 0) == (which == 1);
+                cr_expect_eq(finite, !sees || score, "case %d, token %d, head %d", which, t, h);
+            }
+        free(q), free(k32), free(v32), free(y);
+    }
+}
+
+Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
+    static float    q[600], y[600];
+    static uint16_t k[600];
+    int32_t         pos[1] = {0};
+    RpOpArgs        args   = {
+                 .dst = tensor(RP_F32, y, 600, 1, 1, 1),
+                 .src = {tensor(RP_F32, q, 600, 1, 1, 1), tensor(RP_F16, k, 600, 1, 1, 1),
+                         tensor(RP_F16, k, 600, 1, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
+            "attention: q [600,1,1], k [600,1,1] (heads of at most 512)");
+    args.attention.q = tensor(RP_F32, q, 80, 1, 1, 1);
+    args.attention.k = args.attention.v = tensor(RP_Q8_0, k, 80, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
+            "attention: heads of 80 are no whole q8_0 blocks");
+    args.attention.v = tensor(RP_F16, k, 80, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE,
+            "k q8_0, v f16: f32 q, and k and v both f16 or both q8_0");
+    args.attention.k = tensor(RP_F32, q, 600, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: q f32, k f32, v f16");
+    args.dst = tensor(RP_Q8_ACT, y, 160, 1, 1, 1), args.attention.q = tensor(RP_F32, q, 80, 1, 2, 1);
+    args.attention.k = args.attention.v = tensor(RP_F16, k, 80, 1, 2, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE, "attention: q [80,1,2], k [80,1,2]");
+}

@@ -1,0 +1,140 @@
+/* The fused op experts_down: products of k experts -> bias -> weighted sum in the order of the ids -> scale ->
+ * residual. Bit for bit against the single ops (fused.h), and against the formula in double. */
+#include "tests/fused.h"
+
+enum { E = 6 };
+
+/* Sources: 0 weights, 1 columns, 2 ids, 3 weights of the experts, 4 bias, 5 residual; 4 and 5 may be absent. */
+static void unfused(Runner *run, const RpOpArgs *as) {
+    const RpTensorView *x = &as->experts_down.x, *ids = &as->experts_down.ids, *bias = &as->experts_down.bias;
+    const int64_t       m = as->experts_down.w.ne[1], k = x->ne[1];
+    RpTensorView        all = new_floats(m, k), weights = as->experts_down.weights;
+    const RpOpArgs      product =
+                       {
+                           .dst = all, .src = {as->experts_down.w, *x, *ids}
+    },
+                   add = {.dst = all, .src = {all, *bias, *ids}};
+    run(rp_cpu_mul_mat_id, &product);
+    if (bias->ne[0] > 0) run(rp_cpu_add_id, &add);
+    weights.ne[0] = k, weights.ne[1] = 1;
+    run_op(run, rp_cpu_combine, as->dst, (RpOpParams){0}, all, weights);
+    unfused_scale(run, as->dst, as->params->experts_down.scale);
+    unfused_add(run, as->dst, as->experts_down.residual);
+    free(all.data);
+}
+
+typedef struct Case {
+    RpDtype type;
+    int64_t n, rows, k;
+    bool    quantized, bias, residual; /* quantized: x is q8_act */
+    float   scale;                     /* 0 means 1 */
+} Case;
+
+static void check(Case c) {
+    char  *w = random_weights(c.type, c.n, c.rows * E, 100);
+    float *x = random_floats((size_t)(c.n * c.k), 101), *weights = random_floats((size_t)c.k, 102),
+          *bias = random_floats((size_t)(c.rows * E), 103), *residual = random_floats((size_t)c.rows, 104),
+          *y         = malloc((size_t)c.rows * 4);
+    char    *columns = c.quantized ? quantize_columns(x, c.n, c.k) : NULL;
+    int32_t *ids     = malloc((size_t)c.k * sizeof *ids);
+    for (int64_t j = 0; j < c.k; j++)
+        ids[j] = j == 1 ? E : j == 4 ? -1 : (int32_t)(j * 5 % E); /* two ids name no expert */
+    const RpOpParams p    = {.experts_down = {.scale = c.scale == 0.0f ? 1.0f : c.scale}};
+    RpOpArgs         args = {
+                .dst    = floats(y, c.rows, 1),
+                .src    = {VIEW(c.type, w, c.n, c.rows, E, 1),
+                           c.quantized ? VIEW(RP_Q8_ACT, columns, c.n, c.k, 1, 1) : floats(x, c.n, c.k),
+                           VIEW(RP_I32, ids, c.k, 1, 1, 1), floats(weights, c.k, 1)},
+                .params = &p
+    };
+    if (c.bias) args.experts_down.bias = floats(bias, c.rows, E);
+    if (c.residual) args.experts_down.residual = floats(residual, c.rows, 1);
+    check_fused(rp_cpu_experts_down, &args, unfused);
+    free(w), free(x), free(weights), free(bias), free(residual), free(y), free(columns), free(ids);
+}
+
+static void for_all_types(Case c) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        c.type = quant_types[i];
+        c.n    = 3 * rp_dtype_info(c.type)->block_elems;
+        check(c);
+    }
+    if (c.quantized) return;
+    for (int i = 0; i < 3; i++) {
+        c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
+        c.n    = 77;
+        check(c);
+        c.n = 328;
+        check(c);
+    }
+}
+
+Test(experts_down, adds_the_weighted_expert_results) {
+    for_all_types((Case){.rows = 21, .k = 4, .quantized = true});
+    for_all_types((Case){.rows = 21, .k = 3});
+}
+Test(experts_down, adds_bias_and_residual) {
+    for_all_types(
+        (Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
+    for_all_types((Case){.rows = 7, .k = 5, .bias = true, .residual = true});
+    for_all_types((Case){.rows = 40, .k = 1, .quantized = true, .residual = true});
+}
+
+/* On the device: more experts than warps, rows that warps share, columns in slices. */
+Test(experts_down, takes_any_shape) {
+    check((Case){.type = RP_Q4_0, .n = 64, .rows = 9, .k = 11, .quantized = true, .bias = true});
+    check((Case){.type = RP_Q4_K, .n = 8192, .rows = 5, .k = 6, .quantized = true});
+    check((Case){.type = RP_Q8_0, .n = 4128, .rows = 3, .k = 8, .quantized = true, .residual = true});
+    check((Case){.type = RP_Q5_1, .n = 32, .rows = 4500, .k = 3, .quantized = true});
+    check((Case){.type = RP_Q4_0, .n = 64, .rows = 9, .k = 11, .bias = true});
+    check((Case){.type = RP_BF16, .n = 77, .rows = 9, .k = 11, .residual = true});
+    check((Case){.type = RP_F16, .n = 2048, .rows = 6, .k = 9});
+    check((Case){.type = RP_Q6_K, .n = 16640, .rows = 2, .k = 2, .quantized = true});
+}
+
+Test(experts_down, computes_the_documented_formula) {
+    enum { N = 40, M = 3, TAKEN = 2 };
+    float *w = random_floats(N * M * E, 110), *x = random_floats(N * TAKEN, 111),
+          *bias = random_floats(M * E, 112), *residual = random_floats(M, 113),
+          weights[TAKEN]        = {0.7f, -0.2f}, y[M];
+    int32_t          ids[TAKEN] = {4, 1};
+    const RpOpParams p          = {.experts_down = {.scale = 1.5f}};
+    const RpOpArgs   args       = {
+                .dst    = floats(y, M, 1),
+                .src    = {VIEW(RP_F32, w, N, M, E, 1), floats(x, N, TAKEN), VIEW(RP_I32, ids, TAKEN, 1, 1, 1),
+                           floats(weights, TAKEN, 1), floats(bias, M, E), floats(residual, M, 1)},
+                .params = &p
+    };
+    double want[M];
+    run_variants(rp_cpu_experts_down, &args);
+    for (int m = 0; m < M; m++) {
+        want[m] = 0.0;
+        for (int j = 0; j < TAKEN; j++) {
+            double dot = (double)bias[M * ids[j] + m];
+            for (int k = 0; k < N; k++) dot += (double)w[N * (M * ids[j] + m) + k] * (double)x[N * j + k];
+            want[m] += (double)weights[j] * dot;
+        }
+        want[m] = 1.5 * want[m] + (double)residual[m];
+    }
+    expect_near(y, want, M, 1e-5);
+    free(w), free(x), free(bias), free(residual);
+}
+
+Test(experts_down, refuses_shapes_that_do_not_fit) {
+    static float     w[512], x[64], y[64];
+    int32_t          ids[4] = {0};
+    const RpOpParams p      = {.experts_down = {.scale = 1.0f}};
+    RpOpArgs         args   = {
+                  .dst = floats(y, 4, 1),
+                  .src = {VIEW(RP_F32, w, 8, 4, 3, 1), floats(x, 6, 2), VIEW(RP_I32, ids, 2, 1, 1, 1), floats(x, 2, 1)},
+                  .params = &p
+    };
+    REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
+            "experts_down: weights [8,4,3] and x [6,2,1] do not fit");
+    args.experts_down.x = floats(x, 8, 2), args.experts_down.ids = VIEW(RP_I32, ids, 3, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
+            "experts_down: ids [3,1], [2,1] is wanted");
+    args.experts_down.ids = VIEW(RP_I32, ids, 2, 1, 1, 1), args.experts_down.bias = floats(x, 4, 2);
+    REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
+            "experts_down: bias f32 [4,2], f32 of 12 is wanted");
+}

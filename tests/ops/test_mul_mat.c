@@ -1,0 +1,351 @@
+/* The op mul_mat, y[m,c] = sum over k of w[k,m] x[k,c].
+ *
+ * Reference: the sum in double over dequantised weights; errors are measured against the sum of |w x|. Beyond
+ * that, bits must not depend on the variant, the number of workers, or the other columns (I8). */
+#include "tests/blocks.h"
+
+/* Element i of a row of n in q8_act:  q[n] (int8) | scale[n/32] (f32) | sum[n/16] (f32). */
+static double act(const char *row, int64_t n, int64_t i) {
+    float scale;
+    memcpy(&scale, row + n + 4 * (i / 32), sizeof scale);
+    return (double)(int8_t)row[i] * (double)scale;
+}
+
+#ifdef RP_TEST_CUDA
+/* On the device a column has the same bits alone and beside others (I8). */
+static void check_alone_on_the_device(RpOpArgs args) {
+    const int64_t rows = args.dst.ne[0], n = args.mul_mat.x.ne[1];
+    const size_t  bytes  = rp_view_extent_bytes(&args.dst);
+    char         *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes);
+    sim_sched(0, 1);
+    args.dst.data = together;
+    OK(cuda_run(rp_cpu_mul_mat, &args, before));
+    args.dst   = tensor(RP_F32, alone, rows, 1, 1, 1);
+    char *from = args.mul_mat.x.data;
+    for (int64_t c = 0; c < n; c++) {
+        args.mul_mat.x = tensor(args.mul_mat.x.dtype, from + (size_t)c * args.mul_mat.x.nb[1],
+                                args.mul_mat.w.ne[0], 1, 1, 1);
+        OK(cuda_run(rp_cpu_mul_mat, &args, before));
+        cr_assert_arr_eq(alone, together + (size_t)(c * rows) * 4, (size_t)rows * 4,
+                         "%s: column %d alone on the device", rp_dtype_name(args.mul_mat.w.dtype), (int)c);
+    }
+    free(before), free(together), free(alone);
+}
+#else
+static void check_alone_on_the_device(RpOpArgs args) { (void)args; }
+#endif
+
+/* Columns quantised to q8_act: against the sum in double, alone and together. Frees w and x. */
+static void check_products(RpDtype type, int64_t n, int64_t rows, int64_t columns, char *w, float *x) {
+    float           *vals = malloc((size_t)n * 4);
+    char            *q    = quantize_columns(x, n, columns);
+    const size_t     n_y  = (size_t)(rows * columns);
+    float           *y = malloc(n_y * 4), *alone = malloc((size_t)rows * 4);
+    const RpOpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    RpOpArgs         args = {
+                .dst    = tensor(RP_F32, y, rows, columns, 1, 1),
+                .src    = {tensor(type, w, n, rows, 1, 1), tensor(RP_Q8_ACT, q, n, columns, 1, 1)},
+                .params = &p
+    };
+    run_variants(rp_cpu_mul_mat, &args);
+    check_alone_on_the_device(args);
+    for (int64_t m = 0; m < rows; m++) {
+        rp_dequantize_row(type, w + (size_t)m * rp_row_bytes(type, n), n, vals);
+        for (int64_t c = 0; c < columns; c++) {
+            double want = 0.0, size = 0.0;
+            for (int64_t i = 0; i < n; i++) {
+                const double term = (double)vals[i] * act(q + (size_t)c * rp_row_bytes(RP_Q8_ACT, n), n, i);
+                want += term, size += fabs(term);
+            }
+            cr_assert(fabs((double)y[m + rows * c] - want) <= 3e-6 * size,
+                      "%s [%d,%d], %d columns: (%d,%d) is %g, not %g", rp_dtype_name(type), (int)n, (int)rows,
+                      (int)columns, (int)m, (int)c, (double)y[m + rows * c], want);
+        }
+    }
+    for (int64_t c = 0; c < columns; c++) {
+        args.dst       = tensor(RP_F32, alone, rows, 1, 1, 1);
+        args.mul_mat.x = tensor(RP_Q8_ACT, q + (size_t)c * rp_row_bytes(RP_Q8_ACT, n), n, 1, 1, 1);
+        run_variants(rp_cpu_mul_mat, &args);
+        cr_assert_arr_eq(alone, y + rows * c, (size_t)rows * 4, "%s: column %d alone gives other bits",
+                         rp_dtype_name(type), (int)c);
+    }
+    free(w), free(x), free(vals), free(q), free(y), free(alone);
+}
+
+static void check_quantized(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
+    check_products(type, n, rows, columns, random_blocks(type, n, rows, 20),
+                   random_floats((size_t)(n * columns), 21));
+}
+
+Test(mul_mat, multiplies_every_quantised_type_with_integer_dot_products) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const int64_t block = rp_dtype_info(quant_types[i])->block_elems;
+        check_quantized(quant_types[i], block, 3, 2);
+        check_quantized(quant_types[i], 3 * block, 13,
+                        6); /* three blocks of 32 do not fill a k-step of 128 */
+        check_quantized(quant_types[i], 4096 + 2 * block, 3, 5); /* rows of many k-steps */
+    }
+    check_quantized(RP_Q4_0, 33 * 1024, 3, 5);
+    check_quantized(RP_Q6_K, 33 * 1024, 2, 1);
+    check_quantized(RP_Q8_0, 64, 1100, 3);
+}
+
+#ifndef RP_TEST_CUDA
+/* Both paths of the CPU GEMM: up to 32 columns are multiplied with a few sub-blocks of 16 rows at a time, more
+ * columns with whole packed panels. Also a last panel that is not full, and the numbers of columns around the
+ * threshold. */
+Test(mul_mat, multiplies_many_rows_and_columns) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const int64_t block = rp_dtype_info(quant_types[i])->block_elems;
+        check_quantized(quant_types[i], (block == 32 ? 21 : 3) * block, 37, 8);
+    }
+    check_quantized(RP_Q5_1, 64, 19, 35);
+    check_quantized(RP_Q6_K, 512, 19, 34);
+    check_quantized(RP_Q4_0, 256, 33, 32);
+    check_quantized(RP_Q4_0, 256, 33, 33);
+#ifndef __SANITIZE_THREAD__                  /* takes minutes */
+    check_quantized(RP_Q4_1, 2048, 150, 33); /* more rows than panels are packed at a time */
+#endif
+}
+
+/* Prefetches past the end of the weights must be harmless, whatever the hint and the distance. */
+Test(mul_mat, works_with_every_prefetch_setting) {
+    const RpCpuPrefetch before = rp_cpu_prefetch();
+    const RpCpuPrefetch all[]  = {
+         {RP_PREFETCH_NONE, 0    },
+         {RP_PREFETCH_L1,   4096 },
+         {RP_PREFETCH_L2,   0    },
+         {RP_PREFETCH_L2,   65536}
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        OK(rp_cpu_prefetch_set(all[i]));
+        for (int64_t columns = 1; columns <= 40; columns += 13) check_quantized(RP_Q4_K, 512, 21, columns);
+    }
+    OK(rp_cpu_prefetch_set(before));
+    REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){RP_PREFETCH_L2, 100}), RP_E_ARG, "multiple of 64");
+    REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){RP_PREFETCH_L1, -64}), RP_E_ARG, "-64 bytes");
+    REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){(RpCpuPrefetchHint)7, 64}), RP_E_ARG, "hint 7");
+}
+#endif
+
+/* Quants of the largest magnitude and one sign, times columns of one sign: no 16-bit sum may saturate. */
+Test(mul_mat, does_not_saturate_with_the_largest_quants) {
+    enum { ROWS = 5, COLUMNS = 5, N = 768 };
+    static const struct {
+        RpDtype type;
+        size_t  from, to; /* bytes of the quants in a block */
+        uint8_t fill;
+    } cases[] = {
+        {RP_Q4_0,  2, 18,  0xff},
+        {RP_Q4_0,  2, 18,  0   },
+        {RP_Q4_1,  4, 20,  0xff},
+        {RP_Q5_0,  2, 22,  0xff},
+        {RP_Q5_0,  2, 22,  0   },
+        {RP_Q5_1,  4, 24,  0xff},
+        {RP_Q8_0,  2, 34,  0x80},
+        {RP_Q8_0,  2, 34,  0x7f},
+        {RP_Q4_K,  4, 144, 0xff},
+        {RP_Q5_K,  4, 176, 0xff},
+        {RP_Q6_K,  0, 192, 0xff},
+        {RP_Q6_K,  0, 192, 0   },
+        {RP_MXFP4, 1, 17,  0x77},
+        {RP_MXFP4, 1, 17,  0xff}
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            char        *w     = random_blocks(cases[k].type, N, ROWS, 20);
+            float       *x     = random_floats(N * COLUMNS, 21);
+            const size_t block = (size_t)rp_dtype_info(cases[k].type)->block_bytes;
+            for (size_t i = 0; i < ROWS * rp_row_bytes(cases[k].type, N); i += block)
+                memset(w + i + cases[k].from, cases[k].fill, cases[k].to - cases[k].from);
+            for (int i = 0; i < N * COLUMNS; i++) x[i] = (float)sign * 0.5f;
+            check_products(cases[k].type, N, ROWS, COLUMNS, w, x);
+        }
+}
+
+/* Every variant gives NaN at the same elements, and the same bits elsewhere. */
+static void expect_variants_agree(const RpOpArgs *args, const char *what) {
+    const size_t   n     = rp_view_extent_bytes(&args->dst) / 4;
+    const RpCpuIsa best  = rp_cpu_isa();
+    float         *first = NULL, *y = args->dst.data;
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+        OK(run_workers(rp_cpu_mul_mat, args, 1));
+        for (size_t i = 0; i < n; i++)
+            if (isnan(y[i])) y[i] = NAN;
+        if (first == NULL) first = memcpy(malloc(n * 4), y, n * 4);
+        cr_assert_arr_eq(y, first, n * 4, "%s with %s gives other bits", what,
+                         rp_cpu_isa_name((RpCpuIsa)isa));
+    }
+    OK(rp_cpu_isa_set(best));
+    free(first);
+}
+
+/* Sets scales of every third block to infinity, -infinity, NaN and -0 in turn. */
+static void corrupt_scales(RpDtype type, char *w, size_t bytes) {
+    static const uint16_t odd[]       = {0x7c00, 0xfc00, 0x7e00, 0x8000};
+    static const uint8_t  exponents[] = {1, 0, 255, 2}; /* the smallest ones, and the largest */
+    const RpDtypeInfo    *info        = rp_dtype_info(type);
+    const size_t          block = (size_t)info->block_bytes, at = type == RP_Q6_K ? 208 : 0;
+    for (size_t b = 1, k = 0; b < bytes / block; b += 3, k++) {
+        if (type == RP_MXFP4)
+            w[b * block] = (char)exponents[k % 4];
+        else
+            memcpy(w + b * block + at, &odd[k % 4], sizeof odd[0]);
+    }
+}
+
+Test(mul_mat, all_variants_agree_for_every_number_of_blocks_and_rows) {
+    enum { ROWS = 18, COLS = 10 };
+    for (int i = 0; i < N_QUANT_TYPES; i++)
+        for (int64_t blocks = 1; blocks <= 9; blocks++)
+            for (int64_t rows = 1; rows <= ROWS; rows = rows == 6 ? 15 : rows + 1) {
+                const int64_t    n = blocks * rp_dtype_info(quant_types[i])->block_elems;
+                char            *w = random_blocks(quant_types[i], n, rows, (uint64_t)(40 + blocks));
+                float           *x = random_floats((size_t)(n * COLS), 41), y[ROWS * COLS];
+                const RpOpParams p = {.mul_mat = {.bound = RP_BOUND_NONE}};
+                x[n]               = INFINITY;
+                char *q            = quantize_columns(x, n, COLS);
+                for (int corrupt = 0; corrupt < 2; corrupt++)
+                    for (int64_t columns = 1; columns <= COLS; columns++) {
+                        const RpOpArgs args = {
+                            .dst    = tensor(RP_F32, y, rows, columns, 1, 1),
+                            .src    = {tensor(quant_types[i], w, n, rows, 1, 1),
+                                       tensor(RP_Q8_ACT, q, n, columns, 1, 1)},
+                            .params = &p
+                        };
+                        if (corrupt)
+                            corrupt_scales(quant_types[i], w, (size_t)rows * rp_row_bytes(quant_types[i], n));
+                        expect_variants_agree(&args, rp_dtype_name(quant_types[i]));
+                    }
+                free(w), free(x), free(q);
+            }
+}
+
+/* f32 columns, with any weights: against the sum in double. heads_w: weight matrices that `heads` heads share. */
+static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w,
+                        int64_t heads) {
+    const size_t n_w = (size_t)(n * rows * heads_w), n_x = (size_t)(n * columns * heads),
+                 n_y = (size_t)(rows * columns * heads);
+    float *x = random_floats(n_x, 22), *data = random_floats(n_w, 23), *values = malloc(n_w * 4),
+          *y = malloc(n_y * 4);
+    char *w  = rp_dtype_is_quant(type) ? random_blocks(type, n, rows * heads_w, 24) : malloc(n_w * 4);
+    const RpOpParams p = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    if (!rp_dtype_is_quant(type)) {
+        const RpOpArgs to = {.dst = tensor(type, w, (int64_t)n_w, 1, 1, 1),
+                             .src = {tensor(RP_F32, data, (int64_t)n_w, 1, 1, 1)}};
+        OK(run_workers(rp_cpu_copy, &to, 1));
+    }
+    for (int64_t r = 0; r < rows * heads_w; r++)
+        rp_dequantize_row(type, w + (size_t)r * rp_row_bytes(type, n), n, values + r * n);
+    const RpOpArgs args = {
+        .dst    = tensor(RP_F32, y, rows, columns, heads, 1),
+        .src    = {tensor(type, w, n, rows, heads_w, 1), tensor(RP_F32, x, n, columns, heads, 1)},
+        .params = &p
+    };
+    run_variants(rp_cpu_mul_mat, &args);
+    if (heads == 1) check_alone_on_the_device(args);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t m = 0; m < rows; m++) {
+                double want = 0.0, size = 0.0;
+                for (int64_t i = 0; i < n; i++) {
+                    const double term = (double)values[i + n * (m + rows * (h / (heads / heads_w)))] *
+                                        (double)x[i + n * (c + columns * h)];
+                    want += term, size += fabs(term);
+                }
+                const double got = (double)y[m + rows * (c + columns * h)];
+                cr_assert(fabs(got - want) <= 2e-6 * size, "%s: %g, not %g", rp_dtype_name(type), got, want);
+            }
+    free(x), free(data), free(values), free(y), free(w);
+}
+
+Test(mul_mat, multiplies_float_weights) {
+    const RpDtype types[] = {RP_F32, RP_F16, RP_BF16};
+    for (int i = 0; i < 3; i++) {
+        check_float(types[i], 1, 1, 1, 1, 1);
+        check_float(types[i], 77, 9, 6, 1, 1);
+        check_float(types[i], 4100, 3, 5, 1, 1);
+        check_float(types[i], 64, 5, 3, 2, 6); /* three heads share a weight matrix */
+        check_float(types[i], 1032, 5, 9, 1, 1);
+    }
+}
+
+Test(mul_mat, multiplies_quantised_weights_by_f32_columns) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) check_float(quant_types[i], 512, 7, 5, 1, 1);
+}
+
+/* The two products of unfused attention. Scores are computed up to pos[t] (RP_BOUND_ROWS); the transposed values are
+ * multiplied by scores up to pos[t] (RP_BOUND_INNER). Elements past it are neither written nor read. */
+Test(mul_mat, computes_only_up_to_the_position_of_each_token) {
+    enum { D = 20, CTX = 30, T = 3, H = 4, HKV = 2 };
+    float *kf = random_floats(D * CTX * HKV, 25), *q = random_floats(D * T * H, 26),
+          *s = random_floats(CTX * T * H, 27), scores[CTX * T * H], sum[D * T * H];
+    uint16_t       k[D * CTX * HKV];
+    int32_t        pos[T] = {4, -1, 29};
+    const RpOpArgs to     = {.dst = tensor(RP_F16, k, D * CTX * HKV, 1, 1, 1),
+                             .src = {tensor(RP_F32, kf, D * CTX * HKV, 1, 1, 1)}};
+    OK(run_workers(rp_cpu_copy, &to, 1));
+    rp_dequantize_row(RP_F16, k, D * CTX * HKV, kf);
+    RpTensorView cache = {
+        k, RP_F16, {D, CTX,         HKV,   1                },
+          {2, 2 * D * HKV, 2 * D, 2 * D * HKV * CTX}
+    };
+    const RpOpParams rows  = {.mul_mat = {.bound = RP_BOUND_ROWS}},
+                     inner = {.mul_mat = {.bound = RP_BOUND_INNER}};
+    RpOpArgs args          = {
+                 .dst    = tensor(RP_F32, scores, CTX, T, H, 1),
+                 .src    = {cache, tensor(RP_F32, q, D, T, H, 1), tensor(RP_I32, pos, T, 1, 1, 1)},
+                 .params = &rows
+    };
+    run_variants(rp_cpu_mul_mat, &args);
+    float untouched;
+    memset(&untouched, 0x55, sizeof untouched);
+    for (int h = 0; h < H; h++)
+        for (int t = 0; t < T; t++)
+            for (int i = 0; i < CTX; i++) {
+                double want = 0.0;
+                for (int d = 0; d < D; d++)
+                    want += (double)kf[d + D * (h / 2 + HKV * i)] * (double)q[d + D * (t + T * h)];
+                if (i > pos[t]) want = (double)untouched;
+                cr_assert(fabs((double)scores[i + CTX * (t + T * h)] - want) <= 1e-5 * fmax(1.0, fabs(want)),
+                          "head %d, token %d, row %d", h, t, i);
+            }
+    cache = (RpTensorView){
+        k, RP_F16, {CTX,         D, HKV,   1                },
+          {2 * D * HKV, 2, 2 * D, 2 * D * HKV * CTX}
+    };
+    for (int i = 0; i < CTX * T * H; i++)
+        if (i % CTX > pos[i / CTX % T]) s[i] = NAN; /* must not be read */
+    args = (RpOpArgs){
+        .dst    = tensor(RP_F32, sum, D, T, H, 1),
+        .src    = {cache, tensor(RP_F32, s, CTX, T, H, 1), tensor(RP_I32, pos, T, 1, 1, 1)},
+        .params = &inner
+    };
+    run_variants(rp_cpu_mul_mat, &args);
+    for (int h = 0; h < H; h++)
+        for (int t = 0; t < T; t++)
+            for (int d = 0; d < D; d++) {
+                double want = 0.0;
+                for (int i = 0; i <= pos[t]; i++)
+                    want += (double)kf[d + D * (h / 2 + HKV * i)] * (double)s[i + CTX * (t + T * h)];
+                cr_assert(fabs((double)sum[d + D * (t + T * h)] - want) <= 1e-5,
+                          "head %d, token %d, element %d", h, t, d);
+            }
+    free(kf), free(q), free(s);
+}
+
+Test(mul_mat, refuses_shapes_and_types_that_do_not_fit) {
+    static float w[64], x[64], y[64];
+    RpOpArgs     args = {
+            .dst = tensor(RP_F32, y, 4, 2, 1, 1),
+            .src = {tensor(RP_F32, w, 8, 4, 1, 1), tensor(RP_F32, x, 6, 2, 1, 1)}
+    };
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_SHAPE,
+            "mul_mat: weights [8,4,1,1] and x [6,2,1,1] do not fit");
+    args.mul_mat.x = tensor(RP_F16, x, 8, 2, 1, 1);
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE,
+            "mul_mat: weights f32, x f16, result f32: no kernel for this");
+    args.mul_mat.x = tensor(RP_Q8_ACT, x, 32, 2, 1, 1);
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE, "mul_mat: weights f32, x q8_act");
+}
