@@ -13,7 +13,7 @@ RP_BODY void convert_f16_body(const float *x, int64_t n, uint16_t *y) {
 }
 RP_VARIANTS(convert_f16, (const float *x, int64_t n, uint16_t *y), (x, n, y))
 
-/* d = max|x| / 127, qs = round(x / d), halves away from zero; the same as rp_put_q8_0 in kernels/copy.cuh.
+/* d = max|x| / 127, qs = round(x / d), halves away from zero; the same as rp_put_q8_0 in kernels/device/copy.cuh.
  *
  * A block with an infinity or a NaN (exponent bits all 1) gets a NaN scale (0x7e00 in f16), so that it shows in every
  * result. Quants are 0 if d is below RP_SMALLEST_SCALE, as 1/d could overflow. */
