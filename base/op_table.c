@@ -45,6 +45,10 @@ const OpInfo *rp_op_info(TensorOp op) {
     return i - RP_OP_COUNT < (unsigned)n_custom ? &custom[i - RP_OP_COUNT] : NULL;
 }
 
+const char *rp_op_source_name(const OpInfo *info, int i) {
+    return info != NULL && i >= 0 && i < info->n_sources && info->sources[i] != NULL ? info->sources[i] : "";
+}
+
 bool rp_op_find(const char *name, size_t len, TensorOp *out) {
     for (unsigned i = 0; i < RP_OP_COUNT + (unsigned)n_custom; i++) {
         const char *have = rp_op_info((TensorOp)i)->name;

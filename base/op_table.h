@@ -30,6 +30,9 @@ typedef struct OpInfo {
 /* NULL for a number that is no op. */
 const OpInfo *rp_op_info(TensorOp op);
 
+/* Name of source i; "" if there is none, for any i and a NULL description too. */
+const char *rp_op_source_name(const OpInfo *info, int i);
+
 /* A name is one or more letters, digits and _. */
 size_t rp_name_length(const char *s); /* of the name at the start of s; 0 if there is none */
 bool   rp_is_name(const char *s);     /* true if all of s is a name; false for NULL */

@@ -10,19 +10,49 @@ static bool is_selected(const TensorNode *n, const RpDumpOptions *o) {
     return !o->one_layer || n->layer == o->layer;
 }
 
+/* Columns of the text dump as wide as their widest cell. */
+typedef struct Widths {
+    int op, name, result;
+} Widths;
+
+static int wider(int width, const char *cell) {
+    const int n = (int)strlen(cell);
+    return n > width ? n : width;
+}
+
+static Widths widths_of(const ComputeGraph *g, const RpDumpOptions *o) {
+    char   shape[96];
+    Widths w = {2, 4, 6}; /* of the headings */
+    for (int i = 0; i < g->n_nodes; i++) {
+        const TensorNode *n = g->nodes[i];
+        if (!is_selected(n, o)) continue;
+        w = (Widths){wider(w.op, rp_node_op_name(n)), wider(w.name, n->name),
+                     wider(w.result, rp_format_shape(&n->view, shape, sizeof shape))};
+    }
+    return w;
+}
+
+/* " w=3 ids=0": the nodes that are sources, by the names of the sources. */
+static void dump_sources(const TensorNode *n, FILE *out) {
+    for (int s = 0; s < RP_MAX_SRC; s++) {
+        const char *name = rp_node_source_name(n, s);
+        if (n->src[s] != NULL) fprintf(out, " %s%s%d", name, name[0] != '\0' ? "=" : "", n->src[s]->id);
+    }
+}
+
 static void dump_text(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) {
+    const Widths w = widths_of(g, o);
     if (o->title != NULL) fprintf(out, "%s\n", o->title);
-    fprintf(out, "%5s %5s  %-10s %-30s %-26s %12s  %s\n", "node", "layer", "op", "name", "result", "bytes",
-            "sources");
+    fprintf(out, "%5s %5s  %-*s  %-*s  %-*s %12s  %s\n", "node", "layer", w.op, "op", w.name, "name",
+            w.result, "result", "bytes", "sources");
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
         char              shape[96], ops[128], layer[16] = "-";
         if (!is_selected(n, o)) continue;
         if (n->layer >= 0) snprintf(layer, sizeof layer, "%d", n->layer);
-        fprintf(out, "%5d %5s  %-10s %-30s %-26s %12zu ", i, layer, rp_node_op_name(n), n->name,
-                rp_format_shape(&n->view, shape, sizeof shape), rp_node_bytes(n));
-        for (int s = 0; s < RP_MAX_SRC; s++)
-            if (n->src[s] != NULL) fprintf(out, " %d", n->src[s]->id);
+        fprintf(out, "%5d %5s  %-*s  %-*s  %-*s %12zu ", i, layer, w.op, rp_node_op_name(n), w.name, n->name,
+                w.result, rp_format_shape(&n->view, shape, sizeof shape), rp_node_bytes(n));
+        dump_sources(n, out);
         if (n->is_output) fprintf(out, "  (output)");
         if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(out, "  (%s)", ops);
         fprintf(out, "%s%s\n", o->notes != NULL && o->notes[i].text[0] != '\0' ? "  | " : "",
@@ -52,6 +82,8 @@ static void dump_json_node(const TensorNode *n, const RpDumpOptions *o, FILE *ou
         else
             fputs("null", out); /* an absent optional source; later ones keep their position */
     }
+    fputs("],\"source_names\":[", out);
+    for (int s = 0; s < n_src; s++) fprintf(out, "%s\"%s\"", s > 0 ? "," : "", rp_node_source_name(n, s));
     fputs("],\"params\":", out);
     rp_node_dump_params(n, out);
     if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(out, ",\"parts\":\"%s\"", ops);

@@ -204,7 +204,17 @@ static void write_layers(const Drawing *d, int kind) {
     if (count > 1) fprintf(d->out, "  (x%d)", count);
 }
 
-/* Draws at most one edge between two drawn nodes. An edge from a folded layer to the one after it leads
+/* "x, residual": the names of the sources of n that are drawn as `from`, views included. */
+static void write_source_names(const Drawing *d, const TensorNode *n, const TensorNode *from) {
+    const char *separator = "";
+    for (int s = 0; s < RP_MAX_SRC; s++) {
+        if (n->src[s] == NULL || drawn(d, through_views(n->src[s])) != from) continue;
+        fprintf(d->out, "%s%s", separator, rp_node_source_name(n, s));
+        separator = ", ";
+    }
+}
+
+/* Draws at most one edge between two drawn nodes; its tooltip names the sources.  An edge from a folded layer to the one after it leads
  * back to the same cluster, and is dashed. For a store the arrow points at the destination. seen[id]:
  * already a source of this node. */
 static void write_edges(const Drawing *d, bool *seen) {
@@ -228,10 +238,12 @@ static void write_edges(const Drawing *d, bool *seen) {
             }
             if (again) continue;
             seen[from->id]    = true;
-            const char *style = from->id >= to->id ? " [style=dashed, constraint=false, label=\"next layer\"]"
-                                : node_writes(n, s) ? " [dir=back, color=\"#238b45\"]"
+            const char *style = from->id >= to->id  ? ", style=dashed, constraint=false, label=\"next layer\""
+                                : node_writes(n, s) ? ", dir=back, color=\"#238b45\""
                                                     : "";
-            fprintf(d->out, "  n%d -> n%d%s;\n", from->id, to->id, style);
+            fprintf(d->out, "  n%d -> n%d [edgetooltip=\"", from->id, to->id);
+            write_source_names(d, n, from);
+            fprintf(d->out, "\"%s];\n", style);
         }
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) seen[drawn(d, through_views(n->src[s]))->id] = false;

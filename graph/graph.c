@@ -167,23 +167,24 @@ static void name_source(const TensorNode *n, char *text, size_t size) {
         snprintf(text, size, "%s (node %d)", n->kind == NODE_OP ? rp_op_info(n->op)->name : "leaf", n->id);
 }
 
-/* The error text: "mul_mat (node 12, layer 3): sources 'w' q4_1 [576,576], 'x' f32 [577]: row lengths
- * differ" */
+/* The error text: "mul_mat (node 12, layer 3): sources w='blk.3.k' q4_1 [576,576], x='y' f32 [577]: row
+ * lengths differ" */
 static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer,
                      const char *why, char *text, size_t size) {
-    const bool known     = rp_op_info(op) != NULL;
-    char       where[32] = "";
+    const OpInfo *info      = rp_op_info(op);
+    char          where[32] = "";
     if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
     size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources",
-                                known ? rp_op_info(op)->name : "unknown op", g->n_nodes, where);
+                                info != NULL ? info->name : "unknown op", g->n_nodes, where);
     for (int i = 0; i < n_src && n < size; i++) {
         char shape[96] = "absent", name[80] = "";
         if (src[i] != NULL) {
             rp_format_shape(&src[i]->view, shape, sizeof shape);
             name_source(src[i], name, sizeof name);
         }
-        n += (size_t)snprintf(text + n, size - n, "%s %s%s%s", i > 0 ? "," : "", name, name[0] ? " " : "",
-                              shape);
+        const char *source = rp_op_source_name(info, i);
+        n += (size_t)snprintf(text + n, size - n, "%s %s%s%s%s%s", i > 0 ? "," : "", source,
+                              source[0] != '\0' ? "=" : "", name, name[0] != '\0' ? " " : "", shape);
     }
     if (n < size) snprintf(text + n, size - n, ": %s", why);
 }

@@ -86,7 +86,7 @@ static bool match_term(RpPatternMatch *m, int term, TensorNode *n) {
     if (t->kind == TERM_ABSENT) return n == NULL;
     if (t->kind == TERM_VARIABLE) return (n != NULL || t->optional) && bind(m, t->name, n);
     /* An optional op that is absent: its first source stands in its place. */
-    return match_op(m, t, n) || (t->optional && match_term(m, t->src[0], n));
+    return match_op(m, t, n) || (t->optional && match_term(m, *t->src, n));
 }
 
 /* Finds nodes for the roots `from`, from + 1, ... If the label of a root is bound already, by an earlier

@@ -23,6 +23,10 @@ const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name) {
 
 const char *rp_node_name(const TensorNode *node) { return node->name; }
 
+const char *rp_node_source_name(const TensorNode *n, int i) {
+    return rp_op_source_name(n->kind == NODE_OP ? rp_op_info(n->op) : NULL, i);
+}
+
 const char *rp_node_op_name(const TensorNode *node) {
     static const char *const kinds[] = {
         [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};

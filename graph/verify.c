@@ -13,6 +13,12 @@ static RpStatus fail_node(const TensorNode *n, RpStatus status, const char *what
                    rp_format_shape(&n->view, shape, sizeof shape), n->id, what);
 }
 
+static RpStatus fail_source(const TensorNode *n, RpStatus status, int s, const char *what) {
+    char text[64];
+    snprintf(text, sizeof text, "source %s %s", rp_node_source_name(n, s), what);
+    return fail_node(n, status, text);
+}
+
 static RpStatus verify_op(const TensorNode *n) {
     RpSourceShapes views = {0};
     const OpInfo  *info  = rp_op_info(n->op);
@@ -20,13 +26,13 @@ static RpStatus verify_op(const TensorNode *n) {
     const char    *why   = "";
     for (int s = 0; s < RP_MAX_SRC; s++) {
         if (n->src[s] == NULL) {
-            if (s < info->n_required) return fail_node(n, RP_E_ARG, "a source is missing");
+            if (s < info->n_required) return fail_source(n, RP_E_ARG, s, "is missing");
             continue;
         }
         if (s >= info->n_sources) return fail_node(n, RP_E_ARG, "it has too many sources");
         if (n->src[s]->graph != n->graph || n->src[s]->id >= n->id || n->src[s]->id < 0 ||
             n->graph->nodes[n->src[s]->id] != n->src[s])
-            return fail_node(n, RP_E_STATE, "a source does not stand before it"); /* I1 */
+            return fail_source(n, RP_E_STATE, s, "does not stand before it"); /* I1 */
         views.src[s] = &n->src[s]->view;
     }
     if (node_is_view(n) && n->base != n->from.unary.x->base)

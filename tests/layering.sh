@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fails if a directory includes a header of a layer that it may not use, or if an op lacks a kernel file or a test.
+# Fails if a directory includes a header of a layer that it may not use, if a source of an op is used by
+# its number, or if an op lacks a kernel file or a test.
 #   layering.sh SOURCE_DIR
 cd "$1" || exit 1
 fail=0
@@ -27,6 +28,9 @@ check model/tokenizer "$public|model/tokenizer/[a-z_0-9]+\.h"
 check model "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check cli "$public|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check examples "$public"
+
+bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base graph fallback kernels executor model include)
+[ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }
 
 ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
 [ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }

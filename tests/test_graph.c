@@ -33,14 +33,14 @@ static void refuse(TensorNode *(*build)(ComputeGraph *), RpStatus status, const 
     Test(graph, refuses_##name) { refuse(build_##name, status, text); }
 
 REFUSAL(mul_mat_of_rows_that_differ, RP_E_SHAPE,
-        "mul_mat (node 2): sources 'w' f32 [8,4], 'x' f32 [6,2]: row lengths differ",
+        "mul_mat (node 2): sources w='w' f32 [8,4], x='x' f32 [6,2]: row lengths differ",
         rp_mul_mat(g, weight(g, "w", RP_F32, 8, 4), input(g, "x", 6, 2, 1)))
 REFUSAL(mul_mat_of_heads_that_do_not_repeat, RP_E_SHAPE, "outer dimensions",
         rp_mul_mat(g, input(g, "w", 8, 4, 2), input(g, "x", 8, 2, 3)))
 REFUSAL(mul_mat_bound_without_positions, RP_E_ARG, "a bound needs positions",
         rp_mul_mat_bound(g, weight(g, "w", RP_F32, 8, 4), input(g, "x", 8, 2, 1), NULL, RP_BOUND_ROWS))
 REFUSAL(rms_norm_of_another_length, RP_E_SHAPE,
-        "rms_norm (node 2): sources 'x' f32 [8,2], 'w' f32 [4]: the weight",
+        "rms_norm (node 2): sources x='x' f32 [8,2], w='w' f32 [4]: the weight",
         rp_rms_norm(g, input(g, "x", 8, 2, 1), weight(g, "w", RP_F32, 4, 1), 1e-5f))
 REFUSAL(rms_norm_with_a_negative_eps, RP_E_ARG, "eps", rp_rms_norm(g, input(g, "x", 8, 2, 1), NULL, -1.0f))
 REFUSAL(add_that_does_not_repeat, RP_E_SHAPE, "does not repeat",
@@ -99,7 +99,7 @@ REFUSAL(leaf_of_an_unknown_type, RP_E_DTYPE, "unknown dtype 77",
         rp_silu(g, rp_graph_input(g, "x", (RpDtype)77, NE(8, 1, 1, 1))))
 REFUSAL(two_leaves_of_one_name, RP_E_ARG, "two leaves are named 'x'",
         rp_add(g, input(g, "x", 8, 1, 1), input(g, "x", 8, 1, 1)))
-REFUSAL(source_without_a_name, RP_E_SHAPE, "reshape (node 2): sources silu (node 1) f32 [8]",
+REFUSAL(source_without_a_name, RP_E_SHAPE, "reshape (node 2): sources x=silu (node 1) f32 [8]",
         rp_reshape(g, rp_silu(g, input(g, "x", 8, 1, 1)), 7, 1, 1, 1))
 REFUSAL(leaf_as_output, RP_E_ARG, "not computed", input(g, "x", 8, 1, 1))
 
@@ -118,7 +118,7 @@ Test(graph, keeps_the_first_error_and_ignores_later_calls) {
     TensorNode *y = rp_silu(g, rp_add(g, bad, rp_mul_mat(g, x, x)));
     cr_expect_null(y);
     cr_expect_null(rp_node_set_name(y, "y"));
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_SHAPE, "reshape (node 1): sources 'x' f32 [8,2]");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_SHAPE, "reshape (node 1): sources x='x' f32 [8,2]");
     rp_graph_free(g);
 }
 
@@ -164,7 +164,7 @@ Test(graph, verify_finds_a_node_out_of_order) {
     g->nodes[1]     = g->nodes[2];
     g->nodes[2]     = a;
     g->nodes[1]->id = 1, g->nodes[2]->id = 2;
-    REFUSED(rp_graph_verify(g), RP_E_STATE, "does not stand before it");
+    REFUSED(rp_graph_verify(g), RP_E_STATE, "source x does not stand before it");
     rp_graph_free(g);
 }
 
@@ -235,7 +235,8 @@ Test(op_table, every_row_is_complete) {
         cr_expect(info->n_required >= 1 && info->n_required <= info->n_sources &&
                       info->n_sources <= RP_MAX_SRC,
                   "%s", info->name);
-        cr_expect_eq(rp_cpu_kernel((TensorOp)op) != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s", info->name);
+        cr_expect_eq(rp_cpu_kernel((TensorOp)op) != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s",
+                     info->name);
     }
 }
 
@@ -302,14 +303,40 @@ Test(dump, json_has_parameters_absent_sources_and_times) {
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_graph_verify(g));
     char *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
-    cr_expect_not_null(strstr(json, "\"sources\":[0],\"params\":{\"eps\":0.25}}"), "%s", json);
-    cr_expect_not_null(strstr(json, "\"sources\":[2,null,null,1],\"params\":{\"scale\":0.5,\"window\":0}}"),
+    cr_expect_not_null(strstr(json, "\"sources\":[0],\"source_names\":[\"x\"],\"params\":{\"eps\":0.25}}"),
                        "%s", json);
+    cr_expect_not_null(
+        strstr(json, "\"sources\":[2,null,null,1],\"source_names\":[\"x\",\"mask\",\"pos\",\"sinks\"],"
+                     "\"params\":{\"scale\":0.5,\"window\":0}}"),
+        "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{\"axis\":[0,2,1,3]}}"), "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{}}"), "leaves have none: %s", json);
     free(json);
     json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON, .notes = n});
     cr_expect_not_null(strstr(json, "\"window\":0},\"us\":1.500}"), "%s", json);
     free(json);
+    rp_graph_free(g);
+}
+
+/* The names are those of the rows of ops.h: in text, JSON and DOT. */
+Test(dump, names_sources_and_parameters) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = input(g, "x", 8, 2, 1), *w = input(g, "w", 8, 1, 1),
+               *pos = rp_graph_input(g, "pos", RP_I32, NE(2, 1, 1, 1));
+    TensorNode *y   = rp_rms_norm(g, x, w, 0.5f);
+    TensorNode *z   = rp_soft_max(g, y, NULL, pos, &(RpSoftMaxParams){.scale = 2.0f, .window = 3});
+    OK(rp_graph_finish(g, &z, 1));
+    char *text = dump(g, (RpDumpOptions){.format = RP_DUMP_TEXT}),
+         *dot  = dump(g, (RpDumpOptions){.format = RP_DUMP_DOT}),
+         *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
+    cr_expect_not_null(strstr(text, " x=0 w=1"), "%s", text);
+    cr_expect_not_null(
+        strstr(json, "\"sources\":[0,1],\"source_names\":[\"x\",\"w\"],\"params\":{\"eps\":0.5}"), "%s",
+        json);
+    cr_expect_not_null(
+        strstr(json, "\"source_names\":[\"x\",\"mask\",\"pos\"],\"params\":{\"scale\":2,\"window\":3}"), "%s",
+        json);
+    cr_expect_not_null(strstr(dot, "n1 -> n3 [edgetooltip=\"w\"]"), "%s", dot);
+    free(text), free(dot), free(json);
     rp_graph_free(g);
 }

@@ -181,6 +181,7 @@ const TensorNode *rp_graph_node(const ComputeGraph *g, int i);       /* NULL out
 const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
 const char       *rp_node_name(const TensorNode *node);              /* "" without a name */
 const char       *rp_node_op_name(const TensorNode *node);           /* "weight", "input" and "state" for leaves */
+const char       *rp_node_source_name(const TensorNode *node, int i); /* of source i of its op; "" if there is none */
 RpTensorView        rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
 int               rp_node_layer(const TensorNode *node);             /* -1: none */
 bool              rp_node_is_output(const TensorNode *node);         /* as given to rp_graph_finish */
@@ -188,7 +189,8 @@ bool              rp_node_is_output(const TensorNode *node);         /* as given
 /* ---- dumps ----
  *
  * DOT draws each layer as a cluster, colours ops by kind and gives weights, inputs and states different shapes. JSON is
- * one object with "nodes" in execution order; an absent source between present ones is null in "sources". */
+ * one object with "nodes" in execution order; an absent source between present ones is null in "sources".
+ * "source_names" are those of ops.h, "" where a custom op names none. */
 typedef enum RpDumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } RpDumpFormat;
 
 /* An annotation of a node, such as its launch or its time. */
