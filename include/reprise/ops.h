@@ -5,14 +5,8 @@
  *   RpOpParams p = {.rms_norm = {.eps = 1e-5f}};
  *   TensorNode *y = rp_graph_op(g, RP_OP_RMS_NORM, &p, (TensorNode *const[]){x, w}, 2);
  *
- * To add an op:
- *   1. a row below, and a params struct above it if it has parameters
- *   2. a shape rule in graph/shape.c, if none fits
- *   3. fallback/<name>.c    RpStatus rp_cpu_<name>(const RpOpArgs *, RpKernelCtx *)
- *      kernels/<name>.cu    RpStatus rp_cuda_<name>(const RpOpArgs *, RpKernelCtx *)
- *   4. tests/ops/test_<name>.c  Test(<name>, ...): a behaviour and a refusal
- *
- * A missing kernel is a link error; a missing test fails the layout test.
+ * To add an op: a row below, fallback/<name>.c, kernels/<name>.cu and tests/ops/test_<name>.c; docs/add-an-op.md shows
+ * it with an example.
  */
 #ifndef REPRISE_OPS_H
 #define REPRISE_OPS_H
