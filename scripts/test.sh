@@ -22,7 +22,7 @@ skip() { # number of tests, what they test: named again at the end
   skipped: $2"
 }
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log".*' EXIT
 
 began=$(date +%s)
 step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
@@ -94,16 +94,17 @@ if [ -z "$quick" ]; then
     step "fuzzing"
     cmake --preset fuzz >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C build/fuzz fuzz_gguf fuzz_tokenizer >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
-    for target in gguf tokenizer; do
+    fuzz() { # target
         corpus=$(mktemp -d)
-        if (cd "$corpus" && "$OLDPWD/build/fuzz/fuzz_$target" -max_total_time=30 -max_len=60000 . \
-            "$OLDPWD/tests/fuzz/corpus/$target" >"$log" 2>&1); then
-            tail -1 "$log"; passed=$((passed + 1))
-        else
-            tail -40 "$log"; failed=$((failed + 1))
-        fi
+        status=0
+        (cd "$corpus" && "$OLDPWD/build/fuzz/fuzz_$1" -max_total_time=30 -max_len=60000 . \
+            "$OLDPWD/tests/fuzz/corpus/$1") >"$log.$1" 2>&1 || status=$?
         rm -rf "$corpus"
-    done
+        return $status
+    }
+    fuzz gguf & # both at the same time
+    if fuzz tokenizer; then tail -1 "$log.tokenizer"; passed=$((passed + 1)); else tail -40 "$log.tokenizer"; failed=$((failed + 1)); fi
+    if wait $!; then tail -1 "$log.gguf"; passed=$((passed + 1)); else tail -40 "$log.gguf"; failed=$((failed + 1)); fi
 fi
 echo
 echo "$passed passed, $failed failed, $skipped skipped, in $((($(date +%s) - began) / 60)) min$names"
