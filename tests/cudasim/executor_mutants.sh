@@ -4,9 +4,8 @@
 #   executor_mutants.sh SOURCE_DIR BUILD_DIR [WORD]      WORD: only the bugs whose description contains it
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) only=${3-}
-temp=$(mktemp -d)
-trap 'rm -rf "$temp"' EXIT
-caught=0 missed=0
+all=$(mktemp -d) started=0 cores=$(nproc)
+trap 'rm -rf "$all"' EXIT
 
 compile() { # source file
     ninja -C "$build" -t commands cudasim_bind | grep -e " -c $source/$1\$" | tail -1 |
@@ -24,22 +23,31 @@ link() { # source file, test
     (cd "$build" && sh "$temp/link")
 }
 
-mutant() { # source file to compile, file to change, sed expression, tests, description
-    case $5 in *"$only"*) ;; *) return 0 ;; esac
-    rm -rf "$temp/executor" "$temp/kernels" "$temp/model"
+# Prints one line, which begins with "caught" if the tests fail as they should.
+plant() { # source file to compile, file to change, sed expression, tests, description
     cp -r "$source/${1%%/*}" "$temp/${1%%/*}"
     sed -i "$3" "$temp/$2"
     if cmp -s "$source/$2" "$temp/$2"; then
-        echo "$5: the expression changes nothing in $2"; missed=$((missed + 1)); return
+        echo "$5: the expression changes nothing in $2"; return
     fi
     if ! compile "$1" >"$temp/log" 2>&1; then
-        echo "$5: does not compile"; tail -5 "$temp/log"; missed=$((missed + 1)); return
+        echo "$5: does not compile"; tail -5 "$temp/log"; return
     fi
     for test in $4; do
         link "$1" "$test"
-        if ! timeout 300 "$temp/test" -j1 >"$temp/log" 2>&1; then caught=$((caught + 1)); return; fi
+        if ! timeout 300 "$temp/test" -j1 >"$temp/log" 2>&1; then echo "caught $5"; return; fi
     done
-    echo "NOT CAUGHT: $5 ($4)"; missed=$((missed + 1))
+    echo "NOT CAUGHT: $5 ($4)"
+}
+
+# As many at a time as there are cores, each in a folder of its own.
+mutant() {
+    case $5 in *"$only"*) ;; *) return 0 ;; esac
+    started=$((started + 1))
+    temp=$all/$started
+    mkdir "$temp"
+    plant "$@" >"$temp/result" 2>&1 &
+    [ $((started % cores)) != 0 ] || wait
 }
 
 cuda=executor/cuda
@@ -85,5 +93,8 @@ mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capt
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
 mutant kernels/linear.cu kernels/device/quants.cuh 's/f<RP_Q4_0>/f<RP_Q5_0>/' bind \
     "the kernel of another quant type"
-echo "$caught of $((caught + missed)) planted bugs caught"
-[ "$missed" = 0 ]
+wait
+cat "$all"/*/result | grep -v '^caught' || true
+caught=$(cat "$all"/*/result | grep -c '^caught' || true)
+echo "$caught of $started planted bugs caught"
+[ "$caught" = "$started" ]

@@ -1,20 +1,13 @@
 #!/bin/sh
 # Plants bugs in a copy of the CUDA kernels: each must be caught by the tests of the op on the simulated device, built with
 # every access checked.
-#   mutants.sh SOURCE_DIR RACE_BUILD_DIR [OP...]      only the bugs of these ops
+#   mutants.sh SOURCE_DIR RACE_BUILD_DIR [OP...]      OP: only the bugs of these ops
+#   mutants.sh --ops                                 prints the ops that have planted bugs
 #
 # The bugs of one op share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
 #   s/id < n/(@ ? id <= n : id < n)/        becomes        (sim_bug(3) ? id <= n : id < n)
 # and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests of the op must pass.
 set -eu
-source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
-objects=$build/tests/cudasim/CMakeFiles
-temp=$(mktemp -d)
-trap 'rm -rf "$temp"' EXIT
-include=$(cat "$build/tests/cudasim/cuda_headers.txt")
-shift 2
-only=" $* " caught=0 missed=0
-
 bugs() { # op | file | sed expression | description
     cat <<'BUGS'
 soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum over a block
@@ -69,6 +62,19 @@ experts_down|experts_down.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an ex
 BUGS
 }
 
+if [ "$1" = --ops ]; then
+    bugs | cut -d'|' -f1 | uniq
+    exit
+fi
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+objects=$build/tests/cudasim/CMakeFiles
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+include=$(cat "$build/tests/cudasim/cuda_headers.txt")
+shift 2
+only=" $* " caught=0 missed=0
+
+
 # Applies every expression of an op to its copy of the kernels; writes the numbers and descriptions to $temp/bugs.
 plant() { # op
     rm -rf "$temp/kernels"
@@ -103,8 +109,16 @@ compile() { # op
         $(pkg-config --libs libpcre2-8 criterion) -lm -lpthread -o "$temp/test"
 }
 
+if [ "$only" = "  " ]; then # one process for each op, as many at a time as there are cores
+    failed=0
+    bugs | cut -d'|' -f1 | uniq | xargs -P "$(nproc)" -n 1 sh "$source/tests/cudasim/mutants.sh" "$source" "$build" >"$temp/all" || failed=1
+    grep -v 'planted bugs caught$' "$temp/all" || true
+    awk '/planted bugs caught$/ { caught += $1; all += $3 } END { print caught " of " all " planted bugs caught" }' "$temp/all"
+    exit $failed
+fi
+
 for op in $(bugs | cut -d'|' -f1 | uniq); do
-    case $only in "  " | *" $op "*) ;; *) continue ;; esac
+    case $only in *" $op "*) ;; *) continue ;; esac
     plant "$op"
     compile "$op"
     if ! SIM_BUG=0 "$temp/test" -j1 >"$temp/log" 2>&1; then
