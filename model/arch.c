@@ -1,4 +1,4 @@
-/* The decoder graph of all families. A family differs by the features of its row in config.c.
+/* The decoder graph of all families. A family is a row of arch_table.c.
  *
  *     tokens -> token_embd [* embd_scale] -> layers -> rows of out_rows -> norm -> output -> logits
  *
@@ -10,7 +10,7 @@
  *         |                                                                           ^
  *         +---------------------------------------------------------------------------+
  *
- * [brackets]: where the family has it. Activations are [n_embd, n_tok] f32. Shapes are fixed (I2); everything
+ * [brackets]: where the family has it. A layer without attention begins with the second half. Activations are [n_embd, n_tok] f32. Shapes are fixed (I2); everything
  * that changes from run to run is in `tokens`, `pos`, `out_rows` or the step state (I4). */
 #include "model/arch.h"
 
@@ -63,21 +63,30 @@ static TensorNode *scaled(Builder *b, TensorNode *x, float by, const char *what)
     return by == 1.0f ? x : rp_arch_name_node(b, rp_scale(b->g, x, by, 0.0f), what);
 }
 
+/* x + [residual_scale *] norm(y) */
+static TensorNode *add_residual(Builder *b, TensorNode *x, TensorNode *y, const RpGgufTensor *post_norm,
+                                const char *const names[3]) {
+    if (post_norm != NULL) y = rp_arch_norm(b, y, post_norm, names[0]);
+    y = scaled(b, y, b->m->config.residual_scale, names[1]);
+    return rp_arch_name_node(b, rp_add(b->g, y, x), names[2]);
+}
+
 /* x [n_embd, t] -> [n_embd, t], as in the diagram. */
 static TensorNode *layer(Builder *b, TensorNode *x) {
-    const LayerWeights *l   = &b->m->layers[b->layer];
-    const ModelConfig  *c   = &b->m->config;
-    const bool          mla = (c->arch->features & ARCH_MLA) != 0;
-    TensorNode         *y   = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
-    y                       = mla ? rp_arch_attention_mla(b, y, l) : rp_arch_attention(b, y, l);
-    if (l->post_attn_norm != NULL) y = rp_arch_norm(b, y, l->post_attn_norm, "post_attn_norm");
-    y = scaled(b, y, c->residual_scale, "attn_scaled");
-    x = rp_arch_name_node(b, rp_add(b->g, y, x), "attn_residual");
+    static const char *const attn_names[] = {"post_attn_norm", "attn_scaled", "attn_residual"},
+                             *ffn_names[] = {"post_ffn_norm", "ffn_scaled", "residual"};
+    const LayerWeights *l                 = &b->m->layers[b->layer];
+    TensorNode         *y;
+    if (b->kind.attention != ATTENTION_NONE) {
+        y = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+        y = b->kind.attention == ATTENTION_LATENT ? rp_arch_attention_mla(b, y, l)
+                                                  : rp_arch_attention(b, y, l);
+        x = add_residual(b, x, y, l->post_attn_norm, attn_names);
+    }
     y = rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
-    y = rp_config_routes(c, b->layer) ? rp_arch_experts(b, y, l) : rp_arch_feed_forward(b, y, l);
-    if (l->post_ffn_norm != NULL) y = rp_arch_norm(b, y, l->post_ffn_norm, "post_ffn_norm");
-    y = scaled(b, y, c->residual_scale, "ffn_scaled");
-    return rp_arch_name_node(b, rp_add(b->g, y, x), "residual");
+    y = b->kind.feed_forward == FEED_FORWARD_EXPERTS ? rp_arch_experts(b, y, l)
+                                                     : rp_arch_feed_forward(b, y, l);
+    return add_residual(b, x, y, l->post_ffn_norm, ffn_names);
 }
 
 /* One i32 of the step state, at a byte offset, as a tensor [1]. */
@@ -127,7 +136,8 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
     for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
         rp_graph_set_layer(b->g, b->layer);
-        x = layer(b, x);
+        b->kind = rp_config_layer(&m->config, b->layer);
+        x       = layer(b, x);
     }
     b->layer = -1;
     rp_graph_set_layer(b->g, -1);
@@ -149,7 +159,7 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     if (kv_type == RP_F16) return RP_OK;
     if (kv_type != RP_Q8_0)
         return rp_fail(RP_E_ARG, "a KV cache of %s: must be f16 or q8_0", rp_dtype_name(kv_type));
-    if ((c->arch->features & ARCH_MLA) != 0)
+    if (rp_pattern_has(&c->layers, ATTENTION_LATENT))
         return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: the latent attention of %s needs f16",
                        c->arch->name);
     if (c->head_dim % 32 != 0)

@@ -13,6 +13,7 @@ typedef struct Builder {
     int32_t        n_tok, n_ctx;
     RpDtype        kv_type;
     int            layer;   /* for names; -1: outside of the layers */
+    LayerKind      kind;    /* of that layer */
     TensorNode   **outputs; /* room for the ids of each layer and the logits */
     int            n_outputs;
 } Builder;
@@ -33,6 +34,9 @@ TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, con
 /* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
  * the cache after the store, so that readers come later in the graph. */
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which);
+
+/* x rotated as the layer's kind of position says: [n, heads, t]; x itself without RoPE. */
+TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what);
 
 /* The blocks of a layer: from the normed x [n_embd, t] to the [n_embd, t] that the residual adds. */
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);

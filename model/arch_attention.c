@@ -10,23 +10,23 @@
  * The pass `attention` fuses scores, softmax and weighted sum into one op with online softmax. */
 #include "model/arch.h"
 
+TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what) {
+    const LayerKind *k = &b->kind;
+    if (k->position == POSITION_NONE) return x;
+    TensorNode *y = rp_rope(b->g, x, b->pos, k->rope_factors ? b->rope_factors : NULL, &k->rope);
+    return rp_arch_name_node(b, y, what);
+}
+
 /* q or k: x [n_embd, t] -> heads [head_dim, n_head, t], normed and rotated. A norm is over each head, or over
- * all heads as one row (full_norm). Local layers of some families have a RoPE without the scaling of the
- * others (local_rope). */
-static TensorNode *rotated(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
-                           const RpGgufTensor *w_norm, int32_t n_head, const char *what) {
-    const ModelConfig *c          = &b->m->config;
-    const bool         local      = rp_config_is_local(c, b->layer);
-    const bool         local_rope = local && (c->arch->features & ARCH_LOCAL_ROPE) != 0;
-    const bool         full_norm  = (c->arch->features & ARCH_QK_NORM_FULL) != 0;
-    TensorNode        *y          = rp_arch_linear(b, x, w, bias, what);
-    if (w_norm != NULL && full_norm) y = rp_arch_norm(b, y, w_norm, what);
+ * all heads as one row. */
+static TensorNode *query_or_key(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
+                                const RpGgufTensor *w_norm, int32_t n_head, const char *what) {
+    const ModelConfig *c = &b->m->config;
+    TensorNode        *y = rp_arch_linear(b, x, w, bias, what);
+    if (c->arch->qk_norm == QK_NORM_ROW) y = rp_arch_norm(b, y, w_norm, what);
     y = rp_reshape(b->g, y, c->head_dim, n_head, b->n_tok, 1);
-    if (w_norm != NULL && !full_norm) y = rp_arch_norm(b, y, w_norm, what);
-    return rp_arch_name_node(
-        b,
-        rp_rope(b->g, y, b->pos, local_rope ? NULL : b->rope_factors, local_rope ? &c->rope_local : &c->rope),
-        what);
+    if (c->arch->qk_norm == QK_NORM_HEAD) y = rp_arch_norm(b, y, w_norm, what);
+    return rp_arch_rotated(b, y, what);
 }
 
 /* A cache [dim * n_head, n_ctx] seen as [dim, n_ctx, n_head]:
@@ -53,8 +53,7 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     const ModelConfig    *c     = &b->m->config;
     ComputeGraph         *g     = b->g;
     TensorNode           *sinks = rp_arch_optional(b, l->sinks);
-    const RpSoftMaxParams p     = {.scale  = c->attn_scale,
-                                   .window = rp_config_is_local(c, b->layer) ? c->window : 0};
+    const RpSoftMaxParams p     = {.scale = c->attn_scale, .window = b->kind.window};
     if (b->kv_type != RP_F16) /* a quantised cache has only the fused op: see check_unfused in graph/pass.c */
         return rp_attention(g, q, k, v, b->pos, sinks,
                             &(RpAttentionParams){.scale = p.scale, .window = p.window});
@@ -70,9 +69,9 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
     const ModelConfig *c = &b->m->config;
     ComputeGraph      *g = b->g;
-    TensorNode        *q = rotated(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
-    TensorNode        *k = cached_heads(b, rotated(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k"), "k");
-    TensorNode        *v = cached_heads(b, rp_arch_linear(b, x, l->v, l->v_bias, "v"), "v");
+    TensorNode        *q = query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
+    TensorNode *k = cached_heads(b, query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k"), "k");
+    TensorNode *v = cached_heads(b, rp_arch_linear(b, x, l->v, l->v_bias, "v"), "v");
 
     TensorNode *heads = attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
     TensorNode *joined =
@@ -110,11 +109,9 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     TensorNode *q = x;
     if (l->q_a != NULL)
         q = rp_arch_norm(b, rp_arch_linear(b, x, l->q_a, NULL, "q_a"), l->q_a_norm, "q_a_norm");
-    q = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
-    TensorNode *q_rope =
-        rp_rope(g, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), b->pos, NULL, &c->rope);
-    rp_arch_name_node(b, q_rope, "q_rope");
-    TensorNode *q_nope   = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
+    q                  = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
+    TensorNode *q_rope = rp_arch_rotated(b, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
+    TensorNode *q_nope = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
     TensorNode *q_latent = rp_mul_mat(g, rp_arch_weight(b, l->k_b), q_nope);
     rp_arch_name_node(b, q_latent, "q_latent");
 
@@ -124,8 +121,9 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     TensorNode   *latent =
         rp_arch_norm(b, row_slice(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
     TensorNode *k_rope =
-        rp_rope(g, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), b->pos, NULL, &c->rope);
-    k_rope              = rp_reshape(g, rp_arch_name_node(b, k_rope, "k_rope"), rope, b->n_tok, 1, 1);
+        rp_arch_rotated(b, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), "k_rope");
+    if (b->kind.position == POSITION_NONE) k_rope = rp_cast(g, k_rope, RP_F32); /* a slice has gaps */
+    k_rope              = rp_reshape(g, k_rope, rope, b->n_tok, 1, 1);
     TensorNode *latents = as_heads(b, rp_arch_cached(b, latent, m->kv_lora, "latent"), m->kv_lora, 1);
     TensorNode *keys    = as_heads(b, rp_arch_cached(b, k_rope, rope, "k_rope"), rope, 1);
 

@@ -13,17 +13,27 @@
 /* gpt-oss: its clamped SwiGLU, see SWIGLU_OAI in ops.h. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
+/* act(gate) * up; the nodes are named <prefix>_act and <prefix>_gated. */
+static TensorNode *activated(Builder *b, TensorNode *gate, TensorNode *up, const char *prefix) {
+    const Activation kind = b->m->config.arch->activation;
+    char             act_name[32], gated_name[32];
+    snprintf(act_name, sizeof act_name, "%s_act", prefix);
+    snprintf(gated_name, sizeof gated_name, "%s_gated", prefix);
+    if (kind == ACTIVATION_SWIGLU_OAI)
+        return rp_arch_name_node(b, rp_swiglu_oai(b->g, gate, up, oai_alpha, oai_limit), gated_name);
+    TensorNode *act = kind == ACTIVATION_GELU_TANH ? rp_gelu(b->g, gate, RP_GELU_TANH) : rp_silu(b->g, gate);
+    rp_arch_name_node(b, act, act_name);
+    return rp_arch_name_node(b, rp_mul(b->g, act, up), gated_name);
+}
+
 TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate_w, const RpGgufTensor *up_w,
                           const RpGgufTensor *down_w, const char *prefix) {
-    char                     names[5][32];
-    static const char *const suffixes[5] = {"gate", "up", "act", "gated", "down"};
-    for (int i = 0; i < 5; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, suffixes[i]);
+    static const char *const suffixes[3] = {"gate", "up", "down"};
+    char                     names[3][32];
+    for (int i = 0; i < 3; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, suffixes[i]);
     TensorNode *gate = rp_arch_linear(b, x, gate_w, NULL, names[0]);
     TensorNode *up   = rp_arch_linear(b, x, up_w, NULL, names[1]);
-    const bool  gelu = (b->m->config.arch->features & ARCH_GELU) != 0;
-    TensorNode *act  = gelu ? rp_gelu(b->g, gate, RP_GELU_TANH) : rp_silu(b->g, gate);
-    rp_arch_name_node(b, act, names[2]);
-    return rp_arch_linear(b, rp_arch_name_node(b, rp_mul(b->g, act, up), names[3]), down_w, NULL, names[4]);
+    return rp_arch_linear(b, activated(b, gate, up, prefix), down_w, NULL, names[2]);
 }
 
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l) {
@@ -60,13 +70,6 @@ static TensorNode *linear_id(Builder *b, TensorNode *x, const RpGgufTensor *w, c
     return bias != NULL ? rp_arch_name_node(b, rp_add_id(b->g, y, rp_arch_weight(b, bias), ids), what) : y;
 }
 
-static TensorNode *activation(Builder *b, TensorNode *gate, TensorNode *up) {
-    if ((b->m->config.arch->features & ARCH_OAI) != 0)
-        return rp_arch_name_node(b, rp_swiglu_oai(b->g, gate, up, oai_alpha, oai_limit), "experts_gated");
-    TensorNode *act = rp_arch_name_node(b, rp_silu(b->g, gate), "experts_act");
-    return rp_arch_name_node(b, rp_mul(b->g, act, up), "experts_gated");
-}
-
 /* The experts that every token goes through, in qwen2moe scaled by a gate: sigmoid(shared_gate x). */
 static TensorNode *shared(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode *y = rp_arch_gated(b, x, l->gate_shared, l->up_shared, l->down_shared, "shared");
@@ -82,7 +85,7 @@ TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode *rows = rp_reshape(b->g, x, b->m->config.n_embd, 1, b->n_tok, 1);
     TensorNode *gate = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
     TensorNode *up   = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
-    TensorNode *y    = activation(b, gate, up);
+    TensorNode *y    = activated(b, gate, up, "experts");
     y                = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
     y                = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
     if (l->gate_shared == NULL) return y;

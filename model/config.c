@@ -1,4 +1,4 @@
-/* The configuration of a model: the table of architectures, and the keys "<arch>.<key>" of the file's
+/* The configuration of a model: the row of its architecture, and the keys "<arch>.<key>" of the file's
  * metadata. An absent key gives the default of the family. A value that cannot be is refused with file, key
  * and value (I11). */
 #include "model/config.h"
@@ -8,26 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The table of architectures, by general.architecture: pairs of RoPE, and features. All else comes from the
- * file. */
-static const ArchRow archs[] = {
-    {"llama",      RP_ROPE_NORM, ARCH_MAY_ROUTE | ARCH_ROUTE_NORM                              },
-    {"qwen2",      RP_ROPE_NEOX, 0                                                             },
-    {"qwen3",      RP_ROPE_NEOX, ARCH_QK_NORM                                                  },
-    {"gemma3",     RP_ROPE_NEOX,
-     ARCH_QK_NORM | ARCH_POST_NORM | ARCH_EMBD_SCALE | ARCH_GELU | ARCH_LOCAL | ARCH_LOCAL_ROPE},
-    {"qwen2moe",   RP_ROPE_NEOX, ARCH_ROUTE | ARCH_SHARED | ARCH_SHARED_GATE                   },
-    {"qwen3moe",   RP_ROPE_NEOX, ARCH_QK_NORM | ARCH_ROUTE | ARCH_ROUTE_NORM                   },
-    {"olmoe",      RP_ROPE_NEOX, ARCH_QK_NORM_FULL | ARCH_ROUTE                                },
-    {"granitemoe", RP_ROPE_NORM, ARCH_ROUTE | ARCH_ROUTE_NORM | ARCH_SHARED | ARCH_SCALES      },
-    {"gpt-oss",    RP_ROPE_NEOX, ARCH_ROUTE | ARCH_OAI | ARCH_LOCAL                            },
-    {"deepseek2",  RP_ROPE_NORM, ARCH_ROUTE | ARCH_SHARED | ARCH_MLA                           },
-};
-
-enum { N_ARCHS = sizeof archs / sizeof archs[0], GEMMA3_27B_LAYERS = 62 };
-
-const char *rp_arch_name(int i) { return i >= 0 && i < N_ARCHS ? archs[i].name : NULL; }
 
 const char *rp_config_key(const ConfigReader *r, const char *key, char *buf, size_t size) {
     snprintf(buf, size, "%s.%s", r->arch, key);
@@ -61,12 +41,6 @@ RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallba
     return RP_OK;
 }
 
-const ArchRow *rp_arch_find(const char *name, size_t len) {
-    for (int i = 0; i < N_ARCHS; i++)
-        if (strlen(archs[i].name) == len && memcmp(archs[i].name, name, len) == 0) return &archs[i];
-    return NULL;
-}
-
 /* The row of general.architecture; an unknown name is refused with the list of known ones (I12). */
 static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
     RpGgufString name = {"", 0};
@@ -77,8 +51,8 @@ static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
     known[0] = '\0';
     *out     = rp_arch_find(name.ptr, name.len);
     if (*out != NULL) return RP_OK;
-    for (int i = 0; i < N_ARCHS; i++)
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", archs[i].name);
+    for (int i = 0; rp_arch_name(i) != NULL && n < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", rp_arch_name(i));
     return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)",
                    rp_gguf_path(f), (int)(name.len < 64 ? name.len : 64), name.ptr, known);
 }
@@ -134,11 +108,10 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
-/* RoPE of global layers, and of local ones where they differ. Frequencies: theta_i = pos * freq_scale *
+/* RoPE of all layers, and of those with a window where they differ. Frequencies: theta_i = pos * freq_scale *
  * freq_base^(-2i/n). */
 static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
-    c->rope = (RpRopeParams){.mode        = c->arch->rope_mode,
-                             .freq_base   = 10000.0f,
+    c->rope = (RpRopeParams){.freq_base   = 10000.0f,
                              .freq_scale  = 1.0f,
                              .attn_factor = 1.0f,
                              .beta_fast   = 32.0f,
@@ -150,21 +123,20 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
                        r->arch, c->rope.n_dims);
     RP_TRY(rp_config_f32(r, "rope.freq_base", &c->rope.freq_base));
     RP_TRY(read_rope_scaling(r, c));
-    c->rope_local = c->rope;
-    if ((c->arch->features & ARCH_LOCAL_ROPE) != 0) {
-        c->rope_local.freq_base  = 10000.0f;
-        c->rope_local.freq_scale = 1.0f;
-        c->rope_local.ext_factor = 0.0f;
+    c->rope_window = c->rope;
+    if (c->arch->window_rope) {
+        c->rope_window.freq_base  = 10000.0f;
+        c->rope_window.freq_scale = 1.0f;
+        c->rope_window.ext_factor = 0.0f;
     }
-    RP_TRY(rp_config_f32(r, "rope.freq_base_swa", &c->rope_local.freq_base));
-    if (!(c->rope.freq_base > 0.0f) || !(c->rope_local.freq_base > 0.0f))
+    RP_TRY(rp_config_f32(r, "rope.freq_base_swa", &c->rope_window.freq_base));
+    if (!(c->rope.freq_base > 0.0f) || !(c->rope_window.freq_base > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file),
                        r->arch, (double)c->rope.freq_base);
     return RP_OK;
 }
 
-/* Scores are multiplied by 1/sqrt(head_dim). Gemma 3 27B alone takes 1/sqrt(n_embd/n_head); its file does not
- * say so, so it is recognised by its number of layers. */
+/* Scores are multiplied by 1/sqrt(head_dim), unless row or file say otherwise. */
 static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
     RP_TRY(rp_config_count(r, "attention.head_count", 0, 1024, &c->n_head));
@@ -175,40 +147,61 @@ static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
                        c->n_head, c->n_head_kv);
     RP_TRY(rp_config_count(r, "attention.key_length", (uint32_t)(c->n_embd / c->n_head), 1024, &c->head_dim));
     RP_TRY(rp_config_count(r, "attention.value_length", (uint32_t)c->head_dim, 1024, &value_dim));
-    if (value_dim != c->head_dim && (c->arch->features & ARCH_MLA) == 0)
+    if (value_dim != c->head_dim && !rp_pattern_has(&c->layers, ATTENTION_LATENT))
         return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values are not supported",
                        rp_gguf_path(r->file), c->head_dim, value_dim);
     c->attn_scale = 1.0f / sqrtf((float)c->head_dim);
-    if ((c->arch->features & ARCH_LOCAL_ROPE) != 0 && c->n_layer == GEMMA3_27B_LAYERS)
+    if (c->n_layer == c->arch->scale_embd_layers)
         c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
     RP_TRY(rp_config_f32(r, "attention.scale", &c->attn_scale));
     return RP_OK;
 }
 
-/* Gemma 3 has one global layer in six, gpt-oss one in two. */
-static RpStatus read_local(const ConfigReader *r, ModelConfig *c) {
-    uint32_t window  = 0;
-    c->local_pattern = (c->arch->features & ARCH_LOCAL_ROPE) != 0 ? 6 : 2;
-    if ((c->arch->features & ARCH_LOCAL) == 0) return RP_OK;
+/* Which layers have a window: each but the n-th, or as an array of booleans says, one for each layer. */
+static RpStatus read_window_layers(const ConfigReader *r, ModelConfig *c) {
+    char               key[128];
+    uint32_t           n = (uint32_t)c->layers.attention.n;
+    const RpGgufValue *v =
+        rp_gguf_find(r->file, rp_config_key(r, "attention.sliding_window_pattern", key, sizeof key));
+    if (v != NULL && v->type == RP_GGUF_ARRAY && v->elem_type == RP_GGUF_BOOL) {
+        if (v->n != (uint64_t)c->n_layer)
+            return rp_fail(RP_E_FORMAT, "%s: %s has %llu elements for %d layers", rp_gguf_path(r->file), key,
+                           (unsigned long long)v->n, c->n_layer);
+        c->window_layers = v;
+        return RP_OK;
+    }
+    RP_TRY(rp_gguf_get_u32(r->file, key, &n));
+    if (n > INT32_MAX)
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be at most %d", rp_gguf_path(r->file), key, n,
+                       INT32_MAX);
+    if (v != NULL) c->layers.attention.nth = ATTENTION_FULL;
+    c->layers.attention.n = (int32_t)n;
+    return RP_OK;
+}
+
+static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
+    uint32_t window = 0;
+    if (!rp_pattern_has(&c->layers, ATTENTION_WINDOW)) return RP_OK;
     RP_TRY(rp_config_u32(r, "attention.sliding_window", &window));
     if (window > INT32_MAX)
         return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u positions is not possible",
                        rp_gguf_path(r->file), window);
     c->window = (int32_t)window;
-    return RP_OK;
+    return read_window_layers(r, c);
 }
 
-/* Factors of embedding, residual and logits; the file of a granite model has a divisor for the logits. */
+/* Factors of embedding, residual and logits, from the keys that the row names; the value for the logits is a
+ * divisor. */
 static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
-    c->embd_scale     = (c->arch->features & ARCH_EMBD_SCALE) != 0 ? sqrtf((float)c->n_embd) : 1.0f;
-    c->residual_scale = c->logit_scale = 1.0f;
-    if ((c->arch->features & ARCH_SCALES) == 0) return RP_OK;
-    float divisor = 1.0f;
-    RP_TRY(rp_config_f32(r, "embedding_scale", &c->embd_scale));
-    RP_TRY(rp_config_f32(r, "residual_scale", &c->residual_scale));
-    RP_TRY(rp_config_f32(r, "logit_scale", &divisor));
+    const ArchRow *a       = c->arch;
+    float          divisor = 1.0f;
+    c->embd_scale          = a->embd_scale_sqrt ? sqrtf((float)c->n_embd) : 1.0f;
+    c->residual_scale      = 1.0f;
+    if (a->embd_scale_key != NULL) RP_TRY(rp_config_f32(r, a->embd_scale_key, &c->embd_scale));
+    if (a->residual_key != NULL) RP_TRY(rp_config_f32(r, a->residual_key, &c->residual_scale));
+    if (a->logit_key != NULL) RP_TRY(rp_config_f32(r, a->logit_key, &divisor));
     if (divisor == 0.0f)
-        return rp_fail(RP_E_FORMAT, "%s: %s.logit_scale is 0", rp_gguf_path(r->file), r->arch);
+        return rp_fail(RP_E_FORMAT, "%s: %s.%s is 0", rp_gguf_path(r->file), r->arch, a->logit_key);
     c->logit_scale = 1.0f / divisor;
     return RP_OK;
 }
@@ -218,20 +211,43 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
     RP_TRY(find_arch(f, &c.arch));
     const ConfigReader r = {.file = f, .arch = c.arch->name};
+    c.layers             = c.arch->layers;
     RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
     RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
     RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));
-    if ((c.arch->features & (ARCH_MAY_ROUTE | ARCH_ROUTE)) != 0) RP_TRY(rp_config_read_experts(&r, &c));
+    if (c.layers.feed_forward.kind == FEED_FORWARD_EXPERTS) RP_TRY(rp_config_read_experts(&r, &c));
     RP_TRY(rp_config_count(&r, "feed_forward_length", (uint32_t)c.experts.n_ff, 1u << 24, &c.n_ff));
     RP_TRY(read_heads(&r, &c));
     RP_TRY(read_rope(&r, &c));
-    RP_TRY(read_local(&r, &c));
+    RP_TRY(read_window(&r, &c));
     RP_TRY(rp_config_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
     if (!(c.norm_eps > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
                        rp_gguf_path(f), r.arch);
-    if ((c.arch->features & ARCH_MLA) != 0) RP_TRY(rp_config_read_mla(&r, &c));
+    if (rp_pattern_has(&c.layers, ATTENTION_LATENT)) RP_TRY(rp_config_read_mla(&r, &c));
     RP_TRY(read_scales(&r, &c));
     *out = c;
     return RP_OK;
+}
+
+/* The layer is an n-th one: (layer + 1) % n == 0. */
+static bool is_nth(int layer, int32_t n) { return n > 0 && (layer + 1) % n == 0; }
+
+LayerKind rp_config_layer(const ModelConfig *c, int layer) {
+    const LayerPattern *p = &c->layers;
+    LayerKind           k = {
+                  .attention = is_nth(layer, p->attention.n) ? p->attention.nth : p->attention.kind,
+                  .position  = is_nth(layer, p->position.n) ? p->position.nth : p->position.kind,
+    };
+    if (c->window_layers != NULL)
+        k.attention =
+            rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
+    if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
+    if (k.attention == ATTENTION_WINDOW) k.window = c->window;
+    if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;
+    const bool other_rope = k.attention == ATTENTION_WINDOW && c->arch->window_rope;
+    k.rope                = other_rope ? c->rope_window : c->rope;
+    k.rope.mode           = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
+    k.rope_factors        = !other_rope;
+    return k;
 }

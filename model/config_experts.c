@@ -27,8 +27,8 @@ static RpStatus read_groups(const ConfigReader *r, ExpertConfig *e) {
     return RP_OK;
 }
 
-static RpStatus read_gating(const ConfigReader *r, unsigned features, ExpertConfig *e) {
-    uint32_t gating = (features & ARCH_OAI) != 0 ? GATING_SOFTMAX_OF_CHOSEN : GATING_SOFTMAX;
+static RpStatus read_gating(const ConfigReader *r, const ArchRow *arch, ExpertConfig *e) {
+    uint32_t gating = arch->gating != 0 ? (uint32_t)arch->gating : GATING_SOFTMAX;
     RP_TRY(rp_config_u32(r, "expert_gating_func", &gating));
     if (gating < GATING_SOFTMAX || gating > GATING_SOFTMAX_OF_CHOSEN)
         return rp_fail(RP_E_UNSUPPORTED,
@@ -36,7 +36,7 @@ static RpStatus read_gating(const ConfigReader *r, unsigned features, ExpertConf
                        "3: softmax of the chosen)",
                        rp_gguf_path(r->file), r->arch, gating);
     e->gating    = (Gating)gating;
-    e->normalize = (features & ARCH_ROUTE_NORM) != 0;
+    e->normalize = arch->normalize_weights;
     e->scale     = 0.0f;
     RP_TRY(read_flag(r, "expert_weights_norm", &e->normalize));
     RP_TRY(rp_config_f32(r, "expert_weights_scale", &e->scale));
@@ -44,18 +44,14 @@ static RpStatus read_gating(const ConfigReader *r, unsigned features, ExpertConf
     return RP_OK;
 }
 
-/* The feed-forward length of all shared experts together: expert_shared_feed_forward_length, and where that
- * is absent
- *     deepseek2   expert_shared_count * expert_feed_forward_length
- *     qwen2moe    feed_forward_length
- *     granitemoe  0: no shared experts */
+/* The feed-forward length of all shared experts together, see SharedExperts. */
 static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertConfig *e) {
-    uint32_t length = 0, count = 0;
-    if ((c->arch->features & ARCH_SHARED) == 0) return RP_OK;
-    if ((c->arch->features & ARCH_SHARED_GATE) != 0) RP_TRY(rp_config_u32(r, "feed_forward_length", &length));
+    const SharedExperts rule   = c->arch->shared;
+    uint32_t            length = 0, count = 0;
+    if (rule == SHARED_NEVER) return RP_OK;
+    if (rule == SHARED_AS_DENSE) RP_TRY(rp_config_u32(r, "feed_forward_length", &length));
     RP_TRY(rp_config_u32(r, "expert_shared_count", &count));
-    if (count > 0 && count <= MAX_EXPERTS && (c->arch->features & ARCH_MLA) != 0)
-        length = count * (uint32_t)e->n_ff;
+    if (rule == SHARED_COUNTED && count <= MAX_EXPERTS) length = count * (uint32_t)e->n_ff;
     RP_TRY(rp_config_u32(r, "expert_shared_feed_forward_length", &length));
     if (length > 1u << 24)
         return rp_fail(RP_E_FORMAT, "%s: shared experts with a feed-forward length of %u",
@@ -65,23 +61,21 @@ static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertC
 }
 
 RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
-    const unsigned features = c->arch->features;
-    ExpertConfig  *e        = &c->experts;
-    uint32_t       n = 0, n_ff = 0, dense = 0;
+    ExpertConfig *e = &c->experts;
+    uint32_t      n = 0, n_ff = 0, dense = (uint32_t)c->layers.feed_forward.n_dense;
     RP_TRY(rp_config_u32(r, "expert_count", &n));
-    if (n == 0 && (features & ARCH_MAY_ROUTE) != 0) return RP_OK;
+    if (n == 0 && c->arch->experts_optional) return RP_OK;
     RP_TRY(rp_config_count(r, "expert_count", 0, MAX_EXPERTS, &e->n));
     RP_TRY(rp_config_count(r, "expert_used_count", 0, (uint32_t)e->n, &e->n_used));
     RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
-    /* qwen2moe stores the length of all chosen experts together */
-    if ((features & ARCH_SHARED_GATE) != 0) n_ff /= (uint32_t)e->n_used;
+    if (c->arch->length_of_chosen) n_ff /= (uint32_t)e->n_used;
     RP_TRY(rp_config_count(r, "expert_feed_forward_length", n_ff, 1u << 24, &e->n_ff));
     RP_TRY(rp_config_u32(r, "leading_dense_block_count", &dense));
     if (dense > (uint32_t)c->n_layer)
         return rp_fail(RP_E_FORMAT, "%s: %u dense layers of %d", rp_gguf_path(r->file), dense, c->n_layer);
-    e->n_dense = (int32_t)dense;
+    c->layers.feed_forward.n_dense = (int32_t)dense;
     RP_TRY(read_shared(r, c, e));
-    RP_TRY(read_gating(r, features, e));
+    RP_TRY(read_gating(r, c->arch, e));
     return read_groups(r, e);
 }
 

@@ -60,7 +60,7 @@ static void fill_info(RpModel *m) {
     info->decode_weight_bytes = info->weight_bytes;
     info->n_params_active     = info->n_params;
     for (int i = 0; i < c->n_layer; i++) {
-        info->n_layer_local += rp_config_is_local(c, i);
+        info->n_layer_local += rp_config_layer(c, i).attention == ATTENTION_WINDOW;
         leave_out(m->layers[i].gate_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].up_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].down_exps, c->experts.n, c->experts.n_used, info);

@@ -30,22 +30,27 @@ typedef enum Length {
     N_LENGTHS
 } Length;
 
-/* A layer has a tensor if the layer's bits include all bits of the row. */
+/* The parts of a layer. It has a tensor if it has all the parts of the row. */
 enum {
-    ALWAYS      = 0,
-    QK_NORM     = 1 << 0,
-    QK_NORM_ALL = 1 << 1,
-    POST_NORM   = 1 << 2,
-    PLAIN       = 1 << 3, /* attention with cached keys and values, not MLA */
-    MLA         = 1 << 4,
-    MLA_Q_LORA  = 1 << 5,
-    MLA_Q_PLAIN = 1 << 6,
-    OAI         = 1 << 7,
-    NOT_OAI     = 1 << 8,
-    DENSE       = 1 << 9,
-    ROUTED      = 1 << 10,
-    SHARED      = 1 << 11,
-    SHARED_GATE = 1 << 12
+    ALWAYS        = 0,
+    ATTENDS       = 1 << 0, /* attention of any kind */
+    GQA           = 1 << 1, /* full or with a window: grouped queries, cached keys and values */
+    LATENT        = 1 << 2,
+    Q_LOW_RANK    = 1 << 3, /* latent attention: queries of rank q_lora, */
+    Q_FULL_RANK   = 1 << 4, /* or of full rank */
+    Q_NORM_HEAD   = 1 << 5,
+    Q_NORM_ROW    = 1 << 6,
+    OUTPUT_BIAS   = 1 << 7,
+    NO_OUT_BIAS   = 1 << 8,
+    SINKS         = 1 << 9,
+    POST_NORM     = 1 << 10,
+    FFN_NORM      = 1 << 11, /* the norm before the feed-forward has its usual name, */
+    FFN_NORM_POST = 1 << 12, /* or that of a norm after attention */
+    DENSE         = 1 << 13,
+    ROUTED        = 1 << 14,
+    BIASED        = 1 << 15, /* experts with biases */
+    SHARED        = 1 << 16,
+    SHARED_GATE   = 1 << 17
 };
 
 typedef enum Presence {
@@ -60,71 +65,81 @@ typedef struct WeightRow {
     size_t      field; /* offset of its pointer in LayerWeights */
     Length      ne[3]; /* ne[0] contiguous */
     Presence    presence;
-    unsigned    when; /* bits that the layer must have */
+    unsigned    when; /* parts that the layer must have */
 } WeightRow;
 
 #define FIELD(name) offsetof(LayerWeights, name)
 
 static const WeightRow rows[] = {
-    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ALWAYS              },
-    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  PLAIN               },
-    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  PLAIN               },
-    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  PLAIN               },
-    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  PLAIN               },
-    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  PLAIN               },
-    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  PLAIN               },
-    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  PLAIN               },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              OPTIONAL,  PLAIN | OAI         },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, PLAIN | NOT_OAI     },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  QK_NORM             },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  QK_NORM             },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  QK_NORM_ALL         },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  QK_NORM_ALL         },
-    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  OAI                 },
-    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            REQUIRED,  MLA | MLA_Q_PLAIN   },
-    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           REQUIRED,  MLA | MLA_Q_LORA    },
-    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            REQUIRED,  MLA | MLA_Q_LORA    },
-    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          REQUIRED,  MLA | MLA_Q_LORA    },
-    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             REQUIRED,  MLA                 },
-    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           REQUIRED,  MLA                 },
-    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      REQUIRED,  MLA                 },
-    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, REQUIRED,  MLA                 },
-    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          REQUIRED,  MLA                 },
-    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  POST_NORM           },
-    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  OAI                 },
-    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  NOT_OAI             },
+    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ATTENDS             },
+    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  GQA                 },
+    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA                 },
+    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA                 },
+    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  GQA                 },
+    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  GQA                 },
+    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                 },
+    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                 },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              OPTIONAL,  GQA | OUTPUT_BIAS   },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, GQA | NO_OUT_BIAS   },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD   },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD   },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  GQA | Q_NORM_ROW    },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  GQA | Q_NORM_ROW    },
+    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  GQA | SINKS         },
+    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            REQUIRED,  LATENT | Q_FULL_RANK},
+    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           REQUIRED,  LATENT | Q_LOW_RANK },
+    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            REQUIRED,  LATENT | Q_LOW_RANK },
+    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          REQUIRED,  LATENT | Q_LOW_RANK },
+    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             REQUIRED,  LATENT              },
+    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           REQUIRED,  LATENT              },
+    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      REQUIRED,  LATENT              },
+    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, REQUIRED,  LATENT              },
+    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          REQUIRED,  LATENT              },
+    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | POST_NORM },
+    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM_POST       },
+    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM            },
     {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE               },
     {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE               },
     {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE               },
     {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM           },
     {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED              },
-    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | OAI        },
+    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | BIASED     },
     {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           READ_ONLY, ROUTED              },
     {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED              },
     {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED              },
     {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    REQUIRED,  ROUTED              },
-    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | OAI        },
-    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | OAI        },
-    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED | OAI        },
+    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED     },
+    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED     },
+    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED | BIASED     },
     {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              REQUIRED,  SHARED | SHARED_GATE},
     {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED              },
     {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED              },
     {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        REQUIRED,  SHARED              },
 };
 
-/* The bits of a layer, from the features of its family and from its place. */
-static unsigned layer_bits(const ModelConfig *c, int layer) {
-    const unsigned f    = c->arch->features;
-    unsigned       bits = rp_config_routes(c, layer) ? ROUTED : DENSE;
-    if ((bits & ROUTED) != 0 && c->experts.n_ff_shared > 0) bits |= SHARED;
-    if ((f & ARCH_SHARED_GATE) != 0) bits |= SHARED_GATE;
-    if ((f & ARCH_QK_NORM) != 0) bits |= QK_NORM;
-    if ((f & ARCH_QK_NORM_FULL) != 0) bits |= QK_NORM_ALL;
-    if ((f & ARCH_POST_NORM) != 0) bits |= POST_NORM;
-    bits |= (f & ARCH_OAI) != 0 ? OAI : NOT_OAI;
-    bits |= (f & ARCH_MLA) != 0 ? MLA : PLAIN;
-    bits |= c->mla.q_lora > 0 ? MLA_Q_LORA : MLA_Q_PLAIN;
-    return bits;
+static unsigned attention_parts(const ModelConfig *c, const LayerKind *k) {
+    const ArchRow *a = c->arch;
+    if (k->attention == ATTENTION_NONE) return 0;
+    if (k->attention == ATTENTION_LATENT)
+        return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
+    unsigned parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
+    if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
+    if (a->qk_norm == QK_NORM_ROW) parts |= Q_NORM_ROW;
+    if (a->sinks) parts |= SINKS;
+    return parts;
+}
+
+static unsigned parts_of(const ModelConfig *c, int layer) {
+    const LayerKind k     = rp_config_layer(c, layer);
+    const ArchRow  *a     = c->arch;
+    unsigned        parts = attention_parts(c, &k) | (a->ffn_norm_is_post ? FFN_NORM_POST : FFN_NORM);
+    if (a->post_norm) parts |= POST_NORM;
+    if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE;
+    parts |= ROUTED;
+    if (a->expert_biases) parts |= BIASED;
+    if (c->experts.n_ff_shared > 0) parts |= SHARED;
+    if (a->shared_gate) parts |= SHARED_GATE;
+    return parts;
 }
 
 static int64_t length(const ModelConfig *c, Length which) {
@@ -185,7 +200,7 @@ static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne
 
 static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
-    const unsigned     has = layer_bits(c, layer);
+    const unsigned     has = parts_of(c, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;
@@ -195,7 +210,7 @@ static RpStatus find_layer(RpModel *m, int layer) {
         RP_TRY(
             find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->presence != REQUIRED,
                   &t));
-        /* rows that share a field exclude each other by `when`; gpt-oss has another name for ffn_norm */
+        /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
     return RP_OK;
@@ -237,7 +252,7 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const WeightRow *r = &rows[i];
             char             name[64];
-            if ((r->when & ~layer_bits(c, layer)) != 0) continue;
+            if ((r->when & ~parts_of(c, layer)) != 0) continue;
             if (r->presence == READ_ONLY || (r->presence == OPTIONAL && !biases)) continue;
             snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
             RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));

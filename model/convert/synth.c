@@ -187,7 +187,7 @@ static void put_shape(Synth *s) {
     put_u32(s, "rope.dimension_count", p->head_dim);
     put_u32(s, "expert_count", p->n_expert);
     put_u32(s, "expert_used_count", p->n_used);
-    if (strcmp(p->arch, "llama") != 0) put_u32(s, "expert_feed_forward_length", p->n_ff_expert);
+    if (!s->config.arch->no_expert_length) put_u32(s, "expert_feed_forward_length", p->n_ff_expert);
     put_f32(s, "attention.layer_norm_rms_epsilon", 1e-5f);
     put_f32(s, "rope.freq_base", rp_preset_rope_base(p));
     if (p->yarn_factor > 0.0f) {
@@ -234,8 +234,10 @@ static void put_tokenizer(Synth *s) {
 
 /* As much of a configuration as rp_model_list_weights reads. */
 static ModelConfig config_of(const Preset *p) {
+    const ArchRow *arch = rp_arch_find(p->arch, strlen(p->arch));
     return (ModelConfig){
-        .arch      = rp_arch_find(p->arch, strlen(p->arch)),
+        .arch      = arch,
+        .layers    = arch->layers,
         .n_embd    = p->n_embd,
         .n_layer   = p->n_layer,
         .n_head    = p->n_head,

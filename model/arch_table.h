@@ -1,0 +1,119 @@
+/* arch_table.h - an architecture as data: the kinds of its layers, and one named field for each feature in which
+ * families differ. The builders and the table of weights read these fields, never a name. How to add a row:
+ * docs/add-a-model.md. */
+#ifndef MODEL_ARCH_TABLE_H
+#define MODEL_ARCH_TABLE_H
+
+#include "reprise/graph.h"
+
+typedef enum AttentionKind {
+    ATTENTION_NONE,   /* the layer is its feed-forward alone */
+    ATTENTION_FULL,   /* a token attends to all positions up to its own */
+    ATTENTION_WINDOW, /* to the last `window` of them; as FULL where the file has no window */
+    ATTENTION_LATENT /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
+} AttentionKind;
+
+/* RoPE rotates pairs of elements of q and k by angles that are proportional to the position (Su et al. 2021,
+ * arXiv:2104.09864). */
+typedef enum PositionKind {
+    POSITION_NONE, /* no rotation (NoPE) */
+    POSITION_NORM, /* pairs (2i, 2i + 1) */
+    POSITION_NEOX  /* pairs (i, i + n_dims/2) */
+} PositionKind;
+
+typedef enum FeedForwardKind {
+    FEED_FORWARD_DENSE,  /* down(act(gate x) * (up x)) */
+    FEED_FORWARD_EXPERTS /* the weighted sum of this over the chosen experts */
+} FeedForwardKind;
+
+/* The kinds of all layers. `nth` is the kind of each n-th layer, those with (layer + 1) % n == 0, layers being
+ * numbered from 0; n = 0: there are none. Examples:
+ *     .attention    = {ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6}    layers 5, 11, ... are full
+ *     .position     = {POSITION_NORM, .nth = POSITION_NONE, .n = 4}        layers 3, 7, ... have no RoPE
+ *     .feed_forward = {FEED_FORWARD_EXPERTS, .n_dense = 1}                 layer 0 is dense */
+typedef struct LayerPattern {
+    struct {
+        AttentionKind kind, nth;
+        int32_t       n; /* <arch>.attention.sliding_window_pattern replaces it */
+    } attention;
+    struct {
+        PositionKind kind, nth;
+        int32_t      n;
+    } position;
+    struct {
+        FeedForwardKind kind;
+        int32_t         n_dense; /* layers 0 to n_dense - 1 are dense; <arch>.leading_dense_block_count */
+    } feed_forward;
+} LayerPattern;
+
+/* Some layer has this kind of attention. */
+static inline bool rp_pattern_has(const LayerPattern *p, AttentionKind kind) {
+    return p->attention.kind == kind || (p->attention.n > 0 && p->attention.nth == kind);
+}
+
+/* RMSNorm of q and k before RoPE. */
+typedef enum QkNorm {
+    QK_NORM_NONE,
+    QK_NORM_HEAD, /* over each head: weights [head_dim] */
+    QK_NORM_ROW   /* over all heads as one row: weights [n_head * head_dim], [n_head_kv * head_dim] */
+} QkNorm;
+
+/* How gate and up are joined: gated = act(gate) * up. */
+typedef enum Activation {
+    ACTIVATION_SILU,      /* act(x) = x / (1 + exp(-x)) */
+    ACTIVATION_GELU_TANH, /* act(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
+    ACTIVATION_SWIGLU_OAI /* gpt-oss: g / (1 + exp(-1.702 g)) * (u + 1), g and u clamped to 7 */
+} Activation;
+
+/* From router logits to the values that experts are chosen by; numbers of <arch>.expert_gating_func. */
+typedef enum Gating {
+    GATING_SOFTMAX           = 1, /* softmax over all experts, then the choice */
+    GATING_SIGMOID           = 2, /* a sigmoid of each logit, then the choice */
+    GATING_SOFTMAX_OF_CHOSEN = 3  /* the choice by logits, then softmax over the chosen */
+} Gating;
+
+/* Shared experts, which every token goes through. Their feed-forward length, all of them together, is
+ * <arch>.expert_shared_feed_forward_length, and where that key is absent: */
+typedef enum SharedExperts {
+    SHARED_NEVER,    /* the family has none, whatever the file says */
+    SHARED_BY_KEY,   /* 0: the model has none */
+    SHARED_AS_DENSE, /* <arch>.feed_forward_length */
+    SHARED_COUNTED   /* <arch>.expert_shared_count * <arch>.expert_feed_forward_length */
+} SharedExperts;
+
+/* One row of the table. A field that is not set means that the family does without the feature. */
+typedef struct ArchRow {
+    const char  *name;   /* general.architecture, also the prefix of the keys of its files */
+    LayerPattern layers; /* kinds of attention, position and feed-forward */
+
+    /* attention: softmax(scale * k . q) v */
+    QkNorm  qk_norm;           /* q = norm(wq x), k = norm(wk x), before RoPE */
+    bool    sinks;             /* each head has a score that joins its softmax sum and has no value */
+    bool    output_bias;       /* files have a bias of the output matrix, as of q, k and v */
+    bool    window_rope;       /* with a window: RoPE of rope.freq_base_swa (10000), no scaling, no factors */
+    int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
+
+    /* norms and scales; f is attention or feed-forward */
+    bool        post_norm;        /* x += norm(f(norm(x))), not x += f(norm(x)) */
+    bool        ffn_norm_is_post; /* files call the norm before the feed-forward post_attention_norm */
+    bool        embd_scale_sqrt;  /* embeddings * sqrt(n_embd) */
+    const char *embd_scale_key;   /* embeddings * the value of this key */
+    const char *residual_key;     /* x += the value of this key * f(norm(x)) */
+    const char *logit_key;        /* logits / the value of this key */
+
+    /* feed-forward and experts */
+    Activation    activation;        /* of the gate, see above */
+    bool          experts_optional;  /* dense where the file has no expert_count, or 0 */
+    Gating        gating;            /* where the file has no expert_gating_func; 0: softmax */
+    bool          normalize_weights; /* w / sum of the chosen w, where the file has no expert_weights_norm */
+    bool          expert_biases;     /* router, gate, up and down of the experts have biases */
+    SharedExperts shared;            /* y += shared(x) */
+    bool          shared_gate;       /* y += sigmoid(shared_gate x) * shared(x) */
+    bool          length_of_chosen;  /* feed_forward_length is that of a token's n_used experts together */
+    bool          no_expert_length;  /* files have no expert_feed_forward_length, only feed_forward_length */
+} ArchRow;
+
+/* The row of that name, or NULL. */
+const ArchRow *rp_arch_find(const char *name, size_t len);
+
+#endif
