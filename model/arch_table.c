@@ -35,6 +35,10 @@ static const ArchRow archs[] = {
         .activation        = ACTIVATION_GELU_TANH,
     },
     {
+        .name   = "smollm3",
+        .layers = {{ATTENTION_FULL}, {POSITION_NORM, .nth = POSITION_NONE, .n = 4}, {FEED_FORWARD_DENSE}},
+    },
+    {
         .name             = "qwen2moe",
         .layers           = {{ATTENTION_FULL}, {POSITION_NEOX}, {FEED_FORWARD_EXPERTS}},
         .shared           = SHARED_AS_DENSE,

@@ -166,11 +166,11 @@ static int64_t length(const ModelConfig *c, Length which) {
 
 /* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A
  * vector must be f32. *out is NULL for an absent optional tensor. */
-static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
-                      const RpGgufTensor **out) {
-    const char       *path = rp_gguf_path(m->file);
+static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2,
+                      bool optional, const RpGgufTensor **out) {
+    const char         *path = rp_gguf_path(m->file);
     const RpGgufTensor *t    = rp_gguf_find_tensor(m->file, name);
-    *out                   = t;
+    *out                     = t;
     if (t == NULL) return optional ? RP_OK : rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", path, name);
     if (!t->known) {
         const char *type = rp_gguf_type_name(t->gguf_type);
@@ -204,12 +204,11 @@ static RpStatus find_layer(RpModel *m, int layer) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;
-        char              name[64];
+        char                name[64];
         const RpGgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
-        RP_TRY(
-            find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->presence != REQUIRED,
-                  &t));
+        RP_TRY(find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]),
+                     r->presence != REQUIRED, &t));
         /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }

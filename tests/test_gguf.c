@@ -240,7 +240,7 @@ Test(model, refuses_an_unknown_architecture_by_name) {
     memcpy(at + 20 + 4 + 8, "lambs", 5);
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
             "m.gguf: architecture 'lambs' is not supported (there are llama, qwen2, qwen3, gemma3, "
-            "qwen2moe, qwen3moe, olmoe, granitemoe, gpt-oss, deepseek2)");
+            "smollm3, qwen2moe, qwen3moe, olmoe, granitemoe, gpt-oss, deepseek2)");
     cr_assert_null(m);
 }
 

@@ -23,6 +23,7 @@ static const char *const tiny_names[] = {
     "qwen2-mix-k",   "qwen2-yarn",     "llama-bias-mha-linear",
     "qwen3-f32",     "qwen3-mix",      "qwen3-mix-k",
     "gemma3-f32",    "gemma3-mix",     "gemma3-mix-k",
+    "smollm3-f32",   "smollm3-mix",
     "mixtral-f32",   "mixtral-mix",    "mixtral-mix-k",
     "qwen2moe-f32",  "qwen2moe-mix",   "qwen3moe-f32",
     "qwen3moe-mix",  "qwen3moe-mix-k", "olmoe-f32",

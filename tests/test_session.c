@@ -26,11 +26,12 @@ static void fill(int32_t *ids, int n, int32_t n_vocab) {
     for (int i = 0; i < n; i++) ids[i] = (int32_t)((unsigned)i * 2654435761u >> 8) % (n_vocab - 3) + 3;
 }
 
-/* Every family and many weight types: biases, QK norms, sliding windows, experts, sinks, latent attention. */
-static const char *const files[] = {"llama-mix.gguf",     "llama-mix-k.gguf",  "llama-f16.gguf",
-                                    "qwen2-mix.gguf",     "qwen3-mix.gguf",    "gemma3-mix.gguf",
-                                    "mixtral-mix-k.gguf", "qwen2moe-mix.gguf", "qwen3moe-mix.gguf",
-                                    "gpt-oss-mxfp4.gguf", "deepseek2-mix.gguf"};
+/* Every family and many weight types: biases, QK norms, sliding windows, experts, sinks, latent attention,
+ * layers without RoPE. */
+static const char *const files[] = {"llama-mix.gguf",     "llama-mix-k.gguf",   "llama-f16.gguf",
+                                    "qwen2-mix.gguf",     "qwen3-mix.gguf",     "gemma3-mix.gguf",
+                                    "mixtral-mix-k.gguf", "qwen2moe-mix.gguf",  "qwen3moe-mix.gguf",
+                                    "gpt-oss-mxfp4.gguf", "deepseek2-mix.gguf", "smollm3-mix.gguf"};
 
 #ifdef RP_TEST_SLOW
 enum { EVERY_FILE = 3 };
