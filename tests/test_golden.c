@@ -14,22 +14,22 @@ enum { MAX_IDS = 4096 };
 /* ---- tiny models of every family and type ---- */
 
 static const char *const tiny_names[] = {
-    "llama-f32",     "llama-f16",      "llama-bf16",
-    "llama-q4_0",    "llama-q4_1",     "llama-q5_0",
-    "llama-q5_1",    "llama-q8_0",     "llama-q4_k",
-    "llama-q5_k",    "llama-q6_k",     "llama-mix",
-    "llama-mix-k",   "llama-factors",  "llama-yarn",
-    "llama-ntk",     "qwen2-f32",      "qwen2-mix",
-    "qwen2-mix-k",   "qwen2-yarn",     "llama-bias-mha-linear",
-    "qwen3-f32",     "qwen3-mix",      "qwen3-mix-k",
-    "gemma3-f32",    "gemma3-mix",     "gemma3-mix-k",
-    "smollm3-f32",   "smollm3-mix",
-    "mixtral-f32",   "mixtral-mix",    "mixtral-mix-k",
-    "qwen2moe-f32",  "qwen2moe-mix",   "qwen3moe-f32",
-    "qwen3moe-mix",  "qwen3moe-mix-k", "olmoe-f32",
-    "olmoe-mix",     "granitemoe-f32", "granitemoe-mix",
-    "gpt-oss-f32",   "gpt-oss-mxfp4",  "deepseek2-f32",
-    "deepseek2-mix", "deepseek2-lite",
+    "llama-f32",      "llama-f16",      "llama-bf16",
+    "llama-q4_0",     "llama-q4_1",     "llama-q5_0",
+    "llama-q5_1",     "llama-q8_0",     "llama-q4_k",
+    "llama-q5_k",     "llama-q6_k",     "llama-mix",
+    "llama-mix-k",    "llama-factors",  "llama-yarn",
+    "llama-ntk",      "qwen2-f32",      "qwen2-mix",
+    "qwen2-mix-k",    "qwen2-yarn",     "llama-bias-mha-linear",
+    "qwen3-f32",      "qwen3-mix",      "qwen3-mix-k",
+    "gemma3-f32",     "gemma3-mix",     "gemma3-mix-k",
+    "gemma3-pattern", "smollm3-f32",    "smollm3-mix",
+    "mixtral-f32",    "mixtral-mix",    "mixtral-mix-k",
+    "qwen2moe-f32",   "qwen2moe-mix",   "qwen3moe-f32",
+    "qwen3moe-mix",   "qwen3moe-mix-k", "olmoe-f32",
+    "olmoe-mix",      "granitemoe-f32", "granitemoe-mix",
+    "gpt-oss-f32",    "gpt-oss-mxfp4",  "deepseek2-f32",
+    "deepseek2-mix",  "deepseek2-lite",
 };
 
 enum { N_TINY = sizeof tiny_names / sizeof tiny_names[0], N_DECODE = 4, MAX_ROWS = 32, MAX_VOCAB = 128 };
@@ -93,7 +93,7 @@ static void check_tiny(const char *name) {
     static Rows theirs, exact, ours, unquantized, unfused;
     char        path[1024], *line = NULL;
     size_t      size = 0;
-    RpModel      *m;
+    RpModel    *m;
     int32_t     ids[MAX_IDS];
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
@@ -149,17 +149,17 @@ static bool changes_arithmetic(const char *pass) {
 static void expect_same_bits(const Rows *a, const Rows *b, const char *model, const char *passes) {
     cr_assert_eq(a->n_rows, b->n_rows);
     for (size_t r = 0; r < a->n_rows; r++)
-        cr_expect_arr_eq(a->x[r], b->x[r], a->n_vocab * sizeof(float), "%s, passes '%s': row %zu of %zu", model,
-                         passes, r, a->n_rows);
+        cr_expect_arr_eq(a->x[r], b->x[r], a->n_vocab * sizeof(float), "%s, passes '%s': row %zu of %zu",
+                         model, passes, r, a->n_rows);
 }
 
 /* Each pass alone gives the bits of no pass; all but one give the bits of `attention` and `quantize` alone. */
 static void check_passes(const char *name) {
-    static Rows none, two, got;
+    static Rows   none, two, got;
     const int32_t ids[] = {3, 17, 5, 40, 8, 21, 9};
     char          path[1024], passes[64];
     const size_t  n = sizeof ids / sizeof ids[0];
-    RpModel        *m;
+    RpModel      *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     run_rows(m, "-all", ids, n, &none);

@@ -271,6 +271,9 @@ def models():
     yield Tiny("gemma3-f32", "gemma3", [Q.F32], seed=60, **local)
     yield Tiny("gemma3-mix", "gemma3", MIX_32, seed=61, **local)
     yield Tiny("gemma3-mix-k", "gemma3", MIX_K, seed=62, qk_norm=True, post_norm=True, keys=gemma, **wide)
+    # the file says which layers have a window
+    yield Tiny("gemma3-pattern", "gemma3", [Q.F32], seed=63, **local | dict(layers=5, keys=gemma | {
+        "attention.sliding_window_pattern": ("array", [True, False, False, True, True])}))
     # RoPE in all layers but each fourth
     yield Tiny("smollm3-f32", "smollm3", [Q.F32], seed=70, tied=True, layers=5, embd=32, ff=32)
     yield Tiny("smollm3-mix", "smollm3", MIX_32, seed=71, layers=4)
