@@ -168,8 +168,16 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     return RP_OK;
 }
 
+static bool attends(const ModelConfig *c) {
+    int i = 0;
+    while (i < c->n_layer && rp_config_layer(c, i).attention == ATTENTION_NONE) i++;
+    return i < c->n_layer;
+}
+
 static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
+    if (!attends(c)) /* its graph would not depend on `pos` */
+        return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
                        o->n_out);

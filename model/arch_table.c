@@ -9,11 +9,11 @@
 /* clang-format off */
 static const ArchRow archs[] = {
     {
-        .name             = "llama",
-        .layers           = {{ATTENTION_FULL}, {POSITION_NORM}, {FEED_FORWARD_EXPERTS}},
-        .experts_optional = true,
-        .normalize_weights        = true,
-        .no_expert_length = true,
+        .name              = "llama",
+        .layers            = {{ATTENTION_FULL}, {POSITION_NORM}, {FEED_FORWARD_EXPERTS}},
+        .experts_optional  = true,
+        .normalize_weights = true,
+        .no_expert_length  = true,
     },
     {
         .name   = "qwen2",
@@ -39,6 +39,14 @@ static const ArchRow archs[] = {
         .layers = {{ATTENTION_FULL}, {POSITION_NORM, .nth = POSITION_NONE, .n = 4}, {FEED_FORWARD_DENSE}},
     },
     {
+        .name           = "granite",
+        .layers         = {{ATTENTION_FULL}, {POSITION_NORM}, {FEED_FORWARD_DENSE}},
+        .rope_switch    = true,
+        .embd_scale_key = "embedding_scale",
+        .residual_key   = "residual_scale",
+        .logit_key      = "logit_scale",
+    },
+    {
         .name             = "qwen2moe",
         .layers           = {{ATTENTION_FULL}, {POSITION_NEOX}, {FEED_FORWARD_EXPERTS}},
         .shared           = SHARED_AS_DENSE,
@@ -46,9 +54,9 @@ static const ArchRow archs[] = {
         .length_of_chosen = true,
     },
     {
-        .name      = "qwen3moe",
-        .layers    = {{ATTENTION_FULL}, {POSITION_NEOX}, {FEED_FORWARD_EXPERTS}},
-        .qk_norm   = QK_NORM_HEAD,
+        .name              = "qwen3moe",
+        .layers            = {{ATTENTION_FULL}, {POSITION_NEOX}, {FEED_FORWARD_EXPERTS}},
+        .qk_norm           = QK_NORM_HEAD,
         .normalize_weights = true,
     },
     {
@@ -57,13 +65,13 @@ static const ArchRow archs[] = {
         .qk_norm = QK_NORM_ROW,
     },
     {
-        .name           = "granitemoe",
-        .layers         = {{ATTENTION_FULL}, {POSITION_NORM}, {FEED_FORWARD_EXPERTS}},
-        .embd_scale_key = "embedding_scale",
-        .residual_key   = "residual_scale",
-        .logit_key      = "logit_scale",
-        .normalize_weights      = true,
-        .shared         = SHARED_BY_KEY,
+        .name              = "granitemoe",
+        .layers            = {{ATTENTION_FULL}, {POSITION_NORM}, {FEED_FORWARD_EXPERTS}},
+        .embd_scale_key    = "embedding_scale",
+        .residual_key      = "residual_scale",
+        .logit_key         = "logit_scale",
+        .normalize_weights = true,
+        .shared            = SHARED_BY_KEY,
     },
     {
         .name             = "gpt-oss",

@@ -91,6 +91,7 @@ typedef struct ArchRow {
     bool    sinks;             /* each head has a score that joins its softmax sum and has no value */
     bool    output_bias;       /* files have a bias of the output matrix, as of q, k and v */
     bool    window_rope;       /* with a window: RoPE of rope.freq_base_swa (10000), no scaling, no factors */
+    bool    rope_switch;       /* no layer has RoPE where the file says false to rope.scaling.finetuned */
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* norms and scales; f is attention or feed-forward */

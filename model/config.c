@@ -108,6 +108,16 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* Without RoPE, all layers have the position POSITION_NONE. */
+static RpStatus read_rope_switch(const ConfigReader *r, ModelConfig *c) {
+    bool rope = true;
+    char key[128];
+    if (!c->arch->rope_switch) return RP_OK;
+    RP_TRY(rp_gguf_get_bool(r->file, rp_config_key(r, "rope.scaling.finetuned", key, sizeof key), &rope));
+    if (!rope) c->layers.position.kind = c->layers.position.nth = POSITION_NONE;
+    return RP_OK;
+}
+
 /* RoPE of all layers, and of those with a window where they differ. Frequencies: theta_i = pos * freq_scale *
  * freq_base^(-2i/n). */
 static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
@@ -133,7 +143,7 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     if (!(c->rope.freq_base > 0.0f) || !(c->rope_window.freq_base > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file),
                        r->arch, (double)c->rope.freq_base);
-    return RP_OK;
+    return read_rope_switch(r, c);
 }
 
 /* Scores are multiplied by 1/sqrt(head_dim), unless row or file say otherwise. */

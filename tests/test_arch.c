@@ -217,6 +217,18 @@ Test(arch, a_layer_without_rope_is_one_that_rotates_by_zero) {
     }
 }
 
+Test(arch, a_model_without_any_attention_is_refused) {
+    char         *data;
+    RpModel      *m   = open_tiny("llama-f32", &data);
+    ArchRow       row = *m->config.arch;
+    ComputeGraph *g;
+    row.layers.attention.kind = ATTENTION_NONE;
+    OK(use_row(m, &row));
+    REFUSED(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = 8}, &g), RP_E_UNSUPPORTED,
+            "llama: no layer has attention");
+    rp_model_free(m), free(data);
+}
+
 Test(arch, a_file_without_a_tensor_of_the_row_is_refused) {
     char    *data;
     RpModel *m   = open_tiny("llama-f32", &data);

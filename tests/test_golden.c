@@ -24,12 +24,13 @@ static const char *const tiny_names[] = {
     "qwen3-f32",      "qwen3-mix",      "qwen3-mix-k",
     "gemma3-f32",     "gemma3-mix",     "gemma3-mix-k",
     "gemma3-pattern", "smollm3-f32",    "smollm3-mix",
-    "mixtral-f32",    "mixtral-mix",    "mixtral-mix-k",
-    "qwen2moe-f32",   "qwen2moe-mix",   "qwen3moe-f32",
-    "qwen3moe-mix",   "qwen3moe-mix-k", "olmoe-f32",
-    "olmoe-mix",      "granitemoe-f32", "granitemoe-mix",
-    "gpt-oss-f32",    "gpt-oss-mxfp4",  "deepseek2-f32",
-    "deepseek2-mix",  "deepseek2-lite",
+    "granite-mix",    "granite-nope",   "mixtral-f32",
+    "mixtral-mix",    "mixtral-mix-k",  "qwen2moe-f32",
+    "qwen2moe-mix",   "qwen3moe-f32",   "qwen3moe-mix",
+    "qwen3moe-mix-k", "olmoe-f32",      "olmoe-mix",
+    "granitemoe-f32", "granitemoe-mix", "gpt-oss-f32",
+    "gpt-oss-mxfp4",  "deepseek2-f32",  "deepseek2-mix",
+    "deepseek2-lite",
 };
 
 enum { N_TINY = sizeof tiny_names / sizeof tiny_names[0], N_DECODE = 4, MAX_ROWS = 32, MAX_VOCAB = 128 };

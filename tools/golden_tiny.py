@@ -20,6 +20,8 @@ from gguf import GGMLQuantizationType as Q
 N_PROMPT, N_DECODE = 20, 4
 MIX_32 = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.F16, Q.BF16]
 MIX_K = [Q.Q4_K, Q.Q5_K, Q.Q6_K]
+GRANITE = {"embedding_scale": ("float32", 3.0), "residual_scale": ("float32", 0.5), "logit_scale": ("float32", 2.0),
+           "attention.scale": ("float32", 0.2)}
 
 ggml = None
 for _name in ("libggml-base.so", "libggml.so"):
@@ -274,6 +276,9 @@ def models():
     # the file says which layers have a window
     yield Tiny("gemma3-pattern", "gemma3", [Q.F32], seed=63, **local | dict(layers=5, keys=gemma | {
         "attention.sliding_window_pattern": ("array", [True, False, False, True, True])}))
+    yield Tiny("granite-mix", "granite", MIX_32, seed=80, keys=GRANITE)
+    yield Tiny("granite-nope", "granite", [Q.F32], seed=81, embd=32, ff=32, tied=True,
+               keys=GRANITE | {"rope.scaling.finetuned": ("bool", False)})
     # RoPE in all layers but each fourth
     yield Tiny("smollm3-f32", "smollm3", [Q.F32], seed=70, tied=True, layers=5, embd=32, ff=32)
     yield Tiny("smollm3-mix", "smollm3", MIX_32, seed=71, layers=4)
@@ -296,10 +301,8 @@ def expert_models():
     yield Tiny("qwen3moe-mix-k", "qwen3moe", MIX_K, seed=122, qk_norm=True, **wide)
     yield Tiny("olmoe-f32", "olmoe", [Q.F32], seed=130, qk_norm=True, **few | dict(heads=2, heads_kv=2, ff=32))
     yield Tiny("olmoe-mix", "olmoe", MIX_32, seed=131, qk_norm=True, **many | dict(heads_kv=2, ff=32), **mix)
-    granite = {"embedding_scale": ("float32", 3.0), "residual_scale": ("float32", 0.5), "logit_scale": ("float32", 2.0),
-               "attention.scale": ("float32", 0.2)}
-    yield Tiny("granitemoe-f32", "granitemoe", [Q.F32], seed=140, keys=granite, **few | dict(ff=32))
-    yield Tiny("granitemoe-mix", "granitemoe", MIX_32, seed=141, keys=granite, ff_shared=64, tied=True,
+    yield Tiny("granitemoe-f32", "granitemoe", [Q.F32], seed=140, keys=GRANITE, **few | dict(ff=32))
+    yield Tiny("granitemoe-mix", "granitemoe", MIX_32, seed=141, keys=GRANITE, ff_shared=64, tied=True,
                **many | dict(ff=32), **mix)
     oss = {"attention.sliding_window": ("uint32", 8), "rope.freq_base": ("float32", 150000.0),
            "rope.scaling.type": ("string", "yarn"), "rope.scaling.factor": ("float32", 32.0),
