@@ -229,7 +229,7 @@ Test(arch, a_model_without_any_attention_is_refused) {
     rp_model_free(m), free(data);
 }
 
-Test(arch, a_file_without_a_tensor_of_the_row_is_refused) {
+Test(arch, a_row_that_does_not_fit_the_file_is_refused) {
     char    *data;
     RpModel *m   = open_tiny("llama-f32", &data);
     ArchRow  row = *m->config.arch;
@@ -238,5 +238,11 @@ Test(arch, a_file_without_a_tensor_of_the_row_is_refused) {
     row       = *rp_arch_find("llama", 5);
     row.sinks = true;
     REFUSED(use_row(m, &row), RP_E_FORMAT, "llama-f32: tensor blk.0.attn_sinks.weight is missing");
+    rp_model_free(m), free(data);
+    m           = open_tiny("olmoe-f32", &data);
+    row         = *m->config.arch;
+    row.qk_norm = QK_NORM_HEAD;
+    REFUSED(use_row(m, &row), RP_E_SHAPE,
+            "olmoe-f32: tensor blk.0.attn_q_norm.weight is f32 [32,1,1,1], [16,1] is expected");
     rp_model_free(m), free(data);
 }

@@ -73,12 +73,13 @@ typedef struct RpModelGraphOptions {
  *            "out_rows" i32 [n_out]   indices of the tokens that get logits
  *   output   "logits"   f32 [n_vocab, n_out]
  *            "blk.<layer>.experts" i32 [n_expert_used, n_tok], with expert_ids, for each layer with experts
- *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx]
+ *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS + n_recent]
  * (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of that node.
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
- * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32. */
+ * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32,
+ * and for a model without any attention. */
 RP_NODISCARD RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options, ComputeGraph **out);
 
 /* Name of the i-th architecture that can be opened; NULL past the last. Static storage. */
