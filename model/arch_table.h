@@ -28,9 +28,9 @@ typedef enum FeedForwardKind {
 
 /* The kinds of all layers. `nth` is the kind of each n-th layer, those with (layer + 1) % n == 0, layers being
  * numbered from 0; n = 0: there are none. Examples:
- *     .attention    = {ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6}    layers 5, 11, ... are full
- *     .position     = {POSITION_NORM, .nth = POSITION_NONE, .n = 4}        layers 3, 7, ... have no RoPE
- *     .feed_forward = {FEED_FORWARD_EXPERTS, .n_dense = 1}                 layer 0 is dense */
+ *     .attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6}   layers 5, 11, ... are full
+ *     .position     = {.kind = POSITION_NORM, .nth = POSITION_NONE, .n = 4}       layers 3, 7, ... have no RoPE
+ *     .feed_forward = {.kind = FEED_FORWARD_EXPERTS, .n_dense = 1}                layer 0 is dense */
 typedef struct LayerPattern {
     struct {
         AttentionKind kind, nth;
@@ -86,7 +86,7 @@ typedef struct ArchRow {
     const char  *name;   /* general.architecture, also the prefix of the keys of its files */
     LayerPattern layers; /* kinds of attention, position and feed-forward */
 
-    /* attention: softmax(scale * k . q) v */
+    /* attention: softmax(scale * k . q) v, scale = 1/sqrt(head_dim) or the value of attention.scale */
     QkNorm  qk_norm;           /* q = norm(wq x), k = norm(wk x), before RoPE */
     bool    sinks;             /* each head has a score that joins its softmax sum and has no value */
     bool    output_bias;       /* files have a bias of the output matrix, as of q, k and v */
@@ -95,12 +95,12 @@ typedef struct ArchRow {
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* norms and scales; f is attention or feed-forward */
-    bool        post_norm;        /* x += norm(f(norm(x))), not x += f(norm(x)) */
-    bool        ffn_norm_is_post; /* files call the norm before the feed-forward post_attention_norm */
-    bool        embd_scale_sqrt;  /* embeddings * sqrt(n_embd) */
-    const char *embd_scale_key;   /* embeddings * the value of this key */
-    const char *residual_key;     /* x += the value of this key * f(norm(x)) */
-    const char *logit_key;        /* logits / the value of this key */
+    bool        post_norm;          /* x += norm(f(norm(x))), not x += f(norm(x)) */
+    bool        ffn_norm_is_post;   /* files call the norm before the feed-forward post_attention_norm */
+    bool        embd_scale_sqrt;    /* embeddings * sqrt(n_embd) */
+    const char *embd_scale_key;     /* embeddings * the value of this key */
+    const char *residual_scale_key; /* x += the value of this key * f(norm(x)) */
+    const char *logit_divisor_key;  /* logits / the value of this key */
 
     /* feed-forward and experts */
     Activation    activation;        /* of the gate, see above */

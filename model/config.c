@@ -208,10 +208,10 @@ static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
     c->embd_scale          = a->embd_scale_sqrt ? sqrtf((float)c->n_embd) : 1.0f;
     c->residual_scale      = 1.0f;
     if (a->embd_scale_key != NULL) RP_TRY(rp_config_f32(r, a->embd_scale_key, &c->embd_scale));
-    if (a->residual_key != NULL) RP_TRY(rp_config_f32(r, a->residual_key, &c->residual_scale));
-    if (a->logit_key != NULL) RP_TRY(rp_config_f32(r, a->logit_key, &divisor));
+    if (a->residual_scale_key != NULL) RP_TRY(rp_config_f32(r, a->residual_scale_key, &c->residual_scale));
+    if (a->logit_divisor_key != NULL) RP_TRY(rp_config_f32(r, a->logit_divisor_key, &divisor));
     if (divisor == 0.0f)
-        return rp_fail(RP_E_FORMAT, "%s: %s.%s is 0", rp_gguf_path(r->file), r->arch, a->logit_key);
+        return rp_fail(RP_E_FORMAT, "%s: %s.%s is 0", rp_gguf_path(r->file), r->arch, a->logit_divisor_key);
     c->logit_scale = 1.0f / divisor;
     return RP_OK;
 }

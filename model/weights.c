@@ -32,7 +32,6 @@ typedef enum Length {
 
 /* The parts of a layer. It has a tensor if it has all the parts of the row. */
 enum {
-    ALWAYS        = 0,
     ATTENDS       = 1 << 0, /* attention of any kind */
     GQA           = 1 << 1, /* full or with a window: grouped queries, cached keys and values */
     LATENT        = 1 << 2,
