@@ -73,10 +73,10 @@ static TensorNode *add_residual(Builder *b, TensorNode *x, TensorNode *y, const 
 
 /* x [n_embd, t] -> [n_embd, t], as in the diagram. */
 static TensorNode *layer(Builder *b, TensorNode *x) {
-    static const char *const attn_names[] = {"post_attn_norm", "attn_scaled", "attn_residual"},
-                             *ffn_names[] = {"post_ffn_norm", "ffn_scaled", "residual"};
-    const LayerWeights *l                 = &b->m->layers[b->layer];
-    TensorNode         *y;
+    static const char *const attn_names[] = {"post_attn_norm", "attn_scaled", "attn_residual"};
+    static const char *const ffn_names[]  = {"post_ffn_norm", "ffn_scaled", "residual"};
+    const LayerWeights      *l            = &b->m->layers[b->layer];
+    TensorNode              *y;
     if (b->kind.attention != ATTENTION_NONE) {
         y = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
         y = b->kind.attention == ATTENTION_LATENT ? rp_arch_attention_mla(b, y, l)
