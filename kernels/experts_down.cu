@@ -11,7 +11,7 @@
  *           then one thread per row adds the results of the experts in the order of j
  * traffic   the chosen experts' weights once; their columns once per block, from L2
  * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
-#include "kernels/device/gemv.cuh"
+#include "kernels/device/gemv_forms.cuh"
 
 struct ExpertsDownArgs {
     RpTensorView   w, x;
@@ -23,6 +23,7 @@ struct ExpertsDownArgs {
 
 /* Columns: those of the experts that the block computes side by side; the warp multiplies column `slot`. */
 struct ExpertColumns {
+    enum { COLUMNS = 1 };
     GemvColumns<RP_GEMV_WARPS> all;
     int                        n_experts, slot;
     __device__ int             n_staged() const { return n_experts; }
@@ -53,10 +54,10 @@ struct ExpertsDownPut {
     }
 };
 
-/* The loop over the chosen experts, n_experts at a time. product(work, expert, columns, put) is the GEMV for the
- * type of the weights. A warp without an expert is inactive but passes all barriers. */
-template <class Product>
-__device__ static inline void experts_down(const ExpertsDownArgs &p, const Product &product) {
+/* The chosen experts, n_experts at a time. A warp without an expert is inactive but passes all barriers. */
+template <class Form>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) experts_down_kernel(ExpertsDownArgs p) {
+    rp_begin();
     RP_SHARED(float, table, [RP_GEMV_WARPS * RP_GEMV_ROWS]);
     const int k = (int)p.x.ne[1], slot = (int)threadIdx.x / RP_WARP / p.split % p.n_experts,
               tid  = (int)threadIdx.x;
@@ -77,7 +78,8 @@ __device__ static inline void experts_down(const ExpertsDownArgs &p, const Produ
             p.n_experts, slot < count ? slot : 0
         };
         if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
-        product(work, expert < 0 ? 0 : expert, columns, ExpertsDownPut{p, table, expert});
+        Form::product(work, Form::matrix(p.w, work, expert < 0 ? 0 : expert), columns,
+                      ExpertsDownPut{p, table, expert});
         __syncthreads();
         for (int i = 0; adds && i < count; i++)
             sum =
@@ -89,53 +91,12 @@ __device__ static inline void experts_down(const ExpertsDownArgs &p, const Produ
     p.y[row] = p.residual != nullptr ? __fadd_rn(sum, p.residual[row]) : sum;
 }
 
-template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const ExpertsDownArgs &p, int32_t expert) {
-    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_FRAG};
-}
-
-template <RpDtype T>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(ExpertsDownArgs p) {
-    rp_begin();
-    experts_down(p, [&](const GemvWork &work, int32_t expert, const ExpertColumns &columns,
-                        const ExpertsDownPut &put) {
-        rp_gemv_quant<T, 1>(work, matrix_of<T>(p, expert), columns, put);
-    });
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(ExpertsDownArgs p) {
-    rp_begin();
-    experts_down(p, [&](const GemvWork &work, int32_t expert, const ExpertColumns &columns,
-                        const ExpertsDownPut &put) {
-        rp_gemv_dequant<T>(work, matrix_of<T>(p, expert), columns, put);
-    });
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(ExpertsDownArgs p) {
-    rp_begin();
-    experts_down(p, [&](const GemvWork &work, int32_t expert, const ExpertColumns &columns,
-                        const ExpertsDownPut &put) {
-        const FloatMatrix w = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
-        rp_gemv_float<T, 1>(work, w, columns, work.inactive ? 0 : work.n, put);
-    });
-}
-
-static LaunchShape shape_of(const ExpertsDownArgs &p, int64_t shared) {
-    return {dim3(rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / (p.split * p.n_experts))),
-            dim3(RP_GEMV_THREADS), (unsigned)shared};
-}
-
-template <RpDtype T> static RpStatus quant_rows(const ExpertsDownArgs &p, RpKernelCtx *ctx) {
+/* Dynamic shared memory: the staged columns of n_experts experts. */
+static LaunchShape shape_of(const ExpertsDownArgs &p, bool staged) {
     const int64_t n = p.w.ne[0], most = RP_GEMV_STAGED / p.n_experts;
-    return RP_LAUNCH("experts_down", ctx, shape_of(p, p.n_experts * rp_staged_bytes(n < most ? n : most)),
-                     quant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus dequant_rows(const ExpertsDownArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("experts_down", ctx, shape_of(p, 0), dequant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus float_rows(const ExpertsDownArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("experts_down", ctx, shape_of(p, 0), float_kernel<T>, p);
+    return {dim3(rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / (p.split * p.n_experts))),
+            dim3(RP_GEMV_THREADS),
+            staged ? (unsigned)(p.n_experts * rp_staged_bytes(n < most ? n : most)) : 0};
 }
 
 extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -156,9 +117,8 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
     while (p.n_experts < k && p.split * p.n_experts < RP_GEMV_WARPS &&
            (m + 1) / 2 * p.split * p.n_experts < RP_GEMV_BUSY)
         p.n_experts *= 2;
-    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.x.dtype == RP_Q8_ACT) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
+    return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
+        using Form = decltype(form);
+        return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>, p);
+    });
 }

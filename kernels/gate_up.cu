@@ -88,69 +88,22 @@ __device__ static void quantize_rows(const GateUpArgs &p, const GemvWork &work) 
     }
 }
 
-template <RpDtype T> __device__ static TwoMatrices<T> matrices_of(const GateUpArgs &p, int32_t expert) {
-    const int64_t rows = p.w[0].ne[1];
-    return {
-        {rp_planes<T>(p.w[0]), rp_planes<T>(p.w[1])},
-        expert * rows, rows, p.w[0].ne[0] / RP_FRAG
-    };
-}
-
-template <RpDtype T>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(GateUpArgs p) {
+template <class Form>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) gate_up_kernel(GateUpArgs p) {
     rp_gemv_open(p.early);
     const int32_t  expert = expert_of(p);
     const GemvWork work   = work_of(p);
     if (expert < 0)
         no_expert(p, work); /* the whole block */
     else
-        rp_gemv_quant<T, 1>(work, matrices_of<T>(p, expert), FusedColumn(p.column), GateUpPut{p, expert});
-    quantize_rows(p, work);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(GateUpArgs p) {
-    rp_gemv_open(p.early);
-    const int32_t  expert = expert_of(p);
-    const GemvWork work   = work_of(p);
-    if (expert < 0)
-        no_expert(p, work);
-    else
-        rp_gemv_dequant<T>(work, matrices_of<T>(p, expert), FusedColumn(p.column), GateUpPut{p, expert});
-    quantize_rows(p, work);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(GateUpArgs p) {
-    rp_gemv_open(p.early);
-    const int32_t  expert = expert_of(p);
-    const GemvWork work   = work_of(p);
-    if (expert < 0) {
-        no_expert(p, work);
-    } else {
-        const TwoFloatMatrices w = {
-            {rp_row_at(p.w[0], 0,   expert, 0), rp_row_at(p.w[1], 0, expert, 0)},
-            {p.w[0].nb[1],              p.w[1].nb[1]},
-            work.rows
-        };
-        rp_gemv_float<T, 1>(work, w, FusedColumn(p.column), work.n, GateUpPut{p, expert});
-    }
+        Form::product(work, Form::matrices(p.w[0], p.w[1], work, expert), FusedColumn(p.column),
+                      GateUpPut{p, expert});
     quantize_rows(p, work);
 }
 
 static LaunchShape shape_of(const GateUpArgs &p) {
     return {dim3((unsigned)p.grid.blocks, (unsigned)p.y.ne[1]), dim3(RP_GEMV_THREADS),
             rp_column_shared(p.column)};
-}
-
-template <RpDtype T> static RpStatus quant_rows(const GateUpArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("gate_up", ctx, shape_of(p), quant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus dequant_rows(const GateUpArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("gate_up", ctx, shape_of(p), dequant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus float_rows(const GateUpArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("gate_up", ctx, shape_of(p), float_kernel<T>, p);
 }
 
 static bool quantizes(const RpOpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
@@ -187,9 +140,7 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     /* The split of each half as an op of its own, so that the sums have the same order. */
     const int split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));
     p.grid          = rp_column_grid(p.column, w->ne[1], 1, split, k);
-    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.column.quantize) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
+    return rp_for_form(type, p.column.quantize, [&](auto form) {
+        return RP_LAUNCH_FORM("gate_up", ctx, shape_of(p), form, gate_up_kernel<decltype(form)>, p);
+    });
 }

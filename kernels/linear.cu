@@ -57,46 +57,16 @@ __device__ static void post_norm(const LinearArgs &p) {
     }
 }
 
-template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const LinearArgs &p) {
-    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_FRAG};
-}
-
-/* Three kernels, as in all GEMV ops: quantised weights and a q8_act column (quant), quantised weights and an f32 column
- * (dequant), float weights (float). */
-template <RpDtype T>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(LinearArgs p) {
+template <class Form>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) linear_kernel(LinearArgs p) {
     rp_gemv_open(p.early);
-    rp_gemv_quant<T, 1>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), LinearPut{p});
-    post_norm(p);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(LinearArgs p) {
-    rp_gemv_open(p.early);
-    rp_gemv_dequant<T>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), LinearPut{p});
-    post_norm(p);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(LinearArgs p) {
-    rp_gemv_open(p.early);
-    const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
-    rp_gemv_float<T, 1>(work_of(p), w, FusedColumn(p.column), p.w.ne[0], LinearPut{p});
+    const GemvWork work = work_of(p);
+    Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column), LinearPut{p});
     post_norm(p);
 }
 
 static LaunchShape shape_of(const LinearArgs &p) {
     return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), rp_column_shared(p.column)};
-}
-
-template <RpDtype T> static RpStatus quant_rows(const LinearArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("linear", ctx, shape_of(p), quant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus dequant_rows(const LinearArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("linear", ctx, shape_of(p), dequant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus float_rows(const LinearArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("linear", ctx, shape_of(p), float_kernel<T>, p);
 }
 
 extern "C" size_t rp_cuda_linear_scratch(const RpOpArgs *args, const RpBlasLt *) {
@@ -123,9 +93,7 @@ extern "C" RpStatus rp_cuda_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpDtype type      = p.w.dtype;
     const int     split     = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     p.grid                  = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
-    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.column.quantize) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
+    return rp_for_form(type, p.column.quantize, [&](auto form) {
+        return RP_LAUNCH_FORM("linear", ctx, shape_of(p), form, linear_kernel<decltype(form)>, p);
+    });
 }

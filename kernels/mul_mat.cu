@@ -5,7 +5,7 @@
  *           columns on cuBLASLt, where it is available (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
  * numerics  integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
-#include "kernels/device/gemv.cuh"
+#include "kernels/device/gemv_forms.cuh"
 #include "kernels/blas/mul_mat_blas.h"
 
 struct MulMatArgs {
@@ -26,14 +26,14 @@ __device__ static int64_t inner_length(const MulMatArgs &p, int64_t t) {
     return end < 0 ? 0 : (end < p.w.ne[0] ? end : p.w.ne[0]);
 }
 
-/* Index of the matrix that head h of batch b multiplies: heads share a matrix in runs of g, batches of g'. */
-__device__ static int64_t matrix_of_head(const MulMatArgs &p, int64_t h, int64_t b) {
-    return h / (p.x.ne[2] / p.w.ne[2]) + p.w.ne[2] * (b / (p.x.ne[3] / p.w.ne[3]));
-}
+/* The matrix that a block's head multiplies: heads share a matrix in runs of g, batches of g'. */
+struct HeadMatrix {
+    int64_t i2, i3;
+};
 
-__device__ static const char *rows_of_head(const MulMatArgs &p, int64_t h, int64_t b) {
-    const int64_t matrix = matrix_of_head(p, h, b);
-    return rp_row_at(p.w, 0, matrix % p.w.ne[2], matrix / p.w.ne[2]);
+__device__ static HeadMatrix matrix_of_head(const MulMatArgs &p) {
+    const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
+    return {h / (p.x.ne[2] / p.w.ne[2]), b / (p.x.ne[3] / p.w.ne[3])};
 }
 
 /* The block's product: columns t = C * blockIdx.y to t + C - 1, fewer at the end. */
@@ -54,36 +54,19 @@ template <int C> __device__ static Product<C> product_of(const MulMatArgs &p) {
     return {work, x, y};
 }
 
-template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatArgs &p) {
-    const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    return {rp_planes<T>(p.w), matrix_of_head(p, h, b) * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_FRAG};
-}
-
-template <RpDtype T, int C>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, C)) quant_kernel(MulMatArgs p) {
+/* With C columns per block; positions bound products of one column only. */
+template <class Form, int C>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(C)) mul_mat_kernel(MulMatArgs p) {
     rp_gemv_open(p.early);
-    const Product<C> product = product_of<C>(p);
-    rp_gemv_quant<T, C>(product.work, matrix_of<T>(p), product.columns, product.put);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(MulMatArgs p) {
-    rp_gemv_open(p.early);
-    const Product<1> product = product_of<1>(p);
-    rp_gemv_dequant<T>(product.work, matrix_of<T>(p), product.columns, product.put);
-}
-
-template <RpDtype T, int C>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, C > 1 ? 2 : 3) float_kernel(MulMatArgs p) {
-    rp_gemv_open(p.early);
-    const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
-    Product<C>    product = product_of<C>(p);
-    if (p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
+    Product<C> product = product_of<C>(p);
+    if (Form::FLOAT) product.work.n = inner_length(p, blockIdx.y * C);
+    if (Form::FLOAT && p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
         const int64_t end = last_position(p, blockIdx.y) + 1;
         if (end < product.work.rows) product.work.rows = product.put.rows = end;
         if (rp_gemv_block_row(product.work, 0) >= product.work.rows) return; /* the whole block */
     }
-    const FloatMatrix w = {rows_of_head(p, h, b), p.w.nb[1], product.work.rows};
-    rp_gemv_float<T, C>(product.work, w, product.columns, inner_length(p, blockIdx.y * C), product.put);
+    const HeadMatrix m = matrix_of_head(p);
+    Form::product(product.work, Form::matrix(p.w, product.work, m.i2, m.i3), product.columns, product.put);
 }
 
 enum { THREADS = 256 };
@@ -96,7 +79,8 @@ __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     if (m >= p.w.ne[1]) return;
     if (p.bound == RP_BOUND_ROWS && m > last_position(p, t)) return;
-    const char   *column = rows_of_head(p, h, b) + (size_t)m * p.w.nb[1];
+    const HeadMatrix w = matrix_of_head(p);
+    const char   *column = rp_row_at(p.w, m, w.i2, w.i3);
     const float  *x      = (const float *)rp_row_at(p.x, t, h, b);
     const int64_t n      = inner_length(p, t);
     float         sum    = 0.0f;
@@ -105,28 +89,10 @@ __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     ((float *)rp_row_at(p.y, t, h, b))[m] = sum;
 }
 
-static LaunchShape shape_of(const MulMatArgs &p, int64_t columns, int64_t shared) {
-    return rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + columns - 1) / columns, p.x.ne[2] * p.x.ne[3],
-                         shared);
-}
-
-template <RpDtype T, int C> static RpStatus quant_columns(const MulMatArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, C, rp_gemv_shared<C>(p.w.ne[0])), (quant_kernel<T, C>), p);
-}
-
-template <RpDtype T> static RpStatus quant_rows(const MulMatArgs &p, RpKernelCtx *ctx) {
-    return p.x.ne[1] == 1 ? quant_columns<T, 1>(p, ctx) : quant_columns<T, RP_GEMV_COLUMNS>(p, ctx);
-}
-
-template <RpDtype T> static RpStatus dequant_rows(const MulMatArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), dequant_kernel<T>, p);
-}
-
-/* Positions bound each token's product differently, so these take one column at a time. */
-template <RpDtype T> static RpStatus float_rows(const MulMatArgs &p, RpKernelCtx *ctx) {
-    if (p.x.ne[1] == 1 || p.bound != RP_BOUND_NONE)
-        return RP_LAUNCH("mul_mat", ctx, shape_of(p, 1, 0), (float_kernel<T, 1>), p);
-    return RP_LAUNCH("mul_mat", ctx, shape_of(p, RP_GEMV_COLUMNS, 0), (float_kernel<T, RP_GEMV_COLUMNS>), p);
+template <class Form, int C> static RpStatus multiply(const MulMatArgs &p, RpKernelCtx *ctx) {
+    const LaunchShape shape = rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + C - 1) / C, p.x.ne[2] * p.x.ne[3],
+                                            Form::STAGED ? rp_gemv_shared<C>(p.w.ne[0]) : 0);
+    return RP_LAUNCH_FORM("mul_mat", ctx, shape, Form(), (mul_mat_kernel<Form, C>), p);
 }
 
 extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -152,10 +118,11 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     bool taken;
     RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
     if (taken) return RP_OK;
-    p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / (quant ? (int)RP_FRAG : (int)RP_FLOAT_FRAG));
-    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.x.dtype == RP_Q8_ACT) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
+    p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
+    /* Positions bound each token's product differently, so these take one column at a time. */
+    const bool single = p.x.ne[1] == 1 || bound != RP_BOUND_NONE;
+    return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
+        using Form = decltype(form);
+        return single ? multiply<Form, 1>(p, ctx) : multiply<Form, Form::MAX_COLUMNS>(p, ctx);
+    });
 }

@@ -3,7 +3,7 @@
  * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, ids per token, tokens)
  * traffic   per token the chosen experts' weights once; x once per block, from L2
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
-#include "kernels/device/gemv.cuh"
+#include "kernels/device/gemv_forms.cuh"
 
 struct MulMatIdArgs {
     RpTensorView w, x, ids, y;
@@ -31,10 +31,6 @@ __device__ static IdProduct product_of(const MulMatIdArgs &p) {
     return {work, x, y};
 }
 
-template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const MulMatIdArgs &p, int32_t expert) {
-    return {rp_planes<T>(p.w), expert * p.w.ne[1], p.w.ne[1], p.w.ne[0] / RP_FRAG};
-}
-
 /* Zeros for the rows of this block. */
 __device__ static void no_expert(const MulMatIdArgs &p) {
     const int     rows = RP_GEMV_ROWS * RP_GEMV_WARPS / p.split;
@@ -43,61 +39,31 @@ __device__ static void no_expert(const MulMatIdArgs &p) {
         ((float *)rp_row_at(p.y, blockIdx.y, blockIdx.z, 0))[m] = 0.0f;
 }
 
-template <RpDtype T>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(MulMatIdArgs p) {
+template <class Form>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) mul_mat_id_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p); /* the whole block */
     const IdProduct product = product_of(p);
-    rp_gemv_quant<T, 1>(product.work, matrix_of<T>(p, expert), product.columns, product.put);
+    Form::product(product.work, Form::matrix(p.w, product.work, expert), product.columns, product.put);
 }
 
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(MulMatIdArgs p) {
-    rp_begin();
-    const int32_t expert = expert_of(p);
-    if (expert < 0) return no_expert(p);
-    const IdProduct product = product_of(p);
-    rp_gemv_dequant<T>(product.work, matrix_of<T>(p, expert), product.columns, product.put);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(MulMatIdArgs p) {
-    rp_begin();
-    const int32_t expert = expert_of(p);
-    if (expert < 0) return no_expert(p);
-    const IdProduct   product = product_of(p);
-    const FloatMatrix w       = {rp_row_at(p.w, 0, expert, 0), p.w.nb[1], p.w.ne[1]};
-    rp_gemv_float<T, 1>(product.work, w, product.columns, p.w.ne[0], product.put);
-}
-
-static LaunchShape shape_of(const MulMatIdArgs &p, int64_t shared) {
-    return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1], shared);
-}
-
-template <RpDtype T> static RpStatus quant_rows(const MulMatIdArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, rp_gemv_shared<1>(p.w.ne[0])), quant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus dequant_rows(const MulMatIdArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), dequant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus float_rows(const MulMatIdArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("mul_mat_id", ctx, shape_of(p, 0), float_kernel<T>, p);
+static LaunchShape shape_of(const MulMatIdArgs &p, bool staged) {
+    return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1],
+                         staged ? rp_gemv_shared<1>(p.w.ne[0]) : 0);
 }
 
 extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
     MulMatIdArgs  p          = {args->mul_mat_id.w, args->mul_mat_id.x, args->mul_mat_id.ids, args->dst, 1};
     const RpDtype type       = p.w.dtype;
-    const int     frag_elems = rp_dtype_is_quant(type) ? (int)RP_FRAG : (int)RP_FLOAT_FRAG;
     const int64_t alive      = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);
-    p.split = rp_gemv_split(alive, p.w.ne[0] / frag_elems);
-    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.x.dtype == RP_Q8_ACT) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
+    p.split = rp_gemv_split(alive, p.w.ne[0] / rp_gemv_frag_elems(type));
+    return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
+        using Form = decltype(form);
+        return RP_LAUNCH_FORM("mul_mat_id", ctx, shape_of(p, Form::STAGED), form, mul_mat_id_kernel<Form>, p);
+    });
 }

@@ -16,6 +16,8 @@
 #include "kernels/device/rope.cuh"
 #include "kernels/scratch.h"
 
+#include <type_traits>
+
 enum { Q, K, V, PROJS };
 
 /* One projection. */
@@ -137,44 +139,31 @@ __device__ static void finish_heads(const QkvArgs &p, const QkvBlock &b) {
     }
 }
 
+template <class Form> __device__ static inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
+    const QkvProj &proj = proj_of(p, b.proj);
+    Form::product(b.work, Form::matrix(proj.w, b.work), FusedColumn(p.column),
+                  QkvPut{proj.sums, proj.bias, b.work.rows});
+}
+
+/* Weights of one form, or those of the values of another. */
+template <class Form, class ValueForm>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, std::is_same<Form, ValueForm>::value ? Form::min_blocks(1) : 1)
+    qkv_kernel(const __grid_constant__ QkvArgs p) {
+    rp_gemv_open(p.early);
+    const QkvBlock b = block_of(p);
+    if (std::is_same<Form, ValueForm>::value || b.proj != V)
+        rows_of<Form>(p, b);
+    else
+        rows_of<ValueForm>(p, b);
+    finish_heads(p, b);
+}
+
 template <RpDtype T> __device__ static inline void quant_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvProj     &proj   = proj_of(p, b.proj);
-    const OneMatrix<T> matrix = {rp_planes<T>(proj.w), 0, b.work.rows, b.work.n / RP_FRAG};
-    rp_gemv_quant<T, 1>(b.work, matrix, FusedColumn(p.column), QkvPut{proj.sums, proj.bias, b.work.rows});
+    rows_of<QuantForm<T>>(p, b);
 }
 
 template <RpDtype T> __device__ static inline void dequant_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvProj     &proj   = proj_of(p, b.proj);
-    const OneMatrix<T> matrix = {rp_planes<T>(proj.w), 0, b.work.rows, b.work.n / RP_FRAG};
-    rp_gemv_dequant<T>(b.work, matrix, FusedColumn(p.column), QkvPut{proj.sums, proj.bias, b.work.rows});
-}
-
-template <RpDtype T> __device__ static inline void float_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvProj    &proj   = proj_of(p, b.proj);
-    const FloatMatrix matrix = {(const char *)proj.w.data, proj.w.nb[1], b.work.rows};
-    rp_gemv_float<T, 1>(b.work, matrix, FusedColumn(p.column), b.work.n,
-                        QkvPut{proj.sums, proj.bias, b.work.rows});
-}
-
-/* All weights of type T but those of the values, of type TV. */
-template <RpDtype T, RpDtype TV>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, T == TV ? rp_gemv_blocks(T, 1) : 1)
-    quant_kernel(const __grid_constant__ QkvArgs p) {
-    rp_gemv_open(p.early);
-    const QkvBlock b = block_of(p);
-    if (T == TV || b.proj != V)
-        quant_rows_of<T>(p, b);
-    else
-        quant_rows_of<TV>(p, b);
-    finish_heads(p, b);
-}
-
-template <RpDtype T>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(const __grid_constant__ QkvArgs p) {
-    rp_gemv_open(p.early);
-    const QkvBlock b = block_of(p);
-    float_rows_of<T>(p, b);
-    finish_heads(p, b);
+    rows_of<DequantForm<T>>(p, b);
 }
 
 /* Any types: each block branches on the type of its projection, so the kernel needs the registers of the largest
@@ -192,9 +181,9 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 2)
     rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
     const RpDtype  type = proj_of(p, b.proj).w.dtype;
-    if (type == RP_F32) float_rows_of<RP_F32>(p, b);
-    if (type == RP_F16) float_rows_of<RP_F16>(p, b);
-    if (type == RP_BF16) float_rows_of<RP_BF16>(p, b);
+    if (type == RP_F32) rows_of<FloatForm<RP_F32>>(p, b);
+    if (type == RP_F16) rows_of<FloatForm<RP_F16>>(p, b);
+    if (type == RP_BF16) rows_of<FloatForm<RP_BF16>>(p, b);
     RP_DEVICE_FOR_QUANT(type, dequant_rows_of, p, b);
     finish_heads(p, b);
 }
@@ -206,22 +195,15 @@ static LaunchShape shape_of(const QkvArgs &p, bool any_type) {
             staged > head ? staged : head, any_type};
 }
 
-template <RpDtype T> static RpStatus quant_rows(const QkvArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("qkv", ctx, shape_of(p, false), (quant_kernel<T, T>), p);
-}
-
-template <RpDtype T> static RpStatus float_rows(const QkvArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("qkv", ctx, shape_of(p, false), float_kernel<T>, p);
-}
-
 /* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
 static RpStatus mixed_rows(const QkvArgs &p, RpKernelCtx *ctx) {
+    typedef QuantForm<RP_Q6_K> Q6K;
     const RpDtype type = p.proj[Q].w.dtype;
     const bool    pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
     if (pair && type == RP_Q4_K)
-        return RP_LAUNCH("qkv", ctx, shape_of(p, true), (quant_kernel<RP_Q4_K, RP_Q6_K>), p);
+        return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<QuantForm<RP_Q4_K>, Q6K>), p);
     if (pair && type == RP_Q5_K)
-        return RP_LAUNCH("qkv", ctx, shape_of(p, true), (quant_kernel<RP_Q5_K, RP_Q6_K>), p);
+        return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<QuantForm<RP_Q5_K>, Q6K>), p);
     return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_kernel, p);
 }
 
@@ -268,9 +250,11 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
     const RpDtype type = p.proj[Q].w.dtype;
     const bool    same = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type;
-    if (same && type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (same && type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (same && type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
+    const auto    launch = [&](auto form) {
+        using Form = decltype(form);
+        return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, false), form, (qkv_kernel<Form, Form>), p);
+    };
+    if (same && !rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);
     if (!p.column.quantize) return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_dequant_kernel, p);
-    return same ? RP_FOR_QUANT(type, quant_rows, p, ctx) : mixed_rows(p, ctx);
+    return same ? rp_for_quant_form(type, launch) : mixed_rows(p, ctx);
 }

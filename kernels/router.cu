@@ -82,45 +82,17 @@ __device__ static void choose(const RouterArgs &p) {
     }
 }
 
-template <RpDtype T> __device__ static OneMatrix<T> matrix_of(const RouterArgs &p) {
-    return {rp_planes<T>(p.w), 0, p.w.ne[1], p.w.ne[0] / RP_FRAG};
-}
-
-template <RpDtype T>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, rp_gemv_blocks(T, 1)) quant_kernel(RouterArgs p) {
+template <class Form>
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_kernel(RouterArgs p) {
     rp_gemv_open(p.early);
-    rp_gemv_quant<T, 1>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), RouterPut{p});
-    choose(p);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) dequant_kernel(RouterArgs p) {
-    rp_gemv_open(p.early);
-    rp_gemv_dequant<T>(work_of(p), matrix_of<T>(p), FusedColumn(p.column), RouterPut{p});
-    choose(p);
-}
-
-template <RpDtype T> __global__ void __launch_bounds__(RP_GEMV_THREADS, 3) float_kernel(RouterArgs p) {
-    rp_gemv_open(p.early);
-    const FloatMatrix w = {(const char *)p.w.data, p.w.nb[1], p.w.ne[1]};
-    rp_gemv_float<T, 1>(work_of(p), w, FusedColumn(p.column), p.w.ne[0], RouterPut{p});
+    const GemvWork work = work_of(p);
+    Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column), RouterPut{p});
     choose(p);
 }
 
 static LaunchShape shape_of(const RouterArgs &p) {
     const unsigned staged = rp_column_shared(p.column), chosen = (unsigned)p.w.ne[1] * EXPERT_BYTES;
     return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), staged > chosen ? staged : chosen};
-}
-
-template <RpDtype T> static RpStatus quant_rows(const RouterArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("router", ctx, shape_of(p), quant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus dequant_rows(const RouterArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("router", ctx, shape_of(p), dequant_kernel<T>, p);
-}
-
-template <RpDtype T> static RpStatus float_rows(const RouterArgs &p, RpKernelCtx *ctx) {
-    return RP_LAUNCH("router", ctx, shape_of(p), float_kernel<T>, p);
 }
 
 extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpBlasLt *) {
@@ -147,9 +119,7 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpDtype type  = p.w.dtype;
     const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     p.grid              = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
-    if (type == RP_F32) return float_rows<RP_F32>(p, ctx);
-    if (type == RP_F16) return float_rows<RP_F16>(p, ctx);
-    if (type == RP_BF16) return float_rows<RP_BF16>(p, ctx);
-    if (p.column.quantize) return RP_FOR_QUANT(type, quant_rows, p, ctx);
-    return RP_FOR_QUANT(type, dequant_rows, p, ctx);
+    return rp_for_form(type, p.column.quantize, [&](auto form) {
+        return RP_LAUNCH_FORM("router", ctx, shape_of(p), form, router_kernel<decltype(form)>, p);
+    });
 }

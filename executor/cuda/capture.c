@@ -21,6 +21,8 @@
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
 
+#include "base/launch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,18 +36,7 @@ typedef struct Recorder {
 /* The launch itself, which the capturing stream turns into a node. Launches that wait for earlier kernels themselves
  * get the PDL attribute, and the edge before their node becomes a programmatic one. */
 static RpStatus launch_now(const CudaExecutor *c, const RpKernelLaunch *l) {
-    CudaDevice         *d      = c->device;
-    cudaLaunchAttribute pdl    = {.id  = cudaLaunchAttributeProgrammaticStreamSerialization,
-                                  .val = {.programmaticStreamSerializationAllowed = 1}};
-    cudaLaunchConfig_t  config = {
-         .gridDim          = {l->grid[0],  l->grid[1],  l->grid[2] },
-         .blockDim         = {l->block[0], l->block[1], l->block[2]},
-         .dynamicSmemBytes = l->shared_bytes,
-         .stream           = d->stream,
-         .attrs            = &pdl,
-         .numAttrs         = c->pdl && l->waits ? 1 : 0
-    };
-    return rp_cuda_check(d, cudaLaunchKernelExC(&config, l->function, l->arguments), "launch of a kernel");
+    return rp_cuda_check(c->device, rp_cuda_launch(l, c->device->stream, c->pdl), "launch of a kernel");
 }
 
 static RpStatus remember(Recorder *r, const RpKernelLaunch *l, cudaGraphNode_t node, int n_nodes) {

@@ -6,7 +6,7 @@
 #ifndef KERNELS_DEVICE_COLUMN_CUH
 #define KERNELS_DEVICE_COLUMN_CUH
 
-#include "kernels/device/gemv.cuh"
+#include "kernels/device/gemv_forms.cuh"
 #include "kernels/device/quantize.cuh"
 #include "kernels/device/rms_norm.cuh"
 
@@ -74,6 +74,7 @@ static inline unsigned rp_column_shared(const ColumnSource &c) {
 
 /* The Columns concept of gemv.cuh, with one column. `scale` is the factor of the norm, set by open(). */
 struct FusedColumn {
+    enum { COLUMNS = 1 };
     ColumnSource c;
     float        scale;
 

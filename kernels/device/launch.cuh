@@ -6,6 +6,7 @@
 
 #include "kernels/device/portable.cuh"
 #include "base/check.h"
+#include "base/launch.h"
 
 struct LaunchShape {
     dim3     grid, block;
@@ -25,24 +26,13 @@ template <class... P, class... A>
 static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchShape &shape, const char *name,
                                  const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
-    cudaLaunchConfig_t c                           = {};
-    c.gridDim                                      = shape.grid;
-    c.blockDim                                     = shape.block;
-    c.dynamicSmemBytes                             = shape.shared_bytes;
-    c.stream                                       = ctx->stream;
-    cudaLaunchAttribute pdl                        = {};
-    pdl.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
-    pdl.val.programmaticStreamSerializationAllowed = 1;
-    if (ctx->overlap) c.attrs = &pdl, c.numAttrs = 1;
-    RpStatus   hooked = RP_OK;
-    const auto launch = [&](P... p) {
-        void *pointers[] = {(void *)&p..., nullptr};
-        if (ctx->launch == nullptr) return cudaLaunchKernelExC(&c, function, pointers);
-        const RpKernelLaunch l = {
+    const auto launch = [&](P... p) -> RpStatus {
+        void                *pointers[] = {(void *)&p..., nullptr};
+        const RpKernelLaunch l          = {
             name,
             function,
-            {c.gridDim.x,   c.gridDim.y, c.gridDim.z},
-            {c.blockDim.x,  c.blockDim.y, c.blockDim.z},
+            {shape.grid.x,  shape.grid.y, shape.grid.z},
+            {shape.block.x, shape.block.y, shape.block.z},
             shape.shared_bytes,
             pointers,
             shape.any_type,
@@ -51,16 +41,18 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
             {},
             true
         };
-        hooked = ctx->launch(ctx->user, &l);
-        return cudaSuccess;
+        if (ctx->launch != nullptr) return ctx->launch(ctx->user, &l);
+        const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap);
+        if (e == cudaSuccess) return RP_OK;
+        return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %u threads: %s", op, shape.grid.x,
+                       shape.grid.y, shape.grid.z, shape.block.x, cudaGetErrorString(e));
     };
-    const cudaError_t e = launch(a...);
-    if (e == cudaSuccess) return hooked;
-    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %u threads: %s", op, c.gridDim.x, c.gridDim.y,
-                   c.gridDim.z, c.blockDim.x, cudaGetErrorString(e));
+    return launch(a...);
 }
 
-#define RP_LAUNCH(op, ctx, shape, kernel, ...)                                                               \
-    rp_launch(op, ctx, shape, #kernel, RP_KERNEL(kernel), kernel, __VA_ARGS__)
+/* RP_LAUNCH_AS gives the kernel another name in dumps than its own. */
+#define RP_LAUNCH_AS(op, ctx, shape, name, kernel, ...)                                                      \
+    rp_launch(op, ctx, shape, name, RP_KERNEL(kernel), kernel, __VA_ARGS__)
+#define RP_LAUNCH(op, ctx, shape, kernel, ...) RP_LAUNCH_AS(op, ctx, shape, #kernel, kernel, __VA_ARGS__)
 
 #endif

@@ -1,0 +1,26 @@
+/* launch.h - one kernel launch by the CUDA runtime, with or without programmatic dependent launch (PDL). For the launchers
+ * of kernels (kernels/device/launch.cuh) and the executor, which launches what its hook was given. */
+#ifndef BASE_LAUNCH_H
+#define BASE_LAUNCH_H
+
+#include "reprise/kernel.h"
+
+#include <cuda_runtime_api.h>
+
+/* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself
+ * (l->waits) gets the PDL attribute: it may begin while the kernel before it still runs. */
+static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstream_st *stream, bool overlap) {
+    cudaLaunchAttribute pdl;
+    cudaLaunchConfig_t  c;
+    pdl.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
+    pdl.val.programmaticStreamSerializationAllowed = 1;
+    c.gridDim.x = l->grid[0], c.gridDim.y = l->grid[1], c.gridDim.z = l->grid[2];
+    c.blockDim.x = l->block[0], c.blockDim.y = l->block[1], c.blockDim.z = l->block[2];
+    c.dynamicSmemBytes = l->shared_bytes;
+    c.stream           = stream;
+    c.attrs            = &pdl;
+    c.numAttrs         = overlap && l->waits ? 1 : 0;
+    return cudaLaunchKernelExC(&c, l->function, l->arguments);
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* gemv_forms.cuh - the three forms of a GEMV, by the types of weights and columns, and the choice among them. A GEMV op
+ * has one kernel template <class Form>, which the launcher instantiates for each form:
+ *
+ *     form           weights       columns                          launched as
+ *     QuantForm      quantised     q8_act, or quantised in a block  quant_kernel
+ *     DequantForm    quantised     f32                              dequant_kernel
+ *     FloatForm      f32,f16,bf16  f32                              float_kernel */
+#ifndef KERNELS_DEVICE_GEMV_FORMS_CUH
+#define KERNELS_DEVICE_GEMV_FORMS_CUH
+
+#include "kernels/device/gemv_float.cuh"
+#include "kernels/device/gemv_quant.cuh"
+
+/* A form has
+ *
+ *     NAME                          of the kernel in dumps
+ *     STAGED                        columns are staged to dynamic shared memory
+ *     FLOAT                         weights are float
+ *     MAX_COLUMNS                   that a block can multiply at a time
+ *     min_blocks(c)                 resident blocks per multiprocessor for __launch_bounds__, with c columns
+ *     matrix(w, work, i2, i3)       Weights: two rows of matrix w[:,:,i2,i3]
+ *     matrices(a, b, work, i2)      Weights: one row of a[:,:,i2] and the same row of b[:,:,i2]
+ *     product(work, w, cols, put)   the GEMV */
+template <RpDtype T> struct QuantWeights {
+    static constexpr bool FLOAT = false;
+
+    __device__ static OneMatrix<T> matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
+                                          int64_t i3 = 0) {
+        return {rp_planes<T>(w), (i2 + w.ne[2] * i3) * w.ne[1], work.rows, work.n / RP_FRAG};
+    }
+    __device__ static TwoMatrices<T> matrices(const RpTensorView &a, const RpTensorView &b,
+                                              const GemvWork &work, int64_t i2) {
+        return {{rp_planes<T>(a), rp_planes<T>(b)}, i2 * work.rows, work.rows, work.n / RP_FRAG};
+    }
+};
+
+template <RpDtype T> struct QuantForm : QuantWeights<T> {
+    static constexpr const char *NAME        = "quant_kernel";
+    static constexpr bool        STAGED      = true;
+    static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
+    static constexpr int         min_blocks(int columns) { return rp_gemv_blocks(T, columns); }
+    template <class Weights, class Columns, class Put>
+    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,
+                                   const Put &put) {
+        rp_gemv_quant<T>(work, w, columns, put);
+    }
+};
+
+template <RpDtype T> struct DequantForm : QuantWeights<T> {
+    static constexpr const char *NAME        = "dequant_kernel";
+    static constexpr bool        STAGED      = false;
+    static constexpr int         MAX_COLUMNS = 1;
+    static constexpr int         min_blocks(int) { return 2; }
+    template <class Weights, class Columns, class Put>
+    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,
+                                   const Put &put) {
+        rp_gemv_dequant<T>(work, w, columns, put);
+    }
+};
+
+template <RpDtype T> struct FloatForm {
+    static constexpr const char *NAME   = "float_kernel";
+    static constexpr bool        STAGED = false, FLOAT = true;
+    static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
+    static constexpr int         min_blocks(int columns) { return columns > 1 ? 2 : 3; }
+
+    __device__ static FloatMatrix matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
+                                         int64_t i3 = 0) {
+        return {rp_row_at(w, 0, i2, i3), w.nb[1], work.rows};
+    }
+    __device__ static TwoFloatMatrices matrices(const RpTensorView &a, const RpTensorView &b,
+                                                const GemvWork &work, int64_t i2) {
+        return {{rp_row_at(a, 0, i2, 0), rp_row_at(b, 0, i2, 0)}, {a.nb[1], b.nb[1]}, work.rows};
+    }
+    template <class Weights, class Columns, class Put>
+    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,
+                                   const Put &put) {
+        rp_gemv_float<T>(work, w, columns, put);
+    }
+};
+
+template <RpDtype T, class Launch> static RpStatus rp_quant_form(const Launch &launch) {
+    return launch(QuantForm<T>());
+}
+
+template <RpDtype T, class Launch> static RpStatus rp_dequant_form(const Launch &launch) {
+    return launch(DequantForm<T>());
+}
+
+/* launch(form) with the form for f32, f16 or bf16 weights. `launch` is a generic lambda:
+ *
+ *     [&](auto form) { return RP_LAUNCH_FORM("linear", ctx, shape, form, linear_kernel<decltype(form)>, p); } */
+template <class Launch> static RpStatus rp_for_float_form(RpDtype type, const Launch &launch) {
+    if (type == RP_F32) return launch(FloatForm<RP_F32>());
+    if (type == RP_F16) return launch(FloatForm<RP_F16>());
+    if (type == RP_BF16) return launch(FloatForm<RP_BF16>());
+    return rp_fail(RP_E_DTYPE, "no kernel for %s", rp_dtype_name(type));
+}
+
+/* The same for quantised weights and q8_act columns. */
+template <class Launch> static RpStatus rp_for_quant_form(RpDtype type, const Launch &launch) {
+    return RP_FOR_QUANT(type, rp_quant_form, launch);
+}
+
+/* The same for any weights; q8: quantised ones are multiplied by q8_act columns, else by f32 columns. */
+template <class Launch> static RpStatus rp_for_form(RpDtype type, bool q8, const Launch &launch) {
+    if (!rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);
+    if (q8) return rp_for_quant_form(type, launch);
+    return RP_FOR_QUANT(type, rp_dequant_form, launch);
+}
+
+/* RP_LAUNCH of a kernel of this form. */
+#define RP_LAUNCH_FORM(op, ctx, shape, form, kernel, ...)                                                    \
+    RP_LAUNCH_AS(op, ctx, shape, decltype(form)::NAME, kernel, __VA_ARGS__)
+
+#endif
