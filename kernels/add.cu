@@ -4,9 +4,13 @@
  * numerics  one f32 addition */
 #include "kernels/device/map.cuh"
 
+namespace {
+
 struct Add {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_add(const RpOpArgs *args, RpKernelCtx *ctx) {
     return rp_map2("add", args, ctx, Add());

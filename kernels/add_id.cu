@@ -5,6 +5,8 @@
  * The ids are read on the device (I4). x and y may be the same memory (I6). */
 #include "kernels/device/device.cuh"
 
+namespace {
+
 enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS)
@@ -17,6 +19,8 @@ __global__ void __launch_bounds__(THREADS)
     const float   add = id >= 0 && id < b.ne[1] ? ((const float *)rp_row(b, id))[i % n] : 0.0f;
     ((float *)rp_row(y, i / n))[i % n] = v + add;
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_add_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_add_id(args));

@@ -24,6 +24,8 @@
 #include "kernels/device/quantize.cuh"
 #include "kernels/scratch.h"
 
+namespace {
+
 enum {
     WARPS        = 4,
     THREADS      = WARPS * RP_WARP,
@@ -82,11 +84,11 @@ template <> struct Kv<RP_Q8_0> {
     __device__ float at(int j) const { return rp_half_bits(d) * (float)(int8_t)(q[j / 4] >> (8 * (j % 4))); }
 };
 
-__device__ static float max_or_nan(float a, float b) { return b > a || b != b ? b : a; }
+__device__ float max_or_nan(float a, float b) { return b > a || b != b ? b : a; }
 
 /* exp(maximum - new_max): what a sum relative to `maximum` is multiplied by to be relative to `new_max`. 0 for a
  * maximum of -INFINITY, that is for no positions, where the difference could be NaN. */
-__device__ static float rescale_factor(float maximum, float new_max) {
+__device__ float rescale_factor(float maximum, float new_max) {
     return maximum == -INFINITY ? 0.0f : expf(maximum - new_max);
 }
 
@@ -97,7 +99,7 @@ struct Partial {
 };
 
 /* a = a and b together, both rescaled to the larger maximum. */
-__device__ static void merge(Partial *a, const Partial &b) {
+__device__ void merge(Partial *a, const Partial &b) {
     const float new_max = max_or_nan(a->maximum, b.maximum), rescale = rescale_factor(a->maximum, new_max),
                 rescale_other = rescale_factor(b.maximum, new_max);
     a->sum                    = fmaf(rescale_other, b.sum, a->sum * rescale);
@@ -233,7 +235,7 @@ struct Range {
     int     active; /* number of splits with positions; 0 for a padding token (pos -1) */
 };
 
-template <int TILE> __device__ static Range range_of(const Attention &a, int64_t t) {
+template <int TILE> __device__ Range range_of(const Attention &a, int64_t t) {
     const int64_t last = ((const int32_t *)a.pos.data)[t];
     Range         r    = {};
     r.end              = last + 1 < a.k.ne[1] ? last + 1 : a.k.ne[1];
@@ -249,20 +251,20 @@ template <int TILE> __device__ static Range range_of(const Attention &a, int64_t
 
 /* Cyclic distance of a split from the first active one. A window can begin in any split: with 4 splits and
  * first = 3, splits 3 0 1 2 have ranks 0 1 2 3. Ranks from `active` on have no positions. */
-__device__ static int rank_of(const Attention &a, const Range &r, int split) {
+__device__ int rank_of(const Attention &a, const Range &r, int split) {
     return split >= r.first ? split - r.first : split - r.first + a.splits;
 }
 
 /* Partial results of a split in scratch memory, size = HEADS * dim + 2 * HEADS floats:
  *     partials[token][grid.x][split]:  acc[HEADS][dim], maximum[HEADS], sum[HEADS] */
-__device__ static float *partials_of(const Attention &a, int split, int size) {
+__device__ float *partials_of(const Attention &a, int split, int size) {
     return a.partials + ((size_t)(blockIdx.z * gridDim.x + blockIdx.x) * a.splits + split) * size;
 }
 
 /* Merges the splits in ascending order into `whole`. Loads of BATCH splits are in flight at a time; the maxima and
  * sums of all splits go through shared memory first, since every element of a head needs them. */
 template <int HEADS, int ELEMENTS>
-__device__ static void merge_splits(const Attention &a, const Range &r, int dim, Partial (&whole)[ELEMENTS]) {
+__device__ void merge_splits(const Attention &a, const Range &r, int dim, Partial (&whole)[ELEMENTS]) {
     enum { BATCH = ELEMENTS <= 2 ? 16 : 8 };
     RP_SHARED(float, scales, [MAX_SPLITS * 2 * HEADS]);
     const int n = HEADS * dim, size = n + 2 * HEADS, tid = (int)threadIdx.x;
@@ -385,7 +387,7 @@ struct AttentionShape {
 
 /* The number of splits must not depend on the number of tokens (I8): it follows from the heads and the length of
  * the cache, so that one token fills the device. Only split_kv, which does not change the bits, looks at tokens. */
-static AttentionShape geometry(const RpOpArgs *args) {
+AttentionShape geometry(const RpOpArgs *args) {
     const RpTensorView *q = &args->attention.q, *k = &args->attention.k;
     const int64_t       dim = q->ne[0], lanes = dim <= 64 ? 8 : dim <= 128 ? 16 : 32;
     const int64_t       tile = WARPS * RP_WARP / lanes * POSITIONS, tiles = (k->ne[1] + tile - 1) / tile;
@@ -405,17 +407,12 @@ static AttentionShape geometry(const RpOpArgs *args) {
     return s;
 }
 
-extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpBlasLt *) {
-    return geometry(args).scratch;
-}
-
 /* Whether every 8 elements of f16 begin at a multiple of 16 bytes. */
-static bool aligned16(const RpTensorView &v) {
+bool aligned16(const RpTensorView &v) {
     return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % VEC == 0;
 }
 
-template <RpDtype T, int LANES, int VECS, int HEADS>
-static RpStatus launch(const Attention &a, RpKernelCtx *ctx) {
+template <RpDtype T, int LANES, int VECS, int HEADS> RpStatus launch(const Attention &a, RpKernelCtx *ctx) {
     const LaunchShape shape = {
         dim3((unsigned)(a.head_blocks * a.k.ne[2]), a.split_kv ? (unsigned)a.splits : 1, (unsigned)a.q.ne[1]),
         dim3(THREADS), (unsigned)(WARPS * HEADS * a.q.ne[0] * sizeof(float))};
@@ -423,7 +420,7 @@ static RpStatus launch(const Attention &a, RpKernelCtx *ctx) {
 }
 
 /* Heads of more than 256 elements need two vectors per lane, whose registers leave room for two query heads. */
-template <RpDtype T, int HEADS> static RpStatus by_size(const Attention &a, RpKernelCtx *ctx) {
+template <RpDtype T, int HEADS> RpStatus by_size(const Attention &a, RpKernelCtx *ctx) {
     const int64_t dim = a.q.ne[0];
     if (dim <= 64) return launch<T, 8, 1, HEADS>(a, ctx);
     if (dim <= 128) return launch<T, 16, 1, HEADS>(a, ctx);
@@ -431,10 +428,16 @@ template <RpDtype T, int HEADS> static RpStatus by_size(const Attention &a, RpKe
     return launch < T, 32, 2, HEADS < 2 ? HEADS : 2 > (a, ctx);
 }
 
-template <RpDtype T> static RpStatus by_heads(const Attention &a, int64_t heads, RpKernelCtx *ctx) {
+template <RpDtype T> RpStatus by_heads(const Attention &a, int64_t heads, RpKernelCtx *ctx) {
     if (heads == 1) return by_size<T, 1>(a, ctx);
     if (heads == 2) return by_size<T, 2>(a, ctx);
     return by_size<T, 4>(a, ctx);
+}
+
+} // namespace
+
+extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpBlasLt *) {
+    return geometry(args).scratch;
 }
 
 extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {

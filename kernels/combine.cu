@@ -4,6 +4,8 @@
  * numerics  fused multiply-adds in f32, in the order of j */
 #include "kernels/device/device.cuh"
 
+namespace {
+
 enum { THREADS = 256 };
 
 __global__ void __launch_bounds__(THREADS) combine_kernel(RpTensorView x, RpTensorView w, RpTensorView y) {
@@ -16,6 +18,8 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(RpTensorView x, RpTens
         sum = fmaf(weight[j], ((const float *)rp_row_at(x, j, t, 0))[i % n], sum);
     ((float *)rp_row(y, t))[i % n] = sum;
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_combine(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_combine(args));

@@ -5,11 +5,13 @@
  * numerics  f16 and bf16 to nearest even; q8_0 as copy.cuh describes */
 #include "kernels/device/copy.cuh"
 
+namespace {
+
 enum { THREADS = 256 };
 
 /* The row of the result that row r of x goes to, or -1. Rows are counted over dimensions 1 to 3. */
-__device__ static int64_t row_of(const RpTensorView &x, const RpTensorView &pos, const RpTensorView &y,
-                                 bool stores, int64_t r) {
+__device__ int64_t row_of(const RpTensorView &x, const RpTensorView &pos, const RpTensorView &y, bool stores,
+                          int64_t r) {
     if (!stores) return r;
     int64_t row = r % x.ne[1];
     if (pos.data != nullptr) row = ((const int32_t *)pos.data)[row];
@@ -42,6 +44,8 @@ __global__ void __launch_bounds__(THREADS)
     const float v       = rp_float_at(x.dtype, element, 0);
     rp_put_q8_0(v, (uint8_t *)rp_row(y, to) + b * RP_Q8_0_BYTES);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_copy(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_copy(args));

@@ -13,6 +13,8 @@
  * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
 #include "kernels/device/gemv_forms.cuh"
 
+namespace {
+
 struct ExpertsDownArgs {
     RpTensorView   w, x;
     const int32_t *ids;
@@ -56,7 +58,8 @@ struct ExpertsDownPut {
 
 /* The chosen experts, n_experts at a time. A warp without an expert is inactive but passes all barriers. */
 template <class Form>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) experts_down_kernel(ExpertsDownArgs p) {
+__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1))
+    experts_down_kernel(ExpertsDownArgs p) {
     rp_begin();
     RP_SHARED(float, table, [RP_GEMV_WARPS * RP_GEMV_ROWS]);
     const int k = (int)p.x.ne[1], slot = (int)threadIdx.x / RP_WARP / p.split % p.n_experts,
@@ -92,12 +95,14 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) experts_
 }
 
 /* Dynamic shared memory: the staged columns of n_experts experts. */
-static LaunchShape shape_of(const ExpertsDownArgs &p, bool staged) {
+LaunchShape shape_of(const ExpertsDownArgs &p, bool staged) {
     const int64_t n = p.w.ne[0], most = RP_GEMV_STAGED / p.n_experts;
     return {dim3(rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / (p.split * p.n_experts))),
             dim3(RP_GEMV_THREADS),
             staged ? (unsigned)(p.n_experts * rp_staged_bytes(n < most ? n : most)) : 0};
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_experts_down(args));
@@ -119,6 +124,7 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
         p.n_experts *= 2;
     return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
         using Form = decltype(form);
-        return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>, p);
+        return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>,
+                              p);
     });
 }

@@ -13,6 +13,8 @@
 #include "kernels/device/column.cuh"
 #include "kernels/scratch.h"
 
+namespace {
+
 struct GateUpArgs {
     RpTensorView   w[2], y;
     ColumnSource   column;
@@ -29,13 +31,13 @@ struct GateUpArgs {
     ColumnGrid grid;
 };
 
-__device__ static int32_t expert_of(const GateUpArgs &p) {
+__device__ int32_t expert_of(const GateUpArgs &p) {
     if (p.ids == nullptr) return 0;
     const int32_t id = p.ids[blockIdx.y];
     return id >= 0 && id < p.w[0].ne[2] ? id : -1;
 }
 
-__device__ static float gated(const GateUpArgs &p, float gate, float up) {
+__device__ float gated(const GateUpArgs &p, float gate, float up) {
     if (p.kind == RP_GATE_SILU) return Silu()(gate) * up;
     if (p.kind == RP_GATE_GELU_TANH) return GeluTanh()(gate) * up;
     if (p.kind == RP_GATE_GELU_ERF) return GeluErf()(gate) * up;
@@ -57,14 +59,14 @@ struct GateUpPut {
     }
 };
 
-__device__ static GemvWork work_of(const GateUpArgs &p) {
+__device__ GemvWork work_of(const GateUpArgs &p) {
     GemvWork work     = rp_column_work(p.grid, p.w[0].ne[1], p.w[0].ne[0], p.early);
     work.warp_results = 1;
     return work;
 }
 
 /* Both products are 0: act(0) * 0 goes through the same epilogue, for every row tile of the block. */
-__device__ static void no_expert(const GateUpArgs &p, const GemvWork &work) {
+__device__ void no_expert(const GateUpArgs &p, const GemvWork &work) {
     const int   rows    = RP_GEMV_WARPS / work.split;
     const float none[2] = {0.0f, 0.0f};
     for (int64_t tile = 0; tile < work.n_tiles; tile++)
@@ -73,7 +75,7 @@ __device__ static void no_expert(const GateUpArgs &p, const GemvWork &work) {
 
 /* Arrives at the counter of each row tile; the last block to arrive quantises all rows of the counter. A row tile
  * never spans two counters: per_block is a power of two of at most 8, counter_rows a multiple of 32. */
-__device__ static void quantize_rows(const GateUpArgs &p, const GemvWork &work) {
+__device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work) {
     const int64_t rows = work.rows, per_block = RP_GEMV_WARPS / work.split;
     for (int64_t tile = 0; p.quantizes && tile < work.n_tiles; tile++) {
         const int64_t m = rp_gemv_block_row(work, tile), g = m / p.counter_rows, first = g * p.counter_rows;
@@ -101,12 +103,14 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) gate_up_
     quantize_rows(p, work);
 }
 
-static LaunchShape shape_of(const GateUpArgs &p) {
+LaunchShape shape_of(const GateUpArgs &p) {
     return {dim3((unsigned)p.grid.blocks, (unsigned)p.y.ne[1]), dim3(RP_GEMV_THREADS),
             rp_column_shared(p.column)};
 }
 
-static bool quantizes(const RpOpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
+bool quantizes(const RpOpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
+
+} // namespace
 
 extern "C" size_t rp_cuda_gate_up_scratch(const RpOpArgs *args, const RpBlasLt *) {
     return quantizes(args) ? rp_scratch_size(rp_view_elems(&args->dst)) : 0;

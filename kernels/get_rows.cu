@@ -5,15 +5,17 @@
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
 #include "kernels/device/quants.cuh"
 
+namespace {
+
 enum { THREADS = 128 };
 
-__device__ static const char *row_of(const RpTensorView &w, const RpTensorView &ids, int64_t t) {
+__device__ const char *row_of(const RpTensorView &w, const RpTensorView &ids, int64_t t) {
     const int32_t id = ((const int32_t *)ids.data)[t];
     return id >= 0 && id < w.ne[1] ? (const char *)w.data + (size_t)id * w.nb[1] : nullptr;
 }
 
 /* fmaf(v, scale, 0), as op scale computes it, so that fusing the two changes no bit. A scale of 0 means none. */
-__device__ static float scaled(float v, float scale) { return scale != 0.0f ? fmaf(v, scale, 0.0f) : v; }
+__device__ float scaled(float v, float scale) { return scale != 0.0f ? fmaf(v, scale, 0.0f) : v; }
 
 template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
@@ -44,21 +46,21 @@ __global__ void __launch_bounds__(THREADS)
         out[i] = row != nullptr ? scaled(rp_float_at(T, row, i), scale) : NAN;
 }
 
-static float scale_of(const RpOpArgs *args) {
-    return args->params != nullptr ? args->params->get_rows.scale : 0.0f;
-}
+float scale_of(const RpOpArgs *args) { return args->params != nullptr ? args->params->get_rows.scale : 0.0f; }
 
-template <RpDtype T> static RpStatus quant_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
+template <RpDtype T> RpStatus quant_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3((unsigned)args->get_rows.ids.ne[0]), dim3(THREADS), 0};
     return RP_LAUNCH("get_rows", ctx, shape, quant_kernel<T>, args->get_rows.w, args->get_rows.ids, args->dst,
                      scale_of(args));
 }
 
-template <RpDtype T> static RpStatus float_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
+template <RpDtype T> RpStatus float_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3((unsigned)args->get_rows.ids.ne[0]), dim3(THREADS), 0};
     return RP_LAUNCH("get_rows", ctx, shape, float_kernel<T>, args->get_rows.w, args->get_rows.ids, args->dst,
                      scale_of(args));
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_get_rows(args));

@@ -10,6 +10,8 @@
 #include "kernels/device/column.cuh"
 #include "kernels/scratch.h"
 
+namespace {
+
 struct LinearArgs {
     RpTensorView w;
     ColumnSource column;
@@ -39,13 +41,13 @@ struct LinearPut {
     }
 };
 
-__device__ static GemvWork work_of(const LinearArgs &p) {
+__device__ GemvWork work_of(const LinearArgs &p) {
     return rp_column_work(p.grid, p.w.ne[1], p.w.ne[0], p.early);
 }
 
 /* The last-arriving block: y = rms_norm(sums) * post_weight + residual. The sums of other blocks are read by __ldcg,
  * in rp_rms_scale<true> too. */
-__device__ static void post_norm(const LinearArgs &p) {
+__device__ void post_norm(const LinearArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t n = p.w.ne[1];
     if (!p.post || !rp_arrives_last(p.counter, gridDim.x)) return;
@@ -65,9 +67,11 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) linear_k
     post_norm(p);
 }
 
-static LaunchShape shape_of(const LinearArgs &p) {
+LaunchShape shape_of(const LinearArgs &p) {
     return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), rp_column_shared(p.column)};
 }
+
+} // namespace
 
 extern "C" size_t rp_cuda_linear_scratch(const RpOpArgs *args, const RpBlasLt *) {
     return args->params->linear.post_norm != 0 ? rp_scratch_size(args->linear.w.ne[1]) : 0;

@@ -12,6 +12,8 @@
 
 #include "base/loop.h"
 
+namespace {
+
 __global__ void loop_end_kernel(LoopEnd l) {
     rp_begin();
     const int32_t token = l.step->token;
@@ -23,6 +25,8 @@ __global__ void loop_end_kernel(LoopEnd l) {
     c->number++;
     cudaGraphSetConditional(l.condition, over ? 0 : 1);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_loop_end(const LoopEnd *loop, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3(1), dim3(1), 0};

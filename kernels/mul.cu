@@ -4,9 +4,13 @@
  * numerics  one f32 multiplication */
 #include "kernels/device/map.cuh"
 
+namespace {
+
 struct Mul {
     __device__ float operator()(float a, float b) const { return a * b; }
 };
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_mul(const RpOpArgs *args, RpKernelCtx *ctx) {
     return rp_map2("mul", args, ctx, Mul());

@@ -8,6 +8,8 @@
 #include "kernels/device/gemv_forms.cuh"
 #include "kernels/blas/mul_mat_blas.h"
 
+namespace {
+
 struct MulMatArgs {
     RpTensorView  w, x, y, pos;
     RpMulMatBound bound;
@@ -15,12 +17,12 @@ struct MulMatArgs {
     bool        early;
 };
 
-__device__ static int64_t last_position(const MulMatArgs &p, int64_t t) {
+__device__ int64_t last_position(const MulMatArgs &p, int64_t t) {
     return ((const int32_t *)p.pos.data)[t];
 }
 
 /* Terms of the sum for token t: with RP_BOUND_INNER those up to its position. */
-__device__ static int64_t inner_length(const MulMatArgs &p, int64_t t) {
+__device__ int64_t inner_length(const MulMatArgs &p, int64_t t) {
     if (p.bound != RP_BOUND_INNER) return p.w.ne[0];
     const int64_t end = last_position(p, t) + 1;
     return end < 0 ? 0 : (end < p.w.ne[0] ? end : p.w.ne[0]);
@@ -31,7 +33,7 @@ struct HeadMatrix {
     int64_t i2, i3;
 };
 
-__device__ static HeadMatrix matrix_of_head(const MulMatArgs &p) {
+__device__ HeadMatrix matrix_of_head(const MulMatArgs &p) {
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     return {h / (p.x.ne[2] / p.w.ne[2]), b / (p.x.ne[3] / p.w.ne[3])};
 }
@@ -43,7 +45,7 @@ template <int C> struct Product {
     GemvRows       put;
 };
 
-template <int C> __device__ static Product<C> product_of(const MulMatArgs &p) {
+template <int C> __device__ Product<C> product_of(const MulMatArgs &p) {
     const int64_t t = (int64_t)blockIdx.y * C, h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
     GemvWork      work     = {p.w.ne[1], p.w.ne[0], columns, p.split};
@@ -89,11 +91,13 @@ __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     ((float *)rp_row_at(p.y, t, h, b))[m] = sum;
 }
 
-template <class Form, int C> static RpStatus multiply(const MulMatArgs &p, RpKernelCtx *ctx) {
+template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx *ctx) {
     const LaunchShape shape = rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + C - 1) / C, p.x.ne[2] * p.x.ne[3],
                                             Form::STAGED ? rp_gemv_shared<C>(p.w.ne[0]) : 0);
     return RP_LAUNCH_FORM("mul_mat", ctx, shape, Form(), (mul_mat_kernel<Form, C>), p);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat(args));

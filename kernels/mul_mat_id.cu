@@ -5,13 +5,15 @@
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
 #include "kernels/device/gemv_forms.cuh"
 
+namespace {
+
 struct MulMatIdArgs {
     RpTensorView w, x, ids, y;
     int          split;
 };
 
 /* The block's expert, or -1. */
-__device__ static int32_t expert_of(const MulMatIdArgs &p) {
+__device__ int32_t expert_of(const MulMatIdArgs &p) {
     const int32_t id = ((const int32_t *)p.ids.data)[blockIdx.z * p.ids.ne[0] + blockIdx.y];
     return id >= 0 && id < p.w.ne[2] ? id : -1;
 }
@@ -22,7 +24,7 @@ struct IdProduct {
     GemvRows       put;
 };
 
-__device__ static IdProduct product_of(const MulMatIdArgs &p) {
+__device__ IdProduct product_of(const MulMatIdArgs &p) {
     const int64_t j = blockIdx.y, t = blockIdx.z;
     GemvWork      work     = {p.w.ne[1], p.w.ne[0], 1, p.split};
     work.block             = blockIdx.x;
@@ -32,7 +34,7 @@ __device__ static IdProduct product_of(const MulMatIdArgs &p) {
 }
 
 /* Zeros for the rows of this block. */
-__device__ static void no_expert(const MulMatIdArgs &p) {
+__device__ void no_expert(const MulMatIdArgs &p) {
     const int     rows = RP_GEMV_ROWS * RP_GEMV_WARPS / p.split;
     const int64_t m    = (int64_t)blockIdx.x * rows + threadIdx.x;
     if ((int)threadIdx.x < rows && m < p.w.ne[1])
@@ -48,16 +50,18 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) mul_mat_
     Form::product(product.work, Form::matrix(p.w, product.work, expert), product.columns, product.put);
 }
 
-static LaunchShape shape_of(const MulMatIdArgs &p, bool staged) {
+LaunchShape shape_of(const MulMatIdArgs &p, bool staged) {
     return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1],
                          staged ? rp_gemv_shared<1>(p.w.ne[0]) : 0);
 }
 
+} // namespace
+
 extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat_id(args));
-    MulMatIdArgs  p          = {args->mul_mat_id.w, args->mul_mat_id.x, args->mul_mat_id.ids, args->dst, 1};
-    const RpDtype type       = p.w.dtype;
-    const int64_t alive      = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */
+    MulMatIdArgs  p     = {args->mul_mat_id.w, args->mul_mat_id.x, args->mul_mat_id.ids, args->dst, 1};
+    const RpDtype type  = p.w.dtype;
+    const int64_t alive = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);

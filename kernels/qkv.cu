@@ -18,6 +18,8 @@
 
 #include <type_traits>
 
+namespace {
+
 enum { Q, K, V, PROJS };
 
 /* One projection. */
@@ -49,11 +51,11 @@ struct QkvBlock {
 };
 
 /* Selects instead of p.proj[i]: an index at run time could move the kernel's parameters to local memory. */
-__device__ static const QkvProj &proj_of(const QkvArgs &p, int proj) {
+__device__ const QkvProj &proj_of(const QkvArgs &p, int proj) {
     return proj == Q ? p.proj[Q] : proj == K ? p.proj[K] : p.proj[V];
 }
 
-__device__ static QkvBlock block_of(const QkvArgs &p) {
+__device__ QkvBlock block_of(const QkvArgs &p) {
     const int64_t b = blockIdx.x, keys = p.proj[Q].blocks, values = keys + p.proj[K].blocks;
     QkvBlock      r = {};
     r.proj          = b < keys ? Q : b < values ? K : V;
@@ -75,7 +77,7 @@ struct QkvPut {
 };
 
 /* The row that head h of this token is stored to; NULL for a position outside of the cache. */
-__device__ static char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int64_t h) {
+__device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int64_t h) {
     if (which == Q) return rp_row_at(proj.out, h, 0, 0);
     const int32_t pos = p.pos[0];
     return pos >= 0 && pos < proj.out.ne[1] ? rp_row_at(proj.out, pos, 0, 0) : nullptr;
@@ -83,8 +85,8 @@ __device__ static char *place_of(const QkvArgs &p, const QkvProj &proj, int whic
 
 /* Norm, rotation and store of one head by the last-arriving block. Not inlined, so that the double arithmetic of the
  * angles takes no registers from the products. v, the head in shared memory, reuses the space of the staged column. */
-__device__ RP_NOINLINE static void finish_head(const QkvArgs &p, const QkvProj &proj, int which, int64_t h,
-                                               float whole_scale) {
+__device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, int which, int64_t h,
+                                        float whole_scale) {
     RP_SHARED_DYNAMIC(float, v);
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    d = p.head_dim, tid = (int)threadIdx.x;
@@ -120,7 +122,7 @@ __device__ RP_NOINLINE static void finish_head(const QkvArgs &p, const QkvProj &
 /* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it: rows h*d to
  * (h+1)*d - 1 lie in blocks h*d / block_rows to ((h+1)*d - 1) / block_rows. With d = 24 and 16 rows per block, head 1
  * (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. */
-__device__ static void finish_heads(const QkvArgs &p, const QkvBlock &b) {
+__device__ void finish_heads(const QkvArgs &p, const QkvBlock &b) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const QkvProj &proj = proj_of(p, b.proj);
     const int64_t  d = p.head_dim, rows = b.work.rows,
@@ -139,7 +141,7 @@ __device__ static void finish_heads(const QkvArgs &p, const QkvBlock &b) {
     }
 }
 
-template <class Form> __device__ static inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
+template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
     const QkvProj &proj = proj_of(p, b.proj);
     Form::product(b.work, Form::matrix(proj.w, b.work), FusedColumn(p.column),
                   QkvPut{proj.sums, proj.bias, b.work.rows});
@@ -147,7 +149,8 @@ template <class Form> __device__ static inline void rows_of(const QkvArgs &p, co
 
 /* Weights of one form, or those of the values of another. */
 template <class Form, class ValueForm>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, std::is_same<Form, ValueForm>::value ? Form::min_blocks(1) : 1)
+__global__ void __launch_bounds__(RP_GEMV_THREADS,
+                                  std::is_same<Form, ValueForm>::value ? Form::min_blocks(1) : 1)
     qkv_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
@@ -158,11 +161,11 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, std::is_same<Form, ValueForm>
     finish_heads(p, b);
 }
 
-template <RpDtype T> __device__ static inline void quant_rows_of(const QkvArgs &p, const QkvBlock &b) {
+template <RpDtype T> __device__ inline void quant_rows_of(const QkvArgs &p, const QkvBlock &b) {
     rows_of<QuantForm<T>>(p, b);
 }
 
-template <RpDtype T> __device__ static inline void dequant_rows_of(const QkvArgs &p, const QkvBlock &b) {
+template <RpDtype T> __device__ inline void dequant_rows_of(const QkvArgs &p, const QkvBlock &b) {
     rows_of<DequantForm<T>>(p, b);
 }
 
@@ -189,17 +192,17 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 2)
 }
 
 /* Dynamic shared memory: the staged column, later a head of f32. */
-static LaunchShape shape_of(const QkvArgs &p, bool any_type) {
+LaunchShape shape_of(const QkvArgs &p, bool any_type) {
     const unsigned staged = rp_column_shared(p.column), head = (unsigned)p.head_dim * sizeof(float);
     return {dim3((unsigned)(p.proj[Q].blocks + p.proj[K].blocks + p.proj[V].blocks)), dim3(RP_GEMV_THREADS),
             staged > head ? staged : head, any_type};
 }
 
 /* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
-static RpStatus mixed_rows(const QkvArgs &p, RpKernelCtx *ctx) {
+RpStatus mixed_rows(const QkvArgs &p, RpKernelCtx *ctx) {
     typedef QuantForm<RP_Q6_K> Q6K;
-    const RpDtype type = p.proj[Q].w.dtype;
-    const bool    pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
+    const RpDtype              type = p.proj[Q].w.dtype;
+    const bool                 pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
     if (pair && type == RP_Q4_K)
         return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<QuantForm<RP_Q4_K>, Q6K>), p);
     if (pair && type == RP_Q5_K)
@@ -207,11 +210,7 @@ static RpStatus mixed_rows(const QkvArgs &p, RpKernelCtx *ctx) {
     return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_kernel, p);
 }
 
-extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpBlasLt *) {
-    return rp_scratch_size(args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]);
-}
-
-static RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
+RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
     enum { MAX_HEAD = 8192 };
     const RpQkvParams *o     = &args->params->qkv;
     const int64_t      heads = (args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]) / o->head_dim;
@@ -219,6 +218,12 @@ static RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
         return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: at most %d of %d", (long long)heads,
                        o->head_dim, (int)RP_COUNTERS, MAX_HEAD);
     return rp_check_scratch("qkv", ctx, rp_cuda_qkv_scratch(args, nullptr));
+}
+
+} // namespace
+
+extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpBlasLt *) {
+    return rp_scratch_size(args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]);
 }
 
 extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -248,8 +253,8 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.rope    = rp_rope_shape(o->rope);
     p.early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
-    const RpDtype type = p.proj[Q].w.dtype;
-    const bool    same = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type;
+    const RpDtype type   = p.proj[Q].w.dtype;
+    const bool    same   = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type;
     const auto    launch = [&](auto form) {
         using Form = decltype(form);
         return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, false), form, (qkv_kernel<Form, Form>), p);

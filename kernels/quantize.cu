@@ -5,6 +5,8 @@
  * numerics  a block with a NaN or an infinity gets a NaN scale */
 #include "kernels/device/quantize.cuh"
 
+namespace {
+
 enum { THREADS = 256, BLOCK = RP_ACT_BLOCK };
 
 __global__ void __launch_bounds__(THREADS) quantize_kernel(RpTensorView x, RpTensorView y) {
@@ -16,6 +18,8 @@ __global__ void __launch_bounds__(THREADS) quantize_kernel(RpTensorView x, RpTen
     const float   v = ((const float *)rp_row(x, r))[BLOCK * b + (int)threadIdx.x % RP_WARP];
     rp_quantize_block(v, rp_row(y, r), n, b);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_quantize(args));

@@ -5,6 +5,8 @@
  * x and y may be the same memory (I6): a thread reads its elements again before it writes them. */
 #include "kernels/device/rms_norm.cuh"
 
+namespace {
+
 enum { THREADS = RP_NORM_THREADS };
 
 __global__ void __launch_bounds__(THREADS)
@@ -17,6 +19,8 @@ __global__ void __launch_bounds__(THREADS)
     for (int64_t i = threadIdx.x; i < x.ne[0]; i += THREADS)
         out[i] = in[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_rms_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_rms_norm(args));

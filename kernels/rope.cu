@@ -5,6 +5,8 @@
  * numerics  angles in double: at position 10^5 the f32 angle has an error of some 0.004 radians */
 #include "kernels/device/rope.cuh"
 
+namespace {
+
 enum { THREADS = 128 };
 
 __global__ void __launch_bounds__(THREADS)
@@ -22,6 +24,8 @@ __global__ void __launch_bounds__(THREADS)
         rp_rotate_pair(s, ((const int32_t *)pos.data)[row / x.ne[1]], (const float *)factors.data, (int)item,
                        in, out);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_rope(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_rope(args));

@@ -4,6 +4,8 @@
  * numerics  sums in f32 in the order of j; the device's expf */
 #include "kernels/device/route.cuh"
 
+namespace {
+
 enum { THREADS = 32 };
 
 __global__ void __launch_bounds__(THREADS)
@@ -14,6 +16,8 @@ __global__ void __launch_bounds__(THREADS)
     rp_route((const float *)rp_row(probs, t), (int)probs.ne[0], (const int32_t *)ids.data + t * k, (int)k, p,
              (float *)rp_row(y, t));
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_route(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_route(args));

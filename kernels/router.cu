@@ -14,6 +14,8 @@
 
 static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block computes the softmax");
 
+namespace {
+
 /* Shared memory of the choice: probs[n] f32, values[n] f32, weights[n] f32, ids[n] i32, taken[n] u8: 17 bytes per
  * expert. 48 KiB, less 2 KiB for static arrays, are available without opting in to more. */
 enum { EXPERT_BYTES = 17, MAX_EXPERTS = (48 * 1024 - 2048) / EXPERT_BYTES };
@@ -38,12 +40,12 @@ struct RouterPut {
     }
 };
 
-__device__ static GemvWork work_of(const RouterArgs &p) {
+__device__ GemvWork work_of(const RouterArgs &p) {
     return rp_column_work(p.grid, p.w.ne[1], p.w.ne[0], p.early);
 }
 
 /* probs in shared memory. A thread reads and writes the same elements throughout, so no barrier is needed between. */
-__device__ static void probabilities(const RouterArgs &p, float *probs) {
+__device__ void probabilities(const RouterArgs &p, float *probs) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const int n       = (int)p.w.ne[1];
     float     maximum = -INFINITY;
@@ -58,7 +60,7 @@ __device__ static void probabilities(const RouterArgs &p, float *probs) {
 }
 
 /* The last-arriving block chooses. The choice is by probs + choice_bias, the weights are probs without it. */
-__device__ static void choose(const RouterArgs &p) {
+__device__ void choose(const RouterArgs &p) {
     RP_SHARED_DYNAMIC(float, probs);
     const int      n = (int)p.w.ne[1], k = p.p.top_k.k, tid = (int)threadIdx.x;
     float         *values = probs + n, *weights = values + n;
@@ -90,10 +92,12 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_k
     choose(p);
 }
 
-static LaunchShape shape_of(const RouterArgs &p) {
+LaunchShape shape_of(const RouterArgs &p) {
     const unsigned staged = rp_column_shared(p.column), chosen = (unsigned)p.w.ne[1] * EXPERT_BYTES;
     return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), staged > chosen ? staged : chosen};
 }
+
+} // namespace
 
 extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpBlasLt *) {
     return rp_scratch_size(args->router.w.ne[1]);

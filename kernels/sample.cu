@@ -20,6 +20,8 @@
 
 #include "base/step_state.h"
 
+namespace {
+
 enum { THREADS = 512, BINS = 256 };
 
 typedef unsigned long long Key; /* 64 bits, as atomics want them */
@@ -41,31 +43,31 @@ struct Candidates {
 };
 
 /* NaN counts as -INFINITY; adding 0 turns -0 into 0, so that equal logits have equal keys. */
-__device__ static float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; }
+__device__ float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; }
 
 /* The upper half has the order of the floats: negative ones inverted, others with the sign bit set. */
-__device__ static Key key_of(float logit, int32_t id) {
+__device__ Key key_of(float logit, int32_t id) {
     const unsigned bits = __float_as_uint(logit);
     const unsigned high = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return (Key)high << 32 | (0xffffffffu - (unsigned)id);
 }
 
-__device__ static int32_t id_of(Key key) { return (int32_t)(0xffffffffu - (unsigned)key); }
+__device__ int32_t id_of(Key key) { return (int32_t)(0xffffffffu - (unsigned)key); }
 
-__device__ static float logit_of(Key key) {
+__device__ float logit_of(Key key) {
     const unsigned high = (unsigned)(key >> 32);
     return __uint_as_float(high & 0x80000000u ? high & 0x7fffffffu : ~high);
 }
 
 /* exp((logit - max) / temperature) in units of 2^-40, 0 below min_p. At most 2^40 each, so the sum of fewer than 2^24
  * candidates fits into 64 bits. */
-__device__ static Key weight_of(const Candidates &p, float logit) {
+__device__ Key weight_of(const Candidates &p, float logit) {
     const double w = logit == p.max_logit ? 1.0 : (double)expf((logit - p.max_logit) / p.temperature);
     return w < (double)p.min_p ? 0 : (Key)(w * 1099511627776.0);
 }
 
 /* Over the block, by an atomic in shared memory; the last barrier lets the caller reuse `shared` at once. */
-__device__ static Key block_max(Key v, Key *shared) {
+__device__ Key block_max(Key v, Key *shared) {
     if (threadIdx.x == 0) *shared = 0;
     __syncthreads();
     atomicMax(shared, v);
@@ -75,7 +77,7 @@ __device__ static Key block_max(Key v, Key *shared) {
     return v;
 }
 
-__device__ static Key block_total(Key v, Key *shared) {
+__device__ Key block_total(Key v, Key *shared) {
     if (threadIdx.x == 0) *shared = 0;
     __syncthreads();
     atomicAdd(shared, v);
@@ -87,8 +89,8 @@ __device__ static Key block_total(Key v, Key *shared) {
 
 /* Radix select: the key at which the sum over the order, of weights or of ones, reaches `target` > 0. The bin that
  * reaches the target keeps the remaining target for the next eight bits. */
-__device__ __forceinline__ static Key radix_select(const Candidates &p, bool weighted, Key target, Key *sums,
-                                                   Key *shared) {
+__device__ __forceinline__ Key radix_select(const Candidates &p, bool weighted, Key target, Key *sums,
+                                            Key *shared) {
     Key prefix = 0;
     for (int shift = 56; shift >= 0; shift -= 8) {
         for (int b = (int)threadIdx.x; b < BINS; b += THREADS) sums[b] = 0;
@@ -115,7 +117,7 @@ __device__ __forceinline__ static Key radix_select(const Candidates &p, bool wei
     return prefix;
 }
 
-__device__ __forceinline__ static Key sum_of_weights(const Candidates &p, Key *shared) {
+__device__ __forceinline__ Key sum_of_weights(const Candidates &p, Key *shared) {
     Key sum = 0;
     for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
         const float logit = clean(p.logits[i]);
@@ -126,8 +128,8 @@ __device__ __forceinline__ static Key sum_of_weights(const Candidates &p, Key *s
 
 /* One candidate by the random number u in [0, 1): top-k and top-p raise `least`, min-p zeroes weights, and the
  * candidate whose cumulated weight first exceeds u * (sum of weights) is chosen. */
-__device__ __forceinline__ static Key sample_token(Candidates p, const RpStepState &s, float u, Key *sums,
-                                                   Key *shared) {
+__device__ __forceinline__ Key sample_token(Candidates p, const RpStepState &s, float u, Key *sums,
+                                            Key *shared) {
     if (s.top_k > 0 && s.top_k < p.n) p.least = radix_select(p, false, (Key)s.top_k, sums, shared);
     if (s.top_p < 1.0f) {
         const double wanted = (double)s.top_p * (double)sum_of_weights(p, shared);
@@ -142,7 +144,7 @@ __device__ __forceinline__ static Key sample_token(Candidates p, const RpStepSta
 
 /* Repetition penalty as llama.cpp has it: positive logits are divided, others multiplied. Each recent token counts
  * once, however often it occurs: every thread writes the same value, computed from the original logit. */
-__device__ static void penalise(const SampleArgs &a, const RpStepState &s) {
+__device__ void penalise(const SampleArgs &a, const RpStepState &s) {
     for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) a.penalised[i] = clean(a.logits[i]);
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; i < s.n_recent; i += THREADS) {
@@ -188,6 +190,8 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     a.step->pos = s.pos + 1;
     rp_step_accept(a.step, a.recent, token);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_sample(args));

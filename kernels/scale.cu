@@ -4,10 +4,14 @@
  * numerics  one fused multiply-add in f32 */
 #include "kernels/device/map.cuh"
 
+namespace {
+
 struct Scale {
     float            scale, bias;
     __device__ float operator()(float x) const { return fmaf(scale, x, bias); }
 };
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_scale(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpScaleParams *p = &args->params->scale;

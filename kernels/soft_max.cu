@@ -7,6 +7,8 @@
  * x and y may be the same memory (I6): a thread has the same elements in every sweep. */
 #include "kernels/device/soft_max.cuh"
 
+namespace {
+
 enum { THREADS = RP_SOFT_MAX_THREADS };
 
 __global__ void __launch_bounds__(THREADS)
@@ -34,6 +36,8 @@ __global__ void __launch_bounds__(THREADS)
     }
     rp_soft_max(out, from, end, maximum, sink, scratch);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_soft_max(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_soft_max(args));

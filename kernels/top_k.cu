@@ -5,6 +5,8 @@
  * numerics  one f32 addition; comparisons are exact */
 #include "kernels/device/top_k.cuh"
 
+namespace {
+
 /* 48 KiB are the shared memory of a block without opting in to more; a value takes five bytes. */
 enum { MAX_VALUES = 48 * 1024 / 5 };
 
@@ -22,6 +24,8 @@ __global__ void __launch_bounds__(RP_WARP)
     }
     rp_top_k(values, taken, n, p, ids);
 }
+
+} // namespace
 
 extern "C" RpStatus rp_cuda_top_k(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_top_k(args));

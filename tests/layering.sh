@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails if a directory includes a header of a layer that it may not use, if a source of an op is used by
-# its number, or if an op lacks a kernel file or a test.
+# Fails if a directory includes a header of a layer that it may not use, if a source of an op is used by its number, if a
+# .cu file defines anything but launchers outside of an anonymous namespace, or if an op lacks a kernel file or a test.
 #   layering.sh SOURCE_DIR
 cd "$1" || exit 1
 fail=0
@@ -31,6 +31,13 @@ check examples "$public"
 
 bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base graph fallback kernels executor model include)
 [ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }
+
+# Kernel templates of two files would be one symbol if their names and the names of their types were the same.
+for f in kernels/*.cu kernels/blas/*.cu; do
+    bad=$(awk -v f="$f" '/^namespace \{/ {inside = 1} /^\} \/\/ namespace/ {inside = 0}
+        !inside && /^(struct|class|union|enum|typedef|using|template|static |__device__|__global__)/ {print f ":" NR ": " $0}' "$f")
+    [ -z "$bad" ] || { echo "only launchers may be outside of an anonymous namespace:"; echo "$bad"; fail=1; }
+done
 
 ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
 [ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }

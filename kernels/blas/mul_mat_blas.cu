@@ -20,6 +20,8 @@
 
 #include <cuda_bf16.h>
 
+namespace {
+
 enum { THREADS = 256, ALIGN = 256, TILE_ROWS = 64 };
 #ifdef RP_CUDASIM
 enum { TILE_BYTES = 64 << 10 }; /* so that small tests have several tiles */
@@ -47,13 +49,13 @@ struct RescaleArgs {
 };
 
 /* Element i of a column, f32 or q8_act. */
-__device__ static float column_at(const RpTensorView &x, const char *column, int64_t i) {
+__device__ float column_at(const RpTensorView &x, const char *column, int64_t i) {
     if (x.dtype == RP_F32) return ((const float *)column)[i];
     return ((const float *)(column + x.ne[0]))[i / 32] * (float)((const int8_t *)column)[i];
 }
 
 /* The exponent of the power of two that a column is divided by, from its largest element; 0 for most columns. */
-__device__ static int exponent_of(float amax) {
+__device__ int exponent_of(float amax) {
     if (!(amax > 0.0f) || amax == INFINITY) return 0;
     const int e = ilogbf(amax);
     return e < -8 || e > 14 ? e : 0;
@@ -121,9 +123,9 @@ struct BlasShape {
     size_t      exponents, x, w, scratch;
 };
 
-static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-static BlasShape shape_of(const RpOpArgs *args) {
+BlasShape shape_of(const RpOpArgs *args) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x, *y = &args->dst;
     BlasShape         s     = {};
     BlasProduct      *p     = &s.product;
@@ -157,7 +159,7 @@ static BlasShape shape_of(const RpOpArgs *args) {
 }
 
 /* The GEMM of the tile that begins with row `first`. */
-static BlasProduct tile_at(const RpOpArgs *args, const BlasShape &s, int64_t first) {
+BlasProduct tile_at(const RpOpArgs *args, const BlasShape &s, int64_t first) {
     BlasProduct p = s.product;
     if (p.rows > args->mul_mat.w.ne[1] - first) p.rows = args->mul_mat.w.ne[1] - first;
     p.align_y = rp_blas_align((const float *)args->dst.data + first);
@@ -165,9 +167,63 @@ static BlasProduct tile_at(const RpOpArgs *args, const BlasShape &s, int64_t fir
 }
 
 /* A matrix whose rows are contiguous, the leading dimension a whole number of elements. */
-static bool has_rows_of(const RpTensorView &v, size_t size) {
+bool has_rows_of(const RpTensorView &v, size_t size) {
     return v.nb[0] == size && v.nb[1] % size == 0 && v.nb[1] >= size * (size_t)v.ne[0] && v.ne[2] * v.ne[3] == 1;
 }
+
+/* Whether the library is prepared for every tile; a product is never computed in part by the library. */
+bool has_all(RpBlasLt *b, const RpOpArgs *args, const BlasShape &s) {
+    for (int64_t first = 0; first < args->mul_mat.w.ne[1]; first += s.product.rows) {
+        const BlasProduct p = tile_at(args, s, first);
+        if (rp_blaslt_find(b, &p) == nullptr) return false;
+    }
+    return true;
+}
+
+/* ---- launches ---- */
+
+/* The library's call. With a hook, the hook decides when to make it: it gets a function and the addresses, which stay
+ * fixed in captured nodes. */
+RpStatus multiply(RpKernelCtx *ctx, const BlasProduct &p, const void *w, const void *x, float *y) {
+    BlasCall call = {rp_blaslt_find(ctx->blas, &p), w, x, y};
+    if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
+    RpKernelLaunch l = {};
+    l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;
+    l.addresses[0] = w, l.addresses[1] = x, l.addresses[2] = y;
+    return ctx->launch(ctx->user, &l);
+}
+
+RpStatus convert(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
+    char             *at    = (char *)ctx->scratch;
+    const ConvertArgs a     = {args->mul_mat.x, at + s.x, (int *)(at + s.exponents), s.product.ld_x};
+    const LaunchShape shape = {dim3((unsigned)s.product.columns), dim3(THREADS), 0, true};
+    if (s.product.type == RP_BF16) return RP_LAUNCH("mul_mat", ctx, shape, convert_kernel<RP_BF16>, a);
+    return RP_LAUNCH("mul_mat", ctx, shape, convert_kernel<RP_F16>, a);
+}
+
+RpStatus rescale(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
+    const RescaleArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
+    const dim3        grid(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns);
+    const LaunchShape shape = {grid, dim3(THREADS), 0, true};
+    return RP_LAUNCH("mul_mat", ctx, shape, rescale_kernel, a);
+}
+
+/* Tiles share one buffer of dequantised rows: the stream runs each product before the next dequantisation. */
+template <RpDtype T> RpStatus tiles(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
+    char         *at        = (char *)ctx->scratch;
+    const int64_t row_frags = args->mul_mat.w.ne[0] / RP_FRAG;
+    for (int64_t first = 0; first < args->mul_mat.w.ne[1]; first += s.product.rows) {
+        const BlasProduct    p     = tile_at(args, s, first);
+        const DequantizeArgs a     = {rp_planes<T>(args->mul_mat.w), first * row_frags, p.rows * row_frags,
+                                      row_frags, (__half *)(at + s.w), p.inner};
+        const LaunchShape    shape = {dim3(rp_blocks(a.n_frags, THREADS)), dim3(THREADS), 0};
+        RP_TRY(RP_LAUNCH("mul_mat", ctx, shape, dequantize_kernel<T>, a));
+        RP_TRY(multiply(ctx, p, at + s.w, at + s.x, (float *)args->dst.data + first));
+    }
+    return RP_OK;
+}
+
+} // namespace
 
 /* Two-dimensional products without positions, f32 or q8_act columns. 65535 is the limit of grid.y. */
 extern "C" bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args) {
@@ -185,15 +241,6 @@ extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpBlasLt *
     return blas != nullptr && rp_cuda_blas_wants(RP_OP_MUL_MAT, args) ? shape_of(args).scratch : 0;
 }
 
-/* Whether the library is prepared for every tile; a product is never computed in part by the library. */
-static bool has_all(RpBlasLt *b, const RpOpArgs *args, const BlasShape &s) {
-    for (int64_t first = 0; first < args->mul_mat.w.ne[1]; first += s.product.rows) {
-        const BlasProduct p = tile_at(args, s, first);
-        if (rp_blaslt_find(b, &p) == nullptr) return false;
-    }
-    return true;
-}
-
 extern "C" RpStatus rp_cuda_blas_prepare(RpBlasLt *b, const RpOpArgs *args, bool *taken) {
     const BlasShape s = shape_of(args);
     *taken            = false;
@@ -202,49 +249,6 @@ extern "C" RpStatus rp_cuda_blas_prepare(RpBlasLt *b, const RpOpArgs *args, bool
         RP_TRY(rp_blaslt_prepare(b, &p));
     }
     *taken = has_all(b, args, s);
-    return RP_OK;
-}
-
-/* ---- launches ---- */
-
-/* The library's call. With a hook, the hook decides when to make it: it gets a function and the addresses, which stay
- * fixed in captured nodes. */
-static RpStatus multiply(RpKernelCtx *ctx, const BlasProduct &p, const void *w, const void *x, float *y) {
-    BlasCall call = {rp_blaslt_find(ctx->blas, &p), w, x, y};
-    if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
-    RpKernelLaunch l = {};
-    l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;
-    l.addresses[0] = w, l.addresses[1] = x, l.addresses[2] = y;
-    return ctx->launch(ctx->user, &l);
-}
-
-static RpStatus convert(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
-    char             *at    = (char *)ctx->scratch;
-    const ConvertArgs a     = {args->mul_mat.x, at + s.x, (int *)(at + s.exponents), s.product.ld_x};
-    const LaunchShape shape = {dim3((unsigned)s.product.columns), dim3(THREADS), 0, true};
-    if (s.product.type == RP_BF16) return RP_LAUNCH("mul_mat", ctx, shape, convert_kernel<RP_BF16>, a);
-    return RP_LAUNCH("mul_mat", ctx, shape, convert_kernel<RP_F16>, a);
-}
-
-static RpStatus rescale(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
-    const RescaleArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
-    const dim3        grid(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns);
-    const LaunchShape shape = {grid, dim3(THREADS), 0, true};
-    return RP_LAUNCH("mul_mat", ctx, shape, rescale_kernel, a);
-}
-
-/* Tiles share one buffer of dequantised rows: the stream runs each product before the next dequantisation. */
-template <RpDtype T> static RpStatus tiles(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
-    char         *at        = (char *)ctx->scratch;
-    const int64_t row_frags = args->mul_mat.w.ne[0] / RP_FRAG;
-    for (int64_t first = 0; first < args->mul_mat.w.ne[1]; first += s.product.rows) {
-        const BlasProduct    p     = tile_at(args, s, first);
-        const DequantizeArgs a     = {rp_planes<T>(args->mul_mat.w), first * row_frags, p.rows * row_frags,
-                                      row_frags, (__half *)(at + s.w), p.inner};
-        const LaunchShape    shape = {dim3(rp_blocks(a.n_frags, THREADS)), dim3(THREADS), 0};
-        RP_TRY(RP_LAUNCH("mul_mat", ctx, shape, dequantize_kernel<T>, a));
-        RP_TRY(multiply(ctx, p, at + s.w, at + s.x, (float *)args->dst.data + first));
-    }
     return RP_OK;
 }
 

@@ -3,8 +3,7 @@
  *
  *   - shared memory is declared by RP_SHARED or RP_SHARED_DYNAMIC, and launches go through RP_LAUNCH;
  *   - warp collectives have explicit masks;
- *   - a type passed by value has a name that no other file uses. Kernel templates of two files would otherwise
- *     have the same symbol, for instance quant_kernel<T>(Args), and the linker would keep one of them. */
+ *   - a .cu file keeps everything but its launchers in an anonymous namespace (tests/layering.sh checks this). */
 #ifndef KERNELS_DEVICE_PORTABLE_CUH
 #define KERNELS_DEVICE_PORTABLE_CUH
 
