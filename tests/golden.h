@@ -23,6 +23,28 @@
                            (text));                                                                          \
     } while (0)
 
+/* Opens a model of tests/golden/tiny; the caller frees it. */
+static inline RpModel *golden_open_tiny(const char *name) {
+    char     path[1024];
+    RpModel *m;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_model_open(path, NULL, &m));
+    return m;
+}
+
+/* The file of such a model, *n bytes; the caller frees. */
+static inline char *golden_read_tiny(const char *name, size_t *n) {
+    enum { ROOM = 1 << 20 };
+    char path[1024], *p = malloc(ROOM);
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    FILE *f = fopen(path, "rb");
+    cr_assert(f != NULL && p != NULL, "%s", path);
+    *n = fread(p, 1, ROOM, f);
+    cr_assert_lt(*n, (size_t)ROOM, "%s is larger than the buffer", path);
+    fclose(f);
+    return p;
+}
+
 /* The path of a real model; skips the test if it is not there. */
 static inline const char *model_path(const char *file) {
     static char path[1024];

@@ -205,15 +205,6 @@ Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
 
 /* ---- a wrong result ---- */
 
-static char *read_tiny(size_t *n) {
-    FILE *f = fopen(GOLDEN_DIR "tiny/llama-f32.gguf", "rb");
-    cr_assert_not_null(f);
-    char *p = malloc(1 << 20);
-    *n      = fread(p, 1, 1 << 20, f);
-    fclose(f);
-    return p;
-}
-
 typedef struct Differing {
     int               n, n_wrong;
     char              first[64];
@@ -242,7 +233,7 @@ Test(cuda_bind, verify_names_the_step_whose_weights_were_damaged) {
     size_t      n;
     RpModel    *m;
     RpGgufFile *f;
-    char       *data   = read_tiny(&n);
+    char       *data   = golden_read_tiny("llama-f32", &n);
     Differing   before = {0}, after = {0};
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {

@@ -1,6 +1,6 @@
 /* Sessions on a simulated device that fails: graphs that cannot be made, memory that runs out, calls that fail
- * once, a device that is lost, machines without a device, NaN logits. Every fallback must give its reason
- * (I10), and after a failure the next reply must have the tokens and logits of a healthy device. */
+ * once, a device that is lost, NaN logits. Every fallback must give its reason (I10), and after a failure the next
+ * reply must have the tokens and logits of a healthy device. */
 #include "tests/golden.h"
 
 #include "tests/cudasim/sim.h"
@@ -12,8 +12,7 @@ enum { N_CTX = 24, N_REPLY = 5, N_PROMPT = 6, CHUNK = 4, N_RUNNERS = 3, MAX_VOCA
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33};
 
 static RpModel *open_tiny(void) {
-    RpModel *m;
-    OK(rp_model_open(GOLDEN_DIR "tiny/llama-q4_0.gguf", NULL, &m));
+    RpModel *m = golden_open_tiny("llama-q4_0");
     cr_assert_leq(rp_model_info(m)->n_vocab, (int32_t)MAX_VOCAB);
     return m;
 }
@@ -432,135 +431,7 @@ Test(cuda_faults, a_device_lost_at_open_is_an_error) {
     rp_model_free(m);
 }
 
-/* ---- which device ---- */
-
-typedef struct Choice {
-    const char *device;
-    bool        require_cuda;
-    RpStatus    status;
-    const char *text; /* in the error, or in the reason for the CPU */
-    const char *id;
-} Choice;
-
-static void check_choices(const RpModel *m, const Choice *c, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        for (int by_name = 0; by_name < 2; by_name++) {
-            RpSessionOptions o = {.n_ctx = 8, .n_threads = 1, .require_cuda = c[i].require_cuda};
-            RpSession       *s;
-            if (by_name)
-                o.device = c[i].device;
-            else
-                setenv("REPRISE_DEVICE", c[i].device, 1);
-            const RpStatus st = rp_session_open(m, &o, &s);
-            cr_expect_eq(st, c[i].status, "%s: %s", c[i].device, rp_last_error());
-            if (st == RP_OK) {
-                const RpExecutorInfo info = rp_session_info(s);
-                cr_expect_str_eq(info.device, c[i].id);
-                cr_expect_eq(info.fell_back, c[i].text != NULL);
-                if (c[i].text == NULL) cr_expect_str_eq(info.reason, "");
-                if (c[i].text != NULL)
-                    cr_expect_not_null(strstr(info.reason, c[i].text), "%s: \"%s\"", c[i].device,
-                                       info.reason);
-                OK(rp_session_step(s, 3));
-                rp_session_free(s);
-            } else {
-                cr_expect_null(s);
-                cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device,
-                                   rp_last_error());
-                if (strstr(c[i].text, "wanted") != NULL) /* the message names where the value came from */
-                    cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"),
-                                       "%s", rp_last_error());
-            }
-            unsetenv("REPRISE_DEVICE");
-            cr_expect_eq(sim_stats().live_allocs, 0L);
-        }
-}
-
-#define CHECK_CHOICES(m, choices) check_choices(m, choices, sizeof(choices) / sizeof(choices)[0])
-
-static const char wanted[] = "auto, cpu, cuda or cuda:N is wanted";
-
-Test(cuda_faults, a_named_device_must_exist) {
-    RpModel            *m         = open_tiny();
-    static const Choice choices[] = {
-        {"auto",       false, RP_OK,              NULL,                                 "cuda:0"},
-        {"auto",       true,  RP_OK,              NULL,                                 "cuda:0"},
-        {"cpu",        false, RP_OK,              NULL,                                 "cpu"   },
-        {"cpu",        true,  RP_E_ARG,           "'cpu', and CUDA is required",        NULL    },
-        {"cuda",       false, RP_OK,              NULL,                                 "cuda:0"},
-        {"cuda:1",     false, RP_OK,              NULL,                                 "cuda:1"},
-        {"cuda:2",     false, RP_E_NOT_AVAILABLE, "'cuda:2': there are 2 CUDA devices", NULL    },
-        {"cuda:",      false, RP_E_ARG,           wanted,                               NULL    },
-        {"cuda:1x",    false, RP_E_ARG,           wanted,                               NULL    },
-        {"cuda:-1",    false, RP_E_ARG,           wanted,                               NULL    },
-        {"cuda:99999", false, RP_E_ARG,           wanted,                               NULL    },
-        {"CUDA",       false, RP_E_ARG,           wanted,                               NULL    },
-        {"gpu",        false, RP_E_ARG,           wanted,                               NULL    }
-    };
-    sim_driver(CUDART_VERSION, 2);
-    CHECK_CHOICES(m, choices);
-    rp_model_free(m);
-}
-
-Test(cuda_faults, without_a_driver_auto_is_the_cpu_with_a_reason) {
-    RpModel            *m         = open_tiny();
-    static const Choice choices[] = {
-        {"auto",   false, RP_OK,              "no CUDA driver is installed", "cpu"},
-        {"auto",   true,  RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
-        {"cpu",    false, RP_OK,              NULL,                          "cpu"},
-        {"cuda",   false, RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
-        {"cuda:1", false, RP_E_NOT_AVAILABLE, "no CUDA driver is installed", NULL },
-        {"gpu",    false, RP_E_ARG,           wanted,                        NULL }
-    };
-    sim_driver(0, 1);
-    CHECK_CHOICES(m, choices);
-    rp_model_free(m);
-}
-
-Test(cuda_faults, without_a_device_auto_is_the_cpu_with_a_reason) {
-    RpModel            *m         = open_tiny();
-    static const Choice choices[] = {
-        {"auto", false, RP_OK,              "CUDA driver 13.0: no CUDA-capable device", "cpu"},
-        {"auto", true,  RP_E_NOT_AVAILABLE, "CUDA driver 13.0: no CUDA-capable device", NULL },
-        {"cuda", false, RP_E_NOT_AVAILABLE, "CUDA driver 13.0: no CUDA-capable device", NULL }
-    };
-    sim_driver(13000, 0);
-    CHECK_CHOICES(m, choices);
-    rp_model_free(m);
-}
-
-/* A CUDA 13 runtime needs a CUDA 13 driver. A CUDA 12 runtime works with driver 12.2, but loops need 12.4. */
-Test(cuda_faults, an_old_driver_disables_the_loop_or_the_device) {
-    RpModel *m = open_tiny();
-    sim_driver(12020, 1);
-    if (CUDART_VERSION >= 13000) {
-        static const Choice choices[] = {
-            {"auto", false, RP_OK,              "CUDA driver 12.2: ", "cpu"},
-            {"cuda", false, RP_E_NOT_AVAILABLE, "CUDA driver 12.2: ", NULL }
-        };
-        CHECK_CHOICES(m, choices);
-    } else {
-        const RpSessionOptions o = options(RP_MODE_LOOP, false);
-        RpSession             *s;
-        OK(rp_session_open(m, &o, &s));
-        cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
-        cr_expect_not_null(
-            strstr(rp_session_info(s).reason, "replay instead of loop: the driver is for CUDA 12.2"));
-        rp_session_free(s);
-    }
-    rp_model_free(m);
-}
-
 /* ---- NaN logits ---- */
-
-static char *read_tiny(size_t *n) {
-    FILE *f = fopen(GOLDEN_DIR "tiny/llama-f32.gguf", "rb");
-    cr_assert_not_null(f);
-    char *p = malloc(1 << 20);
-    *n      = fread(p, 1, 1 << 20, f);
-    fclose(f);
-    return p;
-}
 
 static void fill_with_nan(char *data, size_t n, const char *name) {
     RpGgufFile *f;
@@ -581,7 +452,7 @@ static void check_nan(RpExecMode mode, const char *device, const char *tensor, s
     size_t           n;
     RpModel         *m;
     RpSession       *s;
-    char            *data = read_tiny(&n);
+    char            *data = golden_read_tiny("llama-f32", &n);
     RpTokenList      list = {0};
     RpSessionOptions o    = options(mode, false);
     fill_with_nan(data, n, tensor);

@@ -8,14 +8,6 @@ enum { N_CTX = 48, N_REPLY = 12, N_PROMPT = 9 };
 
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33, 4, 44, 11};
 
-static RpModel *open_tiny(const char *name) {
-    char     path[1024];
-    RpModel *m;
-    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
-    OK(rp_model_open(path, NULL, &m));
-    return m;
-}
-
 static RpSession *open_session(const RpModel *m, RpExecMode mode) {
     const RpSessionOptions o = {.n_ctx         = N_CTX,
                                 .prefill_chunk = 8,
@@ -65,7 +57,7 @@ static void manual_reply(const RpModel *m, float temperature, int32_t *out, floa
 Test(cuda_session, replies_are_the_same_in_every_mode) {
     static const char *const names[] = {"llama-mix", "gemma3-mix", "qwen3moe-mix"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
-        RpModel *m = open_tiny(names[i]);
+        RpModel *m = golden_open_tiny(names[i]);
         for (int hot = 0; hot < 2; hot++) {
             int32_t want[N_REPLY];
             float   logits[512];
@@ -98,7 +90,7 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
  * arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host samples the first
  * token from the prefill's logits. */
 Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
-    RpModel *m = open_tiny("qwen3moe-mix");
+    RpModel *m = golden_open_tiny("qwen3moe-mix");
     for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_LOOP; mode++) {
         RpSession       *s       = open_session(m, (RpExecMode)mode);
         RpSampler       *sampler = new_sampler(m, 0.0f);
@@ -136,7 +128,7 @@ static bool count_calls(const char *text, size_t len, void *user) {
 }
 
 Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
-    RpModel         *m       = open_tiny("llama-mix");
+    RpModel         *m       = golden_open_tiny("llama-mix");
     RpSession       *s       = open_session(m, RP_MODE_LOOP);
     RpSampler       *sampler = new_sampler(m, 0.0f);
     Counter          c       = {.stop_at = 4};
@@ -162,7 +154,7 @@ Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
 }
 
 Test(cuda_session, a_full_context_ends_the_reply) {
-    RpModel         *m       = open_tiny("llama-mix");
+    RpModel         *m       = golden_open_tiny("llama-mix");
     RpSession       *s       = open_session(m, RP_MODE_LOOP);
     RpSampler       *sampler = new_sampler(m, 0.0f);
     RpGenerateResult r;
@@ -177,7 +169,7 @@ Test(cuda_session, a_full_context_ends_the_reply) {
 }
 
 Test(cuda_session, an_end_token_ends_the_loop) {
-    RpModel         *m = open_tiny("llama-mix");
+    RpModel         *m = golden_open_tiny("llama-mix");
     RpGenerateResult r;
     RpSession       *s       = open_session(m, RP_MODE_LOOP);
     RpSampler       *sampler = new_sampler(m, 1.5f);
@@ -200,7 +192,7 @@ Test(cuda_session, an_end_token_ends_the_loop) {
 Test(cuda_session, chunks_and_single_steps_give_the_same_bits) {
     static const char *const names[] = {"llama-mix-k", "gpt-oss-mxfp4"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
-        RpModel   *m = open_tiny(names[i]);
+        RpModel   *m = golden_open_tiny(names[i]);
         RpSession *a = open_session(m, RP_MODE_REPLAY), *b = open_session(m, RP_MODE_EAGER);
         OK(rp_session_prefill(a, prompt, N_PROMPT, NULL, NULL));
         for (int k = 0; k < N_PROMPT; k++) OK(rp_session_step(b, prompt[k]));
