@@ -1,5 +1,5 @@
-/* launch.h - one kernel launch by the CUDA runtime, with or without programmatic dependent launch (PDL). For the launchers
- * of kernels (kernels/device/launch.cuh) and the executor, which launches what its hook was given. */
+/* launch.h - one kernel launch by the CUDA runtime, with or without programmatic dependent launch (PDL). Launchers
+ * (kernels/device/launch.cuh) and the executor, which launches what its hook was given, share it. */
 #ifndef BASE_LAUNCH_H
 #define BASE_LAUNCH_H
 

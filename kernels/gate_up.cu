@@ -60,7 +60,7 @@ struct GateUpPut {
 };
 
 __device__ GemvWork work_of(const GateUpArgs &p) {
-    GemvWork work     = rp_column_work(p.grid, p.w[0].ne[1], p.w[0].ne[0], p.early);
+    GemvWork work     = rp_column_work(p.grid, p.w[0], p.early);
     work.warp_results = 1;
     return work;
 }

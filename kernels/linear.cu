@@ -41,10 +41,6 @@ struct LinearPut {
     }
 };
 
-__device__ GemvWork work_of(const LinearArgs &p) {
-    return rp_column_work(p.grid, p.w.ne[1], p.w.ne[0], p.early);
-}
-
 /* The last-arriving block: y = rms_norm(sums) * post_weight + residual. The sums of other blocks are read by __ldcg,
  * in rp_rms_scale<true> too. */
 __device__ void post_norm(const LinearArgs &p) {
@@ -62,7 +58,7 @@ __device__ void post_norm(const LinearArgs &p) {
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) linear_kernel(LinearArgs p) {
     rp_gemv_open(p.early);
-    const GemvWork work = work_of(p);
+    const GemvWork work = rp_column_work(p.grid, p.w, p.early);
     Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column), LinearPut{p});
     post_norm(p);
 }

@@ -5,21 +5,19 @@
  *           columns on cuBLASLt, where it is available (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
  * numerics  integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
-#include "kernels/device/gemv_forms.cuh"
 #include "kernels/blas/mul_mat_blas.h"
+#include "kernels/device/gemv_forms.cuh"
 
 namespace {
 
 struct MulMatArgs {
     RpTensorView  w, x, y, pos;
     RpMulMatBound bound;
-    int         split;
-    bool        early;
+    int           split;
+    bool          early;
 };
 
-__device__ int64_t last_position(const MulMatArgs &p, int64_t t) {
-    return ((const int32_t *)p.pos.data)[t];
-}
+__device__ int64_t last_position(const MulMatArgs &p, int64_t t) { return ((const int32_t *)p.pos.data)[t]; }
 
 /* Terms of the sum for token t: with RP_BOUND_INNER those up to its position. */
 __device__ int64_t inner_length(const MulMatArgs &p, int64_t t) {
@@ -81,19 +79,20 @@ __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     const int64_t h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     if (m >= p.w.ne[1]) return;
     if (p.bound == RP_BOUND_ROWS && m > last_position(p, t)) return;
-    const HeadMatrix w = matrix_of_head(p);
-    const char   *column = rp_row_at(p.w, m, w.i2, w.i3);
-    const float  *x      = (const float *)rp_row_at(p.x, t, h, b);
-    const int64_t n      = inner_length(p, t);
-    float         sum    = 0.0f;
+    const HeadMatrix w      = matrix_of_head(p);
+    const char      *column = rp_row_at(p.w, m, w.i2, w.i3);
+    const float     *x      = (const float *)rp_row_at(p.x, t, h, b);
+    const int64_t    n      = inner_length(p, t);
+    float            sum    = 0.0f;
     for (int64_t k = 0; k < n; k++)
         sum = fmaf(rp_float_at(p.w.dtype, column + (size_t)k * p.w.nb[0], 0), x[k], sum);
     ((float *)rp_row_at(p.y, t, h, b))[m] = sum;
 }
 
 template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx *ctx) {
-    const LaunchShape shape = rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + C - 1) / C, p.x.ne[2] * p.x.ne[3],
-                                            Form::STAGED ? rp_gemv_shared<C>(p.w.ne[0]) : 0);
+    const LaunchShape shape =
+        rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + C - 1) / C, p.x.ne[2] * p.x.ne[3],
+                      Form::STAGED ? rp_gemv_shared<C>(p.w.ne[0]) : 0);
     return RP_LAUNCH_FORM("mul_mat", ctx, shape, Form(), (mul_mat_kernel<Form, C>), p);
 }
 
@@ -101,11 +100,12 @@ template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx 
 
 extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat(args));
-    const RpMulMatBound bound = rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
-    MulMatArgs        p     = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, false};
-    p.early                 = bound == RP_BOUND_NONE && (ctx->constant & 1) != 0;
-    const RpDtype type      = p.w.dtype;
-    const bool    quant     = rp_dtype_is_quant(type);
+    const RpMulMatBound bound =
+        rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
+    MulMatArgs p        = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, false};
+    p.early             = bound == RP_BOUND_NONE && (ctx->constant & 1) != 0;
+    const RpDtype type  = p.w.dtype;
+    const bool    quant = rp_dtype_is_quant(type);
     if (p.x.ne[1] > 65535 || p.x.ne[2] * p.x.ne[3] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat: %lld tokens, %lld heads: at most 65535 of each",
                        (long long)p.x.ne[1], (long long)(p.x.ne[2] * p.x.ne[3]));

@@ -65,17 +65,6 @@ __device__ QkvBlock block_of(const QkvArgs &p) {
     return r;
 }
 
-/* Put: sums with the bias go to scratch memory; finish_head reads them by __ldcg. */
-struct QkvPut {
-    float          *sums;
-    const float    *bias;
-    int64_t         rows;
-    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
-        for (int r = 0; r < RP_GEMV_ROWS; r++)
-            if (m + r < rows) sums[m + r] = v[r] + (bias != nullptr ? bias[m + r] : 0.0f);
-    }
-};
-
 /* The row that head h of this token is stored to; NULL for a position outside of the cache. */
 __device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int64_t h) {
     if (which == Q) return rp_row_at(proj.out, h, 0, 0);
@@ -144,7 +133,7 @@ __device__ void finish_heads(const QkvArgs &p, const QkvBlock &b) {
 template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
     const QkvProj &proj = proj_of(p, b.proj);
     Form::product(b.work, Form::matrix(proj.w, b.work), FusedColumn(p.column),
-                  QkvPut{proj.sums, proj.bias, b.work.rows});
+                  BiasedSums{proj.sums, proj.bias, b.work.rows});
 }
 
 /* Weights of one form, or those of the values of another. */

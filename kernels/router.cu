@@ -8,9 +8,9 @@
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
 #include "kernels/device/route.cuh"
-#include "kernels/scratch.h"
 #include "kernels/device/soft_max.cuh"
 #include "kernels/device/top_k.cuh"
+#include "kernels/scratch.h"
 
 static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block computes the softmax");
 
@@ -22,27 +22,15 @@ enum { EXPERT_BYTES = 17, MAX_EXPERTS = (48 * 1024 - 2048) / EXPERT_BYTES };
 
 struct RouterArgs {
     RpTensorView   w;
-    ColumnSource column;
-    const float *bias, *choice_bias;
-    int32_t     *y;
-    float       *scores; /* in scratch memory */
-    unsigned    *counter;
+    ColumnSource   column;
+    const float   *bias, *choice_bias;
+    int32_t       *y;
+    float         *scores; /* in scratch memory */
+    unsigned      *counter;
     RpRouterParams p;
-    ColumnGrid   grid;
-    bool         early;
+    ColumnGrid     grid;
+    bool           early;
 };
-
-struct RouterPut {
-    const RouterArgs &p;
-    __device__ void   operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
-          for (int r = 0; r < RP_GEMV_ROWS; r++)
-            if (m + r < p.w.ne[1]) p.scores[m + r] = v[r] + (p.bias != nullptr ? p.bias[m + r] : 0.0f);
-    }
-};
-
-__device__ GemvWork work_of(const RouterArgs &p) {
-    return rp_column_work(p.grid, p.w.ne[1], p.w.ne[0], p.early);
-}
 
 /* probs in shared memory. A thread reads and writes the same elements throughout, so no barrier is needed between. */
 __device__ void probabilities(const RouterArgs &p, float *probs) {
@@ -87,8 +75,9 @@ __device__ void choose(const RouterArgs &p) {
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_kernel(RouterArgs p) {
     rp_gemv_open(p.early);
-    const GemvWork work = work_of(p);
-    Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column), RouterPut{p});
+    const GemvWork work = rp_column_work(p.grid, p.w, p.early);
+    Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column),
+                  BiasedSums{p.scores, p.bias, work.rows});
     choose(p);
 }
 

@@ -82,14 +82,6 @@ static inline RpStatus decoder_reply(Decoder *d, int32_t token, int32_t n, int32
     return rp_executor_reply_end(d->exec, NULL);
 }
 
-static inline RpModel *decoder_model(const char *name) {
-    char     path[1024];
-    RpModel *m;
-    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
-    OK(rp_model_open(path, NULL, &m));
-    return m;
-}
-
 /* A synthetic model: the same shapes for every seed, but other weights. */
 static inline RpModel *decoder_synth(const char *type, uint64_t seed) {
     char     path[64];

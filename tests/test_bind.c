@@ -11,7 +11,7 @@ enum { N_TOKENS = 5 };
 
 /* Three contexts that take turns in one executor, against one executor per context. */
 Test(bind, contexts_bound_in_turn_give_the_bits_of_separate_executors) {
-    RpModel *m = decoder_model("llama-mix");
+    RpModel *m = golden_open_tiny("llama-mix");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
         Decoder           d         = decoder_open(m, (RpExecMode)mode, false), reference[3];
         RpExecutorStates *states[3] = {NULL};
@@ -33,7 +33,7 @@ Test(bind, contexts_bound_in_turn_give_the_bits_of_separate_executors) {
 }
 
 Test(bind, new_states_are_zero_and_states_of_another_executor_are_refused) {
-    RpModel          *m = decoder_model("llama-mix");
+    RpModel          *m = golden_open_tiny("llama-mix");
     Decoder           a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_AUTO, false);
     RpExecutorStates *states;
     OK(rp_executor_states_new(a.exec, &states));
@@ -87,7 +87,7 @@ Test(bind, weights_of_another_model_give_its_bits) {
 }
 
 static void refuse_weights(const char *mine, const char *theirs, const char *text) {
-    RpModel *a = decoder_model(mine), *b = decoder_model(theirs);
+    RpModel *a = golden_open_tiny(mine), *b = golden_open_tiny(theirs);
     Decoder  d = decoder_open(a, RP_MODE_AUTO, false), other;
     float    before[DECODER_VOCAB];
     decoder_plan(b, false, &other);
@@ -132,7 +132,7 @@ Test(bind, replies_use_the_bound_weights_and_states) {
 /* ---- copying states to the host and back ---- */
 
 Test(bind, a_context_can_be_copied_to_another_executor) {
-    RpModel *m = decoder_model("llama-mix-k");
+    RpModel *m = golden_open_tiny("llama-mix-k");
     Decoder  a = decoder_open(m, RP_MODE_AUTO, false), b = decoder_open(m, RP_MODE_EAGER, false);
     for (int i = 0; i < 3; i++) (void)decoder_run(&a, 3 + 5 * i, i);
     for (int l = 0; l < rp_model_info(m)->n_layer; l++)
@@ -170,7 +170,7 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
 /* ---- poison, verify, profile, launches ---- */
 
 Test(bind, a_poisoned_executor_gives_the_same_bits) {
-    RpModel *m = decoder_model("qwen3moe-mix");
+    RpModel *m = golden_open_tiny("qwen3moe-mix");
     Decoder  d = decoder_open(m, RP_MODE_AUTO, false);
     float    want[DECODER_VOCAB];
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
@@ -200,7 +200,7 @@ static bool see(const TensorNode *node, const RpTensorView *view, const void *go
 }
 
 Test(bind, verify_visits_every_step_and_keeps_the_results_of_the_run) {
-    RpModel *m = decoder_model("llama-mix");
+    RpModel *m = golden_open_tiny("llama-mix");
     Decoder  d = decoder_open(m, RP_MODE_AUTO, false);
     float    want[DECODER_VOCAB];
     Seen     all = {0}, some = {.stop_at = 4};
@@ -219,7 +219,7 @@ Test(bind, verify_visits_every_step_and_keeps_the_results_of_the_run) {
 
 /* Every step has a time; a graph that samples keeps its step state, and replies stay the same. */
 Test(bind, a_profile_does_not_change_the_step_state) {
-    RpModel *m = decoder_model("llama-q4_0");
+    RpModel *m = golden_open_tiny("llama-q4_0");
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
         Decoder   d = decoder_open(m, (RpExecMode)mode, true);
         const int n = rp_plan_memory(d.plan).n_steps;
@@ -246,7 +246,7 @@ Test(bind, a_profile_does_not_change_the_step_state) {
 }
 
 Test(bind, reports_what_is_launched_for_each_step) {
-    RpModel     *m       = decoder_model("llama-q4_0");
+    RpModel     *m       = golden_open_tiny("llama-q4_0");
     Decoder      d       = decoder_open(m, RP_MODE_AUTO, false);
     const bool   on_cuda = strcmp(rp_executor_info(d.exec).device, "cpu") != 0;
     const int    n       = rp_plan_memory(d.plan).n_steps;
@@ -269,7 +269,7 @@ Test(bind, reports_what_is_launched_for_each_step) {
 /* ---- replies ---- */
 
 Test(bind, a_reply_with_bad_options_is_refused) {
-    RpModel       *m = decoder_model("llama-q4_0");
+    RpModel       *m = golden_open_tiny("llama-q4_0");
     Decoder        d = decoder_open(m, RP_MODE_AUTO, true), plain = decoder_open(m, RP_MODE_AUTO, false);
     int32_t        words[DECODER_WORDS], token, end[RP_REPLY_MAX_END + 1] = {0};
     RpReplyOptions o = {.state = words, .n_state = DECODER_WORDS, .max_tokens = 3, .n_ctx = DECODER_CTX};
@@ -303,7 +303,7 @@ Test(bind, a_reply_with_bad_options_is_refused) {
 
 /* The end token is the first occurrence of its id in the reply. Nothing may run after it. */
 Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
-    RpModel *m = decoder_model("llama-q4_0");
+    RpModel *m = golden_open_tiny("llama-q4_0");
     int32_t  all[DECODER_CTX], words[DECODER_WORDS], token;
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
         Decoder d = decoder_open(m, (RpExecMode)mode, true);

@@ -57,15 +57,27 @@ static inline ColumnGrid rp_column_grid(const ColumnSource &c, int64_t results, 
     return {split, n_tiles, (all + n_tiles - 1) / n_tiles};
 }
 
-/* The work of this block: rows results of n terms each. */
-__device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, int64_t rows, int64_t n, bool early) {
-    GemvWork work    = {rows, n, 1, grid.split};
+/* The work of this block, a part of the rows of w. */
+__device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const RpTensorView &w, bool early) {
+    GemvWork work    = {w.ne[1], w.ne[0], 1, grid.split};
     work.block       = blockIdx.x;
     work.early       = early;
     work.n_tiles     = grid.n_tiles;
     work.tile_stride = gridDim.x;
     return work;
 }
+
+/* Put: stores sum + bias (bias may be NULL) for an epilogue that needs the sums of several blocks. It reads them by
+ * __ldcg. */
+struct BiasedSums {
+    float          *sums;
+    const float    *bias;
+    int64_t         rows;
+    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+        for (int r = 0; r < RP_GEMV_ROWS; r++)
+            if (m + r < rows) sums[m + r] = v[r] + (bias != nullptr ? bias[m + r] : 0.0f);
+    }
+};
 
 /* Dynamic shared memory for the staged column; a f32 column is read from L2 and not staged. */
 static inline unsigned rp_column_shared(const ColumnSource &c) {

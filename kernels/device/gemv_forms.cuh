@@ -30,7 +30,10 @@ template <RpDtype T> struct QuantWeights {
     }
     __device__ static TwoMatrices<T> matrices(const RpTensorView &a, const RpTensorView &b,
                                               const GemvWork &work, int64_t i2) {
-        return {{rp_planes<T>(a), rp_planes<T>(b)}, i2 * work.rows, work.rows, work.n / RP_FRAG};
+        return {
+            {rp_planes<T>(a), rp_planes<T>(b)},
+            i2 * work.rows, work.rows, work.n / RP_FRAG
+        };
     }
 };
 
@@ -70,7 +73,11 @@ template <RpDtype T> struct FloatForm {
     }
     __device__ static TwoFloatMatrices matrices(const RpTensorView &a, const RpTensorView &b,
                                                 const GemvWork &work, int64_t i2) {
-        return {{rp_row_at(a, 0, i2, 0), rp_row_at(b, 0, i2, 0)}, {a.nb[1], b.nb[1]}, work.rows};
+        return {
+            {rp_row_at(a, 0,   i2, 0), rp_row_at(b, 0, i2, 0)},
+            {a.nb[1],         b.nb[1]},
+            work.rows
+        };
     }
     template <class Weights, class Columns, class Put>
     __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,

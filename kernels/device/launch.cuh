@@ -4,9 +4,9 @@
 #ifndef KERNELS_DEVICE_LAUNCH_CUH
 #define KERNELS_DEVICE_LAUNCH_CUH
 
-#include "kernels/device/portable.cuh"
 #include "base/check.h"
 #include "base/launch.h"
+#include "kernels/device/portable.cuh"
 
 struct LaunchShape {
     dim3     grid, block;
@@ -27,20 +27,15 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
                                  const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
     const auto launch = [&](P... p) -> RpStatus {
-        void                *pointers[] = {(void *)&p..., nullptr};
-        const RpKernelLaunch l          = {
-            name,
-            function,
-            {shape.grid.x,  shape.grid.y, shape.grid.z},
-            {shape.block.x, shape.block.y, shape.block.z},
-            shape.shared_bytes,
-            pointers,
-            shape.any_type,
-            nullptr,
-            nullptr,
-            {},
-            true
-        };
+        void          *pointers[] = {(void *)&p..., nullptr};
+        RpKernelLaunch l          = {};
+        l.name = name, l.function = function;
+        l.grid[0] = shape.grid.x, l.grid[1] = shape.grid.y, l.grid[2] = shape.grid.z;
+        l.block[0] = shape.block.x, l.block[1] = shape.block.y, l.block[2] = shape.block.z;
+        l.shared_bytes = shape.shared_bytes;
+        l.arguments    = pointers;
+        l.any_type     = shape.any_type;
+        l.waits        = true;
         if (ctx->launch != nullptr) return ctx->launch(ctx->user, &l);
         const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap);
         if (e == cudaSuccess) return RP_OK;

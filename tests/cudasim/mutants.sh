@@ -21,9 +21,9 @@ attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activat
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
 top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
 mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \&\&/|a row past the end
-mul_mat|device/gemv.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
+mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
-mul_mat|device/gemv.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
+mul_mat|device/gemv_quant.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
 mul_mat|device/quants.cuh|s/20 \* p.blocks/(@ ? 16 : 20) * p.blocks/|a plane at the offset of another one
 silu|device/map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
 copy|copy.cu|s/row >= y.ne\[1\]/(@ ? row > y.ne[1] : &)/|a store past the last position
@@ -46,7 +46,7 @@ gate_up|gate_up.cu|s/(end - first) \/ per_block)/(end - first) \/ per_block - (@
 gate_up|gate_up.cu|s/blockIdx.y \* p.n_counters + g/(@ ? 0 : blockIdx.y * p.n_counters) + g/|one arrival counter for all experts
 gate_up|gate_up.cu|s/rp_gemv_block_row(work, tile) + threadIdx.x, 0, none/rp_gemv_block_row(work, @ ? 0 : tile) + threadIdx.x, 0, none/|results of a missing expert zeroed in the first rows only
 qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weights of the first head used for all heads
-qkv|qkv.cu|s/args->src\[11 + i\]/args->src[@ ? 11 : 11 + i]/|keys normalised with the weights of the queries
+qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries
 qkv|qkv.cu|s/pos >= 0 \&\& pos/(@ || pos >= 0) \&\& pos/|a store at a negative position
 qkv|qkv.cu|s/ - h \* d \/ block_rows + 1;/ - h * d \/ block_rows + (@ ? 0 : 1);/|a head finished before its last block has arrived
 qkv|qkv.cu|s/rotates = which != V/rotates = @ || which != V/|values that are rotated

@@ -87,7 +87,7 @@ Test(cuda_bind, a_failed_bind_keeps_what_was_bound) {
 
 /* The bind fails, and the rollback too. The next run repairs it, or fails as well; the run after that succeeds. */
 Test(cuda_bind, a_bind_that_cannot_be_rolled_back_is_repaired_by_the_next_run) {
-    RpModel          *m = decoder_model("llama-q4_0");
+    RpModel          *m = golden_open_tiny("llama-q4_0");
     Decoder           d = decoder_open(m, RP_MODE_REPLAY, false);
     RpExecutorStates *states;
     float             want[DECODER_VOCAB];
@@ -111,7 +111,7 @@ Test(cuda_bind, a_bind_that_cannot_be_rolled_back_is_repaired_by_the_next_run) {
 }
 
 Test(cuda_bind, every_allocation_of_states_may_fail) {
-    RpModel          *m = decoder_model("llama-q4_0");
+    RpModel          *m = golden_open_tiny("llama-q4_0");
     Decoder           d = decoder_open(m, RP_MODE_REPLAY, false);
     RpExecutorStates *states;
     const long        before = sim_stats().live_allocs;
@@ -133,7 +133,7 @@ Test(cuda_bind, every_allocation_of_states_may_fail) {
 
 /* During a loop nothing else may use the device memory, in none of the executors that share it. */
 Test(cuda_bind, nothing_else_runs_during_a_loop) {
-    RpModel *m = decoder_model("llama-q4_0");
+    RpModel *m = golden_open_tiny("llama-q4_0");
     Decoder  d = decoder_open(m, RP_MODE_REPLAY, false), sampling;
     int32_t  words[DECODER_WORDS], token;
     float    want[DECODER_VOCAB], x;
@@ -166,7 +166,7 @@ Test(cuda_bind, nothing_else_runs_during_a_loop) {
 
 /* A stop request ends a loop within two tokens, long before its limit. */
 Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
-    RpModel    *m = decoder_model("llama-q4_0");
+    RpModel    *m = golden_open_tiny("llama-q4_0");
     Decoder     d = decoder_open(m, RP_MODE_LOOP, true);
     int32_t     words[DECODER_WORDS], token, want[DECODER_CTX];
     RpStepState s;

@@ -16,7 +16,7 @@ typedef struct Run {
 
 static Run run(RpExecMode mode) {
     Run      r = {0};
-    RpModel *m = decoder_model("qwen3moe-mix");
+    RpModel *m = golden_open_tiny("qwen3moe-mix");
     sim_stats_reset();
     Decoder d      = decoder_open(m, mode, false);
     r.pdl_launches = sim_stats().pdl_launches;
@@ -72,7 +72,7 @@ Test(cuda_pdl, refused_by_the_driver_leaves_a_graph_without_it) {
 /* The only failing call is the begin of the loop's capture, which is tried again without PDL. */
 Test(cuda_pdl, refused_in_a_loop_leaves_a_loop_without_it) {
     RpSession             *s;
-    RpModel               *m = decoder_model("qwen3moe-mix");
+    RpModel               *m = golden_open_tiny("qwen3moe-mix");
     const RpSessionOptions o = {
         .n_ctx = 16, .prefill_chunk = 1, .device = "cuda", .mode = RP_MODE_LOOP, .require_graph = true};
     OK(rp_session_open(m, &o, &s));
@@ -88,7 +88,7 @@ Test(cuda_pdl, refused_in_a_loop_leaves_a_loop_without_it) {
 }
 
 Test(cuda_pdl, refuses_an_unknown_setting) {
-    RpModel   *m = decoder_model("llama-mix");
+    RpModel   *m = golden_open_tiny("llama-mix");
     RpSession *s;
     cr_assert_eq(setenv("REPRISE_PDL", "maybe", 1), 0);
     REFUSED(rp_session_open(m, &(RpSessionOptions){.n_ctx = 16, .device = "cuda"}, &s), RP_E_ARG,
