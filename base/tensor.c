@@ -13,16 +13,6 @@ static const RpDtypeInfo dtypes[RP_DTYPE_COUNT] = {
 #undef X
 };
 
-/* Names by type number of the GGUF format. Numbers without a name belong to types that ggml has withdrawn. */
-static const char *const gguf_names[] = {
-    [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
-    [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
-    [14] = "Q6_K",   [15] = "Q8_K",  [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
-    [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S",   [23] = "IQ4_XS", [24] = "I8",      [25] = "I16",
-    [26] = "I32",    [27] = "I64",   [28] = "F64",     [29] = "IQ1_M",  [30] = "BF16",    [34] = "TQ1_0",
-    [35] = "TQ2_0",  [39] = "MXFP4",
-};
-
 const RpDtypeInfo *rp_dtype_info(RpDtype dtype) {
     return (unsigned)dtype < RP_DTYPE_COUNT ? &dtypes[dtype] : NULL;
 }
@@ -32,8 +22,22 @@ const char *rp_dtype_name(RpDtype dtype) {
     return info != NULL ? info->name : "?";
 }
 
+/* Two rows with the same number do not compile. */
 const char *rp_gguf_type_name(uint32_t gguf_type) {
-    return gguf_type < sizeof gguf_names / sizeof gguf_names[0] ? gguf_names[gguf_type] : NULL;
+    switch ((int64_t)gguf_type) {
+#define X(ID, name, elems, bytes, gguf)                                                                      \
+    case gguf:                                                                                               \
+        return #ID;
+        RP_DTYPES(X)
+#undef X
+#define X(NAME, elems, bytes, gguf)                                                                          \
+    case gguf:                                                                                               \
+        return #NAME;
+        RP_FOREIGN_TYPES(X)
+#undef X
+    default:
+        return NULL;
+    }
 }
 
 RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {

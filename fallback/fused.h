@@ -30,10 +30,9 @@ static inline RpTensorView rp_floats(float *data, int64_t ne0, int64_t ne1) {
     return rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){ne0, ne1, 1, 1}, data);
 }
 
-/* Bytes of local memory that rp_column needs for a column of n elements: f32 [n], then q8_act [n] (44 bytes per 32
- * elements). */
+/* Bytes of local memory that rp_column needs for a column of n elements: f32 [n], then q8_act [n]. */
 static inline size_t rp_column_bytes(int64_t n) {
-    return rp_align_floats(n) + rp_align_bytes((size_t)n / 32 * 44);
+    return rp_align_floats(n) + rp_align_bytes(rp_row_bytes(RP_Q8_ACT, n));
 }
 
 /* The prologue of a fused product (RpColumnParams). *out is x itself, or x normalised and quantised in `local`. An absent

@@ -20,6 +20,7 @@
  * traffic   the keys and values in use once per block of query heads; with split_kv the partial results of each
  *           split are written and read once, 4*(dim + 2) bytes per head
  * numerics  f32 throughout, expf of the device; as q8_act the heads of a token are one row, quantised at the end */
+#include "base/dtypes.h"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/quantize.cuh"
 #include "kernels/scratch.h"
@@ -76,7 +77,7 @@ template <> struct Kv<RP_Q8_0> {
     uint16_t        d;
     __device__ void clear() { q[0] = q[1] = d = 0; }
     __device__ void load(const char *row, int i, int, bool) {
-        const uint16_t *block = (const uint16_t *)(row + i / 32 * 34), *x = block + 1 + i % 32 / 2;
+        const uint16_t *block = (const uint16_t *)(row + i / RP_Q8_0_ELEMS * RP_Q8_0_BYTES), *x = block + 1 + i % 32 / 2;
         d    = block[0];
         q[0] = (unsigned)x[0] | (unsigned)x[1] << 16;
         q[1] = (unsigned)x[2] | (unsigned)x[3] << 16;

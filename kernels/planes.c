@@ -6,6 +6,7 @@
  *     field g of block b:  out + B * (bytes of the fields before g) + b * (bytes of g)
  *
  * The total size stays the same. Float types are copied as they are. */
+#include "base/dtypes.h"
 #include "base/kernels.h"
 
 #include <string.h>
@@ -17,17 +18,13 @@ typedef struct Field {
     int from, bytes;
 } Field;
 
-/* In the order of the planes. q4_K and q5_K stay whole: in the file they consist of aligned runs of 16 bytes. */
+/* In the order of the planes (base/dtypes.h). */
 static const Field layouts[RP_DTYPE_COUNT][MAX_FIELDS] = {
-    [RP_Q4_0]  = {{2, 16},   {0, 2}},
-    [RP_Q4_1]  = {{4, 16},   {0, 4}},
-    [RP_Q5_0]  = {{6, 16},   {2, 4}, {0, 2}},
-    [RP_Q5_1]  = {{8, 16},         {4, 4},         {0, 4}},
-    [RP_Q8_0]  = {{2, 32},   {0, 2}},
-    [RP_Q4_K]  = {{0, 144}},
-    [RP_Q5_K]  = {{0, 176}        },
-    [RP_Q6_K]  = {{0, 128},  {128, 64},       {192, 16}, {208, 2}},
-    [RP_MXFP4] = {{1, 16}, {0, 1}       },
+#define FIELD(field, at, bytes)                                                 {at, bytes},
+#define X(ID, name, sub, offset, has_min, top, from, end, fields) [RP_##ID] = {fields},
+    RP_QUANTS(X)
+#undef X
+#undef FIELD
 };
 
 RpStatus rp_cuda_repack(const RpTensorView *w, void *out) {

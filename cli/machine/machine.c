@@ -84,7 +84,7 @@ static RpStatus measure(Report *r) {
     RP_TRY(cli_miss_limit(&r->misses));
     r->ghz = cli_clock_ghz();
     RP_TRY(cli_choose_prefetch(r->counts[r->n_counts - 1]));
-    for (int i = 0; i < MACHINE_TYPES; i++) RP_TRY(cli_product_speed(cli_machine_types[i], &r->products[i]));
+    for (int i = 0; i < MACHINE_TYPES; i++) RP_TRY(cli_product_speed(cli_machine_type(i), &r->products[i]));
     return RP_OK;
 }
 
@@ -146,7 +146,7 @@ static void print_text(const Report *r) {
     printf("\nGEMV with the weights in the L2 cache, one thread:\n  %-8s %10s %22s\n", "type", "GB/s",
            "instructions per byte");
     for (int i = 0; i < MACHINE_TYPES; i++) {
-        printf("  %-8s %10.2f ", rp_dtype_name(cli_machine_types[i]), r->products[i].gb_s);
+        printf("  %-8s %10.2f ", rp_dtype_name(cli_machine_type(i)), r->products[i].gb_s);
         if (r->products[i].instructions > 0.0)
             printf("%22.3f\n", r->products[i].instructions);
         else
@@ -181,7 +181,7 @@ static void print_json(const Report *r) {
         printf("],\"products\":[");
         for (int i = 0; i < MACHINE_TYPES; i++)
             printf("%s{\"type\":\"%s\",\"gb_s\":%.3f,\"instructions_per_byte\":%.4f}", i > 0 ? "," : "",
-                   rp_dtype_name(cli_machine_types[i]), r->products[i].gb_s, r->products[i].instructions);
+                   rp_dtype_name(cli_machine_type(i)), r->products[i].gb_s, r->products[i].instructions);
         printf("]");
     }
     puts("}");

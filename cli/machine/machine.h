@@ -4,9 +4,10 @@
 
 #include "reprise/reprise.h"
 
-enum { MACHINE_PASSES = 7, MACHINE_TYPES = 9 };
+enum { MACHINE_PASSES = 7, MACHINE_TYPES = RP_Q8_ACT - RP_Q4_0 };
 
-extern const RpDtype cli_machine_types[MACHINE_TYPES];
+/* The quantised weight types: number i of MACHINE_TYPES. */
+static inline RpDtype cli_machine_type(int i) { return (RpDtype)(RP_Q4_0 + i); }
 
 /* A pattern of reading memory: one stream with and without software prefetch, or four streams at once, as a
  * GEMV reads four rows of weights. */

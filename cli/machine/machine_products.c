@@ -18,9 +18,6 @@
 
 enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, REPEATS = 60, MAX_STEPS = 30000 };
 
-const RpDtype cli_machine_types[MACHINE_TYPES] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0,
-                                                  RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
-
 typedef struct Product {
     char    *rows, *column;
     float   *result;

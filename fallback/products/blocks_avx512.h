@@ -1,6 +1,6 @@
 /* blocks_avx512.h - loads the blocks of 16 rows transposed, ready for a panel: lane r of each register is row r.
  *
- * A load (blocks_x86.h) comes in four steps. A step transposes some bytes of the 16 rows to `raw` and extracts one,
+ * A load (dot.h) comes in four steps. A step transposes some bytes of the 16 rows to `raw` and extracts one,
  * two or four sub-blocks from them, quad by quad (dot.h):
  *
  *     raw[k],  lane r = bytes 4k..4k+3 of row r
@@ -57,13 +57,9 @@ typedef struct PanelLoader {
     QuantForm  form;
 } PanelLoader;
 
-/* `ksteps` as in QUANT_LOADERS: 1, 2 or 4. A load has four steps, so this is also the sub-blocks of a step. */
-#define PANEL_LOADER(name, Block, ksteps, ...)                                                               \
-    {                                                                                                        \
-        begin_##name, step_##name, quad_##name, ksteps, sizeof(Block) * (ksteps == 1 ? 4 : 1), {             \
-            __VA_ARGS__                                                                                      \
-        }                                                                                                    \
-    }
+/* A load has four steps, so a step has as many sub-blocks as the load has k-steps: 1, 2 or 4. */
+#define PANEL_LOADER(ID, name)                                                                               \
+    { begin_##name, step_##name, quad_##name, RP_LOAD_KSTEPS(ID), RP_LOAD_BYTES(ID), RP_QUANT_FORM(ID) }
 
 INLINE int load_subs(const PanelLoader *t) { return LOAD_STEPS * t->step_subs; }
 

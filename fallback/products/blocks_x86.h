@@ -1,8 +1,7 @@
-/* blocks_x86.h - the weight types and small loads that the AVX2 and AVX-512 kernels share.
+/* blocks_x86.h - small loads that the AVX2 and AVX-512 kernels share.
  *
- * A load is what a kernel takes of each row at once: four blocks of 32 (one k-step), or one super-block of 256 (two
- * k-steps; four in Q6_K, whose sub-blocks have 16 elements). Rows end on a whole block, so the last load of a row of
- * blocks of 32 may have only 1 to 3 of them. */
+ * Rows end on a whole block, so the last load (RP_LOAD_BLOCKS) of a row of blocks of 32 may have only 1 to 3 of
+ * them. */
 #ifndef FALLBACK_PRODUCTS_BLOCKS_X86_H
 #define FALLBACK_PRODUCTS_BLOCKS_X86_H
 
@@ -15,18 +14,6 @@
 #include <string.h>
 
 #define INLINE_AVX2 RP_TARGET_AVX2 static inline __attribute__((always_inline))
-
-/* X(ID, name, block, k-steps of a load, then QuantForm: sub_elems, offset, has_min) */
-#define QUANT_LOADERS(X)                                                                                     \
-    X(Q4_0, q4_0, BlockQ4_0, 1, 32, 8, false)                                                                \
-    X(Q4_1, q4_1, BlockQ4_1, 1, 32, 0, true)                                                                 \
-    X(Q5_0, q5_0, BlockQ5_0, 1, 32, 16, false)                                                               \
-    X(Q5_1, q5_1, BlockQ5_1, 1, 32, 0, true)                                                                 \
-    X(Q8_0, q8_0, BlockQ8_0, 1, 32, 128, false)                                                              \
-    X(MXFP4, mxfp4, BlockMXFP4, 1, 32, 12, false)                                                            \
-    X(Q4_K, q4_k, BlockQ4_K, 2, 32, 0, true)                                                                 \
-    X(Q5_K, q5_k, BlockQ5_K, 2, 32, 0, true)                                                                 \
-    X(Q6_K, q6_k, BlockQ6_K, 4, 16, 32, false)
 
 INLINE_AVX2 __m128i load16(const void *p) { return _mm_loadu_si128(p); }
 INLINE_AVX2 __m256i load32(const void *p) { return _mm256_loadu_si256(p); }

@@ -106,16 +106,16 @@ typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const 
 #define PACK(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,           \
                                            const PrefetchStream *ahead, char *panel) {                       \
-        const QuantLoader t = QUANT_LOADER(name, __VA_ARGS__);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
-QUANT_LOADERS(PACK)
+RP_QUANTS(PACK)
 #undef PACK
 
 #define ENTRY(ID, name, ...) [RP_##ID] = pack_##name,
 void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
                         const PrefetchStream *ahead, char *panel) {
-    static Pack *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ENTRY)};
+    static Pack *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};
     table[dtype](rows, stride, n_rows, n, ahead, panel);
 }
 #undef ENTRY
@@ -177,6 +177,13 @@ INLINE int quads_at_a_time(const QuantForm *form) {
     const int quads = form->sub_elems / RP_QUAD;
     return form->offset == 8 ? quads : quads / 2;
 }
+
+#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
+    static_assert((offset) == SIGNED || (top)*128 * ((offset) == 8 ? (sub) / 2 : (sub) / 4) <= INT16_MAX,    \
+                  #name ": the products that quads_at_a_time adds fit in 16 bits");                          \
+    static_assert(((offset) != 8 && (offset) != SIGNED) || (sub) == 32, #name ": a form of rp_tile_avx2");
+RP_QUANTS(X)
+#undef X
 
 /* Dot products of one sub-block: 32-bit, lane r of sum[c][s] is row 8s + r. */
 INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_cols,

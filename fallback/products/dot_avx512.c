@@ -65,13 +65,13 @@ INLINE void pack_panel(const PanelLoader *t, const char *rows, size_t stride, in
 }
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define PACK(ID, name, Block, ksteps, ...)                                                                   \
+#define PACK(ID, name, ...)                                                                   \
     RP_TARGET_AVX512 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,         \
                                              const PrefetchStream *ahead, char *panel) {                     \
-        static const PanelLoader t = PANEL_LOADER(name, Block, ksteps, __VA_ARGS__);                         \
+        static const PanelLoader t = PANEL_LOADER(ID, name);                         \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
-QUANT_LOADERS(PACK)
+RP_QUANTS(PACK)
 #undef PACK
 
 void rp_pack_panel_avx512(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
@@ -79,7 +79,7 @@ void rp_pack_panel_avx512(RpDtype dtype, const char *rows, size_t stride, int n_
     typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead,
                       char *panel);
 #define ENTRY(ID, name, ...) [RP_##ID]       = pack_##name,
-    static Pack *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ENTRY)};
+    static Pack *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};
 #undef ENTRY
     table[dtype](rows, stride, n_rows, n, ahead, panel);
 }

@@ -14,6 +14,13 @@
 
 #include "fallback/products/gemv_load_neon.h"
 
+/* The limits of narrow_products and of `few` in tile_sums: a quarter of a sub-block is added in 16 bits. */
+#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
+    static_assert((offset) == WIDE_OFFSET ? (sub) == 32 : (top)*127 * (sub) / 4 <= INT16_MAX,                \
+                  #name ": the products of a quarter of a sub-block fit in 16 bits");
+RP_QUANTS(X)
+#undef X
+
 /* The products of a sub-block as eight 16-bit sums, of 4 products each (16-elem sub-blocks: 2). Two sums can still
  * be added: 31 * 127 * 8 = 31496 with 5-bit q, 63 * 127 * 4 = 32004 with the 6-bit q of Q6_K. */
 INLINE int16x8_t narrow_products(int sub_elems, const int8x16_t *w, const int8x16_t *x) {
@@ -177,10 +184,10 @@ INLINE void pack_panel(const QuantLoader *t, const char *rows, size_t stride, in
 #define KERNEL(ID, name, ...)                                                                                \
     static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                          \
                             const PrefetchStream *ahead, char *panel) {                                      \
-        const QuantLoader t = QUANT_LOADER(name, __VA_ARGS__);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
-QUANT_LOADERS(KERNEL)
+RP_QUANTS(KERNEL)
 #undef KERNEL
 
 void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
@@ -188,7 +195,7 @@ void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_ro
     typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead,
                       char *panel);
 #define ROW(ID, name, ...) [RP_##ID]         = pack_##name,
-    static Pack *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ROW)};
+    static Pack *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ROW)};
 #undef ROW
     table[dtype](rows, stride, n_rows, n, ahead, panel);
 }

@@ -120,17 +120,17 @@ INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_r
 #define KERNEL(ID, name, ...)                                                                                \
     static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,     \
                             float *y) {                                                                      \
-        const QuantLoader t = QUANT_LOADER(name, __VA_ARGS__);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
         gemv(&t, w, stride, n_rows, n, x, y);                                                                \
     }
-QUANT_LOADERS(KERNEL)
+RP_QUANTS(KERNEL)
 #undef KERNEL
 
 void NEON(rp_gemv)(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                    const DotColumn *x, float *y) {
     typedef void Gemv(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 #define ROW(ID, name, ...) [RP_##ID]         = gemv_##name,
-    static Gemv *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ROW)};
+    static Gemv *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ROW)};
 #undef ROW
     table[dtype](rows, stride, n_rows, n, x, y);
 }

@@ -7,6 +7,10 @@
 #include <string.h>
 
 enum { SLICE = 256 }; /* elements dequantised at a time: whole blocks and whole k-steps of every type */
+#define X(ID, name, sub, ...)                                                                                \
+    static_assert(SLICE % RP_##ID##_ELEMS == 0 && SLICE % (RP_KSTEP_SUBS * (sub)) == 0, #name ": SLICE");
+RP_QUANTS(X)
+#undef X
 
 void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
                          const PrefetchStream *ahead, char *panel) {

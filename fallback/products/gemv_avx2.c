@@ -80,6 +80,17 @@ INLINE void column_pair(const QuantLoader *t, const DotColumn *x, int64_t i, int
 
 /* ---- dot products of a pair, four rows at once, in the order of PairScales ---- */
 
+/* The limits of sums_of_halves and half_sums below; pairs of products of VPMADDUBSW must fit as well. */
+#define FARTHEST(top, offset) ((top) - (offset) > (offset) ? (top) - (offset) : (offset))
+#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
+    static_assert((offset) == SIGNED || (top)*127 * 2 <= INT16_MAX, #name ": two products fit in 16 bits");  \
+    static_assert((offset) == SIGNED || (has_min ? (top)*127 * 8 : FARTHEST(top, offset) * 127 * (sub) / 2) <= \
+                      INT16_MAX,                                                                             \
+                  #name ": the products of half a sub-block fit in 16 bits");
+RP_QUANTS(X)
+#undef X
+#undef FARTHEST
+
 /* HALVES and SHORT: the halves of v[r] are the two sub-blocks of row r, in 16-bit sums of 4 products (SHORT: 2).
  *
  * With minima the sums are added in 16 bits to 8 products (31 * 127 * 8 = 31496 at most), then in 32. With an
@@ -217,16 +228,16 @@ typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, co
 #define GEMV(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,       \
                                            const DotColumn *x, float *y) {                                   \
-        const QuantLoader t = QUANT_LOADER(name, __VA_ARGS__);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
         gemv(&t, rows, stride, n_rows, n, x, y);                                                             \
     }
-QUANT_LOADERS(GEMV)
+RP_QUANTS(GEMV)
 #undef GEMV
 
 #define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,
 void rp_gemv_avx2(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                   const DotColumn *x, float *y) {
-    static Gemv *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ENTRY)};
+    static Gemv *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};
     table[dtype](rows, stride, n_rows, n, x, y);
 }
 #undef ENTRY

@@ -17,6 +17,10 @@ enum {
     SLICE     = 16384 /* elements of the column prepared at a time: whole k-steps and blocks */
 };
 
+#define X(ID, ...) static_assert(SLICE % (RP_LOAD_BLOCKS(ID) * RP_##ID##_ELEMS) == 0, "a slice is whole loads");
+RP_QUANTS(X)
+#undef X
+
 /* Adds the four lanes of each sub-block, for four rows: lane 4u + r = the sum of quarter u of v[r]. Two levels of a
  * 4 x 4 transposition, each followed by an addition. */
 INLINE __m512i sums_of_subs(const __m512i *v) {
@@ -110,20 +114,20 @@ INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_r
 }
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(ID, name, Block, ksteps, ...)                                                                   \
+#define GEMV(ID, name, ...)                                                                   \
     RP_TARGET_AVX512 static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,        \
                                              const DotColumn *x, float *y) {                                 \
-        const QuantLoader t = QUANT_LOADER(name, Block, ksteps, __VA_ARGS__);                                \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                \
         gemv(&t, w, stride, n_rows, n, x, y);                                                                \
     }
-QUANT_LOADERS(GEMV)
+RP_QUANTS(GEMV)
 #undef GEMV
 
 void rp_gemv_avx512(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
                     const DotColumn *x, float *y) {
     typedef void Gemv(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 #define ENTRY(ID, name, ...) [RP_##ID]       = gemv_##name,
-    static Gemv *const table[RP_DTYPE_COUNT] = {QUANT_LOADERS(ENTRY)};
+    static Gemv *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};
 #undef ENTRY
     table[dtype](rows, stride, n_rows, n, x, y);
 }

@@ -62,10 +62,14 @@ typedef struct QuantLoader {
     QuantForm   form;
 } QuantLoader;
 
-#define QUANT_LOADER(name, Block, ksteps, ...)                                                               \
-    {                                                                                                        \
-        load_##name, scales_##name, ksteps, sizeof(Block), { __VA_ARGS__ }                                   \
-    }
+#define QUANT_LOADER(ID, name)                                                                               \
+    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID) }
+
+#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
+    static_assert((offset) == SIGNED ? (sub) == 32 && RP_##ID##_ELEMS == 32 : (top) < SIGNED,                \
+                  #name ": only blocks of 32 with offset 128 may have 8-bit quants");
+RP_QUANTS(X)
+#undef X
 
 INLINE bool blocks_of_32(const QuantLoader *t) { return t->n_ksteps == 1; }
 

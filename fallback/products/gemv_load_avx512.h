@@ -7,7 +7,7 @@
  *     b                  sub 0: 16-31 sub 1: 16-31 sub 2: 16-31 sub 3: 16-31
  *     a   16-elem subs   sub 0        sub 1        sub 2        sub 3            b = 0
  *
- * Each weight type has a function that loads one row's k-steps from the blocks of the file (a load, blocks_x86.h) and
+ * Each weight type has a function that loads one row's k-steps from the blocks of the file (a load, dot.h) and
  * one that loads the scales of four rows. GEMM loads 16 rows transposed instead (blocks_avx512.h). */
 #ifndef FALLBACK_PRODUCTS_GEMV_LOAD_AVX512_H
 #define FALLBACK_PRODUCTS_GEMV_LOAD_AVX512_H
@@ -53,10 +53,8 @@ typedef struct QuantLoader {
     QuantForm   form;
 } QuantLoader;
 
-#define QUANT_LOADER(name, Block, ksteps, ...)                                                               \
-    {                                                                                                        \
-        load_##name, scales_##name, ksteps, sizeof(Block) * (ksteps == 1 ? 4 : 1), { __VA_ARGS__ }           \
-    }
+#define QUANT_LOADER(ID, name)                                                                               \
+    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_LOAD_BYTES(ID), RP_QUANT_FORM(ID) }
 
 INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
 INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }

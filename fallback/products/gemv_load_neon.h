@@ -19,7 +19,11 @@ enum { MAX_KSTEPS = 4, MAX_VECTORS = 4, VECTOR_ELEMS = 16, SLICE = 128, SLICE_VE
 
 enum { TILE_ROWS = 8, TILE_VECTORS = 2, TILE_COLS = 4 };
 
-enum { WIDE_OFFSET = 128 }; /* QuantForm.offset of Q8_0, the one type with 8-bit q */
+enum { WIDE_OFFSET = 128 }; /* QuantForm.offset of types with 8-bit q: Q8_0 */
+#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
+    static_assert(((offset) == WIDE_OFFSET) == ((top) > 63), #name ": q of 8 bits with offset 128, or of 6 bits");
+RP_QUANTS(X)
+#undef X
 
 /* The vectors of one quarter: unsigned q with the offset (Q8_0 and MXFP4: signed without). */
 typedef void LoadQuarter(const char *block, int quarter, int8x16_t *v);
@@ -192,6 +196,13 @@ INLINE void scales_k(const char *p, int n_subs, float32x4_t *scale, float32x4_t 
     scale[1] = times(d, 0, vget_low_u16(second)), min[1] = times(minus, 1, vget_high_u16(second));
 }
 
+INLINE void scales_q4_k(const char *p, int n_subs, float32x4_t *scale, float32x4_t *min) {
+    scales_k(p, n_subs, scale, min);
+}
+INLINE void scales_q5_k(const char *p, int n_subs, float32x4_t *scale, float32x4_t *min) {
+    scales_k(p, n_subs, scale, min);
+}
+
 /* 32 bytes of qs: low nibbles are one sub-block, high nibbles the next. */
 INLINE void quarter_q4_k(const char *p, int quarter, int8x16_t *v) {
     const uint8_t *qs = ((const BlockQ4_K *)(const void *)p)->qs + 32 * quarter;
@@ -235,26 +246,25 @@ INLINE void quarter_q6_k(const char *p, int quarter, int8x16_t *v) {
     v[3] = with_bits(v[3], 0x30, vshrq_n_u8(qh, 2));
 }
 
-/* X(ID, name, block, scales function, k-steps of a load, vectors of a quarter, wide,
- *   then form: sub_elems, offset, has_min) */
-#define QUANT_LOADERS(X)                                                                                     \
-    X(Q4_0, q4_0, BlockQ4_0, scales_q4_0, 1, 2, false, 32, 8, false)                                         \
-    X(Q4_1, q4_1, BlockQ4_1, scales_q4_1, 1, 2, false, 32, 0, true)                                          \
-    X(Q5_0, q5_0, BlockQ5_0, scales_q5_0, 1, 2, false, 32, 16, false)                                        \
-    X(Q5_1, q5_1, BlockQ5_1, scales_q5_1, 1, 2, false, 32, 0, true)                                          \
-    X(Q8_0, q8_0, BlockQ8_0, scales_q8_0, 1, 2, true, 32, 0, false)                                          \
-    X(MXFP4, mxfp4, BlockMXFP4, scales_mxfp4, 1, 2, false, 32, 0, false)                                     \
-    X(Q4_K, q4_k, BlockQ4_K, scales_k, 2, 4, false, 32, 0, true)                                             \
-    X(Q5_K, q5_k, BlockQ5_K, scales_k, 2, 4, false, 32, 0, true)                                             \
-    X(Q6_K, q6_k, BlockQ6_K, scales_q6_k, 4, 4, false, 16, 32, false)
+/* The offset that LoadQuarter leaves in the vectors. Without it they are signed. */
+enum {
+    LEFT_q4_0  = RP_Q4_0_OFFSET,
+    LEFT_q4_1  = 0,
+    LEFT_q5_0  = RP_Q5_0_OFFSET,
+    LEFT_q5_1  = 0,
+    LEFT_q8_0  = 0,
+    LEFT_q4_k  = 0,
+    LEFT_q5_k  = 0,
+    LEFT_q6_k  = RP_Q6_K_OFFSET,
+    LEFT_mxfp4 = 0
+};
 
-/* The loader of a row of the table. */
-#define QUANT_LOADER(name, Block, scales, ksteps, vectors, wide, ...)                                        \
+#define QUANT_LOADER(ID, name)                                                                               \
     ((QuantLoader){quarter_##name,                                                                           \
-                   scales,                                                                                   \
-                   ksteps,                                                                                   \
-                   vectors,                                                                                  \
-                   sizeof(Block) * ((ksteps) == 1 ? 4 : 1),                                                  \
-                   wide,                                                                                     \
-                   {__VA_ARGS__}})
+                   scales_##name,                                                                            \
+                   RP_LOAD_KSTEPS(ID),                                                                       \
+                   RP_##ID##_ELEMS == 32 ? 2 : 4,                                                            \
+                   RP_LOAD_BYTES(ID),                                                                        \
+                   RP_##ID##_OFFSET == WIDE_OFFSET,                                                          \
+                   {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}})
 #endif

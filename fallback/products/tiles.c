@@ -22,6 +22,11 @@ enum {
     PANEL_COST    = 4           /* assumed cost of packing a panel, in columns multiplied by it */
 };
 
+#define X(ID, name, sub, ...)                                                                                \
+    static_assert(SLICE_SUBS * (sub) % RP_##ID##_ELEMS == 0, #name ": a k-slice is whole blocks");
+RP_QUANTS(X)
+#undef X
+
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

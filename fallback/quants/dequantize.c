@@ -6,19 +6,21 @@
 #include "fallback/simd/float.h"
 #include "fallback/quants/quants.h"
 
-/* DEQUANTIZE(name, Block, elems) { ... } is the body for one block b of `elems` elements. It defines `name`, a
- * DequantizeFunction that dispatches on the instruction set. */
-#define DEQUANTIZE(name, Block, elems)                                                                       \
-    RP_BODY void name##_block(const Block *b, uint8_t *q, float *scale, float *min);                         \
-    RP_BODY void name##_body(const void *blocks, int64_t n, uint8_t *q, float *scale, float *min) {          \
-        const Block *b = blocks;                                                                             \
-        for (int64_t i = 0; i < n / (elems); i++)                                                            \
-            name##_block(b + i, q + i * (elems), scale + i * (elems) / RP_SUM_BLOCK,                         \
-                         min + i * (elems) / RP_SUM_BLOCK);                                                  \
+/* DEQUANTIZE(ID, name) { ... } is the body for one block b. It defines dequantize_<name>, a DequantizeFunction that
+ * dispatches on the instruction set. */
+#define DEQUANTIZE(ID, name)                                                                                 \
+    RP_BODY void name##_block(const Block##ID *b, uint8_t *q, float *scale, float *min);                     \
+    RP_BODY void dequantize_##name##_body(const void *blocks, int64_t n, uint8_t *q, float *scale,           \
+                                          float *min) {                                                      \
+        enum { ELEMS = RP_##ID##_ELEMS };                                                                    \
+        const Block##ID *b = blocks;                                                                         \
+        for (int64_t i = 0; i < n / ELEMS; i++)                                                              \
+            name##_block(b + i, q + i * ELEMS, scale + i * ELEMS / RP_SUM_BLOCK,                             \
+                         min + i * ELEMS / RP_SUM_BLOCK);                                                    \
     }                                                                                                        \
-    RP_VARIANTS(name, (const void *blocks, int64_t n, uint8_t *q, float *scale, float *min),                 \
+    RP_VARIANTS(dequantize_##name, (const void *blocks, int64_t n, uint8_t *q, float *scale, float *min),    \
                 (blocks, n, q, scale, min))                                                                  \
-    RP_BODY void name##_block(const Block *b, uint8_t *q, float *scale, float *min)
+    RP_BODY void name##_block(const Block##ID *b, uint8_t *q, float *scale, float *min)
 
 /* n bytes: low nibbles to q[0..n), high nibbles to q[n..2n). */
 RP_BODY void nibbles(const uint8_t *qs, int n, uint8_t *q) {
@@ -41,32 +43,32 @@ RP_BODY void both_sum_blocks(float *scale, float *min, float d, float m) {
     min[0] = min[1] = m;
 }
 
-DEQUANTIZE(dequantize_q4_0, BlockQ4_0, 32) {
+DEQUANTIZE(Q4_0, q4_0) {
     const float d = rp_f16_to_f32(b->d);
     nibbles(b->qs, 16, q);
     both_sum_blocks(scale, min, d, 0.0f);
 }
 
-DEQUANTIZE(dequantize_q4_1, BlockQ4_1, 32) {
+DEQUANTIZE(Q4_1, q4_1) {
     nibbles(b->qs, 16, q);
     both_sum_blocks(scale, min, rp_f16_to_f32(b->d), rp_f16_to_f32(b->m));
 }
 
-DEQUANTIZE(dequantize_q5_0, BlockQ5_0, 32) {
+DEQUANTIZE(Q5_0, q5_0) {
     const float d = rp_f16_to_f32(b->d);
     nibbles(b->qs, 16, q);
     fifth_bits(b->qh, q);
     both_sum_blocks(scale, min, d, 0.0f);
 }
 
-DEQUANTIZE(dequantize_q5_1, BlockQ5_1, 32) {
+DEQUANTIZE(Q5_1, q5_1) {
     nibbles(b->qs, 16, q);
     fifth_bits(b->qh, q);
     both_sum_blocks(scale, min, rp_f16_to_f32(b->d), rp_f16_to_f32(b->m));
 }
 
 /* Signed quants, raised by 128 to be unsigned like all others. */
-DEQUANTIZE(dequantize_q8_0, BlockQ8_0, 32) {
+DEQUANTIZE(Q8_0, q8_0) {
     const float d = rp_f16_to_f32(b->d);
     for (int i = 0; i < 32; i++) q[i] = (uint8_t)(b->qs[i] + 128);
     both_sum_blocks(scale, min, d, 0.0f);
@@ -82,13 +84,13 @@ RP_BODY void scales_k(const uint8_t *s, float d, float dmin, float *scale, float
     }
 }
 
-DEQUANTIZE(dequantize_q4_k, BlockQ4_K, 256) {
+DEQUANTIZE(Q4_K, q4_k) {
     for (int j = 0; j < 4; j++) nibbles(b->qs + 32 * j, 32, q + 64 * j);
     scales_k(b->scales, rp_f16_to_f32(b->d), rp_f16_to_f32(b->dmin), scale, min);
 }
 
 /* As q4_k; bits 2j and 2j + 1 of qh[i] are the fifth bits of element i of sub-blocks 2j and 2j + 1. */
-DEQUANTIZE(dequantize_q5_k, BlockQ5_K, 256) {
+DEQUANTIZE(Q5_K, q5_k) {
     for (int j = 0; j < 4; j++) {
         nibbles(b->qs + 32 * j, 32, q + 64 * j);
         for (int i = 0; i < 32; i++) {
@@ -100,7 +102,7 @@ DEQUANTIZE(dequantize_q5_k, BlockQ5_K, 256) {
 }
 
 /* The four lines of the table at BlockQ6_K, for each half of the block. */
-DEQUANTIZE(dequantize_q6_k, BlockQ6_K, 256) {
+DEQUANTIZE(Q6_K, q6_k) {
     const float d = rp_f16_to_f32(b->d);
     for (int h = 0; h < 2; h++) {
         const uint8_t *ql = b->ql + 64 * h, *qh = b->qh + 32 * h;
@@ -124,7 +126,7 @@ RP_BODY float mxfp4_half_scale(uint8_t e) {
 }
 
 /* The values of BlockMXFP4, doubled and raised by 12: value 1.5 (q = 3) is 2 * 1.5 + 12 = 15. */
-DEQUANTIZE(dequantize_mxfp4, BlockMXFP4, 32) {
+DEQUANTIZE(MXFP4, mxfp4) {
     static const uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     const float          half       = mxfp4_half_scale(b->e);
     for (int i = 0; i < 16; i++) {
@@ -135,26 +137,16 @@ DEQUANTIZE(dequantize_mxfp4, BlockMXFP4, 32) {
 }
 
 const QuantForm *rp_quant_form(RpDtype dtype) {
-    static const QuantForm table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = {32, 8,   false},
-          [RP_Q4_1] = {32, 0,   true },
-          [RP_Q5_0] = {32, 16,  false},
-        [RP_Q5_1] = {32, 0,   true },
-          [RP_Q8_0] = {32, 128, false},
-          [RP_Q4_K] = {32, 0,   true },
-        [RP_Q5_K] = {32, 0,   true },
-          [RP_Q6_K] = {16, 32,  false},
-          [RP_MXFP4] = {32, 12,  false},
-    };
+#define X(ID, ...) [RP_##ID] = RP_QUANT_FORM(ID),
+    static const QuantForm table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
+#undef X
     return (unsigned)dtype < RP_DTYPE_COUNT && table[dtype].sub_elems > 0 ? &table[dtype] : NULL;
 }
 
 DequantizeFunction *rp_dequantize_function(RpDtype dtype) {
-    static DequantizeFunction *const table[RP_DTYPE_COUNT] = {
-        [RP_Q4_0] = dequantize_q4_0, [RP_Q4_1] = dequantize_q4_1, [RP_Q5_0] = dequantize_q5_0,
-        [RP_Q5_1] = dequantize_q5_1, [RP_Q8_0] = dequantize_q8_0, [RP_Q4_K] = dequantize_q4_k,
-        [RP_Q5_K] = dequantize_q5_k, [RP_Q6_K] = dequantize_q6_k, [RP_MXFP4] = dequantize_mxfp4,
-    };
+#define X(ID, name, ...) [RP_##ID] = dequantize_##name,
+    static DequantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
+#undef X
     return (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
 }
 
@@ -180,7 +172,7 @@ RP_VARIANTS(quants_to_f32,
             (q, offset, scale, min, n, y))
 
 static void blocks_to_f32(RpDtype dtype, const char *row, int64_t n, float *out) {
-    enum { SLICE = 256 }; /* whole blocks of every type */
+    enum { SLICE = 256 }; /* whole blocks of every type: of 32 or 256 elements (base/dtypes.h) */
     uint8_t             q[SLICE];
     float               scale[SLICE / RP_SUM_BLOCK], min[SLICE / RP_SUM_BLOCK];
     DequantizeFunction *dequantize = rp_dequantize_function(dtype);

@@ -283,11 +283,9 @@ static void quantize_q6_k(const float *x, void *out) {
 
 typedef void QuantizeFunction(const float *x, void *block);
 
-static QuantizeFunction *const table[RP_DTYPE_COUNT] = {
-    [RP_Q4_0] = quantize_q4_0, [RP_Q4_1] = quantize_q4_1, [RP_Q5_0] = quantize_q5_0,
-    [RP_Q5_1] = quantize_q5_1, [RP_Q8_0] = quantize_q8_0, [RP_Q4_K] = quantize_q4_k,
-    [RP_Q5_K] = quantize_q5_k, [RP_Q6_K] = quantize_q6_k, [RP_MXFP4] = quantize_mxfp4,
-};
+#define X(ID, name, ...) [RP_##ID] = quantize_##name,
+static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
+#undef X
 
 RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
     if (dtype == RP_F32) {

@@ -10,9 +10,8 @@
 #define FALLBACK_QUANTS_QUANTS_H
 
 #include "base/check.h"
+#include "base/dtypes.h"
 #include "reprise/quants.h"
-
-enum { RP_SUM_BLOCK = 16 };
 
 /* d, m and dmin are IEEE half floats. Blocks of 32 put element i into the low nibble of qs[i] and element i + 16
  * into its high nibble. */
@@ -90,11 +89,20 @@ typedef struct BlockMXFP4 {
     uint8_t qs[16];
 } BlockMXFP4;
 
+#define X(ID, name, ...)                                                                                     \
+    static_assert(sizeof(Block##ID) == RP_##ID##_BYTES, #name ": the struct is as long as a block of the file");
+RP_QUANTS(X)
+#undef X
+
+/* The columns of RP_QUANTS (base/dtypes.h) that products need. */
 typedef struct QuantForm {
     int  sub_elems; /* elements of a sub-block: 32 or 16 */
-    int  offset;    /* subtracted from every q; 128 for Q8_0, whose signed quants are raised to 0..255 */
+    int  offset;    /* subtracted from every q */
     bool has_min;
 } QuantForm;
+
+/* Of a type of the table, as a constant. */
+#define RP_QUANT_FORM(ID) {RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN}
 
 /* NULL for types that are not block-quantised weights. */
 const QuantForm *rp_quant_form(RpDtype dtype);

@@ -2,9 +2,8 @@
 #ifndef KERNELS_DEVICE_COPY_CUH
 #define KERNELS_DEVICE_COPY_CUH
 
+#include "base/dtypes.h"
 #include "kernels/device/device.cuh"
-
-enum { RP_Q8_0_BYTES = 34 };
 
 /* Element i of a row of f32, f16 or bf16. bf16 is the upper half of an f32, rounded to nearest even by adding
  * 0x7fff plus the last kept bit; a NaN stays one by its quiet bit. */

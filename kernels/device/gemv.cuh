@@ -73,7 +73,7 @@ static inline LaunchShape rp_gemv_shape(int64_t rows, int split, int64_t y, int6
 
 /* Bytes of one staged q8_act column slice, rounded up to 16:  q[len] int8, scale[len/32] f32, sum[len/16] f32. */
 __host__ __device__ static inline int64_t rp_staged_bytes(int64_t len) {
-    return (len / 32 * 44 + 15) / 16 * 16;
+    return (len / RP_Q8_ACT_ELEMS * RP_Q8_ACT_BYTES + 15) / 16 * 16;
 }
 
 /* Dynamic shared memory for C columns of n elements: whole columns, or slices of RP_GEMV_STAGED / C elements. */

@@ -42,7 +42,7 @@ rp_gemv_frag(const GemvWork &work, const typename Blocks<T>::Raw (&raw)[RP_GEMV_
                 acc[r][c] = fmaf(w[r].scale[0] * scale_a, (float)dot_a, acc[r][c]);
                 acc[r][c] = fmaf(w[r].scale[1] * scale_b, (float)dot_b, acc[r][c]);
             }
-            if (T == RP_Q8_0 || T == RP_MXFP4) continue;
+            if (!Blocks<T>::HAS_MIN) continue;
             acc[r][c] = fmaf(w[r].min[0], sum_a, acc[r][c]);
             acc[r][c] = fmaf(w[r].min[1], sum_b, acc[r][c]);
         }
@@ -54,7 +54,7 @@ template <RpDtype T> struct QuantRows {
     Planes          planes[RP_GEMV_ROWS];
     int64_t         first_frag[RP_GEMV_ROWS];
     __device__ void prefetch_and_wait(const GemvWork &work, int64_t n_frags) const {
-        const int64_t bytes = Blocks<T>::FIRST_PLANE;
+        const int64_t bytes = QuantType<T>::FIRST_PLANE;
         rp_gemv_prefetch_and_wait(work, planes[0].data + first_frag[0] * bytes,
                                   planes[1].data + first_frag[1] * bytes, n_frags * bytes);
     }

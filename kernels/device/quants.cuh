@@ -19,9 +19,10 @@
 #ifndef KERNELS_DEVICE_QUANTS_CUH
 #define KERNELS_DEVICE_QUANTS_CUH
 
+#include "base/dtypes.h"
 #include "kernels/device/device.cuh"
 
-enum { RP_SUM_BLOCK = 16, RP_FRAG = 32 };
+enum { RP_FRAG = 32 };
 
 /* Dequantised to integers: q holds four int8 per word, for __dp4a. Offsets (8 of q4_0) are part of min. */
 struct Fragment {
@@ -34,6 +35,9 @@ struct Planes {
     const uint8_t *data;
     int64_t        blocks;
 };
+
+/* The plane `field` of a type (base/dtypes.h), for instance RP_PLANE(p, Q5_0, qh). */
+#define RP_PLANE(p, ID, field) ((p).data + (int64_t)offsetof(Planes##ID, field) * (p).blocks)
 
 /* Element i of a plane of V, by the read-only path. */
 template <class V> __device__ inline V rp_load(const uint8_t *plane, int64_t i) {
@@ -78,14 +82,30 @@ __device__ static inline void rp_one_scale(Fragment *r, float scale, float min) 
 __device__ static inline float rp_low_half(unsigned v) { return rp_half_bits((uint16_t)(v & 0xffff)); }
 __device__ static inline float rp_high_half(unsigned v) { return rp_half_bits((uint16_t)(v >> 16)); }
 
+/* The constants of a type from base/dtypes.h: the elements of a block, and the bytes of the first plane per fragment,
+ * for the prefetch. */
+template <RpDtype T> struct QuantType;
+
+template <class... Others> constexpr int rp_first(int first, Others...) { return first; }
+
+#define FIELD(field, at, bytes) bytes,
+#define X(ID, name, sub, offset, has_min, top, from, end, fields)                                            \
+    template <> struct QuantType<RP_##ID> {                                                                  \
+        static constexpr RpDtype TYPE = RP_##ID;                                                             \
+        enum { ELEMS = RP_##ID##_ELEMS, FIRST_PLANE = rp_first(fields 0) * RP_FRAG / RP_##ID##_ELEMS };      \
+        static_assert(ELEMS % RP_FRAG == 0, #name ": a block is whole fragments");                           \
+    };
+RP_QUANTS(X)
+#undef X
+#undef FIELD
+
 /* Access to the fragments of a type. Loading (Raw) is separate from dequantising, so that several loads are in
  * flight before the first is used.
  *
- *     ELEMS            elements of a block
  *     SUM_STRIDE       distance in the row of the two sum blocks of a fragment, in sum blocks
+ *     HAS_MIN          min may differ from 0: the type has minima or an offset
  *     ONE_SCALE        both have the same scale: their integer dot products are added before the conversion
  *     LOADS            fragments that a lane loads at a time; 1 for K types, whose Raw includes the block's head
- *     FIRST_PLANE      bytes of the first plane per fragment, for the prefetch
  *     first_sum_block  of fragment f of a row
  *     load             fragment f, counted over the whole tensor
  *     dequantize       fragment f, counted over the row */
@@ -93,7 +113,7 @@ template <RpDtype T> struct Blocks;
 
 /* Types in blocks of 32 elements with one scale: a fragment is a block. */
 struct SmallBlocks {
-    enum { ELEMS = 32, SUM_STRIDE = 1, ONE_SCALE = 1, LOADS = 2, FIRST_PLANE = 16 };
+    enum { SUM_STRIDE = 1, HAS_MIN = 1, ONE_SCALE = 1, LOADS = 2 };
     template <class I> __device__ static I first_sum_block(I f) { return 2 * f; }
 };
 
@@ -103,13 +123,13 @@ template <> struct Blocks<RP_Q4_0> : SmallBlocks {
         uint16_t d;
     };
     __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(p.data, f), rp_load<uint16_t>(p.data + 16 * p.blocks, f)};
+        return {rp_load<uint4>(RP_PLANE(p, Q4_0, qs), f), rp_load<uint16_t>(RP_PLANE(p, Q4_0, d), f)};
     }
     __device__ static Fragment dequantize(const Raw &w, int) {
         Fragment    r;
         const float d = rp_half_bits(w.d);
         rp_nibbles(w.q, &r);
-        rp_one_scale(&r, d, -8.0f * d);
+        rp_one_scale(&r, d, -(float)RP_Q4_0_OFFSET * d);
         return r;
     }
 };
@@ -120,7 +140,7 @@ template <> struct Blocks<RP_Q4_1> : SmallBlocks {
         unsigned dm;
     };
     __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(p.data, f), rp_load<unsigned>(p.data + 16 * p.blocks, f)};
+        return {rp_load<uint4>(RP_PLANE(p, Q4_1, qs), f), rp_load<unsigned>(RP_PLANE(p, Q4_1, dm), f)};
     }
     __device__ static Fragment dequantize(const Raw &w, int) {
         Fragment r;
@@ -137,15 +157,15 @@ template <> struct Blocks<RP_Q5_0> : SmallBlocks {
         uint16_t d;
     };
     __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(p.data, f), rp_load<unsigned>(p.data + 16 * p.blocks, f),
-                rp_load<uint16_t>(p.data + 20 * p.blocks, f)};
+        return {rp_load<uint4>(RP_PLANE(p, Q5_0, qs), f), rp_load<unsigned>(RP_PLANE(p, Q5_0, qh), f),
+                rp_load<uint16_t>(RP_PLANE(p, Q5_0, d), f)};
     }
     __device__ static Fragment dequantize(const Raw &w, int) {
         Fragment    r;
         const float d = rp_half_bits(w.d);
         rp_nibbles(w.q, &r);
         rp_fifth_bits(w.high, &r);
-        rp_one_scale(&r, d, -16.0f * d);
+        rp_one_scale(&r, d, -(float)RP_Q5_0_OFFSET * d);
         return r;
     }
 };
@@ -156,8 +176,8 @@ template <> struct Blocks<RP_Q5_1> : SmallBlocks {
         unsigned high, dm;
     };
     __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(p.data, f), rp_load<unsigned>(p.data + 16 * p.blocks, f),
-                rp_load<unsigned>(p.data + 20 * p.blocks, f)};
+        return {rp_load<uint4>(RP_PLANE(p, Q5_1, qs), f), rp_load<unsigned>(RP_PLANE(p, Q5_1, qh), f),
+                rp_load<unsigned>(RP_PLANE(p, Q5_1, dm), f)};
     }
     __device__ static Fragment dequantize(const Raw &w, int) {
         Fragment r;
@@ -169,15 +189,15 @@ template <> struct Blocks<RP_Q5_1> : SmallBlocks {
 };
 
 template <> struct Blocks<RP_Q8_0> : SmallBlocks {
-    enum { FIRST_PLANE = 32 };
+    enum { HAS_MIN = 0 };
     struct Raw {
         uint4    q[2];
         uint16_t d;
     };
     __device__ static Raw load(const Planes &p, int64_t f) {
         return {
-            {rp_load<uint4>(p.data, 2 * f), rp_load<uint4>(p.data, 2 * f + 1)},
-            rp_load<uint16_t>(p.data + 32 * p.blocks, f)
+            {rp_load<uint4>(RP_PLANE(p, Q8_0, qs), 2 * f), rp_load<uint4>(RP_PLANE(p, Q8_0, qs), 2 * f + 1)},
+            rp_load<uint16_t>(RP_PLANE(p, Q8_0, d), f)
         };
     }
     __device__ static Fragment dequantize(const Raw &w, int) {
@@ -192,12 +212,13 @@ template <> struct Blocks<RP_Q8_0> : SmallBlocks {
 /* 4-bit floats 0 0.5 1 1.5 2 3 4 6 and their negatives. Doubled they are integers, so the scale is halved: 2^(e-128).
  * For e < 2 that is a subnormal float, made by a shift; otherwise e - 1 is its exponent field. */
 template <> struct Blocks<RP_MXFP4> : SmallBlocks {
+    enum { HAS_MIN = 0 };
     struct Raw {
         uint4   q;
         uint8_t e;
     };
     __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(p.data, f), rp_load<uint8_t>(p.data + 16 * p.blocks, f)};
+        return {rp_load<uint4>(RP_PLANE(p, MXFP4, qs), f), rp_load<uint8_t>(RP_PLANE(p, MXFP4, e), f)};
     }
     /* Four nibbles to four int8. __byte_perm picks bytes of a table of eight by the low three bits of each
      * nibble: once from 0 1 2 3 4 6 8 12, once from the negatives. Bit 3, moved to bit 2 of a third selector,
@@ -249,14 +270,15 @@ __device__ static inline void rp_scales_k(const uint4 &head, int j, Fragment *r)
  * With j = f / 2 and h = f % 2, the low nibbles of fragment f are elements 16h..16h+15 of sub-block 2j, the high
  * nibbles the same elements of sub-block 2j+1. These are sum blocks 4j + h and 4j + h + 2 of the block. */
 template <> struct Blocks<RP_Q4_K> {
-    enum { ELEMS = 256, SUM_STRIDE = 2, ONE_SCALE = 0, LOADS = 1, FIRST_PLANE = 18 };
+    enum { SUM_STRIDE = 2, HAS_MIN = 1, ONE_SCALE = 0, LOADS = 1 };
     struct Raw {
         uint4 q, head;
     };
     template <class I> __device__ static I first_sum_block(I f) { return f / 8 * 16 + f % 8 / 2 * 4 + f % 2; }
     __device__ static Raw                  load(const Planes &p, int64_t f) {
                          const int64_t block = f / 8 * 9;
-                         return {rp_load<uint4>(p.data, block + 1 + f % 8), rp_load<uint4>(p.data, block)};
+                         return {rp_load<uint4>(RP_PLANE(p, Q4_K, block), block + 1 + f % 8),
+                                 rp_load<uint4>(RP_PLANE(p, Q4_K, block), block)};
     }
     __device__ static Fragment dequantize(const Raw &w, int f) {
         Fragment r;
@@ -269,15 +291,16 @@ template <> struct Blocks<RP_Q4_K> {
 /* As q4_K with a fifth bit: 176 bytes, head 16, qh 32, quants 8 * 16. Bit j of byte i of qh belongs to element i of
  * sub-block j. Fragments 0, 2, 4 and 6 share the first 16 bytes of qh, the others share the second. */
 template <> struct Blocks<RP_Q5_K> {
-    enum { ELEMS = 256, SUM_STRIDE = 2, ONE_SCALE = 0, LOADS = 1, FIRST_PLANE = 22 };
+    enum { SUM_STRIDE = 2, HAS_MIN = 1, ONE_SCALE = 0, LOADS = 1 };
     struct Raw {
         uint4 q, high, head;
     };
     template <class I> __device__ static I first_sum_block(I f) { return f / 8 * 16 + f % 8 / 2 * 4 + f % 2; }
     __device__ static Raw                  load(const Planes &p, int64_t f) {
                          const int64_t block = f / 8 * 11;
-                         return {rp_load<uint4>(p.data, block + 3 + f % 8), rp_load<uint4>(p.data, block + 1 + f % 2),
-                                 rp_load<uint4>(p.data, block)};
+                         return {rp_load<uint4>(RP_PLANE(p, Q5_K, block), block + 3 + f % 8),
+                                 rp_load<uint4>(RP_PLANE(p, Q5_K, block), block + 1 + f % 2),
+                                 rp_load<uint4>(RP_PLANE(p, Q5_K, block), block)};
     }
     __device__ static Fragment dequantize(const Raw &w, int f) {
         Fragment  r;
@@ -303,7 +326,7 @@ template <> struct Blocks<RP_Q5_K> {
  *
  * Every sum block has its own scale (sub-blocks of 16 elements); the offset of 32 becomes a minimum. */
 template <> struct Blocks<RP_Q6_K> {
-    enum { ELEMS = 256, SUM_STRIDE = 4, ONE_SCALE = 0, LOADS = 1, FIRST_PLANE = 16 };
+    enum { SUM_STRIDE = 4, HAS_MIN = 1, ONE_SCALE = 0, LOADS = 1 };
     struct Raw {
         uint4    low, high;
         int8_t   scale[2];
@@ -312,12 +335,12 @@ template <> struct Blocks<RP_Q6_K> {
     template <class I> __device__ static I first_sum_block(I f) { return f / 4 * 8 + f % 4; }
     __device__ static Raw                  load(const Planes &p, int64_t f) {
                          const int64_t  block = f / 8, half = f / 4;
-                         const uint8_t *scales = p.data + 192 * p.blocks + first_sum_block(f);
+                         const uint8_t *scales = RP_PLANE(p, Q6_K, scales) + first_sum_block(f);
                          return {
-                             rp_load<uint4>(p.data, f),
-                             rp_load<uint4>(p.data + 128 * p.blocks, 2 * half + f % 2),
+                             rp_load<uint4>(RP_PLANE(p, Q6_K, ql), f),
+                             rp_load<uint4>(RP_PLANE(p, Q6_K, qh), 2 * half + f % 2),
                              {(int8_t)rp_load<uint8_t>(scales, 0), (int8_t)rp_load<uint8_t>(scales, SUM_STRIDE)},
-                             rp_load<uint16_t>(p.data + 208 * p.blocks, block)
+                             rp_load<uint16_t>(RP_PLANE(p, Q6_K, d), block)
                          };
     }
     __device__ static Fragment dequantize(const Raw &w, int f) {
@@ -331,14 +354,14 @@ template <> struct Blocks<RP_Q6_K> {
         }
         for (int k = 0; k < 2; k++) {
             r.scale[k] = d * (float)w.scale[k];
-            r.min[k]   = -32.0f * r.scale[k];
+            r.min[k]   = -(float)RP_Q6_K_OFFSET * r.scale[k];
         }
         return r;
     }
 };
 
 template <RpDtype T> __device__ static inline Planes rp_planes(const RpTensorView &w) {
-    return {(const uint8_t *)w.data, w.ne[0] * w.ne[1] * w.ne[2] * w.ne[3] / Blocks<T>::ELEMS};
+    return {(const uint8_t *)w.data, w.ne[0] * w.ne[1] * w.ne[2] * w.ne[3] / QuantType<T>::ELEMS};
 }
 
 /* Element i of sum block k as f32: scale * q + min, rounded once. */
@@ -346,51 +369,45 @@ __device__ static inline float rp_element(const Fragment &w, int k, int i) {
     return fmaf(w.scale[k], (float)(int8_t)(w.q[k][i / 4] >> (8 * (i % 4))), w.min[k]);
 }
 
+/* Each type in turn: that it has a Blocks, and what the GEMV assumes of it. */
+#define X(ID, name, sub, offset, has_min, ...)                                                               \
+    static_assert(!Blocks<RP_##ID>::ONE_SCALE || ((sub) == 32 && Blocks<RP_##ID>::SUM_STRIDE == 1),          \
+                  #name ": a sub-block with one scale is a whole fragment");                                 \
+    static_assert(Blocks<RP_##ID>::HAS_MIN || !(has_min), #name ": the GEMV must add its minima");
+RP_QUANTS(X)
+#undef X
+
 /* Calls f<T>(...) for a quantised type given at run time; RP_E_DTYPE for others (I12). */
 #define RP_FOR_QUANT(type, f, ...)                                                                           \
-    ((type) == RP_Q4_0    ? f<RP_Q4_0>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q4_1  ? f<RP_Q4_1>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q5_0  ? f<RP_Q5_0>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q5_1  ? f<RP_Q5_1>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q8_0  ? f<RP_Q8_0>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q4_K  ? f<RP_Q4_K>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q5_K  ? f<RP_Q5_K>(__VA_ARGS__)                                                          \
-     : (type) == RP_Q6_K  ? f<RP_Q6_K>(__VA_ARGS__)                                                          \
-     : (type) == RP_MXFP4 ? f<RP_MXFP4>(__VA_ARGS__)                                                         \
-                          : rp_fail(RP_E_DTYPE, "no kernel for %s", rp_dtype_name(type)))
+    rp_for_quant(type, [&](auto quant) { return f<decltype(quant)::TYPE>(__VA_ARGS__); })
+
+template <class F> static inline RpStatus rp_for_quant(RpDtype type, const F &f) {
+    switch (type) {
+#define X(ID, ...)                                                                                           \
+    case RP_##ID:                                                                                            \
+        return f(QuantType<RP_##ID>());
+        RP_QUANTS(X)
+#undef X
+    default:
+        return rp_fail(RP_E_DTYPE, "no kernel for %s", rp_dtype_name(type));
+    }
+}
 
 /* The same within a kernel, whose blocks may serve matrices of different types; does nothing for other types. */
 #define RP_DEVICE_FOR_QUANT(type, f, ...)                                                                    \
-    switch (type) {                                                                                          \
-    case RP_Q4_0:                                                                                            \
-        f<RP_Q4_0>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q4_1:                                                                                            \
-        f<RP_Q4_1>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q5_0:                                                                                            \
-        f<RP_Q5_0>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q5_1:                                                                                            \
-        f<RP_Q5_1>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q8_0:                                                                                            \
-        f<RP_Q8_0>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q4_K:                                                                                            \
-        f<RP_Q4_K>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q5_K:                                                                                            \
-        f<RP_Q5_K>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_Q6_K:                                                                                            \
-        f<RP_Q6_K>(__VA_ARGS__);                                                                             \
-        break;                                                                                               \
-    case RP_MXFP4:                                                                                           \
-        f<RP_MXFP4>(__VA_ARGS__);                                                                            \
-        break;                                                                                               \
-    default:                                                                                                 \
-        break;                                                                                               \
+    rp_device_for_quant(type, [&](auto quant) { f<decltype(quant)::TYPE>(__VA_ARGS__); })
+
+template <class F> __device__ static inline void rp_device_for_quant(RpDtype type, const F &f) {
+    switch (type) {
+#define X(ID, ...)                                                                                           \
+    case RP_##ID:                                                                                            \
+        f(QuantType<RP_##ID>());                                                                             \
+        break;
+        RP_QUANTS(X)
+#undef X
+    default:
+        break;
     }
+}
 
 #endif

@@ -7,6 +7,7 @@
  * same seed gives the same file. The tokenizer is SentencePiece with a token for each byte. */
 #include "reprise/convert.h"
 
+#include "base/dtypes.h"
 #include "model/gguf/gguf_write.h"
 #include "model/model.h"
 #include "model/convert/preset.h"
@@ -56,22 +57,20 @@ static float deviate(uint64_t *state) {
 
 /* ---- rows ---- */
 
-/* Bytes of a block that hold quants; the bytes before and after them are scales. */
+/* Bytes of a block that hold quants; the bytes before and after them are scales (base/dtypes.h). */
 typedef struct Integers {
     int from, end;
 } Integers;
 
 static const Integers integers[RP_DTYPE_COUNT] = {
-    [RP_Q4_0] = {2,  18 },
-      [RP_Q4_1] = {4,  20 },
-      [RP_Q5_0] = {2,  22 },
-    [RP_Q5_1] = {4,  24 },
-      [RP_Q8_0] = {2,  34 },
-      [RP_Q4_K] = {16, 144},
-    [RP_Q5_K] = {16, 176},
-      [RP_Q6_K] = {0,  192},
-      [RP_MXFP4] = {1,  17 },
+#define X(ID, name, sub, offset, has_min, top, from, end, ...) [RP_##ID] = {from, end},
+    RP_QUANTS(X)
+#undef X
 };
+
+#define X(ID, name, ...) static_assert(sizeof((Synth){0}.templates[0]) >= RP_##ID##_BYTES, #name ": a template holds a block");
+RP_QUANTS(X)
+#undef X
 
 /* Random quants are uniform over the range of a block, whose ends the largest of its normal values set. So
  * they deviate more than those values, by about this factor; the templates are made narrower by it. */

@@ -157,49 +157,24 @@ static RpStatus take_value(Cursor *c, RpGgufValue *v) {
 
 /* ---- tensors ---- */
 
-/* Blocks of types that can be listed but not computed with, by GGUF type number: elements (0 stands for 256,
- * which does not fit), bytes. */
-static const struct {
-    uint8_t  elems;
-    uint16_t bytes;
-} foreign[] = {
-    [9] = {32, 36 },
-      [10] = {0,  84 },
-      [11] = {0,  110},
-      [15] = {0,  292},
-      [16] = {0,  66 },
-    [17] = {0,  74 },
-      [18] = {0,  98 },
-      [19] = {0,  50 },
-      [20] = {32, 18 },
-      [21] = {0,  110},
-    [22] = {0,  82 },
-      [23] = {0,  136},
-      [24] = {1,  1  },
-      [25] = {1,  2  },
-      [27] = {1,  8  },
-    [28] = {1,  8  },
-      [29] = {0,  56 },
-      [34] = {0,  54 },
-      [35] = {0,  66 },
-      [39] = {32, 17 },
-};
-
 /* Elements and bytes of a block. False for a type number that no table knows (I12). */
 static bool block_of(RpGgufTensor *t, uint64_t *elems, uint64_t *bytes) {
-    RpDtype dtype;
-    if (rp_gguf_type_name(t->gguf_type) == NULL) return false;
-    if (rp_dtype_from_gguf(t->gguf_type, &dtype) == RP_OK) {
-        t->known      = true;
-        t->view.dtype = dtype;
-        *elems        = (uint64_t)rp_dtype_info(dtype)->block_elems;
-        *bytes        = (uint64_t)rp_dtype_info(dtype)->block_bytes;
+    switch ((int64_t)t->gguf_type) {
+#define X(ID, name, n_elems, n_bytes, gguf)                                                                  \
+    case gguf:                                                                                               \
+        t->known = true, t->view.dtype = RP_##ID, *elems = n_elems, *bytes = n_bytes;                        \
         return true;
+        RP_DTYPES(X)
+#undef X
+#define X(NAME, n_elems, n_bytes, gguf)                                                                      \
+    case gguf:                                                                                               \
+        *elems = n_elems, *bytes = n_bytes;                                                                  \
+        return true;
+        RP_FOREIGN_TYPES(X)
+#undef X
+    default:
+        return false;
     }
-    if (t->gguf_type >= sizeof foreign / sizeof foreign[0] || foreign[t->gguf_type].bytes == 0) return false;
-    *elems = foreign[t->gguf_type].elems == 0 ? 256 : foreign[t->gguf_type].elems;
-    *bytes = foreign[t->gguf_type].bytes;
-    return true;
 }
 
 static RpStatus fail_tensor(const Cursor *c, const RpGgufTensor *t, const char *what) {

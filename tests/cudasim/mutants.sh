@@ -24,11 +24,11 @@ mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \
 mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
 mul_mat|device/gemv_quant.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
-mul_mat|device/quants.cuh|s/20 \* p.blocks/(@ ? 16 : 20) * p.blocks/|a plane at the offset of another one
+mul_mat|device/quants.cuh|s/RP_PLANE(p, Q5_0, d)/(@ ? RP_PLANE(p, Q5_0, qh) : &)/|a plane at the offset of another one
 silu|device/map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
 copy|copy.cu|s/row >= y.ne\[1\]/(@ ? row > y.ne[1] : &)/|a store past the last position
 mul_mat_id|mul_mat_id.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
-get_rows|device/quants.cuh|s/192 \* p.blocks/(@ ? 200 : 192) * p.blocks/|a plane at too large an offset
+get_rows|device/quants.cuh|s/RP_PLANE(p, Q6_K, scales)/(@ ? 8 * p.blocks : 0) + &/|a plane at too large an offset
 get_rows|get_rows.cu|s/scaled(rp_float_at(T, row, i), scale)/(@ ? rp_float_at(T, row, i) : &)/|float rows that are not scaled
 rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
 linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum/(@ ? sum : &)/|no residual

@@ -1,0 +1,94 @@
+/* dtypes.h - what the library knows of a quantised weight type, beyond the public row in RP_DTYPES (tensor.h): its
+ * integer form and the device planes. Kernels for the CPU and for CUDA take every constant of a type from here.
+ *
+ * How to add a type: docs/add-a-type.md. */
+#ifndef BASE_DTYPES_H
+#define BASE_DTYPES_H
+
+#include "reprise/tensor.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stddef.h>
+
+/* Every type dequantises to the integer form: element i = scale[i/sub] * (q[i] - offset) + min[i/sub], with `sub`
+ * the elements of a sub-block. One row a type, in the order of RP_DTYPES:
+ *
+ *     X(ID, name, sub, offset, has_min, top, from, end, fields)
+ *
+ *     offset     subtracted from every q; 128 for Q8_0, whose signed quants are raised to 0..255
+ *     has_min    each sub-block has a minimum; without, min is 0
+ *     top        the largest q, which bounds the sums of kernels that add in 16 bits
+ *     from, end  the bytes [from, end) of a block hold quants, the others hold scales
+ *     fields     FIELD(field, at, bytes) for each device plane, in their order: bytes [at, at + bytes) of a block.
+ *                FIELD is defined where the table is used. The largest field comes first, so that every plane is
+ *                aligned for its field. Q4_K and Q5_K stay whole: in the file they consist of aligned runs of 16 bytes. */
+/* clang-format off */
+#define RP_QUANTS(X)                                                                                                   \
+    X(Q4_0,  q4_0,  32,   8, false,  15,  2,  18, FIELD(qs, 2, 16) FIELD(d, 0, 2))                                     \
+    X(Q4_1,  q4_1,  32,   0, true,   15,  4,  20, FIELD(qs, 4, 16) FIELD(dm, 0, 4))                                    \
+    X(Q5_0,  q5_0,  32,  16, false,  31,  2,  22, FIELD(qs, 6, 16) FIELD(qh, 2, 4) FIELD(d, 0, 2))                     \
+    X(Q5_1,  q5_1,  32,   0, true,   31,  4,  24, FIELD(qs, 8, 16) FIELD(qh, 4, 4) FIELD(dm, 0, 4))                    \
+    X(Q8_0,  q8_0,  32, 128, false, 255,  2,  34, FIELD(qs, 2, 32) FIELD(d, 0, 2))                                     \
+    X(Q4_K,  q4_k,  32,   0, true,   15, 16, 144, FIELD(block, 0, 144))                                                \
+    X(Q5_K,  q5_k,  32,   0, true,   31, 16, 176, FIELD(block, 0, 176))                                                \
+    X(Q6_K,  q6_k,  16,  32, false,  63,  0, 192, FIELD(ql, 0, 128) FIELD(qh, 128, 64) FIELD(scales, 192, 16)          \
+                                                  FIELD(d, 208, 2))                                                    \
+    X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, FIELD(qs, 1, 16) FIELD(e, 0, 1))
+/* clang-format on */
+
+/* RP_<type>_ELEMS and RP_<type>_BYTES of a block, for every data type. */
+enum {
+#define X(ID, name, elems, bytes, gguf) RP_##ID##_ELEMS = elems, RP_##ID##_BYTES = bytes,
+    RP_DTYPES(X)
+#undef X
+};
+
+/* RP_<type>_SUB, RP_<type>_OFFSET and RP_<type>_HAS_MIN, for quantised weights. */
+enum {
+#define X(ID, name, sub, offset, has_min, ...)                                                               \
+    RP_##ID##_SUB = sub, RP_##ID##_OFFSET = offset, RP_##ID##_HAS_MIN = has_min,
+    RP_QUANTS(X)
+#undef X
+};
+
+enum { RP_SUM_BLOCK = 16 }; /* activations with one entry of `sum` in q8_act */
+
+/* Planes<type>: a block with its fields in the order of the planes. Field g of block b of B is at
+ *
+ *     planes + B * offsetof(Planes<type>, g) + b * (bytes of g)
+ *
+ * Each member has the alignment that loads from its plane need, up to 16 bytes. So if the compiler inserted padding,
+ * `end` would not be at the block's size, and a plane would not be aligned. */
+#define FIELD(field, at, bytes) alignas((bytes) % 16 == 0 ? 16 : (bytes) & -(bytes)) uint8_t field[bytes];
+#define X(ID, name, sub, offset, has_min, top, from, end_, fields)                                           \
+    typedef struct Planes##ID {                                                                              \
+        fields uint8_t end;                                                                                  \
+    } Planes##ID;                                                                                            \
+    static_assert(offsetof(Planes##ID, end) == RP_##ID##_BYTES,                                              \
+                  #name ": the fields are the whole block, and their planes are aligned");
+RP_QUANTS(X)
+#undef X
+#undef FIELD
+
+/* What all kernels assume of a type. Narrower assumptions stand next to the code that makes them. */
+#define X(ID, name, sub, offset, has_min, top, from, end, ...)                                               \
+    static_assert(RP_##ID##_ELEMS == 32 || RP_##ID##_ELEMS == 256, #name ": blocks of 32 or 256");           \
+    static_assert((sub) == 32 || ((sub) == RP_SUM_BLOCK && RP_##ID##_ELEMS == 256),                          \
+                  #name ": sub-blocks of 32, or of 16 in blocks of 256");                                    \
+    static_assert((sub) == 32 || !(has_min), #name ": minima mean sub-blocks of 32");                        \
+    static_assert((offset) == 0 || !(has_min), #name ": an offset or minima, not both");                     \
+    static_assert((offset) <= (top) && (top) <= 255, #name ": q are unsigned 8-bit integers");               \
+    static_assert((from) < (end) && (end) <= RP_##ID##_BYTES, #name ": a block contains its quants");        \
+    static_assert(RP_##ID >= RP_Q4_0 && RP_##ID < RP_Q8_ACT, #name ": weights come before q8_act");
+RP_QUANTS(X)
+#undef X
+
+#define X(...) +1
+static_assert(RP_QUANTS(X) == RP_Q8_ACT - RP_Q4_0, "every quantised weight type of RP_DTYPES has a row in RP_QUANTS");
+#undef X
+
+static_assert((int)RP_Q8_ACT_ELEMS == 32 && (int)RP_Q8_ACT_BYTES == 32 + 4 + 32 / (int)RP_SUM_BLOCK * 4,
+              "q8_act: 32 quants, a scale, and a sum for each sum block");
+
+#endif
