@@ -4,37 +4,34 @@
 
 #include "tests/kernel_test.h"
 
-static const RpDtype quant_types[] = {RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0,
-                                      RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
+#include "base/dtypes.h"
+
+#define X(ID, ...) RP_##ID,
+static const RpDtype quant_types[] = {RP_QUANTS(X)};
+#undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Blocks of random bytes; only the f16 scales and minima (at byte offsets at[0], at[1] of a block) are given
- * values around 0.01, so that results are finite. Every quant and every 6-bit scale occurs. */
+/* Where the f16 scale of a block stands, and its f16 minimum behind it if the type has minima. MXFP4 has neither. */
+static inline int scale_at(RpDtype type) { return type == RP_Q6_K ? 208 : 0; }
+
+static inline bool has_min(RpDtype type) {
+#define X(ID, name, sub, offset, has_min, ...) || (has_min && type == RP_##ID)
+    return false RP_QUANTS(X);
+#undef X
+}
+
+/* Blocks of random bytes; only the f16 scales and minima are given values around 0.01, so that results are finite.
+ * Every quant and every 6-bit scale occurs. */
 static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
-    static const struct {
-        RpDtype type;
-        int     at[2];
-    } scales[] = {
-        {RP_Q4_0, {0, -1}  },
-        {RP_Q4_1, {0, 2}   },
-        {RP_Q5_0, {0, -1}  },
-        {RP_Q5_1, {0, 2}   },
-        {RP_Q8_0, {0, -1}  },
-        {RP_Q4_K, {0, 2}   },
-        {RP_Q5_K, {0, 2}   },
-        {RP_Q6_K, {208, -1}}
-    };
     const size_t bytes = (size_t)rows * rp_row_bytes(type, n),
                  block = (size_t)rp_dtype_info(type)->block_bytes;
     char *p            = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) p[i] = (char)(int)(random_float(&seed) * 128.0f);
     for (size_t i = 0; i < bytes; i += block)
-        for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++)
-            for (int k = 0; k < 2 && scales[s].type == type; k++) {
-                const uint16_t half =
-                    (uint16_t)(0x2000 + (int)(random_float(&seed) * 1000.0f)); /* about 0.01 */
-                if (scales[s].at[k] >= 0) memcpy(p + i + scales[s].at[k], &half, sizeof half);
-            }
+        for (int k = 0; k < 1 + has_min(type) && type != RP_MXFP4; k++) {
+            const uint16_t half = (uint16_t)(0x2000 + (int)(random_float(&seed) * 1000.0f)); /* about 0.01 */
+            memcpy(p + i + scale_at(type) + 2 * k, &half, sizeof half);
+        }
     for (size_t i = 0; i < bytes && type == RP_MXFP4; i += block)
         p[i] = (char)(118 + (int)(random_float(&seed) * 5.0f)); /* powers of two about 2^-9 */
     return p;

@@ -92,8 +92,9 @@ static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, in
 
 /* A type whose blocks divide rows of n elements. */
 static inline RpDtype any_type(RandomGraph *r, int64_t n) {
-    static const RpDtype types[] = {RP_F32,  RP_F16,  RP_BF16, RP_Q4_0, RP_Q4_1, RP_Q5_0,
-                                    RP_Q5_1, RP_Q8_0, RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_MXFP4};
+#define X(ID, ...) RP_##ID,
+    static const RpDtype types[] = {RP_F32, RP_F16, RP_BF16, RP_QUANTS(X)};
+#undef X
     for (;;) {
         const RpDtype t = types[below(r, sizeof types / sizeof types[0])];
         if (n % rp_dtype_info(t)->block_elems == 0) return t;

@@ -2,6 +2,7 @@
  * weight statistics against 1/sqrt(row length), files against other runs with the same seed. */
 #include "tests/golden.h"
 
+#include "base/dtypes.h"
 #include "reprise/convert.h"
 #include "reprise/quants.h"
 
@@ -104,6 +105,17 @@ Test(synth, weights_are_scaled_for_every_type) {
         rp_gguf_close(f);
     }
     remove(path);
+}
+
+Test(synth, every_weight_type_can_be_written) {
+#define X(ID, ...) #ID,
+    static const char *const types[] = {RP_QUANTS(X)};
+#undef X
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        int i = 0;
+        while (rp_convert_type_name(i) != NULL && strcmp(rp_convert_type_name(i), types[t]) != 0) i++;
+        cr_expect_not_null(rp_convert_type_name(i), "%s has no row in model/convert/quant_mix.c", types[t]);
+    }
 }
 
 Test(synth, counts_the_weights_that_a_token_reads) {

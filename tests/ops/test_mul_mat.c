@@ -133,33 +133,25 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
     enum { ROWS = 5, COLUMNS = 5, N = 768 };
     static const struct {
         RpDtype type;
-        size_t  from, to; /* bytes of the quants in a block */
-        uint8_t fill;
-    } cases[] = {
-        {RP_Q4_0,  2, 18,  0xff},
-        {RP_Q4_0,  2, 18,  0   },
-        {RP_Q4_1,  4, 20,  0xff},
-        {RP_Q5_0,  2, 22,  0xff},
-        {RP_Q5_0,  2, 22,  0   },
-        {RP_Q5_1,  4, 24,  0xff},
-        {RP_Q8_0,  2, 34,  0x80},
-        {RP_Q8_0,  2, 34,  0x7f},
-        {RP_Q4_K,  4, 144, 0xff},
-        {RP_Q5_K,  4, 176, 0xff},
-        {RP_Q6_K,  0, 192, 0xff},
-        {RP_Q6_K,  0, 192, 0   },
-        {RP_MXFP4, 1, 17,  0x77},
-        {RP_MXFP4, 1, 17,  0xff}
+        size_t  from, end; /* bytes of the quants in a block */
+    } types[] = {
+#define X(ID, name, sub, offset, has_min, top, from, end, ...) {RP_##ID, from, end},
+        RP_QUANTS(X)
+#undef X
     };
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+    /* nibbles and bytes: 0 and the largest; the smallest and the largest int8; 0x77 is the largest MXFP4 value */
+    static const uint8_t fills[] = {0, 0xff, 0x80, 0x7f, 0x77};
+    for (size_t k = 0; k < N_QUANT_TYPES * sizeof fills; k++)
         for (int sign = -1; sign <= 1; sign += 2) {
-            char        *w     = random_blocks(cases[k].type, N, ROWS, 20);
-            float       *x     = random_floats(N * COLUMNS, 21);
-            const size_t block = (size_t)rp_dtype_info(cases[k].type)->block_bytes;
-            for (size_t i = 0; i < ROWS * rp_row_bytes(cases[k].type, N); i += block)
-                memset(w + i + cases[k].from, cases[k].fill, cases[k].to - cases[k].from);
+            const RpDtype type  = types[k / sizeof fills].type;
+            const size_t  from  = types[k / sizeof fills].from;
+            const size_t  block = (size_t)rp_dtype_info(type)->block_bytes;
+            char         *w     = random_blocks(type, N, ROWS, 20);
+            float        *x     = random_floats(N * COLUMNS, 21);
+            for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i += block)
+                memset(w + i + from, fills[k % sizeof fills], types[k / sizeof fills].end - from);
             for (int i = 0; i < N * COLUMNS; i++) x[i] = (float)sign * 0.5f;
-            check_products(cases[k].type, N, ROWS, COLUMNS, w, x);
+            check_products(type, N, ROWS, COLUMNS, w, x);
         }
 }
 
@@ -186,7 +178,7 @@ static void corrupt_scales(RpDtype type, char *w, size_t bytes) {
     static const uint16_t odd[]       = {0x7c00, 0xfc00, 0x7e00, 0x8000};
     static const uint8_t  exponents[] = {1, 0, 255, 2}; /* the smallest ones, and the largest */
     const RpDtypeInfo    *info        = rp_dtype_info(type);
-    const size_t          block = (size_t)info->block_bytes, at = type == RP_Q6_K ? 208 : 0;
+    const size_t          block = (size_t)info->block_bytes, at = (size_t)scale_at(type);
     for (size_t b = 1, k = 0; b < bytes / block; b += 3, k++) {
         if (type == RP_MXFP4)
             w[b * block] = (char)exponents[k % 4];
