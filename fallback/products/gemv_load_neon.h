@@ -265,6 +265,6 @@ enum {
                    RP_LOAD_KSTEPS(ID),                                                                       \
                    RP_##ID##_ELEMS == 32 ? 2 : 4,                                                            \
                    RP_LOAD_BYTES(ID),                                                                        \
-                   RP_##ID##_OFFSET == WIDE_OFFSET,                                                          \
+                   RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                     \
                    {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}})
 #endif
