@@ -85,8 +85,12 @@ RP_QUANTS(X)
 #undef X
 
 #define X(...) +1
-static_assert(RP_QUANTS(X) == RP_Q8_ACT - RP_Q4_0, "every quantised weight type of RP_DTYPES has a row in RP_QUANTS");
+static_assert(RP_QUANTS(X) == RP_Q8_ACT - RP_Q4_0,
+              "every quantised weight type of RP_DTYPES has a row in RP_QUANTS");
 #undef X
+
+/* The KV cache is f16 or q8_0. A q8_0 block is quantised, stored and loaded by 32 lanes or 32 elements at a time. */
+static_assert(RP_Q8_0_ELEMS == 32 && RP_Q8_0_BYTES == 2 + 32, "q8_0: f16 d, then 32 quants");
 
 static_assert((int)RP_Q8_ACT_ELEMS == 32 && (int)RP_Q8_ACT_BYTES == 32 + 4 + 32 / (int)RP_SUM_BLOCK * 4,
               "q8_act: 32 quants, a scale, and a sum for each sum block");

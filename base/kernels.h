@@ -41,12 +41,8 @@ enum { RP_SCRATCH_ZEROS = 16384 };
 size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpBlasLt *blas);
 
 /* Repacks a weight for the CUDA kernels. The blocks of a quantised tensor become planes, one per field of the block, so
- * that a lane loads 16 bytes of quants at once. For a tensor of n blocks (sizes in bytes per block):
- *
- *     q4_0: quants[n] 16, d[n] 2                       q4_1: quants[n] 16, d and m[n] 4
- *     q5_0: quants[n] 16, fifth bits[n] 4, d[n] 2      q5_1: quants[n] 16, fifth bits[n] 4, d and m[n] 4
- *     q8_0: quants[n] 32, d[n] 2                       q6_k: low bits[n] 128, high bits[n] 64, scales[n] 16, d[n] 2
- *     mxfp4: quants[n] 16, exponent[n] 1               q4_k, q5_k: whole blocks; float types: unchanged
+ * that a lane loads 16 bytes of quants at once. Example, q5_0 with n blocks: 16 * n bytes of quants, 4 * n bytes of fifth
+ * bits, 2 * n bytes of scales. The planes of each type: RP_QUANTS (base/dtypes.h). Float types are unchanged.
  *
  * `w` is a view of host memory; `out` is host memory of rp_view_extent_bytes(w) bytes. RP_E_UNSUPPORTED for a quantised
  * `w` that is not contiguous: kernels count the blocks of the tensor by its view. RP_E_DTYPE for q8_act. */

@@ -51,7 +51,7 @@ typedef struct AttentionKernels {
 
 /* Bytes of n elements of a key or a value. */
 static inline size_t attention_bytes(bool q8_0, int64_t n) {
-    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / 32 : (size_t)n * sizeof(uint16_t);
+    return q8_0 ? (size_t)n * sizeof(BlockQ8_0) / RP_Q8_0_ELEMS : (size_t)n * sizeof(uint16_t);
 }
 
 /* Defines a variant's AttentionKernels from its scores(tile, q8_0, n_heads) and values(...). Type and number of

@@ -77,10 +77,11 @@ template <> struct Kv<RP_Q8_0> {
     uint16_t        d;
     __device__ void clear() { q[0] = q[1] = d = 0; }
     __device__ void load(const char *row, int i, int, bool) {
-        const uint16_t *block = (const uint16_t *)(row + i / RP_Q8_0_ELEMS * RP_Q8_0_BYTES), *x = block + 1 + i % 32 / 2;
-        d    = block[0];
-        q[0] = (unsigned)x[0] | (unsigned)x[1] << 16;
-        q[1] = (unsigned)x[2] | (unsigned)x[3] << 16;
+        const uint16_t *block = (const uint16_t *)(row + i / RP_Q8_0_ELEMS * RP_Q8_0_BYTES),
+                       *x     = block + 1 + i % RP_Q8_0_ELEMS / 2;
+        d                     = block[0];
+        q[0]                  = (unsigned)x[0] | (unsigned)x[1] << 16;
+        q[1]                  = (unsigned)x[2] | (unsigned)x[3] << 16;
     }
     __device__ float at(int j) const { return rp_half_bits(d) * (float)(int8_t)(q[j / 4] >> (8 * (j % 4))); }
 };

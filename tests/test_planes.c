@@ -36,7 +36,8 @@ Test(planes, hold_one_field_of_every_block) {
         {RP_Q6_K,  {{0, 128}, {128, 64}, {192, 16}, {208, 2}}},
         {RP_MXFP4, {{1, 16}, {0, 1}}                         },
     };
-    cr_expect_eq(sizeof types / sizeof types[0], RP_Q8_ACT - RP_Q4_0, "every quantised type is in this table");
+    cr_expect_eq(sizeof types / sizeof types[0], RP_Q8_ACT - RP_Q4_0,
+                 "every quantised type is in this table");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) check(types[i].type, types[i].fields);
 }
 

@@ -106,7 +106,7 @@ typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const 
 #define PACK(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,           \
                                            const PrefetchStream *ahead, char *panel) {                       \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
 RP_QUANTS(PACK)

@@ -65,10 +65,10 @@ INLINE void pack_panel(const PanelLoader *t, const char *rows, size_t stride, in
 }
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define PACK(ID, name, ...)                                                                   \
+#define PACK(ID, name, ...)                                                                                  \
     RP_TARGET_AVX512 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,         \
                                              const PrefetchStream *ahead, char *panel) {                     \
-        static const PanelLoader t = PANEL_LOADER(ID, name);                         \
+        static const PanelLoader t = PANEL_LOADER(ID, name);                                                 \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
 RP_QUANTS(PACK)

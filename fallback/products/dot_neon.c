@@ -184,7 +184,7 @@ INLINE void pack_panel(const QuantLoader *t, const char *rows, size_t stride, in
 #define KERNEL(ID, name, ...)                                                                                \
     static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                          \
                             const PrefetchStream *ahead, char *panel) {                                      \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
     }
 RP_QUANTS(KERNEL)

@@ -84,8 +84,8 @@ INLINE void column_pair(const QuantLoader *t, const DotColumn *x, int64_t i, int
 #define FARTHEST(top, offset) ((top) - (offset) > (offset) ? (top) - (offset) : (offset))
 #define X(ID, name, sub, offset, has_min, top, ...)                                                          \
     static_assert((offset) == SIGNED || (top)*127 * 2 <= INT16_MAX, #name ": two products fit in 16 bits");  \
-    static_assert((offset) == SIGNED || (has_min ? (top)*127 * 8 : FARTHEST(top, offset) * 127 * (sub) / 2) <= \
-                      INT16_MAX,                                                                             \
+    static_assert((offset) == SIGNED ||                                                                      \
+                      (has_min ? (top)*127 * 8 : FARTHEST(top, offset) * 127 * (sub) / 2) <= INT16_MAX,      \
                   #name ": the products of half a sub-block fit in 16 bits");
 RP_QUANTS(X)
 #undef X
@@ -228,7 +228,7 @@ typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, co
 #define GEMV(ID, name, ...)                                                                                  \
     RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,       \
                                            const DotColumn *x, float *y) {                                   \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
         gemv(&t, rows, stride, n_rows, n, x, y);                                                             \
     }
 RP_QUANTS(GEMV)

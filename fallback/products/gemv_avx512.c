@@ -17,7 +17,8 @@ enum {
     SLICE     = 16384 /* elements of the column prepared at a time: whole k-steps and blocks */
 };
 
-#define X(ID, ...) static_assert(SLICE % (RP_LOAD_BLOCKS(ID) * RP_##ID##_ELEMS) == 0, "a slice is whole loads");
+#define X(ID, ...)                                                                                           \
+    static_assert(SLICE % (RP_LOAD_BLOCKS(ID) * RP_##ID##_ELEMS) == 0, "a slice is whole loads");
 RP_QUANTS(X)
 #undef X
 
@@ -114,10 +115,10 @@ INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_r
 }
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(ID, name, ...)                                                                   \
+#define GEMV(ID, name, ...)                                                                                  \
     RP_TARGET_AVX512 static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,        \
                                              const DotColumn *x, float *y) {                                 \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
         gemv(&t, w, stride, n_rows, n, x, y);                                                                \
     }
 RP_QUANTS(GEMV)

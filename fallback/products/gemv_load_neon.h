@@ -21,7 +21,8 @@ enum { TILE_ROWS = 8, TILE_VECTORS = 2, TILE_COLS = 4 };
 
 enum { WIDE_OFFSET = 128 }; /* QuantForm.offset of types with 8-bit q: Q8_0 */
 #define X(ID, name, sub, offset, has_min, top, ...)                                                          \
-    static_assert(((offset) == WIDE_OFFSET) == ((top) > 63), #name ": q of 8 bits with offset 128, or of 6 bits");
+    static_assert(((offset) == WIDE_OFFSET) == ((top) > 63),                                                 \
+                  #name ": q of 8 bits with offset 128, or of 6 bits");
 RP_QUANTS(X)
 #undef X
 
@@ -260,11 +261,13 @@ enum {
 };
 
 #define QUANT_LOADER(ID, name)                                                                               \
-    ((QuantLoader){quarter_##name,                                                                           \
-                   scales_##name,                                                                            \
-                   RP_LOAD_KSTEPS(ID),                                                                       \
-                   RP_##ID##_ELEMS == 32 ? 2 : 4,                                                            \
-                   RP_LOAD_BYTES(ID),                                                                        \
-                   RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                     \
-                   {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}})
+    ((QuantLoader){                                                                                          \
+        quarter_##name,                                                                                      \
+        scales_##name,                                                                                       \
+        RP_LOAD_KSTEPS(ID),                                                                                  \
+        RP_##ID##_ELEMS == 32 ? 2 : 4,                                                                       \
+        RP_LOAD_BYTES(ID),                                                                                   \
+        RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                                \
+        {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}
+    })
 #endif

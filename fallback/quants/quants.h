@@ -90,7 +90,8 @@ typedef struct BlockMXFP4 {
 } BlockMXFP4;
 
 #define X(ID, name, ...)                                                                                     \
-    static_assert(sizeof(Block##ID) == RP_##ID##_BYTES, #name ": the struct is as long as a block of the file");
+    static_assert(sizeof(Block##ID) == RP_##ID##_BYTES,                                                      \
+                  #name ": the struct is as long as a block of the file");
 RP_QUANTS(X)
 #undef X
 
@@ -102,7 +103,8 @@ typedef struct QuantForm {
 } QuantForm;
 
 /* Of a type of the table, as a constant. */
-#define RP_QUANT_FORM(ID) {RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN}
+#define RP_QUANT_FORM(ID)                                                                                    \
+    { RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN }
 
 /* NULL for types that are not block-quantised weights. */
 const QuantForm *rp_quant_form(RpDtype dtype);
