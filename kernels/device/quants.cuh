@@ -23,6 +23,7 @@
 #include "kernels/device/device.cuh"
 
 enum { RP_FRAG = 32 };
+static_assert((int)RP_FRAG == 2 * (int)RP_SUM_BLOCK, "a fragment is two sum blocks");
 
 /* Dequantised to integers: q holds four int8 per word, for __dp4a. Offsets (8 of q4_0) are part of min. */
 struct Fragment {
