@@ -4,6 +4,7 @@
 
 #include "base/each.h"
 #include "base/kernels.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -36,8 +37,9 @@ static const OpInfo table[RP_OP_COUNT] = {
 #undef OP
 };
 
-static OpInfo custom[RP_MAX_CUSTOM_OPS];
-static int    n_custom;
+static OpInfo          custom[RP_MAX_CUSTOM_OPS];
+static RpOpDescription descriptions[RP_MAX_CUSTOM_OPS]; /* custom[i].custom is &descriptions[i] */
+static int             n_custom;
 
 const OpInfo *rp_op_info(TensorOp op) {
     const unsigned i = (unsigned)op;
@@ -92,18 +94,22 @@ static RpStatus check_description(const RpOpDescription *d) {
     return RP_OK;
 }
 
-RpStatus rp_op_register(const RpOpDescription *d, TensorOp *out) {
-    RP_TRY(check_description(d));
+RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes, TensorOp *out) {
+    RpOpDescription given;
+    RP_TRY(rp_sized_in(&given, sizeof given, description, description_bytes, "RpOpDescription"));
+    RP_TRY(check_description(&given));
     if (n_custom == RP_MAX_CUSTOM_OPS)
-        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", d->name,
+        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", given.name,
                        RP_MAX_CUSTOM_OPS);
-    OpInfo *info = &custom[n_custom];
-    *info        = (OpInfo){.name         = d->name,
-                            .n_required   = d->n_required,
-                            .n_sources    = d->n_sources,
-                            .params_bytes = sizeof(RpCustomParams),
-                            .flags        = d->flags,
-                            .custom       = d};
+    descriptions[n_custom]      = given;
+    const RpOpDescription *d    = &descriptions[n_custom];
+    OpInfo                *info = &custom[n_custom];
+    *info                       = (OpInfo){.name         = d->name,
+                                           .n_required   = d->n_required,
+                                           .n_sources    = d->n_sources,
+                                           .params_bytes = sizeof(RpCustomParams),
+                                           .flags        = d->flags,
+                                           .custom       = d};
     for (int i = 0; d->sources != NULL && i < d->n_sources; i++) info->sources[i] = d->sources[i];
     *out = (TensorOp)(RP_OP_COUNT + n_custom++);
     return RP_OK;

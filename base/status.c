@@ -1,5 +1,6 @@
-/* Status codes, their texts, and the text of the latest failure of each thread. */
+/* Status codes, their texts, the text of the latest failure of each thread, and the version. */
 #include "reprise/status.h"
+#include "reprise/version.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,3 +29,5 @@ RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
     snprintf(last_error, sizeof last_error, "%s", text);
     return status;
 }
+
+const char *rp_version(void) { return RP_VERSION; }

@@ -63,6 +63,7 @@ message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTU
 # An object library, so that targets that link it are still linked as C.
 file(GLOB kernel_sources CONFIGURE_DEPENDS kernels/*.cu kernels/blas/*.cu)
 add_library(rp_cuda_kernels OBJECT ${kernel_sources})
+set_target_properties(rp_cuda_kernels PROPERTIES CUDA_VISIBILITY_PRESET hidden)
 target_include_directories(rp_cuda_kernels PRIVATE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include ${PROJECT_SOURCE_DIR})
 target_compile_definitions(rp_cuda_kernels PRIVATE _GNU_SOURCE)

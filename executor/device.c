@@ -2,6 +2,7 @@
  * only and is reported with its reason (I10). */
 #include "executor/device.h"
 
+#include "base/sized.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
 
@@ -57,7 +58,7 @@ static size_t host_memory(void) {
     return (size_t)kb * 1024;
 }
 
-RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
+static RpStatus device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
     DeviceChoice     choice;
     RpCudaDeviceInfo info;
     *out = (RpDeviceMemory){.id = "cpu"};
@@ -73,4 +74,12 @@ RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory 
     out->is_own     = true;
     out->free_bytes = info.free_bytes > RP_DEVICE_MARGIN ? info.free_bytes - RP_DEVICE_MARGIN : 0;
     return RP_OK;
+}
+
+RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out,
+                                size_t out_bytes) {
+    RpDeviceMemory m;
+    const RpStatus st = device_memory(device, require_cuda, &m);
+    rp_sized_out(out, out_bytes, &m, sizeof m);
+    return st;
 }

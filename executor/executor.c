@@ -2,6 +2,7 @@
  * Addresses are computed at open and at each bind, never during a run (I3, I4). */
 #include "executor/backend.h"
 
+#include "base/sized.h"
 #include "executor/device.h"
 
 #include <stdlib.h>
@@ -132,11 +133,8 @@ void rp_executor_free(RpExecutor *e) {
     free(e);
 }
 
-RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options, RpExecutor **out) {
-    static const RpExecutorOptions defaults = {0};
-    const RpExecutorOptions       *o        = options != NULL ? options : &defaults;
-    DeviceChoice                   choice   = {0};
-    *out                                    = NULL;
+static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, RpExecutor **out) {
+    DeviceChoice choice = {0};
     if (o->share == NULL) {
         RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
     } else if (o->share->owner->info.fell_back) {
@@ -170,10 +168,21 @@ RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options
     return RP_OK;
 }
 
-RpExecutorInfo rp_executor_info(const RpExecutor *e) { return e->info; }
-int            rp_executor_n_threads(const RpExecutor *e) { return e->info.n_threads; }
-RpStatus       rp_executor_run(RpExecutor *e) { return e->backend->run(e); }
-RpStatus       rp_executor_poison(RpExecutor *e) { return e->backend->poison(e); }
+RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options, size_t options_bytes,
+                                RpExecutor **out) {
+    RpExecutorOptions o;
+    *out = NULL;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpExecutorOptions"));
+    return open_executor(plan, &o, out);
+}
+
+void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out_bytes) {
+    rp_sized_out(out, out_bytes, &e->info, sizeof e->info);
+}
+
+int      rp_executor_n_threads(const RpExecutor *e) { return e->info.n_threads; }
+RpStatus rp_executor_run(RpExecutor *e) { return e->backend->run(e); }
+RpStatus rp_executor_poison(RpExecutor *e) { return e->backend->poison(e); }
 
 void *rp_executor_data(RpExecutor *e, const TensorNode *node) { return e->backend->data(e, node); }
 
@@ -235,9 +244,12 @@ RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out) {
     return RP_OK;
 }
 
-RpStatus rp_executor_launch(const RpExecutor *e, int i, RpStepLaunch *out) {
-    RP_TRY(rp_executor_describe(e->plan, i, out));
-    return e->backend->launch(e, i, out);
+RpStatus rp_executor_launch_sized(const RpExecutor *e, int i, RpStepLaunch *out, size_t out_bytes) {
+    RpStepLaunch l;
+    RP_TRY(rp_executor_describe(e->plan, i, &l));
+    const RpStatus st = e->backend->launch(e, i, &l);
+    rp_sized_out(out, out_bytes, &l, sizeof l);
+    return st;
 }
 
 /* ---- other memory ---- */

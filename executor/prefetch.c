@@ -4,6 +4,8 @@
  * first candidate, stays unless another one is faster by MARGIN: a smaller gain would be noise. */
 #include "executor/prefetch.h"
 
+#include "base/sized.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,13 +221,14 @@ RpStatus rp_prefetch_choose(const RpExecutor *e, ThreadPool *pool) {
     return st;
 }
 
-int rp_cpu_prefetch_trials(RpCpuPrefetchTrial *out, int max) {
+int rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, int max) {
     pthread_mutex_lock(&measured.lock);
     const int n = measured.done ? (max < N_CANDIDATES ? max : N_CANDIDATES) : 0;
-    for (int c = 0; c < n; c++)
-        out[c] =
-            (RpCpuPrefetchTrial){candidates[c], (double)measured.bytes * measured.workers / measured.seconds[c],
-                               measured.workers, measured.rounds};
+    for (int c = 0; c < n; c++) {
+        const double             total = (double)measured.bytes * measured.workers;
+        const RpCpuPrefetchTrial t = {candidates[c], total / measured.seconds[c], measured.workers, measured.rounds};
+        rp_sized_out((char *)out + (size_t)c * trial_bytes, trial_bytes, &t, sizeof t);
+    }
     pthread_mutex_unlock(&measured.lock);
     return n;
 }

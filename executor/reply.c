@@ -4,6 +4,7 @@
  *     step {token, pos} --run--> logits --sample--> step {token', pos + 1} --run--> ...
  *
  * In loop mode the device does this in one launch per reply, else the host starts one run per token. */
+#include "base/sized.h"
 #include "executor/backend.h"
 
 #include "reprise/step.h"
@@ -23,7 +24,7 @@ static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     return RP_OK;
 }
 
-RpStatus rp_executor_reply_begin(RpExecutor *e, const RpReplyOptions *o) {
+static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
     RP_TRY(check_options(e, o));
     RpStepState s;
     memcpy(&s, o->state, sizeof s);
@@ -42,6 +43,12 @@ RpStatus rp_executor_reply_begin(RpExecutor *e, const RpReplyOptions *o) {
     if (r.in_loop) RP_TRY(e->backend->loop_begin(e, &r));
     e->reply = r;
     return RP_OK;
+}
+
+RpStatus rp_executor_reply_begin_sized(RpExecutor *e, const RpReplyOptions *options, size_t options_bytes) {
+    RpReplyOptions o;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpReplyOptions"));
+    return reply_begin(e, &o);
 }
 
 /* A reply ends after an end token, after max_tokens tokens, or with the token whose position would be n_ctx:

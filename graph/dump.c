@@ -2,8 +2,10 @@
  * dump are indices of nodes, so with one_layer some sources are not in the dump. */
 #include "graph/dump.h"
 
+#include "base/sized.h"
 #include "graph/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_selected(const TensorNode *n, const RpDumpOptions *o) {
@@ -113,7 +115,7 @@ size_t rp_node_bytes(const TensorNode *n) {
     return rp_row_bytes(n->view.dtype, n->view.ne[0]) * (size_t)rp_view_rows(&n->view);
 }
 
-RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
+static RpStatus dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (options->one_layer) {
         int found = 0, last = -1;
@@ -138,4 +140,18 @@ RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE
         return rp_fail(RP_E_ARG, "unknown dump format %d", (int)options->format);
     }
     return ferror(out) ? rp_fail(RP_E_IO, "the graph could not be written") : RP_OK;
+}
+
+RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options, size_t options_bytes,
+                             size_t note_bytes, FILE *out) {
+    RpDumpOptions o;
+    void         *notes = NULL;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpDumpOptions"));
+    if (o.notes != NULL)
+        RP_TRY(rp_sized_array_in(&notes, sizeof *o.notes, o.notes, note_bytes, (size_t)g->n_nodes,
+                                 "RpDumpNote"));
+    o.notes           = notes;
+    const RpStatus st = dump(g, &o, out);
+    free(notes);
+    return st;
 }

@@ -6,6 +6,7 @@
  * before any backend sees it, so every backend runs the same graph (I7). */
 #include "graph/pass.h"
 
+#include "base/sized.h"
 #include "graph/patterns.h"
 #include "reprise/options.h"
 
@@ -68,9 +69,12 @@ static RpStatus find_pass(const char *name, size_t len, int *out) {
     return no_such_pass(name, len);
 }
 
-RpStatus rp_pattern_register(const RpGraphPattern *pattern) {
-    Pattern parsed;
-    int     taken;
+RpStatus rp_pattern_register_sized(const RpGraphPattern *given, size_t given_bytes) {
+    RpGraphPattern        copy;
+    const RpGraphPattern *pattern = &copy;
+    Pattern               parsed;
+    int                   taken;
+    RP_TRY(rp_sized_in(&copy, sizeof copy, given, given_bytes, "RpGraphPattern"));
     if (pattern->name == NULL || pattern->match == NULL || pattern->make == NULL)
         return rp_fail(RP_E_ARG, "a pattern needs a name, a match text and a make text");
     if (!rp_is_name(pattern->name) || strcmp(pattern->name, "all") == 0)

@@ -4,6 +4,7 @@
  * same time covers. */
 #include "graph/plan.h"
 
+#include "base/sized.h"
 #include "graph/graph.h"
 
 #include <stdlib.h>
@@ -247,4 +248,6 @@ RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
     return st;
 }
 
-RpPlanMemory rp_plan_memory(const ExecPlan *plan) { return plan->memory; }
+void rp_plan_memory_sized(const ExecPlan *plan, RpPlanMemory *out, size_t out_bytes) {
+    rp_sized_out(out, out_bytes, &plan->memory, sizeof plan->memory);
+}

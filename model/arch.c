@@ -14,6 +14,7 @@
  * that changes from run to run is in `tokens`, `pos`, `out_rows` or the step state (I4). */
 #include "model/arch.h"
 
+#include "base/sized.h"
 #include "reprise/step.h"
 
 #include <stddef.h>
@@ -187,8 +188,7 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
     return RP_OK;
 }
 
-RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *o, ComputeGraph **out) {
-    *out = NULL;
+static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, ComputeGraph **out) {
     RP_TRY(check_options(&m->config, o));
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
@@ -214,4 +214,12 @@ RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *o, ComputeG
     }
     *out = g;
     return RP_OK;
+}
+
+RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options, size_t options_bytes,
+                              ComputeGraph **out) {
+    RpModelGraphOptions o;
+    *out = NULL;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpModelGraphOptions"));
+    return model_graph(m, &o, out);
 }

@@ -3,6 +3,8 @@
  * the models. */
 #include "reprise/tokenizer.h"
 
+#include "base/sized.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,9 +175,8 @@ static RpStatus check_order(const RpChatMessage *m, size_t n) {
     return RP_OK;
 }
 
-RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out) {
+static RpStatus chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out) {
     Text t = {0};
-    *out   = NULL;
     if ((unsigned)kind >= N_KINDS) return rp_fail(RP_E_ARG, "there is no chat template %d", (int)kind);
     RP_TRY(check_order(messages, n));
     kinds[kind].format(&t, messages, n);
@@ -185,4 +186,14 @@ RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n
     }
     *out = t.p;
     return RP_OK;
+}
+
+RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes, size_t n,
+                              char **out) {
+    void *own = NULL;
+    *out      = NULL;
+    RP_TRY(rp_sized_array_in(&own, sizeof *messages, messages, message_bytes, n, "RpChatMessage"));
+    const RpStatus st = chat_format(kind, own, n, out);
+    free(own);
+    return st;
 }

@@ -5,6 +5,7 @@
  * The last token of a reply is sampled but not appended: that would cost a step whose logits nobody reads. */
 #include "model/reply.h"
 
+#include "base/sized.h"
 #include "model/stop_match.h"
 
 #include <stdlib.h>
@@ -165,14 +166,10 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
     return RP_OK;
 }
 
-RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
-                     const RpGenerateOptions *options, RpGenerateResult *result) {
-    static const RpGenerateOptions defaults = {0};
-    const double                   start    = now_s();
-    TextOut                        text;
-
-    *result = (RpGenerateResult){.reason = RP_STOP_CANCELLED};
-    if (options == NULL) options = &defaults;
+static RpStatus generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                         const RpGenerateOptions *options, RpGenerateResult *result) {
+    const double start = now_s();
+    TextOut      text;
     RP_TRY(check_call(s, sampler, n_prompt, options));
     RpStatus st = text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
     if (st == RP_OK) {
@@ -188,6 +185,17 @@ RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, si
     }
     text_out_close(&text);
     return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */
+}
+
+RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                           const RpGenerateOptions *options, size_t options_bytes, RpGenerateResult *result,
+                           size_t result_bytes) {
+    RpGenerateOptions o;
+    RpGenerateResult  r  = {.reason = RP_STOP_CANCELLED};
+    RpStatus          st = rp_sized_in(&o, sizeof o, options, options_bytes, "RpGenerateOptions");
+    if (st == RP_OK) st = generate(s, sampler, prompt, n_prompt, &o, &r);
+    rp_sized_out(result, result_bytes, &r, sizeof r);
+    return st;
 }
 
 const char *rp_stop_reason_name(RpStopReason reason) {

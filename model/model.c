@@ -4,6 +4,8 @@
  * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
 
+#include "base/sized.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,13 +139,16 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
     return RP_OK;
 }
 
-RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out) {
-    RpGgufFile *file = NULL;
-    *out             = NULL;
+RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
+                             RpModel **out) {
+    RpGgufFile    *file = NULL;
+    RpModelOptions o;
+    *out = NULL;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpModelOptions"));
     RP_TRY(rp_gguf_open(path, &file));
     RP_TRY(open_file(file, out));
-    if (options == NULL || options->progress == NULL) return RP_OK;
-    const RpStatus st = read_pages(*out, options);
+    if (o.progress == NULL) return RP_OK;
+    const RpStatus st = read_pages(*out, &o);
     if (st != RP_OK) {
         rp_model_free(*out);
         *out = NULL;

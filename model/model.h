@@ -19,10 +19,13 @@ typedef struct LayerWeights {
 } LayerWeights;
 
 struct RpModel {
-    RpGgufFile         *file;      /* owned, and with it every tensor */
-    RpTokenizer        *tokenizer; /* owned, or NULL */
-    ModelConfig         config;
-    RpModelInfo         info;
+    RpGgufFile  *file;      /* owned, and with it every tensor */
+    RpTokenizer *tokenizer; /* owned, or NULL */
+    ModelConfig  config;
+    union {
+        RpModelInfo   info;
+        unsigned char room[512]; /* zero behind `info`: a caller of a newer version may read on */
+    };
     char                name[128];
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
     LayerWeights       *layers;                                           /* [n_layer] */

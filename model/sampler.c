@@ -7,6 +7,7 @@
 
 #include "reprise/kernel.h"
 #include "base/philox.h"
+#include "base/sized.h"
 #include "base/step_state.h"
 
 #include <math.h>
@@ -21,8 +22,9 @@ struct RpSampler {
     RpTensorView step, candidates;
 };
 
-RpSamplerParams rp_sampler_defaults(void) {
-    return (RpSamplerParams){.top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64};
+void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes) {
+    const RpSamplerParams p = {.top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64};
+    rp_sized_out(out, out_bytes, &p, sizeof p);
 }
 
 /* Each condition is written so that NaN fails it (I11). */
@@ -55,10 +57,12 @@ static void set_state(RpStepState *s, const RpSamplerParams *p) {
                      .seed_high      = (uint32_t)(p->seed >> 32)};
 }
 
-RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSampler **out) {
+RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab, RpSampler **out) {
+    RpSamplerParams p;
     *out = NULL;
-    RP_TRY(check_params(params, n_vocab));
-    const int64_t n_words = RP_STEP_WORDS + params->repeat_last_n;
+    RP_TRY(rp_sized_in(&p, sizeof p, params, params_bytes, "RpSamplerParams"));
+    RP_TRY(check_params(&p, n_vocab));
+    const int64_t n_words = RP_STEP_WORDS + p.repeat_last_n;
     RpSampler      *s       = calloc(1, sizeof *s);
     if (s != NULL) {
         s->n_vocab    = n_vocab;
@@ -71,7 +75,7 @@ RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSample
         rp_sampler_free(s);
         return rp_fail(RP_E_NOMEM, "out of memory for a sampler of %d tokens", n_vocab);
     }
-    set_state(state(s), params);
+    set_state(state(s), &p);
     *out = s;
     return RP_OK;
 }

@@ -10,6 +10,7 @@
  * A run changes tokens, positions and output rows only, which are tensors (I4). It allocates nothing (I3). */
 #include "model/reply.h"
 
+#include "base/sized.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
 
@@ -22,7 +23,7 @@ enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSessionOptions *w) {
     const int32_t n_train = rp_model_info(m)->n_ctx_train;
-    *w                    = o != NULL ? *o : (RpSessionOptions){0};
+    *w                    = *o;
     if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
@@ -111,11 +112,14 @@ static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, 
     return RP_OK;
 }
 
-RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options, RpSessionMemory *out) {
+RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes,
+                                 RpSessionMemory *out, size_t out_bytes) {
     RpSession       *s;
-    RpSessionOptions w;
-    RP_TRY(plan_session(m, options, &w, &s));
-    *out = memory_of(s);
+    RpSessionOptions o, w;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpSessionOptions"));
+    RP_TRY(plan_session(m, &o, &w, &s));
+    const RpSessionMemory memory = memory_of(s);
+    rp_sized_out(out, out_bytes, &memory, sizeof memory);
     rp_session_free(s);
     return RP_OK;
 }
@@ -168,11 +172,13 @@ static void find_end_tokens(RpSession *s) {
             s->end_tokens[s->n_end_tokens++] = id;
 }
 
-RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options, RpSession **out) {
+RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes,
+                               RpSession **out) {
     RpSession       *s;
-    RpSessionOptions w;
+    RpSessionOptions o, w;
     *out = NULL;
-    RP_TRY(plan_session(m, options, &w, &s));
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpSessionOptions"));
+    RP_TRY(plan_session(m, &o, &w, &s));
     RpStatus st = check_memory(s, &w);
     if (st == RP_OK) st = open_runners(s, &w);
     if (st != RP_OK) {
@@ -335,12 +341,12 @@ const uint64_t *rp_session_expert_counts(const RpSession *s, int layer) {
 
 /* The executor that decodes. Whether the CPU was a fallback is known to the first runner, which chose the
  * device. */
-RpExecutorInfo rp_session_info(const RpSession *s) {
+void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes) {
     RpExecutorInfo info = rp_executor_info(
         s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
     info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
     if (info.reason[0] == '\0') info.reason = s->reason;
-    return info;
+    rp_sized_out(out, out_bytes, &info, sizeof info);
 }
 
 const ExecPlan *rp_session_decode_plan(const RpSession *s) { return s->runners[s->n_runners - 1].plan; }

@@ -17,6 +17,7 @@
  * For example, binding the KV caches of a second context changes the pointers in the arguments of qkv and attention;
  * all other nodes get the arguments that they have. Nodes of cuBLASLt cannot be changed: their addresses must be the
  * same. Nothing is captured or instantiated again (I9). */
+#include "base/sized.h"
 #include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
@@ -273,7 +274,7 @@ RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out) {
 }
 
 /* Without a device or an executor: launchers look at shapes only, so addresses may be missing. */
-RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
+static RpStatus plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
     const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
     RpKernelCtx  ctx     = {.launch = inspect, .user = out, .scratch_bytes = scratch};
@@ -282,4 +283,11 @@ RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
         return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for CUDA", rp_node_op_name(out->node),
                        rp_node_name(out->node));
     return kernel(&plan->steps[i].args, &ctx);
+}
+
+RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out, size_t out_bytes) {
+    RpStepLaunch   l  = {0};
+    const RpStatus st = plan_launch(plan, i, &l);
+    rp_sized_out(out, out_bytes, &l, sizeof l);
+    return st;
 }

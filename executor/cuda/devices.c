@@ -1,6 +1,7 @@
 /* Lists CUDA devices and measures their copy bandwidth (reprise/device.h), without an executor. */
 #include "reprise/device.h"
 #include "base/loop.h"
+#include "base/sized.h"
 
 #include "executor/cuda/cuda.h"
 #include "executor/device.h"
@@ -40,11 +41,10 @@ static RpStatus select_device(int index) {
     return check(cudaSetDevice(index), "selection of the device");
 }
 
-RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
+static RpStatus device_info(int index, RpCudaDeviceInfo *out) {
     struct cudaDeviceProp     p;
     struct cudaFuncAttributes a;
     RP_TRY(select_device(index));
-    *out = (RpCudaDeviceInfo){.name = ""};
     RP_TRY(check(cudaGetDeviceProperties(&p, index), "properties of the device"));
     RP_TRY(check(cudaMemGetInfo(&out->free_bytes, &out->total_bytes), "memory of the device"));
     RP_TRY(check(cudaDriverGetVersion(&out->driver), "version of the driver"));
@@ -58,6 +58,13 @@ RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
     out->has_loops = out->driver >= CUDA_LOOP_DRIVER;
     (void)cudaGetLastError();
     return RP_OK;
+}
+
+RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_bytes) {
+    RpCudaDeviceInfo info = {.name = ""};
+    const RpStatus   st   = device_info(index, &info);
+    rp_sized_out(out, out_bytes, &info, sizeof info);
+    return st;
 }
 
 /* Copies `bytes` within the device ten times and keeps the best rate; each byte is read once and written once, so a

@@ -1,4 +1,5 @@
 /* The CUDA backend of a build without the CUDA toolkit: every call fails with RP_E_NOT_AVAILABLE. */
+#include "base/sized.h"
 #include "executor/backend.h"
 #include "executor/device.h"
 #include "reprise/device.h"
@@ -14,9 +15,10 @@ RpStatus rp_cuda_probe(int *n_devices) {
     return none();
 }
 
-RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
+RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_bytes) {
+    const RpCudaDeviceInfo info = {.name = ""};
     (void)index;
-    *out = (RpCudaDeviceInfo){.name = ""};
+    rp_sized_out(out, out_bytes, &info, sizeof info);
     return none();
 }
 
@@ -26,8 +28,10 @@ RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s) {
     return none();
 }
 
-RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
-    RP_TRY(rp_executor_describe(plan, i, out));
+RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out, size_t out_bytes) {
+    RpStepLaunch l;
+    RP_TRY(rp_executor_describe(plan, i, &l));
+    rp_sized_out(out, out_bytes, &l, sizeof l);
     return none();
 }
 

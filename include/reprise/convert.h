@@ -39,25 +39,28 @@ typedef struct RpSynthOptions {
 /* Writes a model with random weights in the shape of a preset, with one token per byte. Weights are scaled by
  * 1/sqrt(row length), so that activations keep their size. `options` may be NULL.
  * RP_E_ARG for an unknown preset or type (the text lists the known ones), RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
-RP_NODISCARD RpStatus rp_synth(const char *preset, const RpSynthOptions *options, const char *path);
+RP_API RP_NODISCARD RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes, const char *path);
+RP_NODISCARD static inline RpStatus rp_synth(const char *preset, const RpSynthOptions *options, const char *path) {
+    return rp_synth_sized(preset, options, sizeof *options, path);
+}
 
 /* Opens a preset without weights, through a hollow temporary file in TMPDIR. It costs a few pages of memory, and its
  * graphs and plans are those of the real model; weights read as zeros. `type` as in RpSynthOptions. The caller frees *out
  * with rp_model_free. Errors as rp_synth and rp_model_open. */
-RP_NODISCARD RpStatus rp_model_open_preset(const char *preset, const char *type, RpModel **out);
+RP_API RP_NODISCARD RpStatus rp_model_open_preset(const char *preset, const char *type, RpModel **out);
 
 /* Name and one-line description of preset i; NULL past the last. Static storage. */
-const char *rp_synth_preset_name(int i);
-const char *rp_synth_preset_help(int i);
+RP_API const char *rp_synth_preset_name(int i);
+RP_API const char *rp_synth_preset_help(int i);
 
 /* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be NULL.
  * RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG for an unknown type, or a row with NaN or
  * infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
-RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress,
+RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress,
                                     void *user);
 
 /* Name of quantisation mix i; NULL past the last. Static storage. */
-const char *rp_convert_type_name(int i);
+RP_API const char *rp_convert_type_name(int i);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #include "reprise/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -27,18 +28,18 @@ typedef enum RpCpuIsa {
 } RpCpuIsa;
 
 /* The variant in use: the best that this CPU has, or the one that REPRISE_ISA names. */
-RpCpuIsa rp_cpu_isa(void);
+RP_API RpCpuIsa rp_cpu_isa(void);
 
 /* Checks REPRISE_ISA; rp_executor_open calls it. RP_E_ARG if it names no variant, RP_E_NOT_AVAILABLE if this CPU or
  * build lacks it. */
-RP_NODISCARD RpStatus rp_cpu_isa_check(void);
+RP_API RP_NODISCARD RpStatus rp_cpu_isa_check(void);
 
 /* "plain", "avx2", "avx512-vnni", "neon", "neon-dotprod"; "?" for any other number. Static storage. */
-const char *rp_cpu_isa_name(RpCpuIsa isa);
+RP_API const char *rp_cpu_isa_name(RpCpuIsa isa);
 
 /* Switches the variant of the whole process, for tests and measurements; not while an executor runs.
  * RP_E_NOT_AVAILABLE if this CPU or build lacks it, RP_E_ARG for a number that is no variant. */
-RP_NODISCARD RpStatus rp_cpu_isa_set(RpCpuIsa isa);
+RP_API RP_NODISCARD RpStatus rp_cpu_isa_set(RpCpuIsa isa);
 
 /* Software prefetch of weights in the CPU kernels of products: the prefetch hint (into which cache) and the prefetch
  * distance (how far ahead). It changes the speed, never a result. */
@@ -51,17 +52,17 @@ typedef struct RpCpuPrefetch {
 
 /* The setting that all executors of this process use; RP_PREFETCH_DEFAULT until the first one is opened. */
 #define RP_PREFETCH_DEFAULT ((RpCpuPrefetch){RP_PREFETCH_L2, 4096})
-RpCpuPrefetch rp_cpu_prefetch(void);
+RP_API RpCpuPrefetch rp_cpu_prefetch(void);
 
 /* Changes the setting, also while executors run. RP_E_ARG unless the distance is a multiple of 64 below 1 MiB. */
-RP_NODISCARD RpStatus rp_cpu_prefetch_set(RpCpuPrefetch prefetch);
+RP_API RP_NODISCARD RpStatus rp_cpu_prefetch_set(RpCpuPrefetch prefetch);
 
 /* Writes "none", "l1:4096", ... to `out`, which has room for 16 bytes, and returns `out`. */
-const char *rp_cpu_prefetch_text(RpCpuPrefetch prefetch, char *out);
+RP_API const char *rp_cpu_prefetch_text(RpCpuPrefetch prefetch, char *out);
 
 /* Parses REPRISE_PREFETCH. *measure is true for auto: the setting is to be measured, and *out is the default. RP_E_ARG
  * for a value that is not understood. */
-RP_NODISCARD RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *measure);
+RP_API RP_NODISCARD RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *measure);
 
 /* Software prefetch is measured once per process, when the first executor with enough block-quantised weights is
  * opened on the CPU and REPRISE_PREFETCH is auto. One entry per candidate, the default first. rp_cpu_prefetch is
@@ -73,7 +74,10 @@ typedef struct RpCpuPrefetchTrial {
 } RpCpuPrefetchTrial;
 
 /* Fills at most `max` entries and returns their number; 0 if nothing was measured. */
-int rp_cpu_prefetch_trials(RpCpuPrefetchTrial *out, int max);
+RP_API int rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, int max);
+static inline int rp_cpu_prefetch_trials(RpCpuPrefetchTrial *out, int max) {
+    return rp_cpu_prefetch_trials_sized(out, sizeof *out, max);
+}
 
 #ifdef __cplusplus
 }

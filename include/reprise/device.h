@@ -18,7 +18,7 @@ extern "C" {
 
 /* The number of CUDA devices, at least 1. RP_E_NOT_AVAILABLE, with *n_devices 0 and the reason as text, in a build
  * without the CUDA toolkit, without a driver, or without a device. */
-RP_NODISCARD RpStatus rp_cuda_probe(int *n_devices);
+RP_API RP_NODISCARD RpStatus rp_cuda_probe(int *n_devices);
 
 typedef struct RpCudaDeviceInfo {
     char   name[256];
@@ -31,7 +31,10 @@ typedef struct RpCudaDeviceInfo {
 } RpCudaDeviceInfo;
 
 /* RP_E_ARG unless 0 <= index < n_devices; errors as rp_cuda_probe; RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out);
+RP_API RP_NODISCARD RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
+    return rp_cuda_device_info_sized(index, out, sizeof *out);
+}
 
 typedef struct RpDeviceMemory {
     char   id[16];     /* "cpu", "cuda:0" */
@@ -43,12 +46,15 @@ typedef struct RpDeviceMemory {
 
 /* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N"; NULL:
  * REPRISE_DEVICE. RP_E_ARG for another name, RP_E_NOT_AVAILABLE if a named or required device is missing, RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out);
+RP_API RP_NODISCARD RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
+    return rp_device_memory_sized(device, require_cuda, out, sizeof *out);
+}
 
 /* Measured bandwidth of the device's memory in bytes per second: bytes read plus bytes written by a copy of `bytes`
  * within it, the best of ten runs. Decoding speed is reported against this limit. RP_E_NOMEM if two buffers of that
  * size do not fit, RP_E_CUDA; otherwise as rp_cuda_device_info. */
-RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s);
+RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s);
 
 #ifdef __cplusplus
 }

@@ -29,8 +29,8 @@ typedef struct RpExecutor RpExecutor;
 
 /* Computes liveness and arena offsets of a finished graph, which it borrows. Deterministic: the same graph gives the
  * same plan. The caller frees *out; on failure it is NULL. RP_E_STATE for an unfinished graph, RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out);
-void                  rp_plan_free(ExecPlan *plan); /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out);
+RP_API void rp_plan_free(ExecPlan *plan); /* NULL is allowed */
 
 /* Memory that running the plan needs, in bytes, known before any of it is allocated. */
 typedef struct RpPlanMemory {
@@ -41,18 +41,23 @@ typedef struct RpPlanMemory {
     int    n_steps;
 } RpPlanMemory;
 
-RpPlanMemory rp_plan_memory(const ExecPlan *plan);
+RP_API void rp_plan_memory_sized(const ExecPlan *plan, RpPlanMemory *out, size_t out_bytes);
+static inline RpPlanMemory rp_plan_memory(const ExecPlan *plan) {
+    RpPlanMemory memory;
+    rp_plan_memory_sized(plan, &memory, sizeof memory);
+    return memory;
+}
 
 /* The node of step i, borrowed from the graph; NULL outside 0 <= i < n_steps. */
-const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i);
+RP_API const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i);
 
 /* Bytes read and written by one run if every source and every result moves once, over a full context. Only the fetched
  * rows of a table and the selected experts count. */
-size_t rp_plan_traffic_bytes(const ExecPlan *plan);
+RP_API size_t rp_plan_traffic_bytes(const ExecPlan *plan);
 
 /* Prints one line per step (op, name, shape, bytes, address, "in place") and the totals. RP_E_ARG for RP_DUMP_DOT,
  * RP_E_IO if `out` has an error. */
-RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out);
+RP_API RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out);
 
 /* Launch mode: how the steps reach a GPU. */
 typedef enum RpExecMode {
@@ -62,10 +67,10 @@ typedef enum RpExecMode {
     RP_MODE_LOOP    /* also a loop over the steps is captured; one launch per reply */
 } RpExecMode;
 
-const char *rp_mode_name(RpExecMode mode); /* "auto", "eager", "replay", "loop"; static storage; "?" for no mode */
+RP_API const char *rp_mode_name(RpExecMode mode); /* "auto", "eager", "replay", "loop"; static storage; "?" for no mode */
 
 /* RP_E_ARG for any other name. */
-RP_NODISCARD RpStatus rp_mode_from_name(const char *name, RpExecMode *out);
+RP_API RP_NODISCARD RpStatus rp_mode_from_name(const char *name, RpExecMode *out);
 
 typedef struct RpExecutorOptions {
     int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
@@ -87,8 +92,11 @@ typedef struct RpExecutorOptions {
  * RP_E_NOMEM has the sizes; device memory is checked before weights are copied. RP_E_ARG for bad options, also of the
  * environment; RP_E_UNSUPPORTED for an op without a kernel for the device; RP_E_SHAPE for a shared state of another
  * shape; RP_E_NOT_AVAILABLE without the device; RP_E_CUDA names the call that failed. */
-RP_NODISCARD RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options, RpExecutor **out);
-void                  rp_executor_free(RpExecutor *exec); /* NULL is allowed; before the executor that it shares with */
+RP_API RP_NODISCARD RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options, size_t options_bytes, RpExecutor **out);
+RP_NODISCARD static inline RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options, RpExecutor **out) {
+    return rp_executor_open_sized(plan, options, sizeof *options, out);
+}
+RP_API void rp_executor_free(RpExecutor *exec); /* NULL is allowed; before the executor that it shares with */
 
 /* The texts are owned by the executor. */
 typedef struct RpExecutorInfo {
@@ -104,24 +112,29 @@ typedef struct RpExecutorInfo {
     const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
 } RpExecutorInfo;
 
-RpExecutorInfo rp_executor_info(const RpExecutor *exec);
+RP_API void rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);
+static inline RpExecutorInfo rp_executor_info(const RpExecutor *exec) {
+    RpExecutorInfo info;
+    rp_executor_info_sized(exec, &info, sizeof info);
+    return info;
+}
 
 /* Copies the inputs to a GPU, runs every step once and copies the outputs back; returns when all is done. Executors
  * that share run one at a time. After an error the executor can run again, unless the device itself has failed: then
  * every call reports that. RP_E_STATE while a reply of RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_executor_run(RpExecutor *exec);
+RP_API RP_NODISCARD RpStatus rp_executor_run(RpExecutor *exec);
 
 /* Host memory of an input (write it before a run) or an output (valid until the next run of any executor that shares);
  * on the CPU also of a state. NULL for other nodes. Owned by the executor. */
-void *rp_executor_data(RpExecutor *exec, const TensorNode *node);
+RP_API void *rp_executor_data(RpExecutor *exec, const TensorNode *node);
 
 /* Copies the first `bytes` of an input, an output or a state from the memory of the device, or into it. (A run on a GPU
  * overwrites inputs: write them through rp_executor_data.) RP_E_ARG for a weight, for an intermediate result, whose
  * memory is reused, and for more bytes than the node has. */
-RP_NODISCARD RpStatus rp_executor_get(RpExecutor *exec, const TensorNode *node, void *out, size_t bytes);
-RP_NODISCARD RpStatus rp_executor_set(RpExecutor *exec, const TensorNode *node, const void *data, size_t bytes);
+RP_API RP_NODISCARD RpStatus rp_executor_get(RpExecutor *exec, const TensorNode *node, void *out, size_t bytes);
+RP_API RP_NODISCARD RpStatus rp_executor_set(RpExecutor *exec, const TensorNode *node, const void *data, size_t bytes);
 
-int rp_executor_n_threads(const RpExecutor *exec);
+RP_API int rp_executor_n_threads(const RpExecutor *exec);
 
 /* ---- rebinding: the same executor on other states or weights ----
  *
@@ -137,17 +150,17 @@ int rp_executor_n_threads(const RpExecutor *exec);
 /* A second set of states, zeroed: the KV cache of another sequence. Only the executor that made it and those that share
  * with it can bind it. Free it before that executor and not while it is bound. */
 typedef struct RpExecutorStates RpExecutorStates;
-RP_NODISCARD RpStatus         rp_executor_states_new(RpExecutor *exec, RpExecutorStates **out); /* RP_E_NOMEM, RP_E_CUDA */
-void                          rp_executor_states_free(RpExecutorStates *states);              /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus rp_executor_states_new(RpExecutor *exec, RpExecutorStates **out); /* RP_E_NOMEM, RP_E_CUDA */
+RP_API void rp_executor_states_free(RpExecutorStates *states);              /* NULL is allowed */
 
 /* NULL binds the states that the executor was opened with. RP_E_ARG for states of another executor. */
-RP_NODISCARD RpStatus rp_executor_states_bind(RpExecutor *exec, RpExecutorStates *states);
+RP_API RP_NODISCARD RpStatus rp_executor_states_bind(RpExecutor *exec, RpExecutorStates *states);
 
 /* Binds the weights of another plan with the same steps, parameters, shapes and types; that plan must outlive the
  * executor. Weights are copied to a GPU when they are first bound. NULL binds the weights of the executor's plan.
  * RP_E_SHAPE names the first step that differs. RP_E_UNSUPPORTED names a step whose float weights cuBLASLt was captured
  * with: its nodes keep their addresses (REPRISE_BLAS=off avoids this). */
-RP_NODISCARD RpStatus rp_executor_weights_bind(RpExecutor *exec, const ExecPlan *plan);
+RP_API RP_NODISCARD RpStatus rp_executor_weights_bind(RpExecutor *exec, const ExecPlan *plan);
 
 /* ---- a whole reply: run, sample, repeat ----
  *
@@ -169,16 +182,19 @@ typedef struct RpReplyOptions {
 /* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per 4096
  * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without RpExecutorOptions.step or with a
  * reply under way; RP_E_CONTEXT_FULL unless 0 <= RpStepState.pos < n_ctx; RP_E_ARG for other bad options. */
-RP_NODISCARD RpStatus rp_executor_reply_begin(RpExecutor *exec, const RpReplyOptions *options);
+RP_API RP_NODISCARD RpStatus rp_executor_reply_begin_sized(RpExecutor *exec, const RpReplyOptions *options, size_t options_bytes);
+RP_NODISCARD static inline RpStatus rp_executor_reply_begin(RpExecutor *exec, const RpReplyOptions *options) {
+    return rp_executor_reply_begin_sized(exec, options, sizeof *options);
+}
 
 /* Waits for the next token. The reply ends after an end token, after max_tokens or at n_ctx; then RP_E_STATE. RP_E_ARG
  * if every logit was NaN or -inf, which also ends the reply; RP_E_CUDA if the device failed. */
-RP_NODISCARD RpStatus rp_executor_reply_next(RpExecutor *exec, int32_t *token);
+RP_API RP_NODISCARD RpStatus rp_executor_reply_next(RpExecutor *exec, int32_t *token);
 
 /* Ends the reply, early or not, and waits until the device has stopped; RP_OK without a reply. Tokens that were not
  * fetched are dropped. `ran_on` may be NULL; *ran_on is true if the device may have run such tokens, so that the states
  * contain them. */
-RP_NODISCARD RpStatus rp_executor_reply_end(RpExecutor *exec, bool *ran_on);
+RP_API RP_NODISCARD RpStatus rp_executor_reply_end(RpExecutor *exec, bool *ran_on);
 
 /* ---- verification and profiling ---- */
 
@@ -190,23 +206,23 @@ typedef bool RpVerifyCallback(const TensorNode *node, const RpTensorView *view, 
 
 /* One run in which every step is computed twice from the same sources: by the executor's kernel (`got`) and by a
  * reference (`want`). The reference is the CPU kernel; on the CPU it is the plain variant of the kernel. */
-RP_NODISCARD RpStatus rp_executor_verify(RpExecutor *exec, RpVerifyCallback *callback, void *user);
+RP_API RP_NODISCARD RpStatus rp_executor_verify(RpExecutor *exec, RpVerifyCallback *callback, void *user);
 
 /* max |got - want| / max |want| over the elements; 0 for equal bytes, infinity if only one of two values is NaN.
  * Results that were rounded to f16, bf16, q8_0 or q8_act may differ by one quantisation step without counting. Ids and
  * other integers are equal or infinitely different; so are results of op quantize, and of op copy in f16, bf16 or q8_0.
  * `at` may be NULL; *at is the index of the element that differs most. */
-double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+RP_API double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                             size_t *at);
 
 /* Fills intermediate results and outputs with NaN bytes (0xff), so that a step that a run leaves out shows. Inputs keep
  * their values for the next run. RP_E_STATE while a reply of RP_MODE_LOOP is under way; RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_executor_poison(RpExecutor *exec);
+RP_API RP_NODISCARD RpStatus rp_executor_poison(RpExecutor *exec);
 
 /* Median times over n_runs runs, in nanoseconds: step_ns[n_steps] for each step, *total_ns for a run without
  * instruments. On a GPU the steps are timed in a second captured graph with an event after every step. Inputs stay as
  * they are; the step state, if there is one, is restored. RP_E_ARG for n_runs below 1, RP_E_NOMEM, errors of a run. */
-RP_NODISCARD RpStatus rp_executor_profile(RpExecutor *exec, int n_runs, double *step_ns, double *total_ns);
+RP_API RP_NODISCARD RpStatus rp_executor_profile(RpExecutor *exec, int n_runs, double *step_ns, double *total_ns);
 
 /* The launches of one step. */
 typedef struct RpStepLaunch {
@@ -219,11 +235,17 @@ typedef struct RpStepLaunch {
 } RpStepLaunch;
 
 /* Describes step i. RP_E_ARG outside 0 <= i < n_steps. */
-RP_NODISCARD RpStatus rp_executor_launch(const RpExecutor *exec, int i, RpStepLaunch *out);
+RP_API RP_NODISCARD RpStatus rp_executor_launch_sized(const RpExecutor *exec, int i, RpStepLaunch *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_executor_launch(const RpExecutor *exec, int i, RpStepLaunch *out) {
+    return rp_executor_launch_sized(exec, i, out, sizeof *out);
+}
 
 /* The launches that the CUDA launchers of this build would make for step i; needs no device. In a build without the
  * CUDA toolkit it fills in node, bytes and n_barriers and returns RP_E_NOT_AVAILABLE. */
-RP_NODISCARD RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out);
+RP_API RP_NODISCARD RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
+    return rp_cuda_plan_launch_sized(plan, i, out, sizeof *out);
+}
 
 #ifdef __cplusplus
 }

@@ -63,7 +63,10 @@ typedef struct RpOpDescription {
 
 /* *out is the new op; its parameters are RpOpParams.custom. RP_E_ARG for a name that is taken or an incomplete
  * description, RP_E_NOMEM if RP_MAX_CUSTOM_OPS are registered; *out is unchanged then. */
-RP_NODISCARD RpStatus rp_op_register(const RpOpDescription *description, TensorOp *out);
+RP_API RP_NODISCARD RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes, TensorOp *out);
+RP_NODISCARD static inline RpStatus rp_op_register(const RpOpDescription *description, TensorOp *out) {
+    return rp_op_register_sized(description, sizeof *description, out);
+}
 
 enum { RP_MAX_CUSTOM_OPS = 64, RP_MAX_CUSTOM_PATTERNS = 64 };
 
@@ -94,11 +97,11 @@ enum { RP_MAX_CUSTOM_OPS = 64, RP_MAX_CUSTOM_PATTERNS = 64 };
 typedef struct RpPatternMatch RpPatternMatch;
 
 /* The node of a label or variable; NULL if it is absent. Borrowed from the graph. */
-const TensorNode *rp_match_node(const RpPatternMatch *m, const char *name);
+RP_API const TensorNode *rp_match_node(const RpPatternMatch *m, const char *name);
 
 /* Parameters and source i of a node, owned by the graph. NULL for an absent source or i outside 0..RP_MAX_SRC-1. */
-const RpOpParams *rp_node_params(const TensorNode *node);
-const TensorNode *rp_node_source(const TensorNode *node, int i);
+RP_API const RpOpParams *rp_node_params(const TensorNode *node);
+RP_API const TensorNode *rp_node_source(const TensorNode *node, int i);
 
 /* The texts are borrowed for the life of the process. */
 typedef struct RpGraphPattern {
@@ -111,7 +114,10 @@ typedef struct RpGraphPattern {
 
 /* Adds the pattern as a pass behind those of the library, in the order of registration. Copies the struct. RP_E_ARG for
  * a bad name or text (with the character), RP_E_NOMEM if RP_MAX_CUSTOM_PATTERNS are registered. */
-RP_NODISCARD RpStatus rp_pattern_register(const RpGraphPattern *pattern);
+RP_API RP_NODISCARD RpStatus rp_pattern_register_sized(const RpGraphPattern *pattern, size_t pattern_bytes);
+RP_NODISCARD static inline RpStatus rp_pattern_register(const RpGraphPattern *pattern) {
+    return rp_pattern_register_sized(pattern, sizeof *pattern);
+}
 
 #ifdef __cplusplus
 }

@@ -55,42 +55,42 @@ typedef struct RpGgufTensor {
 /* The caller closes *out; on failure it is NULL. RP_E_IO; RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset;
  * RP_E_UNSUPPORTED for a big-endian file, another version or nested arrays. A tensor of a type that the library cannot
  * compute with is kept with known = false; a type of unknown block size is RP_E_FORMAT. */
-RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);
+RP_API RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);
 
 /* The same from memory, which it borrows until rp_gguf_close. `name` stands for the path in errors and is copied. */
-RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out);
-void                  rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out);
+RP_API void rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
 
-const char *rp_gguf_path(const RpGgufFile *f);
-uint32_t    rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
-size_t      rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
+RP_API const char *rp_gguf_path(const RpGgufFile *f);
+RP_API uint32_t rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
+RP_API size_t rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
 
 /* By index, 0 <= i < n (not checked), or by name in constant time; NULL if there is none of that name. */
-int64_t           rp_gguf_n_values(const RpGgufFile *f);
-const RpGgufValue  *rp_gguf_value(const RpGgufFile *f, int64_t i);
-const RpGgufValue  *rp_gguf_find(const RpGgufFile *f, const char *key);
-int64_t           rp_gguf_n_tensors(const RpGgufFile *f);
-const RpGgufTensor *rp_gguf_tensor(const RpGgufFile *f, int64_t i);
-const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name);
+RP_API int64_t rp_gguf_n_values(const RpGgufFile *f);
+RP_API const RpGgufValue *rp_gguf_value(const RpGgufFile *f, int64_t i);
+RP_API const RpGgufValue *rp_gguf_find(const RpGgufFile *f, const char *key);
+RP_API int64_t rp_gguf_n_tensors(const RpGgufFile *f);
+RP_API const RpGgufTensor *rp_gguf_tensor(const RpGgufFile *f, int64_t i);
+RP_API const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name);
 
-const char *rp_gguf_value_type_name(RpGgufType type); /* "u32", "string", ...; static storage; "?" for no type */
+RP_API const char *rp_gguf_value_type_name(RpGgufType type); /* "u32", "string", ...; static storage; "?" for no type */
 
 /* Typed reads of a key. If the key is absent they return RP_OK and leave *out unchanged, so that it can hold a default.
  * u32 takes any number that is whole and in range, f32 any number or boolean, rounded to float; bool and string take
  * their own type only. Anything else is RP_E_FORMAT, which names file and key. A string is borrowed from the file. */
-RP_NODISCARD RpStatus rp_gguf_get_u32(const RpGgufFile *f, const char *key, uint32_t *out);
-RP_NODISCARD RpStatus rp_gguf_get_f32(const RpGgufFile *f, const char *key, float *out);
-RP_NODISCARD RpStatus rp_gguf_get_bool(const RpGgufFile *f, const char *key, bool *out);
-RP_NODISCARD RpStatus rp_gguf_get_string(const RpGgufFile *f, const char *key, RpGgufString *out);
+RP_API RP_NODISCARD RpStatus rp_gguf_get_u32(const RpGgufFile *f, const char *key, uint32_t *out);
+RP_API RP_NODISCARD RpStatus rp_gguf_get_f32(const RpGgufFile *f, const char *key, float *out);
+RP_API RP_NODISCARD RpStatus rp_gguf_get_bool(const RpGgufFile *f, const char *key, bool *out);
+RP_API RP_NODISCARD RpStatus rp_gguf_get_string(const RpGgufFile *f, const char *key, RpGgufString *out);
 
 /* Element i < value->n of an array, or element 0 of a single value. The caller has checked that it is a string, or a
  * number or boolean, which becomes a double. rp_gguf_string_at takes time proportional to i. */
-RpGgufString rp_gguf_string_at(const RpGgufValue *value, uint64_t i);
-double     rp_gguf_number_at(const RpGgufValue *value, uint64_t i);
+RP_API RpGgufString rp_gguf_string_at(const RpGgufValue *value, uint64_t i);
+RP_API double rp_gguf_number_at(const RpGgufValue *value, uint64_t i);
 
 /* Walks an array of strings: the cursor starts at value->data and moves to the next string. Call it at most value->n
  * times. */
-RpGgufString rp_gguf_next_string(const void **cursor);
+RP_API RpGgufString rp_gguf_next_string(const void **cursor);
 
 #ifdef __cplusplus
 }

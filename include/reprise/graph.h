@@ -33,21 +33,21 @@ extern "C" {
 typedef struct ComputeGraph ComputeGraph;
 typedef struct TensorNode   TensorNode;
 
-ComputeGraph *rp_graph_new(void);             /* NULL if out of memory; the caller frees it */
-void          rp_graph_free(ComputeGraph *g); /* with all its nodes; NULL is allowed; plans of the graph go first */
+RP_API ComputeGraph *rp_graph_new(void);             /* NULL if out of memory; the caller frees it */
+RP_API void rp_graph_free(ComputeGraph *g); /* with all its nodes; NULL is allowed; plans of the graph go first */
 
 /* Leaves; inputs and states are contiguous. An input is written before each run. A state is zero at first and keeps its
  * contents between runs. A weight is constant; its memory is borrowed and must outlive every executor of the graph.
  * Names are copied and must be unique among leaves. Sticky: RP_E_DTYPE, RP_E_SHAPE for a dimension below 1 or rows that
  * are not whole blocks, RP_E_ARG for a weight without data, RP_E_STATE for a finished graph. */
-TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
-TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
-TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view);
+RP_API TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
+RP_API TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
+RP_API TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view);
 
 /* Adds any op of ops.h or extend.h that is not fused. `src` has n_src entries, NULL for an absent optional source;
  * optional sources at the end may be left out. Parameters are copied; NULL: all zero. Returns the result node.
  * Sticky: RP_E_DTYPE, RP_E_SHAPE, RP_E_ARG, RP_E_NOMEM, and RP_E_STATE for a fused op or a finished graph. */
-TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src);
+RP_API TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src);
 
 /* ---- rp_graph_op with the parameters spelt out ----
  *
@@ -56,99 +56,99 @@ TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, 
  * contiguous (nb[0] is one element or block); `any` is any shape. */
 
 /* table w [n,rows] of any weight type, ids i32 [t] -> [n,t] */
-TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids);
+RP_API TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids);
 
 /* x any, w [n] or NULL -> like x */
-TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, float eps);
+RP_API TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, float eps);
 
 /* w [k,m,h_w,b_w] of any weight type, x [k,t,h,b] -> [m,t,h,b]; h_w divides h, b_w divides b */
-TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x);
+RP_API TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x);
 
 /* The same, limited to the positions in use: pos i32 [t], and a bound that is not RP_BOUND_NONE. */
-TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, RpMulMatBound bound);
+RP_API TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, RpMulMatBound bound);
 
 /* x [n,h,t], pos i32 [t], frequency factors [n_dims/2] or NULL -> like x */
-TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
+RP_API TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
                     const RpRopeParams *params);
 
 /* x [n,t,h], mask f32 or f16 [n,t] or NULL, pos i32 [t] or NULL -> like x */
-TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
+RP_API TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                         const RpSoftMaxParams *params);
 
 /* The same with attention sinks [h], one per head, or NULL. */
-TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
+RP_API TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                               TensorNode *sinks_or_null, const RpSoftMaxParams *params);
 
 /* q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act [d*h,t].
  * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the attention pass makes
  * this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used through it. */
-TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
+RP_API TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
                          TensorNode *sinks_or_null, const RpAttentionParams *params);
 
 /* x any -> like x */
-TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
-TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x);
+RP_API TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
+RP_API TensorNode *rp_sigmoid(ComputeGraph *g, TensorNode *x);
 
 /* gate any, up like gate -> like gate; limit > 0 */
-TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit);
+RP_API TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, float alpha, float limit);
 
 /* x any -> like x */
-TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, RpGeluKind kind);
+RP_API TensorNode *rp_gelu(ComputeGraph *g, TensorNode *x, RpGeluKind kind);
 
 /* a any, b: each of its dimensions divides that of a and repeats -> like a */
-TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b);
-TensorNode *rp_add(ComputeGraph *g, TensorNode *a, TensorNode *b);
+RP_API TensorNode *rp_mul(ComputeGraph *g, TensorNode *a, TensorNode *b);
+RP_API TensorNode *rp_add(ComputeGraph *g, TensorNode *a, TensorNode *b);
 
 /* x any -> like x */
-TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias);
+RP_API TensorNode *rp_scale(ComputeGraph *g, TensorNode *x, float scale, float bias);
 
 /* Mixture of experts; k experts are selected per token. The ids are data (I4): neither shapes nor addresses depend on
  * which experts are selected. */
 
 /* x [n,t], bias [n] or NULL -> ids i32 [k,t] */
-TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const RpTopKParams *params);
+RP_API TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const RpTopKParams *params);
 
 /* probs [n,t], ids i32 [k,t] -> [k,t] */
-TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RpRouteParams *params);
+RP_API TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RpRouteParams *params);
 
 /* w [n,m,experts] of any weight type, x [n,1,t] or [n,k,t], ids i32 [k,t] -> [m,k,t] */
-TensorNode *rp_mul_mat_id(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *ids);
+RP_API TensorNode *rp_mul_mat_id(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *ids);
 
 /* x [m,k,t], b [m,experts], ids i32 [k,t] -> like x */
-TensorNode *rp_add_id(ComputeGraph *g, TensorNode *x, TensorNode *b, TensorNode *ids);
+RP_API TensorNode *rp_add_id(ComputeGraph *g, TensorNode *x, TensorNode *b, TensorNode *ids);
 
 /* x [n,k,t], weights [k,t] -> [n,t] */
-TensorNode *rp_combine(ComputeGraph *g, TensorNode *x, TensorNode *weights);
+RP_API TensorNode *rp_combine(ComputeGraph *g, TensorNode *x, TensorNode *weights);
 
 /* Op copy: x any shape and strides, f32, f16 or bf16 (for q8_0: f32) -> the same shape in dtype, contiguous */
-TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype);
+RP_API TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype);
 
 /* Op copy into rows of `dst`, a state or a node: row pos[i] takes row i of x; rows with pos < 0 are not stored.
  * x [n,t,..], dst [n,rows,..], pos i32 [t] or NULL for rows 0, 1, ... The result is `dst` after the store: read it
  * through the result, so that the graph holds the order. */
-TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null);
+RP_API TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null);
 
 /* logits [n], step: a state of i32 words that begins with an RpStepState (step.h), scratch: a state [2n]. Samples the next
  * token into `step`; the result is `step` after sampling. */
-TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch);
+RP_API TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch);
 
 /* Views: they compute nothing, the result is the memory of x. Offsets and strides in bytes. rp_reshape needs a
  * contiguous x; dimension i of x becomes dimension axis_i of rp_permute; rp_transpose swaps dimensions 0 and 1. */
-TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const RpViewParams *params);
-TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3);
-TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3);
-TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x);
+RP_API TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const RpViewParams *params);
+RP_API TensorNode *rp_reshape(ComputeGraph *g, TensorNode *x, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3);
+RP_API TensorNode *rp_permute(ComputeGraph *g, TensorNode *x, int axis0, int axis1, int axis2, int axis3);
+RP_API TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x);
 
 /* Nodes created from now on belong to this layer in dumps and reports; -1, the initial value: to none. */
-void rp_graph_set_layer(ComputeGraph *g, int layer);
+RP_API void rp_graph_set_layer(ComputeGraph *g, int layer);
 
 /* Copies the name. Returns the node, so that calls can be nested; ignores a NULL node. */
-TensorNode *rp_node_set_name(TensorNode *node, const char *name);
+RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
  * state needs. Outputs must be computed nodes. Returns the first error of the whole construction, also RP_E_NOMEM for a
  * NULL graph; RP_E_ARG for bad outputs or two leaves of one name; RP_E_STATE if the graph is finished already. */
-RP_NODISCARD RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs);
+RP_API RP_NODISCARD RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs);
 
 /* ---- passes: fuse ops and quantise activations (docs/passes.md) ---- */
 
@@ -156,35 +156,35 @@ RP_NODISCARD RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs
  * of -NAME (off) and +NAME (on again), such as "-attention,-quantize" or "-all,+norm"; NULL: REPRISE_PASSES.
  * RP_E_ARG for an unknown name and RP_E_STATE for an unfinished graph: the graph is unchanged. RP_E_UNSUPPORTED if a
  * quantised KV cache needs the attention pass, which is off. After any other failure the graph can only be freed. */
-RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable);
+RP_API RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable);
 
 /* The same up to and including the pass `last`, to look at a graph between passes; NULL: all. RP_E_ARG for an unknown
  * name. */
-RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
+RP_API RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
 
 /* The passes in order, with registered patterns (extend.h) at the end. NULL outside 0 <= i < count; a registered pass
  * may have no help (NULL). */
-int         rp_pass_count(void);
-const char *rp_pass_name(int i);
-const char *rp_pass_help(int i);
+RP_API int rp_pass_count(void);
+RP_API const char *rp_pass_name(int i);
+RP_API const char *rp_pass_help(int i);
 
 /* Checks I1 (sources before readers), I2 (dtypes and shapes as the op table infers them) and stores: nothing reads
  * memory that a later store has overwritten. The error names node, op and shape. */
-RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
+RP_API RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
 /* ---- reading a graph; nodes and texts are owned by the graph ---- */
 
-int               rp_node_number(const TensorNode *node);            /* rp_graph_node(g, number) is the node */
-int               rp_graph_n_nodes(const ComputeGraph *g);           /* with leaves and views */
-int               rp_graph_n_steps(const ComputeGraph *g);           /* nodes that run a kernel */
-const TensorNode *rp_graph_node(const ComputeGraph *g, int i);       /* NULL outside 0 <= i < n_nodes */
-const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
-const char       *rp_node_name(const TensorNode *node);              /* "" without a name */
-const char       *rp_node_op_name(const TensorNode *node);           /* "weight", "input" and "state" for leaves */
-const char       *rp_node_source_name(const TensorNode *node, int i); /* of source i of its op; "" if there is none */
-RpTensorView        rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
-int               rp_node_layer(const TensorNode *node);             /* -1: none */
-bool              rp_node_is_output(const TensorNode *node);         /* as given to rp_graph_finish */
+RP_API int rp_node_number(const TensorNode *node);            /*rp_graph_node(g, number) is the node */
+RP_API int rp_graph_n_nodes(const ComputeGraph *g);           /* with leaves and views */
+RP_API int rp_graph_n_steps(const ComputeGraph *g);           /* nodes that run a kernel */
+RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i);       /* NULL outside 0 <= i < n_nodes */
+RP_API const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
+RP_API const char *rp_node_name(const TensorNode *node);              /* "" without a name */
+RP_API const char *rp_node_op_name(const TensorNode *node);           /* "weight", "input" and "state" for leaves */
+RP_API const char *rp_node_source_name(const TensorNode *node, int i); /* of source i of its op; "" if there is none */
+RP_API RpTensorView rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
+RP_API int rp_node_layer(const TensorNode *node);             /* -1: none */
+RP_API bool rp_node_is_output(const TensorNode *node);         /* as given to rp_graph_finish */
 
 /* ---- dumps ----
  *
@@ -211,7 +211,10 @@ typedef struct RpDumpOptions {
 
 /* RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error, RP_E_NOMEM, or the sticky
  * error of the construction. */
-RP_NODISCARD RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out);
+RP_API RP_NODISCARD RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options, size_t options_bytes, size_t note_bytes, FILE *out);
+RP_NODISCARD static inline RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
+    return rp_graph_dump_sized(g, options, sizeof *options, sizeof *options->notes, out);
+}
 
 #ifdef __cplusplus
 }

@@ -103,7 +103,7 @@ typedef RpStatus RpOpKernel(const RpOpArgs *args, RpKernelCtx *ctx);
 /* The CPU kernel of an op of ops.h, for programs that measure or test one op. NULL for views, which compute nothing, and
  * for other numbers. Some fused ops, attention, mul_mat and mul_mat_id use RpKernelCtx.shared and local with more than
  * one worker or column: run those through an executor. */
-RpOpKernel *rp_cpu_kernel(TensorOp op);
+RP_API RpOpKernel *rp_cpu_kernel(TensorOp op);
 
 #ifdef __cplusplus
 }

@@ -43,19 +43,22 @@ typedef struct RpModelOptions {
 
 /* `options` may be NULL. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT, RP_E_NOMEM;
  * RP_E_UNSUPPORTED names the architecture, tensor type or tokenizer; RP_E_SHAPE names a tensor and both shapes. */
-RP_NODISCARD RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out);
+RP_API RP_NODISCARD RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes, RpModel **out);
+RP_NODISCARD static inline RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out) {
+    return rp_model_open_sized(path, options, sizeof *options, out);
+}
 
 /* The same from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
-RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out);
-void                  rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
+RP_API RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out);
+RP_API void rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
 
 /* Owned by the model, with its texts. */
-const RpModelInfo *rp_model_info(const RpModel *m);
-const RpGgufFile  *rp_model_file(const RpModel *m);
+RP_API const RpModelInfo *rp_model_info(const RpModel *m);
+RP_API const RpGgufFile *rp_model_file(const RpModel *m);
 
 /* Owned by the model. NULL for a file without a tokenizer (tokenizer.ggml.model absent or "none"): such a model can
  * still be run on ids. */
-const RpTokenizer *rp_model_tokenizer(const RpModel *m);
+RP_API const RpTokenizer *rp_model_tokenizer(const RpModel *m);
 
 typedef struct RpModelGraphOptions {
     int32_t n_tok;      /* tokens of a step */
@@ -80,10 +83,13 @@ typedef struct RpModelGraphOptions {
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
  * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32,
  * and for a model without any attention. */
-RP_NODISCARD RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options, ComputeGraph **out);
+RP_API RP_NODISCARD RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options, size_t options_bytes, ComputeGraph **out);
+RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options, ComputeGraph **out) {
+    return rp_model_graph_sized(m, options, sizeof *options, out);
+}
 
 /* Name of the i-th architecture that can be opened; NULL past the last. Static storage. */
-const char *rp_arch_name(int i);
+RP_API const char *rp_arch_name(int i);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,8 @@
 #ifndef REPRISE_OPTIONS_H
 #define REPRISE_OPTIONS_H
 
+#include "reprise/status.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -45,12 +47,12 @@ typedef enum RpOption {
 
 /* The value in the environment, or the default if it is not set or empty. Never NULL. A value of the environment is
  * getenv's memory: copy it before anything changes the environment. */
-const char *rp_option(RpOption option);
+RP_API const char *rp_option(RpOption option);
 
 /* The columns of the table, in static storage. */
-const char *rp_option_name(RpOption option);
-const char *rp_option_default(RpOption option);
-const char *rp_option_help(RpOption option);
+RP_API const char *rp_option_name(RpOption option);
+RP_API const char *rp_option_default(RpOption option);
+RP_API const char *rp_option_help(RpOption option);
 
 #ifdef __cplusplus
 }

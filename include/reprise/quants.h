@@ -19,11 +19,11 @@ extern "C" {
  * as in ggml's reference; for the K types the scales with the smallest squared error are searched.
  * RP_E_DTYPE for a type of no weight (i32, q8_act), RP_E_SHAPE if n is not a whole number of blocks, RP_E_ARG for NaN
  * or infinity in x, which no block type can hold (f32, f16 and bf16 can). */
-RP_NODISCARD RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out);
+RP_API RP_NODISCARD RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out);
 
 /* Dequantises n elements to f32, a whole number of blocks. dtype: f32, f16, bf16 or any block type except q8_act (not
  * checked). */
-void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out);
+RP_API void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out);
 
 #ifdef __cplusplus
 }

@@ -35,36 +35,44 @@ typedef struct RpSamplerParams {
 
 typedef struct RpSampler RpSampler;
 
-RpSamplerParams rp_sampler_defaults(void); /* greedy, everything off, repeat_last_n 64, seed 0 */
+RP_API void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes);
+static inline RpSamplerParams rp_sampler_defaults(void) {
+    RpSamplerParams params;
+    rp_sampler_defaults_sized(&params, sizeof params);
+    return params;
+} /* greedy, everything off, repeat_last_n 64, seed 0 */
 
 /* Copies the parameters. The caller frees *out; on failure it is NULL. RP_E_ARG names the parameter that is out of
  * range; RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSampler **out);
-void                  rp_sampler_free(RpSampler *s); /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab, RpSampler **out);
+RP_NODISCARD static inline RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSampler **out) {
+    return rp_sampler_new_sized(params, sizeof *params, n_vocab, out);
+}
+RP_API void rp_sampler_free(RpSampler *s); /* NULL is allowed */
 
-int32_t rp_sampler_n_vocab(const RpSampler *s);
+RP_API int32_t rp_sampler_n_vocab(const RpSampler *s);
 
 /* Tells the sampler about a token of the context (of the prompt, for instance), for the repetition penalty. Ids outside
  * the vocabulary are ignored. */
-void rp_sampler_accept(RpSampler *s, int32_t token);
+RP_API void rp_sampler_accept(RpSampler *s, int32_t token);
 
 /* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every
  * logit is NaN or -inf. */
-RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);
+RP_API RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);
 
 /* The state as n_words of i32: an RpStepState and the ring of recent tokens (step.h). Copy it to start an executor that
  * samples by itself (rp_executor_reply_begin). Borrowed: valid as long as the sampler. */
-const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words);
+RP_API const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words);
 
 /* Brings this sampler up to date with an executor that sampled `token` from a copy of its state. Call it once for each
  * such token, in order. */
-void rp_sampler_follow(RpSampler *s, int32_t token);
+RP_API void rp_sampler_follow(RpSampler *s, int32_t token);
 
 /* Forgets the accepted tokens and starts the random sequence again from its first number. */
-void rp_sampler_reset(RpSampler *s);
+RP_API void rp_sampler_reset(RpSampler *s);
 
 /* Random number `counter` of `seed`, uniform in [0, 1): rp_philox_uniform (philox.h). */
-float rp_random_uniform(uint64_t seed, uint64_t counter);
+RP_API float rp_random_uniform(uint64_t seed, uint64_t counter);
 
 #ifdef __cplusplus
 }

@@ -47,15 +47,21 @@ typedef struct RpSessionMemory {
 
 /* Plans the session without allocating its memory; `options` may be NULL. Errors as rp_session_open, but memory and
  * device are not checked. */
-RP_NODISCARD RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options, RpSessionMemory *out);
+RP_API RP_NODISCARD RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes, RpSessionMemory *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options, RpSessionMemory *out) {
+    return rp_session_memory_sized(m, options, sizeof *options, out, sizeof *out);
+}
 
 /* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL.
  * RP_E_NOMEM if KV cache and arena (on a GPU also the weights) exceed the free memory of the device. This is checked
  * before anything is loaded; the text has the figures and the context that would fit.
  * RP_E_ARG for a context below 1 or beyond the model's training context, or a bad chunk. RP_E_UNSUPPORTED for a cache
  * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
-RP_NODISCARD RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options, RpSession **out);
-void                  rp_session_free(RpSession *s); /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes, RpSession **out);
+RP_NODISCARD static inline RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options, RpSession **out) {
+    return rp_session_open_sized(m, options, sizeof *options, out);
+}
+RP_API void rp_session_free(RpSession *s); /* NULL is allowed */
 
 /* Called after each chunk of a prefill, in tokens. Return false to stop with RP_E_CANCELLED; the chunks already done
  * stay in the context. After the last chunk the answer is ignored. */
@@ -64,49 +70,54 @@ typedef bool RpPrefillProgress(int64_t done, int64_t total, void *user);
 /* Appends n >= 1 tokens to the context; rp_session_logits then holds the logits after the last one. `progress` may be
  * NULL. RP_E_CONTEXT_FULL if they do not fit and RP_E_ARG for an id outside the vocabulary: nothing has changed then.
  * A failure of the device keeps the chunks before it. */
-RP_NODISCARD RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
+RP_API RP_NODISCARD RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
                                          void *user);
 
 /* Appends one token: rp_session_prefill with n = 1. */
-RP_NODISCARD RpStatus rp_session_step(RpSession *s, int32_t token);
+RP_API RP_NODISCARD RpStatus rp_session_step(RpSession *s, int32_t token);
 
 /* The logits, f32 [n_vocab], after tokens[i]. Borrowed: valid during the call. */
 typedef void RpLogitsCallback(size_t i, const float *logits, void *user);
 
 /* Appends n tokens and calls back with the logits after each of them, in order. The first call allocates the plan for
  * it. Errors as rp_session_prefill, and RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
+RP_API RP_NODISCARD RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
                                        void *user);
 
 /* The logits after every token of `batch` sequences, each from an empty context; opens a session for the call.
  * ids: [batch][seq]; logits: f32 [batch][seq][n_vocab], the caller's memory. RP_E_ARG if seq exceeds the model's
  * training context; further errors as rp_session_open and rp_session_score. */
-RP_NODISCARD RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
+RP_API RP_NODISCARD RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
 
 /* The logits after the latest token, f32 [n_vocab]; owned by the session, valid until the next call that appends.
  * NULL before the first token, after a rewind, and after a reply that stopped early while a GPU was already computing
  * further tokens; the next token brings them back. */
-const float *rp_session_logits(RpSession *s);
+RP_API const float *rp_session_logits(RpSession *s);
 
-int32_t      rp_session_n_past(const RpSession *s); /* tokens in the context: the next token gets this position */
-int32_t      rp_session_n_ctx(const RpSession *s);
-int          rp_session_n_threads(const RpSession *s);
-const RpModel *rp_session_model(const RpSession *s); /* borrowed */
+RP_API int32_t rp_session_n_past(const RpSession *s); /* tokens in the context: the next token gets this position */
+RP_API int32_t rp_session_n_ctx(const RpSession *s);
+RP_API int rp_session_n_threads(const RpSession *s);
+RP_API const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
  * RP_E_ARG if n_past is negative or beyond the tokens in the context. */
-RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
+RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 
 /* How often each expert of a layer was selected, over all tokens appended since the session was opened: [n_expert],
  * owned by the session. NULL for a layer without experts, or without RpSessionOptions.count_experts. */
-const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);
+RP_API const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);
 
 /* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan. Its texts are owned by
  * the session. */
-RpExecutorInfo rp_session_info(const RpSession *s);
+RP_API void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes);
+static inline RpExecutorInfo rp_session_info(const RpSession *s) {
+    RpExecutorInfo info;
+    rp_session_info_sized(s, &info, sizeof info);
+    return info;
+}
 
 /* The plan of the decode step, for reports. Borrowed: owned by the session. */
-const ExecPlan *rp_session_decode_plan(const RpSession *s);
+RP_API const ExecPlan *rp_session_decode_plan(const RpSession *s);
 
 /* ---- whole replies ----
  *
@@ -156,11 +167,13 @@ typedef struct RpGenerateResult {
  * appended so far stay, text held back is dropped.
  * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, or a sampler for another
  * vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on failure too. */
-RP_NODISCARD RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
-                                  const RpGenerateOptions *options, RpGenerateResult *result);
+RP_API RP_NODISCARD RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, const RpGenerateOptions *options, size_t options_bytes, RpGenerateResult *result, size_t result_bytes);
+RP_NODISCARD static inline RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, const RpGenerateOptions *options, RpGenerateResult *result) {
+    return rp_generate_sized(s, sampler, prompt, n_prompt, options, sizeof *options, result, sizeof *result);
+}
 
 /* "end token", "stop string", "limit", "context is full" or "cancelled"; static storage. */
-const char *rp_stop_reason_name(RpStopReason reason);
+RP_API const char *rp_stop_reason_name(RpStopReason reason);
 
 #ifdef __cplusplus
 }

@@ -34,24 +34,30 @@ typedef enum RpStatus {
 #undef X
 } RpStatus;
 
+/* RP_API: exported by the shared library. Functions are otherwise private to it.
+ *
+ * A function NAME_sized gets the size of a struct of the caller, so that the struct can grow (docs/api.md). Programs call
+ * NAME, an inline function that passes sizeof. Bindings of other languages call NAME_sized. */
 #if defined(__GNUC__)
+#define RP_API               __attribute__((visibility("default")))
 #define RP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define RP_NODISCARD         __attribute__((warn_unused_result))
 #else
+#define RP_API
 #define RP_PRINTF(fmt, args)
 #define RP_NODISCARD
 #endif
 
 /* The fixed description of a code, "unknown status" for any other number. Never NULL; static storage. */
-const char *rp_status_text(RpStatus status);
+RP_API const char *rp_status_text(RpStatus status);
 
 /* The text of the latest failure on this thread; "" before the first. Borrowed: valid until the next failing call on
  * the same thread. A call that succeeds does not clear it. */
-const char *rp_last_error(void);
+RP_API const char *rp_last_error(void);
 
 /* Records the text for rp_last_error and returns `status`, so that an error path is one line. The text is cut after
  * 1023 bytes. Arguments may point into rp_last_error(). */
-RpStatus rp_fail(RpStatus status, const char *fmt, ...) RP_PRINTF(2, 3);
+RP_API RpStatus rp_fail(RpStatus status, const char *fmt, ...) RP_PRINTF(2, 3);
 
 /* Returns from the calling function with the status of `expr` unless it is RP_OK. */
 #define RP_TRY(expr)                                  \

@@ -92,20 +92,20 @@ typedef struct RpDtypeInfo {
 } RpDtypeInfo;
 
 /* The row of the table above, in static storage; NULL for a number that is no dtype. */
-const RpDtypeInfo *rp_dtype_info(RpDtype dtype);
+RP_API const RpDtypeInfo *rp_dtype_info(RpDtype dtype);
 
 /* Printed name in static storage; "?" for a number that is no dtype. */
-const char *rp_dtype_name(RpDtype dtype);
+RP_API const char *rp_dtype_name(RpDtype dtype);
 
 /* RP_E_DTYPE, with the ggml name, for a GGUF type number that this library does not compute with. */
-RP_NODISCARD RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out);
+RP_API RP_NODISCARD RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out);
 
 /* The ggml name of a GGUF type number ("IQ2_XS"), also of types that this library cannot read. NULL for a number that
  * the format does not define. Static storage. */
-const char *rp_gguf_type_name(uint32_t gguf_type);
+RP_API const char *rp_gguf_type_name(uint32_t gguf_type);
 
 /* Bytes of a contiguous row of n elements; n must be a whole number of blocks. */
-size_t rp_row_bytes(RpDtype dtype, int64_t n);
+RP_API size_t rp_row_bytes(RpDtype dtype, int64_t n);
 
 /* True for every block type, RP_Q8_ACT included. */
 static inline bool rp_dtype_is_quant(RpDtype dtype) { return dtype >= RP_Q4_0 && dtype < RP_DTYPE_COUNT; }
@@ -119,13 +119,13 @@ typedef struct RpTensorView {
 } RpTensorView;
 
 /* A view without gaps: nb[0] = bytes of a block, nb[1] = bytes of a row, nb[i] = nb[i-1] * ne[i-1]. */
-RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
+RP_API RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
 
 /* True when the strides are those of rp_view_contiguous; the stride of a dimension of size 1 does not matter. */
-bool rp_view_is_contiguous(const RpTensorView *v);
+RP_API bool rp_view_is_contiguous(const RpTensorView *v);
 
 /* Bytes from the first to one past the last byte that the view touches; 0 if a dimension is 0. */
-size_t rp_view_extent_bytes(const RpTensorView *v);
+RP_API size_t rp_view_extent_bytes(const RpTensorView *v);
 
 /* Number of rows (dimensions 1 to 3) and of elements. */
 static inline int64_t rp_view_rows(const RpTensorView *v) { return v->ne[1] * v->ne[2] * v->ne[3]; }

@@ -31,10 +31,10 @@ typedef struct RpTokenList {
 } RpTokenList;
 
 /* Frees the ids and leaves an empty list, which can be used again. */
-void rp_token_list_free(RpTokenList *list);
+RP_API void rp_token_list_free(RpTokenList *list);
 
 /* Appends one id. RP_E_NOMEM leaves the list as it was. */
-RP_NODISCARD RpStatus rp_token_list_push(RpTokenList *list, int32_t id);
+RP_API RP_NODISCARD RpStatus rp_token_list_push(RpTokenList *list, int32_t id);
 
 enum {
     RP_TOK_ADD_SPECIAL   = 1 << 0, /* put BOS in front and EOS behind if the file asks for them */
@@ -43,35 +43,35 @@ enum {
 
 /* Copies everything it needs from the file, which may be closed afterwards. The caller frees *out; on failure it is
  * NULL. RP_E_UNSUPPORTED for another kind or pre-tokenizer, RP_E_FORMAT for bad metadata, RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out);
-void                  rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out);
+RP_API void rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
 
-const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2" or "llama"; static storage */
-const char *rp_tokenizer_pre(const RpTokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
-int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk);
-int32_t     rp_tokenizer_bos(const RpTokenizer *tk); /* -1: none */
-int32_t     rp_tokenizer_eos(const RpTokenizer *tk); /* -1: none */
-bool        rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
+RP_API const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2" or "llama"; static storage */
+RP_API const char *rp_tokenizer_pre(const RpTokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
+RP_API int32_t rp_tokenizer_n_vocab(const RpTokenizer *tk);
+RP_API int32_t rp_tokenizer_bos(const RpTokenizer *tk); /* -1: none */
+RP_API int32_t rp_tokenizer_eos(const RpTokenizer *tk); /* -1: none */
+RP_API bool rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
 
 /* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, and the marks of the known chat formats
  * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). False for an id outside the vocabulary. */
-bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id);
+RP_API bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id);
 
 /* True for control tokens and the unknown token, which print as nothing. False outside the vocabulary. */
-bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);
+RP_API bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);
 
 /* The id of a token by its text exactly as the file stores it, or -1. */
-int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
+RP_API int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
 
 /* Appends the tokens of text[0..len) to `out`. The text may contain NULs; bytes that are not UTF-8 are tokenised as
  * single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
  * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
-RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out);
+RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out);
 
 /* The bytes of one token, owned by the tokenizer and not terminated. They may be a part of a UTF-8 character: join them
  * with RpUtf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
  * RP_E_ARG for an id outside the vocabulary. */
-RP_NODISCARD RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, bool special, RpGgufString *out);
+RP_API RP_NODISCARD RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, bool special, RpGgufString *out);
 
 /* Turns the bytes of successive tokens into whole UTF-8 characters (RFC 3629). Zero-initialise it; it owns nothing.
  *
@@ -84,10 +84,10 @@ typedef struct RpUtf8Stream {
 
 /* Takes n bytes, writes the characters that are now complete to out and returns their bytes. `out` needs room for
  * n + 4 + 3*(n + 4) = 4*n + 16 bytes, because an ill-formed byte becomes U+FFFD, which has three. */
-size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *out);
+RP_API size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *out);
 
 /* At the end of the stream: an incomplete character becomes U+FFFD. Returns 0 or 3; `out` needs room for 3 bytes. */
-size_t rp_utf8_flush(RpUtf8Stream *u, char *out);
+RP_API size_t rp_utf8_flush(RpUtf8Stream *u, char *out);
 
 /* Chat formats. The template of the file (a program in Jinja) is not run: its format is recognised by the marks that
  * tokenizer.chat_template contains. */
@@ -95,11 +95,11 @@ typedef enum RpChatKind { RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CH
 
 /* RP_E_UNSUPPORTED, with the beginning of the template, for any other format or a file without a template.
  * RP_E_FORMAT if the template is not a string. */
-RP_NODISCARD RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out);
+RP_API RP_NODISCARD RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out);
 
 /* By name: chatml, llama3, mistral, gemma, llama2. RP_E_ARG lists the names. */
-RP_NODISCARD RpStatus rp_chat_from_name(const char *name, RpChatKind *out);
-const char           *rp_chat_name(RpChatKind kind); /* static storage; "?" for no kind */
+RP_API RP_NODISCARD RpStatus rp_chat_from_name(const char *name, RpChatKind *out);
+RP_API const char *rp_chat_name(RpChatKind kind); /* static storage; "?" for no kind */
 
 typedef struct RpChatMessage {
     const char *role; /* "system", "user", "assistant" */
@@ -110,7 +110,10 @@ typedef struct RpChatMessage {
  * token is not part of it: RP_TOK_ADD_SPECIAL adds it. Borrows the messages during the call. *out is terminated; the
  * caller frees it with free(). Messages must be: system? (user assistant)* user.
  * RP_E_ARG for an unknown role or another order, RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out);
+RP_API RP_NODISCARD RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes, size_t n, char **out);
+RP_NODISCARD static inline RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out) {
+    return rp_chat_format_sized(kind, messages, sizeof *messages, n, out);
+}
 
 #ifdef __cplusplus
 }

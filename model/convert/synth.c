@@ -8,6 +8,7 @@
 #include "reprise/convert.h"
 
 #include "base/dtypes.h"
+#include "base/sized.h"
 #include "model/gguf/gguf_write.h"
 #include "model/model.h"
 #include "model/convert/preset.h"
@@ -259,9 +260,9 @@ static RpStatus write_all(Synth *s) {
     return rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, write_tensor, s);
 }
 
-RpStatus rp_synth(const char *preset, const RpSynthOptions *options, const char *path) {
+RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes, const char *path) {
     Synth s = {.preset = rp_preset_find(preset)};
-    if (options != NULL) s.options = *options;
+    RP_TRY(rp_sized_in(&s.options, sizeof s.options, options, options_bytes, "RpSynthOptions"));
     if (s.preset == NULL) {
         char   known[256];
         size_t n = 0;
