@@ -1,11 +1,12 @@
 /* convert.h - write model files: with random weights in the shape of a real model, or with the weights of another file
  * quantised to another type.
  *
- *   RP_TRY(rp_synth("nn-6.9b", &(RpSynthOptions){.type = "Q4_K_M", .seed = 1}, "nn.gguf"));
+ *   const RpSynthOptions options = {.type = "Q4_K_M", .seed = 1};
+ *   RP_TRY(rp_synth("nn-6.9b", &options, "nn.gguf"));
  *   RP_TRY(rp_requantize("model-f16.gguf", "model-q8_0.gguf", "Q8_0", NULL, NULL));
  *
  * Both write to a temporary file beside the path and rename it at the end: after a failure the path holds what it held
- * before. Both keep one row of weights in memory, and the metadata.
+ * before. Both borrow their texts for the call, and keep one row of weights in memory, and the metadata.
  *
  * A type is the name of a quantisation mix, in upper or lower case:
  *   F32 F16 BF16                                 all matrices in that type
@@ -24,40 +25,41 @@
 extern "C" {
 #endif
 
-/* Called after every row or batch of rows with the bytes of tensor data written so far and in all. Return false to stop with
- * RP_E_CANCELLED. */
+/* Called after every row or batch of rows with the bytes of tensor data written so far and in all. Return false to stop
+ * with RP_E_CANCELLED. */
 typedef bool RpConvertProgress(size_t done, size_t total, void *user);
 
 typedef struct RpSynthOptions {
-    const char      *type;     /* NULL: Q8_0 */
-    uint64_t         seed;     /* the same seed gives the same file, byte for byte */
-    bool             hollow;   /* no weights: a hole in the file that reads as zeros and takes no disk space */
+    const char        *type;     /* NULL: Q8_0 */
+    uint64_t           seed;     /* the same seed gives the same file, byte for byte */
+    bool               hollow;   /* no weights: a hole in the file that reads as zeros and takes no disk space */
     RpConvertProgress *progress; /* or NULL */
-    void            *user;
+    void              *user;
 } RpSynthOptions;
 
 /* Writes a model with random weights in the shape of a preset, with one token per byte. Weights are scaled by
  * 1/sqrt(row length), so that activations keep their size. `options` may be NULL.
  * RP_E_ARG for an unknown preset or type (the text lists the known ones), RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
-RP_API RP_NODISCARD RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes, const char *path);
+RP_API RP_NODISCARD RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes,
+                                            const char *path);
 RP_NODISCARD static inline RpStatus rp_synth(const char *preset, const RpSynthOptions *options, const char *path) {
     return rp_synth_sized(preset, options, sizeof *options, path);
 }
 
 /* Opens a preset without weights, through a hollow temporary file in TMPDIR. It costs a few pages of memory, and its
- * graphs and plans are those of the real model; weights read as zeros. `type` as in RpSynthOptions. The caller frees *out
- * with rp_model_free. Errors as rp_synth and rp_model_open. */
+ * graphs and plans are those of the real model; weights read as zeros. `type` as in RpSynthOptions. The caller frees
+ * *out with rp_model_free. Errors as rp_synth and rp_model_open. */
 RP_API RP_NODISCARD RpStatus rp_model_open_preset(const char *preset, const char *type, RpModel **out);
 
 /* Name and one-line description of preset i; NULL past the last. Static storage. */
 RP_API const char *rp_synth_preset_name(int i);
 RP_API const char *rp_synth_preset_help(int i);
 
-/* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be NULL.
- * RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG for an unknown type, or a row with NaN or
- * infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
-RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress,
-                                    void *user);
+/* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be
+ * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG for an unknown type, or a row with
+ * NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
+RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type,
+                                           RpConvertProgress *progress, void *user);
 
 /* Name of quantisation mix i; NULL past the last. Static storage. */
 RP_API const char *rp_convert_type_name(int i);

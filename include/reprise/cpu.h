@@ -47,7 +47,7 @@ typedef enum RpCpuPrefetchHint { RP_PREFETCH_NONE, RP_PREFETCH_L1, RP_PREFETCH_L
 
 typedef struct RpCpuPrefetch {
     RpCpuPrefetchHint hint;
-    int32_t         distance; /* bytes, a multiple of 64; 0 for RP_PREFETCH_NONE */
+    int32_t           distance; /* bytes, a multiple of 64; 0 for RP_PREFETCH_NONE */
 } RpCpuPrefetch;
 
 /* The setting that all executors of this process use; RP_PREFETCH_DEFAULT until the first one is opened. */
@@ -69,8 +69,8 @@ RP_API RP_NODISCARD RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *me
  * the one in use. */
 typedef struct RpCpuPrefetchTrial {
     RpCpuPrefetch prefetch;
-    double      bytes_per_s; /* weights read by all workers together */
-    int         workers, rounds;
+    double        bytes_per_s; /* weights read by all workers together */
+    int           workers, rounds;
 } RpCpuPrefetchTrial;
 
 /* Fills at most `max` entries and returns their number; 0 if nothing was measured. */

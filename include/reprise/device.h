@@ -44,9 +44,11 @@ typedef struct RpDeviceMemory {
                           swapping, 0 if the system does not tell */
 } RpDeviceMemory;
 
-/* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N"; NULL:
- * REPRISE_DEVICE. RP_E_ARG for another name, RP_E_NOT_AVAILABLE if a named or required device is missing, RP_E_CUDA. */
-RP_API RP_NODISCARD RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out, size_t out_bytes);
+/* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N", borrowed
+ * for the call; NULL: REPRISE_DEVICE. RP_E_ARG for another name, RP_E_NOT_AVAILABLE if a named or required device is
+ * missing, RP_E_CUDA. */
+RP_API RP_NODISCARD RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out,
+                                                    size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
     return rp_device_memory_sized(device, require_cuda, out, sizeof *out);
 }

@@ -6,7 +6,7 @@
  *   RP_TRY(rp_executor_open(plan, NULL, &exec));
  *   memcpy(rp_executor_data(exec, x), input, bytes);     // x: an input of g
  *   RP_TRY(rp_executor_run(exec));
- *   const float *out = rp_executor_data(exec, y);        // y: an output of g
+ *   const float *out = (const float *)rp_executor_data(exec, y);    // y: an output of g
  *   rp_executor_free(exec);
  *   rp_plan_free(plan);
  *
@@ -24,13 +24,13 @@
 extern "C" {
 #endif
 
-typedef struct ExecPlan ExecPlan;
+typedef struct ExecPlan   ExecPlan;
 typedef struct RpExecutor RpExecutor;
 
 /* Computes liveness and arena offsets of a finished graph, which it borrows. Deterministic: the same graph gives the
  * same plan. The caller frees *out; on failure it is NULL. RP_E_STATE for an unfinished graph, RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out);
-RP_API void rp_plan_free(ExecPlan *plan); /* NULL is allowed */
+RP_API void                  rp_plan_free(ExecPlan *plan); /* NULL is allowed */
 
 /* Memory that running the plan needs, in bytes, known before any of it is allocated. */
 typedef struct RpPlanMemory {
@@ -67,23 +67,25 @@ typedef enum RpExecMode {
     RP_MODE_LOOP    /* also a loop over the steps is captured; one launch per reply */
 } RpExecMode;
 
-RP_API const char *rp_mode_name(RpExecMode mode); /* "auto", "eager", "replay", "loop"; static storage; "?" for no mode */
+/* "auto", "eager", "replay", "loop"; "?" for no mode. Static storage. */
+RP_API const char *rp_mode_name(RpExecMode mode);
 
 /* RP_E_ARG for any other name. */
 RP_API RP_NODISCARD RpStatus rp_mode_from_name(const char *name, RpExecMode *out);
 
 typedef struct RpExecutorOptions {
-    int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
-    RpExecutor   *share;         /* or NULL: use the device, threads and weights of this executor, its states of the same
-                                  names, and its arena if that is large enough. It must outlive the new executor, and
-                                  opening the new one invalidates its outputs */
-    const char *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE */
+    int n_threads; /* 0: REPRISE_THREADS, or one per core */
+    /* Or NULL: use the device, threads and weights of this executor, its states of the same names, and its arena if
+     * that is large enough. It must outlive the new executor, and opening the new one invalidates its outputs. */
+    RpExecutor *share;
+    const char *device;        /* "auto", "cpu", "cuda" or "cuda:N"; NULL: REPRISE_DEVICE. Borrowed for the call */
     bool        require_cuda;  /* fail with RP_E_NOT_AVAILABLE instead of falling back to the CPU */
     bool        require_graph; /* fail if the plan cannot be captured, instead of running it eagerly */
-    RpExecMode    mode;
-    const TensorNode *step; /* or NULL: a state that begins with an RpStepState (step.h) into which the last step of the
-                               plan samples. rp_executor_reply_begin needs it. A run on a GPU then copies only the token
-                               back; rp_executor_get fetches other outputs */
+    RpExecMode  mode;
+    /* Or NULL: a state that begins with an RpStepState (step.h) into which the last step of the plan samples; borrowed
+     * from the graph. rp_executor_reply_begin needs it. A run on a GPU then copies only the token back; rp_executor_get
+     * fetches other outputs. */
+    const TensorNode *step;
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
@@ -92,17 +94,19 @@ typedef struct RpExecutorOptions {
  * RP_E_NOMEM has the sizes; device memory is checked before weights are copied. RP_E_ARG for bad options, also of the
  * environment; RP_E_UNSUPPORTED for an op without a kernel for the device; RP_E_SHAPE for a shared state of another
  * shape; RP_E_NOT_AVAILABLE without the device; RP_E_CUDA names the call that failed. */
-RP_API RP_NODISCARD RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options, size_t options_bytes, RpExecutor **out);
-RP_NODISCARD static inline RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options, RpExecutor **out) {
+RP_API RP_NODISCARD RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options,
+                                                    size_t options_bytes, RpExecutor **out);
+RP_NODISCARD static inline RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options,
+                                                     RpExecutor **out) {
     return rp_executor_open_sized(plan, options, sizeof *options, out);
 }
 RP_API void rp_executor_free(RpExecutor *exec); /* NULL is allowed; before the executor that it shares with */
 
-/* The texts are owned by the executor. */
+/* The texts are owned by the executor and valid as long as it is. */
 typedef struct RpExecutorInfo {
     const char *device;       /* "cpu", "cuda:0" */
     const char *device_name;  /* "avx512-vnni", "NVIDIA H200" */
-    RpExecMode    mode;         /* in use */
+    RpExecMode  mode;         /* in use */
     const char *reason;       /* why not the GPU, or not the requested mode; "" without a fallback (I10) */
     bool        fell_back;    /* "auto" took the CPU although the library was built for CUDA */
     int         n_threads;    /* workers of the CPU interpreter */
@@ -148,10 +152,10 @@ RP_API int rp_executor_n_threads(const RpExecutor *exec);
  *   RP_TRY(rp_executor_states_bind(exec, NULL));      // and back */
 
 /* A second set of states, zeroed: the KV cache of another sequence. Only the executor that made it and those that share
- * with it can bind it. Free it before that executor and not while it is bound. */
+ * with it can bind it. Free it before that executor and not while it is bound. RP_E_NOMEM, RP_E_CUDA. */
 typedef struct RpExecutorStates RpExecutorStates;
-RP_API RP_NODISCARD RpStatus rp_executor_states_new(RpExecutor *exec, RpExecutorStates **out); /* RP_E_NOMEM, RP_E_CUDA */
-RP_API void rp_executor_states_free(RpExecutorStates *states);              /* NULL is allowed */
+RP_API RP_NODISCARD RpStatus    rp_executor_states_new(RpExecutor *exec, RpExecutorStates **out);
+RP_API void                     rp_executor_states_free(RpExecutorStates *states); /* NULL is allowed */
 
 /* NULL binds the states that the executor was opened with. RP_E_ARG for states of another executor. */
 RP_API RP_NODISCARD RpStatus rp_executor_states_bind(RpExecutor *exec, RpExecutorStates *states);
@@ -166,7 +170,9 @@ RP_API RP_NODISCARD RpStatus rp_executor_weights_bind(RpExecutor *exec, const Ex
  *
  *   int32_t tokens[64];
  *   int     n = 0;
- *   RP_TRY(rp_executor_reply_begin(exec, &(RpReplyOptions){words, n_words, 64, n_ctx, &eos, 1}));
+ *   const RpReplyOptions options = {
+ *       .state = words, .n_state = n_words, .max_tokens = 64, .n_ctx = n_ctx, .end = &eos, .n_end = 1};
+ *   RP_TRY(rp_executor_reply_begin(exec, &options));
  *   while (n < 64 && rp_executor_reply_next(exec, &tokens[n]) == RP_OK && tokens[n++] != eos) {}
  *   RP_TRY(rp_executor_reply_end(exec, NULL)); */
 
@@ -182,7 +188,8 @@ typedef struct RpReplyOptions {
 /* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per 4096
  * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without RpExecutorOptions.step or with a
  * reply under way; RP_E_CONTEXT_FULL unless 0 <= RpStepState.pos < n_ctx; RP_E_ARG for other bad options. */
-RP_API RP_NODISCARD RpStatus rp_executor_reply_begin_sized(RpExecutor *exec, const RpReplyOptions *options, size_t options_bytes);
+RP_API RP_NODISCARD RpStatus rp_executor_reply_begin_sized(RpExecutor *exec, const RpReplyOptions *options,
+                                                           size_t options_bytes);
 RP_NODISCARD static inline RpStatus rp_executor_reply_begin(RpExecutor *exec, const RpReplyOptions *options) {
     return rp_executor_reply_begin_sized(exec, options, sizeof *options);
 }
@@ -202,7 +209,7 @@ RP_API RP_NODISCARD RpStatus rp_executor_reply_end(RpExecutor *exec, bool *ran_o
  * that also writes to a source (a KV cache) is reported once more for each, with the view of that source. Return false
  * to stop. */
 typedef bool RpVerifyCallback(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                            void *user);
+                              void *user);
 
 /* One run in which every step is computed twice from the same sources: by the executor's kernel (`got`) and by a
  * reference (`want`). The reference is the CPU kernel; on the CPU it is the plain variant of the kernel. */
@@ -213,7 +220,7 @@ RP_API RP_NODISCARD RpStatus rp_executor_verify(RpExecutor *exec, RpVerifyCallba
  * other integers are equal or infinitely different; so are results of op quantize, and of op copy in f16, bf16 or q8_0.
  * `at` may be NULL; *at is the index of the element that differs most. */
 RP_API double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                            size_t *at);
+                                   size_t *at);
 
 /* Fills intermediate results and outputs with NaN bytes (0xff), so that a step that a run leaves out shows. Inputs keep
  * their values for the next run. RP_E_STATE while a reply of RP_MODE_LOOP is under way; RP_E_CUDA. */
@@ -226,23 +233,25 @@ RP_API RP_NODISCARD RpStatus rp_executor_profile(RpExecutor *exec, int n_runs, d
 
 /* The launches of one step. */
 typedef struct RpStepLaunch {
-    const TensorNode *node;       /* borrowed from the graph */
-    size_t            bytes;      /* read and written if every source and result moves once */
-    int               n_barriers; /* on the CPU: one after each phase of the kernel */
-    int               n_kernels;  /* on a GPU */
-    const char       *kernel;     /* name of the last of them, static storage; NULL on the CPU */
+    const TensorNode *node;                            /* borrowed from the graph */
+    size_t            bytes;                           /* read and written if every source and result moves once */
+    int               n_barriers;                      /* on the CPU: one after each phase of the kernel */
+    int               n_kernels;                       /* on a GPU */
+    const char       *kernel;                          /* name of the last of them, static storage; NULL on the CPU */
     unsigned          grid[3], block[3], shared_bytes; /* of that kernel */
 } RpStepLaunch;
 
 /* Describes step i. RP_E_ARG outside 0 <= i < n_steps. */
-RP_API RP_NODISCARD RpStatus rp_executor_launch_sized(const RpExecutor *exec, int i, RpStepLaunch *out, size_t out_bytes);
+RP_API RP_NODISCARD RpStatus rp_executor_launch_sized(const RpExecutor *exec, int i, RpStepLaunch *out,
+                                                      size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_executor_launch(const RpExecutor *exec, int i, RpStepLaunch *out) {
     return rp_executor_launch_sized(exec, i, out, sizeof *out);
 }
 
 /* The launches that the CUDA launchers of this build would make for step i; needs no device. In a build without the
  * CUDA toolkit it fills in node, bytes and n_barriers and returns RP_E_NOT_AVAILABLE. */
-RP_API RP_NODISCARD RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out, size_t out_bytes);
+RP_API RP_NODISCARD RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out,
+                                                       size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     return rp_cuda_plan_launch_sized(plan, i, out, sizeof *out);
 }

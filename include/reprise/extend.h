@@ -10,7 +10,7 @@
  *   RP_TRY(rp_op_register(&relu, &op));
  *   RP_TRY(rp_op_register(&relu_mul, &fused));
  *   RP_TRY(rp_pattern_register(&fuse));
- *   TensorNode *y = rp_graph_op(g, op, NULL, (TensorNode *const[]){x}, 1);
+ *   TensorNode *y = rp_graph_op(g, op, NULL, &x, 1);
  *
  * Registration is for the whole process and permanent. Register from one thread, before graphs are built.
  */
@@ -43,19 +43,19 @@ typedef union RpSourceShapes {
 } RpSourceShapes;
 
 /* Fills in dtype, ne and nb of `out` from the sources and the parameters. On failure it sets *why to a static text,
- * which follows the op and its sources in the error: "the sources must be f32". */
-typedef RpStatus RpShapeRule(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                             const char **why);
+ * which follows the op and its sources in the error: "the sources must be f32". All pointers are valid during the
+ * call. */
+typedef RpStatus RpShapeRule(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why);
 
-/* A custom op, in the columns of ops.h. The struct and its texts are borrowed for the life of the process. */
+/* A custom op, in the columns of ops.h. The struct is copied; `name` and `sources` with its texts are borrowed for the
+ * life of the process. */
 typedef struct RpOpDescription {
-    const char *name;           /* letters, digits and _; not that of another op */
-    int n_required, n_sources;  /* 0 <= n_required <= n_sources <= RP_MAX_SRC; the others are optional */
-    const char *const *sources; /* their names [n_sources], for errors and dumps, or NULL */
+    const char        *name;                  /* letters, digits and _; not that of another op */
+    int                n_required, n_sources; /* 0 <= n_required <= n_sources <= RP_MAX_SRC; the others are optional */
+    const char *const *sources;               /* their names [n_sources], for errors and dumps, or NULL */
     RpShapeRule       *shape;
-    unsigned flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED: made by patterns only, which allows RP_WRITES */
-    RpOpKernel
-        *cpu; /* one call per worker and run (one phase); RpKernelCtx.shared and local are not for it */
+    unsigned           flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED: made by patterns only, which allows RP_WRITES */
+    RpOpKernel        *cpu;   /* one call per worker and run (one phase); RpKernelCtx.shared and local are not for it */
     /* Or NULL: plans with this op are refused on a GPU. It enqueues its kernel on ctx->stream. If ctx->launch is set,
      * it describes the kernel in an RpKernelLaunch and calls that instead, so that it can be captured and repointed. */
     RpOpKernel *cuda;
@@ -63,7 +63,8 @@ typedef struct RpOpDescription {
 
 /* *out is the new op; its parameters are RpOpParams.custom. RP_E_ARG for a name that is taken or an incomplete
  * description, RP_E_NOMEM if RP_MAX_CUSTOM_OPS are registered; *out is unchanged then. */
-RP_API RP_NODISCARD RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes, TensorOp *out);
+RP_API RP_NODISCARD RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes,
+                                                  TensorOp *out);
 RP_NODISCARD static inline RpStatus rp_op_register(const RpOpDescription *description, TensorOp *out) {
     return rp_op_register_sized(description, sizeof *description, out);
 }
@@ -103,16 +104,17 @@ RP_API const TensorNode *rp_match_node(const RpPatternMatch *m, const char *name
 RP_API const RpOpParams *rp_node_params(const TensorNode *node);
 RP_API const TensorNode *rp_node_source(const TensorNode *node, int i);
 
-/* The texts are borrowed for the life of the process. */
+/* The struct is copied; its texts are borrowed for the life of the process. */
 typedef struct RpGraphPattern {
     const char *name; /* of the pass: letters, digits and _; not "all", not that of another pass */
     const char *help; /* or NULL */
     const char *match, *make;
-    /* Or NULL: fills in the parameters of the new op, which are zero before. False: this is no match. */
+    /* Or NULL: fills in the parameters of the new op, which are zero before. False: this is no match. `m` is valid
+     * during the call. */
     bool (*params)(const RpPatternMatch *m, RpOpParams *out);
 } RpGraphPattern;
 
-/* Adds the pattern as a pass behind those of the library, in the order of registration. Copies the struct. RP_E_ARG for
+/* Adds the pattern as a pass behind those of the library, in the order of registration. RP_E_ARG for
  * a bad name or text (with the character), RP_E_NOMEM if RP_MAX_CUSTOM_PATTERNS are registered. */
 RP_API RP_NODISCARD RpStatus rp_pattern_register_sized(const RpGraphPattern *pattern, size_t pattern_bytes);
 RP_NODISCARD static inline RpStatus rp_pattern_register(const RpGraphPattern *pattern) {

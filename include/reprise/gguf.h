@@ -26,8 +26,20 @@ typedef struct RpGgufFile RpGgufFile;
 
 /* Type numbers of metadata values as the format defines them. */
 typedef enum RpGgufType {
-    RP_GGUF_U8, RP_GGUF_I8, RP_GGUF_U16, RP_GGUF_I16, RP_GGUF_U32, RP_GGUF_I32, RP_GGUF_F32, RP_GGUF_BOOL,
-    RP_GGUF_STRING, RP_GGUF_ARRAY, RP_GGUF_U64, RP_GGUF_I64, RP_GGUF_F64, RP_GGUF_TYPE_COUNT
+    RP_GGUF_U8,
+    RP_GGUF_I8,
+    RP_GGUF_U16,
+    RP_GGUF_I16,
+    RP_GGUF_U32,
+    RP_GGUF_I32,
+    RP_GGUF_F32,
+    RP_GGUF_BOOL,
+    RP_GGUF_STRING,
+    RP_GGUF_ARRAY,
+    RP_GGUF_U64,
+    RP_GGUF_I64,
+    RP_GGUF_F64,
+    RP_GGUF_TYPE_COUNT
 } RpGgufType;
 
 /* Borrowed and not terminated. */
@@ -40,36 +52,36 @@ typedef struct RpGgufValue {
     RpGgufString key;
     RpGgufType   type;
     RpGgufType   elem_type; /* of the elements of an array, never ARRAY; otherwise the same as type */
-    uint64_t   n;         /* elements of an array, 1 otherwise */
-    const void *data;     /* the first element as stored in the file: unaligned, little endian */
+    uint64_t     n;         /* elements of an array, 1 otherwise */
+    const void  *data;      /* the first element as stored in the file: unaligned, little endian */
 } RpGgufValue;
 
 typedef struct RpGgufTensor {
     RpGgufString name;
-    uint32_t   gguf_type; /* type number in the file; rp_gguf_type_name has its name */
-    bool       known;     /* the library computes with this type; otherwise only view.ne is filled in */
+    uint32_t     gguf_type; /* type number in the file; rp_gguf_type_name has its name */
+    bool         known;     /* the library computes with this type; otherwise only view.ne is filled in */
     RpTensorView view;      /* data points into the mapping, aligned to general.alignment; read only */
-    size_t     bytes;
+    size_t       bytes;
 } RpGgufTensor;
 
-/* The caller closes *out; on failure it is NULL. RP_E_IO; RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset;
- * RP_E_UNSUPPORTED for a big-endian file, another version or nested arrays. A tensor of a type that the library cannot
- * compute with is kept with known = false; a type of unknown block size is RP_E_FORMAT. */
+/* The path is copied. The caller closes *out; on failure it is NULL. RP_E_IO; RP_E_NOMEM; RP_E_FORMAT with file, item
+ * and byte offset; RP_E_UNSUPPORTED for a big-endian file, another version or nested arrays. A tensor of a type that
+ * the library cannot compute with is kept with known = false; a type of unknown block size is RP_E_FORMAT. */
 RP_API RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);
 
 /* The same from memory, which it borrows until rp_gguf_close. `name` stands for the path in errors and is copied. */
 RP_API RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out);
-RP_API void rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
+RP_API void                  rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
 
 RP_API const char *rp_gguf_path(const RpGgufFile *f);
-RP_API uint32_t rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
-RP_API size_t rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
+RP_API uint32_t    rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
+RP_API size_t      rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
 
 /* By index, 0 <= i < n (not checked), or by name in constant time; NULL if there is none of that name. */
-RP_API int64_t rp_gguf_n_values(const RpGgufFile *f);
-RP_API const RpGgufValue *rp_gguf_value(const RpGgufFile *f, int64_t i);
-RP_API const RpGgufValue *rp_gguf_find(const RpGgufFile *f, const char *key);
-RP_API int64_t rp_gguf_n_tensors(const RpGgufFile *f);
+RP_API int64_t             rp_gguf_n_values(const RpGgufFile *f);
+RP_API const RpGgufValue  *rp_gguf_value(const RpGgufFile *f, int64_t i);
+RP_API const RpGgufValue  *rp_gguf_find(const RpGgufFile *f, const char *key);
+RP_API int64_t             rp_gguf_n_tensors(const RpGgufFile *f);
 RP_API const RpGgufTensor *rp_gguf_tensor(const RpGgufFile *f, int64_t i);
 RP_API const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name);
 
@@ -86,7 +98,7 @@ RP_API RP_NODISCARD RpStatus rp_gguf_get_string(const RpGgufFile *f, const char 
 /* Element i < value->n of an array, or element 0 of a single value. The caller has checked that it is a string, or a
  * number or boolean, which becomes a double. rp_gguf_string_at takes time proportional to i. */
 RP_API RpGgufString rp_gguf_string_at(const RpGgufValue *value, uint64_t i);
-RP_API double rp_gguf_number_at(const RpGgufValue *value, uint64_t i);
+RP_API double       rp_gguf_number_at(const RpGgufValue *value, uint64_t i);
 
 /* Walks an array of strings: the cursor starts at value->data and moves to the next string. Call it at most value->n
  * times. */

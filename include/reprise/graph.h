@@ -1,8 +1,9 @@
 /* graph.h - build a ComputeGraph, a list of tensor nodes in topological order. Nothing is computed here: executor.h
  * plans and runs the finished graph.
  *
+ *   const int64_t ne[RP_MAX_DIMS] = {n_embd, n_tok, 1, 1};
  *   ComputeGraph *g = rp_graph_new();
- *   TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[4]){n_embd, n_tok, 1, 1});
+ *   TensorNode *x = rp_graph_input(g, "x", RP_F32, ne);
  *   TensorNode *w = rp_graph_weight(g, "w", &view);
  *   TensorNode *y = rp_mul_mat(g, w, rp_rms_norm(g, x, NULL, 1e-5f));
  *   rp_node_set_name(y, "y");
@@ -33,13 +34,14 @@ extern "C" {
 typedef struct ComputeGraph ComputeGraph;
 typedef struct TensorNode   TensorNode;
 
-RP_API ComputeGraph *rp_graph_new(void);             /* NULL if out of memory; the caller frees it */
+RP_API ComputeGraph *rp_graph_new(void);    /* NULL if out of memory; the caller frees it */
 RP_API void rp_graph_free(ComputeGraph *g); /* with all its nodes; NULL is allowed; plans of the graph go first */
 
 /* Leaves; inputs and states are contiguous. An input is written before each run. A state is zero at first and keeps its
- * contents between runs. A weight is constant; its memory is borrowed and must outlive every executor of the graph.
- * Names are copied and must be unique among leaves. Sticky: RP_E_DTYPE, RP_E_SHAPE for a dimension below 1 or rows that
- * are not whole blocks, RP_E_ARG for a weight without data, RP_E_STATE for a finished graph. */
+ * contents between runs. A weight is constant; `view` is copied, the memory that it describes is borrowed and must
+ * outlive every executor of the graph. Names are copied and must be unique among leaves. Sticky: RP_E_DTYPE, RP_E_SHAPE
+ * for a dimension below 1 or rows that are not whole blocks, RP_E_ARG for a weight without data, RP_E_STATE for a
+ * finished graph. */
 RP_API TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
 RP_API TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
 RP_API TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view);
@@ -47,7 +49,8 @@ RP_API TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTe
 /* Adds any op of ops.h or extend.h that is not fused. `src` has n_src entries, NULL for an absent optional source;
  * optional sources at the end may be left out. Parameters are copied; NULL: all zero. Returns the result node.
  * Sticky: RP_E_DTYPE, RP_E_SHAPE, RP_E_ARG, RP_E_NOMEM, and RP_E_STATE for a fused op or a finished graph. */
-RP_API TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src);
+RP_API TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
+                               int n_src);
 
 /* ---- rp_graph_op with the parameters spelt out ----
  *
@@ -65,25 +68,26 @@ RP_API TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_
 RP_API TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x);
 
 /* The same, limited to the positions in use: pos i32 [t], and a bound that is not RP_BOUND_NONE. */
-RP_API TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, RpMulMatBound bound);
+RP_API TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos,
+                                    RpMulMatBound bound);
 
 /* x [n,h,t], pos i32 [t], frequency factors [n_dims/2] or NULL -> like x */
 RP_API TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
-                    const RpRopeParams *params);
+                           const RpRopeParams *params);
 
 /* x [n,t,h], mask f32 or f16 [n,t] or NULL, pos i32 [t] or NULL -> like x */
 RP_API TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
-                        const RpSoftMaxParams *params);
+                               const RpSoftMaxParams *params);
 
 /* The same with attention sinks [h], one per head, or NULL. */
 RP_API TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
-                              TensorNode *sinks_or_null, const RpSoftMaxParams *params);
+                                     TensorNode *sinks_or_null, const RpSoftMaxParams *params);
 
 /* q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act [d*h,t].
  * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the attention pass makes
  * this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used through it. */
 RP_API TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
-                         TensorNode *sinks_or_null, const RpAttentionParams *params);
+                                TensorNode *sinks_or_null, const RpAttentionParams *params);
 
 /* x any -> like x */
 RP_API TensorNode *rp_silu(ComputeGraph *g, TensorNode *x);
@@ -128,8 +132,8 @@ RP_API TensorNode *rp_cast(ComputeGraph *g, TensorNode *x, RpDtype dtype);
  * through the result, so that the graph holds the order. */
 RP_API TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode *pos_or_null);
 
-/* logits [n], step: a state of i32 words that begins with an RpStepState (step.h), scratch: a state [2n]. Samples the next
- * token into `step`; the result is `step` after sampling. */
+/* logits [n], step: a state of i32 words that begins with an RpStepState (step.h), scratch: a state [2n]. Samples the
+ * next token into `step`; the result is `step` after sampling. */
 RP_API TensorNode *rp_sample(ComputeGraph *g, TensorNode *logits, TensorNode *step, TensorNode *scratch);
 
 /* Views: they compute nothing, the result is the memory of x. Offsets and strides in bytes. rp_reshape needs a
@@ -147,7 +151,8 @@ RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
  * state needs. Outputs must be computed nodes. Returns the first error of the whole construction, also RP_E_NOMEM for a
- * NULL graph; RP_E_ARG for bad outputs or two leaves of one name; RP_E_STATE if the graph is finished already. */
+ * NULL graph; RP_E_ARG for bad outputs or two leaves of one name; RP_E_STATE if the graph is finished already.
+ * `outputs` is borrowed for the call. */
 RP_API RP_NODISCARD RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs);
 
 /* ---- passes: fuse ops and quantise activations (docs/passes.md) ---- */
@@ -163,8 +168,8 @@ RP_API RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disa
 RP_API RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
 
 /* The passes in order, with registered patterns (extend.h) at the end. NULL outside 0 <= i < count; a registered pass
- * may have no help (NULL). */
-RP_API int rp_pass_count(void);
+ * may have no help (NULL). Static storage; of a registered pass, the texts that it was registered with. */
+RP_API int         rp_pass_count(void);
 RP_API const char *rp_pass_name(int i);
 RP_API const char *rp_pass_help(int i);
 
@@ -174,17 +179,17 @@ RP_API RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
 /* ---- reading a graph; nodes and texts are owned by the graph ---- */
 
-RP_API int rp_node_number(const TensorNode *node);            /*rp_graph_node(g, number) is the node */
-RP_API int rp_graph_n_nodes(const ComputeGraph *g);           /* with leaves and views */
-RP_API int rp_graph_n_steps(const ComputeGraph *g);           /* nodes that run a kernel */
-RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i);       /* NULL outside 0 <= i < n_nodes */
+RP_API int               rp_node_number(const TensorNode *node);      /* rp_graph_node(g, number) is the node */
+RP_API int               rp_graph_n_nodes(const ComputeGraph *g);     /* with leaves and views */
+RP_API int               rp_graph_n_steps(const ComputeGraph *g);     /* nodes that run a kernel */
+RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i); /* NULL outside 0 <= i < n_nodes */
 RP_API const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
-RP_API const char *rp_node_name(const TensorNode *node);              /* "" without a name */
-RP_API const char *rp_node_op_name(const TensorNode *node);           /* "weight", "input" and "state" for leaves */
-RP_API const char *rp_node_source_name(const TensorNode *node, int i); /* of source i of its op; "" if there is none */
-RP_API RpTensorView rp_node_view(const TensorNode *node);              /* data is NULL except for weights */
-RP_API int rp_node_layer(const TensorNode *node);             /* -1: none */
-RP_API bool rp_node_is_output(const TensorNode *node);         /* as given to rp_graph_finish */
+RP_API const char       *rp_node_name(const TensorNode *node);                   /* "" without a name */
+RP_API const char       *rp_node_op_name(const TensorNode *node);       /* "weight", "input" and "state" for leaves */
+RP_API const char  *rp_node_source_name(const TensorNode *node, int i); /* of source i of its op; "" if there is none */
+RP_API RpTensorView rp_node_view(const TensorNode *node);               /* data is NULL except for weights */
+RP_API int          rp_node_layer(const TensorNode *node);              /* -1: none */
+RP_API bool         rp_node_is_output(const TensorNode *node);          /* as given to rp_graph_finish */
 
 /* ---- dumps ----
  *
@@ -202,16 +207,17 @@ typedef struct RpDumpNote {
 
 typedef struct RpDumpOptions {
     RpDumpFormat      format;
-    bool            fold;      /* DOT: draw layers of the same structure once, labelled xN */
-    bool            one_layer; /* only nodes of `layer` */
-    int             layer;
-    const char     *title; /* or NULL */
+    bool              fold;      /* DOT: draw layers of the same structure once, labelled xN */
+    bool              one_layer; /* only nodes of `layer` */
+    int               layer;
+    const char       *title; /* or NULL; this and `notes` are borrowed for the call */
     const RpDumpNote *notes; /* or NULL: [n_nodes], by node number */
 } RpDumpOptions;
 
 /* RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error, RP_E_NOMEM, or the sticky
  * error of the construction. */
-RP_API RP_NODISCARD RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options, size_t options_bytes, size_t note_bytes, FILE *out);
+RP_API RP_NODISCARD RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options,
+                                                 size_t options_bytes, size_t note_bytes, FILE *out);
 RP_NODISCARD static inline RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
     return rp_graph_dump_sized(g, options, sizeof *options, sizeof *options->notes, out);
 }

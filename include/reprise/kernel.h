@@ -3,8 +3,8 @@
  *
  *   RpStatus relu(const RpOpArgs *args, RpKernelCtx *ctx) {              // CPU: every worker makes this call
  *       for (int64_t r = ctx->ith; r < rp_view_rows(&args->dst); r += ctx->nth) {
- *           const float *x = rp_view_row(&args->unary.x, r);
- *           float       *y = rp_view_row(&args->dst, r);
+ *           const float *x = (const float *)rp_view_row(&args->unary.x, r);
+ *           float       *y = (float *)rp_view_row(&args->dst, r);
  *           for (int64_t i = 0; i < args->dst.ne[0]; i++) y[i] = x[i] > 0.0f ? x[i] : 0.0f;
  *       }
  *       return RP_OK;
@@ -32,8 +32,8 @@ struct CUstream_st; /* what cudaStream_t points to */
 #define RP_UNPACK(...) __VA_ARGS__
 
 /* All views borrow their memory: device memory for a CUDA launcher, host memory for a CPU kernel. An absent optional
- * source has data NULL and ne 0. The same sources have numbers (src) and, for each op of ops.h, names: args->linear.bias.
- * `unary` and `binary` serve code for all ops with that many required sources. */
+ * source has data NULL and ne 0. The same sources have numbers (src) and, for each op of ops.h, names:
+ * args->linear.bias. `unary` and `binary` serve code for all ops with that many required sources. */
 typedef struct RpOpArgs {
     RpTensorView dst;
     union {
@@ -51,7 +51,7 @@ typedef struct RpOpArgs {
         RP_OPS(OP)
 #undef OP
     };
-    const RpOpParams *params;
+    const RpOpParams *params; /* owned by the graph */
 } RpOpArgs;
 
 /* Number of a source, such as RP_SOURCE(linear, bias) = 3. A constant expression. */
@@ -65,7 +65,7 @@ enum { RP_LAUNCH_ADDRESSES = 3 }; /* operands of a library call: w, x, y */
 /* One launch of a CUDA launcher: of a kernel, or of another library, which launches by itself. */
 typedef struct RpKernelLaunch {
     const char *name;     /* of the kernel in its source; static storage */
-    const void *function; /* NULL with `enqueue` */
+    const void *function; /* address of the kernel, for cudaLaunchKernel; NULL with `enqueue` */
     unsigned    grid[3], block[3], shared_bytes;
     void      **arguments; /* valid during the call */
     bool        any_type;  /* reads no weights, so that one function may serve steps with weights of several types */
@@ -80,17 +80,18 @@ typedef struct RpKernelLaunch {
 
 typedef struct RpBlasLt RpBlasLt; /* opaque */
 
-/* The surroundings of one call. CUDA launchers use stream to constant, launch and user; CPU kernels ith to local. */
+/* The surroundings of one call, valid during it. CUDA launchers use stream to constant, launch and user; CPU kernels
+ * ith to local. The library allocates it, so later versions may add members at the end. */
 typedef struct RpKernelCtx {
     struct CUstream_st *stream;
-    void    *scratch;        /* device memory of the stream, for the library's own kernels */
-    size_t   scratch_bytes;
-    RpBlasLt  *blas;           /* or NULL: cuBLASLt, for the products that it was prepared for */
-    bool     overlap;        /* use programmatic dependent launch for kernels that wait; without `launch` only */
-    unsigned constant;       /* bit s: source s is a weight, which no kernel writes */
-    int      ith, nth;       /* index of this worker, and the number of workers */
-    int      phase;          /* 0 for ops of one phase; all workers have finished the phase before */
-    void    *shared, *local; /* memory of all workers together, and of this worker alone */
+    void               *scratch; /* device memory of the stream, for the library's own kernels */
+    size_t              scratch_bytes;
+    RpBlasLt           *blas;     /* or NULL: cuBLASLt, for the products that it was prepared for */
+    bool                overlap;  /* use programmatic dependent launch for kernels that wait; without `launch` only */
+    unsigned            constant; /* bit s: source s is a weight, which no kernel writes */
+    int                 ith, nth; /* index of this worker, and the number of workers */
+    int                 phase;    /* 0 for ops of one phase; all workers have finished the phase before */
+    void               *shared, *local; /* memory of all workers together, and of this worker alone */
     /* Or NULL. CUDA launchers call it instead of launching: to record the launch, to repoint a captured node to new
      * addresses, or only to look at it. */
     RpStatus (*launch)(void *user, const RpKernelLaunch *launch);
@@ -100,9 +101,9 @@ typedef struct RpKernelCtx {
 /* Validates types, shapes and parameters, then does its work. Errors name the op and both shapes. */
 typedef RpStatus RpOpKernel(const RpOpArgs *args, RpKernelCtx *ctx);
 
-/* The CPU kernel of an op of ops.h, for programs that measure or test one op. NULL for views, which compute nothing, and
- * for other numbers. Some fused ops, attention, mul_mat and mul_mat_id use RpKernelCtx.shared and local with more than
- * one worker or column: run those through an executor. */
+/* The CPU kernel of an op of ops.h, for programs that measure or test one op; a function of the library. NULL for
+ * views, which compute nothing, and for other numbers. Some fused ops, attention, mul_mat and mul_mat_id use
+ * RpKernelCtx.shared and local with more than one worker or column: run those through an executor. */
 RP_API RpOpKernel *rp_cpu_kernel(TensorOp op);
 
 #ifdef __cplusplus

@@ -21,9 +21,10 @@ extern "C" {
 
 typedef struct RpModel RpModel;
 
+/* Later versions may add members (docs/api.md). */
 typedef struct RpModelInfo {
-    const char *arch;       /* general.architecture: "llama", ... */
-    const char *name;       /* general.name, or "" */
+    const char *arch; /* general.architecture: "llama", ... */
+    const char *name; /* general.name, or "" */
     int32_t     n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t     n_ctx_train;               /* positions that the model was trained for */
     int32_t     window, n_layer_local;     /* n_layer_local layers see only the last `window` positions; 0: none */
@@ -38,23 +39,25 @@ typedef struct RpModelOptions {
     /* Or NULL: pages are then read when first used. Otherwise rp_model_open reads all tensors in and reports bytes done
      * and in all, at least every 4 MiB. Return false to stop with RP_E_CANCELLED. */
     bool (*progress)(size_t done, size_t total, void *user);
-    void  *user;
+    void *user; /* handed to `progress` */
 } RpModelOptions;
 
-/* `options` may be NULL. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT, RP_E_NOMEM;
- * RP_E_UNSUPPORTED names the architecture, tensor type or tokenizer; RP_E_SHAPE names a tensor and both shapes. */
-RP_API RP_NODISCARD RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes, RpModel **out);
+/* `options` may be NULL. The path is copied. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT,
+ * RP_E_NOMEM; RP_E_UNSUPPORTED names the architecture, tensor type or tokenizer; RP_E_SHAPE names a tensor and both
+ * shapes. */
+RP_API RP_NODISCARD RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
+                                                 RpModel **out);
 RP_NODISCARD static inline RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out) {
     return rp_model_open_sized(path, options, sizeof *options, out);
 }
 
 /* The same from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
 RP_API RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out);
-RP_API void rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
+RP_API void                  rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
 
-/* Owned by the model, with its texts. */
+/* Owned by the model, with their texts; valid until rp_model_free. */
 RP_API const RpModelInfo *rp_model_info(const RpModel *m);
-RP_API const RpGgufFile *rp_model_file(const RpModel *m);
+RP_API const RpGgufFile  *rp_model_file(const RpModel *m);
 
 /* Owned by the model. NULL for a file without a tokenizer (tokenizer.ggml.model absent or "none"): such a model can
  * still be run on ids. */
@@ -83,8 +86,10 @@ typedef struct RpModelGraphOptions {
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
  * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32,
  * and for a model without any attention. */
-RP_API RP_NODISCARD RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options, size_t options_bytes, ComputeGraph **out);
-RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options, ComputeGraph **out) {
+RP_API RP_NODISCARD RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
+                                                  size_t options_bytes, ComputeGraph **out);
+RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,
+                                                   ComputeGraph **out) {
     return rp_model_graph_sized(m, options, sizeof *options, out);
 }
 

@@ -1,9 +1,10 @@
 /* ops.h - the one list of operations: name, sources, parameters, shape rule, flags and mathematics of each. The enum
- * TensorOp, the unions of parameters and sources, the table of the dumps and the kernel tables of every backend are made
- * from it (I7).
+ * TensorOp, the unions of parameters and sources, the table of the dumps and the kernel tables of every backend are
+ * made from it (I7).
  *
- *   RpOpParams p = {.rms_norm = {.eps = 1e-5f}};
- *   TensorNode *y = rp_graph_op(g, RP_OP_RMS_NORM, &p, (TensorNode *const[]){x, w}, 2);
+ *   const RpOpParams p = {.rms_norm = {.eps = 1e-5f}};
+ *   TensorNode *sources[2] = {x, w};
+ *   TensorNode *y = rp_graph_op(g, RP_OP_RMS_NORM, &p, sources, 2);
  *
  * To add an op: a row below, fallback/<name>.c, kernels/<name>.cu and tests/ops/test_<name>.c; docs/add-an-op.md shows
  * it with an example.
@@ -68,13 +69,13 @@ typedef enum RpRopeMode {
  * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without freq_scale. */
 typedef struct RpRopeParams {
     RpRopeMode mode;
-    int32_t  n_dims; /* rotated elements of a row, even, <= ne[0]; the others are copied */
-    float    freq_base;
-    float    freq_scale;           /* linear interpolation of positions: 1 / factor; 1: none */
-    float    ext_factor;           /* weight of the YaRN mix; 0: no YaRN */
-    float    attn_factor;          /* the rotated pair is multiplied by it */
-    float    beta_fast, beta_slow; /* YaRN: turns over n_ctx_orig at the ends of the ramp */
-    int32_t  n_ctx_orig;           /* YaRN: positions that the model was first trained for */
+    int32_t    n_dims; /* rotated elements of a row, even, <= ne[0]; the others are copied */
+    float      freq_base;
+    float      freq_scale;           /* linear interpolation of positions: 1 / factor; 1: none */
+    float      ext_factor;           /* weight of the YaRN mix; 0: no YaRN */
+    float      attn_factor;          /* the rotated pair is multiplied by it */
+    float      beta_fast, beta_slow; /* YaRN: turns over n_ctx_orig at the ends of the ramp */
+    int32_t    n_ctx_orig;           /* YaRN: positions that the model was first trained for */
 } RpRopeParams;
 
 typedef struct RpSoftMaxParams {
@@ -141,9 +142,9 @@ typedef struct RpRouteParams {
 /* Epilogue of op linear: y = post_norm(scale * (w c + bias)) + residual. */
 typedef struct RpLinearParams {
     RpColumnParams column;
-    float        scale;     /* 1: none */
-    int32_t      post_norm; /* 1: rms_norm with `post_eps` before the residual is added */
-    float        post_eps;
+    float          scale;     /* 1: none */
+    int32_t        post_norm; /* 1: rms_norm with `post_eps` before the residual is added */
+    float          post_eps;
 } RpLinearParams;
 
 /* act(gate) * up with act = silu, gelu by tanh or gelu by erf; or the form of op swiglu_oai. */
@@ -152,8 +153,8 @@ typedef enum RpGateKind { RP_GATE_SILU = 0, RP_GATE_GELU_TANH, RP_GATE_GELU_ERF,
 typedef struct RpGateUpParams {
     RpColumnParams column;
     RpGateKind     kind;
-    float        alpha, limit; /* for RP_GATE_OAI, as in RpSwigluOaiParams */
-    RpDtype      dtype;        /* of the result: RP_F32 or RP_Q8_ACT */
+    float          alpha, limit; /* for RP_GATE_OAI, as in RpSwigluOaiParams */
+    RpDtype        dtype;        /* of the result: RP_F32 or RP_Q8_ACT */
 } RpGateUpParams;
 
 /* RMSNorm of queries and keys before the rotation: none, of each head, or of all heads as one row. */
@@ -161,9 +162,9 @@ typedef enum RpHeadNorm { RP_HEAD_NORM_NONE = 0, RP_HEAD_NORM_EACH, RP_HEAD_NORM
 
 typedef struct RpQkvParams {
     RpColumnParams column;
-    int32_t      head_dim;
+    int32_t        head_dim;
     RpHeadNorm     norm;
-    float        norm_eps;
+    float          norm_eps;
     RpRopeParams   rope;
 } RpQkvParams;
 
@@ -173,7 +174,7 @@ typedef enum RpRouterKind { RP_ROUTER_LOGITS = 0, RP_ROUTER_SOFT_MAX, RP_ROUTER_
 typedef struct RpRouterParams {
     RpColumnParams column;
     RpRouterKind   kind;
-    float        soft_max_scale; /* for RP_ROUTER_SOFT_MAX */
+    float          soft_max_scale; /* for RP_ROUTER_SOFT_MAX */
     RpTopKParams   top_k;
     RpRouteParams  route;
 } RpRouterParams;

@@ -44,7 +44,8 @@ static inline RpSamplerParams rp_sampler_defaults(void) {
 
 /* Copies the parameters. The caller frees *out; on failure it is NULL. RP_E_ARG names the parameter that is out of
  * range; RP_E_NOMEM. */
-RP_API RP_NODISCARD RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab, RpSampler **out);
+RP_API RP_NODISCARD RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab,
+                                                  RpSampler **out);
 RP_NODISCARD static inline RpStatus rp_sampler_new(const RpSamplerParams *params, int32_t n_vocab, RpSampler **out) {
     return rp_sampler_new_sized(params, sizeof *params, n_vocab, out);
 }

@@ -2,7 +2,8 @@
  * allocates everything when it is opened; afterwards nothing is allocated per token (I3).
  *
  *   RpSession *s;
- *   RP_TRY(rp_session_open(model, &(RpSessionOptions){.n_ctx = 2048}, &s));
+ *   const RpSessionOptions options = {.n_ctx = 2048};
+ *   RP_TRY(rp_session_open(model, &options, &s));
  *   RP_TRY(rp_session_prefill(s, ids, n, NULL, NULL));
  *   RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), &token));
  *   RP_TRY(rp_session_step(s, token));
@@ -34,21 +35,23 @@ typedef struct RpSessionOptions {
     RpDtype     kv_type;       /* type of the KV cache, as in RpModelGraphOptions */
     const char *device;        /* this and the next three as in RpExecutorOptions */
     bool        require_cuda, require_graph;
-    RpExecMode    mode;
+    RpExecMode  mode;
     bool        count_experts; /* fill rp_session_expert_counts. The ids of each step must then reach the host, so a GPU
                                   does not sample by itself: every token is one run */
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. */
 typedef struct RpSessionMemory {
-    size_t weights, kv, arena, total; /* weights: on the CPU the mapped pages of the file, on a GPU a copy */
-    int32_t n_ctx;                    /* with the default filled in */
+    size_t  weights, kv, arena, total; /* weights: on the CPU the mapped pages of the file, on a GPU a copy */
+    int32_t n_ctx;                     /* with the default filled in */
 } RpSessionMemory;
 
 /* Plans the session without allocating its memory; `options` may be NULL. Errors as rp_session_open, but memory and
  * device are not checked. */
-RP_API RP_NODISCARD RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes, RpSessionMemory *out, size_t out_bytes);
-RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options, RpSessionMemory *out) {
+RP_API RP_NODISCARD RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options,
+                                                     size_t options_bytes, RpSessionMemory *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options,
+                                                      RpSessionMemory *out) {
     return rp_session_memory_sized(m, options, sizeof *options, out, sizeof *out);
 }
 
@@ -57,8 +60,10 @@ RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const Rp
  * before anything is loaded; the text has the figures and the context that would fit.
  * RP_E_ARG for a context below 1 or beyond the model's training context, or a bad chunk. RP_E_UNSUPPORTED for a cache
  * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
-RP_API RP_NODISCARD RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes, RpSession **out);
-RP_NODISCARD static inline RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options, RpSession **out) {
+RP_API RP_NODISCARD RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options,
+                                                   size_t options_bytes, RpSession **out);
+RP_NODISCARD static inline RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options,
+                                                    RpSession **out) {
     return rp_session_open_sized(m, options, sizeof *options, out);
 }
 RP_API void rp_session_free(RpSession *s); /* NULL is allowed */
@@ -70,8 +75,8 @@ typedef bool RpPrefillProgress(int64_t done, int64_t total, void *user);
 /* Appends n >= 1 tokens to the context; rp_session_logits then holds the logits after the last one. `progress` may be
  * NULL. RP_E_CONTEXT_FULL if they do not fit and RP_E_ARG for an id outside the vocabulary: nothing has changed then.
  * A failure of the device keeps the chunks before it. */
-RP_API RP_NODISCARD RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
-                                         void *user);
+RP_API RP_NODISCARD RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n,
+                                                RpPrefillProgress *progress, void *user);
 
 /* Appends one token: rp_session_prefill with n = 1. */
 RP_API RP_NODISCARD RpStatus rp_session_step(RpSession *s, int32_t token);
@@ -82,12 +87,13 @@ typedef void RpLogitsCallback(size_t i, const float *logits, void *user);
 /* Appends n tokens and calls back with the logits after each of them, in order. The first call allocates the plan for
  * it. Errors as rp_session_prefill, and RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
-                                       void *user);
+                                              void *user);
 
 /* The logits after every token of `batch` sequences, each from an empty context; opens a session for the call.
  * ids: [batch][seq]; logits: f32 [batch][seq][n_vocab], the caller's memory. RP_E_ARG if seq exceeds the model's
  * training context; further errors as rp_session_open and rp_session_score. */
-RP_API RP_NODISCARD RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq, float *logits);
+RP_API RP_NODISCARD RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq,
+                                             float *logits);
 
 /* The logits after the latest token, f32 [n_vocab]; owned by the session, valid until the next call that appends.
  * NULL before the first token, after a rewind, and after a reply that stopped early while a GPU was already computing
@@ -96,7 +102,7 @@ RP_API const float *rp_session_logits(RpSession *s);
 
 RP_API int32_t rp_session_n_past(const RpSession *s); /* tokens in the context: the next token gets this position */
 RP_API int32_t rp_session_n_ctx(const RpSession *s);
-RP_API int rp_session_n_threads(const RpSession *s);
+RP_API int     rp_session_n_threads(const RpSession *s);
 RP_API const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
@@ -108,7 +114,7 @@ RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 RP_API const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);
 
 /* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan. Its texts are owned by
- * the session. */
+ * the session and valid as long as it is. */
 RP_API void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes);
 static inline RpExecutorInfo rp_session_info(const RpSession *s) {
     RpExecutorInfo info;
@@ -126,7 +132,8 @@ RP_API const ExecPlan *rp_session_decode_plan(const RpSession *s);
  *       return fwrite(text, 1, len, stdout) == len;
  *   }
  *   RpGenerateResult r;
- *   RP_TRY(rp_generate(s, sampler, ids, n, &(RpGenerateOptions){.max_tokens = 64, .on_text = print}, &r)); */
+ *   const RpGenerateOptions options = {.max_tokens = 64, .on_text = print};
+ *   RP_TRY(rp_generate(s, sampler, ids, n, &options, &r)); */
 
 typedef enum RpStopReason {
     RP_STOP_END_TOKEN,
@@ -137,26 +144,26 @@ typedef enum RpStopReason {
 } RpStopReason;
 
 typedef struct RpGenerateOptions {
-    int32_t            max_tokens;    /* 0: until the context is full */
-    const char *const *stop;          /* stop strings, never printed; the first that is complete ends the reply */
-    size_t             n_stop;        /* each of them not empty */
-    bool               ignore_end;    /* go on after end tokens */
-    bool               print_special; /* print the text of control tokens */
-    RpPrefillProgress   *prefill_progress; /* or NULL; gets `user` */
+    int32_t            max_tokens;       /* 0: until the context is full */
+    const char *const *stop;             /* stop strings, never printed; the first that is complete ends the reply */
+    size_t             n_stop;           /* each of them not empty. All pointers are borrowed for the call */
+    bool               ignore_end;       /* go on after end tokens */
+    bool               print_special;    /* print the text of control tokens */
+    RpPrefillProgress *prefill_progress; /* or NULL; gets `user` */
     /* Or NULL: receives whole UTF-8 characters as they come, not terminated, valid during the call; return false to
      * stop. It is called at least once per token, with len 0 if there is nothing to print yet. Text that may turn out
      * to be the beginning of a stop string is held back. A model without a tokenizer has no text: len is always 0 and
      * stop strings never match. */
     bool (*on_text)(const char *text, size_t len, void *user);
-    void      *user;   /* handed to both callbacks */
+    void        *user;   /* handed to both callbacks */
     RpTokenList *tokens; /* or NULL: every sampled token is appended, the end token too */
 } RpGenerateOptions;
 
 typedef struct RpGenerateResult {
     RpStopReason reason;                /* meaningful if rp_generate returned RP_OK */
-    int32_t    n_prompt, n_generated; /* tokens; n_generated counts sampled tokens, the end token too */
-    double     prefill_s, decode_s;   /* seconds; decode_s covers the n_generated - 1 steps after the first token */
-    double     first_token_s;         /* seconds from the call to the first token */
+    int32_t      n_prompt, n_generated; /* tokens; n_generated counts sampled tokens, the end token too */
+    double       prefill_s, decode_s;   /* seconds; decode_s covers the n_generated - 1 steps after the first token */
+    double       first_token_s;         /* seconds from the call to the first token */
 } RpGenerateResult;
 
 /* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
@@ -167,8 +174,12 @@ typedef struct RpGenerateResult {
  * appended so far stay, text held back is dropped.
  * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, or a sampler for another
  * vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on failure too. */
-RP_API RP_NODISCARD RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, const RpGenerateOptions *options, size_t options_bytes, RpGenerateResult *result, size_t result_bytes);
-RP_NODISCARD static inline RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, const RpGenerateOptions *options, RpGenerateResult *result) {
+RP_API RP_NODISCARD RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                                               const RpGenerateOptions *options, size_t options_bytes,
+                                               RpGenerateResult *result, size_t result_bytes);
+RP_NODISCARD static inline RpStatus rp_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt,
+                                                size_t n_prompt, const RpGenerateOptions *options,
+                                                RpGenerateResult *result) {
     return rp_generate_sized(s, sampler, prompt, n_prompt, options, sizeof *options, result, sizeof *result);
 }
 

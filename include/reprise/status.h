@@ -36,8 +36,8 @@ typedef enum RpStatus {
 
 /* RP_API: exported by the shared library. Functions are otherwise private to it.
  *
- * A function NAME_sized gets the size of a struct of the caller, so that the struct can grow (docs/api.md). Programs call
- * NAME, an inline function that passes sizeof. Bindings of other languages call NAME_sized. */
+ * A function NAME_sized gets the size of a struct of the caller, so that the struct can grow (docs/api.md). Programs
+ * call NAME, an inline function that passes sizeof. Bindings of other languages call NAME_sized. */
 #if defined(__GNUC__)
 #define RP_API               __attribute__((visibility("default")))
 #define RP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 typedef struct RpStepState {
-    int32_t  token; /* the token sampled last, which the next step runs; -1: every logit was NaN or -inf */
-    int32_t  pos;   /* its position in the context; op sample adds one */
+    int32_t token; /* the token sampled last, which the next step runs; -1: every logit was NaN or -inf */
+    int32_t pos;   /* its position in the context; op sample adds one */
     /* As in RpSamplerParams (sampler.h). */
     float    temperature;
     int32_t  top_k;

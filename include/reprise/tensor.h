@@ -8,8 +8,9 @@
  * For block-quantised types ne[0] is a whole number of blocks and nb[0] is the size of one block: single elements
  * have no address, and rows are addressed by nb[1..3] only.
  *
- *   RpTensorView v = rp_view_contiguous(RP_F32, (int64_t[]){n_embd, n_tok, 1, 1}, memory);
- *   float *token_2 = rp_view_row(&v, 2);
+ *   const int64_t ne[RP_MAX_DIMS] = {n_embd, n_tok, 1, 1};
+ *   RpTensorView  v               = rp_view_contiguous(RP_F32, ne, memory);
+ *   float        *token_2         = (float *)rp_view_row(&v, 2);
  */
 #ifndef REPRISE_TENSOR_H
 #define REPRISE_TENSOR_H
@@ -85,7 +86,7 @@ typedef enum RpDtype {
 } RpDtype;
 
 typedef struct RpDtypeInfo {
-    const char *name;
+    const char *name;        /* static storage */
     int         block_elems; /* 1 for plain numbers */
     int         block_bytes;
     int         gguf_type; /* -1: never in a file */
@@ -118,7 +119,8 @@ typedef struct RpTensorView {
     size_t  nb[RP_MAX_DIMS]; /* byte strides */
 } RpTensorView;
 
-/* A view without gaps: nb[0] = bytes of a block, nb[1] = bytes of a row, nb[i] = nb[i-1] * ne[i-1]. */
+/* A view without gaps: nb[0] = bytes of a block, nb[1] = bytes of a row, nb[i] = nb[i-1] * ne[i-1]. Copies `ne` and
+ * borrows `data`. */
 RP_API RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
 
 /* True when the strides are those of rp_view_contiguous; the stride of a dimension of size 1 does not matter. */

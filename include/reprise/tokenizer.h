@@ -44,14 +44,14 @@ enum {
 /* Copies everything it needs from the file, which may be closed afterwards. The caller frees *out; on failure it is
  * NULL. RP_E_UNSUPPORTED for another kind or pre-tokenizer, RP_E_FORMAT for bad metadata, RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out);
-RP_API void rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
+RP_API void                  rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
 
 RP_API const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2" or "llama"; static storage */
 RP_API const char *rp_tokenizer_pre(const RpTokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
-RP_API int32_t rp_tokenizer_n_vocab(const RpTokenizer *tk);
-RP_API int32_t rp_tokenizer_bos(const RpTokenizer *tk); /* -1: none */
-RP_API int32_t rp_tokenizer_eos(const RpTokenizer *tk); /* -1: none */
-RP_API bool rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
+RP_API int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk);
+RP_API int32_t     rp_tokenizer_bos(const RpTokenizer *tk);      /* -1: none */
+RP_API int32_t     rp_tokenizer_eos(const RpTokenizer *tk);      /* -1: none */
+RP_API bool        rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
 
 /* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, and the marks of the known chat formats
  * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). False for an id outside the vocabulary. */
@@ -66,7 +66,8 @@ RP_API int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
 /* Appends the tokens of text[0..len) to `out`. The text may contain NULs; bytes that are not UTF-8 are tokenised as
  * single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
  * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
-RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out);
+RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags,
+                                         RpTokenList *out);
 
 /* The bytes of one token, owned by the tokenizer and not terminated. They may be a part of a UTF-8 character: join them
  * with RpUtf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
@@ -99,7 +100,7 @@ RP_API RP_NODISCARD RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out
 
 /* By name: chatml, llama3, mistral, gemma, llama2. RP_E_ARG lists the names. */
 RP_API RP_NODISCARD RpStatus rp_chat_from_name(const char *name, RpChatKind *out);
-RP_API const char *rp_chat_name(RpChatKind kind); /* static storage; "?" for no kind */
+RP_API const char           *rp_chat_name(RpChatKind kind); /* static storage; "?" for no kind */
 
 typedef struct RpChatMessage {
     const char *role; /* "system", "user", "assistant" */
@@ -110,8 +111,10 @@ typedef struct RpChatMessage {
  * token is not part of it: RP_TOK_ADD_SPECIAL adds it. Borrows the messages during the call. *out is terminated; the
  * caller frees it with free(). Messages must be: system? (user assistant)* user.
  * RP_E_ARG for an unknown role or another order, RP_E_NOMEM. */
-RP_API RP_NODISCARD RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes, size_t n, char **out);
-RP_NODISCARD static inline RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out) {
+RP_API RP_NODISCARD RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes,
+                                                  size_t n, char **out);
+RP_NODISCARD static inline RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n,
+                                                   char **out) {
     return rp_chat_format_sized(kind, messages, sizeof *messages, n, out);
 }
 
