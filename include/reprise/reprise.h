@@ -21,6 +21,7 @@
 #include "reprise/graph.h"
 #include "reprise/kernel.h"
 #include "reprise/model.h"
+#include "reprise/ops.h"
 #include "reprise/options.h"
 #include "reprise/quants.h"
 #include "reprise/sampler.h"
