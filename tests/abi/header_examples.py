@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Every code example in the comments of the public headers compiles, as C17 and as C++20.
+
+    header_examples.py INCLUDE_DIR VERSION_H_TEMPLATE C_COMPILER CXX_COMPILER
+
+An example is a block of comment lines that are indented by three spaces and of which one ends with ';' or '{'. It is
+compiled as a block in a function, whose parameters are the names that the example uses and the reader has to supply,
+listed below for each header. A function definition in an example stays outside, as in a program."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+include, version_h, c_compiler, cxx_compiler = sys.argv[1:]
+
+GIVEN = {
+    "executor.h": "const ComputeGraph *g, const TensorNode *x, const TensorNode *y, const float *input, size_t bytes, "
+                  "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos",
+    "extend.h": "ComputeGraph *g, TensorNode *x",
+    "graph.h": "int64_t n_embd, int64_t n_tok, RpTensorView view",
+    "ops.h": "ComputeGraph *g, TensorNode *x, TensorNode *w",
+    "sampler.h": "const float *logits, int32_t n_vocab, int32_t token",
+    "session.h": "const RpModel *model, RpSampler *sampler, const int32_t *ids, size_t n, "
+                 "int32_t token, RpSession *s",
+    "status.h": "RpModel *model",
+    "step.h": "RpStepState step, int32_t *words, int32_t first, int32_t n_past",
+    "tensor.h": "int64_t n_embd, int64_t n_tok, void *memory",
+    "tokenizer.h": "const RpGgufFile *gguf, const char *text, size_t len, RpGgufString bytes, char *out",
+}
+# Functions of the reader's program.
+BEFORE = {"extend.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu, relu_mul_cpu;\n"}
+FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Wno-unused-parameter", "-Wno-unused-variable",
+         "-Wno-unused-but-set-variable", "-Wno-unused-function", "-Wno-missing-field-initializers"]
+
+
+def examples(text):
+    """(line number, code) of each example."""
+    block, at = [], 0
+    for number, line in enumerate(text.splitlines() + [""], 1):
+        if re.match(r" \*   ", line):
+            at = at if block else number
+            block.append(line[5:].removesuffix(" */"))
+            continue
+        if any(re.search(r"[;{]\s*(//.*|/\*.*)?$", b) for b in block) and not block[0].startswith(" "):
+            yield at, block
+        block = []
+
+
+def program(name, number, block):
+    """The example as a function, behind the function definitions that it has."""
+    outside, body, in_function = [], [], False
+    for i, line in enumerate(block):
+        in_function = in_function or re.match(r"(?!if|for|while)\w[\w *]*\(.*\) \{( *//.*)?$", line) is not None
+        (outside if in_function else body).append(f'#line {number + i} "{name}"\n{line}')
+        in_function = in_function and line != "}"
+    return "\n".join(['#include "reprise/reprise.h"', "#include <stdio.h>", "#include <string.h>", BEFORE.get(name, ""),
+                      *outside, f"RpStatus example({GIVEN.get(name) or 'void'});",
+                      f"RpStatus example({GIVEN.get(name) or 'void'}) {{", "{", *body, "}", "return RP_OK;", "}", ""])
+
+
+failed = found = 0
+with tempfile.TemporaryDirectory() as temp:
+    paths = [p for p in sorted(pathlib.Path(include, "reprise").glob("*.h")) if p.name != "version.h"]
+    for path in paths + [pathlib.Path(version_h)]:
+        name = path.name.removesuffix(".in")
+        blocks = list(examples(path.read_text()))
+        if not blocks:
+            print(f"{name} has no example")
+            failed += 1
+        for number, block in blocks:
+            found += 1
+            source = pathlib.Path(temp, "example.c")
+            source.write_text(program(name, number, block))
+            for command in ([c_compiler, "-std=c17"], [cxx_compiler, "-xc++", "-std=c++20"]):
+                made = subprocess.run([*command, *FLAGS, f"-I{include}", f"-I{pathlib.Path(version_h).parent.parent}",
+                                       str(source)], capture_output=True, text=True)
+                if made.returncode != 0:
+                    failed += 1
+                    print(f"{name}:{number} ({command[-1]})\n{made.stderr}")
+print(f"{found} examples, {failed} failures")
+sys.exit(failed > 0 or found < 20)
