@@ -56,7 +56,7 @@ RP_API TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *p
  *
  * Each comment gives shapes only, innermost dimension first: ops.h has the formulas. t counts tokens, h heads, m and n
  * elements of a row. The type is f32 if none is given; a weight type is f32, f16, bf16 or a block type. Rows are
- * contiguous (nb[0] is one element or block); `any` is any shape. */
+ * contiguous (nb[0] is one element or block); `any` is any shape. Parameters are copied. */
 
 /* table w [n,rows] of any weight type, ids i32 [t] -> [n,t] */
 RP_API TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every code example in the comments of the public headers compiles, as C17 and as C++20.
 
-    header_examples.py INCLUDE_DIR VERSION_H_TEMPLATE C_COMPILER CXX_COMPILER
+    header_examples.py INCLUDE_DIR VERSION_H C_COMPILER CXX_COMPILER
 
 An example is a block of comment lines that are indented by three spaces and of which one ends with ';' or '{'. It is
 compiled as a block in a function, whose parameters are the names that the example uses and the reader has to supply,
@@ -63,7 +63,7 @@ failed = found = 0
 with tempfile.TemporaryDirectory() as temp:
     paths = [p for p in sorted(pathlib.Path(include, "reprise").glob("*.h")) if p.name != "version.h"]
     for path in paths + [pathlib.Path(version_h)]:
-        name = path.name.removesuffix(".in")
+        name = path.name
         blocks = list(examples(path.read_text()))
         if not blocks:
             print(f"{name} has no example")
