@@ -76,7 +76,7 @@ RP_API RP_NODISCARD RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, b
 
 /* Turns the bytes of successive tokens into whole UTF-8 characters (RFC 3629). Zero-initialise it; it owns nothing.
  *
- *   RpUtf8Stream u = {0};
+ *   RpUtf8Stream u = {{0}, 0};
  *   size_t n_out = rp_utf8_feed(&u, bytes.ptr, bytes.len, out);    // out: 4 * bytes.len + 16 bytes of room */
 typedef struct RpUtf8Stream {
     unsigned char held[4]; /* the beginning of a character that is not complete yet */

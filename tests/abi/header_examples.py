@@ -47,36 +47,32 @@ def examples(text):
         block = []
 
 
-def program(name, number, block):
-    """The example as a function, behind the function definitions that it has."""
+def function(name, number, block):
+    """An example as a function, behind the function definitions that it has."""
     outside, body, in_function = [], [], False
     for i, line in enumerate(block):
         in_function = in_function or re.match(r"(?!if|for|while)\w[\w *]*\(.*\) \{( *//.*)?$", line) is not None
         (outside if in_function else body).append(f'#line {number + i} "{name}"\n{line}')
         in_function = in_function and line != "}"
-    return "\n".join(['#include "reprise/reprise.h"', "#include <stdio.h>", "#include <string.h>", BEFORE.get(name, ""),
-                      *outside, f"RpStatus example({GIVEN.get(name) or 'void'});",
-                      f"RpStatus example({GIVEN.get(name) or 'void'}) {{", "{", *body, "}", "return RP_OK;", "}", ""])
+    head = f"static RpStatus example_{name.removesuffix('.h')}_{number}({GIVEN.get(name) or 'void'})"
+    return [BEFORE.get(name, ""), *outside, head + " {", "{", *body, "}", "return RP_OK;", "}"]
 
 
-failed = found = 0
+lines, found, failed = ['#include "reprise/reprise.h"', "#include <stdio.h>", "#include <string.h>"], 0, 0
+paths = [p for p in sorted(pathlib.Path(include, "reprise").glob("*.h")) if p.name != "version.h"]
+for path in paths + [pathlib.Path(version_h)]:
+    blocks = list(examples(path.read_text()))
+    if not blocks:
+        print(f"{path.name} has no example")
+        failed += 1
+    for number, block in blocks:
+        found += 1
+        lines += function(path.name, number, block)
 with tempfile.TemporaryDirectory() as temp:
-    paths = [p for p in sorted(pathlib.Path(include, "reprise").glob("*.h")) if p.name != "version.h"]
-    for path in paths + [pathlib.Path(version_h)]:
-        name = path.name
-        blocks = list(examples(path.read_text()))
-        if not blocks:
-            print(f"{name} has no example")
-            failed += 1
-        for number, block in blocks:
-            found += 1
-            source = pathlib.Path(temp, "example.c")
-            source.write_text(program(name, number, block))
-            for command in ([c_compiler, "-std=c17"], [cxx_compiler, "-xc++", "-std=c++20"]):
-                made = subprocess.run([*command, *FLAGS, f"-I{include}", f"-I{pathlib.Path(version_h).parent.parent}",
-                                       str(source)], capture_output=True, text=True)
-                if made.returncode != 0:
-                    failed += 1
-                    print(f"{name}:{number} ({command[-1]})\n{made.stderr}")
+    source = pathlib.Path(temp, "examples.c")
+    source.write_text("\n".join(lines) + "\n")
+    for command in ([c_compiler, "-std=c17"], [cxx_compiler, "-xc++", "-std=c++20"]):
+        failed += subprocess.run([*command, *FLAGS, f"-I{include}", f"-I{pathlib.Path(version_h).parent.parent}",
+                                  str(source)]).returncode != 0
 print(f"{found} examples, {failed} failures")
 sys.exit(failed > 0 or found < 20)
