@@ -34,7 +34,7 @@ typedef struct RpSynthOptions {
     uint64_t           seed;     /* the same seed gives the same file, byte for byte */
     bool               hollow;   /* no weights: a hole in the file that reads as zeros and takes no disk space */
     RpConvertProgress *progress; /* or NULL */
-    void              *user; /* handed to `progress` */
+    void              *user;     /* handed to `progress` */
 } RpSynthOptions;
 
 /* Writes a model with random weights in the shape of a preset, with one token per byte. Weights are scaled by
