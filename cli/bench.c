@@ -2,7 +2,9 @@
  * named as llama-bench names them: ppN is a prefill of N tokens, tgN are N decode steps. */
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "cli/terminal/table.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,34 +13,41 @@ enum { MAX_REPEATS = 1000, WARM_UP_STEPS = 4 };
 static struct {
     const char *model, *passes, *kv;
     int32_t     threads, prompt, steps, depth, repeats;
-    bool        json;
+    bool        json, quiet;
     DeviceArgs  device;
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
 
 typedef struct Test {
     const char *kind;
     int32_t     n;
-    RpStatus (*run)(RpSession *s, const int32_t *ids, int32_t n, double *seconds);
+    RpStatus (*run)(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds);
     double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens per second */
 } Test;
 
-static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, double *seconds) {
+static bool on_prefill(int64_t done, int64_t total, void *progress) {
+    return cli_progress(progress, (double)done, (double)total);
+}
+
+static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds) {
     const double   start = cli_now();
-    const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, NULL, NULL);
+    const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, on_prefill, p);
     *seconds             = cli_now() - start;
     return st;
 }
 
-static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, double *seconds) {
+static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds) {
     const double start = cli_now();
-    for (int32_t i = 0; i < n; i++) RP_TRY(rp_session_step(s, ids[i]));
+    for (int32_t i = 0; i < n; i++) {
+        RP_TRY(rp_session_step(s, ids[i]));
+        if (!cli_progress(p, i + 1, n)) return rp_fail(RP_E_CANCELLED, "interrupted");
+    }
     *seconds = cli_now() - start;
     return RP_OK;
 }
 
 /* In replay and loop mode the device samples by itself, so a whole reply is timed: a prompt of one token,
  * one sampled token that is not timed, then n steps. */
-static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, double *seconds) {
+static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds) {
     const RpSamplerParams   greedy  = rp_sampler_defaults();
     const RpGenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
     RpSampler              *sampler = NULL;
@@ -47,8 +56,14 @@ static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, double *s
     const RpStatus st = rp_generate(s, sampler, ids, 1, &o, &r);
     rp_sampler_free(sampler);
     *seconds = r.decode_s;
-    return st;
+    (void)p; /* a call for each token would slow loop mode down */
+    return st == RP_OK && cli_interrupted() ? rp_fail(RP_E_CANCELLED, "interrupted") : st;
 }
+
+static Test tests[2] = {
+    {.kind = "pp", .run = run_prefill},
+    {.kind = "tg", .run = run_steps  }
+};
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -61,14 +76,19 @@ static double median(const Test *t) {
 }
 
 /* Each run starts from a context of args.depth tokens. One warm-up run, short for decode, is not counted. */
-static RpStatus measure(RpSession *s, const int32_t *ids, Test *t) {
+static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Progress *p) {
     if (t->n == 0) return RP_OK;
     RP_TRY(rp_session_rewind(s, args.depth));
-    double seconds;
-    RP_TRY(t->run(s, ids, t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n, &seconds));
+    double  seconds = 0.0;
+    int32_t warm_up = t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n;
+    (void)cli_progress_step(p, "%s%d, warm-up", t->kind, t->n);
+    RP_TRY(t->run(s, ids, warm_up, p, &seconds));
     for (int32_t i = 0; i < args.repeats; i++) {
+        if (i == 0) seconds *= (double)t->n / warm_up;
+        (void)cli_progress_step(p, "%s%d, run %d of %d, %.0f s left", t->kind, t->n, i + 1, args.repeats,
+                                ceil((args.repeats - i) * seconds));
         RP_TRY(rp_session_rewind(s, args.depth));
-        RP_TRY(t->run(s, ids, t->n, &seconds));
+        RP_TRY(t->run(s, ids, t->n, p, &seconds));
         t->rates[i] = t->n / seconds;
     }
     memcpy(t->sorted, t->rates, sizeof t->sorted);
@@ -76,26 +96,36 @@ static RpStatus measure(RpSession *s, const int32_t *ids, Test *t) {
     return RP_OK;
 }
 
-static void print_text(const RpSession *s, const Test *tests, const TokenBytes *bytes) {
+static RpStatus print_rates(void) {
+    Table *t = cli_table_new("test|>tok/s median|>least|>most");
+    for (int i = 0; i < 2; i++) {
+        if (tests[i].n == 0) continue;
+        if (args.depth > 0)
+            cli_table_add(t, "%s%d @ %d", tests[i].kind, tests[i].n, args.depth);
+        else
+            cli_table_add(t, "%s%d", tests[i].kind, tests[i].n);
+        cli_table_add(t, "%.2f", median(&tests[i]));
+        cli_table_add(t, "%.2f", tests[i].sorted[0]);
+        cli_table_add(t, "%.2f", tests[i].sorted[args.repeats - 1]);
+    }
+    return cli_table_print(t, stdout, 0);
+}
+
+static RpStatus print_text(const RpSession *s, const TokenBytes *bytes) {
     const RpModelInfo *info = rp_model_info(rp_session_model(s));
-    char               text[320], depth[24] = "";
-    if (args.depth > 0) snprintf(depth, sizeof depth, "@ %-6d", args.depth);
+    char               text[320];
     printf("%s, %.1f M parameters, %.1f MB, %s, %d runs\n", info->name[0] ? info->name : info->arch,
            (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6,
            cli_device_text(s, text, sizeof text), args.repeats);
-    for (int i = 0; i < 2; i++) {
-        const Test *t = &tests[i];
-        if (t->n > 0)
-            printf("%s%-6d%s %10.2f tok/s median  (%.2f .. %.2f)\n", t->kind, t->n, depth, median(t),
-                   t->sorted[0], t->sorted[args.repeats - 1]);
-    }
+    RP_TRY(print_rates());
     if (tests[1].n > 0)
         printf("%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)\n",
                (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9, (bytes->weights + bytes->kv) / 1e6,
                bytes->weights / 1e6, bytes->kv / 1e6);
+    return RP_OK;
 }
 
-static void print_json(const RpSession *s, const Test *tests, const TokenBytes *bytes) {
+static void print_json(const RpSession *s, const TokenBytes *bytes) {
     const char *separator = "";
     printf("{\"model\":");
     cli_json_string(stdout, args.model, strlen(args.model));
@@ -114,13 +144,22 @@ static void print_json(const RpSession *s, const Test *tests, const TokenBytes *
            tests[1].n > 0 ? (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9 : 0.0);
 }
 
+static RpStatus measure_all(RpSession *s, const int32_t *ids) {
+    Progress p = {.label = "bench", .off = args.quiet};
+    if (rp_session_info(s).mode != RP_MODE_EAGER) tests[1].run = run_reply;
+    tests[0].n = args.prompt;
+    tests[1].n = args.steps;
+    if (args.depth > 0) (void)cli_progress_step(&p, "context of %d tokens", args.depth);
+    RpStatus st = args.depth > 0 ? rp_session_prefill(s, ids, (size_t)args.depth, on_prefill, &p) : RP_OK;
+    if (st == RP_OK) st = measure(s, ids, &tests[0], &p);
+    if (st == RP_OK) st = measure(s, ids, &tests[1], &p);
+    cli_progress_end(&p);
+    return st;
+}
+
 static RpStatus bench(const RpModel *m, RpSession **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    static Test tests[2] = {
-        {.kind = "pp", .run = run_prefill},
-        {.kind = "tg", .run = run_steps  }
-    };
     const int32_t measured = args.prompt > args.steps ? args.prompt : args.steps,
                   longest = args.depth + measured, n_train = rp_model_info(m)->n_ctx_train;
     RpSessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,
@@ -133,19 +172,12 @@ static RpStatus bench(const RpModel *m, RpSession **session) {
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);
     for (int32_t i = 0; i < longest; i++)
         ids[i] = (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)n_vocab) % n_vocab;
-    if (rp_session_info(*session).mode != RP_MODE_EAGER) tests[1].run = run_reply;
-    tests[0].n  = args.prompt;
-    tests[1].n  = args.steps;
-    RpStatus st = args.depth > 0 ? rp_session_prefill(*session, ids, (size_t)args.depth, NULL, NULL) : RP_OK;
-    if (st == RP_OK) st = measure(*session, ids, &tests[0]);
-    if (st == RP_OK) st = measure(*session, ids, &tests[1]);
+    const RpStatus st = measure_all(*session, ids);
     free(ids);
-    if (st != RP_OK) return st;
+    RP_TRY(st);
     const TokenBytes bytes = cli_token_bytes(*session, args.depth + (args.steps + 1) / 2.0);
-    if (args.json)
-        print_json(*session, tests, &bytes);
-    else
-        print_text(*session, tests, &bytes);
+    if (!args.json) return print_text(*session, &bytes);
+    print_json(*session, &bytes);
     return RP_OK;
 }
 
@@ -156,7 +188,8 @@ static int run(void) {
     }
     RpModel   *m       = NULL;
     RpSession *session = NULL;
-    RpStatus   st      = cli_open_model(args.model, args.json, &m);
+    cli_catch_interrupts();
+    RpStatus st = cli_open_model(args.model, args.quiet, &m);
     if (st == RP_OK) st = bench(m, &session);
     rp_session_free(session);
     rp_model_free(m);
@@ -174,16 +207,19 @@ static const Option options[] = {
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
+    OPTION_QUIET(args.quiet),
 };
 
-const Command cli_command_bench = {.name      = "bench",
-                                   .help      = "measure prefill and decode in tokens per second",
-                                   .usage     = "[-m FILE] [options]",
-                                   .notes     = "ppN: prefill of N tokens; tgN: N decode steps; both\n"
-                                                "start with --depth tokens in the context. The tokens are\n"
-                                                "pseudo-random and the same in every run. In the modes\n"
-                                                "replay and loop the GPU samples the tokens of tgN itself,\n"
-                                                "greedily.",
-                                   .options   = options,
-                                   .n_options = sizeof options / sizeof options[0],
-                                   .run       = run};
+const Command cli_command_bench = {
+    .name      = "bench",
+    .help      = "measure prefill and decode in tokens per second",
+    .usage     = "[MODEL] [options]",
+    .notes     = "ppN: prefill of N tokens; tgN: N decode steps; both "
+                 "start with --depth tokens in the context. The tokens are "
+                 "pseudo-random and the same in every run. In the modes "
+                 "replay and loop the GPU samples the tokens of tgN itself, "
+                 "greedily.\n"
+                 "Other measurements: `reprise bench launches`, `reprise bench machine`.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

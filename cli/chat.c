@@ -62,10 +62,10 @@ static bool on_text(const char *text, size_t len, void *user) {
 }
 
 static bool on_prefill(int64_t done, int64_t total, void *user) {
-    Chat *c = user;
-    cli_progress(&c->progress, (double)done, (double)total);
+    Chat      *c     = user;
+    const bool go_on = cli_progress(&c->progress, (double)done, (double)total);
     if (done == total) cli_progress_end(&c->progress);
-    return !cli_interrupted();
+    return go_on;
 }
 
 static void notice(const char *text) { fprintf(stderr, "[%s]\n", text); }
@@ -155,7 +155,7 @@ static RpStatus detect_template(const RpModel *m, RpChatKind *out) {
     if (demo == NULL || strcmp(args.model, demo) != 0 || rp_option(RP_OPT_MODEL)[0] != '\0') return st;
     return rp_fail(
         st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
-            "was; then: reprise chat -m models/smollm2-135m-instruct-q4_1.gguf");
+            "was; then: reprise chat models/smollm2-135m-instruct-q4_1.gguf");
 }
 
 static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
@@ -196,7 +196,7 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message"),
-    CLI_TEXT("template", 0, args.template_name, "NAME",
+    CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
              "chat template: chatml, llama3, mistral, gemma or llama2; default: the model's"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full",
             0, 0),
@@ -212,10 +212,9 @@ static const Option options[] = {
 
 const Command cli_command_chat = {.name  = "chat",
                                   .help  = "have a conversation with a model",
-                                  .usage = "[-m FILE] [options]",
-                                  .notes =
-                                      "Each line is one message. The context is kept from turn to turn.\n"
-                                      "/help lists the commands. Lines may also come from a pipe.",
+                                  .usage = "[MODEL] [options]",
+                                  .notes = "Each line is one message. The context is kept from turn to turn. "
+                                           "/help lists the commands. Lines may also come from a pipe.",
                                   .options   = options,
                                   .n_options = sizeof options / sizeof options[0],
                                   .run       = run};

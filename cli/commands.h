@@ -3,7 +3,7 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-#include "cli/options.h"
+#include "cli/terminal/options.h"
 
 #define COMMANDS(X)                                                                                          \
     X(generate)                                                                                              \
@@ -20,10 +20,16 @@
     X(devices)                                                                                               \
     X(perplexity)                                                                                            \
     X(synth)                                                                                                 \
-    X(quantize)
+    X(quantize)                                                                                              \
+    X(completion)                                                                                            \
+    X(man)
 
 #define X(name) extern const Command cli_command_##name;
 COMMANDS(X)
 #undef X
+
+/* All of them, in this order. A name has one word, or two: "bench launches". */
+extern const Command *const cli_commands[];
+extern const size_t         cli_n_commands;
 
 #endif

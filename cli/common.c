@@ -1,5 +1,7 @@
-/* common.c - messages, exit status, interrupts, progress bar, input and output of the commands. */
+/* common.c - messages, exit status, interrupts, input and output of the commands. */
 #include "cli/common.h"
+
+#include "cli/terminal/style.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,15 +15,27 @@
 static double                start_time; /* of main, as cli_now */
 static volatile sig_atomic_t interrupt;
 
-void cli_say(const char *who, const char *fmt, ...) {
-    char    line[1200];
-    va_list ap;
-    va_start(ap, fmt);
+static void say(Style style, const char *who, const char *fmt, va_list ap) {
+    char line[1200];
     vsnprintf(line, sizeof line, fmt, ap);
-    va_end(ap);
     for (char *c = line; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-    fprintf(stderr, "%s: %s\n", who, line);
+    cli_progress_clear();
+    fprintf(stderr, "%s%s:%s %s\n", cli_style(stderr, style), who, cli_style(stderr, STYLE_PLAIN), line);
+}
+
+void cli_say(const char *who, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    say(STYLE_ERROR, who, fmt, ap);
+    va_end(ap);
+}
+
+void cli_warn(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    say(STYLE_WARNING, "reprise", fmt, ap);
+    va_end(ap);
 }
 
 int cli_exit(RpStatus status) {
@@ -72,30 +86,8 @@ void cli_catch_interrupts(void) {
 bool cli_interrupted(void) { return interrupt != 0; }
 void cli_forget_interrupt(void) { interrupt = 0; }
 
-void cli_progress(Progress *p, double done, double total) {
-    enum { WIDTH = 30 };
-    const double now = cli_now();
-    if (p->start == 0.0) {
-        p->start = p->latest = now;
-        p->off               = p->off || !isatty(STDERR_FILENO);
-    }
-    if (p->off || now - p->start < 0.5 || (now - p->latest < 0.1 && done < total)) return;
-    const double fraction = total > 0.0 ? done / total : 1.0;
-    p->latest             = now;
-    p->shown              = true;
-    const double left     = fraction > 0.0 ? (now - p->start) * (1.0 - fraction) / fraction : 0.0;
-    fprintf(stderr, "\r%s [%-*.*s] %3.0f %%, %.0f s left\033[K", p->label, WIDTH, (int)(fraction * WIDTH),
-            "##############################", 100.0 * fraction, ceil(left));
-}
-
-void cli_progress_end(Progress *p) {
-    if (p->shown) fprintf(stderr, "\r\033[K");
-    p->shown = false;
-}
-
 static bool model_progress(size_t done, size_t total, void *user) {
-    cli_progress(user, (double)done, (double)total);
-    return !interrupt;
+    return cli_progress(user, (double)done, (double)total);
 }
 
 RpStatus cli_open_model(const char *path, bool quiet, RpModel **out) {
@@ -259,10 +251,9 @@ void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked) {
     if (said || info->reason[0] == '\0' || (cpu && !info->fell_back && !lesser)) return;
     said = true;
     if (info->fell_back)
-        cli_say("reprise", "running on the CPU: %s (choose it with --device cpu to silence this)",
-                info->reason);
+        cli_warn("running on the CPU: %s (choose it with --device cpu to silence this)", info->reason);
     else
-        cli_say("reprise", "%s: %s", info->device, info->reason);
+        cli_warn("%s: %s", info->device, info->reason);
 }
 
 RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, RpSessionOptions *o, RpSession **out) {

@@ -1,18 +1,22 @@
-/* common.h - shared by the commands: option rows, messages, clock, interrupts, progress bar, input and output. */
+/* common.h - shared by the commands: option rows, messages, clock, interrupts, input and output. */
 #ifndef CLI_COMMON_H
 #define CLI_COMMON_H
 
 #include "reprise/reprise.h"
 
-#include "cli/options.h"
+#include "cli/terminal/options.h"
+#include "cli/terminal/progress.h"
 
 /* Option rows that several commands use. */
 /* clang-format off */
-#define OPTION_MODEL(v) CLI_MODEL("model", 'm', v, "FILE", "the model, a GGUF file; default: the demo model")
+#define MODEL_HELP                                                                                           \
+    "the model, a GGUF file, with or without -m before it; default: REPRISE_MODEL or the demo model"
+#define OPTION_MODEL(v) CLI_MODEL("model", 'm', v, "MODEL", MODEL_HELP)
+#define OPTION_QUIET(v) CLI_FLAG("quiet", 'q', v, "no progress line")
 #define OPTION_THREADS(v)                                                                                    \
     CLI_INT("threads", 't', v, "N", "worker threads; 0 (default): REPRISE_THREADS, or one per core", 0, 512)
 #define OPTIONS_DEVICE(d)                                                                                    \
-    CLI_TEXT("device", 0, (d).name, "NAME", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
+    CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
     CLI_TEXT("mode", 0, (d).mode, "MODE",                                                                    \
              "launch mode on a GPU: auto, eager, replay or loop; default: REPRISE_MODE"),                    \
     CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
@@ -23,7 +27,7 @@
 #define OPTION_PASSES(v)                                                                                     \
     CLI_TEXT("passes", 0, v, "LIST",                                                                         \
              "graph passes to switch off, such as -quantize; -all,+norm: all but norm")
-#define OPTION_KV(v) CLI_TEXT("kv", 0, v, "TYPE", "type of the KV cache: f16 (default) or q8_0")
+#define OPTION_KV(v) CLI_TEXT("kv", 0, v, "CACHE", "type of the KV cache: f16 (default) or q8_0")
 #define OPTION_JSON(v) CLI_FLAG("json", 0, v, "print JSON")
 #define OPTIONS_SAMPLER(p)                                                                                   \
     CLI_NUMBER("temp", 0, (p).temperature, "T", "temperature; 0 (default): greedy", 0, 0),                   \
@@ -43,8 +47,10 @@
 #define SAMPLER_DEFAULTS                                                                                     \
     { .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64 }
 
-/* Prints "who: text" as one line on stderr; control characters in the text become '?'. */
+/* Print "who: text" as one line on stderr; control characters in the text become '?'. An error and a warning differ in
+ * colour only. */
 void cli_say(const char *who, const char *fmt, ...) RP_PRINTF(2, 3);
+void cli_warn(const char *fmt, ...) RP_PRINTF(1, 2); /* who: reprise */
 
 /* The exit status of a command that ends with `status`. Prints the error text; EXIT_INTERRUPTED after Ctrl-C. */
 int cli_exit(RpStatus status);
@@ -64,16 +70,6 @@ void   cli_start_clock(void);
 void cli_catch_interrupts(void);
 bool cli_interrupted(void);
 void cli_forget_interrupt(void);
-
-/* A progress bar on stderr with the time left, shown if stderr is a terminal and the work takes more than half a second. */
-typedef struct Progress {
-    const char *label;
-    double      start, latest; /* times of the first call and of the last drawing */
-    bool        off, shown;
-} Progress;
-
-void cli_progress(Progress *p, double done, double total);
-void cli_progress_end(Progress *p);
 
 /* The variables of OPTIONS_DEVICE. */
 typedef struct DeviceArgs {

@@ -2,8 +2,7 @@
 #include "cli/convert.h"
 
 bool cli_convert_progress(size_t done, size_t total, void *progress) {
-    cli_progress(progress, (double)done, (double)total);
-    return !cli_interrupted();
+    return cli_progress(progress, (double)done, (double)total);
 }
 
 int cli_convert_done(RpStatus status, const char *path, bool quiet, Progress *p) {

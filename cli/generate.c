@@ -42,10 +42,10 @@ static bool on_text(const char *text, size_t len, void *user) {
 }
 
 static bool on_prefill(int64_t done, int64_t total, void *user) {
-    Run *r = user;
-    cli_progress(&r->progress, (double)done, (double)total);
+    Run       *r     = user;
+    const bool go_on = cli_progress(&r->progress, (double)done, (double)total);
     if (done == total) cli_progress_end(&r->progress);
-    return !cli_interrupted();
+    return go_on;
 }
 
 /* Replaces the prompt by the chat template around it and the system message. */
@@ -173,7 +173,7 @@ static const Option options[] = {
     CLI_LIST("stop", 0, args.stop, "TEXT", "end the reply before this text; may be repeated"),
     CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the chat template"),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message; with --chat"),
-    CLI_TEXT("template", 0, args.template_name, "NAME",
+    CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
              "chatml, llama3, mistral, gemma or llama2; with --chat; default: the model's"),
     CLI_FLAG("ignore-eos", 0, args.ignore_end, "continue after end-of-text tokens"),
     CLI_FLAG("special", 0, args.special, "print control tokens too"),
@@ -188,10 +188,10 @@ static const Option options[] = {
 const Command cli_command_generate = {
     .name  = "generate",
     .help  = "continue a prompt, or answer it with --chat",
-    .usage = "[-m FILE] (-p TEXT | -f FILE) [options]",
+    .usage = "[MODEL] (-p TEXT | -f FILE) [options]",
     .notes =
-        "The reply goes to standard output as it comes, a summary to standard error. The times of `load`\n"
-        "and `first` count from the start of the program. Control tokens may be spelt out in the prompt.\n"
+        "The reply goes to standard output as it comes, a summary to standard error. The times of `load` "
+        "and `first` count from the start of the program. Control tokens may be spelt out in the prompt. "
         "Ctrl-C ends the reply; the exit status is then 130.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

@@ -7,10 +7,11 @@
 #include "cli/nodes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
     GraphSource source;
-    const char *output, *sides[2]; /* sides: the graphs of --diff */
+    const char *output, *places[3]; /* places: positional arguments */
     int32_t     layer;
     bool        dot, text, json, fold, cuda, diff, exit_code;
 } args = {.layer = -1, .source = {.tokens = 1}};
@@ -57,12 +58,13 @@ static int usage(const char *what) {
     return EXIT_USAGE;
 }
 
-static int run_diff(void) {
+/* `sides`: the graphs A and B. */
+static int run_diff(const char *const sides[2]) {
     bool same = true;
-    if (args.sides[1] == NULL) return usage("--diff needs two graphs, A and B");
+    if (sides[0] == NULL || sides[1] == NULL) return usage("--diff needs two graphs, A and B");
     if (args.dot || args.fold || args.cuda || args.layer >= 0)
         return usage("--dot, --fold, --cuda and --layer do not go with --diff");
-    const RpStatus st = cli_graph_diff(args.sides, &args.source, args.json, args.output, &same);
+    const RpStatus st = cli_graph_diff(sides, &args.source, args.json, args.output, &same);
     if (st != RP_OK) return cli_exit(st);
     return args.exit_code && !same ? EXIT_ERROR : EXIT_OK;
 }
@@ -70,18 +72,27 @@ static int run_diff(void) {
 static int run(void) {
     const char *searched = "";
     if (args.dot + args.text + args.json > 1) return usage("--dot, --text and --json exclude each other");
-    if (args.source.model == NULL) args.source.model = cli_default_model(&searched);
-    if (args.diff) return run_diff();
-    if (args.sides[0] != NULL) {
+    /* One or three positional arguments, without --diff or with it: the first is the model. */
+    const int         n     = (args.places[0] != NULL) + (args.places[1] != NULL) + (args.places[2] != NULL);
+    const char *const model = n == (args.diff ? 3 : 1) ? args.places[0] : NULL;
+    if (!args.diff && n > 1) {
         cli_say("reprise graph",
-                "`%s` is not an option, and only --diff takes graphs (see `reprise graph --help`)",
-                args.sides[0]);
+                "`%s` is not an option, and only --diff takes more graphs (see `reprise graph --help`)",
+                args.places[1]);
         return EXIT_USAGE;
     }
+    if (model != NULL && args.source.model != NULL && strcmp(model, args.source.model) != 0) {
+        cli_say("reprise graph", "two models are given: -m %s and %s (see `reprise graph --help`)",
+                args.source.model, model);
+        return EXIT_USAGE;
+    }
+    if (model != NULL) args.source.model = model;
+    if (args.source.model == NULL) args.source.model = cli_default_model(&searched);
+    if (args.diff) return run_diff(&args.places[model != NULL]);
     if (args.exit_code) return usage("--exit-code goes with --diff");
     if (args.source.model == NULL) {
         cli_say("reprise graph",
-                "-m FILE is needed: there is no demo model (%s) (see `reprise graph --help`)", searched);
+                "a MODEL is needed: there is no demo model (%s) (see `reprise graph --help`)", searched);
         return EXIT_USAGE;
     }
     RpModel *m  = NULL;
@@ -92,7 +103,7 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_TEXT("model", 'm', args.source.model, "FILE", "the model, a GGUF file; default: the demo model"),
+    CLI_TEXT("model", 'm', args.source.model, "MODEL", MODEL_HELP),
     CLI_FLAG("text", 0, args.text, "print one line per node (default)"),
     CLI_FLAG("dot", 0, args.dot, "print a drawing for Graphviz"),
     CLI_FLAG("json", 0, args.json, "print one JSON object"),
@@ -110,26 +121,27 @@ static const Option options[] = {
     CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
     CLI_FLAG("diff", 0, args.diff, "print the differences between the graphs A and B"),
     CLI_FLAG("exit-code", 0, args.exit_code, "with --diff: exit with status 1 if they differ"),
-    CLI_OPTIONAL(args.sides[0], "A", "with --diff: a graph, see below"),
-    CLI_OPTIONAL(args.sides[1], "B", "with --diff: the graph to compare it with"),
+    CLI_OPTIONAL(args.places[0], "MODEL", "as with -m"),
+    CLI_OPTIONAL(args.places[1], "A", "with --diff: a graph, see below"),
+    CLI_OPTIONAL(args.places[2], "B", "with --diff: the graph to compare it with"),
 };
 
 const Command cli_command_graph = {
     .name      = "graph",
     .help      = "print the ComputeGraph of a model, or the differences between two",
-    .usage     = "[-m FILE] [options] [--diff A B]",
-    .notes     = "A picture: reprise graph -m FILE --dot --fold | dot -Tsvg -o graph.svg\n"
+    .usage     = "[MODEL] [options] [--diff A B]",
+    .notes     = "A picture: reprise graph MODEL --dot --fold | dot -Tsvg -o graph.svg\n"
                  "\n"
-                 "A and B are each a saved dump of `reprise graph --json`, or with times of\n"
+                 "A and B are each a saved dump of `reprise graph --json`, or with times of "
                  "`reprise profile --json`, or\n"
-                 "  [MODEL][:SETTING]...    MODEL: a file or a preset of `reprise synth`; default: -m\n"
-                 "                          SETTING: raw, after=PASS, passes=LIST, tokens=N, ctx=N,\n"
-                 "                          kv=TYPE, type=TYPE (weights of a preset);\n"
-                 "                          unset ones take the command-line options\n"
-                 "  reprise graph -m FILE --diff after=attention after=quantize\n"
+                 "  [MODEL][:SETTING]...  MODEL: a file or a preset of `reprise synth`\n"
+                 "                        SETTING: raw, after=PASS, passes=LIST, tokens=N,\n"
+                 "                        ctx=N, kv=CACHE, type=TYPE (weights of a preset);\n"
+                 "                        unset ones take the command-line options\n"
+                 "  reprise graph MODEL --diff after=attention after=quantize\n"
                  "  reprise graph --diff nn-6.9b:raw nn-6.9b\n"
-                 "  reprise graph -m FILE --diff old.json passes=-quantize\n"
-                 "Nodes are matched by name, op and layer; layers that differ in the same way are\n"
+                 "  reprise graph MODEL --diff old.json passes=-quantize\n"
+                 "Nodes are matched by name, op and layer; layers that differ in the same way are "
                  "printed once.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

@@ -2,6 +2,7 @@
  * one that cannot be run. */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/terminal/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,12 +63,16 @@ static void print_value(const RpGgufValue *v) {
         printf(shown < v->n ? ", ... %" PRIu64 " in all]" : "]", v->n);
 }
 
+static void put_heading(const char *text) {
+    printf("\n%s%s%s\n", cli_style(stdout, STYLE_HEADING), text, cli_style(stdout, STYLE_PLAIN));
+}
+
 static void print_metadata(const RpGgufFile *f) {
     const int64_t n = rp_gguf_n_values(f);
     if (args.json)
         printf(",\"metadata\":[");
     else
-        printf("\nmetadata\n");
+        put_heading("metadata");
     for (int64_t i = 0; i < n; i++) {
         const RpGgufValue *v     = rp_gguf_value(f, i);
         const bool         array = v->type == RP_GGUF_ARRAY;
@@ -89,29 +94,44 @@ static void print_metadata(const RpGgufFile *f) {
     if (args.json) printf("]");
 }
 
-static void print_tensors(const RpGgufFile *f) {
-    const int64_t n = rp_gguf_n_tensors(f);
-    if (args.json)
-        printf(",\"tensors\":[");
-    else
-        printf("\ntensors\n");
-    for (int64_t i = 0; i < n; i++) {
+static void print_tensors_json(const RpGgufFile *f) {
+    printf(",\"tensors\":[");
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t  = rp_gguf_tensor(f, i);
         const int64_t      *ne = t->view.ne;
-        if (args.json) {
-            printf("%s{\"name\":", i > 0 ? "," : "");
-            cli_json_string(stdout, t->name.ptr, t->name.len);
-            printf(",\"type\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-                   "],\"bytes\":%zu}",
-                   type_name(t->gguf_type), ne[0], ne[1], ne[2], ne[3], t->bytes);
-            continue;
-        }
-        printf("  %-8s %8" PRId64 " %8" PRId64 " %4" PRId64 " %4" PRId64 " %12zu  ", type_name(t->gguf_type),
-               ne[0], ne[1], ne[2], ne[3], t->bytes);
-        cli_print_escaped(stdout, t->name.ptr, t->name.len, SIZE_MAX);
-        printf(t->known ? "\n" : "  (type %u is not supported)\n", t->gguf_type);
+        printf("%s{\"name\":", i > 0 ? "," : "");
+        cli_json_string(stdout, t->name.ptr, t->name.len);
+        printf(",\"type\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\"bytes\":%zu}",
+               type_name(t->gguf_type), ne[0], ne[1], ne[2], ne[3], t->bytes);
     }
-    if (args.json) printf("]");
+    printf("]");
+}
+
+/* Adds the name of a tensor as a cell. */
+static void add_name(Table *table, const RpGgufTensor *t) {
+    char  *text = NULL;
+    size_t size = 0;
+    FILE  *f    = open_memstream(&text, &size);
+    if (f != NULL) {
+        cli_print_escaped(f, t->name.ptr, t->name.len, SIZE_MAX);
+        if (!t->known) fprintf(f, "  (type %u is not supported)", t->gguf_type);
+        fclose(f);
+    }
+    cli_table_add(table, "%s", text != NULL ? text : "");
+    free(text);
+}
+
+static RpStatus print_tensors(const RpGgufFile *f) {
+    Table *table = cli_table_new("type|>ne0|>ne1|>ne2|>ne3|>bytes|name");
+    put_heading("tensors");
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
+        const RpGgufTensor *t = rp_gguf_tensor(f, i);
+        cli_table_add(table, "%s", type_name(t->gguf_type));
+        for (int d = 0; d < RP_MAX_DIMS; d++) cli_table_add(table, "%" PRId64, t->view.ne[d]);
+        cli_table_add(table, "%zu", t->bytes);
+        add_name(table, t);
+    }
+    return cli_table_print(table, stdout, 2);
 }
 
 /* Totals of the tensors of one type. */
@@ -145,7 +165,7 @@ static size_t count_types(const RpGgufFile *f, TypeTotal types[MAX_TYPES], TypeT
     return n;
 }
 
-static void print_types(const RpGgufFile *f) {
+static RpStatus print_types(const RpGgufFile *f) {
     TypeTotal    types[MAX_TYPES], all = {0};
     const size_t n = count_types(f, types, &all);
     if (args.json) {
@@ -154,14 +174,19 @@ static void print_types(const RpGgufFile *f) {
             printf("%s{\"type\":\"%s\",\"tensors\":%" PRId64 ",\"bytes\":%.0f}", i > 0 ? "," : "",
                    type_name(types[i].type), types[i].tensors, types[i].bytes);
         printf("]");
-        return;
+        return RP_OK;
     }
     printf("%" PRId64 " tensors, %.2f M parameters, %.2f MB, %.2f bits per weight\n", all.tensors,
            (double)all.params / 1e6, all.bytes / 1e6,
            all.params > 0 ? 8.0 * all.bytes / (double)all.params : 0.0);
-    for (size_t i = 0; i < n; i++)
-        printf("  %-8s %5" PRId64 " tensors %10.2f MB %5.1f %%\n", type_name(types[i].type), types[i].tensors,
-               types[i].bytes / 1e6, all.bytes > 0.0 ? 100.0 * types[i].bytes / all.bytes : 0.0);
+    Table *t = cli_table_new("|>|>|>");
+    for (size_t i = 0; i < n; i++) {
+        cli_table_add(t, "%s", type_name(types[i].type));
+        cli_table_add(t, "%" PRId64 " tensors", types[i].tensors);
+        cli_table_add(t, "%.2f MB", types[i].bytes / 1e6);
+        cli_table_add(t, "%.1f %%", all.bytes > 0.0 ? 100.0 * types[i].bytes / all.bytes : 0.0);
+    }
+    return cli_table_print(t, stdout, 2);
 }
 
 /* Configuration of the model, or the reason why it cannot be run. */
@@ -214,12 +239,15 @@ static int run(void) {
         printf(": GGUF version %u, %.2f MB\n", rp_gguf_version(f), (double)rp_gguf_bytes(f) / 1e6);
     }
     print_model(args.model);
-    print_types(f);
+    RpStatus st = print_types(f);
     print_metadata(f);
-    if (args.tensors || args.json) print_tensors(f);
+    if (args.json)
+        print_tensors_json(f);
+    else if (args.tensors && st == RP_OK)
+        st = print_tensors(f);
     if (args.json) printf("}\n");
     rp_gguf_close(f);
-    return EXIT_OK;
+    return cli_exit(st);
 }
 
 static const Option options[] = {
@@ -231,7 +259,7 @@ static const Option options[] = {
 const Command cli_command_inspect = {
     .name      = "inspect",
     .help      = "print configuration and metadata of a model file, even one that cannot be run",
-    .usage     = "[-m FILE] [options]",
+    .usage     = "[MODEL] [options]",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

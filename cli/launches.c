@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/default_model.h"
+#include "cli/terminal/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +18,20 @@ static struct {
     const char *model, *preset, *type, *passes, *kv;
     int32_t     tokens;
     DeviceArgs  device;
-    bool        all, json, by_pass;
+    bool        all, json, by_pass, quiet;
 } args = {.tokens = 64};
+
+static Progress progress = {.label = "counting"};
 
 enum { N_MODES = 3, COUNT_CTX = 4096, PROMPT = 16 }; /* modes: RP_MODE_EAGER and the two after it */
 
 /* Counts of the step that samples one token. in_layers: kernels inside layers; nodes: of the captured graph. */
 typedef struct Counts {
-    char   name[64];
-    int    n_layer, steps, kernels, in_layers, nodes, barriers;
-    size_t bytes;
-    bool   assumed;       /* built without CUDA launchers: one kernel per step is assumed */
-    double rate[N_MODES]; /* tokens per second in eager, replay, loop; 0: not measured */
+    const char *name;
+    int         n_layer, steps, kernels, in_layers, nodes, barriers;
+    size_t      bytes;
+    bool        assumed;       /* built without CUDA launchers: one kernel per step is assumed */
+    double      rate[N_MODES]; /* tokens per second in eager, replay, loop; 0: not measured */
 } Counts;
 
 static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
@@ -61,7 +64,7 @@ static RpStatus count_model(const RpModel *m, const char *name, const char *pass
                                  .draws    = true,
                                  .n_recent = 64};
     *c                        = (Counts){.n_layer = info->n_layer, .bytes = info->decode_weight_bytes};
-    snprintf(c->name, sizeof c->name, "%.63s", name);
+    c->name                   = name;
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     RP_TRY(rp_model_graph(m, &graph, &g));
     RpStatus st = rp_graph_optimize_to(g, passes, last);
@@ -103,33 +106,46 @@ static RpStatus measure_modes(const RpModel *m, Counts *c) {
     RpDeviceMemory d;
     RP_TRY(rp_device_memory(args.device.name, args.device.require_cuda, &d));
     if (!d.is_own) return RP_OK;
-    for (int i = 0; i < N_MODES; i++) RP_TRY(measure(m, (RpExecMode)(RP_MODE_EAGER + i), &c->rate[i]));
+    for (int i = 0; i < N_MODES; i++) {
+        const RpExecMode mode = (RpExecMode)(RP_MODE_EAGER + i);
+        (void)cli_progress_step(&progress, "timing %d tokens in mode %s", args.tokens, rp_mode_name(mode));
+        RP_TRY(measure(m, mode, &c->rate[i]));
+    }
     return RP_OK;
 }
 
-static void print_modes(const Counts *c) {
+static RpStatus print_modes(const Counts *c) {
     const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
+    Table    *t = cli_table_new("mode|>CUDA calls/token|>launches/token|>launches/reply|>graph nodes|>tok/s");
     printf("%s: %d layers, %d kernels per token: %.1f per layer and %d outside the layers%s; %d barriers on "
            "the CPU\n\n",
            c->name, c->n_layer, c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0,
            c->kernels - c->in_layers,
            c->assumed ? " (built without CUDA launchers: one kernel per step is assumed)" : "", c->barriers);
-    printf("%-8s %18s %18s %18s %14s %12s\n", "mode", "CUDA calls/token", "launches/token", "launches/reply",
-           "graph nodes", "tok/s");
     for (int i = 0; i < N_MODES; i++) {
         char nodes[16] = "-", rate[16] = "-", reply[24] = "1 per token";
         if (i > 0) snprintf(nodes, sizeof nodes, "%d", c->nodes);
         if (i == 0) snprintf(reply, sizeof reply, "%d per token", c->kernels);
         if (i == 2) snprintf(reply, sizeof reply, "1");
         if (c->rate[i] > 0.0) snprintf(rate, sizeof rate, "%.1f", c->rate[i]);
-        printf("%-8s %18d %18d %18s %14s %12s\n", rp_mode_name((RpExecMode)(RP_MODE_EAGER + i)), calls[i],
-               launches[i], reply, nodes, rate);
+        cli_table_add(t, "%s", rp_mode_name((RpExecMode)(RP_MODE_EAGER + i)));
+        cli_table_add(t, "%d", calls[i]);
+        cli_table_add(t, "%d", launches[i]);
+        cli_table_add(t, "%s", reply);
+        cli_table_add(t, "%s", nodes);
+        cli_table_add(t, "%s", rate);
     }
+    return cli_table_print(t, stdout, 0);
 }
 
-static void print_row(const Counts *c) {
-    printf("%-16s %6d %9d %9.1f %9d %9d %9s\n", c->name, c->n_layer, c->kernels,
-           c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0, c->kernels - c->in_layers, 1, "1/reply");
+static void add_row(Table *t, const Counts *c) {
+    cli_table_add(t, "%s", c->name);
+    cli_table_add(t, "%d", c->n_layer);
+    cli_table_add(t, "%d", c->kernels);
+    cli_table_add(t, "%.1f", c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0);
+    cli_table_add(t, "%d", c->kernels - c->in_layers);
+    cli_table_add(t, "1");
+    cli_table_add(t, "1/reply");
 }
 
 static void print_json(const Counts *c, bool first) {
@@ -153,80 +169,101 @@ static RpStatus count_preset(const char *name, Counts *c) {
 
 /* ---- kernels after each pass ---- */
 
-static void print_pass_names(void) {
-    printf("%-16s %9s", "preset", "unfused");
-    for (int i = 0; i < rp_pass_count(); i++) printf(" %9s", rp_pass_name(i));
-    putchar('\n');
+/* A column for the name, one for the unfused graph, one for each pass. */
+static Table *new_pass_table(void) {
+    char   columns[1024];
+    size_t n =
+        (size_t)snprintf(columns, sizeof columns, "%s|>unfused", args.model != NULL ? "model" : "preset");
+    for (int i = 0; i < rp_pass_count() && n < sizeof columns; i++)
+        n += (size_t)snprintf(columns + n, sizeof columns - n, "|>%s", rp_pass_name(i));
+    return cli_table_new(columns);
 }
 
-/* One row: kernels per token before any pass, then after each pass together with those before it. */
-static RpStatus print_by_pass(const RpModel *m, const char *name, bool first) {
+/* One row: kernels per token before any pass, then after each pass together with those before it. t NULL: JSON. */
+static RpStatus by_pass_row(const RpModel *m, const char *name, bool first, Table *t) {
     Counts c;
     RP_TRY(count_model(m, name, "-all", NULL, &c));
     if (args.json) {
         printf("%s{\"name\":", first ? "" : ",\n");
-        cli_json_string(stdout, c.name, strlen(c.name));
+        cli_json_string(stdout, name, strlen(name));
         printf(",\"unfused\":%d", c.kernels);
-    } else {
-        printf("%-16s %9d", c.name, c.kernels);
     }
+    cli_table_add(t, "%s", name);
+    cli_table_add(t, "%d", c.kernels);
     for (int i = 0; i < rp_pass_count(); i++) {
         RP_TRY(count_model(m, name, args.passes, rp_pass_name(i), &c));
-        printf(args.json ? ",\"%s\":%d" : "%.0s %9d", rp_pass_name(i), c.kernels);
+        cli_table_add(t, "%d", c.kernels);
+        if (args.json) printf(",\"%s\":%d", rp_pass_name(i), c.kernels);
     }
-    printf(args.json ? "}" : "\n");
+    if (args.json) printf("}");
     return RP_OK;
 }
 
-static RpStatus preset_by_pass(const char *name, bool first) {
+static RpStatus preset_by_pass(const char *name, bool first, Table *t) {
     RpModel *m;
+    (void)cli_progress_step(&progress, "%s", name);
     RP_TRY(rp_model_open_preset(name, args.type, &m));
-    const RpStatus st = print_by_pass(m, name, first);
+    const RpStatus st = by_pass_row(m, name, first, t);
     rp_model_free(m);
     return st;
 }
 
-static RpStatus model_by_pass(void) {
+static RpStatus model_by_pass(Table *t) {
     RpModel *m  = NULL;
-    RpStatus st = cli_open_model(args.model, args.json, &m);
-    if (st == RP_OK) st = print_by_pass(m, args.model, true);
+    RpStatus st = cli_open_model(args.model, args.quiet, &m);
+    if (st == RP_OK) st = by_pass_row(m, args.model, true, t);
     rp_model_free(m);
     return st;
+}
+
+static RpStatus by_pass_rows(Table *t) {
+    if (args.model != NULL) return model_by_pass(t);
+    if (args.preset != NULL) return preset_by_pass(args.preset, true, t);
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
+        RP_TRY(preset_by_pass(rp_synth_preset_name(i), i == 0, t));
+    return RP_OK;
 }
 
 static RpStatus by_pass(void) {
-    if (args.json)
-        printf("[");
-    else
-        print_pass_names();
-    if (args.model != NULL) RP_TRY(model_by_pass());
-    if (args.preset != NULL) RP_TRY(preset_by_pass(args.preset, true));
-    for (int i = 0; args.all && rp_synth_preset_name(i) != NULL; i++)
-        RP_TRY(preset_by_pass(rp_synth_preset_name(i), i == 0));
-    if (args.json) printf("]\n");
+    Table *t = args.json ? NULL : new_pass_table();
+    if (args.json) printf("[");
+    const RpStatus st = by_pass_rows(t);
+    cli_progress_end(&progress);
+    if (st == RP_OK && !args.json) return cli_table_print(t, stdout, 0);
+    cli_table_free(t);
+    if (st == RP_OK) printf("]\n");
+    return st;
+}
+
+/* ---- all presets, one model ---- */
+
+static RpStatus preset_rows(Table *t, Counts *c) {
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
+        (void)cli_progress_step(&progress, "%s", rp_synth_preset_name(i));
+        RP_TRY(count_preset(rp_synth_preset_name(i), c));
+        if (args.json)
+            print_json(c, i == 0);
+        else
+            add_row(t, c);
+    }
     return RP_OK;
 }
 
 static RpStatus all_presets(void) {
     Counts c;
-    if (args.json)
-        printf("[");
-    else
-        printf("%-16s %6s %9s %9s %9s %9s %9s\n", "preset", "layers", "kernels", "in layer", "outside",
-               "replay", "loop");
-    for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
-        RP_TRY(count_preset(rp_synth_preset_name(i), &c));
-        if (args.json)
-            print_json(&c, i == 0);
-        else
-            print_row(&c);
+    Table *t = args.json ? NULL : cli_table_new("preset|>layers|>kernels|>in layer|>outside|>replay|>loop");
+    if (args.json) printf("[");
+    RpStatus st = preset_rows(t, &c);
+    cli_progress_end(&progress);
+    if (st != RP_OK || args.json) {
+        cli_table_free(t);
+        if (st == RP_OK) printf("]\n");
+        return st;
     }
-    if (args.json)
-        printf("]\n");
-    else
-        printf("\nkernels: launches per token in eager mode, in each layer and outside the layers;\n"
-               "replay: launches per token; loop: launches per reply%s\n",
-               c.assumed ? "\n(built without CUDA launchers: one kernel per step is assumed)" : "");
+    RP_TRY(cli_table_print(t, stdout, 0));
+    printf("\nkernels: launches per token in eager mode, in each layer and outside the layers;\n"
+           "replay: launches per token; loop: launches per reply%s\n",
+           c.assumed ? "\n(built without CUDA launchers: one kernel per step is assumed)" : "");
     return RP_OK;
 }
 
@@ -237,39 +274,39 @@ static RpStatus one(void) {
     if (args.preset != NULL) {
         st = count_preset(args.preset, &c);
     } else {
-        st = cli_open_model(args.model, args.json, &m);
+        st = cli_open_model(args.model, args.quiet, &m);
         if (st == RP_OK) st = count_model(m, args.model, args.passes, NULL, &c);
         if (st == RP_OK) st = measure_modes(m, &c);
         rp_model_free(m);
     }
+    cli_progress_end(&progress);
     if (st != RP_OK) return st;
-    if (args.json) {
-        print_json(&c, true);
-        putchar('\n');
-    } else {
-        print_modes(&c);
-    }
+    if (!args.json) return print_modes(&c);
+    print_json(&c, true);
+    putchar('\n');
     return RP_OK;
 }
 
 static int run(void) {
     const char *searched = "";
+    progress.off         = args.quiet;
     if ((args.model != NULL) + (args.preset != NULL) + args.all > 1) {
-        cli_say("reprise bench launches", "-m, --preset and --all-presets exclude each other");
+        cli_say("reprise bench launches", "MODEL, --preset and --all-presets exclude each other");
         return EXIT_USAGE;
     }
     if (args.model == NULL && args.preset == NULL && !args.all) args.model = cli_default_model(&searched);
     if (args.model == NULL && args.preset == NULL && !args.all) {
         cli_say("reprise bench launches",
-                "-m FILE, --preset or --all-presets is needed: there is no demo model (%s)", searched);
+                "a MODEL, --preset or --all-presets is needed: there is no demo model (%s)", searched);
         return EXIT_USAGE;
     }
     return cli_exit(args.by_pass ? by_pass() : args.all ? all_presets() : one());
 }
 
 static const Option options[] = {
-    CLI_TEXT("model", 'm', args.model, "FILE", "the model, a GGUF file; default: the demo model"),
-    CLI_TEXT("preset", 0, args.preset, "NAME", "a preset of `reprise synth` instead of a file: counts only"),
+    CLI_MODEL_OPTIONAL("model", 'm', args.model, "MODEL", MODEL_HELP),
+    CLI_TEXT("preset", 0, args.preset, "PRESET",
+             "a preset of `reprise synth` instead of a file: counts only"),
     CLI_FLAG("all-presets", 0, args.all, "print one line per preset"),
     CLI_FLAG("by-pass", 0, args.by_pass, "print the kernels per token before any pass and after each"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
@@ -278,13 +315,14 @@ static const Option options[] = {
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
+    OPTION_QUIET(args.quiet),
 };
 
 const Command cli_command_launches = {
     .name      = "bench launches",
     .help      = "count kernels and launches per token in the modes eager, replay and loop",
-    .usage     = "[-m FILE | --preset NAME | --all-presets] [options]",
-    .notes     = "Counting needs no GPU, and of a preset no weights. On a GPU each mode is also timed\n"
+    .usage     = "[MODEL | --preset PRESET | --all-presets] [options]",
+    .notes     = "Counting needs no GPU, and of a preset no weights. On a GPU each mode is also timed "
                  "with the file.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

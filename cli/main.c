@@ -1,37 +1,25 @@
 /* main.c - entry point of `reprise`. Finds the command that argv[1] names, or argv[1] and argv[2] together ("bench
- * launches"), parses its options and runs it. Also prints the general help and the version. */
+ * launches"), parses its options and runs it. */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/terminal/help.h"
 
+#include <fcntl.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-static const Command *const commands[] = {
+const Command *const cli_commands[] = {
 #define X(name) &cli_command_##name,
     COMMANDS(X)
 #undef X
 };
 
-enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+enum { N_COMMANDS = sizeof cli_commands / sizeof cli_commands[0] };
 
-static int help(void) {
-    puts("reprise " RP_VERSION ": decode language models one token at a time\n\n"
-         "  reprise COMMAND [options]      `reprise help COMMAND` lists its options\n");
-    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-15s %s\n", commands[i]->name, commands[i]->help);
-    puts("  help            this text, or the help of a command\n"
-         "  --version       version, CUDA toolkit and devices, instruction set of the CPU kernels\n\n"
-         "Environment:");
-    for (int i = 0; i < RP_OPT_COUNT; i++) {
-        const char *value = rp_option_default((RpOption)i);
-        printf("  %-17s %s", rp_option_name((RpOption)i), rp_option_help((RpOption)i));
-        printf(value[0] != '\0' ? " (default %s)\n" : "\n", value);
-    }
-    printf("\nArchitectures:");
-    for (int i = 0; rp_arch_name(i) != NULL; i++) printf(" %s", rp_arch_name(i));
-    puts("\nExit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted");
-    return EXIT_OK;
-}
+const size_t cli_n_commands = N_COMMANDS;
 
 static int version(void) {
     int n_devices;
@@ -47,21 +35,36 @@ static int version(void) {
 
 static const Command *exact_command(const char *name) {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(name, commands[i]->name) == 0) return commands[i];
+        if (strcmp(name, cli_commands[i]->name) == 0) return cli_commands[i];
     return NULL;
 }
 
+static const char *nearest_command(const char *name) {
+    const char *names[N_COMMANDS];
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = cli_commands[i]->name;
+    return cli_nearest(name, names, N_COMMANDS);
+}
+
 static const Command *find_command(const char *name) {
-    const char    *names[N_COMMANDS];
     const Command *c = exact_command(name);
     if (c != NULL) return c;
-    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i]->name;
-    const char *nearest = cli_nearest(name, names, N_COMMANDS);
-    if (nearest != NULL)
+    const char *nearest = nearest_command(name);
+    if (access(name, F_OK) == 0 && strchr(name, '.') != NULL)
+        cli_say("reprise", "a command comes before the model: reprise chat %s (see `reprise --help`)", name);
+    else if (nearest != NULL)
         cli_say("reprise", "unknown command `%s`, did you mean `%s`?", name, nearest);
     else
         cli_say("reprise", "unknown command `%s` (see `reprise --help`)", name);
     return NULL;
+}
+
+/* True if `both` is close to a command of two words, such as "bench lauches", and its second word is no file. */
+static bool is_mistyped(const char *both, const char *second) {
+    const char *nearest = nearest_command(both);
+    if (strpbrk(second, "-./") != NULL || access(second, F_OK) == 0) return false;
+    if (nearest == NULL || strchr(nearest, ' ') == NULL) return false;
+    cli_say("reprise", "%s: no such file; did you mean `reprise %s`?", second, nearest);
+    return true;
 }
 
 static int run_command(const Command *c, int argc, char *argv[]) {
@@ -77,32 +80,50 @@ static int run_command(const Command *c, int argc, char *argv[]) {
     return EXIT_USAGE;
 }
 
+/* argv[0] is the command. */
 static int run(int argc, char *argv[]) {
-    if (argc < 2) {
-        cli_say("reprise", "no command is given (see `reprise --help`)");
+    if (argc < 1) {
+        cli_say("reprise", "no command is given. A first one: reprise generate -p \"Once upon a time\" (see "
+                           "`reprise --help`)");
         return EXIT_USAGE;
     }
-    const char *name       = argv[1];
+    const char *name       = argv[0];
     const bool  wants_help = strcmp(name, "help") == 0;
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return version();
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (wants_help && argc == 2)) return help();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (wants_help && argc == 1)) {
+        cli_help_program();
+        return EXIT_OK;
+    }
     char           both[64];
     int            words = 1;
     const Command *c     = NULL;
-    if (argc > 2 + wants_help) { /* two words first: `bench launches` before `bench` */
-        snprintf(both, sizeof both, "%s %s", argv[1 + wants_help], argv[2 + wants_help]);
+    if (argc > 1 + wants_help) { /* two words first: `bench launches` before `bench` */
+        snprintf(both, sizeof both, "%s %s", argv[wants_help], argv[1 + wants_help]);
         c = exact_command(both);
-        if (c != NULL) words = 2;
+        if (c != NULL)
+            words = 2;
+        else if (is_mistyped(both, argv[1 + wants_help]))
+            return EXIT_USAGE;
     }
-    if (c == NULL) c = find_command(wants_help ? argv[2] : name);
+    if (c == NULL) c = find_command(argv[wants_help]);
     if (c == NULL) return EXIT_USAGE;
-    if (!wants_help) return run_command(c, argc - 1 - words, argv + 1 + words);
+    if (!wants_help) return run_command(c, argc - words, argv + words);
     cli_help(c);
     return EXIT_OK;
 }
 
+/* Opens standard streams that are closed, so that no other file gets their number: a read finds the end of the file, a
+ * write fails. */
+static void open_standard_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDONLY);
+}
+
 int main(int argc, char *argv[]) {
     cli_start_clock();
+    open_standard_streams();
+    setlocale(LC_CTYPE, "");  /* the line editor of `chat` reads UTF-8 */
     signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe then fails with EPIPE */
-    return cli_close_stdout(run(argc, argv));
+    const int color = cli_parse_color(argc - 1, argv + 1);
+    return cli_close_stdout(color < 0 ? EXIT_USAGE : run(argc - 1 - color, argv + 1 + color));
 }

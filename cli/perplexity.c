@@ -45,7 +45,8 @@ static RpStatus score_windows(RpSession *s, RpTokenList *ids, Score *score) {
         score->window = window;
         st            = rp_session_rewind(s, 0);
         if (st == RP_OK) st = rp_session_score(s, window, width - 1, on_logits, score);
-        cli_progress(&progress, (double)(w + 1), (double)n);
+        if (!cli_progress(&progress, (double)(w + 1), (double)n) && st == RP_OK)
+            st = rp_fail(RP_E_CANCELLED, "interrupted");
     }
     cli_progress_end(&progress);
     return st;
@@ -90,7 +91,8 @@ static int run(void) {
     RpSession  *session = NULL;
     Text        text    = {0};
     RpTokenList ids     = {0};
-    RpStatus    st      = cli_open_model(args.model, args.quiet, &m);
+    cli_catch_interrupts();
+    RpStatus st = cli_open_model(args.model, args.quiet, &m);
     if (st == RP_OK) st = perplexity(m, &text, &ids, &session);
     rp_session_free(session);
     rp_token_list_free(&ids);
@@ -108,15 +110,15 @@ static const Option options[] = {
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
-    CLI_FLAG("quiet", 'q', args.quiet, "no progress"),
+    OPTION_QUIET(args.quiet),
 };
 
 const Command cli_command_perplexity = {
     .name      = "perplexity",
     .help      = "measure how well a model predicts a text",
-    .usage     = "[-m FILE] -f FILE [options]",
-    .notes     = "The text is cut into windows; an incomplete last one is left out. Each window starts\n"
-                 "from an empty context. Its first token (BOS if the model adds one) is given, the\n"
+    .usage     = "[MODEL] -f FILE [options]",
+    .notes     = "The text is cut into windows; an incomplete last one is left out. Each window starts "
+                 "from an empty context. Its first token (BOS if the model adds one) is given, the "
                  "others are predicted.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

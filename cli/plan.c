@@ -1,6 +1,7 @@
 /* plan.c - `reprise plan`: prints the ExecPlan of one step and the memory of a session. */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/terminal/table.h"
 
 static struct {
     const char *model, *passes, *kv, *output;
@@ -8,25 +9,37 @@ static struct {
     bool        json;
 } args = {.tokens = 1};
 
-static void print_memory(const RpSessionMemory *s, FILE *out) {
+static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
     if (args.json) {
         fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n",
                 s->n_ctx, s->weights, s->kv, s->arena, s->total);
-        return;
+        return RP_OK;
     }
+    const struct {
+        const char *name, *note;
+        size_t      bytes;
+    } rows[] = {
+        {"weights",  ", mapped from the file", s->weights},
+        {"KV cache", "",                       s->kv     },
+        {"arena",    "",                       s->arena  },
+        {"total",    "",                       s->total  },
+    };
     fprintf(out, "\nMemory of a session with a context of %d tokens, prefill included:\n", s->n_ctx);
-    fprintf(out, "  weights  %10.1f MB, mapped from the file\n", (double)s->weights / 1e6);
-    fprintf(out, "  KV cache %10.1f MB\n", (double)s->kv / 1e6);
-    fprintf(out, "  arena    %10.1f MB\n", (double)s->arena / 1e6);
-    fprintf(out, "  total    %10.1f MB\n", (double)s->total / 1e6);
+    Table *t = cli_table_new("|>|");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cli_table_add(t, "%s", rows[i].name);
+        cli_table_add(t, "%.1f", (double)rows[i].bytes / 1e6);
+        cli_table_add(t, "MB%s", rows[i].note);
+    }
+    return cli_table_print(t, out, 2);
 }
 
 static RpStatus dump(const ExecPlan *plan, const RpSessionMemory *memory) {
     FILE *out;
     RP_TRY(cli_open_output(args.output, &out));
     if (args.json) fprintf(out, "{\"plan\":");
-    const RpStatus st = rp_plan_dump(plan, args.json ? RP_DUMP_JSON : RP_DUMP_TEXT, out);
-    if (st == RP_OK) print_memory(memory, out);
+    RpStatus st = rp_plan_dump(plan, args.json ? RP_DUMP_JSON : RP_DUMP_TEXT, out);
+    if (st == RP_OK) st = print_memory(memory, out);
     return cli_close_output(out, args.output, st);
 }
 
@@ -68,7 +81,7 @@ static const Option options[] = {
 
 const Command cli_command_plan = {.name      = "plan",
                                   .help      = "print the plan of a step: order, addresses, memory",
-                                  .usage     = "[-m FILE] [options]",
+                                  .usage     = "[MODEL] [options]",
                                   .options   = options,
                                   .n_options = sizeof options / sizeof options[0],
                                   .run       = run};

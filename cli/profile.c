@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/nodes.h"
+#include "cli/terminal/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ static struct {
     const char *model, *passes, *kv, *dot, *trace;
     int32_t     pos, runs, threads, top;
     DeviceArgs  device;
-    bool        fold, json;
+    bool        fold, json, quiet;
 } args = {.pos = 128, .runs = 20, .top = 12};
 
 enum { COPY_BYTES = 256 << 20, MAX_OPS = 64 };
@@ -25,6 +26,7 @@ typedef struct Profile {
     int            n_steps;
     double        *ns; /* ns[i]: time of step i */
     RpStepLaunch  *steps;
+    Progress       progress;
     double         total_ns, sum_ns, copy; /* copy: bandwidth of a copy, bytes per second; 0: not measured */
 } Profile;
 
@@ -62,7 +64,11 @@ static RpStatus measure(Profile *p) {
     *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "tokens"))   = 1;
     *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "pos"))      = args.pos;
     *(int32_t *)rp_executor_data(p->e, rp_graph_find(p->g, "out_rows")) = 0;
+    const double start                                                  = cli_now();
     RP_TRY(rp_executor_run(p->e));
+    if (!cli_progress_step(&p->progress, "%d runs, about %.0f s", args.runs,
+                           ceil(2.0 * args.runs * (cli_now() - start))))
+        return rp_fail(RP_E_CANCELLED, "interrupted");
     RP_TRY(rp_executor_profile(p->e, args.runs, p->ns, &p->total_ns));
     for (int i = 0; i < p->n_steps; i++) {
         RP_TRY(rp_executor_launch(p->e, i, &p->steps[i]));
@@ -74,11 +80,15 @@ static RpStatus measure(Profile *p) {
     return RP_OK;
 }
 
-/* Prints GB/s and, on a GPU, the percentage of the copy bandwidth. */
-static void print_rate(const Profile *p, double bytes, double ns) {
-    printf(" %9.1f", ns > 0.0 ? bytes / ns : 0.0);
-    if (p->copy > 0.0) printf(" %9.1f", ns > 0.0 ? 100.0 * bytes / ns * 1e9 / p->copy : 0.0);
-    putchar('\n');
+/* Adds GB/s and, on a GPU, the percentage of the copy bandwidth. */
+static void add_rate(Table *t, const Profile *p, double bytes, double ns) {
+    cli_table_add(t, "%.1f", ns > 0.0 ? bytes / ns : 0.0);
+    if (p->copy > 0.0) cli_table_add(t, "%.1f", ns > 0.0 ? 100.0 * bytes / ns * 1e9 / p->copy : 0.0);
+}
+
+/* A fifth of the time and more is an error's colour, a tenth a warning's. */
+static Style heat(double share) {
+    return share >= 0.2 ? STYLE_ERROR : share >= 0.1 ? STYLE_WARNING : STYLE_PLAIN;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -103,39 +113,52 @@ static int sum_ops(const Profile *p, OpTime ops[MAX_OPS]) {
 }
 
 /* `left`: a copy of the times; those that are printed become -1. */
-static void print_slowest(const Profile *p, double *left) {
+static RpStatus print_slowest(const Profile *p, double *left) {
+    Table *t = cli_table_new(p->copy > 0.0 ? "slowest|node|>us|>GB/s|>% of copy" : "slowest|node|>us|>GB/s");
     for (int k = 0; k < args.top && k < p->n_steps; k++) {
         int best = 0;
         for (int i = 1; i < p->n_steps; i++)
             if (left[i] > left[best]) best = i;
-        printf("%-10s %-28s %10.2f", rp_node_op_name(p->steps[best].node), rp_node_name(p->steps[best].node),
-               p->ns[best] / 1e3);
-        print_rate(p, (double)p->steps[best].bytes, p->ns[best]);
+        cli_table_add(t, "%s", rp_node_op_name(p->steps[best].node));
+        cli_table_add(t, "%s", rp_node_name(p->steps[best].node));
+        cli_table_add(t, "%.2f", p->ns[best] / 1e3);
+        cli_table_style(t, heat(p->ns[best] / p->sum_ns));
+        add_rate(t, p, (double)p->steps[best].bytes, p->ns[best]);
         left[best] = -1.0;
     }
+    return cli_table_print(t, stdout, 0);
+}
+
+static RpStatus print_ops(const Profile *p) {
+    OpTime    ops[MAX_OPS];
+    const int n = sum_ops(p, ops);
+    Table    *t =
+        cli_table_new(p->copy > 0.0 ? "op|>nodes|>us|>share|>GB/s|>% of copy" : "op|>nodes|>us|>share|>GB/s");
+    for (int i = 0; i < n; i++) {
+        cli_table_add(t, "%s", ops[i].op);
+        cli_table_add(t, "%d", ops[i].n);
+        cli_table_add(t, "%.1f", ops[i].ns / 1e3);
+        cli_table_add(t, "%.1f%%", 100.0 * ops[i].ns / p->sum_ns);
+        cli_table_style(t, heat(ops[i].ns / p->sum_ns));
+        add_rate(t, p, ops[i].bytes, ops[i].ns);
+    }
+    return cli_table_print(t, stdout, 0);
 }
 
 static RpStatus print_text(const Profile *p) {
-    OpTime      ops[MAX_OPS];
-    const int   n    = sum_ops(p, ops);
-    double     *left = malloc((size_t)p->n_steps * sizeof *left);
-    const char *copy = p->copy > 0.0 ? " % of copy" : "";
-    if (left == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     printf("%s, %s, %s: one token at position %d, medians of %d runs\n", p->info.device, p->info.device_name,
            rp_mode_name(p->info.mode), args.pos, args.runs);
     printf("decode step %.1f us; sum of its nodes %.1f us", p->total_ns / 1e3, p->sum_ns / 1e3);
     if (p->copy > 0.0) printf("; copy bandwidth %.0f GB/s", p->copy / 1e9);
-    printf("\n\n%-10s %5s %10s %7s %9s%s\n", "op", "nodes", "us", "share", "GB/s", copy);
-    for (int i = 0; i < n; i++) {
-        printf("%-10s %5d %10.1f %6.1f%%", ops[i].op, ops[i].n, ops[i].ns / 1e3,
-               100.0 * ops[i].ns / p->sum_ns);
-        print_rate(p, ops[i].bytes, ops[i].ns);
-    }
+    printf("\n\n");
+    RP_TRY(print_ops(p));
+    double *left = malloc((size_t)p->n_steps * sizeof *left);
+    if (left == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
     memcpy(left, p->ns, (size_t)p->n_steps * sizeof *left);
-    printf("\n%-10s %-28s %10s %9s%s\n", "slowest", "", "us", "GB/s", copy);
-    print_slowest(p, left);
+    putchar('\n');
+    const RpStatus st = print_slowest(p, left);
     free(left);
-    return RP_OK;
+    return st;
 }
 
 static RpStatus print_json(const Profile *p) {
@@ -215,11 +238,14 @@ static RpStatus write_trace(const Profile *p) {
 }
 
 static int run(void) {
-    Profile  p  = {0};
+    Profile p = {
+        .progress = {.label = "timing every node", .off = args.quiet}
+    };
     RpModel *m  = NULL;
-    RpStatus st = cli_open_model(args.model, args.json, &m);
+    RpStatus st = cli_open_model(args.model, args.quiet, &m);
     if (st == RP_OK) st = open_profile(m, &p);
     if (st == RP_OK) st = measure(&p);
+    cli_progress_end(&p.progress);
     if (st == RP_OK && args.dot != NULL) st = write_dot(&p);
     if (st == RP_OK && args.trace != NULL) st = write_trace(&p);
     if (st == RP_OK && args.json) st = print_json(&p);
@@ -246,14 +272,15 @@ static const Option options[] = {
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
     CLI_TEXT("trace", 0, args.trace, "FILE", "write trace events for ui.perfetto.dev or chrome://tracing"),
     OPTION_JSON(args.json),
+    OPTION_QUIET(args.quiet),
 };
 
 const Command cli_command_profile = {
     .name      = "profile",
     .help      = "time every node of a decode step",
-    .usage     = "[-m FILE] [options]",
-    .notes     = "On a GPU the nodes are timed inside a replay, by a second captured graph with an event\n"
-                 "after each node; the whole decode step is timed without these events. On the CPU the\n"
+    .usage     = "[MODEL] [options]",
+    .notes     = "On a GPU the nodes are timed inside a replay, by a second captured graph with an event "
+                 "after each node; the whole decode step is timed without these events. On the CPU the "
                  "nodes are timed between the barriers of the interpreter.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

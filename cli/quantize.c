@@ -28,10 +28,10 @@ static const Option options[] = {
 const Command cli_command_quantize = {.name      = "quantize",
                                       .help      = "write a model's weights in another type",
                                       .usage     = "IN OUT --type TYPE [options]",
-                                      .notes     = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K\n"
-                                                   "Q5_K Q6_K, MXFP4 (experts; Q8_0 elsewhere), and the\n"
-                                                   "quantisation mixes Q4_K_M and Q5_K_M. Vectors and routers\n"
-                                                   "stay F32. OUT is written under a temporary name in its\n"
+                                      .notes     = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K "
+                                                   "Q5_K Q6_K, MXFP4 (experts; Q8_0 elsewhere), and the "
+                                                   "quantisation mixes Q4_K_M and Q5_K_M. Vectors and routers "
+                                                   "stay F32. OUT is written under a temporary name in its "
                                                    "folder and renamed at the end.",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],

@@ -1,6 +1,8 @@
 /* report.c - prints timings of a reply. GB/s is (weights + KV cache bytes per token) * tokens per second. */
 #include "cli/report.h"
 
+#include "cli/terminal/table.h"
+
 TokenBytes cli_token_bytes(const RpSession *s, double mean_position) {
     return (TokenBytes){.weights = (double)rp_model_info(rp_session_model(s))->decode_weight_bytes,
                         .kv      = cli_kv_bytes(s, mean_position)};
@@ -35,24 +37,42 @@ static TokenBytes reply_bytes(const Report *r) {
     return cli_token_bytes(r->session, rp_session_n_past(r->session) - steps / 2.0);
 }
 
+/* n < 0: the row has no tokens. */
+static void add_row(Table *t, const char *name, double seconds, int n, double rate, const char *note) {
+    cli_table_add(t, "%s", name);
+    cli_table_add(t, "%.1f ms", 1e3 * seconds);
+    for (int i = 0; i < 2; i++) {
+        if (n < 0)
+            cli_table_add(t, "%s", "");
+        else if (i == 0)
+            cli_table_add(t, "%d tokens", n);
+        else
+            cli_table_add(t, "%.1f tok/s", rate);
+    }
+    cli_table_add(t, "%s", note);
+}
+
 void cli_report(const Report *r) {
     const RpGenerateResult *g     = r->result;
     const TokenBytes        bytes = reply_bytes(r);
     const double            rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
     const int               steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
-    char                    text[320];
-    if (r->load_s > 0.0)
-        fprintf(stderr, "load     %9.1f ms  until model and session were open, %s\n", 1e3 * r->load_s,
-                cli_device_text(r->session, text, sizeof text));
-    fprintf(stderr, "prefill  %9.1f ms  %5d tokens  %8.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt,
-            cli_prefill_rate(g));
-    fprintf(stderr, "decode   %9.1f ms  %5d tokens  %8.1f tok/s", 1e3 * g->decode_s, steps, rate);
+    char                    text[320], traffic[128] = "";
+    Table                  *t = cli_table_new("|>|>|>|");
+    if (r->load_s > 0.0) {
+        const int n = snprintf(text, sizeof text, "until model and session were open, ");
+        (void)cli_device_text(r->session, text + n, sizeof text - (size_t)n);
+        add_row(t, "load", r->load_s, -1, 0.0, text);
+    }
     if (steps > 0)
-        fprintf(stderr, "  %.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
-                total * rate / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
-    if (g->n_generated > 0)
-        fprintf(stderr, "\nfirst    %9.1f ms  time to the first token", 1e3 * r->first_token_s);
-    fprintf(stderr, "\nstopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
+        snprintf(traffic, sizeof traffic,
+                 "%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
+                 total * rate / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
+    add_row(t, "prefill", g->prefill_s, g->n_prompt, cli_prefill_rate(g), "");
+    add_row(t, "decode", g->decode_s, steps, rate, traffic);
+    if (g->n_generated > 0) add_row(t, "first", r->first_token_s, -1, 0.0, "time to the first token");
+    if (cli_table_print(t, stderr, 0) != RP_OK) return;
+    fprintf(stderr, "stopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
 }
 
 void cli_report_json(const Report *r, FILE *out) {

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/convert.h"
+#include "cli/terminal/table.h"
 
 #include <string.h>
 
@@ -13,9 +14,12 @@ static struct {
 
 static int run(void) {
     if (strcmp(args.preset, "list") == 0) {
-        for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
-            printf("  %-14s %s\n", rp_synth_preset_name(i), rp_synth_preset_help(i));
-        return EXIT_OK;
+        Table *t = cli_table_new("|");
+        for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
+            cli_table_add(t, "%s", rp_synth_preset_name(i));
+            cli_table_add(t, "%s", rp_synth_preset_help(i));
+        }
+        return cli_exit(cli_table_print(t, stdout, 2));
     }
     if (args.output == NULL) {
         cli_say("reprise synth", "-o FILE is needed (see `reprise synth --help`)");
@@ -41,7 +45,7 @@ const Command cli_command_synth = {
     .name      = "synth",
     .help      = "write a model of random weights in the shape of a real one",
     .usage     = "PRESET -o FILE [options]",
-    .notes     = "For measurements of launches and speed, where the text does not matter. Weights are\n"
+    .notes     = "For measurements of launches and speed, where the text does not matter. Weights are "
                  "made row by row, in less than 32 MB of memory. The same seed gives the same file.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

@@ -10,6 +10,7 @@ static struct {
 } args;
 
 static RpStatus print_tokens(const RpTokenizer *tk, const RpTokenList *list) {
+    const int width = snprintf(NULL, 0, "%d", rp_tokenizer_n_vocab(tk));
     if (args.json) printf("[");
     for (size_t i = 0; i < list->n; i++) {
         const int32_t id    = list->ids[i];
@@ -24,7 +25,7 @@ static RpStatus print_tokens(const RpTokenizer *tk, const RpTokenList *list) {
             cli_json_string(stdout, piece.ptr, piece.len);
             printf("}");
         } else {
-            printf("%7d  \"", id);
+            printf("%*d  \"", width, id);
             cli_print_escaped(stdout, piece.ptr, piece.len, SIZE_MAX);
             printf("\"%s\n", rp_tokenizer_is_control(tk, id) ? "  control" : "");
         }
@@ -71,7 +72,7 @@ static const Option options[] = {
 
 const Command cli_command_tokenize = {.name      = "tokenize",
                                       .help      = "print the tokens of a text",
-                                      .usage     = "[-m FILE] (-p TEXT | -f FILE) [options]",
+                                      .usage     = "[MODEL] (-p TEXT | -f FILE) [options]",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

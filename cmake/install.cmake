@@ -23,3 +23,20 @@ configure_package_config_file(cmake/reprise-config.cmake.in ${PROJECT_BINARY_DIR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/reprise-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/reprise-config.cmake ${PROJECT_BINARY_DIR}/reprise-config-version.cmake
   DESTINATION ${package_dir})
+
+# The manual page and the completions for shells are made from the option tables by the program itself.
+if(TARGET reprise_cli AND NOT CMAKE_CROSSCOMPILING)
+  set(pages ${PROJECT_BINARY_DIR}/share)
+  add_custom_command(OUTPUT ${pages}/reprise.1 ${pages}/reprise ${pages}/_reprise ${pages}/reprise.fish
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}
+    COMMAND reprise_cli man -o ${pages}/reprise.1
+    COMMAND reprise_cli completion bash -o ${pages}/reprise
+    COMMAND reprise_cli completion zsh -o ${pages}/_reprise
+    COMMAND reprise_cli completion fish -o ${pages}/reprise.fish
+    DEPENDS reprise_cli VERBATIM)
+  add_custom_target(reprise_pages ALL DEPENDS ${pages}/reprise.1)
+  install(FILES ${pages}/reprise.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${pages}/reprise DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${pages}/_reprise DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${pages}/reprise.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

@@ -3,6 +3,7 @@
 #include "graph/dump.h"
 
 #include "base/sized.h"
+#include "graph/columns.h"
 #include "graph/json.h"
 
 #include <stdlib.h>
@@ -12,53 +13,57 @@ static bool is_selected(const TensorNode *n, const RpDumpOptions *o) {
     return !o->one_layer || n->layer == o->layer;
 }
 
-/* Columns of the text dump as wide as their widest cell. */
-typedef struct Widths {
-    int op, name, result;
-} Widths;
+/* The cells of one node; the sources are printed after them. */
+typedef struct NodeRow {
+    char id[16], layer[16], shape[96], bytes[24];
+} NodeRow;
 
-static int wider(int width, const char *cell) {
-    const int n = (int)strlen(cell);
-    return n > width ? n : width;
+enum { NODE_COLUMNS = 6 };
+
+static void format_node(const TensorNode *n, NodeRow *r, const char *cells[NODE_COLUMNS]) {
+    snprintf(r->id, sizeof r->id, "%d", n->id);
+    snprintf(r->layer, sizeof r->layer, n->layer >= 0 ? "%d" : "-", n->layer);
+    snprintf(r->bytes, sizeof r->bytes, "%zu", rp_node_bytes(n));
+    const char *row[NODE_COLUMNS] = {
+        r->id,   r->layer, rp_node_op_name(n), n->name, rp_format_shape(&n->view, r->shape, sizeof r->shape),
+        r->bytes};
+    memcpy(cells, row, sizeof row);
 }
 
-static Widths widths_of(const ComputeGraph *g, const RpDumpOptions *o) {
-    char   shape[96];
-    Widths w = {2, 4, 6}; /* of the headings */
-    for (int i = 0; i < g->n_nodes; i++) {
-        const TensorNode *n = g->nodes[i];
-        if (!is_selected(n, o)) continue;
-        w = (Widths){wider(w.op, rp_node_op_name(n)), wider(w.name, n->name),
-                     wider(w.result, rp_format_shape(&n->view, shape, sizeof shape))};
-    }
-    return w;
-}
-
-/* " w=3 ids=0": the nodes that are sources, by the names of the sources. */
-static void dump_sources(const TensorNode *n, FILE *out) {
+/* "  w=3 ids=0": the nodes that are sources, by the names of the sources; then remarks. */
+static void dump_after_cells(const TensorNode *n, const char *note, FILE *out) {
+    char        ops[128];
+    const char *gap = "  ";
     for (int s = 0; s < RP_MAX_SRC; s++) {
         const char *name = rp_node_source_name(n, s);
-        if (n->src[s] != NULL) fprintf(out, " %s%s%d", name, name[0] != '\0' ? "=" : "", n->src[s]->id);
+        if (n->src[s] == NULL) continue;
+        fprintf(out, "%s%s%s%d", gap, name, name[0] != '\0' ? "=" : "", n->src[s]->id);
+        gap = " ";
     }
+    if (n->is_output) fprintf(out, "  (output)");
+    if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(out, "  (%s)", ops);
+    fprintf(out, "%s%s\n", note[0] != '\0' ? "  | " : "", note);
 }
 
 static void dump_text(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) {
-    const Widths w = widths_of(g, o);
-    if (o->title != NULL) fprintf(out, "%s\n", o->title);
-    fprintf(out, "%5s %5s  %-*s  %-*s  %-*s %12s  %s\n", "node", "layer", w.op, "op", w.name, "name",
-            w.result, "result", "bytes", "sources");
+    const char *cells[NODE_COLUMNS] = {"node", "layer", "op", "name", "result", "bytes"};
+    Columns     columns             = {.right = "rrlllr"};
+    NodeRow     row;
+    columns_measure(&columns, cells);
     for (int i = 0; i < g->n_nodes; i++) {
-        const TensorNode *n = g->nodes[i];
-        char              shape[96], ops[128], layer[16] = "-";
-        if (!is_selected(n, o)) continue;
-        if (n->layer >= 0) snprintf(layer, sizeof layer, "%d", n->layer);
-        fprintf(out, "%5d %5s  %-*s  %-*s  %-*s %12zu ", i, layer, w.op, rp_node_op_name(n), w.name, n->name,
-                w.result, rp_format_shape(&n->view, shape, sizeof shape), rp_node_bytes(n));
-        dump_sources(n, out);
-        if (n->is_output) fprintf(out, "  (output)");
-        if (rp_node_fused_ops(n, ops, sizeof ops)[0] != '\0') fprintf(out, "  (%s)", ops);
-        fprintf(out, "%s%s\n", o->notes != NULL && o->notes[i].text[0] != '\0' ? "  | " : "",
-                o->notes != NULL ? o->notes[i].text : "");
+        const char *measured[NODE_COLUMNS];
+        if (!is_selected(g->nodes[i], o)) continue;
+        format_node(g->nodes[i], &row, measured);
+        columns_measure(&columns, measured);
+    }
+    if (o->title != NULL) fprintf(out, "%s\n", o->title);
+    columns_print(&columns, cells, out);
+    fprintf(out, "  sources\n");
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!is_selected(g->nodes[i], o)) continue;
+        format_node(g->nodes[i], &row, cells);
+        columns_print(&columns, cells, out);
+        dump_after_cells(g->nodes[i], o->notes != NULL ? o->notes[i].text : "", out);
     }
     fprintf(out, "%d nodes, %d of them run a kernel\n", g->n_nodes, rp_graph_n_steps(g));
 }

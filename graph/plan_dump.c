@@ -1,8 +1,11 @@
 /* Traffic of a plan, and a plan as text or JSON. Traffic counts each source and result of a step once, with
  * the whole context in use: the bytes that measured times of memory-bound steps are compared with. */
+#include "graph/columns.h"
 #include "graph/graph.h"
 #include "graph/json.h"
 #include "graph/plan.h"
+
+#include <string.h>
 
 /* The ids that select which matrices of source s are read; NULL if all of the source is read. */
 static const TensorNode *ids_of_experts(const TensorNode *n, int s) {
@@ -67,18 +70,53 @@ static void format_place(const ExecPlan *plan, const PlanStep *s, char *buf, siz
     snprintf(buf, size, "%zu%s", s->dst.offset, in_place ? " in place" : "");
 }
 
-static void dump_text(const ExecPlan *plan, FILE *out) {
-    fprintf(out, "%5s %5s  %-10s %-28s %-28s %12s %12s  %s\n", "step", "layer", "op", "name", "result",
-            "bytes", "moved", "at");
+/* The cells of one step. */
+typedef struct StepRow {
+    char step[16], layer[16], shape[96], bytes[24], moved[24], place[128];
+} StepRow;
+
+enum { STEP_COLUMNS = 8 };
+
+static void format_step(const ExecPlan *plan, int i, StepRow *r, const char *cells[STEP_COLUMNS]) {
+    const PlanStep   *s = &plan->steps[i];
+    const TensorNode *n = s->node;
+    snprintf(r->step, sizeof r->step, "%d", i);
+    snprintf(r->layer, sizeof r->layer, n->layer >= 0 ? "%d" : "-", n->layer);
+    snprintf(r->bytes, sizeof r->bytes, "%zu", result_bytes(n));
+    snprintf(r->moved, sizeof r->moved, "%zu", step_bytes(n));
+    format_place(plan, s, r->place, sizeof r->place);
+    const char *row[STEP_COLUMNS] = {r->step,
+                                     r->layer,
+                                     rp_op_info(s->op)->name,
+                                     n->name,
+                                     rp_format_shape(&n->view, r->shape, sizeof r->shape),
+                                     r->bytes,
+                                     r->moved,
+                                     r->place};
+    memcpy(cells, row, sizeof row);
+}
+
+static void dump_steps(const ExecPlan *plan, FILE *out) {
+    const char *cells[STEP_COLUMNS] = {"step", "layer", "op", "name", "result", "bytes", "moved", "at"};
+    Columns     columns             = {.right = "rrlllrrl"};
+    StepRow     row;
+    columns_measure(&columns, cells);
     for (int i = 0; i < plan->n_steps; i++) {
-        const PlanStep *s = &plan->steps[i];
-        char            shape[96], place[128], layer[16] = "-";
-        format_place(plan, s, place, sizeof place);
-        if (s->node->layer >= 0) snprintf(layer, sizeof layer, "%d", s->node->layer);
-        fprintf(out, "%5d %5s  %-10s %-28s %-28s %12zu %12zu  %s\n", i, layer, rp_op_info(s->op)->name,
-                s->node->name, rp_format_shape(&s->node->view, shape, sizeof shape), result_bytes(s->node),
-                step_bytes(s->node), place);
+        const char *measured[STEP_COLUMNS];
+        format_step(plan, i, &row, measured);
+        columns_measure(&columns, measured);
     }
+    columns_print(&columns, cells, out);
+    fputc('\n', out);
+    for (int i = 0; i < plan->n_steps; i++) {
+        format_step(plan, i, &row, cells);
+        columns_print(&columns, cells, out);
+        fputc('\n', out);
+    }
+}
+
+static void dump_text(const ExecPlan *plan, FILE *out) {
+    dump_steps(plan, out);
     const RpPlanMemory m = plan->memory;
     fprintf(out, "\n%d steps in %d buffers, %zu bytes moved by a run over the whole context\n", plan->n_steps,
             plan->n_buffers, rp_plan_traffic_bytes(plan));

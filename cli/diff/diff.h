@@ -67,7 +67,7 @@ DiffCounts cli_diff_count(const DiffGraph *a, const DiffGraph *b, int layer);
 
 RP_NODISCARD RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out);
 RP_NODISCARD RpStatus cli_diff_print_json(const DiffGraph *a, const DiffGraph *b, FILE *out);
-void                  cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out);
+RP_NODISCARD RpStatus cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out);
 
 /* Writes a label of node i: op and name, or for a node without a name also those it is made of: "rope
  * blk.0.q", "view of copy blk.0.k_store". Leaves have their name only. */

@@ -1,6 +1,7 @@
 /* diff_text.c - prints the differences of two graphs as text. Layers that differ in the same way are printed
  * once: each layer is first printed to memory with its number replaced by *, then equal texts are grouped. */
 #include "cli/diff/diff.h"
+#include "cli/terminal/table.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -60,22 +61,33 @@ static const char *shape_text(const DiffNode *n, char buf[96]) {
 
 /* ---- one node ---- */
 
-/* Prints sign, op, name and shape; a node without a name gets "of" and the label of its first source. */
-static void put_node(char sign, const DiffGraph *g, int i, int layer, FILE *out) {
+/* The rows of one layer: sign and op, name, shape and changes. */
+typedef struct Rows {
+    Table *table;
+    int    layer;
+} Rows;
+
+/* Adds a cell with what has been written to `f`, an open_memstream of *text. */
+static void add_stream(Table *t, FILE *f, char **text) {
+    const bool closed = f != NULL && fclose(f) == 0;
+    cli_table_add(t, "%s", closed ? *text : "?");
+    free(*text);
+}
+
+/* Adds sign, op and name; a node without a name gets "of" and the label of its first source. */
+static void add_node(const Rows *r, char sign, const DiffGraph *g, int i) {
     const DiffNode *n    = &g->nodes[i];
-    char           *name = NULL, shape[96];
+    char           *name = NULL;
     size_t          size = 0;
     FILE           *f    = open_memstream(&name, &size);
-    if (f == NULL) return;
-    if (n->name[0] != '\0') {
-        put_generic(n->name, layer, f);
-    } else if (n->n_src > 0) {
+    cli_table_add(r->table, "%c %s", sign, n->op);
+    if (f != NULL && n->name[0] != '\0') {
+        put_generic(n->name, r->layer, f);
+    } else if (f != NULL && n->n_src > 0) {
         fputs("of ", f);
-        put_label(g, n->src[0], layer, f);
+        put_label(g, n->src[0], r->layer, f);
     }
-    fclose(f);
-    fprintf(out, "  %c %-10s %-26s %s", sign, n->op, name, shape_text(n, shape));
-    free(name);
+    add_stream(r->table, f, &name);
 }
 
 static void put_sources(const DiffGraph *g, const DiffNode *n, int layer, FILE *out) {
@@ -130,11 +142,11 @@ static void put_params(const json_t *x, const json_t *y, FILE *out) {
     }
 }
 
-static void put_changed(const DiffGraph *a, const DiffGraph *b, int k, int layer, FILE *out) {
+static void put_changes(const DiffGraph *a, const DiffGraph *b, int k, int layer, FILE *out) {
     const DiffNode *y = &b->nodes[k], *x = &a->nodes[y->partner];
     const unsigned  changes = cli_diff_changes(a, b, k);
     char            shape[96];
-    put_node('~', b, k, layer, out);
+    fputs(shape_text(y, shape), out);
     if (changes & DIFF_OP) fprintf(out, "; was %s", x->op);
     if (changes & (DIFF_DTYPE | DIFF_SHAPE)) fprintf(out, "; was %s", shape_text(x, shape));
     if (changes & DIFF_STRIDES) fputs("; strides differ", out);
@@ -142,47 +154,61 @@ static void put_changed(const DiffGraph *a, const DiffGraph *b, int k, int layer
     if (changes & DIFF_PARAMS) put_params(x->params, y->params, out);
     if (changes & DIFF_OUTPUT) fputs(y->output ? "; now an output" : "; no longer an output", out);
     if (changes & DIFF_LAYER) fprintf(out, "; was in layer %d", x->layer);
-    fputc('\n', out);
 }
 
-/* Prints the nodes from..to-1 of a that b lacks. */
-static void put_removed(const DiffGraph *a, int from, int to, int layer, FILE *out) {
-    for (int i = from; i < to; i++) {
-        if (a->nodes[i].partner >= 0 || a->nodes[i].layer != layer) continue;
-        put_node('-', a, i, layer, out);
-        fputc('\n', out);
-    }
+static void add_changed(const Rows *r, const DiffGraph *a, const DiffGraph *b, int k) {
+    char  *text = NULL;
+    size_t size = 0;
+    FILE  *f    = open_memstream(&text, &size);
+    add_node(r, '~', b, k);
+    if (f != NULL) put_changes(a, b, k, r->layer, f);
+    add_stream(r->table, f, &text);
+}
+
+static void add_whole(const Rows *r, char sign, const DiffGraph *g, int i) {
+    char shape[96];
+    add_node(r, sign, g, i);
+    cli_table_add(r->table, "%s", shape_text(&g->nodes[i], shape));
+}
+
+/* Adds the nodes from..to-1 of a that b lacks. */
+static void add_removed(const Rows *r, const DiffGraph *a, int from, int to) {
+    for (int i = from; i < to; i++)
+        if (a->nodes[i].partner < 0 && a->nodes[i].layer == r->layer) add_whole(r, '-', a, i);
 }
 
 /* ---- a layer ---- */
 
-/* Prints the changes of one layer in the order of b, with removed nodes where they were in a. */
-static void put_layer(const DiffGraph *a, const DiffGraph *b, int layer, FILE *out) {
+/* Adds the changes of one layer in the order of b, with removed nodes where they were in a. */
+static void add_layer(const Rows *r, const DiffGraph *a, const DiffGraph *b) {
     int done = 0; /* removed nodes of a before this index are printed */
     for (int k = 0; k < b->n; k++) {
         const DiffNode *y = &b->nodes[k];
-        if (y->layer != layer) continue;
+        if (y->layer != r->layer) continue;
         if (y->partner >= done) {
-            put_removed(a, done, y->partner, layer, out);
+            add_removed(r, a, done, y->partner);
             done = y->partner;
         }
-        if (y->partner < 0) {
-            put_node('+', b, k, layer, out);
-            fputc('\n', out);
-        } else if (cli_diff_changes(a, b, k) != 0) {
-            put_changed(a, b, k, layer, out);
-        }
+        if (y->partner < 0)
+            add_whole(r, '+', b, k);
+        else if (cli_diff_changes(a, b, k) != 0)
+            add_changed(r, a, b, k);
     }
-    put_removed(a, done, a->n, layer, out);
+    add_removed(r, a, done, a->n);
 }
 
 static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
-    char  *text = NULL;
-    size_t size = 0;
-    FILE  *f    = open_memstream(&text, &size);
-    if (f == NULL) return NULL;
-    put_layer(a, b, layer, f);
-    if (fclose(f) == 0) return text;
+    char      *text = NULL;
+    size_t     size = 0;
+    FILE      *f    = open_memstream(&text, &size);
+    const Rows r    = {cli_table_new("||"), layer};
+    add_layer(&r, a, b);
+    RpStatus st = f != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a report");
+    if (st == RP_OK)
+        st = cli_table_print(r.table, f, 2);
+    else
+        cli_table_free(r.table);
+    if (f != NULL && fclose(f) == 0 && st == RP_OK) return text;
     free(text);
     return NULL;
 }
@@ -232,7 +258,7 @@ RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out) {
     if (st == RP_OK && texts[0][0] != '\0') fprintf(out, "outside the layers\n%s", texts[0]);
     for (int l = 0; l < n && st == RP_OK; l++)
         if (texts[l + 1][0] != '\0') put_layers(texts + 1, l, n, out);
-    cli_diff_print_times(a, b, out);
+    if (st == RP_OK) st = cli_diff_print_times(a, b, out);
     for (int l = 0; texts != NULL && l <= n; l++) free(texts[l]);
     free(texts);
     return st;

@@ -1,6 +1,7 @@
 /* diff_times.c - compares the times of two graphs by op and by node, if both are dumps of `reprise profile
  * --json`. */
 #include "cli/diff/diff.h"
+#include "cli/terminal/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -63,32 +64,43 @@ static int list_nodes(const DiffGraph *a, const DiffGraph *b, NodeTimes *out) {
     return n;
 }
 
-static void put_nodes(const DiffGraph *a, const DiffGraph *b, const NodeTimes *nodes, int n, FILE *out) {
-    fprintf(out, "%-40s %10s %10s %10s\n", "node", "a us", "b us", "change");
+static RpStatus put_nodes(const DiffGraph *a, const DiffGraph *b, const NodeTimes *nodes, int n, FILE *out) {
+    Table *table = cli_table_new("node|>a us|>b us|>change|");
     for (int j = 0; j < n && j < MAX_PRINTED && change(nodes[j].us) > 0.0; j++) {
         char             label[256];
         const NodeTimes *t = &nodes[j];
         cli_diff_label(t->k >= 0 ? b : a, t->k >= 0 ? t->k : t->i, label, sizeof label);
-        fprintf(out, "%-40s %10.2f %10.2f %+10.2f%s\n", label, t->us[0], t->us[1], t->us[1] - t->us[0],
-                t->k < 0   ? "  removed"
-                : t->i < 0 ? "  added"
-                           : "");
+        cli_table_add(table, "%s", label);
+        cli_table_add(table, "%.2f", t->us[0]);
+        cli_table_add(table, "%.2f", t->us[1]);
+        cli_table_add(table, "%+.2f", t->us[1] - t->us[0]);
+        cli_table_add(table, "%s", t->k < 0 ? "removed" : t->i < 0 ? "added" : "");
     }
+    return cli_table_print(table, out, 0);
 }
 
-void cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out) {
+static RpStatus put_ops(const OpTimes *ops, int n, FILE *out) {
+    Table *t = cli_table_new("op|>a steps|>b steps|>a us|>b us|>change");
+    for (int i = 0; i < n; i++) {
+        cli_table_add(t, "%s", ops[i].op);
+        for (int side = 0; side < 2; side++) cli_table_add(t, "%d", ops[i].n[side]);
+        for (int side = 0; side < 2; side++) cli_table_add(t, "%.1f", ops[i].us[side]);
+        cli_table_add(t, "%+.1f", ops[i].us[1] - ops[i].us[0]);
+    }
+    return cli_table_print(t, out, 0);
+}
+
+RpStatus cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out) {
     OpTimes ops[MAX_OPS];
-    if (a->us <= 0.0 || b->us <= 0.0) return;
+    if (a->us <= 0.0 || b->us <= 0.0) return RP_OK;
     const int n = add_ops(b, 1, ops, add_ops(a, 0, ops, 0));
     qsort(ops, (size_t)n, sizeof *ops, by_op_change);
     fprintf(out, "\ntime of the steps %.1f -> %.1f us (%+.1f %%)\n", a->us, b->us,
             100.0 * (b->us / a->us - 1.0));
-    fprintf(out, "%-12s %8s %8s %10s %10s %10s\n", "op", "a steps", "b steps", "a us", "b us", "change");
-    for (int i = 0; i < n; i++)
-        fprintf(out, "%-12s %8d %8d %10.1f %10.1f %+10.1f\n", ops[i].op, ops[i].n[0], ops[i].n[1],
-                ops[i].us[0], ops[i].us[1], ops[i].us[1] - ops[i].us[0]);
+    RP_TRY(put_ops(ops, n, out));
     NodeTimes *nodes = malloc(((size_t)a->n + (size_t)b->n) * sizeof *nodes);
-    if (nodes == NULL) return;
-    put_nodes(a, b, nodes, list_nodes(a, b, nodes), out);
+    if (nodes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a report");
+    const RpStatus st = put_nodes(a, b, nodes, list_nodes(a, b, nodes), out);
     free(nodes);
+    return st;
 }

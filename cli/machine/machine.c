@@ -2,6 +2,7 @@
 #include "cli/machine/machine.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/terminal/table.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ enum { BUFFER = 256 << 20, MAX_COUNTS = 16 };
 static struct {
     const char *file;
     int32_t     threads;
-    bool        json, read_only;
+    bool        json, read_only, quiet;
 } args;
 
 typedef struct Report {
@@ -72,20 +73,30 @@ static void thread_counts(Report *r) {
     r->counts[r->n_counts++] = (int)all;
 }
 
-static RpStatus measure(Report *r) {
+static RpStatus measure_products(Report *r, Progress *p) {
+    (void)cli_progress_step(p, "memory latency");
+    RP_TRY(cli_miss_limit(&r->misses));
+    r->ghz = cli_clock_ghz();
+    (void)cli_progress_step(p, "software prefetch");
+    RP_TRY(cli_choose_prefetch(r->counts[r->n_counts - 1]));
+    for (int i = 0; i < MACHINE_TYPES; i++) {
+        (void)cli_progress_step(p, "GEMV of %s", rp_dtype_name(cli_machine_type(i)));
+        RP_TRY(cli_product_speed(cli_machine_type(i), &r->products[i]));
+    }
+    return RP_OK;
+}
+
+static RpStatus measure(Report *r, Progress *p) {
     char *data;
     thread_counts(r);
     RP_TRY(open_bytes(&data, &r->read_bytes));
     RpStatus st = RP_OK;
-    for (int i = 0; i < r->n_counts && st == RP_OK; i++)
+    for (int i = 0; i < r->n_counts && st == RP_OK; i++) {
+        (void)cli_progress_step(p, "read bandwidth, threads: %d", r->counts[i]);
         st = cli_read_bandwidth(data, r->read_bytes, r->counts[i], r->patterns[i]);
+    }
     munmap(data, r->read_bytes);
-    if (st != RP_OK || args.read_only) return st;
-    RP_TRY(cli_miss_limit(&r->misses));
-    r->ghz = cli_clock_ghz();
-    RP_TRY(cli_choose_prefetch(r->counts[r->n_counts - 1]));
-    for (int i = 0; i < MACHINE_TYPES; i++) RP_TRY(cli_product_speed(cli_machine_type(i), &r->products[i]));
-    return RP_OK;
+    return st != RP_OK || args.read_only ? st : measure_products(r, p);
 }
 
 static long cache_kb(int name) {
@@ -93,19 +104,38 @@ static long cache_kb(int name) {
     return bytes > 0 ? bytes / 1024 : 0;
 }
 
-static void print_read(const Report *r) {
-    printf("\nRead bandwidth of %.1f MB in GB/s, median of %d passes:\n  %-34s", (double)r->read_bytes / 1e6,
-           MACHINE_PASSES, "threads");
-    for (int i = 0; i < r->n_counts; i++) printf(" %8d", r->counts[i]);
-    putchar('\n');
+static RpStatus print_read(const Report *r) {
+    char   columns[256] = "threads";
+    size_t n            = strlen(columns);
+    for (int i = 0; i < r->n_counts && n < sizeof columns; i++)
+        n += (size_t)snprintf(columns + n, sizeof columns - n, "|>%d|", r->counts[i]);
+    Table *t = cli_table_new(columns);
+    printf("\nRead bandwidth of %.1f MB in GB/s, median of %d passes:\n", (double)r->read_bytes / 1e6,
+           MACHINE_PASSES);
     for (int w = 0; w < READ_PATTERNS; w++) {
-        printf("  %-34s", r->patterns[0][w].name);
-        for (int i = 0; i < r->n_counts; i++)
-            printf(" %8.2f%s", r->patterns[i][w].gb_s,
-                   &r->patterns[i][w] == cli_best_pattern(r->patterns[i]) ? "*" : "");
-        putchar('\n');
+        cli_table_add(t, "%s", r->patterns[0][w].name);
+        for (int i = 0; i < r->n_counts; i++) {
+            cli_table_add(t, "%.2f", r->patterns[i][w].gb_s);
+            cli_table_add(t, "%s", &r->patterns[i][w] == cli_best_pattern(r->patterns[i]) ? "*" : "");
+        }
     }
+    RP_TRY(cli_table_print(t, stdout, 2));
     puts("  * the best pattern: decode is compared with it");
+    return RP_OK;
+}
+
+static RpStatus print_products(const Report *r) {
+    Table *t = cli_table_new("type|>GB/s|>instructions per byte");
+    printf("\nGEMV with the weights in the L2 cache, one thread:\n");
+    for (int i = 0; i < MACHINE_TYPES; i++) {
+        cli_table_add(t, "%s", rp_dtype_name(cli_machine_type(i)));
+        cli_table_add(t, "%.2f", r->products[i].gb_s);
+        if (r->products[i].instructions > 0.0)
+            cli_table_add(t, "%.3f", r->products[i].instructions);
+        else
+            cli_table_add(t, "not counted");
+    }
+    return cli_table_print(t, stdout, 2);
 }
 
 static void print_prefetch(void) {
@@ -123,7 +153,7 @@ static void print_prefetch(void) {
     if (n > 0) putchar('\n');
 }
 
-static void print_text(const Report *r) {
+static RpStatus print_text(const Report *r) {
     char name[256];
     cpu_name(name, sizeof name);
     printf("%s, %ld cores, kernels for %s\n", name, sysconf(_SC_NPROCESSORS_ONLN),
@@ -140,18 +170,10 @@ static void print_text(const Report *r) {
             "memory: latency %.0f ns, %.1f cache misses in flight per core, so random lines at %.2f GB/s\n",
             r->misses.latency_ns, r->misses.in_flight, 64.0 * r->misses.in_flight / r->misses.latency_ns);
     }
-    print_read(r);
-    if (args.read_only) return;
+    RP_TRY(print_read(r));
+    if (args.read_only) return RP_OK;
     print_prefetch();
-    printf("\nGEMV with the weights in the L2 cache, one thread:\n  %-8s %10s %22s\n", "type", "GB/s",
-           "instructions per byte");
-    for (int i = 0; i < MACHINE_TYPES; i++) {
-        printf("  %-8s %10.2f ", rp_dtype_name(cli_machine_type(i)), r->products[i].gb_s);
-        if (r->products[i].instructions > 0.0)
-            printf("%22.3f\n", r->products[i].instructions);
-        else
-            printf("%22s\n", "not counted");
-    }
+    return print_products(r);
 }
 
 static void print_json(const Report *r) {
@@ -188,14 +210,13 @@ static void print_json(const Report *r) {
 }
 
 static int run(void) {
-    static Report  r;
-    const RpStatus st = measure(&r);
-    if (st != RP_OK) return cli_exit(st);
-    if (args.json)
-        print_json(&r);
-    else
-        print_text(&r);
-    return EXIT_OK;
+    static Report r;
+    Progress      p  = {.label = "measuring", .off = args.quiet};
+    RpStatus      st = measure(&r, &p);
+    cli_progress_end(&p);
+    if (st == RP_OK && args.json) print_json(&r);
+    if (st == RP_OK && !args.json) st = print_text(&r);
+    return cli_exit(st);
 }
 
 static const Option options[] = {
@@ -205,15 +226,16 @@ static const Option options[] = {
     CLI_FLAG("read", 0, args.read_only,
              "measure only the read bandwidth, with the highest number of threads"),
     OPTION_JSON(args.json),
+    OPTION_QUIET(args.quiet),
 };
 
 const Command cli_command_machine = {
     .name      = "bench machine",
     .help      = "measure what limits decode on this CPU, and show the software prefetch chosen",
     .usage     = "[-f FILE] [options]",
-    .notes     = "The machine: read bandwidth for several access patterns and numbers of threads,\n"
-                 "memory latency, cache misses in flight, clock and caches. The CPU kernels: the\n"
-                 "software prefetch chosen for this machine with its measurement, and for each weight\n"
+    .notes     = "The machine: read bandwidth for several access patterns and numbers of threads, "
+                 "memory latency, cache misses in flight, clock and caches. The CPU kernels: the "
+                 "software prefetch chosen for this machine with its measurement, and for each weight "
                  "type the speed from cache and the instructions per byte. Takes about 10 seconds.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

@@ -31,10 +31,11 @@ typedef struct Option {
     void       *value;
     const char *arg, *help;       /* arg: name of the value in the help text */
     double      min, max;         /* of INT and NUMBER; max 0: no upper limit */
-    bool        needed, is_model; /* needed: an error if absent; is_model: the demo model is the default */
+    bool        needed, is_model; /* needed: an error if absent; is_model: see cli_parse */
 } Option;
 
-/* NEEDED is a required option, MODEL the -m option; ARGUMENT and OPTIONAL are positional arguments. */
+/* NEEDED is a required option; ARGUMENT and OPTIONAL are positional arguments. MODEL is -m, and its value may also be
+ * positional; if it is absent, the command gets the demo model, with MODEL_OPTIONAL NULL. */
 #define CLI_FLAG(name, letter, v, help)                                                                      \
     { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false, false }
 #define CLI_TEXT(name, letter, v, arg, help)                                                                 \
@@ -43,6 +44,8 @@ typedef struct Option {
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
 #define CLI_MODEL(name, letter, v, arg, help)                                                                \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true }
+#define CLI_MODEL_OPTIONAL(name, letter, v, arg, help)                                                       \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, true }
 #define CLI_ARGUMENT(v, arg, help)                                                                           \
     { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
 #define CLI_OPTIONAL(v, arg, help)                                                                           \
@@ -57,9 +60,11 @@ typedef struct Option {
     { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false, false }
 
 typedef struct Command {
-    const char   *name, *help;
-    const char   *usage; /* synopsis after the name */
-    const char   *notes; /* printed below the options, or NULL */
+    const char *name, *help;
+    const char *usage; /* synopsis after the name */
+    const char
+        *notes; /* paragraphs that are printed below the options, one a line, or NULL; lines that begin with a
+                          * space are printed as they are */
     const Option *options;
     size_t        n_options;
     int (*run)(void); /* returns the exit status */
@@ -69,11 +74,16 @@ enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR } ParseResult;
 
-/* Parses argv[0..argc) into the option variables. PARSE_ERROR after printing one line on stderr. */
+/* The options of every command: --color and --help. */
+enum { N_COMMON_OPTIONS = 2 };
+extern const Option cli_common_options[N_COMMON_OPTIONS];
+
+/* Parses argv[0..argc) into the option variables. A positional argument is the model, if there is a MODEL option that
+ * has got none by position yet, else the next positional one. PARSE_ERROR after printing one line on stderr. */
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
 
-/* Prints the help of one command on stdout. */
-void cli_help(const Command *command);
+/* Parses --color WHEN at the beginning of argv. Returns the number of arguments it used, -1 after printing an error. */
+int cli_parse_color(int argc, char *const argv[]);
 
 /* The name in names[0..n) with the smallest edit distance to a mistyped `name`; NULL if none is close. */
 const char *cli_nearest(const char *name, const char *const names[], size_t n);

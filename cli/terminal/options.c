@@ -1,12 +1,12 @@
-/* options.c - parses a command line by a table of options and prints its help.
+/* options.c - parses a command line by a table of options.
  *
  * Accepted forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag. `--` makes the next argument
  * positional. */
-#include "cli/options.h"
-
-#include "cli/default_model.h"
+#include "cli/terminal/options.h"
 
 #include "cli/common.h"
+#include "cli/default_model.h"
+#include "cli/terminal/style.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAME = 32, MAX_OPTIONS = 32 };
+enum { MAX_NAME = 32, MAX_OPTIONS = 48 };
+
+static const char *color;
+static bool        help; /* has no effect: cli_parse looks for it itself */
+
+const Option cli_common_options[N_COMMON_OPTIONS] = {
+    CLI_TEXT("color", 0, color, "WHEN",
+             "colours: auto (default: where the output is a terminal), always or never"),
+    CLI_FLAG("help", 'h', help, "this text"),
+};
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -120,6 +129,8 @@ static bool parse_value(const Command *c, const Option *o, const char *text) {
         return parse_item(c, o, text);
     case OPTION_TEXT:
         *(const char **)o->value = text;
+        if (o->value == &color && !cli_set_color(text))
+            return usage_error(c, "--color %s: must be auto, always or never", text);
         return true;
     case OPTION_FLAG:
         break;
@@ -128,25 +139,32 @@ static bool parse_value(const Command *c, const Option *o, const char *text) {
     return true;
 }
 
+/* Option i of the command, then the common ones; NULL at the end. */
+static const Option *option_at(const Command *c, size_t i) {
+    if (i < c->n_options) return &c->options[i];
+    return i < c->n_options + N_COMMON_OPTIONS ? &cli_common_options[i - c->n_options] : NULL;
+}
+
 static const Option *find_long(const Command *c, const char *name, size_t len) {
-    for (size_t i = 0; i < c->n_options; i++)
-        if (c->options[i].name != NULL && strlen(c->options[i].name) == len &&
-            memcmp(c->options[i].name, name, len) == 0)
-            return &c->options[i];
+    const Option *o;
+    for (size_t i = 0; (o = option_at(c, i)) != NULL; i++)
+        if (o->name != NULL && strlen(o->name) == len && memcmp(o->name, name, len) == 0) return o;
     return NULL;
 }
 
 static const Option *find_letter(const Command *c, char letter) {
-    for (size_t i = 0; i < c->n_options; i++)
-        if (c->options[i].letter == letter) return &c->options[i];
+    const Option *o;
+    for (size_t i = 0; (o = option_at(c, i)) != NULL; i++)
+        if (o->letter == letter) return o;
     return NULL;
 }
 
 static bool unknown(const Command *c, const char *name) {
-    const char *names[MAX_OPTIONS];
-    size_t      n = 0;
-    for (size_t i = 0; i < c->n_options && n < MAX_OPTIONS; i++)
-        if (c->options[i].name != NULL) names[n++] = c->options[i].name;
+    const Option *o;
+    const char   *names[MAX_OPTIONS];
+    size_t        n = 0;
+    for (size_t i = 0; (o = option_at(c, i)) != NULL && n < MAX_OPTIONS; i++)
+        if (o->name != NULL) names[n++] = o->name;
     const char *nearest = cli_nearest(name, names, n);
     if (nearest == NULL) return usage_error(c, "unknown option --%s", name);
     return usage_error(c, "unknown option --%s, did you mean --%s?", name, nearest);
@@ -174,16 +192,43 @@ static int parse_option(const Command *c, int argc, char *const argv[]) {
     return parse_value(c, o, argv[1]) ? 2 : 0;
 }
 
-/* Stores `text` in the first positional argument that has no value yet. */
-static bool parse_positional(const Command *c, const char *text) {
+/* Stores `text` in the first positional argument that has no value yet. *model is the model given by position. */
+static bool parse_positional(const Command *c, const char *text, const char **model) {
     for (size_t i = 0; i < c->n_options; i++) {
         const Option *o = &c->options[i];
+        if (o->is_model && *model == NULL) {
+            *model = text;
+            return true;
+        }
         if (o->name == NULL && *(const char *const *)o->value == NULL) return parse_value(c, o, text);
     }
     return usage_error(c, "`%s` is not an option, and no further argument is expected", text);
 }
 
+/* Joins the model of -m and the one given by position. */
+static bool set_model(const Command *c, const Option *o, const char *placed) {
+    const char **named = o->value;
+    if (placed != NULL && *named != NULL && strcmp(placed, *named) != 0)
+        return usage_error(c, "two models are given: -m %s and %s", *named, placed);
+    if (placed != NULL) *named = placed;
+    const char *searched;
+    if (!o->needed || *named != NULL || (*named = cli_default_model(&searched)) != NULL) return true;
+    return usage_error(c, "a MODEL is needed: there is no demo model (%s)", searched);
+}
+
+static bool check_needed(const Command *c, const char *model) {
+    for (size_t i = 0; i < c->n_options; i++) {
+        const Option *o = &c->options[i];
+        if (o->is_model && !set_model(c, o, model)) return false;
+        if (!o->needed || *(const char *const *)o->value != NULL) continue;
+        if (o->name == NULL) return usage_error(c, "%s is needed", o->arg);
+        return usage_error(c, "-%c %s is needed", o->letter, o->arg);
+    }
+    return true;
+}
+
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
+    const char *model = NULL;
     for (int i = 0; i < argc;) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return PARSE_HELP;
         if (strcmp(argv[i], "--") == 0) {
@@ -195,41 +240,23 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
             i += took;
             continue;
         }
-        if (!parse_positional(command, argv[i])) return PARSE_ERROR;
+        if (!parse_positional(command, argv[i], &model)) return PARSE_ERROR;
         i++;
     }
-    for (size_t i = 0; i < command->n_options; i++) {
-        const Option *o = &command->options[i];
-        if (!o->needed || *(const char *const *)o->value != NULL) continue;
-        const char *searched;
-        if (o->is_model && (*(const char **)o->value = cli_default_model(&searched)) != NULL) continue;
-        if (o->is_model) {
-            usage_error(command, "-m FILE is needed: there is no demo model (%s)", searched);
-            return PARSE_ERROR;
-        }
-        if (o->name == NULL)
-            usage_error(command, "%s is needed", o->arg);
-        else
-            usage_error(command, "-%c %s is needed", o->letter, o->arg);
-        return PARSE_ERROR;
-    }
-    return PARSE_RUN;
+    return check_needed(command, model) ? PARSE_RUN : PARSE_ERROR;
 }
 
-void cli_help(const Command *c) {
-    printf("reprise %s %s\n\n%s\n\n", c->name, c->usage, c->help);
-    for (size_t i = 0; i < c->n_options; i++) {
-        const Option *o = &c->options[i];
-        char          left[64];
-        if (o->name == NULL) {
-            printf("  %-26s  %s\n", o->arg, o->help);
-            continue;
-        }
-        int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
-                          : snprintf(left, sizeof left, "    --%s", o->name);
-        if (o->arg != NULL) snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
-        printf("  %-26s  %s\n", left, o->help);
+int cli_parse_color(int argc, char *const argv[]) {
+    const char *when = NULL;
+    int         took = 0;
+    if (argc > 0 && strncmp(argv[0], "--color=", 8) == 0) {
+        when = argv[0] + 8;
+        took = 1;
+    } else if (argc > 0 && strcmp(argv[0], "--color") == 0) {
+        when = argc > 1 ? argv[1] : "";
+        took = 2;
     }
-    printf("  %-26s  %s\n", "-h, --help", "this text");
-    if (c->notes != NULL) printf("\n%s\n", c->notes);
+    if (took == 0 || cli_set_color(when)) return took;
+    cli_say("reprise", "--color %s: must be auto, always or never (see `reprise --help`)", when);
+    return -1;
 }

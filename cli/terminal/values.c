@@ -1,0 +1,59 @@
+/* values.c - a table of the arguments whose values are known. */
+#include "cli/terminal/values.h"
+
+#include "reprise/reprise.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *template_at(int i) {
+    const char *name = rp_chat_name((RpChatKind)i);
+    return strcmp(name, "?") != 0 ? name : NULL;
+}
+
+static const struct {
+    const char *arg;
+    ValueKind   kind;
+    const char *words;
+    const char *(*at)(int i); /* words that a table of the library has; NULL at its end */
+} table[] = {
+    {"MODEL",    VALUE_MODEL, NULL,                                                                       NULL                },
+    {"IN",       VALUE_MODEL, NULL,                                                                       NULL                },
+    {"FILE",     VALUE_FILE,  NULL,                                                                       NULL                },
+    {"OUT",      VALUE_FILE,  NULL,                                                                       NULL                },
+    {"A",        VALUE_MODEL, NULL,                                                                       NULL                },
+    {"B",        VALUE_MODEL, NULL,                                                                       NULL                },
+    {"WHEN",     VALUE_WORDS, "auto always never",                                                        NULL                },
+    {"SHELL",    VALUE_WORDS, "bash zsh fish",                                                            NULL                },
+    {"DEVICE",   VALUE_WORDS, "auto cpu cuda",                                                            NULL                },
+    {"MODE",     VALUE_WORDS, "auto eager replay loop",                                                   NULL                },
+    {"CACHE",    VALUE_WORDS, "f16 q8_0",                                                                 NULL                },
+    {"TYPE",     VALUE_WORDS, "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K MXFP4 Q4_K_M Q5_K_M", NULL                },
+    {"PASS",     VALUE_WORDS, NULL,                                                                       rp_pass_name        },
+    {"PRESET",   VALUE_WORDS, "list",                                                                     rp_synth_preset_name},
+    {"TEMPLATE", VALUE_WORDS, NULL,                                                                       template_at         },
+};
+
+enum { N = sizeof table / sizeof table[0] };
+
+static int find(const char *arg) {
+    for (int i = 0; arg != NULL && i < N; i++)
+        if (strcmp(table[i].arg, arg) == 0) return i;
+    return -1;
+}
+
+ValueKind cli_value_kind(const char *arg) {
+    const int i = find(arg);
+    return i >= 0 ? table[i].kind : VALUE_ANY;
+}
+
+const char *cli_value_words(const char *arg, char *buf, size_t size) {
+    const int i = find(arg);
+    size_t    n = 0;
+    buf[0]      = '\0';
+    if (i < 0) return buf;
+    if (table[i].words != NULL) n = (size_t)snprintf(buf, size, "%s", table[i].words);
+    for (int k = 0; table[i].at != NULL && table[i].at(k) != NULL && n < size; k++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%s", n > 0 ? " " : "", table[i].at(k));
+    return buf;
+}

@@ -1,0 +1,19 @@
+/* values.h - which values an argument may have, by the name that the help gives it (Option.arg): for completion. */
+#ifndef CLI_TERMINAL_VALUES_H
+#define CLI_TERMINAL_VALUES_H
+
+#include <stddef.h>
+
+typedef enum ValueKind {
+    VALUE_ANY,   /* nothing to offer */
+    VALUE_MODEL, /* a .gguf file */
+    VALUE_FILE,
+    VALUE_WORDS /* see cli_value_words */
+} ValueKind;
+
+ValueKind cli_value_kind(const char *arg);
+
+/* Writes the words of VALUE_WORDS, separated by spaces; returns buf. */
+const char *cli_value_words(const char *arg, char *buf, size_t size);
+
+#endif
