@@ -4,7 +4,6 @@
 #include "cli/report.h"
 #include "cli/terminal/table.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,29 +16,37 @@ static struct {
     DeviceArgs  device;
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
 
+/* Tokens of the runs of a test, done before this one and in all. */
+typedef struct Work {
+    Progress progress;
+    double   done, total;
+} Work;
+
 typedef struct Test {
     const char *kind;
     int32_t     n;
-    RpStatus (*run)(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds);
+    RpStatus (*run)(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds);
     double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens per second */
 } Test;
 
-static bool on_prefill(int64_t done, int64_t total, void *progress) {
-    return cli_progress(progress, (double)done, (double)total);
+static bool on_tokens(int64_t done, int64_t total, void *user) {
+    Work *w = user;
+    (void)total;
+    return cli_progress(&w->progress, w->done + (double)done, w->total);
 }
 
-static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds) {
+static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds) {
     const double   start = cli_now();
-    const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, on_prefill, p);
+    const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, on_tokens, w);
     *seconds             = cli_now() - start;
     return st;
 }
 
-static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds) {
+static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds) {
     const double start = cli_now();
     for (int32_t i = 0; i < n; i++) {
         RP_TRY(rp_session_step(s, ids[i]));
-        if (!cli_progress(p, i + 1, n)) return rp_fail(RP_E_CANCELLED, "interrupted");
+        if (!on_tokens(i + 1, n, w)) return rp_fail(RP_E_CANCELLED, "interrupted");
     }
     *seconds = cli_now() - start;
     return RP_OK;
@@ -47,7 +54,7 @@ static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, Progress 
 
 /* In replay and loop mode the device samples by itself, so a whole reply is timed: a prompt of one token,
  * one sampled token that is not timed, then n steps. */
-static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, Progress *p, double *seconds) {
+static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds) {
     const RpSamplerParams   greedy  = rp_sampler_defaults();
     const RpGenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
     RpSampler              *sampler = NULL;
@@ -56,8 +63,8 @@ static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, Progress 
     const RpStatus st = rp_generate(s, sampler, ids, 1, &o, &r);
     rp_sampler_free(sampler);
     *seconds = r.decode_s;
-    (void)p; /* a call for each token would slow loop mode down */
-    return st == RP_OK && cli_interrupted() ? rp_fail(RP_E_CANCELLED, "interrupted") : st;
+    /* a call for each token would slow loop mode down */
+    return st == RP_OK && !on_tokens(n, n, w) ? rp_fail(RP_E_CANCELLED, "interrupted") : st;
 }
 
 static Test tests[2] = {
@@ -76,19 +83,20 @@ static double median(const Test *t) {
 }
 
 /* Each run starts from a context of args.depth tokens. One warm-up run, short for decode, is not counted. */
-static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Progress *p) {
+static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Work *w) {
     if (t->n == 0) return RP_OK;
     RP_TRY(rp_session_rewind(s, args.depth));
-    double  seconds = 0.0;
-    int32_t warm_up = t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n;
-    (void)cli_progress_step(p, "%s%d, warm-up", t->kind, t->n);
-    RP_TRY(t->run(s, ids, warm_up, p, &seconds));
+    double        seconds = 0.0;
+    const int32_t warm_up = t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n;
+    *w                    = (Work){.progress = w->progress, .total = warm_up};
+    (void)cli_progress_step(&w->progress, "%s%d, warm-up", t->kind, t->n);
+    RP_TRY(t->run(s, ids, warm_up, w, &seconds));
+    (void)cli_progress_step(&w->progress, "%s%d, %d runs", t->kind, t->n, args.repeats);
+    w->total = (double)t->n * args.repeats;
     for (int32_t i = 0; i < args.repeats; i++) {
-        if (i == 0) seconds *= (double)t->n / warm_up;
-        (void)cli_progress_step(p, "%s%d, run %d of %d, %.0f s left", t->kind, t->n, i + 1, args.repeats,
-                                ceil((args.repeats - i) * seconds));
+        w->done = (double)t->n * i;
         RP_TRY(rp_session_rewind(s, args.depth));
-        RP_TRY(t->run(s, ids, t->n, p, &seconds));
+        RP_TRY(t->run(s, ids, t->n, w, &seconds));
         t->rates[i] = t->n / seconds;
     }
     memcpy(t->sorted, t->rates, sizeof t->sorted);
@@ -145,15 +153,18 @@ static void print_json(const RpSession *s, const TokenBytes *bytes) {
 }
 
 static RpStatus measure_all(RpSession *s, const int32_t *ids) {
-    Progress p = {.label = "bench", .off = args.quiet};
+    Work w = {
+        .progress = {.label = "bench", .off = args.quiet},
+          .total = args.depth
+    };
     if (rp_session_info(s).mode != RP_MODE_EAGER) tests[1].run = run_reply;
     tests[0].n = args.prompt;
     tests[1].n = args.steps;
-    if (args.depth > 0) (void)cli_progress_step(&p, "context of %d tokens", args.depth);
-    RpStatus st = args.depth > 0 ? rp_session_prefill(s, ids, (size_t)args.depth, on_prefill, &p) : RP_OK;
-    if (st == RP_OK) st = measure(s, ids, &tests[0], &p);
-    if (st == RP_OK) st = measure(s, ids, &tests[1], &p);
-    cli_progress_end(&p);
+    if (args.depth > 0) (void)cli_progress_step(&w.progress, "context of %d tokens", args.depth);
+    RpStatus st = args.depth > 0 ? rp_session_prefill(s, ids, (size_t)args.depth, on_tokens, &w) : RP_OK;
+    if (st == RP_OK) st = measure(s, ids, &tests[0], &w);
+    if (st == RP_OK) st = measure(s, ids, &tests[1], &w);
+    cli_progress_end(&w.progress);
     return st;
 }
 

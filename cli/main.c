@@ -58,12 +58,17 @@ static const Command *find_command(const char *name) {
     return NULL;
 }
 
-/* True if `both` is close to a command of two words, such as "bench lauches", and its second word is no file. */
-static bool is_mistyped(const char *both, const char *second) {
-    const char *nearest = nearest_command(both);
-    if (strpbrk(second, "-./") != NULL || access(second, F_OK) == 0) return false;
-    if (nearest == NULL || strchr(nearest, ' ') == NULL) return false;
-    cli_say("reprise", "%s: no such file; did you mean `reprise %s`?", second, nearest);
+/* True if `second` is no file but close to the second word of a command, as in "bench lauches". */
+static bool is_mistyped(const char *first, const char *second) {
+    const char  *names[N_COMMANDS];
+    const size_t length = strlen(first);
+    size_t       n      = 0;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strncmp(cli_commands[i]->name, first, length) == 0 && cli_commands[i]->name[length] == ' ')
+            names[n++] = cli_commands[i]->name + length + 1;
+    const char *nearest = cli_nearest(second, names, n);
+    if (nearest == NULL || access(second, F_OK) == 0) return false;
+    cli_say("reprise", "%s: no such file; did you mean `reprise %s %s`?", second, first, nearest);
     return true;
 }
 
@@ -102,7 +107,7 @@ static int run(int argc, char *argv[]) {
         c = exact_command(both);
         if (c != NULL)
             words = 2;
-        else if (is_mistyped(both, argv[1 + wants_help]))
+        else if (is_mistyped(argv[wants_help], argv[1 + wants_help]))
             return EXIT_USAGE;
     }
     if (c == NULL) c = find_command(argv[wants_help]);

@@ -1,4 +1,4 @@
-"""Runs the program as a user would: every command, every kind of mistake, interrupts, terminals.
+"""Runs the program as a script would: every command, every kind of mistake, interrupts. test_terminal.py has terminals.
 
     test_cli.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
 
@@ -9,85 +9,16 @@ line counts.
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 
-PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
-ON_DEVICE = sys.argv[3] if len(sys.argv) > 3 and sys.argv[3] else None
-MIX = os.path.join(SOURCE, "tests/golden/tiny/llama-mix.gguf")
-TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
-MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
-REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
-ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity", "bench launches",
-             "profile", "verify"]
-COMMANDS = ON_MODELS + ["synth", "quantize", "devices", "bench machine"]
-TMP = tempfile.TemporaryDirectory()
-counts = {"passed": 0, "failed": 0, "skipped": 0}
-
-
-class Result:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err.decode("utf-8", "replace")
-        self.text = out.decode("utf-8", "replace")
-
-    def __repr__(self):
-        return f"exit {self.code}\n  stdout {self.out[:400]!r}\n  stderr {self.err[:400]!r}"
-
-
-def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, **env):
-    p = subprocess.run(
-        [PROGRAM, *args],
-        input=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        timeout=timeout,
-        env={**os.environ, "REPRISE_DEVICE": "cpu", **env},
-    )
-    return Result(p.returncode, p.stdout or b"", p.stderr)
-
-
-def run_on_device(*args, **env):
-    p = subprocess.run([ON_DEVICE, *args], capture_output=True, timeout=300, env={**os.environ, **env})
-    return Result(p.returncode, p.stdout, p.stderr)
-
-
-def temporary(name, data):
-    path = os.path.join(TMP.name, name)
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
-
-
-def expect(condition, what, got=""):
-    """Fails the test with `what` was expected and what came instead."""
-    if not condition:
-        raise AssertionError(f"{what}: {got}")
-
-
-def expect_refusal(r, code, *words):
-    """One line on stderr that holds the words, nothing on stdout."""
-    expect(r.code == code, f"exit {code} expected", r)
-    expect(r.err.count("\n") == 1 and r.err.startswith("reprise"), "one line expected", r)
-    for word in words:
-        expect(word in r.err, f"`{word}` expected", r)
-    expect(r.out == b"", "nothing on stdout expected", r)
-
-
-def ok(r):
-    expect(r.code == 0, "exit 0 expected", r)
-    return r
-
-
-def without_times(err):
-    return re.sub(r"[\d.]+ (ms|tok/s|GB/s)", "", err)
+from cli_program import (COMMANDS, MIX, ON_DEVICE, ON_MODELS, PROGRAM, REAL, SOURCE, TINY, TMP, Result, expect, expect_refusal,
+                         need_real, ok, run, run_on_device, run_tests, temporary)
 
 
 # ---- help and wrong use ----
@@ -104,12 +35,12 @@ def test_help_lists_commands_and_environment():
 def test_every_command_has_help():
     for command in COMMANDS:
         words = command.split()
-        more = ["-m", "x"] if command in ON_MODELS else [] if command in ("devices", "bench machine") else ["x"]
+        more = ["x"] if command not in ("devices", "bench machine", "man") else []
         a, b, c = ok(run(*words, "--help")), ok(run("help", *words)), ok(run(*words, *more, "-h"))
         expect(a.out == b.out == c.out, "the same help three ways", command)
         expect(f"reprise {command}" in a.text, command, a)
-        expect(("--model FILE" in a.text) == (command in ON_MODELS), command, a)
-        expect(all(len(line) <= 110 for line in a.text.splitlines()), "line length", a)
+        expect(("--model MODEL" in a.text) == (command in ON_MODELS), command, a)
+        expect(all(len(line) <= 80 for line in a.text.splitlines()), "line length", a)
 
 
 def test_version_names_toolkit_and_cpu():
@@ -138,8 +69,9 @@ def test_wrong_use_exits_2_with_one_line():
     expect_refusal(run(*g, "-z"), 2, "unknown option -z")
     expect_refusal(run(*g, "--json=1"), 2, "takes no value")
     expect_refusal(run(*g, "-n"), 2, "-n needs a value: N")
-    expect_refusal(run(*g, "stray"), 2, "`stray` is not an option")
-    expect_refusal(run(*g, "--", "--json"), 2, "`--json` is not an option")
+    expect_refusal(run(*g, "stray"), 2, f"two models are given: -m {TINY} and stray")
+    expect_refusal(run(*g, TINY, "stray"), 2, "`stray` is not an option")
+    expect_refusal(run(*g, "--", TINY, "--json"), 2, "`--json` is not an option")
     expect_refusal(run(*g, "--system", "x"), 2, "go with --chat")
     expect_refusal(run(*g, "--two\nlines"), 2, "unknown option --two?lines")
     expect_refusal(run("graph", "-m", TINY, "--dot", "--json"), 2, "exclude each other")
@@ -379,7 +311,7 @@ def test_chat_needs_a_template():
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "template")
     expect_refusal(run("chat", "-m", TINY), 1, "template")
     expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1, "chatml", "llama3")
-    expect_refusal(run("chat"), 1, "the demo model was not trained to chat", "scripts/get-model.sh smollm2", "reprise chat -m models/")
+    expect_refusal(run("chat"), 1, "the demo model was not trained to chat", "scripts/get-model.sh smollm2", "reprise chat models/")
 
 
 # ---- the other commands ----
@@ -489,7 +421,7 @@ def test_perplexity_covers_every_window():
     )
 
 
-# ---- interrupts and terminals ----
+# ---- interrupts ----
 
 
 def test_an_interrupt_ends_the_wait_for_the_prompt():
@@ -503,10 +435,6 @@ def test_an_interrupt_ends_the_wait_for_the_prompt():
     p.send_signal(signal.SIGINT)
     code = p.wait(timeout=20)
     expect(code == 130 and p.stderr.read() == b"", "exit 130", code)
-
-
-def need_real():
-    return None if os.path.exists(REAL) else "no models/" + os.path.basename(REAL)
 
 
 def test_an_interrupt_ends_the_reply():
@@ -578,58 +506,6 @@ def test_chat_says_when_the_context_is_full():
     expect(r.text.strip() != "", "goes on after it", r)
 
 
-def read_until(fd, wanted, seconds=60):
-    got, end = b"", time.time() + seconds
-    while wanted not in got and time.time() < end:
-        if not select.select([fd], [], [], 0.2)[0]:
-            continue
-        try:
-            data = os.read(fd, 4096)
-        except OSError:
-            break
-        if not data:
-            break
-        got += data
-    return got
-
-
-def test_chat_works_on_a_terminal():
-    if need_real():
-        return need_real()
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.environ["TERM"] = "xterm"
-        os.execv(PROGRAM, [PROGRAM, "chat", "-m", REAL, "--temp", "1"])
-    try:
-        expect(b"> " in read_until(fd, b"> "), "a prompt")
-        time.sleep(
-            0.5
-        )  # until the line editor controls the terminal; earlier input would be echoed twice
-        os.write(fd, b"Count from one to one thousand, in words.\n")
-        read_until(fd, b"words.\r\n")
-        started = read_until(fd, b"e")
-        os.write(fd, b"\x03")
-        expect(b"> " in read_until(fd, b"> "), "Ctrl-C ends the reply only", started)
-        os.write(fd, b"/help\n")
-        expect(b"/reset" in read_until(fd, b"/quit"), "and the program goes on")
-        read_until(fd, b"> ")
-        time.sleep(0.5)
-        os.write(fd, b"\x03")
-        read_until(fd, b"nothing more", 5)
-        done, status = os.waitpid(pid, 0)
-        expect(
-            done == pid and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT,
-            "Ctrl-C ends it",
-            status,
-        )
-        pid = 0
-    finally:
-        if pid:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        os.close(fd)
-
-
 def test_demo_model_is_the_default():
     r = run("generate", "-p", "In the beginning", "-n", "5", "--json")
     expect(r.code == 0 and json.loads(r.text)["model"].endswith("assets/demo.gguf"), "demo model", r)
@@ -639,7 +515,7 @@ def test_demo_model_is_the_default():
     alone = os.path.join(TMP.name, "alone")
     shutil.copy(PROGRAM, alone)
     p = subprocess.run([alone, "generate", "-p", "a"], capture_output=True)
-    expect_refusal(Result(p.returncode, p.stdout, p.stderr), 2, "-m FILE is needed: there is no demo model", "share/reprise")
+    expect_refusal(Result(p.returncode, p.stdout, p.stderr), 2, "a MODEL is needed: there is no demo model", "share/reprise")
 
 
 def test_experts_are_counted():
@@ -902,7 +778,7 @@ def test_diff_refuses_bad_arguments_and_dumps():
     refuse(1, "tokens=many: must be a whole number", args=["--diff", "tokens=many", MIX])
     refuse(1, "is for presets", args=["--diff", "type=Q8_0", MIX])
     refuse(2, "needs two graphs", args=["--diff", MIX])
-    refuse(2, "only --diff takes graphs", args=[MIX])
+    refuse(2, "only --diff takes more graphs", args=[MIX, MIX])
     refuse(2, "do not go with --diff", args=["--diff", MIX, MIX, "--dot"])
     refuse(2, "goes with --diff", args=["--exit-code"])
 
@@ -936,19 +812,4 @@ def test_the_simulated_device_is_verified_profiled_and_timed():
     expect("running on the CPU" not in texts["loop"].err, "no warning", texts)
 
 
-def main():
-    for name, test in [(n, t) for n, t in globals().items() if n.startswith("test_")]:
-        try:
-            skipped = test()
-            outcome = "skipped" if skipped else "passed"
-            if skipped:
-                print(f"skipped {name}: {skipped}")
-        except Exception as e:  # one failing test must not hide the others
-            outcome = "failed"
-            print(f"FAILED {name}: {type(e).__name__}: {e}")
-        counts[outcome] += 1
-    print(", ".join(f"{n} {what}" for what, n in counts.items()))
-    sys.exit(counts["failed"] > 0)
-
-
-main()
+run_tests(globals())

@@ -1,6 +1,6 @@
 /* options.c - parses a command line by a table of options.
  *
- * Accepted forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag. `--` makes the next argument
+ * Accepted forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag. After `--` all arguments are
  * positional. */
 #include "cli/terminal/options.h"
 
@@ -202,6 +202,9 @@ static bool parse_positional(const Command *c, const char *text, const char **mo
         }
         if (o->name == NULL && *(const char *const *)o->value == NULL) return parse_value(c, o, text);
     }
+    const Option *p = find_letter(c, 'p');
+    if (p != NULL && p->kind == OPTION_TEXT && *(const char *const *)p->value == NULL)
+        return usage_error(c, "`%s` is not an option: is it the %s? Then -p goes before it", text, p->name);
     return usage_error(c, "`%s` is not an option, and no further argument is expected", text);
 }
 
@@ -228,13 +231,16 @@ static bool check_needed(const Command *c, const char *model) {
 }
 
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
-    const char *model = NULL;
+    const char *model        = NULL;
+    bool        options_done = false; /* after -- */
     for (int i = 0; i < argc;) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return PARSE_HELP;
-        if (strcmp(argv[i], "--") == 0) {
-            if (i + 1 == argc) break;
+        if (!options_done && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) return PARSE_HELP;
+        if (!options_done && strcmp(argv[i], "--") == 0) {
+            options_done = true;
             i++;
-        } else if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            continue;
+        }
+        if (!options_done && argv[i][0] == '-' && argv[i][1] != '\0') {
             const int took = parse_option(command, argc - i, argv + i);
             if (took == 0) return PARSE_ERROR;
             i += took;
@@ -253,10 +259,13 @@ int cli_parse_color(int argc, char *const argv[]) {
         when = argv[0] + 8;
         took = 1;
     } else if (argc > 0 && strcmp(argv[0], "--color") == 0) {
-        when = argc > 1 ? argv[1] : "";
+        when = argc > 1 ? argv[1] : NULL;
         took = 2;
     }
-    if (took == 0 || cli_set_color(when)) return took;
-    cli_say("reprise", "--color %s: must be auto, always or never (see `reprise --help`)", when);
+    if (took == 0 || (when != NULL && cli_set_color(when))) return took;
+    if (when == NULL)
+        cli_say("reprise", "--color needs a value: WHEN (see `reprise --help`)");
+    else
+        cli_say("reprise", "--color %s: must be auto, always or never (see `reprise --help`)", when);
     return -1;
 }

@@ -1,0 +1,149 @@
+"""Runs the program for test_cli.py and test_terminal.py: with pipes, or on a pseudo-terminal. Checks and counts.
+
+    test_NAME.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
+"""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2]
+ON_DEVICE = sys.argv[3] if len(sys.argv) > 3 and sys.argv[3] else None
+MIX = os.path.join(SOURCE, "tests/golden/tiny/llama-mix.gguf")
+TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
+MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
+REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
+ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity", "bench launches",
+             "profile", "verify"]
+COMMANDS = ON_MODELS + ["synth", "quantize", "devices", "bench machine", "completion", "man"]
+TMP = tempfile.TemporaryDirectory()
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err.decode("utf-8", "replace")
+        self.text = out.decode("utf-8", "replace")
+
+    def __repr__(self):
+        return f"exit {self.code}\n  stdout {self.out[:400]!r}\n  stderr {self.err[:400]!r}"
+
+
+def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, **env):
+    p = subprocess.run(
+        [PROGRAM, *args],
+        input=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        timeout=timeout,
+        env={**os.environ, "REPRISE_DEVICE": "cpu", **env},
+    )
+    return Result(p.returncode, p.stdout or b"", p.stderr)
+
+
+def run_on_device(*args, **env):
+    p = subprocess.run([ON_DEVICE, *args], capture_output=True, timeout=300, env={**os.environ, **env})
+    return Result(p.returncode, p.stdout, p.stderr)
+
+
+def temporary(name, data):
+    path = os.path.join(TMP.name, name)
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def expect(condition, what, got=""):
+    """Fails the test with `what` was expected and what came instead."""
+    if not condition:
+        raise AssertionError(f"{what}: {got}")
+
+
+def expect_refusal(r, code, *words):
+    """One line on stderr that holds the words, nothing on stdout."""
+    expect(r.code == code, f"exit {code} expected", r)
+    expect(r.err.count("\n") == 1 and r.err.startswith("reprise"), "one line expected", r)
+    for word in words:
+        expect(word in r.err, f"`{word}` expected", r)
+    expect(r.out == b"", "nothing on stdout expected", r)
+
+
+def ok(r):
+    expect(r.code == 0, "exit 0 expected", r)
+    return r
+
+
+def need_real():
+    return None if os.path.exists(REAL) else "no models/" + os.path.basename(REAL)
+
+
+class Terminal:
+    """The program on a pseudo-terminal. `output` has what it printed so far, standard error included."""
+
+    def __init__(self, *args, columns=80, program=PROGRAM, **env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.read(0, 1)  # until the size is set
+            os.environ.pop("NO_COLOR", None)
+            os.environ.update({"TERM": "xterm", "REPRISE_DEVICE": "cpu", **env})
+            os.execv(program, [program, *args])
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.write(self.fd, b"\n")
+        self.output, self.code, self.settings = b"", None, termios.tcgetattr(self.fd)
+
+    def write(self, data):
+        os.write(self.fd, data)
+
+    def wait_for(self, wanted, seconds=60):
+        """Reads until the output has `wanted` after what was read before; returns what was read."""
+        got, end = b"", time.time() + seconds
+        while wanted not in got and time.time() < end:
+            if not select.select([self.fd], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(self.fd, 4096)
+            except OSError:
+                break
+            got += data
+        self.output += got
+        return got
+
+    def finish(self, seconds=60):
+        """Waits for the end: exit status, or -N for signal N; the whole output as text."""
+        self.wait_for(b"\0never", seconds)
+        self.same_settings = termios.tcgetattr(self.fd) == self.settings
+        done, end = 0, time.time() + 10
+        while not done and time.time() < end:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            time.sleep(0.02)
+        if not done:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            raise AssertionError(f"{self.output!r} and no end")
+        os.close(self.fd)
+        self.code = os.waitstatus_to_exitcode(status)
+        return self.code, self.output.decode("utf-8", "replace")
+
+
+def run_tests(tests):
+    """Runs every function of the dictionary whose name begins with test_. The last line counts."""
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for name, test in [(n, t) for n, t in tests.items() if n.startswith("test_")]:
+        try:
+            skipped = test()
+            outcome = "skipped" if skipped else "passed"
+            if skipped:
+                print(f"skipped {name}: {skipped}")
+        except Exception as e:  # one failing test must not hide the others
+            outcome = "failed"
+            print(f"FAILED {name}: {type(e).__name__}: {e}")
+        counts[outcome] += 1
+    print(", ".join(f"{n} {what}" for what, n in counts.items()))
+    sys.exit(counts["failed"] > 0)

@@ -1,0 +1,325 @@
+"""The program on a terminal: progress, colours, widths, interrupts; completion in shells, the manual page, models by position.
+
+    test_terminal.py PROGRAM SOURCE_DIR
+
+Terminals are pseudo-terminals. Shells and groff are skipped where they are not installed.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from cli_program import (COMMANDS, MIX, ON_MODELS, PROGRAM, REAL, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, need_real,
+                         ok, run, run_tests, temporary)
+
+MOE = os.path.join(SOURCE, "tests/golden/tiny/mixtral-mix.gguf")
+GENERATE = ["-p", "abc", "-n", "4", "--ignore-eos", "-q"]
+
+
+def columns_of(text):
+    """Where the headings of a table begin or end, and its rows."""
+    lines = text.splitlines()
+    return [(m.start(), m.end()) for m in re.finditer(r"\S+( \S+)*", lines[0])], lines[1:]
+
+
+# ---- the model as an argument ----
+
+
+def test_the_model_may_be_given_by_position():
+    for command in ON_MODELS:
+        words = command.split()
+        more = {"generate": GENERATE, "tokenize": ["-p", "a"], "perplexity": ["-f", TINY], "chat": ["-q"],
+                "bench": ["-p", "4", "-n", "2", "-r", "1"], "profile": ["-r", "1"], "verify": ["-n", "1"]}.get(command, [])
+        expect_refusal(run(*words, "/nonexistent/m.gguf", *more), 1, "/nonexistent/m.gguf")
+        expect_refusal(run(*words, "-m", TINY, MIX, *more), 2, f"two models are given: -m {TINY} and {MIX}")
+        if command not in ("chat", "perplexity"):
+            ok(run(*words, *more, TINY))
+            ok(run(*words, "-m", TINY, TINY, *more))
+    expect(ok(run("generate", TINY, *GENERATE)).out == ok(run("generate", "-m", TINY, *GENERATE)).out, "the same model")
+    expect_refusal(run("generate", TINY, "Hello"), 2, "is it the prompt? Then -p goes before it")
+    expect(ok(run("graph", TINY, "--diff", "raw", "raw")).text.count("\n") == 3, "MODEL --diff A B")
+    expect(ok(run("graph", TINY, "--json")).out == ok(run("graph", "--json", "-m", TINY)).out, "graph MODEL")
+
+
+def test_arguments_after_two_dashes_are_no_options():
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(TINY, os.path.join(folder, "--json"))
+        p = subprocess.run([PROGRAM, "inspect", "--", "--json"], cwd=folder, capture_output=True)
+        expect(p.returncode == 0 and b"GGUF version" in p.stdout, "a file named --json", p)
+
+
+def test_a_missing_command_is_explained():
+    expect_refusal(run(), 2, "no command is given", "reprise generate -p")
+    expect_refusal(run(TINY), 2, f"a command comes before the model: reprise chat {TINY}")
+    expect_refusal(run("bench", "lauches"), 2, "did you mean `reprise bench launches`?")
+    expect_refusal(run("bench", "gone.gguf"), 1, "gone.gguf: No such file")
+    expect_refusal(run("generate", TINY, "-p", "a", "--tmep", "1"), 2, "did you mean --temp?")
+    expect_refusal(run("generate", TINY, "-p", "a", "--colour", "never"), 2, "did you mean --color?")
+
+
+# ---- tables ----
+
+
+def test_columns_hold_long_names():
+    folder = os.path.join(TMP.name, "a folder with a name of more than thirty characters", "größer")
+    os.makedirs(folder)
+    long = shutil.copy(MOE, os.path.join(folder, "mixtral.gguf"))
+    r = ok(run("bench", "launches", long, "--by-pass"))
+    places, rows = columns_of(r.text)
+    expect(rows[0].startswith(long), "the whole path", r)
+    for start, end in places[1:]:
+        expect(all(row[end - 1].isdigit() and (len(row) == end or row[end] == " ") for row in rows), "numbers end with their heading", r)
+    for command in (["profile", long, "-r", "1"], ["verify", long, "-n", "1"], ["plan", long], ["graph", long]):
+        r = ok(run(*command))
+        lines = r.text.splitlines()
+        first = next(i for i, line in enumerate(lines) if re.match(r"(op|step|node) ", line))
+        places, rows = columns_of("\n".join(lines[first:]))
+        rows = [row for row in rows[: rows.index("")] if row] if "" in rows else rows[:-1]
+        expect(any("experts_down" in row for row in rows), "an op of 12 letters", r)
+        at = next(start for (start, end), name in zip(places, re.split(r"  +", lines[first].strip())) if name in ("nodes", "name"))
+        expect(all(len(row) <= at or row[at - 2 : at] == "  " for row in rows), "two spaces before the next column", r)
+
+
+def test_tables_have_no_spaces_at_line_ends():
+    for command in (["plan", MOE], ["graph", MOE], ["inspect", MOE, "--tensors"], ["bench", "launches", "--all-presets"],
+                    ["verify", MOE, "-n", "1"], ["profile", MOE, "-r", "1"], ["synth", "list"], ["devices"]):
+        r = ok(run(*command))
+        expect(not re.search(r" $", r.text, re.M), "spaces at the end of a line", (command, r))
+
+
+def test_verify_says_equal_or_where():
+    r = ok(run("verify", TINY, "-n", "2", REPRISE_ISA="plain"))
+    expect("all results are equal\nverified\n" in r.text and "at" not in r.text.split("\n\n")[1], "equal", r)
+    expect(all(re.search(r" equal$", row) for row in columns_of(r.text.split("\n\n")[1])[1]), "for each op", r)
+
+
+# ---- progress ----
+
+
+def last_screen(output):
+    """The text that a terminal shows: \\r returns to the beginning of a line, \\033[K erases the rest of it."""
+    lines = [""]
+    column = 0
+    for part in re.findall(r"\r|\n|\033\[K|\033\[[\d;]*m|[^\r\n\033]+", output):
+        if part == "\r":
+            column = 0
+        elif part == "\n":
+            lines.append("")
+        elif part == "\033[K":
+            lines[-1] = lines[-1][:column]
+        elif not part.startswith("\033"):
+            lines[-1] = lines[-1][:column] + part + lines[-1][column + len(part) :]
+            column += len(part)
+    return lines
+
+
+def test_progress_is_drawn_and_erased():
+    data = temporary("some bytes", bytes(range(256)) * 4096 * 16)
+    for command, words in [
+        (["bench", MOE, "-p", "64", "-n", "64", "-r", "3", "-t", "1"], "bench: tg64, 3 runs"),
+        (["bench", "machine", "--read", "-f", data], "measuring: read bandwidth"),
+        (["bench", "launches", "--all-presets"], "counting: llama3-8b"),
+        (["bench", "launches", "--all-presets", "--by-pass"], "counting: gpt-oss-20b"),
+        (["profile", MOE, "-r", "3"], "timing every node: 3 runs"),
+    ]:
+        code, text = Terminal(*command).finish()
+        expect(code == 0 and words in text, words, text)
+        screen = last_screen(text)
+        expect(not any(words in line for line in screen), "erased at the end", screen)
+        expect(words not in run(*command).err, "nothing without a terminal")
+        code, text = Terminal(*command, "-q").finish()
+        expect(code == 0 and "\033[K" not in text, "nothing with -q", text)
+        code, text = Terminal(*command, TERM="dumb").finish()
+        expect(code == 0 and "\033" not in text, "nothing on a dumb terminal", text)
+
+
+def test_progress_tells_the_time_left():
+    t = Terminal("bench", "-p", "0", "-n", "3000", "-r", "9", "-t", "1")  # the demo model: long enough on any machine
+    t.wait_for(b"s left")
+    t.write(b"\x03")
+    code, text = t.finish()
+    expect(re.search(r"tg\d+, 9 runs \[#* *\] +\d+ %, \d+ s left", text), "bar, share and time", text)
+    expect(code == 130 and t.same_settings, "Ctrl-C ends it with 130", (code, text))
+    expect(last_screen(text)[-1].strip() == "", "and the line is erased", text)
+
+
+def test_progress_fits_a_narrow_window():
+    t = Terminal("bench", "-p", "0", "-n", "3000", "-r", "9", "-t", "1", columns=20)
+    t.wait_for(b" %")
+    t.write(b"\x03")
+    code, text = t.finish()
+    drawn = [part.split("\033")[0] for part in text.split("\r") if "\033[K" in part]
+    expect(drawn and all(len(part) < 20 for part in drawn), "a line of 19 columns", drawn)
+
+
+# ---- colours ----
+
+
+def test_colours_are_for_terminals():
+    escape = "\033["
+    verify = ["verify", TINY, "-n", "1", "-q"]
+    code, text = Terminal(*verify).finish()
+    expect(code == 0 and "\033[1mop\033[0m" in text and "\033[32mverified" in text, "headings and result", text)
+    expect("\033[1;31mreprise:" in Terminal("nonsense").finish()[1], "errors")
+    plain = ok(run(*verify)).text
+    expect(escape not in plain, "no colours in a pipe", plain)
+    for more, env in ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"}), (["--color", "never"], {}), (["--color=never"], {}):
+        expect(escape not in Terminal(*verify, *more, **env).finish()[1], "no colours", (more, env))
+    expect(escape in Terminal(*verify, NO_COLOR="").finish()[1], "an empty NO_COLOR does not count")
+    for always in ([*verify, "--color", "always"], ["--color=always", *verify], ["--color", "always", *verify]):
+        r = ok(run(*always, NO_COLOR="1"))
+        expect(re.sub(r"\033\[[\d;]*m", "", r.text) == plain, "always: in a pipe too, with the same text", r)
+        expect(escape in r.text, "always", r)
+    expect_refusal(run("--color", "sometimes"), 2, "auto, always or never")
+    expect_refusal(run(*verify, "--color", "sometimes"), 2, "auto, always or never")
+    expect_refusal(run("--color"), 2, "needs a value")
+
+
+# ---- help ----
+
+
+def test_help_is_as_wide_as_the_terminal():
+    for columns, widest in (20, 20), (60, 60), (90, 90), (200, 100):
+        code, text = Terminal("--help", columns=columns).finish()
+        lines = [re.sub(r"\033\[[\d;]*m", "", line).rstrip("\r") for line in text.split("\n")]
+        long = [line for line in lines if len(line) > widest and " " in line.strip()]
+        expect(code == 0 and len(long) <= (2 if columns == 20 else 0), f"lines of {widest} columns", long)
+        expect(max(map(len, lines)) > widest - 12, "that are used", columns)
+    widths = [len(line) for c in COMMANDS for line in ok(run("help", *c.split())).text.splitlines()]
+    expect(max(widths) <= 80, "80 columns without a terminal", max(widths))
+
+
+# ---- shells ----
+
+
+def options_of(command):
+    """The long options that the help of a command lists."""
+    return re.findall(r"^  (?:-\w, |    )(--[\w-]+)", ok(run("help", *command.split())).text, re.M)
+
+
+def test_bash_completes_commands_options_and_values():
+    if not shutil.which("bash"):
+        return "there is no bash"
+    script = temporary("completion.bash", ok(run("completion", "bash")).out)
+
+    def complete(*words):
+        quoted = " ".join(f"'{w}'" for w in words)
+        code = f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _reprise; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        p = subprocess.run(["bash", "-c", code], capture_output=True, text=True, cwd=SOURCE)
+        expect(p.returncode == 0 and p.stderr == "", "bash", p)
+        return [w for w in p.stdout.split("\n") if w]
+
+    names = {c.split()[0] for c in COMMANDS}
+    expect(names <= set(complete("reprise", "")), "commands", complete("reprise", ""))
+    expect(complete("reprise", "per") == ["perplexity"], "one")
+    expect({"launches", "machine"} <= set(complete("reprise", "bench", "")), "the second word")
+    expect(complete("reprise", "help", "chat") == ["chat"], "help")
+    for command in COMMANDS:
+        got = complete("reprise", *command.split(), "--")
+        expect(sorted(got) == sorted(options_of(command)), f"options of {command}", got)
+    expect(complete("reprise", "generate", "--mode", "") == ["auto", "eager", "replay", "loop"], "values")
+    expect(complete("reprise", "generate", "--mode", "=", "re") == ["replay"], "--mode=re")
+    expect(complete("reprise", "generate", "--mode", "=") == ["auto", "eager", "replay", "loop"], "--mode=")
+    expect(complete("reprise", "bench", "launches", "--preset", "ll") == ["llama3-8b"], "presets")
+    expect("quantize" in complete("reprise", "graph", "--after", ""), "passes")
+    expect(complete("reprise", "generate", "--template", "ge") == ["gemma"], "templates")
+    expect(complete("reprise", "generate", "-p", "") == [], "any text")
+    expect(complete("reprise", "inspect", "assets/") == ["assets/demo.gguf"], "models")
+    expect(complete("reprise", "perplexity", "-f", "READ") == ["README.md"], "files")
+
+
+def test_zsh_and_fish_read_their_scripts():
+    skipped = []
+    for shell, check in ("zsh", ["-n"]), ("fish", ["--no-execute"]):
+        script = ok(run("completion", shell))
+        for command in COMMANDS:
+            expect(f"'{command}'" in script.text, command)
+        for option in options_of("generate"):
+            expect(option in script.text or f"-l {option[2:]}" in script.text, option)
+        if not shutil.which(shell):
+            skipped.append(shell)
+            continue
+        path = temporary("completion." + shell, script.out)
+        p = subprocess.run([shell, *check, path], capture_output=True, text=True)
+        expect(p.returncode == 0 and p.stderr == "", shell, p)
+        if shell == "fish":
+            for line, words in ("reprise per", ["perplexity"]), ("reprise bench --mode e", ["eager"]), ("reprise bench launches --all", ["--all-presets"]):
+                p = subprocess.run([shell, "-c", f"source {path}; complete -C '{line}'"], capture_output=True, text=True)
+                expect([w.split("\t")[0] for w in p.stdout.splitlines()] == words, line, p)
+    expect_refusal(run("completion", "tcsh"), 2, "bash, zsh or fish")
+    expect_refusal(run("completion"), 2, "SHELL is needed")
+    return "there is no " + " and no ".join(skipped) if skipped else None
+
+
+def test_the_manual_page_is_complete():
+    r = ok(run("man"))
+    plain = re.sub(r"\\f[BIR]", "", r.text).replace("\\-", "-")
+    expect(plain.startswith(".TH REPRISE 1"), "title", plain[:99])
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ENVIRONMENT", "EXIT STATUS", "FILES", "EXAMPLES"):
+        expect(f"\n.SH {section}\n" in plain, section)
+    sections = dict(re.findall(r"\n\.SS (.+)\n((?:.|\n)*?)(?=\n\.S[SH] )", plain))
+    for command in COMMANDS:
+        for option in options_of(command):
+            expect(option in sections[command] or option in ("--color", "--help"), (command, option))
+    for name in re.findall(r"REPRISE_\w+", ok(run("--help")).text):
+        expect(f"\n{name}\n" in plain, name)
+    if not shutil.which("groff"):
+        return "there is no groff: structure only"
+    p = subprocess.run(["groff", "-man", "-ww", "-Tutf8"], input=r.out, capture_output=True)
+    expect(p.returncode == 0 and p.stderr == b"" and len(p.stdout) > 10000, "groff without warnings", p.stderr)
+
+
+# ---- streams and interrupts ----
+
+
+def test_closed_streams_are_not_reused():
+    def shell(line):
+        return subprocess.run(["bash", "-c", line.replace("reprise", PROGRAM)], capture_output=True, text=True,
+                              env={**os.environ, "REPRISE_DEVICE": "cpu"})
+
+    if not shutil.which("bash"):
+        return "there is no bash"
+    p = shell(f"reprise generate {TINY} -p - -n 2 -q <&-")
+    expect(p.returncode == 0, "closed input is an empty prompt", p)
+    p = shell(f"reprise generate {TINY} -p a -n 2 -q >&-")
+    expect(p.returncode == 1 and "standard output: Bad file descriptor" in p.stderr, "closed output is an error", p)
+    p = shell(f"reprise synth tiny -o {TMP.name}/closed.gguf >&- 2>&-")
+    expect(p.returncode == 0, "a file does not take the place of standard output", p)
+    ok(run("inspect", TMP.name + "/closed.gguf"))
+    p = shell(f"set -o pipefail; reprise inspect --tensors {MOE} --json | head -c 1")
+    expect(p.stderr == "" and p.stdout == "{", "a reader that goes away", p)
+
+
+def test_ctrl_c_keeps_the_text_and_the_terminal():
+    t = Terminal("generate", "-p", "In the beginning", "-n", "0", "-c", "2048", "--ignore-eos")  # the demo model
+    t.wait_for(b" the ")
+    t.write(b"\x03")
+    code, text = t.finish()
+    expect(code == 130 and t.same_settings and "stopped: cancelled" in text and " the " in text, "130, text kept", (code, text))
+
+
+def test_chat_works_on_a_terminal():
+    if need_real():
+        return need_real()
+    t = Terminal("chat", REAL, "--temp", "1")
+    expect(b"> " in t.wait_for(b"> "), "a prompt")
+    time.sleep(0.5)  # until the line editor controls the terminal; earlier input would be echoed twice
+    t.write("Zähle bis tausend, count from one to one thousand, in words.\n".encode())
+    expect("Zähle" in t.wait_for(b"words.\r\n").decode(), "UTF-8 is echoed")
+    started = t.wait_for(b"e")
+    t.write(b"\x03")
+    expect(b"> " in t.wait_for(b"> "), "Ctrl-C ends the reply only", started)
+    t.write(b"/help\n")
+    expect(b"/reset" in t.wait_for(b"/quit"), "and the program goes on")
+    t.wait_for(b"> ")
+    time.sleep(0.5)
+    t.write(b"\x03")
+    code, text = t.finish()
+    expect(code == -signal.SIGINT and t.same_settings, "Ctrl-C at the prompt ends it, and the terminal is as before", code)
+
+
+run_tests(globals())
