@@ -27,8 +27,9 @@ typedef struct OpResult {
     long        n_nodes;
     double      worst;   /* relative to the largest value of the node, see rp_verify_difference; 0: equal */
     char        at[96];  /* name of the node */
-    size_t      element; /* number of the element, of the byte where `got` is empty */
-    char        got[32], want[32]; /* its values */
+    size_t      element; /* its number, or that of a byte */
+    bool        is_byte;
+    char        got[32], want[32]; /* values of the element, "" if it has none of its own */
 } OpResult;
 
 typedef struct Verify {
@@ -51,40 +52,54 @@ static OpResult *result_of(Verify *v, const char *op) {
     return &v->ops[v->n_ops++];
 }
 
-/* Writes element `at` of a result, of a type that is compared by value; "" for others. */
-static void value_text(const RpTensorView *v, const void *data, size_t at, char *buf, size_t size) {
-    const size_t row = at / (size_t)v->ne[0], offset = at % (size_t)v->ne[0];
-    buf[0] = '\0';
+/* What the position of a difference counts (rp_verify_difference). */
+typedef enum Unit { UNIT_ELEMENT, UNIT_BYTE } Unit;
+
+/* Writes element `at` of a result that is compared by value, "" for one that is compared by bytes or by quants. */
+static Unit value_text(const char *op, const RpTensorView *v, const void *data, size_t at, char *buf,
+                       size_t size) {
+    const size_t row = at / (size_t)v->ne[0], column = at % (size_t)v->ne[0];
+    const bool   stored = v->dtype == RP_F16 || v->dtype == RP_BF16 || v->dtype == RP_Q8_0;
+    buf[0]              = '\0';
     if (v->dtype == RP_F32) {
         snprintf(buf, size, "%.9g", (double)((const float *)data)[at]);
-        return;
+        return UNIT_ELEMENT;
     }
-    if (v->dtype != RP_F16 && v->dtype != RP_BF16 && v->dtype != RP_Q8_0) return;
+    if (v->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) return UNIT_ELEMENT;
+    if (!stored || strcmp(op, "copy") == 0) return UNIT_BYTE;
     float *values = malloc((size_t)v->ne[0] * sizeof *values);
-    if (values == NULL) return;
+    if (values == NULL) return UNIT_ELEMENT;
     const size_t bytes = (size_t)((const char *)rp_view_row(v, (int64_t)row) - (const char *)v->data);
     rp_dequantize_row(v->dtype, (const char *)data + bytes, v->ne[0], values);
-    snprintf(buf, size, "%.9g", (double)values[offset]);
+    snprintf(buf, size, "%.9g", (double)values[column]);
     free(values);
+    return UNIT_ELEMENT;
 }
 
-/* "element 7: 0.25, expected 0.125", or "byte 7 of i32" where values are compared as bytes. */
+/* Element `at` of the weights of a router: i32 [k,2], the ids and then the weights as the bits of f32. */
+static void weight_text(const RpTensorView *v, const void *data, size_t at, char *buf, size_t size) {
+    const char *weights = (const char *)data + rp_view_extent_bytes(v) / 2;
+    snprintf(buf, size, "%.9g", (double)((const float *)(const void *)weights)[at]);
+}
+
+/* "element 7: 0.25, expected 0.125", or without values "byte 7". */
 static void place_text(const OpResult *r, char *buf, size_t size) {
-    if (r->got[0] != '\0')
-        snprintf(buf, size, "element %zu: %s, expected %s", r->element, r->got, r->want);
-    else
-        snprintf(buf, size, "byte %zu", r->element);
+    const int n = snprintf(buf, size, r->is_byte ? "byte %zu" : "element %zu", r->element);
+    if (r->got[0] != '\0') snprintf(buf + n, size - (size_t)n, ": %s, expected %s", r->got, r->want);
 }
 
-static void note_worst(OpResult *r, const char *op, const TensorNode *node, const RpTensorView *view,
-                       const void *got, const void *want, size_t at) {
-    const bool as_bytes = strcmp(op, "copy") == 0; /* only converts, so every bit counts */
-    r->element          = at;
-    r->got[0] = r->want[0] = '\0';
+static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *view, const void *got,
+                       const void *want, size_t at) {
     snprintf(r->at, sizeof r->at, "%.95s", rp_node_name(node));
-    if (as_bytes && view->dtype != RP_F32) return;
-    value_text(view, got, at, r->got, sizeof r->got);
-    value_text(view, want, at, r->want, sizeof r->want);
+    r->element = at;
+    if (strcmp(r->op, "router") == 0 && isfinite(r->worst)) { /* ids are never this close */
+        r->is_byte = false;
+        weight_text(view, got, at, r->got, sizeof r->got);
+        weight_text(view, want, at, r->want, sizeof r->want);
+    } else {
+        r->is_byte = value_text(r->op, view, got, at, r->got, sizeof r->got) == UNIT_BYTE;
+        (void)value_text(r->op, view, want, at, r->want, sizeof r->want);
+    }
 }
 
 static bool on_node(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
@@ -99,7 +114,7 @@ static bool on_node(const TensorNode *node, const RpTensorView *view, const void
     r->n_nodes++;
     if (off > r->worst) {
         r->worst = off;
-        note_worst(r, op, node, view, got, want, at);
+        note_worst(r, node, view, got, want, at);
     }
     if (off > (double)args.tolerance && !v->wrong) {
         char place[128];
@@ -241,7 +256,7 @@ static RpStatus print_ops(const Verify *v) {
         if (r->worst > (double)args.tolerance) cli_table_style(t, STYLE_ERROR);
         cli_table_add(t, "%s", r->worst > 0.0 ? r->at : "");
         if (r->worst > 0.0)
-            cli_table_add(t, r->got[0] != '\0' ? "%zu" : "byte %zu", r->element);
+            cli_table_add(t, r->is_byte ? "byte %zu" : "%zu", r->element);
         else
             cli_table_add(t, "%s", "");
         cli_table_add(t, "%s", r->got);
