@@ -55,7 +55,7 @@ static OpResult *result_of(Verify *v, const char *op) {
 /* What the position of a difference counts (rp_verify_difference). */
 typedef enum Unit { UNIT_ELEMENT, UNIT_BYTE } Unit;
 
-/* Writes element `at` of a result that is compared by value, "" for one that is compared by bytes or by quants. */
+/* Writes element `at` of a result that is compared by value, "" for one that is compared by bytes. */
 static Unit value_text(const char *op, const RpTensorView *v, const void *data, size_t at, char *buf,
                        size_t size) {
     const size_t row = at / (size_t)v->ne[0], column = at % (size_t)v->ne[0];
@@ -65,7 +65,14 @@ static Unit value_text(const char *op, const RpTensorView *v, const void *data, 
         snprintf(buf, size, "%.9g", (double)((const float *)data)[at]);
         return UNIT_ELEMENT;
     }
-    if (v->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) return UNIT_ELEMENT;
+    if (v->dtype == RP_Q8_ACT &&
+        strcmp(op, "quantize") != 0) { /* a row: int8 quant[n], f32 scale[n/32], ... */
+        const int8_t *quants = (const int8_t *)data + row * rp_row_bytes(v->dtype, v->ne[0]);
+        float         scale;
+        memcpy(&scale, quants + v->ne[0] + column / 32 * sizeof scale, sizeof scale);
+        snprintf(buf, size, "%.9g", (double)(scale * (float)quants[column]));
+        return UNIT_ELEMENT;
+    }
     if (!stored || strcmp(op, "copy") == 0) return UNIT_BYTE;
     float *values = malloc((size_t)v->ne[0] * sizeof *values);
     if (values == NULL) return UNIT_ELEMENT;

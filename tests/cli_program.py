@@ -96,24 +96,24 @@ class Terminal:
             os.execv(program, [program, *args])
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         os.write(self.fd, b"\n")
-        self.output, self.code, self.settings = b"", None, termios.tcgetattr(self.fd)
+        self.output, self.seen, self.settings = b"", 0, termios.tcgetattr(self.fd)
 
     def write(self, data):
         os.write(self.fd, data)
 
     def wait_for(self, wanted, seconds=60):
-        """Reads until the output has `wanted` after what was read before; returns what was read."""
-        got, end = b"", time.time() + seconds
-        while wanted not in got and time.time() < end:
+        """Reads until the output has `wanted` after what was waited for before; returns what comes up to its end."""
+        end = time.time() + seconds
+        while wanted not in self.output[self.seen :] and time.time() < end:
             if not select.select([self.fd], [], [], 0.1)[0]:
                 continue
             try:
-                data = os.read(self.fd, 4096)
+                self.output += os.read(self.fd, 4096)
             except OSError:
                 break
-            got += data
-        self.output += got
-        return got
+        at = self.output.find(wanted, self.seen)
+        start, self.seen = self.seen, at + len(wanted) if at >= 0 else len(self.output)
+        return self.output[start : self.seen]
 
     def finish(self, seconds=60):
         """Waits for the end: exit status, or -N for signal N; the whole output as text."""
@@ -128,8 +128,7 @@ class Terminal:
             os.waitpid(self.pid, 0)
             raise AssertionError(f"{self.output!r} and no end")
         os.close(self.fd)
-        self.code = os.waitstatus_to_exitcode(status)
-        return self.code, self.output.decode("utf-8", "replace")
+        return os.waitstatus_to_exitcode(status), self.output.decode("utf-8", "replace")
 
 
 def run_tests(tests):

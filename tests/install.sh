@@ -51,6 +51,9 @@ for kind in shared static; do
 done
 "$temp/usr/bin/reprise" --version
 [ -n "$("$temp/usr/bin/reprise" generate -p "In the beginning" -n 8 -q)" ] || fail "the installed demo model generates nothing"
+for page in man/man1/reprise.1 bash-completion/completions/reprise zsh/site-functions/_reprise fish/vendor_completions.d/reprise.fish; do
+    [ -s "$temp/usr/share/$page" ] || fail "share/$page is not installed"
+done
 
 # Every public header compiles by itself, in C and in C++.
 for header in "$temp"/usr/include/reprise/*.h; do
