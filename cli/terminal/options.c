@@ -234,7 +234,8 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
     const char *model        = NULL;
     bool        options_done = false; /* after -- */
     for (int i = 0; i < argc;) {
-        if (!options_done && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) return PARSE_HELP;
+        if (!options_done && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0))
+            return PARSE_HELP;
         if (!options_done && strcmp(argv[i], "--") == 0) {
             options_done = true;
             i++;
