@@ -15,7 +15,8 @@ static float value(const RpOpArgs *args, const float *x, int64_t i) {
     return rp_is_present(&args->top_k.bias) ? x[i] + ((const float *)args->top_k.bias.data)[i] : x[i];
 }
 
-/* Sum of the two best values of a group; the best alone in a group of one element. */
+/* Sum of the two best values of a group; the best alone in a group of one element. inf - inf counts as -inf: with NaN
+ * the groups would have no order, and possibly none would take part. */
 static float group_score(const RpOpArgs *args, const float *x, int64_t group, int64_t size) {
     float best = -INFINITY, second = -INFINITY;
     for (int64_t i = group * size; i < (group + 1) * size; i++) {
@@ -27,7 +28,8 @@ static float group_score(const RpOpArgs *args, const float *x, int64_t group, in
             second = v;
         }
     }
-    return size > 1 ? best + second : best;
+    const float sum = size > 1 ? best + second : best;
+    return sum == sum ? sum : -INFINITY;
 }
 
 /* Fewer than n_group_used groups rank before this one; among equals the lower group ranks first. */

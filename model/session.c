@@ -230,12 +230,14 @@ static Runner *choose_runner(RpSession *s, size_t left) {
 }
 
 /* experts[l] holds ids [n_expert_used, n_tok] of the latest run; those of padding tokens come last and are
- * not counted. */
+ * not counted. The ids are data that a graph computed, so they are checked before they are an index. */
 static void count_experts(RpSession *s, const Runner *r, int32_t n) {
     const RpModelInfo *info = rp_model_info(s->model);
     for (int l = 0; l < info->n_layer && r->experts != NULL; l++)
-        for (int32_t i = 0; i < n * info->n_expert_used && r->experts[l] != NULL; i++)
-            s->expert_counts[(int64_t)l * info->n_expert + r->experts[l][i]]++;
+        for (int32_t i = 0; i < n * info->n_expert_used && r->experts[l] != NULL; i++) {
+            const int32_t id = r->experts[l][i];
+            if (id >= 0 && id < info->n_expert) s->expert_counts[(int64_t)l * info->n_expert + id]++;
+        }
 }
 
 /* Runs n tokens from position n_past on. Position -1 marks padding: it stores nothing and attends to nothing.

@@ -22,7 +22,8 @@ __device__ static inline void rp_best_of_warp(unsigned *key, int *index) {
     }
 }
 
-/* Score of an expert group, as DeepSeek defines it: the sum of its two largest values. */
+/* Score of an expert group, as DeepSeek defines it: the sum of its two largest values. inf - inf counts as -inf: with
+ * NaN the groups would have no order, and possibly none would take part. */
 __device__ static inline float rp_group_score(const float *v, int size) {
     float best = -INFINITY, second = -INFINITY;
     for (int i = 0; i < size; i++) {
@@ -31,7 +32,8 @@ __device__ static inline float rp_group_score(const float *v, int size) {
         else if (v[i] > second)
             second = v[i];
     }
-    return size > 1 ? best + second : best;
+    const float sum = size > 1 ? best + second : best;
+    return sum == sum ? sum : -INFINITY;
 }
 
 /* Keeps the n_group_used expert groups with the best scores and marks the elements of all others as taken. `ahead`

@@ -69,6 +69,46 @@ Test(top_k, selects_from_the_best_groups_only) {
     cr_expect_arr_eq(ids, ((int32_t[]){1, 0}), 2 * sizeof *ids, "equal groups: the lower one");
 }
 
+/* Numbers that a model file can put into the bias: the sum of +inf and -inf is NaN, which counts as -inf, so that the
+ * order of the groups stays total and all k ids are written. */
+Test(top_k, orders_groups_of_infinities_and_nan) {
+    const float  inf   = INFINITY;
+    RpTopKParams one   = {.k = 2, .n_group = 3, .n_group_used = 1},
+                 two   = {.k = 3, .n_group = 3, .n_group_used = 2};
+    const float x[][6] = {
+        {5,    0,    inf,  -inf, 7,   0   },
+        {inf,  -inf, inf,  -inf, inf, -inf},
+        {NAN,  NAN,  NAN,  NAN,  NAN, NAN },
+        {-inf, -inf, -inf, -inf, 1,   NAN },
+        {2,    2,    2,    2,    2,   2   },
+        {inf,  inf,  inf,  -inf, NAN, inf },
+    };
+    const int32_t best_of_one[][2] = {
+        {4, 5},
+        {0, 1},
+        {0, 1},
+        {0, 1},
+        {0, 1},
+        {0, 1}
+    };
+    const int32_t best_of_two[][3] = {
+        {4, 0, 1},
+        {0, 2, 1},
+        {0, 1, 2},
+        {0, 1, 2},
+        {0, 1, 2},
+        {0, 1, 2}
+    };
+    for (int i = 0; i < 6; i++) {
+        int32_t ids[3] = {-1, -1, -1};
+        choose(x[i], NULL, 6, 1, one, ids);
+        cr_expect_arr_eq(ids, best_of_one[i], sizeof best_of_one[i], "row %d: %d %d", i, ids[0], ids[1]);
+        choose(x[i], NULL, 6, 1, two, ids);
+        cr_expect_arr_eq(ids, best_of_two[i], sizeof best_of_two[i], "row %d: %d %d %d", i, ids[0], ids[1],
+                         ids[2]);
+    }
+}
+
 Test(top_k, refuses_k_larger_than_the_row) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1));
