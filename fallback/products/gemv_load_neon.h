@@ -268,6 +268,6 @@ enum {
         RP_##ID##_ELEMS == 32 ? 2 : 4,                                                                       \
         RP_LOAD_BYTES(ID),                                                                                   \
         RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                                \
-        {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}
+        {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}                                                                 \
     })
 #endif
