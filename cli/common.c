@@ -136,18 +136,20 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
     return st;
 }
 
-RpStatus cli_open_output(const char *path, FILE **out) {
-    *out = path == NULL || strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    return *out != NULL ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out) {
+    *file = NULL;
+    *out  = stdout;
+    if (path == NULL || strcmp(path, "-") == 0) return RP_OK;
+    RP_TRY(rp_new_file_open(path, file));
+    *out = rp_new_file_stream(*file);
+    return RP_OK;
 }
 
-RpStatus cli_close_output(FILE *out, const char *path, RpStatus written) {
-    if (out == stdout) return ferror(stdout) ? RP_OK : written; /* cli_close_stdout reports it */
-    errno             = 0;
-    const bool failed = fflush(out) != 0 || ferror(out);
-    const int  error  = errno;
-    if (fclose(out) == 0 && !failed) return written;
-    return rp_fail(RP_E_IO, "%s: %s", path, error != 0 ? strerror(error) : "could not be written");
+RpStatus cli_close_output(RpNewFile *file, RpStatus written) {
+    if (file == NULL && ferror(stdout)) return RP_OK; /* cli_close_stdout reports it */
+    /* A dump that fails because of its file does not know the cause, which closing finds again. */
+    const bool by_file = file != NULL && written == RP_E_IO && ferror(rp_new_file_stream(file));
+    return rp_new_file_close(file, by_file ? RP_OK : written);
 }
 
 int32_t cli_default_ctx(const RpModel *m) {

@@ -103,10 +103,11 @@ typedef struct Text {
  * both. */
 RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
 
-/* The file of -o, or stdout for NULL. Closing returns `written`, the status of the writing, or RP_E_IO if the file
- * could not be written; errors of stdout are left to cli_close_stdout. */
-RP_NODISCARD RpStatus cli_open_output(const char *path, FILE **out);
-RP_NODISCARD RpStatus cli_close_output(FILE *out, const char *path, RpStatus written);
+/* The file of -o, which is written as a whole (reprise/file.h); for NULL and "-" *out is stdout and *file is NULL.
+ * Closing returns `written`, the status of the writing, or RP_E_IO if the file could not be written; errors of stdout
+ * are left to cli_close_stdout. */
+RP_NODISCARD RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out);
+RP_NODISCARD RpStatus cli_close_output(RpNewFile *file, RpStatus written);
 
 /* The context length of a session that is opened without -c. */
 int32_t cli_default_ctx(const RpModel *m);

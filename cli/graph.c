@@ -25,10 +25,11 @@ static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDump
                              .layer     = args.layer,
                              .title     = title,
                              .notes     = notes};
+    RpNewFile          *file;
     FILE               *out;
-    RP_TRY(cli_open_output(args.output, &out));
+    RP_TRY(cli_open_output(args.output, &file, &out));
     const RpStatus st = rp_graph_dump(g, &o, out);
-    return cli_close_output(out, args.output, st);
+    return cli_close_output(file, st);
 }
 
 static RpStatus dump(const ComputeGraph *g, const char *title) {

@@ -35,12 +35,13 @@ static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
 }
 
 static RpStatus dump(const ExecPlan *plan, const RpSessionMemory *memory) {
-    FILE *out;
-    RP_TRY(cli_open_output(args.output, &out));
+    RpNewFile *file;
+    FILE      *out;
+    RP_TRY(cli_open_output(args.output, &file, &out));
     if (args.json) fprintf(out, "{\"plan\":");
     RpStatus st = rp_plan_dump(plan, args.json ? RP_DUMP_JSON : RP_DUMP_TEXT, out);
     if (st == RP_OK) st = print_memory(memory, out);
-    return cli_close_output(out, args.output, st);
+    return cli_close_output(file, st);
 }
 
 static RpStatus plan_and_dump(const RpModel *m) {

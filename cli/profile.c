@@ -187,6 +187,7 @@ static RpStatus print_json(const Profile *p) {
 
 static RpStatus write_dot(const Profile *p) {
     RpDumpNote *notes = cli_new_notes(p->g);
+    RpNewFile  *file;
     FILE       *out;
     double      top = 0.0;
     char        title[256];
@@ -203,11 +204,11 @@ static RpStatus write_dot(const Profile *p) {
     }
     snprintf(title, sizeof title, "%s, %s, %s: %.1f us per token at position %d", p->info.device,
              p->info.device_name, rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
-    RpStatus st = cli_open_output(args.dot, &out);
+    RpStatus st = cli_open_output(args.dot, &file, &out);
     if (st == RP_OK) {
         const RpDumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
         st                    = rp_graph_dump(p->g, &o, out);
-        st                    = cli_close_output(out, args.dot, st);
+        st                    = cli_close_output(file, st);
     }
     free(notes);
     return st;
@@ -215,9 +216,10 @@ static RpStatus write_dot(const Profile *p) {
 
 /* Trace event format of chrome://tracing and ui.perfetto.dev, one track per layer. Steps are laid end to end. */
 static RpStatus write_trace(const Profile *p) {
-    FILE  *out;
-    double at = 0.0;
-    RP_TRY(cli_open_output(args.trace, &out));
+    RpNewFile *file;
+    FILE      *out;
+    double     at = 0.0;
+    RP_TRY(cli_open_output(args.trace, &file, &out));
     fprintf(out,
             "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":"
             "0,\"args\":"
@@ -234,7 +236,7 @@ static RpStatus write_trace(const Profile *p) {
         at += p->ns[i];
     }
     fprintf(out, "\n]}\n");
-    return cli_close_output(out, args.trace, RP_OK);
+    return cli_close_output(file, RP_OK);
 }
 
 static int run(void) {

@@ -31,8 +31,8 @@ const Command cli_command_quantize = {.name      = "quantize",
                                       .notes     = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K "
                                                    "Q5_K Q6_K, MXFP4 (experts; Q8_0 elsewhere), and the "
                                                    "quantisation mixes Q4_K_M and Q5_K_M. Vectors and routers "
-                                                   "stay F32. OUT is written under a temporary name in its "
-                                                   "folder and renamed at the end.",
+                                                   "stay F32. OUT appears when it is complete."
+                                                   "",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

@@ -186,7 +186,8 @@ Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, nn-6.9b");
     REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
             "'Q3_K' is not a weight type");
-    REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO, "/nonexistent/x.gguf.part: No such file");
+    REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO,
+            "/nonexistent/x.gguf: a temporary file in its folder: No such file");
     cr_expect_neq(access(path, F_OK), 0);
 }
 

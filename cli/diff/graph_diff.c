@@ -5,10 +5,11 @@
 #include "cli/diff/diff.h"
 
 static RpStatus print(const DiffGraph g[2], bool json, const char *output) {
-    FILE *out;
-    RP_TRY(cli_open_output(output, &out));
+    RpNewFile *file;
+    FILE      *out;
+    RP_TRY(cli_open_output(output, &file, &out));
     const RpStatus st = json ? cli_diff_print_json(&g[0], &g[1], out) : cli_diff_print(&g[0], &g[1], out);
-    return cli_close_output(out, output, st);
+    return cli_close_output(file, st);
 }
 
 RpStatus cli_graph_diff(const char *const texts[2], const GraphSource *defaults, bool json,

@@ -283,12 +283,13 @@ static int run(void) {
         {"fish", put_fish}
     };
     for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        FILE *out;
+        RpNewFile *file;
+        FILE      *out;
         if (strcmp(args.shell, shells[i].name) != 0) continue;
-        const RpStatus st = cli_open_output(args.output, &out);
+        const RpStatus st = cli_open_output(args.output, &file, &out);
         if (st != RP_OK) return cli_exit(st);
         shells[i].put(out);
-        return cli_exit(cli_close_output(out, args.output, RP_OK));
+        return cli_exit(cli_close_output(file, RP_OK));
     }
     cli_say("reprise completion", "%s: must be bash, zsh or fish", args.shell);
     return EXIT_USAGE;

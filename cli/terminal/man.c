@@ -137,11 +137,12 @@ static void put_page(FILE *out) {
 }
 
 static int run(void) {
-    FILE    *out;
-    RpStatus st = cli_open_output(args.output, &out);
+    RpNewFile *file;
+    FILE      *out;
+    RpStatus   st = cli_open_output(args.output, &file, &out);
     if (st == RP_OK) {
         put_page(out);
-        st = cli_close_output(out, args.output, RP_OK);
+        st = cli_close_output(file, RP_OK);
     }
     return cli_exit(st);
 }

@@ -5,8 +5,8 @@
  *   RP_TRY(rp_synth("nn-6.9b", &options, "nn.gguf"));
  *   RP_TRY(rp_requantize("model-f16.gguf", "model-q8_0.gguf", "Q8_0", NULL, NULL));
  *
- * Both write to a temporary file beside the path and rename it at the end: after a failure the path holds what it held
- * before. Both borrow their texts for the call, and keep one row of weights in memory, and the metadata.
+ * Both write the file as a whole (file.h): after a failure the path holds what it held before. Both borrow their texts
+ * for the call, and keep one row of weights in memory, and the metadata.
  *
  * A type is the name of a quantisation mix, in upper or lower case:
  *   F32 F16 BF16                                 all matrices in that type

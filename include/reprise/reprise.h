@@ -17,6 +17,7 @@
 #include "reprise/device.h"
 #include "reprise/executor.h"
 #include "reprise/extend.h"
+#include "reprise/file.h"
 #include "reprise/gguf.h"
 #include "reprise/graph.h"
 #include "reprise/kernel.h"

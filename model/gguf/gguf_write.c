@@ -1,6 +1,8 @@
-/* Writes GGUF files. Values and tensor table are built in memory; tensor data goes straight to the file. A
- * file appears under its name only when it is complete. */
+/* Writes GGUF files. Values and tensor table are built in memory; tensor data goes straight to the file. The file
+ * appears under its name only when it is complete (reprise/file.h). */
 #include "model/gguf/gguf_write.h"
+
+#include "reprise/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,15 +19,16 @@ typedef struct Bytes {
 } Bytes;
 
 struct GgufWriter {
-    FILE    *f;
-    char    *path, *temporary;
-    Bytes    values, tensors; /* encoded metadata and tensor table */
-    uint64_t n_values, n_tensors;
-    size_t  *sizes;       /* [n_tensors], bytes without padding */
-    size_t   offset;      /* of the next tensor to be put, with padding */
-    size_t   at, written; /* the tensor that is being written, and how much of it is */
-    size_t   total;       /* bytes of all tensors without padding */
-    bool     no_memory;   /* sticky */
+    RpNewFile *file;
+    FILE      *f; /* its stream */
+    char      *path;
+    Bytes      values, tensors; /* encoded metadata and tensor table */
+    uint64_t   n_values, n_tensors;
+    size_t    *sizes;       /* [n_tensors], bytes without padding */
+    size_t     offset;      /* of the next tensor to be put, with padding */
+    size_t     at, written; /* the tensor that is being written, and how much of it is */
+    size_t     total;       /* bytes of all tensors without padding */
+    bool       no_memory;   /* sticky */
 };
 
 static void append(GgufWriter *w, Bytes *b, const void *data, size_t n) {
@@ -136,7 +139,7 @@ void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtyp
 
 static RpStatus put(GgufWriter *w, const void *data, size_t bytes) {
     if (bytes == 0 || fwrite(data, 1, bytes, w->f) == bytes) return RP_OK;
-    return rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+    return rp_fail(RP_E_IO, "%s: %s", w->path, strerror(errno));
 }
 
 static RpStatus pad(GgufWriter *w, size_t n) {
@@ -171,48 +174,35 @@ RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes) {
 RpStatus rp_gguf_writer_hollow(GgufWriter *w) {
     const off_t at = ftello(w->f);
     if (at < 0 || fflush(w->f) != 0 || ftruncate(fileno(w->f), at + (off_t)w->offset) != 0)
-        return rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
+        return rp_fail(RP_E_IO, "%s: %s", w->path, strerror(errno));
     w->at = w->n_tensors;
     return RP_OK;
 }
 
 RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
-    static const char ending[] = ".part";
-    struct stat       st_path;
+    struct stat st_path;
     *out = NULL;
     if (stat(path, &st_path) == 0 &&
-        !S_ISREG(st_path.st_mode)) /* renaming would replace a device by a file */
+        !S_ISREG(st_path.st_mode)) /* a pipe cannot be sought, a device is no model */
         return rp_fail(RP_E_ARG, "%s: exists and is not a regular file", path);
     GgufWriter *w = calloc(1, sizeof *w);
     if (w == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
-    w->path      = strdup(path);
-    w->temporary = malloc(strlen(path) + sizeof ending);
-    RpStatus st  = RP_OK;
-    if (w->path == NULL || w->temporary == NULL) st = rp_fail(RP_E_NOMEM, "%s: out of memory", path);
-    if (st == RP_OK) {
-        sprintf(w->temporary, "%s%s", path, ending);
-        w->f = fopen(w->temporary, "wb");
-        if (w->f == NULL) st = rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
-    }
+    w->path = strdup(path);
+    RpStatus st =
+        w->path != NULL ? rp_new_file_open(path, &w->file) : rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     if (st != RP_OK) return rp_gguf_writer_close(w, st);
+    w->f = rp_new_file_stream(w->file);
     *out = w;
     return RP_OK;
 }
 
 RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
-    if (w->f != NULL) {
-        const bool whole = w->at == w->n_tensors;
-        if (status == RP_OK && !whole) status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
-        if (fclose(w->f) != 0 && status == RP_OK)
-            status = rp_fail(RP_E_IO, "%s: %s", w->temporary, strerror(errno));
-        if (status == RP_OK && rename(w->temporary, w->path) != 0)
-            status = rp_fail(RP_E_IO, "%s: %s", w->path, strerror(errno));
-        if (status != RP_OK) (void)remove(w->temporary);
-    }
+    if (status == RP_OK && w->at != w->n_tensors)
+        status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
+    status = rp_new_file_close(w->file, status);
     free(w->values.p);
     free(w->tensors.p);
     free(w->sizes);
-    free(w->temporary);
     free(w->path);
     free(w);
     return status;

@@ -7,8 +7,8 @@
 
 typedef struct GgufWriter GgufWriter;
 
-/* Creates "<path>.part", which rp_gguf_writer_close renames. RP_E_ARG for an existing path that is not a
- * regular file, such as a device or a folder; RP_E_IO, RP_E_NOMEM. */
+/* The file stands under `path` after rp_gguf_writer_close. RP_E_ARG for an existing path that is not a regular
+ * file, such as a device or a folder; other errors of rp_new_file_open. */
 RP_NODISCARD RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out);
 
 /* Metadata, collected in memory. Running out of memory is reported by rp_gguf_writer_begin. */

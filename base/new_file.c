@@ -1,0 +1,130 @@
+/* Files that are written as a whole (reprise/file.h).
+ *
+ *     folder/.reprise-<random>   created with O_EXCL, written, fsync, then renamed to folder/name, fsync of folder */
+#include "reprise/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct RpNewFile {
+    FILE *stream;
+    char *path;      /* as given, for errors */
+    char *target;    /* path without links */
+    char *temporary; /* NULL: written in place */
+};
+
+static RpStatus failed(const char *path, const char *what) {
+    return rp_fail(RP_E_IO, "%s: %s%s%s", path, what, what[0] != '\0' ? ": " : "", strerror(errno));
+}
+
+/* Opens the temporary file of f->target and sets f->temporary. The name is as long for every target. */
+static RpStatus create(RpNewFile *f, int *fd) {
+    static const char name[] = ".reprise-";
+    const char       *slash  = strrchr(f->target, '/');
+    const size_t      folder = slash != NULL ? (size_t)(slash - f->target) + 1 : 0,
+                 size        = folder + sizeof name + 16;
+    f->temporary             = malloc(size);
+    if (f->temporary == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint64_t number;
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+            return failed(f->path, "random number");
+        snprintf(f->temporary, size, "%.*s%s%016llx", (int)folder, f->target, name,
+                 (unsigned long long)number);
+        *fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (*fd >= 0 || errno != EEXIST) break;
+    }
+    if (*fd >= 0) return RP_OK;
+    const RpStatus st = failed(f->path, "a temporary file in its folder");
+    free(f->temporary);
+    f->temporary = NULL;
+    return st;
+}
+
+/* Finds out what stands at the path, and opens the file to be written. */
+static RpStatus open_file(RpNewFile *f, int *fd) {
+    struct stat old;
+    if (stat(f->path, &old) != 0) {
+        if (errno != ENOENT) return failed(f->path, "");
+        if (lstat(f->path, &old) == 0) return rp_fail(RP_E_ARG, "%s: is a link that leads nowhere", f->path);
+        f->target = strdup(f->path);
+        return f->target != NULL ? create(f, fd) : rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
+    }
+    if (S_ISDIR(old.st_mode)) return rp_fail(RP_E_ARG, "%s: is a folder", f->path);
+    if (!S_ISREG(old.st_mode)) {
+        *fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return *fd >= 0 ? RP_OK : failed(f->path, "");
+    }
+    f->target = realpath(f->path, NULL);
+    if (f->target == NULL) return failed(f->path, "");
+    if (access(f->target, W_OK) != 0)
+        return failed(f->path, ""); /* a rename would replace a read-only file */
+    RP_TRY(create(f, fd));
+    return fchmod(*fd, old.st_mode & 0777) == 0 ? RP_OK : failed(f->path, "permissions");
+}
+
+RpStatus rp_new_file_open(const char *path, RpNewFile **out) {
+    *out          = NULL;
+    RpNewFile *f  = calloc(1, sizeof *f);
+    int        fd = -1;
+    if (f == NULL || (f->path = strdup(path)) == NULL) {
+        free(f);
+        return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    }
+    RpStatus st = open_file(f, &fd);
+    if (st == RP_OK && (f->stream = fdopen(fd, "wb")) == NULL) st = failed(path, "");
+    if (st != RP_OK) {
+        if (fd >= 0) close(fd);
+        return rp_new_file_close(f, st);
+    }
+    *out = f;
+    return RP_OK;
+}
+
+FILE *rp_new_file_stream(RpNewFile *f) { return f->stream; }
+
+bool rp_new_file_in_place(const RpNewFile *f) { return f->temporary == NULL; }
+
+/* The new name is on the disk once its folder is. Some file systems cannot sync folders, which is no failure. */
+static void sync_folder(const char *target) {
+    char        folder[PATH_MAX];
+    const char *slash = strrchr(target, '/');
+    const int   n     = slash != NULL ? (int)(slash - target) + 1 : 0;
+    snprintf(folder, sizeof folder, "%.*s", n > 0 ? n : 1, n > 0 ? target : ".");
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+static RpStatus finish(RpNewFile *f) {
+    errno            = 0;
+    const bool wrote = fflush(f->stream) == 0 && !ferror(f->stream);
+    const bool sync  = wrote && f->temporary != NULL;
+    if (!wrote || (sync && fsync(fileno(f->stream)) != 0))
+        return rp_fail(RP_E_IO, "%s: %s", f->path, errno != 0 ? strerror(errno) : "could not be written");
+    if (!sync) return RP_OK;
+    if (rename(f->temporary, f->target) != 0) return failed(f->path, "");
+    sync_folder(f->target);
+    return RP_OK;
+}
+
+RpStatus rp_new_file_close(RpNewFile *f, RpStatus status) {
+    if (f == NULL) return status;
+    if (status == RP_OK) status = finish(f);
+    if (f->stream != NULL && fclose(f->stream) != 0 && status == RP_OK && f->temporary == NULL)
+        status = failed(f->path, "");
+    if (status != RP_OK && f->temporary != NULL) (void)unlink(f->temporary);
+    free(f->temporary);
+    free(f->target);
+    free(f->path);
+    free(f);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* file.h - write a file as a whole. Until it is closed nothing appears under its name, and what stood there stays: a
+ * process that is killed at any moment leaves the old file or the complete new one.
+ *
+ *   RpNewFile *file;
+ *   RP_TRY(rp_new_file_open("graph.json", &file));
+ *   fprintf(rp_new_file_stream(file), "{}\n");
+ *   RP_TRY(rp_new_file_close(file, RP_OK));          // or the failure: then the old file stays
+ */
+#ifndef REPRISE_FILE_H
+#define REPRISE_FILE_H
+
+#include "reprise/status.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct RpNewFile RpNewFile;
+
+/* Creates a temporary file ".reprise-<random>" in the folder of `path`, which is copied. It is a new file, never one that
+ * stands there: no link is followed, and two writers of one path do not meet; the last to close wins. A `path` that is
+ * a link is the file that it leads to. Permissions: those of the file that is replaced, else by the umask.
+ * Devices, pipes and terminals are opened as they are and written in place.
+ * The caller closes *out; on failure it is NULL. RP_E_ARG for a folder or a link that leads nowhere, RP_E_IO names the
+ * path, RP_E_NOMEM. */
+RP_API RP_NODISCARD RpStatus rp_new_file_open(const char *path, RpNewFile **out);
+
+/* Owned by `file`; write to it, and do not close it. */
+RP_API FILE *rp_new_file_stream(RpNewFile *file);
+
+/* True if `path` was no regular file, so that it is written in place. */
+RP_API bool rp_new_file_in_place(const RpNewFile *file);
+
+/* With `status` RP_OK: writes everything to the disk (fsync), renames the file to its name and frees `file`. With a
+ * failure: removes the temporary file and returns that failure. RP_E_IO if anything could not be written; then too the
+ * old file stays. RP_OK for NULL and RP_OK. */
+RP_API RP_NODISCARD RpStatus rp_new_file_close(RpNewFile *file, RpStatus status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,200 @@
+/* Files that are written as a whole: whatever happens, the name holds the old file or the complete new one. */
+#include "tests/golden.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/* A folder of its own for each test. */
+static char folder[64];
+
+static void make_folder(void) {
+    strcpy(folder, "/tmp/reprise-test-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static void remove_folder(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(file, .init = make_folder, .fini = remove_folder);
+
+/* "<folder>/<name>"; the texts of two calls live side by side. */
+static const char *in(const char *name) {
+    static char text[4][128];
+    static int  next;
+    char       *t = text[next++ % 4];
+    snprintf(t, sizeof text[0], "%s/%s", folder, name);
+    return t;
+}
+
+static void put(const char *path, const char *text) {
+    FILE *f = fopen(path, "wb");
+    cr_assert_not_null(f, "%s", path);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void expect_text(const char *path, const char *want) {
+    char  got[256] = "";
+    FILE *f        = fopen(path, "rb");
+    cr_assert_not_null(f, "%s is gone", path);
+    got[fread(got, 1, sizeof got - 1, f)] = '\0';
+    fclose(f);
+    cr_expect_str_eq(got, want, "%s", path);
+}
+
+static int files_in_folder(void) {
+    char command[128], text[16] = "";
+    snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
+    FILE *f = popen(command, "r");
+    cr_assert_not_null(fgets(text, sizeof text, f));
+    pclose(f);
+    return atoi(text);
+}
+
+static RpStatus write_text(const char *path, const char *text, RpStatus status) {
+    RpNewFile *file;
+    RP_TRY(rp_new_file_open(path, &file));
+    fputs(text, rp_new_file_stream(file));
+    return rp_new_file_close(file, status);
+}
+
+static mode_t mode_of(const char *path) {
+    struct stat st;
+    cr_assert_eq(stat(path, &st), 0);
+    return st.st_mode & 0777;
+}
+
+Test(file, appears_when_it_is_closed) {
+    RpNewFile *file;
+    put(in("x"), "old");
+    OK(rp_new_file_open(in("x"), &file));
+    cr_expect(!rp_new_file_in_place(file));
+    fputs("new", rp_new_file_stream(file));
+    fflush(rp_new_file_stream(file));
+    expect_text(in("x"), "old");
+    cr_expect_eq(files_in_folder(), 2);
+    OK(rp_new_file_close(file, RP_OK));
+    expect_text(in("x"), "new");
+    cr_expect_eq(files_in_folder(), 1);
+}
+
+Test(file, stays_after_a_failure) {
+    put(in("x"), "old");
+    cr_expect_eq(write_text(in("x"), "new", RP_E_CANCELLED), RP_E_CANCELLED);
+    expect_text(in("x"), "old");
+    cr_expect_eq(files_in_folder(), 1);
+}
+
+/* Earlier versions wrote to "<path>.part": a link there led anywhere, and a file of that name was lost. */
+Test(file, touches_no_other_file) {
+    put(in("other"), "precious");
+    put(in("x.part"), "mine");
+    cr_assert_eq(symlink(in("other"), in("y.part")), 0);
+    OK(write_text(in("x"), "new", RP_OK));
+    OK(write_text(in("y"), "new", RP_OK));
+    cr_expect_eq(write_text(in("x"), "newer", RP_E_CANCELLED), RP_E_CANCELLED);
+    expect_text(in("x.part"), "mine");
+    expect_text(in("other"), "precious");
+}
+
+Test(file, two_writers_do_not_meet) {
+    RpNewFile *a, *b;
+    OK(rp_new_file_open(in("x"), &a));
+    OK(rp_new_file_open(in("x"), &b));
+    fputs("aaaaaaaa", rp_new_file_stream(a));
+    fputs("bb", rp_new_file_stream(b));
+    OK(rp_new_file_close(a, RP_OK));
+    expect_text(in("x"), "aaaaaaaa");
+    OK(rp_new_file_close(b, RP_OK));
+    expect_text(in("x"), "bb");
+    cr_expect_eq(files_in_folder(), 1);
+}
+
+Test(file, follows_a_link_to_its_file) {
+    struct stat st;
+    put(in("real"), "old");
+    cr_assert_eq(symlink("real", in("link")), 0);
+    OK(write_text(in("link"), "new", RP_OK));
+    expect_text(in("real"), "new");
+    cr_assert_eq(lstat(in("link"), &st), 0);
+    cr_expect(S_ISLNK(st.st_mode), "the link is still a link");
+    cr_assert_eq(symlink("nowhere", in("dangling")), 0);
+    REFUSED(write_text(in("dangling"), "new", RP_OK), RP_E_ARG, "a link that leads nowhere");
+}
+
+Test(file, has_the_permissions_of_the_old_one_or_of_the_umask) {
+    put(in("x"), "secret");
+    cr_assert_eq(chmod(in("x"), 0600), 0);
+    OK(write_text(in("x"), "new", RP_OK));
+    cr_expect_eq(mode_of(in("x")), 0600);
+    umask(027);
+    OK(write_text(in("y"), "new", RP_OK));
+    cr_expect_eq(mode_of(in("y")), 0640, "%o", mode_of(in("y")));
+}
+
+Test(file, writes_devices_in_place) {
+    struct stat before, after;
+    RpNewFile  *file;
+    cr_assert_eq(stat("/dev/null", &before), 0);
+    OK(rp_new_file_open("/dev/null", &file));
+    cr_expect(rp_new_file_in_place(file));
+    OK(rp_new_file_close(file, RP_OK));
+    cr_assert_eq(stat("/dev/null", &after), 0);
+    cr_expect(S_ISCHR(after.st_mode) && before.st_ino == after.st_ino);
+    REFUSED(write_text("/dev/full", "x", RP_OK), RP_E_IO, "/dev/full: No space left on device");
+    REFUSED(write_text(folder, "x", RP_OK), RP_E_ARG, "is a folder");
+    REFUSED(write_text("/nonexistent/x", "x", RP_OK), RP_E_IO, "/nonexistent/x");
+}
+
+/* Runs `body` in a child process and returns its wait status. */
+static int in_child(void (*body)(void)) {
+    int         status = 0;
+    const pid_t child  = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void die_while_writing(void) {
+    RpNewFile *file;
+    if (rp_new_file_open(in("x"), &file) != RP_OK) _exit(1);
+    fputs("half of the ne", rp_new_file_stream(file));
+    fflush(rp_new_file_stream(file));
+    kill(getpid(), SIGKILL);
+}
+
+Test(file, survives_a_killed_writer) {
+    put(in("x"), "old");
+    const int status = in_child(die_while_writing);
+    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    expect_text(in("x"), "old");
+}
+
+/* A full disk, made by the limit of the file size. */
+static void fill_the_disk(void) {
+    char text[8192];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
+    const RpStatus st = write_text(in("x"), text, RP_OK);
+    _exit(st == RP_E_IO && strstr(rp_last_error(), "File too large") != NULL ? 0 : 1);
+}
+
+Test(file, stays_when_the_disk_is_full) {
+    put(in("x"), "old");
+    const int status = in_child(fill_the_disk);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    expect_text(in("x"), "old");
+    cr_expect_eq(files_in_folder(), 1);
+}
