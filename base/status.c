@@ -2,8 +2,11 @@
 #include "reprise/status.h"
 #include "reprise/version.h"
 
+#include "base/visible.h"
+
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char last_error[1024];
 
@@ -26,7 +29,12 @@ RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    snprintf(last_error, sizeof last_error, "%s", text);
+    size_t      n = 0;
+    const char *p = text; /* names in it come from files */
+    char        piece[RP_VISIBLE_MAX];
+    for (int len; (len = rp_visible(&p, piece)) > 0 && n + (size_t)len < sizeof last_error; n += (size_t)len)
+        memcpy(last_error + n, piece, (size_t)len);
+    last_error[n] = '\0';
     return status;
 }
 

@@ -7,7 +7,7 @@
 #ifndef GRAPH_COLUMNS_H
 #define GRAPH_COLUMNS_H
 
-#include <stdio.h>
+#include "base/visible.h"
 
 enum { MAX_COLUMNS = 12 };
 
@@ -16,16 +16,9 @@ typedef struct Columns {
     int         width[MAX_COLUMNS];
 } Columns;
 
-/* Characters of a UTF-8 text. */
-static inline int columns_width(const char *text) {
-    int n = 0;
-    for (; *text != '\0'; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 static inline void columns_measure(Columns *c, const char *const *cells) {
     for (int i = 0; c->right[i] != '\0'; i++) {
-        const int width = columns_width(cells[i]);
+        const int width = rp_visible_width(cells[i]);
         if (width > c->width[i]) c->width[i] = width;
     }
 }
@@ -33,9 +26,9 @@ static inline void columns_measure(Columns *c, const char *const *cells) {
 /* Two spaces between columns; no newline, and no spaces after the last cell. */
 static inline void columns_print(const Columns *c, const char *const *cells, FILE *out) {
     for (int i = 0; c->right[i] != '\0'; i++) {
-        const int pad = c->width[i] - columns_width(cells[i]);
+        const int pad = c->width[i] - rp_visible_width(cells[i]);
         if (c->right[i] == 'r') fprintf(out, "%*s", pad, "");
-        fputs(cells[i], out);
+        rp_put_visible(cells[i], out);
         if (c->right[i + 1] != '\0') fprintf(out, "%*s", (c->right[i] == 'r' ? 0 : pad) + 2, "");
     }
 }

@@ -56,7 +56,7 @@ static void dump_text(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) 
         format_node(g->nodes[i], &row, measured);
         columns_measure(&columns, measured);
     }
-    if (o->title != NULL) fprintf(out, "%s\n", o->title);
+    if (o->title != NULL) rp_put_visible(o->title, out), fputc('\n', out);
     columns_print(&columns, cells, out);
     fprintf(out, "  sources\n");
     for (int i = 0; i < g->n_nodes; i++) {

@@ -4,6 +4,8 @@
  * sources. */
 #include "graph/dump.h"
 
+#include "base/visible.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,10 +129,12 @@ static bool visible(const Drawing *d, const TensorNode *n) {
 /* ---- writing ---- */
 
 static void escaped(FILE *out, const char *text) {
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') fputc('\\', out);
-        fputc(*text, out);
-    }
+    char piece[RP_VISIBLE_MAX];
+    for (int n; (n = rp_visible(&text, piece)) > 0;)
+        for (int i = 0; i < n; i++) {
+            if (piece[i] == '"' || piece[i] == '\\') fputc('\\', out);
+            fputc(piece[i], out);
+        }
 }
 
 static void write_bytes(FILE *out, size_t bytes) {

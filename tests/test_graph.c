@@ -340,3 +340,26 @@ Test(dump, names_sources_and_parameters) {
     free(text), free(dot), free(json);
     rp_graph_free(g);
 }
+
+/* Names come from files. A terminal would obey them: ESC [ 2 J clears it. */
+Test(dump, makes_control_characters_visible) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = input(g, "a\033[2Jb\302\233c\177\303\251", 8, 2, 1), *y = rp_silu(g, x);
+    OK(rp_graph_finish(g, &y, 1));
+    char *text = dump(g, (RpDumpOptions){.format = RP_DUMP_TEXT, .title = "t\007"}),
+         *dot  = dump(g, (RpDumpOptions){.format = RP_DUMP_DOT}),
+         *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
+    cr_expect_not_null(strstr(text, "a\\x1b[2Jb\\x9bc\\x7f\303\251  f32"), "%s", text);
+    cr_expect_not_null(strstr(text, "t\\x07\n"), "%s", text);
+    cr_expect_not_null(strstr(dot, "a\\\\x1b[2Jb\\\\x9bc\\\\x7f\303\251"), "%s", dot);
+    cr_expect_not_null(strstr(json, "\"a\\u001b[2Jb\\u009bc\\u007f\303\251\""), "%s", json);
+    for (const char *all[] = {text, dot, json}, **t = all; t < all + 3; t++)
+        cr_expect(strchr(*t, '\033') == NULL && strstr(*t, "\302\233") == NULL && strchr(*t, '\177') == NULL);
+    free(text), free(dot), free(json);
+    rp_graph_free(g);
+    g = rp_graph_new();
+    (void)rp_silu(g, rp_graph_input(g, "x\033]52;c;QUFB\007", RP_I32, NE(8, 1, 1, 1)));
+    REFUSED(rp_graph_finish(g, NULL, 0), RP_E_DTYPE, "x='x\\x1b]52;c;QUFB\\x07' i32 [8]");
+    cr_expect_null(strchr(rp_last_error(), '\033'));
+    rp_graph_free(g);
+}

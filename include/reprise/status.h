@@ -56,7 +56,8 @@ RP_API const char *rp_status_text(RpStatus status);
 RP_API const char *rp_last_error(void);
 
 /* Records the text for rp_last_error and returns `status`, so that an error path is one line. The text is cut after
- * 1023 bytes. Arguments may point into rp_last_error(). */
+ * 1023 bytes. Control characters become \xNN: names in it come from files, and a terminal would obey them. Arguments may
+ * point into rp_last_error(). */
 RP_API RpStatus rp_fail(RpStatus status, const char *fmt, ...) RP_PRINTF(2, 3);
 
 /* Returns from the calling function with the status of `expr` unless it is RP_OK. */
