@@ -2,9 +2,22 @@
 #ifndef BASE_STEP_STATE_H
 #define BASE_STEP_STATE_H
 
+#include "reprise/status.h"
 #include "reprise/step.h"
 
 #include "base/philox.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* RP_E_ARG, with the member, for a state that kernels cannot use: sampling parameters out of range (sampler.h), a ring
+ * of more than `room` tokens, or recent tokens outside of the vocabulary. `token` and `pos` are not checked. */
+RP_NODISCARD RpStatus rp_step_check(const RpStepState *s, const int32_t *recent, int64_t room, int64_t n_vocab);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* Seed and counter of the next random number, as rp_philox_uniform takes them. */
 RP_ANYWHERE uint64_t rp_step_seed(const RpStepState *s) { return (uint64_t)s->seed_high << 32 | s->seed_low; }

@@ -5,9 +5,8 @@
  *
  * In loop mode the device does this in one launch per reply, else the host starts one run per token. */
 #include "base/sized.h"
+#include "base/step_state.h"
 #include "executor/backend.h"
-
-#include "reprise/step.h"
 
 #include <string.h>
 
@@ -15,6 +14,8 @@ static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     if (e->step == NULL) return rp_fail(RP_E_STATE, "a reply: this executor has no step state");
     if (e->reply.active) return rp_fail(RP_E_STATE, "a reply is under way already");
     const RpTensorView view = rp_node_view(e->step);
+    if (o->state == NULL || (o->end == NULL && o->n_end > 0))
+        return rp_fail(RP_E_ARG, "a reply without a step state, or without its end tokens");
     if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_extent_bytes(&view) / sizeof *o->state)
         return rp_fail(RP_E_ARG, "a step state of %zu words: from %d to %zu are possible", o->n_state,
                        (int)RP_STEP_WORDS, rp_view_extent_bytes(&view) / sizeof *o->state);
@@ -24,10 +25,21 @@ static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     return RP_OK;
 }
 
+/* Tokens are indices of the rows of the embedding and of the logits, ring positions of the words behind the state. */
+static RpStatus check_state(const RpExecutor *e, const RpReplyOptions *o, const RpStepState *s) {
+    const PlanStep *sample  = &e->plan->steps[e->plan->n_steps - 1];
+    const int64_t   n_vocab = sample->op == RP_OP_SAMPLE ? sample->args.sample.logits.ne[0] : INT32_MAX;
+    if (s->token < 0 || s->token >= n_vocab)
+        return rp_fail(RP_E_ARG, "a reply from token %d: the vocabulary has %lld", s->token,
+                       (long long)n_vocab);
+    return rp_step_check(s, o->state + RP_STEP_WORDS, (int64_t)o->n_state - RP_STEP_WORDS, n_vocab);
+}
+
 static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
     RP_TRY(check_options(e, o));
     RpStepState s;
     memcpy(&s, o->state, sizeof s);
+    RP_TRY(check_state(e, o, &s));
     if (s.pos < 0 || s.pos >= o->n_ctx)
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));

@@ -27,23 +27,6 @@ void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes) {
     rp_sized_out(out, out_bytes, &p, sizeof p);
 }
 
-/* Each condition is written so that NaN fails it (I11). */
-static RpStatus check_params(const RpSamplerParams *p, int32_t n_vocab) {
-    if (n_vocab < 1) return rp_fail(RP_E_ARG, "sampler: a vocabulary of %d tokens", n_vocab);
-    if (!(p->temperature >= 0.0f && p->temperature < INFINITY))
-        return rp_fail(RP_E_ARG, "temperature %g: must be finite and at least 0", (double)p->temperature);
-    if (p->top_k < 0) return rp_fail(RP_E_ARG, "top_k %d: must be at least 0 (0: all tokens)", p->top_k);
-    if (!(p->top_p > 0.0f && p->top_p <= 1.0f))
-        return rp_fail(RP_E_ARG, "top_p %g: must be above 0 and at most 1", (double)p->top_p);
-    if (!(p->min_p >= 0.0f && p->min_p <= 1.0f))
-        return rp_fail(RP_E_ARG, "min_p %g: must be from 0 to 1", (double)p->min_p);
-    if (!(p->repeat_penalty > 0.0f && p->repeat_penalty < INFINITY))
-        return rp_fail(RP_E_ARG, "repeat_penalty %g: must be finite and above 0", (double)p->repeat_penalty);
-    if (p->repeat_last_n < 0 || p->repeat_last_n > MAX_LAST_N)
-        return rp_fail(RP_E_ARG, "repeat_last_n %d: must be from 0 to %d", p->repeat_last_n, MAX_LAST_N);
-    return RP_OK;
-}
-
 static RpStepState *state(RpSampler *s) { return (RpStepState *)(void *)s->words; }
 
 static void set_state(RpStepState *s, const RpSamplerParams *p) {
@@ -61,7 +44,10 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
     RpSamplerParams p;
     *out = NULL;
     RP_TRY(rp_sized_in(&p, sizeof p, params, params_bytes, "RpSamplerParams"));
-    RP_TRY(check_params(&p, n_vocab));
+    RpStepState first;
+    set_state(&first, &p);
+    if (n_vocab < 1) return rp_fail(RP_E_ARG, "sampler: a vocabulary of %d tokens", n_vocab);
+    RP_TRY(rp_step_check(&first, NULL, MAX_LAST_N, n_vocab));
     const int64_t n_words = RP_STEP_WORDS + p.repeat_last_n;
     RpSampler      *s       = calloc(1, sizeof *s);
     if (s != NULL) {
@@ -75,8 +61,8 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
         rp_sampler_free(s);
         return rp_fail(RP_E_NOMEM, "out of memory for a sampler of %d tokens", n_vocab);
     }
-    set_state(state(s), &p);
-    *out = s;
+    *state(s) = first;
+    *out      = s;
     return RP_OK;
 }
 
@@ -114,6 +100,7 @@ const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words) {
 }
 
 RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
+    if (logits == NULL) return rp_fail(RP_E_ARG, "sampler: no logits; a session has them after a prefill or a step");
     const RpOpArgs args = {
         .dst = s->step,
         .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits),

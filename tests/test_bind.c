@@ -340,3 +340,43 @@ Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
     }
     rp_model_free(m);
 }
+
+/* The step state of a caller is an index into the ring of recent tokens, the logits and the embedding. */
+Test(bind, refuses_step_states_out_of_range) {
+    RpModel             *m = decoder_synth("Q8_0", 3);
+    Decoder              d = decoder_open(m, RP_MODE_AUTO, true);
+    int32_t              words[DECODER_WORDS], token;
+    const RpReplyOptions o = {
+        .state = words, .n_state = DECODER_WORDS, .max_tokens = 2, .n_ctx = DECODER_CTX};
+    RpStepState *const s = (RpStepState *)(void *)words;
+#define TRY(change, text)                                                                                    \
+    do {                                                                                                     \
+        decoder_step(words, 1, 0);                                                                           \
+        change;                                                                                              \
+        REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, text);                                        \
+    } while (0)
+    TRY(s->n_recent = 100000000, "step state: 100000000 recent tokens, the next one at 0, in a ring of 8");
+    TRY(s->n_recent = -1, "-1 recent tokens");
+    TRY(s->next_recent = 8, "the next one at 8, in a ring of 8");
+    TRY(s->next_recent = -1, "the next one at -1");
+    TRY(s->repeat_last_n = 9, "repeat_last_n 9: must be from 0 to 8");
+    TRY(s->repeat_last_n = -1, "repeat_last_n -1");
+    TRY((s->n_recent = 1, words[RP_STEP_WORDS] = 1 << 30), "recent token 1073741824, the vocabulary has");
+    TRY((s->n_recent = 1, words[RP_STEP_WORDS] = -1), "recent token -1");
+    TRY(s->token = -1, "a reply from token -1");
+    TRY(s->token = 1 << 30, "a reply from token 1073741824");
+    TRY(s->temperature = NAN, "temperature nan");
+    TRY(s->top_p = 0.0f, "top_p 0");
+    TRY(s->top_k = -1, "top_k -1");
+    TRY(s->repeat_penalty = 0.0f, "repeat_penalty 0");
+#undef TRY
+    REFUSED(rp_executor_reply_begin(d.exec,
+                                    &(RpReplyOptions){.n_state = DECODER_WORDS, .max_tokens = 1, .n_ctx = 4}),
+            RP_E_ARG, "without a step state");
+    decoder_step(words, 1, 0);
+    OK(rp_executor_reply_begin(d.exec, &o));
+    OK(rp_executor_reply_next(d.exec, &token));
+    OK(rp_executor_reply_end(d.exec, NULL));
+    decoder_close(&d);
+    rp_model_free(m);
+}

@@ -360,3 +360,13 @@ Test(sampler, refuses_parameters_by_name) {
     refused(p, 5, "repeat_last_n -1: must be from 0 to 1048576");
     rp_sampler_free(NULL);
 }
+
+/* The logits of a session before its first prefill are NULL. */
+Test(sampler, refuses_missing_logits) {
+    RpSampler *s     = open_sampler(rp_sampler_defaults(), 5);
+    int32_t    token = 7;
+    cr_expect_eq(rp_sampler_sample(s, NULL, &token), RP_E_ARG);
+    cr_expect_str_eq(rp_last_error(), "sampler: no logits; a session has them after a prefill or a step");
+    cr_expect_eq(token, 7);
+    rp_sampler_free(s);
+}
