@@ -5,7 +5,8 @@
  *     quants[i] = round(x[i] * 127 / max|x|), to nearest even, -127..127
  *     sum[j] = scale * (sum of quants 16j .. 16j+15)
  *
- * A block with a NaN or an infinity gets a NaN scale and zero quants, so that it shows in every product. */
+ * A block with a NaN or an infinity gets a NaN scale and zero quants, so that it shows in every product. Quants are 0
+ * too if the scale is below RP_SMALLEST_SCALE, as 127 / max|x| could overflow. */
 #include "fallback/simd/float.h"
 #include "fallback/fused.h"
 
@@ -25,7 +26,7 @@ RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scal
         const bool  finite  = top < 0x7f800000;
         const float largest = rp_bits_to_f32((uint32_t)top), magic = 0x1.8p23f;
         const float d  = finite ? largest / 127.0f : NAN;
-        const float id = finite && d > 0.0f ? 127.0f / largest : 0.0f;
+        const float id = finite && d >= RP_SMALLEST_SCALE ? 127.0f / largest : 0.0f;
         int32_t     r[32];
         for (int i = 0; i < 32; i++) r[i] = finite ? (int32_t)((v[i] * id + magic) - magic) : 0;
         for (int i = 0; i < 32; i++) q[32 * b + i] = (int8_t)r[i];

@@ -4,7 +4,7 @@
  *     row of n elements:  q[n] int8, then scale[n/32] f32, then sum[n/16] f32       (1.375 bytes per element)
  *
  * The sums serve weights with a minimum: sum_i w_i x_i = wscale*scale*dot(q_w, q_x) + min * sum. A block with a
- * NaN or an infinity gets a NaN scale. */
+ * NaN or an infinity gets a NaN scale. Quants are 0 if the scale is below RP_SMALLEST_SCALE. */
 #ifndef KERNELS_DEVICE_QUANTIZE_CUH
 #define KERNELS_DEVICE_QUANTIZE_CUH
 
@@ -21,7 +21,7 @@ struct ActScale {
 __device__ static inline ActScale rp_act_scale(unsigned amax_bits) {
     const float amax = __uint_as_float(amax_bits), scale = amax / 127.0f;
     if (amax_bits >= 0x7f800000u) return {NAN, 0.0f};
-    return {scale, scale > 0.0f ? 127.0f / amax : 0.0f};
+    return {scale, scale >= RP_SMALLEST_SCALE ? 127.0f / amax : 0.0f};
 }
 
 __device__ static inline int rp_act_quant(const ActScale &s, float v) {

@@ -50,6 +50,23 @@ Test(quantize, propagates_nan_and_infinity) {
     }
 }
 
+/* 127 / max|x| would be infinite: its products are infinity, and NaN for zeros, which are no integers. */
+Test(quantize, gives_tiny_blocks_zero_quants) {
+    float x[32] = {[0] = 1e-37f, [5] = -3e-37f, [31] = 1e-45f};
+    char  y[44];
+    memset(y, 1, sizeof y);
+    const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, 32, 1, 1, 1), .src = {tensor(RP_F32, x, 32, 1, 1, 1)}};
+    run_variants(rp_cpu_quantize, &args);
+    for (int i = 0; i < 32; i++) cr_expect_eq(y[i], 0, "element %d", i);
+    float scale, sum[2];
+    memcpy(&scale, y + 32, sizeof scale);
+    memcpy(sum, y + 36, sizeof sum);
+    cr_expect(scale >= 0.0f && scale < 1e-38f && sum[0] == 0.0f && sum[1] == 0.0f);
+    x[5] = 1.5e-36f; /* scale just above the limit */
+    run_variants(rp_cpu_quantize, &args);
+    cr_expect(y[5] == 127 && y[0] == 8, "%d %d", y[5], y[0]);
+}
+
 Test(quantize, refuses_half_a_block) {
     float          x[48] = {0};
     char           y[88];
