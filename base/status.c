@@ -1,8 +1,7 @@
 /* Status codes, their texts, the text of the latest failure of each thread, and the version. */
 #include "reprise/status.h"
+#include "reprise/text.h"
 #include "reprise/version.h"
-
-#include "base/visible.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,12 +28,7 @@ RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    size_t      n = 0;
-    const char *p = text; /* names in it come from files */
-    char        piece[RP_VISIBLE_MAX];
-    for (int len; (len = rp_visible(&p, piece)) > 0 && n + (size_t)len < sizeof last_error; n += (size_t)len)
-        memcpy(last_error + n, piece, (size_t)len);
-    last_error[n] = '\0';
+    rp_visible_text(text, strlen(text), last_error, sizeof last_error); /* names in it come from files */
     return status;
 }
 

@@ -47,9 +47,23 @@ int cli_exit(RpStatus status) {
 
 static int stdout_error; /* errno of the first failed write; 0: none */
 
+char *cli_visible(const char *text, size_t n) {
+    const size_t size  = rp_visible_text(text, n, NULL, 0) + 1;
+    char        *shown = malloc(size);
+    if (shown != NULL) rp_visible_text(text, n, shown, size);
+    return shown;
+}
+
 bool cli_print(const char *text, size_t len) {
     if (stdout_error != 0) return false;
-    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) stdout_error = errno;
+    if (!isatty(STDOUT_FILENO)) {
+        if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) stdout_error = errno;
+        return stdout_error == 0;
+    }
+    char *shown = cli_visible(text, len);
+    if (shown == NULL) return false;
+    if (fputs(shown, stdout) < 0 || fflush(stdout) != 0) stdout_error = errno;
+    free(shown);
     return stdout_error == 0;
 }
 
@@ -194,7 +208,13 @@ void cli_json_string(FILE *out, const char *bytes, size_t n) {
     putc('"', out);
     for (size_t i = 0; i <= n; i++) {
         const size_t len = i < n ? rp_utf8_feed(&u, bytes + i, 1, text) : rp_utf8_flush(&u, text);
-        for (size_t j = 0; j < len; j++) json_char(out, (unsigned char)text[j]);
+        for (size_t j = 0; j < len; j++) {
+            const unsigned char c = (unsigned char)text[j];
+            if (c == 0xc2 && j + 1 < len && (unsigned char)text[j + 1] <= 0x9f) /* U+0080 to U+009F */
+                fprintf(out, "\\u%04x", (unsigned char)text[++j]);
+            else
+                json_char(out, c);
+        }
     }
     putc('"', out);
 }
@@ -216,6 +236,8 @@ void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max) {
         len                   = utf8_length(bytes + i, n - i);
         if (len == 0)
             fprintf(out, "<%02X>", c);
+        else if (len == 2 && c == 0xc2 && (unsigned char)bytes[i + 1] <= 0x9f)
+            fprintf(out, "\\x%02x", (unsigned char)bytes[i + 1]); /* U+0080 to U+009F: control characters */
         else if (len > 1)
             fwrite(bytes + i, 1, len, out);
         else if (c == '\n')

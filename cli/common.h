@@ -55,7 +55,11 @@ void cli_warn(const char *fmt, ...) RP_PRINTF(1, 2); /* who: reprise */
 /* The exit status of a command that ends with `status`. Prints the error text; EXIT_INTERRUPTED after Ctrl-C. */
 int cli_exit(RpStatus status);
 
-/* Writes to stdout and flushes. False if this or an earlier write failed. */
+/* The text as rp_visible_text shows it; the caller frees. NULL if out of memory. */
+char *cli_visible(const char *text, size_t n);
+
+/* Writes to stdout and flushes, on a terminal with control characters made visible. False if this or an earlier write
+ * failed. */
 bool cli_print(const char *text, size_t len);
 
 /* Flushes stdout and returns the final exit status: EXIT_ERROR if a write failed. Silent for a closed pipe

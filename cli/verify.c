@@ -97,7 +97,7 @@ static void place_text(const OpResult *r, char *buf, size_t size) {
 
 static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *view, const void *got,
                        const void *want, size_t at) {
-    snprintf(r->at, sizeof r->at, "%.95s", rp_node_name(node));
+    rp_visible_text(rp_node_name(node), strlen(rp_node_name(node)), r->at, sizeof r->at);
     r->element = at;
     if (strcmp(r->op, "router") == 0 && isfinite(r->worst)) { /* ids are never this close */
         r->is_byte = false;

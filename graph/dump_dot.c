@@ -129,8 +129,9 @@ static bool visible(const Drawing *d, const TensorNode *n) {
 /* ---- writing ---- */
 
 static void escaped(FILE *out, const char *text) {
-    char piece[RP_VISIBLE_MAX];
-    for (int n; (n = rp_visible(&text, piece)) > 0;)
+    const char *end = text + strlen(text);
+    char        piece[RP_VISIBLE_MAX];
+    for (int n; (n = rp_visible(&text, end, piece)) > 0;)
         for (int i = 0; i < n; i++) {
             if (piece[i] == '"' || piece[i] == '\\') fputc('\\', out);
             fputc(piece[i], out);

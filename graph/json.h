@@ -4,8 +4,7 @@
 
 #include <stdio.h>
 
-/* Writes `text` as a JSON string, with quotes and escapes. Bytes from 0x80 on are written unchanged, as
- * UTF-8. */
+/* Writes `text` as a JSON string, with quotes and escapes. Valid UTF-8 stays as it is. */
 void rp_json_string(FILE *out, const char *text);
 
 #endif

@@ -4,6 +4,8 @@
  * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
 
+#include "reprise/text.h"
+
 #include "base/sized.h"
 
 #include <stdio.h>
@@ -39,8 +41,7 @@ static void fill_info(RpModel *m) {
     if (rp_gguf_find(m->file, "general.name") != NULL &&
         rp_gguf_get_string(m->file, "general.name", &name) != RP_OK)
         name.len = 0; /* only for display */
-    snprintf(m->name, sizeof m->name, "%.*s",
-             (int)(name.len < sizeof m->name ? name.len : sizeof m->name - 1), name.ptr);
+    rp_visible_text(name.ptr, name.len, m->name, sizeof m->name);
     *info = (RpModelInfo){.arch          = c->arch->name,
                           .name          = m->name,
                           .n_vocab       = (int32_t)m->token_embd->view.ne[1],

@@ -316,6 +316,45 @@ def test_ctrl_c_keeps_the_text_and_the_terminal():
     expect(">" in text.split("^C")[0], "the text until then", text)
 
 
+# ---- text from elsewhere ----
+
+
+def test_foreign_text_cannot_control_the_terminal():
+    model = os.path.join(TMP.name, "hostile.gguf")
+    ok(run("synth", "tiny", "-o", model))
+    data = bytearray(open(model, "rb").read())
+    at = data.index(b"general.name") + len("general.name") + 4 + 8
+    data[at : at + 4] = b"\033[2J"
+    open(model, "wb").write(data)
+    clipboard = "\033]52;c;QUFB\007\u009b1A"
+    for arguments, shown in (
+        (["bench", model, "-p", "4", "-n", "2", "-r", "1"], "\\x1b[2J"),
+        (["graph", model], "\\x1b[2J"),
+        (["inspect", model], "\\x1b[2J"),
+        (["generate", model, "-p", clipboard, "-n", "2", "--echo", "-q"], "\\x1b]52;c;QUFB\\x07\\x9b1A"),
+        (["tokenize", model, "-p", clipboard], "\\x1b"),
+        (["generate", TMP.name + "/no\033[2J", "-p", "a"], "no\\x1b[2J"),
+    ):
+        t = Terminal(*arguments)
+        _, text = t.finish()
+        expect(shown in text, shown, (arguments, text))
+        for sequence in ("\033[2J", "\033]52", "\u009b", "\007"):
+            expect(sequence not in text, f"no {sequence!r}", (arguments, text))
+    expect(clipboard.encode() in run("generate", model, "-p", clipboard, "-n", "2", "--echo", "-q").out, "a file gets the text as it is")
+
+
+def test_saved_dumps_cannot_control_the_terminal():
+    dump = run("graph", TINY, "--json").out.decode()
+    for old, new in (('"name":"embedding"', '"name":"\\u001b[2J"'), ('"op":"get_rows"', '"op":"\\u009b1A"'), ('"title":"', '"title":"\\u001b[2J')):
+        expect(old in dump, old, dump[:200])
+        path = temporary("hostile.json", dump.replace(old, new).encode())
+        r = run("graph", TINY, "--diff", path, TINY)
+        text = r.out.decode() + r.err
+        expect("\033" not in text and "\u009b" not in text and "\\x" in text, "visible", (new, r))
+    path = temporary("hostile.json", dump.replace('"window":', '"w\\u001b[2J":').encode())
+    expect_refusal(run("graph", TINY, "--diff", path, TINY), 1, 'the key "w\\x1b[2J"')
+
+
 def test_chat_works_on_a_terminal():
     if need_real():
         return need_real()

@@ -1,4 +1,5 @@
 /* diff_read.c - reads a JSON dump of a graph into an array of nodes, checking every field (I11). */
+#include "cli/common.h"
 #include "cli/diff/diff.h"
 
 #include <stdlib.h>
@@ -110,6 +111,28 @@ static RpStatus read_nodes(Reader *r, const json_t *list) {
     return RP_OK;
 }
 
+/* A dump may come from anywhere: control characters in its strings are made visible before anything is printed. */
+static RpStatus make_visible(const char *where, json_t *value) {
+    const char *key, *text = json_string_value(value);
+    json_t     *item;
+    size_t      i;
+    if (text != NULL) {
+        char      *shown = cli_visible(text, json_string_length(value));
+        const bool ok    = shown != NULL && json_string_set(value, shown) == 0;
+        free(shown);
+        return ok ? RP_OK : rp_fail(RP_E_FORMAT, "%s: a string is no UTF-8, or out of memory", where);
+    }
+    json_array_foreach(value, i, item) RP_TRY(make_visible(where, item));
+    json_object_foreach(value, key, item) {
+        for (const char *p = key; *p != '\0'; p++)
+            if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+                return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: the key \"%s\"", where,
+                               key);
+        RP_TRY(make_visible(where, item));
+    }
+    return RP_OK;
+}
+
 RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph *out) {
     json_error_t error;
     Reader       r  = {.where = where, .g = out};
@@ -118,6 +141,7 @@ RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph 
     if (out->json == NULL)
         return rp_fail(RP_E_FORMAT, "%s: line %d, column %d: %s", where, error.line, error.column,
                        error.text);
+    RP_TRY(make_visible(where, out->json));
     const json_t *graph = json_object_get(out->json, "graph"); /* `reprise profile --json` */
     if (graph == NULL) graph = out->json;
     const json_t *list = json_object_get(graph, "nodes");

@@ -1,6 +1,8 @@
 /* table.c - cells are kept as text; their widths are measured when the table is printed. */
 #include "cli/terminal/table.h"
 
+#include "cli/common.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +59,9 @@ void cli_table_add(Table *t, const char *fmt, ...) {
     va_start(ap, fmt);
     if (vasprintf(&text, fmt, ap) < 0) text = NULL;
     va_end(ap);
-    add(t, text, STYLE_PLAIN);
+    char *shown = text != NULL ? cli_visible(text, strlen(text)) : NULL; /* cells contain names from files */
+    free(text);
+    add(t, shown, STYLE_PLAIN);
 }
 
 void cli_table_style(Table *t, Style style) {

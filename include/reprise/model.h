@@ -24,7 +24,7 @@ typedef struct RpModel RpModel;
 /* Later versions may add members (docs/api.md). */
 typedef struct RpModelInfo {
     const char *arch; /* general.architecture: "llama", ... */
-    const char *name; /* general.name, or "" */
+    const char *name; /* general.name as rp_visible_text shows it, or "" */
     int32_t     n_vocab, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t     n_ctx_train;               /* positions that the model was trained for */
     int32_t     window, n_layer_local;     /* n_layer_local layers see only the last `window` positions; 0: none */

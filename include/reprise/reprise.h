@@ -30,6 +30,7 @@
 #include "reprise/status.h"
 #include "reprise/step.h"
 #include "reprise/tensor.h"
+#include "reprise/text.h"
 #include "reprise/tokenizer.h"
 #include "reprise/version.h"
 
