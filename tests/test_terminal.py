@@ -355,6 +355,14 @@ def test_saved_dumps_cannot_control_the_terminal():
     expect_refusal(run("graph", TINY, "--diff", path, TINY), 1, 'the key "w\\x1b[2J"')
 
 
+def test_a_dump_may_be_a_pipe():
+    if not shutil.which("bash"):
+        return "no bash"
+    command = f"'{PROGRAM}' graph '{TINY}' --diff <('{PROGRAM}' graph '{TINY}' --json) <('{PROGRAM}' graph '{TINY}' --raw --json)"
+    p = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+    expect(p.returncode == 0 and b"attention" in p.stdout and p.stderr == b"", "the differences", p)
+
+
 def test_chat_works_on_a_terminal():
     if need_real():
         return need_real()

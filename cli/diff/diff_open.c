@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char SETTINGS[] = "raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE";
@@ -102,10 +103,13 @@ static RpStatus build(const char *label, const GraphSource *s, DiffGraph *out) {
     return st;
 }
 
-/* A dump is "-", a name that ends in .json, or a file whose first character other than white space is { or [. */
+/* A dump is "-", a name that ends in .json, a pipe, or a file whose first character other than white space is { or [. A
+ * pipe is not read to find out: what was read would be lost, and models are never pipes. */
 static bool is_dump(const char *path) {
     const size_t n = strlen(path);
+    struct stat  st;
     if (strcmp(path, "-") == 0 || (n > 5 && strcmp(path + n - 5, ".json") == 0)) return true;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) return true;
     FILE *f = fopen(path, "rb");
     int   c = ' ';
     while (f != NULL && (c == ' ' || c == '\n' || c == '\r' || c == '\t')) c = fgetc(f);
