@@ -189,7 +189,7 @@ RpStatus rp_pool_new(int n_threads, long spin_us, ThreadPool **out) {
     p->workers = calloc((size_t)n_threads, sizeof *p->workers);
     pthread_mutex_init(&p->lock, NULL);
     bool ok      = p->workers != NULL;
-    p->n_threads = n_threads;
+    p->n_threads = ok ? n_threads : 1; /* without memory there are none to join */
     for (int i = 1; ok && i < n_threads; i++) {
         p->workers[i - 1] = (Worker){.pool = p, .ith = i};
         if (pthread_create(&p->workers[i - 1].thread, NULL, worker_main, &p->workers[i - 1]) != 0) {

@@ -3,6 +3,7 @@
  * and value (I11). */
 #include "model/config.h"
 
+#include "base/check.h"
 #include "reprise/model.h"
 
 #include <math.h>
@@ -160,6 +161,9 @@ static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     if (value_dim != c->head_dim && !rp_pattern_has(&c->layers, ATTENTION_LATENT))
         return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values are not supported",
                        rp_gguf_path(r->file), c->head_dim, value_dim);
+    if (c->head_dim > RP_ATTENTION_MAX_DIM && !rp_pattern_has(&c->layers, ATTENTION_LATENT))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d are not supported, at most %d",
+                       rp_gguf_path(r->file), c->head_dim, RP_ATTENTION_MAX_DIM);
     c->attn_scale = 1.0f / sqrtf((float)c->head_dim);
     if (c->n_layer == c->arch->scale_embd_layers)
         c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);

@@ -5,21 +5,11 @@
 
 #include "model/model.h"
 
-static char *read_tiny(const char *name, size_t *n) {
-    char path[1024], *data = malloc(1 << 20);
-    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
-    FILE *f = fopen(path, "rb");
-    cr_assert_not_null(f, "%s", path);
-    *n = fread(data, 1, 1 << 20, f);
-    fclose(f);
-    return data;
-}
-
 /* The model borrows *data, which the caller frees after it. */
 static RpModel *open_tiny(const char *name, char **data) {
     size_t   n;
     RpModel *m;
-    *data = read_tiny(name, &n);
+    *data = golden_read_tiny(name, &n);
     OK(rp_model_open_memory(*data, n, name, &m));
     return m;
 }
@@ -245,4 +235,23 @@ Test(arch, a_row_that_does_not_fit_the_file_is_refused) {
     REFUSED(use_row(m, &row), RP_E_SHAPE,
             "olmoe-f32: tensor blk.0.attn_q_norm.weight is f32 [32,1,1,1], [16,1] is expected");
     rp_model_free(m), free(data);
+}
+
+/* ---- sizes ---- */
+
+/* Kernels of attention hold a head in arrays of fixed size: a larger one is refused when the file is opened. */
+Test(arch, refuses_heads_that_attention_cannot_compute) {
+    static const char *const keys[] = {"llama.attention.key_length", "llama.attention.value_length"};
+    RpModel                 *m;
+    size_t                   n;
+    char                    *data = golden_read_tiny("llama-f32", &n);
+    for (int i = 0; i < 2; i++) {
+        char          *key   = memmem(data, n, keys[i], strlen(keys[i]));
+        const uint32_t value = 513;
+        cr_assert_not_null(key, "%s", keys[i]);
+        memcpy(key + strlen(keys[i]) + sizeof(uint32_t), &value, sizeof value); /* behind the type */
+    }
+    REFUSED(rp_model_open_memory(data, n, "x.gguf", &m), RP_E_UNSUPPORTED,
+            "x.gguf: heads of 513 are not supported, at most 512");
+    free(data);
 }

@@ -72,6 +72,23 @@ Test(quantize_rows, keeps_float_values) {
     }
 }
 
+/* Scales so small that their inverse is infinite. */
+Test(quantize_rows, keeps_tiny_values_near_zero) {
+    static const float top[] = {1e-45f, 1e-40f, 3e-38f, 1e-36f};
+    float              x[256], back[256];
+    static uint8_t     row[256 * 4];
+    for (size_t k = 0; k < sizeof top / sizeof top[0]; k++)
+        for (int type = 0; type < RP_DTYPE_COUNT; type++) {
+            if (!rp_dtype_is_quant((RpDtype)type) || type == RP_Q8_ACT) continue;
+            for (int i = 0; i < 256; i++) x[i] = i % 3 == 0 ? 0.0f : (i % 2 == 0 ? top[k] : -top[k]);
+            OK(rp_quantize_row((RpDtype)type, x, 256, row));
+            rp_dequantize_row((RpDtype)type, row, 256, back);
+            for (int i = 0; i < 256; i++)
+                cr_assert(fabsf(back[i]) < 1e-35f, "%s: %g became %g", rp_dtype_name((RpDtype)type),
+                          (double)x[i], (double)back[i]);
+        }
+}
+
 Test(quantize_rows, refuses_values_that_blocks_cannot_hold) {
     float   x[64] = {0};
     uint8_t out[64];

@@ -355,6 +355,11 @@ def test_saved_dumps_cannot_control_the_terminal():
     expect_refusal(run("graph", TINY, "--diff", path, TINY), 1, 'the key "w\\x1b[2J"')
 
 
+def test_numbers_may_be_their_bounds():
+    ok(run("generate", TINY, *GENERATE, "--top-p", "1e-6"))
+    expect_refusal(run("generate", TINY, *GENERATE, "--top-p", "9e-7"), 2, "--top-p 9e-7: must be from 1e-06 to 1")
+
+
 def test_a_dump_may_be_a_pipe():
     if not shutil.which("bash"):
         return "no bash"

@@ -100,7 +100,7 @@ static bool parse_number(const Command *c, const Option *o, const char *text) {
     const float  v = strtof(text, &end);
     if (end == text || *end != '\0' || !isfinite(v))
         return usage_error(c, "--%s %s: not a number", o->name, text);
-    if ((double)v < o->min || (double)v > max) {
+    if (v < (float)o->min || (double)v > max) { /* the bound itself is rounded to float too */
         if (isinf(max)) return usage_error(c, "--%s %s: must be at least %g", o->name, text, o->min);
         return usage_error(c, "--%s %s: must be from %g to %g", o->name, text, o->min, max);
     }

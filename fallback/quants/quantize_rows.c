@@ -29,10 +29,11 @@ static void min_max(const float *x, int n, float *low, float *high) {
 
 static float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
-/* v as an integer in 0..top. Truncates: callers add 0.5 to round. */
+/* v as an integer in 0..top. Truncates: callers add 0.5 to round. Clamped as a float, because an infinity or a NaN, from
+ * a scale so small that its inverse is infinite, is no integer. */
 static uint8_t level(float v, int top) {
-    const int q = (int)v;
-    return (uint8_t)(q < 0 ? 0 : (q > top ? top : q));
+    const float most = (float)top;
+    return (uint8_t)(v > 0.0f ? (v < most ? v : most) : 0.0f);
 }
 
 /* q[0..n) to low nibbles, q[n..2n) to high nibbles. */

@@ -67,7 +67,7 @@ static bool has(RpGgufString name, const char *text) {
  * Example, 32 layers: 0..3, then 6, 9, 12, ... 27, then 28..31. */
 static bool better_layer(RpGgufString name, int32_t n_layer) {
     int32_t layer = 0;
-    for (size_t i = 4; i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9'; i++)
+    for (size_t i = 4; i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9' && layer < 1 << 24; i++)
         layer = 10 * layer + (name.ptr[i] - '0');
     return layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2;
 }
