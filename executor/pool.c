@@ -44,6 +44,7 @@ typedef struct Worker {
 
 struct ThreadPool {
     int       n_threads;
+    pid_t     process; /* the one that has the workers: a fork copies memory, but no threads */
     long      spin_us;
     Worker   *workers; /* workers[i - 1] is worker i; the caller, worker 0, has no entry */
     PoolTask *task;
@@ -159,6 +160,11 @@ static void *worker_main(void *arg) {
 }
 
 RpStatus rp_pool_run(ThreadPool *p, PoolTask *task, void *arg) {
+    if (p->n_threads > 1 && p->process != getpid()) /* it would wait for them for ever */
+        return rp_fail(RP_E_STATE,
+                       "this process was forked after the executor was opened, and has none of its %d "
+                       "threads: open an executor here",
+                       p->n_threads);
     p->task = task;
     p->arg  = arg;
     atomic_store(&p->failed, RP_OK);
@@ -172,8 +178,10 @@ RpStatus rp_pool_run(ThreadPool *p, PoolTask *task, void *arg) {
 void rp_pool_free(ThreadPool *p) {
     if (p == NULL) return;
     p->quit = true;
-    if (p->n_threads > 1) change(p, &p->start);
-    for (int i = 0; i < p->n_threads - 1; i++) pthread_join(p->workers[i].thread, NULL);
+    if (p->process == getpid()) {
+        if (p->n_threads > 1) change(p, &p->start);
+        for (int i = 0; i < p->n_threads - 1; i++) pthread_join(p->workers[i].thread, NULL);
+    }
     pthread_mutex_destroy(&p->lock);
     free(p->workers);
     free(p);
@@ -185,7 +193,7 @@ RpStatus rp_pool_new(int n_threads, long spin_us, ThreadPool **out) {
         return rp_fail(RP_E_ARG, "%d threads: between 1 and %d can be used", n_threads, RP_POOL_MAX);
     ThreadPool *p = aligned_alloc(CACHE_LINE, sizeof *p);
     if (p == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a thread pool");
-    *p         = (ThreadPool){.n_threads = 1, .spin_us = spin_us};
+    *p         = (ThreadPool){.n_threads = 1, .process = getpid(), .spin_us = spin_us};
     p->workers = calloc((size_t)n_threads, sizeof *p->workers);
     pthread_mutex_init(&p->lock, NULL);
     bool ok      = p->workers != NULL;

@@ -5,6 +5,7 @@
 #include "executor/pool.h"
 
 #include <stdatomic.h>
+#include <sys/wait.h>
 
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
@@ -34,10 +35,10 @@ static Net new_net(void) {
     Net n = {.g = rp_graph_new()};
     for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i * 13 % 29) * 0.01f;
     const RpTensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weights);
-    TensorNode      *w = rp_graph_weight(n.g, "w", &v);
-    n.ids              = rp_graph_input(n.g, "ids", RP_I32, NE(5, 1, 1, 1));
-    n.x                = rp_get_rows(n.g, w, n.ids);
-    n.y                = rp_silu(n.g, rp_mul_mat(n.g, w, n.x));
+    TensorNode        *w = rp_graph_weight(n.g, "w", &v);
+    n.ids                = rp_graph_input(n.g, "ids", RP_I32, NE(5, 1, 1, 1));
+    n.x                  = rp_get_rows(n.g, w, n.ids);
+    n.y                  = rp_silu(n.g, rp_mul_mat(n.g, w, n.x));
     OK(rp_graph_finish(n.g, &n.y, 1));
     OK(rp_plan_new(n.g, &n.plan));
     return n;
@@ -72,7 +73,7 @@ Test(executor, gives_the_same_bits_for_any_number_of_threads) {
 
 Test(executor, allocates_nothing_while_running) { /* I3 */
 #ifdef CAN_COUNT
-    Net       n = new_net();
+    Net         n = new_net();
     RpExecutor *e;
     OK(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = 2}, &e));
     set_ids(e, &n, 5);
@@ -106,7 +107,7 @@ Test(executor, fails_cleanly_and_can_be_run_again) {
 }
 
 Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
-    Net       n = new_net();
+    Net         n = new_net();
     RpExecutor *e;
     OK(rp_executor_open(n.plan, NULL, &e));
     set_ids(e, &n, 5);
@@ -119,7 +120,7 @@ Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
 }
 
 Test(executor, refuses_bad_options) {
-    Net       n = new_net();
+    Net         n = new_net();
     RpExecutor *e;
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = -1}, &e), RP_E_ARG,
             "-1 threads: between 1 and 512");
@@ -132,8 +133,7 @@ Test(executor, refuses_bad_options) {
     REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_SPIN_US='-1'");
     unsetenv("REPRISE_SPIN_US");
     setenv("REPRISE_ISA", "mmx", 1);
-    REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG,
-            "REPRISE_ISA=mmx: " RP_ISA_NAMES " is wanted");
+    REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_ISA=mmx: " RP_ISA_NAMES " is wanted");
     unsetenv("REPRISE_ISA");
     OK(rp_executor_open(n.plan, NULL, &e));
     cr_expect_eq(rp_executor_n_threads(e), 1);
@@ -155,7 +155,7 @@ Test(executor, states_persist_and_can_be_shared) {
     TensorNode   *x[2], *y[2], *bad[2];
     ComputeGraph *g[3] = {counter(&x[0], &y[0], 4), counter(&x[1], &y[1], 4), counter(&bad[0], &bad[1], 8)};
     ExecPlan     *plan[3];
-    RpExecutor     *e[3];
+    RpExecutor   *e[3];
     for (int i = 0; i < 3; i++) OK(rp_plan_new(g[i], &plan[i]));
     OK(rp_executor_open(plan[0], &(RpExecutorOptions){.n_threads = 2}, &e[0]));
     OK(rp_executor_open(plan[1], &(RpExecutorOptions){.share = e[0]}, &e[1]));
@@ -224,4 +224,29 @@ Test(pool, a_failure_stops_every_worker_at_the_same_step) {
         for (int i = 0; i < 4; i++) cr_expect_eq(atomic_load(&r.last_step[i]), run);
     }
     rp_pool_free(r.pool);
+}
+
+static RpStatus forked_task(void *arg, int ith, int nth) {
+    (void)arg, (void)ith, (void)nth;
+    return RP_OK;
+}
+
+/* A fork copies no threads: a run in the child would wait for ever. */
+Test(pool, says_that_the_process_was_forked) {
+    ThreadPool *pool;
+    int         status = -1;
+    OK(rp_pool_new(3, 20, &pool));
+    const pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        const RpStatus st   = rp_pool_run(pool, forked_task, NULL);
+        const bool     said = strstr(rp_last_error(), "forked after the executor was opened") != NULL;
+        rp_pool_free(pool);
+        _exit(st == RP_E_STATE && said ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+    OK(rp_pool_run(pool, forked_task, NULL));
+    rp_pool_free(pool);
 }

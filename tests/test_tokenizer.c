@@ -2,6 +2,8 @@
  * and for small vocabularies with every pre-tokenizer. */
 #include "tests/golden.h"
 
+#include "model/tokenizer/tokenizer_impl.h"
+
 /* Every line of a golden file must give the same ids:  <add special><parse special> <text in hex> <ids> */
 static void check_golden(const char *model, const char *golden, int wanted) {
     RpGgufFile  *f;
@@ -57,4 +59,16 @@ Test(tokenizer, tokenises_as_llama_cpp_does_with_every_pre_tokenizer) {
         cr_log_info("%s", names[i]);
         check_golden(model, golden, 150);
     }
+}
+
+/* The memory for all texts is measured before they are copied. A process that makes a text of the mapped file longer in
+ * between must not lead to writes behind that memory. */
+Test(tokenizer, has_no_memory_for_texts_that_grew) {
+    char        memory[8];
+    RpTokenizer tk = {.memory = memory, .room = sizeof memory};
+    cr_expect_eq(rp_tokenizer_bytes(&tk, 5), memory);
+    cr_expect_null(rp_tokenizer_bytes(&tk, 4));
+    cr_expect_null(rp_tokenizer_bytes(&tk, SIZE_MAX));
+    cr_expect_eq(rp_tokenizer_bytes(&tk, 3), memory + 5);
+    cr_expect_null(rp_tokenizer_bytes(&tk, 1));
 }

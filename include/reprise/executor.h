@@ -11,7 +11,9 @@
  *   rp_plan_free(plan);
  *
  * A plan borrows its graph and an executor borrows its plan: the graph must outlive the plan, the plan its executors.
- * One thread at a time may use an executor, or any of several that share (RpExecutorOptions.share).
+ * One thread at a time may use an executor, or any of several that share (RpExecutorOptions.share). A process that was
+ * forked after rp_executor_open cannot run it (RP_E_STATE with more than one thread); it can free it. A device cannot be
+ * used after a fork at all: that is CUDA's rule.
  */
 #ifndef REPRISE_EXECUTOR_H
 #define REPRISE_EXECUTOR_H

@@ -9,9 +9,14 @@
 /* ---- loading ---- */
 
 char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n) {
+    if (n > tk->room - tk->used) return NULL;
     char *p = tk->memory + tk->used;
     tk->used += n;
     return p;
+}
+
+RpStatus rp_tokenizer_changed(const RpGgufFile *f) {
+    return rp_fail(RP_E_IO, "%s: the file changed while it was read", rp_gguf_path(f));
 }
 
 void rp_tokenizer_free(RpTokenizer *tk) {
@@ -50,6 +55,7 @@ static RpStatus load_texts(RpTokenizer *tk, const RpGgufFile *f) {
     const size_t bytes =
         2 * string_bytes(tokens) + string_bytes(rp_gguf_find(f, "tokenizer.ggml.merges")) + n;
     tk->n_vocab = (int32_t)n;
+    tk->room    = bytes;
     tk->memory  = malloc(bytes + 1);
     tk->pieces  = calloc(n, sizeof *tk->pieces);
     tk->types   = calloc(n, sizeof *tk->types);
@@ -61,6 +67,7 @@ static RpStatus load_texts(RpTokenizer *tk, const RpGgufFile *f) {
     for (size_t i = 0; i < n; i++) {
         const RpGgufString s = rp_gguf_next_string(&cursor);
         char              *p = rp_tokenizer_bytes(tk, s.len);
+        if (p == NULL) return rp_tokenizer_changed(f);
         memcpy(p, s.ptr, s.len);
         RP_TRY(rp_strings_append(&tk->by_text, (RpGgufString){p, s.len}));
     }

@@ -68,7 +68,7 @@ static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString lin
     BpeMerge     m = {.rank = rank};
     for (int i = 0; i < 2; i++) {
         pair[i] = to_bytes(tk, texts[i]);
-        if (pair[i].ptr == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for merges", rp_gguf_path(f));
+        if (pair[i].ptr == NULL) return rp_tokenizer_changed(f);
         RP_TRY(rp_strings_add(&tk->symbols, pair[i], i == 0 ? &m.left : &m.right));
     }
     /* pair[1] lies right behind pair[0], so that their concatenation needs no copy */
@@ -107,8 +107,7 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
         const bool         spelt =
             tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
         tk->pieces[i] = spelt ? to_bytes(tk, text) : text;
-        if (tk->pieces[i].ptr == NULL)
-            return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+        if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
         RP_TRY(rp_strings_append(&tk->symbols, tk->pieces[i]));
         if (spelt && tk->pieces[i].len == 1 && tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] < 0)
             tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] = i;

@@ -33,8 +33,8 @@ typedef struct BpeMerge {
 struct RpTokenizer {
     const char   *kind; /* "gpt2" or "llama" */
     char          pre[32];
-    char         *memory; /* holds every string below, since the file may be closed */
-    size_t        used;   /* bytes */
+    char         *memory;     /* holds every string below, since the file may be closed */
+    size_t        used, room; /* bytes */
     int32_t       n_vocab;
     RpGgufString *pieces; /* [n_vocab]: the bytes that a token prints */
     TokenType    *types;
@@ -111,8 +111,11 @@ typedef RpStatus      PieceCallback(const char *piece, size_t len, void *user);
 RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len,
                                      PieceCallback *callback, void *user);
 
-/* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load. */
-char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
+/* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load. NULL if they are
+ * not there: then another process has made a text longer since (the file is mapped), and the load fails with
+ * rp_tokenizer_changed. */
+char    *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
+RpStatus rp_tokenizer_changed(const RpGgufFile *f);
 
 /* Bytes of the UTF-8 character at p, of which n >= 1 bytes are readable; 1 for an ill-formed byte. */
 size_t rp_utf8_length(const char *p, size_t n);

@@ -62,8 +62,7 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         } else {
             tk->pieces[i] = tk->types[i] == TOKEN_NORMAL ? unmarked(tk, text) : text;
         }
-        if (tk->pieces[i].ptr == NULL)
-            return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+        if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
     }
     for (int b = 0; b < 256;
          b++) { /* without a byte token, an ASCII character that is a token serves as one */
