@@ -135,4 +135,25 @@ static inline float *dequantized(const RpTensorView *w) {
     return out;
 }
 
+/* Defines for_all_types(c), which calls check(c) for every quantised type, with rows of so many blocks, and for the float
+ * types, with rows of each length that follows; not for these if the column must be q8_act. `Case` is that of the suite. */
+#define DEFINE_FOR_ALL_TYPES(blocks, ...)                                                                    \
+    static void for_all_types(Case c) {                                                                      \
+        static const RpDtype types[]   = {RP_F32, RP_F16, RP_BF16};                                          \
+        static const int     lengths[] = {__VA_ARGS__};                                                      \
+        for (int i = 0; i < N_QUANT_TYPES; i++) {                                                            \
+            c.type = quant_types[i];                                                                         \
+            c.n    = (blocks) * rp_dtype_info(c.type)->block_elems;                                          \
+            check(c);                                                                                        \
+        }                                                                                                    \
+        if (c.quantize || c.quantized) return;                                                               \
+        for (int i = 0; i < 3; i++)                                                                          \
+            for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {                                \
+                c.type = types[i];                                                                           \
+                c.n    = lengths[k];                                                                         \
+                check(c);                                                                                    \
+            }                                                                                                \
+    }                                                                                                        \
+    static void for_all_types(Case c)
+
 #endif

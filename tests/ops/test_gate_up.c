@@ -87,19 +87,7 @@ static void check(Case c) {
     free(gate), free(up), free(x), free(norm), free(bias), free(column), free(y.data);
 }
 
-static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANT_TYPES; i++) {
-        c.type = quant_types[i];
-        c.n    = 2 * rp_dtype_info(c.type)->block_elems;
-        check(c);
-    }
-    if (c.quantize || c.quantized) return;
-    for (int i = 0; i < 3; i++) {
-        c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
-        c.n    = 77;
-        check(c);
-    }
-}
+DEFINE_FOR_ALL_TYPES(2, 77);
 
 Test(gate_up, multiplies_the_activated_gate_by_up) {
     for_all_types((Case){.rows = 21});

@@ -50,23 +50,7 @@ static void check(Case c) {
     free(w), free(x), free(norm), free(bias), free(residual), free(post), free(y), free(column);
 }
 
-/* Every quantised type with rows of three blocks; float types with rows of 77 and 320 elements, unless the column
- * must be q8_act. */
-static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANT_TYPES; i++) {
-        c.type = quant_types[i];
-        c.n    = 3 * rp_dtype_info(c.type)->block_elems;
-        check(c);
-    }
-    if (c.quantize || c.quantized) return;
-    for (int i = 0; i < 3; i++) {
-        c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
-        c.n    = 77;
-        check(c);
-        c.n = 320;
-        check(c);
-    }
-}
+DEFINE_FOR_ALL_TYPES(3, 77, 320);
 
 Test(linear, multiplies_f32_and_q8_act_columns) {
     for_all_types((Case){.rows = 21});

@@ -60,19 +60,7 @@ static void check(Case c) {
     free(w), free(x), free(norm), free(bias), free(choice), free(column), free(y);
 }
 
-static void for_all_types(Case c) {
-    for (int i = 0; i < N_QUANT_TYPES; i++) {
-        c.type = quant_types[i];
-        c.n    = 2 * rp_dtype_info(c.type)->block_elems;
-        check(c);
-    }
-    if (c.quantize || c.quantized) return;
-    for (int i = 0; i < 3; i++) {
-        c.type = (RpDtype[]){RP_F32, RP_F16, RP_BF16}[i];
-        c.n    = 77;
-        check(c);
-    }
-}
+DEFINE_FOR_ALL_TYPES(2, 77);
 
 #define PLAIN_ROUTE .route = {.scale = 1.0f}
 

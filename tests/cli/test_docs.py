@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The transcripts in README.md and docs/: every command after `$ build/...` is run, and what it prints must be what stands there.
 
-    tests/test_docs.py REPRISE SOURCE_DIR [CUDASIM_REPRISE] [--write]
+    tests/cli/test_docs.py REPRISE SOURCE_DIR [CUDASIM_REPRISE] [--write]
 
 With --write the output replaces what stands there, except in transcripts with a line `...`. Such a line stands for any output. Texts are compared without regard to line breaks, with numbers that have a decimal point (times, rates,
 sizes), the number of threads, the instruction set and the elements that `verify` names masked: they differ from machine to machine. Transcripts of models that are not in
