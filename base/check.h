@@ -27,7 +27,7 @@ enum { RP_ATTENTION_MAX_DIM = 512, RP_ROPE_MAX_DIMS = 1024 };
 
 static inline bool rp_dtype_is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
 
-/* src0 and dst: f32 of the same shape. */
+/* The first source and the result: f32 of the same shape. */
 static inline RpStatus rp_check_unary(const char *op, const RpOpArgs *args) {
     const RpTensorView *x = &args->unary.x, *y = &args->dst;
     if (x->dtype != RP_F32 || y->dtype != RP_F32)
@@ -42,7 +42,7 @@ static inline RpStatus rp_check_unary(const char *op, const RpOpArgs *args) {
     return RP_OK;
 }
 
-/* Binary ops: as rp_check_unary, and src1 is f32 whose dimensions divide those of src0. */
+/* Binary ops: as rp_check_unary, and the second source is f32 whose dimensions divide those of the first. */
 static inline RpStatus rp_check_repeat(const char *op, const RpOpArgs *args) {
     const RpTensorView *a = &args->binary.a, *b = &args->binary.b;
     RP_TRY(rp_check_unary(op, args));
@@ -80,8 +80,7 @@ static inline RpStatus rp_check_rope(const RpOpArgs *args) {
     const RpTensorView *x = &args->rope.x, *pos = &args->rope.pos;
     const RpRopeParams *p = &args->params->rope;
     RP_TRY(rp_check_unary("rope", args));
-    if (p->n_dims < 2 || p->n_dims > x->ne[0] || p->n_dims > RP_ROPE_MAX_DIMS ||
-        p->n_dims % 2 != 0)
+    if (p->n_dims < 2 || p->n_dims > x->ne[0] || p->n_dims > RP_ROPE_MAX_DIMS || p->n_dims % 2 != 0)
         return rp_fail(RP_E_SHAPE, "rope: %d dimensions of rows of %lld (at most %d)", p->n_dims,
                        (long long)x->ne[0], RP_ROPE_MAX_DIMS);
     if (pos->ne[0] != x->ne[2])
@@ -100,14 +99,14 @@ static inline RpStatus rp_check_soft_max(const RpOpArgs *args) {
         return rp_fail(RP_E_SHAPE, "soft_max: %lld positions for x [%lld,%lld]", (long long)pos->ne[0],
                        (long long)x->ne[0], (long long)x->ne[1]);
     if (rp_is_present(&args->soft_max.sinks) && args->soft_max.sinks.ne[0] != x->ne[2])
-        return rp_fail(RP_E_SHAPE, "soft_max: %lld sinks for %lld heads", (long long)args->soft_max.sinks.ne[0],
-                       (long long)x->ne[2]);
+        return rp_fail(RP_E_SHAPE, "soft_max: %lld sinks for %lld heads",
+                       (long long)args->soft_max.sinks.ne[0], (long long)x->ne[2]);
     return RP_OK;
 }
 
 static inline RpStatus rp_check_copy(const RpOpArgs *args) {
     const RpTensorView *x = &args->copy.x, *y = &args->dst;
-    const bool quantizes = x->dtype == RP_F32 && y->dtype == RP_Q8_0;
+    const bool          quantizes = x->dtype == RP_F32 && y->dtype == RP_Q8_0;
     if (quantizes && x->ne[0] % 32 != 0)
         return rp_fail(RP_E_SHAPE, "copy: rows of %lld are no whole q8_0 blocks of 32", (long long)x->ne[0]);
     if (!quantizes && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype)))
@@ -120,7 +119,8 @@ static inline RpStatus rp_check_copy(const RpOpArgs *args) {
 }
 
 static inline RpStatus rp_check_sample(const RpOpArgs *args) {
-    const RpTensorView *x = &args->sample.logits, *state = &args->sample.state, *scratch = &args->sample.scratch;
+    const RpTensorView *x = &args->sample.logits, *state = &args->sample.state,
+                       *scratch = &args->sample.scratch;
     if (x->dtype != RP_F32 || state->dtype != RP_I32 || scratch->dtype != RP_F32)
         return rp_fail(RP_E_DTYPE, "sample: logits %s, state %s, scratch %s: f32, i32 and f32 are wanted",
                        rp_dtype_name(x->dtype), rp_dtype_name(state->dtype), rp_dtype_name(scratch->dtype));
@@ -134,7 +134,7 @@ static inline RpStatus rp_check_sample(const RpOpArgs *args) {
 
 static inline RpStatus rp_check_quantize(const RpOpArgs *args) {
     const RpTensorView *x = &args->quantize.x, *y = &args->dst;
-    const int64_t     n = x->ne[0];
+    const int64_t       n = x->ne[0];
     if (x->dtype != RP_F32 || y->dtype != RP_Q8_ACT || n % 32 != 0 || y->ne[0] != n ||
         rp_view_rows(x) != rp_view_rows(y))
         return rp_fail(RP_E_SHAPE,
@@ -201,15 +201,17 @@ static inline RpStatus rp_check_add_id(const RpOpArgs *args) {
 }
 
 static inline RpStatus rp_check_attention(const RpOpArgs *args) {
-    const RpTensorView *q = &args->attention.q, *k = &args->attention.k, *v = &args->attention.v, *y = &args->dst;
-    const bool quantizes = y->dtype == RP_Q8_ACT;
+    const RpTensorView *q = &args->attention.q, *k = &args->attention.k, *v = &args->attention.v,
+                       *y = &args->dst;
+    const bool quantizes  = y->dtype == RP_Q8_ACT;
     if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype ||
         (y->dtype != RP_F32 && !quantizes))
         return rp_fail(RP_E_DTYPE,
                        "attention: q %s, k %s, v %s: f32 q, and k and v both f16 or both q8_0 are wanted",
                        rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
     if (k->dtype == RP_Q8_0 && k->ne[0] % 32 != 0)
-        return rp_fail(RP_E_SHAPE, "attention: heads of %lld are no whole q8_0 blocks of 32", (long long)k->ne[0]);
+        return rp_fail(RP_E_SHAPE, "attention: heads of %lld are no whole q8_0 blocks of 32",
+                       (long long)k->ne[0]);
     if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] ||
         q->ne[2] % k->ne[2] != 0 || args->attention.pos.ne[0] != q->ne[1] ||
         (quantizes ? y->ne[0] != q->ne[0] * q->ne[2] || y->ne[1] != q->ne[1] || q->ne[0] % 32 != 0
@@ -218,8 +220,8 @@ static inline RpStatus rp_check_attention(const RpOpArgs *args) {
                        (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
                        (long long)k->ne[1], (long long)k->ne[2], RP_ATTENTION_MAX_DIM);
     if (rp_is_present(&args->attention.sinks) && args->attention.sinks.ne[0] != q->ne[2])
-        return rp_fail(RP_E_SHAPE, "attention: %lld sinks for %lld heads", (long long)args->attention.sinks.ne[0],
-                       (long long)q->ne[2]);
+        return rp_fail(RP_E_SHAPE, "attention: %lld sinks for %lld heads",
+                       (long long)args->attention.sinks.ne[0], (long long)q->ne[2]);
     return RP_OK;
 }
 
@@ -234,17 +236,17 @@ static inline RpStatus rp_check_gelu(const RpOpArgs *args) {
 static inline RpStatus rp_check_swiglu_oai(const RpOpArgs *args) {
     RP_TRY(rp_check_repeat("swiglu_oai", args));
     if (args->swiglu_oai.gate.ne[0] != args->swiglu_oai.up.ne[0])
-        return rp_fail(RP_E_SHAPE, "swiglu_oai: gate of %lld and up of %lld", (long long)args->swiglu_oai.gate.ne[0],
-                       (long long)args->swiglu_oai.up.ne[0]);
+        return rp_fail(RP_E_SHAPE, "swiglu_oai: gate of %lld and up of %lld",
+                       (long long)args->swiglu_oai.gate.ne[0], (long long)args->swiglu_oai.up.ne[0]);
     return RP_OK;
 }
 
 /* Weights float or block-quantised, x f32, or q8_act for quantised weights, result f32. */
 static inline RpStatus rp_check_product(const char *op, const RpTensorView *w, const RpTensorView *x,
                                         const RpTensorView *y) {
-    const bool quant    = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
-    const bool is_float = w->dtype == RP_F32 || w->dtype == RP_F16 || w->dtype == RP_BF16;
-    const bool types    = (x->dtype == RP_F32 && (quant || is_float)) || (x->dtype == RP_Q8_ACT && quant);
+    const bool quant = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
+    const bool types =
+        (x->dtype == RP_F32 && (quant || rp_dtype_is_float(w->dtype))) || (x->dtype == RP_Q8_ACT && quant);
     if (types && y->dtype == RP_F32) return RP_OK;
     return rp_fail(RP_E_DTYPE, "%s: weights %s, x %s, result %s: no kernel for this", op,
                    rp_dtype_name(w->dtype), rp_dtype_name(x->dtype), rp_dtype_name(y->dtype));
@@ -263,7 +265,8 @@ static inline RpStatus rp_check_mul_mat(const RpOpArgs *args) {
 }
 
 static inline RpStatus rp_check_mul_mat_id(const RpOpArgs *args) {
-    const RpTensorView *w = &args->mul_mat_id.w, *x = &args->mul_mat_id.x, *ids = &args->mul_mat_id.ids, *y = &args->dst;
+    const RpTensorView *w = &args->mul_mat_id.w, *x = &args->mul_mat_id.x, *ids = &args->mul_mat_id.ids,
+                       *y = &args->dst;
     RP_TRY(rp_check_product("mul_mat_id", w, x, y));
     if (w->ne[0] != x->ne[0] || w->ne[1] != y->ne[0] || x->ne[2] != y->ne[2] ||
         (x->ne[1] != 1 && x->ne[1] != y->ne[1]))
@@ -286,8 +289,8 @@ static inline RpStatus rp_check_column(const char *op, const RpTensorView *w, co
     const bool act   = x->dtype == RP_Q8_ACT || c->round != 0; /* the product is of q8_act */
     if ((!quant && (!rp_dtype_is_float(w->dtype) || act)) || (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) ||
         (x->dtype == RP_Q8_ACT && (c->norm != 0 || c->round != 0)))
-        return rp_fail(RP_E_DTYPE, "%s: weights %s, column %s%s%s: no kernel for this", op, rp_dtype_name(w->dtype),
-                       rp_dtype_name(x->dtype), c->norm != 0 ? ", normalised" : "",
+        return rp_fail(RP_E_DTYPE, "%s: weights %s, column %s%s%s: no kernel for this", op,
+                       rp_dtype_name(w->dtype), rp_dtype_name(x->dtype), c->norm != 0 ? ", normalised" : "",
                        c->round != 0 ? ", quantised" : "");
     if (w->ne[0] != x->ne[0] || rp_view_rows(x) != 1 || (c->round != 0 && x->ne[0] % 32 != 0))
         return rp_fail(RP_E_SHAPE, "%s: weights [%lld,%lld,%lld] and column [%lld,%lld,%lld] do not fit", op,
@@ -302,12 +305,13 @@ static inline RpStatus rp_check_column(const char *op, const RpTensorView *w, co
 /* An optional source `what`: absent, or f32 of n elements in any shape. */
 static inline RpStatus rp_check_vector(const char *op, const char *what, const RpTensorView *v, int64_t n) {
     if (v->ne[0] <= 0 || (v->dtype == RP_F32 && rp_view_elems(v) == n)) return RP_OK;
-    return rp_fail(RP_E_SHAPE, "%s: %s %s [%lld,%lld], f32 of %lld is wanted", op, what, rp_dtype_name(v->dtype),
-                   (long long)v->ne[0], (long long)v->ne[1], (long long)n);
+    return rp_fail(RP_E_SHAPE, "%s: %s %s [%lld,%lld], f32 of %lld is wanted", op, what,
+                   rp_dtype_name(v->dtype), (long long)v->ne[0], (long long)v->ne[1], (long long)n);
 }
 
 /* The result: dtype [n0, n1]. */
-static inline RpStatus rp_check_result(const char *op, const RpTensorView *y, RpDtype dtype, int64_t n0, int64_t n1) {
+static inline RpStatus rp_check_result(const char *op, const RpTensorView *y, RpDtype dtype, int64_t n0,
+                                       int64_t n1) {
     if (y->dtype == dtype && y->ne[0] == n0 && y->ne[1] == n1 && rp_view_rows(y) == n1) return RP_OK;
     return rp_fail(RP_E_SHAPE, "%s: result %s [%lld,%lld,%lld], %s [%lld,%lld] is wanted", op,
                    rp_dtype_name(y->dtype), (long long)y->ne[0], (long long)y->ne[1], (long long)y->ne[2],
@@ -336,7 +340,8 @@ static inline RpStatus rp_check_gate_up(const RpOpArgs *args) {
     if (rp_is_present(&args->gate_up.ids)) RP_TRY(rp_check_ids("gate_up", ids, args->dst.ne[1], 1));
     RP_TRY(rp_check_vector("gate_up", "bias of gate", &args->gate_up.gate_bias, w->ne[1] * w->ne[2]));
     RP_TRY(rp_check_vector("gate_up", "bias of up", &args->gate_up.up_bias, w->ne[1] * w->ne[2]));
-    return rp_check_result("gate_up", &args->dst, p->dtype, w->ne[1], rp_is_present(&args->gate_up.ids) ? ids->ne[0] : 1);
+    return rp_check_result("gate_up", &args->dst, p->dtype, w->ne[1],
+                           rp_is_present(&args->gate_up.ids) ? ids->ne[0] : 1);
 }
 
 /* The sources of projection 0 (queries), 1 (keys) or 2 (values) of op qkv. */
@@ -354,28 +359,31 @@ static inline QkvSources rp_qkv_sources(const RpOpArgs *args, int proj) {
 }
 
 static inline RpStatus rp_check_qkv(const RpOpArgs *args) {
-    static const char *const bias[] = {"bias of q", "bias of k", "bias of v"},
-                      *const norm[] = {"norm of q", "norm of k", "norm of v"};
-    const RpQkvParams       *p       = &args->params->qkv;
-    const int64_t            d       = p->head_dim;
+    static const char *const bias[] = {"bias of q", "bias of k", "bias of v"}, *const norm[] = {"norm of q",
+                                                                                                "norm of k",
+                                                                                                "norm of v"};
+    const RpQkvParams *p = &args->params->qkv;
+    const int64_t      d = p->head_dim;
     for (int i = 0; i < 3; i++) {
         const QkvSources s    = rp_qkv_sources(args, i);
         const int64_t    rows = s.w->ne[1];
         RP_TRY(rp_check_column("qkv", s.w, &args->qkv.x, &args->qkv.norm, &p->column));
         RP_TRY(rp_check_vector("qkv", bias[i], s.bias, rows));
         if (d < 1 || rows % d != 0)
-            return rp_fail(RP_E_SHAPE, "qkv: %lld rows are no whole heads of %lld", (long long)rows, (long long)d);
+            return rp_fail(RP_E_SHAPE, "qkv: %lld rows are no whole heads of %lld", (long long)rows,
+                           (long long)d);
         if (s.norm != NULL)
             RP_TRY(rp_check_vector("qkv", norm[i], s.norm, p->norm == RP_HEAD_NORM_WHOLE ? rows : d));
-        if (s.cache != NULL && (s.cache->ne[0] != rows || (s.cache->dtype != RP_F16 &&
-                                                           (s.cache->dtype != RP_Q8_0 || d % 32 != 0))))
+        if (s.cache != NULL && (s.cache->ne[0] != rows ||
+                                (s.cache->dtype != RP_F16 && (s.cache->dtype != RP_Q8_0 || d % 32 != 0))))
             return rp_fail(RP_E_SHAPE, "qkv: cache %s [%lld,%lld] for rows of %lld, heads of %lld",
-                           rp_dtype_name(s.cache->dtype), (long long)s.cache->ne[0], (long long)s.cache->ne[1],
-                           (long long)rows, (long long)d);
+                           rp_dtype_name(s.cache->dtype), (long long)s.cache->ne[0],
+                           (long long)s.cache->ne[1], (long long)rows, (long long)d);
     }
-    if (p->rope.n_dims < 2 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
-        return rp_fail(RP_E_SHAPE, "qkv: rotation of %d dimensions of heads of %lld (at most %d)", p->rope.n_dims,
-                       (long long)d, RP_ROPE_MAX_DIMS);
+    if (p->rope.n_dims < 2 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS ||
+        p->rope.n_dims % 2 != 0)
+        return rp_fail(RP_E_SHAPE, "qkv: rotation of %d dimensions of heads of %lld (at most %d)",
+                       p->rope.n_dims, (long long)d, RP_ROPE_MAX_DIMS);
     return rp_check_result("qkv", &args->dst, RP_F32, d, args->qkv.wq.ne[1] / d);
 }
 

@@ -71,7 +71,7 @@ RP_QUANTS(X)
 #undef X
 #undef FIELD
 
-/* What all kernels assume of a type. Narrower assumptions stand next to the code that makes them. */
+/* Assumptions that all kernels make about a type. Narrower ones stand next to the code that makes them. */
 #define X(ID, name, sub, offset, has_min, top, from, end, ...)                                               \
     static_assert(RP_##ID##_ELEMS == 32 || RP_##ID##_ELEMS == 256, #name ": blocks of 32 or 256");           \
     static_assert((sub) == 32 || ((sub) == RP_SUM_BLOCK && RP_##ID##_ELEMS == 256),                          \

@@ -52,7 +52,7 @@ static OpResult *result_of(Verify *v, const char *op) {
     return &v->ops[v->n_ops++];
 }
 
-/* What the position of a difference counts (rp_verify_difference). */
+/* rp_verify_difference gives the position of a difference as the index of an element or of a byte. */
 typedef enum Unit { UNIT_ELEMENT, UNIT_BYTE } Unit;
 
 /* Writes element `at` of a result that is compared by value, "" for one that is compared by bytes. */

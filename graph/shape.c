@@ -3,6 +3,7 @@
  * [m,t]: a weight row is contiguous along k. */
 #include "graph/shape.h"
 
+#include "base/check.h"
 #include "reprise/step.h"
 
 RpShapeRule *rp_shape_rule(TensorOp op) {
@@ -134,13 +135,11 @@ SHAPE_RULE(soft_max) {
     return rp_shape_unary(in, params, out, why);
 }
 
-static bool is_float(RpDtype t) { return t == RP_F32 || t == RP_F16 || t == RP_BF16; }
-
 SHAPE_RULE(copy) {
     const RpTensorView *x = in->copy.x, *dst = in->copy.to, *pos = in->copy.pos;
     const RpDtype       to        = dst != NULL ? dst->dtype : params->copy.dtype;
     const bool          quantizes = x->dtype == RP_F32 && to == RP_Q8_0;
-    if (!quantizes && (!is_float(x->dtype) || !is_float(to)))
+    if (!quantizes && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(to)))
         REFUSE(RP_E_DTYPE, "copies convert between f32, f16 and bf16, and from f32 to q8_0");
     if (quantizes && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
     if (dst == NULL) {

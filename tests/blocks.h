@@ -11,7 +11,7 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 #undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Where the f16 scale of a block stands, and its f16 minimum behind it if the type has minima. MXFP4 has neither. */
+/* Position in bytes of the f16 scale in a block; the f16 minimum follows it if the type has minima. MXFP4 has neither. */
 static inline int scale_at(RpDtype type) { return type == RP_Q6_K ? 208 : 0; }
 
 static inline bool has_min(RpDtype type) {

@@ -363,3 +363,14 @@ Test(dump, makes_control_characters_visible) {
     cr_expect_null(strchr(rp_last_error(), '\033'));
     rp_graph_free(g);
 }
+
+/* A name that is cut inside a character, as a buffer may cut it, must not make JSON that its readers refuse. */
+Test(dump, json_is_valid_utf8) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = input(g, "a\377b\303\251c\342\202", 8, 2, 1), *y = rp_silu(g, x);
+    OK(rp_graph_finish(g, &y, 1));
+    char *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
+    cr_expect_not_null(strstr(json, "\"a\\ufffdb\303\251c\\ufffd\\ufffd\""), "%s", json);
+    free(json);
+    rp_graph_free(g);
+}

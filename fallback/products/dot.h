@@ -35,7 +35,7 @@ enum {
     RP_GROUP_COLS = 8 /* columns of a column group, at most */
 };
 
-/* What the SIMD kernels load of each row at once: four blocks of 32 (one k-step), or one super-block of 256 (two
+/* The SIMD kernels load a part of each row at once: four blocks of 32 (one k-step), or one super-block of 256 (two
  * k-steps; four in Q6_K, whose sub-blocks have 16 elements). */
 #define RP_LOAD_BLOCKS(ID) (RP_##ID##_ELEMS == 32 ? RP_KSTEP_SUBS : 1)
 #define RP_LOAD_KSTEPS(ID) (RP_LOAD_BLOCKS(ID) * RP_##ID##_ELEMS / (RP_KSTEP_SUBS * RP_##ID##_SUB))

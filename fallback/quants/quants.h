@@ -102,7 +102,7 @@ typedef struct QuantForm {
     bool has_min;
 } QuantForm;
 
-/* Of a type of the table, as a constant. */
+/* The QuantForm of a type of the table, as a constant initialiser. */
 #define RP_QUANT_FORM(ID)                                                                                    \
     { RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN }
 

@@ -5,6 +5,8 @@
  *     the other 68 bytes in order, 0x00..0x20, ...   U+0100, U+0101, ...        space 0x20 is U+0120 */
 #include "model/tokenizer/tokenizer_impl.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -117,7 +117,4 @@ RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, si
 char    *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
 RpStatus rp_tokenizer_changed(const RpGgufFile *f);
 
-/* Bytes of the UTF-8 character at p, of which n >= 1 bytes are readable; 1 for an ill-formed byte. */
-size_t rp_utf8_length(const char *p, size_t n);
-
 #endif

@@ -4,6 +4,8 @@
  *     "Hello world" -> "_Hello_world", _ being U+2581 -> _Hello, _world */
 #include "model/tokenizer/tokenizer_impl.h"
 
+#include "base/utf8.h"
+
 #include <stdlib.h>
 #include <string.h>
 

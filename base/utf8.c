@@ -1,6 +1,6 @@
 /* UTF-8 (RFC 3629): lengths of characters, and a stream that lets whole characters through and replaces
  * ill-formed bytes by U+FFFD. At most 3 bytes of an unfinished character are held. */
-#include "model/tokenizer/tokenizer_impl.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
