@@ -29,6 +29,7 @@ __device__ static inline const float *rp_repeated_row(const RpTensorView &a, con
 /* The sum (the maximum) over the warp, for every lane. A butterfly: lanes 16 apart are added, then 8, 4, 2, 1
  * apart, so the order is fixed. The maximum is a NaN if any value is. */
 __device__ static inline float rp_warp_sum(float v) {
+    if (RP_FUSED_SUM(v)) return v;
     for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) v += __shfl_xor_sync(RP_ALL_LANES, v, lanes);
     return v;
 }

@@ -75,11 +75,11 @@ static const void     *sched_bottom;
 static size_t          sched_size;
 #endif
 
+// blockIdx is set by sim_swap_in: fibers that switch to each other are lanes of one warp.
 static inline void set_current(Fiber *f) {
     sim_switches++;
     sim_f     = f;
     threadIdx = f->tid;
-    blockIdx  = f->b->bid;
 }
 // The address sanitizer must know the bounds of each stack it is switched to, the host thread's own included.
 void sim_fiber_host(void) {
@@ -96,6 +96,7 @@ void sim_fiber_host(void) {
 }
 void sim_swap_in(Fiber *f) { // scheduler -> fiber
     set_current(f);
+    blockIdx = f->b->bid;
 #ifdef SIM_ASAN
     __sanitizer_start_switch_fiber(&sched_fake, f->stk, stack_bytes);
 #endif

@@ -23,7 +23,7 @@ const char *sim_opname(SimOp o) {
         "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",
         "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync",
         "__reduce_or_sync",  "__reduce_xor_sync", "__match_any_sync",  "mma",
-        "warp sum",          "warp max"};
+        "warp sum"};
     return n[o];
 }
 struct MmaArgs {
@@ -57,13 +57,16 @@ static void mma_compute(Warp *w) {
         }
     }
 }
-// Completes the collective on `mask` if all of its lanes have arrived.
-bool sim_warp_try(Warp *w, unsigned mask) {
-    unsigned need = mask & w->exist & ~w->done;
-    if ((w->waiting & need) != need) return false;
-    static const bool lax = getenv("SIM_LAX_EXIT") != nullptr;
-    Fiber            *f0  = w->f[__builtin_ctz(need)], *p[32];
-    int               n   = 0;
+static inline bool all_arrived(const Warp *w, unsigned mask) {
+    const unsigned need = mask & w->exist & ~w->done;
+    return (w->waiting & need) == need;
+}
+// Computes the results of the collective on `mask`, in which all of its lanes wait, and makes the lanes ready.
+static void complete(Warp *w, unsigned mask) {
+    unsigned          need = mask & w->exist & ~w->done;
+    static const bool lax  = getenv("SIM_LAX_EXIT") != nullptr;
+    Fiber            *f0   = w->f[__builtin_ctz(need)], *p[32];
+    int               n    = 0;
     for (unsigned m = need; m; m &= m - 1) {
         Fiber *f = p[n++] = w->f[__builtin_ctz(m)];
         if (f->op != f0->op || f->mask != mask || f->width != f0->width)
@@ -146,13 +149,12 @@ bool sim_warp_try(Warp *w, unsigned mask) {
         }
         same = false;
         break;
-    case SIM_FSUM:
-    case SIM_FMAX: { // the butterfly of five xor shuffles, with the same roundings
+    case SIM_FSUM: { // the butterfly of five xor shuffles, with the same roundings
         float v[32], t[32];
-        if (n != 32) sim_report(true, "fused reduction needs all 32 lanes");
+        if (n != 32) sim_report(true, "fused sum needs all 32 lanes");
         for (int i = 0; i < 32; i++) v[i] = sim_unbits<float>(p[i]->val);
         for (int o = 16; o; o >>= 1) {
-            for (int i = 0; i < 32; i++) t[i] = f0->op == SIM_FSUM ? v[i] + v[i ^ o] : fmaxf(v[i], v[i ^ o]);
+            for (int i = 0; i < 32; i++) t[i] = v[i] + v[i ^ o];
             memcpy(v, t, sizeof v);
         }
         for (int i = 0; i < 32; i++) p[i]->res = sim_bits(v[i]);
@@ -170,6 +172,11 @@ bool sim_warp_try(Warp *w, unsigned mask) {
     w->ready |= need;
     sim_events++;
     sim_collectives++;
+}
+// Completes the collective on `mask` if all of its lanes have arrived.
+bool sim_warp_try(Warp *w, unsigned mask) {
+    if (!all_arrived(w, mask)) return false;
+    complete(w, mask);
     return true;
 }
 // Called by one lane: records its operands, completes the collective if it is the last lane, and yields until
@@ -191,9 +198,14 @@ uint64_t sim_warp(SimOp op, unsigned mask, uint64_t v, int arg, int width, const
         sim_report(true, "%s width %d at %s:%d", sim_opname(op), width, file, line);
     w->waiting |= 1u << f->lane;
     f->waiting = 1;
-    sim_warp_try(w, mask);
+    if (all_arrived(w, mask)) complete(w, mask);
     sim_next(f);
     return f->res;
+}
+bool sim_fused_sum(float *v, const char *file, int line) {
+    static const bool fused = getenv("SIM_FUSED_SUM") != nullptr;
+    if (fused) *v = sim_unbits<float>(sim_warp(SIM_FSUM, 0xffffffffu, sim_bits(*v), 0, 32, file, line));
+    return fused;
 }
 void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4],
                         const char *file, int line) {

@@ -5,7 +5,10 @@
 #include "tests/cudasim/test_sim_kernels.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N = 64 };
 
@@ -250,6 +253,29 @@ Test(sim, kernels_write_to_mapped_host_memory) {
     RUNS(cudaStreamSynchronize(b.s));
     expect_result(&b);
     cr_expect_eq(sim_stats().memcpys, 0u);
+    close_fixture(&b);
+}
+
+/* SIM_FUSED_SUM must not change a bit, whatever the order of the additions. */
+Test(sim, a_fused_sum_has_the_bits_of_the_shuffles) {
+    Fixture b = open_fixture();
+    float  *p;
+    setenv("SIM_FUSED_SUM", "1", 1);
+    RUNS(cudaMallocHost((void **)&p, 96 * sizeof *p));
+    for (int i = 0; i < 32; i++) p[i] = (i % 3 == 0 ? -1.0f : 1.0f) * (float)pow(1.7, i % 11) / 3.0f;
+    void              *args[] = {&p, NULL};
+    cudaLaunchConfig_t c      = {
+             .gridDim = {1,  1, 1},
+               .blockDim = {32, 1, 1},
+               .stream = b.s
+    };
+    RUNS(cudaLaunchKernelExC(&c, sim_test_sum(), args));
+    RUNS(cudaStreamSynchronize(b.s));
+    for (int i = 0; i < 32; i++)
+        cr_expect(memcmp(p + 32 + i, p + 64 + i, sizeof *p) == 0, "lane %d: %a by shuffles, %a fused", i,
+                  (double)p[32 + i], (double)p[64 + i]);
+    cr_expect_neq(p[32], 0.0f);
+    RUNS(cudaFreeHost(p));
     close_fixture(&b);
 }
 

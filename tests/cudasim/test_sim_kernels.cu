@@ -13,6 +13,15 @@ __global__ static void sim_test_add_kernel(int *p, int n, int value) {
     if (i < n) p[i] += value;
 }
 
+/* The sum over a warp, by the shuffles of rp_warp_sum and in one step. */
+__global__ static void sim_test_sum_kernel(float *p) {
+    const unsigned lane = threadIdx.x;
+    float          sum = p[lane], fused = p[lane];
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    p[32 + lane] = sum;
+    p[64 + lane] = sim_fused_sum(&fused) ? fused : -1.0f;
+}
+
 /* One iteration of the loop: writes the next number, then decides whether the loop goes on. */
 __global__ static void sim_test_reply_kernel(SimTestReply r) {
     const int at = *r.at;
@@ -23,4 +32,5 @@ __global__ static void sim_test_reply_kernel(SimTestReply r) {
 
 extern "C" const void *sim_test_fill(void) { return RP_KERNEL(sim_test_fill_kernel); }
 extern "C" const void *sim_test_add(void) { return RP_KERNEL(sim_test_add_kernel); }
+extern "C" const void *sim_test_sum(void) { return RP_KERNEL(sim_test_sum_kernel); }
 extern "C" const void *sim_test_reply(void) { return RP_KERNEL(sim_test_reply_kernel); }

@@ -19,6 +19,7 @@ extern "C" {
 #endif
 const void *sim_test_fill(void);  /* (int *p, int n, int value): p[i] = value + i */
 const void *sim_test_add(void);   /* (int *p, int n, int value): p[i] += value */
+const void *sim_test_sum(void);   /* (float *p): 32 lanes; p[32 + i], p[64 + i] = the sum by shuffles, fused */
 const void *sim_test_reply(void); /* (SimTestReply): ring[at] = 100 + at, at += 1 */
 #ifdef __cplusplus
 }
