@@ -1,6 +1,6 @@
-/* Chat templates: the text that each puts around the messages. The templates in model files are Jinja
- * programs. They are not run but recognised by the marks that they contain; the formats below are those of
- * the models. */
+/* Chat templates: the text that each puts around the messages, with a mask of what is template and what is
+ * message. The templates in model files are Jinja programs. They are not run but recognised by the marks that
+ * they contain; the formats below are those of the models. */
 #include "reprise/tokenizer.h"
 
 #include "base/sized.h"
@@ -8,36 +8,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A growing string. Out of memory is sticky. */
+/* A growing string, and which of its bytes may be part of a control token: those of the template. Out of memory
+ * is sticky. */
 typedef struct Text {
     char  *p;
+    bool  *control; /* [n] */
     size_t n, capacity;
     bool   failed;
 } Text;
 
-static void append(Text *t, const char *s, size_t n) {
-    if (t->n + n + 1 > t->capacity) {
-        const size_t capacity = 2 * (t->n + n + 1);
-        char        *p        = realloc(t->p, capacity);
-        if (p == NULL) {
-            t->failed = true;
-            return;
-        }
-        t->p        = p;
-        t->capacity = capacity;
-    }
+static void grow(Text *t, size_t capacity) {
+    char *p       = realloc(t->p, capacity);
+    t->p          = p != NULL ? p : t->p;
+    bool *control = realloc(t->control, capacity * sizeof *control);
+    t->control    = control != NULL ? control : t->control;
+    t->failed     = t->failed || p == NULL || control == NULL;
+    if (!t->failed) t->capacity = capacity;
+}
+
+static void append(Text *t, const char *s, size_t n, bool control) {
+    if (t->n + n + 1 > t->capacity) grow(t, 2 * (t->n + n + 1));
+    if (t->failed) return;
     memcpy(t->p + t->n, s, n);
+    for (size_t i = 0; i < n; i++) t->control[t->n + i] = control;
     t->n += n;
     t->p[t->n] = '\0';
 }
 
-static void put(Text *t, const char *s) { append(t, s, strlen(s)); }
+/* Text of the template. Names of roles are: check_order lets only known ones pass. */
+static void put(Text *t, const char *s) { append(t, s, strlen(s), true); }
 
-static void put_trimmed(Text *t, const char *s) {
+static void put_message(Text *t, const char *s) { append(t, s, strlen(s), false); }
+
+static void put_message_trimmed(Text *t, const char *s) {
     size_t n = strlen(s);
     while (n > 0 && strchr(" \t\n\r\v\f", s[0]) != NULL) s++, n--;
     while (n > 0 && strchr(" \t\n\r\v\f", s[n - 1]) != NULL) n--;
-    append(t, s, n);
+    append(t, s, n, false);
 }
 
 static bool is(const RpChatMessage *m, const char *role) { return strcmp(m->role, role) == 0; }
@@ -45,7 +52,7 @@ static bool is(const RpChatMessage *m, const char *role) { return strcmp(m->role
 static void chatml(Text *t, const RpChatMessage *m, size_t n) {
     for (size_t i = 0; i < n; i++) {
         put(t, "<|im_start|>"), put(t, m[i].role), put(t, "\n");
-        put(t, m[i].text), put(t, "<|im_end|>\n");
+        put_message(t, m[i].text), put(t, "<|im_end|>\n");
     }
     put(t, "<|im_start|>assistant\n");
 }
@@ -53,7 +60,7 @@ static void chatml(Text *t, const RpChatMessage *m, size_t n) {
 static void llama3(Text *t, const RpChatMessage *m, size_t n) {
     for (size_t i = 0; i < n; i++) {
         put(t, "<|start_header_id|>"), put(t, m[i].role), put(t, "<|end_header_id|>\n\n");
-        put_trimmed(t, m[i].text), put(t, "<|eot_id|>");
+        put_message_trimmed(t, m[i].text), put(t, "<|eot_id|>");
     }
     put(t, "<|start_header_id|>assistant<|end_header_id|>\n\n");
 }
@@ -68,10 +75,10 @@ static void gemma(Text *t, const RpChatMessage *m, size_t n) {
         }
         put(t, "<start_of_turn>"), put(t, is(&m[i], "assistant") ? "model" : m[i].role), put(t, "\n");
         if (system != NULL && is(&m[i], "user")) {
-            put_trimmed(t, system), put(t, "\n\n");
+            put_message_trimmed(t, system), put(t, "\n\n");
             system = NULL;
         }
-        put_trimmed(t, m[i].text), put(t, "<end_of_turn>\n");
+        put_message_trimmed(t, m[i].text), put(t, "<end_of_turn>\n");
     }
     put(t, "<start_of_turn>model\n");
 }
@@ -86,13 +93,13 @@ static void inst(Text *t, const RpChatMessage *m, size_t n, const InstMarks *mar
     bool open = false;
     for (size_t i = 0; i < n; i++) {
         if (is(&m[i], "assistant")) {
-            put(t, " "), put_trimmed(t, m[i].text), put(t, marks->reply_close);
+            put(t, " "), put_message_trimmed(t, m[i].text), put(t, marks->reply_close);
             continue;
         }
         if (!open) put(t, i > 0 ? marks->next_turn : ""), put(t, "[INST] ");
         open = is(&m[i], "system");
         if (open) put(t, marks->system_open);
-        put_trimmed(t, m[i].text);
+        put_message_trimmed(t, m[i].text);
         put(t, open ? marks->system_close : marks->user_close);
     }
 }
@@ -175,25 +182,47 @@ static RpStatus check_order(const RpChatMessage *m, size_t n) {
     return RP_OK;
 }
 
-static RpStatus chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, char **out) {
-    Text t = {0};
+static RpStatus chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n, Text *out) {
     if ((unsigned)kind >= N_KINDS) return rp_fail(RP_E_ARG, "there is no chat template %d", (int)kind);
     RP_TRY(check_order(messages, n));
-    kinds[kind].format(&t, messages, n);
-    if (t.failed) {
+    kinds[kind].format(out, messages, n);
+    return out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the text of a conversation") : RP_OK;
+}
+
+RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes,
+                                     size_t n, char **text, bool **control) {
+    void *own = NULL;
+    Text  t   = {0};
+    *text     = NULL;
+    *control  = NULL;
+    RP_TRY(rp_sized_array_in(&own, sizeof *messages, messages, message_bytes, n, "RpChatMessage"));
+    const RpStatus st = chat_format(kind, own, n, &t);
+    free(own);
+    if (st != RP_OK) {
         free(t.p);
-        return rp_fail(RP_E_NOMEM, "out of memory for the text of a conversation");
+        free(t.control);
+        return st;
     }
-    *out = t.p;
+    *text    = t.p;
+    *control = t.control;
     return RP_OK;
 }
 
 RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes, size_t n,
                               char **out) {
-    void *own = NULL;
-    *out      = NULL;
-    RP_TRY(rp_sized_array_in(&own, sizeof *messages, messages, message_bytes, n, "RpChatMessage"));
-    const RpStatus st = chat_format(kind, own, n, out);
-    free(own);
+    bool          *control;
+    const RpStatus st = rp_chat_format_masked_sized(kind, messages, message_bytes, n, out, &control);
+    free(control);
+    return st;
+}
+
+RpStatus rp_chat_tokenize_sized(const RpTokenizer *tk, RpChatKind kind, const RpChatMessage *messages,
+                                size_t message_bytes, size_t n, unsigned flags, RpTokenList *out) {
+    char *text;
+    bool *control;
+    RP_TRY(rp_chat_format_masked_sized(kind, messages, message_bytes, n, &text, &control));
+    const RpStatus st = rp_tokenize_masked(tk, text, control, strlen(text), flags, out);
+    free(text);
+    free(control);
     return st;
 }

@@ -4,6 +4,14 @@
 
 #include "model/tokenizer/tokenizer_impl.h"
 
+/* llama.cpp merges the text of a control token to that token where merges lead there, even if it is not to look for
+ * control tokens. Here it stays text. `first`: ids in front that do not come from the text (BOS). */
+static bool merges_to_control(const RpTokenizer *tk, const int32_t *ids, size_t n, size_t first) {
+    bool found = false;
+    for (size_t i = first; i < n; i++) found = found || tk->types[ids[i]] == TOKEN_CONTROL;
+    return found;
+}
+
 /* Every line of a golden file must give the same ids:  <add special><parse special> <text in hex> <ids> */
 static void check_golden(const char *model, const char *golden, int wanted) {
     RpGgufFile  *f;
@@ -13,7 +21,7 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     FILE  *in   = golden_open(golden);
     char  *line = NULL;
     size_t size = 0;
-    int    n = 0, wrong = 0;
+    int    n = 0, wrong = 0, merged = 0;
     while (golden_line(in, &line, &size) != NULL) {
         char          *text = line + 3;
         const unsigned flags =
@@ -24,8 +32,10 @@ static void check_golden(const char *model, const char *golden, int wanted) {
         const size_t n_want = golden_ids(text, want, 4096);
         RpTokenList  got    = {0};
         OK(rp_tokenize(tk, bytes, len, flags, &got));
-        const bool same =
-            got.n == n_want && (n_want == 0 || memcmp(got.ids, want, n_want * sizeof *want) == 0);
+        const size_t first = line[0] == '1' && rp_tokenizer_adds_bos(tk);
+        bool same = got.n == n_want && (n_want == 0 || memcmp(got.ids, want, n_want * sizeof *want) == 0);
+        if (line[1] == '0' && merges_to_control(tk, want, n_want, first))
+            same = !merges_to_control(tk, got.ids, got.n, first), merged++;
         cr_expect(same, "case %d, flags %.2s, \"%.*s\": %zu ids, %zu are right", n, line, (int)len, bytes,
                   got.n, n_want);
         wrong += !same;
@@ -34,6 +44,7 @@ static void check_golden(const char *model, const char *golden, int wanted) {
         free(bytes);
         if (wrong > 10) break;
     }
+    cr_expect_leq(merged, 10, "%d of %d cases are not compared", merged, n);
     cr_expect_geq(n, wanted, "only %d cases", n);
     free(line);
     fclose(in);

@@ -38,7 +38,8 @@ RP_API RP_NODISCARD RpStatus rp_token_list_push(RpTokenList *list, int32_t id);
 
 enum {
     RP_TOK_ADD_SPECIAL   = 1 << 0, /* put BOS in front and EOS behind if the file asks for them */
-    RP_TOK_PARSE_SPECIAL = 1 << 1  /* "<|im_end|>" in the text becomes that control token; else it is plain text */
+    RP_TOK_PARSE_SPECIAL = 1 << 1  /* "<|im_end|>" in the text becomes that control token; else it is plain text, which
+                                      never gives a control token */
 };
 
 /* Copies everything it needs from the file, which may be closed afterwards. The caller frees *out; on failure it is
@@ -68,6 +69,13 @@ RP_API int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
  * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
 RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags,
                                          RpTokenList *out);
+
+/* The same for a text of which a part is foreign, such as a template around the message of a user. control[0..len):
+ * byte i may be part of a control token. A control token is found where that holds for all of its bytes; elsewhere its
+ * text is plain text. Text runs on over the borders of the mask: a text that spells no control token has the ids of
+ * rp_tokenize. With RP_TOK_PARSE_SPECIAL the mask has no effect. NULL: no byte may. */
+RP_API RP_NODISCARD RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control, size_t len,
+                                                unsigned flags, RpTokenList *out);
 
 /* The bytes of one token, owned by the tokenizer and not terminated. They may be a part of a UTF-8 character: join them
  * with RpUtf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
@@ -107,10 +115,38 @@ typedef struct RpChatMessage {
     const char *text;
 } RpChatMessage;
 
-/* The conversation as text to tokenise with RP_TOK_PARSE_SPECIAL; it ends where the assistant's reply begins. The BOS
- * token is not part of it: RP_TOK_ADD_SPECIAL adds it. Borrows the messages during the call. *out is terminated; the
- * caller frees it with free(). Messages must be: system? (user assistant)* user.
- * RP_E_ARG for an unknown role or another order, RP_E_NOMEM. */
+/* Appends the tokens of a conversation to `out`; they end where the assistant's reply begins. The marks of the format
+ * are control tokens. Messages are plain text: "<|im_end|>" in one is the text of a user, and does not end the turn.
+ * Borrows the messages during the call. Messages must be: system? (user assistant)* user.
+ *   flags  RP_TOK_ADD_SPECIAL: BOS in front, as the file asks. RP_TOK_PARSE_SPECIAL: control tokens are recognised in the
+ *          messages too; only for messages from a source that may write turns of its own.
+ * mistral and llama2: [INST] is a control token only if the vocabulary has it, as from Mistral 7B v0.3 on. Else it is
+ * plain text, which a message can imitate.
+ * RP_E_ARG for an unknown role or another order; errors of rp_tokenize.
+ *
+ *   const RpChatMessage messages[] = {{"system", "Be brief."}, {"user", input}};
+ *   RP_TRY(rp_chat_tokenize(tk, kind, messages, 2, RP_TOK_ADD_SPECIAL, &ids)); */
+RP_API RP_NODISCARD RpStatus rp_chat_tokenize_sized(const RpTokenizer *tk, RpChatKind kind, const RpChatMessage *messages,
+                                                    size_t message_bytes, size_t n, unsigned flags, RpTokenList *out);
+RP_NODISCARD static inline RpStatus rp_chat_tokenize(const RpTokenizer *tk, RpChatKind kind,
+                                                     const RpChatMessage *messages, size_t n, unsigned flags,
+                                                     RpTokenList *out) {
+    return rp_chat_tokenize_sized(tk, kind, messages, sizeof *messages, n, flags, out);
+}
+
+/* The conversation as text, and for each of its bytes whether it may be part of a control token: those of the format
+ * may, those of messages may not. This is what rp_chat_tokenize gives to rp_tokenize_masked, for callers that tokenise
+ * a part of it. The BOS token is not part of the text. *text is terminated; the caller frees *text and *control with
+ * free(). Messages and errors as above. After a failure both are NULL. */
+RP_API RP_NODISCARD RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages,
+                                                         size_t message_bytes, size_t n, char **text, bool **control);
+RP_NODISCARD static inline RpStatus rp_chat_format_masked(RpChatKind kind, const RpChatMessage *messages, size_t n,
+                                                          char **text, bool **control) {
+    return rp_chat_format_masked_sized(kind, messages, sizeof *messages, n, text, control);
+}
+
+/* The text alone, to be shown. It does not say which bytes are of messages: tokenised with RP_TOK_PARSE_SPECIAL, a
+ * message can forge turns. The caller frees *out with free(). */
 RP_API RP_NODISCARD RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes,
                                                   size_t n, char **out);
 RP_NODISCARD static inline RpStatus rp_chat_format(RpChatKind kind, const RpChatMessage *messages, size_t n,

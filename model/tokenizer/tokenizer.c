@@ -1,6 +1,6 @@
-/* Tokenizers: loading from the metadata, cutting a text at special tokens, and the way back from ids to
- * bytes. The two kinds are in tokenizer_bpe.c ("gpt2") and tokenizer_spm.c ("llama"). Every value of the file
- * is checked (I11). */
+/* Tokenizers: loading from the metadata, and the way from ids back to bytes. The way from text to ids is in
+ * tokenize.c, with the two kinds in tokenizer_bpe.c ("gpt2") and tokenizer_spm.c ("llama"). Every value of the
+ * file is checked (I11). */
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include <stdlib.h>
@@ -102,25 +102,32 @@ static RpStatus load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *
     return RP_OK;
 }
 
-/* Tokens that end a reply: those that the file names, and the end marks of known chat formats. */
-static RpStatus load_ends(RpTokenizer *tk, const RpGgufFile *f) {
-    static const char *const keys[]  = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                        "tokenizer.ggml.eom_token_id"};
-    static const char *const texts[] = {"<|eot_id|>", "<|eom_id|>",    "<|im_end|>",    "<|end|>",
-                                        "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
-                                        "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
+/* Tokens that end a reply: those that the file names, and the end marks of known chat formats. All marks of
+ * chat formats become control tokens: files that have them as normal or user-defined tokens would let a
+ * message forge a turn. */
+static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
+    static const char *const keys[]   = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                         "tokenizer.ggml.eom_token_id"};
+    static const char *const ends[]   = {"<|eot_id|>", "<|eom_id|>",    "<|im_end|>",    "<|end|>",
+                                         "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
+                                         "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
+    static const char *const others[] = {
+        "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         int32_t id = -1;
         RP_TRY(load_id(tk, f, keys[i], &id));
         if (i == 0 && id >= 0) tk->eos = id;
         if (id >= 0) tk->ends[id] = true;
     }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const int32_t id = rp_tokenizer_find(tk, texts[i]);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const int32_t id = rp_tokenizer_find(tk, ends[i]);
         if (id < 0) continue;
-        tk->ends[id] = true;
-        tk->types[id] =
-            TOKEN_CONTROL; /* some files have them as normal tokens, so that a user could type one */
+        tk->ends[id]  = true;
+        tk->types[id] = TOKEN_CONTROL;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const int32_t id = rp_tokenizer_find(tk, others[i]);
+        if (id >= 0) tk->types[id] = TOKEN_CONTROL;
     }
     return RP_OK;
 }
@@ -186,7 +193,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));
     RP_TRY(load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
     RP_TRY(load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
-    RP_TRY(load_ends(tk, f));
+    RP_TRY(load_marks(tk, f));
     return load_specials(tk);
 }
 
@@ -201,114 +208,6 @@ RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out) {
     }
     *out = tk;
     return RP_OK;
-}
-
-/* ---- text to tokens ---- */
-
-/* A stretch of text (id < 0), or a special token that was found in it. */
-typedef struct Fragment {
-    const char *text;
-    size_t      len;
-    int32_t     id;
-} Fragment;
-
-typedef struct Fragments {
-    Fragment *items;
-    size_t    n, capacity;
-} Fragments;
-
-static RpStatus add_fragment(Fragments *list, Fragment f) {
-    if (f.len == 0 && f.id < 0) return RP_OK;
-    if (list->n == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-        Fragment    *items    = realloc(list->items, capacity * sizeof *items);
-        if (items == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising");
-        list->items    = items;
-        list->capacity = capacity;
-    }
-    list->items[list->n++] = f;
-    return RP_OK;
-}
-
-/* Cuts the fragments of `in` at every occurrence of the special tokens special[first..end), which have one
- * length. starts[] rules out most places by their first byte. `control`: control tokens are recognised too,
- * not only user-defined ones. */
-static RpStatus cut_length(const RpTokenizer *tk, size_t first, size_t end, bool control, const Fragments *in,
-                           Fragments *out) {
-    const size_t len         = tk->special_texts.strings[first].len;
-    bool         starts[256] = {false};
-    for (size_t i = first; i < end; i++) starts[(unsigned char)tk->special_texts.strings[i].ptr[0]] = true;
-    out->n = 0;
-    for (size_t k = 0; k < in->n; k++) {
-        const Fragment f    = in->items[k];
-        size_t         done = 0;
-        for (size_t at = 0; f.id < 0 && f.len >= len && at <= f.len - len;) {
-            int32_t found = -1;
-            if (starts[(unsigned char)f.text[at]])
-                found = rp_strings_find(&tk->special_texts, f.text + at, len);
-            const int32_t id = found >= 0 ? tk->special[found] : -1;
-            /* without `control` the text of a control token stays text, so that input cannot forge one */
-            if (id < 0 || (!control && tk->types[id] != TOKEN_USER_DEFINED)) {
-                at++;
-                continue;
-            }
-            RP_TRY(add_fragment(out, (Fragment){f.text + done, at - done, -1}));
-            RP_TRY(add_fragment(out, (Fragment){f.text + at, len, id}));
-            done = at += len;
-        }
-        RP_TRY(add_fragment(out, (Fragment){f.text + done, f.id >= 0 ? f.len : f.len - done, f.id}));
-    }
-    return RP_OK;
-}
-
-/* One pass for each length, longest first, between two lists. *result is the list that holds the outcome.
- * Example: tokens "<|im_end|>" and "<|", text "a<|im_end|>b<|" -> "a", <|im_end|>, "b<|" -> "a", <|im_end|>,
- * "b", <| */
-static RpStatus cut(const RpTokenizer *tk, bool control, Fragments lists[2], int *result) {
-    for (size_t first = 0, end; first < tk->n_special; first = end) {
-        const size_t len = tk->special_texts.strings[first].len;
-        for (end = first; end < tk->n_special && tk->special_texts.strings[end].len == len;) end++;
-        RP_TRY(cut_length(tk, first, end, control, &lists[*result], &lists[1 - *result]));
-        *result = 1 - *result;
-    }
-    return RP_OK;
-}
-
-/* Encodes each text fragment by the kind of the tokenizer. */
-static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *merger, RpTokenList *out) {
-    bool after_special = true; /* or at the start of the text: SentencePiece puts a space there */
-    for (size_t i = 0; i < list->n; i++) {
-        const Fragment f = list->items[i];
-        if (f.id >= 0) {
-            RP_TRY(rp_token_list_push(out, f.id));
-            after_special = true;
-            continue;
-        }
-        if (tk->scores != NULL) /* SentencePiece */
-            RP_TRY(rp_spm_encode(tk, f.text, f.len, tk->add_space_prefix && after_special, merger, out));
-        else
-            RP_TRY(rp_bpe_encode(tk, f.text, f.len, merger, out));
-        after_special = false;
-    }
-    return RP_OK;
-}
-
-RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out) {
-    const bool special  = (flags & RP_TOK_ADD_SPECIAL) != 0;
-    Fragments  lists[2] = {0};
-    BpeMerger  merger   = {0};
-    int        result   = 0;
-    RpStatus   st       = RP_OK;
-    if (len > INT32_MAX / 8) return rp_fail(RP_E_ARG, "a text of %zu bytes is too long to tokenise", len);
-    if (special && tk->add_bos && tk->bos >= 0) st = rp_token_list_push(out, tk->bos);
-    if (st == RP_OK) st = add_fragment(&lists[0], (Fragment){text, len, -1});
-    if (st == RP_OK && len > 0) st = cut(tk, (flags & RP_TOK_PARSE_SPECIAL) != 0, lists, &result);
-    if (st == RP_OK) st = encode(tk, &lists[result], &merger, out);
-    if (st == RP_OK && special && tk->add_eos && tk->eos >= 0) st = rp_token_list_push(out, tk->eos);
-    rp_bpe_merger_free(&merger);
-    free(lists[0].items);
-    free(lists[1].items);
-    return st;
 }
 
 /* ---- tokens to text, and properties ---- */

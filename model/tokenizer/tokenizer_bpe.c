@@ -135,7 +135,8 @@ typedef struct Encoding {
     RpTokenList       *out;
 } Encoding;
 
-/* Bytes that no merge has made a token, one token each. */
+/* Bytes that no merge has made a token, one token each. The same if a merge has made a control token: these come
+ * from no text. */
 static RpStatus emit_bytes(const Encoding *e, const char *p, size_t len) {
     for (size_t i = 0; i < len; i++) {
         const int32_t id = e->tk->byte_token[(unsigned char)p[i]];
@@ -164,7 +165,7 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
     RP_TRY(rp_bpe_merge_all(tk, merger, propose_merge));
     for (int32_t i = 0; i >= 0; i = merger->symbols[i].next) {
         const Symbol *s = &merger->symbols[i];
-        if (s->id >= 0 && s->id < tk->n_vocab)
+        if (s->id >= 0 && s->id < tk->n_vocab && tk->types[s->id] != TOKEN_CONTROL)
             RP_TRY(rp_token_list_push(e->out, s->id));
         else
             RP_TRY(emit_bytes(e, s->text, s->len));

@@ -1,6 +1,6 @@
 /* tokenizer_impl.h - the inside of an RpTokenizer, and the functions that its two kinds share.
  *
- *     text -> fragments, cut at special tokens
+ *     text -> fragments, cut at special tokens             (tokenize.c)
  *     gpt2:   fragment -> pre-tokenizer pieces -> merges over bytes      -> ids
  *     llama:  fragment -> U+2581 for spaces    -> merges over characters -> ids
  */

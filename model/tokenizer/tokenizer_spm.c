@@ -74,11 +74,17 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
+/* The token of a text, or -1. Control tokens come from no text: "</" and "s>" are not merged to </s>. */
+static int32_t token_of(const RpTokenizer *tk, const char *text, size_t len) {
+    const int32_t id = rp_strings_find(&tk->by_text, text, len);
+    return id >= 0 && tk->types[id] == TOKEN_CONTROL ? -1 : id;
+}
+
 /* Any two neighbours whose text is a token can be merged. */
 static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
     const Symbol *a = &merger->symbols[left], *b = &merger->symbols[right];
     const size_t  len = a->len + b->len; /* neighbours are contiguous in the text */
-    const int32_t id  = rp_strings_find(&tk->by_text, a->text, len);
+    const int32_t id  = token_of(tk, a->text, len);
     if (id < 0) return RP_OK;
     return rp_bpe_merger_push(
         merger, (BpeCandidate){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
@@ -86,7 +92,7 @@ static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t 
 
 /* The token of a symbol, or its bytes. */
 static RpStatus emit(const RpTokenizer *tk, const Symbol *s, RpTokenList *out) {
-    const int32_t id = rp_strings_find(&tk->by_text, s->text, s->len);
+    const int32_t id = token_of(tk, s->text, s->len);
     if (id >= 0) return rp_token_list_push(out, id);
     for (size_t i = 0; i < s->len; i++) {
         const int32_t byte = tk->byte_token[(unsigned char)s->text[i]];
