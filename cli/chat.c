@@ -18,7 +18,7 @@ static struct {
     const char     *model, *system, *template_name, *passes, *kv;
     int32_t         n, threads, ctx;
     RpSamplerParams sampler;
-    bool            stats, quiet;
+    bool            parse_special, stats, quiet;
     DeviceArgs      device;
 } args = {.sampler = SAMPLER_DEFAULTS};
 
@@ -170,8 +170,9 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
         RP_TRY(detect_template(*model, &c->conversation.kind));
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
     RP_TRY(cli_open_session(*model, &args.device, &o, session));
-    c->conversation.session = *session;
-    c->conversation.sampler = *sampler;
+    c->conversation.session       = *session;
+    c->conversation.sampler       = *sampler;
+    c->conversation.parse_special = args.parse_special;
     if (c->terminal && !args.quiet)
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
                 rp_model_info(*model)->name, rp_chat_name(c->conversation.kind), rp_session_n_ctx(*session));
@@ -198,6 +199,9 @@ static const Option options[] = {
     CLI_TEXT("system", 0, args.system, "TEXT", "system message"),
     CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
              "chat template: chatml, llama3, mistral, gemma or llama2; default: the model's"),
+    CLI_FLAG("parse-special", 0, args.parse_special,
+             "recognise control tokens in messages too, which can then forge turns; default: messages are "
+             "plain text"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full",
             0, 0),
     OPTIONS_SAMPLER(args.sampler),
@@ -210,11 +214,14 @@ static const Option options[] = {
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no greeting"),
 };
 
-const Command cli_command_chat = {.name  = "chat",
-                                  .help  = "have a conversation with a model",
-                                  .usage = "[MODEL] [options]",
-                                  .notes = "Each line is one message. The context is kept from turn to turn. "
-                                           "/help lists the commands. Lines may also come from a pipe.",
-                                  .options   = options,
-                                  .n_options = sizeof options / sizeof options[0],
-                                  .run       = run};
+const Command cli_command_chat = {
+    .name      = "chat",
+    .help      = "have a conversation with a model",
+    .usage     = "[MODEL] [options]",
+    .notes     = "Each line is one message. The context is kept from turn to turn. "
+                 "/help lists the commands. Lines may also come from a pipe. Messages, also "
+                 "that of --system, cannot forge turns: the text of a control token such "
+                 "as <|im_end|> is plain text in them, unless --parse-special is given.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -58,19 +58,32 @@ static size_t common_prefix(const RpTokenList *a, const RpTokenList *b) {
     return n;
 }
 
-/* The tokens to append so that the session holds `text`, the whole conversation.
+/* The whole conversation, as rp_chat_format_masked gives it. */
+typedef struct Prompt {
+    char *text;
+    bool *control;
+} Prompt;
+
+/* Tokenises from byte `first` on. */
+static RpStatus tokenize(const Conversation *c, const Prompt *p, size_t first, RpTokenList *ids) {
+    const unsigned add   = first == 0 ? RP_TOK_ADD_SPECIAL : 0u,
+                   parse = c->parse_special ? RP_TOK_PARSE_SPECIAL : 0u;
+    return rp_tokenize_masked(tokenizer_of(c), p->text + first, p->control + first, strlen(p->text + first),
+                              add | parse, ids);
+}
+
+/* The tokens to append so that the session holds the whole conversation.
  *
- * If `text` begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
- * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of `text` is
+ * If its text begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
+ * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of the text is
  * tokenised and the session rewound to the longest common prefix of token ids. */
-static RpStatus tokens_to_append(Conversation *c, const char *text, RpTokenList *ids) {
+static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *ids) {
     const size_t n_known = c->known_text != NULL ? strlen(c->known_text) : 0;
-    if (n_known > 0 && strncmp(text, c->known_text, n_known) == 0 && text[n_known] != '\0') {
+    if (n_known > 0 && strncmp(p->text, c->known_text, n_known) == 0 && p->text[n_known] != '\0') {
         if (c->pending >= 0) RP_TRY(rp_token_list_push(ids, c->pending));
-        return rp_tokenize(tokenizer_of(c), text + n_known, strlen(text + n_known), RP_TOK_PARSE_SPECIAL,
-                           ids);
+        return tokenize(c, p, n_known, ids);
     }
-    RP_TRY(rp_tokenize(tokenizer_of(c), text, strlen(text), RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, ids));
+    RP_TRY(tokenize(c, p, 0, ids));
     size_t keep = common_prefix(&c->context, ids);
     if (keep == ids->n && keep > 0) keep--; /* at least one token must run to give logits */
     forget_text(c);
@@ -127,33 +140,34 @@ static RpStatus record_reply(Conversation *c, const char *prompt_text, const cha
     return RP_OK;
 }
 
-static RpStatus take_turn(Conversation *c, const char *text, RpTokenList *prompt, RpTokenList *sampled,
+static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *prompt, RpTokenList *sampled,
                           Collect *reply, RpGenerateResult *result) {
     RpGenerateOptions o = *reply->options;
     o.on_text           = collect_text;
     o.prefill_progress  = pass_progress;
     o.user              = reply;
     o.tokens            = sampled;
-    RP_TRY(tokens_to_append(c, text, prompt));
+    RP_TRY(tokens_to_append(c, whole, prompt));
     const size_t   held     = c->context.n;
     const RpStatus st       = rp_generate(c->session, c->sampler, prompt->ids, prompt->n, &o, result);
     const RpStatus recorded = record_context(c, prompt, sampled);
     if (c->context.n != held && st != RP_OK) forget_text(c); /* known_text lacks the new tokens */
     RP_TRY(st);
     RP_TRY(recorded);
-    return record_reply(c, text, reply->text != NULL ? reply->text : "", sampled, result);
+    return record_reply(c, whole->text, reply->text != NULL ? reply->text : "", sampled, result);
 }
 
 RpStatus cli_converse(Conversation *c, const char *message, const RpGenerateOptions *options,
                       RpGenerateResult *result) {
     RpTokenList prompt = {0}, sampled = {0};
     Collect     reply = {.options = options};
-    char       *text  = NULL;
+    Prompt      whole = {0};
     RP_TRY(push_message(c, "user", message));
-    RpStatus st = rp_chat_format(c->kind, c->messages, c->n_messages, &text);
-    if (st == RP_OK) st = take_turn(c, text, &prompt, &sampled, &reply, result);
+    RpStatus st = rp_chat_format_masked(c->kind, c->messages, c->n_messages, &whole.text, &whole.control);
+    if (st == RP_OK) st = take_turn(c, &whole, &prompt, &sampled, &reply, result);
     if (st != RP_OK) pop_message(c);
-    free(text);
+    free(whole.text);
+    free(whole.control);
     free(reply.text);
     rp_token_list_free(&prompt);
     rp_token_list_free(&sampled);

@@ -4,11 +4,12 @@
 
 #include "cli/common.h"
 
-/* Zero-initialise, set the first three members and `pending` to -1. */
+/* Zero-initialise, set the first four members and `pending` to -1. */
 typedef struct Conversation {
     RpSession     *session; /* borrowed, as is the sampler */
     RpSampler     *sampler;
     RpChatKind     kind;
+    bool           parse_special; /* control tokens are recognised in messages */
     RpChatMessage *messages; /* texts are malloc */
     size_t         n_messages;
     RpTokenList    context;    /* the tokens in the session */

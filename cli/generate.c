@@ -12,7 +12,7 @@ static struct {
     int32_t         n, threads, ctx;
     RpSamplerParams sampler;
     TextList        stop;
-    bool            chat, ignore_end, echo, special, json, quiet, experts;
+    bool            chat, parse_special, ignore_end, echo, special, json, quiet, experts;
     DeviceArgs      device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
@@ -48,9 +48,11 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return go_on;
 }
 
-/* Replaces the prompt by the chat template around it and the system message. */
+/* Replaces the prompt by the chat template around it and the system message, and tokenises it. */
 static RpStatus apply_template(Run *r) {
-    RpChatKind kind;
+    const RpTokenizer *tk    = rp_model_tokenizer(r->model);
+    const unsigned     flags = RP_TOK_ADD_SPECIAL | (args.parse_special ? RP_TOK_PARSE_SPECIAL : 0u);
+    RpChatKind         kind;
     if (args.template_name != NULL)
         RP_TRY(rp_chat_from_name(args.template_name, &kind));
     else
@@ -63,19 +65,25 @@ static RpStatus apply_template(Run *r) {
     };
     const size_t skip = args.system == NULL;
     char        *text;
+    RP_TRY(rp_chat_tokenize(tk, kind, messages + skip, 2 - skip, flags, &r->ids));
     RP_TRY(rp_chat_format(kind, messages + skip, 2 - skip, &text));
     free(r->prompt.bytes);
     r->prompt = (Text){text, strlen(text)};
     return RP_OK;
 }
 
+/* The user is the author of a raw prompt: control tokens may be spelt out. */
+static RpStatus tokenize_prompt(Run *r) {
+    if (args.chat) return apply_template(r);
+    return rp_tokenize(rp_model_tokenizer(r->model), r->prompt.bytes, r->prompt.n,
+                       RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &r->ids);
+}
+
 static RpStatus open_all(Run *r) {
     RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
     RP_TRY(cli_open_model(args.model, args.quiet, &r->model));
     RP_TRY(cli_need_tokenizer(r->model, args.model));
-    if (args.chat) RP_TRY(apply_template(r));
-    const RpTokenizer *tk = rp_model_tokenizer(r->model);
-    RP_TRY(rp_tokenize(tk, r->prompt.bytes, r->prompt.n, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &r->ids));
+    RP_TRY(tokenize_prompt(r));
     if (r->ids.n == 0)
         return rp_fail(RP_E_ARG,
                        "the prompt is empty and this model has no beginning-of-sequence token to start "
@@ -151,6 +159,8 @@ static int run(void) {
         wrong = "one prompt is needed: -p TEXT, -f FILE, or -p - for standard input";
     else if (!args.chat && (args.system != NULL || args.template_name != NULL))
         wrong = "--system and --template go with --chat";
+    else if (!args.chat && args.parse_special)
+        wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
     if (wrong != NULL) {
         cli_say("reprise generate", "%s (see `reprise generate --help`)", wrong);
         return EXIT_USAGE;
@@ -175,6 +185,9 @@ static const Option options[] = {
     CLI_TEXT("system", 0, args.system, "TEXT", "system message; with --chat"),
     CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
              "chatml, llama3, mistral, gemma or llama2; with --chat; default: the model's"),
+    CLI_FLAG("parse-special", 0, args.parse_special,
+             "recognise control tokens in the prompt and system message too; with --chat; default: they are "
+             "plain text"),
     CLI_FLAG("ignore-eos", 0, args.ignore_end, "continue after end-of-text tokens"),
     CLI_FLAG("special", 0, args.special, "print control tokens too"),
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),
@@ -191,7 +204,8 @@ const Command cli_command_generate = {
     .usage = "[MODEL] (-p TEXT | -f FILE) [options]",
     .notes =
         "The reply goes to standard output as it comes, a summary to standard error. The times of `load` "
-        "and `first` count from the start of the program. Control tokens may be spelt out in the prompt. "
+        "and `first` count from the start of the program. Control tokens such as <|im_end|> may be spelt out "
+        "in the prompt; with --chat that is plain text. "
         "Ctrl-C ends the reply; the exit status is then 130.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

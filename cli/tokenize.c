@@ -70,9 +70,13 @@ static const Option options[] = {
     CLI_FLAG("json", 0, args.json, "print an array of {id, text}; with --ids, of numbers"),
 };
 
-const Command cli_command_tokenize = {.name      = "tokenize",
-                                      .help      = "print the tokens of a text",
-                                      .usage     = "[MODEL] (-p TEXT | -f FILE) [options]",
+const Command cli_command_tokenize = {.name  = "tokenize",
+                                      .help  = "print the tokens of a text",
+                                      .usage = "[MODEL] (-p TEXT | -f FILE) [options]",
+                                      .notes =
+                                          "Control tokens that the text spells out are recognised, as in "
+                                          "the prompt of `reprise generate`. With --no-special they are "
+                                          "plain text, as in the messages of `reprise chat`.",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

@@ -421,9 +421,18 @@ Test(abi, arrays_of_messages) {
     OK(rp_chat_format_sized(RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, &text));
     cr_assert_not_null(strstr(text, "user\nHello"));
     free(text);
+    bool *control = NULL;
+    OK(rp_chat_format_masked_sized(RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, &text, &control));
+    cr_assert(control[0] && !control[strstr(text, "Hello") - text]);
+    free(text), free(control);
     n[1].added = 1;
     REFUSED(rp_chat_format_sized(RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, &text), "RpChatMessage");
     cr_assert_null(text);
+    REFUSED(rp_chat_format_masked_sized(RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, &text, &control),
+            "RpChatMessage");
+    cr_assert(text == NULL && control == NULL);
+    REFUSED(rp_chat_tokenize_sized(NULL, RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, 0, NULL),
+            "RpChatMessage");
 }
 
 static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
