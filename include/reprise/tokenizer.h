@@ -124,7 +124,10 @@ typedef struct RpChatMessage {
  * plain text, which a message can imitate.
  * RP_E_ARG for an unknown role or another order; errors of rp_tokenize.
  *
- *   const RpChatMessage messages[] = {{"system", "Be brief."}, {"user", input}};
+ *   const RpChatMessage messages[] = {{"system", "Be brief."}, {"user", text}};
+ *   RpTokenizer *tk;  RpChatKind kind;  RpTokenList ids = {0};
+ *   RP_TRY(rp_tokenizer_new(gguf, &tk));
+ *   RP_TRY(rp_chat_detect(gguf, &kind));
  *   RP_TRY(rp_chat_tokenize(tk, kind, messages, 2, RP_TOK_ADD_SPECIAL, &ids)); */
 RP_API RP_NODISCARD RpStatus rp_chat_tokenize_sized(const RpTokenizer *tk, RpChatKind kind, const RpChatMessage *messages,
                                                     size_t message_bytes, size_t n, unsigned flags, RpTokenList *out);

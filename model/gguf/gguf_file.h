@@ -16,7 +16,7 @@ struct RpGgufFile {
     RpGgufTensor        *tensors;
     int64_t              n_tensors;
     uint32_t            *value_index,
-        *tensor_index; /* [slots]: number + 1, or 0: free; hashed by name, linear probing */
+        *tensor_index; /* [slots]: number + 1, or 0: free; rp_hash of the name, linear probing */
     size_t value_slots, tensor_slots;
 };
 

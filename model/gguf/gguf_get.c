@@ -1,16 +1,11 @@
 /* Lookups in a GGUF file by key or tensor name, and typed reads of values. */
 #include "model/gguf/gguf_file.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* FNV-1a, with the upper half folded in. */
-static uint64_t hash(const char *p, size_t len) {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
-    return h ^ h >> 32;
-}
 
 typedef RpGgufString NameOf(const RpGgufFile *f, uint32_t i);
 
@@ -20,7 +15,7 @@ static RpGgufString tensor_name(const RpGgufFile *f, uint32_t i) { return f->ten
 /* The slot of a name, or the free one where it would go. */
 static size_t slot_of(const RpGgufFile *f, const uint32_t *index, size_t slots, NameOf *name_of,
                       const char *p, size_t len) {
-    size_t s = (size_t)hash(p, len) % slots;
+    size_t s = (size_t)(rp_hash(p, len) % slots);
     for (; index[s] != 0; s = (s + 1) % slots) {
         const RpGgufString name = name_of(f, index[s] - 1);
         if (name.len == len && memcmp(name.ptr, p, len) == 0) break;

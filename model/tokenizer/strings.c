@@ -1,19 +1,14 @@
 /* A hash table of borrowed byte strings, for vocabularies. Layout in strings.h. */
 #include "model/tokenizer/strings.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, with the upper bits folded in, because slots are taken from the lower ones. */
-static size_t hash(const char *p, size_t len) {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
-    return (size_t)(h ^ h >> 29);
-}
-
 /* The slot of the string, or the free one where it would go. */
 static size_t slot_of(const StringTable *t, const char *p, size_t len) {
-    size_t s = hash(p, len) & (t->n_slots - 1);
+    size_t s = (size_t)rp_hash(p, len) & (t->n_slots - 1);
     for (; t->slots[s] != 0; s = (s + 1) & (t->n_slots - 1)) {
         const RpGgufString *x = &t->strings[t->slots[s] - 1];
         if (x->len == len && memcmp(x->ptr, p, len) == 0) break;

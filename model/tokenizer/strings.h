@@ -1,7 +1,7 @@
 /* strings.h - a hash table from byte strings to numbers 0, 1, ... The strings are borrowed.
  *
  *     strings[number]   capacity entries, in the order of insertion
- *     slots[hash ...]   number + 1, or 0: free; open addressing with linear probing, at most half full
+ *     slots[rp_hash...] number + 1, or 0: free; open addressing with linear probing, at most half full
  */
 #ifndef MODEL_TOKENIZER_STRINGS_H
 #define MODEL_TOKENIZER_STRINGS_H

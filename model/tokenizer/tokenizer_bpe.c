@@ -5,6 +5,7 @@
  *     the other 68 bytes in order, 0x00..0x20, ...   U+0100, U+0101, ...        space 0x20 is U+0120 */
 #include "model/tokenizer/tokenizer_impl.h"
 
+#include "base/hash.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -46,11 +47,10 @@ static RpGgufString to_bytes(RpTokenizer *tk, RpGgufString s) {
     return (RpGgufString){p, n};
 }
 
-/* The slot of the rule for a pair, or the free one where it would go. Multiplicative hashing, linear
- * probing. */
+/* The slot of the rule for a pair, or the free one where it would go. */
 static size_t merge_slot(const RpTokenizer *tk, int32_t left, int32_t right) {
-    const uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t         s   = (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (tk->n_merge_slots - 1);
+    const int32_t pair[2] = {left, right};
+    size_t        s       = (size_t)rp_hash(pair, sizeof pair) & (tk->n_merge_slots - 1);
     while (tk->merges[s].rank >= 0 && (tk->merges[s].left != left || tk->merges[s].right != right))
         s = (s + 1) & (tk->n_merge_slots - 1);
     return s;

@@ -48,7 +48,7 @@ struct RpTokenizer {
 
     /* byte-level BPE */
     StringTable   symbols; /* byte strings: the tokens by id, then results of merges that are not tokens */
-    BpeMerge     *merges;  /* [n_merge_slots], hashed by (left, right), linear probing */
+    BpeMerge     *merges;  /* [n_merge_slots], rp_hash of (left, right), linear probing */
     size_t        n_merge_slots;
     Pretokenizer *pretokenizer;
 
