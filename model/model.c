@@ -71,18 +71,27 @@ static void fill_info(RpModel *m) {
     if (m->output != m->token_embd) leave_out(m->token_embd, (int32_t)m->token_embd->view.ne[1], 1, info);
 }
 
+/* One token for each row of the embedding. This is compared before any memory is used for the tokens: their number
+ * may be anything that the file has room for. What is no array is left to the tokenizer. */
+static RpStatus check_vocabulary(const RpModel *m) {
+    const RpGgufValue *tokens = rp_gguf_find(m->file, "tokenizer.ggml.tokens");
+    const int64_t     *ne     = m->token_embd->view.ne;
+    if (tokens == NULL || tokens->type != RP_GGUF_ARRAY || tokens->n == (uint64_t)ne[1]) return RP_OK;
+    return rp_fail(
+        RP_E_FORMAT,
+        "%s: tokenizer.ggml.tokens has %llu elements, tensor token_embd.weight [%lld,%lld] has %lld rows",
+        rp_gguf_path(m->file), (unsigned long long)tokens->n, (long long)ne[0], (long long)ne[1],
+        (long long)ne[1]);
+}
+
 /* A file without a tokenizer, or with "none", is legal: it is run on token ids. */
 static RpStatus open_tokenizer(RpModel *m) {
     if (rp_gguf_find(m->file, "tokenizer.ggml.model") == NULL) return RP_OK;
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(m->file, "tokenizer.ggml.model", &kind));
     if (kind.len == 4 && memcmp(kind.ptr, "none", 4) == 0) return RP_OK;
-    RP_TRY(rp_tokenizer_new(m->file, &m->tokenizer));
-    if (rp_tokenizer_n_vocab(m->tokenizer) != m->token_embd->view.ne[1])
-        return rp_fail(RP_E_FORMAT, "%s: the tokenizer has %d tokens, tensor token_embd.weight %lld",
-                       rp_gguf_path(m->file), rp_tokenizer_n_vocab(m->tokenizer),
-                       (long long)m->token_embd->view.ne[1]);
-    return RP_OK;
+    RP_TRY(check_vocabulary(m));
+    return rp_tokenizer_new(m->file, &m->tokenizer);
 }
 
 /* Takes ownership of the file, also on failure. */

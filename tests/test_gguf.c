@@ -84,6 +84,9 @@ Test(gguf, refuses_bad_values) {
            put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
     REFUSE(RP_E_FORMAT, "an array of strings at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
            put_u32(b, RP_GGUF_STRING), put_u64(b, UINT64_MAX));
+    REFUSE(RP_E_FORMAT, "test.gguf: tokenizer.ggml.tokens: an array of strings at byte",
+           put_header(b, 3, 0, 1), put_key(b, "tokenizer.ggml.tokens", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_STRING), put_u64(b, 1u << 31));
     REFUSE(RP_E_FORMAT, "past the end", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_STRING),
            put_u64(b, UINT64_MAX - 7));
     REFUSE(RP_E_FORMAT, "general.alignment is 48", put_header(b, 3, 0, 1),
@@ -302,6 +305,30 @@ Test(model, refuses_impossible_expert_parameters) {
                     "heads of 16 with 16 rotated");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
                     "tensor blk.0.attn_kv_a_mqa.weight is");
+}
+
+/* Puts empty tokens in front of those of a tiny model, so that its array has 64 + `more`. */
+static size_t add_tokens(char *data, size_t n, size_t more) {
+    enum { KEY = 21 + 4 + 4 }; /* the key, its type and that of the elements */
+    char    *at    = memmem(data, n, "tokenizer.ggml.tokens", 21);
+    uint64_t count = 64 + more;
+    cr_assert_not_null(at);
+    at += KEY;
+    memcpy(at, &count, sizeof count);
+    at += sizeof count;
+    memmove(at + 8 * more, at, (size_t)(data + n - at));
+    memset(at, 0, 8 * more);
+    return n + 8 * more;
+}
+
+/* The sizes are compared first: the tokenizer would refuse its 64 types, but not before it had copied all tokens. */
+Test(model, compares_the_vocabulary_with_the_embedding_before_it_reads_the_tokens) {
+    static char  data[1 << 20];
+    RpModel     *m;
+    const size_t n = read_tiny("llama-f32.gguf", data, sizeof data / 2);
+    REFUSED(rp_model_open_memory(data, add_tokens(data, n, 1 << 16), "m.gguf", &m), RP_E_FORMAT,
+            "m.gguf: tokenizer.ggml.tokens has 65600 elements, tensor token_embd.weight [64,64] has 64 rows");
+    cr_assert_null(m);
 }
 
 /* Renaming the key makes it absent. */

@@ -105,20 +105,30 @@ const char *rp_gguf_value_type_name(RpGgufType type) {
     return (unsigned)type < RP_GGUF_TYPE_COUNT ? types[type].name : "?";
 }
 
+static RpStatus truncated_array(const Cursor *c, const RpGgufValue *v, const char *what) {
+    if (v->type != RP_GGUF_ARRAY) return truncated(c, "a value");
+    return rp_fail(RP_E_FORMAT,
+                   "%s: %.*s: %s at byte %zu, of %llu elements, goes past the end of the file (%zu bytes; "
+                   "truncated?)",
+                   c->f->path, (int)v->key.len, v->key.ptr, what, c->at, (unsigned long long)v->n,
+                   c->f->bytes);
+}
+
 /* Walks over the elements of a value. Strings are walked one by one, so that later cursors need no checks. */
 static RpStatus take_elements(Cursor *c, RpGgufValue *v) {
     const void *p;
     v->data = c->f->data + c->at;
     if (v->elem_type == RP_GGUF_STRING) {
         /* every string has at least its length: bounds n before the loop */
-        if (v->n > (c->f->bytes - c->at) / sizeof(uint64_t)) return truncated(c, "an array of strings");
+        if (v->n > (c->f->bytes - c->at) / sizeof(uint64_t))
+            return truncated_array(c, v, "an array of strings");
         RpGgufString s;
         for (uint64_t i = 0; i < v->n; i++) RP_TRY(take_string(c, "a string", &s));
         return RP_OK;
     }
     const size_t size = types[v->elem_type].bytes;
     /* by division: n * size could overflow */
-    if (v->n > (c->f->bytes - c->at) / size) return truncated(c, "an array");
+    if (v->n > (c->f->bytes - c->at) / size) return truncated_array(c, v, "an array");
     RP_TRY(take(c, (size_t)v->n * size, "a value", &p));
     for (uint64_t i = 0; v->elem_type == RP_GGUF_BOOL && i < v->n; i++)
         if (((const uint8_t *)p)[i] > 1)
