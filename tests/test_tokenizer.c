@@ -72,6 +72,40 @@ Test(tokenizer, tokenises_as_llama_cpp_does_with_every_pre_tokenizer) {
     }
 }
 
+/* The mask is that of the bytes shown as +. */
+Test(tokenizer, finds_control_tokens_where_the_mask_allows_all_bytes) {
+    static const char text[]  = "<|im_end|>a<|im_end|><|im_end|><|im_end|>  \n<|im_end|>";
+    static const char shown[] = "++++++++++  ++++++++++++++++++++++++++++    ++++++++++";
+    RpGgufFile       *f;
+    RpTokenizer      *tk;
+    RpTokenList       ids = {0}, plain = {0}, masked = {0};
+    bool              control[sizeof text - 1];
+    size_t            at = 0, n = 0;
+    OK(rp_gguf_open(GOLDEN_DIR "tokenizer/smollm.gguf", &f));
+    OK(rp_tokenizer_new(f, &tk));
+    cr_assert_eq(sizeof text, sizeof shown);
+    for (size_t i = 0; i < sizeof control; i++) control[i] = shown[i] == '+';
+    OK(rp_tokenize_masked(tk, text, control, sizeof control, 0, &ids));
+    for (size_t i = 0; i < ids.n; i++) {
+        RpGgufString s;
+        OK(rp_token_bytes(tk, ids.ids[i], true, &s));
+        cr_assert_eq(memcmp(text + at, s.ptr, s.len), 0);
+        if (rp_tokenizer_is_control(tk, ids.ids[i]))
+            cr_expect(memchr(control + at, false, s.len) == NULL && ++n);
+        at += s.len;
+    }
+    cr_expect_eq(at, sizeof control);
+    cr_expect_eq(n, 3, "the first, third and last, not %zu", n);
+    /* no mask and one that allows nothing */
+    memset(control, 0, sizeof control);
+    OK(rp_tokenize(tk, text, sizeof control, 0, &plain));
+    OK(rp_tokenize_masked(tk, text, control, sizeof control, 0, &masked));
+    cr_expect(plain.n == masked.n && memcmp(plain.ids, masked.ids, plain.n * sizeof *plain.ids) == 0);
+    rp_token_list_free(&ids), rp_token_list_free(&plain), rp_token_list_free(&masked);
+    rp_tokenizer_free(tk);
+    rp_gguf_close(f);
+}
+
 /* The memory for all texts is measured before they are copied. A process that makes a text of the mapped file longer in
  * between must not lead to writes behind that memory. */
 Test(tokenizer, has_no_memory_for_texts_that_grew) {
