@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A growing string, and which of its bytes may be part of a control token: those of the template. Out of memory
- * is sticky. */
+/* A growing string, and which of its bytes may be part of a control token: those of the template. Out of
+ * memory is sticky. */
 typedef struct Text {
     char  *p;
     bool  *control; /* [n] */
