@@ -1,0 +1,181 @@
+/* The files that inputs start from, how they are read and written, and the mutator. */
+#include "tests/fuzz/file_edit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
+
+const char *const fuzz_tiny[] = {"tiny/llama-mix",       "tiny/llama-f32",    "tiny/llama-q4_0",
+                                 "tiny/llama-q4_1",      "tiny/llama-q5_0",   "tiny/llama-q5_1",
+                                 "tiny/llama-q8_0",      "tiny/llama-q4_k",   "tiny/llama-q5_k",
+                                 "tiny/llama-q6_k",      "tiny/llama-mix-k",  "tiny/llama-bf16",
+                                 "tiny/llama-yarn",      "tiny/llama-ntk",    "tiny/llama-factors",
+                                 "tiny/qwen2-mix",       "tiny/qwen3-mix",    "tiny/gemma3-mix",
+                                 "tiny/gemma3-pattern",  "tiny/smollm3-mix",  "tiny/granite-mix",
+                                 "tiny/granite-nope",    "tiny/mixtral-mix",  "tiny/qwen2moe-mix",
+                                 "tiny/qwen3moe-mix",    "tiny/olmoe-mix",    "tiny/granitemoe-mix",
+                                 "tiny/gpt-oss-mxfp4",   "tiny/deepseek2-mix", "tiny/deepseek2-lite",
+                                 "tiny/llama-bias-mha-linear", NULL};
+
+const char *const fuzz_float[] = {"tiny/llama-f16",    "tiny/llama-f32",      "tiny/qwen2-yarn",    "tiny/llama-bf16",
+                                  "tiny/granite-nope", "tiny/mixtral-f32",    "tiny/qwen3moe-f32",  "tiny/gpt-oss-f32",
+                                  "tiny/olmoe-f32",    "tiny/granitemoe-f32", "tiny/deepseek2-f32", NULL};
+
+const char *const fuzz_vocabulary[] = {"tokenizer/smollm",       "tokenizer/spm",     "tokenizer/llama-bpe",
+                                       "tokenizer/qwen2",        "tokenizer/tekken",  "tokenizer/spm-no-prefix",
+                                       "tokenizer/deepseek-llm", "tokenizer/default", "tokenizer/gpt-4o",
+                                       "tokenizer/deepseek-v3",  "tokenizer/gpt-2",   NULL};
+
+const RpGgufFile *fuzz_golden(const char *const *list, size_t i) {
+    static struct {
+        const char *name;
+        RpGgufFile *file;
+    } open[64];
+    size_t n = 0, at = 0;
+    while (list[n] != NULL) n++;
+    const char *name = list[i % n];
+    while (open[at].name != NULL && open[at].name != name) at++;
+    if (open[at].file == NULL) {
+        char path[1024];
+        snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/%s.gguf", name);
+        if (rp_gguf_open(path, &open[at].file) != RP_OK) {
+            fprintf(stderr, "%s\n", rp_last_error());
+            exit(1);
+        }
+        open[at].name = name;
+    }
+    return open[at].file;
+}
+
+static void *copy(const void *from, size_t n) {
+    char *p = malloc(n + 1);
+    if (p == NULL) abort();
+    memcpy(p, from, n);
+    return p;
+}
+
+static size_t value_bytes(const RpGgufValue *v) {
+    static const size_t sizes[RP_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    if (v->elem_type != RP_GGUF_STRING) return sizes[v->elem_type] * (size_t)v->n;
+    const void *cursor = v->data;
+    for (uint64_t i = 0; i < v->n; i++) (void)rp_gguf_next_string(&cursor);
+    return (size_t)((const char *)cursor - (const char *)v->data);
+}
+
+static void name_of(char *out, size_t room, RpGgufString s) {
+    snprintf(out, room, "%.*s", (int)s.len, s.ptr);
+}
+
+static void read_file(FuzzFile *f, const RpGgufFile *from) {
+    *f = (FuzzFile){0};
+    for (int64_t i = 0; i < rp_gguf_n_values(from) && i < FUZZ_VALUES; i++) {
+        const RpGgufValue *v   = rp_gguf_value(from, i);
+        FuzzValue         *out = &f->values[f->n_values++];
+        *out = (FuzzValue){.type = v->type, .elem_type = v->elem_type, .n = v->n, .bytes = value_bytes(v)};
+        name_of(out->key, sizeof out->key, v->key);
+        out->data = copy(v->data, out->bytes);
+    }
+    for (int64_t i = 0; i < rp_gguf_n_tensors(from) && i < FUZZ_TENSORS; i++) {
+        const RpGgufTensor *t   = rp_gguf_tensor(from, i);
+        FuzzTensor         *out = &f->tensors[f->n_tensors++];
+        *out                    = (FuzzTensor){.type = t->gguf_type, .bytes = t->bytes};
+        memcpy(out->ne, t->view.ne, sizeof out->ne);
+        name_of(out->name, sizeof out->name, t->name);
+        out->data = copy(t->view.data, t->bytes);
+    }
+}
+
+/* ---- writing ---- */
+
+static void put(FuzzFile *f, const void *data, size_t n) {
+    if (n > 0) memcpy(f->bytes + f->n, data, n);
+    f->n += n;
+}
+
+static void put_u32(FuzzFile *f, uint32_t x) { put(f, &x, sizeof x); }
+static void put_u64(FuzzFile *f, uint64_t x) { put(f, &x, sizeof x); }
+
+static void put_text(FuzzFile *f, const char *text) {
+    put_u64(f, strlen(text));
+    put(f, text, strlen(text));
+}
+
+static void pad(FuzzFile *f) {
+    while (f->n % 32 != 0) put(f, "", 1);
+}
+
+static void write_file(FuzzFile *f) {
+    size_t room = 256, offset = 0;
+    for (int i = 0; i < f->n_values; i++) room += f->values[i].bytes + 128;
+    for (int i = 0; i < f->n_tensors; i++) room += f->tensors[i].bytes + 256;
+    f->bytes = malloc(room);
+    if (f->bytes == NULL) abort();
+    put(f, "GGUF", 4), put_u32(f, 3), put_u64(f, (uint64_t)f->n_tensors), put_u64(f, (uint64_t)f->n_values);
+    for (int i = 0; i < f->n_values; i++) {
+        const FuzzValue *v = &f->values[i];
+        put_text(f, v->key), put_u32(f, (uint32_t)v->type);
+        if (v->type == RP_GGUF_ARRAY) put_u32(f, (uint32_t)v->elem_type), put_u64(f, v->n);
+        put(f, v->data, v->bytes);
+    }
+    for (int i = 0; i < f->n_tensors; i++) {
+        const FuzzTensor *t = &f->tensors[i];
+        put_text(f, t->name), put_u32(f, RP_MAX_DIMS);
+        for (int d = 0; d < RP_MAX_DIMS; d++) put_u64(f, (uint64_t)t->ne[d]);
+        put_u32(f, t->type), put_u64(f, offset);
+        offset += (t->bytes + 31) / 32 * 32;
+    }
+    pad(f);
+    for (int i = 0; i < f->n_tensors; i++) put(f, f->tensors[i].data, f->tensors[i].bytes), pad(f);
+}
+
+enum { EDIT_BYTE = 30, EDIT_CUT = 31 };
+
+/* Edits of the written file: a byte, or the length. The ends of files matter more than their middle. */
+static void edit_bytes(FuzzFile *f, const uint8_t e[FUZZ_EDIT]) {
+    uint32_t value;
+    memcpy(&value, e + 4, sizeof value);
+    if (e[0] % 32 == EDIT_BYTE) f->bytes[value % f->n] = (char)e[2];
+    if (e[0] % 32 == EDIT_CUT) f->n = f->n - value % f->n;
+}
+
+void fuzz_file_make(FuzzFile *f, const char *const *list, const uint8_t *data, size_t size) {
+    size_t n = size > FUZZ_HEAD ? (size - FUZZ_HEAD) / FUZZ_EDIT : 0;
+    if (n > FUZZ_MAX_EDITS) n = FUZZ_MAX_EDITS;
+    read_file(f, fuzz_golden(list, size > 0 ? data[0] : 0));
+    for (size_t i = 0; i < n; i++) fuzz_file_edit(f, data + FUZZ_HEAD + i * FUZZ_EDIT);
+    write_file(f);
+    for (size_t i = 0; i < n; i++) edit_bytes(f, data + FUZZ_HEAD + i * FUZZ_EDIT);
+}
+
+void fuzz_file_free(FuzzFile *f) {
+    for (int i = 0; i < f->n_values; i++) free(f->values[i].data);
+    for (int i = 0; i < f->n_tensors; i++) free(f->tensors[i].data);
+    free(f->bytes);
+}
+
+/* ---- mutation ---- */
+
+static unsigned next(unsigned *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
+
+size_t fuzz_mutate(uint8_t *data, size_t size, size_t room, unsigned seed) {
+    const size_t n = size > FUZZ_HEAD ? (size - FUZZ_HEAD) / FUZZ_EDIT : 0;
+    if (size < FUZZ_HEAD) memset(data + size, 0, FUZZ_HEAD - size);
+    size            = FUZZ_HEAD + n * FUZZ_EDIT;
+    uint8_t *edit   = data + FUZZ_HEAD + (n > 0 ? next(&seed) % n : 0) * FUZZ_EDIT;
+    const int what  = (int)(next(&seed) % 8);
+    const bool full = n == FUZZ_MAX_EDITS || size + FUZZ_EDIT > room;
+    if (what == 0) {
+        LLVMFuzzerMutate(data, FUZZ_HEAD, FUZZ_HEAD);
+    } else if (what == 1 && n > 0) {
+        memmove(edit, edit + FUZZ_EDIT, (size_t)(data + size - edit) - FUZZ_EDIT);
+        size -= FUZZ_EDIT;
+    } else if ((what <= 4 || n == 0) && !full) { /* a new edit at the end */
+        for (int i = 0; i < FUZZ_EDIT; i++) data[size++] = (uint8_t)next(&seed);
+        if (next(&seed) % 2 == 0) data[size - 1] = data[size - 2] = data[size - 3] = 0; /* a small value */
+    } else if (n > 0) {
+        LLVMFuzzerMutate(edit, FUZZ_EDIT, FUZZ_EDIT);
+    }
+    return size;
+}
