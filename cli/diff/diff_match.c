@@ -69,11 +69,12 @@ static int by_name(const void *a, const void *b) {
     return op != 0 ? op : (x->i > y->i) - (x->i < y->i);
 }
 
-/* Lists the named nodes without a partner, sorted by name, op and position. */
+/* Lists the leaves and named ops without a partner, sorted by name, op and position. */
 static int list_unmatched(const DiffGraph *g, Named *out) {
     int n = 0;
     for (int i = 0; i < g->n; i++)
-        if (g->nodes[i].partner < 0 && g->nodes[i].name[0] != '\0') out[n++] = (Named){&g->nodes[i], i};
+        if (g->nodes[i].partner < 0 && (g->nodes[i].leaf || g->nodes[i].name[0] != '\0'))
+            out[n++] = (Named){&g->nodes[i], i};
     qsort(out, (size_t)n, sizeof *out, by_name);
     return n;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { MAX_LAYER = 1 << 14 };
+static const double MAX_US = 1e15; /* so that sums stay finite */
 
 typedef struct Reader {
     const char *where;
@@ -61,6 +62,7 @@ static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
     n->output  = json_is_true(json_object_get(node, "output"));
     n->params  = json_object_get(node, "params");
     n->us      = json_number_value(json_object_get(node, "us"));
+    if (!(n->us >= 0.0 && n->us <= MAX_US)) return bad(r, "us", "is not a time in microseconds");
     n->leaf    = is_leaf(n->op);
     n->partner = -1;
     return RP_OK;
@@ -90,8 +92,8 @@ static RpStatus read_nodes(Reader *r, const json_t *list) {
     DiffGraph   *g = r->g;
     if (n == 0 || n > 1 << 24) return rp_fail(RP_E_FORMAT, "%s: the dump has %zu nodes", r->where, n);
     g->nodes = calloc(n, sizeof *g->nodes);
-    r->n_ids = json_integer_value(json_object_get(json_array_get(list, n - 1), "id")) + 1;
-    if (r->n_ids < 1 || r->n_ids > 1 << 24) r->n_ids = 1;
+    const json_int_t last = json_integer_value(json_object_get(json_array_get(list, n - 1), "id"));
+    r->n_ids              = last >= 0 && last < 1 << 24 ? last + 1 : 1;
     r->index_of = malloc((size_t)r->n_ids * sizeof *r->index_of);
     if (g->nodes == NULL || r->index_of == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where);
     memset(r->index_of, -1, (size_t)r->n_ids * sizeof *r->index_of);
@@ -133,6 +135,15 @@ static RpStatus make_visible(const char *where, json_t *value) {
     return RP_OK;
 }
 
+/* A long title is cut before the first character that does not fit as a whole. */
+static void copy_title(const char *title, DiffGraph *out) {
+    size_t n = strlen(title);
+    if (n >= sizeof out->title)
+        for (n = sizeof out->title - 1; n > 0 && ((unsigned char)title[n] & 0xc0) == 0x80;) n--;
+    memcpy(out->title, title, n);
+    out->title[n] = '\0';
+}
+
 RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph *out) {
     json_error_t error;
     Reader       r  = {.where = where, .g = out};
@@ -148,7 +159,7 @@ RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph 
     if (!json_is_array(list))
         return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: \"nodes\" is missing", where);
     const char *title = json_string_value(json_object_get(graph, "title"));
-    if (out->title[0] == '\0' && title != NULL) snprintf(out->title, sizeof out->title, "%s", title);
+    if (out->title[0] == '\0' && title != NULL) copy_title(title, out);
     const RpStatus st = read_nodes(&r, list);
     free(r.index_of);
     return st;

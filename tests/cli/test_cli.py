@@ -777,6 +777,13 @@ def test_diff_reads_saved_dumps():
     expect(what == {(norm["name"], "params"), (add["name"], "sources"), ("blk.0.ffn_gated", "sources")}, "", what)
 
 
+def test_diff_reads_unusual_dumps():
+    nodes = '[{"id":0,"op":"input","name":"","layer":0,"dtype":"f32","ne":[1,1,1,1],"nb":[4,4,4,4],"sources":[]}]'
+    for n in range(253, 257): # the title is cut between two characters
+        d = temporary("title.json", ('{"title":"%s\u2581\u2581","nodes":%s}' % ("a" * n, nodes)).encode())
+        expect(diff(d, d)["same"], "a leaf without a name is like itself")
+
+
 def test_diff_compares_times():
     p = ["profile", "-m", MIX, "-r", "2", "--json", "--pos", "20"]
     a = temporary("a.json", ok(run(*p, "--passes=-all,+attention,+quantize")).out)
@@ -809,6 +816,8 @@ def test_diff_refuses_bad_arguments_and_dumps():
     broken('{"nodes":[%s]}' % (node % (-1, "")), "node 0", '"id"')
     broken('{"nodes":[%s]}' % (node % (0, ",".join(["null"] * 99))), "longer than")
     broken('{"nodes":[%s]}' % (node % (0, "")).replace('"layer":0', '"layer":99999999'), "node 0")
+    broken('{"nodes":[%s]}' % (node % (2**63 - 1, "")), "node 0", '"id"')
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"name"', '"us":1e308,"name"'), "node 0", '"us"')
     whole = ok(run("graph", "-m", TINY, "--json")).out
     for cut in range(0, len(whole) - 2, 997):
         broken(whole[:cut].decode(), "line")

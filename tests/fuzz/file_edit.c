@@ -178,10 +178,16 @@ static void edit_length(FuzzFile *f, const Edit *e) {
     v->n = n;
 }
 
-/* Another type number; the bytes stay. */
+/* Another type, with as many bytes as it has. */
 static void edit_value_type(FuzzFile *f, const Edit *e) {
-    FuzzValue *v = value_at(f, e->item);
-    if (v != NULL && v->type != RP_GGUF_ARRAY) v->type = v->elem_type = (RpGgufType)(e->value % 15);
+    static const size_t sizes[RP_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
+    FuzzValue          *v                         = value_at(f, e->item);
+    const RpGgufType    type                      = (RpGgufType)(e->value % RP_GGUF_TYPE_COUNT);
+    if (v == NULL || v->type == RP_GGUF_ARRAY || type == RP_GGUF_ARRAY) return;
+    v->type = v->elem_type = type;
+    resize(&v->data, &v->bytes, sizes[type]);
+    if (type == RP_GGUF_STRING) memset(v->data, 0, v->bytes); /* no characters */
+    if (type == RP_GGUF_BOOL) v->data[0] &= 1;
 }
 
 /* Another architecture, with all keys that begin with its name. */

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Fuzzes the library and the program: builds the targets of tests/fuzz with clang and runs them, two at a time.
+#
+#   scripts/fuzz.sh [MINUTES] [TARGET...]   MINUTES in all, default 60; default: every target. What they learn is kept in
+#                                           fuzz-corpus/TARGET, inputs that fail in fuzz-corpus/findings
+#   scripts/fuzz.sh --gate                  80 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
+#   scripts/fuzz.sh --save TARGET...        the inputs of fuzz-corpus/TARGET that reach something new become
+#                                           tests/fuzz/corpus/TARGET.hex
+#
+# The exit status is the number of targets that failed. A failing input goes to tests/fuzz/corpus/TARGET: the gate runs it
+# from then on.
+set -eu
+cd "$(dirname "$0")/.."
+
+limits() { # target: its options
+    case $1 in
+    gguf | tokenizer) echo "-max_len=60000" ;;
+    dump) echo "-max_len=20000 -dict=tests/fuzz/dump.dict" ;;
+    chat) echo "-max_len=500 -len_control=0" ;;
+    text) echo "-max_len=400 -len_control=0" ;;
+    *) echo "-max_len=200 -len_control=0" ;;
+    esac
+}
+
+# The inputs to start from, in a folder: each golden file as it is (byte 0 of an input), and the lines of TARGET.hex.
+seeds() { # target, folder
+    python3 - "$1" "$2" <<'END'
+import pathlib, sys
+target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+inputs = [bytes([i]) + bytes(7) for i in range(31)] if target in ("model", "convert", "chat", "api") else []
+saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
+if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
+for i, data in enumerate(inputs): (folder / f"seed-{i}").write_bytes(data)
+END
+}
+
+cpu_seconds() { # file with the output of `times`: the second line is user and system time of the programs it ran
+    awk 'NR == 2 {split($1, a, "[ms]"); split($2, b, "[ms]"); printf "%.0f", 60 * (a[1] + b[1]) + a[2] + b[2]}' "$1"
+}
+
+run_one() { # corpus folder, target, seconds
+    corpus=$1 target=$2 seconds=$3 status=0
+    start=$(mktemp -d) log=$(mktemp)
+    mkdir -p "$corpus/$target" "$corpus/findings"
+    seeds "$target" "$start"
+    # shellcheck disable=SC2046
+    build/fuzz/fuzz_"$target" $(limits "$target") -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2500 \
+        -malloc_limit_mb=1000 -artifact_prefix="$corpus/findings/$target-" "$corpus/$target" "$start" \
+        $(ls -d tests/fuzz/corpus/"$target" 2>/dev/null) >"$log" 2>&1 || status=1
+    edges=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$log" | tail -1)
+    all=$(sed -n 's/.*tables (\([0-9]*\) PCs).*/\1/p' "$log")
+    runs=$(sed -n 's/^#\([0-9][0-9]*\).*/\1/p' "$log" | tail -1)
+    [ $status = 0 ] || tail -40 "$log"
+    times >"$log"
+    echo "fuzz_$target: $([ $status = 0 ] && echo ok || echo FAILED), ${runs:-0} runs, $(cpu_seconds "$log") s of CPU time," \
+        "${edges:-0} of ${all:-0} edges"
+    rm -rf "$start" "$log"
+    return $status
+}
+
+save_one() { # target
+    merged=$(mktemp -d)
+    # shellcheck disable=SC2046
+    build/fuzz/fuzz_"$1" $(limits "$1") -merge=1 "$merged" fuzz-corpus/"$1" >/dev/null 2>&1
+    python3 - "$merged" <<'END' >tests/fuzz/corpus/"$1".hex
+import pathlib, sys
+for data in sorted((p.read_bytes() for p in pathlib.Path(sys.argv[1]).iterdir()), key=lambda d: (len(d), d)): print(data.hex())
+END
+    wc -lc tests/fuzz/corpus/"$1".hex
+    rm -rf "$merged"
+}
+
+case ${1-} in
+--one) shift; run_one "$@"; exit ;;
+--save) shift; for target in "$@"; do save_one "$target"; done; exit ;;
+--gate) seconds_in_all=80 corpus=$(mktemp -d); shift ;;
+[0-9]*) seconds_in_all=$(($1 * 60)) corpus=fuzz-corpus; shift ;;
+-*) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
+*) seconds_in_all=3600 corpus=fuzz-corpus ;;
+esac
+all_targets=$(ls tests/fuzz/fuzz_*.c | sed 's/.*fuzz_\(.*\)\.c/\1/')
+[ $# -gt 0 ] || set -- $all_targets
+
+. scripts/setup.sh
+# shellcheck disable=SC2086
+need $BUILD_PACKAGES clang libclang-rt-14-dev python3
+log=$(mktemp)
+{ cmake --preset fuzz && ninja -C build/fuzz fuzz_targets; } >"$log" 2>&1 || { tail -40 "$log"; exit 99; }
+rm "$log"
+
+jobs=2
+seconds=$((seconds_in_all * jobs / $#))
+results=$(mktemp)
+printf '%s\n' "$@" | xargs -P "$jobs" -I{} sh scripts/fuzz.sh --one "$corpus" {} "$seconds" | tee "$results" || true
+failed=$(grep -c '^fuzz_.*: FAILED' "$results" || true)
+rm "$results"
+if [ "$failed" != 0 ]; then
+    mkdir -p fuzz-corpus/findings
+    [ "$corpus" = fuzz-corpus ] || cp "$corpus"/findings/* fuzz-corpus/findings/
+    echo "inputs that failed: "; ls -d fuzz-corpus/findings/*
+fi
+[ "$corpus" = fuzz-corpus ] || rm -rf "$corpus"
+exit "$failed"
