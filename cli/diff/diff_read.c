@@ -58,10 +58,10 @@ static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
     RP_TRY(read_text(r, node, "dtype", &n->dtype));
     RP_TRY(read_dims(r, node, "ne", n->ne));
     RP_TRY(read_dims(r, node, "nb", n->nb));
-    n->kernel  = json_is_true(json_object_get(node, "kernel"));
-    n->output  = json_is_true(json_object_get(node, "output"));
-    n->params  = json_object_get(node, "params");
-    n->us      = json_number_value(json_object_get(node, "us"));
+    n->kernel = json_is_true(json_object_get(node, "kernel"));
+    n->output = json_is_true(json_object_get(node, "output"));
+    n->params = json_object_get(node, "params");
+    n->us     = json_number_value(json_object_get(node, "us"));
     if (!(n->us >= 0.0 && n->us <= MAX_US)) return bad(r, "us", "is not a time in microseconds");
     n->leaf    = is_leaf(n->op);
     n->partner = -1;
@@ -91,10 +91,10 @@ static RpStatus read_nodes(Reader *r, const json_t *list) {
     const size_t n = json_array_size(list);
     DiffGraph   *g = r->g;
     if (n == 0 || n > 1 << 24) return rp_fail(RP_E_FORMAT, "%s: the dump has %zu nodes", r->where, n);
-    g->nodes = calloc(n, sizeof *g->nodes);
+    g->nodes              = calloc(n, sizeof *g->nodes);
     const json_int_t last = json_integer_value(json_object_get(json_array_get(list, n - 1), "id"));
     r->n_ids              = last >= 0 && last < 1 << 24 ? last + 1 : 1;
-    r->index_of = malloc((size_t)r->n_ids * sizeof *r->index_of);
+    r->index_of           = malloc((size_t)r->n_ids * sizeof *r->index_of);
     if (g->nodes == NULL || r->index_of == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where);
     memset(r->index_of, -1, (size_t)r->n_ids * sizeof *r->index_of);
     for (r->i = 0; r->i < (int)n; r->i++) {

@@ -7,26 +7,48 @@
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 
-const char *const fuzz_tiny[] = {"tiny/llama-mix",       "tiny/llama-f32",    "tiny/llama-q4_0",
-                                 "tiny/llama-q4_1",      "tiny/llama-q5_0",   "tiny/llama-q5_1",
-                                 "tiny/llama-q8_0",      "tiny/llama-q4_k",   "tiny/llama-q5_k",
-                                 "tiny/llama-q6_k",      "tiny/llama-mix-k",  "tiny/llama-bf16",
-                                 "tiny/llama-yarn",      "tiny/llama-ntk",    "tiny/llama-factors",
-                                 "tiny/qwen2-mix",       "tiny/qwen3-mix",    "tiny/gemma3-mix",
-                                 "tiny/gemma3-pattern",  "tiny/smollm3-mix",  "tiny/granite-mix",
-                                 "tiny/granite-nope",    "tiny/mixtral-mix",  "tiny/qwen2moe-mix",
-                                 "tiny/qwen3moe-mix",    "tiny/olmoe-mix",    "tiny/granitemoe-mix",
-                                 "tiny/gpt-oss-mxfp4",   "tiny/deepseek2-mix", "tiny/deepseek2-lite",
-                                 "tiny/llama-bias-mha-linear", NULL};
+const char *const fuzz_tiny[] = {"tiny/llama-mix",
+                                 "tiny/llama-f32",
+                                 "tiny/llama-q4_0",
+                                 "tiny/llama-q4_1",
+                                 "tiny/llama-q5_0",
+                                 "tiny/llama-q5_1",
+                                 "tiny/llama-q8_0",
+                                 "tiny/llama-q4_k",
+                                 "tiny/llama-q5_k",
+                                 "tiny/llama-q6_k",
+                                 "tiny/llama-mix-k",
+                                 "tiny/llama-bf16",
+                                 "tiny/llama-yarn",
+                                 "tiny/llama-ntk",
+                                 "tiny/llama-factors",
+                                 "tiny/qwen2-mix",
+                                 "tiny/qwen3-mix",
+                                 "tiny/gemma3-mix",
+                                 "tiny/gemma3-pattern",
+                                 "tiny/smollm3-mix",
+                                 "tiny/granite-mix",
+                                 "tiny/granite-nope",
+                                 "tiny/mixtral-mix",
+                                 "tiny/qwen2moe-mix",
+                                 "tiny/qwen3moe-mix",
+                                 "tiny/olmoe-mix",
+                                 "tiny/granitemoe-mix",
+                                 "tiny/gpt-oss-mxfp4",
+                                 "tiny/deepseek2-mix",
+                                 "tiny/deepseek2-lite",
+                                 "tiny/llama-bias-mha-linear",
+                                 NULL};
 
-const char *const fuzz_float[] = {"tiny/llama-f16",    "tiny/llama-f32",      "tiny/qwen2-yarn",    "tiny/llama-bf16",
-                                  "tiny/granite-nope", "tiny/mixtral-f32",    "tiny/qwen3moe-f32",  "tiny/gpt-oss-f32",
-                                  "tiny/olmoe-f32",    "tiny/granitemoe-f32", "tiny/deepseek2-f32", NULL};
+const char *const fuzz_float[] = {"tiny/llama-f16",      "tiny/llama-f32",     "tiny/qwen2-yarn",
+                                  "tiny/llama-bf16",     "tiny/granite-nope",  "tiny/mixtral-f32",
+                                  "tiny/qwen3moe-f32",   "tiny/gpt-oss-f32",   "tiny/olmoe-f32",
+                                  "tiny/granitemoe-f32", "tiny/deepseek2-f32", NULL};
 
-const char *const fuzz_vocabulary[] = {"tokenizer/smollm",       "tokenizer/spm",     "tokenizer/llama-bpe",
-                                       "tokenizer/qwen2",        "tokenizer/tekken",  "tokenizer/spm-no-prefix",
-                                       "tokenizer/deepseek-llm", "tokenizer/default", "tokenizer/gpt-4o",
-                                       "tokenizer/deepseek-v3",  "tokenizer/gpt-2",   NULL};
+const char *const fuzz_vocabulary[] = {
+    "tokenizer/smollm", "tokenizer/spm",           "tokenizer/llama-bpe",    "tokenizer/qwen2",
+    "tokenizer/tekken", "tokenizer/spm-no-prefix", "tokenizer/deepseek-llm", "tokenizer/default",
+    "tokenizer/gpt-4o", "tokenizer/deepseek-v3",   "tokenizer/gpt-2",        NULL};
 
 const RpGgufFile *fuzz_golden(const char *const *list, size_t i) {
     static struct {
@@ -163,8 +185,8 @@ size_t fuzz_mutate(uint8_t *data, size_t size, size_t room, unsigned seed) {
     const size_t n = size > FUZZ_HEAD ? (size - FUZZ_HEAD) / FUZZ_EDIT : 0;
     if (size < FUZZ_HEAD) memset(data + size, 0, FUZZ_HEAD - size);
     size            = FUZZ_HEAD + n * FUZZ_EDIT;
-    uint8_t *edit   = data + FUZZ_HEAD + (n > 0 ? next(&seed) % n : 0) * FUZZ_EDIT;
-    const int what  = (int)(next(&seed) % 8);
+    uint8_t   *edit = data + FUZZ_HEAD + (n > 0 ? next(&seed) % n : 0) * FUZZ_EDIT;
+    const int  what = (int)(next(&seed) % 8);
     const bool full = n == FUZZ_MAX_EDITS || size + FUZZ_EDIT > room;
     if (what == 0) {
         LLVMFuzzerMutate(data, FUZZ_HEAD, FUZZ_HEAD);

@@ -47,7 +47,7 @@ static void append(State *t, int32_t id) {
 }
 
 static void call_open(State *t, uint8_t arg) {
-    const int                i        = arg & 1;
+    const int i = arg & 1;
     if (t->s[i] != NULL) {
         rp_session_free(t->s[i]);
         rp_sampler_free(t->sampler[i]);
@@ -79,7 +79,8 @@ static void call_prefill(State *t, uint8_t arg) {
     int32_t       ids[32];
     for (int i = 0; i < n; i++) ids[i] = (arg * 5 + i * 3) % n_vocab;
     if ((arg & 96) == 96 && n > 0) ids[n - 1] = (arg & 1) != 0 ? n_vocab : -1;
-    const RpStatus st = rp_session_prefill(t->s[k], ids, (size_t)n, (arg & 128) != 0 ? stop_prefill : NULL, NULL);
+    const RpStatus st =
+        rp_session_prefill(t->s[k], ids, (size_t)n, (arg & 128) != 0 ? stop_prefill : NULL, NULL);
     if (n == 0 || (arg & 96) == 96) {
         expect(st == RP_E_ARG, "prefill of a bad list");
     } else if (n > N_CTX - before) {
@@ -141,33 +142,37 @@ static void call_score(State *t, uint8_t arg) {
 
 /* Text comes in whole characters; argument 255 stops at once. */
 static bool take_text(const char *text, size_t len, void *user) {
-    const uint8_t *arg  = user;
+    const uint8_t *arg = user;
     char           out[256];
     RpUtf8Stream   u = {0};
-    if (len < 32) expect(rp_utf8_feed(&u, text, len, out) == len && memcmp(out, text, len) == 0, "characters");
+    if (len < 32)
+        expect(rp_utf8_feed(&u, text, len, out) == len && memcmp(out, text, len) == 0, "characters");
     return *arg % 16 != 15;
 }
 
 static void call_generate(State *t, uint8_t arg) {
     static const char *const stops[] = {"a", "xyz", "\xe2\x96\x81", ""};
-    const int                k = t->now;
+    const int                k       = t->now;
     RpGenerateResult         r;
-    RpTokenList              sampled = {0};
+    RpTokenList              sampled   = {0};
     const int32_t            prompt[3] = {1, 5, 9};
-    const int32_t            n_prompt  = arg >> 6, before = t->n[k];
-    const bool               had       = t->logits[k];
-    const RpGenerateOptions  options   = {.max_tokens = 1 + (arg & 7),
-                                          .stop       = stops,
-                                          .n_stop     = (arg >> 3) % 4u + ((arg & 56) == 56),
-                                          .ignore_end = (arg & 1) != 0,
-                                          .on_text    = take_text,
-                                          .user       = &arg,
-                                          .tokens     = &sampled};
-    const RpStatus st = rp_generate(t->s[k], t->sampler[k], prompt, (size_t)n_prompt, &options, &r);
-    const int32_t  n  = rp_session_n_past(t->s[k]);
-    if (options.n_stop == 4 || (n_prompt == 0 && !had)) expect(st == RP_E_ARG, "a bad reply");
-    else if (n_prompt > N_CTX - before) expect(st == RP_E_CONTEXT_FULL, "a prompt that does not fit");
-    else expect(st == RP_OK, "a reply");
+    const int32_t            n_prompt = arg >> 6, before = t->n[k];
+    const bool               had     = t->logits[k];
+    const RpGenerateOptions  options = {.max_tokens = 1 + (arg & 7),
+                                        .stop       = stops,
+                                        .n_stop     = (arg >> 3) % 4u + ((arg & 56) == 56),
+                                        .ignore_end = (arg & 1) != 0,
+                                        .on_text    = take_text,
+                                        .user       = &arg,
+                                        .tokens     = &sampled};
+    const RpStatus           st = rp_generate(t->s[k], t->sampler[k], prompt, (size_t)n_prompt, &options, &r);
+    const int32_t            n  = rp_session_n_past(t->s[k]);
+    if (options.n_stop == 4 || (n_prompt == 0 && !had))
+        expect(st == RP_E_ARG, "a bad reply");
+    else if (n_prompt > N_CTX - before)
+        expect(st == RP_E_CONTEXT_FULL, "a prompt that does not fit");
+    else
+        expect(st == RP_OK, "a reply");
     expect(n >= before && n <= N_CTX, "the context after a reply");
     for (int32_t i = 0; i < n - before; i++) {
         const bool in_prompt = i < n_prompt;
@@ -194,13 +199,14 @@ static void check(State *t) {
     }
     expect(rp_session_rewind(other, 0) == RP_OK, "rewind of the other session");
     expect(rp_session_prefill(other, t->ids[k], (size_t)t->n[k], NULL, NULL) == RP_OK, "the other prefill");
-    expect(memcmp(logits, rp_session_logits(other), (size_t)rp_model_info(t->model)->n_vocab * sizeof *logits) == 0,
+    expect(memcmp(logits, rp_session_logits(other),
+                  (size_t)rp_model_info(t->model)->n_vocab * sizeof *logits) == 0,
            "another session has other logits");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static void (*const calls[])(State *, uint8_t) = {call_prefill, call_step,   call_step,  call_rewind,
-                                                      call_sample,  call_score,  call_generate, call_open};
+    static void (*const calls[])(State *, uint8_t) = {call_prefill, call_step,  call_step,     call_rewind,
+                                                      call_sample,  call_score, call_generate, call_open};
     if (size == 0) return 0;
     setenv("REPRISE_PREFETCH", "none", 1), setenv("REPRISE_SPIN_US", "0", 1);
     State t = {.model = model_at(data[0])};

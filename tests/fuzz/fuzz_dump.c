@@ -18,30 +18,37 @@ static void expect(bool ok) {
 static unsigned next(unsigned *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
 static json_t *any_value(unsigned *seed) {
-    static const char *const texts[] = {"", "weight", "state", "rope", "blk.1.q", "blk.0.k", "f32", "\xe2\x96\x81",
-                                        "\033[2J", "a b", "9"};
+    static const char *const texts[] = {"",    "weight",       "state",   "rope", "blk.1.q", "blk.0.k",
+                                        "f32", "\xe2\x96\x81", "\033[2J", "a b",  "9"};
     static const json_int_t  whole[] = {0, -1, 1, 2, 3, 16, 16384, 16777216, INT64_MAX, INT64_MIN};
     static const double      real[]  = {0.5, -1.0, 1e308, 1e-300, 1e18};
     char                     text[301];
     switch (next(seed) % 8) {
-    case 0: return json_null();
-    case 1: return json_boolean(next(seed) % 2);
-    case 2: return json_real(real[next(seed) % 5]);
-    case 3: return json_array();
-    case 4: return json_object();
+    case 0:
+        return json_null();
+    case 1:
+        return json_boolean(next(seed) % 2);
+    case 2:
+        return json_real(real[next(seed) % 5]);
+    case 3:
+        return json_array();
+    case 4:
+        return json_object();
     case 5: /* long, and without a character boundary at every length */
         for (size_t i = 0; i < 300; i += 3) memcpy(text + i, texts[7], 3);
         text[300] = '\0';
         return json_string(text + 3 * (next(seed) % 100));
-    case 6: return json_string(texts[next(seed) % 11]);
-    default: return json_integer(whole[next(seed) % 10]);
+    case 6:
+        return json_string(texts[next(seed) % 11]);
+    default:
+        return json_integer(whole[next(seed) % 10]);
     }
 }
 
 /* Removes, copies or replaces a member of a node, an element of one of its lists, or the whole node. */
 static void change(json_t *nodes, unsigned *seed) {
-    static const char *const keys[] = {"id", "layer", "op", "name", "dtype", "ne", "nb", "kernel", "output", "params",
-                                       "us", "sources"};
+    static const char *const keys[] = {"id", "layer",  "op",     "name",   "dtype", "ne",
+                                       "nb", "kernel", "output", "params", "us",    "sources"};
     const size_t             n      = json_array_size(nodes);
     if (n == 0) return;
     const size_t i    = next(seed) % n;
@@ -49,11 +56,21 @@ static void change(json_t *nodes, unsigned *seed) {
     const char  *key  = keys[next(seed) % 12];
     json_t      *list = json_object_get(node, key);
     switch (next(seed) % 6) {
-    case 0: json_object_del(node, key); break;
-    case 1: json_object_set(node, key, json_object_get(other, key)); break;
-    case 2: json_array_remove(nodes, i); break;
-    case 3: if (json_array_size(list) > 0) json_array_set_new(list, next(seed) % json_array_size(list), any_value(seed)); break;
-    default: json_object_set_new(node, key, any_value(seed));
+    case 0:
+        json_object_del(node, key);
+        break;
+    case 1:
+        json_object_set(node, key, json_object_get(other, key));
+        break;
+    case 2:
+        json_array_remove(nodes, i);
+        break;
+    case 3:
+        if (json_array_size(list) > 0)
+            json_array_set_new(list, next(seed) % json_array_size(list), any_value(seed));
+        break;
+    default:
+        json_object_set_new(node, key, any_value(seed));
     }
 }
 
@@ -95,8 +112,8 @@ static void check_json(const char *text, size_t n) {
 }
 
 static void print(const DiffGraph *a, const DiffGraph *b) {
-    static RpStatus (*const printers[])(const DiffGraph *, const DiffGraph *, FILE *) = {
-        cli_diff_print, cli_diff_print_json, cli_diff_print_times};
+    static RpStatus (*const printers[])(const DiffGraph *, const DiffGraph *,
+                                        FILE *) = {cli_diff_print, cli_diff_print_json, cli_diff_print_times};
     for (int i = 0; i < 3; i++) {
         char  *text = NULL;
         size_t n    = 0;
@@ -113,8 +130,8 @@ static void print(const DiffGraph *a, const DiffGraph *b) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const uint8_t *zero = memchr(data, 0, size);
-    const size_t   n    = zero != NULL ? (size_t)(zero - data) : size;
+    const uint8_t *zero    = memchr(data, 0, size);
+    const size_t   n       = zero != NULL ? (size_t)(zero - data) : size;
     const char    *text[2] = {(const char *)data, zero != NULL ? (const char *)zero + 1 : (const char *)data};
     const size_t   len[2]  = {n, zero != NULL ? size - n - 1 : size};
     DiffGraph      g[2]    = {{.label = "a"}, {.label = "b"}};
@@ -124,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         char label[64];
         if (cli_diff_match(&g[0], &g[1]) == RP_OK) {
             const DiffCounts c = cli_diff_count(&g[0], &g[1], -2);
-            if (zero == NULL) expect(c.added + c.removed + c.changed == 0); /* a graph does not differ from itself */
+            if (zero == NULL)
+                expect(c.added + c.removed + c.changed == 0); /* a graph does not differ from itself */
             for (int i = 0; i < g[1].n; i++) (void)cli_diff_changes(&g[0], &g[1], i);
             print(&g[0], &g[1]);
         }

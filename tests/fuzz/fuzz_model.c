@@ -28,8 +28,8 @@ static void expect(bool ok, const char *what) {
 }
 
 static bool small(const RpModelInfo *i) {
-    return i->n_layer <= 8 && i->n_vocab <= 1024 && i->n_embd <= 1024 && i->n_head <= 64 && i->head_dim <= 512 &&
-           i->n_ff <= 2048 && i->n_expert <= 64;
+    return i->n_layer <= 8 && i->n_vocab <= 1024 && i->n_embd <= 1024 && i->n_head <= 64 &&
+           i->head_dim <= 512 && i->n_ff <= 2048 && i->n_expert <= 64;
 }
 
 static bool same(const float *a, const float *b, size_t n) {
@@ -78,10 +78,13 @@ static void run(const RpModel *m, RpSession *s, const uint8_t o[FUZZ_HEAD]) {
         if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
         expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
         if (isa % 2 == 0) /* all tokens at once, or one by one */
-            expect(rp_session_prefill(s, tokens, (size_t)n + 2, NULL, NULL) == RP_OK, "the second prefill failed");
+            expect(rp_session_prefill(s, tokens, (size_t)n + 2, NULL, NULL) == RP_OK,
+                   "the second prefill failed");
         else
-            for (int32_t i = 0; i < n + 2; i++) expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
-        expect(same(logits, rp_session_logits(s), (size_t)n_vocab), "other logits with another split or instruction set");
+            for (int32_t i = 0; i < n + 2; i++)
+                expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
+        expect(same(logits, rp_session_logits(s), (size_t)n_vocab),
+               "other logits with another split or instruction set");
     }
     if (o[7] % 4 == 0) {
         expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
@@ -103,6 +106,8 @@ static void open_session(const RpModel *m, const uint8_t o[FUZZ_HEAD]) {
                                         .kv_type       = (o[3] & 16) != 0 ? RP_Q8_0 : RP_F16,
                                         .device        = "cpu",
                                         .count_experts = (o[3] & 32) == 0};
+    const RpSessionOptions   whole   = {.n_ctx = n_train, .prefill_chunk = 16, .passes = options.passes};
+    if (o[7] % 8 == 1) (void)rp_session_memory(m, &whole, &memory); /* only planned: it may be terabytes */
     if (rp_session_memory(m, &options, &memory) != RP_OK || memory.kv + memory.arena > MAX_SESSION) return;
     (void)rp_cpu_isa_set((RpCpuIsa)(o[3] >> 6));
     if (rp_session_open(m, &options, &s) != RP_OK) return;

@@ -51,7 +51,7 @@ static void utf8(const char *text, size_t n, unsigned seed) {
 static void visible(const char *text, size_t n, unsigned seed) {
     static char  whole[4 * MAX_TEXT + 1];
     const size_t total = rp_visible_text(text, n, whole, sizeof whole), room = seed % (total + 2);
-    char        *cut   = malloc(room + 1);
+    char        *cut = malloc(room + 1);
     expect(cut != NULL && total < sizeof whole && rp_visible_text(text, n, NULL, 0) == total);
     expect(strlen(whole) == total);
     for (size_t i = 0; i < total; i++) {
