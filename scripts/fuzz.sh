@@ -22,12 +22,15 @@ limits() { # target: its options
     esac
 }
 
-# The inputs to start from, in a folder: each golden file as it is (byte 0 of an input), and the lines of TARGET.hex.
+# The inputs to start from, in a folder: each golden file as it is (byte 0 of an input) with various options, and the
+# lines of TARGET.hex.
 seeds() { # target, folder
     python3 - "$1" "$2" <<'END'
 import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-inputs = [bytes([i]) + bytes(7) for i in range(31)] if target in ("model", "convert", "chat", "api") else []
+inputs = []
+if target in ("model", "convert", "chat", "api"):
+    inputs = [bytes([i, i * 8, i * 3, i * 37 % 256, i * 5, i, i * 7, i]) for i in range(31)]
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
 for i, data in enumerate(inputs): (folder / f"seed-{i}").write_bytes(data)

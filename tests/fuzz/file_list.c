@@ -189,7 +189,7 @@ size_t fuzz_mutate(uint8_t *data, size_t size, size_t room, unsigned seed) {
     const int  what = (int)(next(&seed) % 8);
     const bool full = n == FUZZ_MAX_EDITS || size + FUZZ_EDIT > room;
     if (what == 0) {
-        LLVMFuzzerMutate(data, FUZZ_HEAD, FUZZ_HEAD);
+        data[next(&seed) % FUZZ_HEAD] = (uint8_t)next(&seed);
     } else if (what == 1 && n > 0) {
         memmove(edit, edit + FUZZ_EDIT, (size_t)(data + size - edit) - FUZZ_EDIT);
         size -= FUZZ_EDIT;
