@@ -3,7 +3,7 @@
 #
 #   scripts/fuzz.sh [MINUTES] [TARGET...]   MINUTES in all, default 60; default: every target. What they learn is kept in
 #                                           fuzz-corpus/TARGET, inputs that fail in fuzz-corpus/findings
-#   scripts/fuzz.sh --gate                  80 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
+#   scripts/fuzz.sh --gate                  60 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
 #   scripts/fuzz.sh --save TARGET...        the inputs of fuzz-corpus/TARGET that reach something new become
 #                                           tests/fuzz/corpus/TARGET.hex
 #
@@ -76,7 +76,7 @@ END
 case ${1-} in
 --one) shift; run_one "$@"; exit ;;
 --save) shift; for target in "$@"; do save_one "$target"; done; exit ;;
---gate) seconds_in_all=80 corpus=$(mktemp -d); shift ;;
+--gate) seconds_in_all=60 corpus=$(mktemp -d); shift ;;
 [0-9]*) seconds_in_all=$(($1 * 60)) corpus=fuzz-corpus; shift ;;
 -*) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
 *) seconds_in_all=3600 corpus=fuzz-corpus ;;

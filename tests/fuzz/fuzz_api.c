@@ -67,6 +67,44 @@ static void call_open(State *t, uint8_t arg) {
     expect(rp_sampler_new(&p, rp_model_info(t->model)->n_vocab, &t->sampler[i]) == RP_OK, "sampler");
 }
 
+/* Options and arguments that may be wrong: an error, or a session that can be freed. */
+static void call_odd(State *t, uint8_t arg) {
+    static const char *const passes[]  = {"",  "-all", "-quantize",        "-",
+                                          "+", ",",    "-all,+norm,+norm", "-none of these"};
+    static const char *const devices[] = {"cpu", "auto", "cuda", "cuda:-1", "cpu:1", "", "\033"};
+    const RpDtype          types[] = {RP_F32, RP_F16, RP_Q8_0, RP_Q4_K, RP_Q8_ACT, (RpDtype)99, (RpDtype)-1};
+    const int32_t          n_ctx[] = {-1, 0, 1, 5, INT32_MAX, INT32_MIN}, one[3] = {1, 2, -1};
+    const int32_t          n_vocab = rp_model_info(t->model)->n_vocab;
+    RpSession             *s;
+    RpSampler             *sampler;
+    RpSessionMemory        memory;
+    const RpSessionOptions o = {.n_ctx         = n_ctx[arg % 6],
+                                .n_threads     = arg % 7 - 2,
+                                .prefill_chunk = arg % 5 == 0 ? n_ctx[arg / 5 % 6] : 4,
+                                .passes        = passes[arg / 8 % 8],
+                                .kv_type       = types[arg / 3 % 7],
+                                .device        = devices[arg % 7],
+                                .require_graph = arg % 11 == 0,
+                                .mode          = (RpExecMode)(arg % 9)};
+    const RpSamplerParams  p = {.temperature    = arg % 3 == 0 ? NAN : (float)arg - 3.0f,
+                                .top_k          = (int32_t)arg - 5,
+                                .top_p          = (float)arg / 100.0f,
+                                .min_p          = (float)arg / 90.0f,
+                                .repeat_penalty = (float)arg / 50.0f,
+                                .repeat_last_n  = arg % 4 == 0 ? INT32_MAX : (int32_t)arg - 9};
+    if (rp_session_memory(t->model, &o, &memory) == RP_OK && memory.kv + memory.arena < 1 << 24 &&
+        rp_session_open(t->model, &o, &s) == RP_OK)
+        rp_session_free(s);
+    if (rp_sampler_new(&p, arg % 2 == 0 ? n_vocab : (int32_t)arg - 4, &sampler) == RP_OK)
+        rp_sampler_free(sampler);
+    float *logits = malloc(3 * (size_t)n_vocab * sizeof *logits);
+    expect(logits != NULL, "memory");
+    const size_t   n  = arg % 4;
+    const RpStatus st = rp_model_logits(t->model, one, 1, n, logits);
+    expect(st == (n == 3 ? RP_E_ARG : RP_OK), "logits of a batch");
+    free(logits);
+}
+
 static bool stop_prefill(int64_t done, int64_t total, void *user) {
     (void)done, (void)total, (void)user;
     return false;
@@ -209,11 +247,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                                       call_sample,  call_score, call_generate, call_open};
     if (size == 0) return 0;
     setenv("REPRISE_PREFETCH", "none", 1), setenv("REPRISE_SPIN_US", "0", 1);
-    State t = {.model = model_at(data[0])};
+    State t     = {.model = model_at(data[0])};
+    int   n_odd = 0;
     call_open(&t, (uint8_t)(data[0] >> 2));
     for (size_t i = 1; i + 1 < size && i < 2 * MAX_CALLS; i += 2) {
         const int which = data[i] % 16;
         if (which >= 8) { /* an easy call, on the other session if that is open */
+            if (which == 9 && n_odd++ < 2) call_odd(&t, data[i + 1]);
             if (t.s[1 - t.now] != NULL && which == 8) t.now = 1 - t.now;
             call_step(&t, data[i + 1]);
         } else {
