@@ -96,9 +96,10 @@ static void quantize_q5_1(const float *x, void *out) {
     put_fifth_bits(q, b->qh);
 }
 
+/* As in the KV cache (copy.c), quants are 0 if 1/d could overflow. */
 static void quantize_q8_0(const float *x, void *out) {
     BlockQ8_0  *b = out;
-    const float d = fabsf(largest(x, 32)) / 127.0f, id = inverse(d);
+    const float d = fabsf(largest(x, 32)) / 127.0f, id = d >= RP_SMALLEST_SCALE ? 1.0f / d : 0.0f;
     b->d = rp_f32_to_f16(d);
     for (int i = 0; i < 32; i++) b->qs[i] = (int8_t)roundf(x[i] * id);
 }
