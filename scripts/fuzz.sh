@@ -4,7 +4,7 @@
 #   scripts/fuzz.sh [MINUTES] [TARGET...]   MINUTES in all, default 60; default: every target. What they learn is kept in
 #                                           fuzz-corpus/TARGET, inputs that fail in fuzz-corpus/findings
 #   scripts/fuzz.sh --gate                  60 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
-#   scripts/fuzz.sh --save TARGET...        the inputs of fuzz-corpus/TARGET that reach something new become
+#   scripts/fuzz.sh --save TARGET...        inputs of fuzz-corpus/TARGET that together reach all that it reaches become
 #                                           tests/fuzz/corpus/TARGET.hex
 #
 # The exit status is the number of targets that failed. A failing input goes to tests/fuzz/corpus/TARGET: the gate runs it
@@ -64,7 +64,7 @@ run_one() { # corpus folder, target, seconds
 save_one() { # target
     merged=$(mktemp -d)
     # shellcheck disable=SC2046
-    build/fuzz/fuzz_"$1" $(limits "$1") -merge=1 "$merged" fuzz-corpus/"$1" >/dev/null 2>&1
+    build/fuzz/fuzz_"$1" $(limits "$1") -merge=1 -use_counters=0 "$merged" fuzz-corpus/"$1" >/dev/null 2>&1
     python3 - "$merged" <<'END' >tests/fuzz/corpus/"$1".hex
 import pathlib, sys
 for data in sorted((p.read_bytes() for p in pathlib.Path(sys.argv[1]).iterdir()), key=lambda d: (len(d), d)): print(data.hex())
@@ -81,7 +81,9 @@ case ${1-} in
 -*) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
 *) seconds_in_all=3600 corpus=fuzz-corpus ;;
 esac
+# shellcheck disable=SC2012
 all_targets=$(ls tests/fuzz/fuzz_*.c | sed 's/.*fuzz_\(.*\)\.c/\1/')
+# shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all_targets
 
 . scripts/setup.sh
