@@ -116,8 +116,15 @@ static RpStatus finish(RpNewFile *f) {
     return RP_OK;
 }
 
+/* A dump that fails because of its stream does not know the cause. Writing what is left fails by the same one. */
+static RpStatus find_cause(RpNewFile *f) {
+    errno = 0;
+    return fflush(f->stream) != 0 && errno != 0 ? failed(f->path, "") : RP_E_IO;
+}
+
 RpStatus rp_new_file_close(RpNewFile *f, RpStatus status) {
     if (f == NULL) return status;
+    if (status == RP_E_IO && f->stream != NULL && ferror(f->stream)) status = find_cause(f);
     if (status == RP_OK) status = finish(f);
     if (f->stream != NULL && fclose(f->stream) != 0 && status == RP_OK && f->temporary == NULL)
         status = failed(f->path, "");

@@ -161,9 +161,7 @@ RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out) {
 
 RpStatus cli_close_output(RpNewFile *file, RpStatus written) {
     if (file == NULL && ferror(stdout)) return RP_OK; /* cli_close_stdout reports it */
-    /* A dump that fails because of its file does not know the cause, which closing finds again. */
-    const bool by_file = file != NULL && written == RP_E_IO && ferror(rp_new_file_stream(file));
-    return rp_new_file_close(file, by_file ? RP_OK : written);
+    return rp_new_file_close(file, written);
 }
 
 int32_t cli_default_ctx(const RpModel *m) {

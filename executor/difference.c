@@ -9,7 +9,6 @@
 #include "reprise/quants.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Difference {
@@ -71,20 +70,25 @@ static float largest(const float block[32]) {
     return top;
 }
 
-/* A row of f16, bf16 or q8_0; `values` has room for two rows. The tolerance is one step of the type:
+/* A row of f16, bf16 or q8_0. The tolerance is one step of the type:
  *
  *     f16    |want| * 2^-10, at least 2^-24        q8_0   max |want| of its block of 32 / 127, with 1 % slack
  *     bf16   |want| * 2^-7 */
 static void compare_stored(Difference *d, RpDtype type, const char *got, const char *want, int64_t n,
-                           float *values, size_t first) {
-    float *a = values, *b = values + n;
+                           size_t first) {
+    enum { PIECE = 256 };
+    float a[PIECE], b[PIECE];
     if (memcmp(got, want, rp_row_bytes(type, n)) == 0) return;
-    rp_dequantize_row(type, got, n, a);
-    rp_dequantize_row(type, want, n, b);
-    for (int64_t i = 0; i < n; i++) {
-        const float  block = type == RP_Q8_0 ? largest(b + i / 32 * 32) : 0.0f;
-        const double step  = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
-        compare(d, (double)a[i], (double)b[i], fmax(step, 1.01 / 127.0 * (double)block), first + (size_t)i);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t m = n - at < PIECE ? n - at : PIECE;
+        rp_dequantize_row(type, got + rp_row_bytes(type, at), m, a);
+        rp_dequantize_row(type, want + rp_row_bytes(type, at), m, b);
+        for (int64_t i = 0; i < m; i++) {
+            const float  block = type == RP_Q8_0 ? largest(b + i / 32 * 32) : 0.0f;
+            const double step  = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
+            compare(d, (double)a[i], (double)b[i], fmax(step, 1.01 / 127.0 * (double)block),
+                    first + (size_t)(at + i));
+        }
     }
 }
 
@@ -93,7 +97,6 @@ double rp_verify_difference(const TensorNode *node, const RpTensorView *view, co
     const char  *a = got, *b = want, *op = rp_node_op_name(node);
     const size_t bytes  = rp_view_extent_bytes(view);
     const bool   stored = view->dtype == RP_F16 || view->dtype == RP_BF16 || view->dtype == RP_Q8_0;
-    float       *values = stored ? malloc(2 * (size_t)view->ne[0] * sizeof *values) : NULL;
     Difference   d      = {0};
     if (view->dtype == RP_F32) {
         compare_floats(&d, a, b, bytes / sizeof(float));
@@ -105,15 +108,14 @@ double rp_verify_difference(const TensorNode *node, const RpTensorView *view, co
             compare_act(&d, a + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]),
                         b + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]), view->ne[0],
                         (size_t)(r * view->ne[0]));
-    } else if (values != NULL && strcmp(op, "copy") != 0) {
+    } else if (stored && strcmp(op, "copy") != 0) {
         for (int64_t r = 0; r < rp_view_rows(view); r++) {
             const size_t row = (size_t)((const char *)rp_view_row(view, r) - (const char *)view->data);
-            compare_stored(&d, view->dtype, a + row, b + row, view->ne[0], values, (size_t)(r * view->ne[0]));
+            compare_stored(&d, view->dtype, a + row, b + row, view->ne[0], (size_t)(r * view->ne[0]));
         }
     } else {
         compare_bytes(&d, a, b, 0, bytes);
     }
-    free(values);
     if (at != NULL) *at = d.at;
     return d.worst == 0.0 ? 0.0 : d.largest > 0.0 ? d.worst / d.largest : (double)INFINITY;
 }

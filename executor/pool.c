@@ -196,19 +196,18 @@ RpStatus rp_pool_new(int n_threads, long spin_us, ThreadPool **out) {
     *p         = (ThreadPool){.n_threads = 1, .process = getpid(), .spin_us = spin_us};
     p->workers = calloc((size_t)n_threads, sizeof *p->workers);
     pthread_mutex_init(&p->lock, NULL);
-    bool ok      = p->workers != NULL;
-    p->n_threads = ok ? n_threads : 1; /* without memory there are none to join */
-    for (int i = 1; ok && i < n_threads; i++) {
+    if (p->workers == NULL) {
+        rp_pool_free(p);
+        return rp_fail(RP_E_NOMEM, "out of memory for a thread pool");
+    }
+    p->n_threads = n_threads;
+    for (int i = 1; i < n_threads; i++) {
         p->workers[i - 1] = (Worker){.pool = p, .ith = i};
         if (pthread_create(&p->workers[i - 1].thread, NULL, worker_main, &p->workers[i - 1]) != 0) {
             p->n_threads = i; /* rp_pool_free ends those that run */
-            ok           = false;
+            rp_pool_free(p);
+            return rp_fail(RP_E_NOMEM, "only %d of %d threads could be started", i, n_threads);
         }
-    }
-    if (!ok) {
-        const int started = p->n_threads;
-        rp_pool_free(p);
-        return rp_fail(RP_E_NOMEM, "only %d of %d threads could be started", started, n_threads);
     }
     *out = p;
     return RP_OK;

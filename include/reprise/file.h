@@ -35,8 +35,8 @@ RP_API FILE *rp_new_file_stream(RpNewFile *file);
 RP_API bool rp_new_file_in_place(const RpNewFile *file);
 
 /* With `status` RP_OK: writes everything to the disk (fsync), renames the file to its name and frees `file`. With a
- * failure: removes the temporary file and returns that failure. RP_E_IO if anything could not be written; then too the
- * old file stays. RP_OK for NULL and RP_OK. */
+ * failure: removes the temporary file and returns that failure. RP_E_IO if anything could not be written, with the path
+ * and the cause, also where `status` is RP_E_IO because of it; then too the old file stays. RP_OK for NULL and RP_OK. */
 RP_API RP_NODISCARD RpStatus rp_new_file_close(RpNewFile *file, RpStatus status);
 
 #ifdef __cplusplus

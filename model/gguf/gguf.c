@@ -403,7 +403,12 @@ RpStatus rp_gguf_open(const char *path, RpGgufFile **out) {
     *out         = NULL;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
     if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fstat(fd, &info) != 0) {
+        const int error = errno;
+        close(fd);
+        return rp_fail(RP_E_IO, "%s: %s", path, strerror(error));
+    }
+    if (!S_ISREG(info.st_mode)) {
         close(fd);
         return rp_fail(RP_E_IO, "%s: this is not a regular file", path);
     }

@@ -132,6 +132,8 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
                           PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
         if (s->expressions[s->n] == NULL) {
             rp_pretokenizer_free(s);
+            if (error == PCRE2_ERROR_HEAP_FAILED)
+                return rp_fail(RP_E_NOMEM, "pre-tokenizer '%s': out of memory", name);
             return rp_fail(
                 RP_E_NOT_AVAILABLE,
                 "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name,
@@ -161,8 +163,10 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
             n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NO_JIT, match, NULL);
         if (n == PCRE2_ERROR_NOMATCH) break;
         if (n < 0) {
-            st = rp_fail(RP_E_UNSUPPORTED, "pre-tokenising %zu bytes failed at byte %zu (PCRE2 error %d)",
-                         len, at, n);
+            const bool memory = n == PCRE2_ERROR_NOMEMORY;
+            st                = memory ? rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising")
+                                       : rp_fail(RP_E_UNSUPPORTED,
+                                                 "pre-tokenising %zu bytes failed at byte %zu (PCRE2 error %d)", len, at, n);
             break;
         }
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);

@@ -1,0 +1,512 @@
+/* Memory, files and threads that fail. Each scenario is repeated while the first, second, third, ... call of the C
+ * library fails (host_faults.h), until it makes no further call. A failure must be an error with a text that names
+ * what failed, or change nothing. Nothing may leak, and the file that was to be replaced must stay whole. */
+#include "tests/golden.h"
+#include "tests/host_faults.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+enum { EVERY_CALL = 300, STEP_BEYOND = 7, N_CTX = 24, N_PROMPT = 9, N_IDS = 5 };
+
+/* A folder of its own for each test, also the TMPDIR of rp_model_open_preset. */
+static char folder[64];
+
+static void make_folder(void) {
+    strcpy(folder, "/tmp/reprise-test-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
+}
+
+static void remove_folder(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(host_faults, .init = make_folder, .fini = remove_folder);
+
+static int entries(const char *path) {
+    int            n   = 0;
+    DIR           *dir = opendir(path);
+    struct dirent *e;
+    cr_assert_not_null(dir, "%s", path);
+    while ((e = readdir(dir)) != NULL) n++;
+    closedir(dir);
+    return n;
+}
+
+/* ---- the results of a scenario, as a hash (FNV-1a) ---- */
+
+static uint64_t result;
+
+static void add_result(const void *data, size_t n) {
+    for (size_t i = 0; i < n; i++) result = (result ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+}
+
+typedef RpStatus Scenario(const char *arg);
+
+static RpStatus run_scenario(Scenario *scenario, const char *arg) {
+    result = 0xcbf29ce484222325u;
+    (void)rp_fail(RP_E_ARG, "no text");
+    return scenario(arg);
+}
+
+/* ---- the check of one failure ---- */
+
+/* Failures that may be harmless: files that were only read are closed; a folder that cannot be synced; fewer threads for
+ * a conversion, which the calling thread replaces; the size of the free memory is not known; matching without JIT. */
+static bool may_be_harmless(const char *call) {
+    static const char *const calls[] = {"close",          "fclose", "open", "fsync",
+                                        "pthread_create", "fopen",  "stat", "pcre2_jit_compile"};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        if (strcmp(call, calls[i]) == 0) return true;
+    return false;
+}
+
+/* The text names the memory, the cause or the file, or the threads. */
+static bool names_the_cause(RpStatus st, HostFaultKind kind) {
+    const char *text = rp_last_error();
+    if (kind == HOST_FILE)
+        return st == RP_E_IO && (strstr(text, "Input/output error") != NULL || strstr(text, ".gguf") != NULL);
+    if (kind == HOST_THREAD) return st == RP_E_NOMEM && strstr(text, "threads could be started") != NULL;
+    return (st == RP_E_NOMEM &&
+            (strstr(text, "out of memory") != NULL || strstr(text, "be allocated") != NULL)) ||
+           (st == RP_E_IO && strstr(text, "Cannot allocate memory") != NULL);
+}
+
+/* The k-th call fails. False if there are fewer calls. `want`: the result without failures, 0 if it is not known. */
+static bool survives(const char *name, Scenario *scenario, const char *arg, int k, uint64_t want) {
+    const long    live = host_live();
+    const int     fds = entries("/proc/self/fd"), files = entries(folder);
+    HostFaultKind kind;
+    host_fault_arm(k);
+    const RpStatus st   = run_scenario(scenario, arg);
+    const char    *call = host_fault_disarm(&kind);
+    const char    *what = call != NULL ? call : "nothing";
+    cr_expect_eq(host_live(), live, "%s %s: call %d, %s: %ld allocations are left", name, arg, k, what,
+                 host_live() - live);
+    cr_expect_eq(entries("/proc/self/fd"), fds, "%s %s: call %d, %s: a file is open", name, arg, k, what);
+    cr_expect_eq(entries(folder), files, "%s %s: call %d, %s: a file is left", name, arg, k, what);
+    if (st == RP_OK) {
+        cr_expect(want == 0 || result == want, "%s %s: call %d, %s: another result", name, arg, k, what);
+        cr_expect(call == NULL || may_be_harmless(call), "%s %s: call %d, %s: ignored", name, arg, k, what);
+    } else {
+        cr_assert_not_null(call, "%s %s: \"%s\" without a failure", name, arg, rp_last_error());
+        cr_expect(names_the_cause(st, kind), "%s %s: call %d, %s: %s: \"%s\"", name, arg, k, what,
+                  rp_status_text(st), rp_last_error());
+    }
+    return call != NULL;
+}
+
+/* Every call fails once, the first EVERY_CALL one by one. Beyond them it is one in STEP_BEYOND, unless
+ * REPRISE_TEST_EVERY_CALL is set. */
+static void fail_each_call(const char *name, Scenario *scenario, const char *arg) {
+    const int step = getenv("REPRISE_TEST_EVERY_CALL") != NULL ? 1 : STEP_BEYOND;
+    cr_assert_eq(run_scenario(scenario, arg), RP_OK, "%s %s: %s", name, arg, rp_last_error());
+    const uint64_t want = result;
+    int            k    = 1;
+    while (survives(name, scenario, arg, k, want)) k += k < EVERY_CALL ? 1 : step;
+    cr_expect_gt(k, 1, "%s %s: no calls", name, arg);
+    cr_log_info("%s %s: up to %d calls", name, arg, k - 1);
+}
+
+/* ---- models ---- */
+
+static const char *const families[] = {"llama-mix-k",    "llama-factors", "qwen2-mix",    "qwen3-mix",
+                                       "gemma3-mix",     "mixtral-mix-k", "qwen2moe-mix", "qwen3moe-mix",
+                                       "gpt-oss-mxfp4",  "deepseek2-mix", "smollm3-mix",  "granite-mix",
+                                       "granitemoe-mix", "olmoe-mix"};
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+static const char *tiny(const char *name) {
+    static char path[1024];
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
+    return path;
+}
+
+static bool go_on(size_t done, size_t total, void *user) {
+    (void)done, (void)total, (void)user;
+    return true;
+}
+
+static RpStatus open_model(const char *family) {
+    RpModel             *m;
+    const RpModelOptions o = {.progress = go_on};
+    RP_TRY(rp_model_open(tiny(family), &o, &m));
+    add_result(&rp_model_info(m)->n_params, sizeof(int64_t));
+    rp_model_free(m);
+    return RP_OK;
+}
+
+Test(host_faults, opening_a_model) {
+    for (int i = 0; i < N_FAMILIES; i++) fail_each_call("model", open_model, families[i]);
+}
+
+static RpStatus open_preset(const char *name) {
+    RpModel *m;
+    RP_TRY(rp_model_open_preset(name, "Q8_0", &m));
+    add_result(&rp_model_info(m)->n_params, sizeof(int64_t));
+    rp_model_free(m);
+    return RP_OK;
+}
+
+Test(host_faults, opening_a_preset) { fail_each_call("preset", open_preset, "tiny"); }
+
+static RpStatus tokenize(const char *name) {
+    static const char text[] = "In 1999 <s>they'd say: \xe4\xb8\xad\xe6\x96\x87 \xff\n  caf\xc3\xa9!?";
+    char              path[1024];
+    RpGgufFile       *f;
+    RpTokenizer      *tk  = NULL;
+    RpTokenList       ids = {0};
+    snprintf(path, sizeof path, GOLDEN_DIR "tokenizer/%s.gguf", name);
+    RP_TRY(rp_gguf_open(path, &f));
+    RpStatus st = rp_tokenizer_new(f, &tk);
+    rp_gguf_close(f);
+    if (st == RP_OK)
+        st = rp_tokenize(tk, text, sizeof text - 1, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &ids);
+    if (st == RP_OK) add_result(ids.ids, ids.n * sizeof *ids.ids);
+    rp_token_list_free(&ids);
+    rp_tokenizer_free(tk);
+    return st;
+}
+
+Test(host_faults, tokenising) {
+    static const char *const names[] = {"default", "qwen2", "tekken", "deepseek-llm", "spm", "spm-no-prefix"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        fail_each_call("tokenizer", tokenize, names[i]);
+}
+
+static RpStatus format_chat(const char *name) {
+    static const RpChatMessage messages[] = {
+        {"system",    "Be brief."                                     },
+        {"user",      "Hello"                                         },
+        {"assistant", "Hello to you, and a long text so that it grows"},
+        {"user",      "Bye"                                           }
+    };
+    RpChatKind kind;
+    char      *text = NULL;
+    RP_TRY(rp_chat_from_name(name, &kind));
+    RP_TRY(rp_chat_format(kind, messages, 4, &text));
+    add_result(text, strlen(text));
+    free(text);
+    return RP_OK;
+}
+
+Test(host_faults, formatting_a_chat) {
+    for (int i = RP_CHAT_CHATML; i <= RP_CHAT_LLAMA2; i++)
+        fail_each_call("chat", format_chat, rp_chat_name((RpChatKind)i));
+}
+
+/* ---- graphs, plans and dumps ---- */
+
+static const RpModel *model;
+
+static RpStatus dump(const ComputeGraph *g, FILE *out) {
+    for (int format = RP_DUMP_TEXT; format <= RP_DUMP_JSON; format++) {
+        const RpDumpOptions o = {.format = (RpDumpFormat)format, .fold = true, .title = "a title"};
+        RP_TRY(rp_graph_dump(g, &o, out));
+    }
+    return RP_OK;
+}
+
+static RpStatus plan_and_dump(const ComputeGraph *g, FILE *out) {
+    ExecPlan *plan = NULL;
+    RpStatus  st   = dump(g, out);
+    if (st == RP_OK) st = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = rp_plan_dump(plan, RP_DUMP_TEXT, out);
+    if (st == RP_OK) st = rp_plan_dump(plan, RP_DUMP_JSON, out);
+    rp_plan_free(plan);
+    return st;
+}
+
+/* A stream that adds what is written to the result, without memory of its own. */
+static FILE *sink;
+
+static ssize_t write_to_result(void *cookie, const char *data, size_t n) {
+    (void)cookie;
+    add_result(data, n);
+    return (ssize_t)n;
+}
+
+static void open_sink(void) {
+    sink = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_to_result});
+    cr_assert_not_null(sink);
+    setvbuf(sink, NULL, _IONBF, 0);
+}
+
+static RpStatus build(const char *n_tok) {
+    ComputeGraph             *g;
+    const RpModelGraphOptions o = {.n_tok = atoi(n_tok), .n_ctx = N_CTX};
+    RP_TRY(rp_model_graph(model, &o, &g));
+    RpStatus st = rp_graph_optimize(g, "");
+    if (st == RP_OK) st = plan_and_dump(g, sink);
+    rp_graph_free(g);
+    return st;
+}
+
+Test(host_faults, building_planning_and_dumping_a_graph) {
+    open_sink();
+    for (int i = 0; i < N_FAMILIES; i++) {
+        RpModel *m = golden_open_tiny(families[i]);
+        model      = m;
+        fail_each_call(families[i], build, "1");
+        fail_each_call(families[i], build, "16");
+        rp_model_free(m);
+    }
+    fclose(sink);
+}
+
+/* ---- executors and sessions ---- */
+
+static bool compare_node(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                         void *user) {
+    (void)user;
+    const double difference = rp_verify_difference(node, view, got, want, NULL);
+    add_result(&difference, sizeof difference);
+    return true;
+}
+
+static void set_inputs(RpExecutor *e, const ComputeGraph *g) {
+    static const char *const names[] = {"tokens", "pos", "out_rows"};
+    for (int i = 0; i < 3; i++) {
+        const TensorNode *node = rp_graph_find(g, names[i]);
+        int32_t          *ids  = rp_executor_data(e, node);
+        for (int32_t t = 0; t < rp_node_view(node).ne[0]; t++) ids[t] = t;
+    }
+}
+
+static RpStatus use_executor(RpExecutor *e, const ComputeGraph *g, int n_steps) {
+    double            step_ns[1024], total_ns;
+    RpExecutorStates *states = NULL;
+    cr_assert_leq(n_steps, 1024);
+    set_inputs(e, g);
+    RpStatus st = rp_executor_states_new(e, &states);
+    if (st == RP_OK) st = rp_executor_states_bind(e, states);
+    if (st == RP_OK) st = rp_executor_verify(e, compare_node, NULL);
+    if (st == RP_OK) st = rp_executor_profile(e, 2, step_ns, &total_ns);
+    RpStatus back = rp_executor_states_bind(e, NULL);
+    rp_executor_states_free(states);
+    return st != RP_OK ? st : back;
+}
+
+static RpStatus execute(const char *threads) {
+    ComputeGraph             *g;
+    ExecPlan                 *plan = NULL;
+    RpExecutor               *e = NULL, *other = NULL;
+    const RpModelGraphOptions graph = {.n_tok = 2, .n_ctx = N_CTX};
+    const RpExecutorOptions   o     = {.n_threads = atoi(threads)};
+    RP_TRY(rp_model_graph(model, &graph, &g));
+    RpStatus st = rp_graph_optimize(g, "");
+    if (st == RP_OK) st = rp_plan_new(g, &plan);
+    if (st == RP_OK) st = rp_executor_open(plan, &o, &e);
+    if (st == RP_OK) st = use_executor(e, g, rp_plan_memory(plan).n_steps);
+    if (st == RP_OK) st = rp_executor_open(plan, &(RpExecutorOptions){.share = e}, &other);
+    rp_executor_free(other);
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    return st;
+}
+
+/* The first executor of a process measures the prefetch distance; no run goes before, so that this fails too. */
+Test(host_faults, opening_and_using_an_executor) {
+    RpModel *m = golden_open_tiny("qwen3moe-mix");
+    model      = m;
+    for (int k = 1; survives("first executor", execute, "2", k, 0);) k++;
+    fail_each_call("executor", execute, "3");
+    rp_model_free(m);
+}
+
+static void add_logits(size_t i, const float *logits, void *user) {
+    (void)i, (void)user;
+    add_result(logits, (size_t)rp_model_info(model)->n_vocab * sizeof *logits);
+}
+
+static bool add_text(const char *text, size_t n, void *user) {
+    (void)user;
+    add_result(text, n);
+    return true;
+}
+
+static RpStatus use_session(RpSession *s, RpSampler *sampler) {
+    static const char *const stops[] = {"a text that never comes", "another"};
+    int32_t                  ids[N_PROMPT];
+    RpTokenList              list = {0};
+    RpGenerateResult         r;
+    const RpGenerateOptions  o = {.max_tokens = N_IDS,
+                                  .stop       = stops,
+                                  .n_stop     = 2,
+                                  .ignore_end = true,
+                                  .on_text    = add_text,
+                                  .tokens     = &list};
+    for (int i = 0; i < N_PROMPT; i++) ids[i] = 3 + 7 * i % 40;
+    RP_TRY(rp_session_score(s, ids, 3, add_logits, NULL));
+    RP_TRY(rp_session_step(s, ids[3]));
+    RpStatus st = rp_generate(s, sampler, ids, N_PROMPT, &o, &r);
+    if (st == RP_OK) add_result(list.ids, list.n * sizeof *list.ids);
+    if (st == RP_OK) add_logits(0, rp_session_logits(s), NULL);
+    rp_token_list_free(&list);
+    return st;
+}
+
+static RpStatus reply(const char *kv) {
+    const RpModelInfo     *info    = rp_model_info(model);
+    RpSession             *s       = NULL;
+    RpSampler             *sampler = NULL;
+    RpSamplerParams        p       = rp_sampler_defaults();
+    const RpSessionOptions o       = {.n_ctx         = N_CTX,
+                                      .n_threads     = 2,
+                                      .prefill_chunk = 4,
+                                      .kv_type       = strcmp(kv, "q8_0") == 0 ? RP_Q8_0 : RP_F16,
+                                      .count_experts = info->n_expert > 0};
+    p.temperature                  = 0.8f;
+    p.top_p                        = 0.9f;
+    p.repeat_penalty               = 1.1f;
+    RpStatus st                    = rp_session_open(model, &o, &s);
+    if (st == RP_OK) st = rp_sampler_new(&p, info->n_vocab, &sampler);
+    if (st == RP_OK) st = use_session(s, sampler);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    return st;
+}
+
+Test(host_faults, a_reply_of_a_session) {
+    static const char *const names[] = {"llama-mix-k", "gemma3-mix", "qwen3moe-mix", "deepseek2-mix"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        RpModel *m = golden_open_tiny(names[i]);
+        model      = m;
+        fail_each_call(names[i], reply, "f16");
+        rp_model_free(m);
+    }
+    RpModel *m = golden_open_tiny("qwen3-f32");
+    model      = m;
+    fail_each_call("qwen3-f32", reply, "q8_0");
+    rp_model_free(m);
+}
+
+/* ---- files ---- */
+
+static const char old_text[] = "the old file";
+
+static const char *target(void) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/new.gguf", folder);
+    return path;
+}
+
+static void put_old(void) {
+    FILE *f = fopen(target(), "wb");
+    cr_assert_not_null(f);
+    fputs(old_text, f);
+    fclose(f);
+}
+
+/* Adds the contents of the target to the result. True if it is the old file. */
+static bool read_target(void) {
+    static char bytes[1 << 20];
+    FILE       *f = fopen(target(), "rb");
+    cr_assert_not_null(f, "the target is gone");
+    const size_t n = fread(bytes, 1, sizeof bytes, f);
+    cr_assert_lt(n, sizeof bytes);
+    fclose(f);
+    add_result(bytes, n);
+    return n == sizeof old_text - 1 && memcmp(bytes, old_text, n) == 0;
+}
+
+static RpStatus write_dump(const char *unused) {
+    ComputeGraph             *g = NULL;
+    RpNewFile                *file;
+    const RpModelGraphOptions o = {.n_tok = 1, .n_ctx = N_CTX};
+    (void)unused;
+    RP_TRY(rp_new_file_open(target(), &file));
+    RpStatus st = rp_model_graph(model, &o, &g);
+    if (st == RP_OK) st = dump(g, rp_new_file_stream(file));
+    rp_graph_free(g);
+    return rp_new_file_close(file, st);
+}
+
+static RpStatus quantise(const char *type) {
+    char in[1024];
+    snprintf(in, sizeof in, "%s", tiny("llama-f16"));
+    return rp_requantize(in, target(), type, NULL, NULL);
+}
+
+static RpStatus synthesise(const char *type) {
+    const RpSynthOptions o = {.type = type, .seed = 1};
+    return rp_synth("tiny", &o, target());
+}
+
+/* The scenario of a writer: it replaces an old file. */
+static Scenario *writer;
+
+static RpStatus replace(const char *arg) {
+    const RpStatus st = writer(arg);
+    HostFaultKind  kind;
+    (void)host_fault_disarm(&kind);
+    const bool old = read_target();
+    cr_expect_eq(old, st != RP_OK, "%s: the %s file is there", arg, old ? "old" : "new");
+    put_old();
+    return st;
+}
+
+/* The files may become at most n bytes long, as on a full disk. */
+static void limit_files(rlim_t n) {
+    const struct rlimit limit = {n, RLIM_INFINITY};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* The disk is full after 0, 1/8, ... 7/8 of the file, and before its last byte. */
+static void fill_the_disk(const char *name, const char *arg) {
+    struct stat st;
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(writer(arg), RP_OK, "%s", rp_last_error());
+    cr_assert_eq(stat(target(), &st), 0);
+    put_old();
+    for (int i = 0; i <= 8; i++) {
+        const int fds = entries("/proc/self/fd");
+        limit_files(i < 8 ? (rlim_t)(st.st_size * i / 8) : (rlim_t)st.st_size - 1);
+        const RpStatus status = writer(arg);
+        limit_files(RLIM_INFINITY);
+        cr_expect_eq(status, RP_E_IO, "%s %s, %d/8: %s", name, arg, i, rp_status_text(status));
+        cr_expect(strstr(rp_last_error(), "File too large") != NULL, "%s %s: %s", name, arg, rp_last_error());
+        cr_expect(strstr(rp_last_error(), target()) != NULL, "%s %s: %s", name, arg, rp_last_error());
+        cr_expect(read_target(), "%s %s, %d/8: the old file is gone", name, arg, i);
+        cr_expect_eq(entries(folder), 3, "%s %s, %d/8: a temporary file is left", name, arg, i);
+        cr_expect_eq(entries("/proc/self/fd"), fds, "%s %s, %d/8: a file is open", name, arg, i);
+    }
+}
+
+static void check_writer(const char *name, Scenario *scenario, const char *arg) {
+    writer = scenario;
+    put_old();
+    fail_each_call(name, replace, arg);
+    fill_the_disk(name, arg);
+}
+
+Test(host_faults, writing_a_dump) {
+    RpModel *m = golden_open_tiny("llama-mix-k");
+    model      = m;
+    check_writer("dump", write_dump, "");
+    rp_model_free(m);
+}
+
+Test(host_faults, quantising_a_file) {
+    check_writer("quantize", quantise, "Q8_0");
+    check_writer("quantize", quantise, "Q4_K_M");
+}
+
+Test(host_faults, writing_random_weights) { check_writer("synth", synthesise, "Q4_0"); }
+
+/* The data is on the disk before it gets its name, so a failing fsync of the file is no success. */
+Test(host_faults, a_file_that_cannot_be_synced_keeps_its_old_contents) {
+    HostFaultKind kind;
+    put_old();
+    host_fault_arm_call("fsync", 1);
+    REFUSED(quantise("Q8_0"), RP_E_IO, "Input/output error");
+    cr_expect_str_eq(host_fault_disarm(&kind), "fsync");
+    cr_expect(read_target());
+    cr_expect_eq(entries(folder), 3);
+}
