@@ -36,13 +36,14 @@ class Result:
         return f"exit {self.code}\n  stdout {self.out[:400]!r}\n  stderr {self.err[:400]!r}"
 
 
-def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, **env):
+def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, preexec_fn=None, **env):
     p = subprocess.run(
         [PROGRAM, *args],
         input=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
         timeout=timeout,
+        preexec_fn=preexec_fn,
         env={**os.environ, "REPRISE_DEVICE": "cpu", **env},
     )
     return Result(p.returncode, p.stdout or b"", p.stderr)

@@ -10,6 +10,7 @@ line counts.
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import stat
@@ -173,15 +174,49 @@ def test_unknown_tensor_type_is_inspected_but_not_run():
 def test_write_errors_are_reported():
     if not os.path.exists("/dev/full"):
         return "no /dev/full"
+    bench = ["bench", "-m", TINY, "-p", "4", "-n", "2", "-r", "1", "-q"]
     for command in (
         ["graph", "-m", TINY],
+        ["graph", "-m", TINY, "--json"],
+        ["graph", "-m", TINY, "--dot"],
+        ["plan", "-m", TINY, "--json"],
         ["inspect", "-m", TINY, "--tensors"],
         ["generate", "-m", TINY, "-p", "a", "-q"],
+        ["generate", "-m", TINY, "-p", "a", "-q", "--json"],
+        ["tokenize", "-m", TINY, "-p", "a"],
+        bench,
+        bench + ["--json"],
     ):
+        r = run(*command, preexec_fn=lambda: os.close(1))
+        expect_refusal(r, 1, "standard output", "Bad file descriptor")
         with open("/dev/full", "wb") as full:
             expect_refusal(run(*command, stdout=full), 1, "standard output", "No space left")
     expect_refusal(run("graph", "-m", TINY, "-o", "/dev/full"), 1, "/dev/full", "No space left")
     expect_refusal(run("plan", "-m", TINY, "-o", TMP.name + "/no/such"), 1, "no/such", "No such file")
+
+
+def test_a_full_disk_keeps_the_old_file():
+    def limit_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a full disk sends no signal
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+
+    folder = tempfile.mkdtemp(dir=TMP.name)
+    path = os.path.join(folder, "old")
+    f16 = os.path.join(SOURCE, "tests/golden/tiny/llama-f16.gguf")
+    for command in (
+        ["quantize", f16, path, "--type", "Q8_0"],
+        ["synth", "tiny", "-o", path],
+        ["graph", "-m", TINY, "--json", "-o", path],
+        ["graph", "-m", TINY, "--dot", "-o", path],
+        ["plan", "-m", TINY, "--json", "-o", path],
+    ):
+        with open(path, "w") as f:
+            f.write("precious")
+        r = run(*command, preexec_fn=limit_files)
+        expect_refusal(r, 1, path, "File too large")
+        with open(path) as f:
+            expect(f.read() == "precious", "the old file", command)
+        expect(os.listdir(folder) == ["old"], "no other file", os.listdir(folder))
 
 
 def test_a_closed_pipe_ends_quietly():
