@@ -166,9 +166,9 @@ static RpStatus interpret(void *arg, int ith, int nth) {
 static RpStatus run_cpu(RpExecutor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
 
 static void *data_of(RpExecutor *e, const TensorNode *node) {
+    if (!rp_plan_keeps(e->plan, node)) return NULL;
     const PlanRef ref = rp_plan_ref(e->plan, node);
-    if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node)) return NULL;
-    return rp_executor_address(e, ref);
+    return ref.space == SPACE_WEIGHT ? NULL : rp_executor_address(e, ref);
 }
 
 static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host) {

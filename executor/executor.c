@@ -207,9 +207,10 @@ RpStatus rp_executor_profile(RpExecutor *e, int n_runs, double *step_ns, double 
 /* *memory is the address of a node whose value outlasts a run. Memory of other nodes is reused, so access
  * is refused. */
 static RpStatus kept_memory(const RpExecutor *e, const TensorNode *node, size_t bytes, void **memory) {
-    const PlanRef      ref  = rp_plan_ref(e->plan, node);
+    const PlanRef      none = {.space = SPACE_WEIGHT};
+    const PlanRef      ref  = rp_plan_keeps(e->plan, node) ? rp_plan_ref(e->plan, node) : none;
     const RpTensorView view = rp_node_view(node);
-    if (ref.space == SPACE_WEIGHT || !rp_plan_keeps(e->plan, node))
+    if (ref.space == SPACE_WEIGHT)
         return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
     if (bytes > rp_view_extent_bytes(&view))
         return rp_fail(RP_E_ARG, "'%s': %zu bytes requested, it has %zu", rp_node_name(node), bytes,

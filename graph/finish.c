@@ -26,6 +26,8 @@ void rp_graph_drop_dead(ComputeGraph *g) {
             g->nodes[kept]     = g->nodes[i];
             g->nodes[kept]->id = kept;
             kept++;
+        } else {
+            g->nodes[i]->id = -1;
         }
     g->n_nodes = kept;
 }

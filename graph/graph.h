@@ -35,7 +35,7 @@ typedef union NodeSources {
 
 struct TensorNode {
     ComputeGraph *graph;
-    int           id; /* index in graph->nodes */
+    int           id; /* index in graph->nodes; -1: not in it */
     NodeKind      kind;
     TensorOp      op; /* valid for NODE_OP */
     RpOpParams    params;

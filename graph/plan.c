@@ -186,6 +186,7 @@ PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node) {
 
 bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node) {
     const TensorNode *b = node->base;
+    if (node->graph != plan->graph || node->id < 0) return false;
     if (b->kind != NODE_OP) return true;
     return b->is_output || plan->buffers[plan->buffer_of[b->id]].last_step >= plan->n_steps;
 }

@@ -2,12 +2,21 @@
  * not leave the extent of its source, and its rows are whole quantisation blocks. */
 #include "graph/shape.h"
 
+/* The quants, scales and sums of a q8_act row are three planes, so rows cannot be split, joined or begin elsewhere. */
+static bool keeps_rows(const RpTensorView *x, const RpViewParams *p) {
+    bool keeps = p->ne[0] == x->ne[0] && p->offset % x->nb[1] == 0;
+    for (int i = 1; i < RP_MAX_DIMS; i++) keeps = keeps && (p->ne[i] == 1 || p->nb[i] % x->nb[1] == 0);
+    return keeps;
+}
+
 SHAPE_RULE(view) {
     const RpTensorView *x     = in->view.x;
     const RpViewParams *p     = &params->view;
-    const int           block = rp_dtype_info(x->dtype)->block_elems;
+    const RpDtypeInfo  *info  = rp_dtype_info(x->dtype);
+    const size_t        unit  = (size_t)info->block_bytes;
+    const size_t        limit = rp_view_extent_bytes(x);
+    bool                whole = p->offset % unit == 0;
     *out                      = (RpTensorView){.dtype = x->dtype};
-    size_t limit              = rp_view_extent_bytes(x);
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         if (p->ne[i] <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
         out->ne[i] = p->ne[i];
@@ -15,13 +24,16 @@ SHAPE_RULE(view) {
         /* Each stride alone must fit, so that the sum in rp_view_extent_bytes below cannot overflow. */
         if (p->ne[i] > 1 && i > 0 && p->nb[i] > limit / (size_t)(p->ne[i] - 1))
             REFUSE(RP_E_SHAPE, "the view leaves its source");
+        whole = whole && (i == 0 || p->ne[i] == 1 || p->nb[i] % unit == 0);
     }
-    if (p->ne[0] % block != 0) REFUSE(RP_E_SHAPE, "rows must be whole blocks");
+    if (p->ne[0] % info->block_elems != 0) REFUSE(RP_E_SHAPE, "rows must be whole blocks");
     if (p->ne[0] > rp_view_elems(x)) REFUSE(RP_E_SHAPE, "the view leaves its source");
     if (p->offset > limit || rp_view_extent_bytes(out) > limit - p->offset)
         REFUSE(RP_E_SHAPE, "the view leaves its source");
-    if (p->offset % (size_t)rp_dtype_info(x->dtype)->block_bytes != 0 && block == 1)
-        REFUSE(RP_E_SHAPE, "the offset must be a whole number of elements");
+    if (!whole && info->block_elems == 1)
+        REFUSE(RP_E_SHAPE, "the offset and the strides must be whole elements");
+    if (!whole) REFUSE(RP_E_SHAPE, "the offset and the strides must be whole blocks");
+    if (x->dtype == RP_Q8_ACT && !keeps_rows(x, p)) REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
     return RP_OK;
 }
 
@@ -38,7 +50,6 @@ SHAPE_RULE(reshape) {
     if (left != 1) REFUSE(RP_E_SHAPE, "the number of elements would change");
     if (params->reshape.ne[0] % rp_dtype_info(x->dtype)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "rows must be whole blocks");
-    /* The quants, scales and sums of a q8_act row are three planes, so rows cannot be split or joined. */
     if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0])
         REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
     *out = rp_view_contiguous(x->dtype, params->reshape.ne, NULL);

@@ -119,6 +119,33 @@ Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
     free_net(&n);
 }
 
+/* Of the removed nodes only the numbers in the graph are gone: callers may still hold their addresses. */
+Test(executor, removed_nodes_have_no_memory) {
+    ComputeGraph *g = rp_graph_new(), *other = rp_graph_new();
+    TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1)), *y = rp_silu(g, x);
+    TensorNode   *state      = rp_graph_state(g, "unused state", RP_F32, NE(8, 1, 1, 1)),
+               *input        = rp_graph_input(g, "unused input", RP_F32, NE(8, 1, 1, 1));
+    TensorNode *const gone[] = {state, input, rp_add(g, input, state),
+                                rp_graph_input(other, "x", RP_F32, NE(8, 1, 1, 1))};
+    ExecPlan         *plan;
+    RpExecutor       *e;
+    float             value = 0.0f;
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_plan_new(g, &plan));
+    OK(rp_executor_open(plan, NULL, &e));
+    for (int i = 0; i < 4; i++) {
+        cr_expect_null(rp_executor_data(e, gone[i]), "%s", rp_node_name(gone[i]));
+        REFUSED(rp_executor_get(e, gone[i], &value, sizeof value), RP_E_ARG,
+                "is neither an input nor an output");
+        REFUSED(rp_executor_set(e, gone[i], &value, sizeof value), RP_E_ARG,
+                "is neither an input nor an output");
+    }
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    rp_graph_free(other);
+}
+
 Test(executor, refuses_bad_options) {
     Net         n = new_net();
     RpExecutor *e;

@@ -79,6 +79,38 @@ REFUSAL(view_with_a_huge_offset, RP_E_SHAPE, "leaves its source",
                       .nb = {0, 32, 32, 32},
                       .offset = SIZE_MAX - 3
 }))
+REFUSAL(view_from_the_middle_of_a_block, RP_E_SHAPE, "whole blocks",
+        rp_view(g, weight(g, "w", RP_Q8_0, 64, 4),
+                &(RpViewParams){
+                    .ne = {32, 1,  1,  1 },
+                      .nb = {0,  68, 68, 68},
+                      .offset = 17
+}))
+REFUSAL(view_of_rows_that_begin_in_a_block, RP_E_SHAPE, "whole blocks",
+        rp_view(g, weight(g, "w", RP_Q8_0, 64, 4),
+                &(RpViewParams){
+                    .ne = {32, 2,  1,  1 },
+                      .nb = {0,  35, 70, 70}
+}))
+REFUSAL(view_of_unaligned_elements, RP_E_SHAPE, "whole elements",
+        rp_view(g, input(g, "x", 8, 2, 1),
+                &(RpViewParams){
+                    .ne = {4, 2,  1,  1 },
+                      .nb = {0, 18, 36, 36}
+}))
+REFUSAL(view_of_half_a_row_of_activations, RP_E_SHAPE, "q8_act rows keep their length",
+        rp_view(g, rp_graph_input(g, "x", RP_Q8_ACT, NE(64, 2, 1, 1)),
+                &(RpViewParams){
+                    .ne = {32, 2,  1,   1  },
+                      .nb = {0,  88, 176, 176}
+}))
+REFUSAL(view_of_activations_between_rows, RP_E_SHAPE, "q8_act rows keep their length",
+        rp_view(g, rp_graph_input(g, "x", RP_Q8_ACT, NE(64, 2, 1, 1)),
+                &(RpViewParams){
+                    .ne = {64, 1,  1,  1 },
+                      .nb = {0,  88, 88, 88},
+                      .offset = 44
+}))
 REFUSAL(reshape_to_another_size, RP_E_SHAPE, "number of elements",
         rp_reshape(g, input(g, "x", 8, 2, 1), 5, 3, 1, 1))
 REFUSAL(reshape_of_a_permuted_source, RP_E_SHAPE, "contiguous",
@@ -127,9 +159,9 @@ Test(graph, drops_nodes_that_no_output_needs_but_keeps_stores) {
     TensorNode   *x = input(g, "x", 8, 2, 1), *dead = rp_node_set_name(rp_gelu(g, x, RP_GELU_ERF), "dead");
     TensorNode   *s = rp_graph_state(g, "s", RP_F16, NE(8, 16, 1, 1)), *y = rp_silu(g, x);
     rp_node_set_name(rp_store(g, x, s, NULL), "stored");
-    (void)dead;
     OK(rp_graph_finish(g, &y, 1));
     cr_expect_null(rp_graph_find(g, "dead"));
+    cr_expect_eq(rp_node_number(dead), -1);
     cr_expect_not_null(rp_graph_find(g, "stored"));
     cr_expect_eq(rp_graph_n_steps(g), 2);
     OK(rp_graph_verify(g));

@@ -98,6 +98,16 @@ Test(quantize_rows, gives_tiny_values_the_quant_0) {
     for (int i = 0; i < 34; i++) cr_expect_eq(block[i], 0, "byte %d is %d", i, block[i]);
 }
 
+Test(quantize_rows, types_of_no_weight_dequantise_to_nan) {
+    const int32_t ids[64] = {0};
+    const RpDtype types[] = {RP_I32, RP_Q8_ACT, RP_DTYPE_COUNT, (RpDtype)-1};
+    for (int t = 0; t < 4; t++) {
+        float out[32] = {0};
+        rp_dequantize_row(types[t], ids, 32, out);
+        for (int i = 0; i < 32; i++) cr_expect(isnan(out[i]), "%s: element %d", rp_dtype_name(types[t]), i);
+    }
+}
+
 Test(quantize_rows, refuses_values_that_blocks_cannot_hold) {
     float   x[64] = {0};
     uint8_t out[64];

@@ -190,6 +190,8 @@ void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out) {
         convert_f16(row, n, out);
     else if (dtype == RP_BF16)
         convert_bf16(row, n, out);
-    else
+    else if (rp_quant_form(dtype) != NULL)
         blocks_to_f32(dtype, row, n, out);
+    else
+        for (int64_t i = 0; i < n; i++) out[i] = NAN;
 }

@@ -179,7 +179,8 @@ RP_API RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
 /* ---- reading a graph; nodes and texts are owned by the graph ---- */
 
-RP_API int               rp_node_number(const TensorNode *node);      /* rp_graph_node(g, number) is the node */
+RP_API int               rp_node_number(const TensorNode *node);      /* rp_graph_node(g, number) is the node; -1: it was taken
+                                                                         out of the graph */
 RP_API int               rp_graph_n_nodes(const ComputeGraph *g);     /* with leaves and views */
 RP_API int               rp_graph_n_steps(const ComputeGraph *g);     /* nodes that run a kernel */
 RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i); /* NULL outside 0 <= i < n_nodes */

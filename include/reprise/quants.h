@@ -21,8 +21,8 @@ extern "C" {
  * or infinity in x, which no block type can hold (f32, f16 and bf16 can). */
 RP_API RP_NODISCARD RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out);
 
-/* Dequantises n elements to f32, a whole number of blocks. dtype: f32, f16, bf16 or any block type except q8_act (not
- * checked). */
+/* Dequantises n elements to f32, a whole number of blocks. dtype: f32, f16, bf16 or any block type except q8_act; for any
+ * other type all elements of `out` become NaN. */
 RP_API void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out);
 
 #ifdef __cplusplus
