@@ -136,7 +136,7 @@ static RpStatus print_text(const RpSession *s, const TokenBytes *bytes) {
 static void print_json(const RpSession *s, const TokenBytes *bytes) {
     const char *separator = "";
     printf("{\"model\":");
-    cli_json_string(stdout, args.model, strlen(args.model));
+    rp_put_json_string(args.model, strlen(args.model), stdout);
     putchar(',');
     cli_device_json(s, stdout);
     printf("\"isa\":\"%s\",\"depth\":%d,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()), args.depth);

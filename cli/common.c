@@ -15,13 +15,16 @@
 static double                start_time; /* of main, as cli_now */
 static volatile sig_atomic_t interrupt;
 
+/* Prints the text as one line: line ends and tabs become \xNN too, which rp_visible_text leaves alone. */
 static void say(Style style, const char *who, const char *fmt, va_list ap) {
-    char line[1200];
-    vsnprintf(line, sizeof line, fmt, ap);
-    for (char *c = line; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    char   text[1200], line[4 * sizeof text], shown[4 * sizeof text];
+    size_t n = 0;
+    vsnprintf(text, sizeof text, fmt, ap);
+    for (const char *c = text; *c != '\0'; c++)
+        n += (size_t)snprintf(line + n, sizeof line - n, *c == '\n' || *c == '\t' ? "\\x%02x" : "%c", *c);
+    rp_visible_text(line, n, shown, sizeof shown);
     cli_progress_clear();
-    fprintf(stderr, "%s%s:%s %s\n", cli_style(stderr, style), who, cli_style(stderr, STYLE_PLAIN), line);
+    fprintf(stderr, "%s%s:%s %s\n", cli_style(stderr, style), who, cli_style(stderr, STYLE_PLAIN), shown);
 }
 
 void cli_say(const char *who, const char *fmt, ...) {
@@ -55,14 +58,16 @@ char *cli_visible(const char *text, size_t n) {
 }
 
 bool cli_print(const char *text, size_t len) {
+    static int terminal = -1;
+    if (terminal < 0) terminal = isatty(STDOUT_FILENO);
     if (stdout_error != 0) return false;
-    if (!isatty(STDOUT_FILENO)) {
+    if (!terminal) {
         if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) stdout_error = errno;
         return stdout_error == 0;
     }
     char *shown = cli_visible(text, len);
-    if (shown == NULL) return false;
-    if (fputs(shown, stdout) < 0 || fflush(stdout) != 0) stdout_error = errno;
+    if (shown == NULL) stdout_error = ENOMEM;
+    if (shown != NULL && (fputs(shown, stdout) < 0 || fflush(stdout) != 0)) stdout_error = errno;
     free(shown);
     return stdout_error == 0;
 }
@@ -183,38 +188,6 @@ double cli_kv_bytes(const RpSession *s, double position) {
         (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
     return layer *
            (m->n_layer_local * fmin(m->window, position) + (m->n_layer - m->n_layer_local) * position);
-}
-
-static void json_char(FILE *out, unsigned char c) {
-    if (c == '"' || c == '\\')
-        fprintf(out, "\\%c", c);
-    else if (c == '\n')
-        fputs("\\n", out);
-    else if (c == '\t')
-        fputs("\\t", out);
-    else if (c == '\r')
-        fputs("\\r", out);
-    else if (c < 0x20 || c == 0x7f)
-        fprintf(out, "\\u%04x", c);
-    else
-        putc(c, out);
-}
-
-void cli_json_string(FILE *out, const char *bytes, size_t n) {
-    RpUtf8Stream u = {0};
-    char         text[16 + 8];
-    putc('"', out);
-    for (size_t i = 0; i <= n; i++) {
-        const size_t len = i < n ? rp_utf8_feed(&u, bytes + i, 1, text) : rp_utf8_flush(&u, text);
-        for (size_t j = 0; j < len; j++) {
-            const unsigned char c = (unsigned char)text[j];
-            if (c == 0xc2 && j + 1 < len && (unsigned char)text[j + 1] <= 0x9f) /* U+0080 to U+009F */
-                fprintf(out, "\\u%04x", (unsigned char)text[++j]);
-            else
-                json_char(out, c);
-        }
-    }
-    putc('"', out);
 }
 
 /* Bytes of the UTF-8 character at p, of n bytes that are there; 0 if there is no whole, valid one. */

@@ -47,7 +47,7 @@
 #define SAMPLER_DEFAULTS                                                                                     \
     { .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64 }
 
-/* Print "who: text" as one line on stderr; control characters in the text become '?'. An error and a warning differ in
+/* Print "who: text" as one line on stderr; control characters in the text become \xNN. An error and a warning differ in
  * colour only. */
 void cli_say(const char *who, const char *fmt, ...) RP_PRINTF(2, 3);
 void cli_warn(const char *fmt, ...) RP_PRINTF(1, 2); /* who: reprise */
@@ -122,9 +122,6 @@ RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 /* Bytes of the KV cache that a decode step at `position` reads; layers with a sliding window read only the
  * window. */
 double cli_kv_bytes(const RpSession *s, double position);
-
-/* Writes a JSON string with its quotes; ill-formed UTF-8 becomes U+FFFD. */
-void cli_json_string(FILE *out, const char *bytes, size_t n);
 
 /* Prints at most `max` bytes, control characters and quotes escaped as in C; then "..." if some were left out. */
 void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max);

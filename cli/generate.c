@@ -112,9 +112,9 @@ static void close_all(Run *r) {
 
 static void print_json(const Run *r, const Report *report) {
     printf("{\"model\":");
-    cli_json_string(stdout, args.model, strlen(args.model));
+    rp_put_json_string(args.model, strlen(args.model), stdout);
     printf(",\"text\":");
-    cli_json_string(stdout, r->text, r->n_text);
+    rp_put_json_string(r->text, r->n_text, stdout);
     printf(",\"tokens\":[");
     for (size_t i = 0; i < r->reply.n; i++) printf("%s%d", i > 0 ? "," : "", r->reply.ids[i]);
     printf("],\"seed\":%llu,", (unsigned long long)args.sampler.seed);

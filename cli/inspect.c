@@ -23,7 +23,7 @@ static const char *type_name(uint32_t gguf_type) {
 /* A string in quotes, escaped for text or JSON; the text form is cut after SHOWN_BYTES. */
 static void print_string(RpGgufString s) {
     if (args.json) {
-        cli_json_string(stdout, s.ptr, s.len);
+        rp_put_json_string(s.ptr, s.len, stdout);
         return;
     }
     putchar('"');
@@ -79,7 +79,7 @@ static void print_metadata(const RpGgufFile *f) {
         const char        *type  = rp_gguf_value_type_name(array ? v->elem_type : v->type);
         if (args.json) {
             printf("%s{\"key\":", i > 0 ? "," : "");
-            cli_json_string(stdout, v->key.ptr, v->key.len);
+            rp_put_json_string(v->key.ptr, v->key.len, stdout);
             printf(",\"type\":\"%s%s\",\"value\":", type, array ? "[]" : "");
             print_value(v);
             printf("}");
@@ -100,7 +100,7 @@ static void print_tensors_json(const RpGgufFile *f) {
         const RpGgufTensor *t  = rp_gguf_tensor(f, i);
         const int64_t      *ne = t->view.ne;
         printf("%s{\"name\":", i > 0 ? "," : "");
-        cli_json_string(stdout, t->name.ptr, t->name.len);
+        rp_put_json_string(t->name.ptr, t->name.len, stdout);
         printf(",\"type\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\"bytes\":%zu}",
                type_name(t->gguf_type), ne[0], ne[1], ne[2], ne[3], t->bytes);
     }
@@ -195,7 +195,7 @@ static void print_model(const char *path) {
     if (rp_model_open(path, NULL, &m) != RP_OK) {
         if (args.json) {
             printf(",\"model\":null,\"reason\":");
-            cli_json_string(stdout, rp_last_error(), strlen(rp_last_error()));
+            rp_put_json_string(rp_last_error(), strlen(rp_last_error()), stdout);
         } else {
             printf("cannot be run here: ");
             cli_print_escaped(stdout, rp_last_error(), strlen(rp_last_error()), SIZE_MAX);
@@ -232,7 +232,7 @@ static int run(void) {
     if (rp_gguf_open(args.model, &f) != RP_OK) return cli_exit(RP_E_IO);
     if (args.json) {
         printf("{\"file\":");
-        cli_json_string(stdout, args.model, strlen(args.model));
+        rp_put_json_string(args.model, strlen(args.model), stdout);
         printf(",\"version\":%u,\"file_bytes\":%zu", rp_gguf_version(f), rp_gguf_bytes(f));
     } else {
         cli_print_escaped(stdout, args.model, strlen(args.model), SIZE_MAX);

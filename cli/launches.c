@@ -150,7 +150,7 @@ static void add_row(Table *t, const Counts *c) {
 
 static void print_json(const Counts *c, bool first) {
     printf("%s{\"name\":", first ? "" : ",\n");
-    cli_json_string(stdout, c->name, strlen(c->name));
+    rp_put_json_string(c->name, strlen(c->name), stdout);
     printf(",\"layers\":%d,\"steps\":%d,\"kernels_per_token\":%d,\"kernels_in_layers\":%d,\"graph_nodes\":%d,"
            "\"cpu_barriers\":%d,"
            "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"loop\":0},\"launches_per_reply\":1,"
@@ -185,7 +185,7 @@ static RpStatus by_pass_row(const RpModel *m, const char *name, bool first, Tabl
     RP_TRY(count_model(m, name, "-all", NULL, &c));
     if (args.json) {
         printf("%s{\"name\":", first ? "" : ",\n");
-        cli_json_string(stdout, name, strlen(name));
+        rp_put_json_string(name, strlen(name), stdout);
         printf(",\"unfused\":%d", c.kernels);
     }
     cli_table_add(t, "%s", name);

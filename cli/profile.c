@@ -172,7 +172,7 @@ static RpStatus print_json(const Profile *p) {
     for (int i = 0; i < p->n_steps; i++) {
         printf("%s\n{\"node\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", rp_node_number(p->steps[i].node),
                rp_node_op_name(p->steps[i].node));
-        cli_json_string(stdout, rp_node_name(p->steps[i].node), strlen(rp_node_name(p->steps[i].node)));
+        rp_put_json_string(rp_node_name(p->steps[i].node), strlen(rp_node_name(p->steps[i].node)), stdout);
         printf(",\"us\":%.3f,\"bytes\":%zu}", p->ns[i] / 1e3, p->steps[i].bytes);
         notes[rp_node_number(p->steps[i].node)].us = p->ns[i] / 1e3;
     }
@@ -230,7 +230,7 @@ static RpStatus write_trace(const Profile *p) {
         fprintf(out,
                 ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
                 rp_node_layer(node) + 1, at / 1e3, p->ns[i] / 1e3, rp_node_op_name(node));
-        cli_json_string(out, rp_node_name(node), strlen(rp_node_name(node)));
+        rp_put_json_string(rp_node_name(node), strlen(rp_node_name(node)), out);
         fprintf(out, ",\"args\":{\"bytes\":%zu,\"gb_s\":%.2f}}", p->steps[i].bytes,
                 p->ns[i] > 0.0 ? (double)p->steps[i].bytes / p->ns[i] : 0.0);
         at += p->ns[i];

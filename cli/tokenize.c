@@ -22,7 +22,7 @@ static RpStatus print_tokens(const RpTokenizer *tk, const RpTokenList *list) {
         RP_TRY(rp_token_bytes(tk, id, true, &piece));
         if (args.json) {
             printf("%s{\"id\":%d,\"text\":", i > 0 ? "," : "", id);
-            cli_json_string(stdout, piece.ptr, piece.len);
+            rp_put_json_string(piece.ptr, piece.len, stdout);
             printf("}");
         } else {
             printf("%*d  \"", width, id);

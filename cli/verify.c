@@ -307,7 +307,7 @@ static RpStatus print_text(const Verify *v) {
 
 static void print_json(const Verify *v) {
     printf("{\"device\":");
-    cli_json_string(stdout, v->device, strlen(v->device));
+    rp_put_json_string(v->device, strlen(v->device), stdout);
     printf(",\"tokens\":%d,\"tolerance\":%g,\"ops\":[", args.tokens, (double)args.tolerance);
     for (int i = 0; i < v->n_ops; i++) {
         printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op,
@@ -323,7 +323,7 @@ static void print_json(const Verify *v) {
     }
     printf("],\"first_difference\":");
     if (v->wrong)
-        cli_json_string(stdout, v->first, strlen(v->first));
+        rp_put_json_string(v->first, strlen(v->first), stdout);
     else
         printf("null");
     printf(",\"replays\":%ld,\"replay_equal\":%s,\"reply_tokens\":%ld,\"reply_equal\":%s,\"verified\":%s}\n",

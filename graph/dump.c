@@ -4,7 +4,7 @@
 
 #include "base/sized.h"
 #include "graph/columns.h"
-#include "graph/json.h"
+#include "reprise/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void dump_text(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) 
 static void dump_json_node(const TensorNode *n, const RpDumpOptions *o, FILE *out) {
     char ops[128];
     fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
-    rp_json_string(out, n->name);
+    rp_put_json_string(n->name, strlen(n->name), out);
     fprintf(
         out,
         ",\"layer\":%d,\"dtype\":\"%s\",\"ne\":[%lld,%lld,%lld,%lld],\"nb\":[%zu,%zu,%zu,%zu],\"bytes\":%zu",
@@ -97,15 +97,16 @@ static void dump_json_node(const TensorNode *n, const RpDumpOptions *o, FILE *ou
     if (o->notes != NULL && o->notes[n->id].us > 0.0) fprintf(out, ",\"us\":%.3f", o->notes[n->id].us);
     if (o->notes != NULL && o->notes[n->id].text[0] != '\0') {
         fputs(",\"note\":", out);
-        rp_json_string(out, o->notes[n->id].text);
+        rp_put_json_string(o->notes[n->id].text, strlen(o->notes[n->id].text), out);
     }
     fputs("}", out);
 }
 
 static void dump_json(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) {
     const char *comma = "";
+    const char *title = o->title != NULL ? o->title : "";
     fprintf(out, "{\"title\":");
-    rp_json_string(out, o->title != NULL ? o->title : "");
+    rp_put_json_string(title, strlen(title), out);
     fprintf(out, ",\"n_nodes\":%d,\"n_steps\":%d,\"nodes\":[", g->n_nodes, rp_graph_n_steps(g));
     for (int i = 0; i < g->n_nodes; i++) {
         if (!is_selected(g->nodes[i], o)) continue;

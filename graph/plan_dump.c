@@ -2,8 +2,8 @@
  * the whole context in use: the bytes that measured times of memory-bound steps are compared with. */
 #include "graph/columns.h"
 #include "graph/graph.h"
-#include "graph/json.h"
 #include "graph/plan.h"
+#include "reprise/text.h"
 
 #include <string.h>
 
@@ -135,7 +135,7 @@ static void dump_json(const ExecPlan *plan, FILE *out) {
         const PlanStep *s = &plan->steps[i];
         fprintf(out, "%s\n{\"step\":%d,\"node\":%d,\"layer\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", i,
                 s->node->id, s->node->layer, rp_op_info(s->op)->name);
-        rp_json_string(out, s->node->name);
+        rp_put_json_string(s->node->name, strlen(s->node->name), out);
         fprintf(out, ",\"space\":\"%s\",\"offset\":%zu,\"bytes\":%zu,\"moved_bytes\":%zu}",
                 s->dst.space == SPACE_STATE ? "state" : "arena", s->dst.offset, result_bytes(s->node),
                 step_bytes(s->node));

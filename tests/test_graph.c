@@ -315,7 +315,7 @@ Test(dump, folds_equal_layers) {
     check_dot(folded);
     check_dot(whole);
     char *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON, .title = "a \"b\"\n"});
-    cr_expect_not_null(strstr(json, "\"title\":\"a \\\"b\\\"\\u000a\""));
+    cr_expect_not_null(strstr(json, "\"title\":\"a \\\"b\\\"\\n\""));
     char *text = dump(g, (RpDumpOptions){.format = RP_DUMP_TEXT, .one_layer = true, .layer = 3});
     cr_expect_not_null(strstr(text, "blk.3.w"));
     cr_expect_null(strstr(text, "blk.2.w"));

@@ -5,16 +5,6 @@
 
 #include <math.h>
 
-#define TINY GOLDEN_DIR "tiny/"
-
-static RpModel *open_tiny(const char *file) {
-    RpModel *m;
-    char     path[1024];
-    snprintf(path, sizeof path, TINY "%s", file);
-    OK(rp_model_open(path, NULL, &m));
-    return m;
-}
-
 static RpSession *open_session(const RpModel *m, RpSessionOptions o) {
     RpSession *s;
     if (o.n_ctx == 0) o.n_ctx = 200;
@@ -28,10 +18,9 @@ static void fill(int32_t *ids, int n, int32_t n_vocab) {
 
 /* Every family and many weight types: biases, QK norms, sliding windows, experts, sinks, latent attention,
  * layers without RoPE. */
-static const char *const files[] = {"llama-mix.gguf",     "llama-mix-k.gguf",   "llama-f16.gguf",
-                                    "qwen2-mix.gguf",     "qwen3-mix.gguf",     "gemma3-mix.gguf",
-                                    "mixtral-mix-k.gguf", "qwen2moe-mix.gguf",  "qwen3moe-mix.gguf",
-                                    "gpt-oss-mxfp4.gguf", "deepseek2-mix.gguf", "smollm3-mix.gguf"};
+static const char *const files[] = {"llama-mix",    "llama-mix-k",   "llama-f16",     "qwen2-mix",
+                                    "qwen3-mix",    "gemma3-mix",    "mixtral-mix-k", "qwen2moe-mix",
+                                    "qwen3moe-mix", "gpt-oss-mxfp4", "deepseek2-mix", "smollm3-mix"};
 
 #ifdef RP_TEST_SLOW
 enum { EVERY_FILE = 3 };
@@ -53,7 +42,7 @@ static void logits_after(const RpModel *m, RpSessionOptions o, int step, float *
 
 Test(session, prefill_equals_token_by_token_bit_for_bit) {
     for (int f = 0; f < N_FILES; f += EVERY_FILE) {
-        RpModel     *m     = open_tiny(files[f]);
+        RpModel     *m     = golden_open_tiny(files[f]);
         const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
         float        want[256], got[256];
         logits_after(m, (RpSessionOptions){.n_threads = 1}, 1, want);
@@ -69,7 +58,7 @@ Test(session, prefill_equals_token_by_token_bit_for_bit) {
 
 /* Close to an f16 KV cache, and the same bits in any chunks. */
 static void check_q8_0(const char *file) {
-    RpModel     *m       = open_tiny(file);
+    RpModel     *m       = golden_open_tiny(file);
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
     float        f16[256], want[256], got[256];
     double       size = 0.0, off = 0.0;
@@ -94,13 +83,13 @@ static void check_q8_0(const char *file) {
 }
 
 Test(session, keeps_the_kv_cache_in_q8_0) {
-    check_q8_0("qwen3-f32.gguf");
-    check_q8_0("qwen3moe-mix.gguf");
-    check_q8_0("gpt-oss-mxfp4.gguf");
+    check_q8_0("qwen3-f32");
+    check_q8_0("qwen3moe-mix");
+    check_q8_0("gpt-oss-mxfp4");
 }
 
 Test(session, a_q8_0_kv_cache_takes_about_half_the_memory) {
-    RpModel        *m = open_tiny("qwen3-f32.gguf");
+    RpModel        *m = golden_open_tiny("qwen3-f32");
     RpSessionMemory f16, q8_0;
     OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 128}, &f16));
     OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 128, .kv_type = RP_Q8_0}, &q8_0));
@@ -109,18 +98,18 @@ Test(session, a_q8_0_kv_cache_takes_about_half_the_memory) {
 }
 
 Test(session, refuses_unsupported_kv_cache_types) {
-    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpModel   *m = golden_open_tiny("llama-mix");
     RpSession *s;
     REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
             "a KV cache of q8_0: heads of 16 are not whole blocks of 32");
     REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q4_0}, &s), RP_E_ARG,
             "a KV cache of q4_0: must be f16 or q8_0");
     rp_model_free(m);
-    m = open_tiny("deepseek2-mix.gguf");
+    m = golden_open_tiny("deepseek2-mix");
     REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0}, &s), RP_E_UNSUPPORTED,
             "the latent attention of deepseek2");
     rp_model_free(m);
-    m = open_tiny("qwen3-f32.gguf");
+    m = golden_open_tiny("qwen3-f32");
     REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s),
             RP_E_UNSUPPORTED, "a cache of q8_0 needs the attention pass");
     rp_model_free(m);
@@ -128,7 +117,7 @@ Test(session, refuses_unsupported_kv_cache_types) {
 
 Test(session, gives_the_same_bits_for_any_number_of_threads_and_instruction_set) {
     for (int f = 0; f < N_FILES; f += EVERY_FILE) {
-        RpModel     *m     = open_tiny(files[f]);
+        RpModel     *m     = golden_open_tiny(files[f]);
         const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
         float        want[256], got[256];
         logits_after(m, (RpSessionOptions){.n_threads = 1}, N_IDS, want);
@@ -160,7 +149,7 @@ static void keep(size_t i, const float *logits, void *user) {
 
 Test(session, score_gives_the_logits_of_single_steps) {
     static Kept k;
-    RpModel    *m = open_tiny("gemma3-mix.gguf");
+    RpModel    *m = golden_open_tiny("gemma3-mix");
     RpSession  *a = open_session(m, (RpSessionOptions){0}), *b = open_session(m, (RpSessionOptions){0});
     int32_t     ids[N_IDS];
     cr_assert_eq(rp_model_info(m)->n_vocab, 64);
@@ -176,7 +165,7 @@ Test(session, score_gives_the_logits_of_single_steps) {
 }
 
 Test(session, rewinds_to_an_earlier_position) {
-    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpModel   *m = golden_open_tiny("llama-mix");
     RpSession *s = open_session(m, (RpSessionOptions){0});
     int32_t    ids[40];
     float      want[64];
@@ -197,7 +186,7 @@ Test(session, rewinds_to_an_earlier_position) {
 }
 
 Test(session, refuses_tokens_past_the_context_without_loss) {
-    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpModel   *m = golden_open_tiny("llama-mix");
     RpSession *s = open_session(m, (RpSessionOptions){.n_ctx = 10});
     int32_t    ids[20];
     float      before[64];
@@ -215,7 +204,7 @@ Test(session, refuses_tokens_past_the_context_without_loss) {
 }
 
 Test(session, refuses_bad_tokens_and_options) {
-    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpModel   *m = golden_open_tiny("llama-mix");
     RpSession *s = open_session(m, (RpSessionOptions){0});
     REFUSED(rp_session_step(s, 64), RP_E_ARG, "token 64 at 0 is outside of the vocabulary of 64");
     REFUSED(rp_session_step(s, -1), RP_E_ARG, "token -1");
@@ -231,7 +220,7 @@ Test(session, refuses_bad_tokens_and_options) {
 }
 
 Test(session, reports_its_memory_before_it_opens) {
-    RpModel        *m = open_tiny("llama-mix.gguf");
+    RpModel        *m = golden_open_tiny("llama-mix");
     RpSessionMemory memory;
     OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 100}, &memory));
     cr_expect_eq(memory.n_ctx, 100);
@@ -248,7 +237,7 @@ static bool stop_at_64(int64_t done, int64_t total, void *user) {
 }
 
 Test(session, prefill_can_be_stopped) {
-    RpModel   *m = open_tiny("llama-mix.gguf");
+    RpModel   *m = golden_open_tiny("llama-mix");
     RpSession *s = open_session(m, (RpSessionOptions){.prefill_chunk = 32});
     int32_t    ids[N_IDS];
     int64_t    total = 0;

@@ -180,7 +180,7 @@ static void print_json(const Report *r) {
     char name[256], text[16];
     cpu_name(name, sizeof name);
     printf("{\"cpu\":");
-    cli_json_string(stdout, name, strlen(name));
+    rp_put_json_string(name, strlen(name), stdout);
     printf(",\"isa\":\"%s\",\"read_bytes\":%zu,\"read\":[", rp_cpu_isa_name(rp_cpu_isa()), r->read_bytes);
     for (int i = 0; i < r->n_counts; i++) {
         printf("%s{\"threads\":%d,\"best_gb_s\":%.3f,\"gb_s\":{", i > 0 ? "," : "", r->counts[i],

@@ -10,6 +10,7 @@
 #include "reprise/status.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +21,10 @@ extern "C" {
  * is cut, as with snprintf. `out` is terminated unless `size` is 0. The library does this with every error text, every
  * text or DOT dump and RpModelInfo.name; replies and tensor names are as they are. */
 RP_API size_t rp_visible_text(const char *text, size_t n, char *out, size_t size);
+
+/* Writes n bytes of UTF-8 as a JSON string (RFC 8259), with its quotes. Control characters, also U+007F to U+009F, are
+ * escaped; each byte that is not UTF-8 becomes U+FFFD. Errors stay in `out` (ferror). */
+RP_API void rp_put_json_string(const char *text, size_t n, FILE *out);
 
 #ifdef __cplusplus
 }

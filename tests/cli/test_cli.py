@@ -74,7 +74,7 @@ def test_wrong_use_exits_2_with_one_line():
     expect_refusal(run(*g, TINY, "stray"), 2, "`stray` is not an option")
     expect_refusal(run(*g, "--", TINY, "--json"), 2, "`--json` is not an option")
     expect_refusal(run(*g, "--system", "x"), 2, "go with --chat")
-    expect_refusal(run(*g, "--two\nlines"), 2, "unknown option --two?lines")
+    expect_refusal(run(*g, "--two\nlines"), 2, "unknown option --two\\x0alines")
     expect_refusal(run("graph", "-m", TINY, "--dot", "--json"), 2, "exclude each other")
     expect_refusal(run("tokenize", "-m", TINY), 2, "one text is needed")
     expect_refusal(run("perplexity", "-m", TINY), 2, "-f FILE is needed")
@@ -140,7 +140,7 @@ def test_bad_files_exit_1_with_their_name():
                 command, []
             )
             expect_refusal(run(*command.split(), "-m", path, *more), 1, path)
-    expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two?lines")
+    expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two\\x0alines")
     expect_refusal(run("generate", "-m", TINY, "-f", files["missing"]), 1, files["missing"])
     expect_refusal(
         run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "do not fill one window"
@@ -169,6 +169,10 @@ def test_unknown_tensor_type_is_inspected_but_not_run():
     expect(r.code in (0, 1), "no crash", r)
     if r.code == 0:
         expect("is not supported" in r.text, "", r)
+
+
+def test_messages_are_one_line():
+    expect_refusal(run("a\x1b[2J\nb\tc\x9b"), 2, "`a\\x1b[2J\\x0ab\\x09c\\x9b`")
 
 
 def test_write_errors_are_reported():
