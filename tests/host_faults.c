@@ -39,7 +39,8 @@ long host_live(void) { return atomic_load(&live); }
 
 /* True if this call must fail; sets errno. */
 static bool fails(const char *function, HostFaultKind kind) {
-    static const int error[HOST_N_KINDS] = {[HOST_MEMORY] = ENOMEM, [HOST_FILE] = EIO, [HOST_THREAD] = EAGAIN};
+    static const int error[HOST_N_KINDS] = {
+        [HOST_MEMORY] = ENOMEM, [HOST_FILE] = EIO, [HOST_THREAD] = EAGAIN};
     if (atomic_load(&left) < 1 || (only != NULL && strcmp(only, function) != 0)) return false;
     if (atomic_fetch_sub(&left, 1) != 1) return false;
     atomic_store(&failed_kind, (int)kind);
@@ -164,8 +165,8 @@ WRAP(int, pthread_create, pthread_t *out, const pthread_attr_t *attr, void *(*st
 
 /* ---- PCRE2, which allocates by itself ---- */
 
-WRAP(pcre2_code *, pcre2_compile_8, PCRE2_SPTR text, PCRE2_SIZE n, uint32_t options, int *error, PCRE2_SIZE *at,
-     pcre2_compile_context *context) {
+WRAP(pcre2_code *, pcre2_compile_8, PCRE2_SPTR text, PCRE2_SIZE n, uint32_t options, int *error,
+     PCRE2_SIZE *at, pcre2_compile_context *context) {
     if (!fails("pcre2_compile", HOST_MEMORY))
         return counted(__real_pcre2_compile_8(text, n, options, error, at, context));
     *error = PCRE2_ERROR_HEAP_FAILED;
@@ -180,7 +181,7 @@ WRAP(void, pcre2_code_free_8, pcre2_code *code) {
 
 WRAP(int, pcre2_jit_compile_8, pcre2_code *code, uint32_t options) {
     return fails("pcre2_jit_compile", HOST_MEMORY) ? PCRE2_ERROR_NOMEMORY
-                                                    : __real_pcre2_jit_compile_8(code, options);
+                                                   : __real_pcre2_jit_compile_8(code, options);
 }
 
 WRAP(pcre2_match_data *, pcre2_match_data_create_8, uint32_t n, pcre2_general_context *context) {
@@ -194,8 +195,8 @@ WRAP(void, pcre2_match_data_free_8, pcre2_match_data *match) {
     __real_pcre2_match_data_free_8(match);
 }
 
-WRAP(int, pcre2_match_8, const pcre2_code *code, PCRE2_SPTR text, PCRE2_SIZE n, PCRE2_SIZE from, uint32_t options,
-     pcre2_match_data *match, pcre2_match_context *context) {
+WRAP(int, pcre2_match_8, const pcre2_code *code, PCRE2_SPTR text, PCRE2_SIZE n, PCRE2_SIZE from,
+     uint32_t options, pcre2_match_data *match, pcre2_match_context *context) {
     return fails("pcre2_match", HOST_MEMORY)
                ? PCRE2_ERROR_NOMEMORY
                : __real_pcre2_match_8(code, text, n, from, options, match, context);

@@ -352,21 +352,26 @@ static RpStatus use_session(RpSession *s, RpSampler *sampler) {
     return st;
 }
 
+static RpSampler *new_sampler(void) {
+    RpSamplerParams p = rp_sampler_defaults();
+    RpSampler      *sampler;
+    p.temperature    = 0.8f;
+    p.top_p          = 0.9f;
+    p.repeat_penalty = 1.1f;
+    return rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler) == RP_OK ? sampler : NULL;
+}
+
 static RpStatus reply(const char *kv) {
     const RpModelInfo     *info    = rp_model_info(model);
     RpSession             *s       = NULL;
     RpSampler             *sampler = NULL;
-    RpSamplerParams        p       = rp_sampler_defaults();
     const RpSessionOptions o       = {.n_ctx         = N_CTX,
                                       .n_threads     = 2,
                                       .prefill_chunk = 4,
                                       .kv_type       = strcmp(kv, "q8_0") == 0 ? RP_Q8_0 : RP_F16,
                                       .count_experts = info->n_expert > 0};
-    p.temperature                  = 0.8f;
-    p.top_p                        = 0.9f;
-    p.repeat_penalty               = 1.1f;
-    RpStatus st                    = rp_session_open(model, &o, &s);
-    if (st == RP_OK) st = rp_sampler_new(&p, info->n_vocab, &sampler);
+    RpStatus               st      = rp_session_open(model, &o, &s);
+    if (st == RP_OK && (sampler = new_sampler()) == NULL) st = RP_E_NOMEM;
     if (st == RP_OK) st = use_session(s, sampler);
     rp_sampler_free(sampler);
     rp_session_free(s);
@@ -384,6 +389,35 @@ Test(host_faults, a_reply_of_a_session) {
     RpModel *m = golden_open_tiny("qwen3-f32");
     model      = m;
     fail_each_call("qwen3-f32", reply, "q8_0");
+    rp_model_free(m);
+}
+
+/* A session outlives a call that fails: the same calls from the beginning then give the same results. */
+Test(host_faults, a_session_is_as_before_after_a_failure) {
+    RpModel *m         = golden_open_tiny("qwen3moe-mix");
+    model              = m;
+    HostFaultKind kind = HOST_MEMORY;
+    uint64_t      want = 0;
+    for (int k = 0;; k++) { /* k = 0: nothing fails */
+        const RpSessionOptions o = {.n_ctx = N_CTX, .n_threads = 2, .prefill_chunk = 4};
+        RpSession             *s;
+        RpSampler             *sampler = new_sampler();
+        OK(rp_session_open(m, &o, &s));
+        host_fault_arm(k);
+        const RpStatus st   = use_session(s, sampler);
+        const char    *call = host_fault_disarm(&kind);
+        cr_expect_eq(st == RP_OK, call == NULL, "call %d, %s: %s", k, call != NULL ? call : "",
+                     rp_last_error());
+        OK(rp_session_rewind(s, 0));
+        rp_sampler_reset(sampler);
+        result = 0;
+        OK(use_session(s, sampler));
+        if (k == 0) want = result;
+        cr_expect_eq(result, want, "after call %d failed", k);
+        rp_sampler_free(sampler);
+        rp_session_free(s);
+        if (k > 0 && call == NULL) break;
+    }
     rp_model_free(m);
 }
 
