@@ -38,6 +38,12 @@ static int entries(const char *path) {
     return n;
 }
 
+/* True if the process has n threads. One that has been joined may be listed for a moment longer. */
+static bool has_threads(int n) {
+    for (int i = 0; i < 1000 && entries("/proc/self/task") != n; i++) usleep(1000);
+    return entries("/proc/self/task") == n;
+}
+
 /* ---- the results of a scenario, as a hash (FNV-1a) ---- */
 
 static uint64_t result;
@@ -79,8 +85,8 @@ static bool names_the_cause(RpStatus st, HostFaultKind kind) {
 
 /* The k-th call fails. False if there are fewer calls. `want`: the result without failures, 0 if it is not known. */
 static bool survives(const char *name, Scenario *scenario, const char *arg, int k, uint64_t want) {
-    const long    live = host_live();
-    const int     fds = entries("/proc/self/fd"), files = entries(folder);
+    const long live = host_live();
+    const int  fds = entries("/proc/self/fd"), files = entries(folder), threads = entries("/proc/self/task");
     HostFaultKind kind;
     host_fault_arm(k);
     const RpStatus st   = run_scenario(scenario, arg);
@@ -90,6 +96,7 @@ static bool survives(const char *name, Scenario *scenario, const char *arg, int 
                  host_live() - live);
     cr_expect_eq(entries("/proc/self/fd"), fds, "%s %s: call %d, %s: a file is open", name, arg, k, what);
     cr_expect_eq(entries(folder), files, "%s %s: call %d, %s: a file is left", name, arg, k, what);
+    cr_expect(has_threads(threads), "%s %s: call %d, %s: a thread is left", name, arg, k, what);
     if (st == RP_OK) {
         cr_expect(want == 0 || result == want, "%s %s: call %d, %s: another result", name, arg, k, what);
         cr_expect(call == NULL || may_be_harmless(call), "%s %s: call %d, %s: ignored", name, arg, k, what);
