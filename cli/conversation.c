@@ -38,6 +38,7 @@ void cli_conversation_free(Conversation *c) {
 
 RpStatus cli_conversation_reset(Conversation *c, const char *system) {
     char *copy = system != NULL ? strdup(system) : NULL; /* it may point into a message freed below */
+    if (system != NULL && copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the system message");
     while (c->n_messages > 0) pop_message(c);
     forget_text(c);
     c->context.n = 0;
@@ -98,12 +99,16 @@ typedef struct Collect {
     const RpGenerateOptions *options;
     char                    *text;
     size_t                   n;
+    bool                     no_memory; /* for `text` */
 } Collect;
 
 static bool collect_text(const char *text, size_t len, void *user) {
     Collect *r     = user;
     char    *grown = realloc(r->text, r->n + len + 1);
-    if (grown == NULL) return false;
+    if (grown == NULL) {
+        r->no_memory = true;
+        return false;
+    }
     r->text = grown;
     memcpy(r->text + r->n, text, len);
     r->n += len;
@@ -154,6 +159,10 @@ static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *pro
     if (c->context.n != held && st != RP_OK) forget_text(c); /* known_text lacks the new tokens */
     RP_TRY(st);
     RP_TRY(recorded);
+    if (reply->no_memory) {
+        forget_text(c);
+        return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
+    }
     return record_reply(c, whole->text, reply->text != NULL ? reply->text : "", sampled, result);
 }
 

@@ -25,6 +25,7 @@ typedef struct Run {
     RpTokenList ids, reply;
     char       *text; /* the reply, for JSON */
     size_t      n_text;
+    bool        no_memory; /* for it */
     char        last; /* last character printed */
     Progress    progress;
 } Run;
@@ -34,7 +35,10 @@ static bool on_text(const char *text, size_t len, void *user) {
     if (len > 0) r->last = text[len - 1];
     if (!args.json) return cli_print(text, len) && !cli_interrupted();
     char *grown = realloc(r->text, r->n_text + len + 1);
-    if (grown == NULL) return false;
+    if (grown == NULL) {
+        r->no_memory = true;
+        return false;
+    }
     r->text = grown;
     memcpy(r->text + r->n_text, text, len);
     r->n_text += len;
@@ -142,6 +146,7 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
     cli_progress_end(&r->progress);
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
+    if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
     if (!cli_print("", 0)) return RP_OK; /* stdout is closed; cli_close_stdout reports it */
     if (args.json) print_json(r, &report);
     if (!args.json && !args.quiet) cli_report(&report);

@@ -115,10 +115,8 @@ static void add_name(Table *table, const RpGgufTensor *t) {
     if (f != NULL) {
         cli_print_escaped(f, t->name.ptr, t->name.len, SIZE_MAX);
         if (!t->known) fprintf(f, "  (type %u is not supported)", t->gguf_type);
-        fclose(f);
     }
-    cli_table_add(table, "%s", text != NULL ? text : "");
-    free(text);
+    cli_table_add_stream(table, f, &text);
 }
 
 static RpStatus print_tensors(const RpGgufFile *f) {

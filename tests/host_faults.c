@@ -81,6 +81,22 @@ WRAP(char *, strdup, const char *text) {
     return fails("strdup", HOST_MEMORY) ? NULL : counted(__real_strdup(text));
 }
 
+WRAP(char *, strndup, const char *text, size_t n) {
+    return fails("strndup", HOST_MEMORY) ? NULL : counted(__real_strndup(text, n));
+}
+
+WRAP(int, vasprintf, char **out, const char *format, va_list ap) {
+    if (fails("vasprintf", HOST_MEMORY)) return -1;
+    const int n = __real_vasprintf(out, format, ap);
+    if (n >= 0) atomic_fetch_add(&live, 1);
+    return n;
+}
+
+/* Its buffer is not counted. */
+WRAP(FILE *, open_memstream, char **text, size_t *size) {
+    return fails("open_memstream", HOST_MEMORY) ? NULL : __real_open_memstream(text, size);
+}
+
 WRAP(char *, realpath, const char *path, char *out) {
     if (fails("realpath", HOST_MEMORY)) return NULL;
     char *result = __real_realpath(path, out);
@@ -91,8 +107,6 @@ WRAP(void, free, void *p) {
     if (p != NULL) atomic_fetch_sub(&live, 1);
     __real_free(p);
 }
-
-void host_free_unwrapped(void *p) { __real_free(p); }
 
 WRAP(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t offset) {
     if (fails("mmap", HOST_MEMORY)) return MAP_FAILED;

@@ -20,7 +20,4 @@ const char *host_fault_disarm(HostFaultKind *kind);
 /* Allocations, mappings and compiled expressions that the wrapped functions have made and not yet released. */
 long host_live(void);
 
-/* Releases what a function of libc has allocated that is not wrapped, such as open_memstream. */
-void host_free_unwrapped(void *p);
-
 #endif

@@ -67,13 +67,6 @@ typedef struct Rows {
     int    layer;
 } Rows;
 
-/* Adds a cell with what has been written to `f`, an open_memstream of *text. */
-static void add_stream(Table *t, FILE *f, char **text) {
-    const bool closed = f != NULL && fclose(f) == 0;
-    cli_table_add(t, "%s", closed ? *text : "?");
-    free(*text);
-}
-
 /* Adds sign, op and name; a node without a name gets "of" and the label of its first source. */
 static void add_node(const Rows *r, char sign, const DiffGraph *g, int i) {
     const DiffNode *n    = &g->nodes[i];
@@ -87,7 +80,7 @@ static void add_node(const Rows *r, char sign, const DiffGraph *g, int i) {
         fputs("of ", f);
         put_label(g, n->src[0], r->layer, f);
     }
-    add_stream(r->table, f, &name);
+    cli_table_add_stream(r->table, f, &name);
 }
 
 static void put_sources(const DiffGraph *g, const DiffNode *n, int layer, FILE *out) {
@@ -162,7 +155,7 @@ static void add_changed(const Rows *r, const DiffGraph *a, const DiffGraph *b, i
     FILE  *f    = open_memstream(&text, &size);
     add_node(r, '~', b, k);
     if (f != NULL) put_changes(a, b, k, r->layer, f);
-    add_stream(r->table, f, &text);
+    cli_table_add_stream(r->table, f, &text);
 }
 
 static void add_whole(const Rows *r, char sign, const DiffGraph *g, int i) {

@@ -64,6 +64,14 @@ void cli_table_add(Table *t, const char *fmt, ...) {
     add(t, shown, STYLE_PLAIN);
 }
 
+void cli_table_add_stream(Table *t, FILE *f, char **text) {
+    if (f != NULL && fclose(f) == 0)
+        cli_table_add(t, "%s", *text);
+    else if (t != NULL)
+        t->failed = true;
+    free(*text);
+}
+
 void cli_table_style(Table *t, Style style) {
     if (t != NULL && t->n > 0) t->cells[t->n - 1].style = style;
 }
