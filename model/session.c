@@ -54,8 +54,7 @@ static RpStatus plan_runners(RpSession *s, const RpSessionOptions *w) {
     }
 }
 
-/* Arena and KV cache are shared, so the largest of each counts once. The scoring and the sampling runner are
- * not included. */
+/* Arena and KV cache are shared, so the largest of each counts once. RpSessionMemory says what is not included. */
 static RpSessionMemory memory_of(const RpSession *s) {
     RpSessionMemory m = {.n_ctx = s->n_ctx, .weights = rp_model_info(s->model)->weight_bytes};
     for (int i = 0; i < s->n_runners; i++) {

@@ -40,7 +40,9 @@ typedef struct RpSessionOptions {
                                   does not sample by itself: every token is one run */
 } RpSessionOptions;
 
-/* Bytes that a session with these options would allocate. */
+/* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first
+ * rp_session_score allocates, mostly logits f32 [n_vocab, min(n_ctx, 64)]; and on a GPU 8 bytes for each token of the
+ * vocabulary, to sample there. */
 typedef struct RpSessionMemory {
     size_t  weights, kv, arena, total; /* weights: on the CPU the mapped pages of the file, on a GPU a copy */
     int32_t n_ctx;                     /* with the default filled in */
