@@ -3,6 +3,8 @@
  *     folder/.reprise-<random>   created with O_EXCL, written, fsync, then renamed to folder/name, fsync of folder */
 #include "reprise/file.h"
 
+#include "base/argument.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -71,7 +73,9 @@ static RpStatus open_file(RpNewFile *f, int *fd) {
 }
 
 RpStatus rp_new_file_open(const char *path, RpNewFile **out) {
-    *out          = NULL;
+    RP_OUT(out, "out");
+    RP_NOT_NULL(path, "path");
+
     RpNewFile *f  = calloc(1, sizeof *f);
     int        fd = -1;
     if (f == NULL || (f->path = strdup(path)) == NULL) {
@@ -88,9 +92,9 @@ RpStatus rp_new_file_open(const char *path, RpNewFile **out) {
     return RP_OK;
 }
 
-FILE *rp_new_file_stream(RpNewFile *f) { return f->stream; }
+FILE *rp_new_file_stream(RpNewFile *f) { return f != NULL ? f->stream : NULL; }
 
-bool rp_new_file_in_place(const RpNewFile *f) { return f->temporary == NULL; }
+bool rp_new_file_in_place(const RpNewFile *f) { return f != NULL && f->temporary == NULL; }
 
 /* The new name is on the disk once its folder is. Some file systems cannot sync folders, which is no failure. */
 static void sync_folder(const char *target) {

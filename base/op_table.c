@@ -2,6 +2,8 @@
  * number that is no op has no description, so its use is an error (I12). */
 #include "base/op_table.h"
 
+#include "base/argument.h"
+
 #include "base/each.h"
 #include "base/kernels.h"
 #include "base/sized.h"
@@ -95,6 +97,9 @@ static RpStatus check_description(const RpOpDescription *d) {
 }
 
 RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes, TensorOp *out) {
+    RP_NOT_NULL(description, "description");
+    RP_NOT_NULL(out, "out");
+
     RpOpDescription given;
     RP_TRY(rp_sized_in(&given, sizeof given, description, description_bytes, "RpOpDescription"));
     RP_TRY(check_description(&given));

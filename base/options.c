@@ -2,6 +2,7 @@
  * row. */
 #include "reprise/options.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 typedef struct OptionRow {
@@ -14,11 +15,14 @@ static const OptionRow rows[RP_OPT_COUNT] = {
 #undef X
 };
 
+static bool is_option(RpOption option) { return (unsigned)option < RP_OPT_COUNT; }
+
 const char *rp_option(RpOption option) {
+    if (!is_option(option)) return "";
     const char *value = getenv(rows[option].name);
     return value != NULL && value[0] != '\0' ? value : rows[option].value;
 }
 
-const char *rp_option_name(RpOption option) { return rows[option].name; }
-const char *rp_option_default(RpOption option) { return rows[option].value; }
-const char *rp_option_help(RpOption option) { return rows[option].help; }
+const char *rp_option_name(RpOption option) { return is_option(option) ? rows[option].name : ""; }
+const char *rp_option_default(RpOption option) { return is_option(option) ? rows[option].value : ""; }
+const char *rp_option_help(RpOption option) { return is_option(option) ? rows[option].help : ""; }

@@ -35,6 +35,7 @@ RpStatus rp_sized_array_in(void **own, size_t own_bytes, const void *given, size
 }
 
 void rp_sized_out(void *given, size_t given_bytes, const void *own, size_t own_bytes) {
+    if (given == NULL) return;
     memset(given, 0, given_bytes);
-    memcpy(given, own, given_bytes < own_bytes ? given_bytes : own_bytes);
+    if (own != NULL) memcpy(given, own, given_bytes < own_bytes ? given_bytes : own_bytes);
 }

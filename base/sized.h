@@ -22,7 +22,7 @@ RP_NODISCARD RpStatus rp_sized_in(void *own, size_t own_bytes, const void *given
 RP_NODISCARD RpStatus rp_sized_array_in(void **own, size_t own_bytes, const void *given, size_t given_bytes,
                                         size_t n, const char *name);
 
-/* Copies a result to the caller. */
+/* Copies a result to the caller; zeros if `own` is NULL. Nothing if `given` is NULL. */
 void rp_sized_out(void *given, size_t given_bytes, const void *own, size_t own_bytes);
 
 #endif

@@ -26,7 +26,7 @@ RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
     char    text[sizeof last_error]; /* formatted apart: an argument may point into last_error */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof text, fmt != NULL ? fmt : "", ap);
     va_end(ap);
     rp_visible_text(text, strlen(text), last_error, sizeof last_error); /* names in it come from files */
     return status;

@@ -7,6 +7,8 @@
  * unknown dtype is an error (I12). */
 #include "reprise/tensor.h"
 
+#include "base/argument.h"
+
 static const RpDtypeInfo dtypes[RP_DTYPE_COUNT] = {
 #define X(ID, name, elems, bytes, gguf) [RP_##ID] = {name, elems, bytes, gguf},
     RP_DTYPES(X)
@@ -41,6 +43,8 @@ const char *rp_gguf_type_name(uint32_t gguf_type) {
 }
 
 RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
+    RP_NOT_NULL(out, "out");
+
     for (int i = 0; i < RP_DTYPE_COUNT; i++)
         if (dtypes[i].gguf_type >= 0 && (uint32_t)dtypes[i].gguf_type == gguf_type) {
             *out = (RpDtype)i;
@@ -52,10 +56,12 @@ RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
 }
 
 size_t rp_row_bytes(RpDtype dtype, int64_t n) {
+    if (rp_dtype_info(dtype) == NULL || n < 0) return 0;
     return (size_t)(n / dtypes[dtype].block_elems) * (size_t)dtypes[dtype].block_bytes;
 }
 
 RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data) {
+    if (rp_dtype_info(dtype) == NULL || ne == NULL) return (RpTensorView){0};
     RpTensorView v = {.data = data, .dtype = dtype, .nb = {(size_t)dtypes[dtype].block_bytes}};
     for (int i = 0; i < RP_MAX_DIMS; i++) v.ne[i] = ne[i];
     v.nb[1] = rp_row_bytes(dtype, ne[0]);
@@ -64,6 +70,7 @@ RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], vo
 }
 
 bool rp_view_is_contiguous(const RpTensorView *v) {
+    if (v == NULL || rp_dtype_info(v->dtype) == NULL) return false;
     const RpTensorView p = rp_view_contiguous(v->dtype, v->ne, v->data);
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (v->nb[i] != p.nb[i] && v->ne[i] != 1) return false; /* nb[i] is never used if ne[i] is 1 */
@@ -71,10 +78,11 @@ bool rp_view_is_contiguous(const RpTensorView *v) {
 }
 
 size_t rp_view_extent_bytes(const RpTensorView *v) {
+    if (v == NULL || rp_dtype_info(v->dtype) == NULL) return 0;
     const RpDtypeInfo *info = &dtypes[v->dtype];
-    size_t bytes = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (v->ne[i] <= 0) return 0;
+    size_t bytes = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
     for (int i = 1; i < RP_MAX_DIMS; i++) bytes += (size_t)(v->ne[i] - 1) * v->nb[i];
     return bytes;
 }

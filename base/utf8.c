@@ -41,6 +41,7 @@ static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
 /* Emits every character as it becomes complete. A byte that cannot follow makes the held prefix ill-formed:
  * U+FFFD, and the rest is looked at again, as it may begin another character. */
 size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *out) {
+    if (u == NULL || bytes == NULL || out == NULL) return 0;
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
         u->held[u->n_held++] = (unsigned char)bytes[i];
@@ -67,6 +68,7 @@ size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *out) {
 }
 
 size_t rp_utf8_flush(RpUtf8Stream *u, char *out) {
+    if (u == NULL || out == NULL) return 0;
     if (u->n_held == 0) return 0;
     u->n_held = 0;
     memcpy(out, replacement, sizeof replacement);

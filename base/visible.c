@@ -6,6 +6,8 @@
 #include <string.h>
 
 size_t rp_visible_text(const char *text, size_t n, char *out, size_t size) {
+    if (text == NULL) n = 0;
+    if (out == NULL) size = 0;
     const char *p     = text;
     size_t      total = 0;
     bool        fits  = true; /* no character is cut in two by the end of `out` */

@@ -2,6 +2,8 @@
  * only and is reported with its reason (I10). */
 #include "executor/device.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
@@ -78,6 +80,8 @@ static RpStatus device_memory(const char *device, bool require_cuda, RpDeviceMem
 
 RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out,
                                 size_t out_bytes) {
+    RP_NOT_NULL(out, "out");
+
     RpDeviceMemory m;
     const RpStatus st = device_memory(device, require_cuda, &m);
     rp_sized_out(out, out_bytes, &m, sizeof m);

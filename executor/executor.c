@@ -2,6 +2,8 @@
  * Addresses are computed at open and at each bind, never during a run (I3, I4). */
 #include "executor/backend.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "executor/device.h"
 
@@ -23,6 +25,9 @@ const char *rp_mode_name(RpExecMode mode) {
 }
 
 RpStatus rp_mode_from_name(const char *name, RpExecMode *out) {
+    RP_NOT_NULL(name, "name");
+    RP_NOT_NULL(out, "out");
+
     for (int m = RP_MODE_AUTO; m <= RP_MODE_LOOP; m++)
         if (strcmp(name, rp_mode_name((RpExecMode)m)) == 0) {
             *out = (RpExecMode)m;
@@ -133,6 +138,16 @@ void rp_executor_free(RpExecutor *e) {
     free(e);
 }
 
+static RpStatus check_options(const RpExecutorOptions *o) {
+    if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
+    if (o->step == NULL) return RP_OK;
+    const RpTensorView v = rp_node_view(o->step);
+    if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)
+        return rp_fail(RP_E_ARG, "'%s' is no step state: a state of at least %d i32 is wanted", rp_node_name(o->step),
+                       (int)RP_STEP_WORDS);
+    return RP_OK;
+}
+
 static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, RpExecutor **out) {
     DeviceChoice choice = {0};
     if (o->share == NULL) {
@@ -170,27 +185,45 @@ static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, 
 
 RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options, size_t options_bytes,
                                 RpExecutor **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(plan, "plan");
+
     RpExecutorOptions o;
-    *out = NULL;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpExecutorOptions"));
+    RP_TRY(check_options(&o));
     return open_executor(plan, &o, out);
 }
 
 void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out_bytes) {
-    rp_sized_out(out, out_bytes, &e->info, sizeof e->info);
+    rp_sized_out(out, out_bytes, e != NULL ? &e->info : NULL, sizeof e->info);
 }
 
-int      rp_executor_n_threads(const RpExecutor *e) { return e->info.n_threads; }
-RpStatus rp_executor_run(RpExecutor *e) { return e->backend->run(e); }
-RpStatus rp_executor_poison(RpExecutor *e) { return e->backend->poison(e); }
+int      rp_executor_n_threads(const RpExecutor *e) { return e != NULL ? e->info.n_threads : 0; }
+RpStatus rp_executor_run(RpExecutor *e) {
+    RP_NOT_NULL(e, "exec");
+    return e->backend->run(e);
+}
+RpStatus rp_executor_poison(RpExecutor *e) {
+    RP_NOT_NULL(e, "exec");
+    return e->backend->poison(e);
+}
 
-void *rp_executor_data(RpExecutor *e, const TensorNode *node) { return e->backend->data(e, node); }
+void *rp_executor_data(RpExecutor *e, const TensorNode *node) {
+    return e != NULL && node != NULL ? e->backend->data(e, node) : NULL;
+}
 
 RpStatus rp_executor_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(callback, "callback");
+
     return e->backend->verify(e, callback, user);
 }
 
 RpStatus rp_executor_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(step_ns, "step_ns");
+    RP_NOT_NULL(total_ns, "total_ns");
+
     if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
     if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
     /* Each run of a plan that samples advances the step state. The backend restores it from this copy. */
@@ -220,12 +253,20 @@ static RpStatus kept_memory(const RpExecutor *e, const TensorNode *node, size_t 
 }
 
 RpStatus rp_executor_get(RpExecutor *e, const TensorNode *node, void *out, size_t bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(node, "node");
+    RP_NOT_NULL(out, "out");
+
     void *memory = NULL;
     RP_TRY(kept_memory(e, node, bytes, &memory));
     return e->backend->copy(e, out, memory, bytes, true);
 }
 
 RpStatus rp_executor_set(RpExecutor *e, const TensorNode *node, const void *data, size_t bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(node, "node");
+    RP_NOT_NULL(data, "data");
+
     void *memory = NULL;
     RP_TRY(kept_memory(e, node, bytes, &memory));
     return e->backend->copy(e, memory, data, bytes, false);
@@ -246,6 +287,9 @@ RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out) {
 }
 
 RpStatus rp_executor_launch_sized(const RpExecutor *e, int i, RpStepLaunch *out, size_t out_bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(out, "out");
+
     RpStepLaunch l;
     RP_TRY(rp_executor_describe(e->plan, i, &l));
     const RpStatus st = e->backend->launch(e, i, &l);
@@ -262,9 +306,11 @@ void rp_executor_states_free(RpExecutorStates *s) {
 }
 
 RpStatus rp_executor_states_new(RpExecutor *e, RpExecutorStates **out) {
-    const ExecPlan *plan = e->owner->plan;
-    *out                 = NULL;
-    RpExecutorStates *s  = calloc(1, sizeof *s + (size_t)plan->n_states * sizeof s->memory[0]);
+    RP_OUT(out, "out");
+    RP_NOT_NULL(e, "exec");
+
+    const ExecPlan   *plan = e->owner->plan;
+    RpExecutorStates *s    = calloc(1, sizeof *s + (size_t)plan->n_states * sizeof s->memory[0]);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d states", plan->n_states);
     s->maker = e->owner;
     for (; s->n < plan->n_states; s->n++) {
@@ -300,6 +346,8 @@ static RpStatus roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st) {
 }
 
 RpStatus rp_executor_states_bind(RpExecutor *e, RpExecutorStates *s) {
+    RP_NOT_NULL(e, "exec");
+
     const RpExecutorStates *before = e->bound;
     if (s != NULL && s->maker != e->owner)
         return rp_fail(RP_E_ARG, "these states belong to another executor");
@@ -343,6 +391,8 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
 }
 
 RpStatus rp_executor_weights_bind(RpExecutor *e, const ExecPlan *plan) {
+    RP_NOT_NULL(e, "exec");
+
     const ExecPlan *before = e->weights;
     if (plan != NULL) RP_TRY(check_same_steps(e->plan, plan));
     const RpStatus st = e->backend->rebind(e, plan != NULL ? plan : e->plan);

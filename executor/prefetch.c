@@ -222,6 +222,7 @@ RpStatus rp_prefetch_choose(const RpExecutor *e, ThreadPool *pool) {
 }
 
 int rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, int max) {
+    if (out == NULL || max < 0) return 0;
     pthread_mutex_lock(&measured.lock);
     const int n = measured.done ? (max < N_CANDIDATES ? max : N_CANDIDATES) : 0;
     for (int c = 0; c < n; c++) {

@@ -5,6 +5,8 @@
  *
  * In loop mode the device does this in one launch per reply, else the host starts one run per token. */
 #include "base/sized.h"
+
+#include "base/argument.h"
 #include "base/step_state.h"
 #include "executor/backend.h"
 
@@ -58,6 +60,9 @@ static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
 }
 
 RpStatus rp_executor_reply_begin_sized(RpExecutor *e, const RpReplyOptions *options, size_t options_bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(options, "options");
+
     RpReplyOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpReplyOptions"));
     return reply_begin(e, &o);
@@ -73,6 +78,9 @@ static bool ends(const Reply *r, int32_t token) {
 }
 
 RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(token, "token");
+
     Reply *r = &e->reply;
     if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
     if (r->in_loop) {
@@ -90,6 +98,8 @@ RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
 }
 
 RpStatus rp_executor_reply_end(RpExecutor *e, bool *ran_on) {
+    RP_NOT_NULL(e, "exec");
+
     /* A loop that is stopped early may have run tokens that were never returned. */
     if (ran_on != NULL) *ran_on = e->reply.active && e->reply.in_loop && e->reply.left > 0;
     if (!e->reply.active) return RP_OK;

@@ -4,6 +4,16 @@
  * returns NULL. */
 #include "graph/graph.h"
 
+#include <stdio.h>
+
+/* Makes the error of a builder call without parameters stick. */
+static TensorNode *without_params(ComputeGraph *g, const char *function) {
+    char text[96];
+    snprintf(text, sizeof text, "%s: params is NULL", function);
+    if (g != NULL) rp_graph_set_error(g, RP_E_ARG, text);
+    return NULL;
+}
+
 static TensorNode *one(ComputeGraph *g, TensorOp op, TensorNode *x) {
     return rp_graph_op(g, op, NULL, (TensorNode *const[]){x}, 1);
 }
@@ -31,6 +41,7 @@ TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, Tens
 
 TensorNode *rp_rope(ComputeGraph *g, TensorNode *x, TensorNode *pos, TensorNode *factors_or_null,
                     const RpRopeParams *params) {
+    if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.rope = *params};
     return rp_graph_op(g, RP_OP_ROPE, &p, (TensorNode *const[]){x, pos, factors_or_null}, 3);
 }
@@ -43,6 +54,7 @@ TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null
 TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null,
                               TensorNode *pos_or_null, TensorNode *sinks_or_null,
                               const RpSoftMaxParams *params) {
+    if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.soft_max = *params};
     return rp_graph_op(g, RP_OP_SOFT_MAX, &p,
                        (TensorNode *const[]){x, mask_or_null, pos_or_null, sinks_or_null}, 4);
@@ -60,17 +72,20 @@ TensorNode *rp_swiglu_oai(ComputeGraph *g, TensorNode *gate, TensorNode *up, flo
 }
 
 TensorNode *rp_top_k(ComputeGraph *g, TensorNode *x, TensorNode *bias_or_null, const RpTopKParams *params) {
+    if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.top_k = *params};
     return rp_graph_op(g, RP_OP_TOP_K, &p, (TensorNode *const[]){x, bias_or_null}, 2);
 }
 
 TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
                          TensorNode *sinks_or_null, const RpAttentionParams *params) {
+    if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.attention = *params};
     return rp_graph_op(g, RP_OP_ATTENTION, &p, (TensorNode *const[]){q, k, v, pos, sinks_or_null}, 5);
 }
 
 TensorNode *rp_route(ComputeGraph *g, TensorNode *probs, TensorNode *ids, const RpRouteParams *params) {
+    if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.route = *params};
     return rp_graph_op(g, RP_OP_ROUTE, &p, (TensorNode *const[]){probs, ids}, 2);
 }
@@ -115,6 +130,7 @@ TensorNode *rp_store(ComputeGraph *g, TensorNode *x, TensorNode *dst, TensorNode
 }
 
 TensorNode *rp_view(ComputeGraph *g, TensorNode *x, const RpViewParams *params) {
+    if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.view = *params};
     return rp_graph_op(g, RP_OP_VIEW, &p, (TensorNode *const[]){x}, 1);
 }

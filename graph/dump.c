@@ -2,6 +2,8 @@
  * dump are indices of nodes, so with one_layer some sources are not in the dump. */
 #include "graph/dump.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "graph/columns.h"
 #include "reprise/text.h"
@@ -150,6 +152,9 @@ static RpStatus dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *
 
 RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options, size_t options_bytes,
                              size_t note_bytes, FILE *out) {
+    RP_NOT_NULL(g, "g");
+    RP_NOT_NULL(out, "out");
+
     RpDumpOptions o;
     void         *notes = NULL;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpDumpOptions"));

@@ -3,6 +3,8 @@
  * into a state depends on it. */
 #include "graph/graph.h"
 
+#include "base/argument.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +63,8 @@ static RpStatus check_leaf_names(const ComputeGraph *g) {
 }
 
 RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs) {
+    RP_NOT_NULL(outputs, "outputs");
+
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory while building a graph");
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (g->finished) return rp_fail(RP_E_STATE, "the graph is finished already");

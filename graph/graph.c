@@ -97,6 +97,14 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
         [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
     char text[256], shape[96];
     if (g == NULL || g->status != RP_OK) return NULL;
+    if (name == NULL || view == NULL) {
+        snprintf(text, sizeof text, "rp_graph_%s: %s is NULL", kinds[kind],
+                 name == NULL   ? "name"
+                 : kind == NODE_WEIGHT ? "view"
+                                       : "ne");
+        rp_graph_set_error(g, RP_E_ARG, text);
+        return NULL;
+    }
     if (g->finished) {
         snprintf(text, sizeof text, "%s '%s': the graph is finished", kinds[kind], name);
         rp_graph_set_error(g, RP_E_STATE, text);
@@ -131,8 +139,8 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
 static TensorNode *add_contiguous_leaf(ComputeGraph *g, NodeKind kind, const char *name, RpDtype dtype,
                                        const int64_t ne[RP_MAX_DIMS]) {
     RpTensorView view = {.dtype = dtype};
-    if (rp_dtype_info(dtype) != NULL) view = rp_view_contiguous(dtype, ne, NULL);
-    return add_leaf(g, kind, name, &view);
+    if (rp_dtype_info(dtype) != NULL && ne != NULL) view = rp_view_contiguous(dtype, ne, NULL);
+    return add_leaf(g, kind, name, ne != NULL ? &view : NULL);
 }
 
 TensorNode *rp_graph_input(ComputeGraph *g, const char *name, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
@@ -144,12 +152,12 @@ TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, con
 }
 
 TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view) {
-    if (g != NULL && view->data == NULL) rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
+    if (g != NULL && view != NULL && view->data == NULL) rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
     return add_leaf(g, NODE_WEIGHT, name, view);
 }
 
 TensorNode *rp_node_set_name(TensorNode *node, const char *name) {
-    if (node == NULL) return NULL;
+    if (node == NULL || name == NULL) return node;
     const char *copy = copy_name(node->graph, name);
     if (copy != NULL) node->name = copy;
     return node;
@@ -291,6 +299,10 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params
 TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
                         int n_src) {
     if (g == NULL || g->status != RP_OK) return NULL;
+    if ((src == NULL && n_src > 0) || n_src < 0 || n_src > RP_MAX_SRC) {
+        rp_graph_set_error(g, RP_E_ARG, src == NULL ? "rp_graph_op: src is NULL" : "rp_graph_op: wrong number of sources");
+        return NULL;
+    }
     char text[1024];
     if (g->finished || (rp_op_info(op) != NULL && (rp_op_info(op)->flags & RP_FLAG_FUSED) != 0)) {
         describe(g, op, src, n_src, g->layer,
@@ -298,7 +310,7 @@ TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, 
         rp_graph_set_error(g, RP_E_STATE, text);
         return NULL;
     }
-    for (int i = 0; i < n_src && i < RP_MAX_SRC; i++)
+    for (int i = 0; i < n_src; i++)
         if (src[i] != NULL && src[i]->graph != g) {
             describe(g, op, src, n_src, g->layer, "a source belongs to another graph", text, sizeof text);
             rp_graph_set_error(g, RP_E_ARG, text);

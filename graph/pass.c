@@ -6,6 +6,8 @@
  * before any backend sees it, so every backend runs the same graph (I7). */
 #include "graph/pass.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "graph/patterns.h"
 #include "reprise/options.h"
@@ -70,6 +72,8 @@ static RpStatus find_pass(const char *name, size_t len, int *out) {
 }
 
 RpStatus rp_pattern_register_sized(const RpGraphPattern *given, size_t given_bytes) {
+    RP_NOT_NULL(given, "pattern");
+
     RpGraphPattern        copy;
     const RpGraphPattern *pattern = &copy;
     Pattern               parsed;
@@ -130,10 +134,14 @@ static RpStatus check_unfused(const ComputeGraph *g) {
 }
 
 RpStatus rp_graph_optimize(ComputeGraph *g, const char *disable) {
+    RP_NOT_NULL(g, "g");
+
     return rp_graph_optimize_to(g, disable, NULL);
 }
 
 RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last) {
+    RP_NOT_NULL(g, "g");
+
     bool off[MAX_PASSES] = {false};
     int  end             = rp_pass_count() - 1;
     if (!g->finished) return rp_fail(RP_E_STATE, "passes run on a finished graph");

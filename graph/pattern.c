@@ -377,6 +377,7 @@ RpStatus rp_pattern_apply(ComputeGraph *g, const PatternRow *rows, int n_rows) {
 }
 
 const TensorNode *rp_match_node(const RpPatternMatch *m, const char *name) {
+    if (m == NULL || name == NULL) return NULL;
     for (int i = 0; i < m->pattern->n_names; i++)
         if (strcmp(m->pattern->names[i], name) == 0) return m->bound[i];
     return NULL;

@@ -4,6 +4,8 @@
  * same time covers. */
 #include "graph/plan.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "graph/graph.h"
 
@@ -215,7 +217,9 @@ static void make_steps(ExecPlan *plan) {
 }
 
 RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
-    *out = NULL;
+    RP_OUT(out, "out");
+    RP_NOT_NULL(g, "g");
+
     if (!g->finished) return rp_fail(RP_E_STATE, "only a finished graph can be planned");
     const size_t n    = (size_t)g->n_nodes;
     ExecPlan    *plan = calloc(1, sizeof *plan);
@@ -250,5 +254,5 @@ RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
 }
 
 void rp_plan_memory_sized(const ExecPlan *plan, RpPlanMemory *out, size_t out_bytes) {
-    rp_sized_out(out, out_bytes, &plan->memory, sizeof plan->memory);
+    rp_sized_out(out, out_bytes, plan != NULL ? &plan->memory : NULL, sizeof plan->memory);
 }

@@ -1,6 +1,8 @@
 /* Traffic of a plan, and a plan as text or JSON. Traffic counts each source and result of a step once, with
  * the whole context in use: the bytes that measured times of memory-bound steps are compared with. */
 #include "graph/columns.h"
+
+#include "base/argument.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
 #include "reprise/text.h"
@@ -49,10 +51,12 @@ static size_t step_bytes(const TensorNode *n) {
 size_t rp_plan_step_bytes(const ExecPlan *plan, int i) { return step_bytes(plan->steps[i].node); }
 
 const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i) {
+    if (plan == NULL) return NULL;
     return i >= 0 && i < plan->n_steps ? plan->steps[i].node : NULL;
 }
 
 size_t rp_plan_traffic_bytes(const ExecPlan *plan) {
+    if (plan == NULL) return 0;
     size_t bytes = 0;
     for (int i = 0; i < plan->n_steps; i++) bytes += step_bytes(plan->steps[i].node);
     return bytes;
@@ -144,7 +148,10 @@ static void dump_json(const ExecPlan *plan, FILE *out) {
 }
 
 RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out) {
-    if (format == RP_DUMP_DOT) return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
+    RP_NOT_NULL(plan, "plan");
+    RP_NOT_NULL(out, "out");
+
+    if (format != RP_DUMP_TEXT && format != RP_DUMP_JSON) return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
     if (format == RP_DUMP_JSON)
         dump_json(plan, out);
     else

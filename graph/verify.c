@@ -3,6 +3,8 @@
  *   - sources stand before their readers (I1) and shapes are those that the op infers from its sources (I2)
  *   - every memory has one version at a time: a store makes a new version, and later readers must use it */
 #include "graph/graph.h"
+
+#include "base/argument.h"
 #include "graph/shape.h"
 
 #include <string.h>
@@ -102,6 +104,8 @@ static RpStatus verify_stores(const ComputeGraph *g) {
 }
 
 RpStatus rp_graph_verify(const ComputeGraph *g) {
+    RP_NOT_NULL(g, "g");
+
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->id != i)

@@ -14,6 +14,8 @@
  * that changes from run to run is in `tokens`, `pos`, `out_rows` or the step state (I4). */
 #include "model/arch.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "reprise/step.h"
 
@@ -175,16 +177,19 @@ static bool attends(const ModelConfig *c) {
     return i < c->n_layer;
 }
 
+enum { MAX_RECENT = 1 << 20 }; /* as RpSamplerParams.repeat_last_n */
+
 static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
     if (!attends(c)) /* its graph would not depend on `pos` */
         return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
+    if (o->n_recent < 0 || o->n_recent > MAX_RECENT)
+        return rp_fail(RP_E_ARG, "room for %d recent tokens: from 0 to %d are possible", o->n_recent, MAX_RECENT);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
                        o->n_out);
-    if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_recent < 0))
-        return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs, %d recent tokens", o->n_tok,
-                       o->n_out, o->n_recent);
+    if (o->draws && (o->n_tok != 1 || o->n_out > 1))
+        return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs", o->n_tok, o->n_out);
     return RP_OK;
 }
 
@@ -218,8 +223,10 @@ static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, Comp
 
 RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options, size_t options_bytes,
                               ComputeGraph **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(m, "m");
+
     RpModelGraphOptions o;
-    *out = NULL;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpModelGraphOptions"));
     return model_graph(m, &o, out);
 }

@@ -3,6 +3,8 @@
  * they contain; the formats below are those of the models. */
 #include "reprise/tokenizer.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 
 #include <stdlib.h>
@@ -131,6 +133,9 @@ static bool contains(RpGgufString s, const char *mark) {
 }
 
 RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out) {
+    RP_NOT_NULL(f, "f");
+    RP_NOT_NULL(out, "out");
+
     /* llama2 before mistral: the marks of mistral are among its own */
     static const RpChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2,
                                        RP_CHAT_MISTRAL};
@@ -155,6 +160,9 @@ RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out) {
 }
 
 RpStatus rp_chat_from_name(const char *name, RpChatKind *out) {
+    RP_NOT_NULL(name, "name");
+    RP_NOT_NULL(out, "out");
+
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(kinds[i].name, name) == 0) {
             *out = (RpChatKind)i;
@@ -170,6 +178,8 @@ const char *rp_chat_name(RpChatKind kind) { return (unsigned)kind < N_KINDS ? ki
 static RpStatus check_order(const RpChatMessage *m, size_t n) {
     const char *wanted = "user";
     for (size_t i = 0; i < n; i++) {
+        if (m[i].role == NULL || m[i].text == NULL)
+            return rp_fail(RP_E_ARG, "message %zu has no %s", i, m[i].role == NULL ? "role" : "text");
         if (!is(&m[i], "system") && !is(&m[i], "user") && !is(&m[i], "assistant"))
             return rp_fail(RP_E_ARG, "message %zu has the unknown role '%s'", i, m[i].role);
         if (i == 0 && is(&m[i], "system")) continue;
@@ -191,10 +201,12 @@ static RpStatus chat_format(RpChatKind kind, const RpChatMessage *messages, size
 
 RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes,
                                      size_t n, char **text, bool **control) {
+    RP_OUT(text, "text");
+    RP_OUT(control, "control");
+    if (n > 0) RP_NOT_NULL(messages, "messages");
+
     void *own = NULL;
     Text  t   = {0};
-    *text     = NULL;
-    *control  = NULL;
     RP_TRY(rp_sized_array_in(&own, sizeof *messages, messages, message_bytes, n, "RpChatMessage"));
     const RpStatus st = chat_format(kind, own, n, &t);
     free(own);
@@ -210,6 +222,9 @@ RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messa
 
 RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes, size_t n,
                               char **out) {
+    RP_OUT(out, "out");
+    if (n > 0) RP_NOT_NULL(messages, "messages");
+
     bool          *control;
     const RpStatus st = rp_chat_format_masked_sized(kind, messages, message_bytes, n, out, &control);
     free(control);
@@ -218,6 +233,10 @@ RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, si
 
 RpStatus rp_chat_tokenize_sized(const RpTokenizer *tk, RpChatKind kind, const RpChatMessage *messages,
                                 size_t message_bytes, size_t n, unsigned flags, RpTokenList *out) {
+    RP_NOT_NULL(tk, "tk");
+    RP_NOT_NULL(out, "out");
+    if (n > 0) RP_NOT_NULL(messages, "messages");
+
     char *text;
     bool *control;
     RP_TRY(rp_chat_format_masked_sized(kind, messages, message_bytes, n, &text, &control));

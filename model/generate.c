@@ -5,6 +5,8 @@
  * The last token of a reply is sampled but not appended: that would cost a step whose logits nobody reads. */
 #include "model/reply.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "model/stop_match.h"
 
@@ -190,6 +192,11 @@ static RpStatus generate(RpSession *s, RpSampler *sampler, const int32_t *prompt
 RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
                            const RpGenerateOptions *options, size_t options_bytes, RpGenerateResult *result,
                            size_t result_bytes) {
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(sampler, "sampler");
+    RP_NOT_NULL(result, "result");
+    if (n_prompt > 0) RP_NOT_NULL(prompt, "prompt");
+
     RpGenerateOptions o;
     RpGenerateResult  r  = {.reason = RP_STOP_CANCELLED};
     RpStatus          st = rp_sized_in(&o, sizeof o, options, options_bytes, "RpGenerateOptions");

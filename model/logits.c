@@ -1,6 +1,8 @@
 /* Logits of every token of a batch of sequences: logits[b][t][v], f32, from an empty context for each b. */
 #include "reprise/session.h"
 
+#include "base/argument.h"
+
 #include <string.h>
 
 typedef struct Sink {
@@ -14,6 +16,10 @@ static void store_logits(size_t i, const float *logits, void *user) {
 }
 
 RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq, float *logits) {
+    RP_NOT_NULL(m, "m");
+    RP_NOT_NULL(ids, "ids");
+    RP_NOT_NULL(logits, "logits");
+
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
     RpSession   *s;
     if (seq > (size_t)rp_model_info(m)->n_ctx_train)

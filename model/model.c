@@ -4,6 +4,8 @@
  * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
 
+#include "base/argument.h"
+
 #include "reprise/text.h"
 
 #include "base/sized.h"
@@ -151,9 +153,11 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
 
 RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
                              RpModel **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(path, "path");
+
     RpGgufFile    *file = NULL;
     RpModelOptions o;
-    *out = NULL;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpModelOptions"));
     RP_TRY(rp_gguf_open(path, &file));
     RP_TRY(open_file(file, out));
@@ -167,12 +171,15 @@ RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, si
 }
 
 RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(data, "data");
+    RP_NOT_NULL(name, "name");
+
     RpGgufFile *file = NULL;
-    *out             = NULL;
     RP_TRY(rp_gguf_open_memory(data, bytes, name, &file));
     return open_file(file, out);
 }
 
-const RpModelInfo *rp_model_info(const RpModel *m) { return &m->info; }
-const RpGgufFile  *rp_model_file(const RpModel *m) { return m->file; }
-const RpTokenizer *rp_model_tokenizer(const RpModel *m) { return m->tokenizer; }
+const RpModelInfo *rp_model_info(const RpModel *m) { return m != NULL ? &m->info : NULL; }
+const RpGgufFile  *rp_model_file(const RpModel *m) { return m != NULL ? m->file : NULL; }
+const RpTokenizer *rp_model_tokenizer(const RpModel *m) { return m != NULL ? m->tokenizer : NULL; }

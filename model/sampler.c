@@ -5,6 +5,8 @@
  */
 #include "reprise/sampler.h"
 
+#include "base/argument.h"
+
 #include "reprise/kernel.h"
 #include "base/philox.h"
 #include "base/sized.h"
@@ -41,8 +43,10 @@ static void set_state(RpStepState *s, const RpSamplerParams *p) {
 }
 
 RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab, RpSampler **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(params, "params");
+
     RpSamplerParams p;
-    *out = NULL;
     RP_TRY(rp_sized_in(&p, sizeof p, params, params_bytes, "RpSamplerParams"));
     RpStepState first;
     set_state(&first, &p);
@@ -73,33 +77,41 @@ void rp_sampler_free(RpSampler *s) {
     free(s);
 }
 
-int32_t rp_sampler_n_vocab(const RpSampler *s) { return s->n_vocab; }
+int32_t rp_sampler_n_vocab(const RpSampler *s) { return s != NULL ? s->n_vocab : 0; }
 
 /* The ring is empty and the random sequence starts again; the parameters stay. */
 void rp_sampler_reset(RpSampler *s) {
+    if (s == NULL) return;
     RpStepState *st = state(s);
     st->n_recent = st->next_recent = 0;
     st->drawn_low = st->drawn_high = 0;
 }
 
 void rp_sampler_accept(RpSampler *s, int32_t token) {
+    if (s == NULL) return;
     if (token >= 0 && token < s->n_vocab) rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
 }
 
 /* Repeats on the host what the device did when it sampled `token`: one random number unless greedy, and the
  * ring. */
 void rp_sampler_follow(RpSampler *s, int32_t token) {
+    if (s == NULL) return;
     RpStepState *st = state(s);
     if (st->temperature != 0.0f && st->top_k != 1 && ++st->drawn_low == 0) st->drawn_high++;
     rp_sampler_accept(s, token);
 }
 
 const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words) {
+    if (s == NULL || n_words == NULL) return NULL;
     *n_words = (size_t)s->step.ne[0];
     return s->words;
 }
 
 RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(logits, "logits");
+    RP_NOT_NULL(token, "token");
+
     if (logits == NULL) return rp_fail(RP_E_ARG, "sampler: no logits; a session has them after a prefill or a step");
     const RpOpArgs args = {
         .dst = s->step,

@@ -10,6 +10,8 @@
  * A run changes tokens, positions and output rows only, which are tensors (I4). It allocates nothing (I3). */
 #include "model/reply.h"
 
+#include "base/argument.h"
+
 #include "base/sized.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
@@ -113,6 +115,9 @@ static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, 
 
 RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes,
                                  RpSessionMemory *out, size_t out_bytes) {
+    RP_NOT_NULL(m, "m");
+    RP_NOT_NULL(out, "out");
+
     RpSession       *s;
     RpSessionOptions o, w;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpSessionOptions"));
@@ -173,9 +178,11 @@ static void find_end_tokens(RpSession *s) {
 
 RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes,
                                RpSession **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(m, "m");
+
     RpSession       *s;
     RpSessionOptions o, w;
-    *out = NULL;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpSessionOptions"));
     RP_TRY(plan_session(m, &o, &w, &s));
     RpStatus st = check_memory(s, &w);
@@ -257,6 +264,9 @@ static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
 
 RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
                             void *user) {
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(tokens, "tokens");
+
     RP_TRY(check_append(s, tokens, n));
     for (size_t done = 0; done < n;) {
         Runner       *r    = choose_runner(s, n - done);
@@ -270,10 +280,17 @@ RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPre
     return RP_OK;
 }
 
-RpStatus rp_session_step(RpSession *s, int32_t token) { return rp_session_prefill(s, &token, 1, NULL, NULL); }
+RpStatus rp_session_step(RpSession *s, int32_t token) {
+    RP_NOT_NULL(s, "s");
+    return rp_session_prefill(s, &token, 1, NULL, NULL);
+}
 
 RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
                           void *user) {
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(tokens, "tokens");
+    RP_NOT_NULL(callback, "callback");
+
     const size_t n_vocab = (size_t)rp_model_info(s->model)->n_vocab;
     RP_TRY(check_append(s, tokens, n));
     if (s->score.executor == NULL) { /* allocates, on the first call only */
@@ -304,6 +321,7 @@ RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogit
 
 /* After a reply that was sampled on the device the logits are still there; they are copied when asked for. */
 const float *rp_session_logits(RpSession *s) {
+    if (s == NULL) return NULL;
     if (s->logits != NULL || !s->logits_on_device) return s->logits;
     const Runner     *r    = &s->runners[s->n_runners - 1];
     const TensorNode *node = rp_graph_find(s->sampling.graph, "logits");
@@ -314,14 +332,18 @@ const float *rp_session_logits(RpSession *s) {
     return s->logits;
 }
 
-int32_t rp_session_n_past(const RpSession *s) { return s->n_past; }
-int32_t rp_session_n_ctx(const RpSession *s) { return s->n_ctx; }
-int     rp_session_n_threads(const RpSession *s) { return rp_executor_n_threads(s->runners[0].executor); }
-const RpModel *rp_session_model(const RpSession *s) { return s->model; }
+int32_t rp_session_n_past(const RpSession *s) { return s != NULL ? s->n_past : 0; }
+int32_t rp_session_n_ctx(const RpSession *s) { return s != NULL ? s->n_ctx : 0; }
+int     rp_session_n_threads(const RpSession *s) {
+        return s != NULL ? rp_executor_n_threads(s->runners[0].executor) : 0;
+}
+const RpModel *rp_session_model(const RpSession *s) { return s != NULL ? s->model : NULL; }
 
 /* Stale slots of the KV cache need no clearing: attention reads slots 0..pos[t] only, and each of them is
  * written again before a token attends to it. */
 RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
+    RP_NOT_NULL(s, "s");
+
     if (n_past < 0 || n_past > s->n_past)
         return rp_fail(RP_E_ARG, "rewind to %d: the context holds %d tokens", n_past, s->n_past);
     if (n_past != s->n_past) {
@@ -333,6 +355,7 @@ RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
 }
 
 const uint64_t *rp_session_expert_counts(const RpSession *s, int layer) {
+    if (s == NULL) return NULL;
     const RpModelInfo *info = rp_model_info(s->model);
     if (s->expert_counts == NULL || layer < 0 || layer >= info->n_layer || s->runners[0].experts == NULL ||
         s->runners[0].experts[layer] == NULL)
@@ -343,6 +366,10 @@ const uint64_t *rp_session_expert_counts(const RpSession *s, int layer) {
 /* The executor that decodes. Whether the CPU was a fallback is known to the first runner, which chose the
  * device. */
 void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes) {
+    if (s == NULL) {
+        rp_sized_out(out, out_bytes, NULL, sizeof(RpExecutorInfo));
+        return;
+    }
     RpExecutorInfo info = rp_executor_info(
         s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
     info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
@@ -350,4 +377,6 @@ void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_b
     rp_sized_out(out, out_bytes, &info, sizeof info);
 }
 
-const ExecPlan *rp_session_decode_plan(const RpSession *s) { return s->runners[s->n_runners - 1].plan; }
+const ExecPlan *rp_session_decode_plan(const RpSession *s) {
+    return s != NULL ? s->runners[s->n_runners - 1].plan : NULL;
+}

@@ -29,7 +29,10 @@ static RpStatus init_string(StopString *s, const char *text, size_t index) {
 RpStatus rp_stop_match_init(StopMatch *m, const char *const *strings, size_t n) {
     *m = (StopMatch){.strings = calloc(n + 1, sizeof *m->strings)};
     if (m->strings == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu stop strings", n);
-    for (; m->n < n; m->n++) RP_TRY(init_string(&m->strings[m->n], strings[m->n], m->n));
+    for (; m->n < n; m->n++) {
+        if (strings[m->n] == NULL) return rp_fail(RP_E_ARG, "stop string %zu is NULL", m->n);
+        RP_TRY(init_string(&m->strings[m->n], strings[m->n], m->n));
+    }
     m->held = malloc(rp_stop_match_longest(m) + 1);
     if (m->held == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu stop strings", n);
     return RP_OK;

@@ -18,6 +18,8 @@
  * all other nodes get the arguments that they have. Nodes of cuBLASLt cannot be changed: their addresses must be the
  * same. Nothing is captured or instantiated again (I9). */
 #include "base/sized.h"
+
+#include "base/argument.h"
 #include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
@@ -286,6 +288,9 @@ static RpStatus plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
 }
 
 RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out, size_t out_bytes) {
+    RP_NOT_NULL(plan, "plan");
+    RP_NOT_NULL(out, "out");
+
     RpStepLaunch   l  = {0};
     const RpStatus st = plan_launch(plan, i, &l);
     rp_sized_out(out, out_bytes, &l, sizeof l);

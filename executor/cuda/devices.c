@@ -1,5 +1,7 @@
 /* Lists CUDA devices and measures their copy bandwidth (reprise/device.h), without an executor. */
 #include "reprise/device.h"
+
+#include "base/argument.h"
 #include "base/loop.h"
 #include "base/sized.h"
 
@@ -13,6 +15,8 @@ const bool rp_cuda_built = true;
 
 /* Asks for the driver's version first: the one call that succeeds on every machine, with 0 for no driver. */
 RpStatus rp_cuda_probe(int *n_devices) {
+    RP_NOT_NULL(n_devices, "n_devices");
+
     int               driver = 0;
     const cudaError_t asked  = cudaDriverGetVersion(&driver);
     *n_devices               = 0;
@@ -61,6 +65,8 @@ static RpStatus device_info(int index, RpCudaDeviceInfo *out) {
 }
 
 RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_bytes) {
+    RP_NOT_NULL(out, "out");
+
     RpCudaDeviceInfo info = {.name = ""};
     const RpStatus   st   = device_info(index, &info);
     rp_sized_out(out, out_bytes, &info, sizeof info);
@@ -99,6 +105,8 @@ static RpStatus copy_bench(CopyBench *b, size_t bytes, double *best) {
 }
 
 RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s) {
+    RP_NOT_NULL(bytes_per_s, "bytes_per_s");
+
     CopyBench b  = {0};
     *bytes_per_s = 0.0;
     RP_TRY(select_device(index));

@@ -184,13 +184,14 @@ static void blocks_to_f32(RpDtype dtype, const char *row, int64_t n, float *out)
 }
 
 void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out) {
+    if (row == NULL || out == NULL || n <= 0) return;
     if (dtype == RP_F32)
         memcpy(out, row, (size_t)n * sizeof *out);
     else if (dtype == RP_F16)
         convert_f16(row, n, out);
     else if (dtype == RP_BF16)
         convert_bf16(row, n, out);
-    else if (rp_quant_form(dtype) != NULL)
+    else if (rp_dequantize_function(dtype) != NULL)
         blocks_to_f32(dtype, row, n, out);
     else
         for (int64_t i = 0; i < n; i++) out[i] = NAN;

@@ -8,6 +8,8 @@
  * Not a fast path: it runs when models are requantised or synthesised, and in tests. */
 #include "reprise/quants.h"
 
+#include "base/argument.h"
+
 #include "fallback/simd/float.h"
 #include "fallback/quants/quants.h"
 
@@ -290,6 +292,9 @@ static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 #undef X
 
 RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
+    RP_NOT_NULL(x, "x");
+    RP_NOT_NULL(out, "out");
+    if (n < 0) return rp_fail(RP_E_ARG, "rp_quantize_row: n is %lld", (long long)n);
     if (dtype == RP_F32) {
         memcpy(out, x, (size_t)n * sizeof *x);
         return RP_OK;

@@ -2,6 +2,8 @@
  * run. REPRISE_PREFETCH is `auto` (measured at open), `none`, `l1`, `l2`, or a cache with a distance, `l2:8192`. */
 #include "fallback/simd/prefetch.h"
 
+#include "base/argument.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@ RpStatus rp_cpu_prefetch_set(RpCpuPrefetch p) {
 }
 
 const char *rp_cpu_prefetch_text(RpCpuPrefetch p, char *out) {
+    if (out == NULL) return NULL;
     if (p.hint == RP_PREFETCH_NONE)
         snprintf(out, 16, "none");
     else
@@ -34,6 +37,9 @@ const char *rp_cpu_prefetch_text(RpCpuPrefetch p, char *out) {
 }
 
 RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *measure) {
+    RP_NOT_NULL(out, "out");
+    RP_NOT_NULL(measure, "measure");
+
     const char *text = rp_option(RP_OPT_PREFETCH);
     *out             = RP_PREFETCH_DEFAULT;
     *measure         = strcmp(text, "auto") == 0;

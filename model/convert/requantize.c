@@ -2,6 +2,8 @@
  * of rows, so that memory does not grow with the model. */
 #include "reprise/convert.h"
 
+#include "base/argument.h"
+
 #include "model/gguf/gguf_write.h"
 #include "model/convert/quant_mix.h"
 #include "reprise/quants.h"
@@ -184,6 +186,10 @@ static RpStatus convert(Requantize *r) {
 
 RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress,
                        void *user) {
+    RP_NOT_NULL(in, "in");
+    RP_NOT_NULL(out, "out");
+    RP_NOT_NULL(type, "type");
+
     Requantize r = {.progress = progress, .user = user};
     RP_TRY(rp_quant_mix_find(type, &r.mix));
     RP_TRY(rp_gguf_open(in, &r.in));

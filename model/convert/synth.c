@@ -7,6 +7,8 @@
  * same seed gives the same file. The tokenizer is SentencePiece with a token for each byte. */
 #include "reprise/convert.h"
 
+#include "base/argument.h"
+
 #include "base/dtypes.h"
 #include "base/sized.h"
 #include "model/gguf/gguf_write.h"
@@ -261,6 +263,9 @@ static RpStatus write_all(Synth *s) {
 }
 
 RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes, const char *path) {
+    RP_NOT_NULL(preset, "preset");
+    RP_NOT_NULL(path, "path");
+
     Synth s = {.preset = rp_preset_find(preset)};
     RP_TRY(rp_sized_in(&s.options, sizeof s.options, options, options_bytes, "RpSynthOptions"));
     if (s.preset == NULL) {
@@ -286,9 +291,11 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
 
 /* Writes a hollow file, maps it and removes its name. */
 RpStatus rp_model_open_preset(const char *preset, const char *type, RpModel **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(preset, "preset");
+
     const char *dir = getenv("TMPDIR");
     char        path[512];
-    *out = NULL;
     if (snprintf(path, sizeof path, "%s/reprise-XXXXXX", dir != NULL && dir[0] != '\0' ? dir : "/tmp") >=
         (int)sizeof path)
         return rp_fail(RP_E_ARG, "TMPDIR is too long");

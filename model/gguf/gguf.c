@@ -11,18 +11,16 @@
  * data_at and every offset are multiples of general.alignment (32 if absent). */
 #include "model/gguf/gguf_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "base/argument.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     MAX_STRING_KEY    = 65535,
     MIN_VALUE_BYTES   = 8 + 4 + 1,         /* bound the counts of the header by the size of the file, */
     MIN_TENSOR_BYTES  = 8 + 4 + 8 + 4 + 8, /* before memory for them is allocated */
+    MAX_MAGIC         = 32, /* longer than the beginnings by which other formats are known */
     DEFAULT_ALIGNMENT = 32
 };
 
@@ -42,6 +40,7 @@ static RpStatus truncated(const Cursor *c, const char *what) {
 static RpStatus take(Cursor *c, size_t n, const char *what, const void **out) {
     *out = c->f->data + c->at;
     if (n > c->f->bytes - c->at) return truncated(c, what);
+    RP_TRY(rp_gguf_read_in(c->f, c->at + n));
     c->at += n;
     return RP_OK;
 }
@@ -308,6 +307,7 @@ static RpStatus foreign_file(const RpGgufFile *f) {
 static RpStatus read_header(Cursor *c, uint64_t *n_tensors, uint64_t *n_values) {
     RpGgufFile *f = c->f;
     if (f->bytes == 0) return rp_fail(RP_E_FORMAT, "%s: the file is empty", f->path);
+    RP_TRY(rp_gguf_read_in(f, f->bytes < MAX_MAGIC ? f->bytes : MAX_MAGIC));
     if (f->bytes < 4 || memcmp(f->data, "GGUF", 4) != 0) return foreign_file(f);
     c->at = 4;
     RP_TRY(take_u32(c, "the version", &f->version));
@@ -376,14 +376,15 @@ static RpStatus read_file(RpGgufFile *f) {
 }
 
 /* Takes ownership of a mapping, also on failure. */
-static RpStatus open_over(const void *data, size_t bytes, const char *path, bool mapped, RpGgufFile **out) {
+static RpStatus open_over(const void *data, size_t bytes, const char *path, RpGgufMap map, RpGgufFile **out) {
     RpGgufFile *f = calloc(1, sizeof *f);
-    if (f != NULL) *f = (RpGgufFile){.data = data, .bytes = bytes, .mapped = mapped, .path = strdup(path)};
+    if (f != NULL) *f = (RpGgufFile){.data = data, .bytes = bytes, .map = map, .path = strdup(path)};
     if (f == NULL || f->path == NULL) {
-        if (mapped) munmap((void *)(uintptr_t)data, bytes);
+        rp_gguf_unmap(&map, bytes);
         free(f);
         return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     }
+    f->read_bytes     = map.data != NULL ? 0 : bytes;
     const RpStatus st = read_file(f);
     if (st != RP_OK) {
         rp_gguf_close(f);
@@ -394,38 +395,34 @@ static RpStatus open_over(const void *data, size_t bytes, const char *path, bool
 }
 
 RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out) {
-    *out = NULL;
-    return open_over(data, bytes, name, false, out);
+    RP_OUT(out, "out");
+    RP_NOT_NULL(name, "name");
+    if (bytes > 0) RP_NOT_NULL(data, "data");
+    return open_over(data, bytes, name, (RpGgufMap){.fd = -1}, out);
+}
+
+RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out) {
+    RpGgufMap map;
+    size_t    bytes;
+    RP_TRY(rp_gguf_map(path, copy, &map, &bytes));
+    return open_over(map.data, bytes, path, map, out);
 }
 
 RpStatus rp_gguf_open(const char *path, RpGgufFile **out) {
-    struct stat info;
-    *out         = NULL;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
-    if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &info) != 0) {
-        const int error = errno;
-        close(fd);
-        return rp_fail(RP_E_IO, "%s: %s", path, strerror(error));
+    RP_OUT(out, "out");
+    RP_NOT_NULL(path, "path");
+    RP_TRY(rp_gguf_begin_load(path, false, out));
+    const RpStatus st = rp_gguf_end_load(*out);
+    if (st != RP_OK) {
+        rp_gguf_close(*out);
+        *out = NULL;
     }
-    if (!S_ISREG(info.st_mode)) {
-        close(fd);
-        return rp_fail(RP_E_IO, "%s: this is not a regular file", path);
-    }
-    if (info.st_size == 0) {
-        close(fd);
-        return rp_fail(RP_E_FORMAT, "%s: the file is empty", path);
-    }
-    void     *data  = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int error = errno;
-    close(fd);
-    if (data == MAP_FAILED) return rp_fail(RP_E_IO, "%s: %s", path, strerror(error));
-    return open_over(data, (size_t)info.st_size, path, true, out);
+    return st;
 }
 
 void rp_gguf_close(RpGgufFile *f) {
     if (f == NULL) return;
-    if (f->mapped) munmap((void *)(uintptr_t)f->data, f->bytes);
+    rp_gguf_unmap(&f->map, f->bytes);
     free(f->values);
     free(f->tensors);
     free(f->value_index);

@@ -1,15 +1,25 @@
-/* gguf_file.h - the inside of an RpGgufFile. Keys, strings, arrays and tensor data point into `data`; they are
- * never copied. A mapped file is unmapped by rp_gguf_close; memory given by the caller stays the caller's. */
+/* gguf_file.h - the inside of an RpGgufFile. Keys, strings, arrays and tensor data point into `data`. What was
+ * mapped or read is unmapped by rp_gguf_close; memory given by the caller stays the caller's. */
 #ifndef MODEL_GGUF_GGUF_FILE_H
 #define MODEL_GGUF_GGUF_FILE_H
 
 #include "reprise/gguf.h"
 
+#include <time.h>
+
+typedef struct RpGgufMap {
+    char           *data; /* NULL: the memory is the caller's */
+    int             fd;   /* until rp_gguf_end_load; then, and for memory of the caller, -1 */
+    bool            copy; /* private memory for the whole file; else only for what rp_gguf_read_in has read */
+    struct timespec mtime;
+} RpGgufMap;
+
 struct RpGgufFile {
     char                *path;
     const unsigned char *data;
     size_t               bytes, data_at, alignment; /* data_at: offset of the tensor data */
-    bool                 mapped;                    /* by us: to be unmapped */
+    size_t               read_bytes; /* data[0..read_bytes) can be read; behind it, a mapping of the file */
+    RpGgufMap            map;
     uint32_t             version;
     RpGgufValue         *values;
     int64_t              n_values;
@@ -19,6 +29,18 @@ struct RpGgufFile {
         *tensor_index; /* [slots]: number + 1, or 0: free; rp_hash of the name, linear probing */
     size_t value_slots, tensor_slots;
 };
+
+/* Maps the file, or with `copy` allocates memory for it. Nothing is read yet. */
+RP_NODISCARD RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *bytes);
+void                  rp_gguf_unmap(RpGgufMap *map, size_t bytes);
+
+/* Reads at least data[0..end) into private memory, end <= bytes. RP_E_IO if the file has become shorter. */
+RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);
+
+/* rp_gguf_open in two steps, for more reading between them: with `copy`, rp_gguf_read_in(f, f->bytes). The second
+ * fails with RP_E_IO if size or time of modification of the file have changed; the caller closes `f` then. */
+RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
+RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
 
 /* Build the hash indices of keys and of tensor names. RP_E_FORMAT for a name that occurs twice. */
 RP_NODISCARD RpStatus rp_gguf_index_values(RpGgufFile *f);

@@ -1,6 +1,7 @@
 /* Lookups in a GGUF file by key or tensor name, and typed reads of values. */
 #include "model/gguf/gguf_file.h"
 
+#include "base/argument.h"
 #include "base/hash.h"
 
 #include <math.h>
@@ -49,27 +50,36 @@ RpStatus rp_gguf_index_tensors(RpGgufFile *f) {
 }
 
 const RpGgufValue *rp_gguf_find(const RpGgufFile *f, const char *key) {
+    if (f == NULL || key == NULL) return NULL;
     const uint32_t i =
         f->value_index[slot_of(f, f->value_index, f->value_slots, value_name, key, strlen(key))];
     return i != 0 ? &f->values[i - 1] : NULL;
 }
 
 const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name) {
+    if (f == NULL || name == NULL) return NULL;
     const uint32_t i =
         f->tensor_index[slot_of(f, f->tensor_index, f->tensor_slots, tensor_name, name, strlen(name))];
     return i != 0 ? &f->tensors[i - 1] : NULL;
 }
 
-const char         *rp_gguf_path(const RpGgufFile *f) { return f->path; }
-uint32_t            rp_gguf_version(const RpGgufFile *f) { return f->version; }
-size_t              rp_gguf_bytes(const RpGgufFile *f) { return f->bytes; }
-int64_t             rp_gguf_n_values(const RpGgufFile *f) { return f->n_values; }
-int64_t             rp_gguf_n_tensors(const RpGgufFile *f) { return f->n_tensors; }
-const RpGgufValue  *rp_gguf_value(const RpGgufFile *f, int64_t i) { return &f->values[i]; }
-const RpGgufTensor *rp_gguf_tensor(const RpGgufFile *f, int64_t i) { return &f->tensors[i]; }
+const char         *rp_gguf_path(const RpGgufFile *f) { return f != NULL ? f->path : ""; }
+uint32_t            rp_gguf_version(const RpGgufFile *f) { return f != NULL ? f->version : 0; }
+size_t              rp_gguf_bytes(const RpGgufFile *f) { return f != NULL ? f->bytes : 0; }
+int64_t             rp_gguf_n_values(const RpGgufFile *f) { return f != NULL ? f->n_values : 0; }
+int64_t             rp_gguf_n_tensors(const RpGgufFile *f) { return f != NULL ? f->n_tensors : 0; }
 
-/* The lengths were checked at open. */
+const RpGgufValue *rp_gguf_value(const RpGgufFile *f, int64_t i) {
+    return i >= 0 && i < rp_gguf_n_values(f) ? &f->values[i] : NULL;
+}
+
+const RpGgufTensor *rp_gguf_tensor(const RpGgufFile *f, int64_t i) {
+    return i >= 0 && i < rp_gguf_n_tensors(f) ? &f->tensors[i] : NULL;
+}
+
+/* The lengths were checked at open, and metadata of a file is private memory since then. */
 RpGgufString rp_gguf_next_string(const void **cursor) {
+    if (cursor == NULL || *cursor == NULL) return (RpGgufString){"", 0};
     uint64_t len;
     memcpy(&len, *cursor, sizeof len);
     const char *p = (const char *)*cursor + sizeof len;
@@ -78,6 +88,7 @@ RpGgufString rp_gguf_next_string(const void **cursor) {
 }
 
 RpGgufString rp_gguf_string_at(const RpGgufValue *v, uint64_t i) {
+    if (v == NULL || v->elem_type != RP_GGUF_STRING || i >= v->n) return (RpGgufString){"", 0};
     const void  *cursor = v->data;
     RpGgufString s      = rp_gguf_next_string(&cursor);
     while (i-- > 0) s = rp_gguf_next_string(&cursor);
@@ -93,6 +104,7 @@ RpGgufString rp_gguf_string_at(const RpGgufValue *v, uint64_t i) {
     } while (0)
 
 double rp_gguf_number_at(const RpGgufValue *v, uint64_t i) {
+    if (v == NULL || i >= v->n) return (double)NAN;
     switch (v->elem_type) {
     case RP_GGUF_U8:
     case RP_GGUF_BOOL:
@@ -135,6 +147,10 @@ static RpStatus find_number(const RpGgufFile *f, const char *key, const char *wa
 }
 
 RpStatus rp_gguf_get_u32(const RpGgufFile *f, const char *key, uint32_t *out) {
+    RP_NOT_NULL(f, "f");
+    RP_NOT_NULL(key, "key");
+    RP_NOT_NULL(out, "out");
+
     const RpGgufValue *v;
     RP_TRY(find_number(f, key, "a whole number", &v));
     if (v == NULL) return RP_OK;
@@ -146,6 +162,10 @@ RpStatus rp_gguf_get_u32(const RpGgufFile *f, const char *key, uint32_t *out) {
 }
 
 RpStatus rp_gguf_get_f32(const RpGgufFile *f, const char *key, float *out) {
+    RP_NOT_NULL(f, "f");
+    RP_NOT_NULL(key, "key");
+    RP_NOT_NULL(out, "out");
+
     const RpGgufValue *v;
     RP_TRY(find_number(f, key, "a number", &v));
     if (v != NULL) *out = (float)rp_gguf_number_at(v, 0);
@@ -153,6 +173,10 @@ RpStatus rp_gguf_get_f32(const RpGgufFile *f, const char *key, float *out) {
 }
 
 RpStatus rp_gguf_get_bool(const RpGgufFile *f, const char *key, bool *out) {
+    RP_NOT_NULL(f, "f");
+    RP_NOT_NULL(key, "key");
+    RP_NOT_NULL(out, "out");
+
     const RpGgufValue *v = rp_gguf_find(f, key);
     if (v == NULL) return RP_OK;
     if (v->type != RP_GGUF_BOOL) return wrong_type(f, v, "a bool");
@@ -161,6 +185,10 @@ RpStatus rp_gguf_get_bool(const RpGgufFile *f, const char *key, bool *out) {
 }
 
 RpStatus rp_gguf_get_string(const RpGgufFile *f, const char *key, RpGgufString *out) {
+    RP_NOT_NULL(f, "f");
+    RP_NOT_NULL(key, "key");
+    RP_NOT_NULL(out, "out");
+
     const RpGgufValue *v = rp_gguf_find(f, key);
     if (v == NULL) return RP_OK;
     if (v->type != RP_GGUF_STRING) return wrong_type(f, v, "a string");

@@ -7,6 +7,8 @@
  */
 #include "model/tokenizer/tokenizer_impl.h"
 
+#include "base/argument.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +131,10 @@ static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *
 
 RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control, size_t len,
                             unsigned flags, RpTokenList *out) {
+    RP_NOT_NULL(tk, "tk");
+    RP_NOT_NULL(out, "out");
+    if (len > 0) RP_NOT_NULL(text, "text");
+
     const bool special = (flags & RP_TOK_ADD_SPECIAL) != 0;
     Search     search  = {.tk = tk, .text = text};
     BpeMerger  merger  = {0};
@@ -146,5 +152,9 @@ RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool 
 }
 
 RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags, RpTokenList *out) {
+    RP_NOT_NULL(tk, "tk");
+    RP_NOT_NULL(out, "out");
+    if (len > 0) RP_NOT_NULL(text, "text");
+
     return rp_tokenize_masked(tk, text, NULL, len, flags, out);
 }

@@ -3,6 +3,8 @@
  * file is checked (I11). */
 #include "model/tokenizer/tokenizer_impl.h"
 
+#include "base/argument.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,7 +200,9 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
 }
 
 RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out) {
-    *out            = NULL;
+    RP_OUT(out, "out");
+    RP_NOT_NULL(f, "f");
+
     RpTokenizer *tk = calloc(1, sizeof *tk);
     if (tk == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a tokenizer");
     const RpStatus st = load(tk, f);
@@ -214,6 +218,9 @@ RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out) {
 
 /* Control and unknown tokens print nothing unless `special`. */
 RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, bool special, RpGgufString *out) {
+    RP_NOT_NULL(tk, "tk");
+    RP_NOT_NULL(out, "out");
+
     if (id < 0 || id >= tk->n_vocab)
         return rp_fail(RP_E_ARG, "token %d is outside of the vocabulary of %d", id, tk->n_vocab);
     const bool hidden = tk->types[id] == TOKEN_CONTROL || tk->types[id] == TOKEN_UNKNOWN;
@@ -222,29 +229,35 @@ RpStatus rp_token_bytes(const RpTokenizer *tk, int32_t id, bool special, RpGgufS
 }
 
 int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text) {
+    if (tk == NULL || text == NULL) return -1;
     return rp_strings_find(&tk->by_text, text, strlen(text));
 }
 
 bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id) {
+    if (tk == NULL) return false;
     return id >= 0 && id < tk->n_vocab && tk->ends[id];
 }
 bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id) {
+    if (tk == NULL) return false;
     return id >= 0 && id < tk->n_vocab && (tk->types[id] == TOKEN_CONTROL || tk->types[id] == TOKEN_UNKNOWN);
 }
 
-const char *rp_tokenizer_kind(const RpTokenizer *tk) { return tk->kind; }
-const char *rp_tokenizer_pre(const RpTokenizer *tk) { return tk->pre; }
-int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk) { return tk->n_vocab; }
-int32_t     rp_tokenizer_bos(const RpTokenizer *tk) { return tk->bos; }
-int32_t     rp_tokenizer_eos(const RpTokenizer *tk) { return tk->eos; }
-bool        rp_tokenizer_adds_bos(const RpTokenizer *tk) { return tk->add_bos && tk->bos >= 0; }
+const char *rp_tokenizer_kind(const RpTokenizer *tk) { return tk != NULL ? tk->kind : ""; }
+const char *rp_tokenizer_pre(const RpTokenizer *tk) { return tk != NULL ? tk->pre : ""; }
+int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk) { return tk != NULL ? tk->n_vocab : 0; }
+int32_t     rp_tokenizer_bos(const RpTokenizer *tk) { return tk != NULL ? tk->bos : -1; }
+int32_t     rp_tokenizer_eos(const RpTokenizer *tk) { return tk != NULL ? tk->eos : -1; }
+bool        rp_tokenizer_adds_bos(const RpTokenizer *tk) { return tk != NULL && tk->add_bos && tk->bos >= 0; }
 
 void rp_token_list_free(RpTokenList *list) {
+    if (list == NULL) return;
     free(list->ids);
     *list = (RpTokenList){0};
 }
 
 RpStatus rp_token_list_push(RpTokenList *list, int32_t id) {
+    RP_NOT_NULL(list, "list");
+
     if (list->n == list->capacity) {
         const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
         int32_t     *ids      = realloc(list->ids, capacity * sizeof *ids);

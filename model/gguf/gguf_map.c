@@ -1,0 +1,88 @@
+/* The memory of a GGUF file. Metadata is read into private memory while the file is parsed, so another process that
+ * writes to the file cannot change a length between its check and its use, and truncating the file raises no SIGBUS
+ * there. Tensor data behind it is mapped:
+ *
+ *     | header, values, tensor table | tensor data of the last chunk |  tensor data ...            |
+ *     | private, read by chunks of READ_CHUNK bytes  0 .. read_bytes | mapped, or read as well     | */
+#include "model/gguf/gguf_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ_CHUNK = 1 << 20 }; /* a multiple of every page size */
+
+RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) {
+    struct stat info;
+    *out         = (RpGgufMap){.fd = -1};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
+    if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0) {
+        const int error = errno;
+        close(fd);
+        return rp_fail(RP_E_IO, "%s: %s", path, strerror(error));
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(fd);
+        return rp_fail(RP_E_IO, "%s: this is not a regular file", path);
+    }
+    if (info.st_size == 0) {
+        close(fd);
+        return rp_fail(RP_E_FORMAT, "%s: the file is empty", path);
+    }
+    const size_t bytes = (size_t)info.st_size;
+    void *data = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                      : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        const int error = errno;
+        close(fd);
+        return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes, strerror(error));
+    }
+    *size = bytes;
+    *out  = (RpGgufMap){.data = data, .fd = fd, .copy = copy, .mtime = info.st_mtim};
+    return RP_OK;
+}
+
+static RpStatus changed(const RpGgufFile *f) {
+    return rp_fail(RP_E_IO, "%s: the file changed while it was read", f->path);
+}
+
+RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end) {
+    while (f->read_bytes < end) {
+        const size_t n  = f->bytes - f->read_bytes < READ_CHUNK ? f->bytes - f->read_bytes : READ_CHUNK;
+        char        *at = f->map.data + f->read_bytes;
+        if (!f->map.copy && mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+                                MAP_FAILED)
+            return rp_fail(RP_E_NOMEM, "%s: out of memory for the metadata", f->path);
+        for (size_t done = 0; done < n;) {
+            const ssize_t got = pread(f->map.fd, at + done, n - done, (off_t)(f->read_bytes + done));
+            if (got == 0) return changed(f); /* it has become shorter */
+            if (got < 0 && errno != EINTR) return rp_fail(RP_E_IO, "%s: %s", f->path, strerror(errno));
+            if (got > 0) done += (size_t)got;
+        }
+        f->read_bytes += n;
+    }
+    return RP_OK;
+}
+
+RpStatus rp_gguf_end_load(RpGgufFile *f) {
+    struct stat            info;
+    const struct timespec *before = &f->map.mtime, *now = &info.st_mtim;
+    if (fstat(f->map.fd, &info) != 0) return rp_fail(RP_E_IO, "%s: %s", f->path, strerror(errno));
+    if ((size_t)info.st_size != f->bytes || now->tv_sec != before->tv_sec || now->tv_nsec != before->tv_nsec)
+        return changed(f);
+    close(f->map.fd);
+    f->map.fd = -1;
+    if (mprotect(f->map.data, f->read_bytes, PROT_READ) != 0)
+        return rp_fail(RP_E_IO, "%s: %s", f->path, strerror(errno));
+    return RP_OK;
+}
+
+void rp_gguf_unmap(RpGgufMap *map, size_t bytes) {
+    if (map->data != NULL) munmap(map->data, bytes);
+    if (map->fd >= 0) close(map->fd);
+    *map = (RpGgufMap){.fd = -1};
+}
