@@ -200,7 +200,7 @@ static int run(void) {
     RpModel   *m       = NULL;
     RpSession *session = NULL;
     cli_catch_interrupts();
-    RpStatus st = cli_open_model(args.model, args.quiet, &m);
+    RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = bench(m, &session);
     rp_session_free(session);
     rp_model_free(m);

@@ -162,7 +162,7 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
     RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
-    RP_TRY(cli_open_model(args.model, args.quiet, model));
+    RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     if (args.template_name != NULL)
         RP_TRY(rp_chat_from_name(args.template_name, &c->conversation.kind));

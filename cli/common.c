@@ -109,9 +109,9 @@ static bool model_progress(size_t done, size_t total, void *user) {
     return cli_progress(user, (double)done, (double)total);
 }
 
-RpStatus cli_open_model(const char *path, bool quiet, RpModel **out) {
+RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpModel **out) {
     Progress             p  = {.label = "loading", .off = quiet};
-    const RpModelOptions o  = {.progress = model_progress, .user = &p};
+    const RpModelOptions o  = {.progress = model_progress, .user = &p, .copy = d->no_mmap};
     const RpStatus       st = rp_model_open(path, &o, out);
     cli_progress_end(&p);
     return st;

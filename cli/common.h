@@ -21,7 +21,8 @@
              "launch mode on a GPU: auto, eager, replay or loop; default: REPRISE_MODE"),                    \
     CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
     CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
-             "fail if a step cannot be captured, instead of running it eagerly")
+             "fail if a step cannot be captured, instead of running it eagerly"),                            \
+    CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
 #define OPTION_CTX(v)                                                                                        \
     CLI_INT("ctx", 'c', v, "N", "tokens of context; 0 (default): the model's, at most 4096", 0, 0)
 #define OPTION_PASSES(v)                                                                                     \
@@ -78,7 +79,7 @@ void cli_forget_interrupt(void);
 /* The variables of OPTIONS_DEVICE. */
 typedef struct DeviceArgs {
     const char *name, *mode;
-    bool        require_cuda, require_graph;
+    bool        require_cuda, require_graph, no_mmap;
 } DeviceArgs;
 
 /* Copies the device options into session options. RP_E_ARG for an unknown mode. */
@@ -93,7 +94,7 @@ RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, Rp
 void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked);
 
 /* Opens the model, with a progress bar unless `quiet`. */
-RP_NODISCARD RpStatus cli_open_model(const char *path, bool quiet, RpModel **out);
+RP_NODISCARD RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpModel **out);
 
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
 RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);

@@ -85,7 +85,7 @@ static RpStatus tokenize_prompt(Run *r) {
 
 static RpStatus open_all(Run *r) {
     RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
-    RP_TRY(cli_open_model(args.model, args.quiet, &r->model));
+    RP_TRY(cli_open_model(args.model, &args.device, args.quiet, &r->model));
     RP_TRY(cli_need_tokenizer(r->model, args.model));
     RP_TRY(tokenize_prompt(r));
     if (r->ids.n == 0)

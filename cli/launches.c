@@ -210,7 +210,7 @@ static RpStatus preset_by_pass(const char *name, bool first, Table *t) {
 
 static RpStatus model_by_pass(Table *t) {
     RpModel *m  = NULL;
-    RpStatus st = cli_open_model(args.model, args.quiet, &m);
+    RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = by_pass_row(m, args.model, true, t);
     rp_model_free(m);
     return st;
@@ -274,7 +274,7 @@ static RpStatus one(void) {
     if (args.preset != NULL) {
         st = count_preset(args.preset, &c);
     } else {
-        st = cli_open_model(args.model, args.quiet, &m);
+        st = cli_open_model(args.model, &args.device, args.quiet, &m);
         if (st == RP_OK) st = count_model(m, args.model, args.passes, NULL, &c);
         if (st == RP_OK) st = measure_modes(m, &c);
         rp_model_free(m);

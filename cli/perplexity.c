@@ -92,7 +92,7 @@ static int run(void) {
     Text        text    = {0};
     RpTokenList ids     = {0};
     cli_catch_interrupts();
-    RpStatus st = cli_open_model(args.model, args.quiet, &m);
+    RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = perplexity(m, &text, &ids, &session);
     rp_session_free(session);
     rp_token_list_free(&ids);

@@ -244,7 +244,7 @@ static int run(void) {
         .progress = {.label = "timing every node", .off = args.quiet}
     };
     RpModel *m  = NULL;
-    RpStatus st = cli_open_model(args.model, args.quiet, &m);
+    RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = open_profile(m, &p);
     if (st == RP_OK) st = measure(&p);
     cli_progress_end(&p.progress);

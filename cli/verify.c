@@ -335,7 +335,7 @@ static void print_json(const Verify *v) {
 static int run(void) {
     static Verify v;
     RpModel      *m  = NULL;
-    RpStatus      st = cli_open_model(args.model, args.quiet, &m);
+    RpStatus      st = cli_open_model(args.model, &args.device, args.quiet, &m);
     v.progress       = (Progress){.label = "verifying", .off = args.quiet};
     if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train)
         args.tokens = rp_model_info(m)->n_ctx_train;

@@ -3,6 +3,7 @@
  * An RpModel owns its RpGgufFile, and that owns the mapping. A weight is a view into the mapping: nothing is
  * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
+#include "model/gguf/gguf_file.h"
 
 #include "base/argument.h"
 
@@ -121,6 +122,10 @@ static RpStatus open_file(RpGgufFile *file, RpModel **out) {
     return RP_OK;
 }
 
+static RpStatus stopped(const RpModel *m) {
+    return rp_fail(RP_E_CANCELLED, "%s: loading was stopped", rp_gguf_path(m->file));
+}
+
 /* Reads the pages that are not in memory yet, READ_AHEAD bytes at a time, by touching one byte of each. */
 static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), total = m->info.weight_bytes;
@@ -144,11 +149,27 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
                     sink = (char)(sink + ((const char *)t->view.data)[at + p]);
             }
             done += n;
-            if (!o->progress(done, total, o->user))
-                return rp_fail(RP_E_CANCELLED, "%s: loading was stopped", rp_gguf_path(m->file));
+            if (!o->progress(done, total, o->user)) return stopped(m);
         }
     }
     return RP_OK;
+}
+
+/* Reads the whole file into private memory. Padding between tensors does not count as progress. */
+static RpStatus copy_file(const RpModel *m, const RpModelOptions *o) {
+    const size_t bytes = rp_gguf_bytes(m->file), total = m->info.weight_bytes;
+    for (size_t end = bytes - (total < bytes ? total : bytes), done; end < bytes;) {
+        end = bytes - end < READ_AHEAD ? bytes : end + READ_AHEAD;
+        RP_TRY(rp_gguf_read_in(m->file, end));
+        done = bytes - end < total ? total - (bytes - end) : 0;
+        if (o->progress != NULL && !o->progress(done, total, o->user)) return stopped(m);
+    }
+    return RP_OK;
+}
+
+static RpStatus read_weights(const RpModel *m, const RpModelOptions *o) {
+    if (o->copy) return copy_file(m, o);
+    return o->progress != NULL ? read_pages(m, o) : RP_OK;
 }
 
 RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
@@ -159,10 +180,10 @@ RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, si
     RpGgufFile    *file = NULL;
     RpModelOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpModelOptions"));
-    RP_TRY(rp_gguf_open(path, &file));
+    RP_TRY(rp_gguf_begin_load(path, o.copy, &file));
     RP_TRY(open_file(file, out));
-    if (o.progress == NULL) return RP_OK;
-    const RpStatus st = read_pages(*out, &o);
+    RpStatus st = read_weights(*out, &o);
+    if (st == RP_OK) st = rp_gguf_end_load(file);
     if (st != RP_OK) {
         rp_model_free(*out);
         *out = NULL;

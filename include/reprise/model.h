@@ -40,6 +40,10 @@ typedef struct RpModelOptions {
      * and in all, at least every 4 MiB. Return false to stop with RP_E_CANCELLED. */
     bool (*progress)(size_t done, size_t total, void *user);
     void *user; /* handed to `progress` */
+    /* Read the file into private memory instead of mapping it. This takes the memory of the whole file, and nothing that
+     * happens to the file afterwards reaches the model (gguf.h, "Files that change"). */
+    bool copy;
+    bool unused[7]; /* 0 */
 } RpModelOptions;
 
 /* `options` may be NULL. The path is copied. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT,

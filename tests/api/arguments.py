@@ -58,7 +58,7 @@ VALID = {
     "RpGgufType": "RP_GGUF_U8", "RpCpuIsa": "RP_ISA_PLAIN", "RpCpuPrefetch": "RP_PREFETCH_DEFAULT",
     "size_t out_bytes": "ROOM", "size_t result_bytes": "ROOM", "size_t trial_bytes": "sizeof(RpCpuPrefetchTrial)",
     "size_t note_bytes": "sizeof(RpDumpNote)", "size_t message_bytes": "sizeof(RpChatMessage)",
-    "rp_graph_op.n_src": "1", "rp_cuda_device_info_sized.index": "0", "rp_tokenize.len": "1", "size_t n_prompt": "1",
+    "rp_graph_op.n_src": "1", "rp_visible_text.n": "1", "rp_utf8_feed.n": "1", "rp_cuda_device_info_sized.index": "0", "rp_tokenize.len": "1", "size_t n_prompt": "1",
     "rp_chat_format_sized.n": "1", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
     "rp_session_score.n": "1", "int axis0": "0", "int axis1": "1", "int axis2": "2", "int axis3": "3",
 }
@@ -111,6 +111,7 @@ ANY = {
 }
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
+    "rp_executor_profile.n_runs": ["-1", "0", "INT32_MIN"],
     "rp_sampler_new_sized.n_vocab": ["-1", "0", "INT32_MIN"],
 })
 # Calls that need more than one expression.
