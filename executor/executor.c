@@ -139,12 +139,14 @@ void rp_executor_free(RpExecutor *e) {
 }
 
 static RpStatus check_options(const RpExecutorOptions *o) {
-    if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
+    if ((unsigned)o->mode > RP_MODE_LOOP)
+        return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
     if (o->step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(o->step);
-    if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)
-        return rp_fail(RP_E_ARG, "'%s' is no step state: a state of at least %d i32 is wanted", rp_node_name(o->step),
-                       (int)RP_STEP_WORDS);
+    if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 ||
+        rp_view_elems(&v) < RP_STEP_WORDS)
+        return rp_fail(RP_E_ARG, "'%s' is no step state: a state of at least %d i32 is wanted",
+                       rp_node_name(o->step), (int)RP_STEP_WORDS);
     return RP_OK;
 }
 

@@ -99,7 +99,7 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
     if (g == NULL || g->status != RP_OK) return NULL;
     if (name == NULL || view == NULL) {
         snprintf(text, sizeof text, "rp_graph_%s: %s is NULL", kinds[kind],
-                 name == NULL   ? "name"
+                 name == NULL          ? "name"
                  : kind == NODE_WEIGHT ? "view"
                                        : "ne");
         rp_graph_set_error(g, RP_E_ARG, text);
@@ -152,7 +152,8 @@ TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, con
 }
 
 TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view) {
-    if (g != NULL && view != NULL && view->data == NULL) rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
+    if (g != NULL && view != NULL && view->data == NULL)
+        rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
     return add_leaf(g, NODE_WEIGHT, name, view);
 }
 
@@ -300,7 +301,8 @@ TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, 
                         int n_src) {
     if (g == NULL || g->status != RP_OK) return NULL;
     if ((src == NULL && n_src > 0) || n_src < 0 || n_src > RP_MAX_SRC) {
-        rp_graph_set_error(g, RP_E_ARG, src == NULL ? "rp_graph_op: src is NULL" : "rp_graph_op: wrong number of sources");
+        rp_graph_set_error(g, RP_E_ARG,
+                           src == NULL ? "rp_graph_op: src is NULL" : "rp_graph_op: wrong number of sources");
         return NULL;
     }
     char text[1024];

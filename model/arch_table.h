@@ -87,11 +87,11 @@ typedef struct ArchRow {
     LayerPattern layers; /* kinds of attention, position and feed-forward */
 
     /* attention: softmax(scale * k . q) v, scale = 1/sqrt(head_dim) or the value of attention.scale */
-    QkNorm  qk_norm;           /* q = norm(wq x), k = norm(wk x), before RoPE */
-    bool    sinks;             /* each head has a score that joins its softmax sum and has no value */
-    bool    output_bias;       /* files have a bias of the output matrix, as of q, k and v */
-    bool    window_rope;       /* with a window: RoPE of rope.freq_base_swa (10000), no scaling, no factors */
-    bool    rope_switch;       /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    QkNorm  qk_norm;     /* q = norm(wq x), k = norm(wk x), before RoPE */
+    bool    sinks;       /* each head has a score that joins its softmax sum and has no value */
+    bool    output_bias; /* files have a bias of the output matrix, as of q, k and v */
+    bool    window_rope; /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
+    bool    rope_switch; /* no layer has RoPE where the file says false to rope.scaling.finetuned */
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* norms and scales; f is attention or feed-forward */

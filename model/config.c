@@ -259,9 +259,9 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
     if (k.attention == ATTENTION_WINDOW) k.window = c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;
-    const bool other_rope = k.attention == ATTENTION_WINDOW && c->arch->window_rope;
-    k.rope                = other_rope ? c->rope_window : c->rope;
-    k.rope.mode           = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
-    k.rope_factors        = !other_rope;
+    const bool window = k.attention == ATTENTION_WINDOW;
+    k.rope            = window ? c->rope_window : c->rope;
+    k.rope.mode       = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
+    k.rope_factors    = !(window && c->arch->window_rope);
     return k;
 }

@@ -29,7 +29,7 @@ typedef struct ModelConfig {
     const RpGgufValue *window_layers; /* from the file: booleans [n_layer], true: a window; or NULL */
     int32_t            n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     float              norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
-    RpRopeParams       rope, rope_window; /* rope_window: of layers with a window, with window_rope */
+    RpRopeParams       rope, rope_window; /* rope_window: of layers with a window */
     int32_t            window;            /* positions that a token attends to there; 0: no layer has one */
     ExpertConfig       experts;
     MlaConfig          mla;

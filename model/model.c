@@ -112,6 +112,7 @@ static RpStatus open_file(RpGgufFile *file, RpModel **out) {
         if (m->layers == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for %d layers", m->config.n_layer);
     }
     if (st == RP_OK) st = rp_model_find_weights(m);
+    if (st == RP_OK) st = rp_model_check_unused(m);
     if (st == RP_OK) st = open_tokenizer(m);
     if (st != RP_OK) {
         rp_model_free(m);

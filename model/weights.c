@@ -5,6 +5,8 @@
  * copied. */
 #include "model/model.h"
 
+#include "reprise/options.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -236,6 +238,38 @@ RpStatus rp_model_find_weights(RpModel *m) {
     RP_TRY(find_rope_factors(m));
     for (int layer = 0; layer < c->n_layer; layer++) RP_TRY(find_layer(m, layer));
     return RP_OK;
+}
+
+/* LayerWeights has nothing but pointers to tensors. */
+static bool is_used(const RpModel *m, const RpGgufTensor *t) {
+    enum { FIELDS = sizeof(LayerWeights) / sizeof(const RpGgufTensor *) };
+    if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors) return true;
+    for (int layer = 0; layer < m->config.n_layer; layer++) {
+        const RpGgufTensor *fields[FIELDS];
+        memcpy(fields, &m->layers[layer], sizeof fields);
+        for (int i = 0; i < FIELDS; i++)
+            if (fields[i] == t) return true;
+    }
+    return false;
+}
+
+RpStatus rp_model_check_unused(const RpModel *m) {
+    const char  *option   = rp_option(RP_OPT_UNUSED_TENSORS);
+    int64_t      n_unused = 0;
+    RpGgufString first    = {"", 0};
+    if (strcmp(option, "ignore") == 0) return RP_OK;
+    if (strcmp(option, "refuse") != 0)
+        return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': refuse or ignore is wanted", option);
+    for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
+        const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
+        if (!is_used(m, t) && n_unused++ == 0) first = t->name;
+    }
+    if (n_unused == 0) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED,
+                   "%s: architecture %s does not use %lld of the tensors, first %.*s: results could be wrong "
+                   "(REPRISE_UNUSED_TENSORS=ignore opens it)",
+                   rp_gguf_path(m->file), m->config.arch->name, (long long)n_unused, (int)first.len,
+                   first.ptr);
 }
 
 static RpStatus visit3(WeightVisitor *visit, void *user, const char *name, int64_t ne0, int64_t ne1,

@@ -68,9 +68,11 @@ static int failures;
 static void refused(RpStatus st, const char *call, bool as_null, const char *function, const char *argument) {
     char text[128];
     snprintf(text, sizeof text, "%s: %s is NULL", function, argument);
-    if (as_null ? st == RP_E_ARG && strcmp(rp_last_error(), text) == 0 : st != RP_OK && rp_last_error()[0] != '\0') return;
-    fprintf(stderr, "%s%s%s: status %d, \"%s\"\n    %.300s\n", function, argument[0] != '\0' ? ", " : "", argument, (int)st,
-            rp_last_error(), call);
+    if (as_null ? st == RP_E_ARG && strcmp(rp_last_error(), text) == 0
+                : st != RP_OK && rp_last_error()[0] != '\0')
+        return;
+    fprintf(stderr, "%s%s%s: status %d, \"%s\"\n    %.300s\n", function, argument[0] != '\0' ? ", " : "",
+            argument, (int)st, rp_last_error(), call);
     failures++;
 }
 
@@ -89,7 +91,8 @@ static void unequal(const char *key, const char *call) {
 
 /* ---- valid callbacks and objects ---- */
 
-static bool verify(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
+static bool verify(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                   void *user) {
     (void)node, (void)view, (void)got, (void)want, (void)user;
     return true;
 }
@@ -98,7 +101,8 @@ static bool prefill(int64_t done, int64_t total, void *user) { return user == NU
 
 static void score(size_t i, const float *logits, void *user) { (void)i, (void)logits, (void)user; }
 
-static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
+static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
+                      const char **why) {
     (void)in, (void)params, (void)out, (void)why;
     return RP_OK;
 }
@@ -119,15 +123,16 @@ static bool matched;
 /* rp_match_node, which needs a match, in the callback of a pattern. */
 static bool in_match(const RpPatternMatch *m, RpOpParams *out) {
     (void)out;
-    EQUAL(rp_match_node(m, NULL) == NULL && rp_match_node(m, "none") == NULL && rp_match_node(m, "x") != NULL, true,
-          "rp_match_node.name");
+    EQUAL(rp_match_node(m, NULL) == NULL && rp_match_node(m, "none") == NULL && rp_match_node(m, "x") != NULL,
+          true, "rp_match_node.name");
     matched = true;
     return false;
 }
 
 static void match(Fixture *x) {
-    const RpGraphPattern p = {.name = "api_match", .match = "silu(x)", .make = "sigmoid(x)", .params = in_match};
-    TensorNode          *y = rp_silu(x->fresh, x->node);
+    const RpGraphPattern p = {
+        .name = "api_match", .match = "silu(x)", .make = "sigmoid(x)", .params = in_match};
+    TensorNode *y = rp_silu(x->fresh, x->node);
     OK(rp_pattern_register(&p));
     OK(rp_graph_finish(x->fresh, &y, 1));
     OK(rp_graph_optimize(x->fresh, "-all,+api_match"));
@@ -152,9 +157,13 @@ static void open_graph(Fixture *x) {
 static void open_fixture(Fixture *x) {
     const RpSessionOptions options = {.n_ctx = 16, .n_threads = 1, .device = "cpu", .prefill_chunk = 1};
     const RpSamplerParams  greedy  = rp_sampler_defaults();
-    *x       = (Fixture){.ne = {8, 1, 1, 1}, .messages = {{"user", "hello"}}, .null = fopen("/dev/null", "w")};
+    *x                             = (Fixture){
+                                    .ne = {8,  1, 1, 1},
+                                      .messages = {{"user", "hello"}},
+                                      .null = fopen("/dev/null", "w")
+    };
     x->model = golden_open_tiny("llama-mix");
-    x->file  = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
+    x->file = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
     OK(rp_sampler_new(&greedy, rp_model_info(x->model)->n_vocab, &x->sampler));
@@ -193,15 +202,17 @@ static void run(const char *header) {
         n++;
         cr_assert(child > 0 && waitpid(child, &status, 0) == child);
         cr_expect(WIFEXITED(status), "%s: signal %d", rows[i].function, WTERMSIG(status));
-        cr_expect(!WIFEXITED(status) || WEXITSTATUS(status) == 0, "%s: exit %d", rows[i].function, WEXITSTATUS(status));
+        cr_expect(!WIFEXITED(status) || WEXITSTATUS(status) == 0, "%s: exit %d", rows[i].function,
+                  WEXITSTATUS(status));
     }
     cr_expect_gt(n, 0);
     close_fixture(&x);
 }
 
 #define HEADERS(X)                                                                                           \
-    X(convert) X(cpu) X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) X(options) \
-    X(quants) X(sampler) X(session) X(status) X(tensor) X(text) X(tokenizer) X(version)
+    X(convert)                                                                                               \
+    X(cpu) X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) X(options) X(quants)  \
+        X(sampler) X(session) X(status) X(tensor) X(text) X(tokenizer) X(version)
 
 #define X(header)                                                                                            \
     Test(api_arguments, header) { run(#header); }
@@ -216,7 +227,8 @@ Test(api_arguments, every_header_has_a_test) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bool found = false;
-        for (size_t h = 0; h < sizeof headers / sizeof headers[0]; h++) found |= strcmp(rows[i].header, headers[h]) == 0;
+        for (size_t h = 0; h < sizeof headers / sizeof headers[0]; h++)
+            found |= strcmp(rows[i].header, headers[h]) == 0;
         cr_expect(found, "%s of %s.h", rows[i].function, rows[i].header);
     }
 }

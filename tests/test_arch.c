@@ -255,3 +255,73 @@ Test(arch, refuses_heads_that_attention_cannot_compute) {
             "x.gguf: heads of 513 are not supported, at most 512");
     free(data);
 }
+
+/* ---- what the file says and the row does not expect ---- */
+
+/* A tiny file with one more value of 64 bytes, so that the tensor data stays aligned. The caller frees. */
+static unsigned char *with_float(const char *name, const char *key, float value, size_t *n) {
+    char          *data = golden_read_tiny(name, n);
+    unsigned char *made = malloc(*n + 64);
+    Bytes          b    = {0};
+    uint64_t       count;
+    put_key(&b, key, RP_GGUF_F32);
+    put_bytes(&b, &value, sizeof value);
+    put_key_string(&b, "p", "0123456789012345678901234567890123456789"); /* cut to fill up 64 bytes */
+    const uint64_t text = 64 - (8 + strlen(key) + 4 + 4) - (8 + 1 + 4 + 8);
+    memcpy(b.p + 64 - text - 8, &text, sizeof text);
+    cr_assert(made != NULL && text < 40);
+    memcpy(&count, data + 16, sizeof count);
+    count += 2;
+    memcpy(made, data, 16);
+    memcpy(made + 16, &count, sizeof count);
+    memcpy(made + 24, b.p, 64);
+    memcpy(made + 88, data + 24, *n - 24);
+    *n += 64;
+    free(b.p);
+    free(data);
+    return made;
+}
+
+/* As llama.cpp reads it: rope.freq_base_swa is the base of layers with a window, of every family that has them. */
+Test(arch, layers_with_a_window_have_their_own_rope_base) {
+    size_t         n;
+    char          *data;
+    RpModel       *plain = open_tiny("gpt-oss-f32", &data), *m;
+    unsigned char *file  = with_float("gpt-oss-f32", "gpt-oss.rope.freq_base_swa", 500.0f, &n);
+    float          x[N_ROOM], y[N_ROOM];
+    OK(rp_model_open_memory(file, n, "gpt-oss-f32", &m));
+    int n_window = 0;
+    for (int i = 0; i < rp_model_info(m)->n_layer; i++) {
+        const LayerKind k = rp_config_layer(&m->config, i), before = rp_config_layer(&plain->config, i);
+        const bool      window = k.attention == ATTENTION_WINDOW;
+        n_window += window;
+        cr_expect_eq(k.rope.freq_base, window ? 500.0f : before.rope.freq_base);
+        cr_expect_eq(k.rope.freq_scale, before.rope.freq_scale);
+    }
+    cr_expect(n_window > 0 && n_window < rp_model_info(m)->n_layer);
+    logits_of(plain, "", x);
+    logits_of(m, "", y);
+    cr_expect_neq(memcmp(x, y, (size_t)rp_model_info(m)->n_vocab * sizeof *x), 0);
+    rp_model_free(m);
+    rp_model_free(plain);
+    free(file);
+    free(data);
+}
+
+/* A bias under another name would be left out of the product. */
+Test(arch, a_tensor_without_a_use_is_refused) {
+    size_t   n;
+    char    *data = golden_read_tiny("qwen2-f32", &n);
+    RpModel *m;
+    char    *name = memmem(data, n, "blk.1.attn_q.bias", 17);
+    cr_assert_not_null(name);
+    memcpy(name, "blk.1.attn_x.bias", 17);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
+            "m.gguf: architecture qwen2 does not use 1 of the tensors, first blk.1.attn_x.bias");
+    setenv("REPRISE_UNUSED_TENSORS", "maybe", 1);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_ARG, "'maybe': refuse or ignore is wanted");
+    setenv("REPRISE_UNUSED_TENSORS", "ignore", 1);
+    OK(rp_model_open_memory(data, n, "m.gguf", &m));
+    rp_model_free(m);
+    free(data);
+}

@@ -2,6 +2,8 @@
  * errors, shared states, barriers. Expected results are written by hand or taken from one thread. */
 #include "tests/golden.h"
 
+#include <math.h>
+
 #include "executor/pool.h"
 
 #include <stdatomic.h>
@@ -276,4 +278,32 @@ Test(pool, says_that_the_process_was_forked) {
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
     OK(rp_pool_run(pool, forked_task, NULL));
     rp_pool_free(pool);
+}
+
+/* A row of q8_act: quants[32], scale, sum[2]. The sums are part of the result. */
+Test(executor, a_difference_finds_a_wrong_sum_of_q8_act) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = rp_silu(g, rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1}));
+    char          want[44], got[44];
+    size_t        at;
+    float         numbers[3] = {0.5f, 0.0f, 0.0f};
+    for (int i = 0; i < 32; i++) want[i] = (char)(3 * i - 40);
+    for (int i = 0; i < 32; i++) numbers[1 + i / 16] += 0.5f * (float)want[i];
+    memcpy(want + 32, numbers, sizeof numbers);
+    const RpTensorView v = rp_view_contiguous(RP_Q8_ACT, (int64_t[]){32, 1, 1, 1}, NULL);
+    memcpy(got, want, sizeof got);
+    cr_expect_eq(rp_verify_difference(x, &v, got, want, &at), 0.0);
+    /* another quant of one step, and its sum */
+    got[20]++;
+    numbers[2] += 0.5f;
+    memcpy(got + 32, numbers, sizeof numbers);
+    cr_expect_eq(rp_verify_difference(x, &v, got, want, &at), 0.0);
+    numbers[2] += 1.0f;
+    memcpy(got + 32, numbers, sizeof numbers);
+    cr_expect_gt(rp_verify_difference(x, &v, got, want, &at), 0.01);
+    cr_expect_eq(at, 16u);
+    numbers[2] = NAN;
+    memcpy(got + 32, numbers, sizeof numbers);
+    cr_expect(isinf(rp_verify_difference(x, &v, got, want, &at)) != 0);
+    rp_graph_free(g);
 }

@@ -95,10 +95,12 @@ static bool empty_file(size_t done, size_t total, void *user) {
 
 Test(file_changes, a_change_during_the_load_is_an_error) {
     RpModel *m;
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = touch_file}, &m), RP_E_IO, "changed while it was read");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = touch_file}, &m), RP_E_IO,
+            "changed while it was read");
     cr_expect_null(m);
     cr_expect_not_null(strstr(rp_last_error(), path));
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = grow_file}, &m), RP_E_IO, "changed while it was read");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = grow_file}, &m), RP_E_IO,
+            "changed while it was read");
     cr_assert_eq(truncate(path, (off_t)size), 0);
     OK(rp_model_open(path, NULL, &m));
     rp_model_free(m);
@@ -143,7 +145,8 @@ Test(file_changes, a_copied_model_does_not_need_its_file) {
     OK(rp_model_open_memory(contents, size, "memory", &mapped));
     OK(rp_model_open(path, &(RpModelOptions){.progress = note, .copy = true}, &copied));
     cr_expect(last_done == last_total && last_total == rp_model_info(copied)->weight_bytes);
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = stop, .copy = true}, &stopped), RP_E_CANCELLED, "stopped");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = stop, .copy = true}, &stopped), RP_E_CANCELLED,
+            "stopped");
     cr_assert_eq(truncate(path, 0), 0);
     float *want = logits_of(mapped), *got = logits_of(copied);
     cr_expect_eq(memcmp(got, want, 3 * (size_t)rp_model_info(mapped)->n_vocab * sizeof *got), 0);
@@ -159,7 +162,8 @@ static void write_lengths(void) {
     const uint64_t lengths[] = {0, UINT64_MAX - 7, 1u << 20, 5};
     const size_t   at        = first_token();
     const int      fd        = open(path, O_WRONLY | O_CLOEXEC);
-    for (unsigned i = 0;; i++) (void)!pwrite(fd, i % 2 ? (const void *)&lengths[i / 2 % 4] : contents + at, 8, (off_t)at);
+    for (unsigned i = 0;; i++)
+        (void)!pwrite(fd, i % 2 ? (const void *)&lengths[i / 2 % 4] : contents + at, 8, (off_t)at);
 }
 
 static void write_sizes(void) {

@@ -246,6 +246,8 @@ RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer   r   = {.c = c};
     RpKernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));
+    if (r.next != c->n_captured)
+        return rp_fail(RP_E_STATE, "this memory needs fewer kernels than were captured");
     r   = (Repointer){.c = c};
     ctx = rp_cuda_ctx(c, repoint, &r);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));

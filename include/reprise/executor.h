@@ -220,7 +220,8 @@ RP_API RP_NODISCARD RpStatus rp_executor_verify(RpExecutor *exec, RpVerifyCallba
 /* max |got - want| / max |want| over the elements; 0 for equal bytes, infinity if only one of two values is NaN.
  * Results that were rounded to f16, bf16, q8_0 or q8_act may differ by one quantisation step without counting. Ids and
  * other integers are equal or infinitely different; so are results of op quantize, and of op copy in f16, bf16 or q8_0.
- * `at` may be NULL; *at is the index of the element that differs most. */
+ * A sum of q8_act counts if it is not that of the quants and the scale of its own row. Infinity for a NULL argument; but
+ * `at` may be NULL. *at is the index of the element that differs most. */
 RP_API double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                                    size_t *at);
 

@@ -1,5 +1,5 @@
-/* gguf.h - read a GGUF file (version 2 or 3, little endian): metadata and tensors. The file is memory-mapped, and every
- * count, length, type and offset is checked at open (I11).
+/* gguf.h - read a GGUF file (version 2 or 3, little endian): metadata and tensors. Metadata is copied, tensor data is
+ * memory-mapped, and every count, length, type and offset is checked at open (I11).
  *
  *   RpGgufFile *f;
  *   RP_TRY(rp_gguf_open("model.gguf", &f));
@@ -8,8 +8,16 @@
  *   const RpGgufTensor *t = rp_gguf_find_tensor(f, "token_embd.weight");
  *   rp_gguf_close(f);
  *
- * All pointers that the accessors return are owned by the file and valid until rp_gguf_close; tensor data and strings
- * lie inside the mapping. Strings are NOT terminated: use (ptr, len). The file must not shrink while it is open.
+ * All pointers that the accessors return are owned by the file and valid until rp_gguf_close. Strings are NOT
+ * terminated: use (ptr, len).
+ *
+ * Files that change. Metadata cannot change after rp_gguf_open: it was read once, into private memory. A file whose size
+ * or time of modification changes during the open is refused. Tensor data is the page cache of the file: what another
+ * process writes into the file in place shows in the tensors, and a file that becomes shorter makes the access to a page
+ * that it has lost raise SIGBUS, which ends the process. Neither can be detected afterwards. A program that renames a new
+ * file over the old one (as file.h does) is harmless: the mapping keeps the old file. RpModelOptions.copy and the
+ * program's --no-mmap read the file into memory, which avoids both.
+ *
  * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
 #ifndef REPRISE_GGUF_H
@@ -60,16 +68,18 @@ typedef struct RpGgufTensor {
     RpGgufString name;
     uint32_t     gguf_type; /* type number in the file; rp_gguf_type_name has its name */
     bool         known;     /* the library computes with this type; otherwise only view.ne is filled in */
-    RpTensorView view;      /* data points into the mapping, aligned to general.alignment; read only */
+    RpTensorView view;      /* data is owned by the file, aligned to general.alignment; read only */
     size_t       bytes;
 } RpGgufTensor;
 
-/* The path is copied. The caller closes *out; on failure it is NULL. RP_E_IO; RP_E_NOMEM; RP_E_FORMAT with file, item
- * and byte offset; RP_E_UNSUPPORTED for a big-endian file, another version or nested arrays. A tensor of a type that
- * the library cannot compute with is kept with known = false; a type of unknown block size is RP_E_FORMAT. */
+/* The path is copied. The caller closes *out; on failure it is NULL. RP_E_IO, also for a file that changes meanwhile;
+ * RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset; RP_E_UNSUPPORTED for a big-endian file, another version or
+ * nested arrays. A tensor of a type that the library cannot compute with is kept with known = false; a type of unknown
+ * block size is RP_E_FORMAT. */
 RP_API RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);
 
-/* The same from memory, which it borrows until rp_gguf_close. `name` stands for the path in errors and is copied. */
+/* The same from memory, which it borrows until rp_gguf_close, and which must not change. `name` stands for the path in
+ * errors and is copied. `data` may be NULL if `bytes` is 0. */
 RP_API RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out);
 RP_API void                  rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
 
@@ -77,7 +87,7 @@ RP_API const char *rp_gguf_path(const RpGgufFile *f);
 RP_API uint32_t    rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
 RP_API size_t      rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
 
-/* By index, 0 <= i < n (not checked), or by name in constant time; NULL if there is none of that name. */
+/* By index, NULL outside 0 <= i < n, or by name in constant time, NULL if there is none of that name. */
 RP_API int64_t             rp_gguf_n_values(const RpGgufFile *f);
 RP_API const RpGgufValue  *rp_gguf_value(const RpGgufFile *f, int64_t i);
 RP_API const RpGgufValue  *rp_gguf_find(const RpGgufFile *f, const char *key);
@@ -95,13 +105,14 @@ RP_API RP_NODISCARD RpStatus rp_gguf_get_f32(const RpGgufFile *f, const char *ke
 RP_API RP_NODISCARD RpStatus rp_gguf_get_bool(const RpGgufFile *f, const char *key, bool *out);
 RP_API RP_NODISCARD RpStatus rp_gguf_get_string(const RpGgufFile *f, const char *key, RpGgufString *out);
 
-/* Element i < value->n of an array, or element 0 of a single value. The caller has checked that it is a string, or a
- * number or boolean, which becomes a double. rp_gguf_string_at takes time proportional to i. */
+/* Element i < value->n of an array, or element 0 of a single value: a string, or a number or boolean, which becomes a
+ * double. A value of another type and an index out of range give an empty string, or NaN. rp_gguf_string_at takes time
+ * proportional to i. */
 RP_API RpGgufString rp_gguf_string_at(const RpGgufValue *value, uint64_t i);
 RP_API double       rp_gguf_number_at(const RpGgufValue *value, uint64_t i);
 
 /* Walks an array of strings: the cursor starts at value->data and moves to the next string. Call it at most value->n
- * times. */
+ * times (not checked). */
 RP_API RpGgufString rp_gguf_next_string(const void **cursor);
 
 #ifdef __cplusplus

@@ -146,7 +146,7 @@ RP_API TensorNode *rp_transpose(ComputeGraph *g, TensorNode *x);
 /* Nodes created from now on belong to this layer in dumps and reports; -1, the initial value: to none. */
 RP_API void rp_graph_set_layer(ComputeGraph *g, int layer);
 
-/* Copies the name. Returns the node, so that calls can be nested; ignores a NULL node. */
+/* Copies the name. Returns the node, so that calls can be nested; a NULL node or name changes nothing. */
 RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
@@ -215,8 +215,8 @@ typedef struct RpDumpOptions {
     const RpDumpNote *notes; /* or NULL: [n_nodes], by node number */
 } RpDumpOptions;
 
-/* RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error, RP_E_NOMEM, or the sticky
- * error of the construction. */
+/* `options` may be NULL: text. RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error,
+ * RP_E_NOMEM, or the sticky error of the construction. */
 RP_API RP_NODISCARD RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options,
                                                  size_t options_bytes, size_t note_bytes, FILE *out);
 RP_NODISCARD static inline RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {

@@ -1,5 +1,6 @@
 /* model.h - open a model file: configuration, checked weights, tokenizer, and the graphs that decode it. The weights
- * stay in the mapped file and are not copied.
+ * stay in the mapped file and are not copied, unless RpModelOptions.copy is set. Do not change the file while the model
+ * is open (gguf.h, "Files that change"); replacing it by a rename is harmless.
  *
  *   RpModel *m;
  *   RP_TRY(rp_model_open("model.gguf", NULL, &m));
@@ -46,9 +47,9 @@ typedef struct RpModelOptions {
     bool unused[7]; /* 0 */
 } RpModelOptions;
 
-/* `options` may be NULL. The path is copied. The caller frees *out; on failure it is NULL. RP_E_IO, RP_E_FORMAT,
- * RP_E_NOMEM; RP_E_UNSUPPORTED names the architecture, tensor type or tokenizer; RP_E_SHAPE names a tensor and both
- * shapes. */
+/* `options` may be NULL. The path is copied. The caller frees *out; on failure it is NULL. RP_E_IO, also for a file that
+ * changes meanwhile; RP_E_FORMAT, RP_E_NOMEM; RP_E_SHAPE names a tensor and both shapes. RP_E_UNSUPPORTED names the
+ * architecture, tensor type or tokenizer, or a tensor that the architecture does not use (REPRISE_UNUSED_TENSORS). */
 RP_API RP_NODISCARD RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
                                                  RpModel **out);
 RP_NODISCARD static inline RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out) {

@@ -36,7 +36,9 @@ extern "C" {
     X(PDL, "REPRISE_PDL", "auto",                                                                \
       "programmatic dependent launch in captured graphs: auto (compute capability 9.0 and later) or off") \
     X(MODEL, "REPRISE_MODEL", "", "model file of the program if -m is not given")                \
-    X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")
+    X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize") \
+    X(UNUSED_TENSORS, "REPRISE_UNUSED_TENSORS", "refuse",                                        \
+      "a model file with tensors that its architecture does not use: refuse it, or ignore them")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,
@@ -45,11 +47,11 @@ typedef enum RpOption {
     RP_OPT_COUNT
 } RpOption;
 
-/* The value in the environment, or the default if it is not set or empty. Never NULL. A value of the environment is
+/* The value in the environment, or the default if it is not set or empty. Never NULL; "" for no option. A value of the environment is
  * getenv's memory: copy it before anything changes the environment. */
 RP_API const char *rp_option(RpOption option);
 
-/* The columns of the table, in static storage. */
+/* The columns of the table, in static storage; "" for no option. */
 RP_API const char *rp_option_name(RpOption option);
 RP_API const char *rp_option_default(RpOption option);
 RP_API const char *rp_option_help(RpOption option);

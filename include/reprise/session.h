@@ -44,7 +44,7 @@ typedef struct RpSessionOptions {
  * rp_session_score allocates, mostly logits f32 [n_vocab, min(n_ctx, 64)]; and on a GPU 8 bytes for each token of the
  * vocabulary, to sample there. */
 typedef struct RpSessionMemory {
-    size_t  weights, kv, arena, total; /* weights: on the CPU the mapped pages of the file, on a GPU a copy */
+    size_t  weights, kv, arena, total; /* weights: on the CPU those of the model, on a GPU a copy */
     int32_t n_ctx;                     /* with the default filled in */
 } RpSessionMemory;
 
@@ -170,8 +170,8 @@ typedef struct RpGenerateResult {
 
 /* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
  * context. Every sampled token is appended too except the last one, because appending costs a step: to continue, begin
- * the next prompt with it. The sampler accepts the prompt and the reply. An empty prompt continues from
- * rp_session_logits. `options` may be NULL for the defaults.
+ * the next prompt with it. The sampler accepts the prompt and the reply. An empty prompt, which may be NULL, continues
+ * from rp_session_logits. `options` may be NULL for the defaults.
  * A callback that returns false ends the call with RP_OK and RP_STOP_CANCELLED, also during the prefill: tokens
  * appended so far stay, text held back is dropped.
  * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, or a sampler for another

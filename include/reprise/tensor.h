@@ -105,7 +105,7 @@ RP_API RP_NODISCARD RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out
  * the format does not define. Static storage. */
 RP_API const char *rp_gguf_type_name(uint32_t gguf_type);
 
-/* Bytes of a contiguous row of n elements; n must be a whole number of blocks. */
+/* Bytes of a contiguous row of n elements, a whole number of blocks. 0 for no dtype or a negative n. */
 RP_API size_t rp_row_bytes(RpDtype dtype, int64_t n);
 
 /* True for every block type, RP_Q8_ACT included. */
@@ -120,7 +120,7 @@ typedef struct RpTensorView {
 } RpTensorView;
 
 /* A view without gaps: nb[0] = bytes of a block, nb[1] = bytes of a row, nb[i] = nb[i-1] * ne[i-1]. Copies `ne` and
- * borrows `data`. */
+ * borrows `data`, which may be NULL. No dtype gives a view without elements. */
 RP_API RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data);
 
 /* True when the strides are those of rp_view_contiguous; the stride of a dimension of size 1 does not matter. */

@@ -64,8 +64,8 @@ RP_API bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);
 /* The id of a token by its text exactly as the file stores it, or -1. */
 RP_API int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
 
-/* Appends the tokens of text[0..len) to `out`. The text may contain NULs; bytes that are not UTF-8 are tokenised as
- * single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
+/* Appends the tokens of text[0..len) to `out`. The text may contain NULs; NULL if `len` is 0. Bytes that are not UTF-8
+ * are tokenised as single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
  * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
 RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags,
                                          RpTokenList *out);

@@ -20,7 +20,7 @@ enum {
     MAX_STRING_KEY    = 65535,
     MIN_VALUE_BYTES   = 8 + 4 + 1,         /* bound the counts of the header by the size of the file, */
     MIN_TENSOR_BYTES  = 8 + 4 + 8 + 4 + 8, /* before memory for them is allocated */
-    MAX_MAGIC         = 32, /* longer than the beginnings by which other formats are known */
+    MAX_MAGIC         = 32,                /* longer than the beginnings by which other formats are known */
     DEFAULT_ALIGNMENT = 32
 };
 

@@ -63,11 +63,11 @@ const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name) {
     return i != 0 ? &f->tensors[i - 1] : NULL;
 }
 
-const char         *rp_gguf_path(const RpGgufFile *f) { return f != NULL ? f->path : ""; }
-uint32_t            rp_gguf_version(const RpGgufFile *f) { return f != NULL ? f->version : 0; }
-size_t              rp_gguf_bytes(const RpGgufFile *f) { return f != NULL ? f->bytes : 0; }
-int64_t             rp_gguf_n_values(const RpGgufFile *f) { return f != NULL ? f->n_values : 0; }
-int64_t             rp_gguf_n_tensors(const RpGgufFile *f) { return f != NULL ? f->n_tensors : 0; }
+const char *rp_gguf_path(const RpGgufFile *f) { return f != NULL ? f->path : ""; }
+uint32_t    rp_gguf_version(const RpGgufFile *f) { return f != NULL ? f->version : 0; }
+size_t      rp_gguf_bytes(const RpGgufFile *f) { return f != NULL ? f->bytes : 0; }
+int64_t     rp_gguf_n_values(const RpGgufFile *f) { return f != NULL ? f->n_values : 0; }
+int64_t     rp_gguf_n_tensors(const RpGgufFile *f) { return f != NULL ? f->n_tensors : 0; }
 
 const RpGgufValue *rp_gguf_value(const RpGgufFile *f, int64_t i) {
     return i >= 0 && i < rp_gguf_n_values(f) ? &f->values[i] : NULL;

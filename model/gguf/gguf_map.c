@@ -34,12 +34,13 @@ RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) 
         return rp_fail(RP_E_FORMAT, "%s: the file is empty", path);
     }
     const size_t bytes = (size_t)info.st_size;
-    void *data = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                      : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    void        *data  = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                              : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
         const int error = errno;
         close(fd);
-        return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes, strerror(error));
+        return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes,
+                       strerror(error));
     }
     *size = bytes;
     *out  = (RpGgufMap){.data = data, .fd = fd, .copy = copy, .mtime = info.st_mtim};
@@ -54,8 +55,8 @@ RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end) {
     while (f->read_bytes < end) {
         const size_t n  = f->bytes - f->read_bytes < READ_CHUNK ? f->bytes - f->read_bytes : READ_CHUNK;
         char        *at = f->map.data + f->read_bytes;
-        if (!f->map.copy && mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-                                MAP_FAILED)
+        if (!f->map.copy &&
+            mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
             return rp_fail(RP_E_NOMEM, "%s: out of memory for the metadata", f->path);
         for (size_t done = 0; done < n;) {
             const ssize_t got = pread(f->map.fd, at + done, n - done, (off_t)(f->read_bytes + done));

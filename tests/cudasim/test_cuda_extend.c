@@ -94,3 +94,51 @@ Test(extend, a_custom_op_without_a_cuda_kernel_is_refused) {
     REFUSED(rp_cuda_plan_launch(r.plan, 0, &l), RP_E_UNSUPPORTED, "has no kernel for CUDA");
     close_run(&r);
 }
+
+/* A launcher that makes another number of launches when its step is repointed than when it was captured. */
+static int n_launches;
+
+static RpStatus repeated_cuda(const RpOpArgs *args, RpKernelCtx *ctx) {
+    for (int i = 0; i < n_launches; i++) RP_TRY(custom_shift_cuda(args, ctx));
+    return RP_OK;
+}
+
+static void check_repoint(int n_captured, int n_repointed, const char *text) {
+    static const RpOpDescription repeated = {.name       = "repeated",
+                                             .n_required = 1,
+                                             .n_sources  = 1,
+                                             .shape      = like_first,
+                                             .cpu        = custom_shift_cpu,
+                                             .cuda       = repeated_cuda};
+    const RpExecutorOptions      options  = {.device = "cuda", .mode = RP_MODE_REPLAY, .require_graph = true};
+    TensorOp                     op;
+    ExecPlan                    *plan;
+    RpExecutor                  *e;
+    RpExecutorStates            *states;
+    ComputeGraph                *g = rp_graph_new();
+    OK(rp_op_register(&repeated, &op));
+    TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, 1, 1, 1}),
+               *y = rp_graph_op(g, op, NULL, &x, 1);
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_plan_new(g, &plan));
+    n_launches = n_captured;
+    OK(rp_executor_open(plan, &options, &e));
+    OK(rp_executor_states_new(e, &states));
+    OK(rp_executor_states_bind(e, states));
+    OK(rp_executor_states_bind(e, NULL));
+    n_launches = n_repointed;
+    REFUSED(rp_executor_states_bind(e, states), RP_E_STATE, text);
+    n_launches = n_captured;
+    OK(rp_executor_run(e));
+    rp_executor_states_free(states);
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+}
+
+Test(extend, more_launches_than_were_captured_are_refused) {
+    check_repoint(1, 2, "more kernels than were captured");
+}
+Test(extend, fewer_launches_than_were_captured_are_refused) {
+    check_repoint(2, 1, "fewer kernels than were captured");
+}
