@@ -265,7 +265,7 @@ static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
 RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
                             void *user) {
     RP_NOT_NULL(s, "s");
-    RP_NOT_NULL(tokens, "tokens");
+    if (n > 0) RP_NOT_NULL(tokens, "tokens");
 
     RP_TRY(check_append(s, tokens, n));
     for (size_t done = 0; done < n;) {
@@ -288,7 +288,7 @@ RpStatus rp_session_step(RpSession *s, int32_t token) {
 RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
                           void *user) {
     RP_NOT_NULL(s, "s");
-    RP_NOT_NULL(tokens, "tokens");
+    if (n > 0) RP_NOT_NULL(tokens, "tokens");
     RP_NOT_NULL(callback, "callback");
 
     const size_t n_vocab = (size_t)rp_model_info(s->model)->n_vocab;
