@@ -63,12 +63,11 @@ static RpStatus check_leaf_names(const ComputeGraph *g) {
 }
 
 RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_outputs) {
-    RP_NOT_NULL(outputs, "outputs");
-
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory while building a graph");
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (g->finished) return rp_fail(RP_E_STATE, "the graph is finished already");
     if (n_outputs < 1) return rp_fail(RP_E_ARG, "a graph needs an output");
+    RP_NOT_NULL(outputs, "outputs");
     for (int i = 0; i < n_outputs; i++) {
         if (outputs[i] == NULL || outputs[i]->graph != g)
             return rp_fail(RP_E_ARG, "output %d is not a node of this graph", i);
