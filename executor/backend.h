@@ -33,6 +33,11 @@ struct RpExecutor {
     char                    reason[256]; /* storage of info.reason */
 };
 
+/* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own weights and states. */
+static inline bool rp_executor_loops(const RpExecutor *e) {
+    return e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL;
+}
+
 struct Backend {
     size_t bytes; /* size of its struct */
     RpStatus (*open)(RpExecutor *e, const RpExecutorOptions *o);

@@ -196,8 +196,15 @@ RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *o
     return open_executor(plan, &o, out);
 }
 
+/* While other memory than the loop's is bound, replies are replayed, and the executor says so (I10). */
 void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out_bytes) {
-    rp_sized_out(out, out_bytes, e != NULL ? &e->info : NULL, sizeof e->info);
+    RpExecutorInfo info = {0};
+    if (e != NULL) info = e->info;
+    if (e != NULL && info.mode == RP_MODE_LOOP && !rp_executor_loops(e)) {
+        info.mode   = RP_MODE_REPLAY;
+        info.reason = "replay instead of loop: other states or weights are bound than those of the loop";
+    }
+    rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
 }
 
 int      rp_executor_n_threads(const RpExecutor *e) { return e != NULL ? e->info.n_threads : 0; }

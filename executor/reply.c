@@ -3,7 +3,8 @@
  *
  *     step {token, pos} --run--> logits --sample--> step {token', pos + 1} --run--> ...
  *
- * In loop mode the device does this in one launch per reply, else the host starts one run per token. */
+ * In loop mode the device does this in one launch per reply, else the host starts one run per token; also while other
+ * weights or states are bound than those that the loop was captured with (rp_executor_info). */
 #include "base/sized.h"
 
 #include "base/argument.h"
@@ -45,10 +46,8 @@ static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
     if (s.pos < 0 || s.pos >= o->n_ctx)
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
-    /* The loop was captured with the executor's own weights and states; with others bound, single runs are
-     * used. */
     Reply r = {.active  = true,
-               .in_loop = e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL,
+               .in_loop = rp_executor_loops(e),
                .left    = o->max_tokens,
                .pos     = s.pos,
                .n_ctx   = o->n_ctx,

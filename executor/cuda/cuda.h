@@ -75,6 +75,7 @@ typedef struct CudaLoop {
     cudaGraphExec_t exec;
     LoopControl    *control;         /* on the device */
     LoopRing       *ring;            /* on the host */
+    LoopRing       *mapped;          /* its device address */
     LoopControl    *staging;         /* pinned */
     uint32_t        next;            /* number of the next token that the host reads */
     int32_t         in_launch, left; /* tokens not read yet: of this launch; of later launches of the reply */
@@ -102,10 +103,12 @@ typedef struct CudaExecutor {
     cudaGraphNode_t token_node;
     bool            pdl;           /* kernels are captured with programmatic dependent launch */
     char            pdl_text[320]; /* info.overlap */
-    bool            stale;    /* args and captured nodes still have the addresses of an earlier binding */
-    Captured       *captured; /* in the order of the launches */
-    int             n_captured;
-    CudaLoop        loop;
+    int       old_code; /* 10 * compute capability of a kernel compiled for one before 9.0; 0: none was */
+    char      old_kernel[96];
+    bool      stale;    /* args and captured nodes still have the addresses of an earlier binding */
+    Captured *captured; /* in the order of the launches */
+    int       n_captured;
+    CudaLoop  loop;
 } CudaExecutor;
 
 static inline CudaExecutor *rp_cuda(RpExecutor *e) { return (CudaExecutor *)e; }

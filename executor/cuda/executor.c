@@ -274,21 +274,24 @@ static RpStatus accept(CudaExecutor *c, RpStatus st, const RpExecutorOptions *o,
     return RP_OK;
 }
 
-/* Programmatic dependent launch, by the device and REPRISE_PDL. */
+/* Programmatic dependent launch, by the device, the code of the kernels and REPRISE_PDL. */
 static RpStatus choose_pdl(CudaExecutor *c) {
     const char *value    = rp_option(RP_OPT_PDL);
     const bool  off      = strcmp(value, "off") == 0;
     c->base.info.overlap = c->pdl_text;
     if (!off && strcmp(value, "auto") != 0)
         return rp_fail(RP_E_ARG, "%s '%s': auto or off is wanted", rp_option_name(RP_OPT_PDL), value);
-    c->pdl = !off && c->device->major >= CUDA_PDL_MAJOR;
+    c->pdl = !off && c->device->major >= CUDA_PDL_MAJOR && c->old_code == 0;
     if (c->pdl)
         snprintf(c->pdl_text, sizeof c->pdl_text, "on");
     else if (off)
         snprintf(c->pdl_text, sizeof c->pdl_text, "%s=off", rp_option_name(RP_OPT_PDL));
-    else
+    else if (c->device->major < CUDA_PDL_MAJOR)
         snprintf(c->pdl_text, sizeof c->pdl_text, "devices before compute capability %d.0 have none",
                  CUDA_PDL_MAJOR);
+    else
+        snprintf(c->pdl_text, sizeof c->pdl_text, "%s was compiled for compute capability %d.%d, before %d.0",
+                 c->old_kernel, c->old_code / 10, c->old_code % 10, CUDA_PDL_MAJOR);
     return RP_OK;
 }
 
@@ -330,11 +333,25 @@ static RpStatus open_graphs(CudaExecutor *c, const RpExecutorOptions *o) {
     return accept(c, open_loop(c), o, RP_MODE_LOOP);
 }
 
+/* Loads a kernel that waits for earlier ones itself, and remembers it if its code cannot: that of an architecture before
+ * 9.0 has no griddepcontrol, also where the driver has translated it (ptxVersion 80, binaryVersion 90). */
+static RpStatus load_waiting(CudaExecutor *c, const void *function, const char *name) {
+    struct cudaFuncAttributes a;
+    RP_TRY(rp_cuda_check(c->device, cudaFuncGetAttributes(&a, function), "loading of a kernel"));
+    const int code = a.ptxVersion < a.binaryVersion ? a.ptxVersion : a.binaryVersion;
+    if (c->old_code != 0 || code >= 10 * CUDA_PDL_MAJOR) return RP_OK;
+    c->old_code = code;
+    snprintf(c->old_kernel, sizeof c->old_kernel, "%s", name);
+    return RP_OK;
+}
+
 /* Hook that loads kernels. The runtime loads a kernel lazily at its first use, which is not allowed to happen during a
  * capture. */
 static RpStatus load(void *user, const RpKernelLaunch *l) {
-    CudaDevice               *d = user;
+    CudaExecutor             *c = user;
+    CudaDevice               *d = c->device;
     struct cudaFuncAttributes a;
+    if (l->enqueue == NULL && l->waits) return load_waiting(c, l->function, l->name);
     if (l->enqueue == NULL)
         return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
     /* Only the library knows what it loads, so the product is run once, over an arena of zeros. */
@@ -346,7 +363,7 @@ static RpStatus load(void *user, const RpKernelLaunch *l) {
 /* A product that cuBLASLt fails here counts as refused, and its op launches other kernels, which have to be loaded too:
  * the walk is repeated until no further product is refused. */
 static RpStatus load_kernels(CudaExecutor *c) {
-    RpKernelCtx ctx     = rp_cuda_ctx(c, load, c->device);
+    RpKernelCtx ctx     = rp_cuda_ctx(c, load, c);
     int         refused = -1;
     RpStatus    st      = RP_OK;
     if (c->blas != NULL)
@@ -362,9 +379,7 @@ static RpStatus load_kernels(CudaExecutor *c) {
         st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
     RP_TRY(st);
     rp_cuda_blas_describe(c);
-    if (c->base.step == NULL) return RP_OK;
-    struct cudaFuncAttributes a;
-    return rp_cuda_check(c->device, cudaFuncGetAttributes(&a, rp_cuda_loop_kernel()), "loading of a kernel");
+    return c->base.step != NULL ? load_waiting(c, rp_cuda_loop_kernel(), "loop_end") : RP_OK;
 }
 
 static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {

@@ -35,7 +35,8 @@ static RpStatus open_memory(CudaExecutor *c) {
     RP_TRY(rp_cuda_check(c->device, cudaHostAlloc((void **)&l->ring, sizeof *l->ring, cudaHostAllocMapped),
                          "ring of the loop"));
     memset(l->ring, 0, sizeof *l->ring);
-    return RP_OK;
+    return rp_cuda_check(c->device, cudaHostGetDevicePointer((void **)&l->mapped, l->ring, 0),
+                         "ring of the loop");
 }
 
 typedef struct LoopBody {
@@ -49,11 +50,9 @@ static RpStatus enqueue_body(void *arg) {
     RpKernelCtx     ctx = rp_cuda_ctx(c, NULL, NULL);
     LoopEnd         end = {.step    = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
                            .control = c->loop.control,
+                           .ring    = c->loop.mapped,
                            .condition = b->condition};
-    void           *ring;
-    ctx.overlap = c->pdl;
-    RP_TRY(rp_cuda_check(c->device, cudaHostGetDevicePointer(&ring, c->loop.ring, 0), "ring of the loop"));
-    end.ring = ring;
+    ctx.overlap         = c->pdl;
     RP_TRY(rp_cuda_named(c->device,
                          rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
     return rp_cuda_named(c->device, rp_cuda_loop_end(&end, &ctx));

@@ -145,8 +145,8 @@ RP_API int rp_executor_n_threads(const RpExecutor *exec);
 /* ---- rebinding: the same executor on other states or weights ----
  *
  * Nothing is captured again: the kernel nodes of the captured graph get the new addresses. The graph of RP_MODE_LOOP
- * keeps its addresses, so while other memory is bound a reply is one replay per token. If binding fails, the earlier
- * binding stays.
+ * keeps its addresses, so while other memory is bound a reply is one replay per token, and rp_executor_info has
+ * RP_MODE_REPLAY with the reason. If binding fails, the earlier binding stays.
  *
  *   RpExecutorStates *other;
  *   RP_TRY(rp_executor_states_new(exec, &other));

@@ -76,10 +76,14 @@ mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->ba
 mutant executor/executor.c executor/executor.c 's/^    point_to_states(e, before);$//' rebind "some states bound, some not"
 mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args.params, bytes) != 0/false/' \
     bind "weights of a plan with other parameters"
-mutant executor/reply.c executor/reply.c 's/ \&\& e->bound == NULL//' bind "a loop that ignores which states are bound"
+mutant executor/reply.c executor/backend.h 's/ \&\& e->bound == NULL//' bind "a loop that ignores which states are bound"
 mutant executor/reply.c executor/reply.c 's/if (r->end\[i\] == token) return true;//' bind "a host that ignores end tokens"
+mutant executor/executor.c executor/backend.h 's/ \&\& e->bound == NULL//' rebind "a loop that is reported and not used"
+mutant $cuda/executor.c $cuda/executor.c 's/ \&\& c->old_code == 0//' overlap "PDL of kernels whose code cannot wait"
+mutant kernels/loop.cu kernels/loop.cu 's/^    rp_pdl_wait();//; s/^\(    cudaGraphSetConditional.*\)$/    rp_pdl_wait();\n\1/' loop \
+    "a token that is read before the wait"
 mutant kernels/sample.cu kernels/sample.cu 's/a.step->pos = s.pos + 1/a.step->pos = s.pos/' bind "a position that does not advance"
-mutant kernels/loop.cu kernels/loop.cu 's/ || l.ring->stop != 0//' rebind "a loop that cannot be stopped"
+mutant kernels/loop.cu kernels/loop.cu 's/ || stop != 0//' rebind "a loop that cannot be stopped"
 mutant kernels/loop.cu kernels/loop.cu 's/ | (uint32_t)token//' bind "a ring slot that has the number but not the token"
 mutant kernels/loop.cu kernels/loop.cu 's/c->number++;//' bind "ring slots that are not numbered"
 mutant kernels/loop.cu kernels/loop.cu '/c->end\[i\] == token/d' bind "a loop that ignores end tokens"

@@ -79,6 +79,14 @@ void sim_refuse_pdl(int refuse);
 /* The compute capability that the device reports, 9.0 at first. */
 void sim_capability(int major, int minor);
 
+/* The versions that cudaFuncGetAttributes reports for kernels whose name contains `name` (NULL: all kernels): of their
+ * PTX and of their machine code, 10 * major + minor. 90 and 90 at first. */
+void sim_kernel_code(const char *name, int ptx, int binary);
+
+/* `f` is called when the first thread of a PDL launch has waited for the earlier kernels; NULL: none. What it writes,
+ * an earlier kernel could have written last. */
+void sim_on_wait(void (*f)(const char *kernel, void *user), void *user);
+
 /* The nth call of the named function (1: the next) fails with that error and does nothing. Exceptions: a
  * function that releases something releases it and fails all the same, and cudaStreamEndCapture ends its
  * capture. A failure on a stream that captures invalidates the capture. */

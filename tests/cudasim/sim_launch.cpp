@@ -40,6 +40,14 @@ bool sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, s
     return true;
 }
 
+struct KernelCode {
+    std::string name;
+    int         ptx, binary;
+};
+static std::vector<KernelCode> kernel_code; // of sim_kernel_code; the last one that fits counts
+extern "C" void                sim_kernel_code(const char *name, int ptx, int binary) {
+                   kernel_code.push_back({name != nullptr ? name : "", ptx, binary});
+}
 static bool     sim_no_pdl;
 extern "C" void sim_refuse_pdl(int refuse) { sim_no_pdl = refuse != 0; }
 
@@ -125,6 +133,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
     a->ptxVersion                = 90;
     a->binaryVersion             = 90;
     a->maxDynamicSharedSizeBytes = k->max_dyn_smem;
+    for (auto &c : kernel_code)
+        if (k->name.find(c.name) != std::string::npos) a->ptxVersion = c.ptx, a->binaryVersion = c.binary;
     return cudaSuccess;
 }
 cudaError_t cudaFuncGetName(const char **name, const void *f) {

@@ -124,6 +124,7 @@ cudaError_t cudaFreeHost(void *p) {
 // One address space: the device sees pinned memory at the host's address.
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE);
+    if (auto e = sim_no_capture("cudaHostGetDevicePointer")) return e;
     const SimAlloc *a = sim_alloc_of(host);
     if (!a || a->kind != 2 || flags != 0)
         return sim_err(cudaErrorInvalidValue, "no pinned memory of the host");

@@ -164,6 +164,40 @@ Test(cuda_bind, nothing_else_runs_during_a_loop) {
     rp_model_free(m);
 }
 
+/* Nodes of the loop keep their addresses, so with other memory bound a reply is replayed: the executor says so (I10). */
+Test(cuda_bind, a_loop_that_is_not_used_is_not_reported) {
+    RpModel          *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
+    Decoder           d = decoder_open(m, RP_MODE_LOOP, true), plan_only;
+    RpExecutorStates *states;
+    int32_t           tokens[4];
+    decoder_plan(other, true, &plan_only);
+    OK(rp_executor_states_new(d.exec, &states));
+    for (int of_states = 0; of_states < 2; of_states++) {
+        cr_expect_eq(rp_executor_info(d.exec).mode, RP_MODE_LOOP);
+        cr_expect_str_eq(rp_executor_info(d.exec).reason, "");
+        OK(of_states ? rp_executor_states_bind(d.exec, states)
+                     : rp_executor_weights_bind(d.exec, plan_only.plan));
+        const RpExecutorInfo info = rp_executor_info(d.exec);
+        cr_expect_eq(info.mode, RP_MODE_REPLAY);
+        cr_expect_not_null(strstr(info.reason, "replay instead of loop: other states or weights are bound"),
+                           "%s", info.reason);
+        sim_stats_reset();
+        OK(decoder_reply(&d, 9, 4, tokens));
+        cr_expect_eq(sim_stats().graph_launches, 4ul);
+        cr_expect_eq(sim_stats().while_iters, 0ul);
+        OK(of_states ? rp_executor_states_bind(d.exec, NULL) : rp_executor_weights_bind(d.exec, NULL));
+    }
+    cr_expect_eq(rp_executor_info(d.exec).mode, RP_MODE_LOOP);
+    sim_stats_reset();
+    OK(decoder_reply(&d, 9, 4, tokens));
+    cr_expect_eq(sim_stats().graph_launches, 1ul);
+    rp_executor_states_free(states);
+    decoder_close(&d);
+    decoder_close(&plan_only);
+    rp_model_free(m);
+    rp_model_free(other);
+}
+
 /* A stop request ends a loop within two tokens, long before its limit. */
 Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
     RpModel    *m = golden_open_tiny("llama-q4_0");

@@ -57,6 +57,49 @@ Test(cuda_pdl, is_off_before_compute_capability_9_0) {
     sim_capability(9, 0);
 }
 
+/* Code for an older architecture that the driver has translated has no griddepcontrol: nothing would order kernels that
+ * are launched with the attribute. One such kernel is enough. */
+Test(cuda_pdl, is_off_if_a_kernel_was_compiled_for_an_older_architecture) {
+    static const struct {
+        const char *kernel;
+        int         ptx, binary;
+        const char *overlap;
+    } cases[] = {
+        {NULL,               80, 90, "was compiled for compute capability 8.0"},
+        {"attention_kernel", 89, 90, "was compiled for compute capability 8.9"},
+        {"quantize_kernel",  90, 89, "was compiled for compute capability 8.9"},
+    };
+    const Run on = run(RP_MODE_REPLAY);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sim_kernel_code(cases[i].kernel, cases[i].ptx, cases[i].binary);
+        const Run older = run(RP_MODE_REPLAY);
+        sim_kernel_code(NULL, 90, 90);
+        cr_expect_eq(older.mode, RP_MODE_REPLAY);
+        cr_expect_eq(older.pdl_launches, 0ul, "case %zu", i);
+        cr_expect_not_null(strstr(older.overlap, cases[i].overlap), "%s", older.overlap);
+        expect_same_logits(&on, &older);
+    }
+    sim_kernel_code(NULL, 90, 100); /* translated for a newer GPU */
+    const Run newer = run(RP_MODE_REPLAY);
+    sim_kernel_code(NULL, 90, 90);
+    cr_expect_str_eq(newer.overlap, "on");
+}
+
+/* The last kernel of a loop is none of the plan's. */
+Test(cuda_pdl, is_off_if_the_kernel_of_the_loop_is_older) {
+    RpModel               *m = golden_open_tiny("qwen3moe-mix");
+    RpSession             *s;
+    const RpSessionOptions o = {.n_ctx = 16, .prefill_chunk = 1, .device = "cuda", .mode = RP_MODE_LOOP};
+    sim_kernel_code("loop_end", 75, 90);
+    OK(rp_session_open(m, &o, &s));
+    cr_expect_eq(rp_session_info(s).mode, RP_MODE_LOOP);
+    cr_expect_not_null(strstr(rp_session_info(s).overlap, "loop_end was compiled for compute capability 7.5"),
+                       "%s", rp_session_info(s).overlap);
+    rp_session_free(s);
+    rp_model_free(m);
+    sim_kernel_code(NULL, 90, 90);
+}
+
 Test(cuda_pdl, refused_by_the_driver_leaves_a_graph_without_it) {
     const Run on = run(RP_MODE_REPLAY);
     sim_refuse_pdl(1);
