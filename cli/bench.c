@@ -12,6 +12,7 @@ enum { MAX_REPEATS = 1000, WARM_UP_STEPS = 4 };
 static struct {
     const char *model, *passes, *kv;
     int32_t     threads, prompt, steps, depth, repeats;
+    float       temperature;
     bool        json, quiet;
     DeviceArgs  device;
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
@@ -55,11 +56,12 @@ static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, Work *w, 
 /* In replay and loop mode the device samples by itself, so a whole reply is timed: a prompt of one token,
  * one sampled token that is not timed, then n steps. */
 static RpStatus run_reply(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds) {
-    const RpSamplerParams   greedy  = rp_sampler_defaults();
+    RpSamplerParams         params  = rp_sampler_defaults();
     const RpGenerateOptions o       = {.max_tokens = n + 1, .ignore_end = true};
     RpSampler              *sampler = NULL;
     RpGenerateResult        r       = {0};
-    RP_TRY(rp_sampler_new(&greedy, rp_model_info(rp_session_model(s))->n_vocab, &sampler));
+    params.temperature              = args.temperature;
+    RP_TRY(rp_sampler_new(&params, rp_model_info(rp_session_model(s))->n_vocab, &sampler));
     const RpStatus st = rp_generate(s, sampler, ids, 1, &o, &r);
     rp_sampler_free(sampler);
     *seconds = r.decode_s;
@@ -215,6 +217,7 @@ static const Option options[] = {
     CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64; 0: no decode", 0, 0),
     CLI_INT("depth", 'd', args.depth, "N", "tokens already in the context, default 0", 0, 1 << 24),
     CLI_INT("repeat", 'r', args.repeats, "N", "runs of each test, default 5", 1, MAX_REPEATS),
+    CLI_NUMBER("temp", 0, args.temperature, "T", "temperature of tgN on a GPU; 0 (default): greedy", 0, 0),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
@@ -228,8 +231,7 @@ const Command cli_command_bench = {
     .notes     = "ppN: prefill of N tokens; tgN: N decode steps; both "
                  "start with --depth tokens in the context. The tokens are "
                  "pseudo-random and the same in every run. In the modes "
-                 "replay and loop the GPU samples the tokens of tgN itself, "
-                 "greedily.\n"
+                 "replay and loop the GPU samples the tokens of tgN itself.\n"
                  "Other measurements: `reprise bench launches`, `reprise bench machine`.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

@@ -1,7 +1,10 @@
 /* report.c - prints timings of a reply. GB/s is (weights + KV cache bytes per token) * tokens per second. */
 #include "cli/report.h"
 
+#include "cli/common.h"
 #include "cli/terminal/table.h"
+
+#include <string.h>
 
 TokenBytes cli_token_bytes(const RpSession *s, double mean_position) {
     return (TokenBytes){.weights = (double)rp_model_info(rp_session_model(s))->decode_weight_bytes,
@@ -21,6 +24,18 @@ void cli_device_json(const RpSession *s, FILE *out) {
     const RpExecutorInfo info = rp_session_info(s);
     fprintf(out, "\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"threads\":%d,", info.device,
             info.device_name, rp_mode_name(info.mode), info.n_threads);
+    const struct {
+        const char *key, *text;
+    } more[] = {
+        {"reason",  info.reason },
+        {"overlap", info.overlap},
+        {"blas",    info.blas   }
+    };
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        fprintf(out, "\"%s\":", more[i].key);
+        cli_json_string(out, more[i].text, strlen(more[i].text));
+        fputc(',', out);
+    }
 }
 
 double cli_prefill_rate(const RpGenerateResult *r) {

@@ -374,6 +374,8 @@ void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_b
         s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
     info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
     if (info.reason[0] == '\0') info.reason = s->reason;
+    for (int i = 0; i < s->n_runners && info.blas[0] == '\0'; i++)
+        info.blas = rp_executor_info(s->runners[i].executor).blas;
     rp_sized_out(out, out_bytes, &info, sizeof info);
 }
 
