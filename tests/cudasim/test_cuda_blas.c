@@ -362,6 +362,7 @@ static void check_model(const char *name, double relative) {
     cr_assert_gt(fake().products, products);
     sim_stats_reset();
     OK(rp_session_prefill(chunks, ids, CHUNK, NULL, NULL));
+    cr_expect_not_null(strstr(rp_session_info(chunks).blas, "cublasLt 13"), "%s", rp_session_info(chunks).blas);
     cr_expect_eq(sim_stats().allocs + sim_stats().captures, 0ul);
     cr_expect_eq(sim_stats().graph_launches, 1ul);
     OK(rp_session_prefill(eager, ids, CHUNK, NULL, NULL));
