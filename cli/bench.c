@@ -15,6 +15,7 @@ static struct {
     float       temperature;
     bool        json, quiet;
     DeviceArgs  device;
+    double      open_s; /* seconds in which the session was opened, weights copied to a GPU included */
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
 
 /* Tokens of the runs of a test, done before this one and in all. */
@@ -141,7 +142,8 @@ static void print_json(const RpSession *s, const TokenBytes *bytes) {
     rp_put_json_string(args.model, strlen(args.model), stdout);
     putchar(',');
     cli_device_json(s, stdout);
-    printf("\"isa\":\"%s\",\"depth\":%d,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()), args.depth);
+    printf("\"isa\":\"%s\",\"depth\":%d,\"open_s\":%.3f,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()),
+           args.depth, args.open_s);
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
         if (t->n == 0) continue;
@@ -180,7 +182,9 @@ static RpStatus bench(const RpModel *m, RpSession **session) {
                                 .passes    = args.passes,
                                 .kv_type   = kv};
     const int32_t    n_vocab = rp_model_info(m)->n_vocab;
+    const double     start   = cli_now();
     RP_TRY(cli_open_session(m, &args.device, &o, session));
+    args.open_s  = cli_now() - start;
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);
     for (int32_t i = 0; i < longest; i++)

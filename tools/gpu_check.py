@@ -180,7 +180,7 @@ class Run:
         got = self.machine.reprise("bench", "-m", self.models.path(model), "-p", prompt, "-n", n, "-r", r, "-d", depth, *more,
                                    **env)
         rates = {r["test"][:2]: r["median_tok_s"] for r in got["results"]}
-        more = {} if "pp" not in rates else {"prefill_tok_s": rates["pp"], "blas": got["blas"]}
+        more = {} if "pp" not in rates else {"open_s": got["open_s"], "prefill_tok_s": rates["pp"], "blas": got["blas"]}
         self.row(model, variant, depth + n // 2, 1e6 / rates["tg"], bytes=got["bytes_per_token"], mode=got["mode"],
                  overlap=got["overlap"], **more)
         if got["mode"] != "loop" or got["reason"]:

@@ -40,6 +40,7 @@ COLUMNS = [
     ("% of read", "{:.1f}", share_of_read),
     ("us a kernel", "{:.2f}", lambda r, d: r["us"] / r["kernels"] if "kernels" in r else None),
     ("prefill tok/s", "{:.0f}", lambda r, d: r.get("prefill_tok_s")),
+    ("open s", "{:.1f}", lambda r, d: r.get("open_s")),
     ("mode", "{}", lambda r, d: r["mode"]),
     ("PDL", "{}", lambda r, d: r.get("overlap")),
     ("cuBLASLt", "{}", lambda r, d: r.get("blas")),

@@ -18,9 +18,10 @@
 #include <cuda_runtime_api.h>
 
 enum {
-    CUDA_ALIGN       = 256,
-    CUDA_LOOP_DRIVER = 12040, /* the first driver with WHILE nodes in graphs */
-    CUDA_PDL_MAJOR   = 9      /* major compute capability from which there is programmatic dependent launch */
+    CUDA_ALIGN        = 256,
+    CUDA_UPLOAD_BYTES = 32 << 20, /* half of the pinned buffer that weights are uploaded through */
+    CUDA_LOOP_DRIVER  = 12040,    /* the first driver with WHILE nodes in graphs */
+    CUDA_PDL_MAJOR    = 9 /* major compute capability from which there is programmatic dependent launch */
 };
 
 /* A weight: address and size on the host, and its device copy, in planes if it is quantised. */

@@ -119,27 +119,74 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
     return bytes;
 }
 
-/* Enqueues the upload of one weight. A quantised one is repacked into `planes` first. That host buffer holds one
- * weight, so its copy is waited for before the next weight overwrites it. */
-static RpStatus upload(CudaDevice *d, const RpTensorView *v, char *to, void *planes) {
-    const bool  repacks = rp_dtype_is_quant(v->dtype);
-    const void *from  = repacks ? planes : v->data;
-    if (repacks) RP_TRY(rp_cuda_repack(v, planes));
-    RP_TRY(rp_cuda_check(d,
-                         cudaMemcpyAsync(to, from, rp_view_extent_bytes(v), cudaMemcpyHostToDevice, d->stream),
-                         "upload of weights"));
-    return repacks ? rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights") : RP_OK;
+/* Weights go through the two halves of a pinned buffer, in pieces, so that one piece is copied to the device while the
+ * host repacks or reads the next:
+ *
+ *     half 0   [piece 0]            [piece 2]              a half is written again when the event behind its copy
+ *     half 1             [piece 1]            [piece 3]    has been reached
+ *
+ * A quantised weight is repacked into `planes`, which holds one weight: its pieces have left it when they are enqueued. */
+typedef struct Upload {
+    CudaDevice *d;
+    char       *pinned;
+    void       *planes;
+    size_t      half; /* bytes */
+    cudaEvent_t done[2];
+    unsigned    n_pieces;
+} Upload;
+
+static RpStatus upload_check(const Upload *u, cudaError_t e) { return rp_cuda_check(u->d, e, "upload of weights"); }
+
+static RpStatus upload_bytes(Upload *u, char *to, const char *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += u->half) {
+        const size_t   n    = bytes - at < u->half ? bytes - at : u->half;
+        const unsigned k    = u->n_pieces++ % 2;
+        char          *half = u->pinned + k * u->half;
+        RP_TRY(upload_check(u, cudaEventSynchronize(u->done[k])));
+        memcpy(half, from + at, n);
+        RP_TRY(upload_check(u, cudaMemcpyAsync(to + at, half, n, cudaMemcpyHostToDevice, u->d->stream)));
+        RP_TRY(upload_check(u, cudaEventRecord(u->done[k], u->d->stream)));
+    }
+    return RP_OK;
 }
 
-static size_t largest_quantised(const CudaDevice *d, const ExecPlan *plan) {
+static RpStatus upload(Upload *u, const RpTensorView *v, char *to) {
+    const bool repacks = rp_dtype_is_quant(v->dtype);
+    if (repacks) RP_TRY(rp_cuda_repack(v, u->planes));
+    return upload_bytes(u, to, repacks ? u->planes : v->data, rp_view_extent_bytes(v));
+}
+
+/* The largest of the missing weights, or of those that are quantised. */
+static size_t largest_missing(const CudaDevice *d, const ExecPlan *plan, bool quantised) {
     size_t largest = 1;
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const RpTensorView v = rp_node_view(node);
-        if (rp_dtype_is_quant(v.dtype) && rp_view_extent_bytes(&v) > largest) largest = rp_view_extent_bytes(&v);
+        if (quantised && !rp_dtype_is_quant(v.dtype)) continue;
+        if (rp_view_extent_bytes(&v) > largest) largest = rp_view_extent_bytes(&v);
     }
     return largest;
+}
+
+static RpStatus upload_open(Upload *u, const ExecPlan *plan) {
+    const size_t planes = largest_missing(u->d, plan, true), largest = largest_missing(u->d, plan, false);
+    u->half   = aligned(largest < CUDA_UPLOAD_BYTES ? largest : CUDA_UPLOAD_BYTES);
+    u->planes = malloc(planes);
+    if (u->planes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", planes);
+    RP_TRY(upload_check(u, cudaMallocHost((void **)&u->pinned, 2 * u->half)));
+    for (int k = 0; k < 2; k++)
+        RP_TRY(upload_check(u, cudaEventCreateWithFlags(&u->done[k], cudaEventDisableTiming)));
+    return RP_OK;
+}
+
+/* After a failure too: copies that still read the pinned buffer are waited for. */
+static void upload_close(Upload *u) {
+    if (u->n_pieces > 0) (void)cudaStreamSynchronize(u->d->stream);
+    for (int k = 0; k < 2; k++)
+        if (u->done[k] != NULL) (void)cudaEventDestroy(u->done[k]);
+    if (u->pinned != NULL) (void)cudaFreeHost(u->pinned);
+    free(u->planes);
 }
 
 /* The planes of a quantised weight extend over the whole tensor, so a slice of it has no address. */
@@ -174,17 +221,19 @@ static RpStatus grow(CudaDevice *d, int n_new) {
 
 /* Uploads all missing weights to `slab`. New entries stay behind n_weights until all are uploaded: lookups need a
  * sorted table, and a failure leaves the old one unchanged. */
-static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void *planes) {
-    int n = d->n_weights;
+static RpStatus fill_slab(Upload *u, const ExecPlan *plan, char *slab) {
+    CudaDevice *d = u->d;
+    int         n = d->n_weights;
+    RP_TRY(upload_open(u, plan));
     for (int i = 0; i < rp_graph_n_nodes(plan->graph); i++) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const RpTensorView v = rp_node_view(node);
-        RP_TRY(upload(d, &v, slab, planes));
+        RP_TRY(upload(u, &v, slab));
         d->weights[n++] = (CudaWeight){v.data, rp_view_extent_bytes(&v), slab};
         slab += aligned(rp_view_extent_bytes(&v));
     }
-    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "upload of weights"));
+    RP_TRY(upload_check(u, cudaStreamSynchronize(d->stream)));
     d->n_weights = n;
     qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);
     return RP_OK;
@@ -193,18 +242,16 @@ static RpStatus fill_slab(CudaDevice *d, const ExecPlan *plan, char *slab, void 
 /* One allocation for all missing weights of the plan. */
 RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     const size_t total = rp_cuda_missing_weights(d, plan);
+    Upload       u     = {.d = d};
     char        *slab;
     if (total == 0) return RP_OK;
     RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
     RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
-    const size_t largest = largest_quantised(d, plan);
-    void        *planes  = malloc(largest);
-    RpStatus     st      = planes != NULL ? fill_slab(d, plan, slab, planes)
-                                          : rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", largest);
-    free(planes); /* no copy reads it any more: each was waited for */
+    const RpStatus st = fill_slab(&u, plan, slab);
+    upload_close(&u);
     if (st == RP_OK)
         d->slabs[d->n_slabs++] = slab;
     else
-        (void)cudaFree(slab); /* waits for copies under way */
+        (void)cudaFree(slab);
     return st;
 }

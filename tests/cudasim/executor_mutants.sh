@@ -94,6 +94,8 @@ mutant $cuda/loop.c $cuda/loop.c 's/l->running = d->looping = true/l->running = 
 mutant $cuda/profile.c $cuda/profile.c 's/st = rp_executor_put_step(e, step);/st = RP_OK;/' bind "a profile that changes the step state"
 mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\[k\].offset/on->src[k].data/' rebind \
     "a comparison with the device's own weights"
+mutant $cuda/device.c $cuda/device.c 's/cudaEventSynchronize(u->done\[k\])/cudaSuccess/' upload \
+    "a piece of a weight that overwrites the one before"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
