@@ -49,7 +49,8 @@ class Machine:
     def __init__(self, args):
         self.simulated = args.simulated is not None
         self.env = dict(os.environ)
-        self.deadline = time.monotonic() + 60 * args.deadline
+        self.deadline = time.monotonic() + 60 * (args.deadline if args.deadline is not None else 60 if self.simulated else 8)
+        self.step = threading.local()  # .seconds: the estimate of the step that a thread is in
         folder = pathlib.Path(args.simulated or args.programs).resolve()
         self.revision = "simulated"
         if self.simulated:
@@ -66,12 +67,14 @@ class Machine:
     def left(self):
         return self.deadline - time.monotonic()
 
-    def run(self, name, *args, seconds=60, **env):
-        """Standard output of the program. It may take four times the estimate; its children are ended with it."""
-        return self.command([self.program(name), *map(str, args)], seconds, env)
+    def run(self, name, *args, seconds=None, **env):
+        """Standard output of the program."""
+        return self.command([self.program(name), *map(str, args)], env, seconds)
 
-    def command(self, argv, seconds, env):
-        limit = max(5.0, min(self.left(), 20 + 4 * seconds))
+    def command(self, argv, env, seconds=None):
+        """It may take three times the estimate; its children are ended with it."""
+        seconds = 100 if self.simulated else seconds or self.step.seconds
+        limit = max(5.0, min(self.left(), 20 + 3 * seconds))
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
                               env=self.env | env, start_new_session=True) as p:
             try:
@@ -235,13 +238,13 @@ class Run:
 
     def suite(self, name):
         if self.machine.simulated:
-            self.machine.run(name, "-j1", seconds=30)
+            self.machine.run(name, "-j1")
         else:
-            self.machine.run("gpu_tests", name, seconds=30, REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off")
+            self.machine.run("gpu_tests", name, REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off")
 
     def sanitize(self, tool, suite):
         self.machine.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--target-processes", "all",
-                              self.machine.program("gpu_tests"), suite], 60, {"REPRISE_DEVICE": "cuda"})
+                              self.machine.program("gpu_tests"), suite], {"REPRISE_DEVICE": "cuda"})
 
     # ---- the run ----
 
@@ -255,11 +258,12 @@ class Run:
         if self.machine.left() < seconds:
             self.note(name, "not run", f"{self.machine.left():.0f} s are left, it takes about {seconds}")
             return
+        self.machine.step.seconds = seconds
         began = time.monotonic()
         try:
             function()
             self.note(name, "passed", "", time.monotonic() - began)
-        except (Failure, OSError, KeyError, ValueError) as e:
+        except (Failure, OSError, LookupError, TypeError, ValueError) as e:
             why = str(e) if isinstance(e, Failure) else f"{type(e).__name__}: {e}"
             self.note(name, "FAILED", why, time.monotonic() - began)
 
@@ -329,7 +333,7 @@ def main():
     which = p.add_mutually_exclusive_group(required=True)
     which.add_argument("--programs", metavar="DIR")
     which.add_argument("--simulated", metavar="BUILD")
-    p.add_argument("--deadline", type=float, default=8.0, metavar="MIN")
+    p.add_argument("--deadline", type=float, metavar="MIN")
     p.add_argument("--only", default="", metavar="WORD")
     p.add_argument("--models", metavar="DIR")
     p.add_argument("out", metavar="OUTPUT_DIR")

@@ -24,7 +24,7 @@ def share_of_read(row, data):
 def published(row, data):
     gpu = data["device"].get("name", "")
     return next((us for (model, name), us in PUBLISHED.items()
-                 if model == row["model"] and name in gpu and row["mode"] == "loop"), None)
+                 if model == row["model"] and name in gpu and not row["variant"]), None)
 
 
 # Title, format, function of a row and of all data; None is an empty cell.
@@ -100,9 +100,8 @@ def replace(path, text):
 
 
 def write(data, folder):
-    if not data["device"]:
-        return
-    name = re.sub(r"[^a-z0-9]+", "-", data["device"]["name"].lower()).strip("-") + "-" + data["date"]
+    name = data["device"].get("name", "unknown device")
+    name = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + "-" + data["date"]
     path = os.path.join(folder, name)
     replace(path + ".json", json.dumps(data, indent=1))
     replace(path + ".md", "\n".join(report(data)))

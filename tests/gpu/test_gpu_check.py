@@ -61,6 +61,7 @@ def test_a_wrong_result_fails(folder):
 def test_a_deadline(folder):
     p = run(folder, "--deadline", "0")
     expect(p.returncode == 0 and "0 passed, 0 FAILED" in p.stdout and "0 s are left" in p.stdout, p.stdout)
+    expect(glob.glob(f"{folder}/unknown-device-*.md"), os.listdir(folder))
 
 
 def test_a_killed_run_keeps_what_it_had(folder):
