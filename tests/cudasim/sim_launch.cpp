@@ -45,9 +45,11 @@ struct KernelCode {
     int         ptx, binary;
 };
 static std::vector<KernelCode> kernel_code; // of sim_kernel_code; the last one that fits counts
-extern "C" void                sim_kernel_code(const char *name, int ptx, int binary) {
-                   kernel_code.push_back({name != nullptr ? name : "", ptx, binary});
+
+extern "C" void sim_kernel_code(const char *name, int ptx, int binary) {
+    kernel_code.push_back({name != nullptr ? name : "", ptx, binary});
 }
+
 static bool     sim_no_pdl;
 extern "C" void sim_refuse_pdl(int refuse) { sim_no_pdl = refuse != 0; }
 

@@ -39,14 +39,21 @@ uint64_t sim_atomic(void *p, int n, SimRmw fn, uint64_t a, uint64_t b, int order
     return old;
 }
 void sim_fence(void) { race_fence(); }
-static void (*on_wait)(const char *, void *);
-static void    *on_wait_user;
-extern "C" void sim_on_wait(void (*f)(const char *, void *), void *user) { on_wait = f, on_wait_user = user; }
-void            sim_pdl_wait(void) {
-               const bool waits = sim_f->pdl_wait && sim_f->lin == 0 && sim_f->b->id == 0;
-               sim_f->pdl_wait  = false;
-               if (waits && on_wait != nullptr) on_wait(sim_l->k->name.c_str(), on_wait_user);
+
+static void (*on_wait)(const char *, void *); // of sim_on_wait
+static void *on_wait_user;
+
+extern "C" void sim_on_wait(void (*f)(const char *, void *), void *user) {
+    on_wait      = f;
+    on_wait_user = user;
 }
+
+void sim_pdl_wait(void) {
+    const bool waits = sim_f->pdl_wait && sim_f->lin == 0 && sim_f->b->id == 0;
+    sim_f->pdl_wait  = false;
+    if (waits && on_wait != nullptr) on_wait(sim_l->k->name.c_str(), on_wait_user);
+}
+
 // A copy is in flight from its issue to the wait that covers it, and its target is garbage meanwhile. The bytes
 // land at that wait, so a missing wait and a source that is overwritten too early show. In the reversed schedule
 // they land at the issue too, so a target that is still being read shows.
