@@ -230,6 +230,11 @@ void sim_run_kernel(SimLaunch &l) {
     gridDim  = l.grid;
     sim_launch_id++;
     race_launch();
+    if (sim_run_ptx(l)) {
+        sim_l    = nullptr;
+        sim_here = false;
+        return;
+    }
     uint32_t nb = l.grid.x * l.grid.y * l.grid.z, nt = l.block.x * l.block.y * l.block.z;
     if (l.coop) {
         std::vector<Block> bs(nb);

@@ -1,0 +1,109 @@
+// ptx_control.cpp - branches, barriers, return and what a launch promises (sections 9.7.12, 9.7.13.1, 9.7.14).
+//
+// Paths of a warp. A branch that only some lanes take puts the others on the stack, and below them an entry where
+// both meet, the immediate post-dominator (ptx_flow.cpp):
+//
+//     running: pc, join, lanes          stack: { not taken: pc, join, lanes } above { pc = join, join of before, all lanes }
+//
+// The running path ends when its pc is its join; then the entry on top runs. No entry is made for lanes that are at the
+// join already, nor a second one for a join that the running path has, so a loop does not grow the stack.
+#include "tests/ptx/ptx_lanes.h"
+
+#include <cstring>
+
+void cudaGraphSetConditional(unsigned long long handle, unsigned value); // of tests/cudasim
+
+namespace ptx {
+void pop_path(Warp &w) {
+    while (!w.stack.empty()) {
+        const Frame f = w.stack.back();
+        w.stack.pop_back();
+        if ((f.lanes & w.live) == 0) continue;
+        w.pc    = f.pc;
+        w.join  = f.join;
+        w.lanes = f.lanes & w.live;
+        return;
+    }
+    if (w.live == 0)
+        w.state = State::done;
+    else
+        fail_at(w, __builtin_ctz(w.live), "the paths of the warp have ended and lanes 0x%08x have not returned", w.live);
+}
+void leave(Warp &w, uint32_t lanes) {
+    w.live &= ~lanes;
+    w.lanes &= ~lanes;
+    if (w.lanes == 0) pop_path(w);
+}
+
+namespace {
+void branch(Warp &w, const Inst &i, uint32_t lanes) {
+    const uint32_t others = w.lanes & ~lanes;
+    if (others == 0) {
+        w.pc = i.target;
+        return;
+    }
+    if (i.join != w.join) w.stack.push_back({i.join, w.join, w.lanes});
+    if (w.pc != i.join) w.stack.push_back({w.pc, i.join, others});
+    w.pc    = i.target;
+    w.join  = i.join;
+    w.lanes = lanes;
+}
+void leave_warp(Warp &w, const Inst &, uint32_t lanes) { leave(w, lanes); }
+void trap(Warp &w, const Inst &, uint32_t lanes) { fail_at(w, __builtin_ctz(lanes), "trap"); }
+
+// All lanes of a warp that have not returned must come together. s[0], s[1]: number, threads (0: all).
+void barrier(Warp &w, const Inst &i, uint32_t lanes) {
+    if (lanes != w.live)
+        fail_at(w, __builtin_ctz(w.live & ~lanes), "divergent barrier: lanes 0x%08x wait, 0x%08x are on another path",
+                lanes, w.live & ~lanes);
+    const int l       = __builtin_ctz(lanes);
+    w.barrier         = w.at<uint32_t>(i.s[0])[l];
+    w.barrier_threads = i.sub ? w.at<uint32_t>(i.s[1])[l] : 0;
+    w.state           = State::barrier;
+}
+void yield(Warp &w, const Inst &, uint32_t) { w.state = State::yields; }
+void nothing(Warp &, const Inst &, uint32_t) {}
+void grid_wait(Warp &w, const Inst &, uint32_t) { w.block->waited = true; }
+
+// cudaGraphSetConditional(handle, value); offset and target: where the two arguments are in local memory.
+void set_conditional(Warp &w, const Inst &i, uint32_t lanes) {
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        const size_t       at = (size_t)__builtin_ctz(m) * w.kernel->body.local_bytes;
+        unsigned long long handle;
+        unsigned           value;
+        memcpy(&handle, w.local.data() + at + i.offset, sizeof handle);
+        memcpy(&value, w.local.data() + at + i.target, sizeof value);
+        cudaGraphSetConditional(handle, value);
+    }
+}
+Exec *decode_call(Decoder &d) {
+    const string_view name = d.s.args.at(0).word;
+    if (name != "cudaGraphSetConditional" || d.s.args.size() != 3) d.bad(("call of " + string(name) + ", which has no body").c_str());
+    d.i.offset = (int64_t)d.s.args[1].symbol->at;
+    d.i.target = (uint32_t)d.s.args[2].symbol->at;
+    return set_conditional;
+}
+Exec *decode_barrier(Decoder &d) {
+    if (d.has("red") || d.has("arrive") || d.has("cluster")) return nullptr;
+    d.i.s[0] = d.src(0, Type::u32);
+    d.i.sub  = d.s.args.size() > 1;
+    if (d.i.sub) d.i.s[1] = d.src(1, Type::u32);
+    return barrier;
+}
+} // namespace
+
+Exec *decode_flow(Decoder &d) {
+    const string_view op = d.parts[0];
+    if (op == "bra") {
+        d.i.flags = INST_BRANCH;
+        return branch;
+    }
+    if (op == "ret" || op == "exit") return leave_warp;
+    if (op == "bar" || op == "barrier") return decode_barrier(d);
+    if (op == "call") return decode_call(d);
+    if (op == "trap") return trap;
+    if (op == "nanosleep") return yield;
+    if (op == "griddepcontrol") return d.has("wait") ? grid_wait : nothing;
+    return nullptr;
+}
+} // namespace ptx

@@ -1,0 +1,95 @@
+// ptx_launch.cpp - runs the launches of the simulated runtime (tests/cudasim) from PTX when REPRISE_SIM=ptx.
+//
+// REPRISE_PTX names the folder with one .ptx file per .cu file; without it the build's own is taken. The kernel of a
+// launch is a host function; its entry has the same mangled name, but for the anonymous namespace (ptx_symbols.cpp).
+#include "tests/cudasim/sim_internal.h"
+
+#include "tests/ptx/ptx_launch.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+
+#ifndef PTX_FOLDER
+#define PTX_FOLDER "ptx"
+#endif
+
+namespace {
+struct File {
+    std::unique_ptr<ptx::Module>          module;
+    std::map<std::string, std::string>    entries; // without the hash -> as in the file
+};
+const char *folder() {
+    const char *f = getenv("REPRISE_PTX");
+    return f != nullptr ? f : PTX_FOLDER;
+}
+File &open_file(const std::string &name) {
+    static std::map<std::string, File> files;
+    File                              &f = files[name];
+    if (f.module == nullptr) {
+        f.module = std::make_unique<ptx::Module>(ptx::read_file(std::string(folder()) + "/" + name));
+        for (auto &e : f.module->entries()) f.entries[ptx::without_hash(e)] = e;
+    }
+    return f;
+}
+const ptx::Kernel *kernel_in(const std::string &file, const std::string &name) {
+    File &f = open_file(file);
+    auto  e = f.entries.find(name);
+    return e == f.entries.end() ? nullptr : f.module->kernel(e->second);
+}
+const ptx::Kernel *find_kernel(const SimKernelInfo &k) {
+    const ptx::HostSymbol s    = ptx::host_symbol(k.fn);
+    const std::string     name = ptx::without_hash(s.name);
+    if (!s.file.empty()) {
+        const std::string stem = s.file.substr(s.file.rfind('/') + 1);
+        const std::string file = stem.substr(0, stem.rfind('.')) + ".ptx";
+        if (const ptx::Kernel *found = kernel_in(file, name)) return found;
+    }
+    DIR *d = opendir(folder());
+    for (dirent *e = d ? readdir(d) : nullptr; e != nullptr; e = readdir(d)) {
+        const char *dot = strrchr(e->d_name, '.');
+        if (dot == nullptr || strcmp(dot, ".ptx") != 0) continue;
+        if (const ptx::Kernel *found = kernel_in(e->d_name, name)) {
+            closedir(d);
+            return found;
+        }
+    }
+    ptx::fail("no PTX of %s (%s) in %s", k.name.c_str(), s.name.c_str(), folder());
+}
+bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
+    const SimAlloc *r = sim_alloc_of((const void *)a);
+    if (r == nullptr) return false;
+    *lo = (uint64_t)r->p;
+    *hi = *lo + r->n;
+    return true;
+}
+} // namespace
+
+bool sim_run_ptx(SimLaunch &l) {
+    static const bool on = getenv("REPRISE_SIM") != nullptr && strcmp(getenv("REPRISE_SIM"), "ptx") == 0;
+    if (!on) return false;
+    static std::map<const void *, const ptx::Kernel *> kernels;
+    const ptx::Kernel                                *&k = kernels[l.k->fn];
+    if (k == nullptr) k = find_kernel(*l.k);
+    ptx::Launch g;
+    g.kernel  = k;
+    g.grid[0] = l.grid.x, g.grid[1] = l.grid.y, g.grid[2] = l.grid.z;
+    g.block[0] = l.block.x, g.block[1] = l.block.y, g.block[2] = l.block.z;
+    g.dynamic_shared = l.smem;
+    g.cooperative    = l.coop;
+    g.dependent      = l.pdl;
+    g.policy         = sim_policy;
+    g.seed           = sim_policy == SIM_RANDOM ? sim_rand() : 1;
+    g.find           = find_range;
+    g.params.resize(k->body.params_bytes);
+    if (l.data.size() != k->body.param_bytes.size())
+        ptx::fail("%s: %zu arguments for %zu parameters", l.k->name.c_str(), l.data.size(), k->body.param_bytes.size());
+    for (size_t n = 0; n < l.data.size(); n++) {
+        if (l.data[n].size() != k->body.param_bytes[n])
+            ptx::fail("%s: argument %zu has %zu bytes, its parameter %zu", l.k->name.c_str(), n, l.data[n].size(),
+                      k->body.param_bytes[n]);
+        memcpy(g.params.data() + k->body.param_at[n], l.data[n].data(), l.data[n].size());
+    }
+    ptx::run(g);
+    return true;
+}

@@ -1,0 +1,14 @@
+// ptx_launch.h - finding the PTX of a host function; used by ptx_symbols.cpp and ptx_launch.cpp.
+#ifndef TESTS_PTX_PTX_LAUNCH_H
+#define TESTS_PTX_PTX_LAUNCH_H
+#include "tests/ptx/ptx.h"
+
+namespace ptx {
+struct HostSymbol {
+    string name, file; // file: of a symbol that only one object file sees, else empty
+};
+HostSymbol host_symbol(const void *function);
+string     without_hash(string_view mangled);
+string     read_file(const string &path); // empty if it cannot be read
+} // namespace ptx
+#endif
