@@ -78,7 +78,7 @@ const Symbol *Parser::add_symbol(Scope &s, string_view name, Space space, size_t
 
 Operand Parser::named(string_view w, const Scope &s, Lexer &x) {
     Operand o;
-    if (w[0] == '%') o.reg = find_register(&s, w);
+    o.reg = find_register(&s, w);
     if (o.reg >= 0) {
         o.kind = Operand::REG;
         return o;
