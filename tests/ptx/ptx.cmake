@@ -18,12 +18,10 @@ set_source_files_properties(${ptx_sources} PROPERTIES COMPILE_OPTIONS "${ptx_opt
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/tests/ptx/ptx_float.cpp APPEND PROPERTY COMPILE_OPTIONS -frounding-math)
 
 # One .ptx file a source, with the options of the library (cmake/cuda.cmake).
-set(RP_PTX OFF)
 if(NOT CUDAToolkit_NVCC_EXECUTABLE OR RP_SANITIZE OR RP_RACE)
   message(STATUS "The PTX of the kernels is not tested: no nvcc, or a build that excludes it")
   return()
 endif()
-set(RP_PTX ON)
 file(GLOB ptx_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu ${PROJECT_SOURCE_DIR}/kernels/blas/*.cu)
 set(ptx_files)
 foreach(architecture ${RP_PTX_ARCHITECTURES})

@@ -15,8 +15,8 @@
 //     slot of a 32-bit register:  lane 0 | lane 1 | ... | lane 31       128 bytes (16 bits: 64, 64 bits: 256)
 //     slot of a predicate:        one word, bit l is lane l
 //
-// Addresses: global memory is the host's, at the same address. The other state spaces are windows of the generic
-// address space, of which the top byte says which:
+// Addresses: global memory is the host's, at the same address. The other state spaces are windows of the
+// generic address space, of which the top byte says which:
 //
 //     0x00...  global        0x01...  shared        0x02...  local        0x03...  kernel parameters
 #ifndef TESTS_PTX_PTX_H
@@ -34,18 +34,38 @@ using std::string_view;
 using std::vector;
 
 enum class Type : uint8_t {
-    none, pred, b8, u8, s8, b16, u16, s16, f16, bf16, b32, u32, s32, f32, f16x2, bf16x2, b64, u64, s64, f64
+    none,
+    pred,
+    b8,
+    u8,
+    s8,
+    b16,
+    u16,
+    s16,
+    f16,
+    bf16,
+    b32,
+    u32,
+    s32,
+    f32,
+    f16x2,
+    bf16x2,
+    b64,
+    u64,
+    s64,
+    f64
 };
-Type        type_of(string_view name); // none if it is not the name of a type
-int         bytes_of(Type t);
-bool        is_signed(Type t);
-bool        is_float(Type t);
+Type type_of(string_view name); // none if it is not the name of a type
+int  bytes_of(Type t);
+bool is_signed(Type t);
+bool is_float(Type t);
 
 enum class Space : uint8_t { generic, global, shared, local, param, constant };
 enum : uint64_t { WINDOW = 1ull << 56 };
 enum : uint32_t { NOWHERE = 0xffffffffu, ALL_LANES = 0xffffffffu, SHARED_FIRST = 1024, LOCAL_FIRST = 64 };
 
-// A named place. Shared, local and param: `at` counts from the start of the space; global: an address of the host.
+// A named place. Shared, local and param: `at` counts from the start of the space; global: an address of the
+// host.
 struct Symbol {
     Space    space;
     uint64_t at;
@@ -55,18 +75,18 @@ struct Symbol {
 
 struct Operand {
     enum Kind : uint8_t { REG, NUMBER, ADDRESS, SYMBOL, VECTOR, WORD } kind = WORD;
-    bool            inverted = false; // !%p
-    int             reg      = -1;    // REG; ADDRESS: base register or -1
-    int             pair     = -1;    // the predicate p of d|p
-    uint64_t        number   = 0;     // value; ADDRESS: offset
-    char            literal  = 0;     // NUMBER: 'f' or 'd' for a float of that many bits, else 0
-    const Symbol   *symbol   = nullptr;
+    bool            inverted                                                = false; // !%p
+    int             reg     = -1; // REG; ADDRESS: base register or -1
+    int             pair    = -1; // the predicate p of d|p
+    uint64_t        number  = 0;  // value; ADDRESS: offset
+    char            literal = 0;  // NUMBER: 'f' or 'd' for a float of that many bits, else 0
+    const Symbol   *symbol  = nullptr;
     string_view     word; // label, function or special register
     vector<Operand> list;
 };
 struct Statement {
     string_view     op;
-    int             guard = -1;
+    int             guard     = -1;
     bool            guard_not = false;
     vector<Operand> args;
     int             file = 0, line = 0;
@@ -74,13 +94,13 @@ struct Statement {
 };
 // One kernel with the functions it calls inlined: a call becomes moves, the callee's statements and a jump.
 struct Body {
-    string                                    name;
-    vector<Statement>                         code;
-    vector<Type>                              regs; // by register number
-    std::vector<std::unique_ptr<Symbol>>      symbols;
-    vector<size_t>                            param_at, param_bytes;
-    size_t                                    shared_bytes = 0, local_bytes = 0, params_bytes = 0;
-    unsigned                                  max_threads  = 0;
+    string                               name;
+    vector<Statement>                    code;
+    vector<Type>                         regs; // by register number
+    std::vector<std::unique_ptr<Symbol>> symbols;
+    vector<size_t>                       param_at, param_bytes;
+    size_t                               shared_bytes = 0, local_bytes = 0, params_bytes = 0;
+    unsigned                             max_threads = 0;
 };
 
 // ---- executable form ----
@@ -93,24 +113,24 @@ typedef void Exec(Warp &w, const Inst &i, uint32_t lanes);
 enum InstFlags : uint8_t { INST_MEMORY = 1, INST_STORE = 2, INST_PSEUDO = 4, INST_BRANCH = 8 };
 // Operands are byte offsets of slots; negative ones lie in the kernel's constants (Warp::at).
 struct Inst {
-    Exec       *run;
-    int32_t     guard; // slot of the guard predicate, -1 if none
-    bool        guard_not;
-    uint8_t     flags, bytes, count; // memory: bytes of an element, number of elements
-    Space       space;
-    uint8_t     wide;     // memory: the base register has 64 bits
-    uint8_t     sub;      // variant, known to run()
-    int32_t     d[4], s[4];
-    int64_t     offset;
-    uint32_t    target, join;
-    uint32_t    statement; // index into Body::code
+    Exec    *run;
+    int32_t  guard; // slot of the guard predicate, -1 if none
+    bool     guard_not;
+    uint8_t  flags, bytes, count; // memory: bytes of an element, number of elements
+    Space    space;
+    uint8_t  wide; // memory: the base register has 64 bits
+    uint8_t  sub;  // variant, known to run()
+    int32_t  d[4], s[4];
+    int64_t  offset;
+    uint32_t target, join;
+    uint32_t statement; // index into Body::code
 };
 struct Kernel {
     Body                  body;
     vector<Inst>          code;
     vector<char>          constants;
     size_t                reg_bytes = 0;
-    vector<Ranges>        variables;  // .global and .const of the module
+    vector<Ranges>        variables;      // .global and .const of the module
     vector<int32_t>       init_slots;     // masks of lanes that have written a register
     unsigned              live_words = 0; // most 32-bit words of registers live at once
     std::map<int, string> files;
@@ -124,25 +144,28 @@ struct Frame { // an entry of the reconvergence stack
     uint32_t pc, join, lanes;
 };
 struct Warp {
-    char          *regs;
-    const char    *constants;
-    const Kernel  *kernel;
-    Block         *block;
-    uint32_t       pc, join, lanes; // the running path: next instruction, where it ends, its lanes
-    uint32_t       live;            // lanes that have not returned
-    uint32_t       exist, carry;    // carry: CC.CF of each lane
-    unsigned       id;
-    State          state;
-    uint32_t       barrier, barrier_threads;
-    vector<Frame>  stack;
-    vector<char>   reg_store, local, local_init;
-    uint64_t       address[32]; // of the last memory instruction
-    struct Pending { // cp.async
-        char *dst; const char *src; int bytes, zero; };
+    char         *regs;
+    const char   *constants;
+    const Kernel *kernel;
+    Block        *block;
+    uint32_t      pc, join, lanes; // the running path: next instruction, where it ends, its lanes
+    uint32_t      live;            // lanes that have not returned
+    uint32_t      exist, carry;    // carry: CC.CF of each lane
+    unsigned      id;
+    State         state;
+    uint32_t      barrier, barrier_threads;
+    vector<Frame> stack;
+    vector<char>  reg_store, local, local_init;
+    uint64_t      address[32]; // of the last memory instruction
+    struct Pending {           // cp.async
+        char       *dst;
+        const char *src;
+        int         bytes, zero;
+    };
     vector<Pending> copies;
     vector<size_t>  groups;
 
-    template <class T> T *reg(int32_t slot) { return reinterpret_cast<T *>(regs + slot); }
+    template <class T> T       *reg(int32_t slot) { return reinterpret_cast<T *>(regs + slot); }
     template <class T> const T *at(int32_t slot) const {
         return reinterpret_cast<const T *>((slot < 0 ? constants : regs) + (slot & 0x7fffffff));
     }
@@ -163,19 +186,19 @@ struct Observer {
 // Bounds of the allocation of global memory that contains address a; false if there is none.
 typedef bool FindRange(uint64_t a, uint64_t *lo, uint64_t *hi);
 struct Launch {
-    const Kernel *kernel = nullptr;
+    const Kernel *kernel  = nullptr;
     uint32_t      grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
     uint32_t      dynamic_shared = 0;
     bool          cooperative = false, dependent = false; // dependent: programmatic dependent launch
     vector<char>  params;
-    int           policy = 0; // order of blocks and warps: 0 forward, 1 reversed, 2 random
-    uint64_t      seed   = 1;
-    FindRange    *find   = nullptr;
+    int           policy   = 0; // order of blocks and warps: 0 forward, 1 reversed, 2 random
+    uint64_t      seed     = 1;
+    FindRange    *find     = nullptr;
     Observer     *observer = nullptr;
     Ranges        recent[4];
     unsigned      next_recent = 0;
 };
-void          run(Launch &l);
+void            run(Launch &l);
 extern uint64_t n_executed; // warp instructions so far
 
 // A file of PTX. Entries are decoded when they are first asked for.
@@ -193,7 +216,8 @@ class Module {
 
 // ---- errors: a line on stderr, then the process ends with status 99 ----
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-[[noreturn]] void fail_at(const Warp &w, int lane, const char *format, ...) __attribute__((format(printf, 3, 4)));
+[[noreturn]] void fail_at(const Warp &w, int lane, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 // ---- between the files ----
 struct ModuleText; // ptx_parse.cpp
@@ -201,35 +225,36 @@ void   parse_body(const ModuleText &m, const string &name, Body &body);
 size_t align_up(size_t n, size_t a);
 
 struct Registers { // where each register lives
-    vector<int32_t>  slot;
-    vector<int32_t>  init; // slot of its mask of initialised lanes, -1 if no path reads it before a write
-    size_t           bytes = 0;
-    unsigned         live_words = 0;
+    vector<int32_t> slot;
+    vector<int32_t> init; // slot of its mask of initialised lanes, -1 if no path reads it before a write
+    size_t          bytes      = 0;
+    unsigned        live_words = 0;
 };
-void              definitions(const Statement &s, vector<int> &defs, vector<int> &uses);
-vector<uint32_t>  immediate_post_dominators(const Body &b); // for each branch: the statement where paths join
-Registers         assign_slots(const Body &b);
+void             definitions(const Statement &s, vector<int> &defs, vector<int> &uses);
+vector<uint32_t> immediate_post_dominators(const Body &b); // for each branch: the statement where paths join
+Registers        assign_slots(const Body &b);
 
 struct Decoder { // one statement on its way to an Inst
-    Kernel              &k;
-    const Statement     &s;
-    const Registers     &regs;
-    Inst                 i{};
-    vector<string_view>  parts; // the opcode split at its dots
-    bool        has(string_view part) const;
-    Type        type(int from_end = 0) const; // the last type suffix, the one before it, ...
-    int32_t     dst(size_t arg, int bytes);
-    int32_t     dst_of(int reg, int bytes);
-    int32_t     src(size_t arg, Type t);       // slot or constant with the bytes of t
-    int32_t     src_of(const Operand &o, int bytes);
-    int32_t     constant(uint64_t value, int bytes);
-    uint64_t    symbol_value(const Symbol &y) const;
-    void        address(const Operand &o, Space space);
-    [[noreturn]] void bad(const char *why) const;
+    Kernel             &k;
+    const Statement    &s;
+    const Registers    &regs;
+    Inst                i{};
+    vector<string_view> parts; // the opcode split at its dots
+    bool                has(string_view part) const;
+    Type                type(int from_end = 0) const; // the last type suffix, the one before it, ...
+    int32_t             dst(size_t arg, int bytes);
+    int32_t             dst_of(int reg, int bytes);
+    int32_t             src(size_t arg, Type t); // slot or constant with the bytes of t
+    int32_t             src_of(const Operand &o, int bytes);
+    int32_t             constant(uint64_t value, int bytes);
+    uint64_t            symbol_value(const Symbol &y) const;
+    void                address(const Operand &o, Space space);
+    [[noreturn]] void   bad(const char *why) const;
 };
 typedef Exec *DecodeFn(Decoder &d); // fills d.i; null if there is no such form
-DecodeFn      decode_int, decode_float, decode_convert, decode_move, decode_memory, decode_atomic, decode_warp, decode_flow;
-void          decode(Kernel &k);
+DecodeFn decode_int, decode_float, decode_convert, decode_move, decode_memory, decode_atomic, decode_warp,
+    decode_flow;
+void decode(Kernel &k);
 
 // Memory at a.address for a warp's lanes: checks bounds, alignment and initialisation, and gives host pointers.
 void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host);

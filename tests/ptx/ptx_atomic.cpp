@@ -1,5 +1,5 @@
-// ptx_atomic.cpp - atom and red (sections 9.7.13.5 and 9.7.13.7). The lanes of a warp go one after the other, in their
-// order. The scope and the memory order are ignored, since memory is sequentially consistent here.
+// ptx_atomic.cpp - atom and red (sections 9.7.13.5 and 9.7.13.7). The lanes of a warp go one after the other,
+// in their order. The scope and the memory order are ignored, since memory is sequentially consistent here.
 #include "tests/ptx/ptx_lanes.h"
 
 #include <cmath>
@@ -40,7 +40,9 @@ template <class T, class O> void atomic(Warp &w, const Inst &i, uint32_t lanes) 
     w.state = State::yields;
 }
 template <class O> Exec *pick_bits(Type t) {
-    return bytes_of(t) == 4 ? atomic<uint32_t, O> : bytes_of(t) == 8 ? atomic<uint64_t, O> : atomic<uint16_t, O>;
+    return bytes_of(t) == 4   ? atomic<uint32_t, O>
+           : bytes_of(t) == 8 ? atomic<uint64_t, O>
+                              : atomic<uint16_t, O>;
 }
 template <class O> Exec *pick_order(Type t) {
     if (is_signed(t)) return bytes_of(t) == 4 ? atomic<int32_t, O> : atomic<int64_t, O>;
@@ -48,7 +50,10 @@ template <class O> Exec *pick_order(Type t) {
 }
 Exec *pick(const Decoder &d, Type t) {
     if (d.has("add"))
-        return t == Type::f32 ? atomic<float, Add> : t == Type::f64 ? atomic<double, Add> : is_float(t) ? nullptr : pick_bits<Add>(t);
+        return t == Type::f32   ? atomic<float, Add>
+               : t == Type::f64 ? atomic<double, Add>
+               : is_float(t)    ? nullptr
+                                : pick_bits<Add>(t);
     if (is_float(t)) return nullptr;
     if (d.has("exch")) return pick_bits<Exch>(t);
     if (d.has("cas")) return pick_bits<Cas>(t);
@@ -68,7 +73,9 @@ Exec *decode_atomic(Decoder &d) {
     const Type   t    = d.type();
     const size_t from = atom ? 1 : 0;
     if (d.has("vec_32_bit") || d.has("v2") || d.has("v4")) return nullptr;
-    d.address(d.s.args.at(from), d.has("global") ? Space::global : d.has("shared") || d.has("shared::cta") ? Space::shared : Space::generic);
+    d.address(d.s.args.at(from), d.has("global")                           ? Space::global
+                                 : d.has("shared") || d.has("shared::cta") ? Space::shared
+                                                                           : Space::generic);
     d.i.s[1]  = d.src(from + 1, t);
     d.i.s[2]  = d.has("cas") ? d.src(from + 2, t) : d.i.s[1];
     d.i.sub   = atom && !(d.s.args[0].kind == Operand::WORD && d.s.args[0].word == "_");

@@ -1,12 +1,13 @@
 // ptx_control.cpp - branches, barriers, return and what a launch promises (sections 9.7.12, 9.7.13.1, 9.7.14).
 //
-// Paths of a warp. A branch that only some lanes take puts the others on the stack, and below them an entry where
-// both meet, the immediate post-dominator (ptx_flow.cpp):
+// Paths of a warp. A branch that only some lanes take puts the others on the stack, and below them an entry
+// where both meet, the immediate post-dominator (ptx_flow.cpp):
 //
-//     running: pc, join, lanes          stack: { not taken: pc, join, lanes } above { pc = join, join of before, all lanes }
+//     running: taken path, to the join      stack: { other lanes, to the join } above { all lanes, from the join on }
 //
-// The running path ends when its pc is its join; then the entry on top runs. No entry is made for lanes that are at the
-// join already, nor a second one for a join that the running path has, so a loop does not grow the stack.
+// The running path ends when its pc is its join; then the entry on top runs. No entry is made for lanes that
+// are at the join already, nor a second one for a join that the running path has, so a loop does not grow the
+// stack.
 #include "tests/ptx/ptx_lanes.h"
 
 #include <cstring>
@@ -27,7 +28,8 @@ void pop_path(Warp &w) {
     if (w.live == 0)
         w.state = State::done;
     else
-        fail_at(w, __builtin_ctz(w.live), "the paths of the warp have ended and lanes 0x%08x have not returned", w.live);
+        fail_at(w, __builtin_ctz(w.live),
+                "the paths of the warp have ended and lanes 0x%08x have not returned", w.live);
 }
 void leave(Warp &w, uint32_t lanes) {
     w.live &= ~lanes;
@@ -54,8 +56,8 @@ void trap(Warp &w, const Inst &, uint32_t lanes) { fail_at(w, __builtin_ctz(lane
 // All lanes of a warp that have not returned must come together. s[0], s[1]: number, threads (0: all).
 void barrier(Warp &w, const Inst &i, uint32_t lanes) {
     if (lanes != w.live)
-        fail_at(w, __builtin_ctz(w.live & ~lanes), "divergent barrier: lanes 0x%08x wait, 0x%08x are on another path",
-                lanes, w.live & ~lanes);
+        fail_at(w, __builtin_ctz(w.live & ~lanes),
+                "divergent barrier: lanes 0x%08x wait, 0x%08x are on another path", lanes, w.live & ~lanes);
     const int l       = __builtin_ctz(lanes);
     w.barrier         = w.at<uint32_t>(i.s[0])[l];
     w.barrier_threads = i.sub ? w.at<uint32_t>(i.s[1])[l] : 0;
@@ -78,7 +80,8 @@ void set_conditional(Warp &w, const Inst &i, uint32_t lanes) {
 }
 Exec *decode_call(Decoder &d) {
     const string_view name = d.s.args.at(0).word;
-    if (name != "cudaGraphSetConditional" || d.s.args.size() != 3) d.bad(("call of " + string(name) + ", which has no body").c_str());
+    if (name != "cudaGraphSetConditional" || d.s.args.size() != 3)
+        d.bad(("call of " + string(name) + ", which has no body").c_str());
     d.i.offset = (int64_t)d.s.args[1].symbol->at;
     d.i.target = (uint32_t)d.s.args[2].symbol->at;
     return set_conditional;

@@ -1,6 +1,7 @@
-// ptx_decode.cpp - from statements to instructions: operands become offsets of slots, immediate operands constants that
-// are stored once for all 32 lanes, the opcode a function. Reads of registers that some path has not written get a check
-// in front of the instruction, and writes of them a note behind it (pseudo instructions).
+// ptx_decode.cpp - from statements to instructions: operands become offsets of slots, immediate operands
+// constants that are stored once for all 32 lanes, the opcode a function. Reads of registers that some path
+// has not written get a check in front of the instruction, and writes of them a note behind it (pseudo
+// instructions).
 #include "tests/ptx/ptx.h"
 
 #include <cstring>
@@ -128,7 +129,7 @@ void decode(Kernel &k) {
     for (size_t n = 0; n < k.body.code.size(); n++) {
         const Statement &s = k.body.code[n];
         at[n]              = (uint32_t)k.code.size();
-        Decoder d{k, s, regs};
+        Decoder d{k, s, regs, {}, {}};
         for (size_t from = 0; from <= s.op.size();) {
             const size_t dot = std::min(s.op.find('.', from), s.op.size());
             d.parts.push_back(s.op.substr(from, dot - from));

@@ -1,13 +1,14 @@
 // ptx_float.cpp - floating-point arithmetic (section 9.7.3 to 9.7.5).
 //
-// add, sub, mul, fma, div, rcp and sqrt are IEEE operations of the host in the rounding mode of the instruction. The
-// approximate functions are computed in double and rounded once, which is inside the error that the ISA states:
+// add, sub, mul, fma, div, rcp and sqrt are IEEE operations of the host in the rounding mode of the
+// instruction. The approximate functions are computed in double and rounded once, which is inside the error
+// that the ISA states:
 //
 //     ex2 2^-22 relative    lg2 2^-22 absolute    rcp 1 ulp    rsqrt 2^-22.9    sqrt 1 ulp    sin, cos 2^-20.9 absolute
 //     tanh 2^-11 relative   rcp.approx.ftz.f64: the upper word of the quotient, the lower is 0
 //
-// .ftz: subnormal operands and results become zeros of the same sign. Results that are NaN are 0x7fffffff (f32) in
-// the ISA; here they are the host's NaN, which no kernel may look into.
+// .ftz: subnormal operands and results become zeros of the same sign. Results that are NaN are 0x7fffffff
+// (f32) in the ISA; here they are the host's NaN, which no kernel may look into.
 #include "tests/ptx/ptx_half.h"
 #include "tests/ptx/ptx_lanes.h"
 
@@ -23,7 +24,7 @@ template <class T> T flush(T v) { return std::fpclassify(v) == FP_SUBNORMAL ? st
     };
 OP(Add, (T a, T b), a + b)
 OP(Sub, (T a, T b), a - b)
-OP(Mul, (T a, T b), a * b)
+OP(Mul, (T a, T b), a *b)
 OP(Div, (T a, T b), a / b)
 OP(Neg, (T a), -a)
 OP(Abs, (T a), std::fabs(a))
@@ -65,7 +66,8 @@ __attribute__((noinline)) void run_variant(Warp &w, const Inst &i, uint32_t lane
     const T *a = w.at<T>(i.s[0]), *b = w.at<T>(i.s[1]), *c = w.at<T>(i.s[2]);
     std::fesetround(modes[i.sub & MODE]);
     active_lanes(w.reg<T>(i.d[0]), lanes, [=](int l) {
-        volatile T x = operand(a, l, i.sub), y = N > 1 ? operand(b, l, i.sub) : (T)0, r; // not moved over fesetround
+        volatile T x = operand(a, l, i.sub), y = N > 1 ? operand(b, l, i.sub) : (T)0,
+                   r; // not moved over fesetround
         if constexpr (N == 1)
             r = O<T>::f(x);
         else if constexpr (N == 2)
@@ -78,15 +80,28 @@ __attribute__((noinline)) void run_variant(Warp &w, const Inst &i, uint32_t lane
 }
 
 // Approximate functions of one f32, from their double version.
-struct Ex2 { static double f(double x) { return std::exp2(x); } };
-struct Lg2 { static double f(double x) { return std::log2(x); } };
-struct Sin { static double f(double x) { return std::sin(x); } };
-struct Cos { static double f(double x) { return std::cos(x); } };
-struct Tanh { static double f(double x) { return std::tanh(x); } };
-struct Rsqrt { static double f(double x) { return 1.0 / std::sqrt(x); } };
+struct Ex2 {
+    static double f(double x) { return std::exp2(x); }
+};
+struct Lg2 {
+    static double f(double x) { return std::log2(x); }
+};
+struct Sin {
+    static double f(double x) { return std::sin(x); }
+};
+struct Cos {
+    static double f(double x) { return std::cos(x); }
+};
+struct Tanh {
+    static double f(double x) { return std::tanh(x); }
+};
+struct Rsqrt {
+    static double f(double x) { return 1.0 / std::sqrt(x); }
+};
 template <class F> void approx(Warp &w, const Inst &i, uint32_t lanes) {
     const float *a = w.at<float>(i.s[0]);
-    active_lanes(w.reg<float>(i.d[0]), lanes, [=](int l) { return finish((float)F::f((double)operand(a, l, i.sub)), i.sub); });
+    active_lanes(w.reg<float>(i.d[0]), lanes,
+                 [=](int l) { return finish((float)F::f((double)operand(a, l, i.sub)), i.sub); });
 }
 template <class F> void approx64(Warp &w, const Inst &i, uint32_t lanes) {
     const double *a = w.at<double>(i.s[0]);
@@ -103,12 +118,14 @@ struct Rcp64 {
         return d;
     }
 };
-struct Rsqrt64 { static double f(double x) { return 1.0 / std::sqrt(flush(x)); } };
+struct Rsqrt64 {
+    static double f(double x) { return 1.0 / std::sqrt(flush(x)); }
+};
 
 // f16, bf16 and pairs of them, computed in double and rounded once.
 template <bool BF, int PAIR, class F> void small(Warp &w, const Inst &i, uint32_t lanes) {
     const uint16_t *a = w.at<uint16_t>(i.s[0]), *b = w.at<uint16_t>(i.s[1]), *c = w.at<uint16_t>(i.s[2]);
-    uint16_t       *d = w.reg<uint16_t>(i.d[0]);
+    uint16_t       *d  = w.reg<uint16_t>(i.d[0]);
     const auto      to = [](uint16_t h) { return (double)(BF ? bfloat_to(h) : half_to(h)); };
     for (uint32_t m = lanes; m; m &= m - 1)
         for (int l = __builtin_ctz(m) * PAIR, k = 0; k < PAIR; k++) {
@@ -116,22 +133,46 @@ template <bool BF, int PAIR, class F> void small(Warp &w, const Inst &i, uint32_
             d[l + k]       = BF ? bfloat_of(r) : half_of(r);
         }
 }
-struct SAdd { static double f(double a, double b, double) { return a + b; } };
-struct SSub { static double f(double a, double b, double) { return a - b; } };
-struct SMul { static double f(double a, double b, double) { return a * b; } };
-struct SFma { static double f(double a, double b, double c) { return std::fma(a, b, c); } };
-struct SNeg { static double f(double a, double, double) { return -a; } };
-struct SAbs { static double f(double a, double, double) { return std::fabs(a); } };
-struct SMin { static double f(double a, double b, double) { return Min<double>::f(a, b); } };
-struct SMax { static double f(double a, double b, double) { return Max<double>::f(a, b); } };
-struct SEx2 { static double f(double a, double, double) { return std::exp2(a); } };
-struct STanh { static double f(double a, double, double) { return std::tanh(a); } };
+struct SAdd {
+    static double f(double a, double b, double) { return a + b; }
+};
+struct SSub {
+    static double f(double a, double b, double) { return a - b; }
+};
+struct SMul {
+    static double f(double a, double b, double) { return a * b; }
+};
+struct SFma {
+    static double f(double a, double b, double c) { return std::fma(a, b, c); }
+};
+struct SNeg {
+    static double f(double a, double, double) { return -a; }
+};
+struct SAbs {
+    static double f(double a, double, double) { return std::fabs(a); }
+};
+struct SMin {
+    static double f(double a, double b, double) { return Min<double>::f(a, b); }
+};
+struct SMax {
+    static double f(double a, double b, double) { return Max<double>::f(a, b); }
+};
+struct SEx2 {
+    static double f(double a, double, double) { return std::exp2(a); }
+};
+struct STanh {
+    static double f(double a, double, double) { return std::tanh(a); }
+};
 template <class F> Exec *pick_small(Type t) {
     switch (t) {
-    case Type::f16: return small<false, 1, F>;
-    case Type::f16x2: return small<false, 2, F>;
-    case Type::bf16: return small<true, 1, F>;
-    default: return small<true, 2, F>;
+    case Type::f16:
+        return small<false, 1, F>;
+    case Type::f16x2:
+        return small<false, 2, F>;
+    case Type::bf16:
+        return small<true, 1, F>;
+    default:
+        return small<true, 2, F>;
     }
 }
 Exec *decode_small(Decoder &d, Type t) {
@@ -139,10 +180,18 @@ Exec *decode_small(Decoder &d, Type t) {
         const char *name;
         int         sources;
         Exec *(*pick)(Type);
-    } table[] = {{"add", 2, pick_small<SAdd>}, {"sub", 2, pick_small<SSub>}, {"mul", 2, pick_small<SMul>},
-                 {"fma", 3, pick_small<SFma>}, {"neg", 1, pick_small<SNeg>}, {"abs", 1, pick_small<SAbs>},
-                 {"min", 2, pick_small<SMin>}, {"max", 2, pick_small<SMax>}, {"ex2", 1, pick_small<SEx2>},
-                 {"tanh", 1, pick_small<STanh>}};
+    } table[] = {
+        {"add",  2, pick_small<SAdd> },
+        {"sub",  2, pick_small<SSub> },
+        {"mul",  2, pick_small<SMul> },
+        {"fma",  3, pick_small<SFma> },
+        {"neg",  1, pick_small<SNeg> },
+        {"abs",  1, pick_small<SAbs> },
+        {"min",  2, pick_small<SMin> },
+        {"max",  2, pick_small<SMax> },
+        {"ex2",  1, pick_small<SEx2> },
+        {"tanh", 1, pick_small<STanh>}
+    };
     for (auto &e : table) {
         if (d.parts[0] != e.name) continue;
         if (d.has("sat") || d.has("relu") || d.has("NaN")) return nullptr;
@@ -155,8 +204,11 @@ Exec *decode_small(Decoder &d, Type t) {
 }
 
 uint8_t variant(const Decoder &d) {
-    return (uint8_t)((d.has("rz") ? 1 : d.has("rm") ? 2 : d.has("rp") ? 3 : 0) | (d.has("ftz") ? FTZ : 0) |
-                     (d.has("sat") ? SAT : 0));
+    return (uint8_t)((d.has("rz")   ? 1
+                      : d.has("rm") ? 2
+                      : d.has("rp") ? 3
+                                    : 0) |
+                     (d.has("ftz") ? FTZ : 0) | (d.has("sat") ? SAT : 0));
 }
 Exec *decode_approx(Decoder &d, Type t) {
     const string_view op = d.parts[0];
@@ -179,17 +231,25 @@ Exec *decode_approx(Decoder &d, Type t) {
     return run_variant<float, Div, 2>;
 }
 template <class T> Exec *decode_ieee(Decoder &d, Type t) {
+    // clang-format off
     static const struct {
         const char *name;
         int         sources;
         Exec       *plain, *variant;
-    } table[] = {{"add", 2, run2<T, Add>, run_variant<T, Add, 2>},   {"sub", 2, run2<T, Sub>, run_variant<T, Sub, 2>},
-                 {"mul", 2, run2<T, Mul>, run_variant<T, Mul, 2>},   {"div", 2, run2<T, Div>, run_variant<T, Div, 2>},
-                 {"fma", 3, run3<T, Fma>, run_variant<T, Fma, 3>},   {"mad", 3, run3<T, Fma>, run_variant<T, Fma, 3>},
-                 {"neg", 1, run1<T, Neg>, run_variant<T, Neg, 1>},   {"abs", 1, run1<T, Abs>, run_variant<T, Abs, 1>},
-                 {"rcp", 1, run1<T, Rcp>, run_variant<T, Rcp, 1>},   {"sqrt", 1, run1<T, Sqrt>, run_variant<T, Sqrt, 1>},
-                 {"min", 2, run2<T, Min>, run_variant<T, Min, 2>},   {"max", 2, run2<T, Max>, run_variant<T, Max, 2>},
+    } table[] = {{"add", 2, run2<T, Add>, run_variant<T, Add, 2>},   {"sub", 2, run2<T, Sub>, run_variant<T,
+     Sub, 2>},
+                 {"mul", 2, run2<T, Mul>, run_variant<T, Mul, 2>},   {"div", 2, run2<T, Div>, run_variant<T,
+                  Div, 2>},
+                 {"fma", 3, run3<T, Fma>, run_variant<T, Fma, 3>},   {"mad", 3, run3<T, Fma>, run_variant<T,
+                  Fma, 3>},
+                 {"neg", 1, run1<T, Neg>, run_variant<T, Neg, 1>},   {"abs", 1, run1<T, Abs>, run_variant<T,
+                  Abs, 1>},
+                 {"rcp", 1, run1<T, Rcp>, run_variant<T, Rcp, 1>},   {"sqrt", 1, run1<T, Sqrt>,
+                  run_variant<T, Sqrt, 1>},
+                 {"min", 2, run2<T, Min>, run_variant<T, Min, 2>},   {"max", 2, run2<T, Max>, run_variant<T,
+                  Max, 2>},
                  {"copysign", 2, run2<T, CopySign>, nullptr}};
+    // clang-format on
     for (auto &e : table) {
         if (d.parts[0] != e.name) continue;
         d.i.d[0] = d.dst(0, bytes_of(t));
@@ -208,12 +268,18 @@ template <class T> void testp(Warp &w, const Inst &i, uint32_t lanes) {
     put_mask(w, i.d[0], lanes, lane_mask([=](int l) {
                  const int c = std::fpclassify(a[l]);
                  switch (i.sub) {
-                 case 0: return c != FP_NAN && c != FP_INFINITE;
-                 case 1: return c == FP_INFINITE;
-                 case 2: return c != FP_NAN;
-                 case 3: return c == FP_NAN;
-                 case 4: return c == FP_NORMAL;
-                 default: return c == FP_SUBNORMAL;
+                 case 0:
+                     return c != FP_NAN && c != FP_INFINITE;
+                 case 1:
+                     return c == FP_INFINITE;
+                 case 2:
+                     return c != FP_NAN;
+                 case 3:
+                     return c == FP_NAN;
+                 case 4:
+                     return c == FP_NORMAL;
+                 default:
+                     return c == FP_SUBNORMAL;
                  }
              }));
 }
@@ -230,7 +296,9 @@ Exec *decode_testp(Decoder &d, Type t) {
 Exec *decode_float(Decoder &d) {
     const string_view op = d.parts[0];
     const Type        t  = d.type();
-    if (!is_float(t) || op == "cvt" || op == "setp" || op == "set" || op == "selp" || op == "mov" || op == "slct") return nullptr;
+    if (!is_float(t) || op == "cvt" || op == "setp" || op == "set" || op == "selp" || op == "mov" ||
+        op == "slct")
+        return nullptr;
     if (op == "ld" || op == "st" || op == "atom" || op == "red") return nullptr;
     d.i.sub = variant(d);
     if (op == "testp") return decode_testp(d, t);

@@ -1,8 +1,8 @@
 // ptx_flow.cpp - control flow of a kernel: basic blocks, and where the lanes of a divergent branch meet again.
 //
-// That place is the immediate post-dominator of the branch: the first block that every path from it to the end of the
-// kernel goes through. It is computed as the immediate dominator in the reversed graph (Cooper, Harvey, Kennedy,
-// "A simple, fast dominance algorithm"): over the blocks in post-order until nothing changes,
+// That place is the immediate post-dominator of the branch: the first block that every path from it to the end
+// of the kernel goes through. It is computed as the immediate dominator in the reversed graph (Cooper, Harvey,
+// Kennedy, "A simple, fast dominance algorithm"): over the blocks in post-order until nothing changes,
 //
 //     ipdom(b) = the common ancestor, in the tree so far, of all blocks that may follow b
 #include "tests/ptx/ptx_flow.h"
@@ -26,8 +26,8 @@ Flow flow_of(const Body &b) {
     f.block_of.resize((size_t)n);
     for (int k = 0; k < n; k++) {
         if (leads[(size_t)k]) f.blocks.push_back({k, k, {}});
-        f.block_of[(size_t)k]  = (int)f.blocks.size() - 1;
-        f.blocks.back().end    = k + 1;
+        f.block_of[(size_t)k] = (int)f.blocks.size() - 1;
+        f.blocks.back().end   = k + 1;
     }
     for (size_t i = 0; i < f.blocks.size(); i++) {
         const Statement &last = b.code[(size_t)f.blocks[i].end - 1];
@@ -47,8 +47,10 @@ struct PostDominators {
 
     // Post-order of the reversed graph, from the end of the kernel.
     void visit() {
-        vector<std::pair<int, size_t>> stack{{(int)f.blocks.size(), 0}};
-        vector<char>                   seen(f.blocks.size() + 1, 0);
+        vector<std::pair<int, size_t>> stack{
+            {(int)f.blocks.size(), 0}
+        };
+        vector<char> seen(f.blocks.size() + 1, 0);
         seen[f.blocks.size()] = 1;
         while (!stack.empty()) {
             auto &[b, k] = stack.back();
@@ -72,12 +74,13 @@ struct PostDominators {
         return a;
     }
     explicit PostDominators(const Flow &flow)
-        : f(flow), before(f.blocks.size() + 1), number(f.blocks.size() + 1, -1), ipdom(f.blocks.size() + 1, -1) {
+        : f(flow), before(f.blocks.size() + 1), number(f.blocks.size() + 1, -1),
+          ipdom(f.blocks.size() + 1, -1) {
         for (size_t i = 0; i < f.blocks.size(); i++)
             for (int s : f.blocks[i].next) before[(size_t)s].push_back((int)i);
         visit();
-        const int end       = (int)f.blocks.size();
-        ipdom[(size_t)end]  = end;
+        const int end      = (int)f.blocks.size();
+        ipdom[(size_t)end] = end;
         for (bool changed = true; changed;) {
             changed = false;
             for (size_t k = order.size(); k-- > 0;) {
@@ -101,7 +104,8 @@ vector<uint32_t> immediate_post_dominators(const Body &b) {
     vector<uint32_t>     join(b.code.size(), NOWHERE);
     for (auto &block : f.blocks) {
         const int i = (int)(&block - f.blocks.data()), d = p.ipdom[(size_t)i];
-        if (d >= 0 && d < (int)f.blocks.size()) join[(size_t)block.end - 1] = (uint32_t)f.blocks[(size_t)d].first;
+        if (d >= 0 && d < (int)f.blocks.size())
+            join[(size_t)block.end - 1] = (uint32_t)f.blocks[(size_t)d].first;
     }
     return join;
 }

@@ -19,7 +19,8 @@ template <int FRACTION, int BIAS> static inline uint16_t small_of(double v) {
     int e = exponent - 1;
     if (e < 1 - BIAS) e = 1 - BIAS; // subnormal: a multiple of 2^(1 - BIAS - FRACTION)
     const double q = std::nearbyint(std::ldexp(a, FRACTION - e)); // in units of the last place
-    if (e > BIAS || std::ldexp(q, e - FRACTION) >= std::ldexp(1.0, BIAS + 1)) return (uint16_t)(sign | infinity);
+    if (e > BIAS || std::ldexp(q, e - FRACTION) >= std::ldexp(1.0, BIAS + 1))
+        return (uint16_t)(sign | infinity);
     const uint32_t n = (uint32_t)q; // a carry out of the fraction raises the exponent
     if (n < 1u << FRACTION) return (uint16_t)(sign | n);
     return (uint16_t)(sign | (((uint32_t)(e + BIAS - 1) << FRACTION) + n));
@@ -35,10 +36,10 @@ static inline uint16_t half_of(double v) { return small_of<10, 15>(v); }
 static inline uint16_t bfloat_of(double v) { return small_of<7, 127>(v); }
 static inline float    half_to(uint16_t h) { return small_to<10, 15>(h); }
 static inline float    bfloat_to(uint16_t h) {
-    const uint32_t u = (uint32_t)h << 16;
-    float          f;
-    memcpy(&f, &u, 4);
-    return f;
+       const uint32_t u = (uint32_t)h << 16;
+       float          f;
+       memcpy(&f, &u, 4);
+       return f;
 }
 } // namespace ptx
 #endif

@@ -1,4 +1,5 @@
-// ptx_int.cpp - integer arithmetic, logic, shifts and bit fields (sections 9.7.1, 9.7.2, 9.7.8), carries (9.7.2).
+// ptx_int.cpp - integer arithmetic, logic, shifts and bit fields (sections 9.7.1, 9.7.2, 9.7.8), carries
+// (9.7.2).
 #include "tests/ptx/ptx_lanes.h"
 
 #include <type_traits>
@@ -22,8 +23,8 @@ template <class T> using Wide = typename Twice<T>::type;
     };
 OP2(Add, (uint64_t)a + (uint64_t)b)
 OP2(Sub, (uint64_t)a - (uint64_t)b)
-OP2(MulLo, (uint64_t)a * (uint64_t)b)
-OP2(MulHi, (Wide<T>)a * (Wide<T>)b >> 8 * sizeof(T))
+OP2(MulLo, (uint64_t)a *(uint64_t)b)
+OP2(MulHi, (Wide<T>)a *(Wide<T>)b >> 8 * sizeof(T))
 OP2(And, a &b)
 OP2(Or, a | b)
 OP2(Xor, a ^ b)
@@ -69,8 +70,8 @@ template <class T> void mad_wide(Warp &w, const Inst &i, uint32_t lanes) {
 }
 // Shift amounts over the width are clamped (9.7.8.8): the result is 0, or the sign for shr.s.
 template <class T, bool LEFT> void shift(Warp &w, const Inst &i, uint32_t lanes) {
-    const T        *a = w.at<T>(i.s[0]);
-    const uint32_t *n = w.at<uint32_t>(i.s[1]);
+    const T        *a    = w.at<T>(i.s[0]);
+    const uint32_t *n    = w.at<uint32_t>(i.s[1]);
     const uint32_t  bits = 8 * sizeof(T);
     each_lane(w.reg<T>(i.d[0]), lanes, [=](int l) {
         if (LEFT) return n[l] >= bits ? (T)0 : (T)((Unsigned<T>)a[l] << (n[l] & (bits - 1)));
@@ -87,9 +88,15 @@ template <bool LEFT, bool WRAP> void funnel(Warp &w, const Inst &i, uint32_t lan
         return (uint32_t)(LEFT ? v >> (32 - n) : v >> n);
     });
 }
-template <class T> int leading_zeros(T v) { return v == 0 ? 8 * (int)sizeof(T) : __builtin_clzll((uint64_t)v) - 64 + 8 * (int)sizeof(T); }
-template <class T> struct Popc { static uint32_t f(T a) { return (uint32_t)__builtin_popcountll(a); } };
-template <class T> struct Clz { static uint32_t f(T a) { return (uint32_t)leading_zeros(a); } };
+template <class T> int leading_zeros(T v) {
+    return v == 0 ? 8 * (int)sizeof(T) : __builtin_clzll((uint64_t)v) - 64 + 8 * (int)sizeof(T);
+}
+template <class T> struct Popc {
+    static uint32_t f(T a) { return (uint32_t)__builtin_popcountll(a); }
+};
+template <class T> struct Clz {
+    static uint32_t f(T a) { return (uint32_t)leading_zeros(a); }
+};
 // bfind: the highest bit that is not the sign; ones if there is none (9.7.1.15).
 template <class T> struct Bfind {
     static uint32_t f(T a) {
@@ -114,11 +121,11 @@ template <class T> void bfe(Warp &w, const Inst &i, uint32_t lanes) {
     const T        *a = w.at<T>(i.s[0]);
     const uint32_t *p = w.at<uint32_t>(i.s[1]), *n = w.at<uint32_t>(i.s[2]);
     active_lanes(w.reg<T>(i.d[0]), lanes, [=](int l) {
-        const int          bits = 8 * sizeof(T), pos = p[l] & 0xff, len = n[l] & 0xff;
-        const int          top  = pos + len - 1 < bits - 1 ? pos + len - 1 : bits - 1;
-        const Unsigned<T>  v    = (Unsigned<T>)a[l];
-        const bool         sign = std::is_signed<T>::value && len > 0 && (v >> top & 1);
-        Unsigned<T>        r    = 0;
+        const int         bits = 8 * sizeof(T), pos = p[l] & 0xff, len = n[l] & 0xff;
+        const int         top  = pos + len - 1 < bits - 1 ? pos + len - 1 : bits - 1;
+        const Unsigned<T> v    = (Unsigned<T>)a[l];
+        const bool        sign = std::is_signed<T>::value && len > 0 && (v >> top & 1);
+        Unsigned<T>       r    = 0;
         for (int k = 0; k < bits; k++) {
             const bool bit = k < len && pos + k < bits ? (v >> (pos + k) & 1) != 0 : sign;
             r |= (Unsigned<T>)bit << k;
@@ -133,7 +140,7 @@ template <class T> void bfi(Warp &w, const Inst &i, uint32_t lanes) {
     active_lanes(w.reg<T>(i.d[0]), lanes, [=](int l) {
         const unsigned bits = 8 * sizeof(T), pos = p[l] & 0xff, len = n[l] & 0xff;
         if (pos >= bits || len == 0) return b[l];
-        const T mask = (T)((len >= bits ? (T)~(T)0 : (T)(((T)1 << len) - 1)) << pos);
+        const T mask = (T)((len >= bits ? (T) ~(T)0 : (T)(((T)1 << len) - 1)) << pos);
         return (T)((b[l] & ~mask) | ((T)(a[l] << pos) & mask));
     });
 }
@@ -166,7 +173,8 @@ template <class A, class B> void dp4a(Warp &w, const Inst &i, uint32_t lanes) {
     const uint32_t *a = w.at<uint32_t>(i.s[0]), *b = w.at<uint32_t>(i.s[1]), *c = w.at<uint32_t>(i.s[2]);
     each_lane(w.reg<uint32_t>(i.d[0]), lanes, [=](int l) {
         uint32_t r = c[l];
-        for (int k = 0; k < 4; k++) r += (uint32_t)((int32_t)(A)(a[l] >> 8 * k) * (int32_t)(B)(b[l] >> 8 * k));
+        for (int k = 0; k < 4; k++)
+            r += (uint32_t)((int32_t)(A)(a[l] >> 8 * k) * (int32_t)(B)(b[l] >> 8 * k));
         return r;
     });
 }
@@ -176,8 +184,8 @@ enum Carry : uint8_t { CARRY_IN = 1, CARRY_OUT = 2, CARRY_SUB = 4, CARRY_HI = 8 
 template <class T> void carry(Warp &w, const Inst &i, uint32_t lanes) {
     typedef unsigned __int128 Big;
     const bool                product = i.count == 3;
-    const T                  *a = w.at<T>(i.s[0]), *b = w.at<T>(i.s[1]), *c = product ? w.at<T>(i.s[2]) : nullptr;
-    T                        *d = w.reg<T>(i.d[0]);
+    const T *a = w.at<T>(i.s[0]), *b = w.at<T>(i.s[1]), *c = product ? w.at<T>(i.s[2]) : nullptr;
+    T       *d = w.reg<T>(i.d[0]);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l  = __builtin_ctz(m);
         const Big in = i.sub & CARRY_IN ? w.carry >> l & 1 : 0;
@@ -196,52 +204,80 @@ Exec *decode_carry(Decoder &d) {
     const string_view op = d.parts[0];
     const Type        t  = d.type();
     d.i.count            = op == "mad" || op == "madc" ? 3 : 2;
-    d.i.sub              = (uint8_t)((op.back() == 'c' && op != "cc" ? CARRY_IN : 0) | (d.has("cc") ? CARRY_OUT : 0) |
+    d.i.sub  = (uint8_t)((op.back() == 'c' && op != "cc" ? CARRY_IN : 0) | (d.has("cc") ? CARRY_OUT : 0) |
                         (op.substr(0, 3) == "sub" ? CARRY_SUB : 0) | (d.has("hi") ? CARRY_HI : 0));
-    d.i.d[0]             = d.dst(0, bytes_of(t));
+    d.i.d[0] = d.dst(0, bytes_of(t));
     for (size_t k = 0; k < d.i.count; k++) d.i.s[k] = d.src(k + 1, t);
     return bytes_of(t) == 8 ? carry<uint64_t> : carry<uint32_t>;
 }
 
 template <template <class> class O> Exec *pick2(Type t) {
     switch (t) {
-    case Type::u16: case Type::b16: return run2<uint16_t, O>;
-    case Type::s16: return run2<int16_t, O>;
-    case Type::u32: case Type::b32: return run2<uint32_t, O>;
-    case Type::s32: return run2<int32_t, O>;
-    case Type::u64: case Type::b64: return run2<uint64_t, O>;
-    case Type::s64: return run2<int64_t, O>;
-    default: return nullptr;
+    case Type::u16:
+    case Type::b16:
+        return run2<uint16_t, O>;
+    case Type::s16:
+        return run2<int16_t, O>;
+    case Type::u32:
+    case Type::b32:
+        return run2<uint32_t, O>;
+    case Type::s32:
+        return run2<int32_t, O>;
+    case Type::u64:
+    case Type::b64:
+        return run2<uint64_t, O>;
+    case Type::s64:
+        return run2<int64_t, O>;
+    default:
+        return nullptr;
     }
 }
 template <template <class> class O> Exec *pick_division(Type t) {
     switch (t) {
-    case Type::u16: return run2_active<uint16_t, O>;
-    case Type::s16: return run2_active<int16_t, O>;
-    case Type::u32: return run2_active<uint32_t, O>;
-    case Type::s32: return run2_active<int32_t, O>;
-    case Type::u64: return run2_active<uint64_t, O>;
-    case Type::s64: return run2_active<int64_t, O>;
-    default: return nullptr;
+    case Type::u16:
+        return run2_active<uint16_t, O>;
+    case Type::s16:
+        return run2_active<int16_t, O>;
+    case Type::u32:
+        return run2_active<uint32_t, O>;
+    case Type::s32:
+        return run2_active<int32_t, O>;
+    case Type::u64:
+        return run2_active<uint64_t, O>;
+    case Type::s64:
+        return run2_active<int64_t, O>;
+    default:
+        return nullptr;
     }
 }
 template <template <class> class O> Exec *pick1(Type t) {
     switch (bytes_of(t)) {
-    case 2: return run1<int16_t, O>;
-    case 4: return run1<int32_t, O>;
-    case 8: return run1<int64_t, O>;
-    default: return nullptr;
+    case 2:
+        return run1<int16_t, O>;
+    case 4:
+        return run1<int32_t, O>;
+    case 8:
+        return run1<int64_t, O>;
+    default:
+        return nullptr;
     }
 }
 template <template <class> class O> Exec *pick_mad(Type t) {
     switch (t) {
-    case Type::u16: return mad<uint16_t, O>;
-    case Type::s16: return mad<int16_t, O>;
-    case Type::u32: return mad<uint32_t, O>;
-    case Type::s32: return mad<int32_t, O>;
-    case Type::u64: return mad<uint64_t, O>;
-    case Type::s64: return mad<int64_t, O>;
-    default: return nullptr;
+    case Type::u16:
+        return mad<uint16_t, O>;
+    case Type::s16:
+        return mad<int16_t, O>;
+    case Type::u32:
+        return mad<uint32_t, O>;
+    case Type::s32:
+        return mad<int32_t, O>;
+    case Type::u64:
+        return mad<uint64_t, O>;
+    case Type::s64:
+        return mad<int64_t, O>;
+    default:
+        return nullptr;
     }
 }
 #define PICK_WIDE(f)                                                                                         \
@@ -255,11 +291,11 @@ template <template <class> class O> Exec *pick_mad(Type t) {
 
 Exec *decode_mul(Decoder &d, Type t) {
     const bool is_mad = d.parts[0] == "mad", wide = d.has("wide");
-    const int  n    = bytes_of(t) * (wide ? 2 : 1);
-    const Type sum  = n == 8 ? Type::u64 : n == 4 ? Type::u32 : Type::u16;
-    d.i.d[0]        = d.dst(0, n);
-    d.i.s[0]        = d.src(1, t);
-    d.i.s[1]        = d.src(2, t);
+    const int  n   = bytes_of(t) * (wide ? 2 : 1);
+    const Type sum = n == 8 ? Type::u64 : n == 4 ? Type::u32 : Type::u16;
+    d.i.d[0]       = d.dst(0, n);
+    d.i.s[0]       = d.src(1, t);
+    d.i.s[1]       = d.src(2, t);
     if (is_mad) d.i.s[2] = d.src(3, sum);
     if (d.has("sat")) return nullptr;
     if (wide) return is_mad ? PICK_WIDE(mad_wide) : PICK_WIDE(mul_wide);
@@ -272,13 +308,23 @@ Exec *decode_shift(Decoder &d, Type t) {
     d.i.s[0]        = d.src(1, t);
     d.i.s[1]        = d.src(2, Type::u32);
     switch (t) {
-    case Type::b16: case Type::u16: return left ? shift<uint16_t, true> : shift<uint16_t, false>;
-    case Type::s16: return left ? nullptr : shift<int16_t, false>;
-    case Type::b32: case Type::u32: return left ? shift<uint32_t, true> : shift<uint32_t, false>;
-    case Type::s32: return left ? nullptr : shift<int32_t, false>;
-    case Type::b64: case Type::u64: return left ? shift<uint64_t, true> : shift<uint64_t, false>;
-    case Type::s64: return left ? nullptr : shift<int64_t, false>;
-    default: return nullptr;
+    case Type::b16:
+    case Type::u16:
+        return left ? shift<uint16_t, true> : shift<uint16_t, false>;
+    case Type::s16:
+        return left ? nullptr : shift<int16_t, false>;
+    case Type::b32:
+    case Type::u32:
+        return left ? shift<uint32_t, true> : shift<uint32_t, false>;
+    case Type::s32:
+        return left ? nullptr : shift<int32_t, false>;
+    case Type::b64:
+    case Type::u64:
+        return left ? shift<uint64_t, true> : shift<uint64_t, false>;
+    case Type::s64:
+        return left ? nullptr : shift<int64_t, false>;
+    default:
+        return nullptr;
     }
 }
 Exec *decode_bits(Decoder &d, Type t) {

@@ -6,15 +6,21 @@
 #include <immintrin.h>
 #endif
 
+#ifdef __clang__
+#define PTX_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PTX_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace ptx {
-// d[l] = f(l) for the lanes of a mask. f is also called for other lanes, on values left over there, so it must accept
-// any. d is the same slot as an operand or does not overlap it.
+// d[l] = f(l) for the lanes of a mask. f is also called for other lanes, on values left over there, so it must
+// accept any. d is the same slot as an operand or does not overlap it.
 template <class T, class F> static inline void each_lane(T *d, uint32_t lanes, F f) {
     if (lanes == ALL_LANES) {
-#pragma GCC ivdep
+        PTX_INDEPENDENT
         for (int l = 0; l < 32; l++) d[l] = f(l);
     } else {
-#pragma GCC ivdep
+        PTX_INDEPENDENT
         for (int l = 0; l < 32; l++) d[l] = lanes >> l & 1 ? f(l) : d[l];
     }
 }
@@ -28,7 +34,7 @@ template <class T, class F> static inline void active_lanes(T *d, uint32_t lanes
 // Bit l of the result: f(l) is true.
 template <class F> static inline uint32_t lane_mask(F f) {
     alignas(32) int32_t t[32];
-#pragma GCC ivdep
+    PTX_INDEPENDENT
     for (int l = 0; l < 32; l++) t[l] = f(l) ? -1 : 0;
     uint32_t m = 0;
 #ifdef __AVX2__

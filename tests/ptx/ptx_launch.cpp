@@ -1,7 +1,8 @@
 // ptx_launch.cpp - runs the launches of the simulated runtime (tests/cudasim) from PTX when REPRISE_SIM=ptx.
 //
-// REPRISE_PTX names the folder with one .ptx file per .cu file; without it the build's own is taken. The kernel of a
-// launch is a host function; its entry has the same mangled name, but for the anonymous namespace (ptx_symbols.cpp).
+// REPRISE_PTX names the folder with one .ptx file per .cu file; without it the build's own is taken. The
+// kernel of a launch is a host function; its entry has the same mangled name, but for the anonymous namespace
+// (ptx_symbols.cpp).
 #include "tests/cudasim/sim_internal.h"
 
 #include "tests/ptx/ptx_launch.h"
@@ -16,8 +17,8 @@
 
 namespace {
 struct File {
-    std::unique_ptr<ptx::Module>          module;
-    std::map<std::string, std::string>    entries; // without the hash -> as in the file
+    std::unique_ptr<ptx::Module>       module;
+    std::map<std::string, std::string> entries; // without the hash -> as in the file
 };
 const char *folder() {
     const char *f = getenv("REPRISE_PTX");
@@ -83,11 +84,12 @@ bool sim_run_ptx(SimLaunch &l) {
     g.find           = find_range;
     g.params.resize(k->body.params_bytes);
     if (l.data.size() != k->body.param_bytes.size())
-        ptx::fail("%s: %zu arguments for %zu parameters", l.k->name.c_str(), l.data.size(), k->body.param_bytes.size());
+        ptx::fail("%s: %zu arguments for %zu parameters", l.k->name.c_str(), l.data.size(),
+                  k->body.param_bytes.size());
     for (size_t n = 0; n < l.data.size(); n++) {
         if (l.data[n].size() != k->body.param_bytes[n])
-            ptx::fail("%s: argument %zu has %zu bytes, its parameter %zu", l.k->name.c_str(), n, l.data[n].size(),
-                      k->body.param_bytes[n]);
+            ptx::fail("%s: argument %zu has %zu bytes, its parameter %zu", l.k->name.c_str(), n,
+                      l.data[n].size(), k->body.param_bytes[n]);
         memcpy(g.params.data() + k->body.param_at[n], l.data[n].data(), l.data[n].size());
     }
     ptx::run(g);

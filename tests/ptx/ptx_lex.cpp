@@ -1,11 +1,14 @@
-// ptx_lex.cpp - tokens of PTX text (section 4): words with their dots, numbers, strings, signs. Comments are skipped.
+// ptx_lex.cpp - tokens of PTX text (section 4): words with their dots, numbers, strings, signs. Comments are
+// skipped.
 #include "tests/ptx/ptx_parse.h"
 
 #include <cctype>
 #include <cstdlib>
 
 namespace ptx {
-static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.'; }
+static bool word_char(char c) {
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
+}
 
 static const char *skip_blanks(const char *p, const char *end) {
     while (p < end) {
@@ -24,7 +27,7 @@ static const char *skip_blanks(const char *p, const char *end) {
 }
 
 void Lexer::next() {
-    p = skip_blanks(p, end);
+    p                = skip_blanks(p, end);
     const char *from = p;
     if (p == end) {
         kind = Tok::end;
@@ -36,7 +39,8 @@ void Lexer::next() {
         for (p++; p < end && isalnum((unsigned char)*p);) p++;
     } else if (word_char(*p)) {
         kind = Tok::word;
-        while (p < end && (word_char(*p) || (*p == ':' && p + 1 < end && p[1] == ':') || (*p == ':' && p[-1] == ':')))
+        while (p < end &&
+               (word_char(*p) || (*p == ':' && p + 1 < end && p[1] == ':') || (*p == ':' && p[-1] == ':')))
             p++;
     } else if (*p == '"') {
         kind = Tok::string;
@@ -62,10 +66,12 @@ bool Lexer::take(char c) {
     return true;
 }
 void Lexer::expect(char c) {
-    if (!take(c)) fail("PTX line %d: '%c' expected before '%.*s'", line_number(), c, (int)text.size(), text.data());
+    if (!take(c))
+        fail("PTX line %d: '%c' expected before '%.*s'", line_number(), c, (int)text.size(), text.data());
 }
 string_view Lexer::word() {
-    if (kind != Tok::word) fail("PTX line %d: a name expected before '%.*s'", line_number(), (int)text.size(), text.data());
+    if (kind != Tok::word)
+        fail("PTX line %d: a name expected before '%.*s'", line_number(), (int)text.size(), text.data());
     const string_view w = text;
     next();
     return w;

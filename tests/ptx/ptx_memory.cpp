@@ -1,9 +1,9 @@
-// ptx_memory.cpp - loads, stores, cp.async, prefetch and fences (section 9.7.9, 9.7.13). Every address is checked for
-// alignment, bounds, and for being written before it is read (shared and local memory).
+// ptx_memory.cpp - loads, stores, cp.async, prefetch and fences (section 9.7.9, 9.7.13). Every address is
+// checked for alignment, bounds, and for being written before it is read (shared and local memory).
 //
-// The lanes run in step and one warp at a time, so memory is sequentially consistent: .volatile, .relaxed, .acquire,
-// .release and fences have no effect on the order. A volatile, relaxed or acquire load ends the turn of its warp, so
-// that a loop which waits for another warp or block makes progress.
+// The lanes run in step and one warp at a time, so memory is sequentially consistent: .volatile, .relaxed,
+// .acquire, .release and fences have no effect on the order. A volatile, relaxed or acquire load ends the turn
+// of its warp, so that a loop which waits for another warp or block makes progress.
 #include "tests/ptx/ptx_lanes.h"
 
 #include <algorithm>
@@ -48,8 +48,8 @@ static void check_init(Warp &w, Space space, int l, uint64_t a, char *init, size
     if (write)
         memset(init, 1, bytes);
     else if (memchr(init, 0, bytes) != nullptr)
-        fail_at(w, l, "reads %zu bytes of %s memory at 0x%llx that were not written", bytes, space_name(space),
-                (unsigned long long)a);
+        fail_at(w, l, "reads %zu bytes of %s memory at 0x%llx that were not written", bytes,
+                space_name(space), (unsigned long long)a);
 }
 void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
     uint64_t    *a     = w.address;
@@ -80,14 +80,15 @@ void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
         return;
     }
     for (uint32_t m = lanes; m; m &= m - 1) {
-        const int   l     = __builtin_ctz(m);
-        Space       space = i.space;
-        uint64_t    at    = a[l];
-        char       *init  = nullptr;
+        const int   l        = __builtin_ctz(m);
+        Space       space    = i.space;
+        uint64_t    at       = a[l];
+        char       *init     = nullptr;
         const Space by_top[] = {Space::global, Space::shared, Space::local, Space::param};
         if (space == Space::generic && at >> 56 < 4) space = by_top[at >> 56], at &= WINDOW - 1;
         if (space == Space::global || space == Space::generic)
-            host[l] = in_allocation(*w.block->launch, at, at + bytes) ? reinterpret_cast<char *>(at) : nullptr;
+            host[l] =
+                in_allocation(*w.block->launch, at, at + bytes) ? reinterpret_cast<char *>(at) : nullptr;
         else
             host[l] = window(w, space, l, at, bytes, &init);
         if (host[l] == nullptr)
@@ -132,14 +133,31 @@ template <class M, bool STORE> Exec *pick_register(int bytes) {
 }
 template <bool STORE> Exec *pick_memory(Type t, int bytes) {
     switch (t) {
-    case Type::b8: case Type::u8: return pick_register<uint8_t, STORE>(bytes);
-    case Type::s8: return pick_register<int8_t, STORE>(bytes);
-    case Type::b16: case Type::u16: case Type::f16: case Type::bf16: return pick_register<uint16_t, STORE>(bytes);
-    case Type::s16: return pick_register<int16_t, STORE>(bytes);
-    case Type::b32: case Type::u32: case Type::f32: return pick_register<uint32_t, STORE>(bytes);
-    case Type::s32: return pick_register<int32_t, STORE>(bytes);
-    case Type::b64: case Type::u64: case Type::s64: case Type::f64: return pick_register<uint64_t, STORE>(bytes);
-    default: return nullptr;
+    case Type::b8:
+    case Type::u8:
+        return pick_register<uint8_t, STORE>(bytes);
+    case Type::s8:
+        return pick_register<int8_t, STORE>(bytes);
+    case Type::b16:
+    case Type::u16:
+    case Type::f16:
+    case Type::bf16:
+        return pick_register<uint16_t, STORE>(bytes);
+    case Type::s16:
+        return pick_register<int16_t, STORE>(bytes);
+    case Type::b32:
+    case Type::u32:
+    case Type::f32:
+        return pick_register<uint32_t, STORE>(bytes);
+    case Type::s32:
+        return pick_register<int32_t, STORE>(bytes);
+    case Type::b64:
+    case Type::u64:
+    case Type::s64:
+    case Type::f64:
+        return pick_register<uint64_t, STORE>(bytes);
+    default:
+        return nullptr;
     }
 }
 Space space_of(const Decoder &d) {
@@ -153,8 +171,8 @@ Exec *decode_load_store(Decoder &d, bool st) {
     const Type     t = d.type();
     const Operand &v = d.s.args.at(st ? 1 : 0);
     d.address(d.s.args.at(st ? 0 : 1), space_of(d));
-    const bool is_vector = v.kind == Operand::VECTOR;
-    const size_t n       = is_vector ? v.list.size() : 1;
+    const bool   is_vector = v.kind == Operand::VECTOR;
+    const size_t n         = is_vector ? v.list.size() : 1;
     if (n > 4 || n != (d.has("v2") ? 2u : d.has("v4") ? 4u : 1u)) return nullptr;
     int bytes = bytes_of(t);
     for (size_t k = 0; k < n; k++) {
@@ -177,12 +195,13 @@ void prefetch(Warp &w, const Inst &i, uint32_t) {
     for (int l = 0; l < 32; l++) w.address[l] = base[l] + (uint64_t)i.offset;
 }
 
-// cp.async: the bytes land at the wait that covers the copy, and the target counts as not written until then, so a
-// missing wait shows (9.7.9.25).
+// cp.async: the bytes land at the wait that covers the copy, and the target counts as not written until then,
+// so a missing wait shows (9.7.9.25).
 void copy_async(Warp &w, const Inst &i, uint32_t lanes) {
     char *from[32], *to[32];
     Inst  source = i;
-    source.space = Space::global, source.s[0] = i.s[1], source.wide = 1, source.offset = (int64_t)(int32_t)i.target;
+    source.space = Space::global, source.s[0] = i.s[1], source.wide = 1,
+    source.offset = (int64_t)(int32_t)i.target;
     resolve(w, source, lanes, false, from);
     resolve(w, i, lanes, true, to);
     for (uint32_t m = lanes; m; m &= m - 1) {

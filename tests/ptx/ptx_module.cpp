@@ -1,10 +1,11 @@
-// ptx_module.cpp - index of a PTX module: where its functions are, its variables, its source files (section 5, 11).
-// The statements of a function are parsed when one of its entries is wanted (ptx_parse.cpp).
+// ptx_module.cpp - index of a PTX module: where its functions are, its variables, its source files (section 5,
+// 11). The statements of a function are parsed when one of its entries is wanted (ptx_parse.cpp).
 #include "tests/ptx/ptx_parse.h"
 
 #include <cstring>
 
 namespace ptx {
+// clang-format off
 static const struct {
     const char *name;
     Type        type;
@@ -15,6 +16,7 @@ static const struct {
     {"bf16", Type::bf16, 2}, {"b32", Type::b32, 4}, {"u32", Type::u32, 4}, {"s32", Type::s32, 4},
     {"f32", Type::f32, 4},   {"f16x2", Type::f16x2, 4}, {"bf16x2", Type::bf16x2, 4},
     {"b64", Type::b64, 8},   {"u64", Type::u64, 8}, {"s64", Type::s64, 8}, {"f64", Type::f64, 8}};
+// clang-format on
 
 Type type_of(string_view name) {
     for (auto &t : type_table)
@@ -28,7 +30,8 @@ int bytes_of(Type t) {
 }
 bool is_signed(Type t) { return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64; }
 bool is_float(Type t) {
-    return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::f16x2 || t == Type::bf16x2;
+    return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::f16x2 ||
+           t == Type::bf16x2;
 }
 size_t align_up(size_t n, size_t a) { return (n + a - 1) / a * a; }
 
@@ -40,9 +43,11 @@ Declaration declaration(Lexer &x) {
     }
     const string_view type = x.word();
     d.type                 = type_of(type.substr(1));
-    if (d.type == Type::none) fail("PTX line %d: unknown type %.*s", x.line_number(), (int)type.size(), type.data());
+    if (d.type == Type::none)
+        fail("PTX line %d: unknown type %.*s", x.line_number(), (int)type.size(), type.data());
     if (d.align == 0) d.align = (size_t)bytes_of(d.type);
-    while (x.is(".ptr") || x.is(".global") || x.is(".shared") || x.is(".align")) { // attributes of a pointer parameter
+    while (x.is(".ptr") || x.is(".global") || x.is(".shared") ||
+           x.is(".align")) { // attributes of a pointer parameter
         const bool number = x.is(".align");
         x.next();
         if (number) x.integer();
@@ -83,7 +88,8 @@ static void variable(ModuleText &m, Lexer &x, string_view space, bool is_extern)
     } else {
         m.memory.emplace_back(d.bytes() + d.align, 0);
         char *p           = (char *)align_up((size_t)m.memory.back().data(), d.align);
-        m.symbols[d.name] = {space == ".const" ? Space::constant : Space::global, (uint64_t)p, d.bytes(), false};
+        m.symbols[d.name] = {space == ".const" ? Space::constant : Space::global, (uint64_t)p, d.bytes(),
+                             false};
         initialise(x, d, p);
     }
     x.skip_to(';');
@@ -129,8 +135,8 @@ void index_module(ModuleText &m) {
 }
 
 struct Module::Impl {
-    ModuleText                                        text;
-    std::map<string, std::unique_ptr<Kernel>>         kernels;
+    ModuleText                                text;
+    std::map<string, std::unique_ptr<Kernel>> kernels;
 };
 Module::Module(string text) : impl(new Impl) {
     impl->text.text = std::move(text);
@@ -148,7 +154,8 @@ const Kernel *Module::kernel(const string &name) {
     if (k == nullptr && impl->text.functions.count(name) != 0) {
         k        = std::make_unique<Kernel>();
         k->files = impl->text.files;
-        for (auto &v : impl->text.memory) k->variables.push_back({(uint64_t)v.data(), (uint64_t)v.data() + v.size()});
+        for (auto &v : impl->text.memory)
+            k->variables.push_back({(uint64_t)v.data(), (uint64_t)v.data() + v.size()});
         parse_body(impl->text, name, k->body);
         decode(*k);
     }

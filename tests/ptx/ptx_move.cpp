@@ -1,5 +1,5 @@
-// ptx_move.cpp - moves, packing, special registers, comparisons, selection, logic of predicates (sections 9.7.6 to 9.7.9,
-// 10).
+// ptx_move.cpp - moves, packing, special registers, comparisons, selection, logic of predicates (sections
+// 9.7.6 to 9.7.9, 10).
 #include "tests/ptx/ptx_lanes.h"
 
 #include <cstring>
@@ -11,7 +11,9 @@ template <class T> void move(Warp &w, const Inst &i, uint32_t lanes) {
     const T *a = w.at<T>(i.s[0]);
     each_lane(w.reg<T>(i.d[0]), lanes, [=](int l) { return a[l]; });
 }
-void move_pred(Warp &w, const Inst &i, uint32_t lanes) { put_mask(w, i.d[0], lanes, *w.at<uint32_t>(i.s[0])); }
+void move_pred(Warp &w, const Inst &i, uint32_t lanes) {
+    put_mask(w, i.d[0], lanes, *w.at<uint32_t>(i.s[0]));
+}
 
 // {a, b, ...} with a in the low bits; E: an element, N: how many.
 template <class E, class T, int N> void pack(Warp &w, const Inst &i, uint32_t lanes) {
@@ -21,7 +23,8 @@ template <class E, class T, int N> void pack(Warp &w, const Inst &i, uint32_t la
         return r;
     });
 }
-template <class E, class T, int N> void unpack(Warp &w, const Inst &i, uint32_t lanes) { // target: bit k, element k is wanted
+template <class E, class T, int N>
+void unpack(Warp &w, const Inst &i, uint32_t lanes) { // target: bit k, element k is wanted
     const T *a = w.at<T>(i.s[0]);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
@@ -57,39 +60,88 @@ Exec *decode_unpack(Decoder &d, Type t) {
 
 // ---- special registers ----
 enum Special : uint8_t {
-    TID_X, TID_Y, TID_Z, NTID_X, NTID_Y, NTID_Z, CTAID_X, CTAID_Y, CTAID_Z, NCTAID_X, NCTAID_Y, NCTAID_Z, LANEID, WARPID,
-    NWARPID, SMID, NSMID, LANEMASK_EQ, LANEMASK_LT, LANEMASK_LE, LANEMASK_GT, LANEMASK_GE, CLOCK, DYNAMIC_SMEM
+    TID_X,
+    TID_Y,
+    TID_Z,
+    NTID_X,
+    NTID_Y,
+    NTID_Z,
+    CTAID_X,
+    CTAID_Y,
+    CTAID_Z,
+    NCTAID_X,
+    NCTAID_Y,
+    NCTAID_Z,
+    LANEID,
+    WARPID,
+    NWARPID,
+    SMID,
+    NSMID,
+    LANEMASK_EQ,
+    LANEMASK_LT,
+    LANEMASK_LE,
+    LANEMASK_GT,
+    LANEMASK_GE,
+    CLOCK,
+    DYNAMIC_SMEM
 };
+// clang-format off
 const char *const special_names[] = {
     "%tid.x",    "%tid.y",   "%tid.z",  "%ntid.x", "%ntid.y", "%ntid.z",      "%ctaid.x",     "%ctaid.y",
     "%ctaid.z",  "%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%nwarpid",     "%smid",
-    "%nsmid",    "%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%clock", "%dynamic_smem_size"};
+    "%nsmid",    "%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%clock",
+     "%dynamic_smem_size"};
+// clang-format on
 
 uint32_t special(const Warp &w, uint8_t which, int l) {
-    const Launch  &g    = *w.block->launch;
-    const uint32_t t    = w.id * 32 + (uint32_t)l;
-    const uint32_t bit  = 1u << l;
+    const Launch  &g   = *w.block->launch;
+    const uint32_t t   = w.id * 32 + (uint32_t)l;
+    const uint32_t bit = 1u << l;
     switch (which) {
-    case TID_X: return t % g.block[0];
-    case TID_Y: return t / g.block[0] % g.block[1];
-    case TID_Z: return t / g.block[0] / g.block[1];
-    case NTID_X: case NTID_Y: case NTID_Z: return g.block[which - NTID_X];
-    case CTAID_X: return w.block->x;
-    case CTAID_Y: return w.block->y;
-    case CTAID_Z: return w.block->z;
-    case NCTAID_X: case NCTAID_Y: case NCTAID_Z: return g.grid[which - NCTAID_X];
-    case LANEID: return (uint32_t)l;
-    case WARPID: return w.id;
-    case NWARPID: return (uint32_t)w.block->warps.size();
-    case SMID: return 0;
-    case NSMID: return 1;
-    case LANEMASK_EQ: return bit;
-    case LANEMASK_LT: return bit - 1;
-    case LANEMASK_LE: return bit | (bit - 1);
-    case LANEMASK_GT: return ~(bit | (bit - 1));
-    case LANEMASK_GE: return ~(bit - 1);
-    case DYNAMIC_SMEM: return g.dynamic_shared;
-    default: return (uint32_t)n_executed; // a clock: instructions so far
+    case TID_X:
+        return t % g.block[0];
+    case TID_Y:
+        return t / g.block[0] % g.block[1];
+    case TID_Z:
+        return t / g.block[0] / g.block[1];
+    case NTID_X:
+    case NTID_Y:
+    case NTID_Z:
+        return g.block[which - NTID_X];
+    case CTAID_X:
+        return w.block->x;
+    case CTAID_Y:
+        return w.block->y;
+    case CTAID_Z:
+        return w.block->z;
+    case NCTAID_X:
+    case NCTAID_Y:
+    case NCTAID_Z:
+        return g.grid[which - NCTAID_X];
+    case LANEID:
+        return (uint32_t)l;
+    case WARPID:
+        return w.id;
+    case NWARPID:
+        return (uint32_t)w.block->warps.size();
+    case SMID:
+        return 0;
+    case NSMID:
+        return 1;
+    case LANEMASK_EQ:
+        return bit;
+    case LANEMASK_LT:
+        return bit - 1;
+    case LANEMASK_LE:
+        return bit | (bit - 1);
+    case LANEMASK_GT:
+        return ~(bit | (bit - 1));
+    case LANEMASK_GE:
+        return ~(bit - 1);
+    case DYNAMIC_SMEM:
+        return g.dynamic_shared;
+    default:
+        return (uint32_t)n_executed; // a clock: instructions so far
     }
 }
 template <class T> void move_special(Warp &w, const Inst &i, uint32_t lanes) {
@@ -101,11 +153,14 @@ template <class T> void move_clock(Warp &w, const Inst &i, uint32_t lanes) {
 Exec *decode_special(Decoder &d, Type t) {
     const string_view name = d.s.args[1].word;
     d.i.d[0]               = d.dst(0, bytes_of(t));
-    if (name == "%clock64" || name == "%globaltimer") return bytes_of(t) == 8 ? move_clock<uint64_t> : nullptr;
+    if (name == "%clock64" || name == "%globaltimer")
+        return bytes_of(t) == 8 ? move_clock<uint64_t> : nullptr;
     for (size_t k = 0; k < sizeof special_names / sizeof *special_names; k++) {
         if (name != special_names[k]) continue;
         d.i.sub = (uint8_t)k;
-        return bytes_of(t) == 4 ? move_special<uint32_t> : bytes_of(t) == 2 ? move_special<uint16_t> : nullptr;
+        return bytes_of(t) == 4   ? move_special<uint32_t>
+               : bytes_of(t) == 2 ? move_special<uint16_t>
+                                  : nullptr;
     }
     return nullptr;
 }
@@ -133,7 +188,8 @@ void from_generic(Warp &w, const Inst &i, uint32_t lanes) {
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
         if (a[l] >> 56 != i.sub)
-            fail_at(w, l, "address 0x%llx is not in the state space it is converted to", (unsigned long long)a[l]);
+            fail_at(w, l, "address 0x%llx is not in the state space it is converted to",
+                    (unsigned long long)a[l]);
     }
     each_lane(w.reg<uint64_t>(i.d[0]), lanes, [=](int l) { return a[l] & (WINDOW - 1); });
 }
@@ -150,7 +206,7 @@ Exec *decode_cvta(Decoder &d, Type t) {
         template <class T> static bool f(T a, T b) { return expression; }                                    \
     };
 CMP(Eq, a == b)
-CMP(Ne, a < b || a > b)
+CMP(Ne, a<b || a> b)
 CMP(Lt, a < b)
 CMP(Le, a <= b)
 CMP(Gt, a > b)
@@ -167,8 +223,8 @@ template <class T, class C> uint32_t compare(const Warp &w, const Inst &i) {
     const T *a = w.at<T>(i.s[0]), *b = w.at<T>(i.s[1]);
     return lane_mask([=](int l) { return C::template f<T>(a[l], b[l]); });
 }
-// setp.cmp p, a, b. count: 0 none, 1 and, 2 or, 3 xor with a predicate c; sub: 1 c is inverted, 2 a second result
-// gets the comparison's opposite.
+// setp.cmp p, a, b. count: 0 none, 1 and, 2 or, 3 xor with a predicate c; sub: 1 c is inverted, 2 a second
+// result gets the comparison's opposite.
 template <class T, class C> void setp(Warp &w, const Inst &i, uint32_t lanes) {
     uint32_t r = compare<T, C>(w, i), opposite = ~r;
     if (i.count != 0) {
@@ -186,28 +242,46 @@ template <class T, class C> void set(Warp &w, const Inst &i, uint32_t lanes) {
     each_lane(w.reg<uint32_t>(i.d[0]), lanes, [=](int l) { return r >> l & 1 ? yes : 0u; });
 }
 template <class T, class C> Exec *setp_or_set(bool p) { return p ? (Exec *)setp<T, C> : set<T, C>; }
-template <class C> Exec *pick_compare(Type t, bool p) {
-    switch (t) {
-    case Type::b16: case Type::u16: return setp_or_set<uint16_t, C>(p);
-    case Type::s16: return setp_or_set<int16_t, C>(p);
-    case Type::b32: case Type::u32: return setp_or_set<uint32_t, C>(p);
-    case Type::s32: return setp_or_set<int32_t, C>(p);
-    case Type::b64: case Type::u64: return setp_or_set<uint64_t, C>(p);
-    case Type::s64: return setp_or_set<int64_t, C>(p);
-    case Type::f32: return setp_or_set<float, C>(p);
-    case Type::f64: return setp_or_set<double, C>(p);
-    default: return nullptr;
+template <class C> Exec          *pick_compare(Type t, bool p) {
+             switch (t) {
+             case Type::b16:
+             case Type::u16:
+        return setp_or_set<uint16_t, C>(p);
+             case Type::s16:
+        return setp_or_set<int16_t, C>(p);
+             case Type::b32:
+             case Type::u32:
+        return setp_or_set<uint32_t, C>(p);
+             case Type::s32:
+        return setp_or_set<int32_t, C>(p);
+             case Type::b64:
+             case Type::u64:
+        return setp_or_set<uint64_t, C>(p);
+             case Type::s64:
+        return setp_or_set<int64_t, C>(p);
+             case Type::f32:
+        return setp_or_set<float, C>(p);
+             case Type::f64:
+        return setp_or_set<double, C>(p);
+             default:
+        return nullptr;
     }
 }
 Exec *decode_compare(Decoder &d, Type t) {
+    // clang-format off
     static const struct {
         const char *name;
         Exec *(*pick)(Type, bool);
-    } table[] = {{"eq", pick_compare<Eq>},   {"ne", pick_compare<Ne>},   {"lt", pick_compare<Lt>},   {"le", pick_compare<Le>},
-                 {"gt", pick_compare<Gt>},   {"ge", pick_compare<Ge>},   {"lo", pick_compare<Lt>},   {"ls", pick_compare<Le>},
-                 {"hi", pick_compare<Gt>},   {"hs", pick_compare<Ge>},   {"equ", pick_compare<Equ>}, {"neu", pick_compare<Neu>},
-                 {"ltu", pick_compare<Ltu>}, {"leu", pick_compare<Leu>}, {"gtu", pick_compare<Gtu>}, {"geu", pick_compare<Geu>},
+    } table[] = {{"eq", pick_compare<Eq>},   {"ne", pick_compare<Ne>},   {"lt", pick_compare<Lt>},   {"le",
+     pick_compare<Le>},
+                 {"gt", pick_compare<Gt>},   {"ge", pick_compare<Ge>},   {"lo", pick_compare<Lt>},   {"ls",
+                  pick_compare<Le>},
+                 {"hi", pick_compare<Gt>},   {"hs", pick_compare<Ge>},   {"equ", pick_compare<Equ>}, {"neu",
+                  pick_compare<Neu>},
+                 {"ltu", pick_compare<Ltu>}, {"leu", pick_compare<Leu>}, {"gtu", pick_compare<Gtu>}, {"geu",
+                  pick_compare<Geu>},
                  {"num", pick_compare<Num>}, {"nan", pick_compare<Nan>}};
+    // clang-format on
     const bool p = d.parts[0] == "setp";
     if (d.has("ftz")) return nullptr;
     d.i.count = d.has("and") ? 1 : d.has("or") ? 2 : d.has("xor") ? 3 : 0;

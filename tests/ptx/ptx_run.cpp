@@ -1,7 +1,7 @@
-// ptx_run.cpp - runs a grid: blocks one after the other (all at once in a cooperative launch), the warps of the resident
-// blocks in turn. A warp runs until it waits at a barrier, returns, or executes an instruction that other warps may have
-// to answer (volatile, relaxed and acquire loads, atomics, nanosleep); under the random policy also after a random number of
-// instructions.
+// ptx_run.cpp - runs a grid: blocks one after the other (all at once in a cooperative launch), the warps of
+// the resident blocks in turn. A warp runs until it waits at a barrier, returns, or executes an instruction
+// that other warps may have to answer (volatile, relaxed and acquire loads, atomics, nanosleep); under the
+// random policy also after a random number of instructions.
 #include "tests/ptx/ptx.h"
 
 #include <algorithm>
@@ -23,11 +23,11 @@ struct Runner {
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;
         return (uint32_t)(state >> 11);
     }
-    void make(Block &b);
-    void start(Block &b, uint32_t number);
-    void run_blocks();
-    bool release();
-    void stuck();
+    void                          make(Block &b);
+    void                          start(Block &b, uint32_t number);
+    void                          run_blocks();
+    bool                          release();
+    void                          stuck();
     template <bool OBSERVED> void turn(Warp &w, uint32_t budget);
 };
 
@@ -89,7 +89,8 @@ template <bool OBSERVED> void Runner::turn(Warp &w, uint32_t budget) {
         n++;
         n_executed++;
         i.run(w, i, lanes);
-        if (OBSERVED && !(i.flags & INST_PSEUDO)) g.observer->instruction(w, i, lanes, i.flags & INST_MEMORY ? w.address : nullptr);
+        if (OBSERVED && !(i.flags & INST_PSEUDO))
+            g.observer->instruction(w, i, lanes, i.flags & INST_MEMORY ? w.address : nullptr);
         if (w.state != State::ready) break;
     }
 }
@@ -115,17 +116,20 @@ bool Runner::release() {
 void Runner::stuck() {
     for (Warp *w : warps)
         if (w->state != State::done)
-            fail_at(*w, __builtin_ctz(w->live), "deadlock: waits for threads that do not come (barrier %u)", w->barrier);
+            fail_at(*w, __builtin_ctz(w->live), "deadlock: waits for threads that do not come (barrier %u)",
+                    w->barrier);
 }
-// A round gives each warp that can run a turn. Turns end early at yields, so a spin over many rounds without any other
-// warp ready is a deadlock.
+// A round gives each warp that can run a turn. Turns end early at yields, so a spin over many rounds without
+// any other warp ready is a deadlock.
 void Runner::run_blocks() {
     const uint64_t most_idle = 1000000;
     uint64_t       idle      = 0;
     for (;;) {
         bool ran = false, done = true, only_spins = true;
         for (size_t n = 0; n < warps.size(); n++) {
-            Warp &w = *warps[g.policy == 0 ? n : g.policy == 1 ? warps.size() - 1 - n : random() % warps.size()];
+            Warp &w = *warps[g.policy == 0   ? n
+                             : g.policy == 1 ? warps.size() - 1 - n
+                                             : random() % warps.size()];
             if (w.state == State::done || w.state == State::barrier) continue;
             const uint32_t budget = g.policy == 2 ? 1 + random() % 500 : ~0u;
             ran                   = true;
@@ -134,8 +138,10 @@ void Runner::run_blocks() {
         }
         for (Warp *w : warps) done = done && w->state == State::done;
         if (done) return;
-        if (release()) idle = 0;
-        else if (!ran && g.policy != 2) stuck();
+        if (release())
+            idle = 0;
+        else if (!ran && g.policy != 2)
+            stuck();
         idle = only_spins ? idle + 1 : 0;
         if (idle > most_idle) stuck();
     }
@@ -146,8 +152,9 @@ void run(Launch &l) {
     Runner         r(l);
     const uint32_t n = l.grid[0] * l.grid[1] * l.grid[2], threads = l.block[0] * l.block[1] * l.block[2];
     if (r.k.body.max_threads != 0 && threads > r.k.body.max_threads)
-        fail("%s: a block of %u threads, compiled for %u", r.k.body.name.c_str(), threads, r.k.body.max_threads);
-    r.blocks        = vector<Block>(l.cooperative ? n : 1);
+        fail("%s: a block of %u threads, compiled for %u", r.k.body.name.c_str(), threads,
+             r.k.body.max_threads);
+    r.blocks = vector<Block>(l.cooperative ? n : 1);
     vector<uint32_t> order(n);
     for (uint32_t i = 0; i < n; i++) order[i] = l.policy == 1 ? n - 1 - i : i;
     if (l.policy == 2)
@@ -161,7 +168,8 @@ void run(Launch &l) {
         r.run_blocks();
         for (Block &b : r.blocks)
             if (!b.waited)
-                fail("%s block (%u,%u,%u): a PDL launch that never waited for the earlier kernels", r.k.body.name.c_str(), b.x, b.y, b.z);
+                fail("%s block (%u,%u,%u): a PDL launch that never waited for the earlier kernels",
+                     r.k.body.name.c_str(), b.x, b.y, b.z);
     }
 }
 } // namespace ptx

@@ -1,13 +1,15 @@
-// ptx_slots.cpp - places for registers. nvcc gives every value its own virtual register; those whose lives do not
-// overlap share a slot, which keeps the registers of a warp in the cache.
+// ptx_slots.cpp - places for registers. nvcc gives every value its own virtual register; those whose lives do
+// not overlap share a slot, which keeps the registers of a warp in the cache.
 //
 // Liveness, backwards over the blocks until nothing changes:
 //
-//     live_in(b) = reads(b) before a write in b  |  live_out(b) without writes(b);    live_out(b) = union of live_in(next)
+//     live_in(b)  = reads(b) before a write in b  |  live_out(b) without writes(b)
+//     live_out(b) = union of live_in(next)
 //
-// A write under a guard does not end a life backwards. The life of a register is the interval of statements from its
-// first to its last mention, extended over the blocks at whose ends it is live. A register that is live at the start of
-// the kernel may be read before it was written: it gets a slot of its own and a mask of the lanes that have written it.
+// A write under a guard does not end a life backwards. The life of a register is the interval of statements
+// from its first to its last mention, extended over the blocks at whose ends it is live. A register that is
+// live at the start of the kernel may be read before it was written: it gets a slot of its own and a mask of
+// the lanes that have written it.
 #include "tests/ptx/ptx_flow.h"
 
 #include <algorithm>
@@ -19,8 +21,10 @@ static void add(const Operand &o, vector<int> &regs) {
 }
 // The first operand is written, all others are read; these instructions write none.
 void definitions(const Statement &s, vector<int> &defs, vector<int> &uses) {
-    static const char *const none[] = {"st",  "red",  "bra",      "bar",   "barrier",   "membar",         "fence", "prefetch", "prefetchu", "ret",
-                                       "exit", "trap", "nanosleep", "brkpt", "griddepcontrol", "cp", "call", "discard", "applypriority", "pmevent"};
+    static const char *const none[] = {"st",     "red",   "bra",       "bar",           "barrier",
+                                       "membar", "fence", "prefetch",  "prefetchu",     "ret",
+                                       "exit",   "trap",  "nanosleep", "brkpt",         "griddepcontrol",
+                                       "cp",     "call",  "discard",   "applypriority", "pmevent"};
     const string_view        base   = s.op.substr(0, s.op.find('.'));
     const bool               writes = std::find(std::begin(none), std::end(none), base) == std::end(none);
     defs.clear();
@@ -38,13 +42,13 @@ void definitions(const Statement &s, vector<int> &defs, vector<int> &uses) {
 
 namespace {
 struct Liveness {
-    const Body       &b;
-    Flow              f;
-    vector<int>       index; // of registers that cross a block boundary, -1 for the others
-    vector<int>       regs;  // and back
-    size_t            words = 0;
+    const Body              &b;
+    Flow                     f;
+    vector<int>              index; // of registers that cross a block boundary, -1 for the others
+    vector<int>              regs;  // and back
+    size_t                   words = 0;
     vector<vector<uint64_t>> reads, writes, in;
-    vector<int>       first, last;
+    vector<int>              first, last;
 
     void number(int r) {
         if (index[(size_t)r] >= 0) return;
@@ -85,7 +89,8 @@ struct Liveness {
                 definitions(s, defs, uses);
                 for (int r : uses) {
                     const int n = index[(size_t)r];
-                    if (n >= 0 && !(writes[i][(size_t)n / 64] >> n % 64 & 1)) reads[i][(size_t)n / 64] |= 1ull << n % 64;
+                    if (n >= 0 && !(writes[i][(size_t)n / 64] >> n % 64 & 1))
+                        reads[i][(size_t)n / 64] |= 1ull << n % 64;
                 }
                 for (int r : defs)
                     if (index[(size_t)r] >= 0 && s.guard < 0)
@@ -130,11 +135,12 @@ Registers assign_slots(const Body &b) {
     vector<int> order;
     for (int r = 0; r < (int)b.regs.size(); r++)
         if (l.last[(size_t)r] >= 0) order.push_back(r);
-    std::sort(order.begin(), order.end(), [&](int x, int y) { return l.first[(size_t)x] < l.first[(size_t)y]; });
-    std::map<size_t, vector<int32_t>>                       unused; // by bytes
-    vector<std::pair<int, int>>                             active; // heap of (end, register)
-    const auto                                              later = std::greater<std::pair<int, int>>();
-    unsigned                                                words = 0;
+    std::sort(order.begin(), order.end(),
+              [&](int x, int y) { return l.first[(size_t)x] < l.first[(size_t)y]; });
+    std::map<size_t, vector<int32_t>> unused; // by bytes
+    vector<std::pair<int, int>>       active; // heap of (end, register)
+    const auto                        later = std::greater<std::pair<int, int>>();
+    unsigned                          words = 0;
     for (int r : order) {
         while (!active.empty() && active.front().first < l.first[(size_t)r]) {
             const int old = active.front().second;

@@ -1,6 +1,6 @@
-// ptx_symbols.cpp - the mangled name of a host function and the source file it comes from, out of the symbol table of the
-// program. A function in an anonymous namespace is in no dynamic table, so dladdr does not know its name; the ELF
-// file's .symtab does:
+// ptx_symbols.cpp - the mangled name of a host function and the source file it comes from, out of the symbol
+// table of the program. A function in an anonymous namespace is in no dynamic table, so dladdr does not know
+// its name; the ELF file's .symtab does:
 //
 //     FILE  rms_norm.cu
 //     FUNC  _ZN12_GLOBAL__N_115rms_norm_kernelE...      at address - load address
@@ -36,9 +36,10 @@ struct Symbols {
         for (unsigned k = 0; k < h.e_shnum; k++) {
             const Elf64_Shdr *section = (const Elf64_Shdr *)(const void *)(elf.data() + h.e_shoff) + k;
             if (section->sh_type != SHT_SYMTAB) continue;
-            const Elf64_Shdr *strings = (const Elf64_Shdr *)(const void *)(elf.data() + h.e_shoff) + section->sh_link;
-            const Elf64_Sym  *s       = (const Elf64_Sym *)(const void *)(elf.data() + section->sh_offset);
-            string            file;
+            const Elf64_Shdr *strings =
+                (const Elf64_Shdr *)(const void *)(elf.data() + h.e_shoff) + section->sh_link;
+            const Elf64_Sym *s = (const Elf64_Sym *)(const void *)(elf.data() + section->sh_offset);
+            string           file;
             for (size_t n = section->sh_size / sizeof *s; n-- > 0; s++) {
                 const char *name = elf.data() + strings->sh_offset + s->st_name;
                 if (ELF64_ST_TYPE(s->st_info) == STT_FILE) file = name;
@@ -61,8 +62,8 @@ HostSymbol host_symbol(const void *function) {
     return i == object->at.end() ? HostSymbol{} : i->second;
 }
 
-// nvcc names the anonymous namespace of a file _GLOBAL__N__hash_file, gcc and clang _GLOBAL__N_1; both with their
-// length in front.
+// nvcc names the anonymous namespace of a file _GLOBAL__N__hash_file, gcc and clang _GLOBAL__N_1; both with
+// their length in front.
 string without_hash(string_view name) {
     string r;
     for (size_t k = 0; k < name.size();) {

@@ -1,7 +1,8 @@
-// ptx_warp.cpp - exchange between lanes: shfl, vote, match, redux, activemask, bar.warp (sections 9.7.9.6, 9.7.13).
+// ptx_warp.cpp - exchange between lanes: shfl, vote, match, redux, activemask, bar.warp (sections 9.7.9.6,
+// 9.7.13).
 //
-// The lanes that a mask names must execute the instruction together. A lane of the mask that has not returned but is
-// on another path is an error, and so is a shuffle that reads a lane which takes no part.
+// The lanes that a mask names must execute the instruction together. A lane of the mask that has not returned
+// but is on another path is an error, and so is a shuffle that reads a lane which takes no part.
 #include "tests/ptx/ptx_lanes.h"
 
 namespace ptx {
@@ -16,7 +17,8 @@ uint32_t members(Warp &w, int32_t mask_slot, uint32_t lanes) {
         if (absent != 0)
             fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which are on another path", mask[l], absent);
         if (mask[l] & w.exist & ~w.live)
-            fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which have returned", mask[l], mask[l] & w.exist & ~w.live);
+            fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which have returned", mask[l],
+                    mask[l] & w.exist & ~w.live);
     }
     return mask[__builtin_ctz(lanes)];
 }
@@ -32,11 +34,12 @@ void shfl(Warp &w, const Inst &i, uint32_t lanes) {
     for (int l = 0; l < 32; l++) value[l] = a[l];
     uint32_t *d = w.reg<uint32_t>(i.d[0]);
     for (uint32_t m = lanes; m; m &= m - 1) {
-        const int l = __builtin_ctz(m), segment = (int)(c[l] >> 8 & 31), clamp = (int)(c[l] & 31), n = (int)(b[l] & 31);
+        const int l = __builtin_ctz(m), segment = (int)(c[l] >> 8 & 31), clamp = (int)(c[l] & 31),
+                  n   = (int)(b[l] & 31);
         const int max = (l & segment) | (clamp & ~segment), first = l & segment;
         const int mode = i.sub & 3;
-        int       j    = mode == UP ? l - n : mode == DOWN ? l + n : mode == BFLY ? l ^ n : first | (n & ~segment);
-        const bool in  = mode == UP ? j >= max : j <= max;
+        int j = mode == UP ? l - n : mode == DOWN ? l + n : mode == BFLY ? l ^ n : first | (n & ~segment);
+        const bool in = mode == UP ? j >= max : j <= max;
         if (!in) j = l;
         if (!(lanes >> j & 1)) fail_at(w, l, "shfl reads lane %d, which takes no part", j);
         p |= (uint32_t)in << l;
@@ -69,7 +72,11 @@ void vote(Warp &w, const Inst &i, uint32_t lanes) {
     put_mask(w, i.d[0], lanes, r ? lanes : 0);
 }
 Exec *decode_vote(Decoder &d) {
-    d.i.sub = (uint8_t)((d.has("all") ? 0 : d.has("any") ? 1 : d.has("uni") ? 2 : 3) | (d.s.args.at(1).inverted ? 4 : 0));
+    d.i.sub  = (uint8_t)((d.has("all")   ? 0
+                          : d.has("any") ? 1
+                          : d.has("uni") ? 2
+                                         : 3) |
+                        (d.s.args.at(1).inverted ? 4 : 0));
     d.i.d[0] = d.dst(0, 4);
     d.i.s[0] = d.src(1, Type::pred);
     d.i.s[1] = d.src(2, Type::u32);
@@ -96,12 +103,23 @@ template <class T> void redux(Warp &w, const Inst &i, uint32_t lanes) {
     for (uint32_t m = lanes & (lanes - 1); m; m &= m - 1) {
         const T v = a[__builtin_ctz(m)];
         switch (i.sub) {
-        case 0: r = (T)((uint32_t)r + (uint32_t)v); break;
-        case 1: r = v < r ? v : r; break;
-        case 2: r = v > r ? v : r; break;
-        case 3: r &= v; break;
-        case 4: r |= v; break;
-        default: r ^= v;
+        case 0:
+            r = (T)((uint32_t)r + (uint32_t)v);
+            break;
+        case 1:
+            r = v < r ? v : r;
+            break;
+        case 2:
+            r = v > r ? v : r;
+            break;
+        case 3:
+            r &= v;
+            break;
+        case 4:
+            r |= v;
+            break;
+        default:
+            r ^= v;
         }
     }
     each_lane(w.reg<T>(i.d[0]), lanes, [=](int) { return r; });

@@ -10,17 +10,38 @@ struct Row {
     double      tolerance; // relative, of a float result; 0: the bits are equal
     Reference   want;
 };
-static float    f(uint64_t v) { float r; memcpy(&r, &v, 4); return r; }
-static double   d(uint64_t v) { double r; memcpy(&r, &v, 8); return r; }
-static uint64_t of(float v) { uint32_t u; memcpy(&u, &v, 4); return u; }
-static uint64_t of(double v) { uint64_t u; memcpy(&u, &v, 8); return u; }
-#define WANT(e) [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { (void)a, (void)b, (void)c; return (uint64_t)(e); }
-#define A32     ((uint32_t)a)
-#define B32     ((uint32_t)b)
-#define C32     ((uint32_t)c)
-#define SA      ((int32_t)a)
-#define SB      ((int32_t)b)
+static float f(uint64_t v) {
+    float r;
+    memcpy(&r, &v, 4);
+    return r;
+}
+static double d(uint64_t v) {
+    double r;
+    memcpy(&r, &v, 8);
+    return r;
+}
+static uint64_t of(float v) {
+    uint32_t u;
+    memcpy(&u, &v, 4);
+    return u;
+}
+static uint64_t of(double v) {
+    uint64_t u;
+    memcpy(&u, &v, 8);
+    return u;
+}
+#define WANT(e)                                                                                              \
+    [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {                                                     \
+        (void)a, (void)b, (void)c;                                                                           \
+        return (uint64_t)(e);                                                                                \
+    }
+#define A32 ((uint32_t)a)
+#define B32 ((uint32_t)b)
+#define C32 ((uint32_t)c)
+#define SA  ((int32_t)a)
+#define SB  ((int32_t)b)
 
+// clang-format off
 static const Row integers[] = {
     {"add.s32 %r4, %r1, %r2;", "%r4", 0, WANT(A32 + B32)},
     {"sub.s64 %rd4, %rd11, %rd12;", "%rd4", 0, WANT(a - b)},
@@ -47,21 +68,30 @@ static const Row integers[] = {
     {"rem.s32 %r4, %r1, 10;", "%r4", 0, WANT((uint32_t)(SA % 10))},
     {"popc.b32 %r4, %r1;", "%r4", 0, WANT(__builtin_popcount(A32))},
     {"clz.b64 %r4, %rd11;", "%r4", 0, WANT(a ? __builtin_clzll(a) : 64)},
-    {"brev.b32 %r4, %r1;", "%r4", 0, [](uint64_t a, uint64_t, uint64_t) { uint64_t r = 0; for (int k = 0; k < 32; k++) r |= (a >> k & 1) << (31 - k); return r; }},
+    {"brev.b32 %r4, %r1;", "%r4", 0, [](uint64_t a, uint64_t, uint64_t) { uint64_t r = 0; for (int k = 0;
+     k < 32; k++) r |= (a >> k & 1) << (31 - k); return r; }},
     {"bfe.u32 %r4, %r1, 5, 7;", "%r4", 0, WANT(A32 >> 5 & 127)},
-    {"bfe.s32 %r4, %r1, 5, 7;", "%r4", 0, WANT((uint32_t)(SA << 20 >> 25))},
+    {"bfe.s32 %r4, %r1, 5, 7;", "%r4", 0, WANT((uint32_t)((int32_t)(A32 << 20) >> 25))},
     {"bfi.b32 %r4, %r1, %r2, 8, 4;", "%r4", 0, WANT((B32 & ~0xf00u) | (A32 & 15) << 8)},
     {"bfind.u32 %r4, %r1;", "%r4", 0, WANT(A32 ? 31 - __builtin_clz(A32) : ~0u)},
-    {"prmt.b32 %r4, %r1, %r2, 0x6250;", "%r4", 0, WANT((A32 & 255) | (B32 >> 8 & 255) << 8 | (A32 >> 16 & 255) << 16 | (B32 >> 16 & 255) << 24)},
+    {"prmt.b32 %r4, %r1, %r2, 0x6250;", "%r4", 0,
+     WANT((A32 & 255) | (B32 >> 8 & 255) << 8 | (A32 >> 16 & 255) << 16 | (B32 >> 16 & 255) << 24)},
     {"prmt.b32 %r4, %r1, %r2, 0x8888;", "%r4", 0, WANT(A32 & 128 ? ~0u : 0u)},
     {"lop3.b32 %r4, %r1, %r2, %r3, 0xca;", "%r4", 0, WANT((A32 & B32) | (~A32 & C32))},
     {"shf.l.wrap.b32 %r4, %r1, %r2, 9;", "%r4", 0, WANT(B32 << 9 | A32 >> 23)},
     {"shf.r.clamp.b32 %r4, %r1, %r2, 40;", "%r4", 0, WANT(B32)},
-    {"dp4a.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, [](uint64_t a, uint64_t b, uint64_t c) { int r = (int)(uint32_t)c; for (int k = 0; k < 32; k += 8) r = (int)((unsigned)r + (unsigned)((int8_t)(a >> k) * (int8_t)(b >> k))); return (uint64_t)(uint32_t)r; }},
-    {"dp4a.u32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, [](uint64_t a, uint64_t b, uint64_t c) { uint32_t r = (uint32_t)c; for (int k = 0; k < 32; k += 8) r += (uint32_t)((int)(uint8_t)(a >> k) * (int8_t)(b >> k)); return (uint64_t)r; }},
-    {"add.cc.u32 %r4, %r1, %r2;\naddc.u32 %r5, %r3, 0;", "%r5", 0, WANT((uint32_t)(C32 + (((uint64_t)A32 + B32) >> 32)))},
+    {"dp4a.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, [](uint64_t a, uint64_t b,
+     uint64_t c) { int r = (int)(uint32_t)c; for (int k = 0; k < 32;
+      k += 8) r = (int)((unsigned)r + (unsigned)((int8_t)(a >> k) * (int8_t)(b >> k)));
+       return (uint64_t)(uint32_t)r; }},
+    {"dp4a.u32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, [](uint64_t a, uint64_t b,
+     uint64_t c) { uint32_t r = (uint32_t)c; for (int k = 0; k < 32;
+      k += 8) r += (uint32_t)((int)(uint8_t)(a >> k) * (int8_t)(b >> k)); return (uint64_t)r; }},
+    {"add.cc.u32 %r4, %r1, %r2;\naddc.u32 %r5, %r3, 0;", "%r5", 0,
+     WANT((uint32_t)(C32 + (((uint64_t)A32 + B32) >> 32)))},
     {"sub.cc.u32 %r4, %r1, %r2;\nsubc.u32 %r5, %r3, 0;", "%r5", 0, WANT((uint32_t)(C32 - (A32 < B32)))},
-    {"mad.lo.cc.u32 %r4, %r1, %r2, %r3;\nmadc.hi.u32 %r5, %r1, %r2, 0;", "%r5", 0, WANT((uint32_t)(((uint64_t)A32 * B32 + C32) >> 32))},
+    {"mad.lo.cc.u32 %r4, %r1, %r2, %r3;\nmadc.hi.u32 %r5, %r1, %r2, 0;", "%r5", 0,
+     WANT((uint32_t)(((uint64_t)A32 * B32 + C32) >> 32))},
     {"cvt.u16.u32 %rs4, %r1;", "%rs4", 0, WANT((uint16_t)a)},
     {"cvt.s16.s8 %rs4, %rs1;", "%rs4", 0, WANT((uint16_t)(int8_t)a)},
     {"cvt.s64.s32 %rd4, %r1;", "%rd4", 0, WANT((int64_t)SA)},
@@ -70,16 +100,21 @@ static const Row integers[] = {
     {"mov.b64 {%r4, %r5}, %rd11;", "%r5", 0, WANT(a >> 32)},
     {"mov.b32 %r4, {%rs1, %rs2};", "%r4", 0, WANT((uint32_t)(uint16_t)b << 16 | (uint16_t)a)},
     {"setp.lt.s32 %p1, %r1, %r2;\nselp.b32 %r4, %r1, %r3, %p1;", "%r4", 0, WANT(SA < SB ? A32 : C32)},
-    {"setp.hs.u32 %p1, %r1, %r2;\nsetp.eq.or.s32 %p2, %r3, 0, !%p1;\nselp.u32 %r4, 1, 0, %p2;", "%r4", 0, WANT(C32 == 0 || !(A32 >= B32))},
-    {"setp.lt.s64 %p1|%p2, %rd11, %rd12;\nselp.u32 %r4, 1, 0, %p2;", "%r4", 0, WANT(!((int64_t)a < (int64_t)b))},
+    {"setp.hs.u32 %p1, %r1, %r2;\nsetp.eq.or.s32 %p2, %r3, 0, !%p1;\nselp.u32 %r4, 1, 0, %p2;", "%r4", 0,
+     WANT(C32 == 0 || !(A32 >= B32))},
+    {"setp.lt.s64 %p1|%p2, %rd11, %rd12;\nselp.u32 %r4, 1, 0, %p2;", "%r4", 0,
+     WANT(!((int64_t)a < (int64_t)b))},
     {"set.gt.u32.s32 %r4, %r1, %r2;", "%r4", 0, WANT(SA > SB ? ~0u : 0u)},
     {"slct.b32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, WANT((int32_t)c >= 0 ? A32 : B32)},
-    {"mov.u32 %r4, 5;\n{\n.reg .pred q;\nsetp.ne.s32 q, %r1, %r2;\n@!q mov.u32 %r4, 6;\n}", "%r4", 0, WANT(A32 != B32 ? 5 : 6)},
+    {"mov.u32 %r4, 5;\n{\n.reg .pred q;\nsetp.ne.s32 q, %r1, %r2;\n@!q mov.u32 %r4, 6;\n}", "%r4", 0,
+     WANT(A32 != B32 ? 5 : 6)},
 };
+// clang-format on
 static float rounded_down(double v) { // no NaN
     float r = (float)v;
     return (double)r > v ? nextafterf(r, -INFINITY) : r;
 }
+// clang-format off
 static const Row floats[] = {
     {"add.rn.f32 %f4, %f1, %f2;", "%f4", 0, WANT(of(f(a) + f(b)))},
     {"mul.f32 %f4, %f1, 0f3FC00000;", "%f4", 0, WANT(of(f(a) * 1.5f))},
@@ -103,8 +138,11 @@ static const Row floats[] = {
     {"rsqrt.approx.f32 %f4, %f1;", "%f4", 1e-6, WANT(of((float)(1 / sqrt((double)f(a)))))},
     {"tanh.approx.f32 %f4, %f1;", "%f4", 1e-3, WANT(of((float)tanh((double)f(a))))},
     {"rcp.approx.ftz.f64 %fd4, %fd1;", "%fd4", 1e-5, WANT(of(1.0 / d(a)))},
-    {"cvt.rni.s32.f32 %r4, %f1;", "%r4", 0, WANT((uint32_t)(f(a) != f(a) ? 0 : f(a) >= 2147483648.0f ? INT32_MAX : f(a) <= -2147483648.0f ? INT32_MIN : (int32_t)lrint((double)f(a))))},
-    {"cvt.rzi.u64.f64 %rd4, %fd1;", "%rd4", 0, WANT(d(a) != d(a) ? 1ull << 63 : d(a) <= 0 ? 0 : d(a) >= 18446744073709551616.0 ? ~0ull : (uint64_t)d(a))},
+    {"cvt.rni.s32.f32 %r4, %f1;", "%r4", 0,
+     WANT((uint32_t)(f(a) != f(a) ? 0 : f(a) >= 2147483648.0f ? INT32_MAX : f(a) <= -2147483648.0f ? INT32_MIN
+                    : (int32_t)lrint((double)f(a))))},
+    {"cvt.rzi.u64.f64 %rd4, %fd1;", "%rd4", 0,
+     WANT(d(a) != d(a) ? 1ull << 63 : d(a) <= 0 ? 0 : d(a) >= 18446744073709551616.0 ? ~0ull : (uint64_t)d(a))},
     {"cvt.rn.f32.s32 %f4, %r1;", "%f4", 0, WANT(of((float)SA))},
     {"cvt.rn.f32.f64 %f4, %fd1;", "%f4", 0, WANT(of((float)d(a)))},
     {"cvt.f64.f32 %fd4, %f1;", "%fd4", 0, WANT(of((double)f(a)))},
@@ -113,13 +151,16 @@ static const Row floats[] = {
     {"cvt.rn.f16.f32 %rs4, %f1;\ncvt.f32.f16 %f4, %rs4;\ncvt.rn.f16.f32 %rs5, %f4;\nsub.s16 %rs6, %rs5, %rs4;", "%rs6", 0, WANT(0)},
     {"cvt.rn.bf16.f32 %rs4, %f1;\nmov.b32 %r4, {0, %rs4};", "%r4", 1e-2, WANT(a & 0xffffffff)},
 };
+// clang-format on
 
 static bool near(const Row &r, uint64_t got, uint64_t want) {
     if (got == want) return true;
-    const bool is_double = !strncmp(r.result, "%fd", 3), is_single = !is_double && (r.result[1] == 'f' || r.tolerance > 0);
+    const bool is_double = !strncmp(r.result, "%fd", 3),
+               is_single = !is_double && (r.result[1] == 'f' || r.tolerance > 0);
     const double x = is_double ? d(got) : (double)f(got), y = is_double ? d(want) : (double)f(want);
     if ((is_double || is_single) && x != x && y != y) return true;
-    return r.tolerance > 0 && (std::fabs(x - y) <= r.tolerance * std::fabs(y) || (std::fabs(x) < 1e-37 && std::fabs(y) < 1.2e-38));
+    return r.tolerance > 0 && (std::fabs(x - y) <= r.tolerance * std::fabs(y) ||
+                               (std::fabs(x) < 1e-37 && std::fabs(y) < 1.2e-38));
 }
 static void check(const Row &r, const std::vector<Cell> &operands) {
     std::vector<Cell> cells = operands;
@@ -128,23 +169,32 @@ static void check(const Row &r, const std::vector<Cell> &operands) {
         const uint64_t want = r.want(c.a, c.b, c.c);
         if (near(r, c.result, want)) continue;
         expect(false, "%s\n  a %llx b %llx c %llx: %llx, expected %llx", r.text, (unsigned long long)c.a,
-               (unsigned long long)c.b, (unsigned long long)c.c, (unsigned long long)c.result, (unsigned long long)want);
+               (unsigned long long)c.b, (unsigned long long)c.c, (unsigned long long)c.result,
+               (unsigned long long)want);
         return;
     }
     expect(true, "%s", r.text);
 }
 void test_instructions() {
     uint64_t   state = 1;
-    const auto rnd   = [&]() { return state = state * 6364136223846793005ull + 1442695040888963407ull, state ^ state >> 29; };
-    const uint64_t edges[] = {0, 1, 2, 31, 32, 33, 64, 0x7fffffff, 0x80000000, 0xffffffff, 0x8000000000000000, ~0ull, 0x100000000};
+    const auto rnd   = [&]() {
+        return state = state * 6364136223846793005ull + 1442695040888963407ull, state ^ state >> 29;
+    };
+    const uint64_t edges[] = {
+        0, 1, 2, 31, 32, 33, 64, 0x7fffffff, 0x80000000, 0xffffffff, 0x8000000000000000, ~0ull, 0x100000000};
     std::vector<Cell> cells(32);
     for (int l = 0; l < 32; l++)
-        cells[(size_t)l] = {l < 13 ? edges[l] : rnd(), l < 6 || l > 13 ? rnd() >> (l % 3 * 24) : edges[12 - (l - 1)], l % 4 ? rnd() : 0, 0};
+        cells[(size_t)l] = {l < 13 ? edges[l] : rnd(),
+                            l < 6 || l > 13 ? rnd() >> (l % 3 * 24) : edges[12 - (l - 1)], l % 4 ? rnd() : 0,
+                            0};
     for (auto &r : integers) check(r, cells);
     for (int l = 0; l < 32; l++) { // a float in the low word and, with another exponent, a double over both
-        const float special[] = {0.0f, -0.0f, 1.0f, -2.5f, 0.5f, 1.5f, INFINITY, -INFINITY, NAN, 3e9f, -3e9f, 65520.0f};
-        const auto  value     = [&](int n) { return n < 12 ? special[n] : (float)((double)(int64_t)rnd() / 1e18); };
-        cells[(size_t)l]      = {0, 0, 0, 0};
+        const float special[] = {0.0f,     -0.0f,     1.0f, -2.5f, 0.5f,  1.5f,
+                                 INFINITY, -INFINITY, NAN,  3e9f,  -3e9f, 65520.0f};
+        const auto  value     = [&](int n) {
+            return n < 12 ? special[n] : (float)((double)(int64_t)rnd() / 1e18);
+        };
+        cells[(size_t)l] = {0, 0, 0, 0};
         for (uint64_t *v : {&cells[(size_t)l].a, &cells[(size_t)l].b, &cells[(size_t)l].c})
             *v = of(value(v == &cells[(size_t)l].a ? l : (int)(rnd() % 40))) | (rnd() & 0xbfffffffull) << 32;
     }
