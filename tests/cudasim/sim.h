@@ -14,6 +14,7 @@
  *                     |
  *             barriers, shuffles, shared memory, atomics       sim_warp.cpp, sim_shared.cpp
  *             every access, in a build with RP_RACE            sim_race.cpp
+ *             the same grid from nvcc's PTX                    tests/ptx, with REPRISE_SIM=ptx
  *
  * Diagnostics go to stderr; a fatal one ends the process with status 99. Environment variables, for debugging:
  *     SIM_ASYNC=eager   a stream runs its work at once
@@ -22,6 +23,8 @@
  *     SIM_CONTINUE      go on after a diagnostic that is not fatal
  *     SIM_LAX_EXIT      a collective may name lanes that have returned
  *     SIM_QUIET         API errors are not printed
+ *     REPRISE_SIM=ptx   kernels are interpreted from their PTX instead of called
+ *     REPRISE_PTX=DIR   folder of that PTX, the one of this build
  *     SIM_BUG=N         the planted bug that is active in a build of mutants.sh
  */
 #ifndef SIM_TEST_H

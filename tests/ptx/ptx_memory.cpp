@@ -51,6 +51,53 @@ static void check_init(Warp &w, Space space, int l, uint64_t a, char *init, size
         fail_at(w, l, "reads %zu bytes of %s memory at 0x%llx that were not written", bytes,
                 space_name(space), (unsigned long long)a);
 }
+// Whether all lanes are aligned and inside [lo, end): for such an address a, neither a - lo nor end - bytes - a is
+// negative.
+static bool all_inside(const uint64_t *a, uint32_t lanes, uint64_t lo, uint64_t end, uint64_t bytes) {
+    const uint64_t last = end - bytes, sign = 1ull << 63;
+    uint64_t       bad = 0;
+    for (int l = 0; l < 32; l++) {
+        const uint64_t on = 0 - (uint64_t)(lanes >> l & 1);
+        bad |= on & ((((a[l] - lo) | (last - a[l])) & sign) | (a[l] & (bytes - 1)));
+    }
+    return bad == 0;
+}
+// The marks of shared memory, one byte each, for accesses of 4, 8 or 16 bytes. False if a lane reads what nobody wrote.
+static bool marks(Warp &w, uint32_t lanes, size_t bytes, bool write) {
+    char    *init = w.block->shared_init.data() - SHARED_FIRST;
+    uint32_t all  = 0x01010101;
+    for (uint32_t m = lanes; m; m &= m - 1)
+        for (size_t k = 0; k < bytes; k += 4) {
+            char    *p = init + w.address[__builtin_ctz(m)] + k;
+            uint32_t v = 0x01010101;
+            if (write)
+                memcpy(p, &v, 4);
+            else
+                memcpy(&v, p, 4);
+            all &= v;
+        }
+    return all == 0x01010101;
+}
+// The common cases: global memory in an allocation seen before, shared memory in words. False: look at each lane.
+static bool resolve_at_once(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
+    const size_t    bytes = (size_t)i.bytes * i.count;
+    const uint64_t *a     = w.address;
+    uint64_t        base  = 0;
+    if (i.space == Space::shared) {
+        vector<char> &shared = w.block->shared;
+        if (bytes < 4 || !all_inside(a, lanes, SHARED_FIRST, SHARED_FIRST + shared.size(), bytes))
+            return false;
+        if (!marks(w, lanes, bytes, write)) return false;
+        base = (uint64_t)shared.data() - SHARED_FIRST;
+    } else {
+        bool found = false;
+        if (i.space == Space::global || i.space == Space::generic)
+            for (auto &r : w.block->launch->recent) found = found || all_inside(a, lanes, r.lo, r.hi, bytes);
+        if (!found) return false;
+    }
+    for (int l = 0; l < 32; l++) host[l] = reinterpret_cast<char *>(base + a[l]);
+    return true;
+}
 void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
     uint64_t    *a     = w.address;
     const size_t bytes = (size_t)i.bytes * i.count;
@@ -62,6 +109,7 @@ void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
         for (int l = 0; l < 32; l++) a[l] = (uint32_t)(base[l] + (uint32_t)i.offset);
     } else
         for (int l = 0; l < 32; l++) a[l] = (uint64_t)i.offset;
+    if (resolve_at_once(w, i, lanes, write, host)) return;
     uint64_t lo = ~0ull, hi = 0, low_bits = 0;
     for (int l = 0; l < 32; l++) {
         const bool on = lanes >> l & 1;
