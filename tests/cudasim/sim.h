@@ -25,6 +25,7 @@
  *     SIM_QUIET         API errors are not printed
  *     REPRISE_SIM=ptx   kernels are interpreted from their PTX instead of called
  *     REPRISE_PTX=DIR   folder of that PTX, the one of this build
+ *     SIM_CAPABILITY=N  compute capability that the device reports at first, 90
  *     SIM_BUG=N         the planted bug that is active in a build of mutants.sh
  */
 #ifndef SIM_TEST_H

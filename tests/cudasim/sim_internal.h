@@ -65,6 +65,7 @@ struct SimLaunch {
     }
 };
 void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
+bool sim_has_pdl(void);            // devices before 9.0 run a PDL launch after the kernel before it
 bool sim_run_ptx(SimLaunch &l);    // the same from PTX (tests/ptx); false unless REPRISE_SIM=ptx
 
 struct Block;

@@ -1,5 +1,6 @@
 // sim_properties.cpp - properties and attributes of the simulated device: those of an H100, with 16 GiB of memory.
 #include "sim_internal.h"
+#include <cstdlib>
 #undef warpSize
 
 enum { SIM_L2_BYTES = 50 << 20 };
@@ -57,7 +58,9 @@ static int current;
 static cudaError_t no_device(int device) {
     return device < 0 || device >= sim_n_devices ? sim_err(cudaErrorInvalidDevice) : cudaSuccess;
 }
-static int capability[2] = {9, 0};
+static int from_environment = getenv("SIM_CAPABILITY") ? atoi(getenv("SIM_CAPABILITY")) : 90;
+static int capability[2]    = {from_environment / 10, from_environment % 10};
+bool       sim_has_pdl(void) { return capability[0] >= 9; }
 static int attribute(cudaDeviceAttr a) {
     if (a == cudaDevAttrComputeCapabilityMajor) return capability[0];
     if (a == cudaDevAttrComputeCapabilityMinor) return capability[1];
@@ -67,7 +70,7 @@ static int attribute(cudaDeviceAttr a) {
 }
 
 extern "C" {
-void sim_capability(int major, int minor) { capability[0] = major, capability[1] = minor; }
+void        sim_capability(int major, int minor) { capability[0] = major, capability[1] = minor; }
 cudaError_t cudaGetDeviceCount(int *n) {
     *n = 0;
     SIM_CALL(SIM_NEEDS_DRIVER);

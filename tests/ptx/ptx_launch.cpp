@@ -78,7 +78,7 @@ bool sim_run_ptx(SimLaunch &l) {
     g.block[0] = l.block.x, g.block[1] = l.block.y, g.block[2] = l.block.z;
     g.dynamic_shared = l.smem;
     g.cooperative    = l.coop;
-    g.dependent      = l.pdl;
+    g.dependent      = l.pdl && sim_has_pdl();
     g.policy         = sim_policy;
     g.seed           = sim_policy == SIM_RANDOM ? sim_rand() : 1;
     g.find           = find_range;

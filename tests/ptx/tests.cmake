@@ -33,6 +33,6 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
     endif()
     add_test(NAME ${prefix}_${suite} COMMAND cudasim_${suite} -j1)
     set_tests_properties(${prefix}_${suite} PROPERTIES
-      ENVIRONMENT "REPRISE_SIM=ptx;REPRISE_PTX=${ptx_folder}/${architecture}")
+      ENVIRONMENT "REPRISE_SIM=ptx;SIM_CAPABILITY=${architecture};REPRISE_PTX=${ptx_folder}/${architecture}")
   endforeach()
 endforeach()
