@@ -36,3 +36,10 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
       ENVIRONMENT "REPRISE_SIM=ptx;SIM_CAPABILITY=${architecture};REPRISE_PTX=${ptx_folder}/${architecture}")
   endforeach()
 endforeach()
+
+# Tiny models of every family, decoded through the interpreter: two minutes of CPU time.
+if(TARGET cudasim_golden)
+  add_test(NAME ptx_golden COMMAND cudasim_golden -j1)
+  set_tests_properties(ptx_golden PROPERTIES COST 100
+    ENVIRONMENT "REPRISE_SIM=ptx;REPRISE_DEVICE=cuda;SIM_CAPABILITY=${ptx_first};REPRISE_PTX=${ptx_folder}/${ptx_first}")
+endif()
