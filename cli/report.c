@@ -33,7 +33,7 @@ void cli_device_json(const RpSession *s, FILE *out) {
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         fprintf(out, "\"%s\":", more[i].key);
-        cli_json_string(out, more[i].text, strlen(more[i].text));
+        rp_put_json_string(more[i].text, strlen(more[i].text), out);
         fputc(',', out);
     }
 }

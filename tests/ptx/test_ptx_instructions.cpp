@@ -41,6 +41,22 @@ static uint64_t of(double v) {
 #define SA  ((int32_t)a)
 #define SB  ((int32_t)b)
 
+static uint64_t reversed_bits(uint64_t a, uint64_t, uint64_t) {
+    uint64_t r = 0;
+    for (int k = 0; k < 32; k++) r |= (a >> k & 1) << (31 - k);
+    return r;
+}
+static uint64_t dp4a_signed(uint64_t a, uint64_t b, uint64_t c) {
+    int64_t r = (int64_t)(int32_t)c;
+    for (int k = 0; k < 32; k += 8) r += (int8_t)(a >> k) * (int8_t)(b >> k);
+    return (uint32_t)r;
+}
+static uint64_t dp4a_mixed(uint64_t a, uint64_t b, uint64_t c) {
+    int64_t r = (int64_t)(int32_t)c;
+    for (int k = 0; k < 32; k += 8) r += (int)(uint8_t)(a >> k) * (int8_t)(b >> k);
+    return (uint32_t)r;
+}
+
 // clang-format off
 static const Row integers[] = {
     {"add.s32 %r4, %r1, %r2;", "%r4", 0, WANT(A32 + B32)},
@@ -68,8 +84,7 @@ static const Row integers[] = {
     {"rem.s32 %r4, %r1, 10;", "%r4", 0, WANT((uint32_t)(SA % 10))},
     {"popc.b32 %r4, %r1;", "%r4", 0, WANT(__builtin_popcount(A32))},
     {"clz.b64 %r4, %rd11;", "%r4", 0, WANT(a ? __builtin_clzll(a) : 64)},
-    {"brev.b32 %r4, %r1;", "%r4", 0, [](uint64_t a, uint64_t, uint64_t) { uint64_t r = 0; for (int k = 0;
-     k < 32; k++) r |= (a >> k & 1) << (31 - k); return r; }},
+    {"brev.b32 %r4, %r1;", "%r4", 0, reversed_bits},
     {"bfe.u32 %r4, %r1, 5, 7;", "%r4", 0, WANT(A32 >> 5 & 127)},
     {"bfe.s32 %r4, %r1, 5, 7;", "%r4", 0, WANT((uint32_t)((int32_t)(A32 << 20) >> 25))},
     {"bfi.b32 %r4, %r1, %r2, 8, 4;", "%r4", 0, WANT((B32 & ~0xf00u) | (A32 & 15) << 8)},
@@ -80,13 +95,8 @@ static const Row integers[] = {
     {"lop3.b32 %r4, %r1, %r2, %r3, 0xca;", "%r4", 0, WANT((A32 & B32) | (~A32 & C32))},
     {"shf.l.wrap.b32 %r4, %r1, %r2, 9;", "%r4", 0, WANT(B32 << 9 | A32 >> 23)},
     {"shf.r.clamp.b32 %r4, %r1, %r2, 40;", "%r4", 0, WANT(B32)},
-    {"dp4a.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, [](uint64_t a, uint64_t b,
-     uint64_t c) { int r = (int)(uint32_t)c; for (int k = 0; k < 32;
-      k += 8) r = (int)((unsigned)r + (unsigned)((int8_t)(a >> k) * (int8_t)(b >> k)));
-       return (uint64_t)(uint32_t)r; }},
-    {"dp4a.u32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, [](uint64_t a, uint64_t b,
-     uint64_t c) { uint32_t r = (uint32_t)c; for (int k = 0; k < 32;
-      k += 8) r += (uint32_t)((int)(uint8_t)(a >> k) * (int8_t)(b >> k)); return (uint64_t)r; }},
+    {"dp4a.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, dp4a_signed},
+    {"dp4a.u32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, dp4a_mixed},
     {"add.cc.u32 %r4, %r1, %r2;\naddc.u32 %r5, %r3, 0;", "%r5", 0,
      WANT((uint32_t)(C32 + (((uint64_t)A32 + B32) >> 32)))},
     {"sub.cc.u32 %r4, %r1, %r2;\nsubc.u32 %r5, %r3, 0;", "%r5", 0, WANT((uint32_t)(C32 - (A32 < B32)))},
