@@ -9,6 +9,8 @@ static char short_escape(unsigned char c) {
 }
 
 void rp_put_json_string(const char *text, size_t n, FILE *out) {
+    if (out == NULL) return;
+    if (text == NULL) n = 0;
     fputc('"', out);
     for (size_t i = 0, len; i < n; i += len) {
         const unsigned char c = (unsigned char)text[i];

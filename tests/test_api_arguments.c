@@ -54,6 +54,7 @@ typedef struct Fixture {
     RpGgufString       string;
     RpCpuPrefetch      prefetch;
     char              *text;
+    bool              *mask;
 } Fixture;
 
 typedef struct Row {

@@ -23,7 +23,8 @@ extern "C" {
 RP_API size_t rp_visible_text(const char *text, size_t n, char *out, size_t size);
 
 /* Writes n bytes of UTF-8 as a JSON string (RFC 8259), with its quotes. Control characters, also U+007F to U+009F, are
- * escaped; each byte that is not UTF-8 becomes U+FFFD. Errors stay in `out` (ferror). */
+ * escaped; each byte that is not UTF-8 becomes U+FFFD. Errors stay in `out` (ferror). NULL text: an empty
+ * string. */
 RP_API void rp_put_json_string(const char *text, size_t n, FILE *out);
 
 #ifdef __cplusplus

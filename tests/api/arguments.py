@@ -19,6 +19,7 @@ VALID = {
     "const RpChatMessage *": "x->messages", "const RpOpParams *": "NULL",
     "const int64_t*": "x->ne", "const float *": "x->floats", "float *": "x->floats", "double *": "x->doubles",
     "const int32_t *": "x->ids", "int32_t *": "x->ids", "size_t *": "&x->size", "int *": "&x->number", "bool *": "&x->yes",
+    "bool **": "&x->mask", "rp_tokenize_masked.control": "NULL",
     "const void *": "x->buffer", "void *": "x->buffer", "char *": "x->buffer", "const void **": "&x->cursor",
     "uint32_t *": "&x->word", "RpDtype *": "&x->dtype", "RpChatKind *": "&x->kind", "RpExecMode *": "&x->mode",
     "TensorOp *": "&x->op", "RpGgufString *": "&x->string", "RpCpuPrefetch *": "&x->prefetch", "char **": "&x->text",
@@ -58,8 +59,9 @@ VALID = {
     "RpGgufType": "RP_GGUF_U8", "RpCpuIsa": "RP_ISA_PLAIN", "RpCpuPrefetch": "RP_PREFETCH_DEFAULT",
     "size_t out_bytes": "ROOM", "size_t result_bytes": "ROOM", "size_t trial_bytes": "sizeof(RpCpuPrefetchTrial)",
     "size_t note_bytes": "sizeof(RpDumpNote)", "size_t message_bytes": "sizeof(RpChatMessage)",
-    "rp_graph_op.n_src": "1", "rp_visible_text.n": "1", "rp_utf8_feed.n": "1", "rp_cuda_device_info_sized.index": "0", "rp_tokenize.len": "1", "size_t n_prompt": "1",
-    "rp_chat_format_sized.n": "1", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
+    "rp_graph_op.n_src": "1", "rp_visible_text.n": "1", "rp_utf8_feed.n": "1", "rp_cuda_device_info_sized.index": "0", "rp_tokenize.len": "1", "rp_tokenize_masked.len": "1",
+    "size_t n_prompt": "1", "rp_chat_format_sized.n": "1", "rp_chat_format_masked_sized.n": "1", "rp_chat_tokenize_sized.n": "1",
+    "rp_put_json_string.n": "1", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
     "rp_session_score.n": "1", "int axis0": "0", "int axis1": "1", "int axis2": "2", "int axis3": "3",
 }
 SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes"}
@@ -100,11 +102,12 @@ ALLOWED = {
     "rp_soft_max.mask_or_null", "rp_soft_max.pos_or_null", "rp_soft_max_sinks.mask_or_null",
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
-    "rp_visible_text.out",
+    "rp_visible_text.out", "rp_tokenize_masked.control",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.
 ANY = {
     "rp_new_file_close.status", "rp_fail.status", "rp_token_list_push.id", "rp_tokenize.flags",
+    "rp_tokenize_masked.flags", "rp_chat_tokenize_sized.flags",
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
