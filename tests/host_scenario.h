@@ -75,7 +75,7 @@ static inline bool names_the_cause(RpStatus st, HostFaultKind kind) {
     if (kind == HOST_THREAD) return st == RP_E_NOMEM && strstr(text, "threads could be started") != NULL;
     return (st == RP_E_NOMEM &&
             (strstr(text, "out of memory") != NULL || strstr(text, "be allocated") != NULL)) ||
-           (st == RP_E_IO && strstr(text, "Cannot allocate memory") != NULL);
+           ((st == RP_E_NOMEM || st == RP_E_IO) && strstr(text, "Cannot allocate memory") != NULL);
 }
 
 /* The k-th call fails. False if there are fewer calls. `want`: the result without failures, 0 if it is not known. */

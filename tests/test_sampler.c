@@ -366,7 +366,7 @@ Test(sampler, refuses_missing_logits) {
     RpSampler *s     = open_sampler(rp_sampler_defaults(), 5);
     int32_t    token = 7;
     cr_expect_eq(rp_sampler_sample(s, NULL, &token), RP_E_ARG);
-    cr_expect_str_eq(rp_last_error(), "sampler: no logits; a session has them after a prefill or a step");
+    cr_expect_str_eq(rp_last_error(), "rp_sampler_sample: logits is NULL");
     cr_expect_eq(token, 7);
     rp_sampler_free(s);
 }

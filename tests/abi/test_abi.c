@@ -431,8 +431,15 @@ Test(abi, arrays_of_messages) {
     REFUSED(rp_chat_format_masked_sized(RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, &text, &control),
             "RpChatMessage");
     cr_assert(text == NULL && control == NULL);
-    REFUSED(rp_chat_tokenize_sized(NULL, RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, 0, NULL),
+    RpGgufFile  *file;
+    RpTokenizer *tk;
+    RpTokenList  list = {0};
+    OK(rp_gguf_open(RP_SOURCE_DIR "/tests/golden/tiny/llama-mix.gguf", &file));
+    OK(rp_tokenizer_new(file, &tk));
+    REFUSED(rp_chat_tokenize_sized(tk, RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, 0, &list),
             "RpChatMessage");
+    rp_tokenizer_free(tk);
+    rp_gguf_close(file);
 }
 
 static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,

@@ -188,6 +188,7 @@ const char                 *sim_opname(SimOp op);
 bool                        sim_warp_try(Warp *w, unsigned mask);
 void                        sim_bar_try(Block *b);
 void                        sim_grid_try(void);
+void                        sim_call_on_wait(const char *kernel); // the callback of sim_on_wait
 int                         sim_fill(void);
 
 // ---- host side: streams, events, graphs ----

@@ -195,6 +195,7 @@ struct Launch {
     uint64_t      seed     = 1;
     FindRange    *find     = nullptr;
     Observer     *observer = nullptr;
+    void (*on_wait)(const Launch &) = nullptr; // called when block 0 of a dependent launch waits
     Ranges        recent[4];
     unsigned      next_recent = 0;
 };

@@ -65,7 +65,12 @@ void barrier(Warp &w, const Inst &i, uint32_t lanes) {
 }
 void yield(Warp &w, const Inst &, uint32_t) { w.state = State::yields; }
 void nothing(Warp &, const Inst &, uint32_t) {}
-void grid_wait(Warp &w, const Inst &, uint32_t) { w.block->waited = true; }
+void grid_wait(Warp &w, const Inst &, uint32_t) {
+    const Launch &g     = *w.block->launch;
+    const bool    first = !w.block->waited && w.block->x + w.block->y + w.block->z == 0;
+    w.block->waited     = true;
+    if (first && g.on_wait != nullptr) g.on_wait(g);
+}
 
 // cudaGraphSetConditional(handle, value); offset and target: where the two arguments are in local memory.
 void set_conditional(Warp &w, const Inst &i, uint32_t lanes) {

@@ -79,6 +79,7 @@ bool sim_run_ptx(SimLaunch &l) {
     g.dynamic_shared = l.smem;
     g.cooperative    = l.coop;
     g.dependent      = l.pdl && sim_has_pdl();
+    g.on_wait        = [](const ptx::Launch &launch) { sim_call_on_wait(launch.kernel->body.name.c_str()); };
     g.policy         = sim_policy;
     g.seed           = sim_policy == SIM_RANDOM ? sim_rand() : 1;
     g.find           = find_range;
