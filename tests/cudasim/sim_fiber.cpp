@@ -119,8 +119,8 @@ void sim_swap_to(Fiber *me, Fiber *f) { // fiber -> fiber, or -> scheduler if f 
 int sim_pick(unsigned set) {
     if (sim_policy == SIM_FWD) return __builtin_ctz(set);
     if (sim_policy == SIM_REV) return 31 - __builtin_clz(set);
-    for (int n = sim_rand() % __builtin_popcount(set); n--;) set &= set - 1;
-    return __builtin_ctz(set);
+    const int from = sim_rand() & 31; // the first lane of the set from there on, around the warp
+    return (__builtin_ctz(set >> from | set << (32 - from & 31)) + from) & 31;
 }
 // Yields. A ready lane of the same warp is next, without a detour through the scheduler; in a random schedule the
 // scheduler is asked in one case of four, so that warps interleave.
