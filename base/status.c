@@ -23,10 +23,10 @@ const char *rp_status_text(RpStatus status) {
 const char *rp_last_error(void) { return last_error; }
 
 RpStatus rp_fail(RpStatus status, const char *fmt, ...) {
-    char    text[sizeof last_error]; /* formatted apart: an argument may point into last_error */
+    char    text[sizeof last_error] = ""; /* formatted apart: an argument may point into last_error */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt != NULL ? fmt : "", ap);
+    if (fmt != NULL) vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     rp_visible_text(text, strlen(text), last_error, sizeof last_error); /* names in it come from files */
     return status;

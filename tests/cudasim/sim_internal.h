@@ -66,7 +66,11 @@ struct SimLaunch {
 };
 void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
 bool sim_has_pdl(void);            // devices before 9.0 run a PDL launch after the kernel before it
+#ifdef SIM_PTX
 bool sim_run_ptx(SimLaunch &l);    // the same from PTX (tests/ptx); false unless REPRISE_SIM=ptx
+#else
+static inline bool sim_run_ptx(SimLaunch &) { return false; }
+#endif
 
 struct Block;
 struct Warp;

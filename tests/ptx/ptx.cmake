@@ -1,5 +1,14 @@
 # The interpreter of PTX behind the simulated runtime (REPRISE_SIM=ptx), and the PTX of the library's kernels.
 set(RP_PTX_ARCHITECTURES 90 CACHE STRING "compute capabilities that the interpreted PTX is compiled for, e.g. 75;80;90")
+set(RP_PTX_DEFAULT ON)
+if(RP_SANITIZE OR RP_RACE)
+  set(RP_PTX_DEFAULT OFF) # two minutes of CPU time for the compiler
+endif()
+option(RP_PTX "build the interpreter of PTX and its tests" ${RP_PTX_DEFAULT})
+if(NOT RP_PTX)
+  return()
+endif()
+target_compile_definitions(cudasim PRIVATE SIM_PTX)
 file(GLOB ptx_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ptx/ptx_*.cpp)
 target_sources(cudasim PRIVATE ${ptx_sources})
 list(GET RP_PTX_ARCHITECTURES 0 ptx_first)

@@ -1,5 +1,5 @@
 # Tests of the PTX interpreter, and suites of the simulated device run from PTX. Included when their programs exist.
-if(NOT RP_RACE)
+if(RP_PTX)
   file(GLOB ptx_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ptx/test_ptx*.cpp)
   add_executable(test_ptx ${ptx_tests})
   target_link_libraries(test_ptx PRIVATE cudasim Threads::Threads ${CMAKE_DL_LIBS})
