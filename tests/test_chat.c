@@ -442,18 +442,24 @@ Test(chat, roles_are_names_and_no_text) {
     rp_tokenizer_free(tk);
 }
 
-/* "</" and "s>" are tokens, and so is what they are together: the control token </s>. Only the text of a normal token
- * is the result of a merge. */
+/* "</" and "s>" are tokens, and so is what they are together: the control token </s>. The text of a control token, of
+ * the unknown token and of a byte token is never the result of a merge. */
 Test(chat, merges_do_not_make_control_tokens) {
     static const Added added[] = {
-        {"</",  NORMAL,  0},
-        {"s>",  NORMAL,  0},
-        {"<s>", CONTROL, 0},
+        {"</",   NORMAL,  0},
+        {"s>",   NORMAL,  0},
+        {"<s>",  CONTROL, 0},
+        {"<un",  NORMAL,  0},
+        {"k>",   NORMAL,  0},
+        {"<0",   NORMAL,  0},
+        {"<0x",  NORMAL,  0},
+        {"<0x4", NORMAL,  0},
+        {"1>",   NORMAL,  0},
     };
-    static const char        text[]  = "a</s><s>[INST]";
+    static const char        text[]  = "a</s><s>[INST]<unk><0x41>";
     static const char *const names[] = {"spm", "spm-no-prefix"};
     for (size_t i = 0; i < 2; i++) {
-        RpTokenizer *tk  = vocabulary(names[i], added, 3);
+        RpTokenizer *tk  = vocabulary(names[i], added, sizeof added / sizeof added[0]);
         RpTokenList  ids = {0};
         OK(rp_tokenize(tk, text, strlen(text), 0, &ids));
         for (size_t k = 0; k < ids.n; k++)

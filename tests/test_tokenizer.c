@@ -4,11 +4,11 @@
 
 #include "model/tokenizer/tokenizer_impl.h"
 
-/* llama.cpp merges the text of a control token to that token where merges lead there, even if it is not to look for
- * control tokens. Here it stays text. `first`: ids in front that do not come from the text (BOS). */
+/* llama.cpp merges the text of a control token, or of the unknown token, to that token where merges lead there, even if
+ * it is not to look for control tokens. Here it stays text. `first`: ids in front that do not come from the text (BOS). */
 static bool merges_to_control(const RpTokenizer *tk, const int32_t *ids, size_t n, size_t first) {
     bool found = false;
-    for (size_t i = first; i < n; i++) found = found || tk->types[ids[i]] == TOKEN_CONTROL;
+    for (size_t i = first; i < n; i++) found = found || rp_tokenizer_is_control(tk, ids[i]);
     return found;
 }
 

@@ -114,7 +114,8 @@ static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
                                          "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
                                          "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
     static const char *const others[] = {
-        "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]"};
+        "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]",
+        "<s>"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         int32_t id = -1;
         RP_TRY(load_id(tk, f, keys[i], &id));

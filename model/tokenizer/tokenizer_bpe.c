@@ -165,7 +165,7 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
     RP_TRY(rp_bpe_merge_all(tk, merger, propose_merge));
     for (int32_t i = 0; i >= 0; i = merger->symbols[i].next) {
         const Symbol *s = &merger->symbols[i];
-        if (s->id >= 0 && s->id < tk->n_vocab && tk->types[s->id] != TOKEN_CONTROL)
+        if (s->id >= 0 && s->id < tk->n_vocab && !rp_tokenizer_is_control(tk, s->id))
             RP_TRY(rp_token_list_push(e->out, s->id));
         else
             RP_TRY(emit_bytes(e, s->text, s->len));

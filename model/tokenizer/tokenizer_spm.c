@@ -40,6 +40,13 @@ static RpGgufString unmarked(RpTokenizer *tk, RpGgufString s) {
     return (RpGgufString){p, n};
 }
 
+/* The token of a text, or -1. Control, unknown and byte tokens come from no text: "</" and "s>" are not merged to </s>,
+ * and "<0x4" and "1>" not to byte 0x41. */
+static int32_t token_of(const RpTokenizer *tk, const char *text, size_t len) {
+    const int32_t id = rp_strings_find(&tk->by_text, text, len);
+    return rp_tokenizer_is_control(tk, id) || (id >= 0 && tk->types[id] == TOKEN_BYTE) ? -1 : id;
+}
+
 /* Byte tokens print their byte, normal tokens their text with spaces; other kinds print their text as it
  * is. */
 RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
@@ -66,18 +73,12 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         }
         if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
     }
-    for (int b = 0; b < 256;
+    for (int b = 0; b < 128;
          b++) { /* without a byte token, an ASCII character that is a token serves as one */
         const char c = (char)b;
-        if (tk->byte_token[b] < 0 && b < 128) tk->byte_token[b] = rp_strings_find(&tk->by_text, &c, 1);
+        if (tk->byte_token[b] < 0) tk->byte_token[b] = token_of(tk, &c, 1);
     }
     return RP_OK;
-}
-
-/* The token of a text, or -1. Control tokens come from no text: "</" and "s>" are not merged to </s>. */
-static int32_t token_of(const RpTokenizer *tk, const char *text, size_t len) {
-    const int32_t id = rp_strings_find(&tk->by_text, text, len);
-    return id >= 0 && tk->types[id] == TOKEN_CONTROL ? -1 : id;
 }
 
 /* Any two neighbours whose text is a token can be merged. */
