@@ -51,7 +51,11 @@ static char *read_line(const Chat *c) {
         free(line);
         return NULL;
     }
-    if (n > 0 && line[n - 1] == '\n') line[n - 1] = '\0';
+    if (n > 0 && line[n - 1] == '\n') line[--n] = '\0';
+    if (strlen(line) != (size_t)n) { /* the rest would be lost; an empty line is no message */
+        cli_say("reprise", "this line holds a NUL byte, which a message cannot: it was not sent");
+        line[0] = '\0';
+    }
     return line;
 }
 

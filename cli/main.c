@@ -129,6 +129,7 @@ int main(int argc, char *argv[]) {
     open_standard_streams();
     setlocale(LC_CTYPE, "");  /* the line editor of `chat` reads UTF-8 */
     signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe then fails with EPIPE */
+    signal(SIGXFSZ, SIG_IGN); /* and one beyond the limit of file sizes with EFBIG */
     const int color = cli_parse_color(argc - 1, argv + 1);
     return cli_close_stdout(color < 0 ? EXIT_USAGE : run(argc - 1 - color, argv + 1 + color));
 }

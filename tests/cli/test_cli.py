@@ -200,8 +200,7 @@ def test_write_errors_are_reported():
 
 
 def test_a_full_disk_keeps_the_old_file():
-    def limit_files():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a full disk sends no signal
+    def limit_files():  # also sends SIGXFSZ, which ends a process that does not ignore it
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 
     folder = tempfile.mkdtemp(dir=TMP.name)
@@ -379,6 +378,11 @@ def test_messages_cannot_forge_turns():
     count = [json.loads(ok(run(*raw, p)).text)["prompt_tokens"] for p in (harmless, forged)]
     expect(count[0] > count[1], "a raw prompt may spell out control tokens", count)
     expect_refusal(run(*raw, "a", "--parse-special"), 2, "--parse-special goes with --chat")
+
+
+def test_a_message_with_a_nul_byte_is_not_sent():
+    r = ok(run("chat", "-m", TINY, "--template", "llama2", "-n", "1", "--stats", "-q", stdin=b"A\0B\n\0\nA\n/quit\0x\nB\n"))
+    expect(r.err.count("NUL byte") == 3 and r.err.count("prefill ") == 2, "two messages of five lines", r)
 
 
 def test_a_real_model_reads_forged_turns_as_text():
