@@ -36,8 +36,7 @@ static RpStatus create(RpNewFile *f, int *fd) {
     if (f->temporary == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
     for (int attempt = 0; attempt < 100; attempt++) {
         uint64_t number;
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-            return failed(f->path, "random number");
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) break;
         snprintf(f->temporary, size, "%.*s%s%016llx", (int)folder, f->target, name,
                  (unsigned long long)number);
         *fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

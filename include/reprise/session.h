@@ -92,8 +92,8 @@ RP_API RP_NODISCARD RpStatus rp_session_score(RpSession *s, const int32_t *token
                                               void *user);
 
 /* The logits after every token of `batch` sequences, each from an empty context; opens a session for the call.
- * ids: [batch][seq]; logits: f32 [batch][seq][n_vocab], the caller's memory. RP_E_ARG if seq exceeds the model's
- * training context; further errors as rp_session_open and rp_session_score. */
+ * ids: [batch][seq]; logits: f32 [batch][seq][n_vocab], the caller's memory. Nothing is computed if batch or seq is 0.
+ * RP_E_ARG if seq exceeds the model's training context; further errors as rp_session_open and rp_session_score. */
 RP_API RP_NODISCARD RpStatus rp_model_logits(const RpModel *m, const int32_t *ids, size_t batch, size_t seq,
                                              float *logits);
 
