@@ -115,6 +115,10 @@ WRAP(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t offset
     return p;
 }
 
+WRAP(int, mprotect, void *p, size_t n, int prot) {
+    return fails("mprotect", HOST_MEMORY) ? -1 : __real_mprotect(p, n, prot);
+}
+
 WRAP(int, munmap, void *p, size_t n) {
     atomic_fetch_sub(&live, 1);
     return __real_munmap(p, n);
@@ -157,6 +161,9 @@ WRAP(int, fclose, FILE *f) {
 }
 
 WRAP(int, mkstemp, char *path) { return fails("mkstemp", HOST_FILE) ? -1 : __real_mkstemp(path); }
+WRAP(ssize_t, pread, int fd, void *out, size_t n, off_t at) {
+    return fails("pread", HOST_FILE) ? -1 : __real_pread(fd, out, n, at);
+}
 WRAP(int, fsync, int fd) { return fails("fsync", HOST_FILE) ? -1 : __real_fsync(fd); }
 WRAP(int, ftruncate, int fd, off_t n) { return fails("ftruncate", HOST_FILE) ? -1 : __real_ftruncate(fd, n); }
 WRAP(int, fchmod, int fd, mode_t mode) { return fails("fchmod", HOST_FILE) ? -1 : __real_fchmod(fd, mode); }
