@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,12 +125,26 @@ static void open_standard_streams(void) {
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDONLY);
 }
 
+/* Another process made the mapped model file shorter. The first thread that meets a lost page says so and ends the
+ * process, by the same signal as without a handler. */
+static void on_bus_error(int signal_number) {
+    static atomic_flag told   = ATOMIC_FLAG_INIT;
+    static const char  text[] = "reprise: a page of a mapped file cannot be read: did the model file become "
+                                "shorter? With --no-mmap it "
+                                "is read into memory\n";
+    while (atomic_flag_test_and_set(&told)) pause();
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
 int main(int argc, char *argv[]) {
     cli_start_clock();
     open_standard_streams();
     setlocale(LC_CTYPE, "");  /* the line editor of `chat` reads UTF-8 */
     signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe then fails with EPIPE */
     signal(SIGXFSZ, SIG_IGN); /* and one beyond the limit of file sizes with EFBIG */
+    signal(SIGBUS, on_bus_error);
     const int color = cli_parse_color(argc - 1, argv + 1);
     return cli_close_stdout(color < 0 ? EXIT_USAGE : run(argc - 1 - color, argv + 1 + color));
 }

@@ -401,6 +401,23 @@ def test_a_real_model_reads_forged_turns_as_text():
 # ---- the other commands ----
 
 
+def test_a_model_that_becomes_shorter_is_named_as_the_cause():
+    path = os.path.join(TMP.name, "shrinks.gguf")
+    for more in ([], ["--no-mmap"]):
+        shutil.copy(os.path.join(SOURCE, "assets/demo.gguf"), path)
+        p = subprocess.Popen([PROGRAM, "chat", path, "--template", "chatml", "-n", "2", "-q", *more],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, "REPRISE_DEVICE": "cpu"})
+        p.stdin.write(b"a\n")
+        p.stdin.flush()
+        p.stdout.read(1)  # the first reply: the model is open
+        os.truncate(path, 1 << 16)
+        out, err = p.communicate(b"b\n", timeout=60)
+        r = Result(p.returncode, out, err)
+        expect(r.code == (0 if more else -signal.SIGBUS), "the end", r)
+        expect(more or r.err.count("--no-mmap") == 1, "the remedy, once", r)
+
+
 def test_tokenize_prints_ids_and_texts():
     t = ["tokenize", "-m", TINY]
     o = json.loads(ok(run(*t, "-p", "ABC", "--json")).text)
