@@ -19,8 +19,8 @@ need $BUILD_PACKAGES python3 python3-pip
 cuda=
 command -v nvidia-smi >/dev/null || cuda=-DRP_CUDA=OFF
 # shellcheck disable=SC2086
-[ -f build/build.ninja ] || cmake -S . -B build -G Ninja -DRP_TESTS=OFF $cuda >/dev/null
-ninja -C build reprise_cli >&2
+[ -f build/CMakeCache.txt ] || cmake -S . -B build -G Ninja -DRP_TESTS=OFF $cuda >/dev/null
+cmake --build build --target reprise_cli -j "$(nproc)" >&2
 
 run() { echo "\$ $*" >&2; "$@"; echo; }
 run build/reprise generate -p "In the beginning" -n 80 --temp 0.7 --top-p 0.9 --seed 4 --experts

@@ -51,7 +51,9 @@ slowest() { # log of ctest: the suites that dominate its time
 
 suite() { # preset, title, build folder; tests inherit the environment
     step "$2"
-    cmake --preset "$1" $one_arch ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
+    fresh= # a folder of another generator, as of a plain `cmake -B build`, is configured anew
+    grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$3/CMakeCache.txt" || fresh=--fresh
+    cmake $fresh --preset "$1" $one_arch ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
     ctest --test-dir "$3" -j"$(nproc)" --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
