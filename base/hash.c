@@ -49,8 +49,8 @@ uint64_t rp_siphash(const uint64_t key[2], const void *p, size_t n) {
 static uint64_t       process_key[2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Where there is no getrandom (an old kernel, a sandbox), the 16 random bytes that the kernel gives every program
- * at its start; else the time. */
+/* If getrandom is missing (an old kernel, a sandbox): the 16 random bytes that the kernel gives every program at its
+ * start; else the time. */
 static void choose_key(void) {
     if (getrandom(process_key, sizeof process_key, GRND_NONBLOCK) == (ssize_t)sizeof process_key) return;
     const unsigned long at_start = getauxval(AT_RANDOM);

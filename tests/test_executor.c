@@ -121,7 +121,7 @@ Test(executor, keeps_inputs_and_exposes_only_inputs_and_outputs) {
     free_net(&n);
 }
 
-/* Of the removed nodes only the numbers in the graph are gone: callers may still hold their addresses. */
+/* Removed nodes lose only their numbers in the graph: callers may still hold their addresses. */
 Test(executor, removed_nodes_have_no_memory) {
     ComputeGraph *g = rp_graph_new(), *other = rp_graph_new();
     TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1)), *y = rp_silu(g, x);

@@ -38,7 +38,7 @@ static void overwrite(const void *p, size_t n, size_t at) {
     close(fd);
 }
 
-/* Where the file stores the first string of the vocabulary: its length, then its bytes. */
+/* Offset of the first string of the vocabulary: its length, then its bytes. */
 static size_t first_token(void) {
     RpGgufFile *f;
     OK(rp_gguf_open_memory(contents, size, "memory", &f));

@@ -98,6 +98,33 @@ Test(quantize_rows, gives_tiny_values_the_quant_0) {
     for (int i = 0; i < 34; i++) cr_expect_eq(block[i], 0, "byte %d is %d", i, block[i]);
 }
 
+/* Finite values that need a scale or a minimum above 65504, the largest f16. Every type but MXFP4 has an f16 scale. */
+Test(quantize_rows, refuses_values_too_large_for_their_scales) {
+    static const float large[] = {3e38f, -3e38f, 1e10f};
+    float              x[512]  = {0}, back[512];
+    static uint8_t     row[512 * 4];
+    for (int type = 0; type < RP_DTYPE_COUNT; type++) {
+        if (!rp_dtype_is_quant((RpDtype)type) || type == RP_Q8_ACT || type == RP_MXFP4) continue;
+        char text[80];
+        snprintf(text, sizeof text, "is too large for the scales of %s", rp_dtype_name((RpDtype)type));
+        for (size_t k = 0; k < sizeof large / sizeof large[0]; k++) {
+            x[300] = large[k];
+            REFUSED(rp_quantize_row((RpDtype)type, x, 512, row), RP_E_ARG, text);
+            cr_expect_not_null(strstr(rp_last_error(), "element 300 "), "%s", rp_last_error());
+        }
+        x[300] = 40000.0f, x[301] = -40000.0f;
+        OK(rp_quantize_row((RpDtype)type, x, 512, row));
+        rp_dequantize_row((RpDtype)type, row, 512, back);
+        cr_expect(fabsf(back[300] - 40000.0f) < 4000.0f, "%s: %g", rp_dtype_name((RpDtype)type),
+                  (double)back[300]);
+        x[301] = 0.0f;
+    }
+    x[300] = 3e38f;
+    OK(rp_quantize_row(RP_MXFP4, x, 512, row));
+    rp_dequantize_row(RP_MXFP4, row, 512, back);
+    cr_expect(isfinite(back[300]));
+}
+
 Test(quantize_rows, types_of_no_weight_dequantise_to_nan) {
     const int32_t ids[64] = {0};
     const RpDtype types[] = {RP_I32, RP_Q8_ACT, RP_DTYPE_COUNT, (RpDtype)-1};

@@ -10,8 +10,8 @@
 
 #include "base/argument.h"
 
-#include "fallback/simd/float.h"
 #include "fallback/quants/quants.h"
+#include "fallback/simd/float.h"
 
 /* The value of largest magnitude, with its sign. */
 static float largest(const float *x, int n) {
@@ -128,9 +128,10 @@ static void quantize_mxfp4(const float *x, void *out) {
 
 /* ---- K types: super-blocks of 256, whose sub-blocks have small integer scales ---- */
 
+/* v as an integer in low..high. Clamped as a float, as in level(); NaN becomes low. */
 static int nearest(float v, int low, int high) {
-    const int q = (int)lrintf(v);
-    return q < low ? low : (q > high ? high : q);
+    const float least = (float)low, most = (float)high;
+    return (int)lrintf(v > least ? (v < most ? v : most) : least);
 }
 
 /* Fits x[i] ~ scale * q[i] - min with q in 0..top and min >= 0. Tries several scales for the rounding; for each set
@@ -291,6 +292,25 @@ typedef void QuantizeFunction(const float *x, void *block);
 static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 #undef X
 
+/* Refuses values that need a scale or minimum above the largest f16, 65504, as ggml's check of quantised data does: the
+ * block then holds infinities, NaN, or zeros where a search by squared error overflowed. An error of half of the largest
+ * magnitude tells them from rounding, which is a quarter at most. Up to 32768 nothing overflows. `at`: the number of
+ * element x[0] in its row. */
+static RpStatus check_range(RpDtype dtype, const float *x, const void *block, int64_t at) {
+    const RpDtypeInfo *info = rp_dtype_info(dtype);
+    float              y[256];
+    const float        top = largest(x, info->block_elems);
+    if (fabsf(top) <= 32768.0f) return RP_OK;
+    rp_dequantize_row(dtype, block, info->block_elems, y);
+    for (int i = 0; i < info->block_elems; i++) {
+        if (fabsf(y[i] / top - x[i] / top) <= 0.5f) continue;
+        while (*x != top) x++, at++;
+        return rp_fail(RP_E_ARG, "element %lld of a row, %g, is too large for the scales of %s",
+                       (long long)at, (double)top, info->name);
+    }
+    return RP_OK;
+}
+
 RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
     RP_NOT_NULL(x, "x");
     RP_NOT_NULL(out, "out");
@@ -314,7 +334,10 @@ RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
         if (!isfinite(x[i]))
             return rp_fail(RP_E_ARG, "element %lld of a row is not finite: %s cannot hold it", (long long)i,
                            info->name);
-    for (int64_t i = 0; i < n; i += info->block_elems)
-        quantize(x + i, (char *)out + i / info->block_elems * info->block_bytes);
+    for (int64_t i = 0; i < n; i += info->block_elems) {
+        void *block = (char *)out + i / info->block_elems * info->block_bytes;
+        quantize(x + i, block);
+        RP_TRY(check_range(dtype, x + i, block, i));
+    }
     return RP_OK;
 }

@@ -101,7 +101,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 
 /* ---- the test ---- */
 
-/* What is printed as JSON is JSON, and a change that is counted has a member that tells it. */
+/* The output of --json is JSON, and a change that is counted has a member that tells it. */
 static void check_json(const char *text, size_t n) {
     json_t       *o       = json_loadb(text, n, JSON_ALLOW_NUL, NULL);
     const json_t *changed = json_object_get(o, "changed"), *item;

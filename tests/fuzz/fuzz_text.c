@@ -77,7 +77,7 @@ static size_t first_stop(const char *text, size_t n, const char *const *stops, s
     return n;
 }
 
-/* What is let through is the text before the first stop string, and at any time at least all but the bytes that could
+/* The output is the text before the first stop string, and at any time at least all but the bytes that could
  * begin one. */
 static void stop(const char *text, size_t n, const char *const *stops, size_t n_stops) {
     static char out[MAX_TEXT + 1];
