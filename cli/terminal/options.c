@@ -49,8 +49,9 @@ static size_t distance(const char *a, const char *b) {
 }
 
 const char *cli_nearest(const char *name, const char *const names[], size_t n) {
-    const char *nearest = NULL;
-    size_t      best    = strlen(name) / 3 + 2; /* one above the largest distance that is accepted */
+    const char  *nearest = NULL;
+    const size_t length  = strlen(name);
+    size_t       best = length > 3 ? length / 3 + 2 : 2; /* one above the largest distance that is accepted */
     for (size_t i = 0; i < n; i++) {
         const size_t d = distance(name, names[i]);
         if (d < best) {

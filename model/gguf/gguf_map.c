@@ -18,6 +18,7 @@ enum { READ_CHUNK = 1 << 20 }; /* a multiple of every page size */
 RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) {
     struct stat info;
     *out         = (RpGgufMap){.fd = -1};
+    if (path[0] == '\0') return rp_fail(RP_E_IO, "the path of the model file is empty");
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
     if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0) {

@@ -57,6 +57,9 @@ def test_wrong_use_exits_2_with_one_line():
     expect_refusal(run(), 2, "command")
     expect_refusal(run("generat"), 2, "did you mean `generate`?")
     expect_refusal(run("zzzzzz"), 2, "unknown command `zzzzzz`")
+    r = run("graph", "--svg")
+    expect_refusal(r, 2, "unknown option --svg")
+    expect("did you mean" not in r.err, "two of three letters are no likeness", r)
     expect_refusal(run("help", "zzzzzz"), 2, "unknown command")
     g = ["generate", "-m", TINY, "-p", "a"]
     expect_refusal(run("quantize", "a", "b"), 2, "--type TYPE is needed")
@@ -145,6 +148,11 @@ def test_bad_files_exit_1_with_their_name():
     expect_refusal(
         run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "do not fill one window"
     )
+
+
+def test_an_empty_path_is_named():
+    expect_refusal(run("inspect", ""), 1, "the path of the model file is empty")
+    expect_refusal(run("generate", "-m", "", "-p", "a"), 1, "the path of the model file is empty")
 
 
 def test_unknown_architecture_is_inspected_but_not_run():
