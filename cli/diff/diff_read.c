@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAYER = 1 << 14 };
+enum { MAX_LAYER = 4096 }; /* as in a model file; each layer is a pass over all nodes */
 static const double MAX_US = 1e15; /* so that sums stay finite */
 
 typedef struct Reader {

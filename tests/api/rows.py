@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the calls of test_arguments.c: every public function with every bad argument, one function of C for each.
+"""Writes the calls of test_api_arguments.c: every public function with every bad argument, one function of C for each.
 
     rows.py SOURCE_DIR VERSION_H >rows.h
 

@@ -20,7 +20,7 @@ static unsigned next(unsigned *seed) { return (*seed = *seed * 1664525u + 101390
 static json_t *any_value(unsigned *seed) {
     static const char *const texts[] = {"",    "weight",       "state",   "rope", "blk.1.q", "blk.0.k",
                                         "f32", "\xe2\x96\x81", "\033[2J", "a b",  "9"};
-    static const json_int_t  whole[] = {0, -1, 1, 2, 3, 16, 16384, 16777216, INT64_MAX, INT64_MIN};
+    static const json_int_t  whole[] = {0, -1, 1, 2, 3, 16, 4096, 16777216, INT64_MAX, INT64_MIN};
     static const double      real[]  = {0.5, -1.0, 1e308, 1e-300, 1e18};
     char                     text[301];
     switch (next(seed) % 8) {
