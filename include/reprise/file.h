@@ -1,5 +1,5 @@
 /* file.h - write a file as a whole. Until it is closed nothing appears under its name, and what stood there stays: a
- * process that is killed at any moment leaves the old file or the complete new one.
+ * process that is killed at any moment leaves the old file or the complete new one, and perhaps the temporary file.
  *
  *   RpNewFile *file;
  *   RP_TRY(rp_new_file_open("graph.json", &file));
