@@ -14,6 +14,7 @@
     X(tokenize)                                                                                              \
     X(bench)                                                                                                 \
     X(launches)                                                                                              \
+    X(counts)                                                                                                \
     X(machine)                                                                                               \
     X(profile)                                                                                               \
     X(verify)                                                                                                \

@@ -177,8 +177,8 @@ struct Block {
     vector<char> shared, shared_init;
     vector<Warp> warps;
 };
-// Sees every warp instruction after it was executed. `address` holds one generic address per active lane of a
-// memory instruction, else it is null.
+// Sees every warp instruction after it was executed, with no lanes if its guard is false in all of them. `address`
+// holds one generic address per active lane of a memory instruction, else it is null.
 struct Observer {
     virtual ~Observer() {}
     virtual void instruction(const Warp &w, const Inst &i, uint32_t lanes, const uint64_t *address) = 0;
@@ -196,6 +196,7 @@ struct Launch {
     FindRange    *find     = nullptr;
     Observer     *observer = nullptr;
     void (*on_wait)(const Launch &) = nullptr; // called when block 0 of a dependent launch waits
+    const vector<uint32_t> *only = nullptr; // numbers of the blocks to run; null: all
     Ranges        recent[4];
     unsigned      next_recent = 0;
 };

@@ -38,12 +38,13 @@ const ptx::Kernel *kernel_in(const std::string &file, const std::string &name) {
     auto  e = f.entries.find(name);
     return e == f.entries.end() ? nullptr : f.module->kernel(e->second);
 }
-const ptx::Kernel *find_kernel(const SimKernelInfo &k) {
-    const ptx::HostSymbol s    = ptx::host_symbol(k.fn);
+const ptx::Kernel *find_kernel(const void *function, const char *kernel_name, std::string *where) {
+    const ptx::HostSymbol s    = ptx::host_symbol(function);
     const std::string     name = ptx::without_hash(s.name);
     if (!s.file.empty()) {
         const std::string stem = s.file.substr(s.file.rfind('/') + 1);
         const std::string file = stem.substr(0, stem.rfind('.')) + ".ptx";
+        *where                 = std::string(folder()) + "/" + file;
         if (const ptx::Kernel *found = kernel_in(file, name)) return found;
     }
     DIR *d = opendir(folder());
@@ -51,11 +52,12 @@ const ptx::Kernel *find_kernel(const SimKernelInfo &k) {
         const char *dot = strrchr(e->d_name, '.');
         if (dot == nullptr || strcmp(dot, ".ptx") != 0) continue;
         if (const ptx::Kernel *found = kernel_in(e->d_name, name)) {
+            *where = std::string(folder()) + "/" + e->d_name;
             closedir(d);
             return found;
         }
     }
-    ptx::fail("no PTX of %s (%s) in %s", k.name.c_str(), s.name.c_str(), folder());
+    ptx::fail("no PTX of %s (%s) in %s", kernel_name, s.name.c_str(), folder());
 }
 bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
     const SimAlloc *r = sim_alloc_of((const void *)a);
@@ -66,13 +68,19 @@ bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
 }
 } // namespace
 
+const ptx::Kernel *ptx::host_kernel(const void *function, const char *name, std::string *file) {
+    static std::map<const void *, std::pair<const Kernel *, std::string>> kernels;
+    auto &[kernel, from] = kernels[function];
+    if (kernel == nullptr) kernel = find_kernel(function, name, &from);
+    if (file != nullptr) *file = from;
+    return kernel;
+}
+
 bool sim_run_ptx(SimLaunch &l) {
     static const bool on = getenv("REPRISE_SIM") != nullptr && strcmp(getenv("REPRISE_SIM"), "ptx") == 0;
     if (!on) return false;
-    static std::map<const void *, const ptx::Kernel *> kernels;
-    const ptx::Kernel                                *&k = kernels[l.k->fn];
-    if (k == nullptr) k = find_kernel(*l.k);
-    ptx::Launch g;
+    const ptx::Kernel *k = ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
+    ptx::Launch        g;
     g.kernel  = k;
     g.grid[0] = l.grid.x, g.grid[1] = l.grid.y, g.grid[2] = l.grid.z;
     g.block[0] = l.block.x, g.block[1] = l.block.y, g.block[2] = l.block.z;

@@ -82,6 +82,7 @@ template <bool OBSERVED> void Runner::turn(Warp &w, uint32_t budget) {
             const uint32_t p = *w.at<uint32_t>(i.guard);
             lanes &= i.guard_not ? ~p : p;
             if (lanes == 0) {
+                if (OBSERVED && !(i.flags & INST_PSEUDO)) g.observer->instruction(w, i, 0, nullptr);
                 n++;
                 continue;
             }
@@ -150,13 +151,15 @@ void Runner::run_blocks() {
 
 void run(Launch &l) {
     Runner         r(l);
-    const uint32_t n = l.grid[0] * l.grid[1] * l.grid[2], threads = l.block[0] * l.block[1] * l.block[2];
+    const uint32_t threads = l.block[0] * l.block[1] * l.block[2];
+    const uint32_t n       = l.only != nullptr ? (uint32_t)l.only->size() : l.grid[0] * l.grid[1] * l.grid[2];
     if (r.k.body.max_threads != 0 && threads > r.k.body.max_threads)
         fail("%s: a block of %u threads, compiled for %u", r.k.body.name.c_str(), threads,
              r.k.body.max_threads);
     r.blocks = vector<Block>(l.cooperative ? n : 1);
     vector<uint32_t> order(n);
     for (uint32_t i = 0; i < n; i++) order[i] = l.policy == 1 ? n - 1 - i : i;
+    if (l.only != nullptr) order = *l.only;
     if (l.policy == 2)
         for (uint32_t i = n; i > 1; i--) std::swap(order[i - 1], order[r.random() % i]);
     for (Block &b : r.blocks) {

@@ -1,0 +1,80 @@
+/* counts.c - `reprise bench counts`: warp instructions, memory traffic and occupancy of the kernels of a decode step and
+ * of a prefill chunk. No GPU is involved: tests/ptx interprets the kernels' PTX. */
+#include "cli/counts.h"
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/default_model.h"
+
+#include <string.h>
+
+static CountsArgs  args = {.pos = 2047, .chunk = 256, .blocks = 16};
+static const char *phase;
+static bool        quiet;
+
+static RpStatus open_model(RpModel **m) {
+    const DeviceArgs device = {0};
+    if (args.preset != NULL) return rp_model_open_preset(args.preset, args.type, m);
+    return cli_open_model(args.model, &device, quiet, m);
+}
+
+static RpStatus choose_phase(void) {
+    args.steps = 1;
+    if (phase == NULL || strcmp(phase, "both") == 0) return RP_OK;
+    if (strcmp(phase, "decode") == 0)
+        args.chunk = 0;
+    else if (strcmp(phase, "prefill") == 0)
+        args.steps = 0;
+    else
+        return rp_fail(RP_E_ARG, "--phase %s: decode, prefill or both is wanted", phase);
+    return RP_OK;
+}
+
+static RpStatus count(void) {
+    RpModel *m = NULL;
+    RP_TRY(cli_counts_available());
+    RP_TRY(choose_phase());
+    RP_TRY(open_model(&m));
+    const RpStatus st = cli_counts_run(m, &args);
+    rp_model_free(m);
+    return st;
+}
+
+static int run(void) {
+    const char *searched = "";
+    if (args.model != NULL && args.preset != NULL) {
+        cli_say("reprise bench counts", "MODEL and --preset exclude each other");
+        return EXIT_USAGE;
+    }
+    if (args.model == NULL && args.preset == NULL) args.model = cli_default_model(&searched);
+    if (args.model == NULL && args.preset == NULL) {
+        cli_say("reprise bench counts", "a MODEL or --preset is needed: there is no demo model (%s)", searched);
+        return EXIT_USAGE;
+    }
+    return cli_exit(count());
+}
+
+static const Option options[] = {
+    CLI_MODEL_OPTIONAL("model", 'm', args.model, "MODEL", MODEL_HELP),
+    CLI_TEXT("preset", 0, args.preset, "PRESET", "a preset of `reprise synth` instead of a file; its weights are zeros"),
+    CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
+    CLI_TEXT("phase", 0, phase, "PHASE", "decode, prefill or both (default)"),
+    CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047", 0, 1 << 24),
+    CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256", 1, 4096),
+    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 16; 0: all", 0, 1 << 20),
+    CLI_FLAG("no-registers", 0, args.no_registers, "do not run ptxas: no registers, no blocks per SM"),
+    OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
+    OPTION_JSON(args.json),
+    OPTION_QUIET(quiet),
+};
+
+const Command cli_command_counts = {
+    .name      = "bench counts",
+    .help      = "count the instructions and the memory traffic of the CUDA kernels, without a GPU",
+    .usage     = "[MODEL | --preset PRESET] [options]",
+    .notes     = "The program build/tests/cudasim_reprise of a build with tests and nvcc has this command; docs/cuda.md "
+                 "defines the counters. With --json: one object a phase, one kernel a line.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

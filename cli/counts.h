@@ -1,0 +1,26 @@
+/* counts.h - what `reprise bench counts` hands to the program that can count: cudasim_reprise (tests/ptx/counts_plan.c). In
+ * every other program cli_counts_run says so (counts_none.c). */
+#ifndef CLI_COUNTS_H
+#define CLI_COUNTS_H
+
+#include "reprise/reprise.h"
+
+typedef struct CountsArgs {
+    const char *model, *preset; /* one of them, the other is NULL */
+    const char *type;           /* of a preset's weights; NULL: Q8_0 */
+    const char *passes, *kv;    /* as in RpSessionOptions, and cli_kv_type */
+    int32_t     pos;            /* of the token of a decode step */
+    int32_t     chunk;          /* tokens of a prefill chunk, the first of a prompt; 0: no prefill */
+    int32_t     steps;          /* decode steps: 1 or 0 */
+    int32_t     blocks;         /* most blocks of a grid that are executed; 0: all */
+    bool        no_registers;   /* ptxas is not run */
+    bool        json;
+} CountsArgs;
+
+/* Counts the kernels of the steps and prints them to stdout. */
+RP_NODISCARD RpStatus cli_counts_run(const RpModel *m, const CountsArgs *args);
+
+/* RP_E_NOT_AVAILABLE, with what to do, if this program cannot count. */
+RP_NODISCARD RpStatus cli_counts_available(void);
+
+#endif

@@ -1,0 +1,194 @@
+/* counts_plan.c - `reprise bench counts` in the program of the simulated device: plans a step, gives every tensor an
+ * address, and walks the plan with a launch hook that counts.
+ *
+ *     weights       of a file: repacked as on the device; of a preset: zeros that take no memory
+ *     cache         zeros, at any position
+ *     arena, scratch memory, step state      as of a session
+ *
+ * Products of a prefill chunk run in the library's own kernels: cuBLASLt has no PTX to interpret. */
+#include "tests/ptx/counts_run.h"
+
+#include "cli/common.h"
+#include "cli/counts.h"
+
+#include "executor/plan_walk.h"
+#include "reprise/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256, N_RECENT = 64 };
+
+typedef struct Weight {
+    const void *host;
+    char       *at;
+} Weight;
+
+typedef struct CountedPlan {
+    CountsRun    *run;
+    ComputeGraph *g;
+    ExecPlan     *plan;
+    RpOpArgs     *args;
+    Weight       *weights;
+    int           n_weights, step;
+    char         *arena, *scratch;
+    char        **states;
+    size_t        scratch_bytes;
+} CountedPlan;
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+static RpStatus take(CountedPlan *p, CountsMemory holds, size_t bytes, char **out) {
+    *out = counts_memory(p->run, holds, bytes);
+    return *out != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of addresses for %zu bytes", bytes);
+}
+
+static bool is_weight(const TensorNode *node) { return strcmp(rp_node_op_name(node), "weight") == 0; }
+
+/* One range for all weights, each at a multiple of 256 bytes. `repack`: with their values. */
+static RpStatus place_weights(CountedPlan *p, bool repack) {
+    const int n     = rp_graph_n_nodes(p->g);
+    size_t    bytes = 0;
+    char     *at    = NULL;
+    p->weights = calloc((size_t)n + 1, sizeof *p->weights);
+    if (p->weights == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d weights", n);
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) RP_TRY(take(p, COUNTS_WEIGHTS, bytes, &at));
+        for (int i = 0; i < n; i++) {
+            const TensorNode *node = rp_graph_node(p->g, i);
+            if (!is_weight(node)) continue;
+            const RpTensorView v = rp_node_view(node);
+            bytes += aligned(rp_view_extent_bytes(&v));
+            if (pass == 0) continue;
+            p->weights[p->n_weights++] = (Weight){v.data, at};
+            if (repack) RP_TRY(rp_cuda_repack(&v, at));
+            at += aligned(rp_view_extent_bytes(&v));
+        }
+    }
+    return RP_OK;
+}
+
+static char *weight_at(const CountedPlan *p, const void *host) {
+    for (int i = 0; i < p->n_weights; i++)
+        if (p->weights[i].host == host) return p->weights[i].at;
+    return NULL;
+}
+
+static bool is_cache(const char *name) {
+    static const char *const caches[] = {"k.", "v.", "latent.", "k_rope."};
+    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++)
+        if (strncmp(name, caches[i], strlen(caches[i])) == 0) return true;
+    return false;
+}
+
+static RpStatus place_memory(CountedPlan *p) {
+    const ExecPlan *plan = p->plan;
+    char           *counters;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
+        if (bytes > p->scratch_bytes) p->scratch_bytes = bytes;
+    }
+    RP_TRY(take(p, COUNTS_ACTIVATIONS, plan->memory.arena, &p->arena));
+    RP_TRY(take(p, COUNTS_COUNTERS, p->scratch_bytes + RP_SCRATCH_ZEROS, &counters));
+    p->scratch = counters;
+    p->states  = calloc((size_t)plan->n_states + 1, sizeof *p->states);
+    if (p->states == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d states", plan->n_states);
+    for (int i = 0; i < plan->n_states; i++)
+        RP_TRY(take(p, is_cache(rp_node_name(plan->states[i].node)) ? COUNTS_CACHE : COUNTS_ACTIVATIONS,
+                    plan->states[i].bytes, &p->states[i]));
+    return RP_OK;
+}
+
+static void *address(const CountedPlan *p, PlanRef ref, const void *host) {
+    if (ref.space == SPACE_WEIGHT) return weight_at(p, host) + ref.offset;
+    return (ref.space == SPACE_ARENA ? p->arena : p->states[ref.state]) + ref.offset;
+}
+
+static RpStatus fill_args(CountedPlan *p) {
+    p->args = calloc((size_t)p->plan->n_steps + 1, sizeof *p->args);
+    if (p->args == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d steps", p->plan->n_steps);
+    for (int i = 0; i < p->plan->n_steps; i++) {
+        const PlanStep *s   = &p->plan->steps[i];
+        p->args[i]          = s->args;
+        p->args[i].dst.data = address(p, s->dst, NULL);
+        for (int k = 0; k < RP_MAX_SRC; k++)
+            if (s->args.src[k].ne[0] > 0) p->args[i].src[k].data = address(p, s->src[k], s->args.src[k].data);
+    }
+    return RP_OK;
+}
+
+/* A decode step reads its token and position from the step state, a prefill chunk from its inputs. */
+static void set_inputs(CountedPlan *p, int32_t n_tok, int32_t pos) {
+    for (int i = 0; i < p->plan->n_states; i++)
+        if (strcmp(rp_node_name(p->plan->states[i].node), "step") == 0)
+            *(RpStepState *)(void *)p->states[i] = (RpStepState){.token = 1, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
+    const TensorNode *tokens = rp_graph_find(p->g, "tokens"), *at = rp_graph_find(p->g, "pos"),
+                     *rows   = rp_graph_find(p->g, "out_rows");
+    if (tokens == NULL || at == NULL || rows == NULL) return;
+    for (int32_t t = 0; t < n_tok; t++) {
+        ((int32_t *)address(p, rp_plan_ref(p->plan, tokens), NULL))[t] = 1 + t;
+        ((int32_t *)address(p, rp_plan_ref(p->plan, at), NULL))[t]     = pos + t;
+    }
+    *(int32_t *)address(p, rp_plan_ref(p->plan, rows), NULL) = n_tok - 1;
+}
+
+static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
+    CountedPlan *p = user;
+    if (l->function == NULL) return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
+    counts_launch(p->run, l, rp_node_name(p->plan->steps[p->step].node));
+    return RP_OK;
+}
+
+static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
+    CountedPlan *p = user;
+    if (last_phase) p->step++;
+    return status;
+}
+
+static RpStatus walk(CountedPlan *p) {
+    const Kernels kernels = {.table = rp_cuda_kernels, .cuda = true};
+    RpKernelCtx   ctx     = {.scratch       = p->scratch,
+                             .scratch_bytes = p->scratch_bytes,
+                             .nth           = 1,
+                             .launch        = on_launch,
+                             .user          = p};
+    RP_TRY(rp_check_kernels(p->plan, &kernels));
+    return rp_plan_walk(p->plan, p->args, NULL, &kernels, &ctx, next_step, p);
+}
+
+static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a, RpModelGraphOptions *o, int32_t pos) {
+    RP_TRY(cli_kv_type(a->kv, &o->kv_type));
+    RP_TRY(rp_model_graph(m, o, &p->g));
+    RP_TRY(rp_graph_optimize(p->g, a->passes));
+    RP_TRY(rp_plan_new(p->g, &p->plan));
+    RP_TRY(place_weights(p, a->model != NULL));
+    RP_TRY(place_memory(p));
+    RP_TRY(fill_args(p));
+    set_inputs(p, o->n_tok, pos);
+    return walk(p);
+}
+
+static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) {
+    const int32_t trained = rp_model_info(m)->n_ctx_train, n_tok = decode ? 1 : a->chunk < trained ? a->chunk : trained;
+    const int32_t pos   = !decode ? 0 : a->pos < trained ? a->pos : trained - 1;
+    const int32_t n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
+    CountedPlan   p     = {.run = counts_open((unsigned)a->blocks, !a->no_registers)};
+    RpModelGraphOptions o     = {.n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
+    const CountsTitle   title = {a->model, a->preset, decode ? "decode" : "prefill", pos};
+    const RpStatus      st    = count_plan(&p, m, a, &o, pos);
+    if (st == RP_OK) (a->json ? counts_print_json : counts_print_text)(p.run, &title, stdout);
+    counts_close(p.run);
+    rp_plan_free(p.plan);
+    rp_graph_free(p.g);
+    free(p.args);
+    free(p.weights);
+    free(p.states);
+    return st;
+}
+
+RpStatus cli_counts_available(void) { return RP_OK; }
+
+RpStatus cli_counts_run(const RpModel *m, const CountsArgs *args) {
+    if (args->steps > 0) RP_TRY(count_phase(m, args, true));
+    return args->chunk > 0 ? count_phase(m, args, false) : RP_OK;
+}

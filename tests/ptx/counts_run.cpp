@@ -1,0 +1,90 @@
+// counts_run.cpp - the launches of one step: memory, execution, and the counts of each distinct launch.
+#include "tests/ptx/counts_rows.h"
+#include "tests/ptx/ptx_launch.h"
+
+#include <cstring>
+#include <sys/mman.h>
+
+using namespace ptx;
+
+static vector<Region> memory; // of the run that is open; FindRange has no argument for it
+
+static bool find(uint64_t a, uint64_t *lo, uint64_t *hi) {
+    const Region *r = region_of(memory, a);
+    if (r == nullptr) return false;
+    *lo = r->lo, *hi = r->hi;
+    return true;
+}
+
+CountsRun *counts_open(unsigned blocks, bool registers) {
+    memory.clear();
+    CountsRun *r  = new CountsRun;
+    r->blocks     = blocks;
+    r->registers  = registers;
+    return r;
+}
+void counts_close(CountsRun *r) {
+    for (auto &m : memory) munmap((void *)m.lo, m.hi - m.lo);
+    memory.clear();
+    delete r;
+}
+void *counts_memory(CountsRun *, CountsMemory holds, size_t bytes) {
+    static const Holds as[] = {Holds::weights, Holds::cache, Holds::activations, Holds::counters};
+    void *p = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return nullptr;
+    memory.push_back({(uint64_t)p, (uint64_t)p + bytes + 1, as[holds]});
+    return p;
+}
+
+// The arguments with every address replaced by a mark.
+static string identity(const Kernel &k, const Launch &l) {
+    string s = k.body.name;
+    for (auto *size : {l.grid, l.block}) s += string((const char *)size, 12);
+    s += std::to_string(l.dynamic_shared);
+    vector<char> p = l.params;
+    for (size_t at = 0; at + 8 <= p.size(); at += 8) {
+        uint64_t v, lo, hi;
+        memcpy(&v, p.data() + at, 8);
+        if (find(v, &lo, &hi)) memcpy(p.data() + at, "address.", 8);
+    }
+    return s + string(p.data(), p.size());
+}
+static Launch launch_of(const RpKernelLaunch *l, const Kernel &k) {
+    Launch g;
+    g.kernel = &k;
+    for (int d = 0; d < 3; d++) g.grid[d] = l->grid[d], g.block[d] = l->block[d];
+    g.dynamic_shared = l->shared_bytes;
+    g.dependent      = l->waits;
+    g.find           = find;
+    g.params.resize(k.body.params_bytes);
+    for (size_t n = 0; n < k.body.param_at.size(); n++)
+        memcpy(g.params.data() + k.body.param_at[n], l->arguments[n], k.body.param_bytes[n]);
+    return g;
+}
+void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *node) {
+    string        file;
+    const Kernel &k  = *host_kernel(l->function, l->name, &file);
+    Launch        g  = launch_of(l, k);
+    const string  id = identity(k, g);
+    auto          at = r->row_of.find(id);
+    if (at != r->row_of.end()) {
+        r->rows[at->second].launches++;
+        return;
+    }
+    KernelCounts c;
+    c.name = l->name;
+    c.node = node;
+    for (int d = 0; d < 3; d++) c.grid[d] = l->grid[d];
+    c.threads      = l->block[0] * l->block[1] * l->block[2];
+    c.shared_bytes = (unsigned)k.body.shared_bytes + l->shared_bytes;
+    c.counts       = count_grid(g, memory, r->blocks, &c.sampled);
+    c.warp_flight  = bytes_in_flight(g, memory);
+    if (r->registers) {
+        auto u = r->usage.find(k.body.name);
+        if (u == r->usage.end()) u = r->usage.emplace(k.body.name, usage_of(file, k.body.name, 90)).first;
+        c.registers = u->second.registers;
+    }
+    if (c.registers > 0) c.blocks_per_sm = blocks_per_sm(c.threads, c.registers, c.shared_bytes);
+    r->row_of[id] = r->rows.size();
+    r->rows.push_back(c);
+}

@@ -1,0 +1,40 @@
+/* counts_run.h - counting the launches of a plan: memory for its tensors, one call a launch, then a table (C and C++). */
+#ifndef TESTS_PTX_COUNTS_RUN_H
+#define TESTS_PTX_COUNTS_RUN_H
+#include "reprise/kernel.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum CountsMemory { COUNTS_WEIGHTS, COUNTS_CACHE, COUNTS_ACTIVATIONS, COUNTS_COUNTERS } CountsMemory;
+
+typedef struct CountsTitle {
+    const char *model, *preset; /* one of them, the other is NULL */
+    const char *phase;
+    int         position;
+} CountsTitle;
+
+typedef struct CountsRun CountsRun;
+
+/* blocks: the most of a grid that are executed, 0: all. */
+CountsRun *counts_open(unsigned blocks, bool registers);
+void       counts_close(CountsRun *r);
+
+/* Memory that reads as zeros. Pages that nobody writes take none: 8 GB of weights are only addresses. NULL: there is no
+ * such range. It belongs to the run. */
+void *counts_memory(CountsRun *r, CountsMemory holds, size_t bytes);
+
+/* Executes and counts a launch. The second launch of the same kernel with the same grid and the same arguments, apart
+ * from addresses, is only added to the number of launches of the first: layers of one shape cost the same. */
+void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *node);
+
+void counts_print_json(const CountsRun *r, const CountsTitle *title, FILE *out);
+void counts_print_text(const CountsRun *r, const CountsTitle *title, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
