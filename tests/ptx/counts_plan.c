@@ -45,27 +45,43 @@ static RpStatus take(CountedPlan *p, CountsMemory holds, size_t bytes, char **ou
 
 static bool is_weight(const TensorNode *node) { return strcmp(rp_node_op_name(node), "weight") == 0; }
 
-/* One range for all weights, each at a multiple of 256 bytes. `repack`: with their values. */
-static RpStatus place_weights(CountedPlan *p, bool repack) {
-    const int n     = rp_graph_n_nodes(p->g);
-    size_t    bytes = 0;
-    char     *at    = NULL;
-    p->weights = calloc((size_t)n + 1, sizeof *p->weights);
-    if (p->weights == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d weights", n);
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass == 1) RP_TRY(take(p, COUNTS_WEIGHTS, bytes, &at));
-        for (int i = 0; i < n; i++) {
-            const TensorNode *node = rp_graph_node(p->g, i);
-            if (!is_weight(node)) continue;
-            const RpTensorView v = rp_node_view(node);
-            bytes += aligned(rp_view_extent_bytes(&v));
-            if (pass == 0) continue;
-            p->weights[p->n_weights++] = (Weight){v.data, at};
-            if (repack) RP_TRY(rp_cuda_repack(&v, at));
-            at += aligned(rp_view_extent_bytes(&v));
-        }
+/* Matrices are read once a launch. Vectors (norms, biases) are read again by every block, from L2: they count as
+ * activations. */
+static bool is_matrix(const TensorNode *node) {
+    const RpTensorView v = rp_node_view(node);
+    return is_weight(node) && rp_view_rows(&v) > 1;
+}
+
+static RpStatus place_weight(CountedPlan *p, const TensorNode *node, bool repack, char **at) {
+    const RpTensorView v       = rp_node_view(node);
+    p->weights[p->n_weights++] = (Weight){v.data, *at};
+    if (repack) RP_TRY(rp_cuda_repack(&v, *at));
+    *at += aligned(rp_view_extent_bytes(&v));
+    return RP_OK;
+}
+
+/* One range for all matrices or for all vectors, each weight at a multiple of 256 bytes. `repack`: with their values. */
+static RpStatus place_weights(CountedPlan *p, bool matrices, bool repack) {
+    size_t bytes = 0;
+    char  *at    = NULL;
+    for (int i = 0; i < rp_graph_n_nodes(p->g); i++) {
+        const TensorNode  *node = rp_graph_node(p->g, i);
+        const RpTensorView v    = rp_node_view(node);
+        if (is_weight(node) && is_matrix(node) == matrices) bytes += aligned(rp_view_extent_bytes(&v));
+    }
+    RP_TRY(take(p, matrices ? COUNTS_WEIGHTS : COUNTS_ACTIVATIONS, bytes, &at));
+    for (int i = 0; i < rp_graph_n_nodes(p->g); i++) {
+        const TensorNode *node = rp_graph_node(p->g, i);
+        if (is_weight(node) && is_matrix(node) == matrices) RP_TRY(place_weight(p, node, repack, &at));
     }
     return RP_OK;
+}
+
+static RpStatus place_all_weights(CountedPlan *p, bool repack) {
+    p->weights = calloc((size_t)rp_graph_n_nodes(p->g) + 1, sizeof *p->weights);
+    if (p->weights == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the weights of a plan");
+    RP_TRY(place_weights(p, true, repack));
+    return place_weights(p, false, repack);
 }
 
 static char *weight_at(const CountedPlan *p, const void *host) {
@@ -135,7 +151,8 @@ static void set_inputs(CountedPlan *p, int32_t n_tok, int32_t pos) {
 static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
     CountedPlan *p = user;
     if (l->function == NULL) return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
-    counts_launch(p->run, l, rp_node_name(p->plan->steps[p->step].node));
+    const TensorNode *node = p->plan->steps[p->step].node;
+    counts_launch(p->run, l, rp_node_op_name(node), rp_node_name(node));
     return RP_OK;
 }
 
@@ -161,7 +178,7 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
     RP_TRY(rp_model_graph(m, o, &p->g));
     RP_TRY(rp_graph_optimize(p->g, a->passes));
     RP_TRY(rp_plan_new(p->g, &p->plan));
-    RP_TRY(place_weights(p, a->model != NULL));
+    RP_TRY(place_all_weights(p, a->model != NULL));
     RP_TRY(place_memory(p));
     RP_TRY(fill_args(p));
     set_inputs(p, o->n_tok, pos);

@@ -61,7 +61,12 @@ static Launch launch_of(const RpKernelLaunch *l, const Kernel &k) {
         memcpy(g.params.data() + k.body.param_at[n], l->arguments[n], k.body.param_bytes[n]);
     return g;
 }
-void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *node) {
+// "attention attention_kernel" of op attention and "(attention_kernel<T, LANES>)".
+static string name_of(const string &op, const string &kernel) {
+    const size_t from = kernel[0] == '(' ? 1 : 0;
+    return op + " " + kernel.substr(from, kernel.find_first_of("<)", from) - from);
+}
+void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node) {
     string        file;
     const Kernel &k  = *host_kernel(l->function, l->name, &file);
     Launch        g  = launch_of(l, k);
@@ -72,7 +77,7 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *node) {
         return;
     }
     KernelCounts c;
-    c.name = l->name;
+    c.name = name_of(op, l->name);
     c.node = node;
     for (int d = 0; d < 3; d++) c.grid[d] = l->grid[d];
     c.threads      = l->block[0] * l->block[1] * l->block[2];

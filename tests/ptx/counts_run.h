@@ -29,7 +29,7 @@ void *counts_memory(CountsRun *r, CountsMemory holds, size_t bytes);
 
 /* Executes and counts a launch. The second launch of the same kernel with the same grid and the same arguments, apart
  * from addresses, is only added to the number of launches of the first: layers of one shape cost the same. */
-void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *node);
+void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node);
 
 void counts_print_json(const CountsRun *r, const CountsTitle *title, FILE *out);
 void counts_print_text(const CountsRun *r, const CountsTitle *title, FILE *out);
