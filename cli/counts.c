@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-static CountsArgs  args = {.pos = 2047, .chunk = 256, .blocks = 16};
+enum { DEFAULT_POS = 2047, DEFAULT_CHUNK = 256 };
+
+static CountsArgs  args = {.pos = -1, .blocks = 16};
 static const char *phase;
 static bool        quiet;
 
@@ -18,24 +20,29 @@ static RpStatus open_model(RpModel **m) {
     return cli_open_model(args.model, &device, quiet, m);
 }
 
-static RpStatus choose_phase(void) {
-    args.steps = 1;
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+static RpStatus choose_steps(const RpModelInfo *info) {
+    const int32_t n = info->n_ctx_train;
+    if (args.pos >= n || args.chunk > n)
+        return rp_fail(RP_E_ARG, "position %d, %d tokens: the model was trained for %d", args.pos, args.chunk,
+                       n);
+    if (args.pos < 0) args.pos = smaller(DEFAULT_POS, n - 1);
+    if (args.chunk == 0) args.chunk = smaller(DEFAULT_CHUNK, n);
+    args.decode = args.prefill = true;
     if (phase == NULL || strcmp(phase, "both") == 0) return RP_OK;
-    if (strcmp(phase, "decode") == 0)
-        args.chunk = 0;
-    else if (strcmp(phase, "prefill") == 0)
-        args.steps = 0;
-    else
-        return rp_fail(RP_E_ARG, "--phase %s: decode, prefill or both is wanted", phase);
-    return RP_OK;
+    args.decode  = strcmp(phase, "decode") == 0;
+    args.prefill = strcmp(phase, "prefill") == 0;
+    if (args.decode || args.prefill) return RP_OK;
+    return rp_fail(RP_E_ARG, "--phase %s: decode, prefill or both is wanted", phase);
 }
 
 static RpStatus count(void) {
     RpModel *m = NULL;
     RP_TRY(cli_counts_available());
-    RP_TRY(choose_phase());
     RP_TRY(open_model(&m));
-    const RpStatus st = cli_counts_run(m, &args);
+    RpStatus st = choose_steps(rp_model_info(m));
+    if (st == RP_OK) st = cli_counts_run(m, &args);
     rp_model_free(m);
     return st;
 }
@@ -48,7 +55,8 @@ static int run(void) {
     }
     if (args.model == NULL && args.preset == NULL) args.model = cli_default_model(&searched);
     if (args.model == NULL && args.preset == NULL) {
-        cli_say("reprise bench counts", "a MODEL or --preset is needed: there is no demo model (%s)", searched);
+        cli_say("reprise bench counts", "a MODEL or --preset is needed: there is no demo model (%s)",
+                searched);
         return EXIT_USAGE;
     }
     return cli_exit(count());
@@ -56,12 +64,15 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_MODEL_OPTIONAL("model", 'm', args.model, "MODEL", MODEL_HELP),
-    CLI_TEXT("preset", 0, args.preset, "PRESET", "a preset of `reprise synth` instead of a file; its weights are zeros"),
+    CLI_TEXT("preset", 0, args.preset, "PRESET",
+             "a preset of `reprise synth` instead of a file; its weights are zeros"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
     CLI_TEXT("phase", 0, phase, "PHASE", "decode, prefill or both (default)"),
-    CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047", 0, 1 << 24),
-    CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256", 1, 4096),
-    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 16; 0: all", 0, 1 << 20),
+    CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047 or the last", 0,
+            1 << 24),
+    CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
+    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 16; 0: all", 0,
+            1 << 20),
     CLI_FLAG("no-registers", 0, args.no_registers, "do not run ptxas: no registers, no blocks per SM"),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
@@ -73,7 +84,8 @@ const Command cli_command_counts = {
     .name      = "bench counts",
     .help      = "count the instructions and the memory traffic of the CUDA kernels, without a GPU",
     .usage     = "[MODEL | --preset PRESET] [options]",
-    .notes     = "The program build/tests/cudasim_reprise of a build with tests and nvcc has this command; docs/cuda.md "
+    .notes     = "The program build/tests/cudasim_reprise of a build with tests and nvcc has this command; "
+                 "docs/cuda.md "
                  "defines the counters. With --json: one object a phase, one kernel a line.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

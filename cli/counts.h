@@ -6,14 +6,14 @@
 #include "reprise/reprise.h"
 
 typedef struct CountsArgs {
-    const char *model, *preset; /* one of them, the other is NULL */
-    const char *type;           /* of a preset's weights; NULL: Q8_0 */
-    const char *passes, *kv;    /* as in RpSessionOptions, and cli_kv_type */
-    int32_t     pos;            /* of the token of a decode step */
-    int32_t     chunk;          /* tokens of a prefill chunk, the first of a prompt; 0: no prefill */
-    int32_t     steps;          /* decode steps: 1 or 0 */
-    int32_t     blocks;         /* most blocks of a grid that are executed; 0: all */
-    bool        no_registers;   /* ptxas is not run */
+    const char *model, *preset;  /* one of them, the other is NULL */
+    const char *type;            /* of a preset's weights; NULL: Q8_0 */
+    const char *passes, *kv;     /* as in RpSessionOptions, and cli_kv_type */
+    bool        decode, prefill; /* which steps are counted */
+    int32_t     pos;             /* of the token of the decode step */
+    int32_t     chunk;           /* tokens of the prefill chunk, the first of a prompt */
+    int32_t     blocks;          /* most blocks of a grid that are executed; 0: all */
+    bool        no_registers;    /* ptxas is not run */
     bool        json;
 } CountsArgs;
 

@@ -3,7 +3,8 @@
 
 RpStatus cli_counts_available(void) {
     return rp_fail(RP_E_NOT_AVAILABLE,
-                   "this program cannot count instructions: build/tests/cudasim_reprise can, which a build with tests and "
+                   "this program cannot count instructions: build/tests/cudasim_reprise can, which a build "
+                   "with tests and "
                    "the CUDA toolkit (nvcc) makes: cmake --build build --target cudasim_reprise rp_ptx");
 }
 

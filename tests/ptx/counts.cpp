@@ -69,7 +69,7 @@ void Counter::global(const Inst &i, uint32_t lanes, const uint64_t *a) {
         return;
     }
     const Region *r = region_of(regions, l.a[0]);
-    counts.n[r == nullptr                   ? N_activation_bytes
+    counts.n[r == nullptr                 ? N_activation_bytes
              : r->holds == Holds::weights ? N_weight_bytes
              : r->holds == Holds::cache   ? N_cache_bytes
                                           : N_activation_bytes] += distinct;

@@ -13,12 +13,13 @@
 namespace ptx {
 // Classes of warp instructions first, then the other counters.
 #define PTX_CLASSES(X)                                                                                       \
-    X(int) X(float) X(double) X(dot) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle)      \
-    X(barrier) X(branch) X(atomic) X(other)
+    X(int)                                                                                                   \
+    X(float) X(double) X(dot) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier)  \
+        X(branch) X(atomic) X(other)
 #define PTX_TRAFFIC(X)                                                                                       \
-    X(lane_instructions) X(global_sectors_requested) X(global_sectors_needed) X(weight_bytes)                \
-    X(cache_bytes) X(activation_bytes) X(written_bytes) X(shared_conflicts) X(atomics)                       \
-    X(atomic_contention) X(barriers)
+    X(lane_instructions)                                                                                     \
+    X(global_sectors_requested) X(global_sectors_needed) X(weight_bytes) X(cache_bytes) X(activation_bytes)  \
+        X(written_bytes) X(shared_conflicts) X(atomics) X(atomic_contention) X(barriers)
 enum Count : uint8_t {
 #define X(name) N_##name,
     PTX_CLASSES(X) N_CLASSES,
@@ -27,7 +28,7 @@ enum Count : uint8_t {
 #undef X
 };
 extern const char *const count_names[N_COUNTS];
-Count class_of(string_view opcode);
+Count                    class_of(string_view opcode);
 
 // Doubles, because the counts of a sampled grid are estimates; those of a whole grid are exact integers.
 struct Counts {
@@ -86,10 +87,10 @@ class InFlight : public Observer {
     };
     const vector<Region> &regions;
     const Kernel         *kernel = nullptr;
-    vector<Registers>     of;       // by statement
-    vector<uint64_t>      pending;  // by register: number of the load that fills it, from 1
-    vector<Load>          loads;    // that were not waited for
-    uint64_t              done = 0; // loads that were
+    vector<Registers>     of;         // by statement
+    vector<uint64_t>      pending;    // by register: number of the load that fills it, from 1
+    vector<Load>          loads;      // that were not waited for
+    uint64_t              done   = 0; // loads that were
     uint64_t              out[2] = {}, most[2] = {};
     void                  prepare(const Kernel &k);
 };

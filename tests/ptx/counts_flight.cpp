@@ -35,8 +35,11 @@ void InFlight::instruction(const Warp &w, const Inst &i, uint32_t lanes, const u
     if (r.loads && a != nullptr && lanes != 0) {
         const Region  *where = region_of(regions, a[__builtin_ctz(lanes)]);
         const uint64_t bytes = distinct_bytes(i, lanes, a);
-        const bool     dram  = where != nullptr && (where->holds == Holds::weights || where->holds == Holds::cache);
-        loads.push_back({{dram ? bytes : 0, bytes}});
+        const bool     dram =
+            where != nullptr && (where->holds == Holds::weights || where->holds == Holds::cache);
+        loads.push_back({
+            {dram ? bytes : 0, bytes}
+        });
         for (int k = 0; k < 2; k++) {
             out[k] += loads.back().bytes[k];
             most[k] = std::max(most[k], out[k]);

@@ -137,9 +137,10 @@ static RpStatus fill_args(CountedPlan *p) {
 static void set_inputs(CountedPlan *p, int32_t n_tok, int32_t pos) {
     for (int i = 0; i < p->plan->n_states; i++)
         if (strcmp(rp_node_name(p->plan->states[i].node), "step") == 0)
-            *(RpStepState *)(void *)p->states[i] = (RpStepState){.token = 1, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
+            *(RpStepState *)(void *)p->states[i] =
+                (RpStepState){.token = 1, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
     const TensorNode *tokens = rp_graph_find(p->g, "tokens"), *at = rp_graph_find(p->g, "pos"),
-                     *rows   = rp_graph_find(p->g, "out_rows");
+                     *rows = rp_graph_find(p->g, "out_rows");
     if (tokens == NULL || at == NULL || rows == NULL) return;
     for (int32_t t = 0; t < n_tok; t++) {
         ((int32_t *)address(p, rp_plan_ref(p->plan, tokens), NULL))[t] = 1 + t;
@@ -150,7 +151,8 @@ static void set_inputs(CountedPlan *p, int32_t n_tok, int32_t pos) {
 
 static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
     CountedPlan *p = user;
-    if (l->function == NULL) return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
+    if (l->function == NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
     const TensorNode *node = p->plan->steps[p->step].node;
     counts_launch(p->run, l, rp_node_op_name(node), rp_node_name(node));
     return RP_OK;
@@ -164,16 +166,14 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
 
 static RpStatus walk(CountedPlan *p) {
     const Kernels kernels = {.table = rp_cuda_kernels, .cuda = true};
-    RpKernelCtx   ctx     = {.scratch       = p->scratch,
-                             .scratch_bytes = p->scratch_bytes,
-                             .nth           = 1,
-                             .launch        = on_launch,
-                             .user          = p};
+    RpKernelCtx   ctx     = {
+              .scratch = p->scratch, .scratch_bytes = p->scratch_bytes, .nth = 1, .launch = on_launch, .user = p};
     RP_TRY(rp_check_kernels(p->plan, &kernels));
     return rp_plan_walk(p->plan, p->args, NULL, &kernels, &ctx, next_step, p);
 }
 
-static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a, RpModelGraphOptions *o, int32_t pos) {
+static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a, RpModelGraphOptions *o,
+                           int32_t pos) {
     RP_TRY(cli_kv_type(a->kv, &o->kv_type));
     RP_TRY(rp_model_graph(m, o, &p->g));
     RP_TRY(rp_graph_optimize(p->g, a->passes));
@@ -186,13 +186,13 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
 }
 
 static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) {
-    const int32_t trained = rp_model_info(m)->n_ctx_train, n_tok = decode ? 1 : a->chunk < trained ? a->chunk : trained;
-    const int32_t pos   = !decode ? 0 : a->pos < trained ? a->pos : trained - 1;
-    const int32_t n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
-    CountedPlan   p     = {.run = counts_open((unsigned)a->blocks, !a->no_registers)};
-    RpModelGraphOptions o     = {.n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
-    const CountsTitle   title = {a->model, a->preset, decode ? "decode" : "prefill", pos};
-    const RpStatus      st    = count_plan(&p, m, a, &o, pos);
+    const int32_t       n_tok = decode ? 1 : a->chunk, pos = decode ? a->pos : 0;
+    const int32_t       n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
+    CountedPlan         p     = {.run = counts_open((unsigned)a->blocks, !a->no_registers)};
+    RpModelGraphOptions o     = {
+            .n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
+    const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos};
+    const RpStatus    st    = count_plan(&p, m, a, &o, pos);
     if (st == RP_OK) (a->json ? counts_print_json : counts_print_text)(p.run, &title, stdout);
     counts_close(p.run);
     rp_plan_free(p.plan);
@@ -206,6 +206,6 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
 RpStatus cli_counts_available(void) { return RP_OK; }
 
 RpStatus cli_counts_run(const RpModel *m, const CountsArgs *args) {
-    if (args->steps > 0) RP_TRY(count_phase(m, args, true));
-    return args->chunk > 0 ? count_phase(m, args, false) : RP_OK;
+    if (args->decode) RP_TRY(count_phase(m, args, true));
+    return args->prefill ? count_phase(m, args, false) : RP_OK;
 }

@@ -25,7 +25,8 @@ static void put_string(const char *name, const char *text, FILE *out) {
     fputc('"', out);
 }
 static void put_counts(const char *open, int from, int to, const Counts &c, FILE *out) {
-    for (int k = from; k < to; k++) fprintf(out, "%s\"%s\":%.0f", k == from ? open : ",", count_names[k], c.n[k]);
+    for (int k = from; k < to; k++)
+        fprintf(out, "%s\"%s\":%.0f", k == from ? open : ",", count_names[k], c.n[k]);
 }
 static void put_kernel(const KernelCounts &k, FILE *out) {
     const Counts &c = k.counts;
@@ -33,17 +34,18 @@ static void put_kernel(const KernelCounts &k, FILE *out) {
     put_string("name", k.name.c_str(), out);
     fputc(',', out);
     put_string("node", k.node.c_str(), out);
-    fprintf(out, ",\"grid\":[%u,%u,%u],\"block\":%u,\"registers\":%u,\"shared_bytes\":%u,\"blocks_per_sm\":%u,"
-                 "\"launches\":%u,\"sampled_blocks\":%u,",
-            k.grid[0], k.grid[1], k.grid[2], k.threads, k.registers, k.shared_bytes, k.blocks_per_sm, k.launches,
-            k.sampled);
+    fprintf(out,
+            ",\"grid\":[%u,%u,%u],\"block\":%u,\"registers\":%u,\"shared_bytes\":%u,\"blocks_per_sm\":%u,"
+            "\"launches\":%u,\"sampled_blocks\":%u,",
+            k.grid[0], k.grid[1], k.grid[2], k.threads, k.registers, k.shared_bytes, k.blocks_per_sm,
+            k.launches, k.sampled);
     put_counts("\"warp_instructions\":{", 0, N_CLASSES, c, out);
     put_counts("},", N_lane_instructions, N_weight_bytes, c, out);
     fprintf(out, ",\"bytes\":{\"weights\":%.0f,\"cache\":%.0f,\"activations\":%.0f,\"written\":%.0f}",
             c.n[N_weight_bytes], c.n[N_cache_bytes], c.n[N_activation_bytes], c.n[N_written_bytes]);
     put_counts(",", N_shared_conflicts, N_COUNTS, c, out);
-    fprintf(out, ",\"bytes_in_flight\":%llu,\"instructions_per_weight_byte\":%.4f}", (unsigned long long)k.flight(),
-            k.per_weight_byte());
+    fprintf(out, ",\"bytes_in_flight\":%llu,\"instructions_per_weight_byte\":%.4f}",
+            (unsigned long long)k.flight(), k.per_weight_byte());
 }
 void counts_print_json(const CountsRun *r, const CountsTitle *t, FILE *out) {
     fputc('{', out);
@@ -87,7 +89,8 @@ static void head(const CountsTitle *t, FILE *out) {
 }
 void counts_print_text(const CountsRun *r, const CountsTitle *title, FILE *out) {
     head(title, out);
-    Table *t = cli_table_new("kernel|first node|>launches|>blocks|>executed|>threads|>registers|>blocks/SM|>KB in flight/SM");
+    Table *t = cli_table_new(
+        "kernel|first node|>launches|>blocks|>executed|>threads|>registers|>blocks/SM|>KB in flight/SM");
     for (auto &k : r->rows) {
         cli_table_add(t, "%s", k.name.c_str());
         cli_table_add(t, "%s", k.node.c_str());
@@ -104,7 +107,8 @@ void counts_print_text(const CountsRun *r, const CountsTitle *title, FILE *out) 
     }
     fputc('\n', out);
     if (cli_table_print(t, out, 0) != RP_OK) return;
-    t = cli_table_new("kernel|>coalesced|>conflicts|>atomics|>contended|>MB weights|>cache|>activations|>written");
+    t = cli_table_new(
+        "kernel|>coalesced|>conflicts|>atomics|>contended|>MB weights|>cache|>activations|>written");
     for (auto &k : r->rows) {
         cli_table_add(t, "%s", k.name.c_str());
         add_traffic(t, k);

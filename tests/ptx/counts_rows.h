@@ -6,7 +6,8 @@
 
 struct KernelCounts {
     std::string name, node; // node: of the first of the launches
-    unsigned    grid[3] = {}, threads = 0, registers = 0, shared_bytes = 0, blocks_per_sm = 0, launches = 1, sampled = 0;
+    unsigned    grid[3] = {}, threads = 0, registers = 0, shared_bytes = 0, blocks_per_sm = 0, launches = 1,
+             sampled        = 0;
     uint64_t    warp_flight = 0; // bytes in flight of a warp
     ptx::Counts counts;          // of one launch
 

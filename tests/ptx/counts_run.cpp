@@ -18,9 +18,9 @@ static bool find(uint64_t a, uint64_t *lo, uint64_t *hi) {
 
 CountsRun *counts_open(unsigned blocks, bool registers) {
     memory.clear();
-    CountsRun *r  = new CountsRun;
-    r->blocks     = blocks;
-    r->registers  = registers;
+    CountsRun *r = new CountsRun;
+    r->blocks    = blocks;
+    r->registers = registers;
     return r;
 }
 void counts_close(CountsRun *r) {
@@ -30,7 +30,8 @@ void counts_close(CountsRun *r) {
 }
 void *counts_memory(CountsRun *, CountsMemory holds, size_t bytes) {
     static const Holds as[] = {Holds::weights, Holds::cache, Holds::activations, Holds::counters};
-    void *p = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void              *p =
+        mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return nullptr;
     memory.push_back({(uint64_t)p, (uint64_t)p + bytes + 1, as[holds]});
     return p;

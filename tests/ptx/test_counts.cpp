@@ -16,9 +16,9 @@ static void expect(double found, double wanted, const char *what) {
 }
 
 // 1 MiB of global memory: weights, cache, activations, counters, a quarter each.
-alignas(4096) static char    memory[1 << 20];
-static const uint64_t        base = (uint64_t)memory, quarter = sizeof memory / 4;
-static const vector<Region>  regions{
+alignas(4096) static char memory[1 << 20];
+static const uint64_t       base = (uint64_t)memory, quarter = sizeof memory / 4;
+static const vector<Region> regions{
     {base,               base + quarter,     Holds::weights    },
     {base + quarter,     base + 2 * quarter, Holds::cache      },
     {base + 2 * quarter, base + 3 * quarter, Holds::activations},
@@ -55,14 +55,17 @@ struct Run {
         return count_grid(l, regions, 0, &sampled);
     }
 };
-static Counts counts(const string &statements, unsigned threads = 32) { return Run(statements, 1, threads).all(); }
+static Counts counts(const string &statements, unsigned threads = 32) {
+    return Run(statements, 1, threads).all();
+}
 
 // %rd2 = base + stride * lane + offset.
 static string address(const char *from, int stride, int offset) {
     return "mul.wide.s32 %rd2, %r1, " + std::to_string(stride) + ";\nadd.s64 %rd2, %rd2, " + from +
            ";\nadd.s64 %rd2, %rd2, " + std::to_string(offset) + ";\n";
 }
-static void expect_load(const char *what, const char *load, int stride, int offset, int requested, int needed) {
+static void expect_load(const char *what, const char *load, int stride, int offset, int requested,
+                        int needed) {
     const Counts c = counts(address("%rd1", stride, offset) + load);
     expect(c.n[N_global_sectors_requested], requested, what);
     expect(c.n[N_global_sectors_needed], needed, what);
@@ -85,7 +88,8 @@ static void test_bytes() {
     expect(counts(address("%rd1", 4, 0) + load).n[N_weight_bytes], 128, "bytes of weights");
     expect(counts(address("%rd1", 0, 0) + load).n[N_weight_bytes], 4, "a broadcast is read once");
     expect(counts(address("%rd1", 4, (int)quarter) + load).n[N_cache_bytes], 128, "bytes of the cache");
-    expect(counts(address("%rd1", 4, (int)quarter * 2) + load).n[N_activation_bytes], 128, "bytes of activations");
+    expect(counts(address("%rd1", 4, (int)quarter * 2) + load).n[N_activation_bytes], 128,
+           "bytes of activations");
     const Counts c = counts(address("%rd1", 4, 0) + "st.global.u32 [%rd2], %r1;");
     expect(c.n[N_written_bytes], 128, "bytes written");
     expect(c.n[N_weight_bytes], 0, "a store reads nothing");
@@ -99,20 +103,20 @@ static void test_conflicts() {
         const char *what, *store;
         int         stride, wanted;
     } cases[] = {
-        {"consecutive words",               word, 4,   0 },
-        {"two lanes a bank",                word, 8,   1 },
-        {"all lanes in one bank",           word, 128, 31},
-        {"all lanes the same word",         word, 0,   0 },
-        {"an odd stride",                   word, 132, 0 },
-        {"8 consecutive bytes",             two,  8,   0 },
-        {"8 of 16 bytes, in two halves",    two,  16,  2 },
-        {"16 consecutive bytes",            four, 16,  0 },
+        {"consecutive words",                word, 4,   0 },
+        {"two lanes a bank",                 word, 8,   1 },
+        {"all lanes in one bank",            word, 128, 31},
+        {"all lanes the same word",          word, 0,   0 },
+        {"an odd stride",                    word, 132, 0 },
+        {"8 consecutive bytes",              two,  8,   0 },
+        {"8 of 16 bytes, in two halves",     two,  16,  2 },
+        {"16 consecutive bytes",             four, 16,  0 },
         {"16 of 32 bytes, in four quarters", four, 32,  4 },
     };
     for (auto &c : cases)
         expect(counts(address("%rd3", c.stride, 0) + c.store).n[N_shared_conflicts], c.wanted, c.what);
-    expect(counts(address("%rd3", 128, 0) + "setp.lt.u32 %p1, %r1, 3;\n@%p1 " + word).n[N_shared_conflicts], 2,
-           "three lanes in one bank");
+    expect(counts(address("%rd3", 128, 0) + "setp.lt.u32 %p1, %r1, 3;\n@%p1 " + word).n[N_shared_conflicts],
+           2, "three lanes in one bank");
 }
 
 static void test_atomics() {
@@ -131,7 +135,8 @@ static void test_lanes() {
                  never = counts("setp.lt.u32 %p1, %r1, 0;\n@%p1 add.u32 %r3, %r1, 1;");
     expect(few.n[N_lane_instructions] - none.n[N_lane_instructions], 32 + 5, "lanes under a guard");
     expect(few.instructions() - none.instructions(), 2, "instructions under a guard");
-    expect(never.n[N_lane_instructions] - none.n[N_lane_instructions], 32, "a guard that is false in all lanes");
+    expect(never.n[N_lane_instructions] - none.n[N_lane_instructions], 32,
+           "a guard that is false in all lanes");
     expect(never.instructions() - none.instructions(), 2, "an instruction of no lanes is issued");
     const Counts barriers = counts("bar.sync 0;\nbar.sync 0;\nbar.warp.sync -1;", 64);
     expect(barriers.n[N_barriers], 2, "barriers of a block");
@@ -143,39 +148,40 @@ static void test_classes() {
         const char *opcode;
         Count       wanted;
     } cases[] = {
-        {"mad.lo.s32",                     N_int          },
-        {"cvt.u64.u32",                    N_int          },
-        {"setp.lt.f32",                    N_float        },
-        {"fma.rn.bf16x2",                  N_float        },
-        {"fma.rn.f64",                     N_double       },
-        {"rcp.rn.f64",                     N_double       },
-        {"dp4a.s32.s32",                   N_dot          },
-        {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", N_dot},
-        {"cvt.f32.f16",                    N_convert      },
-        {"ex2.approx.ftz.f32",             N_special      },
-        {"div.s32",                        N_special      },
-        {"ld.global.nc.v4.u32",            N_memory_global},
-        {"ld.shared.f32",                  N_memory_shared},
-        {"ld.param.u64",                   N_other        },
-        {"shfl.sync.bfly.b32",             N_shuffle      },
-        {"bar.sync",                       N_barrier      },
-        {"bra.uni",                        N_branch       },
-        {"red.global.add.u32",             N_atomic       },
-        {"mov.u32",                        N_other        },
+        {"mad.lo.s32",                                      N_int          },
+        {"cvt.u64.u32",                                     N_int          },
+        {"setp.lt.f32",                                     N_float        },
+        {"fma.rn.bf16x2",                                   N_float        },
+        {"fma.rn.f64",                                      N_double       },
+        {"rcp.rn.f64",                                      N_double       },
+        {"dp4a.s32.s32",                                    N_dot          },
+        {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", N_dot          },
+        {"cvt.f32.f16",                                     N_convert      },
+        {"ex2.approx.ftz.f32",                              N_special      },
+        {"div.s32",                                         N_special      },
+        {"ld.global.nc.v4.u32",                             N_memory_global},
+        {"ld.shared.f32",                                   N_memory_shared},
+        {"ld.param.u64",                                    N_other        },
+        {"shfl.sync.bfly.b32",                              N_shuffle      },
+        {"bar.sync",                                        N_barrier      },
+        {"bra.uni",                                         N_branch       },
+        {"red.global.add.u32",                              N_atomic       },
+        {"mov.u32",                                         N_other        },
     };
     for (auto &c : cases) expect(class_of(c.opcode), c.wanted, c.opcode);
 }
 
 // 64 blocks arrive at one counter, or at 4 counters of 16; the last of each executes 100 additions more.
 static void test_sampling() {
-    const string tail = "mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 50;\n@%p2 bra L;\nE:";
+    const string tail =
+        "mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 50;\n@%p2 bra L;\nE:";
     for (unsigned arrivals : {64u, 16u}) {
         const string last   = std::to_string(arrivals - 1);
         const string arrive = "shr.u32 %r6, %r2, " + string(arrivals == 64 ? "6" : "4") +
                               ";\nmul.wide.u32 %rd2, %r6, 4;\nadd.s64 %rd2, %rd2, %rd1;\n"
                               "setp.ne.u32 %p3, %r1, 0;\n@%p3 bra E;\natom.global.inc.u32 %r3, [%rd2+" +
-                              std::to_string(3 * quarter) + "], " + last + ";\nsetp.ne.u32 %p1, %r3, " + last +
-                              ";\n@%p1 bra E;\n";
+                              std::to_string(3 * quarter) + "], " + last + ";\nsetp.ne.u32 %p1, %r3, " +
+                              last + ";\n@%p1 bra E;\n";
         Run          r(arrive + tail, 64);
         unsigned     sampled;
         const Counts all = r.all(), some = count_grid(r.l, regions, 5, &sampled);
@@ -186,9 +192,11 @@ static void test_sampling() {
 }
 
 static void test_flight() {
-    const string four = "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\nld.global.v4.u32 {%r14, %r15, %r16, %r17}, "
-                        "[%rd2+512];\n",
-                 word = "ld.global.u32 %r20, [%rd2+1024];\n";
+    const string
+        four =
+            "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\nld.global.v4.u32 {%r14, %r15, %r16, %r17}, "
+            "[%rd2+512];\n",
+        word    = "ld.global.u32 %r20, [%rd2+1024];\n";
     auto flight = [](const string &s, int offset) {
         Run r(address("%rd1", 16, offset) + s);
         return (double)bytes_in_flight(r.l, regions);
@@ -197,9 +205,11 @@ static void test_flight() {
     expect(flight(four + "add.u32 %r30, %r10, 1;\n" + four, 0), 3 * 512, "a use waits for its load");
     expect(flight(four + "add.u32 %r30, %r14, 1;\n" + four, 0), 1024, "and for those before it");
     expect(flight(four + "mov.u32 %r30, %r14;\n" + four, 0), 2048, "a move does not wait");
-    expect(flight(four + "mov.u32 %r30, %r14;\nadd.u32 %r31, %r30, 1;\n" + four, 0), 1024, "a use of a moved register");
+    expect(flight(four + "mov.u32 %r30, %r14;\nadd.u32 %r31, %r30, 1;\n" + four, 0), 1024,
+           "a use of a moved register");
     expect(flight(four, (int)quarter * 2), 1024, "activations, if there is nothing else");
-    const string other = "add.s64 %rd4, %rd2, " + std::to_string(2 * quarter) + ";\nld.global.u32 %r21, [%rd4];\n";
+    const string other =
+        "add.s64 %rd4, %rd2, " + std::to_string(2 * quarter) + ";\nld.global.u32 %r21, [%rd4];\n";
     expect(flight(word + other, 0), 128, "weights only, if there are any");
 }
 
