@@ -24,9 +24,9 @@ static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
 static RpStatus choose_steps(const RpModelInfo *info) {
     const int32_t n = info->n_ctx_train;
-    if (args.pos >= n || args.chunk > n)
-        return rp_fail(RP_E_ARG, "position %d, %d tokens: the model was trained for %d", args.pos, args.chunk,
-                       n);
+    if (args.pos >= n) return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, n);
+    if (args.chunk > n)
+        return rp_fail(RP_E_ARG, "a chunk of %d tokens: the model was trained for %d", args.chunk, n);
     if (args.pos < 0) args.pos = smaller(DEFAULT_POS, n - 1);
     if (args.chunk == 0) args.chunk = smaller(DEFAULT_CHUNK, n);
     args.decode = args.prefill = true;
@@ -73,6 +73,7 @@ static const Option options[] = {
     CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
     CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 16; 0: all", 0,
             1 << 20),
+    CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),
     CLI_FLAG("no-registers", 0, args.no_registers, "do not run ptxas: no registers, no blocks per SM"),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),

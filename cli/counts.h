@@ -14,6 +14,7 @@ typedef struct CountsArgs {
     int32_t     chunk;           /* tokens of the prefill chunk, the first of a prompt */
     int32_t     blocks;          /* most blocks of a grid that are executed; 0: all */
     bool        no_registers;    /* ptxas is not run */
+    bool        files;           /* print the instructions of each source file too */
     bool        json;
 } CountsArgs;
 

@@ -103,6 +103,7 @@ void Counter::instruction(const Warp &w, const Inst &i, uint32_t lanes, const ui
         kernel = w.kernel;
         classes.clear();
         for (auto &s : kernel->body.code) classes.push_back(class_of(s.op));
+        counts.executed.assign(classes.size(), 0);
     }
     Count c = classes[i.statement];
     if (c == N_memory_global && a != nullptr && lanes != 0 && i.space == Space::generic) {
@@ -110,6 +111,7 @@ void Counter::instruction(const Warp &w, const Inst &i, uint32_t lanes, const ui
         if (top != 0) c = top == 1 ? N_memory_shared : N_other;
     }
     counts.n[c]++;
+    counts.executed[i.statement]++;
     counts.n[N_lane_instructions] += (unsigned)__builtin_popcount(lanes);
     if (c == N_barrier && w.id == 0 && w.kernel->body.code[i.statement].op.find("warp") == string_view::npos)
         counts.n[N_barriers]++;

@@ -14,12 +14,16 @@ namespace ptx {
 // Classes of warp instructions first, then the other counters.
 #define PTX_CLASSES(X)                                                                                       \
     X(int)                                                                                                   \
-    X(float) X(double) X(dot) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier)  \
-        X(branch) X(atomic) X(other)
+    X(float)                                                                                                 \
+    X(double)                                                                                                \
+    X(dot) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier) X(branch) X(atomic) \
+        X(other)
 #define PTX_TRAFFIC(X)                                                                                       \
     X(lane_instructions)                                                                                     \
-    X(global_sectors_requested) X(global_sectors_needed) X(weight_bytes) X(cache_bytes) X(activation_bytes)  \
-        X(written_bytes) X(shared_conflicts) X(atomics) X(atomic_contention) X(barriers)
+    X(global_sectors_requested)                                                                              \
+    X(global_sectors_needed)                                                                                 \
+    X(weight_bytes) X(cache_bytes) X(activation_bytes) X(written_bytes) X(shared_conflicts) X(atomics)       \
+        X(atomic_contention) X(barriers)
 enum Count : uint8_t {
 #define X(name) N_##name,
     PTX_CLASSES(X) N_CLASSES,
@@ -32,11 +36,10 @@ Count                    class_of(string_view opcode);
 
 // Doubles, because the counts of a sampled grid are estimates; those of a whole grid are exact integers.
 struct Counts {
-    double n[N_COUNTS] = {};
-    void   add(const Counts &o, double factor) {
-          for (int k = 0; k < N_COUNTS; k++) n[k] += factor * o.n[k];
-    }
-    double instructions() const; // of all classes
+    double         n[N_COUNTS] = {};
+    vector<double> executed; // warp instructions by statement of the body
+    void           add(const Counts &o, double factor);
+    double         instructions() const; // of all classes
 };
 
 // Ranges of the simulated global memory.

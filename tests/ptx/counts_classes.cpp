@@ -56,6 +56,11 @@ Count class_of(string_view opcode) {
     return o.on_float() ? N_float : N_int;
 }
 
+void Counts::add(const Counts &o, double factor) {
+    for (int k = 0; k < N_COUNTS; k++) n[k] += factor * o.n[k];
+    executed.resize(std::max(executed.size(), o.executed.size()));
+    for (size_t k = 0; k < o.executed.size(); k++) executed[k] += factor * o.executed[k];
+}
 double Counts::instructions() const {
     double sum = 0;
     for (int k = 0; k < N_CLASSES; k++) sum += n[k];

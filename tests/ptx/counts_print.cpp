@@ -4,7 +4,7 @@
 extern "C" {
 #include "cli/terminal/table.h"
 }
-#include <cmath>
+#include <algorithm>
 
 using namespace ptx;
 
@@ -44,8 +44,11 @@ static void put_kernel(const KernelCounts &k, FILE *out) {
     fprintf(out, ",\"bytes\":{\"weights\":%.0f,\"cache\":%.0f,\"activations\":%.0f,\"written\":%.0f}",
             c.n[N_weight_bytes], c.n[N_cache_bytes], c.n[N_activation_bytes], c.n[N_written_bytes]);
     put_counts(",", N_shared_conflicts, N_COUNTS, c, out);
-    fprintf(out, ",\"bytes_in_flight\":%llu,\"instructions_per_weight_byte\":%.4f}",
+    fprintf(out, ",\"bytes_in_flight\":%llu,\"instructions_per_weight_byte\":%.4f,\"by_file\":{",
             (unsigned long long)k.flight(), k.per_weight_byte());
+    const char *comma = "";
+    for (auto &[file, n] : k.by_file) fprintf(out, "%s\"%s\":%.0f", comma, file.c_str(), n), comma = ",";
+    fputs("}}", out);
 }
 void counts_print_json(const CountsRun *r, const CountsTitle *t, FILE *out) {
     fputc('{', out);
@@ -69,6 +72,7 @@ static void add_ratio(Table *t, const char *format, double a, double b) {
 static void add_number(Table *t, unsigned n) { n > 0 ? cli_table_add(t, "%u", n) : cli_table_add(t, "-"); }
 static void add_instructions(Table *t, const KernelCounts &k) {
     const double *n = k.counts.n, warps = k.blocks() * k.warps();
+    cli_table_add(t, "%s", k.name.c_str());
     cli_table_add(t, "%.0f", k.counts.instructions() / warps);
     for (int c : {N_int, N_dot, N_float, N_memory_global}) cli_table_add(t, "%.0f", n[c] / warps);
     add_ratio(t, "%.0f%%", 100.0 / 32 * n[N_lane_instructions], k.counts.instructions());
@@ -76,6 +80,7 @@ static void add_instructions(Table *t, const KernelCounts &k) {
 }
 static void add_traffic(Table *t, const KernelCounts &k) {
     const double *n = k.counts.n;
+    cli_table_add(t, "%s", k.name.c_str());
     add_ratio(t, "%.0f%%", 100 * n[N_global_sectors_needed], n[N_global_sectors_requested]);
     cli_table_add(t, "%.0f", n[N_shared_conflicts]);
     cli_table_add(t, "%.0f", n[N_atomics]);
@@ -87,33 +92,46 @@ static void head(const CountsTitle *t, FILE *out) {
     fprintf(out, "%s, %s at position %d: warp instructions of sm_90 PTX and bytes of one launch\n",
             t->model != nullptr ? t->model : t->preset, t->phase, t->position);
 }
-void counts_print_text(const CountsRun *r, const CountsTitle *title, FILE *out) {
+// The files with the most instructions first.
+static void add_files(Table *t, const KernelCounts &k) {
+    vector<std::pair<double, string>> files;
+    for (auto &[file, n] : k.by_file) files.push_back({-n, file});
+    std::sort(files.begin(), files.end());
+    for (auto &[n, file] : files) {
+        cli_table_add(t, "%s", k.name.c_str());
+        cli_table_add(t, "%s", file.c_str());
+        cli_table_add(t, "%.0f", -n / k.blocks() / k.warps());
+        cli_table_add(t, "%.1f%%", -100 * n / k.counts.instructions());
+    }
+}
+static void add_launches(Table *t, const KernelCounts &k) {
+    cli_table_add(t, "%s", k.name.c_str());
+    cli_table_add(t, "%s", k.node.c_str());
+    for (unsigned n : {k.launches, (unsigned)k.blocks(), k.sampled, k.threads}) cli_table_add(t, "%u", n);
+    add_number(t, k.registers);
+    add_number(t, k.blocks_per_sm);
+    cli_table_add(t, "%.1f", (double)k.flight() / 1024);
+}
+RpStatus counts_print_text(const CountsRun *r, const CountsTitle *title, bool files, FILE *out) {
+    const struct {
+        const char *columns;
+        void (*add)(Table *t, const KernelCounts &k);
+    } tables[] = {
+        {"kernel|first node|>launches|>blocks|>executed|>threads|>registers|>blocks/SM|>KB in flight/SM",
+         add_launches                                                                                                     },
+        {"kernel|>instructions/warp|>int|>dot|>float|>global|>lanes|>per weight byte",                    add_instructions},
+        {"kernel|>coalesced|>conflicts|>atomics|>contended|>MB weights|>cache|>activations|>written",
+         add_traffic                                                                                                      },
+        {"kernel|file|>instructions/warp|>share",                                                         add_files       }
+    };
     head(title, out);
-    Table *t = cli_table_new(
-        "kernel|first node|>launches|>blocks|>executed|>threads|>registers|>blocks/SM|>KB in flight/SM");
-    for (auto &k : r->rows) {
-        cli_table_add(t, "%s", k.name.c_str());
-        cli_table_add(t, "%s", k.node.c_str());
-        for (unsigned n : {k.launches, (unsigned)k.blocks(), k.sampled, k.threads}) cli_table_add(t, "%u", n);
-        add_number(t, k.registers);
-        add_number(t, k.blocks_per_sm);
-        cli_table_add(t, "%.1f", (double)k.flight() / 1024);
-    }
-    if (cli_table_print(t, out, 0) != RP_OK) return;
-    t = cli_table_new("kernel|>instructions/warp|>int|>dot|>float|>global|>lanes|>per weight byte");
-    for (auto &k : r->rows) {
-        cli_table_add(t, "%s", k.name.c_str());
-        add_instructions(t, k);
+    for (auto &table : tables) {
+        if (table.add == add_files && !files) continue;
+        Table *t = cli_table_new(table.columns);
+        for (auto &k : r->rows) table.add(t, k);
+        fputc('\n', out);
+        RP_TRY(cli_table_print(t, out, 0));
     }
     fputc('\n', out);
-    if (cli_table_print(t, out, 0) != RP_OK) return;
-    t = cli_table_new(
-        "kernel|>coalesced|>conflicts|>atomics|>contended|>MB weights|>cache|>activations|>written");
-    for (auto &k : r->rows) {
-        cli_table_add(t, "%s", k.name.c_str());
-        add_traffic(t, k);
-    }
-    fputc('\n', out);
-    if (cli_table_print(t, out, 0) != RP_OK) return;
-    fputc('\n', out);
+    return RP_OK;
 }

@@ -10,6 +10,8 @@ struct KernelCounts {
              sampled        = 0;
     uint64_t    warp_flight = 0; // bytes in flight of a warp
     ptx::Counts counts;          // of one launch
+    // Warp instructions by source file. Those of the toolkit's headers belong to the file in front of them in the PTX.
+    std::map<std::string, double> by_file;
 
     double   blocks() const { return (double)grid[0] * grid[1] * grid[2]; }
     unsigned warps() const { return (threads + 31) / 32; }

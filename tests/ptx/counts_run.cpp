@@ -62,6 +62,17 @@ static Launch launch_of(const RpKernelLaunch *l, const Kernel &k) {
         memcpy(g.params.data() + k.body.param_at[n], l->arguments[n], k.body.param_bytes[n]);
     return g;
 }
+static std::map<string, double> by_file(const Kernel &k, const Counts &c) {
+    std::map<string, double> r;
+    string                   last = "?";
+    for (size_t n = 0; n < c.executed.size(); n++) {
+        const auto f = k.files.find(k.body.code[n].file);
+        if (f != k.files.end() && f->second.find("/kernels/") != string::npos)
+            last = f->second.substr(f->second.rfind('/') + 1);
+        if (c.executed[n] > 0) r[last] += c.executed[n];
+    }
+    return r;
+}
 // "attention attention_kernel" of op attention and "(attention_kernel<T, LANES>)".
 static string name_of(const string &op, const string &kernel) {
     const size_t from = kernel[0] == '(' ? 1 : 0;
@@ -84,6 +95,7 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     c.threads      = l->block[0] * l->block[1] * l->block[2];
     c.shared_bytes = (unsigned)k.body.shared_bytes + l->shared_bytes;
     c.counts       = count_grid(g, memory, r->blocks, &c.sampled);
+    c.by_file      = by_file(k, c.counts);
     c.warp_flight  = bytes_in_flight(g, memory);
     if (r->registers) {
         auto u = r->usage.find(k.body.name);

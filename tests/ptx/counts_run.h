@@ -32,7 +32,8 @@ void *counts_memory(CountsRun *r, CountsMemory holds, size_t bytes);
 void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node);
 
 void counts_print_json(const CountsRun *r, const CountsTitle *title, FILE *out);
-void counts_print_text(const CountsRun *r, const CountsTitle *title, FILE *out);
+/* files: also the instructions of each source file. RP_E_NOMEM. */
+RpStatus counts_print_text(const CountsRun *r, const CountsTitle *title, bool files, FILE *out);
 
 #ifdef __cplusplus
 }
