@@ -911,6 +911,34 @@ def test_graph_shows_launches():
     expect("kernel" in ok(run("graph", "-m", TINY, "--cuda", "--dot")).text, "in a picture")
 
 
+def test_only_the_program_of_the_simulated_device_counts_instructions():
+    expect_refusal(run("bench", "counts", "-m", TINY), 1, "cudasim_reprise")
+    expect_refusal(run("bench", "counts", "--preset", "tiny", "-m", TINY), 2, "exclude each other")
+
+
+def test_instructions_are_counted_on_the_simulated_device():
+    if ON_DEVICE is None:
+        return "there is no simulated device in this build"
+    r = run_on_device("bench", "counts", "-m", TINY, "--pos", "20", "--chunk", "8", "--json", "--no-registers", "--blocks", "0")
+    if "cannot count" in r.err:
+        return "there is no PTX in this build"
+    decode, prefill = (json.loads(line) for line in ok(r).out.replace("}\n]}\n", "}]}\v").replace("\n", "").split("\v")[:2])
+    expect((decode["phase"], decode["position"], prefill["phase"]) == ("decode", 20, "prefill"), "phases", r.out)
+    launches = json.loads(ok(run_on_device("bench", "launches", "-m", TINY, "--json")).out)["kernels_per_token"]
+    expect(sum(k["launches"] for k in decode["kernels"]) == launches, "every launch counts", (launches, r.out))
+    for k in decode["kernels"] + prefill["kernels"]:
+        n = sum(k["warp_instructions"].values())
+        warps = k["grid"][0] * k["grid"][1] * k["grid"][2] * ((k["block"] + 31) // 32)
+        expect(n >= 10 * warps and k["lane_instructions"] <= 32 * n, "instructions", k)
+        expect(k["global_sectors_needed"] <= k["global_sectors_requested"], "sectors", k)
+        expect(abs(sum(k["by_file"].values()) - n) <= len(k["by_file"]), "by file", k)
+    sampled = ok(run_on_device("bench", "counts", "--preset", "llama3-8b", "--phase", "decode", "--no-registers", "--blocks", "4"))
+    expect("gate_up" in sampled.text and "1792" in sampled.text, "a table", sampled)
+    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--pos", "1024"), 1, "trained for 1024")
+    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--chunk", "1025"), 1, "trained for 1024")
+    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--phase", "warm"), 1, "decode, prefill or both")
+
+
 def test_the_simulated_device_is_verified_profiled_and_timed():
     if ON_DEVICE is None:
         return "there is no simulated device in this build"

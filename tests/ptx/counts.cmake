@@ -1,5 +1,5 @@
 # `reprise bench counts`: counters of the interpreted kernels, in the program of the simulated device; their tests.
-if(NOT TARGET rp_ptx)
+if(NOT TARGET rp_ptx OR NOT ptx_first EQUAL 90)
   return()
 endif()
 get_filename_component(cuda_programs ${CUDAToolkit_NVCC_EXECUTABLE} DIRECTORY)
