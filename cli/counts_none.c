@@ -5,7 +5,7 @@ RpStatus cli_counts_available(void) {
     return rp_fail(RP_E_NOT_AVAILABLE,
                    "this program cannot count instructions: build/tests/cudasim_reprise can, which a build "
                    "with tests and "
-                   "the CUDA toolkit (nvcc) makes: cmake --build build --target cudasim_reprise rp_ptx");
+                   "the CUDA toolkit (nvcc) makes: cmake --build build --target cudasim_reprise");
 }
 
 RpStatus cli_counts_run(const RpModel *m, const CountsArgs *args) {

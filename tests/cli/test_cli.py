@@ -922,7 +922,8 @@ def test_instructions_are_counted_on_the_simulated_device():
     r = run_on_device("bench", "counts", "-m", TINY, "--pos", "20", "--chunk", "8", "--json", "--no-registers", "--blocks", "0")
     if "cannot count" in r.err:
         return "there is no PTX in this build"
-    decode, prefill = (json.loads(line) for line in ok(r).out.replace("}\n]}\n", "}]}\v").replace("\n", "").split("\v")[:2])
+    decode, end = json.JSONDecoder().raw_decode(ok(r).text)
+    prefill = json.loads(r.text[end:])
     expect((decode["phase"], decode["position"], prefill["phase"]) == ("decode", 20, "prefill"), "phases", r.out)
     launches = json.loads(ok(run_on_device("bench", "launches", "-m", TINY, "--json")).out)["kernels_per_token"]
     expect(sum(k["launches"] for k in decode["kernels"]) == launches, "every launch counts", (launches, r.out))
