@@ -10,7 +10,7 @@
 
 enum { DEFAULT_POS = 2047, DEFAULT_CHUNK = 256 };
 
-static CountsArgs  args = {.pos = -1, .blocks = 16};
+static CountsArgs  args = {.pos = -1, .blocks = 64};
 static const char *phase;
 static bool        quiet;
 
@@ -71,7 +71,7 @@ static const Option options[] = {
     CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047 or the last", 0,
             1 << 24),
     CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
-    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 16; 0: all", 0,
+    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 64; 0: all", 0,
             1 << 20),
     CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),
     CLI_FLAG("no-registers", 0, args.no_registers, "do not run ptxas: no registers, no blocks per SM"),
