@@ -137,14 +137,14 @@ Test(hash, tokens_do_not_collide_by_design) {
 /* Pairs of tokens whose numbers fall into slot 0 of a multiplicative hash. */
 Test(hash, merges_do_not_collide_by_design) {
     enum { N_TOKENS = 1600 };
-    static char        names[N_TOKENS][8], pairs[N][16];
+    static char        names[N_TOKENS][8], pairs[N][24];
     static const char *tokens[N_TOKENS], *merges[N];
     size_t             n = 0;
     for (int i = 0; i < N_TOKENS; i++) tokens[i] = names[i], snprintf(names[i], sizeof names[i], "t%04d", i);
     for (uint64_t left = 0; left < N_TOKENS; left++)
         for (uint64_t right = 0; right < N_TOKENS && n < N; right++) {
             if ((((left << 32 | right) * 0x9e3779b97f4a7c15u) >> 20) % (2 * N) != 0) continue;
-            snprintf(pairs[n], sizeof pairs[n], "%s %s", names[left], names[right]);
+            snprintf(pairs[n], sizeof pairs[n], "%.7s %.7s", names[left], names[right]);
             merges[n] = pairs[n], n++;
         }
     cr_assert_eq(n, N);

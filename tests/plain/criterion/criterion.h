@@ -79,6 +79,7 @@ static void plain_add(PlainTest *t) {
 #define cr_assert_neq(a, b, ...)       PLAIN_ASSERT((a) != (b), #a " != " #b, ##__VA_ARGS__)
 #define cr_assert_lt(a, b, ...)        PLAIN_ASSERT((a) < (b), #a " < " #b, ##__VA_ARGS__)
 #define cr_assert_leq(a, b, ...)       PLAIN_ASSERT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
+#define cr_assert_geq(a, b, ...)       PLAIN_ASSERT((a) >= (b), #a " >= " #b, ##__VA_ARGS__)
 #define cr_assert_gt(a, b, ...)        PLAIN_ASSERT((a) > (b), #a " > " #b, ##__VA_ARGS__)
 #define cr_assert_null(a, ...)         PLAIN_ASSERT((a) == NULL, #a " is null", ##__VA_ARGS__)
 #define cr_assert_not_null(a, ...)     PLAIN_ASSERT((a) != NULL, #a " is not null", ##__VA_ARGS__)
