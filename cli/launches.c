@@ -9,13 +9,14 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/default_model.h"
+#include "cli/predict/predict.h"
 #include "cli/terminal/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-    const char *model, *preset, *type, *passes, *kv;
+    const char *model, *preset, *type, *passes, *kv, *predict, *gpu;
     int32_t     tokens;
     DeviceArgs  device;
     bool        all, json, by_pass, quiet;
@@ -287,9 +288,22 @@ static RpStatus one(void) {
     return RP_OK;
 }
 
+static int run_predict(void) {
+    if (args.model != NULL || args.all || args.by_pass) {
+        cli_say("reprise bench launches", "--predict goes with --preset, --gpu and --json only");
+        return EXIT_USAGE;
+    }
+    return cli_exit(cli_predict(args.predict, args.gpu, args.preset, args.json));
+}
+
 static int run(void) {
     const char *searched = "";
     progress.off         = args.quiet;
+    if (args.predict != NULL) return run_predict();
+    if (args.gpu != NULL) {
+        cli_say("reprise bench launches", "--gpu is for --predict");
+        return EXIT_USAGE;
+    }
     if ((args.model != NULL) + (args.preset != NULL) + args.all > 1) {
         cli_say("reprise bench launches", "MODEL, --preset and --all-presets exclude each other");
         return EXIT_USAGE;
@@ -310,6 +324,10 @@ static const Option options[] = {
     CLI_FLAG("all-presets", 0, args.all, "print one line per preset"),
     CLI_FLAG("by-pass", 0, args.by_pass, "print the kernels per token before any pass and after each"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
+    CLI_TEXT("predict", 0, args.predict, "COUNTS",
+             "predict tokens per second on GPUs from the JSON of `reprise bench counts`, a file or a folder"),
+    CLI_TEXT("gpu", 0, args.gpu, "GPU",
+             "with --predict: a100, h100, h100-pcie, h200, 4090 or 5090; default: all"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),
     OPTIONS_DEVICE(args.device),
     OPTION_PASSES(args.passes),
@@ -321,9 +339,9 @@ static const Option options[] = {
 const Command cli_command_launches = {
     .name      = "bench launches",
     .help      = "count kernels and launches per token in the modes eager, replay and loop",
-    .usage     = "[MODEL | --preset PRESET | --all-presets] [options]",
+    .usage     = "[MODEL | --preset PRESET | --all-presets | --predict COUNTS] [options]",
     .notes     = "Counting needs no GPU, and of a preset no weights. On a GPU each mode is also timed "
-                 "with the file.",
+                 "with the file. --predict runs nothing: docs/gpu-model.md describes its model.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

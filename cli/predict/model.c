@@ -1,0 +1,97 @@
+/* model.c - the time model. Each function is one formula of docs/gpu-model.md, in microseconds. */
+#include "cli/predict/predict.h"
+
+#include <math.h>
+
+/* Assumptions of the model. None was measured for this project; docs/gpu-model.md says where each comes from. */
+static const double BANDWIDTH  = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
+static const double ISSUE      = 2.4;  /* warp instructions a clock that the 4 schedulers of an SM sustain */
+static const double LOADED     = 1.5;  /* latency under load / idle latency */
+static const double BARRIER    = 40.0; /* clocks of a barrier */
+static const double GAP_US     = 1.0;  /* between two kernels of a graph */
+static const double GAP_PDL_US = 0.5;
+static const int    ENDS       = 2; /* latencies in a row of every kernel: its first loads, its last stores */
+static const int    ARRIVAL   = 3; /* and of one whose last block finishes: fence, counter, partial results */
+static const int    REGISTERS = 65536;
+static const int    REGISTER_UNIT = 256, SHARED_UNIT = 128, SHARED_SYSTEM = 1024;
+
+const char *const cli_bound_names[N_BOUNDS] = {
+#define X(name) #name,
+    BOUNDS(X)
+#undef X
+};
+
+static double least(double a, double b) { return a < b ? a : b; }
+static double most(double a, double b) { return a > b ? a : b; }
+
+/* Blocks that an SM holds at a time. A warp takes registers in units of 256; four schedulers share the warps. */
+static double resident_blocks(const Gpu *g, const KernelCounts *k) {
+    const int warps        = (k->threads + 31) / 32;
+    const int registers    = (32 * k->registers + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
+    const int shared       = (k->shared_bytes + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT + SHARED_SYSTEM;
+    const int by_registers = REGISTERS / registers / 4 * 4 / warps, by_shared = g->shared_kb * 1024 / shared;
+    double    blocks = least(g->max_blocks, g->max_warps / warps);
+    blocks           = least(blocks, least(by_registers, by_shared));
+    return most(blocks, 1.0);
+}
+
+/* Blocks of the SM that gets the most of them. */
+static double blocks_of_an_sm(const Gpu *g, const KernelCounts *k) { return ceil(k->blocks / g->sms); }
+
+static double memory_us(const Gpu *g, const KernelCounts *k) {
+    return k->dram_bytes / (BANDWIDTH * g->gb_s * 1e3);
+}
+
+/* The busiest SM: its schedulers, or the slowest of its arithmetic pipes (32 lanes an instruction). */
+static double issue_us(const Gpu *g, const KernelCounts *k) {
+    const double share  = blocks_of_an_sm(g, k) / k->blocks;
+    double       clocks = k->instructions / ISSUE;
+    clocks              = most(clocks, k->ints * 32.0 / g->int_lanes);
+    clocks              = most(clocks, k->floats * 32.0 / g->float_lanes);
+    clocks              = most(clocks, k->doubles * 32.0 / g->double_lanes);
+    return share * clocks / (g->clock_ghz * 1e3);
+}
+
+/* Little's law for the busiest SM: bytes = bandwidth * latency. Without weights and cache: for the activations. */
+static double flight_us(const Gpu *g, const KernelCounts *k) {
+    const double bytes     = k->dram_bytes > 0.0 ? k->dram_bytes : k->activation_bytes;
+    const double blocks    = blocks_of_an_sm(g, k);
+    const double in_flight = k->warp_flight * ((k->threads + 31) / 32) * least(resident_blocks(g, k), blocks);
+    if (bytes <= 0.0 || in_flight <= 0.0) return 0.0;
+    return bytes * blocks / k->blocks / in_flight * g->latency_ns * LOADED * 1e-3;
+}
+
+/* As if all of them went to one address, which takes one a clock. */
+static double atomics_us(const Gpu *g, const KernelCounts *k) { return k->atomics / (g->clock_ghz * 1e3); }
+
+static double serial_us(const Gpu *g, const KernelCounts *k) {
+    const int latencies = ENDS + (k->atomics > 0.0 ? ARRIVAL : 0);
+    return latencies * g->latency_ns * LOADED * 1e-3 +
+           k->barriers / k->blocks * BARRIER / (g->clock_ghz * 1e3);
+}
+
+KernelTime cli_kernel_time(const Gpu *g, const KernelCounts *k) {
+    KernelTime t = {
+        .limit  = {[BOUND_memory]  = memory_us(g, k),
+                   [BOUND_issue]   = issue_us(g, k),
+                   [BOUND_flight]  = flight_us(g, k),
+                   [BOUND_atomics] = atomics_us(g, k)},
+        .serial = serial_us(g, k)
+    };
+    for (int b = 1; b < N_BOUNDS; b++)
+        if (t.limit[b] > t.limit[t.bound]) t.bound = (Bound)b;
+    t.total = t.limit[t.bound] + t.serial;
+    return t;
+}
+
+TokenTime cli_token_time(const Gpu *g, const StepCounts *c) {
+    TokenTime t = {0};
+    for (int i = 0; i < c->n_kernels; i++) {
+        const KernelCounts *k  = &c->kernels[i];
+        const double        us = cli_kernel_time(g, k).total;
+        t.us += k->launches * (us + (g->pdl ? GAP_PDL_US : GAP_US));
+        t.without_pdl_us += k->launches * (us + GAP_US);
+        t.bytes += k->launches * k->dram_bytes;
+    }
+    return t;
+}

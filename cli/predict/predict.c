@@ -1,0 +1,147 @@
+/* predict.c - `reprise bench launches --predict`: predicted tokens per second, a row for each file of counts and GPU. */
+#include "cli/predict/predict.h"
+
+#include "cli/common.h"
+#include "cli/terminal/table.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct Output {
+    const Gpu  *gpu; /* NULL: all */
+    const char *preset;
+    Table      *table; /* NULL: JSON */
+    int         n_rows, n_steps;
+} Output;
+
+static double percent(const Gpu *g, const TokenTime *t) { return t->bytes / (t->us * 1e3) / g->gb_s * 100.0; }
+
+/* The kernels that take the most time of a token together, over all their launches. */
+static int longest(const Gpu *g, const StepCounts *c) {
+    int    best = 0;
+    double most = 0.0;
+    for (int i = 0; i < c->n_kernels; i++) {
+        const double us = c->kernels[i].launches * cli_kernel_time(g, &c->kernels[i]).total;
+        if (us > most) most = us, best = i;
+    }
+    return best;
+}
+
+static void add_row(Table *t, const Gpu *g, const StepCounts *c) {
+    const TokenTime     time = cli_token_time(g, c);
+    const KernelCounts *k    = &c->kernels[longest(g, c)];
+    const KernelTime    kt   = cli_kernel_time(g, k);
+    cli_table_add(t, "%s", c->preset);
+    cli_table_add(t, "%d", c->position);
+    cli_table_add(t, "%s", g->name);
+    cli_table_add(t, "%.1f", 1e6 / time.us);
+    cli_table_add(t, "%.0f%%", percent(g, &time));
+    cli_table_add(t, "%.1f", 1e6 / time.without_pdl_us);
+    cli_table_add(t, "%s", k->name);
+    cli_table_add(t, "%.1f", kt.total);
+    cli_table_add(t, "%s", cli_bound_names[kt.bound]);
+}
+
+static void put_text(const char *member, const char *text) {
+    printf("\"%s\":", member);
+    rp_put_json_string(text, strlen(text), stdout);
+}
+
+static void put_kernel(const Gpu *g, const KernelCounts *k) {
+    const KernelTime t = cli_kernel_time(g, k);
+    putchar('{');
+    put_text("name", k->name);
+    putchar(',');
+    put_text("node", k->node);
+    printf(",\"launches\":%.0f,\"us\":%.4f,\"bound\":\"%s\"", k->launches, t.total, cli_bound_names[t.bound]);
+    for (int b = 0; b < N_BOUNDS; b++) printf(",\"%s_us\":%.4f", cli_bound_names[b], t.limit[b]);
+    printf(",\"serial_us\":%.4f}", t.serial);
+}
+
+static void put_row(const Gpu *g, const StepCounts *c, bool first) {
+    const TokenTime t = cli_token_time(g, c);
+    printf("%s{\"predicted\":true,", first ? "" : ",\n");
+    put_text("preset", c->preset);
+    printf(",\"position\":%d,\"gpu\":\"%s\",\"us\":%.3f,\"tok_s\":%.3f,\"tok_s_without_pdl\":%.3f,\"bytes\":%"
+           ".0f,"
+           "\"percent_of_bandwidth\":%.2f,\"kernels\":[",
+           c->position, g->name, t.us, 1e6 / t.us, 1e6 / t.without_pdl_us, t.bytes, percent(g, &t));
+    for (int i = 0; i < c->n_kernels; i++) {
+        if (i > 0) putchar(',');
+        put_kernel(g, &c->kernels[i]);
+    }
+    printf("]}");
+}
+
+static RpStatus predict_file(const char *path, Output *o) {
+    StepCounts c;
+    RP_TRY(cli_counts_read(path, &c));
+    if (o->preset == NULL || strcmp(o->preset, c.preset) == 0) {
+        o->n_steps++;
+        for (int i = 0; i < cli_n_gpus; i++) {
+            const Gpu *g = &cli_gpus[i];
+            if (o->gpu != NULL && o->gpu != g) continue;
+            if (o->table != NULL)
+                add_row(o->table, g, &c);
+            else
+                put_row(g, &c, o->n_rows == 0);
+            o->n_rows++;
+        }
+    }
+    cli_counts_free(&c);
+    return RP_OK;
+}
+
+static int is_counts(const struct dirent *e) {
+    const char *dot = strrchr(e->d_name, '.');
+    return dot != NULL && strcmp(dot, ".json") == 0;
+}
+
+static RpStatus predict_folder(const char *path, Output *o) {
+    struct dirent **files;
+    const int       n  = scandir(path, &files, is_counts, alphasort);
+    RpStatus        st = n >= 0 ? RP_OK : rp_fail(RP_E_IO, "%s: the folder cannot be read", path);
+    for (int i = 0; i < n; i++) {
+        char      file[4096];
+        const int length = snprintf(file, sizeof file, "%s/%s", path, files[i]->d_name);
+        if (st == RP_OK && length >= (int)sizeof file)
+            st = rp_fail(RP_E_IO, "%s: the path is too long", path);
+        if (st == RP_OK) st = predict_file(file, o);
+        free(files[i]);
+    }
+    if (n >= 0) free(files);
+    return st;
+}
+
+static RpStatus predict(const char *path, Output *o) {
+    struct stat s;
+    RP_TRY(stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? predict_folder(path, o) : predict_file(path, o));
+    if (o->n_steps > 0) return RP_OK;
+    if (o->preset != NULL) return rp_fail(RP_E_ARG, "%s: no counts of preset '%s'", path, o->preset);
+    return rp_fail(RP_E_ARG, "%s: no counts in it (files *.json of `reprise bench counts --json`)", path);
+}
+
+RpStatus cli_predict(const char *path, const char *gpu, const char *preset, bool json) {
+    Output o = {.preset = preset};
+    if (gpu != NULL) RP_TRY(cli_gpu_find(gpu, &o.gpu));
+    if (!json) {
+        o.table = cli_table_new(
+            "preset|>position|GPU|>predicted tok/s|>of bandwidth|>without PDL|longest kernels|>us|bound");
+    } else {
+        putchar('[');
+    }
+    const RpStatus st = predict(path, &o);
+    if (json) {
+        printf("]\n");
+        return st;
+    }
+    if (st != RP_OK) {
+        cli_table_free(o.table);
+        return st;
+    }
+    printf(
+        "predicted, not measured: a model of data sheets and counted instructions (docs/gpu-model.md)\n\n");
+    return cli_table_print(o.table, stdout, 0);
+}

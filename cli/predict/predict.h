@@ -1,0 +1,75 @@
+/* predict.h - predicted time of a decode step on a GPU, from counts of its kernels (`reprise bench counts --json`) and
+ * data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
+ * published measurements.
+ *
+ *   kernel    max(memory, issue, flight, atomics) + serial        KernelTime
+ *   token     sum over kernels of launches * (kernel + gap)       TokenTime */
+#ifndef CLI_PREDICT_PREDICT_H
+#define CLI_PREDICT_PREDICT_H
+
+#include "reprise/reprise.h"
+
+typedef struct Gpu {
+    const char *name, *title;
+    int         sms, max_warps, max_blocks, shared_kb; /* the last three: of an SM */
+    int int_lanes, float_lanes, double_lanes; /* results a clock of an SM; int8 dot products count as int */
+    double clock_ghz, gb_s, latency_ns; /* boost clock; DRAM bandwidth; of a load that misses the caches */
+    bool   pdl;
+} Gpu;
+
+extern const Gpu cli_gpus[];
+extern const int cli_n_gpus;
+
+/* RP_E_ARG, with the known names, for another name. */
+RP_NODISCARD RpStatus cli_gpu_find(const char *name, const Gpu **out);
+
+/* Of one launch: all blocks of its grid. */
+typedef struct KernelCounts {
+    char   name[64], node[64];
+    double blocks, launches;
+    int    threads, registers, shared_bytes; /* of a block */
+    double instructions;                     /* of warps, all classes; the next three are classes */
+    double ints, floats, doubles;            /* ints: integer arithmetic and int8 dot products */
+    double dram_bytes;                       /* weights and KV cache */
+    double activation_bytes,
+        warp_flight;          /* warp_flight: bytes that one warp has asked for and not used yet */
+    double barriers, atomics; /* barriers: summed over blocks; atomics: with those that collide in a warp */
+} KernelCounts;
+
+typedef struct StepCounts {
+    char          preset[64];
+    int           position, n_kernels;
+    KernelCounts *kernels; /* cli_counts_free */
+} StepCounts;
+
+/* Reads the output of `bench counts --phase decode --json`. RP_E_IO; RP_E_FORMAT, naming file, kernel and member. */
+RP_NODISCARD RpStatus cli_counts_read(const char *path, StepCounts *out);
+void                  cli_counts_free(StepCounts *c);
+
+#define BOUNDS(X) X(memory) X(issue) X(flight) X(atomics)
+typedef enum Bound {
+#define X(name) BOUND_##name,
+    BOUNDS(X)
+#undef X
+        N_BOUNDS
+} Bound;
+extern const char *const cli_bound_names[N_BOUNDS];
+
+typedef struct KernelTime {
+    double limit[N_BOUNDS], serial, total; /* microseconds of one launch, without the gap before it */
+    Bound  bound;                          /* the largest limit */
+} KernelTime;
+
+typedef struct TokenTime {
+    double us,
+        without_pdl_us; /* with the gaps of programmatic dependent launch, where the GPU has it, and without */
+    double bytes;       /* of weights and KV cache */
+} TokenTime;
+
+KernelTime cli_kernel_time(const Gpu *gpu, const KernelCounts *k);
+TokenTime  cli_token_time(const Gpu *gpu, const StepCounts *c);
+
+/* `reprise bench launches --predict`: `path` is a file of counts or a folder of such files. gpu, preset NULL: all. */
+RP_NODISCARD RpStatus cli_predict(const char *path, const char *gpu, const char *preset, bool json);
+
+#endif
