@@ -35,11 +35,17 @@ static RpStatus get_int(const Reader *r, const json_t *o, const char *member, in
 }
 
 /* Shortened if need be; control characters become '?'. */
-static void copy_text(const json_t *v, char out[64]) {
-    const char *text = json_string_value(v);
+static void copy_text(const char *text, char out[64]) {
     snprintf(out, 64, "%s", text != NULL ? text : "");
     for (char *c = out; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~') *c = '?';
+}
+
+static void copy_name(const char *path, char out[64]) {
+    const char *slash = strrchr(path, '/');
+    copy_text(slash != NULL ? slash + 1 : path, out);
+    char *dot = strrchr(out, '.');
+    if (dot != NULL && dot != out) *dot = '\0';
 }
 
 static RpStatus get_instructions(const Reader *r, const json_t *o, KernelCounts *k) {
@@ -79,8 +85,8 @@ static RpStatus get_kernel(const Reader *r, const json_t *o, KernelCounts *k) {
     const json_t *grid          = json_object_get(o, "grid");
     int           blocks_per_sm = 0;
     double        flight        = 0.0;
-    copy_text(json_object_get(o, "name"), k->name);
-    copy_text(json_object_get(o, "node"), k->node);
+    copy_text(json_string_value(json_object_get(o, "name")), k->name);
+    copy_text(json_string_value(json_object_get(o, "node")), k->node);
     if (!json_is_array(grid) || json_array_size(grid) != 3) return missing(r, "grid", "3 numbers");
     k->blocks = 1.0;
     for (size_t d = 0; d < 3; d++) k->blocks *= json_number_value(json_array_get(grid, d));
@@ -106,7 +112,8 @@ static RpStatus get_step(const char *path, const json_t *o, StepCounts *out) {
                        path);
     if (strcmp(phase, "decode") != 0)
         return rp_fail(RP_E_FORMAT, "%s: counts of phase '%s'; only decode is predicted", path, phase);
-    copy_text(json_is_string(preset) ? preset : json_object_get(o, "model"), out->preset);
+    copy_name(path, out->name);
+    copy_text(json_string_value(preset), out->preset);
     out->position = (int)json_integer_value(position);
     out->kernels  = calloc(json_array_size(list), sizeof *out->kernels);
     if (out->kernels == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);

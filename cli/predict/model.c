@@ -5,7 +5,7 @@
 
 /* Assumptions of the model. None was measured for this project; docs/gpu-model.md says where each comes from. */
 static const double BANDWIDTH  = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
-static const double ISSUE      = 2.4;  /* warp instructions a clock that the 4 schedulers of an SM sustain */
+static const double ISSUE      = 2.8;  /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
 static const double LOADED     = 1.5;  /* latency under load / idle latency */
 static const double BARRIER    = 40.0; /* clocks of a barrier */
 static const double GAP_US     = 1.0;  /* between two kernels of a graph */

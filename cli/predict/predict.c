@@ -9,12 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct Output {
-    const Gpu  *gpu; /* NULL: all */
-    const char *preset;
-    Table      *table; /* NULL: JSON */
-    int         n_rows, n_steps;
-} Output;
+typedef struct Steps {
+    StepCounts *at;
+    int         n;
+} Steps;
 
 static double percent(const Gpu *g, const TokenTime *t) { return t->bytes / (t->us * 1e3) / g->gb_s * 100.0; }
 
@@ -33,7 +31,7 @@ static void add_row(Table *t, const Gpu *g, const StepCounts *c) {
     const TokenTime     time = cli_token_time(g, c);
     const KernelCounts *k    = &c->kernels[longest(g, c)];
     const KernelTime    kt   = cli_kernel_time(g, k);
-    cli_table_add(t, "%s", c->preset);
+    cli_table_add(t, "%s", c->name);
     cli_table_add(t, "%d", c->position);
     cli_table_add(t, "%s", g->name);
     cli_table_add(t, "%.1f", 1e6 / time.us);
@@ -63,6 +61,8 @@ static void put_kernel(const Gpu *g, const KernelCounts *k) {
 static void put_row(const Gpu *g, const StepCounts *c, bool first) {
     const TokenTime t = cli_token_time(g, c);
     printf("%s{\"predicted\":true,", first ? "" : ",\n");
+    put_text("counts", c->name);
+    putchar(',');
     put_text("preset", c->preset);
     printf(",\"position\":%d,\"gpu\":\"%s\",\"us\":%.3f,\"tok_s\":%.3f,\"tok_s_without_pdl\":%.3f,\"bytes\":%"
            ".0f,"
@@ -75,22 +75,21 @@ static void put_row(const Gpu *g, const StepCounts *c, bool first) {
     printf("]}");
 }
 
-static RpStatus predict_file(const char *path, Output *o) {
+/* Reads one more file, unless it is of another preset. */
+static RpStatus read_file(const char *path, const char *preset, Steps *s) {
     StepCounts c;
     RP_TRY(cli_counts_read(path, &c));
-    if (o->preset == NULL || strcmp(o->preset, c.preset) == 0) {
-        o->n_steps++;
-        for (int i = 0; i < cli_n_gpus; i++) {
-            const Gpu *g = &cli_gpus[i];
-            if (o->gpu != NULL && o->gpu != g) continue;
-            if (o->table != NULL)
-                add_row(o->table, g, &c);
-            else
-                put_row(g, &c, o->n_rows == 0);
-            o->n_rows++;
-        }
+    if (preset != NULL && strcmp(preset, c.preset) != 0) {
+        cli_counts_free(&c);
+        return RP_OK;
     }
-    cli_counts_free(&c);
+    StepCounts *grown = realloc(s->at, (size_t)(s->n + 1) * sizeof *grown);
+    if (grown == NULL) {
+        cli_counts_free(&c);
+        return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    }
+    s->at         = grown;
+    s->at[s->n++] = c;
     return RP_OK;
 }
 
@@ -99,7 +98,7 @@ static int is_counts(const struct dirent *e) {
     return dot != NULL && strcmp(dot, ".json") == 0;
 }
 
-static RpStatus predict_folder(const char *path, Output *o) {
+static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
     struct dirent **files;
     const int       n  = scandir(path, &files, is_counts, alphasort);
     RpStatus        st = n >= 0 ? RP_OK : rp_fail(RP_E_IO, "%s: the folder cannot be read", path);
@@ -108,40 +107,53 @@ static RpStatus predict_folder(const char *path, Output *o) {
         const int length = snprintf(file, sizeof file, "%s/%s", path, files[i]->d_name);
         if (st == RP_OK && length >= (int)sizeof file)
             st = rp_fail(RP_E_IO, "%s: the path is too long", path);
-        if (st == RP_OK) st = predict_file(file, o);
+        if (st == RP_OK) st = read_file(file, preset, s);
         free(files[i]);
     }
     if (n >= 0) free(files);
     return st;
 }
 
-static RpStatus predict(const char *path, Output *o) {
-    struct stat s;
-    RP_TRY(stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? predict_folder(path, o) : predict_file(path, o));
-    if (o->n_steps > 0) return RP_OK;
-    if (o->preset != NULL) return rp_fail(RP_E_ARG, "%s: no counts of preset '%s'", path, o->preset);
+static RpStatus read_steps(const char *path, const char *preset, Steps *s) {
+    struct stat info;
+    const bool  folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    RP_TRY(folder ? read_folder(path, preset, s) : read_file(path, preset, s));
+    if (s->n > 0) return RP_OK;
+    if (preset != NULL) return rp_fail(RP_E_ARG, "%s: no counts of preset '%s'", path, preset);
     return rp_fail(RP_E_ARG, "%s: no counts in it (files *.json of `reprise bench counts --json`)", path);
 }
 
-RpStatus cli_predict(const char *path, const char *gpu, const char *preset, bool json) {
-    Output o = {.preset = preset};
-    if (gpu != NULL) RP_TRY(cli_gpu_find(gpu, &o.gpu));
-    if (!json) {
-        o.table = cli_table_new(
-            "preset|>position|GPU|>predicted tok/s|>of bandwidth|>without PDL|longest kernels|>us|bound");
-    } else {
-        putchar('[');
-    }
-    const RpStatus st = predict(path, &o);
-    if (json) {
-        printf("]\n");
-        return st;
-    }
-    if (st != RP_OK) {
-        cli_table_free(o.table);
-        return st;
-    }
+static void print_json(const Steps *s, const Gpu *gpu) {
+    bool first = true;
+    putchar('[');
+    for (int i = 0; i < s->n; i++)
+        for (const Gpu *g = cli_gpus; g < cli_gpus + cli_n_gpus; g++) {
+            if (gpu != NULL && gpu != g) continue;
+            put_row(g, &s->at[i], first);
+            first = false;
+        }
+    printf("]\n");
+}
+
+static RpStatus print_text(const Steps *s, const Gpu *gpu) {
+    Table *t = cli_table_new(
+        "counts|>position|GPU|>predicted tok/s|>of bandwidth|>without PDL|longest kernels|>us|bound");
+    for (int i = 0; i < s->n; i++)
+        for (const Gpu *g = cli_gpus; g < cli_gpus + cli_n_gpus; g++)
+            if (gpu == NULL || gpu == g) add_row(t, g, &s->at[i]);
     printf(
         "predicted, not measured: a model of data sheets and counted instructions (docs/gpu-model.md)\n\n");
-    return cli_table_print(o.table, stdout, 0);
+    return cli_table_print(t, stdout, 0);
+}
+
+RpStatus cli_predict(const char *path, const char *gpu, const char *preset, bool json) {
+    const Gpu *g = NULL;
+    Steps      s = {0};
+    if (gpu != NULL) RP_TRY(cli_gpu_find(gpu, &g));
+    RpStatus st = read_steps(path, preset, &s);
+    if (st == RP_OK && json) print_json(&s, g);
+    if (st == RP_OK && !json) st = print_text(&s, g);
+    for (int i = 0; i < s.n; i++) cli_counts_free(&s.at[i]);
+    free(s.at);
+    return st;
 }

@@ -37,7 +37,7 @@ typedef struct KernelCounts {
 } KernelCounts;
 
 typedef struct StepCounts {
-    char          preset[64];
+    char          name[64], preset[64]; /* name: of the file, without .json */
     int           position, n_kernels;
     KernelCounts *kernels; /* cli_counts_free */
 } StepCounts;

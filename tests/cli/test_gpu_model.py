@@ -1,0 +1,184 @@
+"""`reprise bench launches --predict`: each formula of docs/gpu-model.md where it decides, files that are broken, and how far
+predictions of llama.cpp are from published figures.
+
+    test_gpu_model.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
+
+The kernels are made up, so that one limit is far above the others. Expected times are computed here by hand.
+"""
+
+import copy
+import json
+import os
+import re
+import sys
+
+from cli_program import ON_DEVICE, PROGRAM, SOURCE, TMP, expect, expect_refusal, ok, run, run_on_device, run_tests, temporary
+
+sys.path.insert(0, os.path.join(SOURCE, "bench/gpu_model"))
+import calibrate  # noqa: E402
+
+CLASSES = ("int float double dot convert special memory_global memory_shared shuffle barrier branch atomic other").split()
+# 10 blocks an SM of an H100 (132 SMs, 1.98 GHz, 3350 GB/s, 273 ns) that do nothing
+IDLE = {
+    "name": "gemv", "node": "blk.0.q", "grid": [1320, 1, 1], "block": 256, "registers": 32, "shared_bytes": 0, "blocks_per_sm": 8,
+    "launches": 1, "warp_instructions": {c: 0 for c in CLASSES}, "bytes": {"weights": 0, "cache": 0, "activations": 0, "written": 0},
+    "atomics": 0, "atomic_contention": 0, "barriers": 0, "bytes_in_flight": 0,
+}  # fmt: skip
+LATENCY = 273 * 1.5 / 1e3  # us, under load
+
+
+def kernel(**members):
+    k = copy.deepcopy(IDLE)
+    for name, value in members.items():
+        part = k["bytes"] if name in k["bytes"] else k["warp_instructions"] if name in CLASSES else k
+        part[name] = value
+    return k
+
+
+def counts(*kernels, **members):
+    return {"model": None, "preset": "made-up", "arch": "sm_90", "phase": "decode", "position": 7, "kernels": list(kernels), **members}
+
+
+def file_of(step, name="made-up.json"):
+    return temporary(name, (step if isinstance(step, str) else json.dumps(step)).encode())
+
+
+def predict(*kernels, gpu="h100"):
+    (row,) = json.loads(ok(run("bench", "launches", "--predict", file_of(counts(*kernels)), "--gpu", gpu, "--json")).out)
+    expect(row["predicted"] is True, "what it is", row)
+    return row
+
+
+def is_near(got, wanted, what):
+    expect(abs(got - wanted) <= 1e-3 * wanted + 1e-3, f"{what}: {wanted}", got)
+
+
+def check(k, bound, us, serial=2 * LATENCY, gpu="h100"):
+    (time,) = predict(k, gpu=gpu)["kernels"]
+    expect(time["bound"] == bound, bound, time)
+    is_near(time[bound + "_us"], us, bound)
+    is_near(time["us"], us + serial, "limit and serial part")
+
+
+def test_a_kernel_that_reads_is_bound_by_memory():
+    check(kernel(weights=3e8, cache=35e6, bytes_in_flight=8 * 65536), "memory", 335e6 / (0.92 * 3350e3))
+
+
+def test_a_kernel_that_computes_is_bound_by_issue():
+    check(kernel(other=132 * 2.8e6), "issue", 1e6 / 1.98e3)
+    check(kernel(other=132 * 2.8e6, grid=[1, 1, 1]), "issue", 132 * 1e6 / 1.98e3)  # all on one SM
+
+
+def test_the_slowest_arithmetic_pipe_decides():
+    check(kernel(int=132 * 1e6, dot=132 * 1e6), "issue", 1e6 / 1.98e3)  # 64 lanes: half a clock each
+    check(kernel(float=132 * 3e6), "issue", 3e6 / 2.8 / 1.98e3)  # 4 a clock: the schedulers are slower
+    check(kernel(double=132 * 1e6), "issue", 0.5e6 / 1.98e3)
+    check(kernel(double=128 * 1e6, grid=[1280, 1, 1]), "issue", 16e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")
+
+
+def test_few_bytes_in_flight_bound_by_latency():
+    # 8 blocks of 8 warps with 32 bytes each, of 10 blocks an SM: 2 KB of 1 MB at a time
+    check(kernel(weights=132 * 2**20, bytes_in_flight=2048), "flight", 512 * LATENCY)
+    check(kernel(weights=132 * 2**20, bytes_in_flight=2048, registers=128), "flight", 4 * 512 * LATENCY)  # 2 blocks an SM
+    check(kernel(weights=132 * 2**20, bytes_in_flight=2048, shared_bytes=100 * 1024), "flight", 4 * 512 * LATENCY)
+    check(kernel(activations=132 * 2**20, bytes_in_flight=2048), "flight", 512 * LATENCY)  # from L2
+    check(kernel(weights=2**20, grid=[1, 1, 1], bytes_in_flight=2048), "flight", 8 * 512 * LATENCY)  # one block on one SM
+
+
+def test_atomics_and_barriers_add_serial_tails():
+    check(kernel(atomics=1e5, atomic_contention=1e5), "atomics", 2e5 / 1.98e3, serial=5 * LATENCY)
+    check(kernel(other=1, barriers=13200), "issue", 0, serial=2 * LATENCY + 10 * 40 / 1.98e3)
+
+
+def test_a_token_is_the_sum_over_launches_with_gaps():
+    k = kernel(weights=1e8, launches=30, bytes_in_flight=8 * 65536)
+    for gpu, bandwidth, latency, gap in ("h200", 4800, 273, 0.5), ("a100", 2039, 330, 1.0):
+        row, one = predict(k, gpu=gpu), 1e8 / (0.92 * bandwidth * 1e3) + 2 * latency * 1.5 / 1e3
+        is_near(row["us"], 30 * (one + gap), gpu)
+        is_near(row["tok_s_without_pdl"], 1e6 / (30 * (one + 1.0)), gpu)
+        is_near(row["percent_of_bandwidth"], 100 * 30 * 1e8 / (row["us"] * 1e3 * bandwidth), gpu)
+
+
+def test_text_says_predicted():
+    path = file_of(counts(kernel(weights=1e8)))
+    text = ok(run("bench", "launches", "--predict", path)).text
+    expect(text.startswith("predicted, not measured") and "predicted tok/s" in text, "what it is", text)
+    for gpu in "a100", "h100", "h100-pcie", "h200", "4090", "5090":
+        expect(re.search(rf"^made-up +7 +{gpu} ", text, re.M), gpu, text)
+
+
+def test_bad_arguments_are_refused():
+    path = file_of(counts(kernel()))
+    expect_refusal(run("bench", "launches", "--predict", path, "--gpu", "h300"), 1, "no data sheet of GPU 'h300'", "h100, h100-pcie")
+    expect_refusal(run("bench", "launches", "--predict", path, "--preset", "tiny"), 1, "no counts of preset 'tiny'")
+    expect_refusal(run("bench", "launches", "--predict", path, "--all-presets"), 2, "--predict goes with")
+    expect_refusal(run("bench", "launches", "--preset", "tiny", "--gpu", "h100"), 2, "--gpu is for --predict")
+    expect_refusal(run("bench", "launches", "--predict", os.path.join(TMP.name, "none.json")), 1, "none.json")
+    empty = os.path.join(TMP.name, "empty")
+    os.mkdir(empty)
+    expect_refusal(run("bench", "launches", "--predict", empty), 1, "no counts in it")
+
+
+def refused(step, *words):
+    for options in [], ["--json"]:
+        expect_refusal(run("bench", "launches", "--predict", file_of(step, "broken.json"), *options), 1, "broken.json", *words)
+
+
+def test_broken_files_are_refused():
+    refused("{", "line 1, column")
+    refused("{}", "not the output of `reprise bench counts")
+    refused(counts(), "not the output of")
+    refused(counts(kernel(), phase="prefill"), "phase 'prefill'; only decode is predicted")
+    refused(counts(kernel(), 7), 'kernel 1: "grid"')
+    for name in set(IDLE) - {"name", "node"}:
+        k = kernel()
+        del k[name]
+        refused(counts(kernel(), k), f'kernel 1: "{name}" is missing')
+    for part in "warp_instructions", "bytes":
+        k = kernel()
+        del k[part]["double" if part == "warp_instructions" else "weights"]
+        refused(counts(k), "kernel 0:", "is missing")
+    for name, value in (("grid", [1, 1]), ("grid", [0, 1, 1]), ("block", 1025), ("registers", 0), ("blocks_per_sm", 0), ("launches", 0),
+                        ("weights", -1), ("atomics", "many"), ("shared_bytes", 1 << 30), ("int", None)):  # fmt: skip
+        refused(counts(kernel(**{name: value})), f'kernel 0: "{name}" is missing or not')
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    text = ok(run("bench", "launches", "--predict", file_of(counts(kernel(name="a\x1b[2Jb"))), "--gpu", "h100")).text
+    expect("a?[2Jb" in text, "question marks", text)
+
+
+def test_counts_of_presets_are_predicted():
+    rows = json.loads(ok(run("bench", "launches", "--predict", os.path.join(SOURCE, "bench/counts"), "--json")).out)
+    listed = {row["name"] for row in json.loads(ok(run("bench", "launches", "--all-presets", "--json")).out)}
+    expect({row["preset"] for row in rows} == listed, "a file for each preset", {row["counts"] for row in rows})
+    for row in rows:
+        expect(0 < row["percent_of_bandwidth"] < 92 and row["tok_s_without_pdl"] <= row["tok_s"], "possible", row)
+
+
+def test_committed_counts_are_those_of_the_kernels():
+    """Of one preset, and within 10 %: another version of nvcc emits other PTX."""
+    if not ON_DEVICE:
+        return "no simulated device"
+    r = run_on_device("bench", "counts", "--preset", "smollm2-135m", "--phase", "decode", "--json", "-q")
+    if r.code != 0:
+        return "this build cannot count"
+    with open(os.path.join(SOURCE, "bench/counts/smollm2-135m.json"), encoding="utf-8") as f:
+        committed, now = json.load(f)["kernels"], json.loads(r.out)["kernels"]
+    how = "bench/gpu_model/count_presets.sh counts again"
+    expect([(k["name"], k["grid"], k["launches"]) for k in committed] == [(k["name"], k["grid"], k["launches"]) for k in now], how, now)
+    for a, b in zip(committed, now):
+        for x, y in ((sum(k["warp_instructions"].values()), k["bytes"]["weights"]) for k in (a, b)), :
+            expect(all(abs(m - n) <= 0.1 * n for m, n in zip(x, y)), how, (a, b))
+
+
+def test_published_figures_of_llama_cpp():
+    rows = calibrate.compare(PROGRAM)
+    expect(len({r["model"] for r in rows}) >= 3 and len({r["gpu"] for r in rows}) >= 2, "models and GPUs", rows)
+    for r in rows:
+        expect(abs(r["error"]) <= 0.25, "within 25 %", r)
+    with open(os.path.join(SOURCE, "docs/gpu-model.md"), encoding="utf-8") as f:
+        expect(calibrate.markdown(rows) in f.read(), "docs/gpu-model.md has this table", calibrate.markdown(rows))
+
+
+run_tests(globals())
