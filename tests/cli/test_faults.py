@@ -87,6 +87,8 @@ def test_measurements():
     check("perplexity", "-m", TINY, "-f", text, "--window", "16", "-q", measures=True)
     check("profile", "-m", TINY, measures=True)
     check("verify", "-m", TINY, measures=True)
+    check("bench", "launches", "--predict", os.path.join(SOURCE, "bench/counts/tiny.json"), "--gpu", "h100")
+    check("bench", "launches", "--predict", os.path.join(SOURCE, "bench/counts"), "--preset", "tiny", "--json")
 
 
 def test_files_and_texts():
