@@ -5,6 +5,7 @@
 #include "cli/terminal/table.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,7 +102,7 @@ static int is_counts(const struct dirent *e) {
 static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
     struct dirent **files;
     const int       n  = scandir(path, &files, is_counts, alphasort);
-    RpStatus        st = n >= 0 ? RP_OK : rp_fail(RP_E_IO, "%s: the folder cannot be read", path);
+    RpStatus        st = n >= 0 ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
     for (int i = 0; i < n; i++) {
         char      file[4096];
         const int length = snprintf(file, sizeof file, "%s/%s", path, files[i]->d_name);
@@ -116,8 +117,9 @@ static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
 
 static RpStatus read_steps(const char *path, const char *preset, Steps *s) {
     struct stat info;
-    const bool  folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    RP_TRY(folder ? read_folder(path, preset, s) : read_file(path, preset, s));
+    const bool  input = strcmp(path, "-") == 0;
+    if (!input && stat(path, &info) != 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    RP_TRY(!input && S_ISDIR(info.st_mode) ? read_folder(path, preset, s) : read_file(path, preset, s));
     if (s->n > 0) return RP_OK;
     if (preset != NULL) return rp_fail(RP_E_ARG, "%s: no counts of preset '%s'", path, preset);
     return rp_fail(RP_E_ARG, "%s: no counts in it (files *.json of `reprise bench counts --json`)", path);
