@@ -71,6 +71,7 @@ bool sim_run_ptx(SimLaunch &l);    // the same from PTX (tests/ptx); false unles
 #else
 static inline bool sim_run_ptx(SimLaunch &) { return false; }
 #endif
+void sim_waited(const char *kernel); // calls the function of sim_on_wait
 
 struct Block;
 struct Warp;
@@ -192,7 +193,6 @@ const char                 *sim_opname(SimOp op);
 bool                        sim_warp_try(Warp *w, unsigned mask);
 void                        sim_bar_try(Block *b);
 void                        sim_grid_try(void);
-void                        sim_call_on_wait(const char *kernel); // the callback of sim_on_wait
 int                         sim_fill(void);
 
 // ---- host side: streams, events, graphs ----

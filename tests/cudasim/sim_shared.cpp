@@ -48,13 +48,14 @@ extern "C" void sim_on_wait(void (*f)(const char *, void *), void *user) {
     on_wait_user = user;
 }
 
-void sim_call_on_wait(const char *kernel) {
+void sim_waited(const char *kernel) {
     if (on_wait != nullptr) on_wait(kernel, on_wait_user);
 }
+
 void sim_pdl_wait(void) {
     const bool waits = sim_f->pdl_wait && sim_f->lin == 0 && sim_f->b->id == 0;
     sim_f->pdl_wait  = false;
-    if (waits) sim_call_on_wait(sim_l->k->name.c_str());
+    if (waits) sim_waited(sim_l->k->name.c_str());
 }
 
 // A copy is in flight from its issue to the wait that covers it, and its target is garbage meanwhile. The bytes

@@ -26,7 +26,9 @@ set_source_files_properties(${ptx_sources} PROPERTIES COMPILE_OPTIONS "${ptx_opt
   COMPILE_DEFINITIONS PTX_FOLDER="${ptx_folder}/${ptx_first}")
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/tests/ptx/ptx_float.cpp APPEND PROPERTY COMPILE_OPTIONS -frounding-math)
 
-# One .ptx file a source, with the options of the library (cmake/cuda.cmake).
+# One .ptx file a source, with the options of the library (cmake/cuda.cmake). A build that compiles the kernels for this
+# architecture alone keeps the PTX that nvcc makes on the way; it has source lines if CMAKE_CUDA_FLAGS has -lineinfo. Any
+# other PTX is compiled for the tests.
 if(NOT CUDAToolkit_NVCC_EXECUTABLE OR RP_SANITIZE OR RP_RACE)
   message(STATUS "The PTX of the kernels is not tested: no nvcc, or a build that excludes it")
   return()
@@ -35,6 +37,22 @@ file(GLOB ptx_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu ${PRO
 set(ptx_files)
 foreach(architecture ${RP_PTX_ARCHITECTURES})
   file(MAKE_DIRECTORY ${ptx_folder}/${architecture})
+  set(ptx_of_architecture)
+  foreach(kernel ${ptx_kernels})
+    get_filename_component(name ${kernel} NAME_WE)
+    list(APPEND ptx_of_architecture ${ptx_folder}/${architecture}/${name}.ptx)
+  endforeach()
+  list(APPEND ptx_files ${ptx_of_architecture})
+  if(RP_HAVE_CUDA AND CMAKE_CUDA_ARCHITECTURES STREQUAL architecture)
+    set(kept ${ptx_folder}/kept)
+    file(MAKE_DIRECTORY ${kept})
+    target_compile_options(rp_cuda_kernels PRIVATE --keep --keep-dir=${kept})
+    string(REPLACE "${ptx_folder}/${architecture}" "${kept}" ptx_kept "${ptx_of_architecture}")
+    add_custom_command(OUTPUT ${ptx_of_architecture} DEPENDS rp_cuda_kernels $<TARGET_OBJECTS:rp_cuda_kernels>
+      COMMENT "PTX of the kernels for sm_${architecture}, from their objects"
+      COMMAND ${CMAKE_COMMAND} -E copy ${ptx_kept} ${ptx_folder}/${architecture})
+    continue()
+  endif()
   foreach(kernel ${ptx_kernels})
     get_filename_component(name ${kernel} NAME_WE)
     set(file ${ptx_folder}/${architecture}/${name}.ptx)
@@ -42,7 +60,6 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ptx -lineinfo -std=c++17 -O3 -DNDEBUG -D_GNU_SOURCE -arch=compute_${architecture}
         -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fPIC -I${PROJECT_SOURCE_DIR}/include
         -I${PROJECT_BINARY_DIR}/include -I${PROJECT_SOURCE_DIR} -MD -MF ${file}.d -MT ${file} ${kernel} -o ${file})
-    list(APPEND ptx_files ${file})
   endforeach()
 endforeach()
 add_custom_target(rp_ptx ALL DEPENDS ${ptx_files})

@@ -164,11 +164,46 @@ struct Warp {
     };
     vector<Pending> copies;
     vector<size_t>  groups;
+    uint32_t        epoch = 0; // barriers of the warp so far
 
     template <class T> T       *reg(int32_t slot) { return reinterpret_cast<T *>(regs + slot); }
     template <class T> const T *at(int32_t slot) const {
         return reinterpret_cast<const T *>((slot < 0 ? constants : regs) + (slot & 0x7fffffff));
     }
+};
+// Records of accesses (ptx_race.cpp).
+struct Touch {
+    uint32_t epoch = 0, warp_epoch = 0; // epoch 0: none
+    uint16_t thread = 0;
+    bool     many = false, atomic = false; // many: further lanes of the warp, in the same epochs
+};
+struct SharedCell {
+    Touch write, read[2];
+    bool  split = false; // its bytes have records of their own
+};
+struct SharedShadow {
+    vector<SharedCell> words, bytes;
+    uint32_t           epoch = 0;
+};
+struct GlobalShadow {
+    enum : uint64_t { PAGE = 1024 };
+    struct Cell { // of one byte; stamp: n_executed at the store, 0: not written
+        uint32_t block, epoch, warp;
+        uint64_t stamp;
+    };
+    struct Fence {
+        uint32_t epoch;
+        uint64_t stamp;
+    };
+    uint32_t         warps;      // of a block
+    vector<uint64_t> warp_fence; // stamp of the last fence of each warp of the grid
+    vector<Fence>    block_fence;
+    std::map<uint64_t, std::unique_ptr<Cell[]>> pages;
+    uint64_t                                    lo = ~0ull, hi = 0, last_page = 0;
+    Cell                                       *last = nullptr;
+    GlobalShadow(uint32_t n_blocks, uint32_t n_warps);
+    Cell *find(uint64_t a);
+    void  store(uint64_t a, const Cell &c, size_t bytes);
 };
 struct Block {
     Launch      *launch;
@@ -176,6 +211,8 @@ struct Block {
     bool         waited; // griddepcontrol.wait was executed
     vector<char> shared, shared_init;
     vector<Warp> warps;
+    SharedShadow shadow;
+    bool         strong = false, acquired = false; // an atomic or volatile access; a fence behind it
 };
 // Sees every warp instruction after it was executed, with no lanes if its guard is false in all of them. `address`
 // holds one generic address per active lane of a memory instruction, else it is null.
@@ -195,10 +232,15 @@ struct Launch {
     uint64_t      seed     = 1;
     FindRange    *find     = nullptr;
     Observer     *observer = nullptr;
-    void (*on_wait)(const Launch &) = nullptr; // called when block 0 of a dependent launch waits
     const vector<uint32_t> *only = nullptr; // numbers of the blocks to run; null: all
     Ranges        recent[4];
     unsigned      next_recent = 0;
+
+    const char *name = nullptr;
+    void (*waited)(const char *) =
+        nullptr; // called with the name when the first block has waited for earlier kernels
+
+    std::shared_ptr<GlobalShadow> written; // null: nothing yet
 };
 void            run(Launch &l);
 extern uint64_t n_executed; // warp instructions so far

@@ -1,12 +1,14 @@
 // ptx_atomic.cpp - atom and red (sections 9.7.13.5 and 9.7.13.7). The lanes of a warp go one after the other,
 // in their order. The scope and the memory order are ignored, since memory is sequentially consistent here.
 #include "tests/ptx/ptx_lanes.h"
+#include "tests/ptx/ptx_race.h"
 
 #include <cmath>
 #include <cstring>
 
 namespace ptx {
 namespace {
+enum : uint32_t { RELEASE = 1, ACQUIRE = 2 };
 #define OP(Name, expression)                                                                                 \
     struct Name {                                                                                            \
         template <class T> static T f(T old, T a, T b) {                                                     \
@@ -28,6 +30,10 @@ OP(Xor, old ^ a)
 template <class T, class O> void atomic(Warp &w, const Inst &i, uint32_t lanes) { // sub: the result is wanted
     char *host[32];
     resolve(w, i, lanes, false, host);
+    check_race(w, i, lanes, Access::atomic, host);
+    if (i.target & RELEASE) fence(w);
+    strong_access(w);
+    if (i.target & ACQUIRE) fence(w);
     const T *a = w.at<T>(i.s[1]), *b = w.at<T>(i.s[2]);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
@@ -76,11 +82,14 @@ Exec *decode_atomic(Decoder &d) {
     d.address(d.s.args.at(from), d.has("global")                           ? Space::global
                                  : d.has("shared") || d.has("shared::cta") ? Space::shared
                                                                            : Space::generic);
-    d.i.s[1]  = d.src(from + 1, t);
-    d.i.s[2]  = d.has("cas") ? d.src(from + 2, t) : d.i.s[1];
-    d.i.sub   = atom && !(d.s.args[0].kind == Operand::WORD && d.s.args[0].word == "_");
-    d.i.bytes = (uint8_t)bytes_of(t);
-    d.i.count = 1;
+    d.i.s[1]   = d.src(from + 1, t);
+    d.i.s[2]   = d.has("cas") ? d.src(from + 2, t) : d.i.s[1];
+    d.i.sub    = atom && !(d.s.args[0].kind == Operand::WORD && d.s.args[0].word == "_");
+    d.i.bytes  = (uint8_t)bytes_of(t);
+    d.i.count  = 1;
+    d.i.target = 0;
+    if (d.has("release") || d.has("acq_rel")) d.i.target |= RELEASE;
+    if (d.has("acquire") || d.has("acq_rel")) d.i.target |= ACQUIRE;
     d.i.flags = INST_MEMORY | INST_STORE;
     if (d.i.sub) d.i.d[0] = d.dst(0, bytes_of(t));
     return pick(d, t);

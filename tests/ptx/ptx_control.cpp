@@ -66,10 +66,11 @@ void barrier(Warp &w, const Inst &i, uint32_t lanes) {
 void yield(Warp &w, const Inst &, uint32_t) { w.state = State::yields; }
 void nothing(Warp &, const Inst &, uint32_t) {}
 void grid_wait(Warp &w, const Inst &, uint32_t) {
-    const Launch &g     = *w.block->launch;
-    const bool    first = !w.block->waited && w.block->x + w.block->y + w.block->z == 0;
-    w.block->waited     = true;
-    if (first && g.on_wait != nullptr) g.on_wait(g);
+    Block     &b     = *w.block;
+    Launch    &g     = *b.launch;
+    const bool first = !b.waited && b.x + b.y + b.z == 0;
+    b.waited         = true;
+    if (first && g.waited != nullptr) g.waited(g.name);
 }
 
 // cudaGraphSetConditional(handle, value); offset and target: where the two arguments are in local memory.

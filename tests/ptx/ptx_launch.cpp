@@ -2,11 +2,13 @@
 //
 // REPRISE_PTX names the folder with one .ptx file per .cu file; without it the build's own is taken. The
 // kernel of a launch is a host function; its entry has the same mangled name, but for the anonymous namespace
-// (ptx_symbols.cpp).
+// (ptx_symbols.cpp). REPRISE_PTX_LOG names a file to which each process appends the entries that it launches, a line
+// each.
 #include "tests/cudasim/sim_internal.h"
 
 #include "tests/ptx/ptx_launch.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
@@ -38,9 +40,11 @@ const ptx::Kernel *kernel_in(const std::string &file, const std::string &name) {
     auto  e = f.entries.find(name);
     return e == f.entries.end() ? nullptr : f.module->kernel(e->second);
 }
+// Null for a kernel of a shared library, a stand-in for one of NVIDIA's: it runs as host code.
 const ptx::Kernel *find_kernel(const void *function, const char *kernel_name, std::string *where) {
     const ptx::HostSymbol s    = ptx::host_symbol(function);
     const std::string     name = ptx::without_hash(s.name);
+    if (s.library) return nullptr;
     if (!s.file.empty()) {
         const std::string stem = s.file.substr(s.file.rfind('/') + 1);
         const std::string file = stem.substr(0, stem.rfind('.')) + ".ptx";
@@ -59,6 +63,13 @@ const ptx::Kernel *find_kernel(const void *function, const char *kernel_name, st
     }
     ptx::fail("no PTX of %s (%s) in %s", kernel_name, s.name.c_str(), folder());
 }
+void log_entry(const ptx::Kernel &k) {
+    const char *path = getenv("REPRISE_PTX_LOG");
+    FILE       *f    = path == nullptr ? nullptr : fopen(path, "a");
+    if (f == nullptr) return;
+    fprintf(f, "%s\n", k.body.name.c_str());
+    fclose(f);
+}
 bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
     const SimAlloc *r = sim_alloc_of((const void *)a);
     if (r == nullptr) return false;
@@ -71,7 +82,10 @@ bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
 const ptx::Kernel *ptx::host_kernel(const void *function, const char *name, std::string *file) {
     static std::map<const void *, std::pair<const Kernel *, std::string>> kernels;
     auto &[kernel, from] = kernels[function];
-    if (kernel == nullptr) kernel = find_kernel(function, name, &from);
+    if (kernel == nullptr) {
+        kernel = find_kernel(function, name, &from);
+        if (kernel != nullptr) log_entry(*kernel);
+    }
     if (file != nullptr) *file = from;
     return kernel;
 }
@@ -80,17 +94,19 @@ bool sim_run_ptx(SimLaunch &l) {
     static const bool on = getenv("REPRISE_SIM") != nullptr && strcmp(getenv("REPRISE_SIM"), "ptx") == 0;
     if (!on) return false;
     const ptx::Kernel *k = ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
-    ptx::Launch        g;
+    if (k == nullptr) return false;
+    ptx::Launch g;
     g.kernel  = k;
     g.grid[0] = l.grid.x, g.grid[1] = l.grid.y, g.grid[2] = l.grid.z;
     g.block[0] = l.block.x, g.block[1] = l.block.y, g.block[2] = l.block.z;
     g.dynamic_shared = l.smem;
     g.cooperative    = l.coop;
     g.dependent      = l.pdl && sim_has_pdl();
-    g.on_wait        = [](const ptx::Launch &launch) { sim_call_on_wait(launch.kernel->body.name.c_str()); };
     g.policy         = sim_policy;
     g.seed           = sim_policy == SIM_RANDOM ? sim_rand() : 1;
     g.find           = find_range;
+    g.name           = l.k->name.c_str();
+    g.waited         = sim_waited;
     g.params.resize(k->body.params_bytes);
     if (l.data.size() != k->body.param_bytes.size())
         ptx::fail("%s: %zu arguments for %zu parameters", l.k->name.c_str(), l.data.size(),

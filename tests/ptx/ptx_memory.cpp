@@ -2,9 +2,10 @@
 // checked for alignment, bounds, and for being written before it is read (shared and local memory).
 //
 // The lanes run in step and one warp at a time, so memory is sequentially consistent: .volatile, .relaxed,
-// .acquire, .release and fences have no effect on the order. A volatile, relaxed or acquire load ends the turn
+// .acquire, .release and fences have no effect on the values; ptx_race.cpp demands them. A volatile, relaxed or acquire load ends the turn
 // of its warp, so that a loop which waits for another warp or block makes progress.
 #include "tests/ptx/ptx_lanes.h"
+#include "tests/ptx/ptx_race.h"
 
 #include <algorithm>
 #include <cstring>
@@ -148,10 +149,15 @@ void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
 }
 
 namespace {
+enum Strength : uint8_t { WEAK, STRONG, ACQUIRE, RELEASE };
 // M: an element in memory, R: in a register.
 template <class M, class R> void load(Warp &w, const Inst &i, uint32_t lanes) {
     char *host[32];
     resolve(w, i, lanes, false, host);
+    if (i.sub == 0)
+        check_race(w, i, lanes, Access::read, host);
+    else
+        strong_access(w);
     for (int k = 0; k < i.count; k++) {
         R *d = w.reg<R>(i.d[k]);
         for (uint32_t m = lanes; m; m &= m - 1) {
@@ -162,10 +168,13 @@ template <class M, class R> void load(Warp &w, const Inst &i, uint32_t lanes) {
         }
     }
     if (i.sub != 0) w.state = State::yields;
+    if (i.sub == ACQUIRE) fence(w);
 }
 template <class M, class R> void store(Warp &w, const Inst &i, uint32_t lanes) { // values in d
     char *host[32];
     resolve(w, i, lanes, true, host);
+    if (i.sub == 0) check_race(w, i, lanes, Access::write, host);
+    if (i.sub == RELEASE) fence(w);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
         for (int k = 0; k < i.count; k++) {
@@ -232,11 +241,15 @@ Exec *decode_load_store(Decoder &d, bool st) {
     d.i.bytes = (uint8_t)bytes_of(t);
     d.i.count = (uint8_t)n;
     d.i.flags = (uint8_t)(INST_MEMORY | (st ? INST_STORE : 0));
-    d.i.sub   = !st && (d.has("volatile") || d.has("relaxed") || d.has("acquire"));
+    d.i.sub   = d.has("acquire")                        ? ACQUIRE
+                : d.has("release")                      ? RELEASE
+                : d.has("volatile") || d.has("relaxed") ? STRONG
+                                                        : WEAK;
     return st ? pick_memory<true>(t, bytes) : pick_memory<false>(t, bytes);
 }
 
 void nothing(Warp &, const Inst &, uint32_t) {}
+void device_fence(Warp &w, const Inst &, uint32_t) { fence(w); }
 // A prefetch of an address outside memory is allowed. Only the addresses are noted.
 void prefetch(Warp &w, const Inst &i, uint32_t) {
     const uint64_t *base = w.at<uint64_t>(i.s[0]);
@@ -252,6 +265,7 @@ void copy_async(Warp &w, const Inst &i, uint32_t lanes) {
     source.offset = (int64_t)(int32_t)i.target;
     resolve(w, source, lanes, false, from);
     resolve(w, i, lanes, true, to);
+    check_race(w, i, lanes, Access::write, to);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l    = __builtin_ctz(m);
         const int read = i.sub ? (int)std::min(w.at<uint32_t>(i.s[2])[l], (uint32_t)i.bytes) : i.bytes;
@@ -299,7 +313,7 @@ Exec *decode_memory(Decoder &d) {
     const string_view op = d.parts[0];
     if (op == "ld" || op == "ldu") return decode_load_store(d, false);
     if (op == "st") return decode_load_store(d, true);
-    if (op == "membar" || op == "fence") return nothing;
+    if (op == "membar" || op == "fence") return d.has("cta") ? nothing : device_fence;
     if (op == "cp" && d.has("async")) return decode_async(d);
     if (op != "prefetch") return nullptr;
     d.address(d.s.args.at(0), Space::global);

@@ -2,7 +2,7 @@
 // the resident blocks in turn. A warp runs until it waits at a barrier, returns, or executes an instruction
 // that other warps may have to answer (volatile, relaxed and acquire loads, atomics, nanosleep); under the
 // random policy also after a random number of instructions.
-#include "tests/ptx/ptx.h"
+#include "tests/ptx/ptx_race.h"
 
 #include <algorithm>
 #include <cstring>
@@ -56,6 +56,8 @@ void Runner::start(Block &b, uint32_t number) {
     b.y      = number / g.grid[0] % g.grid[1];
     b.z      = number / g.grid[0] / g.grid[1];
     b.waited = !g.dependent;
+    b.strong = b.acquired = false;
+    start_shadow(b);
     std::fill(b.shared.begin(), b.shared.end(), (char)0xff);
     std::fill(b.shared_init.begin(), b.shared_init.end(), 0);
     for (Warp &w : b.warps) {
@@ -110,6 +112,7 @@ bool Runner::release() {
             const uint32_t number = first.barrier;
             for (Warp &w : b.warps)
                 if (w.state == State::barrier && w.barrier == number) w.state = State::ready;
+            start_shadow(b);
             any = true;
         }
     return any;

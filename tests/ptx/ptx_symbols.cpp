@@ -44,7 +44,7 @@ struct Symbols {
                 const char *name = elf.data() + strings->sh_offset + s->st_name;
                 if (ELF64_ST_TYPE(s->st_info) == STT_FILE) file = name;
                 if (ELF64_ST_TYPE(s->st_info) == STT_FUNC && s->st_shndx != SHN_UNDEF)
-                    at[s->st_value] = {name, ELF64_ST_BIND(s->st_info) == STB_LOCAL ? file : ""};
+                    at[s->st_value] = {name, ELF64_ST_BIND(s->st_info) == STB_LOCAL ? file : "", false};
             }
         }
     }
@@ -59,7 +59,9 @@ HostSymbol host_symbol(const void *function) {
     if (object == nullptr) object = std::make_unique<Symbols>(path);
     const uint64_t base = object->relative ? (uint64_t)info.dli_fbase : 0;
     auto           i    = object->at.find((uint64_t)function - base);
-    return i == object->at.end() ? HostSymbol{} : i->second;
+    HostSymbol     s    = i == object->at.end() ? HostSymbol{} : i->second;
+    s.library           = !program;
+    return s;
 }
 
 // nvcc names the anonymous namespace of a file _GLOBAL__N__hash_file, gcc and clang _GLOBAL__N_1; both with

@@ -144,7 +144,10 @@ Exec *decode_reduction(Decoder &d) {
 void activemask(Warp &w, const Inst &i, uint32_t lanes) {
     each_lane(w.reg<uint32_t>(i.d[0]), lanes, [=](int) { return lanes; });
 }
-void warp_barrier(Warp &w, const Inst &i, uint32_t lanes) { members(w, i.s[0], lanes); }
+void warp_barrier(Warp &w, const Inst &i, uint32_t lanes) {
+    members(w, i.s[0], lanes);
+    w.epoch++;
+}
 } // namespace
 
 Exec *decode_warp(Decoder &d) {

@@ -132,7 +132,7 @@ void test_errors() {
         {"no wait for earlier kernels", "add.s32 %r4, %r1, 1;", "never waited for the earlier kernels", {1,
          32, 0, 0, false, true}},
         {"a copy that nobody waits for",
-         ".shared .align 16 .b8 s[16];\nmov.u32 %r5, s;\ncp.async.ca.shared.global [%r5], [%rd1], 16;\nld.shared.u32 %r4, [%r5];", "that were not written", {}},
+         ".shared .align 16 .b8 s[16];\nmov.u32 %r5, s;\ncp.async.ca.shared.global [%r5], [%rd1], 16;\nld.shared.u32 %r4, [%r5];", "that were not written", {1, 1}},
         {"a trap", "trap;", "trap", {}},
     };
     // clang-format on

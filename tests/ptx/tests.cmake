@@ -15,8 +15,19 @@ if(NOT TARGET rp_ptx)
   return()
 endif()
 
+# Test NAME: a suite of the simulated device, run from the PTX of one architecture. The entries that it launches are
+# written to launched/ARCHITECTURE/NAME.
+function(ptx_suite architecture name suite)
+  set(folder ${ptx_folder}/${architecture})
+  set(log ${ptx_folder}/launched/${architecture}/${name})
+  file(MAKE_DIRECTORY ${ptx_folder}/launched/${architecture})
+  add_test(NAME ${name} COMMAND sh -c "rm -f '${log}' && exec '$<TARGET_FILE:${suite}>' -j1")
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "REPRISE_SIM=ptx;SIM_CAPABILITY=${architecture};REPRISE_PTX=${folder};REPRISE_PTX_LOG=${log};${ARGN}")
+endfunction()
+
 # ptx_<suite> for the first architecture, ptx75_<suite> for another.
-set(ptx_suites executor session)
+set(ptx_suites executor session blas)
 foreach(kernel ${op_kernels})
   get_filename_component(op ${kernel} NAME_WE)
   list(APPEND ptx_suites ${op})
@@ -27,19 +38,20 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
     set(prefix ptx)
   endif()
   add_test(NAME ${prefix}_decode COMMAND sh -c "$<TARGET_FILE:test_ptx> ${ptx_folder}/${architecture}/*.ptx")
+  set(ran)
   foreach(suite ${ptx_suites})
-    if(NOT TARGET cudasim_${suite})
-      continue()
+    if(TARGET cudasim_${suite})
+      ptx_suite(${architecture} ${prefix}_${suite} cudasim_${suite})
+      list(APPEND ran ${prefix}_${suite})
     endif()
-    add_test(NAME ${prefix}_${suite} COMMAND cudasim_${suite} -j1)
-    set_tests_properties(${prefix}_${suite} PROPERTIES
-      ENVIRONMENT "REPRISE_SIM=ptx;SIM_CAPABILITY=${architecture};REPRISE_PTX=${ptx_folder}/${architecture}")
   endforeach()
+  # Every entry was launched. It comes last; alone, it judges the logs of the last run.
+  add_test(NAME ${prefix}_launched COMMAND ${PROJECT_SOURCE_DIR}/tests/ptx/launched.sh ${ptx_folder} ${architecture})
+  set_tests_properties(${prefix}_launched PROPERTIES DEPENDS "${ran}" SKIP_RETURN_CODE 77)
 endforeach()
 
 # Tiny models of every family, decoded through the interpreter: two minutes of CPU time.
 if(TARGET cudasim_golden)
-  add_test(NAME ptx_golden COMMAND cudasim_golden -j1)
-  set_tests_properties(ptx_golden PROPERTIES COST 100
-    ENVIRONMENT "REPRISE_SIM=ptx;REPRISE_DEVICE=cuda;SIM_CAPABILITY=${ptx_first};REPRISE_PTX=${ptx_folder}/${ptx_first}")
+  ptx_suite(${ptx_first} ptx_golden cudasim_golden REPRISE_DEVICE=cuda)
+  set_tests_properties(ptx_golden PROPERTIES COST 100 LABELS long)
 endif()
