@@ -26,6 +26,12 @@ static void check(int64_t n, int64_t rows, bool weighted) {
 }
 
 Test(rms_norm, divides_each_row_by_its_rms) { check(576, 5, true), check(7, 3, true), check(1, 1, true); }
+/* Rows of several passes of a block over 1024 elements, unrolled fourfold, with a rest of each length; the second row of an
+ * odd length is not aligned. */
+Test(rms_norm, takes_rows_of_any_length) {
+    check(4096, 1, true), check(5123, 2, true), check(1024, 2, true), check(1026, 2, true),
+        check(3073, 2, true);
+}
 Test(rms_norm, works_without_a_weight) { check(100, 4, false); }
 
 Test(rms_norm, gives_known_results) {
