@@ -195,9 +195,9 @@ struct GlobalShadow {
         uint32_t epoch;
         uint64_t stamp;
     };
-    uint32_t         warps;      // of a block
-    vector<uint64_t> warp_fence; // stamp of the last fence of each warp of the grid
-    vector<Fence>    block_fence;
+    uint32_t      warps;             // of a block
+    vector<Fence> fences, published; // of each warp of the grid: its last fence, that before a strong access
+    vector<uint32_t> newest;         // of each block: the largest epoch of a published fence
     std::map<uint64_t, std::unique_ptr<Cell[]>> pages;
     uint64_t                                    lo = ~0ull, hi = 0, last_page = 0;
     Cell                                       *last = nullptr;
@@ -212,7 +212,8 @@ struct Block {
     vector<char> shared, shared_init;
     vector<Warp> warps;
     SharedShadow shadow;
-    bool         strong = false, acquired = false; // an atomic or volatile access; a fence behind it
+    bool         strong = false, acquired = false; // a strong load; a fence behind it
+    uint64_t     fenced = 0;                       // stamp of the last fence
 };
 // Sees every warp instruction after it was executed, with no lanes if its guard is false in all of them. `address`
 // holds one generic address per active lane of a memory instruction, else it is null.

@@ -157,7 +157,7 @@ template <class M, class R> void load(Warp &w, const Inst &i, uint32_t lanes) {
     if (i.sub == 0)
         check_race(w, i, lanes, Access::read, host);
     else
-        strong_access(w);
+        strong_load(w);
     for (int k = 0; k < i.count; k++) {
         R *d = w.reg<R>(i.d[k]);
         for (uint32_t m = lanes; m; m &= m - 1) {
@@ -175,6 +175,7 @@ template <class M, class R> void store(Warp &w, const Inst &i, uint32_t lanes) {
     resolve(w, i, lanes, true, host);
     if (i.sub == 0) check_race(w, i, lanes, Access::write, host);
     if (i.sub == RELEASE) fence(w);
+    if (i.sub != WEAK) publish(w);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
         for (int k = 0; k < i.count; k++) {

@@ -10,13 +10,14 @@
 //
 // Global memory, within one launch of several blocks. A block may read or overwrite what another block wrote if
 //
-//     the writer      stored, then executed a fence: the same warp, or any warp behind a barrier
-//     the reader      executed a strong access (atomic, volatile), then a fence, later than the store
+//     the writer      stored, then executed a fence, then a strong access (an atomic, or a volatile or release store);
+//                     each may be in another warp than the one before if a barrier lies between
+//     the reader      executed a strong access (an atomic, or a volatile or acquire load), then a fence, both later
 //
 // Atomics and strong stores are not recorded. Reads are not either, so a write after a read goes unnoticed.
 #include "tests/ptx/ptx_race.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace ptx {
 namespace {
@@ -99,7 +100,7 @@ void start_shadow(Block &b) {
 
 // ---- global memory ----
 GlobalShadow::GlobalShadow(uint32_t n_blocks, uint32_t n_warps)
-    : warps(n_warps), warp_fence((size_t)n_blocks * n_warps), block_fence(n_blocks) {}
+    : warps(n_warps), fences((size_t)n_blocks * n_warps), published(fences), newest(n_blocks) {}
 
 GlobalShadow::Cell *GlobalShadow::find(uint64_t a) {
     if (last == nullptr || last_page != a / PAGE) {
@@ -121,6 +122,12 @@ void GlobalShadow::store(uint64_t a, const Cell &c, size_t bytes) {
     lo = a < lo ? a : lo;
     hi = a + bytes > hi ? a + bytes : hi;
 }
+static GlobalShadow &written(Launch &g, const Block &b) {
+    if (g.written == nullptr)
+        g.written =
+            std::make_shared<GlobalShadow>(g.grid[0] * g.grid[1] * g.grid[2], (uint32_t)b.warps.size());
+    return *g.written;
+}
 static uint32_t number_of(const Block &b) {
     const uint32_t *n = b.launch->grid;
     return (b.z * n[1] + b.y) * n[0] + b.x;
@@ -129,26 +136,23 @@ static void check_cell(Warp &w, int l, bool write, uint64_t a, const GlobalShado
     GlobalShadow  &s  = *w.block->launch->written;
     const uint32_t me = number_of(*w.block);
     if (c.stamp == 0 || c.block == me) return;
-    const auto &fence   = s.block_fence[c.block];
-    const bool released = s.warp_fence[(size_t)c.block * s.warps + c.warp] > c.stamp || fence.epoch > c.epoch;
-    const char *does    = write ? "overwrites" : "reads";
+    const bool released =
+        s.published[(size_t)c.block * s.warps + c.warp].stamp > c.stamp || s.newest[c.block] > c.epoch;
+    const char *does = write ? "overwrites" : "reads";
     if (!released)
         fail_at(w, l, "race: %s global memory at 0x%llx, which block %u wrote without a fence after it", does,
                 (unsigned long long)a, c.block);
-    if (!w.block->acquired || s.block_fence[me].stamp < c.stamp)
+    if (!w.block->acquired || w.block->fenced < c.stamp)
         fail_at(
             w, l,
             "race: %s global memory at 0x%llx, which block %u wrote, without an atomic and a fence before",
             does, (unsigned long long)a, c.block);
 }
 void check_global(Warp &w, const Inst &i, uint32_t lanes, Access how, char *const *host) {
-    Launch      &g     = *w.block->launch;
-    const size_t bytes = (size_t)i.bytes * i.count;
-    const bool   write = how == Access::write;
-    if (g.written == nullptr)
-        g.written = std::make_shared<GlobalShadow>(g.grid[0] * g.grid[1] * g.grid[2],
-                                                   (uint32_t)w.block->warps.size());
-    GlobalShadow &s = *g.written;
+    Launch       &g     = *w.block->launch;
+    const size_t  bytes = (size_t)i.bytes * i.count;
+    const bool    write = how == Access::write;
+    GlobalShadow &s     = written(g, *w.block);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int      l = __builtin_ctz(m);
         const uint64_t a = (uint64_t)host[l];
@@ -159,20 +163,29 @@ void check_global(Warp &w, const Inst &i, uint32_t lanes, Access how, char *cons
             s.store(a, {number_of(*w.block), w.block->shadow.epoch, (uint32_t)w.id, n_executed}, bytes);
     }
 }
-// A fence of the device: releases what the warp wrote, and what the block wrote before its last barrier.
+// A fence of the device. It covers what the warp wrote, and what the block wrote before its last barrier.
 void fence(Warp &w) {
-    Launch &g         = *w.block->launch;
-    w.block->acquired = w.block->acquired || w.block->strong;
-    if (g.grid[0] * g.grid[1] * g.grid[2] == 1) return;
-    if (g.written == nullptr)
-        g.written = std::make_shared<GlobalShadow>(g.grid[0] * g.grid[1] * g.grid[2],
-                                                   (uint32_t)w.block->warps.size());
-    const uint32_t me                                           = number_of(*w.block);
-    g.written->warp_fence[(size_t)me * g.written->warps + w.id] = n_executed;
-    g.written->block_fence[me]                                  = {w.block->shadow.epoch, n_executed};
+    Block &b                                        = *w.block;
+    b.acquired                                      = b.acquired || b.strong;
+    b.fenced                                        = n_executed;
+    GlobalShadow &s                                 = written(*b.launch, b);
+    s.fences[(size_t)number_of(b) * s.warps + w.id] = {b.shadow.epoch, n_executed};
 }
-// An atomic or volatile access: a fence must follow before the block may use what others wrote.
-void strong_access(Warp &w) {
+// An atomic or strong store: other blocks may see from it that the fences before it were executed.
+void publish(Warp &w) {
+    Block &b = *w.block;
+    if (b.launch->written == nullptr) return;
+    GlobalShadow  &s  = *b.launch->written;
+    const uint32_t me = number_of(b);
+    for (uint32_t v = 0; v < s.warps; v++) {
+        const auto &f = s.fences[(size_t)me * s.warps + v];
+        if (f.stamp == 0 || (v != w.id && f.epoch >= b.shadow.epoch)) continue;
+        s.published[(size_t)me * s.warps + v] = f;
+        s.newest[me]                          = std::max(s.newest[me], f.epoch);
+    }
+}
+// An atomic or strong load: a fence must follow before the block may use what others wrote.
+void strong_load(Warp &w) {
     w.block->strong   = true;
     w.block->acquired = false;
 }

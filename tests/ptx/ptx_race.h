@@ -10,7 +10,8 @@ void check_shared(Warp &w, const Inst &i, uint32_t lanes, Access how, char *cons
 void check_global(Warp &w, const Inst &i, uint32_t lanes, Access how, char *const *host);
 void start_shadow(Block &b); // the block begins, or its threads have met at a barrier
 void fence(Warp &w);
-void strong_access(Warp &w);
+void publish(Warp &w);
+void strong_load(Warp &w);
 
 static inline void check_race(Warp &w, const Inst &i, uint32_t lanes, Access how, char *const *host) {
     const uint32_t *grid = w.block->launch->grid;

@@ -56,7 +56,7 @@ void Runner::start(Block &b, uint32_t number) {
     b.y      = number / g.grid[0] % g.grid[1];
     b.z      = number / g.grid[0] / g.grid[1];
     b.waited = !g.dependent;
-    b.strong = b.acquired = false;
+    b.strong = b.acquired = false, b.fenced = 0;
     start_shadow(b);
     std::fill(b.shared.begin(), b.shared.end(), (char)0xff);
     std::fill(b.shared_init.begin(), b.shared_init.end(), 0);

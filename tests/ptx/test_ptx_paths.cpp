@@ -86,6 +86,20 @@ void test_paths() {
                        "%r5"),
                   64, {2, 32, 0, policy, true}),
               [](size_t) { return 7; });
+    check("a block reads what another wrote",
+          ran(wrap("sub.s64 %rd4, %rd1, %rd2;\nst.global.u32 [%rd1+8], "
+                   "%r1;\nmembar.gl;\natom.global.add.u32 %r4, "
+                   "[%rd4+16], 1;\nmembar.gl;\nld.global.u32 %r5, [%rd4+8];\n",
+                   "%r1"),
+              32, {2, 16}),
+          [](size_t k) { return k; });
+    check("lanes write parts of a word",
+          ran(wrap(".shared .align 4 .b8 s[64];\nmov.u32 %r5, s;\nadd.s32 %r6, %r5, %r10;\nst.shared.u8 "
+                   "[%r6], %rs1;\n"
+                   "ld.shared.u8 %rs4, [%r6];\nbar.sync 0;\nld.shared.u32 %r4, [s];\n",
+                   "%r4"),
+              64, {1, 64}),
+          [](size_t) { return 0x03020100; });
     check("asynchronous copies",
           ran(wrap(".shared .align 16 .b8 s[512];\nmov.u32 %r5, s;\nshl.b32 %r6, %r10, 4;\nadd.s32 %r7, %r5, "
                    "%r6;\n"
@@ -134,6 +148,23 @@ void test_errors() {
         {"a copy that nobody waits for",
          ".shared .align 16 .b8 s[16];\nmov.u32 %r5, s;\ncp.async.ca.shared.global [%r5], [%rd1], 16;\nld.shared.u32 %r4, [%r5];", "that were not written", {1, 1}},
         {"a trap", "trap;", "trap", {}},
+        {"no barrier between a write and a read of another warp",
+         ".shared .align 4 .b8 s[256];\nmov.u32 %r5, s;\nshl.b32 %r6, %r10, 2;\nadd.s32 %r7, %r5, %r6;\n"
+         "st.shared.u32 [%r7], %r1;\nbar.sync 0;\nst.shared.u32 [%r7], %r2;\nxor.b32 %r6, %r6, 128;\nadd.s32 %r7, "
+         "%r5, %r6;\nld.shared.u32 %r4, [%r7];",
+          "race: reads shared memory at 0x400, which thread 0 wrote, and no barrier between", {1, 64}},
+        {"a write over what another warp has read",
+         ".shared .align 4 .b8 s[4];\nmov.u32 %r5, s;\nsetp.eq.u32 %p1, %r10, 0;\n@%p1 st.shared.u32 [%r5], %r1;\n"
+         "bar.sync 0;\nld.shared.u32 %r4, [%r5];\nsetp.eq.u32 %p1, %r10, 40;\n@%p1 st.shared.u32 [%r5], %r1;",
+          "race: writes shared memory at 0x400, which thread 0 read, and no barrier between", {1, 64}},
+        {"no barrier between two lanes of a warp",
+         ".shared .align 4 .b8 s[4];\nmov.u32 %r5, s;\nsetp.eq.u32 %p1, %r10, 3;\n@%p1 st.shared.u32 [%r5], %r1;\n"
+         "ld.shared.u32 %r4, [%r5];",
+          "race: reads shared memory at 0x400, which thread 3 wrote, and no barrier between", {}},
+        {"a block reads what another wrote, without a fence",
+         "sub.s64 %rd4, %rd1, %rd2;\nst.global.u32 [%rd1+8], %r1;\natom.global.add.u32 %r4, [%rd4], 1;\nmembar.gl;\n"
+         "ld.global.u32 %r5, [%rd4+8];",
+          "race: reads global memory at", {2, 16}},
     };
     // clang-format on
     for (auto &r : rows)
