@@ -2,14 +2,18 @@
 # Installs missing packages, builds, and runs every test: release build, address and undefined behaviour sanitizers,
 # thread sanitizer, a build for aarch64 in qemu, the CUDA kernels on a simulated device, fuzzing.
 #
-#   scripts/test.sh [--quick]      --quick: the release build only
+#   scripts/test.sh [--quick | --all]      --quick: the release build only
+#                                          --all: also tests that take long, for every night: PTX of sm_75 and sm_80, tiny
+#                                          models of every family from PTX, bugs planted in PTX, every call of the program
+#                                          failing, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
-quick=
+quick='' all='' limit=900 without_long='-LE long' ptx=90
 case ${1-} in
 --quick) quick=1 ;;
+--all) all=1 limit=3600 without_long='' ptx='90;75;80' REPRISE_TEST_EVERY_CALL=1; export REPRISE_TEST_EVERY_CALL ;;
 '') ;;
-*) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
 
@@ -40,9 +44,10 @@ if [ ! -f /usr/local/cuda/include/cuda_runtime_api.h ] && ! command -v nvcc >/de
     headers=$(scripts/cuda-headers.sh) || skip 1 "tests of the CUDA kernels, whose headers could not be fetched"
 fi
 
-# Without a GPU the output of nvcc is not run: one architecture shows that it compiles without register spills.
+# Without a GPU one architecture shows that the output of nvcc has no register spills. Its PTX, with source lines, is
+# interpreted (tests/ptx).
 one_arch=
-command -v nvidia-smi >/dev/null || one_arch=-DRP_CUDA_ARCHITECTURES=90
+command -v nvidia-smi >/dev/null || one_arch='-DRP_CUDA_ARCHITECTURES=90 -DCMAKE_CUDA_FLAGS=-lineinfo'
 
 slowest() { # log of ctest: the suites that dominate its time
     echo "slowest suites:"
@@ -53,9 +58,11 @@ suite() { # preset, title, build folder; tests inherit the environment
     step "$2"
     fresh= # a folder of another generator, as of a plain `cmake -B build`, is configured anew
     grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$3/CMakeCache.txt" || fresh=--fresh
-    cmake $fresh --preset "$1" $one_arch ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
+    # shellcheck disable=SC2086
+    cmake $fresh --preset "$1" $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
-    ctest --test-dir "$3" -j"$(nproc)" --output-on-failure --timeout 900 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
+    # shellcheck disable=SC2086
+    ctest --test-dir "$3" $without_long -j"$(nproc)" --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
     [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
     failed=$((failed + ${ran% *}))
@@ -64,6 +71,10 @@ suite() { # preset, title, build folder; tests inherit the environment
 }
 
 suite release "release build, warnings as errors" build
+if [ -n "$all" ] && [ -d build/ptx/90 ]; then
+    step "bugs planted in PTX"
+    if tests/ptx/mutants.sh build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+fi
 if [ -z "$quick" ]; then
     # Real models take too long under the sanitizers; the tiny models of every family run.
     REPRISE_MODELS=/nonexistent suite asan "address and undefined behaviour sanitizers" build/asan
@@ -96,7 +107,7 @@ if [ -z "$quick" ]; then
     step "fuzzing"
     # shellcheck disable=SC2012
     targets=$(ls tests/fuzz/fuzz_*.c | wc -l) bad=0
-    scripts/fuzz.sh --gate || bad=$?
+    if [ -n "$all" ]; then scripts/fuzz.sh 10 || bad=$?; else scripts/fuzz.sh --gate || bad=$?; fi
     [ "$bad" -le "$targets" ] || bad=$targets # the targets did not build
     passed=$((passed + targets - bad)) failed=$((failed + bad))
 fi

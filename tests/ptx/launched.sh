@@ -9,7 +9,7 @@ set -- "$2" "launched/$2"
 ls "$2"/* >/dev/null 2>&1 || { echo "no suite has run from PTX"; exit 77; }
 sort -u "$2"/* >"launched/$1.all"
 missing=$(sed -n 's/^.*\.entry \([A-Za-z_0-9$]*\).*/\1/p' "$1"/*.ptx | sort -u | comm -23 - "launched/$1.all")
-entries=$(grep -h '\.entry ' "$1"/*.ptx | wc -l)
+entries=$(cat "$1"/*.ptx | grep -c "\.entry ")
 [ -z "$missing" ] || {
     echo "$(echo "$missing" | wc -l) of $entries entries were launched by no suite:"
     echo "$missing" | { c++filt 2>/dev/null || cat; } | sed 's/(anonymous namespace):://g; s/^/  /'

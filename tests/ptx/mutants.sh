@@ -47,7 +47,7 @@ BUGS
 build=$(cd "$1" && pwd)
 shift
 only=" $* " caught=0 missed=0
-ptx=$(ls -d "$build"/ptx/[0-9]* | sort -n | tail -1)
+ptx=$(find "$build/ptx" -maxdepth 1 -name "[0-9]*" | sort | tail -1)
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 rows=$temp/rows passed=" "

@@ -165,6 +165,7 @@ struct Warp {
     vector<Pending> copies;
     vector<size_t>  groups;
     uint32_t        epoch = 0; // barriers of the warp so far
+    uint64_t        steps = 0; // instructions since the start of the block
 
     template <class T> T       *reg(int32_t slot) { return reinterpret_cast<T *>(regs + slot); }
     template <class T> const T *at(int32_t slot) const {

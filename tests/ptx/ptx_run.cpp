@@ -11,6 +11,7 @@ namespace ptx {
 uint64_t n_executed;
 
 namespace {
+enum : uint32_t { MOST_STEPS = 1u << 26 }; // of a warp in a block: far more than a kernel of the tests needs
 struct Runner {
     Launch        &g;
     const Kernel  &k;
@@ -67,12 +68,14 @@ void Runner::start(Block &b, uint32_t number) {
         std::fill(w.local_init.begin(), w.local_init.end(), 0);
         for (int32_t slot : k.init_slots) memset(w.regs + slot, 0, 4);
         w.copies.clear(), w.groups.clear();
+        w.steps = 0;
     }
 }
 template <bool OBSERVED> void Runner::turn(Warp &w, uint32_t budget) {
     const Inst *code = k.code.data();
     w.state          = State::ready;
-    for (uint32_t n = 0; n < budget;) {
+    uint32_t n       = 0;
+    while (n < budget) {
         if (w.pc == w.join) {
             pop_path(w);
             if (w.state == State::done) break;
@@ -96,6 +99,9 @@ template <bool OBSERVED> void Runner::turn(Warp &w, uint32_t budget) {
             g.observer->instruction(w, i, lanes, i.flags & INST_MEMORY ? w.address : nullptr);
         if (w.state != State::ready) break;
     }
+    w.steps += n;
+    if (w.state == State::ready && w.steps >= MOST_STEPS)
+        fail_at(w, __builtin_ctz(w.lanes), "an endless loop");
 }
 // Lets the warps go on that wait at a complete barrier. True if there was one.
 bool Runner::release() {
@@ -119,7 +125,11 @@ bool Runner::release() {
 }
 void Runner::stuck() {
     for (Warp *w : warps)
-        if (w->state != State::done)
+        if (w->state == State::yields)
+            fail_at(
+                *w, __builtin_ctz(w->lanes),
+                "deadlock: spins, and neither another warp nor another lane of this warp goes on meanwhile");
+        else if (w->state != State::done)
             fail_at(*w, __builtin_ctz(w->live), "deadlock: waits for threads that do not come (barrier %u)",
                     w->barrier);
 }
@@ -135,7 +145,7 @@ void Runner::run_blocks() {
                              : g.policy == 1 ? warps.size() - 1 - n
                                              : random() % warps.size()];
             if (w.state == State::done || w.state == State::barrier) continue;
-            const uint32_t budget = g.policy == 2 ? 1 + random() % 500 : ~0u;
+            const uint32_t budget = g.policy == 2 ? 1 + random() % 500 : MOST_STEPS;
             ran                   = true;
             g.observer != nullptr ? turn<true>(w, budget) : turn<false>(w, budget);
             only_spins = only_spins && w.state == State::yields;

@@ -2,6 +2,8 @@
 // waits between blocks; and the diagnostics, each with the text it must contain.
 #include "tests/ptx/test_ptx.h"
 
+#include <algorithm>
+
 static std::vector<Cell> ran(const std::string &text, size_t n, const Shape &shape = {}) {
     std::vector<Cell> cells(n);
     for (size_t k = 0; k < n; k++) cells[k] = {k, 3 * k, 0, 0};
@@ -148,15 +150,20 @@ void test_errors() {
         {"a copy that nobody waits for",
          ".shared .align 16 .b8 s[16];\nmov.u32 %r5, s;\ncp.async.ca.shared.global [%r5], [%rd1], 16;\nld.shared.u32 %r4, [%r5];", "that were not written", {1, 1}},
         {"a trap", "trap;", "trap", {}},
+        {"an endless loop", "L1: bra.uni L1;", "an endless loop", {}},
+        {"a lane that spins until another lane of its warp goes on",
+         "sub.s64 %rd4, %rd1, %rd2;\nsetp.eq.u32 %p1, %r10, 0;\n@%p1 bra L2;\nL1: ld.volatile.global.u32 %r4, "
+         "[%rd4+16];\nsetp.eq.s32 %p2, %r4, 0;\n@%p2 bra L1;\nbra.uni L3;\nL2: st.volatile.global.u32 [%rd4+16], %r10;\nL3:",
+          "deadlock: spins", {}},
         {"no barrier between a write and a read of another warp",
          ".shared .align 4 .b8 s[256];\nmov.u32 %r5, s;\nshl.b32 %r6, %r10, 2;\nadd.s32 %r7, %r5, %r6;\n"
-         "st.shared.u32 [%r7], %r1;\nbar.sync 0;\nst.shared.u32 [%r7], %r2;\nxor.b32 %r6, %r6, 128;\nadd.s32 %r7, "
+         "st.shared.u32 [%r7], %r1;\nbar.sync 0;\nsetp.lt.u32 %p1, %r10, 32;\n@%p1 st.shared.u32 [%r7], %r2;\nxor.b32 %r6, %r6, 128;\nadd.s32 %r7, "
          "%r5, %r6;\nld.shared.u32 %r4, [%r7];",
           "race: reads shared memory at 0x400, which thread 0 wrote, and no barrier between", {1, 64}},
         {"a write over what another warp has read",
          ".shared .align 4 .b8 s[4];\nmov.u32 %r5, s;\nsetp.eq.u32 %p1, %r10, 0;\n@%p1 st.shared.u32 [%r5], %r1;\n"
          "bar.sync 0;\nld.shared.u32 %r4, [%r5];\nsetp.eq.u32 %p1, %r10, 40;\n@%p1 st.shared.u32 [%r5], %r1;",
-          "race: writes shared memory at 0x400, which thread 0 read, and no barrier between", {1, 64}},
+          "race: writes shared memory at 0x400, which thread 31 read, and no barrier between", {1, 64}},
         {"no barrier between two lanes of a warp",
          ".shared .align 4 .b8 s[4];\nmov.u32 %r5, s;\nsetp.eq.u32 %p1, %r10, 3;\n@%p1 st.shared.u32 [%r5], %r1;\n"
          "ld.shared.u32 %r4, [%r5];",
@@ -168,6 +175,11 @@ void test_errors() {
     };
     // clang-format on
     for (auto &r : rows)
-        expect(dies([&]() { ran(wrap(r.statements, "%r1", ".file 1 \"/some/k.cu\""), 32, r.shape); }, r.text),
+        expect(dies(
+                   [&]() {
+                       ran(wrap(r.statements, "%r1", ".file 1 \"/some/k.cu\""),
+                           std::max(32u, r.shape.threads), r.shape);
+                   },
+                   r.text),
                "%s", r.name);
 }
