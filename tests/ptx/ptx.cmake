@@ -50,7 +50,8 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
     string(REPLACE "${ptx_folder}/${architecture}" "${kept}" ptx_kept "${ptx_of_architecture}")
     add_custom_command(OUTPUT ${ptx_of_architecture} DEPENDS rp_cuda_kernels $<TARGET_OBJECTS:rp_cuda_kernels>
       COMMENT "PTX of the kernels for sm_${architecture}, from their objects"
-      COMMAND ${CMAKE_COMMAND} -E copy ${ptx_kept} ${ptx_folder}/${architecture})
+      COMMAND ${CMAKE_COMMAND} -E copy ${ptx_kept} ${ptx_folder}/${architecture}
+      COMMAND find ${kept} -type f ! -name "*.ptx" -delete VERBATIM) # preprocessed sources: 200 MB
     continue()
   endif()
   foreach(kernel ${ptx_kernels})
