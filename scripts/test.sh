@@ -59,7 +59,7 @@ suite() { # preset, title, build folder; tests inherit the environment
     fresh= # a folder of another generator, as of a plain `cmake -B build`, is configured anew
     grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$3/CMakeCache.txt" || fresh=--fresh
     # shellcheck disable=SC2086
-    cmake $fresh --preset "$1" $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
+    cmake $fresh --preset "$1" $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON} ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
     # shellcheck disable=SC2086
     ctest --test-dir "$3" $without_long -j"$(nproc)" --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
