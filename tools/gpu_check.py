@@ -36,6 +36,8 @@ MODELS = {
     "nn": ("nn-6.9b", "Q4_K_M"),
 }
 PASSES = ["attention", "quantize", "qkv", "gate", "linear", "residual", "norm", "round"]  # those that change a dense model
+PREDICTED_AT = 2047  # position of the counts in bench/counts
+GPUS = {"A100": "a100", "H100 PCIe": "h100-pcie", "H100": "h100", "H200": "h200", "4090": "4090", "5090": "5090"}
 SMOKE = "tests/golden/tiny/llama-mix.gguf"
 
 
@@ -155,13 +157,25 @@ class Run:
         self.machine, self.out = machine, pathlib.Path(out)
         self.models = None
         self.lock = threading.Lock()
-        self.data = {"date": datetime.date.today().isoformat(), "revision": machine.revision, "device": {}, "read": {},
+        self.data = {"date": datetime.date.today().isoformat(), "revision": machine.revision, "device": {}, "read": {}, "predicted": {},
                      "gaps": {}, "rows": [], "profiles": [], "checks": []}
 
     # ---- figures ----
 
     def device(self):
         self.data["device"] = self.machine.json("reprise", "devices", "--copy", "--json")["cuda"][0]
+
+    def predict(self):
+        """Predictions for the GPUs that the model knows. The simulated device stands for an H100."""
+        name = "H100" if self.machine.simulated else self.data["device"]["name"]
+        gpu = next((gpu for word, gpu in GPUS.items() if word in name), None)
+        if gpu is None:
+            return
+        got = json.loads(self.machine.run("reprise", "bench", "launches", "--predict", "bench/counts", "--gpu", gpu, "--json"))
+        by_counts = {p["counts"]: p for p in got}
+        for preset, kind in MODELS.values():
+            p = by_counts[preset if kind == "Q8_0" else f"{preset}-{kind.lower()}"]
+            self.data["predicted"][f"{preset} {kind}"] = {"position": p["position"], "us": p["us"]}
 
     def read(self):
         self.data["read"] = self.machine.json("bench_cuda_read", *([0, 1, 2] if self.machine.simulated else []))
@@ -209,8 +223,8 @@ class Run:
             self.launches("tiny", path, **env)
 
     def profile(self, model, position):
-        position, runs = (24, 1) if self.machine.simulated else (position, 20)
-        got = self.machine.reprise("profile", "-m", self.models.path(model), "--pos", position, "--runs", runs)
+        at, runs = (24, 1) if self.machine.simulated else (position, 20)
+        got = self.machine.reprise("profile", "-m", self.models.path(model), "--pos", at, "--runs", runs)
         ops = {}
         for step in got["steps"]:
             n, us, size = ops.get(step["op"], (0, 0.0, 0))
@@ -286,6 +300,7 @@ def figures(run):
         return (f"profile {model} at {position}", seconds, model, lambda: run.profile(model, position))
 
     yield ("device", 5, None, run.device)
+    yield ("predictions", 1, None, run.predict)
     yield ("read bandwidth", 5, None, run.read)
     yield (f"verify {pathlib.Path(SMOKE).name}", 5, None, lambda: run.verify(SMOKE))
     yield bench("1b", "", 10)
@@ -293,24 +308,25 @@ def figures(run):
     yield ("launch modes 1b", 12, "1b", lambda: run.launches("1b"))
     yield variant("1b", "without PDL", 6, REPRISE_PDL="off")
     yield bench("8b-q8", "", 15)
-    yield profile("8b-q8", 512, 12)
+    yield profile("8b-q8", PREDICTED_AT, 12)
     yield bench("8b-q4", "", 15)
-    yield profile("8b-q4", 512, 12)
+    yield profile("8b-q4", PREDICTED_AT, 12)
     yield variant("8b-q4", "without PDL", 10, REPRISE_PDL="off")
     yield variant("8b-q4", "temperature 0.8", 10, "--temp", "0.8")
     yield variant("8b-q4", "after 4096 tokens", 15, depth=4096)
     yield profile("8b-q8", 4096, 12)
-    yield profile("1b", 512, 6)
+    yield profile("1b", PREDICTED_AT, 6)
     yield profile("1b", 32000, 8)
     yield bench("gpt-oss", "", 25)
-    yield profile("gpt-oss", 512, 15)
+    yield profile("gpt-oss", PREDICTED_AT, 15)
     for name in PASSES:
         yield variant("1b", f"without pass {name}", 6, f"--passes=-{name}")
     yield ("launch modes tiny", 5, None, run.boundaries)
     yield ("launch modes tiny without PDL", 5, None, lambda: run.boundaries(REPRISE_PDL="off"))
     yield bench("30b", "", 30)
-    yield profile("30b", 512, 20)
+    yield profile("30b", PREDICTED_AT, 20)
     yield bench("nn", "", 12)
+    yield profile("nn", PREDICTED_AT, 12)
     yield profile("nn", 32000, 12)
 
 

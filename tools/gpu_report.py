@@ -27,6 +27,18 @@ def published(row, data):
                  if model == row["model"] and name in gpu and not row["variant"]), None)
 
 
+def predicted(row, data):
+    """The prediction of docs/gpu-model.md for this model and position. It knows no variant but the launch without a loop."""
+    p = data["predicted"].get(row["model"])
+    plain = row["variant"] in ("", "graph without a loop")
+    return p["us"] if p and plain and row["position"] == p["position"] else None
+
+
+def error(row, data):
+    p = predicted(row, data)
+    return 100.0 * (p / row["us"] - 1.0) if p else None
+
+
 # Title, format, function of a row and of all data; None is an empty cell.
 COLUMNS = [
     ("model", "{}", lambda r, d: r["model"]),
@@ -35,6 +47,8 @@ COLUMNS = [
     ("us a token", "{:.1f}", lambda r, d: r["us"]),
     ("us to read it", "{:.1f}", read_us),
     ("published us", "{}", published),
+    ("predicted us", "{:.1f}", predicted),
+    ("error %", "{:+.0f}", error),
     ("tok/s", "{:.1f}", lambda r, d: 1e6 / r["us"]),
     ("GB/s", "{:.0f}", lambda r, d: gb_s(r)),
     ("% of read", "{:.1f}", share_of_read),
@@ -79,6 +93,8 @@ def report(data):
     if data["read"]:
         yield f"Reads alone: {data['read']['read_bytes_s'] / 1e9:.0f} GB/s."
     yield f"Revision {data['revision']}, `scripts/gpu-check.sh`. Weights are random, shapes those of the models.\n"
+    if data["predicted"]:
+        yield "`predicted us`: docs/gpu-model.md, from bench/counts; `error %`: its difference from `us a token`.\n"
     if data["rows"]:
         yield from main_table(data)
     for p in data["profiles"]:

@@ -16,4 +16,5 @@ done
 for preset in llama3-8b qwen3-30b-a3b nn-6.9b; do
     count "$1" "$preset" Q4_K_M "$preset-q4_k_m"
 done
+count "$1" llama3.2-1b BF16 llama3.2-1b-bf16
 count "$1" gpt-oss-20b MXFP4 gpt-oss-20b-mxfp4

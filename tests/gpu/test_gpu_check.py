@@ -45,7 +45,11 @@ def test_every_step(folder):
     expect(all(("tiny", f"mode {m}{off}") in rows for m in ("eager", "replay", "loop") for off in ("", " without PDL")), rows)
     expect(data["read"]["read_bytes_s"] > 0 and data["gaps"]["while_iteration_of_9_pdl_us"] > 0, data["gaps"])
     expect(all(sum(us for _, us, _ in p["ops"].values()) > 0 for p in data["profiles"]), data["profiles"])
+    profiled = [r for r in data["rows"] if r["variant"] == "graph without a loop" and r["position"] == 2047]
+    expect({r["model"] for r in profiled} == set(data["predicted"]) and len(profiled) == 6, data["predicted"])
+    expect(all(p["us"] > 0 and p["position"] == 2047 for p in data["predicted"].values()), data["predicted"])
     text = results(folder, "md")
+    expect("| predicted us | error % |" in text, text)
     expect(text.count("| llama3.2-1b BF16 |") == sum(r["model"] == "llama3.2-1b BF16" for r in data["rows"]), text)
     expect("| tests of silu | passed |" in text, text)
 

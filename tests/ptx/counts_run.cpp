@@ -52,6 +52,7 @@ static string identity(const Kernel &k, const Launch &l) {
 }
 static Launch launch_of(const RpKernelLaunch *l, const Kernel &k) {
     Launch g;
+    g.races = false;
     g.kernel = &k;
     for (int d = 0; d < 3; d++) g.grid[d] = l->grid[d], g.block[d] = l->block[d];
     g.dynamic_shared = l->shared_bytes;

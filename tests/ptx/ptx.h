@@ -234,9 +234,11 @@ struct Launch {
     uint64_t      seed     = 1;
     FindRange    *find     = nullptr;
     Observer     *observer = nullptr;
+    bool          races =
+        true; // report races (ptx_race.cpp); not where counters are set to count the tail of a kernel
     const vector<uint32_t> *only = nullptr; // numbers of the blocks to run; null: all
-    Ranges        recent[4];
-    unsigned      next_recent = 0;
+    Ranges                  recent[4];
+    unsigned                next_recent = 0;
 
     const char *name = nullptr;
     void (*waited)(const char *) =

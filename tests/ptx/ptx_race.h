@@ -15,6 +15,7 @@ void strong_load(Warp &w);
 
 static inline void check_race(Warp &w, const Inst &i, uint32_t lanes, Access how, char *const *host) {
     const uint32_t *grid = w.block->launch->grid;
+    if (!w.block->launch->races) return;
     if (i.space == Space::shared || (i.space == Space::generic && w.address[__builtin_ctz(lanes)] >= WINDOW))
         check_shared(w, i, lanes, how, host);
     else if (i.space != Space::local && i.space != Space::param && how != Access::atomic &&

@@ -45,6 +45,7 @@ struct Run {
         : module(kernel(statements)), k(module.kernel("t")) {
         memset(memory, 0, sizeof memory);
         l.kernel  = k;
+        l.races   = false;
         l.grid[0] = blocks, l.block[0] = threads;
         l.find = find;
         l.params.resize(8);
