@@ -147,11 +147,15 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
         out->n     = strlen(text);
         return out->bytes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for the text");
     }
-    if (text != NULL || strcmp(path, "-") == 0) return read_stream(stdin, "standard input", out);
-    FILE *f = fopen(path, "rb");
+    const bool  from_stdin = text != NULL || strcmp(path, "-") == 0;
+    FILE *const f          = from_stdin ? stdin : fopen(path, "rb");
     if (f == NULL) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    const RpStatus st = read_stream(f, path, out);
-    fclose(f);
+    const RpStatus st = read_stream(f, from_stdin ? "standard input" : path, out);
+    if (!from_stdin) fclose(f);
+    if (st != RP_OK) {
+        free(out->bytes);
+        *out = (Text){0};
+    }
     return st;
 }
 
