@@ -105,7 +105,7 @@ typedef struct Text {
 } Text;
 
 /* The text itself, or the contents of the file at `path`; one of the two is NULL. "-" is standard input for
- * both. */
+ * both. After a failure there is nothing to free. */
 RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
 
 /* The file of -o, which is written as a whole (reprise/file.h); for NULL and "-" *out is stdout and *file is NULL.

@@ -284,10 +284,10 @@ Test(pool, says_that_the_process_was_forked) {
 Test(executor, a_difference_finds_a_wrong_sum_of_q8_act) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_silu(g, rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1}));
-    char          want[44], got[44];
+    int8_t        want[44], got[44];
     size_t        at;
     float         numbers[3] = {0.5f, 0.0f, 0.0f};
-    for (int i = 0; i < 32; i++) want[i] = (char)(3 * i - 40);
+    for (int i = 0; i < 32; i++) want[i] = (int8_t)(3 * i - 40);
     for (int i = 0; i < 32; i++) numbers[1 + i / 16] += 0.5f * (float)want[i];
     memcpy(want + 32, numbers, sizeof numbers);
     const RpTensorView v = rp_view_contiguous(RP_Q8_ACT, (int64_t[]){32, 1, 1, 1}, NULL);
