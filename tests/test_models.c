@@ -59,23 +59,22 @@ typedef struct Comparison {
     float         worst;
 } Comparison;
 
-/* Called with the logits after token i of prompt and greedy tokens. The best token must be llama.cpp's, or tie
- * with it. */
+/* Called with the logits after the last token of the prompt (i = 0) and after each greedy token. The best token
+ * must be llama.cpp's, or tie with it. */
 static void compare(size_t i, const float *logits, void *user) {
     Comparison   *c = user;
     const Prompt *p = c->p;
-    if (i + 1 < p->n || i + 1 >= p->n + N_GREEDY) return;
-    const size_t  at   = i + 1 - p->n;
-    const int32_t want = p->greedy[at], best = best_of(logits, c->n_vocab);
-    for (int k = 0; k < N_TOP && at == 0; k++)
+    if (i == N_GREEDY) return;
+    const int32_t want = p->greedy[i], best = best_of(logits, c->n_vocab);
+    for (int k = 0; k < N_TOP && i == 0; k++)
         c->worst = fmaxf(c->worst, fabsf(logits[p->top[k]] - p->top_logit[k]));
     if (best == want) return;
     c->differ++;
-    cr_log_info("prompt %d, token %zu: %d leads %d by %g here, llama.cpp's choice led by %g", c->prompt, at,
-                best, want, (double)(logits[best] - logits[want]), (double)p->margin[at]);
-    cr_expect(p->margin[at] <= tie && logits[best] - logits[want] <= tie,
-              "prompt %d, token %zu: %d leads %d by %g, llama.cpp's choice led by %g: no tie", c->prompt, at,
-              best, want, (double)(logits[best] - logits[want]), (double)p->margin[at]);
+    cr_log_info("prompt %d, token %zu: %d leads %d by %g here, llama.cpp's choice led by %g", c->prompt, i,
+                best, want, (double)(logits[best] - logits[want]), (double)p->margin[i]);
+    cr_expect(p->margin[i] <= tie && logits[best] - logits[want] <= tie,
+              "prompt %d, token %zu: %d leads %d by %g, llama.cpp's choice led by %g: no tie", c->prompt, i,
+              best, want, (double)(logits[best] - logits[want]), (double)p->margin[i]);
 }
 
 static void check_model(const char *path, const char *golden, int n_prompts) {
@@ -92,7 +91,8 @@ static void check_model(const char *path, const char *golden, int n_prompts) {
         memcpy(ids, p->ids, p->n * sizeof *ids);
         memcpy(ids + p->n, p->greedy, sizeof p->greedy);
         OK(rp_session_rewind(s, 0));
-        OK(rp_session_score(s, ids, p->n + N_GREEDY, compare, &c));
+        if (p->n > 1) OK(rp_session_prefill(s, ids, p->n - 1, NULL, NULL));
+        OK(rp_session_score(s, ids + p->n - 1, N_GREEDY + 1, compare, &c));
     }
     cr_log_info("%s: top-20 logits within %g, %d of %d greedy tokens differ", golden, (double)c.worst,
                 c.differ, c.prompt * N_GREEDY);
