@@ -9,6 +9,7 @@
  *
  *   cuda_gaps [DEVICE [RUNS [BLOCKS]]]      exit status 77 without a GPU; BLOCKS instead of one per multiprocessor */
 #include "base/loop.h"
+#include "bench/cuda_check.h"
 #include "kernels/device/launch.cuh"
 
 #include <stdio.h>
@@ -18,15 +19,6 @@
 enum { NODES = 200, RUNS = 50, ITERATIONS = 400, BARRIERS = 200, THREADS = 128 };
 
 static int runs = RUNS;
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        const cudaError_t e_ = (call);                                                                       \
-        if (e_ != cudaSuccess) {                                                                             \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));                                      \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 namespace {
 

@@ -4,6 +4,7 @@
  *
  * geometry  8 blocks of 256 threads a multiprocessor; a thread reads 16 bytes, 8 times before it uses them
  * The buffer holds pseudo-random words: zeros take less power, and so run faster than weights. */
+#include "bench/cuda_check.h"
 #include "kernels/device/portable.cuh"
 
 #include <stdint.h>
@@ -11,15 +12,6 @@
 #include <stdlib.h>
 
 enum { THREADS = 256, BLOCKS_PER_SM = 8, AHEAD = 8 };
-
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        const cudaError_t e_ = (call);                                                                       \
-        if (e_ != cudaSuccess) {                                                                             \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));                                      \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 namespace {
 

@@ -19,10 +19,12 @@
 
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
-static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host, const void *before) {
-    const TensorOp op    = op_of_kernel(cpu);
-    RpKernelCtx      ctx   = {.scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
-    const size_t   bytes = rp_view_extent_bytes(&on->dst);
+static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
+                                    const void *before) {
+    const TensorOp op  = op_of_kernel(cpu);
+    RpKernelCtx    ctx = {
+           .scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
+    const size_t bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;
     cr_assert_eq(cudaMemset(ctx.scratch, 0, zeros), cudaSuccess); /* the rest stays uninitialised */
@@ -68,7 +70,7 @@ static inline void *weight_to_device(const RpTensorView *w) {
 
 /* One run. Results are copied to the host's operands. `before`: contents of dst before the op. */
 static inline RpStatus cuda_run(RpOpKernel *cpu, const RpOpArgs *args, const void *before) {
-    RpOpArgs on   = *args;
+    RpOpArgs on = *args;
     on.dst.data = to_device(&args->dst, before);
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!rp_is_present(&args->src[i])) continue;
@@ -183,13 +185,14 @@ static inline void expect_as_cpu(const char *op, const RpTensorView *y, const ch
     }
 }
 
-/* Of the largest result. 0: the kernel rounds as the CPU's does, in the same order. 1e-6: nvcc contracts a product and
+/* The largest difference from the CPU, as a share of the largest result. 0: the kernel rounds as the CPU's does, in the same order. 1e-6: nvcc contracts a product and
  * a sum into fma, or the kernel uses an approximate exp. Larger: sums in another order, or of many terms. */
 static inline double tolerance_of(const char *op) {
-    static const char *const exact[] = {"add",      "add_id", "combine",  "copy", "get_rows",
-                                        "mul",      "quantize", "rms_norm", "top_k"},
-                      *const close[] = {"experts_down", "gelu",    "linear", "mul_mat_id", "qkv",       "rope",
-                                        "scale",        "sigmoid", "silu",   "soft_max",   "swiglu_oai"};
+    static const char *const        exact[] = {"add", "add_id",   "combine",  "copy", "get_rows",
+                                               "mul", "quantize", "rms_norm", "top_k"},
+                             *const close[] = {"experts_down", "gelu",     "linear",    "mul_mat_id",
+                                               "qkv",          "rope",     "scale",     "sigmoid",
+                                               "silu",         "soft_max", "swiglu_oai"};
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         if (strcmp(op, exact[i]) == 0) return 0.0;
     for (size_t i = 0; i < sizeof close / sizeof *close; i++)

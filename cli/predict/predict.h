@@ -23,7 +23,7 @@ extern const int cli_n_gpus;
 /* RP_E_ARG, with the known names, for another name. */
 RP_NODISCARD RpStatus cli_gpu_find(const char *name, const Gpu **out);
 
-/* Of one launch: all blocks of its grid. */
+/* The sums over all blocks of one launch. */
 typedef struct KernelCounts {
     char   name[64], node[64];
     double blocks, launches;

@@ -10,26 +10,16 @@ struct Row {
     double      tolerance; // relative, of a float result; 0: the bits are equal
     Reference   want;
 };
-static float f(uint64_t v) {
-    float r;
-    memcpy(&r, &v, 4);
+// The low bytes of a register as a value of type To, and back.
+template <class To, class From> static To low_bytes(From v) {
+    To r = 0;
+    memcpy(&r, &v, sizeof r < sizeof v ? sizeof r : sizeof v);
     return r;
 }
-static double d(uint64_t v) {
-    double r;
-    memcpy(&r, &v, 8);
-    return r;
-}
-static uint64_t of(float v) {
-    uint32_t u;
-    memcpy(&u, &v, 4);
-    return u;
-}
-static uint64_t of(double v) {
-    uint64_t u;
-    memcpy(&u, &v, 8);
-    return u;
-}
+static float    f(uint64_t v) { return low_bytes<float>(v); }
+static double   d(uint64_t v) { return low_bytes<double>(v); }
+static uint64_t of(float v) { return low_bytes<uint64_t>(v); }
+static uint64_t of(double v) { return low_bytes<uint64_t>(v); }
 #define WANT(e)                                                                                              \
     [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {                                                     \
         (void)a, (void)b, (void)c;                                                                           \
