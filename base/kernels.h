@@ -35,10 +35,10 @@ RP_KERNEL_OPS(OP)
 #undef OP
 extern RpOpKernel *const rp_cuda_kernels[RP_OP_COUNT];
 
-/* Bytes of RpKernelCtx.scratch that a launch needs; depends on shapes only. Launches of one stream run one after the
- * other, so one buffer of the largest size serves them all. `blas` as in RpKernelCtx. */
+/* Bytes of RpKernelCtx.scratch that a launch needs; depends on shapes and on ctx->blas and ctx->tuning only. Launches of
+ * one stream run one after the other, so one buffer of the largest size serves them all. */
 enum { RP_SCRATCH_ZEROS = 16384 };
-size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpBlasLt *blas);
+size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx);
 
 /* Repacks a weight for the CUDA kernels. The blocks of a quantised tensor become planes, one per field of the block, so
  * that a lane loads 16 bytes of quants at once. Example, q5_0 with n blocks: 16 * n bytes of quants, 4 * n bytes of fifth

@@ -438,7 +438,7 @@ template <RpDtype T> RpStatus by_heads(const Attention &a, int64_t heads, RpKern
 
 } // namespace
 
-extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpBlasLt *) {
+extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpKernelCtx *) {
     return geometry(args).scratch;
 }
 

@@ -112,13 +112,13 @@ bool quantizes(const RpOpArgs *args) { return args->params->gate_up.dtype == RP_
 
 } // namespace
 
-extern "C" size_t rp_cuda_gate_up_scratch(const RpOpArgs *args, const RpBlasLt *) {
+extern "C" size_t rp_cuda_gate_up_scratch(const RpOpArgs *args, const RpKernelCtx *) {
     return quantizes(args) ? rp_scratch_size(rp_view_elems(&args->dst)) : 0;
 }
 
 extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gate_up(args));
-    RP_TRY(rp_check_scratch("gate_up", ctx, rp_cuda_gate_up_scratch(args, nullptr)));
+    RP_TRY(rp_check_scratch("gate_up", ctx, rp_cuda_gate_up_scratch(args, ctx)));
     const RpGateUpParams *o    = &args->params->gate_up;
     const RpTensorView   *w    = &args->gate_up.gate;
     const RpDtype         type = w->dtype;

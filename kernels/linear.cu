@@ -69,13 +69,13 @@ LaunchShape shape_of(const LinearArgs &p) {
 
 } // namespace
 
-extern "C" size_t rp_cuda_linear_scratch(const RpOpArgs *args, const RpBlasLt *) {
+extern "C" size_t rp_cuda_linear_scratch(const RpOpArgs *args, const RpKernelCtx *) {
     return args->params->linear.post_norm != 0 ? rp_scratch_size(args->linear.w.ne[1]) : 0;
 }
 
 extern "C" RpStatus rp_cuda_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_linear(args));
-    RP_TRY(rp_check_scratch("linear", ctx, rp_cuda_linear_scratch(args, nullptr)));
+    RP_TRY(rp_check_scratch("linear", ctx, rp_cuda_linear_scratch(args, ctx)));
     const RpLinearParams *o = &args->params->linear;
     LinearArgs            p = {};
     p.w                     = args->linear.w;

@@ -206,12 +206,12 @@ RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
     if (heads > RP_COUNTERS || o->head_dim > MAX_HEAD)
         return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: at most %d of %d", (long long)heads,
                        o->head_dim, (int)RP_COUNTERS, MAX_HEAD);
-    return rp_check_scratch("qkv", ctx, rp_cuda_qkv_scratch(args, nullptr));
+    return rp_check_scratch("qkv", ctx, rp_cuda_qkv_scratch(args, ctx));
 }
 
 } // namespace
 
-extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpBlasLt *) {
+extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpKernelCtx *) {
     return rp_scratch_size(args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]);
 }
 

@@ -88,13 +88,13 @@ LaunchShape shape_of(const RouterArgs &p) {
 
 } // namespace
 
-extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpBlasLt *) {
+extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpKernelCtx *) {
     return rp_scratch_size(args->router.w.ne[1]);
 }
 
 extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_router(args));
-    RP_TRY(rp_check_scratch("router", ctx, rp_cuda_router_scratch(args, nullptr)));
+    RP_TRY(rp_check_scratch("router", ctx, rp_cuda_router_scratch(args, ctx)));
     RouterArgs p = {};
     p.w          = args->router.w;
     if (p.w.ne[1] > MAX_EXPERTS)

@@ -19,6 +19,6 @@ static ScratchBytes *const scratch[RP_OP_COUNT] = {
     [RP_OP_ROUTER]    = rp_cuda_router_scratch,
 };
 
-size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpBlasLt *blas) {
-    return (unsigned)op < RP_OP_COUNT && scratch[op] != NULL ? scratch[op](args, blas) : 0;
+size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx) {
+    return (unsigned)op < RP_OP_COUNT && scratch[op] != NULL ? scratch[op](args, ctx) : 0;
 }

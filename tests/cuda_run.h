@@ -22,8 +22,8 @@
 static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
                                     const void *before) {
     const TensorOp op  = op_of_kernel(cpu);
-    RpKernelCtx    ctx = {
-           .scratch_bytes = rp_cuda_scratch_bytes(op, on, NULL), .overlap = true, .constant = ~0u};
+    RpKernelCtx    ctx = {.overlap = true, .constant = ~0u};
+    ctx.scratch_bytes  = rp_cuda_scratch_bytes(op, on, &ctx);
     const size_t bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;

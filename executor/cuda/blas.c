@@ -9,10 +9,11 @@
 #include <string.h>
 
 size_t rp_cuda_plan_scratch(const CudaExecutor *c) {
-    const ExecPlan *plan = c->base.plan;
-    size_t          most = 0;
+    const ExecPlan   *plan = c->base.plan;
+    const RpKernelCtx ctx  = rp_cuda_ctx(c, NULL, NULL);
+    size_t            most = 0;
     for (int i = 0; i < plan->n_steps; i++) {
-        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, c->blas);
+        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
         if (bytes > most) most = bytes;
     }
     return most;

@@ -280,9 +280,9 @@ RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out) {
 /* Without a device or an executor: launchers look at shapes only, so addresses may be missing. */
 static RpStatus plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
-    const size_t scratch = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
-    RpKernelCtx  ctx     = {.launch = inspect, .user = out, .scratch_bytes = scratch};
-    RpOpKernel  *kernel  = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
+    RpKernelCtx ctx    = {.launch = inspect, .user = out};
+    RpOpKernel *kernel = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
+    ctx.scratch_bytes  = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
     if (kernel == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for CUDA", rp_node_op_name(out->node),
                        rp_node_name(out->node));

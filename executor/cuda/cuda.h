@@ -14,6 +14,7 @@
 
 #include "base/blas.h"
 #include "base/loop.h"
+#include "base/tuning.h"
 
 #include <cuda_runtime_api.h>
 
@@ -35,6 +36,7 @@ typedef struct CudaWeight {
 typedef struct CudaDevice {
     int          index, major;      /* major compute capability */
     char         id[16], name[256]; /* "cuda:0", "NVIDIA ..." */
+    RpCudaTuning tuning;
     cudaStream_t stream;
     CudaWeight  *weights; /* sorted by host address */
     int          n_weights;
@@ -122,7 +124,8 @@ static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
                          .scratch_bytes = c->scratch_bytes,
                          .blas          = c->blas,
                          .launch        = hook,
-                         .user          = user};
+                         .user          = user,
+                         .tuning        = &c->device->tuning};
 }
 
 /* RP_OK, or RP_E_CUDA (RP_E_NOMEM) with device, `what` and the error's text. If the device itself has failed, for

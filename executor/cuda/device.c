@@ -52,7 +52,8 @@ static RpStatus open_device(CudaDevice *d) {
     RP_TRY(rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device"));
     RP_TRY(rp_cuda_check(d, cudaGetDeviceProperties(&p, d->index), "properties of the device"));
     snprintf(d->name, sizeof d->name, "%s", p.name);
-    d->major = p.major;
+    d->major  = p.major;
+    d->tuning = rp_tuning_defaults(p.multiProcessorCount);
     return rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream");
 }
 
@@ -135,7 +136,9 @@ typedef struct Upload {
     unsigned    n_pieces;
 } Upload;
 
-static RpStatus upload_check(const Upload *u, cudaError_t e) { return rp_cuda_check(u->d, e, "upload of weights"); }
+static RpStatus upload_check(const Upload *u, cudaError_t e) {
+    return rp_cuda_check(u->d, e, "upload of weights");
+}
 
 static RpStatus upload_bytes(Upload *u, char *to, const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += u->half) {
@@ -193,7 +196,7 @@ static void upload_close(Upload *u) {
 RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
     for (int i = 0; i < plan->n_steps; i++)
         for (int k = 0; k < RP_MAX_SRC; k++) {
-            const PlanStep   *s = &plan->steps[i];
+            const PlanStep     *s = &plan->steps[i];
             const RpTensorView *v = &s->args.src[k];
             if (s->src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || !rp_dtype_is_quant(v->dtype)) continue;
             const CudaWeight *w = find_weight(d, v->data);

@@ -78,7 +78,8 @@ typedef struct RpKernelLaunch {
     bool waits;
 } RpKernelLaunch;
 
-typedef struct RpBlasLt RpBlasLt; /* opaque */
+typedef struct RpBlasLt     RpBlasLt;     /* opaque */
+typedef struct RpCudaTuning RpCudaTuning; /* opaque */
 
 /* The surroundings of one call, valid during it. CUDA launchers use stream to constant, launch and user; CPU kernels
  * ith to local. The library allocates it, so later versions may add members at the end. */
@@ -95,7 +96,8 @@ typedef struct RpKernelCtx {
     /* Or NULL. CUDA launchers call it instead of launching: to record the launch, to repoint a captured node to new
      * addresses, or only to look at it. */
     RpStatus (*launch)(void *user, const RpKernelLaunch *launch);
-    void *user;
+    void               *user;
+    const RpCudaTuning *tuning; /* of the device, for the library's own launchers; NULL stands for its defaults */
 } RpKernelCtx;
 
 /* Validates types, shapes and parameters, then does its work. Errors name the op and both shapes. */

@@ -98,10 +98,11 @@ static bool is_cache(const char *name) {
 }
 
 static RpStatus place_memory(CountedPlan *p) {
-    const ExecPlan *plan = p->plan;
-    char           *counters;
+    const ExecPlan   *plan = p->plan;
+    const RpKernelCtx ctx  = {.nth = 1};
+    char             *counters;
     for (int i = 0; i < plan->n_steps; i++) {
-        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, NULL);
+        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
         if (bytes > p->scratch_bytes) p->scratch_bytes = bytes;
     }
     RP_TRY(take(p, COUNTS_ACTIVATIONS, plan->memory.arena, &p->arena));
