@@ -61,6 +61,7 @@ enum SimOp {
     SIM_RXOR,
     SIM_MATCH,
     SIM_MMA,
+    SIM_LDMATRIX,
     SIM_FSUM
 };
 // arg: source lane, distance, or 1 for a signed minimum or maximum; width: lanes of a shuffle segment.
@@ -78,8 +79,9 @@ void     sim_pdl_wait(void);
 void     sim_cp_async(void *dst, const void *src, int bytes, const char *file, int line);
 void     sim_cp_commit(void);
 void     sim_cp_wait(int keep);
-void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], const char *,
-                        int);
+enum SimMma { SIM_MMA_F16, SIM_MMA_BF16, SIM_MMA_S8 };
+void sim_mma(SimMma kind, void *d, const uint32_t *a, const uint32_t *b, const char *file, int line); // d += a * b
+void sim_ldmatrix(uint32_t *r, int n, bool transposed, const void *row, const char *file, int line);
 // Every atomic goes through one read-modify-write function; fn computes the new value.
 typedef uint64_t (*SimRmw)(uint64_t old, uint64_t a, uint64_t b);
 uint64_t          sim_atomic(void *p, int bytes, SimRmw fn, uint64_t a, uint64_t b,

@@ -191,6 +191,8 @@ Fiber                      *sim_fiber(size_t i);
 void                        sim_fiber_host(void); // the calling host thread becomes the scheduler
 const char                 *sim_opname(SimOp op);
 bool                        sim_warp_try(Warp *w, unsigned mask);
+void                        sim_tile_complete(Warp *w); // an mma or ldmatrix, in which all lanes wait
+bool                        sim_is_shared(const void *p, size_t n); // of the running block
 void                        sim_bar_try(Block *b);
 void                        sim_grid_try(void);
 int                         sim_fill(void);

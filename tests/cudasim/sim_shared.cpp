@@ -25,7 +25,15 @@ void *sim_shared(const void *key, const char *name, size_t n, size_t align) {
     b->slots.push_back({key, p, n});
     return p;
 }
-void    *sim_shared_dyn(void) { return sim_f->b->dyn; }
+void *sim_shared_dyn(void) { return sim_f->b->dyn; }
+bool  sim_is_shared(const void *p, size_t n) {
+     const auto inside = [&](const void *at, size_t bytes) {
+        return p >= at && (const char *)p + n <= (const char *)at + bytes;
+    };
+     for (auto &s : sim_f->b->slots)
+        if (inside(s.p, s.n)) return true;
+     return sim_f->b->dyn != nullptr && inside(sim_f->b->dyn, sim_l->smem);
+}
 uint64_t sim_atomic(void *p, int n, SimRmw fn, uint64_t a, uint64_t b, int order) {
     if ((uintptr_t)p % n) sim_report(false, "misaligned %d-byte atomic at %p", n, p);
     race_atomic(p, n, order, __builtin_return_address(0));
@@ -63,6 +71,8 @@ void sim_pdl_wait(void) {
 // they land at the issue too, so a target that is still being read shows.
 void sim_cp_async(void *d, const void *s, int n, const char *file, int line) {
     if ((uintptr_t)d % n || (uintptr_t)s % n) sim_report(false, "misaligned cp.async at %s:%d", file, line);
+    if (!sim_is_shared(d, (size_t)n))
+        sim_report(true, "cp.async writes what is not shared memory, at %s:%d", file, line);
     Fiber *f = sim_f;
     if (!f->cp) {
         f->cp  = new std::vector<CpAsync>;

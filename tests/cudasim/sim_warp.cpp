@@ -23,39 +23,8 @@ const char *sim_opname(SimOp o) {
         "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",
         "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync",
         "__reduce_or_sync",  "__reduce_xor_sync", "__match_any_sync",  "mma",
-        "warp sum"};
+        "ldmatrix",          "warp sum"};
     return n[o];
-}
-struct MmaArgs {
-    float          *d;
-    const uint32_t *a, *b;
-    const float    *c;
-};
-// D = A B + C with A [16][16], B [16][8] (bf16), C and D [16][8] (f32), spread over the lanes as PTX m16n8k16 says.
-// For lane l, g = l / 4, t = l % 4; register i, half h (0 low, 1 high):
-//     a[i].h = A[g + 8*(i%2)][2*t + h + 8*(i/2)]     c[i], d[i] = D[g + 8*(i/2)][2*t + i%2]
-//     b[i].h = B[2*t + h + 8*i][g]
-static void mma_compute(Warp *w) {
-    static float A[16][16], B[16][8];
-    auto         bf = [](uint32_t v, int hi) { return __uint_as_float((hi ? v >> 16 : v & 0xffff) << 16); };
-    for (int l = 0; l < 32; l++) {
-        auto *m = (MmaArgs *)w->f[l]->val;
-        int   g = l >> 2, t = l & 3;
-        for (int h = 0; h < 2; h++) {
-            for (int i = 0; i < 4; i++) A[g + 8 * (i & 1)][t * 2 + h + 8 * (i >> 1)] = bf(m->a[i], h);
-            for (int i = 0; i < 2; i++) B[t * 2 + h + 8 * i][g] = bf(m->b[i], h);
-        }
-    }
-    for (int l = 0; l < 32; l++) {
-        auto *m = (MmaArgs *)w->f[l]->val;
-        int   g = l >> 2, t = l & 3;
-        for (int i = 0; i < 4; i++) {
-            int    r = g + 8 * (i >> 1), c = t * 2 + (i & 1);
-            double s = 0;
-            for (int k = 0; k < 16; k++) s += (double)A[r][k] * B[k][c];
-            m->d[i] = (float)(s + m->c[i]);
-        }
-    }
 }
 static inline bool all_arrived(const Warp *w, unsigned mask) {
     const unsigned need = mask & w->exist & ~w->done;
@@ -162,8 +131,9 @@ static void complete(Warp *w, unsigned mask) {
         break;
     }
     case SIM_MMA:
-        if (n != 32) sim_report(true, "mma needs all 32 lanes");
-        mma_compute(w);
+    case SIM_LDMATRIX:
+        if (n != 32) sim_report(true, "%s needs all 32 lanes, at %s:%d", sim_opname(f0->op), f0->file, f0->line);
+        sim_tile_complete(w);
         break;
     }
     if (same)
@@ -206,11 +176,6 @@ bool sim_fused_sum(float *v, const char *file, int line) {
     static const bool fused = getenv("SIM_FUSED_SUM") != nullptr;
     if (fused) *v = sim_unbits<float>(sim_warp(SIM_FSUM, 0xffffffffu, sim_bits(*v), 0, 32, file, line));
     return fused;
-}
-void sim_mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4],
-                        const char *file, int line) {
-    MmaArgs m = {d, a, b, c};
-    sim_warp(SIM_MMA, 0xffffffffu, (uint64_t)&m, 0, 32, file, line);
 }
 
 // ---- block and grid barriers ----

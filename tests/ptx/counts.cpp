@@ -85,6 +85,13 @@ void Counter::shared(const Inst &i, uint32_t lanes, const uint64_t *a) {
     }
 }
 
+// ldmatrix reads the 8 rows of a matrix at a time; the addresses of the other lanes are not used.
+void Counter::matrices(const Inst &i, const uint64_t *a) {
+    Inst row  = i;
+    row.count = 1;
+    shared(row, i.target, a);
+}
+
 void Counter::atomic(const Warp &w, const Inst &i, uint32_t lanes, const uint64_t *a) {
     counts.n[N_atomics]++;
     counts.n[N_atomic_contention] += (unsigned)__builtin_popcount(lanes) - Lanes(lanes, a).n;
@@ -115,9 +122,15 @@ void Counter::instruction(const Warp &w, const Inst &i, uint32_t lanes, const ui
     counts.n[N_lane_instructions] += (unsigned)__builtin_popcount(lanes);
     if (c == N_barrier && w.id == 0 && w.kernel->body.code[i.statement].op.find("warp") == string_view::npos)
         counts.n[N_barriers]++;
+    const string_view op = w.kernel->body.code[i.statement].op;
+    if (c == N_tensor)
+        counts.n[op.find("s8") != string_view::npos ? N_tensor_s8_ops : N_tensor_f16_ops] +=
+            multiply_adds(*w.kernel, i);
     if (a == nullptr || lanes == 0) return;
     if (c == N_atomic) return atomic(w, i, lanes, a);
+    if (op.substr(0, 8) == "ldmatrix") return matrices(i, a);
     if (c == N_memory_shared) return shared(i, lanes, a);
-    if (c == N_memory_global && w.kernel->body.code[i.statement].op.substr(0, 2) != "pr") global(i, lanes, a);
+    if (op.substr(0, 3) == "cp.") shared(i, lanes, w.target);
+    if (c == N_memory_global && op.substr(0, 2) != "pr") global(i, lanes, a);
 }
 } // namespace ptx

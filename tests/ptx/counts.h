@@ -16,14 +16,14 @@ namespace ptx {
     X(int)                                                                                                   \
     X(float)                                                                                                 \
     X(double)                                                                                                \
-    X(dot) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier) X(branch) X(atomic) \
+    X(dot) X(tensor) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier) X(branch) X(atomic) \
         X(other)
 #define PTX_TRAFFIC(X)                                                                                       \
     X(lane_instructions)                                                                                     \
     X(global_sectors_requested)                                                                              \
     X(global_sectors_needed)                                                                                 \
     X(weight_bytes) X(cache_bytes) X(activation_bytes) X(written_bytes) X(shared_conflicts) X(atomics)       \
-        X(atomic_contention) X(barriers)
+        X(atomic_contention) X(barriers) X(tensor_f16_ops) X(tensor_s8_ops)
 enum Count : uint8_t {
 #define X(name) N_##name,
     PTX_CLASSES(X) N_CLASSES,
@@ -69,6 +69,7 @@ class Counter : public Observer {
     vector<Count>         classes;
     void                  global(const Inst &i, uint32_t lanes, const uint64_t *a);
     void                  shared(const Inst &i, uint32_t lanes, const uint64_t *a);
+    void                  matrices(const Inst &i, const uint64_t *a);
     void                  atomic(const Warp &w, const Inst &i, uint32_t lanes, const uint64_t *a);
 };
 
@@ -86,13 +87,15 @@ class InFlight : public Observer {
     };
     struct Registers {
         vector<int> written, read;
-        bool        moves, loads;
+        bool        moves, loads, commits;
+        int         waits; // cp.async.wait_group: groups that may be left, else -1
     };
     const vector<Region> &regions;
     const Kernel         *kernel = nullptr;
     vector<Registers>     of;         // by statement
     vector<uint64_t>      pending;    // by register: number of the load that fills it, from 1
     vector<Load>          loads;      // that were not waited for
+    vector<uint64_t>      groups;     // of cp.async: number of loads at each commit
     uint64_t              done   = 0; // loads that were
     uint64_t              out[2] = {}, most[2] = {};
     void                  prepare(const Kernel &k);

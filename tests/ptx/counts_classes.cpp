@@ -41,9 +41,12 @@ Count memory_class(const Opcode &o) {
 
 Count class_of(string_view opcode) {
     const Opcode o(opcode);
-    if (o.is({"ld", "ldu", "st", "prefetch", "cp"})) return memory_class(o);
+    if (o.is({"cp"}))
+        return o.has("commit_group") || o.has("wait_group") || o.has("wait_all") ? N_other : N_memory_global;
+    if (o.is({"ld", "ldu", "st", "prefetch"})) return memory_class(o);
     if (o.is({"atom", "red"})) return N_atomic;
-    if (o.is({"dp4a", "dp2a", "mma", "wmma", "wgmma"})) return N_dot;
+    if (o.is({"dp4a", "dp2a"})) return N_dot;
+    if (o.is({"mma", "wmma", "wgmma"})) return N_tensor;
     if (o.is({"shfl", "vote", "match", "redux", "activemask"})) return N_shuffle;
     if (o.is({"bar", "barrier"})) return N_barrier;
     if (o.is({"bra", "brx", "ret", "exit", "call"})) return N_branch;

@@ -3,6 +3,8 @@
 //
 //     ld a; ld b; ld c;      3 loads in flight
 //     add x, b, 1;           waits for a and b: 1 is left
+//
+// cp.async is a load too; cp.async.wait_group N waits for those before the last N commits.
 #include "tests/ptx/counts.h"
 
 #include <algorithm>
@@ -15,11 +17,17 @@ void InFlight::prepare(const Kernel &k) {
         Registers r;
         definitions(s, r.written, r.read);
         r.moves = s.op.substr(0, 4) == "mov.";
-        r.loads = s.op.substr(0, 3) == "ld." && class_of(s.op) == N_memory_global;
+        r.loads =
+            (s.op.substr(0, 3) == "ld." || s.op.substr(0, 3) == "cp.") && class_of(s.op) == N_memory_global;
+        r.commits = s.op == "cp.async.commit_group";
+        r.waits   = s.op == "cp.async.wait_all"     ? 0
+                    : s.op == "cp.async.wait_group" ? (int)s.args.at(0).number
+                                                    : -1;
         of.push_back(r);
     }
     pending.assign(k.body.regs.size(), 0);
     loads.clear();
+    groups.clear();
     done = out[0] = out[1] = 0;
 }
 
@@ -29,6 +37,9 @@ void InFlight::instruction(const Warp &w, const Inst &i, uint32_t lanes, const u
     const Registers &r      = of[i.statement];
     uint64_t         newest = 0;
     for (int reg : r.read) newest = std::max(newest, pending[(size_t)reg]);
+    if (r.commits) groups.push_back(loads.size());
+    if (r.waits >= 0 && groups.size() > (size_t)r.waits)
+        newest = std::max(newest, groups[groups.size() - 1 - (size_t)r.waits]);
     if (!r.moves)
         for (; done < newest; done++)
             for (int k = 0; k < 2; k++) out[k] -= loads[done].bytes[k];

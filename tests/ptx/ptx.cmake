@@ -33,30 +33,33 @@ if(NOT CUDAToolkit_NVCC_EXECUTABLE OR RP_SANITIZE OR RP_RACE)
   message(STATUS "The PTX of the kernels is not tested: no nvcc, or a build that excludes it")
   return()
 endif()
-file(GLOB ptx_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu ${PROJECT_SOURCE_DIR}/kernels/blas/*.cu)
+file(GLOB ptx_library CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu ${PROJECT_SOURCE_DIR}/kernels/blas/*.cu)
+set(ptx_tests ${PROJECT_SOURCE_DIR}/tests/cudasim/mma_kernels.cu) # kernels of tests, with a suite each
 set(ptx_files)
 foreach(architecture ${RP_PTX_ARCHITECTURES})
   file(MAKE_DIRECTORY ${ptx_folder}/${architecture})
-  set(ptx_of_architecture)
-  foreach(kernel ${ptx_kernels})
-    get_filename_component(name ${kernel} NAME_WE)
-    list(APPEND ptx_of_architecture ${ptx_folder}/${architecture}/${name}.ptx)
-  endforeach()
-  list(APPEND ptx_files ${ptx_of_architecture})
+  set(ptx_kernels ${ptx_library} ${ptx_tests})
   if(RP_HAVE_CUDA AND CMAKE_CUDA_ARCHITECTURES STREQUAL architecture)
     set(kept ${ptx_folder}/kept)
     file(MAKE_DIRECTORY ${kept})
     target_compile_options(rp_cuda_kernels PRIVATE --keep --keep-dir=${kept})
-    string(REPLACE "${ptx_folder}/${architecture}" "${kept}" ptx_kept "${ptx_of_architecture}")
-    add_custom_command(OUTPUT ${ptx_of_architecture} DEPENDS rp_cuda_kernels $<TARGET_OBJECTS:rp_cuda_kernels>
+    set(ptx_copies)
+    foreach(kernel ${ptx_library})
+      get_filename_component(name ${kernel} NAME_WE)
+      list(APPEND ptx_copies ${ptx_folder}/${architecture}/${name}.ptx)
+    endforeach()
+    list(APPEND ptx_files ${ptx_copies})
+    string(REPLACE "${ptx_folder}/${architecture}" "${kept}" ptx_kept "${ptx_copies}")
+    add_custom_command(OUTPUT ${ptx_copies} DEPENDS rp_cuda_kernels $<TARGET_OBJECTS:rp_cuda_kernels>
       COMMENT "PTX of the kernels for sm_${architecture}, from their objects"
       COMMAND ${CMAKE_COMMAND} -E copy ${ptx_kept} ${ptx_folder}/${architecture}
       COMMAND find ${kept} -type f ! -name "*.ptx" -delete VERBATIM) # preprocessed sources: 200 MB
-    continue()
+    set(ptx_kernels ${ptx_tests})
   endif()
   foreach(kernel ${ptx_kernels})
     get_filename_component(name ${kernel} NAME_WE)
     set(file ${ptx_folder}/${architecture}/${name}.ptx)
+    list(APPEND ptx_files ${file})
     add_custom_command(OUTPUT ${file} DEPENDS ${kernel} DEPFILE ${file}.d COMMENT "PTX of ${name}.cu for sm_${architecture}"
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ptx -lineinfo -std=c++17 -O3 -DNDEBUG -D_GNU_SOURCE -arch=compute_${architecture}
         -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fPIC -I${PROJECT_SOURCE_DIR}/include

@@ -3,7 +3,7 @@
 //     text --parse--> Body: statements, registers, symbols       ptx_parse.cpp, ptx_lex.cpp
 //          --flow---> blocks, post-dominators, register slots     ptx_flow.cpp, ptx_slots.cpp
 //          --decode-> Kernel: Inst[], one function pointer each   ptx_decode.cpp, ptx_{int,float,convert,move,memory,
-//                                                                 atomic,warp}.cpp
+//                                                                 atomic,warp,mma}.cpp
 //          --run----> grid, blocks, warps of 32 lanes             ptx_run.cpp
 //     host function of a launch -> its entry                      ptx_launch.cpp, ptx_symbols.cpp
 //
@@ -129,6 +129,7 @@ struct Kernel {
     Body                  body;
     vector<Inst>          code;
     vector<char>          constants;
+    vector<int32_t>       more; // slots of instructions that have more operands than Inst (mma)
     size_t                reg_bytes = 0;
     vector<Ranges>        variables;      // .global and .const of the module
     vector<int32_t>       init_slots;     // masks of lanes that have written a register
@@ -156,7 +157,8 @@ struct Warp {
     uint32_t      barrier, barrier_threads;
     vector<Frame> stack;
     vector<char>  reg_store, local, local_init;
-    uint64_t      address[32]; // of the last memory instruction
+    uint64_t      address[32]; // of the last memory instruction; cp.async: of its source
+    uint64_t      target[32];  // of the last cp.async, in shared memory
     struct Pending {           // cp.async
         char       *dst;
         const char *src;
@@ -301,12 +303,13 @@ struct Decoder { // one statement on its way to an Inst
 };
 typedef Exec *DecodeFn(Decoder &d); // fills d.i; null if there is no such form
 DecodeFn decode_int, decode_float, decode_convert, decode_move, decode_memory, decode_atomic, decode_warp,
-    decode_flow;
+    decode_mma, decode_flow;
 void decode(Kernel &k);
 
 // Memory at a.address for a warp's lanes: checks bounds, alignment and initialisation, and gives host pointers.
 void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host);
 void leave(Warp &w, uint32_t lanes); // the lanes return
+double multiply_adds(const Kernel &k, const Inst &i); // of an mma; 0: another instruction
 void pop_path(Warp &w);
 } // namespace ptx
 #endif

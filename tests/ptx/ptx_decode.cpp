@@ -104,7 +104,8 @@ void note_written(Warp &w, const Inst &i, uint32_t lanes) { *w.reg<uint32_t>(i.s
 
 Exec *decode_any(Decoder &d) {
     static DecodeFn *const all[] = {decode_int,    decode_float,  decode_convert, decode_move,
-                                    decode_memory, decode_atomic, decode_warp,    decode_flow};
+                                    decode_memory, decode_atomic, decode_warp,    decode_mma,
+                                    decode_flow};
     for (auto *f : all)
         if (Exec *run = f(d)) return run;
     d.bad("unknown instruction");

@@ -264,9 +264,11 @@ void copy_async(Warp &w, const Inst &i, uint32_t lanes) {
     Inst  source = i;
     source.space = Space::global, source.s[0] = i.s[1], source.wide = 1,
     source.offset = (int64_t)(int32_t)i.target;
-    resolve(w, source, lanes, false, from);
     resolve(w, i, lanes, true, to);
     check_race(w, i, lanes, Access::write, to);
+    memcpy(w.target, w.address, sizeof w.target);
+    resolve(w, source, lanes, false, from);
+    check_race(w, source, lanes, Access::read, from);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l    = __builtin_ctz(m);
         const int read = i.sub ? (int)std::min(w.at<uint32_t>(i.s[2])[l], (uint32_t)i.bytes) : i.bytes;
@@ -303,7 +305,7 @@ Exec *decode_async(Decoder &d) {
     d.address(d.s.args[0], Space::shared);
     d.i.bytes = (uint8_t)d.s.args[2].number;
     d.i.count = 1;
-    d.i.flags = INST_MEMORY | INST_STORE;
+    d.i.flags = INST_MEMORY;
     d.i.sub   = d.s.args.size() > 3;
     if (d.i.sub) d.i.s[2] = d.src(3, Type::u32);
     return copy_async;

@@ -84,6 +84,55 @@ static void test_sectors() {
     expect_load("a prefetch moves no sectors to registers", "prefetch.global.L2 [%rd2];", 128, 0, 0, 0);
 }
 
+static void test_tensor() {
+    const string a = "{%r4, %r5, %r6, %r7}", b = "{%r8, %r9}";
+    string       set;
+    for (int k = 4; k < 10; k++) set += "mov.u32 %r" + std::to_string(k) + ", 0;\n";
+    for (int k = 0; k < 4; k++) set += "mov.f32 %f" + std::to_string(k) + ", 0f00000000;\n";
+    const string d = "{%f0, %f1, %f2, %f3}", i = "{%r10, %r11, %r12, %r13}";
+    const Counts f = counts(set + "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " + d + ", " + a + ", " +
+                            b + ", " + d + ";");
+    expect(f.n[N_tensor_f16_ops], 16 * 8 * 16, "multiply-adds of f16");
+    expect(f.n[N_tensor_s8_ops], 0, "none of s8");
+    expect(f.n[N_tensor], 1, "an mma");
+    const Counts s = counts(
+        set + "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r10, %r11}, {%r4}, {%r5}, {%r6, %r7};");
+    expect(s.n[N_tensor_s8_ops], 8 * 8 * 16, "multiply-adds of s8");
+    const string fill =
+        "mov.u32 %r3, s;\n" + address("%rd3", 256, 0) + "st.shared.v4.u32 [%rd2], {%r1, %r1, %r1, %r1};\n";
+    const string load      = "ldmatrix.sync.aligned.m8n8.x";
+    const auto   conflicts = [&](const string &op, int stride) {
+        return counts(fill + address("%rd3", stride, 0) + op).n[N_shared_conflicts] -
+               counts(fill).n[N_shared_conflicts];
+    };
+    expect(conflicts(load + "4.shared.b16 " + i + ", [%rd2];", 0), 0, "the same row for all lanes");
+    expect(conflicts(load + "4.shared.b16 " + i + ", [%rd2];", 256), 4 * 7, "eight rows in the same banks");
+    expect(conflicts(load + "2.shared.b16 {%r10, %r11}, [%rd2];", 256), 2 * 7,
+           "addresses of upper lanes are not used");
+}
+
+static void test_copies() {
+    const string copy   = "cp.async.cg.shared.global [%rd3], [%rd2], 16;\n",
+                 commit = "cp.async.commit_group;\n";
+    const Counts c =
+        counts(address("%rd1", 16, 0) + "mul.wide.s32 %rd4, %r1, 16;\nadd.s64 %rd3, %rd3, %rd4;\n" + copy +
+               commit + "cp.async.wait_all;\n");
+    expect(c.n[N_weight_bytes], 512, "bytes of an asynchronous copy");
+    expect(c.n[N_global_sectors_requested], 16, "sectors of an asynchronous copy");
+    expect(c.n[N_written_bytes], 0, "it writes no global memory");
+    expect(c.n[N_shared_conflicts], 0, "it fills all banks");
+    expect(c.n[N_memory_global], 1, "the copy counts as global, the wait does not");
+    const string two  = address("%rd1", 16, 0) + copy + commit + copy + commit;
+    const auto   most = [&](const string &text) {
+        Run r(text, 1, 1);
+        return (double)bytes_in_flight(r.l, regions);
+    };
+    expect(most(two + "cp.async.wait_group 0;\n"), 32, "two copies in flight");
+    expect(most(two + "cp.async.wait_group 1;\n" + copy + commit), 32,
+           "the first has landed before the third begins");
+    expect(most(two + "cp.async.wait_group 2;\n" + copy + commit), 48, "three copies in flight");
+}
+
 static void test_bytes() {
     const string load = "ld.global.u32 %r3, [%rd2];";
     expect(counts(address("%rd1", 4, 0) + load).n[N_weight_bytes], 128, "bytes of weights");
@@ -156,7 +205,7 @@ static void test_classes() {
         {"fma.rn.f64",                                      N_double       },
         {"rcp.rn.f64",                                      N_double       },
         {"dp4a.s32.s32",                                    N_dot          },
-        {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", N_dot          },
+        {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", N_tensor          },
         {"cvt.f32.f16",                                     N_convert      },
         {"ex2.approx.ftz.f32",                              N_special      },
         {"div.s32",                                         N_special      },
@@ -231,6 +280,8 @@ static void test_occupancy() {
 int main() {
     test_sectors();
     test_bytes();
+    test_tensor();
+    test_copies();
     test_conflicts();
     test_atomics();
     test_lanes();

@@ -31,4 +31,5 @@ extern int n_checks, n_failures;
 void test_instructions();
 void test_paths();
 void test_errors();
+void test_mma();
 #endif

@@ -106,6 +106,7 @@ int main(int argc, char **argv) {
     test_instructions();
     test_paths();
     test_errors();
+    test_mma();
     printf("%d checks, %d failures\n", n_checks, n_failures);
     return n_failures != 0;
 }
