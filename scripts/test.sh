@@ -62,7 +62,7 @@ suite() { # preset, title, build folder; tests inherit the environment
     cmake $fresh --preset "$1" $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON} ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
     ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
     # shellcheck disable=SC2086
-    ctest --test-dir "$3" $without_long -j"$(nproc)" --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
+    ctest --test-dir "$3" $without_long -j$(($(nproc) + 1)) --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
     [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
     failed=$((failed + ${ran% *}))
@@ -93,7 +93,7 @@ if [ -z "$quick" ]; then
         ninja -C build/race >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
         # The op suites with planted bugs run there, without a bug and with each.
         ops=$(tests/cudasim/mutants.sh --ops | tr '\n' '|')
-        if ctest --test-dir build/race -j"$(nproc)" -R cudasim -E "session|faults|bind|blas|^cudasim_(${ops%|})\$" --output-on-failure >"$log" 2>&1; then
+        if ctest --test-dir build/race -j$(($(nproc) + 1)) -R cudasim -E "session|faults|bind|blas|^cudasim_(${ops%|})\$" --output-on-failure >"$log" 2>&1; then
             tail -3 "$log"; passed=$((passed + 1))
         else
             tail -60 "$log"; failed=$((failed + 1))

@@ -6,6 +6,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -133,9 +134,15 @@ class Terminal:
 
 
 def run_tests(tests):
-    """Runs every function of the dictionary whose name begins with test_. The last line counts."""
+    """Runs every function of the dictionary whose name begins with test_, or those of them in which REPRISE_TEST_ONLY, a
+    regular expression, is found. The last line counts."""
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    for name, test in [(n, t) for n, t in tests.items() if n.startswith("test_")]:
+    only = os.environ.get("REPRISE_TEST_ONLY", "")
+    chosen = [(n, t) for n, t in tests.items() if n.startswith("test_") and re.search(only, n)]
+    if not chosen:
+        print(f"no test has {only!r} in its name")
+        sys.exit(1)
+    for name, test in chosen:
         try:
             skipped = test()
             outcome = "skipped" if skipped else "passed"
