@@ -1,4 +1,4 @@
-"""Runs the program for test_cli.py and test_terminal.py: with pipes, or on a pseudo-terminal. Checks and counts.
+"""Runs the program for the suites of this folder: with pipes, or on a pseudo-terminal. Checks and counts.
 
     test_NAME.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
 """
