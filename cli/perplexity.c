@@ -26,7 +26,7 @@ static void on_logits(size_t i, const float *logits, void *user) {
     Score *s   = user;
     float  max = -HUGE_VALF;
     double sum = 0.0;
-    for (int32_t j = 0; j < s->n_vocab; j++) max = fmaxf(max, logits[j]);
+    for (int32_t j = 0; j < s->n_vocab; j++) max = logits[j] > max ? logits[j] : max;
     for (int32_t j = 0; j < s->n_vocab; j++) sum += (double)expf(logits[j] - max);
     const double nll = (double)max + log(sum) - (double)logits[s->window[i + 1]];
     s->sum += nll;

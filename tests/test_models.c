@@ -140,8 +140,8 @@ static void add_likelihood(size_t i, const float *logits, void *user) {
     if (i + 1 == WINDOW) return;
     float  top = -HUGE_VALF;
     double sum = 0.0;
-    for (int32_t k = 0; k < l->n_vocab; k++) top = fmaxf(top, logits[k]);
-    for (int32_t k = 0; k < l->n_vocab; k++) sum += exp((double)logits[k] - (double)top);
+    for (int32_t k = 0; k < l->n_vocab; k++) top = logits[k] > top ? logits[k] : top;
+    for (int32_t k = 0; k < l->n_vocab; k++) sum += (double)expf(logits[k] - top);
     l->sum += (double)top + log(sum) - (double)logits[l->ids[i + 1]];
     l->n++;
 }
