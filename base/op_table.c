@@ -41,6 +41,8 @@ static const OpInfo table[RP_OP_COUNT] = {
 
 static OpInfo          custom[RP_MAX_CUSTOM_OPS];
 static RpOpDescription descriptions[RP_MAX_CUSTOM_OPS]; /* custom[i].custom is &descriptions[i] */
+static RpCudaSource    sources[RP_MAX_CUSTOM_OPS];      /* likewise custom[i].source, or NULL */
+static char            source_files[RP_MAX_CUSTOM_OPS][RP_SOURCE_FILE_BYTES];
 static int             n_custom;
 
 const OpInfo *rp_op_info(TensorOp op) {
@@ -68,7 +70,7 @@ size_t rp_name_length(const char *s) {
 
 bool rp_is_name(const char *s) { return s != NULL && *s != '\0' && s[rp_name_length(s)] == '\0'; }
 
-static RpStatus check_description(const RpOpDescription *d) {
+static RpStatus check_description(const RpOpDescription *d, bool has_source) {
     /* Bits 0 to 7 are plain flags; bit 8+i means that the op also writes to source i. */
     const unsigned writes = d->flags >> RP_FLAG_WRITES, plain_flags = d->flags & ((1u << RP_FLAG_WRITES) - 1);
     const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED;
@@ -76,7 +78,9 @@ static RpStatus check_description(const RpOpDescription *d) {
     if (!rp_is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
     if (rp_op_find(d->name, strlen(d->name), &taken))
         return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
-    if (d->shape == NULL || d->cpu == NULL || (plain_flags & ~known) != 0 || d->n_required < 0 ||
+    if (has_source && d->cuda != NULL)
+        return rp_fail(RP_E_ARG, "op '%s': a CUDA kernel and the source of one are given", d->name);
+    if (d->shape == NULL || (d->cpu == NULL && !has_source) || (plain_flags & ~known) != 0 || d->n_required < 0 ||
         d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
         return rp_fail(
             RP_E_ARG,
@@ -96,26 +100,50 @@ static RpStatus check_description(const RpOpDescription *d) {
     return RP_OK;
 }
 
+/* ---- registration ---- */
+
+static RpStatus register_op(const RpOpDescription *given, const RpCudaSource *source, TensorOp *out) {
+    RP_TRY(check_description(given, source != NULL));
+    if (n_custom == RP_MAX_CUSTOM_OPS)
+        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", given->name,
+                       RP_MAX_CUSTOM_OPS);
+    OpInfo *info = &custom[n_custom];
+    if (source != NULL) {
+        sources[n_custom] = *source;
+        RP_TRY(rp_source_complete(&sources[n_custom], given->name, source_files[n_custom]));
+    }
+    descriptions[n_custom]   = *given;
+    const RpOpDescription *d = &descriptions[n_custom];
+    *info                    = (OpInfo){.name         = d->name,
+                                        .n_required   = d->n_required,
+                                        .n_sources    = d->n_sources,
+                                        .params_bytes = sizeof(RpCustomParams),
+                                        .flags        = d->flags,
+                                        .custom       = d,
+                                        .source       = source != NULL ? &sources[n_custom] : NULL};
+    for (int i = 0; d->sources != NULL && i < d->n_sources; i++) info->sources[i] = d->sources[i];
+    *out = (TensorOp)(RP_OP_COUNT + n_custom++);
+    return RP_OK;
+}
+
 RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes, TensorOp *out) {
     RP_NOT_NULL(description, "description");
     RP_NOT_NULL(out, "out");
 
     RpOpDescription given;
     RP_TRY(rp_sized_in(&given, sizeof given, description, description_bytes, "RpOpDescription"));
-    RP_TRY(check_description(&given));
-    if (n_custom == RP_MAX_CUSTOM_OPS)
-        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", given.name,
-                       RP_MAX_CUSTOM_OPS);
-    descriptions[n_custom]      = given;
-    const RpOpDescription *d    = &descriptions[n_custom];
-    OpInfo                *info = &custom[n_custom];
-    *info                       = (OpInfo){.name         = d->name,
-                                           .n_required   = d->n_required,
-                                           .n_sources    = d->n_sources,
-                                           .params_bytes = sizeof(RpCustomParams),
-                                           .flags        = d->flags,
-                                           .custom       = d};
-    for (int i = 0; d->sources != NULL && i < d->n_sources; i++) info->sources[i] = d->sources[i];
-    *out = (TensorOp)(RP_OP_COUNT + n_custom++);
-    return RP_OK;
+    return register_op(&given, NULL, out);
+}
+
+RpStatus rp_op_register_source_sized(const RpOpDescription *description, size_t description_bytes,
+                                     const RpCudaSource *source, size_t source_bytes, TensorOp *out) {
+    RP_NOT_NULL(description, "description");
+    RP_NOT_NULL(source, "source");
+    RP_NOT_NULL(out, "out");
+
+    RpOpDescription given;
+    RpCudaSource    given_source;
+    RP_TRY(rp_sized_in(&given, sizeof given, description, description_bytes, "RpOpDescription"));
+    RP_TRY(rp_sized_in(&given_source, sizeof given_source, source, source_bytes, "RpCudaSource"));
+    return register_op(&given, &given_source, out);
 }

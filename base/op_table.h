@@ -5,7 +5,7 @@
 #ifndef BASE_OP_TABLE_H
 #define BASE_OP_TABLE_H
 
-#include "reprise/extend.h"
+#include "reprise/source.h"
 
 /* A member of a params struct. */
 typedef enum ParamKind { PARAM_I32, PARAM_I64, PARAM_BYTES, PARAM_FLOAT, PARAM_BOOL } ParamKind;
@@ -25,7 +25,12 @@ typedef struct OpInfo {
     int                    n_params;
     unsigned               flags;
     const RpOpDescription *custom; /* NULL for rows of ops.h */
+    const RpCudaSource    *source; /* or NULL: the CUDA kernel of a custom op as text, with `file` and `block` filled in */
 } OpInfo;
+
+/* Fills in the defaults of a source of op `name`; *file is storage for `file`. RP_E_ARG. */
+enum { RP_SOURCE_FILE_BYTES = 128 };
+RP_NODISCARD RpStatus rp_source_complete(RpCudaSource *s, const char *name, char file[RP_SOURCE_FILE_BYTES]);
 
 /* NULL for a number that is no op. */
 const OpInfo *rp_op_info(TensorOp op);

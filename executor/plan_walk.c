@@ -8,8 +8,9 @@
 
 RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
     if ((unsigned)op < RP_OP_COUNT) return kernels->table[op];
-    const RpOpDescription *custom = rp_op_info(op)->custom;
-    return kernels->cuda ? custom->cuda : custom->cpu;
+    const OpInfo *info = rp_op_info(op);
+    if (!kernels->cuda) return info->custom->cpu;
+    return info->source != NULL ? kernels->source : info->custom->cuda;
 }
 
 RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
@@ -35,6 +36,7 @@ RpStatus rp_plan_walk(const ExecPlan *plan, const RpOpArgs *args, const int *pha
         RpOpKernel *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
         const int   n_phases = phases != NULL ? phases[i] : 1;
         if (kernels->cuda) ctx->constant = constant_sources(&plan->steps[i]);
+        ctx->op = plan->steps[i].op;
         for (ctx->phase = 0; ctx->phase < n_phases; ctx->phase++) {
             RpStatus status = kernel(&args[i], ctx);
             if (step_end != NULL) status = step_end(user, status, ctx->phase + 1 == n_phases);

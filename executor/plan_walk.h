@@ -12,6 +12,7 @@
 typedef struct Kernels {
     RpOpKernel *const *table;
     bool               cuda;
+    RpOpKernel        *source; /* of custom ops whose CUDA kernel is source text; NULL: there is none */
 } Kernels;
 
 /* NULL for a custom op without a kernel for this backend. */

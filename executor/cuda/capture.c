@@ -274,13 +274,14 @@ static RpStatus inspect(void *user, const RpKernelLaunch *l) {
 RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out) {
     const CudaExecutor *c   = (const CudaExecutor *)e;
     RpKernelCtx         ctx = rp_cuda_ctx(c, inspect, out);
+    ctx.op                  = e->plan->steps[step].op;
     return rp_kernel_of(&rp_cuda_table, e->plan->steps[step].op)(&e->args[step], &ctx);
 }
 
 /* Without a device or an executor: launchers look at shapes only, so addresses may be missing. */
 static RpStatus plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
-    RpKernelCtx ctx    = {.launch = inspect, .user = out};
+    RpKernelCtx ctx    = {.launch = inspect, .user = out, .op = plan->steps[i].op};
     RpOpKernel *kernel = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
     ctx.scratch_bytes  = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
     if (kernel == NULL)

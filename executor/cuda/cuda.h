@@ -33,8 +33,20 @@ typedef struct CudaWeight {
 } CudaWeight;
 
 /* The state that executors with the same owner share. The owner opens and closes it. */
+typedef struct SourceKernel {
+    TensorOp          op;
+    const void       *function; /* a cudaKernel_t, which launches take in place of a function */
+    struct CUlib_st  *library;  /* what cudaLibrary_t points to */
+} SourceKernel;
+
+/* Kernels that were compiled from source text (source.c). */
+struct RpCudaSources {
+    SourceKernel *kernels;
+    int           n;
+};
+
 typedef struct CudaDevice {
-    int          index, major;      /* major compute capability */
+    int          index, major, minor; /* compute capability */
     char         id[16], name[256]; /* "cuda:0", "NVIDIA ..." */
     RpCudaTuning tuning;
     cudaStream_t stream;
@@ -47,6 +59,7 @@ typedef struct CudaDevice {
     void        *workspace; /* device memory lent to blas */
     bool         blas_tried;
     char         blas_reason[256]; /* why it is unavailable */
+    RpCudaSources sources;
     bool         failed;           /* by an error that the device does not recover from */
     char         failure[256];
 } CudaDevice;
@@ -95,6 +108,7 @@ typedef struct CudaExecutor {
     size_t      scratch_bytes;
     RpBlasLt   *blas;           /* the device's, if the plan has products for it */
     char        blas_text[512]; /* info.blas */
+    char        kernels_text[512]; /* info.kernels */
     Mirror     *mirrors;
     int         n_mirrors;
     char       *inputs; /* device address of one copy for all inputs, or NULL: one copy each */
@@ -125,7 +139,8 @@ static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
                          .blas          = c->blas,
                          .launch        = hook,
                          .user          = user,
-                         .tuning        = &c->device->tuning};
+                         .tuning        = &c->device->tuning,
+                         .sources       = &c->device->sources};
 }
 
 /* RP_OK, or RP_E_CUDA (RP_E_NOMEM) with device, `what` and the error's text. If the device itself has failed, for
@@ -169,6 +184,14 @@ void                  rp_cuda_blas_close(CudaDevice *d);
 size_t rp_cuda_plan_scratch(const CudaExecutor *c);
 /* Writes info.blas, once the plan's kernels are loaded. */
 void rp_cuda_blas_describe(CudaExecutor *c);
+
+/* Compiles and loads the kernels of source text that the plan needs and the device does not have yet; writes
+ * info.kernels. RP_E_NOT_AVAILABLE without NVRTC, RP_E_ARG for errors in a source or a launch that the kernel does not
+ * allow, RP_E_CUDA. */
+RP_NODISCARD RpStatus rp_cuda_sources_open(CudaExecutor *c);
+void                  rp_cuda_sources_close(CudaDevice *d);
+/* The launcher of every custom op with source text. */
+RpOpKernel rp_cuda_source_launch;
 
 /* Enqueue on the stream the copies of the inputs, those of the outputs, and a whole run. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);

@@ -53,6 +53,7 @@ static RpStatus open_device(CudaDevice *d) {
     RP_TRY(rp_cuda_check(d, cudaGetDeviceProperties(&p, d->index), "properties of the device"));
     snprintf(d->name, sizeof d->name, "%s", p.name);
     d->major  = p.major;
+    d->minor  = p.minor;
     d->tuning = rp_tuning_defaults(p.multiProcessorCount);
     return rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream");
 }
@@ -76,6 +77,7 @@ RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
 void rp_cuda_device_close(CudaDevice *d) {
     if (d == NULL) return;
     rp_cuda_blas_close(d);
+    rp_cuda_sources_close(d);
     for (int i = 0; i < d->n_slabs; i++) (void)cudaFree(d->slabs[i]);
     if (d->stream != NULL) (void)cudaStreamDestroy(d->stream);
     free(d->slabs);

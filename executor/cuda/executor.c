@@ -23,7 +23,7 @@
 
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
-const Kernels rp_cuda_table = {.table = rp_cuda_kernels, .cuda = true};
+const Kernels rp_cuda_table = {.table = rp_cuda_kernels, .cuda = true, .source = rp_cuda_source_launch};
 
 /* ---- memory ---- */
 
@@ -404,6 +404,7 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
     RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
+    RP_TRY(rp_cuda_sources_open(c));
     RP_TRY(rp_cuda_blas_open(c));
     RP_TRY(open_scratch(c));
     RP_TRY(open_mirrors(c));

@@ -78,6 +78,7 @@ static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, RpVerifyCall
     h->args.params = on->params;
     RP_TRY(host_sources(c, step, h));
     RP_TRY(run_on_cpu(s->op, h));
+    on_cuda.op = s->op;
     RP_TRY(rp_kernel_of(&rp_cuda_table, s->op)(on, &on_cuda));
     RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
     RP_TRY(compare(c, step, h, &on->dst, &h->args.dst, callback, user, go_on));
@@ -91,6 +92,7 @@ RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     CudaExecutor *c     = rp_cuda(e);
     bool          go_on = true;
     RP_TRY(rp_cuda_enter(c->device));
+    RP_TRY(rp_check_kernels(e->plan, &rp_cpu_table)); /* a custom op may have no CPU kernel to compare with */
     RP_TRY(rp_cuda_update_addresses(c));
     RpStatus st = rp_cuda_enqueue_inputs(c);
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {

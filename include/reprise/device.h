@@ -1,5 +1,5 @@
-/* device.h - which devices can run a plan on this machine, and how much memory they have. No call here keeps anything
- * open.
+/* device.h - which devices can run a plan on this machine, how much memory they have, and memory of a CUDA device for
+ * what stands outside of graphs. Nothing is kept open but the memory.
  *
  *   int n;
  *   if (rp_cuda_probe(&n) != RP_OK) printf("CPU only: %s\n", rp_last_error());
@@ -57,6 +57,36 @@ RP_NODISCARD static inline RpStatus rp_device_memory(const char *device, bool re
  * within it, the best of ten runs. Decoding speed is reported against this limit. RP_E_NOMEM if two buffers of that
  * size do not fit, RP_E_CUDA; otherwise as rp_cuda_device_info. */
 RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s);
+
+/* ---- memory of a CUDA device ----
+ *
+ *   RpCudaMemory *m;
+ *   RP_TRY(rp_cuda_memory_new(0, n * sizeof *x, &m));
+ *   RP_TRY(rp_cuda_memory_write(m, 0, x, n * sizeof *x));
+ *   launch_something(rp_cuda_memory_data(m));
+ *   RP_TRY(rp_cuda_memory_read(m, 0, x, n * sizeof *x));
+ *   rp_cuda_memory_free(m);
+ *
+ * Copies return when they are done. They do not wait for work of other streams that uses the memory. Any thread may use
+ * it, one at a time. Errors: RP_E_ARG for bytes outside of the memory, RP_E_CUDA. In a build without CUDA no memory can be
+ * made: RP_E_NOT_AVAILABLE. */
+typedef struct RpCudaMemory RpCudaMemory;
+
+/* `bytes` > 0 on device `index`, with undefined contents. The caller frees *out. RP_E_NOMEM; otherwise as
+ * rp_cuda_device_info. */
+RP_API RP_NODISCARD RpStatus rp_cuda_memory_new(int index, size_t bytes, RpCudaMemory **out);
+RP_API void                  rp_cuda_memory_free(RpCudaMemory *m); /* NULL is allowed */
+
+/* The address on the device, owned by `m`, aligned to 256 bytes; its size; the index of its device, -1 for NULL. */
+RP_API void  *rp_cuda_memory_data(const RpCudaMemory *m);
+RP_API size_t rp_cuda_memory_bytes(const RpCudaMemory *m);
+RP_API int    rp_cuda_memory_device(const RpCudaMemory *m);
+
+/* Copies `bytes`: from host memory to byte `at`, from byte `at` to host memory, and within a device or between two. */
+RP_API RP_NODISCARD RpStatus rp_cuda_memory_write(RpCudaMemory *m, size_t at, const void *from, size_t bytes);
+RP_API RP_NODISCARD RpStatus rp_cuda_memory_read(const RpCudaMemory *m, size_t at, void *to, size_t bytes);
+RP_API RP_NODISCARD RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at,
+                                                 size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -116,6 +116,8 @@ typedef struct RpExecutorInfo {
     const char *blas;    /* GPU products with 32 columns and more: "cublasLt 13.1.0" and the shapes that it refused, or
                             why the library's own kernels compute them; "" if the plan has none */
     const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
+    const char *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was
+                            not used; "" if the plan has none that an earlier executor of the device has not loaded */
 } RpExecutorInfo;
 
 RP_API void rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);

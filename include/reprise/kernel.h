@@ -80,6 +80,7 @@ typedef struct RpKernelLaunch {
 
 typedef struct RpBlasLt     RpBlasLt;     /* opaque */
 typedef struct RpCudaTuning RpCudaTuning; /* opaque */
+typedef struct RpCudaSources RpCudaSources; /* opaque */
 
 /* The surroundings of one call, valid during it. CUDA launchers use stream to constant, launch and user; CPU kernels
  * ith to local. The library allocates it, so later versions may add members at the end. */
@@ -98,6 +99,8 @@ typedef struct RpKernelCtx {
     RpStatus (*launch)(void *user, const RpKernelLaunch *launch);
     void               *user;
     const RpCudaTuning *tuning; /* of the device, for the library's own launchers; NULL stands for its defaults */
+    const RpCudaSources *sources; /* kernels that were compiled from source text (source.h); NULL without a device */
+    TensorOp             op;      /* of the step, for CUDA launchers */
 } RpKernelCtx;
 
 /* Validates types, shapes and parameters, then does its work. Errors name the op and both shapes. */

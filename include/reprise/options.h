@@ -38,7 +38,9 @@ extern "C" {
     X(MODEL, "REPRISE_MODEL", "", "model file of the program if -m is not given")                \
     X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize") \
     X(UNUSED_TENSORS, "REPRISE_UNUSED_TENSORS", "refuse",                                        \
-      "a model file with tensors that its architecture does not use: refuse it, or ignore them")
+      "a model file with tensors that its architecture does not use: refuse it, or ignore them") \
+    X(NVRTC, "REPRISE_NVRTC", "auto",                                                            \
+      "compiler of kernels given as source text: auto (NVRTC if present), off, or the path of the library")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

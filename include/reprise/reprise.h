@@ -28,6 +28,7 @@
 #include "reprise/quants.h"
 #include "reprise/sampler.h"
 #include "reprise/session.h"
+#include "reprise/source.h"
 #include "reprise/status.h"
 #include "reprise/step.h"
 #include "reprise/tensor.h"

@@ -15,6 +15,7 @@
  *             barriers, shuffles, shared memory, atomics       sim_warp.cpp, sim_shared.cpp
  *             every access, in a build with RP_RACE            sim_race.cpp
  *             the same grid from nvcc's PTX                    tests/ptx, with REPRISE_SIM=ptx
+ *             kernels of libraries, always from PTX            sim_library.cpp, tests/ptx
  *
  * Diagnostics go to stderr; a fatal one ends the process with status 99. Environment variables, for debugging:
  *     SIM_ASYNC=eager   a stream runs its work at once
@@ -45,7 +46,7 @@
 typedef struct {
     unsigned long launch_calls, kernels, graph_launches, nodes, memcpys, memsets, syncs, captures,
         instantiates, updates, while_iters;
-    long          live_allocs;
+    long          live_allocs, live_libraries;
     unsigned long allocs; /* device and pinned host memory */
     unsigned long api_calls;
     unsigned long pdl_launches; /* launches with the attribute of programmatic dependent launch (PDL) */
@@ -56,7 +57,7 @@ typedef struct {
 extern "C" {
 #endif
 SimStats sim_stats(void);
-void     sim_stats_reset(void); /* all but live_allocs */
+void     sim_stats_reset(void); /* all but live_allocs and live_libraries */
 
 /* A sanitizer makes the simulation ten times slower. Tests then run the last thread order only, and one model
  * or type of every SIM_EACH. */

@@ -80,6 +80,8 @@ const void *sim_register(const void *fn, const char *name, SimThunk t, const siz
     }
     return fn;
 }
+void           sim_add_kernel(const SimKernelInfo &k) { kernels()[k.fn] = k; }
+void           sim_remove_kernel(const void *fn) { kernels().erase(fn); }
 SimKernelInfo *sim_find_kernel(const void *fn) {
     auto i = kernels().find(fn);
     return i == kernels().end() ? nullptr : &i->second;

@@ -24,9 +24,10 @@ cudaError_t sim_err(cudaError_t e, const char *why) {
 extern "C" {
 SimStats sim_stats(void) { return sim_st; }
 void     sim_stats_reset(void) { /* the allocations still exist: they stay counted */
-    const long live    = sim_st.live_allocs;
-    sim_st             = SimStats{};
-    sim_st.live_allocs = live;
+    const long live = sim_st.live_allocs, libraries = sim_st.live_libraries;
+    sim_st                = SimStats{};
+    sim_st.live_allocs    = live;
+    sim_st.live_libraries = libraries;
 }
 void sim_sched(int policy, unsigned seed) { sim_set_sched(policy, seed); }
 void sim_async(int l) { mode_lazy = l; }
@@ -78,6 +79,7 @@ static const struct {
                               "constraints specific to instantiated graph update"),
     E(SymbolNotFound, "named symbol not found"),
     E(NoKernelImageForDevice, "no kernel image is available for execution on the device"),
+    E(InvalidPtx, "a PTX JIT compilation failed"),
     E(Unknown, "unknown error"),
 #undef E
 };

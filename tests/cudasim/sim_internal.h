@@ -28,8 +28,12 @@ struct SimKernelInfo {
     SimThunk            thunk;
     std::vector<size_t> sizes;
     int                 max_dyn_smem = 48 * 1024;
+    const void         *ptx          = nullptr; // a ptx::Kernel: of a loaded library, without a host function
+    int                 max_threads  = 1024;
 };
 SimKernelInfo *sim_find_kernel(const void *fn);
+void           sim_add_kernel(const SimKernelInfo &k);
+void           sim_remove_kernel(const void *fn);
 
 // One kernel launch. The arguments are copied, as the runtime does: args[i] points to data[i]. Copying a launch
 // therefore rebuilds args.
@@ -67,7 +71,10 @@ struct SimLaunch {
 void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
 bool sim_has_pdl(void);            // devices before 9.0 run a PDL launch after the kernel before it
 #ifdef SIM_PTX
-bool sim_run_ptx(SimLaunch &l);    // the same from PTX (tests/ptx); false unless REPRISE_SIM=ptx
+bool sim_run_ptx(SimLaunch &l);    // the same from PTX (tests/ptx); false unless REPRISE_SIM=ptx or of a library
+void *sim_ptx_open(const char *text); // a module from a terminated text, to be freed by sim_ptx_close
+void  sim_ptx_close(void *module);
+bool  sim_ptx_kernel(void *module, const char *name, SimKernelInfo &out); // false if there is no such entry
 #else
 static inline bool sim_run_ptx(SimLaunch &) { return false; }
 #endif

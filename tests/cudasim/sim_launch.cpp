@@ -130,7 +130,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
     auto k = sim_find_kernel(f);
     if (!k) return sim_err(cudaErrorInvalidDeviceFunction);
     *a                           = cudaFuncAttributes{};
-    a->maxThreadsPerBlock        = 1024;
+    a->maxThreadsPerBlock        = k->max_threads;
     a->numRegs                   = 32;
     a->ptxVersion                = 90;
     a->binaryVersion             = 90;

@@ -92,8 +92,9 @@ const ptx::Kernel *ptx::host_kernel(const void *function, const char *name, std:
 
 bool sim_run_ptx(SimLaunch &l) {
     static const bool on = getenv("REPRISE_SIM") != nullptr && strcmp(getenv("REPRISE_SIM"), "ptx") == 0;
-    if (!on) return false;
-    const ptx::Kernel *k = ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
+    if (!on && l.k->ptx == nullptr) return false;
+    const ptx::Kernel *k = l.k->ptx != nullptr ? (const ptx::Kernel *)l.k->ptx
+                                               : ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
     if (k == nullptr) return false;
     ptx::Launch g;
     g.kernel  = k;
@@ -118,5 +119,19 @@ bool sim_run_ptx(SimLaunch &l) {
         memcpy(g.params.data() + k->body.param_at[n], l.data[n].data(), l.data[n].size());
     }
     ptx::run(g);
+    return true;
+}
+
+// ---- libraries that a program loads at run time (sim_library.cpp) ----
+void *sim_ptx_open(const char *text) { return new ptx::Module(text); }
+void  sim_ptx_close(void *module) { delete (ptx::Module *)module; }
+bool  sim_ptx_kernel(void *module, const char *name, SimKernelInfo &out) {
+    const ptx::Kernel *k = ((ptx::Module *)module)->kernel(name);
+    if (k == nullptr) return false;
+    out.fn    = k;
+    out.ptx   = k;
+    out.name  = name;
+    out.sizes = k->body.param_bytes;
+    if (k->body.max_threads > 0) out.max_threads = (int)k->body.max_threads;
     return true;
 }

@@ -1,0 +1,84 @@
+/* Compiles programs on several threads (compile.h). Each job, on one thread:
+ *
+ *     key -> entry of the cache?  yes: done
+ *                                 no:  compile -> write the entry
+ *
+ * A cache that fails is noted in the job and costs time only (I10). */
+#include "executor/cuda/compile.h"
+
+#include "executor/cuda/code_cache.h"
+#include "reprise/options.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 16 };
+
+RpStatus rp_compiler_open(RpNvrtc **out) {
+    const char *value = rp_option(RP_OPT_NVRTC), *name = rp_option_name(RP_OPT_NVRTC);
+    *out = NULL;
+    if (strcmp(value, "off") == 0) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s=off", name);
+    if (strcmp(value, "auto") == 0) return rp_nvrtc_open("", out);
+    if (strchr(value, '/') != NULL) return rp_nvrtc_open(value, out);
+    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted", name, value);
+}
+
+typedef struct Batch {
+    const RpNvrtc   *nvrtc;
+    CudaTarget       target;
+    CompileJob      *jobs;
+    int              n;
+    atomic_int       next;
+    const CodeCache *cache; /* NULL: not used */
+} Batch;
+
+static void note_cache(CompileJob *j) { snprintf(j->cache, sizeof j->cache, "%.511s", rp_last_error()); }
+
+static RpStatus compile_or_read(const Batch *b, CompileJob *j) {
+    size_t bytes = 0;
+    char  *key   = NULL;
+    if (b->cache != NULL && !rp_cuda_code_includes_files(&j->code)) {
+        key = rp_nvrtc_key(b->nvrtc, &j->code, b->target, &bytes);
+        if (key == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for its source", j->code.owner);
+        if (rp_code_cache_read(b->cache, key, bytes, &j->binary, &j->cached) != RP_OK) note_cache(j);
+    }
+    RpStatus st = RP_OK;
+    if (!j->cached) {
+        st = rp_nvrtc_compile(b->nvrtc, &j->code, b->target, &j->binary, NULL);
+        if (st == RP_OK && key != NULL && rp_code_cache_write(b->cache, key, bytes, &j->binary) != RP_OK) note_cache(j);
+    }
+    free(key);
+    return st;
+}
+
+static void *work(void *arg) {
+    Batch *b = arg;
+    for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
+        CompileJob *j = &b->jobs[i];
+        j->status     = compile_or_read(b, j);
+        if (j->status != RP_OK) snprintf(j->error, sizeof j->error, "%s", rp_last_error());
+    }
+    return NULL;
+}
+
+void rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs) {
+    CodeCache  cache;
+    pthread_t  threads[MAX_THREADS];
+    Batch      b       = {.nvrtc = n, .target = target, .jobs = jobs, .n = n_jobs};
+    const long cores   = sysconf(_SC_NPROCESSORS_ONLN);
+    int        started = 0;
+    if (rp_code_cache_open(&cache) == RP_OK)
+        b.cache = &cache;
+    else
+        for (int i = 0; i < n_jobs; i++) note_cache(&jobs[i]);
+    /* This thread works too: without further threads it compiles everything. */
+    while (started < MAX_THREADS && started < n_jobs - 1 && started < cores - 1 &&
+           pthread_create(&threads[started], NULL, work, &b) == 0)
+        started++;
+    (void)work(&b);
+    for (int i = 0; i < started; i++) (void)pthread_join(threads[i], NULL);
+}
