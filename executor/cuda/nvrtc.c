@@ -126,8 +126,9 @@ static RpStatus open_library(RpNvrtc *n, const char *path) {
     n->library = path[0] != '\0' ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : search();
     if (n->library == NULL) {
         const char *why = path[0] != '\0' ? dlerror() : NULL;
-        return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s%d%s", why != NULL ? why : "no libnvrtc.so.",
-                       CUDART_VERSION / 1000, why != NULL ? "" : " in the system, the toolkit or a Python package");
+        if (why != NULL) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s", why);
+        return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: no libnvrtc.so.%d in the system, the toolkit or a Python package",
+                       CUDART_VERSION / 1000);
     }
     /* ISO C has no cast from void * to a function pointer; POSIX guarantees that the bytes are the address. */
 #define X(symbol, parameters)                                                                                \

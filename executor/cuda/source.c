@@ -31,6 +31,8 @@ _Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 
                "the prelude declares these structs for the device");
 
 static const char prelude[] =
+    "#define INFINITY __int_as_float(0x7f800000)\n"
+    "#define NAN __int_as_float(0x7fffffff)\n"
     "enum {"
 #define X(ID, name, elements, bytes, gguf) "RP_" #ID ","
     RP_DTYPES(X)

@@ -23,6 +23,7 @@
  *   long long rp_rows(const RpView &v);                                ne[1] * ne[2] * ne[3]
  *   char     *rp_row(const RpView &v, long long r);                    address of row r
  *   void      rp_wait();                                               for RP_SOURCE_WAITS, see below
+ *   INFINITY, NAN                                                      as in <math.h>
  *
  * Sources are compiled when an executor with such an op is opened on a CUDA device, several at a time, never in a run.
  * Results are kept in XDG_CACHE_HOME/reprise or ~/.cache/reprise, unless the text or an option includes files other than
