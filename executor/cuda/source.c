@@ -166,7 +166,12 @@ static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
     if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a kernel", rp_op_info(op)->name);
     d->sources.kernels = grown;
     snprintf(what, sizeof what, "%.100s: loading of its kernel", rp_op_info(op)->name);
-    RP_TRY(rp_cuda_check(d, load_code(b, &k.library), what));
+    const cudaError_t e = load_code(b, &k.library);
+    if (e == cudaErrorNotSupported) {
+        (void)cudaGetLastError();
+        return rp_fail(RP_E_NOT_AVAILABLE, "%s: %s: %s", d->id, what, cudaGetErrorString(e));
+    }
+    RP_TRY(rp_cuda_check(d, e, what));
     const RpStatus st = rp_cuda_check(d, get_kernel(k.library, b->symbol, &k.function), what);
     if (st != RP_OK) {
         unload_library(k.library);
