@@ -31,6 +31,7 @@ typedef struct Fixture {
     const RpTokenizer *tokenizer;
     RpTokenizer       *new_tokenizer;
     RpNewFile         *new_file, *newer_file;
+    RpCudaMemory      *new_memory;
     FILE              *null;
     RpTokenList        list;
     RpUtf8Stream       utf8;
@@ -213,7 +214,7 @@ static void run(const char *header) {
 #define HEADERS(X)                                                                                           \
     X(convert)                                                                                               \
     X(cpu) X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) X(options) X(quants)  \
-        X(sampler) X(session) X(status) X(tensor) X(text) X(tokenizer) X(version)
+        X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(version)
 
 #define X(header)                                                                                            \
     Test(api_arguments, header) { run(#header); }

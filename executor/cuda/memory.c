@@ -54,6 +54,7 @@ static RpStatus check_range(const RpCudaMemory *m, size_t at, size_t bytes) {
 
 static RpStatus copy(const RpCudaMemory *m, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
     CudaDevice d = m->device;
+    if (bytes == 0) return RP_OK;
     RP_TRY(rp_cuda_select(&d));
     RP_TRY(rp_cuda_check(&d, cudaMemcpy(to, from, bytes, kind), "copy"));
     return rp_cuda_check(&d, cudaStreamSynchronize(NULL), "copy"); /* not all kinds of copies wait by themselves */

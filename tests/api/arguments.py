@@ -41,6 +41,9 @@ VALID = {
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
     "const RpReplyOptions *": "&(RpReplyOptions){.state = x->ids, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = 8}",
     "const RpOpDescription *": '&(RpOpDescription){.name = "api_op", .n_sources = 1, .shape = shape, .cpu = kernel}',
+    "const RpCudaSource *": '&(RpCudaSource){.text = "", .kernel = "k", .grid = RP_GRID_ROWS}',
+    # opaque; a memory of 0 bytes where it is read
+    "RpCudaMemory *": "(void *)x->buffer", "const RpCudaMemory *": "(void *)x->buffer", "RpCudaMemory **": "&x->new_memory",
     "const RpGraphPattern *": '&(RpGraphPattern){.name = "api", .match = "silu(mul(a, b))", .make = "add(a, b)"}',
     "const RpDumpOptions *": "&(RpDumpOptions){.format = RP_DUMP_JSON}",
     "const RpModelGraphOptions *": "&(RpModelGraphOptions){.n_tok = 1, .n_ctx = 8}",
@@ -64,7 +67,7 @@ VALID = {
     "rp_put_json_string.n": "1", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
     "rp_session_score.n": "1", "int axis0": "0", "int axis1": "1", "int axis2": "2", "int axis3": "3",
 }
-SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes"}
+SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes", "source_bytes"}
 
 OPTIONS_OF = {
     "rp_synth_sized": "RpSynthOptions", "rp_model_open_sized": "RpModelOptions", "rp_executor_open_sized": "RpExecutorOptions",
@@ -75,6 +78,7 @@ OPTIONS_OF = {
 for _name, _struct in OPTIONS_OF.items():
     VALID[f"{_name}.options_bytes"] = f"sizeof({_struct})"
 VALID.update({"size_t description_bytes": "sizeof(RpOpDescription)", "size_t pattern_bytes": "sizeof(RpGraphPattern)",
+              "size_t source_bytes": "sizeof(RpCudaSource)",
               "size_t params_bytes": "sizeof(RpSamplerParams)"})
 
 # Values that are out of range, by type; the values of a key replace those of its type.
@@ -85,7 +89,7 @@ BAD = {
     "callback": [],
     **{kind: [f"({kind})-1", f"({kind})1000"] for kind in (
         "RpDtype", "RpDumpFormat", "TensorOp", "RpChatKind", "RpMulMatBound", "RpGeluKind", "RpStatus", "RpExecMode",
-        "RpOption", "RpStopReason", "RpGgufType", "RpCpuIsa", "RpRopeMode")},
+        "RpOption", "RpStopReason", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid")},
     "RpCpuPrefetch": ["(RpCpuPrefetch){(RpCpuPrefetchHint)9, 64}", "(RpCpuPrefetch){RP_PREFETCH_L1, -64}",
                       "(RpCpuPrefetch){RP_PREFETCH_L1, 65}", "(RpCpuPrefetch){RP_PREFETCH_L1, INT32_MAX}"],
     **{name: ["0", "1"] for name in ("out_bytes", "result_bytes", "note_bytes", "message_bytes", "trial_bytes")},
@@ -108,6 +112,7 @@ ALLOWED = {
 ANY = {
     "rp_new_file_close.status", "rp_fail.status", "rp_token_list_push.id", "rp_tokenize.flags",
     "rp_tokenize_masked.flags", "rp_chat_tokenize_sized.flags",
+    "rp_op_register_source_sized.cpu", # the source of a CUDA kernel may be all
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
@@ -136,7 +141,7 @@ NEUTRAL = {
     "rp_gguf_number_at": "EQUAL(isnan(CALL) != 0, true, KEY);", "rp_verify_difference": "EQUAL(isinf(CALL) != 0, true, KEY);",
     "rp_cpu_prefetch_text": "EQUAL(CALL == NULL, true, KEY);",
     **{name: "EQUAL(CALL, -1, KEY);" for name in (
-        "rp_node_number", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find")},
+        "rp_node_number", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_cuda_memory_device")},
 }
 # "?" before a value: it may be legal.
 MEMBERS = {
@@ -150,6 +155,10 @@ MEMBERS = {
     "RpOpDescription.n_sources": ["-1", "INT32_MAX"], "RpOpDescription.sources": ["(const char *const[]){NULL}"],
     "RpOpDescription.shape": ["NULL"], "RpOpDescription.flags": ["~0u"], "RpOpDescription.cpu": ["NULL"],
     "RpOpDescription.cuda": [],
+    "RpCudaSource.text": ["NULL"], "RpCudaSource.file": ['""', '"a\\nb"'], "RpCudaSource.kernel": ["NULL", '""'],
+    "RpCudaSource.options": [], "RpCudaSource.launch": [], "RpCudaSource.n_options": ["-1", "1", "INT32_MAX"],
+    "RpCudaSource.block": ["1025"], "RpCudaSource.shared_bytes": [], "RpCudaSource.flags": ["~0u"],
+    "RpCudaSource.unused": ["1"],
     "RpGraphPattern.name": ["NULL", '""', '"all"'], "RpGraphPattern.help": [], "RpGraphPattern.match": ["NULL", '""', '"("'],
     "RpGraphPattern.make": ["NULL", '""', '"add("'], "RpGraphPattern.params": [],
     "RpDumpOptions.layer": [], "RpDumpOptions.title": [], "RpDumpOptions.notes": [],

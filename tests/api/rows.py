@@ -86,7 +86,7 @@ class Function:
         self.lines += ["    fresh(x);", "    " + text]
 
     def struct_rows(self, kind, name):
-        struct = re.match(r"const (Rp\w+(?:Options|Params|Description|Pattern)) \*$", kind)
+        struct = re.match(r"const (Rp\w+(?:Options|Params|Description|Pattern|Source)) \*$", kind)
         if not struct or struct[1] == "RpOpParams":
             return
         for member_kind, member in members(self.everything, struct[1]):

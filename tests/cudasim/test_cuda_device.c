@@ -120,3 +120,52 @@ Test(cuda_device, an_old_driver_disables_the_loop_or_the_device) {
     }
     rp_model_free(m);
 }
+
+/* ---- memory for programs ---- */
+
+Test(cuda_device, memory_is_written_copied_and_read) {
+    RpCudaMemory *a, *b;
+    float         x[4] = {1, 2, 3, 4}, y[4] = {0};
+    sim_driver(CUDART_VERSION, 2);
+    OK(rp_cuda_memory_new(0, sizeof x, &a));
+    OK(rp_cuda_memory_new(1, 2 * sizeof x, &b));
+    cr_expect_eq(rp_cuda_memory_device(b), 1);
+    cr_expect_eq(rp_cuda_memory_bytes(b), 2 * sizeof x);
+    cr_expect_eq((uintptr_t)rp_cuda_memory_data(a) % 256, (uintptr_t)0);
+    OK(rp_cuda_memory_write(a, 0, x, sizeof x));
+    OK(rp_cuda_memory_copy(b, sizeof x, a, 4, 12));
+    OK(rp_cuda_memory_read(b, sizeof x, y, 12));
+    cr_expect(y[0] == 2 && y[1] == 3 && y[2] == 4 && y[3] == 0);
+    OK(rp_cuda_memory_read(a, sizeof x, y, 0));
+    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG, "cuda:0: 16 bytes at 4 of a memory of 16 bytes");
+    REFUSED(rp_cuda_memory_read(a, SIZE_MAX, y, 2), RP_E_ARG, "of a memory of 16 bytes");
+    REFUSED(rp_cuda_memory_copy(a, 0, b, 0, 17), RP_E_ARG, "17 bytes at 0 of a memory of 16 bytes");
+    REFUSED(rp_cuda_memory_copy(a, 0, b, 17, 16), RP_E_ARG, "cuda:1: 16 bytes at 17 of a memory of 32 bytes");
+    rp_cuda_memory_free(a);
+    rp_cuda_memory_free(b);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
+Test(cuda_device, memory_that_cannot_be_had_is_refused) {
+    RpCudaMemory *m;
+    char          byte = 0;
+    REFUSED(rp_cuda_memory_new(0, 0, &m), RP_E_ARG, "0 bytes");
+    REFUSED(rp_cuda_memory_new(1, 1, &m), RP_E_ARG, "CUDA device 1: there are 1");
+    sim_device_memory(1 << 20);
+    REFUSED(rp_cuda_memory_new(0, 2 << 20, &m), RP_E_NOMEM, "cuda:0: 2097152 bytes for memory could not be allocated");
+    cr_expect_null(m);
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        sim_fail("cudaSetDevice", nth, cudaErrorDevicesUnavailable);
+        REFUSED(rp_cuda_memory_new(0, 1, &m), RP_E_CUDA, "selection of the device");
+    }
+    OK(rp_cuda_memory_new(0, 1, &m));
+    sim_fail("cudaMemcpy", 1, cudaErrorUnknown);
+    REFUSED(rp_cuda_memory_write(m, 0, &byte, 1), RP_E_CUDA, "cuda:0: copy: unknown error");
+    sim_fail("cudaStreamSynchronize", 1, cudaErrorUnknown);
+    REFUSED(rp_cuda_memory_read(m, 0, &byte, 1), RP_E_CUDA, "cuda:0: copy: unknown error");
+    OK(rp_cuda_memory_write(m, 0, &byte, 1));
+    rp_cuda_memory_free(m);
+    sim_driver(0, 1);
+    REFUSED(rp_cuda_memory_new(0, 1, &m), RP_E_NOT_AVAILABLE, "no CUDA driver is installed");
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}

@@ -92,7 +92,7 @@ Test(nvrtc, errors_have_the_line_of_the_source) {
 /* The declarations of the prelude against those of the host. */
 Test(nvrtc, the_argument_has_the_layout_of_the_host) {
     static const char text[] =
-        "#define AT(m) __builtin_offsetof(RpArgs, m)\n"
+        "#define AT(m) __INTADDR__(&((RpArgs *)0)->m)\n"
         "static_assert(sizeof(RpView) == SIZE && AT(src) == SIZE, \"views\");\n"
         "static_assert(AT(dst.data) == DATA && AT(dst.dtype) == DTYPE && AT(dst.ne) == NE && AT(dst.nb) == NB, \"view\");\n"
         "static_assert(AT(params) == 15 * SIZE && AT(params.i) == 15 * SIZE + 32, \"params\");\n"
