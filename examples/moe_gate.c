@@ -21,7 +21,7 @@ static const char gate_text[] =
     "__device__ bool before(Pick a, Pick b) { return a.score > b.score || (a.score == b.score && a.e < b.e); }\n"
     "\n"
     "__global__ void moe_gate(const __grid_constant__ RpArgs a) {\n"
-    "    const float *x = (const float *)rp_row(a.src[0], blockIdx.x);\n"
+    "    const float *x = (const float *)rp_row(a.unary.x, blockIdx.x);\n"
     "    float       *y = (float *)rp_row(a.dst, blockIdx.x);\n"
     "    const int    n = (int)a.dst.ne[0], lane = threadIdx.x;\n"
     "    Pick         last = {INFINITY, -1}, first = last;\n"

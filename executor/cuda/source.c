@@ -26,10 +26,11 @@ typedef struct SourceArgs {
     RpCustomParams params;
 } SourceArgs;
 _Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 && offsetof(RpTensorView, ne) == 16 &&
-                   offsetof(RpTensorView, nb) == 48 && sizeof(RpCustomParams) == 64 && RP_MAX_SRC == 14 &&
-                   sizeof(SourceArgs) == 15 * 80 + 64 && RP_MAX_DIMS == 4,
+                   offsetof(RpTensorView, nb) == 48 && sizeof(RpCustomParams) == 64 && sizeof(SourceArgs) == 15 * 80 + 64 && RP_MAX_DIMS == 4,
                "the prelude declares these structs for the device");
 
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
 static const char prelude[] =
     "#define INFINITY __int_as_float(0x7f800000)\n"
     "#define NAN __int_as_float(0x7fffffff)\n"
@@ -40,7 +41,11 @@ static const char prelude[] =
     "};\n"
     "struct RpView { char *data; int dtype; long long ne[4]; long long nb[4]; };\n"
     "struct RpParams { float f[8]; int i[8]; };\n"
-    "struct RpArgs { RpView dst, src[14]; RpParams params; };\n"
+    "struct RpArgs {\n"
+    "  RpView dst;\n"
+    "  union { RpView src[" TEXT(RP_MAX_SRC) "]; struct { RpView x; } unary; struct { RpView a, b; } binary; };\n"
+    "  RpParams params;\n"
+    "};\n"
     "static_assert(sizeof(RpArgs) == 1264, \"RpArgs\");\n"
     "__device__ __forceinline__ long long rp_rows(const RpView &v) { return v.ne[1] * v.ne[2] * v.ne[3]; }\n"
     "__device__ __forceinline__ long long rp_elements(const RpView &v) { return v.ne[0] * rp_rows(v); }\n"

@@ -3,7 +3,7 @@
  *
  *   static const char text[] = "__global__ void relu(RpArgs a) {\n"
  *                              "    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
- *                              "    const float *x = (const float *)a.src[0].data;\n"
+ *                              "    const float *x = (const float *)a.unary.x.data;\n"
  *                              "    if (i < rp_elements(a.dst)) ((float *)a.dst.data)[i] = x[i] > 0.0f ? x[i] : 0.0f;\n"
  *                              "}\n";
  *   static const RpCudaSource    source = {.text = text, .kernel = "relu", .grid = RP_GRID_ELEMENTS};
@@ -17,7 +17,8 @@
  *
  *   struct RpView   { char *data; int dtype; long long ne[4]; long long nb[4]; };
  *   struct RpParams { float f[8]; int i[8]; };                         RpOpParams.custom of the node
- *   struct RpArgs   { RpView dst, src[14]; RpParams params; };         an absent source has data NULL and ne 0
+ *   struct RpArgs   { RpView dst; RpView src[RP_MAX_SRC]; RpParams params; };
+ *                     Sources have names too, as in RpOpArgs: unary.x; binary.a, binary.b. Absent: data NULL and ne 0.
  *   enum            { RP_F32, RP_F16, ... };                           dtypes
  *   long long rp_elements(const RpView &v);                            ne[0] * ne[1] * ne[2] * ne[3]
  *   long long rp_rows(const RpView &v);                                ne[1] * ne[2] * ne[3]

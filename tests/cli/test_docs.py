@@ -12,15 +12,19 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 WRITE = "--write" in sys.argv
 ARGS = [a for a in sys.argv[1:] if a != "--write"]
 REPRISE, SOURCE = os.path.abspath(ARGS[0]), pathlib.Path(ARGS[1]).resolve()
 PROGRAMS = {"build/reprise": REPRISE, "build/tests/cudasim_reprise": os.path.abspath(ARGS[2]) if len(ARGS) > 2 else None}
+if len(ARGS) > 2:
+    PROGRAMS["build/tests/cudasim_moe_gate"] = os.path.join(os.path.dirname(os.path.abspath(ARGS[2])), "cudasim_moe_gate")
 VERSION = subprocess.run([REPRISE, "--version"], capture_output=True, text=True).stdout
 WIDTH = 116
 MODELS = os.environ.get("REPRISE_MODELS", str(SOURCE / "models"))
+NO_NVRTC = re.compile(r"NVRTC: no libnvrtc|loading of its kernel: operation not supported")
 ISAS = r"\b(plain|avx2|avx512-vnni|neon|neon-dotprod)\b"
 
 
@@ -81,8 +85,12 @@ def check(page, at, command, expected):
         return f"there is no {missing[0]}"
     words = [program] + [os.path.join(MODELS, w.removeprefix("models/")) if w in models else w for w in words[1:]]
     environment = dict(os.environ) if program != REPRISE else {**os.environ, "REPRISE_DEVICE": "cpu"}
-    run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=300, env=environment)
+    with tempfile.TemporaryDirectory() as cache: # of compiled kernels
+        environment["XDG_CACHE_HOME"] = cache
+        run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=300, env=environment)
     output = (run.stdout + "\n" + run.stderr).replace(MODELS, "models")
+    if run.returncode != 0 and NO_NVRTC.search(output):
+        return "there is no NVRTC, or no interpreter of its PTX"
     if WRITE and run.returncode == 0 and not re.search(r"(?m)^ *\.\.\. *$", expected):
         write(page, expected, output)
         return True
