@@ -80,8 +80,8 @@ static RpStatus check_description(const RpOpDescription *d, bool has_source) {
         return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
     if (has_source && d->cuda != NULL)
         return rp_fail(RP_E_ARG, "op '%s': a CUDA kernel and the source of one are given", d->name);
-    if (d->shape == NULL || (d->cpu == NULL && !has_source) || (plain_flags & ~known) != 0 || d->n_required < 0 ||
-        d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
+    if (d->shape == NULL || (d->cpu == NULL && !has_source) || (plain_flags & ~known) != 0 ||
+        d->n_required < 0 || d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
         return rp_fail(
             RP_E_ARG,
             "op '%s': a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= %d and no flags but "

@@ -25,7 +25,8 @@ typedef struct OpInfo {
     int                    n_params;
     unsigned               flags;
     const RpOpDescription *custom; /* NULL for rows of ops.h */
-    const RpCudaSource    *source; /* or NULL: the CUDA kernel of a custom op as text, with `file` and `block` filled in */
+    const RpCudaSource
+        *source; /* or NULL: the CUDA kernel of a custom op as text, with `file` and `block` filled in */
 } OpInfo;
 
 /* Fills in the defaults of a source of op `name`; *file is storage for `file`. RP_E_ARG. */

@@ -18,7 +18,8 @@ enum { N_EXPERTS = 40, N_TOKENS = 3, TOP_K = 4 };
  * behind the one of the round before. */
 static const char gate_text[] =
     "struct Pick { float score; int e; };\n"
-    "__device__ bool before(Pick a, Pick b) { return a.score > b.score || (a.score == b.score && a.e < b.e); }\n"
+    "__device__ bool before(Pick a, Pick b) { return a.score > b.score || (a.score == b.score && a.e < b.e); "
+    "}\n"
     "\n"
     "__global__ void moe_gate(const __grid_constant__ RpArgs a) {\n"
     "    const float *x = (const float *)rp_row(a.unary.x, blockIdx.x);\n"
@@ -65,7 +66,8 @@ static RpStatus gate_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
     return RP_OK;
 }
 
-static RpStatus gate_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
+static RpStatus gate_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
+                           const char **why) {
     const RpTensorView *x = in->unary.x;
     const int32_t       k = params->custom.i[0];
     if (x->dtype != RP_F32) return *why = "the scores must be f32", RP_E_DTYPE;
@@ -75,7 +77,8 @@ static RpStatus gate_shape(const RpSourceShapes *in, const RpOpParams *params, R
 }
 
 /* Block b computes row b: RP_GRID_ROWS. A kernel with another layout has a launch rule instead. */
-static const RpCudaSource    gate_source = {.text = gate_text, .kernel = "moe_gate", .grid = RP_GRID_ROWS, .block = 32};
+static const RpCudaSource gate_source = {
+    .text = gate_text, .kernel = "moe_gate", .grid = RP_GRID_ROWS, .block = 32};
 static const char *const     gate_sources[] = {"scores"};
 static const RpOpDescription gate_op        = {.name       = "moe_gate",
                                                .n_required = 1,
@@ -85,7 +88,8 @@ static const RpOpDescription gate_op        = {.name       = "moe_gate",
                                                .cpu        = gate_cpu};
 
 /* *user is the largest difference so far. */
-static bool compare(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
+static bool compare(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                    void *user) {
     double *largest = user;
     *largest        = fmax(*largest, rp_verify_difference(node, view, got, want, NULL));
     return true;
@@ -95,7 +99,8 @@ static void print_gates(const float *gates) {
     for (int t = 0; t < N_TOKENS; t++) {
         printf("token %d:", t);
         for (int e = 0; e < N_EXPERTS; e++)
-            if (gates[t * N_EXPERTS + e] > 0.0f) printf("  expert %d %.4f", e, (double)gates[t * N_EXPERTS + e]);
+            if (gates[t * N_EXPERTS + e] > 0.0f)
+                printf("  expert %d %.4f", e, (double)gates[t * N_EXPERTS + e]);
         printf("\n");
     }
 }

@@ -56,8 +56,10 @@ RpStatus rp_code_cache_open(CodeCache *c) {
     const bool  use_given = given != NULL && given[0] == '/'; /* the XDG rules: relative paths are ignored */
     if (!use_given && (home == NULL || home[0] != '/'))
         return rp_fail(RP_E_NOT_AVAILABLE, "neither XDG_CACHE_HOME nor HOME is set");
-    int n = snprintf(c->folder, sizeof c->folder, "%s%s", use_given ? given : home, use_given ? "" : "/.cache");
-    if (n >= (int)sizeof c->folder - 64) return rp_fail(RP_E_NOT_AVAILABLE, "the path of the cache is too long");
+    int n =
+        snprintf(c->folder, sizeof c->folder, "%s%s", use_given ? given : home, use_given ? "" : "/.cache");
+    if (n >= (int)sizeof c->folder - 64)
+        return rp_fail(RP_E_NOT_AVAILABLE, "the path of the cache is too long");
     RP_TRY(make_folder(c->folder));
     snprintf(c->folder + n, sizeof c->folder - (size_t)n, "/reprise");
     RP_TRY(make_folder(c->folder));
@@ -103,7 +105,7 @@ static void check_of(const EntryHeader *h, const char *parts, size_t bytes, uint
 
 static bool is_sound(const EntryHeader *h, const char *parts, size_t bytes) {
     const uint64_t sizes[] = {h->cubin, h->ptx, h->symbol, h->key};
-    uint64_t       sum = 0, check[2];
+    uint64_t       sum     = 0, check[2];
     if (memcmp(h->magic, magic, sizeof magic) != 0) return false;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i] > bytes) return false;
@@ -132,7 +134,8 @@ static RpStatus take(CudaBinary *b, size_t bytes, const char *path, const char *
     return RP_OK;
 }
 
-RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes, CudaBinary *out, bool *found) {
+RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes, CudaBinary *out,
+                            bool *found) {
     char   path[PATH_MAX + 64];
     size_t bytes = 0;
     *out         = (CudaBinary){0};
@@ -152,11 +155,13 @@ RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_byte
 static bool put(FILE *f, const void *p, size_t n) { return n == 0 || fwrite(p, 1, n, f) == n; }
 
 RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_bytes, const CudaBinary *b) {
-    char         path[PATH_MAX + 64];
-    RpNewFile   *file;
-    EntryHeader  h     = {.cubin = b->cubin_bytes, .ptx = b->ptx_bytes, .symbol = b->symbol_bytes, .key = key_bytes};
+    char        path[PATH_MAX + 64];
+    RpNewFile  *file;
+    EntryHeader h = {
+        .cubin = b->cubin_bytes, .ptx = b->ptx_bytes, .symbol = b->symbol_bytes, .key = key_bytes};
     const size_t bytes = b->cubin_bytes + b->ptx_bytes + b->symbol_bytes + key_bytes;
-    if (bytes > MAX_ENTRY - sizeof h) return rp_fail(RP_E_IO, "%s: an entry of %zu bytes is too large", c->folder, bytes);
+    if (bytes > MAX_ENTRY - sizeof h)
+        return rp_fail(RP_E_IO, "%s: an entry of %zu bytes is too large", c->folder, bytes);
     char *parts = malloc(bytes);
     if (parts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an entry of the cache");
     char *at = parts;
@@ -170,7 +175,8 @@ RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_byt
     RpStatus st = rp_new_file_open(path, &file);
     if (st == RP_OK) {
         FILE *f = rp_new_file_stream(file);
-        if (fchmod(fileno(f), 0600) != 0 || !put(f, &h, sizeof h) || !put(f, parts, bytes)) st = failed(path, "");
+        if (fchmod(fileno(f), 0600) != 0 || !put(f, &h, sizeof h) || !put(f, parts, bytes))
+            st = failed(path, "");
         st = rp_new_file_close(file, st);
     }
     free(parts);

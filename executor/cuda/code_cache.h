@@ -24,8 +24,8 @@ RP_NODISCARD RpStatus rp_code_cache_open(CodeCache *c);
 
 /* *found is false, with RP_OK, if there is no entry. The caller frees *out. RP_E_FORMAT for a corrupt entry, RP_E_IO,
  * RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes, CudaBinary *out,
-                                         bool *found);
+RP_NODISCARD RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes,
+                                         CudaBinary *out, bool *found);
 
 /* Writes an entry as a whole: other processes see the old one or the new one. RP_E_IO, RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_bytes,

@@ -49,7 +49,8 @@ static RpStatus compile_or_read(const Batch *b, CompileJob *j) {
     RpStatus st = RP_OK;
     if (!j->cached) {
         st = rp_nvrtc_compile(b->nvrtc, &j->code, b->target, &j->binary, NULL);
-        if (st == RP_OK && key != NULL && rp_code_cache_write(b->cache, key, bytes, &j->binary) != RP_OK) note_cache(j);
+        if (st == RP_OK && key != NULL && rp_code_cache_write(b->cache, key, bytes, &j->binary) != RP_OK)
+            note_cache(j);
     }
     free(key);
     return st;

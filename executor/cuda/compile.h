@@ -9,9 +9,9 @@ typedef struct CompileJob {
     CudaCode   code;
     CudaBinary binary; /* if status is RP_OK */
     RpStatus   status;
-    bool       cached;       /* it comes from the cache */
-    char       error[1024];  /* if status is not RP_OK */
-    char       cache[512];   /* why the cache was not used for it; "" if it was */
+    bool       cached;      /* it comes from the cache */
+    char       error[1024]; /* if status is not RP_OK */
+    char       cache[512];  /* why the cache was not used for it; "" if it was */
 } CompileJob;
 
 /* Opens the compiler that REPRISE_NVRTC selects. RP_E_NOT_AVAILABLE if it is off or missing, RP_E_ARG for another value

@@ -34,9 +34,9 @@ typedef struct CudaWeight {
 
 /* The state that executors with the same owner share. The owner opens and closes it. */
 typedef struct SourceKernel {
-    TensorOp          op;
-    const void       *function; /* a cudaKernel_t, which launches take in place of a function */
-    struct CUlib_st  *library;  /* what cudaLibrary_t points to */
+    TensorOp         op;
+    const void      *function; /* a cudaKernel_t, which launches take in place of a function */
+    struct CUlib_st *library;  /* what cudaLibrary_t points to */
 } SourceKernel;
 
 /* Kernels that were compiled from source text (source.c). */
@@ -46,22 +46,22 @@ struct RpCudaSources {
 };
 
 typedef struct CudaDevice {
-    int          index, major, minor; /* compute capability */
-    char         id[16], name[256]; /* "cuda:0", "NVIDIA ..." */
-    RpCudaTuning tuning;
-    cudaStream_t stream;
-    CudaWeight  *weights; /* sorted by host address */
-    int          n_weights;
-    void       **slabs; /* allocations that hold the weights */
-    int          n_slabs;
-    bool         looping;   /* the loop of some executor runs: no other call may use the stream */
-    RpBlasLt    *blas;      /* NULL until a plan needs it, or if it is unavailable */
-    void        *workspace; /* device memory lent to blas */
-    bool         blas_tried;
-    char         blas_reason[256]; /* why it is unavailable */
+    int           index, major, minor; /* compute capability */
+    char          id[16], name[256];   /* "cuda:0", "NVIDIA ..." */
+    RpCudaTuning  tuning;
+    cudaStream_t  stream;
+    CudaWeight   *weights; /* sorted by host address */
+    int           n_weights;
+    void        **slabs; /* allocations that hold the weights */
+    int           n_slabs;
+    bool          looping;   /* the loop of some executor runs: no other call may use the stream */
+    RpBlasLt     *blas;      /* NULL until a plan needs it, or if it is unavailable */
+    void         *workspace; /* device memory lent to blas */
+    bool          blas_tried;
+    char          blas_reason[256]; /* why it is unavailable */
     RpCudaSources sources;
-    bool         failed;           /* by an error that the device does not recover from */
-    char         failure[256];
+    bool          failed; /* by an error that the device does not recover from */
+    char          failure[256];
 } CudaDevice;
 
 /* A tensor of the arena with a copy in pinned host memory, copied at every run: an input before the first step, an
@@ -106,8 +106,8 @@ typedef struct CudaExecutor {
     void       *scratch;         /* of launches, which run one at a time: the owner's or the private one */
     void       *private_scratch; /* NULL: the owner's is large enough */
     size_t      scratch_bytes;
-    RpBlasLt   *blas;           /* the device's, if the plan has products for it */
-    char        blas_text[512]; /* info.blas */
+    RpBlasLt   *blas;              /* the device's, if the plan has products for it */
+    char        blas_text[512];    /* info.blas */
     char        kernels_text[512]; /* info.kernels */
     Mirror     *mirrors;
     int         n_mirrors;

@@ -23,7 +23,8 @@ enum { NVRTC_OUT_OF_MEMORY = 1, MAX_ARCHITECTURES = 64, MAX_OPTIONS = 64 };
     X(nvrtcVersion, (int *, int *))                                                                          \
     X(nvrtcGetNumSupportedArchs, (int *))                                                                    \
     X(nvrtcGetSupportedArchs, (int *))                                                                       \
-    X(nvrtcCreateProgram, (Program *, const char *, const char *, int, const char *const *, const char *const *)) \
+    X(nvrtcCreateProgram,                                                                                    \
+      (Program *, const char *, const char *, int, const char *const *, const char *const *))                \
     X(nvrtcDestroyProgram, (Program *))                                                                      \
     X(nvrtcAddNameExpression, (Program, const char *))                                                       \
     X(nvrtcCompileProgram, (Program, int, const char *const *))                                              \
@@ -75,8 +76,8 @@ static void *search(void) {
     snprintf(pattern, sizeof pattern, "libnvrtc.so.%d", major);
     void *library = dlopen(pattern, RTLD_LAZY | RTLD_LOCAL);
     if (library == NULL && environment != NULL) {
-        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.%d", environment,
-                 major);
+        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.%d",
+                 environment, major);
         library = open_matching(pattern);
     }
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0] && library == NULL; i++) {
@@ -88,8 +89,7 @@ static void *search(void) {
 
 /* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their own. */
 static void find_headers(RpNvrtc *n) {
-    static const char *const folders[] = {"/../include", "/../../cuda_runtime/include",
-                                          "/../../../include"};
+    static const char *const folders[] = {"/../include", "/../../cuda_runtime/include", "/../../../include"};
     Dl_info                  info;
     char                     real[PATH_MAX], header[PATH_MAX + 64];
     void                    *symbol;
@@ -106,8 +106,8 @@ static void find_headers(RpNvrtc *n) {
 
 static RpStatus check(const RpNvrtc *n, int status, const char *call) {
     if (status == 0) return RP_OK;
-    return rp_fail(status == NVRTC_OUT_OF_MEMORY ? RP_E_NOMEM : RP_E_NOT_AVAILABLE, "%s: %s: %s (%d)", n->name,
-                   call, n->nvrtcGetErrorString(status), status);
+    return rp_fail(status == NVRTC_OUT_OF_MEMORY ? RP_E_NOMEM : RP_E_NOT_AVAILABLE, "%s: %s: %s (%d)",
+                   n->name, call, n->nvrtcGetErrorString(status), status);
 }
 
 static RpStatus ask(RpNvrtc *n) {
@@ -127,7 +127,8 @@ static RpStatus open_library(RpNvrtc *n, const char *path) {
     if (n->library == NULL) {
         const char *why = path[0] != '\0' ? dlerror() : NULL;
         if (why != NULL) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s", why);
-        return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: no libnvrtc.so.%d in the system, the toolkit or a Python package",
+        return rp_fail(RP_E_NOT_AVAILABLE,
+                       "NVRTC: no libnvrtc.so.%d in the system, the toolkit or a Python package",
                        CUDART_VERSION / 1000);
     }
     /* ISO C has no cast from void * to a function pointer; POSIX guarantees that the bytes are the address. */
@@ -201,8 +202,8 @@ static int options_of(const RpNvrtc *n, const CudaCode *code, CudaTarget target,
 }
 
 static char *whole_text(const CudaCode *code) {
-    char *text = NULL;
-    const int n = asprintf(&text, "%s#line 1 \"%s\"\n%s", code->prelude, code->file, code->text);
+    char     *text = NULL;
+    const int n    = asprintf(&text, "%s#line 1 \"%s\"\n%s", code->prelude, code->file, code->text);
     return n >= 0 ? text : NULL;
 }
 
@@ -249,12 +250,14 @@ static char *log_of(const RpNvrtc *n, Program p) {
 /* The first error of the log; its warnings come before. */
 static RpStatus refused(const RpNvrtc *n, const CudaCode *code, int status, const char *log) {
     const char *at = log != NULL ? strstr(log, "error") : NULL;
-    if (status == NVRTC_OUT_OF_MEMORY) return rp_fail(RP_E_NOMEM, "%s: %s: out of memory", code->owner, n->name);
+    if (status == NVRTC_OUT_OF_MEMORY)
+        return rp_fail(RP_E_NOMEM, "%s: %s: out of memory", code->owner, n->name);
     if (at == NULL)
         return rp_fail(RP_E_ARG, "%s: %s: %s: %s (%d)", code->owner, code->file, n->name,
                        n->nvrtcGetErrorString(status), status);
     if (strstr(log, "__nv_name_map") != NULL)
-        return rp_fail(RP_E_ARG, "%s: %s has no kernel '%s': %.500s", code->owner, code->file, code->kernel, log);
+        return rp_fail(RP_E_ARG, "%s: %s has no kernel '%s': %.500s", code->owner, code->file, code->kernel,
+                       log);
     while (at > log && at[-1] != '\n') at--;
     return rp_fail(RP_E_ARG, "%s: %.900s", code->owner, at);
 }
@@ -281,10 +284,9 @@ static RpStatus compile(const RpNvrtc *n, const CudaCode *code, Program p, CudaT
     const char *options[MAX_OPTIONS];
     char        architecture[48];
     RP_TRY(check(n, n->nvrtcAddNameExpression(p, code->kernel), "name of the kernel"));
-    const int status =
-        n->nvrtcCompileProgram(p, options_of(n, code, target, architecture, options), options);
-    char          *text = log_of(n, p);
-    const RpStatus st   = status == 0 ? take(n, code, p, target, out) : refused(n, code, status, text);
+    const int status = n->nvrtcCompileProgram(p, options_of(n, code, target, architecture, options), options);
+    char     *text   = log_of(n, p);
+    const RpStatus st = status == 0 ? take(n, code, p, target, out) : refused(n, code, status, text);
     if (log != NULL)
         *log = text;
     else
@@ -292,7 +294,8 @@ static RpStatus compile(const RpNvrtc *n, const CudaCode *code, Program p, CudaT
     return st;
 }
 
-RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target, CudaBinary *out, char **log) {
+RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target, CudaBinary *out,
+                          char **log) {
     Program p = NULL;
     *out      = (CudaBinary){0};
     if (log != NULL) *log = NULL;

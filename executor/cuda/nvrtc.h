@@ -22,12 +22,12 @@ typedef struct RpNvrtc RpNvrtc;
 
 /* One kernel of one program. All texts are borrowed. */
 typedef struct CudaCode {
-    const char        *owner;         /* begins errors: "moe_gate" */
-    const char        *file;          /* in messages of the compiler: "moe_gate.cu" */
-    const char        *prelude;       /* declarations in front of the text */
-    const char        *text;          /* of the file */
-    const char        *kernel;        /* name as C++ has it: "gate", "n::gate<4>" */
-    const char *const *options;       /* further options of the compiler */
+    const char        *owner;   /* begins errors: "moe_gate" */
+    const char        *file;    /* in messages of the compiler: "moe_gate.cu" */
+    const char        *prelude; /* declarations in front of the text */
+    const char        *text;    /* of the file */
+    const char        *kernel;  /* name as C++ has it: "gate", "n::gate<4>" */
+    const char *const *options; /* further options of the compiler */
     int                n_options;
 } CudaCode;
 
@@ -50,7 +50,7 @@ void rp_cuda_binary_free(CudaBinary *b);
 
 /* `path`: of the library, "" to search for it. RP_E_NOT_AVAILABLE with the reason. */
 RP_NODISCARD RpStatus rp_nvrtc_open(const char *path, RpNvrtc **out);
-void                  rp_nvrtc_close(RpNvrtc *n); /* NULL is allowed */
+void                  rp_nvrtc_close(RpNvrtc *n);      /* NULL is allowed */
 const char           *rp_nvrtc_name(const RpNvrtc *n); /* "NVRTC 13.0" */
 
 /* Chooses for a device of that compute capability, with A the architectures that this NVRTC knows:
@@ -63,8 +63,8 @@ RP_NODISCARD RpStatus rp_nvrtc_target(const RpNvrtc *n, int major, int minor, Cu
 /* Compiles. Any number of threads may compile at once. RP_E_ARG for errors in the source: the text begins with owner and
  * the first message of the compiler, "moe_gate: moe_gate.cu(12): error: ...". `log`, or NULL, gets everything that the
  * compiler printed, to be freed; also after a failure, "" if it printed nothing. */
-RP_NODISCARD RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target, CudaBinary *out,
-                                       char **log);
+RP_NODISCARD RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target,
+                                       CudaBinary *out, char **log);
 
 /* Everything that the result depends on, as one text with zeros between its parts; the caller frees it. NULL without
  * memory. */

@@ -25,40 +25,44 @@ typedef struct SourceArgs {
     RpTensorView   dst, src[RP_MAX_SRC];
     RpCustomParams params;
 } SourceArgs;
-_Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 && offsetof(RpTensorView, ne) == 16 &&
-                   offsetof(RpTensorView, nb) == 48 && sizeof(RpCustomParams) == 64 && sizeof(SourceArgs) == 15 * 80 + 64 && RP_MAX_DIMS == 4,
+_Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 &&
+                   offsetof(RpTensorView, ne) == 16 && offsetof(RpTensorView, nb) == 48 &&
+                   sizeof(RpCustomParams) == 64 && sizeof(SourceArgs) == 15 * 80 + 64 && RP_MAX_DIMS == 4,
                "the prelude declares these structs for the device");
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-static const char prelude[] =
-    "#define INFINITY __int_as_float(0x7f800000)\n"
-    "#define NAN __int_as_float(0x7fffffff)\n"
-    "enum {"
+static const char prelude[] = "#define INFINITY __int_as_float(0x7f800000)\n"
+                              "#define NAN __int_as_float(0x7fffffff)\n"
+                              "enum {"
 #define X(ID, name, elements, bytes, gguf) "RP_" #ID ","
     RP_DTYPES(X)
 #undef X
-    "};\n"
-    "struct RpView { char *data; int dtype; long long ne[4]; long long nb[4]; };\n"
-    "struct RpParams { float f[8]; int i[8]; };\n"
-    "struct RpArgs {\n"
-    "  RpView dst;\n"
-    "  union { RpView src[" TEXT(RP_MAX_SRC) "]; struct { RpView x; } unary; struct { RpView a, b; } binary; };\n"
-    "  RpParams params;\n"
-    "};\n"
-    "static_assert(sizeof(RpArgs) == 1264, \"RpArgs\");\n"
-    "__device__ __forceinline__ long long rp_rows(const RpView &v) { return v.ne[1] * v.ne[2] * v.ne[3]; }\n"
-    "__device__ __forceinline__ long long rp_elements(const RpView &v) { return v.ne[0] * rp_rows(v); }\n"
-    "__device__ __forceinline__ char *rp_row(const RpView &v, long long r) {\n"
-    "  const long long r2 = r / v.ne[1];\n"
-    "  return v.data + r % v.ne[1] * v.nb[1] + r2 % v.ne[2] * v.nb[2] + r2 / v.ne[2] * v.nb[3];\n"
-    "}\n"
-    "__device__ __forceinline__ void rp_wait() {\n"
-    "#if __CUDA_ARCH__ >= 900\n"
-    "  asm volatile(\"griddepcontrol.launch_dependents;\");\n"
-    "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
-    "#endif\n"
-    "}\n";
+        "};\n"
+        "struct RpView { char *data; int dtype; long long ne[4]; long long nb[4]; };\n"
+        "struct RpParams { float f[8]; int i[8]; };\n"
+        "struct RpArgs {\n"
+        "  RpView dst;\n"
+        "  union { RpView src[" TEXT(
+            RP_MAX_SRC) "]; struct { RpView x; } unary; struct { RpView a, b; } binary; };\n"
+                        "  RpParams params;\n"
+                        "};\n"
+                        "static_assert(sizeof(RpArgs) == 1264, \"RpArgs\");\n"
+                        "__device__ __forceinline__ long long rp_rows(const RpView &v) { return v.ne[1] * "
+                        "v.ne[2] * v.ne[3]; }\n"
+                        "__device__ __forceinline__ long long rp_elements(const RpView &v) { return v.ne[0] "
+                        "* rp_rows(v); }\n"
+                        "__device__ __forceinline__ char *rp_row(const RpView &v, long long r) {\n"
+                        "  const long long r2 = r / v.ne[1];\n"
+                        "  return v.data + r % v.ne[1] * v.nb[1] + r2 % v.ne[2] * v.nb[2] + r2 / v.ne[2] * "
+                        "v.nb[3];\n"
+                        "}\n"
+                        "__device__ __forceinline__ void rp_wait() {\n"
+                        "#if __CUDA_ARCH__ >= 900\n"
+                        "  asm volatile(\"griddepcontrol.launch_dependents;\");\n"
+                        "  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+                        "#endif\n"
+                        "}\n";
 
 static CudaCode code_of(const char *owner, const RpCudaSource *s) {
     return (CudaCode){.owner     = owner,
@@ -79,10 +83,11 @@ static RpStatus check_launch(const char *op, const RpSourceLaunch *l) {
         l->grid[2] <= 65535 && threads > 0 && threads <= 1024 && l->block[0] <= 1024 && l->block[1] <= 1024 &&
         l->block[2] <= 64)
         return RP_OK;
-    return rp_fail(RP_E_ARG,
-                   "%s: a launch of %ux%ux%u blocks of %ux%ux%u threads: 1 to 2147483647 x 65535 x 65535 blocks of "
-                   "1 to 1024 threads are possible",
-                   op, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
+    return rp_fail(
+        RP_E_ARG,
+        "%s: a launch of %ux%ux%u blocks of %ux%ux%u threads: 1 to 2147483647 x 65535 x 65535 blocks of "
+        "1 to 1024 threads are possible",
+        op, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
 }
 
 static RpStatus launch_shape(const OpInfo *info, const RpOpArgs *args, RpSourceLaunch *out) {
@@ -90,7 +95,10 @@ static RpStatus launch_shape(const OpInfo *info, const RpOpArgs *args, RpSourceL
     const char         *why = "the launch rule failed";
     const int64_t       n   = s->grid == RP_GRID_ROWS ? rp_view_rows(&args->dst) : rp_view_elems(&args->dst),
                   blocks    = s->grid == RP_GRID_ROWS ? n : (n + s->block - 1) / s->block;
-    *out = (RpSourceLaunch){.grid = {1, 1, 1}, .block = {1, 1, 1}};
+    *out                    = (RpSourceLaunch){
+                           .grid = {1, 1, 1},
+                             .block = {1, 1, 1}
+    };
     if (s->launch != NULL) {
         const RpStatus st = s->launch(args, out, &why);
         if (st != RP_OK) return rp_fail(st, "%s: launch rule: %s", info->name, why);
@@ -109,8 +117,8 @@ static const void *function_of(const RpCudaSources *sources, TensorOp op) {
 }
 
 RpStatus rp_cuda_source_launch(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const OpInfo  *info = rp_op_info(ctx->op);
-    SourceArgs     a    = {.dst = args->dst};
+    const OpInfo  *info        = rp_op_info(ctx->op);
+    SourceArgs     a           = {.dst = args->dst};
     void          *arguments[] = {&a, NULL};
     RpSourceLaunch shape;
     RP_TRY(launch_shape(info, args, &shape));
@@ -127,8 +135,8 @@ RpStatus rp_cuda_source_launch(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (ctx->launch != NULL) return ctx->launch(ctx->user, &l);
     const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap);
     if (e == cudaSuccess) return RP_OK;
-    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", info->name, l.grid[0], l.grid[1],
-                   l.grid[2], l.block[0], l.block[1], l.block[2], cudaGetErrorString(e));
+    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", info->name, l.grid[0],
+                   l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], cudaGetErrorString(e));
 }
 
 /* ---- opening ---- */
@@ -165,7 +173,7 @@ static cudaError_t load_code(const CudaBinary *b, struct CUlib_st **out) {
 }
 
 static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
-    char             what[160];
+    char          what[160];
     SourceKernel  k     = {.op = op};
     SourceKernel *grown = realloc(d->sources.kernels, (size_t)(d->sources.n + 1) * sizeof *grown);
     if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a kernel", rp_op_info(op)->name);
@@ -206,7 +214,8 @@ static int missing_ops(const CudaExecutor *c, TensorOp ops[RP_MAX_CUSTOM_OPS]) {
 }
 
 /* info.kernels, for example "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache". */
-static void describe(CudaExecutor *c, const RpNvrtc *n, CudaTarget target, const CompileJob *jobs, int n_jobs) {
+static void describe(CudaExecutor *c, const RpNvrtc *n, CudaTarget target, const CompileJob *jobs,
+                     int n_jobs) {
     int         cached = 0;
     const char *why    = "";
     for (int i = 0; i < n_jobs; i++) {
@@ -214,15 +223,17 @@ static void describe(CudaExecutor *c, const RpNvrtc *n, CudaTarget target, const
         if (why[0] == '\0') why = jobs[i].cache;
     }
     snprintf(c->kernels_text, sizeof c->kernels_text, "%s, %s_%d: %d compiled, %d from the cache%s%.400s",
-             rp_nvrtc_name(n), target.is_virtual ? "compute" : "sm", target.architecture, n_jobs - cached, cached,
-             why[0] != '\0' ? "; cache: " : "", why);
+             rp_nvrtc_name(n), target.is_virtual ? "compute" : "sm", target.architecture, n_jobs - cached,
+             cached, why[0] != '\0' ? "; cache: " : "", why);
 }
 
-static RpStatus compile_and_load(CudaExecutor *c, const RpNvrtc *n, const TensorOp *ops, CompileJob *jobs, int n_jobs) {
+static RpStatus compile_and_load(CudaExecutor *c, const RpNvrtc *n, const TensorOp *ops, CompileJob *jobs,
+                                 int n_jobs) {
     CudaTarget target;
     RpStatus   st = RP_OK;
     RP_TRY(rp_nvrtc_target(n, c->device->major, c->device->minor, &target));
-    for (int i = 0; i < n_jobs; i++) jobs[i].code = code_of(rp_op_info(ops[i])->name, rp_op_info(ops[i])->source);
+    for (int i = 0; i < n_jobs; i++)
+        jobs[i].code = code_of(rp_op_info(ops[i])->name, rp_op_info(ops[i])->source);
     rp_compile_all(n, target, jobs, n_jobs);
     for (int i = 0; i < n_jobs && st == RP_OK; i++)
         st = jobs[i].status == RP_OK ? load_one(c->device, ops[i], &jobs[i].binary)
@@ -237,7 +248,8 @@ static RpStatus open_missing(CudaExecutor *c) {
     RpNvrtc  *nvrtc;
     if (n == 0) return RP_OK;
     if (CUDART_VERSION < CUDA_LIBRARY_RUNTIME)
-        return rp_fail(RP_E_NOT_AVAILABLE, "%s: kernels of source text need a build with CUDA 12.8 or newer, this is %d.%d",
+        return rp_fail(RP_E_NOT_AVAILABLE,
+                       "%s: kernels of source text need a build with CUDA 12.8 or newer, this is %d.%d",
                        rp_op_info(ops[0])->name, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     CompileJob *jobs = calloc((size_t)n, sizeof *jobs);
     if (jobs == NULL) return rp_fail(RP_E_NOMEM, "out of memory to compile %d kernels", n);
@@ -259,13 +271,15 @@ static RpStatus check_limits(void *user, const RpKernelLaunch *l) {
     const unsigned            threads = l->block[0] * l->block[1] * l->block[2];
     RP_TRY(rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), l->name));
     if (threads > (unsigned)a.maxThreadsPerBlock)
-        return rp_fail(RP_E_ARG, "%s: a launch with %u threads a block, its registers allow %d", l->name, threads,
-                       a.maxThreadsPerBlock);
+        return rp_fail(RP_E_ARG, "%s: a launch with %u threads a block, its registers allow %d", l->name,
+                       threads, a.maxThreadsPerBlock);
     if (l->shared_bytes <= (unsigned)a.maxDynamicSharedSizeBytes) return RP_OK;
-    if (cudaFuncSetAttribute(l->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared_bytes) == cudaSuccess)
+    if (cudaFuncSetAttribute(l->function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)l->shared_bytes) == cudaSuccess)
         return RP_OK;
     (void)cudaGetLastError();
-    return rp_fail(RP_E_ARG, "%s: a launch with %u bytes of dynamic shared memory a block, more than the device has",
+    return rp_fail(RP_E_ARG,
+                   "%s: a launch with %u bytes of dynamic shared memory a block, more than the device has",
                    l->name, l->shared_bytes);
 }
 
@@ -294,7 +308,8 @@ RpStatus rp_cuda_source_compile_sized(const RpCudaSource *source, size_t source_
     CudaBinary   binary = {0};
     char         file[RP_SOURCE_FILE_BYTES];
     RP_TRY(rp_sized_in(&s, sizeof s, source, source_bytes, "RpCudaSource"));
-    if (s.grid == RP_GRID_NONE && s.launch == NULL) s.grid = RP_GRID_ELEMENTS; /* compiling needs no launch rule */
+    if (s.grid == RP_GRID_NONE && s.launch == NULL)
+        s.grid = RP_GRID_ELEMENTS; /* compiling needs no launch rule */
     RP_TRY(rp_source_complete(&s, "source", file));
     if (major < 1 || major > 99 || minor < 0 || minor > 9)
         return rp_fail(RP_E_ARG, "%d.%d is no compute capability", major, minor);

@@ -66,7 +66,8 @@ RpStatus rp_cuda_memory_read(const RpCudaMemory *m, size_t at, void *to, size_t 
     return none();
 }
 
-RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at, size_t bytes) {
+RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at,
+                             size_t bytes) {
     RP_NOT_NULL(to, "to");
     RP_NOT_NULL(from, "from");
 

@@ -91,14 +91,15 @@ int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
     if (wrong != NULL) return write_error(p, wrong + 1);
     snprintf(entry, sizeof entry, ".entry %s(", p->kernel);
     if (strstr(p->text, entry) != NULL) return 0;
-    return asprintf(&p->log, "__nv_name_map(2): error: identifier \"%s\" is undefined\n", p->kernel) >= 0 ? WRONG_SOURCE
-                                                                                                         : 1;
+    return asprintf(&p->log, "__nv_name_map(2): error: identifier \"%s\" is undefined\n", p->kernel) >= 0
+               ? WRONG_SOURCE
+               : 1;
 }
 static const char *log_of(const Program *p) { return p->log != NULL ? p->log : ""; }
 int                nvrtcGetProgramLogSize(Program *p, size_t *bytes) {
-    CALL();
-    *bytes = strlen(log_of(p)) + 1;
-    return 0;
+                   CALL();
+                   *bytes = strlen(log_of(p)) + 1;
+                   return 0;
 }
 int nvrtcGetProgramLog(Program *p, char *log) {
     CALL();

@@ -4,7 +4,7 @@
 #include <cstring>
 
 struct CUlib_st {
-    void                    *module;
+    void                     *module;
     std::vector<const void *> kernels;
 };
 static std::set<cudaLibrary_t> libraries;
@@ -35,7 +35,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const
         sim_add_kernel(k);
         library->kernels.push_back(k.fn);
     }
-    *out = (cudaKernel_t)const_cast<void *>(k.fn);
+    *out = (cudaKernel_t) const_cast<void *>(k.fn);
 #else
     (void)out, (void)name;
 #endif
@@ -44,7 +44,8 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const
 // Its kernels can no longer be launched: captured nodes must be gone.
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
-    if (libraries.erase(library) == 0) return call.result(sim_err(cudaErrorInvalidResourceHandle, "not a library"));
+    if (libraries.erase(library) == 0)
+        return call.result(sim_err(cudaErrorInvalidResourceHandle, "not a library"));
     sim_drain_all();
     for (auto k : library->kernels) sim_remove_kernel(k);
 #ifdef SIM_PTX

@@ -4,14 +4,15 @@
 
 #include "tests/golden.h"
 
-#include "tests/cudasim/sim.h"
 #include "tests/cudasim/fake_nvrtc.h"
+#include "tests/cudasim/sim.h"
 
 #include <dlfcn.h>
 
 enum { NET_N = 300 };
 
-static inline RpStatus net_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
+static inline RpStatus net_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
+                                 const char **why) {
     (void)params, (void)why;
     *out = rp_view_contiguous(RP_F32, in->unary.x->ne, NULL);
     return RP_OK;
@@ -20,7 +21,8 @@ static inline RpStatus net_shape(const RpSourceShapes *in, const RpOpParams *par
 static inline RpStatus net_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
     const float *x = args->unary.x.data;
     float       *y = args->dst.data;
-    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth) y[i] = args->params->custom.f[0] * x[i];
+    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
+        y[i] = args->params->custom.f[0] * x[i];
     return RP_OK;
 }
 
@@ -40,10 +42,10 @@ static inline RpStatus net_register(const char *name, const RpCudaSource *s, boo
 
 static inline void net_plan(TensorOp op, Net *n) {
     const RpOpParams by = {.custom = {.f = {1.5f}}};
-    *n   = (Net){.g = rp_graph_new()};
-    n->x = rp_graph_input(n->g, "x", RP_F32, (int64_t[]){NET_N, 1, 1, 1});
-    TensorNode *middle = rp_graph_op(n->g, op, &by, &n->x, 1);
-    n->y               = rp_graph_op(n->g, op, &by, &middle, 1);
+    *n                  = (Net){.g = rp_graph_new()};
+    n->x                = rp_graph_input(n->g, "x", RP_F32, (int64_t[]){NET_N, 1, 1, 1});
+    TensorNode *middle  = rp_graph_op(n->g, op, &by, &n->x, 1);
+    n->y                = rp_graph_op(n->g, op, &by, &middle, 1);
     OK(rp_graph_finish(n->g, &n->y, 1));
     OK(rp_plan_new(n->g, &n->plan));
 }
@@ -108,36 +110,40 @@ static inline void net_expect_nothing_left(void) {
     "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mul.wide.u32 %rd1, %r1, %r2;\n"                            \
     "mov.u32 %r3, %tid.x; cvt.u64.u32 %rd2, %r3; add.s64 %rd3, %rd1, %rd2;\n"                                \
     "ld.param.u64 %rd4, [p+16]; setp.ge.s64 %p1, %rd3, %rd4; @%p1 bra $L__end;\n"                            \
-    "ld.param.u64 %rd5, [p+80]; cvta.to.global.u64 %rd6, %rd5; shl.b64 %rd7, %rd3, 2; add.s64 %rd8, %rd6, %rd7;\n" \
+    "ld.param.u64 %rd5, [p+80]; cvta.to.global.u64 %rd6, %rd5; shl.b64 %rd7, %rd3, 2; add.s64 %rd8, %rd6, "  \
+    "%rd7;\n"                                                                                                \
     "ld.global.f32 %f1, [%rd8]; ld.param.f32 %f2, [p+1200]; mul.f32 %f3, %f2, %f1;\n"                        \
     "ld.param.u64 %rd9, [p]; cvta.to.global.u64 %rd10, %rd9; add.s64 %rd11, %rd10, %rd7;\n"                  \
     "st.global.f32 [%rd11], %f3;\n$L__end: ret;\n}\n"
 #define TIMES(name) "// PTX:\n" TIMES_PTX(name, "")
 
-static const RpCudaSource times = {.text = TIMES("times"), .kernel = "times", .grid = RP_GRID_ELEMENTS, .block = 64};
+static const RpCudaSource times = {
+    .text = TIMES("times"), .kernel = "times", .grid = RP_GRID_ELEMENTS, .block = 64};
 
 static FakeNvrtcStats (*stats)(void);
 
-/* The stand-in for the compiler, an empty cache, and the op. Skips the test in a build that cannot run PTX. */
-static inline TensorOp start(void) {
-    TensorOp op, probe;
-    Net      n;
-    void    *fake = dlopen(FAKE("whole"), RTLD_NOW);
+/* The stand-in for the compiler, and an empty cache. */
+static inline void use_fake(void) {
+    void *fake = dlopen(FAKE("whole"), RTLD_NOW);
     cr_assert_not_null(fake, "%s", dlerror());
     void *address = dlsym(fake, "fake_nvrtc_stats");
     memcpy(&stats, &address, sizeof address);
     cr_assert_eq(setenv("REPRISE_NVRTC", FAKE("whole"), 1), 0);
     net_use_cache();
+}
+
+/* The same, and the op. Skips the test in a build that cannot run PTX. */
+static inline TensorOp start(void) {
+    TensorOp op, probe;
+    Net      n;
+    use_fake();
     OK(net_register("probe", &times, true, &probe));
     net_plan(probe, &n);
     const RpStatus st = net_open(&n, "cuda", RP_MODE_EAGER, NULL);
-    if (st == RP_E_NOT_AVAILABLE) {
-        net_remove_cache();
-        cr_skip_test("%s", rp_last_error());
-    }
-    OK(st);
     net_close(&n);
     net_remove_cache();
+    if (st == RP_E_NOT_AVAILABLE) cr_skip_test("%s", rp_last_error());
+    OK(st);
     net_use_cache();
     OK(net_register("times", &times, true, &op));
     return op;

@@ -137,7 +137,8 @@ Test(cuda_device, memory_is_written_copied_and_read) {
     OK(rp_cuda_memory_read(b, sizeof x, y, 12));
     cr_expect(y[0] == 2 && y[1] == 3 && y[2] == 4 && y[3] == 0);
     OK(rp_cuda_memory_read(a, sizeof x, y, 0));
-    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG, "cuda:0: 16 bytes at 4 of a memory of 16 bytes");
+    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG,
+            "cuda:0: 16 bytes at 4 of a memory of 16 bytes");
     REFUSED(rp_cuda_memory_read(a, SIZE_MAX, y, 2), RP_E_ARG, "of a memory of 16 bytes");
     REFUSED(rp_cuda_memory_copy(a, 0, b, 0, 17), RP_E_ARG, "17 bytes at 0 of a memory of 16 bytes");
     REFUSED(rp_cuda_memory_copy(a, 0, b, 17, 16), RP_E_ARG, "cuda:1: 16 bytes at 17 of a memory of 32 bytes");
@@ -152,7 +153,8 @@ Test(cuda_device, memory_that_cannot_be_had_is_refused) {
     REFUSED(rp_cuda_memory_new(0, 0, &m), RP_E_ARG, "0 bytes");
     REFUSED(rp_cuda_memory_new(1, 1, &m), RP_E_ARG, "CUDA device 1: there are 1");
     sim_device_memory(1 << 20);
-    REFUSED(rp_cuda_memory_new(0, 2 << 20, &m), RP_E_NOMEM, "cuda:0: 2097152 bytes for memory could not be allocated");
+    REFUSED(rp_cuda_memory_new(0, 2 << 20, &m), RP_E_NOMEM,
+            "cuda:0: 2097152 bytes for memory could not be allocated");
     cr_expect_null(m);
     for (unsigned nth = 1; nth <= 2; nth++) {
         sim_fail("cudaSetDevice", nth, cudaErrorDevicesUnavailable);

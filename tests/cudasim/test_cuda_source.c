@@ -40,16 +40,17 @@ Test(source, shows_its_launch_without_a_device_and_with_one) {
     finish();
 }
 
-static bool differs(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
+static bool differs(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                    void *user) {
     if (rp_verify_difference(node, view, got, want, NULL) > 0.0) ++*(int *)user;
     return true;
 }
 
 Test(source, is_verified_against_its_cpu_function) {
     const TensorOp op = start();
-    TensorOp            other;
-    int                 n_different = 0;
-    Net                 n;
+    TensorOp       other;
+    int            n_different = 0;
+    Net            n;
     net_plan(op, &n);
     OK(net_open(&n, "cuda", RP_MODE_REPLAY, NULL));
     OK(rp_executor_verify(n.e, differs, &n_different));
@@ -76,7 +77,8 @@ Test(source, without_a_cpu_function_runs_on_the_device_only) {
     (void)start();
     OK(net_register("device_only", &times, false, &op));
     net_plan(op, &n);
-    REFUSED(net_open(&n, "cpu", RP_MODE_EAGER, NULL), RP_E_UNSUPPORTED, "device_only '': the op has no kernel for the CPU");
+    REFUSED(net_open(&n, "cpu", RP_MODE_EAGER, NULL), RP_E_UNSUPPORTED,
+            "device_only '': the op has no kernel for the CPU");
     OK(net_open(&n, "cuda", RP_MODE_REPLAY, NULL));
     net_check(&n, 1);
     REFUSED(rp_executor_verify(n.e, differs, &ignored), RP_E_UNSUPPORTED, "has no kernel for the CPU");
@@ -131,33 +133,85 @@ Test(source, a_launch_that_is_not_possible_is_refused_at_open) {
                               small   = {.text   = "// PTX:\n" TIMES_PTX("times", ".maxntid 128, 1, 1\n"),
                                          .kernel = "times",
                                          .grid   = RP_GRID_ELEMENTS};
-    TensorOp                  op, limited;
-    Net                       n;
+    TensorOp op, limited;
+    Net      n;
     (void)start();
     OK(net_register("ruled", &by_rule, true, &op));
-    OK(open_with(op, (RpSourceLaunch){{5, 1, 1}, {64, 1, 1}, 0}));
-    OK(open_with(op, (RpSourceLaunch){{5, 1, 1}, {64, 1, 1}, 100 << 10})); /* beyond 48 KiB: by an attribute */
-    REFUSED(open_with(op, (RpSourceLaunch){{0, 1, 1}, {64, 1, 1}, 0}), RP_E_ARG, "ruled: a launch of 0x1x1 blocks of 64x1x1");
-    REFUSED(open_with(op, (RpSourceLaunch){{5, 1, 1}, {1025, 1, 1}, 0}), RP_E_ARG, "blocks of 1025x1x1 threads");
-    REFUSED(open_with(op, (RpSourceLaunch){{5, 1, 1}, {64, 64, 1}, 0}), RP_E_ARG, "64x64x1");
-    REFUSED(open_with(op, (RpSourceLaunch){{5, 70000, 1}, {64, 1, 1}, 0}), RP_E_ARG, "5x70000x1");
-    REFUSED(open_with(op, (RpSourceLaunch){{5, 1, 1}, {1, 1, 65}, 0}), RP_E_ARG, "1x1x65");
-    REFUSED(open_with(op, (RpSourceLaunch){{5, 1, 1}, {64, 1, 1}, 300 << 10}), RP_E_ARG, "307200 bytes of dynamic shared");
-    REFUSED(open_with(op, (RpSourceLaunch){{5, 1, 1}, {64, 1, 1}, 1}), RP_E_SHAPE,
-            "ruled: launch rule: this shape is not for me");
+    OK(open_with(op, (RpSourceLaunch){
+                         {5,  1, 1},
+                         {64, 1, 1},
+                         0
+    }));
+    OK(open_with(op, (RpSourceLaunch){
+                         {5,  1, 1},
+                         {64, 1, 1},
+                         100 << 10
+    })); /* beyond 48 KiB: by an attribute */
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {0,  1, 1},
+                          {64, 1, 1},
+                          0
+    }),
+            RP_E_ARG, "ruled: a launch of 0x1x1 blocks of 64x1x1");
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {5,    1, 1},
+                          {1025, 1, 1},
+                          0
+    }),
+            RP_E_ARG, "blocks of 1025x1x1 threads");
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {5,  1,  1},
+                          {64, 64, 1},
+                          0
+    }),
+            RP_E_ARG, "64x64x1");
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {5,  70000, 1},
+                          {64, 1,     1},
+                          0
+    }),
+            RP_E_ARG, "5x70000x1");
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {5, 1, 1 },
+                          {1, 1, 65},
+                          0
+    }),
+            RP_E_ARG, "1x1x65");
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {5,  1, 1},
+                          {64, 1, 1},
+                          300 << 10
+    }),
+            RP_E_ARG, "307200 bytes of dynamic shared");
+    REFUSED(open_with(op,
+                      (RpSourceLaunch){
+                          {5,  1, 1},
+                          {64, 1, 1},
+                          1
+    }),
+            RP_E_SHAPE, "ruled: launch rule: this shape is not for me");
     OK(net_register("small", &small, true, &limited));
     net_plan(limited, &n);
-    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG, "256 threads a block, its registers allow 128");
+    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG,
+            "256 threads a block, its registers allow 128");
     net_close(&n);
     finish();
 }
 
 Test(source, starts_early_only_if_it_says_that_it_waits) {
     static const RpCudaSource waiting = {.text   = "// PTX:\n" TIMES_PTX("times", "// waits\n"),
-                                         .kernel = "times", .grid = RP_GRID_ELEMENTS, .flags = RP_SOURCE_WAITS};
-    const TensorOp op = start();
-    TensorOp       early;
-    Net            n;
+                                         .kernel = "times",
+                                         .grid   = RP_GRID_ELEMENTS,
+                                         .flags  = RP_SOURCE_WAITS};
+    const TensorOp            op      = start();
+    TensorOp                  early;
+    Net                       n;
     net_plan(op, &n);
     sim_stats_reset();
     OK(net_open(&n, "cuda", RP_MODE_REPLAY, NULL));
@@ -179,15 +233,17 @@ Test(source, a_bad_source_is_refused_at_registration) {
         RpCudaSource source;
         const char  *text;
     } bad[] = {
-        {{.kernel = "k", .grid = RP_GRID_ROWS}, "source of 'bad': a text and the name of a kernel are required"},
-        {{.text = "", .grid = RP_GRID_ROWS}, "a text and the name"},
-        {{.text = "", .kernel = "k"}, "either a launch rule or a grid"},
-        {{.text = "", .kernel = "k", .launch = rule, .grid = RP_GRID_ROWS}, "either a launch rule or a grid"},
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025}, "at most 1024 threads"},
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .flags = 2}, "no flags"},
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .options = options, .n_options = 1}, "an option is NULL"},
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33}, "at most 32 options"},
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .file = "a\"b"}, "no name in quotes"},
+        {{.kernel = "k", .grid = RP_GRID_ROWS},
+         "source of 'bad': a text and the name of a kernel are required"                                                        },
+        {{.text = "", .grid = RP_GRID_ROWS},                                                    "a text and the name"           },
+        {{.text = "", .kernel = "k"},                                                           "either a launch rule or a grid"},
+        {{.text = "", .kernel = "k", .launch = rule, .grid = RP_GRID_ROWS},                     "either a launch rule or a grid"},
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025},                      "at most 1024 threads"          },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .flags = 2},                         "no flags"                      },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .options = options, .n_options = 1},
+         "an option is NULL"                                                                                                    },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33},                    "at most 32 options"            },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .file = "a\"b"},                     "no name in quotes"             },
     };
     TensorOp op;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -197,15 +253,21 @@ Test(source, a_bad_source_is_refused_at_registration) {
 /* ---- compiler ---- */
 
 Test(source, errors_of_the_compiler_name_op_file_and_line) {
-    static const RpCudaSource line    = {.text = "// 1\n// 2\n#error no good\n", .kernel = "k", .grid = RP_GRID_ROWS},
-                              missing = {.text = TIMES("times"), .kernel = "twice", .grid = RP_GRID_ROWS, .file = "t.cu"};
-    TensorOp                  a, b;
-    Net                       n;
+    static const RpCudaSource line    = {.text   = "// 1\n// 2\n#error no good\n",
+                                         .kernel = "k",
+                                         .grid   = RP_GRID_ROWS},
+                              missing = {.text   = TIMES("times"),
+                                         .kernel = "twice",
+                                         .grid   = RP_GRID_ROWS,
+                                         .file   = "t.cu"};
+    TensorOp a, b;
+    Net      n;
     (void)start();
     OK(net_register("third_line", &line, true, &a));
     OK(net_register("no_kernel", &missing, true, &b));
     net_plan(a, &n);
-    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG, "third_line: third_line.cu(3): error: #error no good");
+    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG,
+            "third_line: third_line.cu(3): error: #error no good");
     net_close(&n);
     net_plan(b, &n);
     REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG, "no_kernel: t.cu has no kernel 'twice'");
@@ -232,7 +294,8 @@ Test(source, architectures_are_chosen_by_the_device) {
     sim_capability(7, 0);
     Net n;
     net_plan(op, &n);
-    REFUSED(net_open(&n, "cuda", RP_MODE_EAGER, NULL), RP_E_NOT_AVAILABLE, "NVRTC 99.1 has no code for compute capability 7.0");
+    REFUSED(net_open(&n, "cuda", RP_MODE_EAGER, NULL), RP_E_NOT_AVAILABLE,
+            "NVRTC 99.1 has no code for compute capability 7.0");
     net_close(&n);
     sim_capability(9, 0);
     finish();
@@ -243,10 +306,10 @@ Test(source, a_compiler_that_cannot_be_used_is_named) {
         const char *value, *text;
         RpStatus    status;
     } bad[] = {
-        {"off", "REPRISE_NVRTC=off", RP_E_NOT_AVAILABLE},
-        {"yes", "REPRISE_NVRTC 'yes': auto, off or the path of a library is wanted", RP_E_ARG},
-        {"/nowhere/libnvrtc.so", "/nowhere/libnvrtc.so: cannot open", RP_E_NOT_AVAILABLE},
-        {FAKE("without_names"), "the library has no nvrtcGetLoweredName", RP_E_NOT_AVAILABLE},
+        {"off",                  "REPRISE_NVRTC=off",                                                 RP_E_NOT_AVAILABLE},
+        {"yes",                  "REPRISE_NVRTC 'yes': auto, off or the path of a library is wanted", RP_E_ARG          },
+        {"/nowhere/libnvrtc.so", "/nowhere/libnvrtc.so: cannot open",                                 RP_E_NOT_AVAILABLE},
+        {FAKE("without_names"),  "the library has no nvrtcGetLoweredName",                            RP_E_NOT_AVAILABLE},
     };
     const TensorOp op = start();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -262,11 +325,14 @@ Test(source, a_compiler_that_cannot_be_used_is_named) {
 /* ---- calls that fail ---- */
 
 Test(source, every_call_may_fail_once) {
-    static const char *const nvrtc[] = {"nvrtcVersion",      "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs",
-                                        "nvrtcCreateProgram", "nvrtcAddNameExpression",   "nvrtcCompileProgram",
-                                        "nvrtcGetPTXSize",   "nvrtcGetPTX",               "nvrtcGetCUBINSize",
-                                        "nvrtcGetCUBIN",     "nvrtcGetLoweredName"};
-    static const char *const cuda[]  = {"cudaLibraryLoadData", "cudaLibraryGetKernel", "cudaFuncGetAttributes"};
+    static const char *const nvrtc[] = {"nvrtcVersion",           "nvrtcGetNumSupportedArchs",
+                                        "nvrtcGetSupportedArchs", "nvrtcCreateProgram",
+                                        "nvrtcAddNameExpression", "nvrtcCompileProgram",
+                                        "nvrtcGetPTXSize",        "nvrtcGetPTX",
+                                        "nvrtcGetCUBINSize",      "nvrtcGetCUBIN",
+                                        "nvrtcGetLoweredName"};
+    static const char *const cuda[]  = {"cudaLibraryLoadData", "cudaLibraryGetKernel",
+                                        "cudaFuncGetAttributes"};
     const TensorOp           op      = start();
     Net                      n;
     net_plan(op, &n);
@@ -313,7 +379,8 @@ Test(source, threads_compile_load_and_unload_at_once) {
     int       compiled;
     shared_op = start();
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 4; i++) cr_assert_eq(pthread_create(&threads[i], NULL, open_run_close, &failed[i]), 0);
+        for (int i = 0; i < 4; i++)
+            cr_assert_eq(pthread_create(&threads[i], NULL, open_run_close, &failed[i]), 0);
         for (int i = 0; i < 4; i++) {
             cr_assert_eq(pthread_join(threads[i], NULL), 0);
             cr_expect(!failed[i]);
@@ -325,13 +392,13 @@ Test(source, threads_compile_load_and_unload_at_once) {
 
 Test(source, the_kernels_of_a_plan_are_compiled_together) {
     TensorOp ops[6];
-    Net      n    = {.g = rp_graph_new()};
+    Net      n = {.g = rp_graph_new()};
     (void)start();
     const int before = stats().compiled;
     n.x              = rp_graph_input(n.g, "x", RP_F32, (int64_t[]){NET_N, 1, 1, 1});
     n.y              = n.x;
     for (int i = 0; i < 6; i++) {
-        static char  names[6][16], texts[6][4096];
+        static char names[6][16], texts[6][4096];
         snprintf(names[i], sizeof names[i], "times_%d", i);
         snprintf(texts[i], sizeof texts[i], "// %d\n%s", i, times.text);
         const RpCudaSource s  = {.text = texts[i], .kernel = "times", .grid = RP_GRID_ELEMENTS};
@@ -346,5 +413,87 @@ Test(source, the_kernels_of_a_plan_are_compiled_together) {
     cr_expect_eq(stats().compiled - before, 6);
     net_check(&n, 2);
     net_close(&n);
+    finish();
+}
+
+/* ---- inside a model ---- */
+
+/* mul(a, x), the product of the feed-forward network, as a kernel of source text. The second source is at byte 160. */
+static RpStatus product_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const float *a = args->binary.a.data, *b = args->binary.b.data;
+    float       *y = args->dst.data;
+    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth) y[i] = a[i] * b[i];
+    return RP_OK;
+}
+
+/* The factor of `times` becomes an element of the second source. */
+static char *product_text(void) {
+    static const char
+        old[]  = "ld.param.f32 %f2, [p+1200];",
+        with[] = "ld.param.u64 %rd5, [p+160]; cvta.to.global.u64 %rd6, %rd5; add.s64 %rd8, %rd6, %rd7; "
+                 "ld.global.f32 %f2, [%rd8];";
+    char        *text   = malloc(strlen(times.text) + sizeof with), *at;
+    const size_t before = (size_t)(strstr(times.text, old) - times.text);
+    memcpy(text, times.text, before);
+    at = text + before;
+    memcpy(at, with, sizeof with - 1);
+    strcpy(at + sizeof with - 1, times.text + before + strlen(old));
+    /* all elements, not one row: dst.ne[0] * dst.ne[1] */
+    return text;
+}
+
+static void reply(const RpModel *m, const char *device, RpExecMode mode, int32_t ids[12]) {
+    static const int32_t    prompt[] = {5, 17, 40};
+    const RpSessionOptions  o        = {.n_ctx         = 24,
+                                        .prefill_chunk = 1,
+                                        .device        = device,
+                                        .mode          = mode,
+                                        .n_threads     = 1,
+                                        .passes        = "-all,+product"};
+    const RpGenerateOptions g        = {.max_tokens = 12, .ignore_end = true, .tokens = &(RpTokenList){0}};
+    RpSamplerParams         p        = rp_sampler_defaults();
+    RpSampler              *sampler;
+    RpSession              *s;
+    RpGenerateResult        r;
+    p.temperature = 0.0f;
+    OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler));
+    OK(rp_session_open(m, &o, &s));
+    if (strcmp(device, "cuda") == 0)
+        cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
+    OK(rp_generate(s, sampler, prompt, 3, &g, &r));
+    cr_assert_eq(g.tokens->n, (size_t)12);
+    memcpy(ids, g.tokens->ids, 12 * sizeof *ids);
+    rp_token_list_free(g.tokens);
+    rp_session_free(s);
+    rp_sampler_free(sampler);
+}
+
+Test(source, a_reply_in_one_launch_has_the_same_tokens) {
+    static const RpGraphPattern pattern = {
+        .name = "product", .match = "mul(silu(a), b)", .make = "product(x, b)"};
+    (void)start();
+    char                 *text  = product_text();
+    const RpCudaSource    s     = {.text = text, .kernel = "times", .grid = RP_GRID_ELEMENTS};
+    RpGraphPattern        plain = pattern;
+    const RpOpDescription d     = {.name       = "product",
+                                   .n_required = 2,
+                                   .n_sources  = 2,
+                                   .shape      = net_shape,
+                                   .flags      = RP_FLAG_FUSED,
+                                   .cpu        = product_cpu};
+    int32_t               cpu[12], other[12];
+    TensorOp              op;
+    plain.match = "mul(a, b)";
+    plain.make  = "product(a, b)";
+    OK(rp_op_register_source(&d, &s, &op));
+    OK(rp_pattern_register(&plain));
+    RpModel *m = golden_open_tiny("llama-f32");
+    reply(m, "cpu", RP_MODE_AUTO, cpu);
+    for (RpExecMode mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
+        reply(m, "cuda", mode, other);
+        cr_expect_arr_eq(other, cpu, sizeof cpu, "%s", rp_mode_name(mode));
+    }
+    rp_model_free(m);
+    free(text);
     finish();
 }

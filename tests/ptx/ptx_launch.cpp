@@ -126,12 +126,12 @@ bool sim_run_ptx(SimLaunch &l) {
 void *sim_ptx_open(const char *text) { return new ptx::Module(text); }
 void  sim_ptx_close(void *module) { delete (ptx::Module *)module; }
 bool  sim_ptx_kernel(void *module, const char *name, SimKernelInfo &out) {
-    const ptx::Kernel *k = ((ptx::Module *)module)->kernel(name);
-    if (k == nullptr) return false;
+     const ptx::Kernel *k = ((ptx::Module *)module)->kernel(name);
+     if (k == nullptr) return false;
     out.fn    = k;
-    out.ptx   = k;
-    out.name  = name;
-    out.sizes = k->body.param_bytes;
-    if (k->body.max_threads > 0) out.max_threads = (int)k->body.max_threads;
+     out.ptx   = k;
+     out.name  = name;
+     out.sizes = k->body.param_bytes;
+     if (k->body.max_threads > 0) out.max_threads = (int)k->body.max_threads;
     return true;
 }
