@@ -49,6 +49,9 @@ struct RpNvrtc {
 
 /* ---- opening ---- */
 
+/* The library stays loaded when it is closed: each unloading would leak memory of its C++ runtime, 71 KB. */
+enum { FLAGS = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE };
+
 /* The newest library that matches one of these, as Python packages and toolkits install it. */
 static const char *const patterns[] = {
     "/usr/local/cuda/lib64/libnvrtc.so.",
@@ -63,7 +66,7 @@ static void *open_matching(const char *pattern) {
     void  *library = NULL;
     if (glob(pattern, GLOB_TILDE, NULL, &found) == 0)
         for (size_t i = found.gl_pathc; i-- > 0 && library == NULL;)
-            library = dlopen(found.gl_pathv[i], RTLD_LAZY | RTLD_LOCAL);
+            library = dlopen(found.gl_pathv[i], FLAGS);
     globfree(&found);
     return library;
 }
@@ -74,7 +77,7 @@ static void *search(void) {
     const char *environment = getenv("VIRTUAL_ENV");
     const int   major       = CUDART_VERSION / 1000;
     snprintf(pattern, sizeof pattern, "libnvrtc.so.%d", major);
-    void *library = dlopen(pattern, RTLD_LAZY | RTLD_LOCAL);
+    void *library = dlopen(pattern, FLAGS);
     if (library == NULL && environment != NULL) {
         snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.%d",
                  environment, major);
@@ -123,7 +126,7 @@ static RpStatus ask(RpNvrtc *n) {
 static RpStatus open_library(RpNvrtc *n, const char *path) {
     const char *missing = NULL;
     void       *address;
-    n->library = path[0] != '\0' ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : search();
+    n->library = path[0] != '\0' ? dlopen(path, FLAGS) : search();
     if (n->library == NULL) {
         const char *why = path[0] != '\0' ? dlerror() : NULL;
         if (why != NULL) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s", why);
