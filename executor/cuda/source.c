@@ -164,12 +164,24 @@ static cudaError_t get_kernel(struct CUlib_st *library, const char *symbol, cons
 static void unload_library(struct CUlib_st *library) { (void)library; }
 #endif
 
-/* The cubin. If the driver has no use for it, as one of an older version than NVRTC may, the PTX. */
-static cudaError_t load_code(const CudaBinary *b, struct CUlib_st **out) {
-    const cudaError_t e = b->cubin != NULL ? load_library(b->cubin, out) : cudaErrorNoKernelImageForDevice;
+/* Drivers load lazily: only a question about the kernel shows whether they can use the code. */
+static cudaError_t load_code(const char *code, const char *symbol, SourceKernel *k) {
+    struct cudaFuncAttributes a;
+    cudaError_t               e = load_library(code, &k->library);
+    if (e != cudaSuccess) return e;
+    e = get_kernel(k->library, symbol, &k->function);
+    if (e == cudaSuccess) e = cudaFuncGetAttributes(&a, k->function);
+    if (e != cudaSuccess) unload_library(k->library);
+    return e;
+}
+
+/* The cubin. If the driver has no use for it, as one that is older than NVRTC may, the PTX. */
+static cudaError_t load_either(const CudaBinary *b, SourceKernel *k) {
+    const cudaError_t e =
+        b->cubin != NULL ? load_code(b->cubin, b->symbol, k) : cudaErrorNoKernelImageForDevice;
     if (e != cudaErrorNoKernelImageForDevice && e != cudaErrorInvalidKernelImage) return e;
     (void)cudaGetLastError();
-    return load_library(b->ptx, out);
+    return load_code(b->ptx, b->symbol, k);
 }
 
 static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
@@ -179,17 +191,12 @@ static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
     if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a kernel", rp_op_info(op)->name);
     d->sources.kernels = grown;
     snprintf(what, sizeof what, "%.100s: loading of its kernel", rp_op_info(op)->name);
-    const cudaError_t e = load_code(b, &k.library);
+    const cudaError_t e = load_either(b, &k);
     if (e == cudaErrorNotSupported) {
         (void)cudaGetLastError();
         return rp_fail(RP_E_NOT_AVAILABLE, "%s: %s: %s", d->id, what, cudaGetErrorString(e));
     }
     RP_TRY(rp_cuda_check(d, e, what));
-    const RpStatus st = rp_cuda_check(d, get_kernel(k.library, b->symbol, &k.function), what);
-    if (st != RP_OK) {
-        unload_library(k.library);
-        return st;
-    }
     d->sources.kernels[d->sources.n++] = k;
     return RP_OK;
 }
