@@ -61,10 +61,10 @@ RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, dou
 /* ---- memory of a CUDA device ----
  *
  *   RpCudaMemory *m;
- *   RP_TRY(rp_cuda_memory_new(0, n * sizeof *x, &m));
- *   RP_TRY(rp_cuda_memory_write(m, 0, x, n * sizeof *x));
+ *   RP_TRY(rp_cuda_memory_new(0, bytes, &m));
+ *   RP_TRY(rp_cuda_memory_write(m, 0, values, bytes));
  *   launch_something(rp_cuda_memory_data(m));
- *   RP_TRY(rp_cuda_memory_read(m, 0, x, n * sizeof *x));
+ *   RP_TRY(rp_cuda_memory_read(m, 0, values, bytes));
  *   rp_cuda_memory_free(m);
  *
  * Copies return when they are done. They do not wait for work of other streams that uses the memory. Any thread may use

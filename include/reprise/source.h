@@ -15,16 +15,16 @@
  * The kernel has one parameter, an RpArgs by value. These declarations stand in front of the text; views have the
  * members and the meaning of RpTensorView (tensor.h), with addresses of device memory:
  *
- *   struct RpView   { char *data; int dtype; long long ne[4]; long long nb[4]; };
- *   struct RpParams { float f[8]; int i[8]; };                         RpOpParams.custom of the node
- *   struct RpArgs   { RpView dst; RpView src[RP_MAX_SRC]; RpParams params; };
- *                     Sources have names too, as in RpOpArgs: unary.x; binary.a, binary.b. Absent: data NULL and ne 0.
- *   enum            { RP_F32, RP_F16, ... };                           dtypes
- *   long long rp_elements(const RpView &v);                            ne[0] * ne[1] * ne[2] * ne[3]
- *   long long rp_rows(const RpView &v);                                ne[1] * ne[2] * ne[3]
- *   char     *rp_row(const RpView &v, long long r);                    address of row r
- *   void      rp_wait();                                               for RP_SOURCE_WAITS, see below
- *   INFINITY, NAN                                                      as in <math.h>
+ *  struct RpView   { char *data; int dtype; long long ne[4]; long long nb[4]; };
+ *  struct RpParams { float f[8]; int i[8]; };                         RpOpParams.custom of the node
+ *  struct RpArgs   { RpView dst; RpView src[RP_MAX_SRC]; RpParams params; };
+ *                    Sources have names too, as in RpOpArgs: unary.x; binary.a, binary.b. Absent: data NULL and ne 0.
+ *  enum            { RP_F32, RP_F16, ... };                           dtypes
+ *  long long rp_elements(const RpView &v);                            ne[0] * ne[1] * ne[2] * ne[3]
+ *  long long rp_rows(const RpView &v);                                ne[1] * ne[2] * ne[3]
+ *  char     *rp_row(const RpView &v, long long r);                    address of row r
+ *  void      rp_wait();                                               for RP_SOURCE_WAITS, see below
+ *  INFINITY, NAN                                                      as in <math.h>
  *
  * Sources are compiled when an executor with such an op is opened on a CUDA device, several at a time, never in a run.
  * Results are kept in XDG_CACHE_HOME/reprise or ~/.cache/reprise, unless the text or an option includes files other than

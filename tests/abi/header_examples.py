@@ -15,6 +15,7 @@ import tempfile
 include, version_h, c_compiler, cxx_compiler = sys.argv[1:]
 
 GIVEN = {
+    "device.h": "float *values, size_t bytes",
     "executor.h": "const ComputeGraph *g, const TensorNode *x, const TensorNode *y, const float *input, size_t bytes, "
                   "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos",
     "extend.h": "ComputeGraph *g, TensorNode *x",
@@ -29,7 +30,9 @@ GIVEN = {
     "tokenizer.h": "const RpGgufFile *gguf, const char *text, size_t len, RpGgufString bytes, char *out",
 }
 # Functions of the reader's program.
-BEFORE = {"extend.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu, relu_mul_cpu;\n"}
+BEFORE = {"device.h": "void launch_something(void *memory);\n",
+          "extend.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu, relu_mul_cpu;\n",
+          "source.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu;\n"}
 FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Wno-unused-parameter", "-Wno-unused-variable",
          "-Wno-unused-but-set-variable", "-Wno-unused-function", "-Wno-missing-field-initializers"]
 
