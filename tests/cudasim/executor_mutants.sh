@@ -101,6 +101,18 @@ mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capt
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
 mutant kernels/linear.cu kernels/device/quants.cuh 's/return f(QuantType<RP_##ID>/return f(QuantType<RP_##ID == RP_Q4_0 ? RP_Q5_0 : RP_##ID>/' bind \
     "the kernel of another quant type"
+# kernels of source text
+mutant $cuda/source.c $cuda/source.c '/^void rp_cuda_sources_close/,/^}/ s/unload_library(.*);/;/' source "libraries that are not unloaded"
+mutant $cuda/source.c $cuda/source.c 's/(info->source->flags & RP_SOURCE_WAITS) != 0/true/' source "a kernel that does not wait starts early"
+mutant $cuda/source.c $cuda/source.c 's/if (threads > (unsigned)a.maxThreadsPerBlock)/if (false)/' source "more threads than the registers allow"
+mutant $cuda/source.c $cuda/source.c 's/l->block\[2\] <= 64/true/' source "a block that no device allows"
+mutant executor/plan_walk.c executor/plan_walk.c '/ctx->op = /d' source "a launch without its op"
+mutant $cuda/code_cache.c $cuda/code_cache.c 's/h.key == key_bytes && memcmp(b->symbol + h.symbol, key, key_bytes) == 0/true/' \
+    source_cache "an entry of another key is used"
+mutant $cuda/code_cache.c $cuda/code_cache.c 's/memcmp(check, h->check, sizeof check) == 0/true/' source_cache "a checksum that is not compared"
+mutant $cuda/code_cache.c $cuda/code_cache.c 's/(s->st_mode & (S_IWGRP | S_IWOTH)) == 0/true/' source_cache "code that others can write to is used"
+mutant $cuda/compile.c $cuda/compile.c 's/ && !rp_cuda_code_includes_files(&j->code)//' source_cache "a source that includes files is kept"
+
 wait
 cat "$all"/*/result | grep -v '^caught' || true
 caught=$(cat "$all"/*/result | grep -c '^caught' || true)
