@@ -1,7 +1,8 @@
 /* The CUDA backend (executor/backend.h): memory, runs, and the choice of the launch mode. Order of opening:
  *
- *     device and stream; check memory; arena; KV caches and step state; weights; addresses of all arguments;
- *     cuBLASLt; scratch memory; pinned host memory; load kernels; capture (replay); capture the loop
+ *     device and stream; kernels of source text; check memory; arena; KV caches and step state; weights;
+ *     addresses of all arguments; cuBLASLt; scratch memory; pinned host memory; load kernels; capture (replay);
+ *     capture the loop
  *
  * Copies of a run:
  *
@@ -392,6 +393,7 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     e->info.device_name = c->device->name;
     RP_TRY(rp_cuda_enter(c->device));
     RP_TRY(rp_check_kernels(e->plan, &rp_cuda_table));
+    RP_TRY(rp_cuda_sources_open(c)); /* before weights are copied: errors in a source show at once */
     RP_TRY(check_memory(c));
     e->arena = e->owner->arena;
     if (rp_executor_takes_arena(e)) {
@@ -404,7 +406,6 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
     RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
-    RP_TRY(rp_cuda_sources_open(c));
     RP_TRY(rp_cuda_blas_open(c));
     RP_TRY(open_scratch(c));
     RP_TRY(open_mirrors(c));

@@ -250,9 +250,9 @@ static char *log_of(const RpNvrtc *n, Program p) {
     return log;
 }
 
-/* The first error of the log; its warnings come before. */
+/* The first "...: error: ..." of the log; warnings may come before. */
 static RpStatus refused(const RpNvrtc *n, const CudaCode *code, int status, const char *log) {
-    const char *at = log != NULL ? strstr(log, "error") : NULL;
+    const char *at = log != NULL ? strstr(log, " error") : NULL;
     if (status == NVRTC_OUT_OF_MEMORY)
         return rp_fail(RP_E_NOMEM, "%s: %s: out of memory", code->owner, n->name);
     if (at == NULL)

@@ -297,7 +297,7 @@ RpStatus rp_cuda_sources_open(CudaExecutor *c) {
     RP_TRY(open_missing(c));
     for (int i = 0; i < plan->n_steps; i++) {
         ctx.op = plan->steps[i].op;
-        if (rp_op_info(ctx.op)->source != NULL) RP_TRY(rp_cuda_source_launch(&c->base.args[i], &ctx));
+        if (rp_op_info(ctx.op)->source != NULL) RP_TRY(rp_cuda_source_launch(&plan->steps[i].args, &ctx));
     }
     return RP_OK;
 }
