@@ -1,5 +1,5 @@
-/* NVRTC by dlopen. Its prototypes are declared here, since they are the same in all versions from 11.2 on: builds need no
- * header of it, and programs run without the library as long as they compile nothing. */
+/* NVRTC by dlopen. Its prototypes are declared here, since they are the same in all versions from 11.2 on: builds
+ * need no header of it, and programs run without the library as long as they compile nothing. */
 #include "executor/cuda/nvrtc.h"
 
 #include "reprise/version.h"
@@ -90,7 +90,8 @@ static void *search(void) {
     return library;
 }
 
-/* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their own. */
+/* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their own.
+ * */
 static void find_headers(RpNvrtc *n) {
     static const char *const folders[] = {"/../include", "/../../cuda_runtime/include", "/../../../include"};
     Dl_info                  info;

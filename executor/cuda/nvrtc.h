@@ -1,5 +1,5 @@
-/* nvrtc.h - CUDA C++ source text to machine code, by NVRTC. The library is opened by dlopen and never linked. Nothing here
- * needs a device.
+/* nvrtc.h - CUDA C++ source text to machine code, by NVRTC. The library is opened by dlopen and never linked. Nothing
+ * here needs a device.
  *
  *     RpNvrtc   *n;
  *     CudaBinary b;
@@ -60,9 +60,9 @@ const char           *rp_nvrtc_name(const RpNvrtc *n); /* "NVRTC 13.0" */
  *     else                                                              RP_E_NOT_AVAILABLE */
 RP_NODISCARD RpStatus rp_nvrtc_target(const RpNvrtc *n, int major, int minor, CudaTarget *out);
 
-/* Compiles. Any number of threads may compile at once. RP_E_ARG for errors in the source: the text begins with owner and
- * the first message of the compiler, "moe_gate: moe_gate.cu(12): error: ...". `log`, or NULL, gets everything that the
- * compiler printed, to be freed; also after a failure, "" if it printed nothing. */
+/* Compiles. Any number of threads may compile at once. RP_E_ARG for errors in the source: the text begins with owner
+ * and the first message of the compiler, "moe_gate: moe_gate.cu(12): error: ...". `log`, or NULL, gets everything
+ * that the compiler printed, to be freed; also after a failure, "" if it printed nothing. */
 RP_NODISCARD RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target,
                                        CudaBinary *out, char **log);
 

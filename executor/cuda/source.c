@@ -270,8 +270,8 @@ static RpStatus open_missing(CudaExecutor *c) {
 
 /* ---- limits of the kernels ---- */
 
-/* Hook: a kernel may allow fewer threads than a device, by its registers, and needs an attribute for more than 48 KiB of
- * dynamic shared memory. */
+/* Hook: a kernel may allow fewer threads than a device, by its registers, and needs an attribute for more than 48 KiB
+ * of dynamic shared memory. */
 static RpStatus check_limits(void *user, const RpKernelLaunch *l) {
     CudaDevice               *d = user;
     struct cudaFuncAttributes a;

@@ -67,9 +67,9 @@ RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, dou
  *   RP_TRY(rp_cuda_memory_read(m, 0, values, bytes));
  *   rp_cuda_memory_free(m);
  *
- * Copies return when they are done. They do not wait for work of other streams that uses the memory. Any thread may use
- * it, one at a time. Errors: RP_E_ARG for bytes outside of the memory, RP_E_CUDA. In a build without CUDA no memory can be
- * made: RP_E_NOT_AVAILABLE. */
+ * Copies return when they are done. They do not wait for work of other streams that uses the memory. Any thread may
+ * use it, one at a time. Errors: RP_E_ARG for bytes outside of the memory, RP_E_CUDA. In a build without CUDA no
+ * memory can be made: RP_E_NOT_AVAILABLE. */
 typedef struct RpCudaMemory RpCudaMemory;
 
 /* `bytes` > 0 on device `index`, with undefined contents. The caller frees *out. RP_E_NOMEM; otherwise as
@@ -82,11 +82,12 @@ RP_API void  *rp_cuda_memory_data(const RpCudaMemory *m);
 RP_API size_t rp_cuda_memory_bytes(const RpCudaMemory *m);
 RP_API int    rp_cuda_memory_device(const RpCudaMemory *m);
 
-/* Copies `bytes`: from host memory to byte `at`, from byte `at` to host memory, and within a device or between two. */
+/* Copies `bytes`: from host memory to byte `at`, from byte `at` to host memory, and within a device or between two.
+ * */
 RP_API RP_NODISCARD RpStatus rp_cuda_memory_write(RpCudaMemory *m, size_t at, const void *from, size_t bytes);
 RP_API RP_NODISCARD RpStatus rp_cuda_memory_read(const RpCudaMemory *m, size_t at, void *to, size_t bytes);
-RP_API RP_NODISCARD RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at,
-                                                 size_t bytes);
+RP_API RP_NODISCARD RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from,
+                                                 size_t from_at, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,7 @@
  *   static const char text[] = "__global__ void relu(RpArgs a) {\n"
  *                              "    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
  *                              "    const float *x = (const float *)a.unary.x.data;\n"
- *                              "    if (i < rp_elements(a.dst)) ((float *)a.dst.data)[i] = x[i] > 0.0f ? x[i] : 0.0f;\n"
+ *                              "    if (i < rp_elements(a.dst)) ((float *)a.dst.data)[i] = fmaxf(x[i], 0.0f);\n"
  *                              "}\n";
  *   static const RpCudaSource    source = {.text = text, .kernel = "relu", .grid = RP_GRID_ELEMENTS};
  *   static const RpOpDescription relu   = {.name = "relu", .n_required = 1, .n_sources = 1, .shape = relu_shape,
@@ -26,10 +26,11 @@
  *  void      rp_wait();                                               for RP_SOURCE_WAITS, see below
  *  INFINITY, NAN                                                      as in <math.h>
  *
- * Sources are compiled when an executor with such an op is opened on a CUDA device, several at a time, never in a run.
- * Results are kept in XDG_CACHE_HOME/reprise or ~/.cache/reprise, unless the text or an option includes files other than
- * <...> of the toolkit; that folder may be deleted at any time. rp_executor_info().kernels says what was done.
- * Quantised weights lie on the device in planes (docs/design.md), so a shape rule should refuse quantised types.
+ * Sources are compiled when an executor with such an op is opened on a CUDA device, several at a time, never in a
+ * run. Results are kept in XDG_CACHE_HOME/reprise or ~/.cache/reprise, unless the text or an option includes files
+ * other than <...> of the toolkit; that folder may be deleted at any time. rp_executor_info().kernels says what was
+ * done. Quantised weights lie on the device in planes (docs/design.md), so a shape rule should refuse quantised
+ * types.
  */
 #ifndef REPRISE_SOURCE_H
 #define REPRISE_SOURCE_H
@@ -51,9 +52,9 @@ typedef struct RpSourceLaunch {
     unsigned grid[3], block[3], shared_bytes; /* as in CUDA; shared_bytes: dynamic shared memory */
 } RpSourceLaunch;
 
-/* Fills in *out, which is one block of one thread before. It may look at shapes and parameters only, and gives the same
- * for the same (I5): data pointers are NULL in dumps. On failure it sets *why to a static text. All pointers are valid
- * during the call. */
+/* Fills in *out, which is one block of one thread before. It may look at shapes and parameters only, and gives the
+ * same for the same (I5): data pointers are NULL in dumps. On failure it sets *why to a static text. All pointers are
+ * valid during the call. */
 typedef RpStatus RpSourceRule(const RpOpArgs *args, RpSourceLaunch *out, const char **why);
 
 enum {
@@ -77,9 +78,9 @@ typedef struct RpCudaSource {
     unsigned           unused;
 } RpCudaSource;
 
-/* As rp_op_register (extend.h), with source text for `cuda`, which must be NULL. `cpu` may be NULL: plans with this op
- * are then refused on the CPU, and rp_executor_verify has nothing to compare with. Also in builds without CUDA. The
- * structs are copied; their texts are borrowed for the life of the process. */
+/* As rp_op_register (extend.h), with source text for `cuda`, which must be NULL. `cpu` may be NULL: plans with this
+ * op are then refused on the CPU, and rp_executor_verify has nothing to compare with. Also in builds without CUDA.
+ * The structs are copied; their texts are borrowed for the life of the process. */
 RP_API RP_NODISCARD RpStatus rp_op_register_source_sized(const RpOpDescription *description, size_t description_bytes,
                                                          const RpCudaSource *source, size_t source_bytes,
                                                          TensorOp *out);
@@ -88,9 +89,9 @@ RP_NODISCARD static inline RpStatus rp_op_register_source(const RpOpDescription 
     return rp_op_register_source_sized(description, sizeof *description, source, sizeof *source, out);
 }
 
-/* Compiles a source for a compute capability, without a device, and keeps nothing. *log gets all errors and warnings of
- * the compiler, "" for none; the caller frees it. It is NULL if nothing was compiled. RP_E_ARG for errors in the source,
- * RP_E_NOT_AVAILABLE without NVRTC or in a build without CUDA. */
+/* Compiles a source for a compute capability, without a device, and keeps nothing. *log gets all errors and warnings
+ * of the compiler, "" for none; the caller frees it. It is NULL if nothing was compiled. RP_E_ARG for errors in the
+ * source, RP_E_NOT_AVAILABLE without NVRTC or in a build without CUDA. */
 RP_API RP_NODISCARD RpStatus rp_cuda_source_compile_sized(const RpCudaSource *source, size_t source_bytes, int major,
                                                           int minor, char **log);
 RP_NODISCARD static inline RpStatus rp_cuda_source_compile(const RpCudaSource *source, int major, int minor,
