@@ -90,8 +90,7 @@ static void *search(void) {
     return library;
 }
 
-/* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their own.
- * */
+/* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their own. */
 static void find_headers(RpNvrtc *n) {
     static const char *const folders[] = {"/../include", "/../../cuda_runtime/include", "/../../../include"};
     Dl_info                  info;

@@ -82,8 +82,7 @@ RP_API void  *rp_cuda_memory_data(const RpCudaMemory *m);
 RP_API size_t rp_cuda_memory_bytes(const RpCudaMemory *m);
 RP_API int    rp_cuda_memory_device(const RpCudaMemory *m);
 
-/* Copies `bytes`: from host memory to byte `at`, from byte `at` to host memory, and within a device or between two.
- * */
+/* Copies `bytes`: from host memory to byte `at`, from byte `at` to host memory, and within a device or between two. */
 RP_API RP_NODISCARD RpStatus rp_cuda_memory_write(RpCudaMemory *m, size_t at, const void *from, size_t bytes);
 RP_API RP_NODISCARD RpStatus rp_cuda_memory_read(const RpCudaMemory *m, size_t at, void *to, size_t bytes);
 RP_API RP_NODISCARD RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from,

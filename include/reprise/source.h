@@ -53,7 +53,7 @@ typedef struct RpSourceLaunch {
 } RpSourceLaunch;
 
 /* Fills in *out, which is one block of one thread before. It may look at shapes and parameters only, and gives the
- * same for the same (I5): data pointers are NULL in dumps. On failure it sets *why to a static text. All pointers are
+ * same for the same (I5): data pointers may be NULL. On failure it sets *why to a static text. All pointers are
  * valid during the call. */
 typedef RpStatus RpSourceRule(const RpOpArgs *args, RpSourceLaunch *out, const char **why);
 
