@@ -10,7 +10,7 @@
 
 enum { DEFAULT_POS = 2047, DEFAULT_CHUNK = 256 };
 
-static CountsArgs  args = {.pos = -1, .blocks = 64};
+static CountsArgs  args = {.sampler = SAMPLER_DEFAULTS, .pos = -1, .blocks = 64};
 static const char *phase;
 static bool        quiet;
 
@@ -75,6 +75,7 @@ static const Option options[] = {
             1 << 20),
     CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),
     CLI_FLAG("no-registers", 0, args.no_registers, "do not run ptxas: no registers, no blocks per SM"),
+    OPTIONS_SAMPLER(args.sampler),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),

@@ -6,16 +6,17 @@
 #include "reprise/reprise.h"
 
 typedef struct CountsArgs {
-    const char *model, *preset;  /* one of them, the other is NULL */
-    const char *type;            /* of a preset's weights; NULL: Q8_0 */
-    const char *passes, *kv;     /* as in RpSessionOptions, and cli_kv_type */
-    bool        decode, prefill; /* which steps are counted */
-    int32_t     pos;             /* of the token of the decode step */
-    int32_t     chunk;           /* tokens of the prefill chunk, the first of a prompt */
-    int32_t     blocks;          /* most blocks of a grid that are executed; 0: all */
-    bool        no_registers;    /* ptxas is not run */
-    bool        files;           /* print the instructions of each source file too */
-    bool        json;
+    const char     *model, *preset;  /* one of them, the other is NULL */
+    const char     *type;            /* of a preset's weights; NULL: Q8_0 */
+    const char     *passes, *kv;     /* as in RpSessionOptions, and cli_kv_type */
+    RpSamplerParams sampler;         /* of the decode step */
+    bool            decode, prefill; /* which steps are counted */
+    int32_t         pos;             /* of the token of the decode step */
+    int32_t         chunk;           /* tokens of the prefill chunk, the first of a prompt */
+    int32_t         blocks;          /* most blocks of a grid that are executed; 0: all */
+    bool            no_registers;    /* ptxas is not run */
+    bool            files;           /* print the instructions of each source file too */
+    bool            json;
 } CountsArgs;
 
 /* Counts the kernels of the steps and prints them to stdout. */

@@ -1,188 +1,138 @@
 /* Samples the next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, random
  * choice; greedy without them. It updates the step state, so the next iteration needs no host (I4).
  *
- * All filters keep a prefix of one order: higher logit first, lower id among equals. No sort is needed: a candidate
- * has a 64-bit key that falls along this order, and a prefix is "all keys >= least". Radix select finds `least`:
+ * All filters keep a prefix of one order (keys.cuh), and so does the random choice: it takes the last candidate of the
+ * shortest prefix whose weight exceeds u times the weight of all. Each is a search for the first candidate at which a
+ * sum over the order, of ones or of weights, reaches a target. Weights are integers, in units of 2^-40 of the largest,
+ * so sums are exact and do not depend on the order of additions (I8). Two launches:
  *
- *     key(logit, id) = sortable bits of the logit << 32 | ~id
- *     pass 1..8: histogram of the next 8 bits over the keys with the prefix found so far; walk the bins from the
- *                top until the sum reaches the target; the bin's number extends the prefix
+ *     sample_max_kernel   the best candidate of each slice; the last block knows the best of all; greedy ends here
+ *     sample_kernel       sorts each slice; sums of its weights; how much of it lies in which bin
+ *                         last block: the searches
  *
- * With 1 as the weight of each key the target is k (top-k), with the probability it is p (top-p) or the random
- * number (the choice). Probabilities are integers, in units of 2^-40 of the largest. So sums are exact and do not
- * depend on the order of the atomics (I8).
- * geometry  one block of 512 threads
- * traffic   the logits once for the maximum; when sampling, once more per sum and eight times per radix select;
- *           all but the first sweep hit L2
+ * A bin is a range of logits, the same for all slices: bin = (max - logit) * bins / range. Sums over slices:
+ *
+ *     ends[slice][bin]   candidates of the slice in bins 0..bin. They are the first ones of the sorted slice
+ *     bins[bin]          count and weight, over all slices
+ *
+ * A search scans the bins, then compares the candidates of one bin, at most SHORT_LIST. If the bin has more, it first
+ * narrows the range of keys: each warp counts what lies above one of 32 keys, by a binary search in every slice. Such a
+ * step leaves 1/33 of the range, so 13 steps would do for any logits; equal ones, which differ by id, take two or three.
+ * Candidates of weight 0 are in no bin. They cannot be chosen, and top-k keeps all others where it would reach them.
+ *
+ * geometry  a block of up to 1024 threads for each slice of two logits a thread
+ * traffic   the logits twice, sorted keys and sums once: 24 bytes a logit; ends: 2 bytes a logit
  * numerics  the CPU adds probabilities as doubles: a random number within 1e-12 of a boundary between two tokens
  *           can choose the other one */
-#include "kernels/device/device.cuh"
+#include "kernels/device/arrive.cuh"
+#include "kernels/device/keys.cuh"
+#include "kernels/scratch.h"
 
 #include "base/step_state.h"
 
 namespace {
 
-enum { THREADS = 512, BINS = 256 };
+enum { MAX_THREADS = 1024, MAX_SLICE = 2 * MAX_THREADS, MAX_WARPS = MAX_THREADS / RP_WARP, SHORT_LIST = 128 };
 
-typedef unsigned long long Key; /* 64 bits, as atomics want them */
+/* exp(-28) is the largest power that rounds down to 0 units of 2^-40, with a margin. */
+const float LEAST_EXPONENT = 28.0f;
+
+struct Sum {
+    RpKey count, weight;
+};
+
+/* The best candidate and the lowest finite logit of a slice, or of all. */
+struct Extremes {
+    RpKey best;
+    float lowest;
+};
 
 struct SampleArgs {
     const float *logits;
     RpStepState *step;
     int32_t     *recent;
-    float       *penalised; /* [n]: the logits with the penalty, where there is one */
-    int32_t      n;
-};
-
-/* The candidates that no filter has removed: those with key >= least. */
-struct Candidates {
-    const float *logits;
-    int32_t      n;
-    Key          least;
-    float        max_logit, temperature, min_p;
+    unsigned    *counter;
+    Extremes    *extremes; /* [slices + 1], the last for all logits */
+    Sum         *bins;     /* [threads] */
+    RpKey       *sums;     /* [n]: of the weights of a sorted slice, up to and with this one */
+    RpKey       *keys;     /* [n]: sorted slices */
+    int32_t     *ends;     /* [slices][threads] */
+    int32_t      n, n_slices;
 };
 
 /* NaN counts as -INFINITY; adding 0 turns -0 into 0, so that equal logits have equal keys. */
 __device__ float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; }
 
-/* The upper half has the order of the floats: negative ones inverted, others with the sign bit set. */
-__device__ Key key_of(float logit, int32_t id) {
-    const unsigned bits = __float_as_uint(logit);
-    const unsigned high = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-    return (Key)high << 32 | (0xffffffffu - (unsigned)id);
+/* Of a logit: its weight and its bin. */
+struct Scale {
+    float max_logit, temperature, bins, bins_of_one; /* bins_of_one: for a difference of 1 */
+};
+
+__device__ Scale scale_of(const Extremes &all, float temperature) {
+    const float top = rp_key_logit(all.best), range = fminf(LEAST_EXPONENT * temperature, top - all.lowest);
+    return {top, temperature, (float)blockDim.x, (float)blockDim.x / range};
 }
 
-__device__ int32_t id_of(Key key) { return (int32_t)(0xffffffffu - (unsigned)key); }
-
-__device__ float logit_of(Key key) {
-    const unsigned high = (unsigned)(key >> 32);
-    return __uint_as_float(high & 0x80000000u ? high & 0x7fffffffu : ~high);
+/* Relative to the largest; 1 for it also if it is +inf, where the difference would be NaN. */
+__device__ float probability(const Scale &s, float logit) {
+    return logit == s.max_logit ? 1.0f : expf((logit - s.max_logit) / s.temperature);
 }
 
-/* exp((logit - max) / temperature) in units of 2^-40, 0 below min_p. At most 2^40 each, so the sum of fewer than 2^24
- * candidates fits into 64 bits. */
-__device__ Key weight_of(const Candidates &p, float logit) {
-    const double w = logit == p.max_logit ? 1.0 : (double)expf((logit - p.max_logit) / p.temperature);
-    return w < (double)p.min_p ? 0 : (Key)(w * 1099511627776.0);
+/* In units of 2^-40. The sum of fewer than 2^24 candidates fits into 64 bits. */
+__device__ RpKey weight_of(const Scale &s, RpKey key) {
+    return (RpKey)(probability(s, rp_key_logit(key)) * 1099511627776.0f); /* exact: a power of two */
 }
 
-/* Over the block, by an atomic in shared memory; the last barrier lets the caller reuse `shared` at once. */
-__device__ Key block_max(Key v, Key *shared) {
-    if (threadIdx.x == 0) *shared = 0;
-    __syncthreads();
-    atomicMax(shared, v);
-    __syncthreads();
-    v = *shared;
-    __syncthreads();
-    return v;
+/* Never falls along the order: subtraction and multiplication round monotonically. NaN goes to the last bin. */
+__device__ int bin_of(const Scale &s, float logit) {
+    if (logit == s.max_logit) return 0;
+    const float bin = (s.max_logit - logit) * s.bins_of_one;
+    return bin < s.bins - 1.0f ? (int)bin : (int)s.bins - 1;
 }
 
-__device__ Key block_total(Key v, Key *shared) {
-    if (threadIdx.x == 0) *shared = 0;
-    __syncthreads();
-    atomicAdd(shared, v);
-    __syncthreads();
-    v = *shared;
-    __syncthreads();
-    return v;
+__device__ bool draws(const RpStepState &s, RpKey best) {
+    return s.temperature != 0.0f && s.top_k != 1 && rp_key_logit(best) != -INFINITY;
 }
 
-/* Radix select: the key at which the sum over the order, of weights or of ones, reaches `target` > 0. The bin that
- * reaches the target keeps the remaining target for the next eight bits. */
-__device__ __forceinline__ Key radix_select(const Candidates &p, bool weighted, Key target, Key *sums,
-                                            Key *shared) {
-    Key prefix = 0;
-    for (int shift = 56; shift >= 0; shift -= 8) {
-        for (int b = (int)threadIdx.x; b < BINS; b += THREADS) sums[b] = 0;
-        __syncthreads();
-        for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
-            const float logit = clean(p.logits[i]);
-            const Key   key   = key_of(logit, i);
-            if (key < p.least || (shift < 56 && key >> (shift + 8) != prefix)) continue;
-            const Key w = weighted ? weight_of(p, logit) : 1;
-            if (w > 0) atomicAdd(&sums[key >> shift & (BINS - 1)], w);
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            int b = BINS - 1;
-            for (; b > 0 && sums[b] < target; b--) target -= sums[b];
-            shared[0] = (Key)b;
-            shared[1] = target;
-        }
-        __syncthreads();
-        prefix = prefix << 8 | shared[0];
-        target = shared[1];
-        __syncthreads();
+__device__ int32_t slice_size() { return 2 * (int32_t)blockDim.x; }
+
+/* This thread's logits of the block's slice, `RP_WARP` apart (rp_block_sort_keys), with the penalty. Past the end: -inf. */
+__device__ void load_logits(const SampleArgs &a, const RpStepState &s, float *slice, float x[2]) {
+    const int32_t at    = 2 * (int32_t)(threadIdx.x & ~31u) + (int32_t)threadIdx.x % RP_WARP;
+    const int32_t first = (int32_t)blockIdx.x * slice_size();
+    for (int r = 0; r < 2; r++) {
+        const int32_t i = first + at + r * RP_WARP;
+        x[r]            = i < a.n ? clean(a.logits[i]) : -INFINITY;
     }
-    return prefix;
-}
-
-__device__ __forceinline__ Key sum_of_weights(const Candidates &p, Key *shared) {
-    Key sum = 0;
-    for (int32_t i = (int32_t)threadIdx.x; i < p.n; i += THREADS) {
-        const float logit = clean(p.logits[i]);
-        if (key_of(logit, i) >= p.least) sum += weight_of(p, logit);
-    }
-    return block_total(sum, shared);
-}
-
-/* One candidate by the random number u in [0, 1): top-k and top-p raise `least`, min-p zeroes weights, and the
- * candidate whose cumulated weight first exceeds u * (sum of weights) is chosen. */
-__device__ __forceinline__ Key sample_token(Candidates p, const RpStepState &s, float u, Key *sums,
-                                            Key *shared) {
-    if (s.top_k > 0 && s.top_k < p.n) p.least = radix_select(p, false, (Key)s.top_k, sums, shared);
-    if (s.top_p < 1.0f) {
-        const double wanted = (double)s.top_p * (double)sum_of_weights(p, shared);
-        const Key    target = (Key)ceil(wanted);
-        p.least             = radix_select(p, true, target > 0 ? target : 1, sums, shared);
-    }
-    p.min_p           = s.min_p;
-    const Key mass    = sum_of_weights(p, shared);
-    const Key reached = (Key)((double)u * (double)mass) + 1;
-    return radix_select(p, true, reached < mass ? reached : mass, sums, shared);
-}
-
-/* Repetition penalty as llama.cpp has it: positive logits are divided, others multiplied. Each recent token counts
- * once, however often it occurs: every thread writes the same value, computed from the original logit. */
-__device__ void penalise(const SampleArgs &a, const RpStepState &s) {
-    for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) a.penalised[i] = clean(a.logits[i]);
+    if (s.repeat_penalty == 1.0f || s.n_recent == 0) return;
+    /* As llama.cpp has it: positive logits are divided, others multiplied. Each recent token counts once, however often
+     * it occurs: every thread writes the same value, computed from the original logit. */
+    slice[at] = x[0], slice[at + RP_WARP] = x[1];
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x; i < s.n_recent; i += THREADS) {
-        const int32_t id    = a.recent[i];
-        const float   logit = clean(a.logits[id]);
-        const float   with  = logit > 0.0f ? logit / s.repeat_penalty : logit * s.repeat_penalty;
-        atomicExch((unsigned *)&a.penalised[id],
+    for (int32_t i = (int32_t)threadIdx.x; i < s.n_recent; i += (int32_t)blockDim.x) {
+        const int32_t id = a.recent[i];
+        if (id < first || id - first >= slice_size() || id >= a.n) continue;
+        const float logit = clean(a.logits[id]);
+        const float with  = logit > 0.0f ? logit / s.repeat_penalty : logit * s.repeat_penalty;
+        atomicExch((unsigned *)&slice[id - first],
                    __float_as_uint(with)); /* several threads may have this id */
     }
     __syncthreads();
+    x[0] = slice[at], x[1] = slice[at + RP_WARP];
+    __syncthreads();
 }
 
-__global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
-    rp_begin();
-    RP_SHARED(Key, sums, [BINS]);
-    RP_SHARED(Key, shared, [2]);
-    const RpStepState s = *a.step;
-    Candidates        p = {a.logits, a.n, 0, 0.0f, s.temperature, 0.0f};
-    __syncthreads(); /* all threads have read the state before thread 0 writes it */
-    if (s.repeat_penalty != 1.0f && s.n_recent > 0) {
-        penalise(a, s);
-        p.logits = a.penalised;
-    }
-    Key best = 0;
-    for (int32_t i = (int32_t)threadIdx.x; i < a.n; i += THREADS) {
-        const Key key = key_of(clean(p.logits[i]), i);
-        best          = key > best ? key : best;
-    }
-    best               = block_max(best, shared);
-    p.max_logit        = logit_of(best);
-    const bool samples = s.temperature != 0.0f && s.top_k != 1 && p.max_logit != -INFINITY;
-    if (samples)
-        best = sample_token(p, s, rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s)), sums, shared);
-    if (threadIdx.x != 0) return;
-    const int32_t token = p.max_logit == -INFINITY ? -1 : id_of(best);
-    a.step->token       = token;
+/* The key of this thread's logit r; 0, behind all others, past the end. */
+__device__ RpKey key_at(const SampleArgs &a, const float x[2], int r) {
+    const int32_t at = 2 * (int32_t)(threadIdx.x & ~31u) + (int32_t)threadIdx.x % RP_WARP + r * RP_WARP;
+    const int32_t i  = (int32_t)blockIdx.x * slice_size() + at;
+    return i < a.n ? rp_key_of(x[r], i) : 0;
+}
+
+__device__ void finish(const SampleArgs &a, const RpStepState &s, int32_t token, bool drew) {
+    a.step->token = token;
     if (token < 0) return;
-    if (samples) {
+    if (drew) {
         const uint64_t next = rp_step_drawn(&s) + 1;
         a.step->drawn_low   = (uint32_t)next;
         a.step->drawn_high  = (uint32_t)(next >> 32);
@@ -191,13 +141,384 @@ __global__ void __launch_bounds__(THREADS, 1) sample_kernel(SampleArgs a) {
     rp_step_accept(a.step, a.recent, token);
 }
 
+/* For every thread. -inf takes no part in the lowest logit. */
+__device__ Extremes block_extremes(RpKey best, float lowest, RpKey *keys, float *floats) {
+    return {rp_block_max_key(best, keys), -rp_block_max(-lowest, floats)};
+}
+
+/* Member by member: the simulated device does not see the copy of a structure. */
+__device__ void put_extremes(Extremes *to, const Extremes &e) {
+    to->best   = e.best;
+    to->lowest = e.lowest;
+}
+
+__device__ float finite_or_largest(float logit) { return logit == -INFINITY ? INFINITY : logit; }
+
+__global__ void __launch_bounds__(MAX_THREADS, 1) sample_max_kernel(SampleArgs a) {
+    rp_begin();
+    RP_SHARED(float, slice, [MAX_SLICE]);
+    RP_SHARED(RpKey, keys, [MAX_WARPS]);
+    RP_SHARED(float, floats, [MAX_WARPS]);
+    const RpStepState s = *a.step;
+    float             x[2];
+    load_logits(a, s, slice, x);
+    const RpKey k0 = key_at(a, x, 0), k1 = key_at(a, x, 1);
+    Extremes    e = block_extremes(k0 > k1 ? k0 : k1, fminf(finite_or_largest(x[0]), finite_or_largest(x[1])),
+                                keys, floats);
+    if (threadIdx.x == 0) put_extremes(&a.extremes[blockIdx.x], e);
+    if (blockIdx.x == 0) a.bins[threadIdx.x].count = a.bins[threadIdx.x].weight = 0;
+    if (!rp_arrives_last(a.counter, gridDim.x)) return;
+    RpKey best   = 0;
+    float lowest = INFINITY;
+    for (int32_t i = (int32_t)threadIdx.x; i < a.n_slices; i += (int32_t)blockDim.x) {
+        const RpKey key = __ldcg(&a.extremes[i].best);
+        best            = key > best ? key : best;
+        lowest          = fminf(lowest, __ldcg(&a.extremes[i].lowest));
+    }
+    e = block_extremes(best, lowest, keys, floats);
+    if (threadIdx.x != 0) return;
+    put_extremes(&a.extremes[a.n_slices], e);
+    if (!draws(s, e.best)) finish(a, s, rp_key_logit(e.best) == -INFINITY ? -1 : rp_key_id(e.best), false);
+}
+
+/* ---- the searches of the last block ---- */
+
+/* Keys from lo to hi of one bin, n of them. Sums of all candidates before the bin, and of those before the range. */
+struct Range {
+    RpKey lo, hi, n;
+    Sum   bin_start, start;
+    int   bin;
+};
+
+/* A candidate, and the sums up to and with it. */
+struct Cut {
+    RpKey key;
+    Sum   sum;
+};
+
+struct Shared {
+    RpKey keys[MAX_SLICE], sums[MAX_SLICE]; /* of the block's own slice; later of gathered candidates */
+    RpKey warps[MAX_WARPS];
+    int   ends[MAX_THREADS];
+    Range range;
+    Cut   cut;
+    Sum   from[MAX_WARPS];
+    int   n_list;
+};
+
+struct Search {
+    const SampleArgs &a;
+    const Scale      &scale;
+    Shared           &shared;
+    Sum               own, upto; /* of bin threadIdx.x, and of all bins up to it */
+};
+
+/* The first position from `from` to `to` of a slice in memory whose key is below `key`. */
+__device__ int32_t first_below(const RpKey *keys, int32_t from, int32_t to, RpKey key) {
+    return rp_first(from, to, [&](int32_t i) { return __ldcg(&keys[i]) < key; });
+}
+
+/* Positions from..to of a sorted slice, which lie in a bin. */
+struct Span {
+    int32_t from, to;
+};
+
+__device__ Span span_of(const SampleArgs &a, int32_t slice, int bin) {
+    const int32_t *ends = a.ends + (size_t)slice * blockDim.x;
+    return {bin > 0 ? __ldcg(&ends[bin - 1]) : 0, __ldcg(&ends[bin])};
+}
+
+/* Count and weight of the keys >= key in a bin, over all slices; by a warp, for each of its lanes. */
+__device__ Sum sum_from(const SampleArgs &a, int bin, RpKey key) {
+    Sum sum = {0, 0};
+    for (int32_t i = (int32_t)threadIdx.x % RP_WARP; i < a.n_slices; i += RP_WARP) {
+        const size_t  first = (size_t)i * slice_size();
+        const Span    span  = span_of(a, i, bin);
+        const int32_t end   = first_below(a.keys + first, span.from, span.to, key);
+        if (end == span.from) continue;
+        const RpKey before = span.from > 0 ? __ldcg(&a.sums[first + span.from - 1]) : 0;
+        sum.count += end - span.from;
+        sum.weight += __ldcg(&a.sums[first + end - 1]) - before;
+    }
+    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) {
+        sum.count += __shfl_xor_sync(RP_ALL_LANES, sum.count, lanes);
+        sum.weight += __shfl_xor_sync(RP_ALL_LANES, sum.weight, lanes);
+    }
+    return sum;
+}
+
+/* Makes lo and hi the smallest and the largest key of the bin. */
+__device__ void narrow_to_keys(const Search &s) {
+    RpKey largest = 0, smallest = ~(RpKey)0;
+    for (int32_t i = (int32_t)threadIdx.x; i < s.a.n_slices; i += (int32_t)blockDim.x) {
+        const size_t first = (size_t)i * slice_size();
+        const Span   span  = span_of(s.a, i, s.shared.range.bin);
+        if (span.from >= span.to) continue;
+        const RpKey high = __ldcg(&s.a.keys[first + span.from]), low = __ldcg(&s.a.keys[first + span.to - 1]);
+        largest  = high > largest ? high : largest;
+        smallest = low < smallest ? low : smallest;
+    }
+    largest  = rp_block_max_key(largest, s.shared.warps);
+    smallest = ~rp_block_max_key(~smallest, s.shared.warps);
+    if (threadIdx.x == 0) s.shared.range.lo = smallest, s.shared.range.hi = largest;
+    __syncthreads();
+}
+
+/* Narrows the range to the part between two of the keys lo + step, lo + 2 step, ... that holds the target. Warp w sums
+ * the bin from key w on. These sums fall with w: the last that reaches the target is the number of those that do - 1. */
+__device__ void narrow(const Search &s, bool weighted, RpKey target) {
+    Range    &r    = s.shared.range;
+    Sum      *from = s.shared.from;
+    const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
+              n       = (int)blockDim.x / RP_WARP;
+    const RpKey width = r.hi - r.lo, step = width / (RpKey)(n + 1) + 1, ahead = step * (RpKey)(warp + 1);
+    const Sum   above = {r.start.count - r.bin_start.count, r.start.weight - r.bin_start.weight}; /* of hi */
+    const Sum   sum   = ahead <= width ? sum_from(s.a, r.bin, r.lo + ahead) : above;
+    if (lane == 0) from[warp].count = sum.count, from[warp].weight = sum.weight;
+    __syncthreads();
+    bool reaches = false;
+    if (lane < n)
+        reaches = target <=
+                  (weighted ? r.bin_start.weight + from[lane].weight : r.bin_start.count + from[lane].count);
+    const int last = __popc(__ballot_sync(RP_ALL_LANES, reaches)) - 1;
+    __syncthreads(); /* all have read the range */
+    if (threadIdx.x == 0) {
+        const Sum   rest  = last + 1 < n ? from[last + 1] : above;
+        const RpKey whole = last >= 0 ? from[last].count : above.count + r.n;
+        r.n               = whole - rest.count;
+        r.start.count     = r.bin_start.count + rest.count;
+        r.start.weight    = r.bin_start.weight + rest.weight;
+        r.lo += step * (RpKey)(last + 1);
+        if (step * (RpKey)(last + 2) <= width) r.hi = r.lo + step - 1;
+    }
+    __syncthreads();
+}
+
+/* Copies the keys of the range and their weights to the start of keys and sums, in any order. Each slice is read by as
+ * many threads as there are for it. */
+__device__ void gather(const Search &s) {
+    const Range &r     = s.shared.range;
+    int          group = (int)blockDim.x;
+    while (group > 1 && (int64_t)group * s.a.n_slices > (int64_t)blockDim.x) group /= 2;
+    for (int32_t i = (int32_t)threadIdx.x / group; i < s.a.n_slices; i += (int32_t)blockDim.x / group) {
+        const RpKey *keys = s.a.keys + (size_t)i * slice_size();
+        Span         span = span_of(s.a, i, r.bin);
+        if (r.lo > 0) span.to = first_below(keys, span.from, span.to, r.lo);
+        if (r.hi < ~(RpKey)0) span.from = first_below(keys, span.from, span.to, r.hi + 1);
+        for (int32_t k = span.from + (int32_t)threadIdx.x % group; k < span.to; k += group) {
+            const RpKey key = __ldcg(&keys[k]);
+            const int   to  = atomicAdd(&s.shared.n_list, 1);
+            if (to >= SHORT_LIST) break;
+            s.shared.keys[to] = key, s.shared.sums[to] = weight_of(s.scale, key);
+        }
+    }
+    __syncthreads();
+}
+
+/* Among the gathered candidates: the first at which the sum reaches the target. Each thread compares one with all. */
+__device__ void search_list(const Search &s, bool weighted, RpKey target) {
+    const int n = s.shared.n_list < SHORT_LIST ? s.shared.n_list : SHORT_LIST;
+    for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x) {
+        const RpKey key = s.shared.keys[i], own = weighted ? s.shared.sums[i] : 1;
+        RpKey       weight = s.shared.range.start.weight, count = s.shared.range.start.count;
+        for (int k = 0; k < n; k++)
+            if (s.shared.keys[k] >= key) count++, weight += s.shared.sums[k];
+        const RpKey reached = weighted ? weight : count;
+        if (reached < target || reached - own >= target) continue;
+        Cut &cut = s.shared.cut;
+        cut.key = key, cut.sum.count = count, cut.sum.weight = weight;
+    }
+    __syncthreads();
+}
+
+/* The bin in which the sum reaches the target becomes the range; by the thread of that bin. */
+__device__ void choose_bin(const Search &s) {
+    Range    &r   = s.shared.range;
+    const Sum sum = {s.upto.count - s.own.count, s.upto.weight - s.own.weight};
+    r.lo = 0, r.hi = ~(RpKey)0, r.n = s.own.count, r.bin = (int)threadIdx.x;
+    r.bin_start.count = r.start.count = sum.count;
+    r.bin_start.weight = r.start.weight = sum.weight;
+}
+
+/* The first candidate at which the sum over the order, of weights or of ones, reaches `target`: at least 1 and at most
+ * the sum of all. Every thread calls it and gets the result. */
+__device__ __forceinline__ Cut search(const Search &s, bool weighted, RpKey target) {
+    const RpKey upto = weighted ? s.upto.weight : s.upto.count, own = weighted ? s.own.weight : s.own.count;
+    __syncthreads(); /* all have the result of the search before */
+    if (threadIdx.x == 0) s.shared.n_list = 0;
+    if (upto >= target && upto - own < target) choose_bin(s);
+    __syncthreads();
+    if (s.shared.range.n > SHORT_LIST) narrow_to_keys(s);
+    while (s.shared.range.n > SHORT_LIST && s.shared.range.lo < s.shared.range.hi)
+        narrow(s, weighted, target);
+    gather(s);
+    search_list(s, weighted, target);
+    const Cut &cut = s.shared.cut;
+    return {
+        cut.key, {cut.sum.count, cut.sum.weight}
+    };
+}
+
+/* The least key that min-p keeps. 32 logits between two bounds are tried at a time, as sortable bits: the probability
+ * rises along them. Seven steps cover all floats; each warp takes them. */
+__device__ RpKey least_key_of(const Scale &s, float min_p) {
+    unsigned lo = (unsigned)(rp_key_of(-INFINITY, 0) >> 32), hi = (unsigned)(rp_key_of(s.max_logit, 0) >> 32);
+    while (lo < hi) {
+        const unsigned step = (hi - lo) / RP_WARP + 1, ahead = step * (threadIdx.x % RP_WARP);
+        const bool     kept =
+            ahead >= hi - lo || probability(s, rp_key_logit((RpKey)(lo + ahead) << 32)) >= min_p;
+        const unsigned first =
+            RP_WARP - (unsigned)__popc(__ballot_sync(RP_ALL_LANES, kept)); /* the first that keeps */
+        hi = step * first < hi - lo ? lo + step * first : hi;
+        lo = first > 0 ? lo + step * (first - 1) + 1 : hi;
+    }
+    return (RpKey)lo << 32;
+}
+
+/* The weight of all keys >= key. */
+__device__ RpKey weight_from(const Search &s, RpKey key) {
+    const int bin = bin_of(s.scale, rp_key_logit(key));
+    __syncthreads(); /* all have the result of the search before */
+    if ((int)threadIdx.x == bin) choose_bin(s);
+    __syncthreads();
+    if (threadIdx.x < RP_WARP) {
+        const Sum sum = sum_from(s.a, bin, key);
+        if (threadIdx.x == 0) s.shared.cut.sum.weight = s.shared.range.start.weight + sum.weight;
+    }
+    __syncthreads();
+    return s.shared.cut.sum.weight;
+}
+
+enum { TOP_K, TOP_P, CHOICE, N_SEARCHES };
+
+/* What a search is for: the target of top-k, of top-p, or of the random number u in [0, 1), which chooses the candidate
+ * at which the sum of weights first exceeds u * (weight of all that are kept). 0: nothing is searched. */
+__device__ RpKey target_of(int search, const Search &s, const RpStepState &state, const Cut &kept, float u) {
+    const double mass = (double)kept.sum.weight;
+    if (search == TOP_K)
+        return state.top_k > 0 && (RpKey)state.top_k < kept.sum.count ? (RpKey)state.top_k : 0;
+    if (search == TOP_P) return state.top_p < 1.0f ? (RpKey)fmax(ceil((double)state.top_p * mass), 1.0) : 0;
+    RpKey weight = kept.sum.weight;
+    if (state.min_p > 0.0f) {
+        const RpKey least = least_key_of(s.scale, state.min_p);
+        if (least > kept.key) weight = weight_from(s, least);
+    }
+    const RpKey reached = (RpKey)((double)u * (double)weight) + 1;
+    return reached < weight ? reached : weight;
+}
+
+__device__ int32_t sample_token(const Search &s, const RpStepState &state, Sum all, float u) {
+    Cut kept = {0, all};
+    for (int i = 0; i < N_SEARCHES; i++) {
+        const RpKey target = target_of(i, s, state, kept, u);
+        if (target > 0) kept = search(s, i != TOP_K, target);
+    }
+    return rp_key_id(kept.key);
+}
+
+/* ---- one slice ---- */
+
+/* Sorts the slice and sums its weights, in shared and in global memory. Returns how many candidates have a weight. */
+__device__ int sort_slice(const SampleArgs &a, const Scale &scale, const float x[2], Shared &shared) {
+    const int     t = (int)threadIdx.x, size = slice_size();
+    const int32_t first = (int32_t)blockIdx.x * size;
+    const int     n     = a.n - first < size ? a.n - first : size;
+    rp_block_sort_keys(key_at(a, x, 0), key_at(a, x, 1), shared.keys);
+    const RpKey w0     = 2 * t < n ? weight_of(scale, shared.keys[2 * t]) : 0,
+                w1     = 2 * t + 1 < n ? weight_of(scale, shared.keys[2 * t + 1]) : 0;
+    const RpKey sum    = rp_block_scan_key(w0 + w1, shared.warps);
+    shared.sums[2 * t] = sum - w1, shared.sums[2 * t + 1] = sum;
+    __syncthreads();
+    for (int i = t; i < n; i += (int)blockDim.x)
+        a.keys[first + i] = shared.keys[i], a.sums[first + i] = shared.sums[i];
+    const RpKey all = shared.sums[size - 1];
+    return all > 0 ? rp_first(0, size, [&](int32_t i) { return shared.sums[i] == all; }) + 1 : 0;
+}
+
+/* Thread t: the end of bin t among the first n keys of the slice, and what the bin holds. */
+__device__ void fill_bins(const SampleArgs &a, const Scale &scale, int n, Shared &shared) {
+    const int t = (int)threadIdx.x;
+    const int end =
+        rp_first(0, n, [&](int32_t i) { return bin_of(scale, rp_key_logit(shared.keys[i])) > t; });
+    shared.ends[t]                                      = end;
+    a.ends[(size_t)blockIdx.x * blockDim.x + (size_t)t] = end;
+    __syncthreads();
+    const int start = t > 0 ? shared.ends[t - 1] : 0;
+    if (end == start) return;
+    atomicAdd(&a.bins[t].count, (RpKey)(end - start));
+    atomicAdd(&a.bins[t].weight, shared.sums[end - 1] - (start > 0 ? shared.sums[start - 1] : 0));
+}
+
+__global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
+    rp_begin();
+    RP_SHARED(Shared, memory, [1]);
+    Shared           &shared = memory[0];
+    const RpStepState s      = *a.step;
+    const Extremes    all    = {__ldcg(&a.extremes[a.n_slices].best), __ldcg(&a.extremes[a.n_slices].lowest)};
+    if (!draws(s, all.best)) return;
+    const Scale scale = scale_of(all, s.temperature);
+    float       x[2];
+    load_logits(a, s, (float *)shared.sums, x);
+    fill_bins(a, scale, sort_slice(a, scale, x, shared), shared);
+    if (!rp_arrives_last(a.counter, gridDim.x)) return;
+    const Sum own  = {__ldcg(&a.bins[threadIdx.x].count), __ldcg(&a.bins[threadIdx.x].weight)};
+    const Sum upto = {rp_block_scan_key(own.count, shared.warps),
+                      rp_block_scan_key(own.weight, shared.warps)};
+    if (threadIdx.x == 0) shared.range.bin = 0, shared.range.n = 0, shared.cut.key = all.best;
+    if (threadIdx.x == blockDim.x - 1) shared.from[0].count = upto.count, shared.from[0].weight = upto.weight;
+    __syncthreads();
+    const Sum     total = {shared.from[0].count, shared.from[0].weight};
+    const float   u     = rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s));
+    const int32_t token = sample_token({a, scale, shared, own, upto}, s, total, u);
+    if (threadIdx.x == 0) finish(a, s, token, true);
+}
+
+/* Scratch memory behind the counters:  sums[n], bins[threads], extremes[slices + 1], ends[slices][threads].
+ * The sorted keys lie in the scratch memory of the op, 2 n floats. */
+struct Geometry {
+    unsigned threads, slices;
+    size_t   bins, extremes, ends, bytes;
+};
+
+Geometry geometry_of(int64_t n) {
+    Geometry g;
+    g.threads = RP_WARP;
+    while (g.threads < MAX_THREADS && 2 * (int64_t)g.threads < n) g.threads *= 2;
+    g.slices   = rp_blocks(n, 2 * (int64_t)g.threads);
+    g.bins     = (size_t)n * sizeof(RpKey);
+    g.extremes = g.bins + g.threads * sizeof(Sum);
+    g.ends     = g.extremes + ((size_t)g.slices + 1) * sizeof(Extremes);
+    g.bytes    = g.ends + (size_t)g.slices * g.threads * sizeof(int32_t);
+    return g;
+}
+
 } // namespace
+
+extern "C" size_t rp_cuda_sample_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
+    (void)ctx;
+    return RP_SCRATCH_ZEROS + geometry_of(args->sample.logits.ne[0]).bytes;
+}
 
 extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_sample(args));
-    const SampleArgs  a     = {(const float *)args->sample.logits.data, (RpStepState *)args->dst.data,
-                               (int32_t *)args->dst.data + RP_STEP_WORDS, (float *)args->sample.scratch.data,
-                               (int32_t)args->sample.logits.ne[0]};
-    const LaunchShape shape = {dim3(1), dim3(THREADS), 0};
+    RP_TRY(rp_check_scratch("sample", ctx, rp_cuda_sample_scratch(args, ctx)));
+    const int64_t  n      = args->sample.logits.ne[0];
+    const Geometry g      = geometry_of(n);
+    char          *memory = (char *)rp_scratch_floats(ctx);
+    SampleArgs     a      = {};
+    a.logits              = (const float *)args->sample.logits.data;
+    a.step                = (RpStepState *)args->dst.data;
+    a.recent              = (int32_t *)args->dst.data + RP_STEP_WORDS;
+    a.keys                = (RpKey *)args->sample.scratch.data;
+    a.n = (int32_t)n, a.n_slices = (int32_t)g.slices;
+    if (memory != nullptr) {
+        a.counter  = (unsigned *)ctx->scratch;
+        a.sums     = (RpKey *)memory;
+        a.bins     = (Sum *)(memory + g.bins);
+        a.extremes = (Extremes *)(memory + g.extremes);
+        a.ends     = (int32_t *)(memory + g.ends);
+    }
+    const LaunchShape shape = {dim3(g.slices), dim3(g.threads), 0};
+    RP_TRY(RP_LAUNCH("sample", ctx, shape, sample_max_kernel, a));
     return RP_LAUNCH("sample", ctx, shape, sample_kernel, a);
 }

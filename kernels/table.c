@@ -17,6 +17,7 @@ static ScratchBytes *const scratch[RP_OP_COUNT] = {
     [RP_OP_GATE_UP]   = rp_cuda_gate_up_scratch,
     [RP_OP_QKV]       = rp_cuda_qkv_scratch,
     [RP_OP_ROUTER]    = rp_cuda_router_scratch,
+    [RP_OP_SAMPLE]    = rp_cuda_sample_scratch,
 };
 
 size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx) {

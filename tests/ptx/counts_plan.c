@@ -134,12 +134,29 @@ static RpStatus fill_args(CountedPlan *p) {
     return RP_OK;
 }
 
+/* With a repetition penalty, tokens 0 to N_RECENT - 1 are recent. */
+static void set_step_state(void *state, const RpSamplerParams *sampler, int32_t pos) {
+    RpStepState *s      = state;
+    int32_t     *recent = (int32_t *)state + RP_STEP_WORDS;
+    *s                  = (RpStepState){.token          = 1,
+                                        .pos            = pos,
+                                        .temperature    = sampler->temperature,
+                                        .top_k          = sampler->top_k,
+                                        .top_p          = sampler->top_p,
+                                        .min_p          = sampler->min_p,
+                                        .repeat_penalty = sampler->repeat_penalty,
+                                        .seed_low       = (uint32_t)sampler->seed,
+                                        .seed_high      = (uint32_t)(sampler->seed >> 32)};
+    if (sampler->repeat_penalty == 1.0f || sampler->repeat_last_n == 0) return;
+    s->repeat_last_n = s->n_recent = N_RECENT;
+    for (int32_t i = 0; i < N_RECENT; i++) recent[i] = i;
+}
+
 /* A decode step reads its token and position from the step state, a prefill chunk from its inputs. */
-static void set_inputs(CountedPlan *p, int32_t n_tok, int32_t pos) {
+static void set_inputs(CountedPlan *p, const RpSamplerParams *sampler, int32_t n_tok, int32_t pos) {
     for (int i = 0; i < p->plan->n_states; i++)
         if (strcmp(rp_node_name(p->plan->states[i].node), "step") == 0)
-            *(RpStepState *)(void *)p->states[i] =
-                (RpStepState){.token = 1, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
+            set_step_state(p->states[i], sampler, pos);
     const TensorNode *tokens = rp_graph_find(p->g, "tokens"), *at = rp_graph_find(p->g, "pos"),
                      *rows = rp_graph_find(p->g, "out_rows");
     if (tokens == NULL || at == NULL || rows == NULL) return;
@@ -182,7 +199,7 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
     RP_TRY(place_all_weights(p, a->model != NULL));
     RP_TRY(place_memory(p));
     RP_TRY(fill_args(p));
-    set_inputs(p, o->n_tok, pos);
+    set_inputs(p, &a->sampler, o->n_tok, pos);
     return walk(p);
 }
 

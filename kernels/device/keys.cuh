@@ -1,0 +1,117 @@
+/* keys.cuh - candidates of sampling as 64-bit keys, and what a block does with 64-bit integers: maximum, inclusive
+ * scan, sort. All of it uses shuffles and barriers: a 64-bit atomic in shared memory is a loop of compare-and-swap.
+ *
+ *     key(logit, id) = sortable bits of the logit << 32 | ~id
+ *
+ * Keys fall along the order of candidates: higher logit first, lower id among equals. No two are equal, none is 0. */
+#ifndef KERNELS_DEVICE_KEYS_CUH
+#define KERNELS_DEVICE_KEYS_CUH
+
+#include "kernels/device/device.cuh"
+
+typedef unsigned long long RpKey; /* a key, or a sum of integers */
+
+/* The sortable bits have the order of the floats: negative ones inverted, others with the sign bit set. */
+__device__ static inline RpKey rp_key_of(float logit, int32_t id) {
+    const unsigned bits = __float_as_uint(logit);
+    const unsigned high = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (RpKey)high << 32 | (0xffffffffu - (unsigned)id);
+}
+
+__device__ static inline int32_t rp_key_id(RpKey key) { return (int32_t)(0xffffffffu - (unsigned)key); }
+
+__device__ static inline float rp_key_logit(RpKey key) {
+    const unsigned high = (unsigned)(key >> 32);
+    return __uint_as_float(high & 0x80000000u ? high & 0x7fffffffu : ~high);
+}
+
+__device__ static inline RpKey rp_warp_max_key(RpKey v) {
+    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) {
+        const RpKey other = __shfl_xor_sync(RP_ALL_LANES, v, lanes);
+        v                 = other > v ? other : v;
+    }
+    return v;
+}
+
+/* Over a block of whole warps, for every thread. `shared` holds 32 keys; the first barrier lets a caller pass the same
+ * memory twice in a row. */
+__device__ static inline RpKey rp_block_max_key(RpKey v, RpKey *shared) {
+    const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
+    v = rp_warp_max_key(v);
+    __syncthreads();
+    if (lane == 0) shared[warp] = v;
+    __syncthreads();
+    return rp_warp_max_key(lane < (int)blockDim.x / RP_WARP ? shared[lane] : 0);
+}
+
+__device__ static inline RpKey rp_warp_scan_key(RpKey v) {
+    for (int lanes = 1; lanes < RP_WARP; lanes *= 2) {
+        const RpKey before = __shfl_up_sync(RP_ALL_LANES, v, lanes);
+        if ((int)threadIdx.x % RP_WARP >= lanes) v += before;
+    }
+    return v;
+}
+
+/* The sum of this thread's value and those of all threads before it. `shared` as for rp_block_max_key. Every warp adds
+ * the totals of all warps itself, which saves a barrier. */
+__device__ static inline RpKey rp_block_scan_key(RpKey v, RpKey *shared) {
+    const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
+    v = rp_warp_scan_key(v);
+    __syncthreads();
+    if (lane == RP_WARP - 1) shared[warp] = v;
+    __syncthreads();
+    const RpKey totals = rp_warp_scan_key(lane < (int)blockDim.x / RP_WARP ? shared[lane] : 0);
+    const RpKey before = __shfl_sync(RP_ALL_LANES, totals, warp > 0 ? warp - 1 : 0);
+    return warp > 0 ? before + v : v;
+}
+
+/* The first position from `from` to `to` that is `behind(position)`: not so before it, so from it on. */
+template <class Behind> __device__ static inline int32_t rp_first(int32_t from, int32_t to, Behind behind) {
+    while (from < to) {
+        const int32_t middle = (from + to) / 2;
+        if (behind(middle))
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return from;
+}
+
+/* Of a pair of elements, `bit` apart: the larger one goes to the lower position, unless the run of `run` elements that
+ * the pair lies in is sorted upwards. */
+__device__ static inline RpKey rp_bitonic_keep(RpKey mine, RpKey other, int at, int bit, int run) {
+    const bool larger = ((at & bit) == 0) == ((at & run) == 0);
+    return (other > mine) == larger ? other : mine;
+}
+
+/* Bitonic sort of 2 * blockDim.x keys, the largest first; blockDim.x is a power of two, at least 32. Thread t of warp w
+ * brings the elements at = 64 w + t % 32 and at + 32, in any order, and finds all of them in `shared` [2 * blockDim.x].
+ * Pairs less than 32 apart lie in one register of two lanes, pairs 32 apart in one thread, others in two warps:
+ *
+ *     run 2: pairs 1 apart; run 4: 2, 1; ... run 64: 32, 16, ..., 1; run 128: 64 in shared memory, 32, ...            */
+__device__ static inline void rp_block_sort_keys(RpKey a, RpKey b, RpKey *shared) {
+    const int n = 2 * (int)blockDim.x, at = 2 * (int)(threadIdx.x & ~31u) + (int)threadIdx.x % RP_WARP;
+    for (int run = 2; run <= n; run *= 2) {
+        for (int bit = run / 2; bit > RP_WARP; bit /= 2) {
+            shared[at] = a, shared[at + RP_WARP] = b;
+            __syncthreads();
+            const RpKey c = shared[at ^ bit], d = shared[(at + RP_WARP) ^ bit];
+            __syncthreads();
+            a = rp_bitonic_keep(a, c, at, bit, run), b = rp_bitonic_keep(b, d, at, bit, run);
+        }
+        if (run > RP_WARP) {
+            const bool  swaps = (b > a) == ((at & run) == 0);
+            const RpKey c     = swaps ? b : a;
+            b                 = swaps ? a : b;
+            a                 = c;
+        }
+        for (int bit = run / 2 < RP_WARP ? run / 2 : RP_WARP / 2; bit > 0; bit /= 2) {
+            const RpKey c = __shfl_xor_sync(RP_ALL_LANES, a, bit), d = __shfl_xor_sync(RP_ALL_LANES, b, bit);
+            a = rp_bitonic_keep(a, c, at, bit, run), b = rp_bitonic_keep(b, d, at + RP_WARP, bit, run);
+        }
+    }
+    shared[at] = a, shared[at + RP_WARP] = b;
+    __syncthreads();
+}
+
+#endif
