@@ -13,7 +13,7 @@
  * A bin is a range of logits, the same for all slices: bin = (max - logit) * bins / range. Sums over slices:
  *
  *     ends[slice][bin]   candidates of the slice in bins 0..bin. They are the first ones of the sorted slice
- *     bins[bin]          count and weight, over all slices
+ *     counts[bin], weights[bin]   over all slices
  *
  * A search scans the bins, then compares the candidates of one bin, at most SHORT_LIST. If the bin has more, it first
  * narrows the range of keys: each warp counts what lies above one of 32 keys, by a binary search in every slice. Such a
@@ -52,11 +52,11 @@ struct SampleArgs {
     RpStepState *step;
     int32_t     *recent;
     unsigned    *counter;
-    Extremes    *extremes; /* [slices + 1], the last for all logits */
-    Sum         *bins;     /* [threads] */
-    RpKey       *sums;     /* [n]: of the weights of a sorted slice, up to and with this one */
-    RpKey       *keys;     /* [n]: sorted slices */
-    int32_t     *ends;     /* [slices][threads] */
+    Extremes    *extremes;         /* [slices + 1], the last for all logits */
+    RpKey       *counts, *weights; /* [threads]: of the bins */
+    RpKey       *sums;             /* [n]: of the weights of a sorted slice, up to and with this one */
+    RpKey       *keys;             /* [n]: sorted slices */
+    int32_t     *ends;             /* [slices][threads] */
     int32_t      n, n_slices;
 };
 
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_max_kernel(SampleArgs a
     Extremes    e = block_extremes(k0 > k1 ? k0 : k1, fminf(finite_or_largest(x[0]), finite_or_largest(x[1])),
                                 keys, floats);
     if (threadIdx.x == 0) put_extremes(&a.extremes[blockIdx.x], e);
-    if (blockIdx.x == 0) a.bins[threadIdx.x].count = a.bins[threadIdx.x].weight = 0;
+    if (blockIdx.x == 0) a.counts[threadIdx.x] = 0, a.weights[threadIdx.x] = 0;
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
     RpKey best   = 0;
     float lowest = INFINITY;
@@ -445,8 +445,8 @@ __device__ void fill_bins(const SampleArgs &a, const Scale &scale, int n, Shared
     __syncthreads();
     const int start = t > 0 ? shared.ends[t - 1] : 0;
     if (end == start) return;
-    atomicAdd(&a.bins[t].count, (RpKey)(end - start));
-    atomicAdd(&a.bins[t].weight, shared.sums[end - 1] - (start > 0 ? shared.sums[start - 1] : 0));
+    atomicAdd(&a.counts[t], (RpKey)(end - start));
+    atomicAdd(&a.weights[t], shared.sums[end - 1] - (start > 0 ? shared.sums[start - 1] : 0));
 }
 
 __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
@@ -461,10 +461,11 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     load_logits(a, s, (float *)shared.sums, x);
     fill_bins(a, scale, sort_slice(a, scale, x, shared), shared);
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
-    const Sum own  = {__ldcg(&a.bins[threadIdx.x].count), __ldcg(&a.bins[threadIdx.x].weight)};
+    const Sum own  = {__ldcg(&a.counts[threadIdx.x]), __ldcg(&a.weights[threadIdx.x])};
     const Sum upto = {rp_block_scan_key(own.count, shared.warps),
                       rp_block_scan_key(own.weight, shared.warps)};
-    if (threadIdx.x == 0) shared.range.bin = 0, shared.range.n = 0, shared.cut.key = all.best;
+    if (threadIdx.x == 0)
+        shared.range.n = 0, shared.cut.key = all.best, shared.cut.sum.count = shared.cut.sum.weight = 0;
     if (threadIdx.x == blockDim.x - 1) shared.from[0].count = upto.count, shared.from[0].weight = upto.weight;
     __syncthreads();
     const Sum     total = {shared.from[0].count, shared.from[0].weight};
@@ -473,7 +474,7 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     if (threadIdx.x == 0) finish(a, s, token, true);
 }
 
-/* Scratch memory behind the counters:  sums[n], bins[threads], extremes[slices + 1], ends[slices][threads].
+/* Scratch memory behind the counters:  sums[n], counts[threads], weights[threads], extremes[slices + 1], ends[slices][threads].
  * The sorted keys lie in the scratch memory of the op, 2 n floats. */
 struct Geometry {
     unsigned threads, slices;
@@ -486,7 +487,7 @@ Geometry geometry_of(int64_t n) {
     while (g.threads < MAX_THREADS && 2 * (int64_t)g.threads < n) g.threads *= 2;
     g.slices   = rp_blocks(n, 2 * (int64_t)g.threads);
     g.bins     = (size_t)n * sizeof(RpKey);
-    g.extremes = g.bins + g.threads * sizeof(Sum);
+    g.extremes = g.bins + 2 * g.threads * sizeof(RpKey);
     g.ends     = g.extremes + ((size_t)g.slices + 1) * sizeof(Extremes);
     g.bytes    = g.ends + (size_t)g.slices * g.threads * sizeof(int32_t);
     return g;
@@ -514,7 +515,8 @@ extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (memory != nullptr) {
         a.counter  = (unsigned *)ctx->scratch;
         a.sums     = (RpKey *)memory;
-        a.bins     = (Sum *)(memory + g.bins);
+        a.counts   = (RpKey *)(memory + g.bins);
+        a.weights  = a.counts + g.threads;
         a.extremes = (Extremes *)(memory + g.extremes);
         a.ends     = (int32_t *)(memory + g.ends);
     }

@@ -77,10 +77,8 @@ template <class Behind> __device__ static inline int32_t rp_first(int32_t from, 
     return from;
 }
 
-/* Of a pair of elements, `bit` apart: the larger one goes to the lower position, unless the run of `run` elements that
- * the pair lies in is sorted upwards. */
-__device__ static inline RpKey rp_bitonic_keep(RpKey mine, RpKey other, int at, int bit, int run) {
-    const bool larger = ((at & bit) == 0) == ((at & run) == 0);
+/* The larger or the smaller of two keys. */
+__device__ static inline RpKey rp_one_of(RpKey mine, RpKey other, bool larger) {
     return (other > mine) == larger ? other : mine;
 }
 
@@ -88,26 +86,31 @@ __device__ static inline RpKey rp_bitonic_keep(RpKey mine, RpKey other, int at, 
  * brings the elements at = 64 w + t % 32 and at + 32, in any order, and finds all of them in `shared` [2 * blockDim.x].
  * Pairs less than 32 apart lie in one register of two lanes, pairs 32 apart in one thread, others in two warps:
  *
- *     run 2: pairs 1 apart; run 4: 2, 1; ... run 64: 32, 16, ..., 1; run 128: 64 in shared memory, 32, ...            */
+ *     run 2: pairs 1 apart; run 4: 2, 1; ... run 64: 32, 16, ..., 1; run 128: 64 in shared memory, 32, ...
+ *
+ * The larger key of a pair goes to the lower position, in every second run to the higher one. */
 __device__ static inline void rp_block_sort_keys(RpKey a, RpKey b, RpKey *shared) {
     const int n = 2 * (int)blockDim.x, at = 2 * (int)(threadIdx.x & ~31u) + (int)threadIdx.x % RP_WARP;
     for (int run = 2; run <= n; run *= 2) {
+        const bool falls     = (at & run) == 0,
+                   b_differs = run == RP_WARP; /* the run of b falls where that of a rises */
         for (int bit = run / 2; bit > RP_WARP; bit /= 2) {
             shared[at] = a, shared[at + RP_WARP] = b;
             __syncthreads();
-            const RpKey c = shared[at ^ bit], d = shared[(at + RP_WARP) ^ bit];
+            const RpKey c = shared[at ^ bit], d = shared[(at ^ bit) + RP_WARP];
             __syncthreads();
-            a = rp_bitonic_keep(a, c, at, bit, run), b = rp_bitonic_keep(b, d, at, bit, run);
+            const bool larger = ((at & bit) == 0) == falls;
+            a = rp_one_of(a, c, larger), b = rp_one_of(b, d, larger);
         }
         if (run > RP_WARP) {
-            const bool  swaps = (b > a) == ((at & run) == 0);
-            const RpKey c     = swaps ? b : a;
-            b                 = swaps ? a : b;
-            a                 = c;
+            const RpKey c = rp_one_of(a, b, falls);
+            b             = rp_one_of(b, a, !falls);
+            a             = c;
         }
         for (int bit = run / 2 < RP_WARP ? run / 2 : RP_WARP / 2; bit > 0; bit /= 2) {
             const RpKey c = __shfl_xor_sync(RP_ALL_LANES, a, bit), d = __shfl_xor_sync(RP_ALL_LANES, b, bit);
-            a = rp_bitonic_keep(a, c, at, bit, run), b = rp_bitonic_keep(b, d, at + RP_WARP, bit, run);
+            const bool  larger = ((at & bit) == 0) == falls;
+            a = rp_one_of(a, c, larger), b = rp_one_of(b, d, larger != b_differs);
         }
     }
     shared[at] = a, shared[at + RP_WARP] = b;

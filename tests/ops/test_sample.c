@@ -112,6 +112,122 @@ Test(sample, respects_top_k_top_p_and_min_p_on_every_backend) {
     }
 }
 
+/* Logits of several slices of the CUDA kernel. Equal ones and ones that fall into one bin take its longest path. */
+static float shaped(const char *shape, int i, int n) {
+    const float u = rp_philox_uniform(77, (uint64_t)i);
+    if (strcmp(shape, "equal") == 0) return 1.5f;
+    if (strcmp(shape, "two values") == 0) return i % 3 == 0 ? 1.0f : 0.5f;
+    if (strcmp(shape, "falling") == 0) return -0.001f * (float)i;
+    if (strcmp(shape, "rising") == 0) return 0.001f * (float)i;
+    if (strcmp(shape, "one far above") == 0) return i == n / 2 ? 1e30f : u;
+    if (strcmp(shape, "masked") == 0)
+        return i % 5 == 0 ? NAN : i % 7 == 0 ? -INFINITY : i % 11 == 0 ? -1e30f : u;
+    if (strcmp(shape, "infinite") == 0) return i % 2 == 0 ? INFINITY : u;
+    if (strcmp(shape, "text") == 0) return -4.0f * logf(u + 1e-7f) + 8.0f * u; /* few high ones */
+    return i % 2 == 0 ? (i % 4 == 0 ? 0.0f : -0.0f) : 4.0f * u - 2.0f; /* "zeros": and others around them */
+}
+
+typedef struct ShapedCase {
+    const char *shape;
+    float       temperature;
+    int32_t     top_k;
+    float       top_p, min_p, repeat_penalty;
+    int         n;
+} ShapedCase;
+
+static float *shaped_logits(const ShapedCase *c) {
+    float *logits = malloc((size_t)c->n * sizeof *logits);
+    for (int i = 0; i < c->n; i++) logits[i] = shaped(c->shape, i, c->n);
+    return logits;
+}
+
+static Step shaped_step(const ShapedCase *c, uint32_t seed) {
+    Step step             = step_of(c->temperature);
+    step.s.top_k          = c->top_k;
+    step.s.top_p          = c->top_p;
+    step.s.min_p          = c->min_p;
+    step.s.repeat_penalty = c->repeat_penalty;
+    step.s.seed_low       = seed;
+    step.s.n_recent       = 3; /* of the first slice, twice, and of the last */
+    step.s.next_recent    = 3;
+    step.recent[0] = step.recent[1] = 7;
+    step.recent[2]                  = c->n - 1;
+    return step;
+}
+
+/* On the CPU, then as a CUDA kernel in one order of blocks and threads. */
+static Step sample_shaped(const ShapedCase *c, uint32_t seed) {
+    const Step     before = shaped_step(c, seed);
+    Step           step   = before;
+    float         *logits = shaped_logits(c), *scratch = malloc(2 * (size_t)c->n * sizeof *scratch);
+    const RpOpArgs args = args_of(logits, c->n, &step, scratch);
+    OK(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}));
+#ifdef RP_TEST_CUDA
+    const Step cpu = step;
+    step           = before;
+    sim_sched((int)(seed % 3), 1);
+    OK(cuda_run(rp_cpu_sample, &args, &before));
+    cr_expect_arr_eq(&step, &cpu, sizeof step, "%s: the CUDA kernel leaves another state", c->shape);
+#endif
+    free(logits);
+    free(scratch);
+    return step;
+}
+
+Test(sample, agrees_with_the_cpu_on_logits_of_any_shape) {
+    static const ShapedCase cases[] = {
+        {"equal",         1.0f,  0,    1.0f,  0.0f,  1.0f, 2200},
+        {"equal",         1e30f, 2199, 0.5f,  0.0f,  1.1f, 2200},
+        {"two values",    0.5f,  2900, 0.9f,  0.0f,  1.0f, 4500},
+        {"two values",    1e6f,  0,    0.8f,  0.2f,  1.0f, 2200},
+        {"falling",       0.7f,  0,    1.0f,  0.0f,  1.0f, 2200},
+        {"rising",        2.0f,  1600, 0.7f,  0.3f,  1.3f, 2200},
+        {"one far above", 1e30f, 0,    0.95f, 0.0f,  1.0f, 2200},
+        {"one far above", 1.0f,  40,   0.95f, 0.05f, 1.0f, 2200},
+        {"masked",        1e5f,  4000, 0.99f, 0.5f,  1.0f, 4500},
+        {"masked",        0.2f,  0,    0.99f, 0.0f,  0.7f, 2200},
+        {"infinite",      1.0f,  1000, 0.75f, 0.1f,  1.0f, 2200},
+        {"infinite",      1.0f,  0,    1.0f,  1.0f,  1.0f, 2200},
+        {"text",          0.8f,  40,   0.95f, 0.05f, 1.1f, 2200},
+        {"text",          1.5f,  0,    1.0f,  0.01f, 1.0f, 2200},
+        {"zeros",         1.0f,  0,    0.9f,  0.0f,  1.0f, 4097},
+        {"zeros",         3.0f,  2049, 1.0f,  0.9f,  1.0f, 4096},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(sample_shaped(&cases[i], (uint32_t)i).s.drawn_low, 1u, "%s", cases[i].shape);
+}
+
+/* Of n equal logits the first k are kept, in the order of their ids, so the random number chooses id u * k. */
+Test(sample, chooses_among_equal_logits_by_id) {
+    const ShapedCase all  = {"equal", 0.3f, 0, 1.0f, 0.5f, 1.0f, 2500},
+                     some = {"equal", 3.0f, 2100, 1.0f, 0.0f, 1.0f, 2500};
+    for (uint32_t seed = 0; seed < 2; seed++) {
+        const double u = (double)rp_philox_uniform(seed, 0);
+        cr_expect_eq(sample_shaped(&all, seed).s.token, (int32_t)(u * 2500.0));
+        cr_expect_eq(sample_shaped(&some, seed).s.token, (int32_t)(u * 2100.0));
+    }
+}
+
+Test(sample, gives_the_same_bits_in_any_order_of_blocks) {
+    const ShapedCase c      = {"text", 0.9f, 300, 0.95f, 0.01f, 1.1f, 4200};
+    float           *logits = shaped_logits(&c);
+    cr_expect_eq(sample(logits, c.n, shaped_step(&c, 1)).s.drawn_low, 1u);
+    free(logits);
+}
+
+#ifdef SIM_RACE
+enum { MANY = 68000 }; /* more slices than a warp has lanes */
+#else
+enum { MANY = 151936 };
+#endif
+
+Test(sample, samples_from_a_vocabulary_of_152k) {
+    const ShapedCase c    = {"text", 0.8f, 40, 0.95f, 0.05f, 1.1f, MANY};
+    const Step       step = sample_shaped(&c, 5);
+    cr_expect_eq(step.s.drawn_low, 1u);
+    cr_expect_eq(step.recent[3], step.s.token);
+}
+
 Test(sample, refuses_bad_logits_and_states) {
     const float none[3] = {NAN, -INFINITY, NAN};
     float       scratch[6];

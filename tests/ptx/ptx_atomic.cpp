@@ -32,8 +32,10 @@ template <class T, class O> void atomic(Warp &w, const Inst &i, uint32_t lanes) 
     resolve(w, i, lanes, false, host);
     check_race(w, i, lanes, Access::atomic, host);
     if (i.target & RELEASE) fence(w);
-    publish(w);
-    strong_load(w);
+    if (i.space != Space::shared) { // other blocks do not see those of shared memory
+        publish(w);
+        strong_load(w);
+    }
     if (i.target & ACQUIRE) fence(w);
     const T *a = w.at<T>(i.s[1]), *b = w.at<T>(i.s[2]);
     for (uint32_t m = lanes; m; m &= m - 1) {
