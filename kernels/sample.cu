@@ -341,10 +341,9 @@ __device__ void choose_bin(const Search &s) {
 }
 
 /* The first candidate at which the sum over the order, of weights or of ones, reaches `target`: at least 1 and at most
- * the sum of all. Every thread calls it and gets the result. */
+ * the sum of all. Every thread calls it and gets the result. The last barrier of search_list lets the next search begin. */
 __device__ __forceinline__ Cut search(const Search &s, bool weighted, RpKey target) {
     const RpKey upto = weighted ? s.upto.weight : s.upto.count, own = weighted ? s.own.weight : s.own.count;
-    __syncthreads(); /* all have the result of the search before */
     if (threadIdx.x == 0) s.shared.n_list = 0;
     if (upto >= target && upto - own < target) choose_bin(s);
     __syncthreads();
@@ -378,7 +377,6 @@ __device__ RpKey least_key_of(const Scale &s, float min_p) {
 /* The weight of all keys >= key. */
 __device__ RpKey weight_from(const Search &s, RpKey key) {
     const int bin = bin_of(s.scale, rp_key_logit(key));
-    __syncthreads(); /* all have the result of the search before */
     if ((int)threadIdx.x == bin) choose_bin(s);
     __syncthreads();
     if (threadIdx.x < RP_WARP) {

@@ -60,6 +60,16 @@ experts_down|experts_down.cu|s/for (int i = 0; adds \&\& i < count; i++)/for (in
 experts_down|experts_down.cu|/the table of the experts before has been read/s/^/if (!@) /|no barrier before the next experts are computed
 experts_down|experts_down.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[row\]) : sum/(@ ? sum : &)/|no residual
 experts_down|experts_down.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
+sample|sample.cu|s/a\.counts\[threadIdx\.x\] = 0/(@ ? (void)0 : (void)(&))/|counts of bins left from the token before
+sample|device/keys.cuh|/shared\[at\] = a, shared/,/const RpKey c/s/__syncthreads();/if (!@) &/|no barrier between the keys of two warps and their comparison
+sample|device/keys.cuh|s/warp > 0 ? before + v : v/(@ ? v : &)/|a scan that starts again in each warp
+sample|sample.cu|/cut.key = key, cut.sum.count/,/^}/s/__syncthreads();/if (!@) &/|no barrier after a search
+sample|sample.cu|s/s\.shared\.keys\[k\] >= key/(@ ? s.shared.keys[k] > key : &)/|sums that leave out the candidate itself
+sample|sample.cu|s/reaches)) - 1;/reaches)) - (@ ? 2 : 1);/|a range behind the target
+sample|sample.cu|s/r\.hi + 1)/r.hi + (@ ? 0 : 1))/|the largest key of a range left out
+sample|sample.cu|s/if (id < first ||/if ((!@ \&\& id < first) ||/|a recent token of an earlier slice
+sample|sample.cu|s/(start > 0 ? shared\.sums\[start - 1\] : 0)/(@ ? 0 : &)/|a bin with the weight of those before it
+sample|sample.cu|s/if (least > kept\.key)/if (!@ \&\& least > kept.key)/|no min-p
 BUGS
 }
 
