@@ -20,6 +20,15 @@ const char *cli_device_text(const RpSession *s, char *buf, size_t size) {
     return buf;
 }
 
+/* Also says what limits a load: the file and repacking, or the copies. */
+static void upload_text(const RpExecutorInfo *info, char *buf, size_t size) {
+    if (info->upload_bytes > 0)
+        snprintf(buf, size,
+                 "; %.3f GB of weights copied in %.2f s: %.2f read and repacked, %.2f waited for copies",
+                 (double)info->upload_bytes / 1e9, info->upload_s, info->upload_s - info->upload_wait_s,
+                 info->upload_wait_s);
+}
+
 void cli_device_json(const RpSession *s, FILE *out) {
     const RpExecutorInfo info = rp_session_info(s);
     fprintf(out, "\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"threads\":%d,", info.device,
@@ -36,6 +45,8 @@ void cli_device_json(const RpSession *s, FILE *out) {
         rp_put_json_string(more[i].text, strlen(more[i].text), out);
         fputc(',', out);
     }
+    fprintf(out, "\"upload_bytes\":%zu,\"upload_s\":%.6f,\"upload_wait_s\":%.6f,", info.upload_bytes,
+            info.upload_s, info.upload_wait_s);
 }
 
 double cli_prefill_rate(const RpGenerateResult *r) {
@@ -72,11 +83,13 @@ void cli_report(const Report *r) {
     const TokenBytes        bytes = reply_bytes(r);
     const double            rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
     const int               steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
-    char                    text[320], traffic[128] = "";
+    char                    text[512], traffic[128] = "";
     Table                  *t = cli_table_new("|>|>|>|");
     if (r->load_s > 0.0) {
         const int n = snprintf(text, sizeof text, "until model and session were open, ");
         (void)cli_device_text(r->session, text + n, sizeof text - (size_t)n);
+        const RpExecutorInfo info = rp_session_info(r->session);
+        upload_text(&info, text + strlen(text), sizeof text - strlen(text));
         add_row(t, "load", r->load_s, -1, 0.0, text);
     }
     if (steps > 0)

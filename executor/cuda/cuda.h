@@ -32,7 +32,13 @@ typedef struct CudaWeight {
     char       *device;
 } CudaWeight;
 
-/* The state that executors with the same owner share. The owner opens and closes it. */
+/* What the uploads of weights took so far. The rest of the time the host read and repacked them. */
+typedef struct CudaUpload {
+    size_t bytes;
+    double all_s, wait_s; /* seconds; of them waiting for copies */
+} CudaUpload;
+
+/* A kernel that was compiled from source text. */
 typedef struct SourceKernel {
     TensorOp         op;
     const void      *function; /* a cudaKernel_t, which launches take in place of a function */
@@ -45,6 +51,7 @@ struct RpCudaSources {
     int           n;
 };
 
+/* The state that executors with the same owner share. The owner opens and closes it. */
 typedef struct CudaDevice {
     int           index, major, minor; /* compute capability */
     char          id[16], name[256];   /* "cuda:0", "NVIDIA ..." */
@@ -54,6 +61,7 @@ typedef struct CudaDevice {
     int           n_weights;
     void        **slabs; /* allocations that hold the weights */
     int           n_slabs;
+    CudaUpload    upload;
     bool          looping;   /* the loop of some executor runs: no other call may use the stream */
     RpBlasLt     *blas;      /* NULL until a plan needs it, or if it is unavailable */
     void         *workspace; /* device memory lent to blas */

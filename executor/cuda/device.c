@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
@@ -128,7 +129,8 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
  *     half 0   [piece 0]            [piece 2]              a half is written again when the event behind its copy
  *     half 1             [piece 1]            [piece 3]    has been reached
  *
- * A quantised weight is repacked into `planes`, which holds one weight: its pieces have left it when they are enqueued. */
+ * One stream is enough for that: a device has one engine for copies from the host. A quantised weight is repacked into
+ * a half if it fits, otherwise into `planes`, which holds one weight: its pieces have left it when they are enqueued. */
 typedef struct Upload {
     CudaDevice *d;
     char       *pinned;
@@ -138,27 +140,57 @@ typedef struct Upload {
     unsigned    n_pieces;
 } Upload;
 
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static RpStatus upload_check(const Upload *u, cudaError_t e) {
     return rp_cuda_check(u->d, e, "upload of weights");
 }
 
+/* Waits until the copies of the next half, or of all, have been made, and counts the time. */
+static RpStatus upload_wait(const Upload *u, bool all, char **half) {
+    const unsigned k     = u->n_pieces % 2;
+    const double   begin = seconds();
+    const RpStatus waited =
+        upload_check(u, all ? cudaStreamSynchronize(u->d->stream) : cudaEventSynchronize(u->done[k]));
+    u->d->upload.wait_s += seconds() - begin;
+    if (half != NULL) *half = u->pinned + k * u->half;
+    return waited;
+}
+
+/* Sends the first n bytes of the next half. */
+static RpStatus upload_half(Upload *u, char *to, size_t n) {
+    const unsigned k = u->n_pieces++ % 2;
+    RP_TRY(upload_check(
+        u, cudaMemcpyAsync(to, u->pinned + k * u->half, n, cudaMemcpyHostToDevice, u->d->stream)));
+    return upload_check(u, cudaEventRecord(u->done[k], u->d->stream));
+}
+
 static RpStatus upload_bytes(Upload *u, char *to, const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += u->half) {
-        const size_t   n    = bytes - at < u->half ? bytes - at : u->half;
-        const unsigned k    = u->n_pieces++ % 2;
-        char          *half = u->pinned + k * u->half;
-        RP_TRY(upload_check(u, cudaEventSynchronize(u->done[k])));
+        const size_t n = bytes - at < u->half ? bytes - at : u->half;
+        char        *half;
+        RP_TRY(upload_wait(u, false, &half));
         memcpy(half, from + at, n);
-        RP_TRY(upload_check(u, cudaMemcpyAsync(to + at, half, n, cudaMemcpyHostToDevice, u->d->stream)));
-        RP_TRY(upload_check(u, cudaEventRecord(u->done[k], u->d->stream)));
+        RP_TRY(upload_half(u, to + at, n));
     }
     return RP_OK;
 }
 
 static RpStatus upload(Upload *u, const RpTensorView *v, char *to) {
-    const bool repacks = rp_dtype_is_quant(v->dtype);
-    if (repacks) RP_TRY(rp_cuda_repack(v, u->planes));
-    return upload_bytes(u, to, repacks ? u->planes : v->data, rp_view_extent_bytes(v));
+    const size_t bytes = rp_view_extent_bytes(v);
+    char        *half;
+    if (!rp_dtype_is_quant(v->dtype)) return upload_bytes(u, to, v->data, bytes);
+    if (bytes > u->half) {
+        RP_TRY(rp_cuda_repack(v, u->planes));
+        return upload_bytes(u, to, u->planes, bytes);
+    }
+    RP_TRY(upload_wait(u, false, &half));
+    RP_TRY(rp_cuda_repack(v, half));
+    return upload_half(u, to, bytes);
 }
 
 /* The largest of the missing weights, or of those that are quantised. */
@@ -238,7 +270,7 @@ static RpStatus fill_slab(Upload *u, const ExecPlan *plan, char *slab) {
         d->weights[n++] = (CudaWeight){v.data, rp_view_extent_bytes(&v), slab};
         slab += aligned(rp_view_extent_bytes(&v));
     }
-    RP_TRY(upload_check(u, cudaStreamSynchronize(d->stream)));
+    RP_TRY(upload_wait(u, true, NULL));
     d->n_weights = n;
     qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);
     return RP_OK;
@@ -248,15 +280,19 @@ static RpStatus fill_slab(Upload *u, const ExecPlan *plan, char *slab) {
 RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     const size_t total = rp_cuda_missing_weights(d, plan);
     Upload       u     = {.d = d};
+    const double begin = seconds();
     char        *slab;
     if (total == 0) return RP_OK;
     RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
     RP_TRY(rp_cuda_alloc(d, total, "weights", (void **)&slab));
     const RpStatus st = fill_slab(&u, plan, slab);
     upload_close(&u);
-    if (st == RP_OK)
-        d->slabs[d->n_slabs++] = slab;
-    else
+    if (st != RP_OK) {
         (void)cudaFree(slab);
-    return st;
+        return st;
+    }
+    d->slabs[d->n_slabs++] = slab;
+    d->upload.bytes += total;
+    d->upload.all_s += seconds() - begin;
+    return RP_OK;
 }

@@ -404,6 +404,9 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(rp_executor_open_states(e));
     e->info.device_bytes += rp_cuda_missing_weights(c->device, e->plan);
     RP_TRY(rp_cuda_upload_weights(c->device, e->plan));
+    e->info.upload_bytes  = c->device->upload.bytes;
+    e->info.upload_s      = c->device->upload.all_s;
+    e->info.upload_wait_s = c->device->upload.wait_s;
     RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
     RP_TRY(rp_cuda_blas_open(c));

@@ -118,6 +118,8 @@ typedef struct RpExecutorInfo {
     const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
     const char *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was
                             not used; "" if the plan has none that an earlier executor of the device has not loaded */
+    size_t upload_bytes; /* weights that this executor and those it shares with had copied to the GPU when it was opened */
+    double upload_s, upload_wait_s; /* seconds that took; of them waiting for copies, not reading and repacking the file */
 } RpExecutorInfo;
 
 RP_API void rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);

@@ -47,6 +47,10 @@ Test(cuda_upload, a_weight_of_several_pieces_arrives_whole) {
     sim_stats_reset();
     OK(rp_executor_open(t.plan, &(RpExecutorOptions){.device = "cuda", .require_graph = true}, &e));
     cr_expect_eq(sim_stats().h2d_copies, 5ul);
+    const RpExecutorInfo info = rp_executor_info(e);
+    cr_expect_eq(info.upload_bytes, (size_t)(N * (n_rows[0] + n_rows[1])) * sizeof(float));
+    cr_expect(info.upload_wait_s > 0.0 && info.upload_s > info.upload_wait_s, "%g s, waited %g s",
+              info.upload_s, info.upload_wait_s);
     for (int k = 0; k < 2; k++) {
         int32_t      *ids       = rp_executor_data(e, rp_graph_find(t.g, k == 0 ? "ids0" : "ids1"));
         const int32_t at[N_IDS] = {0, 1, PIECE_ROWS - 1, PIECE_ROWS, PIECE_ROWS + 1, (int32_t)n_rows[k] - 1};
@@ -64,6 +68,46 @@ Test(cuda_upload, a_weight_of_several_pieces_arrives_whole) {
     rp_plan_free(t.plan);
     rp_graph_free(t.g);
     for (int k = 0; k < 2; k++) free(t.w[k]);
+}
+
+/* Two weights in q8_0: of two pieces, repacked as a whole first, and of a part of one, repacked into the pinned buffer. A
+ * block is a scale (f16, here 1) and 32 quants. */
+Test(cuda_upload, quantised_weights_of_any_size_arrive_repacked) {
+    enum { BLOCK = 34, ROW = N / 32 * BLOCK };
+    static const int64_t rows[2] = {8000, 40};
+    ComputeGraph        *g       = rp_graph_new();
+    TensorNode          *y[2];
+    unsigned char       *w[2];
+    for (int k = 0; k < 2; k++) {
+        const int64_t ne[RP_MAX_DIMS] = {N, rows[k], 1, 1}, one[RP_MAX_DIMS] = {1, 1, 1, 1};
+        w[k] = calloc((size_t)rows[k], ROW);
+        cr_assert_not_null(w[k]);
+        for (int64_t b = 0; b < rows[k] * N / 32; b++) {
+            w[k][b * BLOCK + 1] = 0x3c;
+            for (int i = 0; i < 32; i++)
+                w[k][b * BLOCK + 2 + i] = (unsigned char)((b / (N / 32) + i + k) % 100);
+        }
+        const RpTensorView v = rp_view_contiguous(RP_Q8_0, ne, w[k]);
+        y[k]                 = rp_get_rows(g, rp_graph_weight(g, k == 0 ? "w0" : "w1", &v),
+                                           rp_graph_input(g, k == 0 ? "id0" : "id1", RP_I32, one));
+    }
+    ExecPlan   *plan;
+    RpExecutor *e;
+    OK(rp_graph_finish(g, y, 2));
+    OK(rp_plan_new(g, &plan));
+    OK(rp_executor_open(plan, &(RpExecutorOptions){.device = "cuda", .require_graph = true}, &e));
+    for (int k = 0; k < 2; k++)
+        *(int32_t *)rp_executor_data(e, rp_graph_find(g, k == 0 ? "id0" : "id1")) = (int32_t)rows[k] - 1;
+    OK(rp_executor_run(e));
+    for (int k = 0; k < 2; k++) {
+        const float *x = rp_executor_data(e, y[k]);
+        for (int i = 0; i < N; i++)
+            cr_assert_eq(x[i], (float)((rows[k] - 1 + i % 32 + k) % 100), "weight %d, %d", k, i);
+    }
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    for (int k = 0; k < 2; k++) free(w[k]);
 }
 
 /* Each call of the upload may fail: nothing stays allocated. */
