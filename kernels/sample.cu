@@ -32,7 +32,7 @@
 
 namespace {
 
-enum { MAX_THREADS = 1024, MAX_SLICE = 2 * MAX_THREADS, MAX_WARPS = MAX_THREADS / RP_WARP, SHORT_LIST = 128 };
+enum { MAX_THREADS = 1024, MAX_SLICE = 2 * MAX_THREADS, MAX_WARPS = MAX_THREADS / RP_WARP, SHORT_LIST = 192 };
 
 /* exp(-28) is the largest power that rounds down to 0 units of 2^-40, with a margin. */
 const float LEAST_EXPONENT = 28.0f;
