@@ -12,17 +12,21 @@
 
 #include "fallback/quants/quants.h"
 
+#include "base/tuning.h"
 #include "tests/cudasim/sim.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
+
+/* Constants of the device for launches of a test; NULL: the defaults. */
+static const RpCudaTuning *cuda_run_tuning;
 
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
 static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
                                     const void *before) {
     const TensorOp op  = op_of_kernel(cpu);
-    RpKernelCtx    ctx = {.overlap = true, .constant = ~0u};
+    RpKernelCtx    ctx = {.overlap = true, .constant = ~0u, .tuning = cuda_run_tuning};
     ctx.scratch_bytes  = rp_cuda_scratch_bytes(op, on, &ctx);
     const size_t bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);

@@ -12,24 +12,31 @@ static double act(const char *row, int64_t n, int64_t i) {
 }
 
 #ifdef RP_TEST_CUDA
-/* On the device a column has the same bits alone and beside others (I8). */
+#include "kernels/tile.h"
+
+/* On the device a column has the same bits alone and beside others (I8), and the same in every product by tiles: here as
+ * one of RP_TILE_MIN_COLUMNS columns, the others NaN. Of more than 16 columns every seventh is compared. */
 static void check_alone_on_the_device(RpOpArgs args) {
-    const int64_t rows = args.dst.ne[0], n = args.mul_mat.x.ne[1];
-    const size_t  bytes  = rp_view_extent_bytes(&args.dst);
-    char         *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes);
+    const int64_t rows = args.dst.ne[0], n = args.mul_mat.x.ne[1], k = args.mul_mat.w.ne[0];
+    const size_t  bytes = rp_view_extent_bytes(&args.dst), column = args.mul_mat.x.nb[1];
+    const bool    tiles = args.mul_mat.x.dtype == RP_Q8_ACT && n >= RP_TILE_MIN_COLUMNS;
+    const int64_t beside = tiles ? RP_TILE_MIN_COLUMNS : 1;
+    char *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes), *from = args.mul_mat.x.data,
+         *columns = malloc((size_t)beside * column);
     sim_sched(0, 1);
     args.dst.data = together;
     OK(cuda_run(rp_cpu_mul_mat, &args, before));
-    args.dst   = tensor(RP_F32, alone, rows, 1, 1, 1);
-    char *from = args.mul_mat.x.data;
-    for (int64_t c = 0; c < n; c++) {
-        args.mul_mat.x = tensor(args.mul_mat.x.dtype, from + (size_t)c * args.mul_mat.x.nb[1],
-                                args.mul_mat.w.ne[0], 1, 1, 1);
+    args.dst       = tensor(RP_F32, alone, rows, beside, 1, 1);
+    args.mul_mat.x = tensor(args.mul_mat.x.dtype, columns, k, beside, 1, 1);
+    for (int64_t c = 0; c < n; c += n > 16 ? 7 : 1) {
+        const int64_t at = 3 * c % beside;
+        memset(columns, 0xff, (size_t)beside * column);
+        memcpy(columns + (size_t)at * column, from + (size_t)c * column, column);
         OK(cuda_run(rp_cpu_mul_mat, &args, before));
-        cr_assert_arr_eq(alone, together + (size_t)(c * rows) * 4, (size_t)rows * 4,
-                         "%s: column %d alone on the device", rp_dtype_name(args.mul_mat.w.dtype), (int)c);
+        cr_assert_arr_eq(alone + (size_t)(at * rows) * 4, together + (size_t)(c * rows) * 4, (size_t)rows * 4,
+                         "%s: column %d beside other columns on the device", rp_dtype_name(args.mul_mat.w.dtype), (int)c);
     }
-    free(before), free(together), free(alone);
+    free(before), free(together), free(alone), free(columns);
 }
 #else
 static void check_alone_on_the_device(RpOpArgs args) { (void)args; }
@@ -89,6 +96,23 @@ Test(mul_mat, multiplies_every_quantised_type_with_integer_dot_products) {
     check_quantized(RP_Q6_K, 33 * 1024, 2, 1);
     check_quantized(RP_Q8_0, 64, 1100, 3);
 }
+
+#ifdef RP_TEST_CUDA
+/* Every size of a tile, with rows, columns and k that do not fill the last one; columns that are not aligned to 16 bytes,
+ * which single blocks of 32 give. */
+Test(mul_mat, tiles_multiply_every_quantised_type) {
+    RpCudaTuning small = rp_tuning_defaults(1); /* the largest tiles for few rows */
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const RpDtype type  = quant_types[i];
+        const int64_t block = rp_dtype_info(type)->block_elems;
+        check_quantized(type, block == 32 ? 35 * 32 : 768, 37, 7);
+        check_quantized(type, block == 32 ? 9 * 32 : 512, 35, 66 - 2 * i);
+        cuda_run_tuning = &small;
+        check_quantized(type, block == 32 ? 5 * 32 : 256, 131, 19 + 6 * i);
+        cuda_run_tuning = NULL;
+    }
+}
+#endif
 
 #ifndef RP_TEST_CUDA
 /* Both paths of the CPU GEMM: up to 32 columns are multiplied with a few sub-blocks of 16 rows at a time, more

@@ -1,0 +1,275 @@
+/* tile_quant.cuh - products of quantised weights with many q8_act columns on tensor cores (mma.cuh), for mul_mat and
+ * mul_mat_id. A block computes ROWS x COLUMNS results, K elements along k at a time:
+ *
+ *     registers  raw weights and columns of the next stage        loaded while this one is multiplied
+ *     shared     a[ROWS][K] int8, b[COLUMNS][K] int8              weights without their offset; columns
+ *                scales and minima of a, scales and sums of b     one for each sub-block of 32 (weights of Q6_K: 16)
+ *     registers  acc[rows][columns] f32 of the warp
+ *
+ * order  A sub-block of 32 is one exact integer dot product. For sub-block s ascending, from acc = 0:
+ *
+ *            acc += (wscale[s] * xscale[s]) * dot[s]                      one fused multiply-add
+ *            acc += wmin[s] * xsum[s]                                     types with minima
+ *        Q6_K acc += xscale[s] * (wscale[2s] * dot[2s] + wscale[2s+1] * dot[2s+1])
+ *
+ *        Neither the shape of the tile nor other columns change it: a column has the same bits in every product of at
+ *        least RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
+ * banks  Rows of a and b are K bytes. Chunk c of 16 bytes of row r is stored as chunk c ^ (r & 7), so that ldmatrix
+ *        reads eight rows from different banks. */
+#ifndef KERNELS_DEVICE_TILE_QUANT_CUH
+#define KERNELS_DEVICE_TILE_QUANT_CUH
+
+#include "kernels/device/gemv.cuh"
+#include "kernels/device/mma.cuh"
+#include "kernels/tile.h"
+
+enum { RP_TILE_PAD = 8 };
+static_assert((int)RP_TILE_MIN_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
+
+/* Geometry: ROW_WARPS x COLUMN_WARPS warps. A warp has MT groups of 16 rows and NT groups of 8 columns. Groups of
+ * columns take turns among the warps, so that a tile with few columns occupies all of them. */
+template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct TileShape {
+    static constexpr int ROW_WARPS = ROW_WARPS_, COLUMN_WARPS = COLUMN_WARPS_, MT = MT_, NT = NT_, K = K_;
+    static constexpr int ROWS = 16 * MT * ROW_WARPS, COLUMNS = 8 * NT * COLUMN_WARPS;
+    static constexpr int THREADS = RP_WARP * ROW_WARPS * COLUMN_WARPS, SUBS = K / 32;
+    static constexpr int FRAGS = ROWS * SUBS / THREADS, CHUNKS = COLUMNS * K / 16 / THREADS,
+                         SCALES     = COLUMNS * SUBS / THREADS; /* of a thread in a stage */
+    static constexpr int MIN_BLOCKS = THREADS == 256 ? 2 : 3;   /* resident on a multiprocessor; limits registers */
+    static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 && COLUMNS * SUBS % THREADS == 0,
+                  "every thread loads as much as the others");
+    static_assert(COLUMNS <= THREADS && K % 128 == 0, "a thread finds a column; stages are whole fragments");
+};
+
+typedef TileShape<4, 2, 2, 4, 128> LargeTile; /* 128 x 64 */
+typedef TileShape<2, 4, 1, 2, 256> MidTile;   /* 32 x 64, for matrices with few rows */
+typedef TileShape<2, 2, 1, 1, 512> SmallTile; /* 32 x 16, for few columns */
+static_assert(LargeTile::ROWS == RP_TILE_LARGE_ROWS && LargeTile::COLUMNS == RP_TILE_COLUMNS &&
+                  MidTile::ROWS == RP_TILE_ROWS && MidTile::COLUMNS == RP_TILE_COLUMNS &&
+                  SmallTile::ROWS == RP_TILE_ROWS && SmallTile::COLUMNS == RP_TILE_SMALL_COLUMNS,
+              "as in tile.h");
+
+/* Of a type: elements of a sub-block, whether it has minima, and the offset that the tile subtracts from its quants. */
+template <RpDtype T> struct TileType;
+#define X(ID, name, sub, offset, has_min, ...)                                                               \
+    template <> struct TileType<RP_##ID> {                                                                   \
+        static constexpr int      SUB = sub, UNROLL = SUB == 32 ? 4 : 2; /* limited by registers */          \
+        static constexpr bool     MINS   = has_min;                                                          \
+        static constexpr unsigned OFFSET = Blocks<RP_##ID>::HAS_MIN ? 0x01010101u * (offset) : 0u;           \
+    };
+RP_QUANTS(X)
+#undef X
+
+/* The block's part of a product: rows [row, row + ROWS) of the matrix whose row 0 is row `first` of the tensor, fewer
+ * where the matrix ends. Column c of the tile is x_at[c] bytes behind x, its results y_at[c] bytes behind y; these two
+ * arrays are in shared memory. */
+struct TileWork {
+    Planes         planes;
+    int64_t        first;
+    int            row, rows, n;
+    const char    *x;
+    char          *y;
+    const int64_t *x_at, *y_at;
+    int            columns;
+
+    __device__ const char *column(int c) const { return x + x_at[c]; }
+    __device__ float      *result(int c) const { return (float *)(y + y_at[c]); }
+};
+
+/* Shared memory of a block. Entry i of sub-block s: scales[s][i], rows padded so that warps store to different banks. */
+template <RpDtype T, class S> struct TileShared {
+    static constexpr int A_STRIDE = S::ROWS + RP_TILE_PAD, B_STRIDE = S::COLUMNS + RP_TILE_PAD;
+    char                *a, *b;
+    float               *a_scale, *a_min, *b_scale, *b_sum;
+};
+
+__device__ static inline unsigned rp_tile_signed(unsigned q, unsigned offset) {
+    return offset == 0 ? q : ((q | 0x80808080u) - offset) ^ 0x80808080u; /* bytes of 0..127: nothing is borrowed */
+}
+
+/* What a thread holds of the next stage. */
+template <RpDtype T, class S> struct TileStage {
+    typename Blocks<T>::Raw raw[S::FRAGS];
+    uint4                   q[S::CHUNKS];
+    float                   scale[S::SCALES], sum[S::SCALES];
+
+    /* Fragment i of the thread: row idx / SUBS of the tile, fragment idx % SUBS of the stage. */
+    __device__ static int index(int i) { return (int)threadIdx.x + i * S::THREADS; }
+
+    __device__ void load(const TileWork &w, int k0) {
+        const int n_frags = w.n / RP_FRAG;
+#pragma unroll
+        for (int i = 0; i < S::FRAGS; i++) {
+            const int m = w.row + index(i) / S::SUBS, f = k0 / RP_FRAG + index(i) % S::SUBS;
+            raw[i] = Blocks<T>::load(w.planes, (w.first + (m < w.rows ? m : w.rows - 1)) * n_frags +
+                                                   (f < n_frags ? f : n_frags - 1));
+        }
+        load_columns(w, k0);
+    }
+
+    __device__ void load_columns(const TileWork &w, int k0) {
+        const int used = (w.columns + 7) / 8 * 8; /* groups of 8 that are multiplied */
+#pragma unroll
+        for (int i = 0; i < S::CHUNKS; i++) {
+            const int c = index(i) / (S::K / 16), at = k0 + 16 * (index(i) % (S::K / 16));
+            q[i] = make_uint4(0, 0, 0, 0);
+            if (c >= used || at >= w.n) continue;
+            const char *p = w.column(c) + at;
+            if ((uintptr_t)p % 16 == 0) {
+                q[i] = rp_get16(p);
+            } else {
+                const unsigned *v = (const unsigned *)p;
+                q[i]              = make_uint4(v[0], v[1], v[2], v[3]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < S::SCALES; i++) {
+            const int c = index(i) / S::SUBS, s = k0 / 32 + index(i) % S::SUBS;
+            scale[i] = sum[i] = 0.0f;
+            if (c >= used || s >= w.n / 32) continue;
+            const float *scales = (const float *)(w.column(c) + w.n), *sums = scales + w.n / 32;
+            scale[i] = scales[s];
+            if (TileType<T>::MINS) sum[i] = sums[2 * s] + sums[2 * s + 1];
+        }
+    }
+
+    __device__ void store(const TileWork &w, const TileShared<T, S> &to, int k0) const {
+        constexpr int SUM_BLOCKS = TileType<T>::SUB / RP_SUM_BLOCK; /* of a sub-block */
+#pragma unroll
+        for (int i = 0; i < S::FRAGS; i++) {
+            const int row = index(i) / S::SUBS, f = k0 / RP_FRAG + index(i) % S::SUBS;
+            Fragment  v = Blocks<T>::dequantize(raw[i], f);
+            if (f >= w.n / RP_FRAG) v = Fragment(); /* past the end of the rows: zeros */
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const int at = Blocks<T>::first_sum_block(f) + k * Blocks<T>::SUM_STRIDE - k0 / RP_SUM_BLOCK;
+                unsigned  q[4];
+                for (int j = 0; j < 4; j++) q[j] = rp_tile_signed((unsigned)v.q[k][j], TileType<T>::OFFSET);
+                rp_put16(to.a + row * S::K + (at ^ (row & 7)) * 16, make_uint4(q[0], q[1], q[2], q[3]));
+                if (at % SUM_BLOCKS != 0) continue;
+                to.a_scale[at / SUM_BLOCKS * to.A_STRIDE + row] = v.scale[k];
+                if (TileType<T>::MINS) to.a_min[at / SUM_BLOCKS * to.A_STRIDE + row] = v.min[k];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < S::CHUNKS; i++) {
+            const int c = index(i) / (S::K / 16), at = index(i) % (S::K / 16);
+            rp_put16(to.b + c * S::K + (at ^ (c & 7)) * 16, q[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < S::SCALES; i++) {
+            const int at        = index(i) % S::SUBS * to.B_STRIDE + index(i) / S::SUBS;
+            to.b_scale[at]      = scale[i];
+            if (TileType<T>::MINS) to.b_sum[at] = sum[i];
+        }
+    }
+};
+
+/* The warp's results: acc[i][j][e] is element e of d (mma.cuh) for row group i and column group j. */
+template <RpDtype T, class S> struct TileSums {
+    float acc[S::MT][S::NT][4];
+
+    __device__ static int row_of(int i) { return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16; }
+    __device__ static int column_of(int j) { return (j * S::COLUMN_WARPS + (int)threadIdx.x / RP_WARP / S::ROW_WARPS) * 8; }
+
+    /* Adds sub-block s of the stage: 32 elements of every row and column. */
+    __device__ void add(const TileWork &w, const TileShared<T, S> &from, int s) {
+        constexpr int PARTS = 32 / TileType<T>::SUB; /* scales of a row */
+        const int     lane = (int)threadIdx.x % RP_WARP, g = lane / 4, t = lane % 4;
+        unsigned      a[S::MT][4];
+        float         scale[S::MT][PARTS][2], min[S::MT][2];
+#pragma unroll
+        for (int i = 0; i < S::MT; i++) {
+            const int row = row_of(i) + lane % 16, at = row_of(i) + g;
+            rp_ldmatrix_x4(a[i], from.a + row * S::K + ((2 * s + lane / 16) ^ (row & 7)) * 16);
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                for (int p = 0; p < PARTS; p++)
+                    scale[i][p][h] = from.a_scale[(PARTS * s + p) * from.A_STRIDE + at + 8 * h];
+                min[i][h] = TileType<T>::MINS ? from.a_min[s * from.A_STRIDE + at + 8 * h] : 0.0f;
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < S::NT; j++) {
+            const int c = column_of(j);
+            if (c >= w.columns) continue;
+            unsigned b[2];
+            float    x_scale[2], x_sum[2];
+            rp_ldmatrix_x2(b, from.b + (c + lane % 8) * S::K + ((2 * s + lane / 8 % 2) ^ (lane % 8)) * 16);
+            for (int h = 0; h < 2; h++) {
+                x_scale[h] = from.b_scale[s * from.B_STRIDE + c + 2 * t + h];
+                x_sum[h]   = TileType<T>::MINS ? from.b_sum[s * from.B_STRIDE + c + 2 * t + h] : 0.0f;
+            }
+#pragma unroll
+            for (int i = 0; i < S::MT; i++) {
+                multiply(acc[i][j], a[i], b, scale[i], x_scale);
+                if (!TileType<T>::MINS) continue;
+                for (int e = 0; e < 4; e++) acc[i][j][e] = fmaf(min[i][e / 2], x_sum[e % 2], acc[i][j][e]);
+            }
+        }
+    }
+
+    /* Sub-blocks of 32. */
+    __device__ static void multiply(float (&to)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                                    const float (&scale)[1][2], const float (&x_scale)[2]) {
+        int dot[4] = {0, 0, 0, 0};
+        rp_mma_s8(dot, a, b);
+        for (int e = 0; e < 4; e++) to[e] = fmaf(scale[0][e / 2] * x_scale[e % 2], (float)dot[e], to[e]);
+    }
+
+    /* Two sub-blocks of 16: one product with the other half of b set to zero each. */
+    __device__ static void multiply(float (&to)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                                    const float (&scale)[2][2], const float (&x_scale)[2]) {
+        int            low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+        const unsigned b_low[2] = {b[0], 0}, b_high[2] = {0, b[1]};
+        rp_mma_s8(low, a, b_low);
+        rp_mma_s8(high, a, b_high);
+        for (int e = 0; e < 4; e++) {
+            const float both = fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));
+            to[e]            = fmaf(x_scale[e % 2], both, to[e]);
+        }
+    }
+
+    __device__ void put(const TileWork &w) const {
+        const int lane = (int)threadIdx.x % RP_WARP;
+        for (int i = 0; i < S::MT; i++)
+            for (int j = 0; j < S::NT; j++)
+                for (int e = 0; e < 4; e++) {
+                    const int m = w.row + row_of(i) + lane / 4 + 8 * (e / 2);
+                    const int     c = column_of(j) + 2 * (lane % 4) + e % 2;
+                    if (m < w.rows && c < w.columns) w.result(c)[m] = acc[i][j][e];
+                }
+    }
+};
+
+/* The product of a block. Every thread calls it; x_at and y_at are written before a barrier. */
+template <RpDtype T, class S> __device__ static inline void rp_tile_product(const TileWork &w) {
+    constexpr int SCALES = S::K / TileType<T>::SUB;
+    typedef TileShared<T, S> Shared;
+    RP_SHARED(uint4, a, [S::ROWS * S::K / 16]);
+    RP_SHARED(uint4, b, [S::COLUMNS * S::K / 16]);
+    RP_SHARED(float, a_scale, [SCALES * Shared::A_STRIDE]);
+    RP_SHARED(float, a_min, [TileType<T>::MINS ? SCALES * Shared::A_STRIDE : 1]);
+    RP_SHARED(float, b_scale, [S::SUBS * Shared::B_STRIDE]);
+    RP_SHARED(float, b_sum, [TileType<T>::MINS ? S::SUBS * Shared::B_STRIDE : 1]);
+    const Shared    shared = {(char *)a, (char *)b, a_scale, a_min, b_scale, b_sum};
+    TileStage<T, S> stage;
+    TileSums<T, S>  sums = {};
+    stage.load(w, 0);
+    for (int k0 = 0; k0 < w.n; k0 += S::K) {
+        if (k0 > 0) __syncthreads(); /* all warps have multiplied the stage before */
+        stage.store(w, shared, k0);
+        __syncthreads();
+        if (k0 + S::K < w.n) stage.load(w, k0 + S::K);
+#pragma unroll(TileType<T>::UNROLL)
+        for (int s = 0; s < S::SUBS; s++) sums.add(w, shared, s);
+    }
+    sums.put(w);
+}
+
+/* Results of no expert. */
+template <class S> __device__ static inline void rp_tile_zeros(const TileWork &w) {
+    for (int i = (int)threadIdx.x; i < S::ROWS * w.columns; i += S::THREADS)
+        if (w.row + i % S::ROWS < w.rows) w.result(i / S::ROWS)[w.row + i % S::ROWS] = 0.0f;
+}
+
+#endif
