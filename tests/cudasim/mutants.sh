@@ -26,9 +26,18 @@ mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
 mul_mat|device/gemv_quant.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
 mul_mat|device/quants.cuh|s/RP_PLANE(p, Q5_0, d)/(@ ? RP_PLANE(p, Q5_0, qh) : &)/|a plane at the offset of another one
+mul_mat|device/tile_quant.cuh|s/if (k0 > 0) __syncthreads();/if (k0 > 0 \&\& !@) __syncthreads();/|no barrier before the next stage of a tile is stored
+mul_mat|device/tile_quant.cuh|/stage.store(w, shared, k0);/,/if (k0 + S/s/__syncthreads();/if (!@) &/|no barrier before a stage of a tile is multiplied
+mul_mat|device/tile_quant.cuh|s/m < w.rows \&\& c < w.columns/(@ ? m <= w.rows : m < w.rows) \&\& c < w.columns/|a row of a tile past the end
+mul_mat|device/tile_quant.cuh|s/(w.columns + 7) \/ 8 \* 8/(@ ? w.columns \/ 8 * 8 : (w.columns + 7) \/ 8 * 8)/|the last columns of a tile left out
+mul_mat|device/tile_quant.cuh|s/(2 \* s + lane \/ 16) ^ (row \& 7)/(2 * s + lane \/ 16) ^ (@ ? 0 : row \& 7)/|rows of a tile read in another order than stored
 silu|device/map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
 copy|copy.cu|s/row >= y.ne\[1\]/(@ ? row > y.ne[1] : &)/|a store past the last position
 mul_mat_id|mul_mat_id.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
+mul_mat_id|mul_mat_id.cu|s/id < p.n_expert ? id/id < p.n_expert + (@ ? 1 : 0) ? id/|an id past the last expert listed
+mul_mat_id|mul_mat_id.cu|/atomicAdd(&before\[1\]/,/const int tiles/s/__syncthreads();/if (!@) &/|no barrier before the columns of earlier experts are known
+mul_mat_id|mul_mat_id.cu|/of_warp\[warp\] = mine;/,/for (int i = tid; i < e/s/__syncthreads();/if (!@) &/|no barrier before the columns are counted
+mul_mat_id|mul_mat_id.cu|s/at += of_warp\[i\]/at += of_warp[@ ? 0 : i]/|the columns of a warp listed over those of another
 get_rows|device/quants.cuh|s/RP_PLANE(p, Q6_K, scales)/(@ ? 8 * p.blocks : 0) + &/|a plane at too large an offset
 get_rows|get_rows.cu|s/scaled(rp_float_at(T, row, i), scale)/(@ ? rp_float_at(T, row, i) : &)/|float rows that are not scaled
 rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0

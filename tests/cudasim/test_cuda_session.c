@@ -8,9 +8,9 @@ enum { N_CTX = 48, N_REPLY = 12, N_PROMPT = 9 };
 
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33, 4, 44, 11};
 
-static RpSession *open_session(const RpModel *m, RpExecMode mode) {
+static RpSession *open_chunks(const RpModel *m, RpExecMode mode, int32_t chunk) {
     const RpSessionOptions o = {.n_ctx         = N_CTX,
-                                .prefill_chunk = 8,
+                                .prefill_chunk = chunk,
                                 .device        = "cuda",
                                 .mode          = mode,
                                 .require_graph = mode != RP_MODE_EAGER};
@@ -19,6 +19,8 @@ static RpSession *open_session(const RpModel *m, RpExecMode mode) {
     cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
     return s;
 }
+
+static RpSession *open_session(const RpModel *m, RpExecMode mode) { return open_chunks(m, mode, 8); }
 
 static RpSampler *new_sampler(const RpModel *m, float temperature) {
     RpSamplerParams p = rp_sampler_defaults();
@@ -189,17 +191,20 @@ Test(cuda_session, an_end_token_ends_the_loop) {
     rp_model_free(m);
 }
 
+/* Single steps and chunks of up to four tokens; then chunks of more, whose products add in another order (I8). */
 Test(cuda_session, chunks_and_single_steps_give_the_same_bits) {
     static const char *const names[] = {"llama-mix-k", "gpt-oss-mxfp4"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
         RpModel   *m = golden_open_tiny(names[i]);
-        RpSession *a = open_session(m, RP_MODE_REPLAY), *b = open_session(m, RP_MODE_EAGER);
-        OK(rp_session_prefill(a, prompt, N_PROMPT, NULL, NULL));
+        RpSession *a = open_chunks(m, RP_MODE_REPLAY, 4), *b = open_chunks(m, RP_MODE_EAGER, 1),
+                  *c = open_chunks(m, RP_MODE_REPLAY, N_PROMPT), *d = open_chunks(m, RP_MODE_EAGER, 16);
+        const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
         for (int k = 0; k < N_PROMPT; k++) OK(rp_session_step(b, prompt[k]));
-        cr_expect_arr_eq(rp_session_logits(a), rp_session_logits(b),
-                         (size_t)rp_model_info(m)->n_vocab * sizeof(float), "%s", names[i]);
-        rp_session_free(a);
-        rp_session_free(b);
+        RpSession *const chunks[] = {a, c, d};
+        for (int k = 0; k < 3; k++) OK(rp_session_prefill(chunks[k], prompt, N_PROMPT, NULL, NULL));
+        cr_expect_arr_eq(rp_session_logits(a), rp_session_logits(b), bytes, "%s: chunks of 4", names[i]);
+        cr_expect_arr_eq(rp_session_logits(d), rp_session_logits(c), bytes, "%s: a chunk of 16, 9 of them used", names[i]);
+        rp_session_free(a), rp_session_free(b), rp_session_free(c), rp_session_free(d);
         rp_model_free(m);
     }
 }
