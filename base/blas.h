@@ -4,7 +4,7 @@
  *   RpBlasLt *b;
  *   RP_TRY(rp_blaslt_open(NULL, &b));
  *   rp_blaslt_set_workspace(b, memory, RP_BLAS_WORKSPACE);
- *   if (rp_cuda_blas_wants(op, args)) RP_TRY(rp_cuda_blas_prepare(b, args, &taken));
+ *   if (rp_cuda_blas_wants(op, args, ctx)) RP_TRY(rp_cuda_blas_prepare(b, args, &taken));
  *   RpKernelCtx ctx = {.stream = stream, .blas = b};
  */
 #ifndef BASE_BLAS_H
@@ -37,8 +37,9 @@ int         rp_blaslt_refused(const RpBlasLt *b); /* number of products that it 
 const char *rp_blaslt_reason(const RpBlasLt *b);  /* the latest of them and why; "" for none */
 
 /* Whether this step is a product that the library may compute: mul_mat of a supported type without positions, one
- * weight matrix, and RP_BLAS_MIN_COLUMNS to 65535 columns. */
-bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args);
+ * weight matrix, and RP_BLAS_MIN_COLUMNS to 65535 columns; q8_act columns from RpCudaTuning.blas_columns on. Of ctx the
+ * tuning is read. */
+bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx);
 
 /* Lets the library choose an algorithm for this product, once per shape, type and alignment of the addresses. *taken is
  * false, with RP_OK, if it refuses. RP_E_NOMEM. */

@@ -2,8 +2,8 @@
  * geometry  five and more q8_act columns: tiles on tensor cores (tile_quant.cuh), grid (column tiles, row tiles), so
  *           that blocks which share weights run at the same time. Other contiguous rows: GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
  *           or fours of tokens, heads). Rows with nb[0] other than one element (a transposed matrix, values of the
- *           KV cache): one thread per element of the result, whose neighbours read neighbouring elements. From 32
- *           columns on cuBLASLt, where it is available (mul_mat_blas.cu)
+ *           KV cache): one thread per element of the result, whose neighbours read neighbouring elements. Many
+ *           columns: cuBLASLt, where it is available and faster (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
  * numerics  integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
 #include "kernels/blas/mul_mat_blas.h"
@@ -172,16 +172,16 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
             dim3(THREADS), 0};
         return RP_LAUNCH("mul_mat", ctx, shape, transposed_kernel, p);
     }
+    /* Many columns: cuBLASLt, unless it is unavailable or has refused. */
+    bool taken;
+    RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
+    if (taken) return RP_OK;
     if (quant && takes_tiles(p.w, p.x)) {
         const int64_t     n       = p.x.ne[1];
         const TileKind    kind    = rp_tile_kind(p.w.ne[1], n, 1, rp_tuning_of(ctx).n_sm);
         const TileProduct product = {p.w, p.x, p.y, nullptr, nullptr, nullptr};
         return rp_cuda_tiles("mul_mat", &product, kind, (n + rp_tile_columns(kind) - 1) / rp_tile_columns(kind), ctx);
     }
-    /* From 32 columns on cuBLASLt computes it, unless it is unavailable or has refused. */
-    bool taken;
-    RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
-    if (taken) return RP_OK;
     p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     /* Positions bound each token's product differently, so these take one column at a time. */
     const bool single = p.x.ne[1] == 1 || bound != RP_BOUND_NONE;

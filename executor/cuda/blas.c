@@ -79,11 +79,12 @@ static RpStatus check_room(CudaExecutor *c) {
 
 /* Prepares every product of the plan; the library is dropped if it takes none. */
 static RpStatus prepare(CudaExecutor *c) {
-    const RpExecutor *e = &c->base;
-    int               n = 0;
+    const RpExecutor *e   = &c->base;
+    const RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
+    int               n   = 0;
     for (int i = 0; i < e->plan->n_steps; i++) {
         bool taken = false;
-        if (!rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) continue;
+        if (!rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i], &ctx)) continue;
         RP_TRY(rp_cuda_blas_prepare(c->blas, &e->args[i], &taken));
         n += taken;
     }
@@ -96,9 +97,11 @@ static RpStatus prepare(CudaExecutor *c) {
 
 /* A plan that samples its tokens runs in a loop. The library is kept out of its body, where capture_body expects one
  * node per launch. */
-static bool wants(const RpExecutor *e) {
+static bool wants(const CudaExecutor *c) {
+    const RpExecutor *e   = &c->base;
+    const RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     for (int i = 0; i < e->plan->n_steps && e->step == NULL; i++)
-        if (rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i])) return true;
+        if (rp_cuda_blas_wants(e->plan->steps[i].op, &e->args[i], &ctx)) return true;
     return false;
 }
 
@@ -107,7 +110,7 @@ RpStatus rp_cuda_blas_open(CudaExecutor *c) {
     const char *path;
     c->base.info.blas = c->blas_text;
     RP_TRY(wanted_library(&path));
-    if (!wants(&c->base)) return RP_OK;
+    if (!wants(c)) return RP_OK;
     if (path == NULL) {
         snprintf(c->blas_text, sizeof c->blas_text, "%s=off", rp_option_name(RP_OPT_BLAS));
         return RP_OK;

@@ -56,6 +56,8 @@ static RpStatus open_device(CudaDevice *d) {
     d->major  = p.major;
     d->minor  = p.minor;
     d->tuning = rp_tuning_defaults(p.multiProcessorCount);
+
+    d->tuning.blas_columns = rp_tuning_blas_columns(p.major, p.minor);
     return rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream");
 }
 

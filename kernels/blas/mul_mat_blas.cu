@@ -1,8 +1,7 @@
-/* GEMM for 32 and more f32 columns: y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, in the type of the weights (f32, f16,
- * bf16), quantised weights in f16; sums and result in f32. q8_act columns are multiplied in tiles (tile.h) instead. Steps
- * for quantised weights:
+/* GEMM for 32 and more f32 columns, or more q8_act columns (RpCudaTuning.blas_columns): y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, in the type of the weights (f32, f16,
+ * bf16), quantised weights in f16; sums and result in f32. Steps for quantised weights:
  *
- *     convert     x f32 -> x16[t][ld] f16, scaled by 2^-e[t]
+ *     convert     x f32 or q8_act -> x16[t][ld] f16, scaled by 2^-e[t]
  *     per tile of rows:   dequantize w -> w16[rows][k] f16, at most 64 MiB;   y[rows] = w16 * x16 by cuBLASLt
  *     rescale     y[:,t] *= 2^e[t]
  *
@@ -15,6 +14,7 @@
  *           y once, and once more where a column was scaled
  * numerics  w and x are rounded to f16 or bf16. A column whose largest element is not in [2^-8, 2^15) is scaled by
  *           a power of two, so that f16 neither overflows nor loses its small elements */
+#include "base/tuning.h"
 #include "kernels/blas/blaslt.h"
 #include "kernels/blas/mul_mat_blas.h"
 #include "kernels/device/quants.cuh"
@@ -49,6 +49,12 @@ struct RescaleArgs {
     const int *exponents;
 };
 
+/* Element i of a column, f32 or q8_act. */
+__device__ float column_at(const RpTensorView &x, const char *column, int64_t i) {
+    if (x.dtype == RP_F32) return ((const float *)column)[i];
+    return ((const float *)(column + x.ne[0]))[i / 32] * (float)((const int8_t *)column)[i];
+}
+
 /* The exponent of the power of two that a column is divided by, from its largest element; 0 for most columns. */
 __device__ int exponent_of(float amax) {
     if (!(amax > 0.0f) || amax == INFINITY) return 0;
@@ -60,19 +66,19 @@ __device__ int exponent_of(float amax) {
 template <RpDtype T> __global__ void __launch_bounds__(THREADS) convert_kernel(ConvertArgs p) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
-    const float *column   = (const float *)rp_row_at(p.x, blockIdx.x, 0, 0);
-    int          exponent = 0;
+    const char *column   = rp_row_at(p.x, blockIdx.x, 0, 0);
+    int         exponent = 0;
     if (T == RP_F16) {
         float amax = 0.0f;
         for (int64_t i = threadIdx.x; i < p.x.ne[0]; i += THREADS) {
-            const float v = fabsf(column[i]);
+            const float v = fabsf(column_at(p.x, column, i));
             amax          = v > amax || v != v ? v : amax;
         }
         exponent = exponent_of(rp_block_max(amax, scratch));
         if (threadIdx.x == 0) p.exponents[blockIdx.x] = exponent;
     }
     for (int64_t i = threadIdx.x; i < p.x.ne[0]; i += THREADS) {
-        const float v = column[i];
+        const float v = column_at(p.x, column, i);
         if (T == RP_F16)
             ((__half *)p.out)[blockIdx.x * p.ld + i] = __float2half_rn(ldexpf(v, -exponent));
         else
@@ -220,19 +226,20 @@ template <RpDtype T> RpStatus tiles(const RpOpArgs *args, RpKernelCtx *ctx, cons
 
 } // namespace
 
-/* Two-dimensional products of f32 columns without positions. 65535 is the limit of grid.y. */
-extern "C" bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args) {
+/* Two-dimensional products without positions, f32 or q8_act columns. 65535 is the limit of grid.y. */
+extern "C" bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpTensorView &w = args->mul_mat.w, &x = args->mul_mat.x, &y = args->dst;
     if (op != RP_OP_MUL_MAT || rp_is_present(&args->mul_mat.pos) || x.ne[1] < RP_BLAS_MIN_COLUMNS || x.ne[1] > 65535) return false;
     if (!has_rows_of(y, sizeof(float)) || y.dtype != RP_F32 || w.ne[2] * w.ne[3] != 1) return false;
     const bool quant = rp_dtype_is_quant(w.dtype) && w.dtype != RP_Q8_ACT;
+    if (x.dtype == RP_Q8_ACT) return quant && x.ne[2] * x.ne[3] == 1 && x.ne[1] >= rp_tuning_of(ctx).blas_columns;
     if (x.dtype != RP_F32 || !has_rows_of(x, sizeof(float))) return false;
     if (quant) return true;
     return rp_dtype_is_float(w.dtype) && has_rows_of(w, w.dtype == RP_F32 ? sizeof(float) : sizeof(__half));
 }
 
 extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
-    return ctx->blas != nullptr && rp_cuda_blas_wants(RP_OP_MUL_MAT, args) ? shape_of(args).scratch : 0;
+    return ctx->blas != nullptr && rp_cuda_blas_wants(RP_OP_MUL_MAT, args, ctx) ? shape_of(args).scratch : 0;
 }
 
 extern "C" RpStatus rp_cuda_blas_prepare(RpBlasLt *b, const RpOpArgs *args, bool *taken) {
@@ -249,7 +256,7 @@ extern "C" RpStatus rp_cuda_blas_prepare(RpBlasLt *b, const RpOpArgs *args, bool
 extern "C" RpStatus rp_cuda_mul_mat_blas(const RpOpArgs *args, RpKernelCtx *ctx, bool *taken) {
     const RpTensorView *w = &args->mul_mat.w;
     *taken              = false;
-    if (ctx->blas == nullptr || !rp_cuda_blas_wants(RP_OP_MUL_MAT, args)) return RP_OK;
+    if (ctx->blas == nullptr || !rp_cuda_blas_wants(RP_OP_MUL_MAT, args, ctx)) return RP_OK;
     const BlasShape s = shape_of(args);
     if (!has_all(ctx->blas, args, s)) return RP_OK;
     *taken = true;

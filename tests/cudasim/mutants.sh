@@ -34,7 +34,7 @@ mul_mat|device/tile_quant.cuh|s/(2 \* s + lane \/ 16) ^ (row \& 7)/(2 * s + lane
 silu|device/map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
 copy|copy.cu|s/row >= y.ne\[1\]/(@ ? row > y.ne[1] : &)/|a store past the last position
 mul_mat_id|mul_mat_id.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
-mul_mat_id|mul_mat_id.cu|s/id < p.n_expert ? id/id < p.n_expert + (@ ? 1 : 0) ? id/|an id past the last expert listed
+mul_mat_id|mul_mat_id.cu|s/? id : p.n_expert;/? id : (@ ? 0 : p.n_expert);/|ids of no expert listed for the first one
 mul_mat_id|mul_mat_id.cu|/atomicAdd(&before\[1\]/,/const int tiles/s/__syncthreads();/if (!@) &/|no barrier before the columns of earlier experts are known
 mul_mat_id|mul_mat_id.cu|/of_warp\[warp\] = mine;/,/for (int i = tid; i < e/s/__syncthreads();/if (!@) &/|no barrier before the columns are counted
 mul_mat_id|mul_mat_id.cu|s/at += of_warp\[i\]/at += of_warp[@ ? 0 : i]/|the columns of a warp listed over those of another
