@@ -107,31 +107,42 @@ __global__ void __launch_bounds__(S::THREADS, S::MIN_BLOCKS) tile_kernel(TilePro
     RP_SHARED(int64_t, x_at, [S::COLUMNS]);
     RP_SHARED(int64_t, y_at, [S::COLUMNS]);
     const int64_t all = p.y.ne[1] * p.y.ne[2], first = (int64_t)blockIdx.x * S::COLUMNS;
-    TileEntry     tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
+    TileEntry tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
     if (p.tiles != nullptr) {
         if ((int)blockIdx.x >= *p.n_tiles) return; /* the whole block */
         tile = p.tiles[blockIdx.x];
     }
     const int c = (int)threadIdx.x;
     if (c < S::COLUMNS) { /* past the last column: the last one, of which nothing is stored */
-        const int     i = tile.first + (c < tile.columns ? c : tile.columns - 1);
-        const int64_t column = p.order != nullptr ? p.order[i] : i, j = column % p.y.ne[1], t = column / p.y.ne[1];
-        x_at[c] = rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0) - (char *)p.x.data;
-        y_at[c] = rp_row_at(p.y, j, t, 0) - (char *)p.y.data;
+        const int     i      = tile.first + (c < tile.columns ? c : tile.columns - 1);
+        const int64_t column = p.order != nullptr ? p.order[i] : i, j = column % p.y.ne[1],
+                      t = column / p.y.ne[1];
+        x_at[c]         = rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0) - (char *)p.x.data;
+        y_at[c]         = rp_row_at(p.y, j, t, 0) - (char *)p.y.data;
     }
     __syncthreads();
-    const TileWork work = {rp_planes<T>(p.w), tile.expert * p.w.ne[1], (int)blockIdx.y * S::ROWS, (int)p.w.ne[1], (int)p.w.ne[0],
-                           (const char *)p.x.data, (char *)p.y.data, x_at, y_at, tile.columns};
+    const TileWork work = {rp_planes<T>(p.w),
+                           tile.expert * p.w.ne[1],
+                           (int)blockIdx.y * S::ROWS,
+                           (int)p.w.ne[1],
+                           (int)p.w.ne[0],
+                           (const char *)p.x.data,
+                           (char *)p.y.data,
+                           x_at,
+                           y_at,
+                           tile.columns};
     if (tile.expert < p.w.ne[2])
         rp_tile_product<T, S>(work);
     else
         rp_tile_zeros<S>(work);
 }
 
-template <RpDtype T, class S> RpStatus launch_tiles(const char *op, const TileProduct &p, int64_t most, RpKernelCtx *ctx) {
+template <RpDtype T, class S>
+RpStatus launch_tiles(const char *op, const TileProduct &p, int64_t most, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3((unsigned)most, rp_blocks(p.w.ne[1], S::ROWS)), dim3(S::THREADS), 0};
     if (shape.grid.y > 65535 || most > INT32_MAX)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1], 65535 * S::ROWS);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1],
+                       65535 * S::ROWS);
     return RP_LAUNCH_AS(op, ctx, shape, "tile_kernel", (tile_kernel<T, S>), p);
 }
 
@@ -143,12 +154,14 @@ RpStatus tiles_of_kind(const char *op, const TileProduct &p, TileKind kind, int6
 }
 
 bool takes_tiles(const RpTensorView &w, const RpTensorView &x) {
-    return x.dtype == RP_Q8_ACT && x.ne[1] >= RP_TILE_MIN_COLUMNS && w.ne[2] * w.ne[3] * x.ne[2] * x.ne[3] == 1;
+    return x.dtype == RP_Q8_ACT && x.ne[1] >= RP_TILE_MIN_COLUMNS &&
+           w.ne[2] * w.ne[3] * x.ne[2] * x.ne[3] == 1;
 }
 
 } // namespace
 
-extern "C" RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileKind kind, int64_t most, RpKernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileKind kind, int64_t most,
+                                  RpKernelCtx *ctx) {
     return RP_FOR_QUANT(p->w.dtype, tiles_of_kind, op, *p, kind, most, ctx);
 }
 
@@ -180,7 +193,8 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
         const int64_t     n       = p.x.ne[1];
         const TileKind    kind    = rp_tile_kind(p.w.ne[1], n, 1, rp_tuning_of(ctx).n_sm);
         const TileProduct product = {p.w, p.x, p.y, nullptr, nullptr, nullptr};
-        return rp_cuda_tiles("mul_mat", &product, kind, (n + rp_tile_columns(kind) - 1) / rp_tile_columns(kind), ctx);
+        return rp_cuda_tiles("mul_mat", &product, kind,
+                             (n + rp_tile_columns(kind) - 1) / rp_tile_columns(kind), ctx);
     }
     p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     /* Positions bound each token's product differently, so these take one column at a time. */

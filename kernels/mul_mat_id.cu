@@ -1,14 +1,14 @@
 /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; an id outside of w gives 0. x[:,0,t] serves all j where ne[1] is 1. The
  * ids are read on the device: no launch depends on them (I4).
  * geometry  five and more tokens with q8_act columns: the columns of each expert are listed, then multiplied in tiles
- *           (tile.h). Else GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, ids per token,
+ *           (tile.cuh). Else GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, ids per token,
  *           tokens)
  * traffic   tiles: the chosen experts' weights once for each 64 columns; GEMV: once for each token. x once per block
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/gemv_forms.cuh"
+#include "kernels/device/tile.cuh"
 #include "kernels/scratch.h"
-#include "kernels/tile.h"
 
 namespace {
 
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(GROUP_THREADS) group_kernel(GroupArgs p) {
     if (tid < 2) before[tid] = 0;
     __syncthreads();
     for (int i = tid; i < n; i += GROUP_THREADS) atomicAdd(&count[group_of(p, i)], 1);
-    const int end = (warp + 1) * run < n ? (warp + 1) * run : n;
+    const int end  = (warp + 1) * run < n ? (warp + 1) * run : n;
     int       mine = 0;
     for (int i = warp * run; i < end; i += RP_WARP) mine += __popc(lanes_of(p, i, end, e));
     if (tid % RP_WARP == 0) of_warp[warp] = mine;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(GROUP_THREADS) group_kernel(GroupArgs p) {
     __syncthreads();
     const int tiles = (count[e] + p.width - 1) / p.width;
     for (int i = tid; i < tiles; i += GROUP_THREADS) {
-        const int left = count[e] - i * p.width;
+        const int left         = count[e] - i * p.width;
         p.tiles[before[1] + i] = {e, before[0] + i * p.width, left < p.width ? left : p.width, 0};
     }
     if (tid == 0 && e == p.n_expert) *p.n_tiles = before[1] + tiles;
@@ -95,7 +95,8 @@ RpStatus grouped(const RpOpArgs *args, RpKernelCtx *ctx) {
     const TileKind      kind    = rp_tile_kind(w.ne[1], columns, w.ne[2], rp_tuning_of(ctx).n_sm);
     const int64_t       most    = most_tiles(w, ids, rp_tile_columns(kind));
     if (columns > INT32_MAX / 2 || w.ne[2] > 8192)
-        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld columns of %lld experts", (long long)columns, (long long)w.ne[2]);
+        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld columns of %lld experts", (long long)columns,
+                       (long long)w.ne[2]);
     RP_TRY(rp_check_scratch("mul_mat_id", ctx, rp_cuda_mul_mat_id_scratch(args, ctx)));
     int32_t          *n_tiles = (int32_t *)rp_scratch_floats(ctx);
     TileEntry        *tiles   = n_tiles != nullptr ? (TileEntry *)(n_tiles + 4) : nullptr;

@@ -113,7 +113,7 @@ typedef struct RpExecutorInfo {
     bool        fell_back;    /* "auto" took the CPU although the library was built for CUDA */
     int         n_threads;    /* workers of the CPU interpreter */
     size_t      device_bytes; /* device memory that this executor itself allocated: weights, states, arena, scratch */
-    const char *blas;    /* GPU products of 32 f32 columns and more: "cublasLt 13.1.0" and the shapes that it refused, or
+    const char *blas;    /* GPU products of many columns: "cublasLt 13.1.0" and the shapes that it refused, or
                             why the library's own kernels compute them; "" if the plan has none */
     const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
     const char *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was

@@ -32,7 +32,7 @@ extern "C" {
       "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES") \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds that a waiting worker spins before it sleeps") \
     X(BLAS, "REPRISE_BLAS", "auto",                                                              \
-      "GPU products of 32 f32 columns and more: auto (cuBLASLt if present), off, or the path of the library") \
+      "GPU products of many columns: auto (cuBLASLt if present), off, or the path of the library") \
     X(PDL, "REPRISE_PDL", "auto",                                                                \
       "programmatic dependent launch in captured graphs: auto (compute capability 9.0 and later) or off") \
     X(MODEL, "REPRISE_MODEL", "", "model file of the program if -m is not given")                \

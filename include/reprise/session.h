@@ -11,8 +11,8 @@
  *
  * Results depend neither on how the tokens were split into calls nor on the number of threads (I8). On a GPU, chunks of
  * five tokens and more are an exception: their products with quantised weights add in another order than single steps,
- * and cuBLASLt computes products with float weights of 32 tokens and more if it is present (REPRISE_BLAS). A prefill in
- * such chunks is close to single steps, but not bit-identical.
+ * and cuBLASLt, if it is present (REPRISE_BLAS), computes products of 32 tokens and more with float weights, of 256 and
+ * more with quantised weights. A prefill in such chunks is close to single steps, but not bit-identical.
  * One thread at a time may use a session. It borrows the model, which must outlive it.
  */
 #ifndef REPRISE_SESSION_H

@@ -21,7 +21,7 @@
 
 #include "kernels/device/gemv.cuh"
 #include "kernels/device/mma.cuh"
-#include "kernels/tile.h"
+#include "kernels/device/tile.cuh"
 
 enum { RP_TILE_PAD = 8 };
 static_assert((int)RP_TILE_MIN_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
@@ -33,9 +33,11 @@ template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct Ti
     static constexpr int ROWS = 16 * MT * ROW_WARPS, COLUMNS = 8 * NT * COLUMN_WARPS;
     static constexpr int THREADS = RP_WARP * ROW_WARPS * COLUMN_WARPS, SUBS = K / 32;
     static constexpr int FRAGS = ROWS * SUBS / THREADS, CHUNKS = COLUMNS * K / 16 / THREADS,
-                         SCALES     = COLUMNS * SUBS / THREADS; /* of a thread in a stage */
-    static constexpr int MIN_BLOCKS = THREADS == 256 ? 2 : 3;   /* resident on a multiprocessor; limits registers */
-    static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 && COLUMNS * SUBS % THREADS == 0,
+                         SCALES = COLUMNS * SUBS / THREADS; /* of a thread in a stage */
+    static constexpr int MIN_BLOCKS =
+        THREADS == 256 ? 2 : 3; /* resident on a multiprocessor; limits registers */
+    static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 &&
+                      COLUMNS * SUBS % THREADS == 0,
                   "every thread loads as much as the others");
     static_assert(COLUMNS <= THREADS && K % 128 == 0, "a thread finds a column; stages are whole fragments");
 };
@@ -46,7 +48,7 @@ typedef TileShape<2, 2, 1, 1, 512> SmallTile; /* 32 x 16, for few columns */
 static_assert(LargeTile::ROWS == RP_TILE_LARGE_ROWS && LargeTile::COLUMNS == RP_TILE_COLUMNS &&
                   MidTile::ROWS == RP_TILE_ROWS && MidTile::COLUMNS == RP_TILE_COLUMNS &&
                   SmallTile::ROWS == RP_TILE_ROWS && SmallTile::COLUMNS == RP_TILE_SMALL_COLUMNS,
-              "as in tile.h");
+              "as in tile.cuh");
 
 /* Of a type: elements of a sub-block, whether it has minima, and the offset that the tile subtracts from its quants. */
 template <RpDtype T> struct TileType;
@@ -83,7 +85,9 @@ template <RpDtype T, class S> struct TileShared {
 };
 
 __device__ static inline unsigned rp_tile_signed(unsigned q, unsigned offset) {
-    return offset == 0 ? q : ((q | 0x80808080u) - offset) ^ 0x80808080u; /* bytes of 0..127: nothing is borrowed */
+    return offset == 0
+               ? q
+               : ((q | 0x80808080u) - offset) ^ 0x80808080u; /* bytes of 0..127: nothing is borrowed */
 }
 
 /* What a thread holds of the next stage. */
@@ -157,8 +161,8 @@ template <RpDtype T, class S> struct TileStage {
         }
 #pragma unroll
         for (int i = 0; i < S::SCALES; i++) {
-            const int at        = index(i) % S::SUBS * to.B_STRIDE + index(i) / S::SUBS;
-            to.b_scale[at]      = scale[i];
+            const int at   = index(i) % S::SUBS * to.B_STRIDE + index(i) / S::SUBS;
+            to.b_scale[at] = scale[i];
             if (TileType<T>::MINS) to.b_sum[at] = sum[i];
         }
     }
@@ -168,8 +172,12 @@ template <RpDtype T, class S> struct TileStage {
 template <RpDtype T, class S> struct TileSums {
     float acc[S::MT][S::NT][4];
 
-    __device__ static int row_of(int i) { return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16; }
-    __device__ static int column_of(int j) { return (j * S::COLUMN_WARPS + (int)threadIdx.x / RP_WARP / S::ROW_WARPS) * 8; }
+    __device__ static int row_of(int i) {
+        return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16;
+    }
+    __device__ static int column_of(int j) {
+        return (j * S::COLUMN_WARPS + (int)threadIdx.x / RP_WARP / S::ROW_WARPS) * 8;
+    }
 
     /* Adds sub-block s of the stage: 32 elements of every row and column. */
     __device__ void add(const TileWork &w, const TileShared<T, S> &from, int s) {
@@ -224,8 +232,9 @@ template <RpDtype T, class S> struct TileSums {
         rp_mma_s8(low, a, b_low);
         rp_mma_s8(high, a, b_high);
         for (int e = 0; e < 4; e++) {
-            const float both = fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));
-            to[e]            = fmaf(x_scale[e % 2], both, to[e]);
+            const float both =
+                fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));
+            to[e] = fmaf(x_scale[e % 2], both, to[e]);
         }
     }
 
@@ -235,7 +244,7 @@ template <RpDtype T, class S> struct TileSums {
             for (int j = 0; j < S::NT; j++)
                 for (int e = 0; e < 4; e++) {
                     const int m = w.row + row_of(i) + lane / 4 + 8 * (e / 2);
-                    const int     c = column_of(j) + 2 * (lane % 4) + e % 2;
+                    const int c = column_of(j) + 2 * (lane % 4) + e % 2;
                     if (m < w.rows && c < w.columns) w.result(c)[m] = acc[i][j][e];
                 }
     }
@@ -243,7 +252,7 @@ template <RpDtype T, class S> struct TileSums {
 
 /* The product of a block. Every thread calls it; x_at and y_at are written before a barrier. */
 template <RpDtype T, class S> __device__ static inline void rp_tile_product(const TileWork &w) {
-    constexpr int SCALES = S::K / TileType<T>::SUB;
+    constexpr int            SCALES = S::K / TileType<T>::SUB;
     typedef TileShared<T, S> Shared;
     RP_SHARED(uint4, a, [S::ROWS * S::K / 16]);
     RP_SHARED(uint4, b, [S::COLUMNS * S::K / 16]);
@@ -260,7 +269,7 @@ template <RpDtype T, class S> __device__ static inline void rp_tile_product(cons
         stage.store(w, shared, k0);
         __syncthreads();
         if (k0 + S::K < w.n) stage.load(w, k0 + S::K);
-#pragma unroll(TileType<T>::UNROLL)
+#pragma unroll(TileType <T>::UNROLL)
         for (int s = 0; s < S::SUBS; s++) sums.add(w, shared, s);
     }
     sums.put(w);

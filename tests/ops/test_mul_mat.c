@@ -12,15 +12,15 @@ static double act(const char *row, int64_t n, int64_t i) {
 }
 
 #ifdef RP_TEST_CUDA
-#include "kernels/tile.h"
+enum { TILE_COLUMNS = 5 }; /* RP_TILE_MIN_COLUMNS of the CUDA kernels */
 
 /* On the device a column has the same bits alone and beside others (I8), and the same in every product by tiles: here as
- * one of RP_TILE_MIN_COLUMNS columns, the others NaN. Of more than 16 columns every seventh is compared. */
+ * one of TILE_COLUMNS columns, the others NaN. Of more than 16 columns every seventh is compared. */
 static void check_alone_on_the_device(RpOpArgs args) {
     const int64_t rows = args.dst.ne[0], n = args.mul_mat.x.ne[1], k = args.mul_mat.w.ne[0];
     const size_t  bytes = rp_view_extent_bytes(&args.dst), column = args.mul_mat.x.nb[1];
-    const bool    tiles = args.mul_mat.x.dtype == RP_Q8_ACT && n >= RP_TILE_MIN_COLUMNS;
-    const int64_t beside = tiles ? RP_TILE_MIN_COLUMNS : 1;
+    const bool    tiles = args.mul_mat.x.dtype == RP_Q8_ACT && n >= TILE_COLUMNS;
+    const int64_t beside = tiles ? TILE_COLUMNS : 1;
     char *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes), *from = args.mul_mat.x.data,
          *columns = malloc((size_t)beside * column);
     sim_sched(0, 1);

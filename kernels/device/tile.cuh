@@ -1,7 +1,7 @@
-/* tile.h - products of quantised weights with many q8_act columns in tiles on tensor cores (device/tile_quant.cuh). The
- * kernels are in mul_mat.cu; mul_mat_id uses them for the columns of each expert. */
-#ifndef KERNELS_TILE_H
-#define KERNELS_TILE_H
+/* tile.cuh - products of quantised weights with many q8_act columns in tiles on tensor cores (tile_quant.cuh). The
+ * kernels are in kernels/mul_mat.cu; mul_mat_id uses them for the columns of each expert. */
+#ifndef KERNELS_DEVICE_TILE_CUH
+#define KERNELS_DEVICE_TILE_CUH
 
 #include "base/kernels.h"
 #include "base/tuning.h"
@@ -27,7 +27,7 @@ static inline int rp_tile_columns(TileKind kind) {
 static inline TileKind rp_tile_kind(int64_t rows, int64_t columns, int64_t matrices, int n_sm) {
     const int64_t used = matrices < columns ? matrices : columns; /* matrices with a column */
     if (columns <= used * RP_TILE_SMALL_COLUMNS) return RP_TILE_SMALL;
-    const int64_t most = (columns + RP_TILE_COLUMNS - 1) / RP_TILE_COLUMNS;
+    const int64_t most  = (columns + RP_TILE_COLUMNS - 1) / RP_TILE_COLUMNS;
     const int64_t large = (rows + RP_TILE_LARGE_ROWS - 1) / RP_TILE_LARGE_ROWS * (most > used ? most : used);
     return large < n_sm ? RP_TILE_MID : RP_TILE_LARGE;
 }
@@ -47,7 +47,8 @@ typedef struct TileProduct {
 } TileProduct;
 
 /* Launches it for at most `most` tiles of columns. */
-RP_NODISCARD RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileKind kind, int64_t most, RpKernelCtx *ctx);
+RP_NODISCARD RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileKind kind, int64_t most,
+                                    RpKernelCtx *ctx);
 
 #ifdef __cplusplus
 }
