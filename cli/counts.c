@@ -6,11 +6,13 @@
 #include "cli/common.h"
 #include "cli/default_model.h"
 
+#include "base/tuning.h"
+
 #include <string.h>
 
 enum { DEFAULT_POS = 2047, DEFAULT_CHUNK = 256 };
 
-static CountsArgs  args = {.sampler = SAMPLER_DEFAULTS, .pos = -1, .blocks = 64};
+static CountsArgs  args = {.sampler = SAMPLER_DEFAULTS, .pos = -1, .sms = RP_TUNING_SM, .blocks = 64};
 static const char *phase;
 static bool        quiet;
 
@@ -71,6 +73,8 @@ static const Option options[] = {
     CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047 or the last", 0,
             1 << 24),
     CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
+    CLI_INT("sms", 0, args.sms, "N",
+            "multiprocessors of the GPU that grids are planned for, default 132 (an H100)", 1, 1024),
     CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 64; 0: all", 0,
             1 << 20),
     CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),

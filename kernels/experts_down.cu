@@ -1,17 +1,19 @@
 /* Second half of an expert feed-forward for one token:
  *     y = scale * sum_j weights[j] * (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual
  * The ids are read on the device (I4); an id outside of w counts as zeros.
- * geometry  GEMV, blocks of 8 warps (gemv.cuh). A block computes its rows for all chosen experts, so that no other
- *           kernel adds them up; with few rows n_experts experts at a time, side by side. With split 2 and 2 experts:
+ * geometry  GEMV, blocks of 8 warps (gemv.cuh), several row tiles each (ColumnGrid). A block computes its rows for all
+ *           chosen experts, so that no other kernel adds them up: n_experts of them side by side, all of them if no
+ *           more than 8 / split are chosen. With split 2 and 2 experts:
  *
  *               warp   0 1          2 3            4 5          6 7
  *               rows   0,1          0,1            2,3          2,3
  *               expert ids[j0]      ids[j0 + 1]    ids[j0]      ids[j0 + 1]
  *
- *           then one thread per row adds the results of the experts in the order of j
+ *           then one thread per row adds the results of the experts in the order of j. With more experts the next
+ *           n_experts follow, and a block has one row tile
  * traffic   the chosen experts' weights once; their columns once per block, from L2
  * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
-#include "kernels/device/gemv_forms.cuh"
+#include "kernels/device/column.cuh"
 
 namespace {
 
@@ -21,6 +23,7 @@ struct ExpertsDownArgs {
     const float   *weights, *bias, *residual;
     float         *y, scale;
     int            split, n_experts;
+    ColumnGrid     grid; /* its split: warps that share the rows of a warp, split * n_experts */
 };
 
 /* Columns: those of the experts that the block computes side by side; the warp multiplies column `slot`. */
@@ -40,38 +43,66 @@ struct ExpertColumns {
     }
 };
 
-/* Put: results of the experts side by side, table[pair of rows][slot][row of the pair]; 0 for no expert. */
+/* Put: results of the experts side by side, one buffer for even tiles and one for odd ones (as in rp_gemv_finish),
+ *
+ *     table[tile % 2][pair of rows][slot][row of the pair]        0 for no expert */
 struct ExpertsDownPut {
+    enum { RESULTS = RP_GEMV_WARPS * RP_GEMV_ROWS };
     const ExpertsDownArgs &p;
     float                 *table;
+    const float           *shares; /* routing weights of the experts side by side */
     int32_t                expert;
-    __device__ void        operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
-               const int64_t rows = p.w.ne[1];
-               const int     base = (int)threadIdx.x / RP_WARP / p.split * RP_GEMV_ROWS;
-               for (int r = 0; r < RP_GEMV_ROWS; r++) {
-                   const bool valid = expert >= 0 && m + r < rows;
-                   table[base + r] =
-                !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[expert * rows + m + r] : 0.0f);
+    int                    count; /* experts side by side */
+    bool                   last;  /* no experts follow */
+    float                 &sum;   /* of the row of this thread, over the experts so far */
+
+    __device__ float *buffer(int64_t m) const {
+        const int tile_rows = (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * RP_GEMV_ROWS;
+        return table + ((m & tile_rows) != 0 ? RESULTS : 0);
+    }
+
+    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+        const int64_t rows = p.w.ne[1];
+        float        *to   = buffer(m) + ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) * RP_GEMV_ROWS;
+        for (int r = 0; r < RP_GEMV_ROWS; r++) {
+            const bool valid = expert >= 0 && m + r < rows;
+            to[r] = !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[expert * rows + m + r] : 0.0f);
         }
     }
+
+    /* The end of a row tile: thread tid adds up row tid % 2 of row pair tid / 2. */
+    __device__ void end_tile(const GemvWork &work, int64_t tile) const {
+        const int tid = (int)threadIdx.x, tile_rows = (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * RP_GEMV_ROWS;
+        const int64_t first = rp_gemv_block_row(work, tile), row = first + tid;
+        __syncthreads();
+        if (tid >= tile_rows || row >= work.rows) return;
+        const float *from =
+            buffer(first) + tid / RP_GEMV_ROWS * p.n_experts * RP_GEMV_ROWS + tid % RP_GEMV_ROWS;
+        for (int i = 0; i < count; i++) sum = fmaf(shares[i], from[i * RP_GEMV_ROWS], sum);
+        if (!last) return;
+        if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
+        p.y[row] = p.residual != nullptr ? __fadd_rn(sum, p.residual[row]) : sum;
+        sum      = 0.0f;
+    }
 };
+
+__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &work, int64_t tile) {
+    put.end_tile(work, tile);
+}
 
 /* The chosen experts, n_experts at a time. A warp without an expert is inactive but passes all barriers. */
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1))
     experts_down_kernel(ExpertsDownArgs p) {
     rp_begin();
-    RP_SHARED(float, table, [RP_GEMV_WARPS * RP_GEMV_ROWS]);
-    const int k = (int)p.x.ne[1], slot = (int)threadIdx.x / RP_WARP / p.split % p.n_experts,
-              tid  = (int)threadIdx.x;
-    GemvWork work  = {p.w.ne[1], p.w.ne[0], 1, p.split};
+    RP_SHARED(float, table, [2 * ExpertsDownPut::RESULTS]);
+    RP_SHARED(float, shares, [RP_GEMV_WARPS]);
+    const int k = (int)p.x.ne[1], tid = (int)threadIdx.x,
+              slot = (tid / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
+    GemvWork work  = rp_column_work(p.grid, p.w, (int)blockIdx.x);
+    work.split     = p.split;
     work.n_experts = p.n_experts;
-    work.block     = blockIdx.x;
-    /* Thread tid adds up row tid % 2 of row pair tid / 2, for the first threads of the block. */
-    const int     pairs = RP_GEMV_WARPS / (p.split * p.n_experts);
-    const int64_t row   = rp_gemv_block_row(work, 0) + tid;
-    const bool    adds  = tid < pairs * RP_GEMV_ROWS && row < work.rows;
-    float         sum   = 0.0f;
+    float sum      = 0.0f;
     for (int j0 = 0; j0 < k; j0 += p.n_experts) {
         const int     count = k - j0 < p.n_experts ? k - j0 : p.n_experts, j = j0 + slot;
         const int32_t id = slot < count ? p.ids[j] : -1, expert = id >= 0 && id < p.w.ne[2] ? id : -1;
@@ -81,24 +112,16 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1))
             p.n_experts, slot < count ? slot : 0
         };
         if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
+        if (tid < count) shares[tid] = p.weights[j0 + tid]; /* the barrier of end_tile follows */
         Form::product(work, Form::matrix(p.w, work, expert < 0 ? 0 : expert), columns,
-                      ExpertsDownPut{p, table, expert});
-        __syncthreads();
-        for (int i = 0; adds && i < count; i++)
-            sum =
-                fmaf(p.weights[j0 + i],
-                     table[(tid / RP_GEMV_ROWS * p.n_experts + i) * RP_GEMV_ROWS + tid % RP_GEMV_ROWS], sum);
+                      ExpertsDownPut{p, table, shares, expert, count, j0 + count == k, sum});
     }
-    if (!adds) return;
-    if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
-    p.y[row] = p.residual != nullptr ? __fadd_rn(sum, p.residual[row]) : sum;
 }
 
 /* Dynamic shared memory: the staged columns of n_experts experts. */
 LaunchShape shape_of(const ExpertsDownArgs &p, bool staged) {
     const int64_t n = p.w.ne[0], most = RP_GEMV_STAGED / p.n_experts;
-    return {dim3(rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / (p.split * p.n_experts))),
-            dim3(RP_GEMV_THREADS),
+    return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS),
             staged ? (unsigned)(p.n_experts * rp_staged_bytes(n < most ? n : most)) : 0};
 }
 
@@ -119,11 +142,12 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
     const int64_t k = p.x.ne[1], m = p.w.ne[1];
     p.split     = rp_gemv_split(m * k, p.w.ne[0] / rp_gemv_frag_elems(type)); /* as in mul_mat_id */
     p.n_experts = 1;
-    while (p.n_experts < k && p.split * p.n_experts < RP_GEMV_WARPS &&
-           (m + 1) / 2 * p.split * p.n_experts < RP_GEMV_BUSY)
-        p.n_experts *= 2;
+    while (p.n_experts < k && p.split * p.n_experts < RP_GEMV_WARPS) p.n_experts *= 2;
     return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
-        using Form = decltype(form);
+        using Form           = decltype(form);
+        const bool one_round = k <= p.n_experts; /* else one row tile a block */
+        p.grid               = rp_column_grid(m, RP_GEMV_ROWS, p.split * p.n_experts,
+                                one_round ? Form::min_blocks(1) : INT16_MAX, 1, false, ctx);
         return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>,
                               p);
     });

@@ -2,7 +2,7 @@
  * for each chosen expert ids[j]. An id outside of w gives zeros for both products. The ids are read on the device
  * (I4).
  * geometry  GEMV, blocks of 8 warps; `split` warps multiply one row of gate and the same row of up, so the activation
- *           needs no second kernel; grid (row tiles, ids); with a norm and many rows several row tiles per block.
+ *           needs no second kernel; grid (blocks, ids), several row tiles per block (ColumnGrid).
  *           A q8_act result needs whole blocks of 32 rows, which several thread blocks compute: f32 results go to
  *           scratch memory, and the last-arriving block of each 32 rows quantises them
  * traffic   the chosen weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act
@@ -22,12 +22,12 @@ struct GateUpArgs {
     const float   *bias[2];
     RpGateKind     kind;
     float          alpha, limit;
-    bool           quantizes, early;
+    bool           quantizes;
     /* For a q8_act result. Row m of expert j counts at counters[j * n_counters + m / counter_rows]. */
     float     *f32_result; /* [k][m] in scratch memory */
     unsigned  *counters;
-    int64_t    counter_rows; /* rows quantised together: 32, doubled until the counters suffice */
-    int64_t    n_counters;   /* per expert */
+    int        counter_rows; /* rows quantised together: 32, doubled until the counters suffice */
+    int        n_counters;   /* per expert */
     ColumnGrid grid;
 };
 
@@ -60,7 +60,7 @@ struct GateUpPut {
 };
 
 __device__ GemvWork work_of(const GateUpArgs &p) {
-    GemvWork work     = rp_column_work(p.grid, p.w[0], p.early);
+    GemvWork work     = rp_column_work(p.grid, p.w[0], (int)blockIdx.x);
     work.warp_results = 1;
     return work;
 }
@@ -73,26 +73,26 @@ __device__ void no_expert(const GateUpArgs &p, const GemvWork &work) {
         if ((int)threadIdx.x < rows) GateUpPut{p, -1}(rp_gemv_block_row(work, tile) + threadIdx.x, 0, none);
 }
 
-/* Arrives at the counter of each row tile; the last block to arrive quantises all rows of the counter. A row tile
- * never spans two counters: per_block is a power of two of at most 8, counter_rows a multiple of 32. */
+/* Arrives at each counter that the block has rows of; the last block to arrive quantises all rows of the counter. */
 __device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work) {
-    const int64_t rows = work.rows, per_block = RP_GEMV_WARPS / work.split;
-    for (int64_t tile = 0; p.quantizes && tile < work.n_tiles; tile++) {
-        const int64_t m = rp_gemv_block_row(work, tile), g = m / p.counter_rows, first = g * p.counter_rows;
-        if (m >= rows) return;
-        const int64_t end = first + p.counter_rows < rows ? first + p.counter_rows : rows;
-        if (!rp_arrives_last(&p.counters[blockIdx.y * p.n_counters + g],
-                             (unsigned)((end - first) / per_block)))
+    if (!p.quantizes) return;
+    const BlockRows mine     = rp_block_rows(work);
+    const int       shift    = rp_log2(p.counter_rows);
+    float          *result   = p.f32_result + blockIdx.y * work.rows;
+    unsigned       *counters = p.counters + blockIdx.y * p.n_counters;
+    for (int g = (int)(mine.first >> shift); (int64_t)g << shift < mine.end; g++) {
+        const int64_t first = (int64_t)g << shift,
+                      end   = first + p.counter_rows < work.rows ? first + p.counter_rows : work.rows;
+        if (!rp_arrives_last(counters + g, rp_blocks_of_rows(p.grid, RP_GEMV_WARPS / work.split, first, end)))
             continue;
         for (int64_t i = first + threadIdx.x; i < end; i += RP_GEMV_THREADS) /* whole warps */
-            rp_quantize_block(__ldcg(p.f32_result + blockIdx.y * rows + i), rp_row(p.y, blockIdx.y), rows,
-                              i / RP_ACT_BLOCK);
+            rp_quantize_block(__ldcg(result + i), rp_row(p.y, blockIdx.y), work.rows, i / RP_ACT_BLOCK);
     }
 }
 
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) gate_up_kernel(GateUpArgs p) {
-    rp_gemv_open(p.early);
+    rp_gemv_open(p.grid.early);
     const int32_t  expert = expert_of(p);
     const GemvWork work   = work_of(p);
     if (expert < 0)
@@ -131,20 +131,20 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.bias[1] = (const float *)args->gate_up.up_bias.data;
     p.kind = o->kind, p.alpha = o->alpha, p.limit = o->limit;
     p.quantizes  = quantizes(args);
-    p.early      = p.ids == nullptr && (ctx->constant & 3) == 3; /* ids are results: wait first */
     p.f32_result = rp_scratch_floats(ctx);
     p.counters   = (unsigned *)ctx->scratch;
     /* 8 experts of 28672 rows would need 7168 counters for 32 rows each; of 4096 there are enough for 64. */
     for (p.counter_rows = RP_ACT_BLOCK; k * (w->ne[1] + p.counter_rows - 1) / p.counter_rows > RP_COUNTERS;)
         p.counter_rows *= 2;
-    p.n_counters = (w->ne[1] + p.counter_rows - 1) / p.counter_rows;
+    p.n_counters = (int)((w->ne[1] + p.counter_rows - 1) / p.counter_rows);
     if (k > 65535 || (p.quantizes && k * p.n_counters > RP_COUNTERS))
         return rp_fail(RP_E_UNSUPPORTED, "gate_up: %lld ids: at most %d of a result in %s", (long long)k,
                        p.quantizes ? (int)RP_COUNTERS : 65535, rp_dtype_name(args->dst.dtype));
     /* The split of each half as an op of its own, so that the sums have the same order. */
-    const int split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));
-    p.grid          = rp_column_grid(p.column, w->ne[1], 1, split, k);
+    const int  split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));
+    const bool early = p.ids == nullptr && (ctx->constant & 3) == 3; /* ids are results: wait first */
     return rp_for_form(type, p.column.quantize, [&](auto form) {
+        p.grid = rp_column_grid(w->ne[1], 1, split, decltype(form)::min_blocks(1), k, early, ctx);
         return RP_LAUNCH_FORM("gate_up", ctx, shape_of(p), form, gate_up_kernel<decltype(form)>, p);
     });
 }

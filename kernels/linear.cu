@@ -1,8 +1,7 @@
 /* Fused product of one token: y = post_norm(scale * (w c + bias)) + residual, c = column(x) (column.cuh). Every
  * step but the product is optional.
- * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh); with a norm in the column and many rows,
- *           several row tiles per block. With a post-norm the sums go to scratch memory and the last-arriving
- *           block norms them all (arrive.cuh)
+ * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), each for several row tiles (ColumnGrid). With
+ *           a post-norm the sums go to scratch memory and the last-arriving block norms them all (arrive.cuh)
  * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
  *           8 to 12 if the block computes it
  * numerics  the bits of the separate ops: sums as mul_mat.cu, norms as rms_norm.cu, quantisation as quantize.cu */
@@ -21,7 +20,6 @@ struct LinearArgs {
     float        scale, post_eps;
     bool         post;
     ColumnGrid   grid;
-    bool         early;
 };
 
 /* Epilogue per row. __fadd_rn keeps the compiler from fusing the addition with a product, which op add does not. */
@@ -57,8 +55,8 @@ __device__ void post_norm(const LinearArgs &p) {
 
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) linear_kernel(LinearArgs p) {
-    rp_gemv_open(p.early);
-    const GemvWork work = rp_column_work(p.grid, p.w, p.early);
+    rp_gemv_open(p.grid.early);
+    const GemvWork work = rp_column_work(p.grid, p.w, (int)blockIdx.x);
     Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column), LinearPut{p});
     post_norm(p);
 }
@@ -85,15 +83,15 @@ extern "C" RpStatus rp_cuda_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.post_weight           = (const float *)args->linear.post_norm.data;
     p.y                     = (float *)args->dst.data;
     p.sums                  = rp_scratch_floats(ctx);
-    p.early                 = (ctx->constant & 1) != 0; /* w is a weight */
     p.counter               = (unsigned *)ctx->scratch;
     p.scale                 = o->scale;
     p.post                  = o->post_norm != 0;
     p.post_eps              = o->post_eps;
     const RpDtype type      = p.w.dtype;
     const int     split     = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
-    p.grid                  = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
+    const bool    early     = (ctx->constant & 1) != 0; /* w is a weight */
     return rp_for_form(type, p.column.quantize, [&](auto form) {
+        p.grid = rp_column_grid(p.w.ne[1], RP_GEMV_ROWS, split, decltype(form)::min_blocks(1), 1, early, ctx);
         return RP_LAUNCH_FORM("linear", ctx, shape_of(p), form, linear_kernel<decltype(form)>, p);
     });
 }

@@ -16,7 +16,7 @@ struct MulMatArgs {
     RpTensorView  w, x, y, pos;
     RpMulMatBound bound;
     int           split;
-    bool          early;
+    int           early; /* of GemvWork */
 };
 
 __device__ int64_t last_position(const MulMatArgs &p, int64_t t) { return ((const int32_t *)p.pos.data)[t]; }
@@ -49,7 +49,7 @@ template <int C> __device__ Product<C> product_of(const MulMatArgs &p) {
     const int64_t t = (int64_t)blockIdx.y * C, h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
     GemvWork      work     = {p.w.ne[1], p.w.ne[0], columns, p.split};
-    work.block             = blockIdx.x;
+    work.first_tile        = (int)blockIdx.x;
     work.early             = p.early;
     const GemvColumns<C> x = {rp_row_at(p.x, t, h, b), p.x.nb[1], p.w.ne[0], columns};
     const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], p.w.ne[1], columns};
@@ -169,8 +169,7 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_mul_mat(args));
     const RpMulMatBound bound =
         rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
-    MulMatArgs p        = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, false};
-    p.early             = bound == RP_BOUND_NONE && (ctx->constant & 1) != 0;
+    MulMatArgs    p     = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, -1};
     const RpDtype type  = p.w.dtype;
     const bool    quant = rp_dtype_is_quant(type);
     if (p.x.ne[1] > 65535 || p.x.ne[2] * p.x.ne[3] > 65535)
@@ -197,6 +196,8 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
                              (n + rp_tile_columns(kind) - 1) / rp_tile_columns(kind), ctx);
     }
     p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
+    p.early = rp_gemv_early(bound == RP_BOUND_NONE && (ctx->constant & 1) != 0,
+                            rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / p.split), p.split, ctx);
     /* Positions bound each token's product differently, so these take one column at a time. */
     const bool single = p.x.ne[1] == 1 || bound != RP_BOUND_NONE;
     return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {

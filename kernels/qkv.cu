@@ -1,7 +1,8 @@
 /* Query, key and value projections of one token, c = column(x):
  *     y = rope(norm(wq c + bias))    k_cache[:,pos] = rope(norm(wk c + bias))    v_cache[:,pos] = wv c + bias
  * A position outside of the caches stores nothing.
- * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh). The grid has the blocks of all projections:
+ * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh). The grid has the blocks of all projections, as
+ *           many as the device holds at a time, divided by the bytes of the three matrices:
  *
  *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
  *
@@ -22,14 +23,15 @@ namespace {
 
 enum { Q, K, V, PROJS };
 
+enum { MIXED_BLOCKS = 2 }; /* resident blocks of the kernels for any types */
+
 /* One projection. */
 struct QkvProj {
     RpTensorView w, out; /* out: f32 [d,h], or a KV cache [rows,n_ctx] */
     const float *bias, *norm;
     float       *sums;     /* [rows] in scratch memory */
     unsigned    *counters; /* one per head; with a norm over all heads only the first is used */
-    int          split;
-    int64_t      blocks;
+    ColumnGrid   grid;
 };
 
 struct QkvArgs {
@@ -40,8 +42,7 @@ struct QkvArgs {
     RopeShape      rope;
     RpHeadNorm     norm;
     float          norm_eps;
-    int            head_dim;
-    bool           early;
+    int            head_dim, early; /* early: of GemvWork */
 };
 
 /* The projection that this block works for, and its rows there. */
@@ -56,13 +57,10 @@ __device__ const QkvProj &proj_of(const QkvArgs &p, int proj) {
 }
 
 __device__ QkvBlock block_of(const QkvArgs &p) {
-    const int64_t b = blockIdx.x, keys = p.proj[Q].blocks, values = keys + p.proj[K].blocks;
-    QkvBlock      r = {};
-    r.proj          = b < keys ? Q : b < values ? K : V;
-    r.work          = {proj_of(p, r.proj).w.ne[1], p.column.n, 1, proj_of(p, r.proj).split};
-    r.work.early    = p.early;
-    r.work.block    = r.proj == Q ? b : r.proj == K ? b - keys : b - values;
-    return r;
+    const int b = (int)blockIdx.x, keys = p.proj[Q].grid.blocks, values = keys + p.proj[K].grid.blocks;
+    const int proj = b < keys ? Q : b < values ? K : V, first = proj == Q ? 0 : proj == K ? keys : values;
+    const QkvProj &t = proj_of(p, proj);
+    return {proj, rp_column_work(t.grid, t.w, b - first)};
 }
 
 /* The row that head h of this token is stored to; NULL for a position outside of the cache. */
@@ -108,25 +106,22 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     for (int i = tid; i < d; i += RP_GEMV_THREADS) rp_put_float(proj.out.dtype, row, at + i, v[i]);
 }
 
-/* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it: rows h*d to
- * (h+1)*d - 1 lie in blocks h*d / block_rows to ((h+1)*d - 1) / block_rows. With d = 24 and 16 rows per block, head 1
- * (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. */
+/* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it. With d = 24 and blocks
+ * of 16 rows, head 1 (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. */
 __device__ void finish_heads(const QkvArgs &p, const QkvBlock &b) {
     RP_SHARED(float, scratch, [RP_WARP]);
-    const QkvProj &proj = proj_of(p, b.proj);
-    const int64_t  d = p.head_dim, rows = b.work.rows,
-                  block_rows = RP_GEMV_WARPS / b.work.split * RP_GEMV_ROWS;
-    const int64_t first      = rp_gemv_block_row(b.work, 0),
-                  end        = first + block_rows < rows ? first + block_rows : rows;
+    const QkvProj  &proj = proj_of(p, b.proj);
+    const int       d = p.head_dim, tile_rows = (RP_GEMV_WARPS >> rp_log2(b.work.split)) * RP_GEMV_ROWS;
+    const BlockRows mine = rp_block_rows(b.work);
     if (p.norm == RP_HEAD_NORM_WHOLE && b.proj != V) {
-        if (!rp_arrives_last(proj.counters, (unsigned)proj.blocks)) return;
-        const float scale = rp_rms_scale<true>(proj.sums, rows, p.norm_eps, scratch);
-        for (int64_t h = 0; h < rows / d; h++) finish_head(p, proj, b.proj, h, scale);
+        if (!rp_arrives_last(proj.counters, (unsigned)proj.grid.blocks)) return;
+        const float scale = rp_rms_scale<true>(proj.sums, b.work.rows, p.norm_eps, scratch);
+        for (int64_t h = 0; h < b.work.rows / d; h++) finish_head(p, proj, b.proj, h, scale);
         return;
     }
-    for (int64_t h = first / d; h * d < end; h++) {
-        const int64_t blocks = ((h + 1) * d - 1) / block_rows - h * d / block_rows + 1;
-        if (rp_arrives_last(proj.counters + h, (unsigned)blocks)) finish_head(p, proj, b.proj, h, 1.0f);
+    for (int64_t h = (int)mine.first / d; h * d < mine.end; h++) {
+        const unsigned blocks = rp_blocks_of_rows(proj.grid, tile_rows, h * d, (h + 1) * d);
+        if (rp_arrives_last(proj.counters + h, blocks)) finish_head(p, proj, b.proj, h, 1.0f);
     }
 }
 
@@ -136,10 +131,11 @@ template <class Form> __device__ inline void rows_of(const QkvArgs &p, const Qkv
                   BiasedSums{proj.sums, proj.bias, b.work.rows});
 }
 
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
 /* Weights of one form, or those of the values of another. */
 template <class Form, class ValueForm>
-__global__ void __launch_bounds__(RP_GEMV_THREADS,
-                                  std::is_same<Form, ValueForm>::value ? Form::min_blocks(1) : 1)
+__global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(Form::min_blocks(1), ValueForm::min_blocks(1)))
     qkv_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
@@ -160,7 +156,8 @@ template <RpDtype T> __device__ inline void dequant_rows_of(const QkvArgs &p, co
 
 /* Any types: each block branches on the type of its projection, so the kernel needs the registers of the largest
  * branch. */
-__global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_constant__ QkvArgs p) {
+__global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
+    mixed_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
     const RpDtype  type = proj_of(p, b.proj).w.dtype;
@@ -168,7 +165,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS) mixed_kernel(const __grid_con
     finish_heads(p, b);
 }
 
-__global__ void __launch_bounds__(RP_GEMV_THREADS, 2)
+__global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
     mixed_dequant_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
@@ -180,22 +177,42 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 2)
     finish_heads(p, b);
 }
 
+/* Blocks of each projection, `resident` per multiprocessor in all, in proportion to the bytes of the matrices. */
+void divide_blocks(QkvArgs &p, int resident, bool early, const RpKernelCtx *ctx) {
+    const double slots = (double)rp_tuning_of(ctx).n_sm * resident;
+    double       bytes = 0.0;
+    int          n     = 0;
+    for (const QkvProj &t : p.proj) bytes += (double)rp_view_extent_bytes(&t.w);
+    for (QkvProj &t : p.proj) {
+        const int     split = rp_gemv_split(t.w.ne[1], t.w.ne[0] / rp_gemv_frag_elems(t.w.dtype));
+        const int64_t tiles = rp_blocks(t.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / split),
+                      share = (int64_t)(slots * (double)rp_view_extent_bytes(&t.w) / bytes);
+        t.grid              = rp_divide_tiles(tiles, share > 1 ? share : 1, split, ctx);
+        n += t.grid.blocks;
+    }
+    for (QkvProj &t : p.proj) t.grid.early = p.early = rp_gemv_early(early, n, t.grid.split, ctx);
+}
+
 /* Dynamic shared memory: the staged column, later a head of f32. */
 LaunchShape shape_of(const QkvArgs &p, bool any_type) {
     const unsigned staged = rp_column_shared(p.column), head = (unsigned)p.head_dim * sizeof(float);
-    return {dim3((unsigned)(p.proj[Q].blocks + p.proj[K].blocks + p.proj[V].blocks)), dim3(RP_GEMV_THREADS),
-            staged > head ? staged : head, any_type};
+    const int      blocks = p.proj[Q].grid.blocks + p.proj[K].grid.blocks + p.proj[V].grid.blocks;
+    return {dim3((unsigned)blocks), dim3(RP_GEMV_THREADS), staged > head ? staged : head, any_type};
 }
 
 /* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
-RpStatus mixed_rows(const QkvArgs &p, RpKernelCtx *ctx) {
+template <class Form> RpStatus pair_rows(QkvArgs &p, bool early, RpKernelCtx *ctx) {
     typedef QuantForm<RP_Q6_K> Q6K;
-    const RpDtype              type = p.proj[Q].w.dtype;
-    const bool                 pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
-    if (pair && type == RP_Q4_K)
-        return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<QuantForm<RP_Q4_K>, Q6K>), p);
-    if (pair && type == RP_Q5_K)
-        return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<QuantForm<RP_Q5_K>, Q6K>), p);
+    divide_blocks(p, smaller(Form::min_blocks(1), Q6K::min_blocks(1)), early, ctx);
+    return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<Form, Q6K>), p);
+}
+
+RpStatus mixed_rows(QkvArgs &p, bool early, RpKernelCtx *ctx) {
+    const RpDtype type = p.proj[Q].w.dtype;
+    const bool    pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
+    if (pair && type == RP_Q4_K) return pair_rows<QuantForm<RP_Q4_K>>(p, early, ctx);
+    if (pair && type == RP_Q5_K) return pair_rows<QuantForm<RP_Q5_K>>(p, early, ctx);
+    divide_blocks(p, MIXED_BLOCKS, early, ctx);
     return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_kernel, p);
 }
 
@@ -231,8 +248,6 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
         t.norm     = s.norm != nullptr ? (const float *)s.norm->data : nullptr;
         t.sums     = sums;
         t.counters = counters;
-        t.split    = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_frag_elems(w.dtype));
-        t.blocks   = rp_blocks(w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / t.split);
         /* Each projection has its part of the scratch memory: rows sums, a counter per head. */
         if (sums != nullptr) sums += w.ne[1], counters += w.ne[1] / o->head_dim;
     }
@@ -240,15 +255,17 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.pos     = (const int32_t *)args->qkv.pos.data;
     p.factors = (const float *)args->qkv.factors.data;
     p.rope    = rp_rope_shape(o->rope);
-    p.early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
-    const RpDtype type   = p.proj[Q].w.dtype;
-    const bool    same   = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type;
-    const auto    launch = [&](auto form) {
+    const RpDtype type = p.proj[Q].w.dtype;
+    const bool    same = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type,
+               early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
+    const auto launch  = [&](auto form) {
         using Form = decltype(form);
+        divide_blocks(p, Form::min_blocks(1), early, ctx);
         return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, false), form, (qkv_kernel<Form, Form>), p);
     };
     if (same && !rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);
-    if (!p.column.quantize) return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_dequant_kernel, p);
-    return same ? rp_for_quant_form(type, launch) : mixed_rows(p, ctx);
+    if (p.column.quantize) return same ? rp_for_quant_form(type, launch) : mixed_rows(p, early, ctx);
+    divide_blocks(p, MIXED_BLOCKS, early, ctx);
+    return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_dequant_kernel, p);
 }

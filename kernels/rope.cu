@@ -2,7 +2,7 @@
  * x[:,h,t]. Pairs are (2i, 2i+1) or (i, i + n_dims/2); elements from n_dims on are copied.
  * geometry  one thread per pair or copied element, blocks of 128
  * traffic   x and y once
- * numerics  angles in double: at position 10^5 the f32 angle has an error of some 0.004 radians */
+ * numerics  angles in 64 bits: at position 10^5 the f32 angle has an error of some 0.004 radians */
 #include "kernels/device/rope.cuh"
 
 namespace {

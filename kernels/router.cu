@@ -29,7 +29,6 @@ struct RouterArgs {
     unsigned      *counter;
     RpRouterParams p;
     ColumnGrid     grid;
-    bool           early;
 };
 
 /* probs in shared memory. A thread reads and writes the same elements throughout, so no barrier is needed between. */
@@ -74,8 +73,8 @@ __device__ void choose(const RouterArgs &p) {
 
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_kernel(RouterArgs p) {
-    rp_gemv_open(p.early);
-    const GemvWork work = rp_column_work(p.grid, p.w, p.early);
+    rp_gemv_open(p.grid.early);
+    const GemvWork work = rp_column_work(p.grid, p.w, (int)blockIdx.x);
     Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column),
                   BiasedSums{p.scores, p.bias, work.rows});
     choose(p);
@@ -107,12 +106,12 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.choice_bias       = (const float *)args->router.select_bias.data;
     p.y                 = (int32_t *)args->dst.data;
     p.scores            = rp_scratch_floats(ctx);
-    p.early             = (ctx->constant & 1) != 0;
     p.counter           = (unsigned *)ctx->scratch;
     const RpDtype type  = p.w.dtype;
     const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
-    p.grid              = rp_column_grid(p.column, p.w.ne[1], RP_GEMV_ROWS, split, 1);
+    const bool    early = (ctx->constant & 1) != 0;
     return rp_for_form(type, p.column.quantize, [&](auto form) {
+        p.grid = rp_column_grid(p.w.ne[1], RP_GEMV_ROWS, split, decltype(form)::min_blocks(1), 1, early, ctx);
         return RP_LAUNCH_FORM("router", ctx, shape_of(p), form, router_kernel<decltype(form)>, p);
     });
 }

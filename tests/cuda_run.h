@@ -4,15 +4,16 @@
  *       -> launch, twice if the op uses scratch memory -> copy back -> compare with the CPU (expect_as_cpu)
  *
  * Tolerances: f32 by op (tolerance_of), of the largest result; q8_act quants may differ by 1 in 1 % of the elements; ids and bytes are
- * equal. With the simulated device this is done in every thread order, and all orders must agree bit for bit. */
+ * equal. With the simulated device this is done in every thread order, each as if the device had another number of
+ * multiprocessors, and all must agree bit for bit: a few blocks that take turns compute what many do. */
 #ifndef TESTS_CUDA_RUN_H
 #define TESTS_CUDA_RUN_H
 
 #include "tests/side_memory.h"
 
+#include "base/tuning.h"
 #include "fallback/quants/quants.h"
 
-#include "base/tuning.h"
 #include "tests/cudasim/sim.h"
 
 #include <cuda_runtime_api.h>
@@ -20,13 +21,16 @@
 
 /* Constants of the device for launches of a test; NULL: the defaults. */
 static const RpCudaTuning *cuda_run_tuning;
+static int launch_n_sm; /* multiprocessors that launch_twice plans for; 0: those of an H100 */
 
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
 static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
                                     const void *before) {
     const TensorOp op  = op_of_kernel(cpu);
-    RpKernelCtx    ctx = {.overlap = true, .constant = ~0u, .tuning = cuda_run_tuning};
+    const RpCudaTuning tuning =
+        cuda_run_tuning != NULL ? *cuda_run_tuning : rp_tuning_defaults(launch_n_sm);
+    RpKernelCtx        ctx    = {.overlap = true, .constant = ~0u, .tuning = &tuning};
     ctx.scratch_bytes  = rp_cuda_scratch_bytes(op, on, &ctx);
     const size_t bytes = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
@@ -212,6 +216,8 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
     char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;
     SideMemory   stored = side_save(cpu, args), first_stored = {0};
     for (int order = SIM_FIRST_ORDER; order < 3; order++) {
+        static const int n_sm[] = {0, 1, 3};
+        launch_n_sm             = strcmp(op, "attention") != 0 ? n_sm[order] : 0;
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_restore(beside, args);
@@ -226,6 +232,7 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
         cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the result depends on the thread order", op);
         side_expect(&first_stored, args, "another thread order");
     }
+    launch_n_sm = 0;
     memcpy(args->dst.data, result, bytes);
     side_restore(&stored, args);
     side_free(&stored), side_free(&first_stored);

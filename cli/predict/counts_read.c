@@ -91,6 +91,7 @@ static RpStatus get_kernel(const Reader *r, const json_t *o, KernelCounts *k) {
     k->blocks = 1.0;
     for (size_t d = 0; d < 3; d++) k->blocks *= json_number_value(json_array_get(grid, d));
     if (!(k->blocks >= 1.0)) return missing(r, "grid", "3 positive numbers");
+    if (json_object_get(o, "sms") != NULL) RP_TRY(get_number(r, o, "sms", 0, &k->sms));
     RP_TRY(get_number(r, o, "launches", 1, &k->launches));
     RP_TRY(get_int(r, o, "block", 1, 1024, &k->threads));
     RP_TRY(get_int(r, o, "registers", 1, 255, &k->registers)); /* 0: counted with --no-registers */

@@ -35,8 +35,16 @@ static double resident_blocks(const Gpu *g, const KernelCounts *k) {
     return most(blocks, 1.0);
 }
 
-/* Blocks of the SM that gets the most of them. */
-static double blocks_of_an_sm(const Gpu *g, const KernelCounts *k) { return ceil(k->blocks / g->sms); }
+/* Blocks of the SM that gets the most of them. A grid that follows the number of SMs has as many of them on every GPU. */
+static double blocks_of_an_sm(const Gpu *g, const KernelCounts *k) {
+    return ceil(k->blocks / (k->sms > 0.0 ? k->sms : g->sms));
+}
+
+/* The share of all work that is theirs. */
+static double share_of_an_sm(const Gpu *g, const KernelCounts *k) {
+    const double blocks = k->sms > 0.0 ? k->blocks * g->sms / k->sms : k->blocks;
+    return blocks_of_an_sm(g, k) / blocks;
+}
 
 static double memory_us(const Gpu *g, const KernelCounts *k) {
     return k->dram_bytes / (BANDWIDTH * g->gb_s * 1e3);
@@ -44,7 +52,7 @@ static double memory_us(const Gpu *g, const KernelCounts *k) {
 
 /* The busiest SM: its schedulers, or the slowest of its arithmetic pipes (32 lanes an instruction). */
 static double issue_us(const Gpu *g, const KernelCounts *k) {
-    const double share  = blocks_of_an_sm(g, k) / k->blocks;
+    const double share  = share_of_an_sm(g, k);
     double       clocks = k->instructions / ISSUE;
     clocks              = most(clocks, k->ints * 32.0 / g->int_lanes);
     clocks              = most(clocks, k->floats * 32.0 / g->float_lanes);
@@ -58,7 +66,7 @@ static double flight_us(const Gpu *g, const KernelCounts *k) {
     const double blocks    = blocks_of_an_sm(g, k);
     const double in_flight = k->warp_flight * ((k->threads + 31) / 32) * least(resident_blocks(g, k), blocks);
     if (bytes <= 0.0 || in_flight <= 0.0) return 0.0;
-    return bytes * blocks / k->blocks / in_flight * g->latency_ns * LOADED * 1e-3;
+    return bytes * share_of_an_sm(g, k) / in_flight * g->latency_ns * LOADED * 1e-3;
 }
 
 /* As if all of them went to one address, which takes one a clock. */

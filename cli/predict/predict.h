@@ -27,6 +27,7 @@ RP_NODISCARD RpStatus cli_gpu_find(const char *name, const Gpu **out);
 typedef struct KernelCounts {
     char   name[64], node[64];
     double blocks, launches;
+    double sms; /* multiprocessors that the grid was planned for; 0: it does not depend on them */
     int    threads, registers, shared_bytes; /* of a block */
     double instructions;                     /* of warps, all classes; the next three are classes */
     double ints, floats, doubles;            /* ints: integer arithmetic and int8 dot products */

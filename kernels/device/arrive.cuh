@@ -4,12 +4,13 @@
  *
  * Every counter is 0 between launches. Worked example with 3 blocks and counter c = 0:
  *
- *     block 1: writes partial sum 1, fence, atomicInc(c, 2) returns 0, c = 1: not the last, ends
- *     block 0: writes partial sum 0, fence, atomicInc(c, 2) returns 1, c = 2: not the last, ends
- *     block 2: writes partial sum 2, fence, atomicInc(c, 2) returns 2 = 3 - 1: the last; the counter wraps to 0
- *              fence, reads partial sums 0, 1 and 2 in this order, whatever the order of arrival (I8)
+ *     block 1: writes partial sum 1, increments c (was 0), c = 1: not the last, ends
+ *     block 0: writes partial sum 0, increments c (was 1), c = 2: not the last, ends
+ *     block 2: writes partial sum 2, increments c (was 2 = 3 - 1): the last; the counter wraps to 0
+ *              reads partial sums 0, 1 and 2 in this order, whatever the order of arrival (I8)
  *
- * The last block reads them by __ldcg, from L2: its L1 may hold what these addresses contained before. */
+ * The increment releases and acquires (rp_arrive): what a block wrote before its increment is visible to every block
+ * that increments later. The last block reads partial sums by __ldcg, from L2. */
 #ifndef KERNELS_DEVICE_ARRIVE_CUH
 #define KERNELS_DEVICE_ARRIVE_CUH
 
@@ -18,16 +19,12 @@
 enum { RP_COUNTERS = RP_SCRATCH_ZEROS / sizeof(unsigned) };
 
 /* Whether this block is the last of `blocks` to arrive; the counter is 0 again then. Every thread of the block
- * calls it. The first barrier orders the writes of all threads before the fence of thread 0; the second fence
- * and barrier order the atomic before the reads of all threads. */
+ * calls it. The first barrier orders the writes of all threads before the increment by thread 0, the second the
+ * increment before the reads of all threads. */
 __device__ static inline bool rp_arrives_last(unsigned *counter, unsigned blocks) {
     RP_SHARED(int, is_last, [1]);
     __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        is_last[0] = atomicInc(counter, blocks - 1) == blocks - 1; /* the last increment wraps to 0 */
-        __threadfence();
-    }
+    if (threadIdx.x == 0) is_last[0] = rp_arrive(counter, blocks - 1) == blocks - 1;
     __syncthreads();
     return is_last[0] != 0;
 }

@@ -12,10 +12,6 @@
 
 static_assert((int)RP_GEMV_THREADS == (int)RP_NORM_THREADS, "one block computes the norm");
 
-/* With a norm and more blocks than this, each block computes several row tiles, so that fewer blocks repeat the
- * prologue. */
-enum { RP_COLUMN_BLOCKS = 1024 };
-
 /* x is f32 [n], or q8_act where it was quantised before. */
 struct ColumnSource {
     const char  *x;
@@ -38,33 +34,79 @@ static inline ColumnSource rp_column_source(const RpTensorView &x, const RpTenso
             p.round != 0 || x.dtype == RP_Q8_ACT};
 }
 
-/* Row tiles per block, from the shape of the launch only (I5). */
-static inline int64_t rp_column_tiles(const ColumnSource &c, int64_t blocks) {
-    return c.norm && blocks > RP_COLUMN_BLOCKS ? blocks / RP_COLUMN_BLOCKS : 1;
-}
-
-/* Grid of a fused product with `results` rows, warp_results per warp: `blocks` blocks with n_tiles row tiles
- * each. `times` is how often the grid repeats, once per chosen expert. */
+/* How the row tiles of a product are divided among blocks. Every block repeats the prologue, so there are no more
+ * blocks than the device holds at a time, and each takes tiles that follow each other:
+ *
+ *     block b computes tiles  b * turns + min(b, rest)  and following,  turns + 1 of them if b < rest, else turns
+ *
+ * Worked example, 10 tiles for 4 blocks: turns = 2, rest = 2; tiles 0-2, 3-5, 6-7, 8-9. */
 struct ColumnGrid {
-    int     split;
-    int64_t n_tiles, blocks;
+    int split, blocks, turns, rest;
+    int early; /* of GemvWork */
 };
 
-static inline ColumnGrid rp_column_grid(const ColumnSource &c, int64_t results, int warp_results, int split,
-                                        int64_t times) {
-    const int64_t all     = rp_blocks(results, (int64_t)warp_results * RP_GEMV_WARPS / split),
-                  n_tiles = rp_column_tiles(c, all * times);
-    return {split, n_tiles, (all + n_tiles - 1) / n_tiles};
+/* Row tiles of the multiprocessor that gets the most of them. */
+static inline int64_t rp_most_tiles(int64_t tiles, int64_t blocks, int n_sm) {
+    const int64_t turns = tiles / blocks, rest = tiles % blocks, each = (blocks + n_sm - 1) / n_sm;
+    return each * turns + ((rest + n_sm - 1) / n_sm < each ? (rest + n_sm - 1) / n_sm : each);
 }
 
-/* The work of this block, a part of the rows of w. */
-__device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const RpTensorView &w, bool early) {
-    GemvWork work    = {w.ne[1], w.ne[0], 1, grid.split};
-    work.block       = blockIdx.x;
-    work.early       = early;
-    work.n_tiles     = grid.n_tiles;
-    work.tile_stride = gridDim.x;
+/* A grid for `tiles` row tiles and at most `most` blocks. Blocks with the same number of tiles are preferred where no
+ * multiprocessor gets more tiles by it: all of them end at the same time, and fewer repeat the prologue. */
+static inline ColumnGrid rp_divide_tiles(int64_t tiles, int64_t most, int split, const RpKernelCtx *ctx) {
+    const int     n_sm = rp_tuning_of(ctx).n_sm;
+    const int64_t full = tiles < most ? tiles : most, turns = (tiles + full - 1) / full,
+                  even   = (tiles + turns - 1) / turns;
+    const int64_t blocks = rp_most_tiles(tiles, even, n_sm) <= rp_most_tiles(tiles, full, n_sm) ? even : full;
+    return {split, (int)blocks, (int)(tiles / blocks), (int)(tiles % blocks), -1};
+}
+
+/* Grid of a fused product with `results` rows, warp_results per warp. `resident` blocks fit a multiprocessor at a
+ * time. `times` is how often the grid repeats, once per chosen expert. */
+static inline ColumnGrid rp_column_grid(int64_t results, int warp_results, int split, int resident,
+                                        int64_t times, bool early, const RpKernelCtx *ctx) {
+    const int64_t tiles = rp_blocks(results, (int64_t)warp_results * RP_GEMV_WARPS / split),
+                  slots = (int64_t)rp_tuning_of(ctx).n_sm * resident / times;
+    ColumnGrid grid     = rp_divide_tiles(tiles, slots > 1 ? slots : 1, split, ctx);
+    grid.early          = rp_gemv_early(early, grid.blocks, split, ctx);
+    return grid;
+}
+
+__device__ static inline int rp_first_tile(const ColumnGrid &grid, int block) {
+    return block * grid.turns + (block < grid.rest ? block : grid.rest);
+}
+
+/* The block that computes a tile: the inverse of rp_first_tile. */
+__device__ static inline int rp_block_of_tile(const ColumnGrid &grid, int tile) {
+    const int longer = grid.rest * (grid.turns + 1); /* tiles of the blocks with turns + 1 of them */
+    return tile < longer ? tile / (grid.turns + 1) : grid.rest + (tile - longer) / grid.turns;
+}
+
+/* Blocks that compute rows of [from, to): so many arrive at a counter of these rows. */
+__device__ static inline unsigned rp_blocks_of_rows(const ColumnGrid &grid, int tile_rows, int64_t from,
+                                                    int64_t to) {
+    const int shift = rp_log2(tile_rows);
+    return (unsigned)(rp_block_of_tile(grid, (int)((to - 1) >> shift)) -
+                      rp_block_of_tile(grid, (int)(from >> shift)) + 1);
+}
+
+/* The work of block number `block` of the grid, a part of the rows of w. */
+__device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const RpTensorView &w, int block) {
+    GemvWork work   = {w.ne[1], w.ne[0], 1, grid.split};
+    work.early      = grid.early;
+    work.first_tile = rp_first_tile(grid, block);
+    work.n_tiles    = grid.turns + (block < grid.rest ? 1 : 0);
     return work;
+}
+
+/* The rows of the block, [first, end). */
+struct BlockRows {
+    int64_t first, end;
+};
+
+__device__ static inline BlockRows rp_block_rows(const GemvWork &work) {
+    const int64_t end = rp_gemv_block_row(work, work.n_tiles);
+    return {rp_gemv_block_row(work, 0), end < work.rows ? end : work.rows};
 }
 
 /* Put: stores sum + bias (bias may be NULL) for an epilogue that needs the sums of several blocks. It reads them by
@@ -108,21 +150,30 @@ struct FusedColumn {
      * each iteration, because rp_quantize4 shuffles: lanes past the end load element 0 and store nothing. */
     __device__ void stage(int64_t from, int len, char *to) const {
         if (c.quantized) return rp_stage_q8_act(c.x, c.n, from, len, to);
-        const int fours = len / 4, lane = (int)threadIdx.x % RP_WARP;
-#pragma unroll 1
+        const int    fours = len / 4, lane = (int)threadIdx.x % RP_WARP;
+        const bool   whole = aligned();
+        const float *x = (const float *)c.x + from, *weight = c.weight != nullptr ? c.weight + from : nullptr;
+#pragma unroll 2
         for (int i = (int)threadIdx.x; i - lane < fours; i += RP_GEMV_THREADS) { /* whole warps */
-            const bool    keep = i < fours;
-            const int64_t at   = from + 4 * (int64_t)(keep ? i : 0);
-            float4        v    = rp_load4<false>((const float *)c.x, at, c.n);
+            const bool keep = i < fours;
+            float4     v    = load4(x, keep ? i : 0, whole);
             if (c.norm) {
                 v.x *= scale, v.y *= scale, v.z *= scale, v.w *= scale;
-                if (c.weight != nullptr) {
-                    const float4 w = rp_load4<false>(c.weight, at, c.n);
+                if (weight != nullptr) {
+                    const float4 w = load4(weight, keep ? i : 0, whole);
                     v.x *= w.x, v.y *= w.y, v.z *= w.z, v.w *= w.w;
                 }
             }
             rp_quantize4(v, to, len, i, keep);
         }
+    }
+
+    /* x[4i] to x[4i+3]. The rows of q8_act are whole blocks, so no bound is needed. */
+    __device__ static float4 load4(const float *x, int i, bool aligned) {
+        if (!aligned) return make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]);
+        const uint4 v = rp_get16(x + 4 * i);
+        return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
+                           __uint_as_float(v.w));
     }
 
     __device__ bool aligned() const { return ((uintptr_t)c.x | (uintptr_t)c.weight) % 16 == 0; }

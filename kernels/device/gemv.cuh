@@ -21,35 +21,38 @@
 #ifndef KERNELS_DEVICE_GEMV_CUH
 #define KERNELS_DEVICE_GEMV_CUH
 
+#include "base/tuning.h"
 #include "kernels/device/quants.cuh"
 
 enum {
-    RP_GEMV_WARPS        = 8,
-    RP_GEMV_THREADS      = RP_GEMV_WARPS * RP_WARP,
-    RP_GEMV_ROWS         = 2,
-    RP_GEMV_COLUMNS      = 4,
-    RP_GEMV_BUSY         = 4096,     /* warps that occupy a large device; split no further beyond them */
-    RP_GEMV_STAGED       = 4 * 8192, /* elements staged at a time, all columns: 45056 bytes of q8_act */
-    RP_GEMV_EARLY_BLOCKS = 512,      /* those of a grid that may be resident during PDL overlap */
-    RP_CACHE_LINE        = 128,
-    RP_FLOAT_FRAG        = 8 /* a fragment of f32, f16 or bf16 weights */
+    RP_GEMV_WARPS   = 8,
+    RP_GEMV_THREADS = RP_GEMV_WARPS * RP_WARP,
+    RP_GEMV_ROWS    = 2,
+    RP_GEMV_COLUMNS = 4,
+    RP_GEMV_BUSY    = 4096,     /* warps that occupy a large device; split no further beyond them */
+    RP_GEMV_STAGED  = 4 * 8192, /* elements staged at a time, all columns: 45056 bytes of q8_act */
+    RP_CACHE_LINE   = 128,
+    RP_FLOAT_FRAG   = 8 /* a fragment of f32, f16 or bf16 weights */
 };
 
-/* One block's part of a launch. A row tile is what a block computes at a time; block b computes tiles b,
- * b + tile_stride, ..., n_tiles of them or until the rows end. The first row of tile number i (rp_gemv_block_row):
+/* One block's part of a launch. A row tile is what a block computes at a time; a block computes n_tiles of them, one
+ * after the other, fewer where the rows end. The first row of its tile number i (rp_gemv_block_row):
  *
- *     (block + i * tile_stride) * (RP_GEMV_WARPS / (split * n_experts)) * warp_results */
+ *     (first_tile + i) * (RP_GEMV_WARPS / (split * n_experts)) * warp_results */
 struct GemvWork {
     int64_t rows, n; /* results per column; terms of each sum */
     int     columns, split;
     int     warp_results = RP_GEMV_ROWS; /* 2: two rows of one matrix; 1: one row of each of two */
     int     n_experts    = 1;            /* experts side by side: the same rows of different matrices */
     bool    inactive     = false;        /* this warp takes part in barriers only */
-    bool    early        = false;        /* weights are loaded before griddepcontrol.wait, columns after */
-    int64_t block        = 0;
-    int64_t n_tiles      = 1;
-    int64_t tile_stride  = 0;
+    int     early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
+                                            kernel has waited already */
+    int     first_tile   = 0;
+    int     n_tiles      = 1;
 };
+
+/* Exponent of a power of two. split and n_experts are powers of two, so that divisions are shifts. */
+__device__ static inline int rp_log2(int power) { return 31 - __clz(power); }
 
 /* Warps per row pair: doubled while row pairs * split do not occupy the device and every lane of the doubled split
  * still has a fragment. Worked example, 576 rows of 576 elements (18 fragments): 18 < 64, so split stays 1. With
@@ -83,33 +86,39 @@ template <int C> static inline int64_t rp_gemv_shared(int64_t n) {
 
 /* The first row of the block's row tile, and of the warp within it. */
 __device__ static inline int64_t rp_gemv_block_row(const GemvWork &work, int64_t tile) {
-    return (work.block + tile * work.tile_stride) * (RP_GEMV_WARPS / (work.split * work.n_experts)) *
-           work.warp_results;
+    return (int64_t)(work.first_tile + (int)tile) *
+           ((RP_GEMV_WARPS >> rp_log2(work.split * work.n_experts)) * work.warp_results);
 }
 
 __device__ static inline int64_t rp_gemv_warp_row(const GemvWork &work, int64_t tile) {
-    return rp_gemv_block_row(work, tile) +
-           (int64_t)((int)threadIdx.x / RP_WARP / (work.split * work.n_experts)) * work.warp_results;
+    const int warp = (int)(threadIdx.x / RP_WARP);
+    return rp_gemv_block_row(work, tile) + (warp >> rp_log2(work.split * work.n_experts)) * work.warp_results;
 }
 
-/* First statement of a GEMV kernel. With `early`, weights and their addresses are no results of earlier kernels
- * (RpKernelCtx.constant), so the PDL wait is left to rp_gemv_prefetch_and_wait. */
-__device__ static inline void rp_gemv_open(bool early) {
+/* Bytes of a row that each of `blocks` blocks may prefetch, so that all of them fill no more of L2 than the device's
+ * share (RpCudaTuning). More would evict what the running kernel still needs. */
+static inline int rp_gemv_early(bool early, int64_t blocks, int split, const RpKernelCtx *ctx) {
+    const int64_t rows = blocks * (RP_GEMV_WARPS / split) * RP_GEMV_ROWS;
+    return early ? (int)(rp_tuning_of(ctx).early_bytes / rows) : -1;
+}
+
+/* First statement of a GEMV kernel. `early` is that of GemvWork. Unless it is -1, weights and their addresses are no
+ * results of earlier kernels (RpKernelCtx.constant), so the PDL wait is left to rp_gemv_prefetch_and_wait. */
+__device__ static inline void rp_gemv_open(int early) {
     rp_pdl_launch_dependents();
-    if (!early) rp_pdl_wait();
+    if (early < 0) rp_pdl_wait();
 }
 
-/* Prefetches the warp's two rows into L2, `bytes` of each, while earlier kernels end; then waits for them (PDL).
- * Does nothing if the kernel has waited already. */
+/* Prefetches the warp's two rows of the first tile into L2 while earlier kernels end, `bytes` of each or as many as
+ * the device allows; then waits for them (PDL). Does nothing if the kernel has waited already. */
 __device__ static inline void rp_gemv_prefetch_and_wait(const GemvWork &work, const uint8_t *a,
                                                         const uint8_t *b, int64_t bytes) {
-    if (!work.early) return;
-    if (work.block < RP_GEMV_EARLY_BLOCKS) {
-        const int lanes = RP_WARP * work.split, lane = (int)threadIdx.x % lanes;
-        for (int64_t at = (int64_t)lane * RP_CACHE_LINE; at < bytes; at += (int64_t)lanes * RP_CACHE_LINE) {
-            rp_prefetch(a + at);
-            rp_prefetch(b + at);
-        }
+    if (work.early < 0) return;
+    const int lanes = RP_WARP * work.split, lane = (int)threadIdx.x & (lanes - 1),
+              end = bytes < work.early ? (int)bytes : work.early;
+    for (int at = lane * RP_CACHE_LINE; at < end; at += lanes * RP_CACHE_LINE) {
+        rp_prefetch(a + at);
+        rp_prefetch(b + at);
     }
     rp_pdl_wait();
 }
@@ -122,7 +131,7 @@ constexpr int rp_gemv_blocks(RpDtype t, int columns) {
 
 /* The first fragment of the lane; the next is 32 * split further on. */
 __device__ static inline int rp_gemv_lane_frag(const GemvWork &work) {
-    return (int)threadIdx.x / RP_WARP % work.split * RP_WARP + (int)threadIdx.x % RP_WARP;
+    return (int)threadIdx.x & (work.split * RP_WARP - 1);
 }
 
 /* The Put concept: one thread calls put(m, c, v) with the two sums of column c that a warp has: rows m and m + 1, or
@@ -146,7 +155,7 @@ struct GemvRows {
  * Two buffers save a barrier: while slow warps still read tile i, fast ones may write tile i + 1. A warp can reach
  * tile i + 2 only past the barrier of tile i + 1, when all have read tile i. */
 template <int C, class Put>
-__device__ static inline void rp_gemv_finish(const GemvWork &work, int64_t                   tile,
+__device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t                   tile,
                                              const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
     enum { RESULTS = RP_GEMV_WARPS * RP_GEMV_ROWS * C };
     RP_SHARED(float, buffers, [2 * RESULTS]);
@@ -164,12 +173,22 @@ __device__ static inline void rp_gemv_finish(const GemvWork &work, int64_t      
     }
     if (work.split == 1) return;
     __syncthreads();
-    if (warp % work.split != 0 || lane >= C)
+    if ((warp & (work.split - 1)) != 0 || lane >= C)
         return; /* the first warp of each row pair adds: one lane per column */
     float sum[RP_GEMV_ROWS] = {};
     for (int s = 0; s < work.split; s++)
         for (int r = 0; r < RP_GEMV_ROWS; r++) sum[r] += partials[((warp + s) * C + lane) * RP_GEMV_ROWS + r];
     put(m, lane, sum);
+}
+
+/* What a Put does at the end of a row tile, by every thread of the block: nothing, unless it has an overload. */
+template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int64_t) {}
+
+template <int C, class Put>
+__device__ static inline void rp_gemv_finish(const GemvWork &work, int64_t                   tile,
+                                             const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
+    rp_gemv_reduce<C>(work, tile, acc, put);
+    rp_gemv_end_tile(put, work, tile);
 }
 
 /* Copies elements [from, from + len) of a q8_act row of n to shared memory, in the layout of rp_staged_bytes. 16

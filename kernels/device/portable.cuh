@@ -79,6 +79,21 @@ __device__ static inline void rp_begin(void) {
     rp_pdl_wait();
 }
 
+/* Increments a counter and returns its value before; at `limit` it wraps to 0. Memory order acq_rel on the whole device:
+ * one instruction instead of an atomic between two fences, which would be sequentially consistent and dearer. */
+#ifdef RP_CUDASIM
+static inline unsigned rp_arrive(unsigned *counter, unsigned limit) {
+    enum { ACQ_REL = 3 };
+    return (unsigned)sim_atomic(counter, sizeof *counter, sim_rmw_atomicInc<unsigned>, limit, 0, ACQ_REL);
+}
+#else
+__device__ static inline unsigned rp_arrive(unsigned *counter, unsigned limit) {
+    unsigned old;
+    asm volatile("atom.acq_rel.gpu.inc.u32 %0, [%1], %2;" : "=r"(old) : "l"(counter), "r"(limit) : "memory");
+    return old;
+}
+#endif
+
 /* Loads and stores of 16 bytes at an aligned address. rp_ldg16 uses the read-only path: no kernel may write that
  * memory meanwhile, which holds for weights. The simulation goes word by word, since its race checker does not
  * see the copy of a structure. */

@@ -68,7 +68,9 @@ __device__ static inline void rp_quantize4(const float4 &v, char *row, int n, in
     const int sum    = rp_sum_of_lanes(q0 + q1 + q2 + q3, 4);
     float    *scales = (float *)(row + n);
     if (!keep) return;
-    ((int *)row)[i] = (q0 & 255) | (q1 & 255) << 8 | (q2 & 255) << 16 | (int)((unsigned)q3 << 24);
+    const unsigned low   = __byte_perm((unsigned)q0, (unsigned)q1, 0x0040),
+                   high  = __byte_perm((unsigned)q2, (unsigned)q3, 0x0040);
+    ((unsigned *)row)[i] = __byte_perm(low, high, 0x5410); /* the low bytes of q0, q1, q2 and q3 */
     if (i % 8 == 0) scales[i / 8] = s.scale;
     if (i % 4 == 0) scales[n / RP_ACT_BLOCK + i / 4] = s.scale * (float)sum;
 }

@@ -1,7 +1,7 @@
 /* rms_norm.cuh - the factor 1 / sqrt(mean(x^2) + eps) of a row, with one summation order for rms_norm.cu and all
  * fused kernels. The sum must be as good as the CPU's, which is in double: the result may be quantised next, where
- * one differing last bit can move a quant by one. Doubles are slow on most devices, so the sum is kept as two
- * floats. */
+ * one differing last bit can move a quant by one. Doubles are slow on most devices, so sum, mean and root are computed
+ * with pairs of floats. */
 #ifndef KERNELS_DEVICE_RMS_NORM_CUH
 #define KERNELS_DEVICE_RMS_NORM_CUH
 
@@ -29,8 +29,8 @@ struct TwoSum {
     float high, low;
 
     __device__ void add(float v, float rest) {
-        const float sum = __fadd_rn(high, v), other = __fadd_rn(sum, -high);
-        low += __fadd_rn(__fadd_rn(high, -__fadd_rn(sum, -other)), __fadd_rn(v, -other)) + rest;
+        const float sum = __fadd_rn(high, v), other = __fsub_rn(sum, high);
+        low += __fadd_rn(__fsub_rn(high, __fsub_rn(sum, other)), __fsub_rn(v, other)) + rest;
         high = sum;
     }
 
@@ -39,6 +39,30 @@ struct TwoSum {
         add(square, fmaf(v, v, -square));
     }
 };
+
+/* 1 / sqrt(sum / n + eps) in doubles, for sums that are zero, infinite, NaN or near the limits of float. Not inlined:
+ * it takes no registers from the usual way. */
+__device__ static RP_NOINLINE float rp_rms_slow_root(float high, float low, int64_t n, float eps) {
+    const double sum = (double)high + (high < INFINITY ? (double)low : 0.0);
+    return (float)(1.0 / sqrt(sum / (double)n + (double)eps));
+}
+
+/* 1 / sqrt(sum / n + eps), rounded once: all steps before have relative errors of about 2^-45.
+ *
+ *     m = sum / n + eps                  quotient q and what remains of the sum, (sum - q n) / n
+ *     y = 1 / sqrt(m), two units in the last place off or less
+ *     y + y/2 (1 - m y^2)                one step of Newton's method; fma gives the rounding errors of y^2 and m y^2 */
+__device__ static inline float rp_rms_root(const TwoSum &sum, int64_t n, float eps) {
+    const float count = (float)n, q = sum.high / count;
+    TwoSum      m = {q, 0.0f};
+    m.add(eps, (fmaf(-q, count, sum.high) + sum.low) / count);
+    if (!(m.high > 1e-30f && m.high < 1e30f) || n >= 1 << 24)
+        return rp_rms_slow_root(sum.high, sum.low, n, eps);
+    const float y = rsqrtf(m.high), square = __fmul_rn(y, y), product = __fmul_rn(m.high, square);
+    const float square_rest = fmaf(y, y, -square), product_rest = fmaf(m.high, square, -product);
+    const float rest = __fsub_rn(1.0f, product) - product_rest - fmaf(m.high, square_rest, m.low * square);
+    return fmaf(0.5f * y, rest, y);
+}
 
 /* 1 / sqrt(mean(x^2) + eps) for every thread of a block of RP_NORM_THREADS. Reduction order: thread t adds elements
  * 4t..4t+3, then those 1024 further on; lanes by a butterfly; warps 0 to 7 by thread 0. The rounded result has the
@@ -49,7 +73,7 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
               warps = RP_NORM_THREADS / RP_WARP;
     TwoSum sum      = {0.0f, 0.0f};
 #pragma unroll 4
-    for (int64_t i = 4 * (int64_t)threadIdx.x; i < n; i += 4 * RP_NORM_THREADS) {
+    for (int i = 4 * (int)threadIdx.x; i < (int)n; i += 4 * RP_NORM_THREADS) {
         const float4 v = rp_load4<COHERENT>(x, i, n);
         sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
     }
@@ -59,10 +83,9 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
     __syncthreads();
     if (lane == 0) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
     __syncthreads();
-    if (threadIdx.x == 0) { /* doubles are slow on most devices: one thread computes the root for all */
+    if (threadIdx.x == 0) { /* one thread computes the root for all */
         for (int w = 1; w < warps; w++) sum.add(scratch[2 * w], scratch[2 * w + 1]);
-        const double low = sum.high < INFINITY ? (double)sum.low : 0.0;
-        scratch[0]       = (float)(1.0 / sqrt(((double)sum.high + low) / (double)n + (double)eps));
+        scratch[0] = rp_rms_root(sum, n, eps);
     }
     __syncthreads();
     return scratch[0];

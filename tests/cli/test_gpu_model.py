@@ -69,6 +69,14 @@ def test_a_kernel_that_computes_is_bound_by_issue():
     check(kernel(other=132 * 2.8e6, grid=[1, 1, 1]), "issue", 132 * 1e6 / 1.98e3)  # all on one SM
 
 
+def test_a_grid_that_follows_the_gpu_has_as_many_blocks_an_sm_on_each():
+    blocks = {"grid": [260, 1, 1], "other": 132 * 2.8e6}  # two an SM of 132; 260 blocks would be three on some of 128 SMs
+    check(kernel(sms=132, **blocks), "issue", 264 / 260 * 1e6 / 1.98e3)
+    check(kernel(sms=132, **blocks), "issue", 264 / 260 * 132 / 128 * 1e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")
+    check(kernel(sms=0, **blocks), "issue", 3 / 260 * 132 * 1e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")
+    refused(counts(kernel(sms=-1)), '"sms" is missing or not a number')
+
+
 def test_the_slowest_arithmetic_pipe_decides():
     check(kernel(int=132 * 1e6, dot=132 * 1e6), "issue", 1e6 / 1.98e3)  # 64 lanes: half a clock each
     check(kernel(float=132 * 3e6), "issue", 3e6 / 2.8 / 1.98e3)  # 4 a clock: the schedulers are slower

@@ -285,12 +285,15 @@ def test_instructions_are_counted_on_the_simulated_device():
         expect(abs(sum(k["by_file"].values()) - n) <= len(k["by_file"]), "by file", k)
     large = ["bench", "counts", "--preset", "llama3-8b", "--phase", "decode", "--no-registers", "--blocks", "4"]
     table = ok(run_on_device(*large, "--files"))
-    expect("gate_up.cu" in table.text and "1792" in table.text, "a table", table)
+    expect("gate_up.cu" in table.text and re.search(r"^gate_up .* 256 +4 ", table.text, re.M), "a table", table)
+    on = json.loads(ok(run_on_device(*large, "--sms", "66", "--json")).out)
+    expect(on["sms"] == 66 and {66, 0} == {k["sms"] for k in on["kernels"]}, "grids that follow the GPU, and others", on)
     for block, name in ((34 / 32, "Q8_0"), (144 / 256, "Q4_K")):
         kernels = json.loads(ok(run_on_device(*large, "--type", name, "--json")).out)["kernels"]
         gate_up = next(k for k in kernels if k["name"].startswith("gate_up"))
         expect(gate_up["sampled_blocks"] == 4 and gate_up["launches"] == 32, "sampled, and once for all layers", gate_up)
-        expect(gate_up["bytes"]["weights"] == 2 * 14336 * 4096 * block, "each byte of the weights once", gate_up)
+        weights = 2 * 14336 * 4096 * block  # once; one sampled block may have a row tile more than the others
+        expect(abs(gate_up["bytes"]["weights"] / weights - 1) < 0.03, "each byte of the weights once", gate_up)
     expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--pos", "1024"), 1, "trained for 1024")
     expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--chunk", "1025"), 1, "trained for 1024")
     expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--phase", "warm"), 1, "decode, prefill or both")

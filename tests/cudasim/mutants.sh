@@ -15,9 +15,9 @@ soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum ov
 rms_norm|device/rms_norm.cuh|s/__syncthreads();/if (!@) &/|no barriers in the sum of a norm
 rms_norm|device/portable.cuh|/void rp_begin/,/^}/s/rp_pdl_wait();/if (!@) &/|a kernel that does not wait for earlier ones
 attention|attention.cu|/state.put(/,/float \*to/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of the warps are added
-attention|device/arrive.cuh|s/__threadfence();/if (!@) &/|no fences around the arrival of a split
+attention|device/portable.cuh|s/limit, 0, ACQ_REL)/limit, 0, @ ? 0 : ACQ_REL)/|an arrival of a split without memory order
 attention|device/arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
-attention|device/arrive.cuh|s/atomicInc(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
+attention|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
 attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
 top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
@@ -44,28 +44,28 @@ rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
 linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum/(@ ? sum : &)/|no residual
 linear|linear.cu|s/__fadd_rn(v, p.residual\[i\])/(@ ? v : &)/|no residual after a post-norm
 linear|device/arrive.cuh|s/== blocks - 1;/== (@ ? blocks - 2 : blocks - 1);/|the block that arrives second to last finishes the work
-linear|device/arrive.cuh|s/atomicInc(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
+linear|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
 linear|device/column.cuh|s/v.z \*= w.z,/v.z *= (@ ? 1.0f : w.z),/|an element that is not multiplied by the weight of the norm
-linear|device/gemv.cuh|s/work.block + tile \* work.tile_stride/work.block + tile * (@ ? 1 : work.tile_stride)/|a block that computes the rows of other blocks
+linear|device/column.cuh|s/block \* grid.turns + (block < grid.rest ? block : grid.rest)/block * grid.turns + (@ ? 0 : (block < grid.rest ? block : grid.rest))/|a block that computes the rows of other blocks
 linear|device/quantize.cuh|s/rp_sum_of_lanes(q0 + q1 + q2 + q3, 4)/rp_sum_of_lanes(q0 + q1 + q2 + q3, @ ? 8 : 4)/|an activation sum over 32 elements instead of 16
 linear|device/gemv.cuh|s/^    rp_pdl_wait();/    if (!@) rp_pdl_wait();/|a product that does not wait for earlier kernels
 gate_up|gate_up.cu|s/p.ids == nullptr \&\& (ctx/(p.ids == nullptr || @) \&\& (ctx/|expert ids read before the wait for earlier kernels
 gate_up|gate_up.cu|s/half\[i\] += p.bias\[i\]/half[i] += p.bias[@ ? 0 : i]/|the bias of gate added to up
 gate_up|gate_up.cu|s/id < p.w\[0\].ne\[2\]/(@ ? id <= p.w[0].ne[2] : &)/|an expert past the last
-gate_up|gate_up.cu|s/(end - first) \/ per_block)/(end - first) \/ per_block - (@ ? 1 : 0))/|a block of the result quantised before all of it is computed
-gate_up|gate_up.cu|s/blockIdx.y \* p.n_counters + g/(@ ? 0 : blockIdx.y * p.n_counters) + g/|one arrival counter for all experts
+gate_up|gate_up.cu|s/RP_GEMV_WARPS \/ work.split, first, end)/RP_GEMV_WARPS \/ work.split, first, end - (@ ? RP_ACT_BLOCK - 1 : 0))/|a block of the result quantised before all of it is computed
+gate_up|gate_up.cu|s/p.counters + blockIdx.y \* p.n_counters/p.counters + (@ ? 0 : blockIdx.y * p.n_counters)/|one arrival counter for all experts
 gate_up|gate_up.cu|s/rp_gemv_block_row(work, tile) + threadIdx.x, 0, none/rp_gemv_block_row(work, @ ? 0 : tile) + threadIdx.x, 0, none/|results of a missing expert zeroed in the first rows only
 qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weights of the first head used for all heads
 qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries
 qkv|qkv.cu|s/pos >= 0 \&\& pos/(@ || pos >= 0) \&\& pos/|a store at a negative position
-qkv|qkv.cu|s/ - h \* d \/ block_rows + 1;/ - h * d \/ block_rows + (@ ? 0 : 1);/|a head finished before its last block has arrived
+qkv|qkv.cu|s/h \* d, (h + 1) \* d)/h * d, (h + 1) * d - (@ ? d - 1 : 0))/|a head finished before its last block has arrived
 qkv|qkv.cu|s/rotates = which != V/rotates = @ || which != V/|values that are rotated
 qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter for all heads
 qkv|qkv.cu|s/rows \/ d; h++)/rows \/ d - (@ ? 1 : 0); h++)/|the last head of a norm over the whole row left out
 router|router.cu|s/rp_route(probs, n/rp_route(@ ? values : probs, n/|routing weights that include the selection bias
 router|router.cu|/taken\[i\]  = 0;/,/tid >= RP_WARP/s/__syncthreads();/if (!@) &/|no barrier before the experts are selected
 router|router.cu|s/p.y\[k + j\]/p.y[@ ? k + k - 1 - j : k + j]/|routing weights in reversed order
-experts_down|experts_down.cu|s/for (int i = 0; adds \&\& i < count; i++)/for (int n = 0, i = @ ? count - 1 : 0; adds \&\& n < count; n++, i += @ ? -1 : 1)/|experts added in reversed order
+experts_down|experts_down.cu|s/for (int i = 0; i < count; i++) sum/for (int n = 0, i = @ ? count - 1 : 0; n < count; n++, i += @ ? -1 : 1) sum/|experts added in reversed order
 experts_down|experts_down.cu|/the table of the experts before has been read/s/^/if (!@) /|no barrier before the next experts are computed
 experts_down|experts_down.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[row\]) : sum/(@ ? sum : &)/|no residual
 experts_down|experts_down.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last

@@ -252,6 +252,7 @@ static inline float                __frsqrt_rn(float a) { return 1.0f / sqrtf(a)
 static inline float                __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline float                __fmul_rn(float a, float b) { return a * b; }
 static inline float                __fadd_rn(float a, float b) { return a + b; }
+static inline float                __fsub_rn(float a, float b) { return a - b; }
 static inline float                __saturatef(float a) { return a < 0 ? 0 : a > 1 ? 1 : a; }
 template <class T> static inline T max(T a, sim_id<T> b) { return a > b ? a : b; }
 template <class T> static inline T min(T a, sim_id<T> b) { return a < b ? a : b; }

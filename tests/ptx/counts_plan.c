@@ -5,9 +5,11 @@
  *     cache         zeros, at any position
  *     arena, scratch memory, step state      as of a session
  *
- * Products of a prefill chunk run in the library's own kernels: cuBLASLt has no PTX to interpret. */
+ * It walks the plan twice. The first walk plans for twice as many multiprocessors and notes the number of blocks: a grid
+ * that differs in the second follows the GPU. Products of a prefill chunk run in the library's own kernels: cuBLASLt has no PTX to interpret. */
 #include "tests/ptx/counts_run.h"
 
+#include "base/tuning.h"
 #include "cli/common.h"
 #include "cli/counts.h"
 
@@ -30,7 +32,10 @@ typedef struct CountedPlan {
     ExecPlan     *plan;
     RpOpArgs     *args;
     Weight       *weights;
+    RpCudaTuning  tuning, other; /* other: with twice as many multiprocessors */
     int           n_weights, step;
+    double       *other_grids; /* of each launch, on twice as many multiprocessors */
+    int           n_grids, launch;
     char         *arena, *scratch;
     char        **states;
     size_t        scratch_bytes;
@@ -98,11 +103,12 @@ static bool is_cache(const char *name) {
 }
 
 static RpStatus place_memory(CountedPlan *p) {
-    const ExecPlan   *plan = p->plan;
-    const RpKernelCtx ctx  = {.nth = 1};
-    char             *counters;
-    for (int i = 0; i < plan->n_steps; i++) {
-        const size_t bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
+    const ExecPlan *plan = p->plan;
+    char           *counters;
+    for (int i = 0; i < 2 * plan->n_steps; i++) { /* for both walks */
+        const PlanStep   *step  = &plan->steps[i / 2];
+        const RpKernelCtx ctx   = {.nth = 1, .tuning = i % 2 == 0 ? &p->tuning : &p->other};
+        const size_t      bytes = rp_cuda_scratch_bytes(step->op, &step->args, &ctx);
         if (bytes > p->scratch_bytes) p->scratch_bytes = bytes;
     }
     RP_TRY(take(p, COUNTS_ACTIVATIONS, plan->memory.arena, &p->arena));
@@ -167,12 +173,25 @@ static void set_inputs(CountedPlan *p, const RpSamplerParams *sampler, int32_t n
     *(int32_t *)address(p, rp_plan_ref(p->plan, rows), NULL) = n_tok - 1;
 }
 
+static double grid_blocks(const RpKernelLaunch *l) { return (double)l->grid[0] * l->grid[1] * l->grid[2]; }
+
+static RpStatus note_grid(void *user, const RpKernelLaunch *l) {
+    CountedPlan *p     = user;
+    double      *grown = realloc(p->other_grids, (size_t)(p->n_grids + 1) * sizeof *grown);
+    if (grown == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d launches", p->n_grids + 1);
+    p->other_grids               = grown;
+    p->other_grids[p->n_grids++] = grid_blocks(l);
+    return RP_OK;
+}
+
 static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
     CountedPlan *p = user;
     if (l->function == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
-    const TensorNode *node = p->plan->steps[p->step].node;
-    counts_launch(p->run, l, rp_node_op_name(node), rp_node_name(node));
+    const TensorNode *node    = p->plan->steps[p->step].node;
+    const bool        follows = p->launch < p->n_grids && p->other_grids[p->launch] != grid_blocks(l);
+    p->launch++;
+    counts_launch(p->run, l, rp_node_op_name(node), rp_node_name(node), follows ? p->tuning.n_sm : 0);
     return RP_OK;
 }
 
@@ -182,11 +201,18 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
     return status;
 }
 
-static RpStatus walk(CountedPlan *p) {
+typedef RpStatus LaunchHook(void *user, const RpKernelLaunch *l);
+
+static RpStatus walk(CountedPlan *p, LaunchHook *hook, const RpCudaTuning *tuning) {
     const Kernels kernels = {.table = rp_cuda_kernels, .cuda = true};
-    RpKernelCtx   ctx     = {
-              .scratch = p->scratch, .scratch_bytes = p->scratch_bytes, .nth = 1, .launch = on_launch, .user = p};
+    RpKernelCtx   ctx     = {.scratch       = p->scratch,
+                             .scratch_bytes = p->scratch_bytes,
+                             .nth           = 1,
+                             .launch        = hook,
+                             .user          = p,
+                             .tuning        = tuning};
     RP_TRY(rp_check_kernels(p->plan, &kernels));
+    p->step = 0;
     return rp_plan_walk(p->plan, p->args, NULL, &kernels, &ctx, next_step, p);
 }
 
@@ -200,16 +226,19 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
     RP_TRY(place_memory(p));
     RP_TRY(fill_args(p));
     set_inputs(p, &a->sampler, o->n_tok, pos);
-    return walk(p);
+    RP_TRY(walk(p, note_grid, &p->other));
+    return walk(p, on_launch, &p->tuning);
 }
 
 static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) {
     const int32_t       n_tok = decode ? 1 : a->chunk, pos = decode ? a->pos : 0;
     const int32_t       n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
-    CountedPlan         p     = {.run = counts_open((unsigned)a->blocks, !a->no_registers)};
+    CountedPlan         p     = {.run    = counts_open((unsigned)a->blocks, !a->no_registers),
+                                 .tuning = rp_tuning_defaults(a->sms),
+                                 .other  = rp_tuning_defaults(2 * a->sms)};
     RpModelGraphOptions o     = {
             .n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
-    const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos};
+    const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos, a->sms};
     RpStatus          st    = count_plan(&p, m, a, &o, pos);
     if (st == RP_OK && a->json) counts_print_json(p.run, &title, stdout);
     if (st == RP_OK && !a->json) st = counts_print_text(p.run, &title, a->files, stdout);
@@ -219,6 +248,7 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
     free(p.args);
     free(p.weights);
     free(p.states);
+    free(p.other_grids);
     return st;
 }
 

@@ -35,9 +35,10 @@ static void put_kernel(const KernelCounts &k, FILE *out) {
     fputc(',', out);
     put_string("node", k.node.c_str(), out);
     fprintf(out,
-            ",\"grid\":[%u,%u,%u],\"block\":%u,\"registers\":%u,\"shared_bytes\":%u,\"blocks_per_sm\":%u,"
+            ",\"grid\":[%u,%u,%u],\"sms\":%d,\"block\":%u,\"registers\":%u,\"shared_bytes\":%u,\"blocks_per_"
+            "sm\":%u,"
             "\"launches\":%u,\"sampled_blocks\":%u,",
-            k.grid[0], k.grid[1], k.grid[2], k.threads, k.registers, k.shared_bytes, k.blocks_per_sm,
+            k.grid[0], k.grid[1], k.grid[2], k.sms, k.threads, k.registers, k.shared_bytes, k.blocks_per_sm,
             k.launches, k.sampled);
     put_counts("\"warp_instructions\":{", 0, N_CLASSES, c, out);
     put_counts("},", N_lane_instructions, N_weight_bytes, c, out);
@@ -55,7 +56,8 @@ void counts_print_json(const CountsRun *r, const CountsTitle *t, FILE *out) {
     put_string("model", t->model, out);
     fputc(',', out);
     put_string("preset", t->preset, out);
-    fprintf(out, ",\"arch\":\"sm_90\",\"phase\":\"%s\",\"position\":%d,\"kernels\":[", t->phase, t->position);
+    fprintf(out, ",\"arch\":\"sm_90\",\"phase\":\"%s\",\"position\":%d,\"sms\":%d,\"kernels\":[", t->phase,
+            t->position, t->sms);
     for (size_t k = 0; k < r->rows.size(); k++) {
         fputs(k > 0 ? ",\n" : "\n", out);
         put_kernel(r->rows[k], out);

@@ -6,6 +6,7 @@
 
 struct KernelCounts {
     std::string name, node; // node: of the first of the launches
+    int         sms = 0;    // multiprocessors that the grid was planned for; 0: it does not depend on them
     unsigned    grid[3] = {}, threads = 0, registers = 0, shared_bytes = 0, blocks_per_sm = 0, launches = 1,
              sampled        = 0;
     uint64_t    warp_flight = 0; // bytes in flight of a warp

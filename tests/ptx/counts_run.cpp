@@ -52,7 +52,7 @@ static string identity(const Kernel &k, const Launch &l) {
 }
 static Launch launch_of(const RpKernelLaunch *l, const Kernel &k) {
     Launch g;
-    g.races = false;
+    g.races  = false;
     g.kernel = &k;
     for (int d = 0; d < 3; d++) g.grid[d] = l->grid[d], g.block[d] = l->block[d];
     g.dynamic_shared = l->shared_bytes;
@@ -79,7 +79,7 @@ static string name_of(const string &op, const string &kernel) {
     const size_t from = kernel[0] == '(' ? 1 : 0;
     return op + " " + kernel.substr(from, kernel.find_first_of("<)", from) - from);
 }
-void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node) {
+void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node, int sms) {
     string        file;
     const Kernel &k  = *host_kernel(l->function, l->name, &file);
     Launch        g  = launch_of(l, k);
@@ -92,6 +92,7 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     KernelCounts c;
     c.name = name_of(op, l->name);
     c.node = node;
+    c.sms  = sms;
     for (int d = 0; d < 3; d++) c.grid[d] = l->grid[d];
     c.threads      = l->block[0] * l->block[1] * l->block[2];
     c.shared_bytes = (unsigned)k.body.shared_bytes + l->shared_bytes;

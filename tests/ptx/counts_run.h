@@ -14,7 +14,7 @@ typedef enum CountsMemory { COUNTS_WEIGHTS, COUNTS_CACHE, COUNTS_ACTIVATIONS, CO
 typedef struct CountsTitle {
     const char *model, *preset; /* one of them, the other is NULL */
     const char *phase;
-    int         position;
+    int         position, sms; /* sms: multiprocessors that grids were planned for */
 } CountsTitle;
 
 typedef struct CountsRun CountsRun;
@@ -28,8 +28,9 @@ void       counts_close(CountsRun *r);
 void *counts_memory(CountsRun *r, CountsMemory holds, size_t bytes);
 
 /* Executes and counts a launch. The second launch of the same kernel with the same grid and the same arguments, apart
- * from addresses, is only added to the number of launches of the first: layers of one shape cost the same. */
-void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node);
+ * from addresses, is only added to the number of launches of the first: layers of one shape cost the same. sms: the
+ * multiprocessors that the grid was planned for, 0 if it does not depend on them. */
+void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node, int sms);
 
 void counts_print_json(const CountsRun *r, const CountsTitle *title, FILE *out);
 /* files: also the instructions of each source file. RP_E_NOMEM. */
