@@ -1,13 +1,13 @@
 /* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token. An id outside of w gives NaN, because a
  * kernel cannot return an error.
- * geometry  one block of 128 threads per token; a thread takes fragments of 32 elements (quantised) or elements
+ * geometry  one block of 256 threads per token; a thread takes fragments of 32 elements (quantised) or elements
  * traffic   one row of w and one of y per token
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
 #include "kernels/device/quants.cuh"
 
 namespace {
 
-enum { THREADS = 128 };
+enum { THREADS = 256, LOADS = 8 }; /* LOADS: float elements that a thread has in flight */
 
 __device__ const char *row_of(const RpTensorView &w, const RpTensorView &ids, int64_t t) {
     const int32_t id = ((const int32_t *)ids.data)[t];
@@ -42,8 +42,18 @@ __global__ void __launch_bounds__(THREADS)
     rp_begin();
     const char *row = row_of(w, ids, blockIdx.x);
     float      *out = (float *)rp_row(y, blockIdx.x);
-    for (int64_t i = threadIdx.x; i < w.ne[0]; i += THREADS)
-        out[i] = row != nullptr ? scaled(rp_float_at(T, row, i), scale) : NAN;
+    const int   n   = (int)w.ne[0];
+    for (int i0 = (int)threadIdx.x; i0 < n; i0 += LOADS * THREADS) {
+        float v[LOADS];
+#pragma unroll
+        for (int k = 0; k < LOADS; k++) {
+            const int i = i0 + k * THREADS;
+            v[k]        = row != nullptr && i < n ? scaled(rp_float_at(T, row, i), scale) : NAN;
+        }
+#pragma unroll
+        for (int k = 0; k < LOADS; k++)
+            if (i0 + k * THREADS < n) out[i0 + k * THREADS] = v[k];
+    }
 }
 
 float scale_of(const RpOpArgs *args) { return args->params != nullptr ? args->params->get_rows.scale : 0.0f; }

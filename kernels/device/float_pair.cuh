@@ -34,10 +34,12 @@ __device__ static inline FloatPair rp_pair_add(const FloatPair &a, const FloatPa
     return rp_pair_normal(high, rest + (a.low + b.low));
 }
 
-/* The product of two numbers of 2^-64, rounded down. */
+/* The product of two numbers of 2^-64, rounded down: the upper half of the product of integers, from halves of 32 bits. */
 __device__ static inline uint64_t rp_fixed_product(uint64_t a, uint64_t b) {
-    __extension__ typedef unsigned __int128 Wide;
-    return (uint64_t)((Wide)a * b >> 64);
+    const uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
+    const uint64_t first = ah * bl, second = al * bh;
+    const uint64_t middle = (al * bl >> 32) + (uint32_t)first + (uint32_t)second;
+    return ah * bh + (first >> 32) + (second >> 32) + (middle >> 32);
 }
 
 /* From and to a number of 2^-64, which holds no whole numbers. */

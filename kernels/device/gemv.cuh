@@ -29,7 +29,7 @@ enum {
     RP_GEMV_THREADS = RP_GEMV_WARPS * RP_WARP,
     RP_GEMV_ROWS    = 2,
     RP_GEMV_COLUMNS = 4,
-    RP_GEMV_BUSY    = 4096,     /* warps that occupy a large device; split no further beyond them */
+    RP_GEMV_BUSY    = 2048,     /* warps that occupy a large device; split no further beyond them */
     RP_GEMV_STAGED  = 4 * 8192, /* elements staged at a time, all columns: 45056 bytes of q8_act */
     RP_CACHE_LINE   = 128,
     RP_FLOAT_FRAG   = 8 /* a fragment of f32, f16 or bf16 weights */
@@ -56,7 +56,7 @@ __device__ static inline int rp_log2(int power) { return 31 - __clz(power); }
 
 /* Warps per row pair: doubled while row pairs * split do not occupy the device and every lane of the doubled split
  * still has a fragment. Worked example, 576 rows of 576 elements (18 fragments): 18 < 64, so split stays 1. With
- * 2048 rows of 2048 elements (64 fragments): 1024 < 4096 and 64 >= 64, so split 2; then 64 < 128 ends it. */
+ * 2048 rows of 2048 elements (64 fragments): 1024 < 2048 and 64 >= 64, so split 2; then 2048 warps are enough. */
 static inline int rp_gemv_split(int64_t rows, int64_t n_frags) {
     int split = 1;
     while (split < RP_GEMV_WARPS && (rows + 1) / 2 * split < RP_GEMV_BUSY && n_frags >= 2 * split * RP_WARP)
@@ -147,6 +147,18 @@ struct GemvRows {
     }
 };
 
+/* Two sums at once, for lane 0, with the same order of additions. After the first step the lower half of the warp has the
+ * terms of v[0] and the upper half those of v[1]. */
+__device__ static inline void rp_warp_sums(float (&v)[2]) {
+    if (RP_FUSED_SUM(v[0]) && RP_FUSED_SUM(v[1])) return;
+    const bool upper = (threadIdx.x & RP_WARP / 2) != 0;
+    float      sum   = upper ? v[1] : v[0];
+    sum += __shfl_xor_sync(RP_ALL_LANES, upper ? v[0] : v[1], RP_WARP / 2);
+    for (int lanes = RP_WARP / 4; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(RP_ALL_LANES, sum, lanes);
+    v[0] = sum;
+    v[1] = __shfl_xor_sync(RP_ALL_LANES, sum, RP_WARP / 2);
+}
+
 /* Reduces the accumulators of a row tile over lanes, then over the `split` warps of a row pair in their order, and
  * calls put. Every thread of the block calls it. With split > 1 the warps' partial sums pass through shared memory:
  *
@@ -163,8 +175,8 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t      
     const int64_t m        = rp_gemv_warp_row(work, tile);
     float        *partials = buffers + tile % 2 * RESULTS;
     for (int c = 0; c < C; c++) {
-        float sum[RP_GEMV_ROWS];
-        for (int r = 0; r < RP_GEMV_ROWS; r++) sum[r] = rp_warp_sum(acc[r][c]);
+        float sum[RP_GEMV_ROWS] = {acc[0][c], acc[1][c]};
+        rp_warp_sums(sum);
         if (lane != 0) continue;
         if (work.split == 1)
             put(m, c, sum);
@@ -191,14 +203,22 @@ __device__ static inline void rp_gemv_finish(const GemvWork &work, int64_t      
     rp_gemv_end_tile(put, work, tile);
 }
 
-/* Copies elements [from, from + len) of a q8_act row of n to shared memory, in the layout of rp_staged_bytes. 16
- * bytes at a time where the source is aligned. Scales and sums are copied as the words they are. */
+/* Copies `bytes` bytes, 16 at a time, by all threads of the block. */
+__device__ static inline void rp_copy16(const char *x, int bytes, char *to) {
+    for (int i = 16 * (int)threadIdx.x; i < bytes; i += 16 * RP_GEMV_THREADS)
+        rp_put16(to + i, rp_get16(x + i));
+}
+
+/* Copies elements [from, from + len) of a q8_act row of n to shared memory, in the layout of rp_staged_bytes. A whole
+ * row has that layout already. Scales and sums are copied as the words they are. */
 __device__ static inline void rp_stage_q8_act(const char *x, int64_t n, int64_t from, int len, char *to) {
     const int *q = (const int *)(x + from), *scale = (const int *)(x + n) + from / 32,
               *sum = (const int *)(x + n) + n / 32 + from / 16;
-    const int n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x;
-    if ((uintptr_t)q % 16 == 0 && n_q % 4 == 0)
-        for (int i = tid; i < n_q / 4; i += RP_GEMV_THREADS) rp_put16(to + 16 * i, rp_get16(q + 4 * i));
+    const int  n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x;
+    const bool aligned = (uintptr_t)q % 16 == 0;
+    if (aligned && len == n && len % 128 == 0) return rp_copy16(x, (int)rp_staged_bytes(len), to);
+    if (aligned && n_q % 4 == 0)
+        rp_copy16((const char *)q, len, to);
     else
         for (int i = tid; i < n_q; i += RP_GEMV_THREADS) ((int *)to)[i] = q[i];
     for (int i = tid; i < n_scale; i += RP_GEMV_THREADS) ((int *)to)[n_q + i] = scale[i];
@@ -237,6 +257,9 @@ template <int C> struct GemvColumns {
     __device__ int  warp_column() const { return 0; }
     __device__ void open() {}
     __device__ void stage(int64_t from, int len, char *to) const {
+        const int64_t bytes = rp_staged_bytes(len);
+        if (len == n && (int64_t)stride == bytes && len % 128 == 0 && (uintptr_t)x % 16 == 0)
+            return rp_copy16(x, (int)(columns * bytes), to); /* columns without gaps */
         for (int c = 0; c < C && c < columns; c++)
             rp_stage_q8_act(x + (size_t)c * stride, n, from, len, to + c * rp_staged_bytes(len));
     }

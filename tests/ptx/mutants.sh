@@ -27,16 +27,16 @@ silu|silu|0|neg\.f32|s/neg.f32/mov.f32/|a sign left out
 copy|copy|1|st\.global|s/\+(\d+)\]/"+".($1+2)."]"/e or s/\[(%rd\d+)\]/[$1+2]/|a store two bytes too far
 quantize|quantize|1|cvt\.rni|s/cvt.rni/cvt.rzi/|quants rounded to zero
 quantize|quantize|1|shfl\.sync\.bfly|s/(bfly\S*\s+\S+ \S+) \S+,/$1 3,/|a maximum over other lanes
-rope|rope|1|sub\.f32|s/(sub.f32\s+\S+), (\S+), (\S+);/$1, $3, $2;/|swapped operands
+rope|rope|0|neg\.f32|s/neg.f32/mov.f32/|a cosine or sine without its sign
 top_k|top_k|1|bar\.warp\.sync|s/bar.warp.sync.*//|no barrier of a warp before a mark is set
 top_k|top_k|0|setp\.lt\.s32|s/setp.lt/setp.gt/|ties to the higher index
 sample|sample|2|bar\.sync|s/bar.sync.*//|no barrier in the selection of a token
 get_rows|get_rows|1|ld\.global\.(nc\.)?v4|s/\[(%rd\d+)(\+\d+)?\]/[$1+32]/|an offset of two vectors
-attention|attention|1|membar\.gl|s/membar.gl;//|no fence before the arrival of a split
-attention|attention|2|membar\.gl|s/membar.gl;//|no fence after the arrival of a split
-attention|attention|0|atom\.(global\.)?inc|s/inc/add/|a counter that is not zero for the next launch
+attention|attention|0|atom\.acq_rel|s/acq_rel/acquire/|an arrival of a split that releases nothing
+attention|attention|0|atom\.acq_rel|s/acq_rel/release/|an arrival of a split that acquires nothing
+attention|attention|0|atom\.acq_rel|s/inc/add/|a counter that is not zero for the next launch
 attention|attention|1|bar\.sync|s/bar.sync.*//|no barrier before the sums of the warps are stored
-linear|linear|0|membar\.gl|s/membar.gl;//|no fences around an arrival
+linear|linear|0|atom\.acq_rel|s/acq_rel/relaxed/|an arrival without a memory order
 linear|linear|2|bar\.sync|s/bar.sync.*//|no barrier in the norm of a product
 mul_mat|mul_mat|0|dp4a|s/dp4a.s32.s32/dp4a.u32.s32/|quants without a sign
 router|router|3|bar\.sync|s/bar.sync.*//|no barrier in the selection of experts
