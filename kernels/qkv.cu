@@ -2,7 +2,7 @@
  *     y = rope(norm(wq c + bias))    k_cache[:,pos] = rope(norm(wk c + bias))    v_cache[:,pos] = wv c + bias
  * A position outside of the caches stores nothing.
  * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh). The grid has the blocks of all projections, as
- *           many as the device holds at a time, divided by the bytes of the three matrices:
+ *           many as the device holds at a time, with about the same number of bytes each:
  *
  *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
  *
@@ -177,20 +177,44 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
     finish_heads(p, b);
 }
 
-/* Blocks of each projection, `resident` per multiprocessor in all, in proportion to the bytes of the matrices. */
+/* The tiles of one projection, until they are divided among blocks. */
+struct ProjTiles {
+    int64_t tiles, bytes, turns; /* bytes: of a tile; turns: tiles of a block */
+    int     split;
+};
+
+ProjTiles tiles_of(const RpTensorView &w) {
+    const int     split = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_frag_elems(w.dtype));
+    const int64_t rows  = RP_GEMV_ROWS * RP_GEMV_WARPS / split;
+    return {rp_blocks(w.ne[1], rows), rows * (int64_t)rp_row_bytes(w.dtype, w.ne[0]), 1, split};
+}
+
+/* Divides the tiles among blocks of about the same number of bytes, at most `resident` per multiprocessor. The tiles of a
+ * block grow by one where that makes the smallest blocks, until there are few enough. */
 void divide_blocks(QkvArgs &p, int resident, bool early, const RpKernelCtx *ctx) {
-    const double slots = (double)rp_tuning_of(ctx).n_sm * resident;
-    double       bytes = 0.0;
-    int          n     = 0;
-    for (const QkvProj &t : p.proj) bytes += (double)rp_view_extent_bytes(&t.w);
-    for (QkvProj &t : p.proj) {
-        const int     split = rp_gemv_split(t.w.ne[1], t.w.ne[0] / rp_gemv_frag_elems(t.w.dtype));
-        const int64_t tiles = rp_blocks(t.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / split),
-                      share = (int64_t)(slots * (double)rp_view_extent_bytes(&t.w) / bytes);
-        t.grid              = rp_divide_tiles(tiles, share > 1 ? share : 1, split, ctx);
-        n += t.grid.blocks;
+    const int64_t slots = (int64_t)rp_tuning_of(ctx).n_sm * resident;
+    ProjTiles     t[PROJS];
+    for (int i = Q; i < PROJS; i++) t[i] = tiles_of(p.proj[i].w);
+    for (;;) {
+        int64_t blocks = 0;
+        int     next   = -1;
+        for (int i = Q; i < PROJS; i++) {
+            blocks += (t[i].tiles + t[i].turns - 1) / t[i].turns;
+            const bool best = next < 0 || (t[i].turns + 1) * t[i].bytes < (t[next].turns + 1) * t[next].bytes;
+            if (t[i].turns < t[i].tiles && best) next = i;
+        }
+        if (blocks <= slots || next < 0) break;
+        t[next].turns++;
     }
-    for (QkvProj &t : p.proj) t.grid.early = p.early = rp_gemv_early(early, n, t.grid.split, ctx);
+    int64_t pairs = 0; /* of rows that are computed at a time */
+    for (int i = Q; i < PROJS; i++) {
+        const int64_t blocks = (t[i].tiles + t[i].turns - 1) / t[i].turns;
+        p.proj[i].grid = {t[i].split, (int)blocks, (int)(t[i].tiles / blocks), (int)(t[i].tiles % blocks),
+                          -1};
+        pairs += blocks * (RP_GEMV_WARPS / t[i].split);
+    }
+    p.early = rp_gemv_early(early, pairs, RP_GEMV_WARPS, ctx);
+    for (QkvProj &proj : p.proj) proj.grid.early = p.early;
 }
 
 /* Dynamic shared memory: the staged column, later a head of f32. */

@@ -7,7 +7,7 @@
 
 namespace {
 
-enum { THREADS = RP_NORM_THREADS, LOADS = 8 }; /* LOADS: elements that a thread has in flight */
+enum { THREADS = RP_NORM_THREADS };
 
 __global__ void __launch_bounds__(THREADS)
     rms_norm_kernel(RpTensorView x, RpTensorView w, RpTensorView y, float eps) {
@@ -16,18 +16,8 @@ __global__ void __launch_bounds__(THREADS)
     const float *in = (const float *)rp_row(x, blockIdx.x), *weight = (const float *)w.data;
     float       *out   = (float *)rp_row(y, blockIdx.x);
     const float  scale = rp_rms_scale<false>(in, x.ne[0], eps, scratch);
-    const int    n     = (int)x.ne[0];
-    for (int i0 = (int)threadIdx.x; i0 < n; i0 += LOADS * THREADS) {
-        float v[LOADS];
-#pragma unroll
-        for (int k = 0; k < LOADS; k++) {
-            const int i = i0 + k * THREADS;
-            v[k]        = i < n ? in[i] * scale * (weight != nullptr ? weight[i] : 1.0f) : 0.0f;
-        }
-#pragma unroll
-        for (int k = 0; k < LOADS; k++)
-            if (i0 + k * THREADS < n) out[i0 + k * THREADS] = v[k];
-    }
+    for (int64_t i = threadIdx.x; i < x.ne[0]; i += THREADS)
+        out[i] = in[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
 }
 
 } // namespace
