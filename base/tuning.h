@@ -13,8 +13,7 @@ enum {
 struct RpCudaTuning {
     int n_sm;         /* multiprocessors */
     int blas_columns; /* q8_act columns from which cuBLASLt multiplies them, in f16; fewer are multiplied in tiles, in int8 */
-    int n_sm;        /* multiprocessors */
-    int early_bytes; /* of weights that a kernel prefetches into L2 before griddepcontrol.wait */
+    int early_bytes;  /* of weights that a kernel prefetches into L2 before griddepcontrol.wait */
 };
 
 /* GPUs for data centers (8.0, 9.0, 10.0, 10.3) have four times as many f16 products a clock, relative to other
@@ -30,8 +29,7 @@ static inline RpCudaTuning rp_tuning_defaults(int n_sm) {
     RpCudaTuning t;
     t.n_sm         = n_sm > 0 ? n_sm : RP_TUNING_SM;
     t.blas_columns = RP_TUNING_BLAS_COLUMNS;
-    t.n_sm        = n_sm > 0 ? n_sm : RP_TUNING_SM;
-    t.early_bytes = RP_TUNING_EARLY;
+    t.early_bytes  = RP_TUNING_EARLY;
     return t;
 }
 

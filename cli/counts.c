@@ -6,13 +6,11 @@
 #include "cli/common.h"
 #include "cli/default_model.h"
 
-#include "base/tuning.h"
-
 #include <string.h>
 
 enum { DEFAULT_POS = 2047, DEFAULT_CHUNK = 256 };
 
-static CountsArgs  args = {.sampler = SAMPLER_DEFAULTS, .pos = -1, .sms = RP_TUNING_SM, .blocks = 64};
+static CountsArgs  args = {.sampler = SAMPLER_DEFAULTS, .pos = -1, .blocks = 64};
 static const char *phase;
 static bool        quiet;
 

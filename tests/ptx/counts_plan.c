@@ -235,10 +235,10 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
     const int32_t       n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
     CountedPlan         p     = {.run    = counts_open((unsigned)a->blocks, !a->no_registers),
                                  .tuning = rp_tuning_defaults(a->sms),
-                                 .other  = rp_tuning_defaults(2 * a->sms)};
+                                 .other  = rp_tuning_defaults(2 * rp_tuning_defaults(a->sms).n_sm)};
     RpModelGraphOptions o     = {
             .n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
-    const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos, a->sms};
+    const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos, p.tuning.n_sm};
     RpStatus          st    = count_plan(&p, m, a, &o, pos);
     if (st == RP_OK && a->json) counts_print_json(p.run, &title, stdout);
     if (st == RP_OK && !a->json) st = counts_print_text(p.run, &title, a->files, stdout);
