@@ -90,10 +90,12 @@ __device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWor
     put.end_tile(work, tile);
 }
 
+/* Resident blocks per multiprocessor. Quantised weights have two: with more, the sum over the experts spills registers. */
+template <class Form> constexpr int resident() { return Form::FLOAT ? Form::min_blocks(1) : 2; }
+
 /* The chosen experts, n_experts at a time. A warp without an expert is inactive but passes all barriers. */
 template <class Form>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1))
-    experts_down_kernel(ExpertsDownArgs p) {
+__global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_down_kernel(ExpertsDownArgs p) {
     rp_begin();
     RP_SHARED(float, table, [2 * ExpertsDownPut::RESULTS]);
     RP_SHARED(float, shares, [RP_GEMV_WARPS]);
@@ -147,7 +149,7 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
         using Form           = decltype(form);
         const bool one_round = k <= p.n_experts; /* else one row tile a block */
         p.grid               = rp_column_grid(m, RP_GEMV_ROWS, p.split * p.n_experts,
-                                one_round ? Form::min_blocks(1) : INT16_MAX, 1, false, ctx);
+                                one_round ? resident<Form>() : INT16_MAX, 1, false, ctx);
         return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>,
                               p);
     });

@@ -23,7 +23,14 @@ namespace {
 
 enum { Q, K, V, PROJS };
 
-enum { MIXED_BLOCKS = 2 }; /* resident blocks of the kernels for any types */
+/* Resident blocks of the kernels for any types of weights. */
+enum { MIXED_BLOCKS = 1, MIXED_DEQUANT_BLOCKS = 2 };
+
+/* Those of the kernels for one type, or one and another for the values: one less than of other products where there would
+ * be three or four, because the values that the end of a head needs take registers from the product. */
+template <class Form> constexpr int resident() {
+    return Form::FLOAT || Form::min_blocks(1) < 3 ? Form::min_blocks(1) : Form::min_blocks(1) - 1;
+}
 
 /* One projection. */
 struct QkvProj {
@@ -107,9 +114,11 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
 }
 
 /* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it. With d = 24 and blocks
- * of 16 rows, head 1 (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. */
-__device__ void finish_heads(const QkvArgs &p, const QkvBlock &b) {
+ * of 16 rows, head 1 (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. Not
+ * inlined, so that nothing of it takes registers from the product. */
+__device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
+    const QkvBlock  b    = block_of(p);
     const QkvProj  &proj = proj_of(p, b.proj);
     const int       d = p.head_dim, tile_rows = (RP_GEMV_WARPS >> rp_log2(b.work.split)) * RP_GEMV_ROWS;
     const BlockRows mine = rp_block_rows(b.work);
@@ -135,7 +144,7 @@ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 /* Weights of one form, or those of the values of another. */
 template <class Form, class ValueForm>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(Form::min_blocks(1), ValueForm::min_blocks(1)))
+__global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(resident<Form>(), resident<ValueForm>()))
     qkv_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
@@ -143,7 +152,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(Form::min_blocks(1), 
         rows_of<Form>(p, b);
     else
         rows_of<ValueForm>(p, b);
-    finish_heads(p, b);
+    finish_heads(p);
 }
 
 template <RpDtype T> __device__ inline void quant_rows_of(const QkvArgs &p, const QkvBlock &b) {
@@ -162,10 +171,10 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
     const QkvBlock b    = block_of(p);
     const RpDtype  type = proj_of(p, b.proj).w.dtype;
     RP_DEVICE_FOR_QUANT(type, quant_rows_of, p, b);
-    finish_heads(p, b);
+    finish_heads(p);
 }
 
-__global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
+__global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_DEQUANT_BLOCKS)
     mixed_dequant_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b    = block_of(p);
@@ -174,7 +183,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
     if (type == RP_F16) rows_of<FloatForm<RP_F16>>(p, b);
     if (type == RP_BF16) rows_of<FloatForm<RP_BF16>>(p, b);
     RP_DEVICE_FOR_QUANT(type, dequant_rows_of, p, b);
-    finish_heads(p, b);
+    finish_heads(p);
 }
 
 /* The tiles of one projection, until they are divided among blocks. */
@@ -189,10 +198,10 @@ ProjTiles tiles_of(const RpTensorView &w) {
     return {rp_blocks(w.ne[1], rows), rows * (int64_t)rp_row_bytes(w.dtype, w.ne[0]), 1, split};
 }
 
-/* Divides the tiles among blocks of about the same number of bytes, at most `resident` per multiprocessor. The tiles of a
+/* Divides the tiles among blocks of about the same number of bytes, at most `per_sm` per multiprocessor. The tiles of a
  * block grow by one where that makes the smallest blocks, until there are few enough. */
-void divide_blocks(QkvArgs &p, int resident, bool early, const RpKernelCtx *ctx) {
-    const int64_t slots = (int64_t)rp_tuning_of(ctx).n_sm * resident;
+void divide_blocks(QkvArgs &p, int per_sm, bool early, const RpKernelCtx *ctx) {
+    const int64_t slots = (int64_t)rp_tuning_of(ctx).n_sm * per_sm;
     ProjTiles     t[PROJS];
     for (int i = Q; i < PROJS; i++) t[i] = tiles_of(p.proj[i].w);
     for (;;) {
@@ -227,7 +236,7 @@ LaunchShape shape_of(const QkvArgs &p, bool any_type) {
 /* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
 template <class Form> RpStatus pair_rows(QkvArgs &p, bool early, RpKernelCtx *ctx) {
     typedef QuantForm<RP_Q6_K> Q6K;
-    divide_blocks(p, smaller(Form::min_blocks(1), Q6K::min_blocks(1)), early, ctx);
+    divide_blocks(p, smaller(resident<Form>(), resident<Q6K>()), early, ctx);
     return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<Form, Q6K>), p);
 }
 
@@ -285,11 +294,11 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
                early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
     const auto launch  = [&](auto form) {
         using Form = decltype(form);
-        divide_blocks(p, Form::min_blocks(1), early, ctx);
+        divide_blocks(p, resident<Form>(), early, ctx);
         return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, false), form, (qkv_kernel<Form, Form>), p);
     };
     if (same && !rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);
     if (p.column.quantize) return same ? rp_for_quant_form(type, launch) : mixed_rows(p, early, ctx);
-    divide_blocks(p, MIXED_BLOCKS, early, ctx);
+    divide_blocks(p, MIXED_DEQUANT_BLOCKS, early, ctx);
     return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_dequant_kernel, p);
 }

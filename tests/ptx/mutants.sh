@@ -13,7 +13,7 @@ rms_norm|rms_norm|2|bar\.sync|s/bar.sync.*//|no barrier between the sums of the 
 rms_norm|rms_norm|3|bar\.sync|s/bar.sync.*//|no barrier between the factor and its readers
 rms_norm|rms_norm|0|add\.f32|s/add.f32/sub.f32/|the low parts of a sum subtracted
 rms_norm|rms_norm|0|mul\.f32|s/mul.f32/mul.rm.f32/|products rounded down
-rms_norm|rms_norm|1|setp\.lt|s/setp.lt/setp.gt/|a reversed comparison
+rms_norm|rms_norm|0|setp\.lt\.s32|s/setp.lt/setp.gt/|a reversed comparison
 rms_norm|rms_norm|0|griddepcontrol\.wait|s/griddepcontrol.wait;//|a kernel that does not wait for earlier ones
 rms_norm|rms_norm|1|shfl\.sync\.bfly|s/(bfly\S*\s+\S+ \S+) \S+,/$1 8,/|a butterfly with a wrong distance
 soft_max|soft_max|1|shfl\.sync|s/, %r\d+;$/, 65535;/|a shuffle with a mask of half the warp
