@@ -19,20 +19,19 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-/* Constants of the device for launches of a test; NULL: the defaults. */
-static const RpCudaTuning *cuda_run_tuning;
-static int launch_n_sm; /* multiprocessors that launch_twice plans for; 0: those of an H100 */
+/* The multiprocessors that launchers are told. A test may fix them; 0: those of an H100, then 1 and 3, where the bits do not
+ * depend on them. */
+static int cuda_n_sm;
 
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
 static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
                                     const void *before) {
-    const TensorOp op  = op_of_kernel(cpu);
-    const RpCudaTuning tuning =
-        cuda_run_tuning != NULL ? *cuda_run_tuning : rp_tuning_defaults(launch_n_sm);
+    const TensorOp     op     = op_of_kernel(cpu);
+    const RpCudaTuning tuning = rp_tuning_defaults(cuda_n_sm);
     RpKernelCtx        ctx    = {.overlap = true, .constant = ~0u, .tuning = &tuning};
-    ctx.scratch_bytes  = rp_cuda_scratch_bytes(op, on, &ctx);
-    const size_t bytes = rp_view_extent_bytes(&on->dst);
+    ctx.scratch_bytes         = rp_cuda_scratch_bytes(op, on, &ctx);
+    const size_t bytes        = rp_view_extent_bytes(&on->dst);
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;
     cr_assert_eq(cudaMemset(ctx.scratch, 0, zeros), cudaSuccess); /* the rest stays uninitialised */
@@ -215,9 +214,10 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
     const size_t bytes  = rp_view_extent_bytes(&args->dst);
     char        *result = memcpy(malloc(bytes), args->dst.data, bytes), *first = NULL;
     SideMemory   stored = side_save(cpu, args), first_stored = {0};
+    const int    fixed_n_sm = cuda_n_sm;
     for (int order = SIM_FIRST_ORDER; order < 3; order++) {
         static const int n_sm[] = {0, 1, 3};
-        launch_n_sm             = strcmp(op, "attention") != 0 ? n_sm[order] : 0;
+        if (fixed_n_sm == 0 && strcmp(op, "attention") != 0) cuda_n_sm = n_sm[order];
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_restore(beside, args);
@@ -232,7 +232,7 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
         cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the result depends on the thread order", op);
         side_expect(&first_stored, args, "another thread order");
     }
-    launch_n_sm = 0;
+    cuda_n_sm = fixed_n_sm;
     memcpy(args->dst.data, result, bytes);
     side_restore(&stored, args);
     side_free(&stored), side_free(&first_stored);

@@ -165,6 +165,41 @@ Test(attention, computes_a_context_of_many_splits) {
         check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
 }
 
+#ifdef RP_TEST_CUDA
+/* With few multiprocessors a split has several tiles, and a growing maximum rescales what it has so far. With one and two
+ * key heads there are 6 and 3 splits here. */
+Test(attention, adds_several_tiles_to_a_split) {
+    cuda_n_sm = 3;
+    check((Case){64, 4, 2, 3, 1100, 0, true, RP_F16}), check((Case){128, 8, 2, 5, 900, 0, false, RP_Q8_0}),
+        check((Case){256, 2, 1, 2, 1000, 530, false, RP_F16}), check((Case){320, 2, 2, 2, 300, 0, true, RP_Q8_0}),
+        check((Case){64, 12, 1, 2, 900, 0, true, RP_Q8_0}), check((Case){40, 2, 2, 10, 700, 0, false, RP_F16});
+    cuda_n_sm = 0;
+}
+
+/* Maxima that grow from tile to tile, by so much that what came before nearly vanishes. */
+Test(attention, forgets_what_came_before_a_much_larger_score) {
+    enum { DIM = 16, CONTEXT = 400 };
+    static uint16_t  k[DIM * CONTEXT], v[DIM * CONTEXT];
+    float            q[DIM], y[DIM];
+    int32_t          pos[1] = {CONTEXT - 1};
+    const RpOpParams p      = {.attention = {.scale = 1.0f}};
+    for (int i = 0; i < DIM; i++) q[i] = 1.0f;
+    for (int i = 0; i < CONTEXT * DIM; i++) {
+        const float score = (float)(i / DIM) / 64.0f, value = (float)(i / DIM % 7) - 3.0f;
+        OK(rp_quantize_row(RP_F16, &score, 1, &k[i]));
+        OK(rp_quantize_row(RP_F16, &value, 1, &v[i]));
+    }
+    const RpOpArgs args = {
+        .dst    = tensor(RP_F32, y, DIM, 1, 1, 1),
+        .src    = {tensor(RP_F32, q, DIM, 1, 1, 1), tensor(RP_F16, k, DIM, CONTEXT, 1, 1),
+                   tensor(RP_F16, v, DIM, CONTEXT, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)},
+        .params = &p
+    };
+    for (cuda_n_sm = 1; cuda_n_sm < 3; cuda_n_sm++) run_variants(rp_cpu_attention, &args);
+    cuda_n_sm = 0;
+}
+#endif
+
 Test(attention, combines_the_chunks_of_a_long_context) {
     check((Case){16, 2, 1, 2, 1200, 0, false, RP_F16}), check((Case){32, 3, 1, 3, 900, 600, true, RP_Q8_0}),
         check((Case){16, 5, 1, 1, 513, 300, true, RP_F16}), check((Case){20, 4, 2, 2, 512, 0, false, RP_F16});

@@ -101,15 +101,14 @@ Test(mul_mat, multiplies_every_quantised_type_with_integer_dot_products) {
 /* Every size of a tile, with rows, columns and k that do not fill the last one; columns that are not aligned to 16 bytes,
  * which single blocks of 32 give. */
 Test(mul_mat, tiles_multiply_every_quantised_type) {
-    RpCudaTuning small = rp_tuning_defaults(1); /* the largest tiles for few rows */
     for (int i = 0; i < N_QUANT_TYPES; i++) {
         const RpDtype type  = quant_types[i];
         const int64_t block = rp_dtype_info(type)->block_elems;
         check_quantized(type, block == 32 ? 35 * 32 : 768, 37, 7);
         check_quantized(type, block == 32 ? 9 * 32 : 512, 35, 66 - 2 * i);
-        cuda_run_tuning = &small;
+        cuda_n_sm = 1; /* the largest tiles for few rows */
         check_quantized(type, block == 32 ? 5 * 32 : 256, 131, 19 + 6 * i);
-        cuda_run_tuning = NULL;
+        cuda_n_sm = 0;
     }
 }
 #endif
