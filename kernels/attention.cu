@@ -28,30 +28,30 @@
 namespace {
 
 enum {
-    SPLIT_TOKENS    = 8,   /* at most so many tokens use split_kv */
-    BLOCKS_PER_SM   = 2,   /* that the number of splits aims at */
+    SPLIT_TOKENS    = 8, /* at most so many tokens use split_kv */
+    BLOCKS_PER_SM   = 2, /* that the number of splits aims at */
     MAX_SPLITS      = 128,
     MAX_MERGE_BYTES = 128 * 1024 /* of the partial results that one block merges */
 };
 
-/* Rows of this lane, and the positions that the rows of the block see. */
+/* The positions that the rows of a block see. */
 struct BlockRange {
     int from, end;         /* that any row sees */
     int all_from, all_end; /* that all rows see, if not empty */
 };
 
-template <int GROUPS> __device__ BlockRange block_range(const Attention &a, int row0, Seen (&seen)[GROUPS]) {
-    BlockRange r = {INT_MAX, 0, 0, INT_MAX};
-#pragma unroll
-    for (int group = 0; group < GROUPS; group++) {
-        const int row = row0 + group * GROUP + lane_group();
-        seen[group]   = {0, INT_MAX}; /* missing rows have zero queries and limit nothing */
-        if (row >= a.rows) continue;
-        seen[group] = seen_by(a, row);
-        if (seen[group].end > 0) r.from = min(r.from, seen[group].from), r.end = max(r.end, seen[group].end);
-        r.all_from = max(r.all_from, seen[group].from), r.all_end = min(r.all_end, seen[group].end);
+/* Every warp computes it; the first one stores what each row sees. At most 32 rows: one a lane. */
+template <int ROWS> __device__ BlockRange block_range(const Attention &a, int row0, Seen *seen) {
+    BlockRange r   = {INT_MAX, 0, 0, INT_MAX};
+    const int  row = row0 + lane_index();
+    Seen       s   = {0, INT_MAX}; /* missing rows have zero queries and limit nothing */
+    if (lane_index() < ROWS && row < a.rows) {
+        s = seen_by(a, row);
+        if (s.end > 0) r.from = s.from, r.end = s.end;
+        r.all_from = s.from, r.all_end = s.end;
     }
-    for (int lanes = 4; lanes < RP_WARP; lanes *= 2) {
+    if (warp_index() == 0 && lane_index() < ROWS) seen[lane_index()] = s;
+    for (int lanes = 1; lanes < RP_WARP; lanes *= 2) {
         r.from     = min(r.from, __shfl_xor_sync(RP_ALL_LANES, r.from, lanes));
         r.end      = max(r.end, __shfl_xor_sync(RP_ALL_LANES, r.end, lanes));
         r.all_from = max(r.all_from, __shfl_xor_sync(RP_ALL_LANES, r.all_from, lanes));
@@ -62,11 +62,12 @@ template <int GROUPS> __device__ BlockRange block_range(const Attention &a, int 
 
 /* The tiles of one split. `keys` are loaded one tile ahead where registers allow it. */
 template <RpDtype T, int SIZE, int GROUPS>
-__device__ void compute_split(const Attention &a, const Range &range, const BlockRange &seen, bool many_tokens, int split,
-                              const KvRows &k, const KvRows &v, const AttentionShared<GROUPS * GROUP> &shared,
-                              RowState<T, SIZE, GROUPS> *state) {
+__device__ void compute_split(const Attention &a, const Range &range, const BlockRange &seen,
+                              bool many_tokens, int split, const KvRows &k, const KvRows &v,
+                              const AttentionShared<GROUPS * GROUP> &shared,
+                              RowState<T, SIZE, GROUPS>             *state) {
     typedef AttentionSizes<T, SIZE> S;
-    enum { AHEAD = GROUPS == 1 || GROUPS * SIZE <= 128 };
+    enum { AHEAD = GROUPS * SIZE < 256 || GROUPS == 1 };
     Keys<T, SIZE> keys;
     int           tile = range.first_tile + range.rank(split, a.splits);
     if (AHEAD) keys.load(k, tile * S::TILE);
@@ -86,7 +87,7 @@ __device__ void compute_split(const Attention &a, const Range &range, const Bloc
         __syncthreads(); /* weights are there, maxima have been used */
         const bool specials = !all_seen && many_tokens && values.take_out_specials();
         values.add(v, first, shared.weights, state->acc);
-        if (specials) state->add_specials(v, first, shared.weights);
+        if (specials) state->add_specials(shared, v, first);
     }
 }
 
@@ -129,7 +130,8 @@ template <class S, int SIZE, int GROUPS, class Value> __device__ void put_rows(f
 }
 
 /* Stores y of the rows in out[row][SIZE]. */
-template <int SIZE> __device__ void store_rows(const Attention &a, int64_t hk, int row0, int rows, const float *out) {
+template <int SIZE>
+__device__ void store_rows(const Attention &a, int64_t hk, int row0, int rows, const float *out) {
     const int dim = (int)a.q.ne[0], n = a.rows - row0 < rows ? a.rows - row0 : rows;
     for (int i = (int)threadIdx.x; i < n * dim; i += ATTN_THREADS) {
         const int     row = row0 + i / dim, d = i % dim;
@@ -142,24 +144,26 @@ template <int SIZE> __device__ void store_rows(const Attention &a, int64_t hk, i
     }
 }
 
-/* Dynamic shared memory: ROWS * SIZE words of queries (later the results), then weights (later the scales of splits). */
+/* Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE]; weights [ROWS * TILE] and sums over splits
+ * [ROWS * SIZE], or in place of both the scales of the splits. */
 template <RpDtype T, int SIZE, int GROUPS>
-__global__ void __launch_bounds__(ATTN_THREADS, GROUPS * SIZE <= 64 ? 3 : 2) attention_kernel(Attention a) {
+__global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) attention_kernel(Attention a) {
     rp_begin();
     typedef AttentionSizes<T, SIZE> S;
     enum { ROWS = GROUPS * GROUP };
     typedef float PerWarp[ROWS];
     RP_SHARED(PerWarp, maxima, [ATTN_WARPS]);
     RP_SHARED(float, factors, [ROWS]);
+    RP_SHARED(Seen, visible, [ROWS]);
     RP_SHARED_DYNAMIC(unsigned, memory);
     unsigned *const             weights = memory + ROWS * SIZE;
-    const AttentionShared<ROWS> shared  = {memory, weights, maxima, factors};
+    const AttentionShared<ROWS> shared  = {memory, weights, maxima, factors, visible};
     const int64_t               hk      = blockIdx.x;
     /* Blocks start in this order: the last rows of a prompt see the most positions. */
     const int                 row0 = (int)(gridDim.z - 1 - blockIdx.z) * ROWS;
     const int                 last = row0 + ROWS < a.rows ? row0 + ROWS - 1 : a.rows - 1;
     RowState<T, SIZE, GROUPS> state;
-    const BlockRange          seen  = block_range<GROUPS>(a, row0, state.seen);
+    const BlockRange          seen  = block_range<ROWS>(a, row0, visible);
     const Range               range = range_of(seen.from, seen.end, S::TILE, a.splits);
     /* A single active split needs no merging: its block stores the result directly. */
     const bool split_kv = a.split_kv && range.active > 1;
@@ -167,36 +171,48 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS * SIZE <= 64 ? 3 : 2) att
     /* Splits without tiles end here. For tokens without positions one block remains, to write their zeros. */
     if (a.split_kv && range.rank(first, a.splits) >= (range.active > 0 ? range.active : 1)) return;
     stage_queries<SIZE, ROWS>(a, hk, row0, memory, factors);
-    const KvRows k = {(const char *)a.k.data + hk * a.k.nb[2], a.k.nb[1], seen.from, seen.end, (int)a.k.ne[0], a.aligned},
-                 v = {(const char *)a.v.data + hk * a.v.nb[2], a.v.nb[1], seen.from, seen.end, (int)a.v.ne[0], a.aligned};
-    float        whole[GROUPS][S::COLUMNS][2], whole_max[GROUPS], whole_sum[GROUPS], sums[GROUPS];
-    __syncthreads();
+    const KvRows k = {(const char *)a.k.data + hk * a.k.nb[2],
+                      a.k.nb[1],
+                      seen.from,
+                      seen.end,
+                      (int)a.k.ne[0],
+                      a.aligned},
+                 v = {(const char *)a.v.data + hk * a.v.nb[2],
+                      a.v.nb[1],
+                      seen.from,
+                      seen.end,
+                      (int)a.v.ne[0],
+                      a.aligned};
+    float        whole_max[GROUPS], whole_sum[GROUPS], sums[GROUPS];
+    float *const whole = (float *)(weights + ROWS * S::TILE) + threadIdx.x; /* [group][column][e][thread] */
+    bool         empty = true;
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
-        state.factor[group] = factors[group * GROUP + lane_group()];
-        whole_max[group]    = first_maximum(a, hk, row0 + group * GROUP + lane_group());
-        whole_sum[group]    = first_sum(a);
-#pragma unroll
-        for (int c = 0; c < S::COLUMNS; c++) whole[group][c][0] = whole[group][c][1] = 0.0f;
+        whole_max[group] = first_maximum(a, hk, row0 + group * GROUP + lane_group());
+        whole_sum[group] = first_sum(a);
     }
+    __syncthreads();
     for (int split = first; split < end; split++) {
         if (range.rank(split, a.splits) >= range.active) continue;
         state.clear(); /* each split starts afresh, also when one block computes them all */
-        compute_split<T, SIZE, GROUPS>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared, &state);
+        compute_split<T, SIZE, GROUPS>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared,
+                                       &state);
         whole_sums(state, shared, sums);
         if (split_kv) break;
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
             const float after = fmaxf(whole_max[group], state.maximum[group]);
-            const float keep  = rescale_factor(whole_max[group], after), take = rescale_factor(state.maximum[group], after);
+            const float keep  = rescale_factor(whole_max[group], after),
+                        take  = rescale_factor(state.maximum[group], after);
             whole_max[group]  = after;
             whole_sum[group]  = fmaf(take, sums[group], whole_sum[group] * keep);
 #pragma unroll
-            for (int c = 0; c < S::COLUMNS; c++)
-#pragma unroll
-                for (int e = 0; e < 2; e++)
-                    whole[group][c][e] = fmaf(take, state.value(group, c, e), whole[group][c][e] * keep);
+            for (int i = 0; i < S::COLUMNS * 2; i++) {
+                float *const at = whole + (group * S::COLUMNS * 2 + i) * ATTN_THREADS;
+                *at             = fmaf(take, state.value(group, i / 2, i % 2), (empty ? 0.0f : *at) * keep);
+            }
         }
+        empty = false;
     }
     float *const out = (float *)memory;
     if (split_kv) {
@@ -208,11 +224,14 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS * SIZE <= 64 ? 3 : 2) att
                 to[ROWS * SIZE + group * GROUP + lane_group()]        = state.maximum[group];
                 to[ROWS * SIZE + ROWS + group * GROUP + lane_group()] = sums[group];
             }
-        if (!rp_arrives_last(&a.counters[blockIdx.x * gridDim.z + blockIdx.z], (unsigned)range.active)) return;
+        if (!rp_arrives_last(&a.counters[blockIdx.x * gridDim.z + blockIdx.z], (unsigned)range.active))
+            return;
         merge_splits<SIZE, GROUPS>(a, range, hk, row0, (float *)weights, out);
     } else {
-        put_rows<S, SIZE, GROUPS>(
-            out, [&](int group, int c, int e) { return whole[group][c][e] * inverse_of(whole_sum[group]); });
+        put_rows<S, SIZE, GROUPS>(out, [&](int group, int c, int e) {
+            const int i = (group * S::COLUMNS + c) * 2 + e;
+            return empty ? 0.0f : whole[i * ATTN_THREADS] * inverse_of(whole_sum[group]);
+        });
     }
     __syncthreads();
     store_rows<SIZE>(a, hk, row0, ROWS, out);
@@ -225,6 +244,11 @@ struct AttentionGrid {
     bool    split_kv;
     size_t  scratch;
 };
+
+/* Groups of 8 rows whose accumulators fit into the registers. */
+constexpr int most_groups(RpDtype type, int size) {
+    return size == 64 ? 4 : size == 128 ? (type == RP_F16 ? 3 : 2) : 512 / size;
+}
 
 int64_t size_of_heads(int64_t dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : dim <= 256 ? 256 : 512; }
 
@@ -247,12 +271,12 @@ int64_t splits_of(int64_t n_sm, int64_t kv_heads, int64_t tiles, int64_t row_byt
 AttentionGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpTensorView *q = &args->attention.q, *k = &args->attention.k;
     const int64_t       per_kv = q->ne[2] / k->ne[2], rows = per_kv * q->ne[1];
-    AttentionGrid       s    = {};
-    s.size                   = size_of_heads(q->ne[0]);
-    const int64_t most       = s.size == 64 ? 4 : s.size == 128 ? 3 : 512 / s.size; /* what the registers hold */
-    const int64_t tile       = s.size <= 128 ? 128 : 16384 / s.size;
-    s.groups                 = rows <= GROUP || most == 1 ? 1 : rows <= 2 * GROUP || most == 2 ? 2 : most;
-    s.row_blocks             = (rows + s.groups * GROUP - 1) / (s.groups * GROUP);
+    AttentionGrid       s = {};
+    s.size                = size_of_heads(q->ne[0]);
+    const int64_t most    = most_groups(k->dtype, (int)s.size);
+    const int64_t tile    = s.size <= 128 ? 128 : 16384 / s.size;
+    s.groups              = rows <= GROUP || most == 1 ? 1 : rows <= 2 * GROUP || most == 2 ? 2 : most;
+    s.row_blocks          = (rows + s.groups * GROUP - 1) / (s.groups * GROUP);
     s.splits = splits_of(rp_tuning_of(ctx).n_sm, k->ne[2], (k->ne[1] + tile - 1) / tile, per_kv * s.size * 4);
     const int64_t all = s.row_blocks * k->ne[2];
     s.split_kv        = s.splits > 1 && q->ne[1] <= SPLIT_TOKENS && all <= RP_COUNTERS;
@@ -261,22 +285,26 @@ AttentionGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
 }
 
 /* Whether every 8 elements of f16 begin at a multiple of 16 bytes. */
-bool aligned16(const RpTensorView &v) { return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % 8 == 0; }
+bool aligned16(const RpTensorView &v) {
+    return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % 8 == 0;
+}
 
 template <RpDtype T, int SIZE, int GROUPS>
 RpStatus launch(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
     typedef AttentionSizes<T, SIZE> S;
-    const int         weights = GROUPS * GROUP * S::TILE * 4, scales = a.split_kv ? a.splits * GROUP * 16 : 0;
-    const LaunchShape shape   = {
-        dim3((unsigned)a.k.ne[2], a.split_kv ? (unsigned)a.splits : 1, (unsigned)s.row_blocks), dim3(ATTN_THREADS),
-        (unsigned)(GROUPS * GROUP * SIZE * 4 + (weights > scales ? weights : scales))};
+    const int                       rows = GROUPS * GROUP, words = rows * (S::TILE + SIZE),
+              scales        = a.split_kv ? a.splits * GROUP * 4 : 0;
+    const LaunchShape shape = {
+        dim3((unsigned)a.k.ne[2], a.split_kv ? (unsigned)a.splits : 1, (unsigned)s.row_blocks),
+        dim3(ATTN_THREADS), (unsigned)(rows * SIZE + (words > scales ? words : scales)) * 4};
     return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS>), a);
 }
 
-template <RpDtype T, int SIZE> RpStatus by_groups(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
+template <RpDtype T, int SIZE>
+RpStatus by_groups(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
     if (s.groups == 1) return launch<T, SIZE, 1>(a, s, ctx);
     if (s.groups == 2) return launch<T, SIZE, 2>(a, s, ctx);
-    return launch<T, SIZE, SIZE == 64 ? 4 : 3>(a, s, ctx);
+    return launch<T, SIZE, most_groups(T, SIZE)>(a, s, ctx);
 }
 
 template <RpDtype T> RpStatus by_size(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
@@ -300,7 +328,8 @@ extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     a.sinks = args->attention.sinks;
     a.y = args->dst, a.p = args->params->attention;
     if (s.row_blocks > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch", (long long)a.q.ne[1]);
+        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch",
+                       (long long)a.q.ne[1]);
     RP_TRY(rp_check_scratch("attention", ctx, s.scratch));
     a.per_kv    = (int)(a.q.ne[2] / a.k.ne[2]);
     a.rows      = (int)(a.per_kv * a.q.ne[1]);

@@ -20,7 +20,11 @@
 
 namespace {
 
-enum { ATTN_WARPS = 4, ATTN_THREADS = ATTN_WARPS * RP_WARP, GROUP = 8 /* rows of a product of high and low parts */ };
+enum {
+    ATTN_WARPS   = 4,
+    ATTN_THREADS = ATTN_WARPS * RP_WARP,
+    GROUP        = 8 /* rows of a product of high and low parts */
+};
 
 /* Sizes for heads of at most SIZE elements. A block takes TILE positions at a time. Each warp scores a quarter of the
  * positions and adds a quarter of the dimensions of the values. */
@@ -39,16 +43,16 @@ template <RpDtype T, int SIZE> struct AttentionSizes {
 
 __device__ int warp_index() { return (int)threadIdx.x / RP_WARP; }
 __device__ int lane_index() { return (int)threadIdx.x % RP_WARP; }
-__device__ int lane_group() { return lane_index() / 4; } /* g */
+__device__ int lane_group() { return lane_index() / 4; }    /* g */
 __device__ int lane_in_group() { return lane_index() % 4; } /* t */
 
 /* The rows of one KV head. Positions outside of [from, end) read as zeros. */
 struct KvRows {
-    const char     *base;
-    size_t          stride;
-    int             from, end, dim;
-    bool            aligned; /* f16: 16-byte loads */
-    __device__ bool has(int i) const { return i >= from && i < end; }
+    const char            *base;
+    size_t                 stride;
+    int                    from, end, dim;
+    bool                   aligned; /* f16: 16-byte loads */
+    __device__ bool        has(int i) const { return i >= from && i < end; }
     __device__ const char *row(int i) const { return base + (size_t)i * stride; }
 };
 
@@ -163,13 +167,16 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
 };
 
 /* Whether the quants of a block of a row, 34 * block + 2 bytes from its start, begin in the middle of an aligned word. */
-__device__ bool misaligned(const char *row, int block) { return (((uintptr_t)row & 2) != 0) == (block % 2 != 0); }
+__device__ bool misaligned(const char *row, int block) {
+    return (((uintptr_t)row & 2) != 0) == (block % 2 != 0);
+}
 
 /* Bytes j and j + 1 of x, which are quants plus 128, as f16: 0x6400 | u is 1024 + u. */
 __device__ unsigned quants_to_half(unsigned x, int j) {
     const unsigned bits = __byte_perm(x, 0x64646464u, j == 0 ? 0x4140u : 0x4342u);
-    const __half2  v    = __hsub2(__halves2half2(__ushort_as_half((uint16_t)bits), __ushort_as_half((uint16_t)(bits >> 16))),
-                                  __halves2half2(__ushort_as_half(0x6480), __ushort_as_half(0x6480)));
+    const __half2  v =
+        __hsub2(__halves2half2(__ushort_as_half((uint16_t)bits), __ushort_as_half((uint16_t)(bits >> 16))),
+                __halves2half2(__ushort_as_half(0x6480), __ushort_as_half(0x6480)));
     return (unsigned)__half_as_ushort(__low2half(v)) | (unsigned)__half_as_ushort(__high2half(v)) << 16;
 }
 
@@ -177,9 +184,7 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
     typedef AttentionSizes<RP_Q8_0, SIZE> S;
     unsigned                              w[S::N_TILES][S::CHUNKS][2]; /* from the aligned address on */
 
-    __device__ static int position(int first, int n) {
-        return first + (warp_index() * S::N_TILES + n) * 8;
-    }
+    __device__ static int position(int first, int n) { return first + (warp_index() * S::N_TILES + n) * 8; }
 
     __device__ void load(const KvRows &x, int first) {
 #pragma unroll
@@ -190,7 +195,8 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
             for (int c = 0; c < S::CHUNKS; c++) {
                 w[n][c][0] = w[n][c][1] = 0;
                 if (!x.has(i) || c * 32 >= x.dim) continue;
-                const unsigned *word = (const unsigned *)(p + c * RP_Q8_0_BYTES + (misaligned(row, c) ? 0 : 2));
+                const unsigned *word =
+                    (const unsigned *)(p + c * RP_Q8_0_BYTES + (misaligned(row, c) ? 0 : 2));
                 w[n][c][0] = word[0], w[n][c][1] = word[1];
             }
         }
@@ -205,12 +211,13 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
             bits = 16;
             if (x.has(i)) tail = *(const uint16_t *)(row + c * RP_Q8_0_BYTES + 8 + lane_in_group() * 8);
         }
-        out[0]              = __funnelshift_r(w[n][c][0], w[n][c][1], bits) ^ 0x80808080u;
-        out[1]              = __funnelshift_r(w[n][c][1], tail, bits) ^ 0x80808080u;
+        out[0] = __funnelshift_r(w[n][c][0], w[n][c][1], bits) ^ 0x80808080u;
+        out[1] = __funnelshift_r(w[n][c][1], tail, bits) ^ 0x80808080u;
     }
 
     template <int GROUPS>
-    __device__ void scores(const KvRows &x, int first, const unsigned *q, float (&s)[GROUPS][S::N_TILES][2]) const {
+    __device__ void scores(const KvRows &x, int first, const unsigned *q,
+                           float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++)
 #pragma unroll
@@ -230,7 +237,8 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const int i = position(first, n) + lane_in_group() * 2 + e;
-                    scale[n][e] = x.has(i) ? rp_half_bits(*(const uint16_t *)(x.row(i) + c * RP_Q8_0_BYTES)) : 0.0f;
+                    scale[n][e] =
+                        x.has(i) ? rp_half_bits(*(const uint16_t *)(x.row(i) + c * RP_Q8_0_BYTES)) : 0.0f;
                 }
             }
 #pragma unroll
@@ -302,7 +310,8 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
     }
 
     template <int GROUPS>
-    __device__ void add(const KvRows &x, int first, const unsigned *weights, float (&acc)[GROUPS][S::COLUMNS][4]) const {
+    __device__ void add(const KvRows &x, int first, const unsigned *weights,
+                        float (&acc)[GROUPS][S::COLUMNS][4]) const {
 #pragma unroll
         for (int k = 0; k < S::STEPS; k++) {
             if (first + k * 16 >= x.end || first + k * 16 + 16 <= x.from) continue; /* all weights are 0 */
@@ -312,7 +321,8 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     const int p = c / S::VW, j = c % S::VW;
-                    b[c][h] = __byte_perm(w[k][p][2 * h][j / 2], w[k][p][2 * h + 1][j / 2], j % 2 == 0 ? 0x5410u : 0x7632u);
+                    b[c][h] = __byte_perm(w[k][p][2 * h][j / 2], w[k][p][2 * h + 1][j / 2],
+                                          j % 2 == 0 ? 0x5410u : 0x7632u);
                 }
 #pragma unroll
             for (int group = 0; group < GROUPS; group++) {
@@ -335,7 +345,9 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
     __device__ static const char *quants(const char *row, int part) {
         return row + block(part) * RP_Q8_0_BYTES + 2 + value_dim<S>(lane_group(), part * S::VW) % 32;
     }
-    __device__ static bool shifted(const char *row, int part) { return S::VW == 4 && misaligned(row, block(part)); }
+    __device__ static bool shifted(const char *row, int part) {
+        return S::VW == 4 && misaligned(row, block(part));
+    }
 
     __device__ void load(const KvRows &x, int first) {
 #pragma unroll
@@ -348,13 +360,17 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
                     w[k][p][e] = 0;
                     if (!x.has(i) || block(p) * 32 >= x.dim) continue;
                     const char *row = x.row(i), *at = quants(row, p);
-                    if (S::VW == 2) w[k][p][e] = *(const uint16_t *)at;
-                    else w[k][p][e] = *(const unsigned *)(at - (shifted(row, p) ? 2 : 0));
+                    if (S::VW == 2)
+                        w[k][p][e] = *(const uint16_t *)at;
+                    else
+                        w[k][p][e] = *(const unsigned *)(at - (shifted(row, p) ? 2 : 0));
                 }
             }
     }
 
-    __device__ bool take_out_specials() { return false; } /* quants are finite; a scale concerns rows that see it */
+    __device__ bool take_out_specials() {
+        return false;
+    } /* quants are finite; a scale concerns rows that see it */
 
     /* Quants of value e, plus 128, and the scale of their block. */
     __device__ unsigned value(const KvRows &x, int i, int k, int part, int e, float *scale) const {
@@ -370,11 +386,13 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
 
     /* Byte j of x, a quant plus 128, as f32: 0x4b000000 | u is 2^23 + u. The upper 16 bits are the same in bf16. */
     __device__ static unsigned to_float(unsigned x, int j) {
-        return __float_as_uint(__uint_as_float(__byte_perm(x, 0x4b000000u, 0x7540u | (unsigned)j)) - 8388736.0f);
+        return __float_as_uint(__uint_as_float(__byte_perm(x, 0x4b000000u, 0x7540u | (unsigned)j)) -
+                               8388736.0f);
     }
 
     template <int GROUPS>
-    __device__ void add(const KvRows &x, int first, const unsigned *weights, float (&acc)[GROUPS][S::COLUMNS][4]) const {
+    __device__ void add(const KvRows &x, int first, const unsigned *weights,
+                        float (&acc)[GROUPS][S::COLUMNS][4]) const {
 #pragma unroll
         for (int k = 0; k < S::STEPS; k++) {
             if (first + k * 16 >= x.end || first + k * 16 + 16 <= x.from) continue;
@@ -416,7 +434,8 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
         for (int h = 0; h < 2; h++) {
             const unsigned high = pack_bf16(p[2 * h], p[2 * h + 1]);
             a[2 * h]            = high;
-            a[2 * h + 1] = pack_bf16(p[2 * h] - rp_bf16_bits((uint16_t)high), p[2 * h + 1] - rp_bf16_bits((uint16_t)(high >> 16)));
+            a[2 * h + 1]        = pack_bf16(p[2 * h] - rp_bf16_bits((uint16_t)high),
+                                            p[2 * h + 1] - rp_bf16_bits((uint16_t)(high >> 16)));
         }
     }
 };

@@ -20,7 +20,9 @@ struct Range {
 
     /* Cyclic distance of a split from the first one. A window can begin in any split: with 4 splits and first = 3, splits
      * 3 0 1 2 have ranks 0 1 2 3. Ranks from `active` on have no tiles. */
-    __device__ int rank(int split, int splits) const { return split >= first ? split - first : split - first + splits; }
+    __device__ int rank(int split, int splits) const {
+        return split >= first ? split - first : split - first + splits;
+    }
 };
 
 __device__ Range range_of(int from, int end, int tile, int splits) {
@@ -50,13 +52,13 @@ __device__ float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum;
 /* keep[split][row] = exp(m - new) and take = exp(M - new) for 8 rows, and the sums of the splits: 4 arrays of splits * 8. Each
  * is computed once and used by all elements of the row. */
 struct Scales {
-    float *maxima, *sums, *keep, *take;
+    float     *maxima, *sums, *keep, *take;
     __device__ Scales(float *p, int splits)
         : maxima(p), sums(p + splits * GROUP), keep(p + 2 * splits * GROUP), take(p + 3 * splits * GROUP) {}
 };
 
-__device__ void stage_scales(const Attention &a, const Range &range, int64_t hk, int row0, const float *maxima,
-                             int rows, int size, const Scales &scales) {
+__device__ void stage_scales(const Attention &a, const Range &range, int64_t hk, int row0,
+                             const float *maxima, int rows, int size, const Scales &scales) {
     const int n = a.splits * GROUP;
     for (int i = (int)threadIdx.x; i < n; i += ATTN_THREADS) {
         const bool   active = range.rank(i / GROUP, a.splits) < range.active && row0 + i % GROUP < a.rows;
@@ -87,7 +89,8 @@ __device__ float4 load_partial(const float *p) {
 /* The last-arriving block: reads the partial results of all splits and leaves y in out[row][SIZE]. A thread takes four
  * dimensions of a row; BATCH splits are loaded at a time. */
 template <int SIZE, int GROUPS>
-__device__ void merge_splits(const Attention &a, const Range &range, int64_t hk, int row0, float *memory, float *out) {
+__device__ void merge_splits(const Attention &a, const Range &range, int64_t hk, int row0, float *memory,
+                             float *out) {
     enum { ROWS = GROUPS * GROUP, QUADS = SIZE / 4, BATCH = 16 };
     const float *partials = partials_of(a, 0, ROWS, SIZE);
     const Scales scales(memory, a.splits);
@@ -97,8 +100,8 @@ __device__ void merge_splits(const Attention &a, const Range &range, int64_t hk,
         __syncthreads(); /* the scales of the group before have been used */
         stage_scales(a, range, hk, first, partials + ROWS * SIZE + group * GROUP, ROWS, SIZE, scales);
         for (int u = (int)threadIdx.x; u < n * QUADS; u += ATTN_THREADS) {
-            const int    r = u / QUADS;
-            const float *p = partials + (size_t)(group * GROUP) * SIZE + 4 * u;
+            const int    r    = u / QUADS;
+            const float *p    = partials + (size_t)(group * GROUP) * SIZE + 4 * u;
             float        v[4] = {}, sum = first_sum(a);
             for (int s0 = 0; s0 < a.splits; s0 += BATCH) {
                 float4 x[BATCH];

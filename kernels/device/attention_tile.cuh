@@ -62,9 +62,10 @@ __device__ void stage_queries(const Attention &a, int64_t hk, int row0, unsigned
     const int dim = (int)a.q.ne[0];
     for (int r = warp_index(); r < ROWS; r += ATTN_WARPS) {
         const int    row = row0 + r;
-        const float *x   = row < a.rows ? (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0)
-                                        : nullptr;
-        float        v[SIZE / RP_WARP], largest = 0.0f;
+        const float *x =
+            row < a.rows ? (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0)
+                         : nullptr;
+        float v[SIZE / RP_WARP], largest = 0.0f;
 #pragma unroll
         for (int i = 0; i < SIZE / RP_WARP; i++) {
             const int d = i * RP_WARP + lane_index();
@@ -75,32 +76,37 @@ __device__ void stage_queries(const Attention &a, int64_t hk, int row0, unsigned
         const int bits = (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
         int       up   = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
         up             = up > 100 ? 100 : up;
-        const float by = __uint_as_float((unsigned)(127 + up) << 23), back = __uint_as_float((unsigned)(127 - up) << 23);
+        const float by = __uint_as_float((unsigned)(127 + up) << 23),
+                    back = __uint_as_float((unsigned)(127 - up) << 23);
         if (lane_index() == 0) factors[r] = a.p.scale * back;
 #pragma unroll
         for (int i = 0; i < SIZE / RP_WARP; i++) {
             /* dimension 32i + 8t + j: k-step 2i + j/4, word j%4/2 * 2 (high), half j%2 */
             const int t = lane_index() / 8, j = lane_index() % 8;
-            const int at = (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 + j % 4 / 2 * 2) * 2 + j % 2;
-            const __half high         = __float2half_rn(v[i] * by);
-            ((uint16_t *)q)[at]       = __half_as_ushort(high);
-            ((uint16_t *)q)[at + 2]   = __half_as_ushort(__float2half_rn(v[i] * by - __half2float(high)));
+            const int at = (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 +
+                            j % 4 / 2 * 2) *
+                               2 +
+                           j % 2;
+            const __half high       = __float2half_rn(v[i] * by);
+            ((uint16_t *)q)[at]     = __half_as_ushort(high);
+            ((uint16_t *)q)[at + 2] = __half_as_ushort(__float2half_rn(v[i] * by - __half2float(high)));
         }
     }
 }
 
 /* Shared memory of a block. */
 template <int ROWS> struct AttentionShared {
-    unsigned *q, *weights;               /* fragments */
-    float     (*maxima)[ROWS], *factors; /* [warp][row], [row] */
+    unsigned *q, *weights; /* fragments */
+    float (*maxima)[ROWS]; /* [warp][row] */
+    float *factors;        /* [row] */
+    Seen  *seen;           /* [row] */
 };
 
 /* The state of a lane. */
 template <RpDtype T, int SIZE, int GROUPS> struct RowState {
     typedef AttentionSizes<T, SIZE> S;
     enum { ROWS = GROUPS * GROUP };
-    float acc[GROUPS][S::COLUMNS][4], maximum[GROUPS], sum[GROUPS], factor[GROUPS];
-    Seen  seen[GROUPS];
+    float acc[GROUPS][S::COLUMNS][4], maximum[GROUPS], sum[GROUPS];
 
     __device__ void clear() {
 #pragma unroll
@@ -123,25 +129,29 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
                                  float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
-            float most = -INFINITY;
+            const int   row    = group * GROUP + lane_group();
+            const float factor = shared.factors[row];
+            const Seen  seen   = all_seen ? Seen{0, INT_MAX} : shared.seen[row];
+            float       most   = -INFINITY;
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const int i = first + (warp_index() * S::N_TILES + n) * 8 + lane_in_group() * 2 + e;
-                    s[group][n][e] *= factor[group];
-                    if (!all_seen && (i < seen[group].from || i >= seen[group].end)) s[group][n][e] = -INFINITY;
+                    s[group][n][e] *= factor;
+                    if (i < seen.from || i >= seen.end) s[group][n][e] = -INFINITY;
                     most = fmaxf(most, s[group][n][e]);
                 }
             most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 1));
             most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 2));
-            if (lane_in_group() == 0) shared.maxima[warp_index()][group * GROUP + lane_group()] = most;
+            if (lane_in_group() == 0) shared.maxima[warp_index()][row] = most;
         }
     }
 
     /* The new maximum and the weights, which replace the scores in shared memory. A NaN among the scores is not in the maximum;
      * it makes its own weight NaN, and by that the sum and the accumulators of its row. */
-    __device__ void put_weights(const AttentionShared<ROWS> &shared, const float (&s)[GROUPS][S::N_TILES][2]) {
+    __device__ void put_weights(const AttentionShared<ROWS> &shared,
+                                const float (&s)[GROUPS][S::N_TILES][2]) {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
             float new_max = maximum[group];
@@ -154,9 +164,9 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
             sum[group] *= rescale;
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++) {
-                const float    p[2] = {weight_of(s[group][n][0] - base), weight_of(s[group][n][1] - base)};
-                const int      at   = warp_index() * S::N_TILES + n; /* 8 positions; two of them are a product */
-                unsigned       w[2];
+                const float p[2] = {weight_of(s[group][n][0] - base), weight_of(s[group][n][1] - base)};
+                const int   at   = warp_index() * S::N_TILES + n; /* 8 positions; two of them are a product */
+                unsigned    w[2];
                 sum[group] += p[0];
                 sum[group] += p[1];
                 if (T == RP_F16) {
@@ -165,7 +175,9 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
                 } else {
                     w[0] = __float_as_uint(p[0]), w[1] = __float_as_uint(p[1]);
                 }
-                store_words(shared.weights + ((group * S::STEPS + at / 2) * RP_WARP + lane_index()) * 4 + at % 2 * 2, w);
+                store_words(shared.weights + ((group * S::STEPS + at / 2) * RP_WARP + lane_index()) * 4 +
+                                at % 2 * 2,
+                            w);
             }
 #pragma unroll
             for (int c = 0; c < S::COLUMNS; c++)
@@ -176,7 +188,7 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
 
     /* Adds infinities and NaNs among the values of a tile to the rows that see their positions. In the product they are
      * zeros: 0 * infinity is NaN, also for rows of a token that does not see the position. Rare, so slow. */
-    __device__ void add_specials(const KvRows &v, int first, const unsigned *weights) {
+    __device__ void add_specials(const AttentionShared<ROWS> &shared, const KvRows &v, int first) {
         for (int i = first > v.from ? first : v.from; i < first + S::TILE && i < v.end; i++)
 #pragma unroll
             for (int c = 0; c < S::COLUMNS; c++)
@@ -188,10 +200,12 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
                     if (fabsf(x) < INFINITY) continue;
 #pragma unroll
                     for (int group = 0; group < GROUPS; group++) {
-                        if (i < seen[group].from || i >= seen[group].end) continue;
+                        const Seen seen = shared.seen[group * GROUP + lane_group()];
+                        if (i < seen.from || i >= seen.end) continue;
                         const int      at = i - first, lane = lane_group() * 4 + at % 8 / 2;
                         const unsigned w =
-                            weights[((group * S::STEPS + at / 16) * RP_WARP + lane) * 4 + at / 8 % 2 * 2];
+                            shared.weights[((group * S::STEPS + at / 16) * RP_WARP + lane) * 4 +
+                                           at / 8 % 2 * 2];
                         acc[group][c][e] += (at % 2 == 0 ? low_half(w) : high_half(w)) * x;
                     }
                 }

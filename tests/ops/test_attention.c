@@ -171,8 +171,10 @@ Test(attention, computes_a_context_of_many_splits) {
 Test(attention, adds_several_tiles_to_a_split) {
     cuda_n_sm = 3;
     check((Case){64, 4, 2, 3, 1100, 0, true, RP_F16}), check((Case){128, 8, 2, 5, 900, 0, false, RP_Q8_0}),
-        check((Case){256, 2, 1, 2, 1000, 530, false, RP_F16}), check((Case){320, 2, 2, 2, 300, 0, true, RP_Q8_0}),
-        check((Case){64, 12, 1, 2, 900, 0, true, RP_Q8_0}), check((Case){40, 2, 2, 10, 700, 0, false, RP_F16});
+        check((Case){256, 2, 1, 2, 1000, 530, false, RP_F16}),
+        check((Case){320, 2, 2, 2, 300, 0, true, RP_Q8_0}),
+        check((Case){64, 12, 1, 2, 900, 0, true, RP_Q8_0}),
+        check((Case){40, 2, 2, 10, 700, 0, false, RP_F16});
     cuda_n_sm = 0;
 }
 
