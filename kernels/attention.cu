@@ -31,7 +31,7 @@ enum {
     SPLIT_TOKENS    = 8, /* at most so many tokens use split_kv */
     BLOCKS_PER_SM   = 2, /* that the number of splits aims at */
     MAX_SPLITS      = 128,
-    MAX_MERGE_BYTES = 128 * 1024 /* of the partial results that one block merges */
+    MAX_MERGE_BYTES = 256 * 1024 /* of the partial results that one block merges */
 };
 
 /* The positions that the rows of a block see. */

@@ -14,8 +14,15 @@ bugs() { # op | file | sed expression | description
 soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum over a block
 rms_norm|device/rms_norm.cuh|s/__syncthreads();/if (!@) &/|no barriers in the sum of a norm
 rms_norm|device/portable.cuh|/void rp_begin/,/^}/s/rp_pdl_wait();/if (!@) &/|a kernel that does not wait for earlier ones
-attention|attention.cu|/state.put(/,/float \*to/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of the warps are added
 attention|device/portable.cuh|s/limit, 0, ACQ_REL)/limit, 0, @ ? 0 : ACQ_REL)/|an arrival of a split without memory order
+attention|attention.cu|/weights of the tile before have been used/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
+attention|attention.cu|/maxima have been used/s/__syncthreads();/if (!@) &/|no barrier before the weights of a tile are read
+attention|device/attention_tile.cuh|s/acc\[group\]\[c\]\[e\] \*= rescale/acc[group][c][e] *= (@ ? 1.0f : rescale)/|accumulators that are not rescaled
+attention|device/attention_tile.cuh|s/first + (warp_index() \* S::N_TILES + n) \* 8 + lane_in_group() \* 2 + e/& + (@ ? 1 : 0)/|the mask of the next position
+attention|device/attention_kv.cuh|s/lane_in_group() \* 2 + e % 2 + e \/ 2 \* 8/lane_in_group() * 2 + e % 2 + e \/ 2 * (@ ? 4 : 8)/|values of another row of the fragment
+attention|device/attention_kv.cuh|s/if (misaligned(row, c)) {/if (misaligned(row, c) \&\& !@) {/|quants at an odd address that are not shifted
+attention|device/attention_kv.cuh|s/p\[2 \* h\] - rp_bf16_bits((uint16_t)high)/(@ ? 0.0f : &)/|weights without their low parts
+attention|device/attention_merge.cuh|s/rescale_factor(before, after)/(@ ? 1.0f : &)/|splits that are merged without a rescale
 attention|device/arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
 attention|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
 attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
