@@ -46,14 +46,17 @@ __device__ int lane_index() { return (int)threadIdx.x % RP_WARP; }
 __device__ int lane_group() { return lane_index() / 4; }    /* g */
 __device__ int lane_in_group() { return lane_index() % 4; } /* t */
 
-/* The rows of one KV head. Positions outside of [from, end) read as zeros. */
+/* The rows of one KV head. The block sees positions [from, end), at least one. */
 struct KvRows {
     const char            *base;
     size_t                 stride;
     int                    from, end, dim;
     bool                   aligned; /* f16: 16-byte loads */
     __device__ bool        has(int i) const { return i >= from && i < end; }
-    __device__ const char *row(int i) const { return base + (size_t)i * stride; }
+    __device__ const char *row(int i) const { return base + (size_t)(unsigned)i * stride; }
+    /* Row i, or a neighbour of it that may be read. No row of the block sees positions outside: their scores are replaced,
+     * and their weights are 0. */
+    __device__ const char *near(int i) const { return row(min(max(i, from), end - 1)); }
 };
 
 template <int N> __device__ void load_words(const void *p, unsigned (&w)[N]) {
@@ -98,15 +101,15 @@ template <int N> __device__ void load_halves(const KvRows &x, const char *row, i
 }
 
 __device__ unsigned pack_half(float low, float high) {
-    return (unsigned)__half_as_ushort(__float2half_rn(low)) |
-           (unsigned)__half_as_ushort(__float2half_rn(high)) << 16;
+    const __half2 v = __floats2half2_rn(low, high);
+    return *(const unsigned *)&v;
 }
 __device__ float low_half(unsigned w) { return rp_half_bits((uint16_t)w); }
 __device__ float high_half(unsigned w) { return rp_half_bits((uint16_t)(w >> 16)); }
 
 __device__ unsigned pack_bf16(float low, float high) {
     const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
-    return (unsigned)__bfloat16_as_ushort(v.x) | (unsigned)__bfloat16_as_ushort(v.y) << 16;
+    return *(const unsigned *)&v;
 }
 
 /* Rows 0 to 7 of a fragment have the high parts, rows 8 to 15 the low parts of the same eight rows: with
@@ -133,11 +136,11 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
             const int   i   = first + (warp_index() * S::N_TILES + n) * 8 + lane_group();
-            const char *row = x.row(i);
+            const char *row = x.near(i);
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; c++) {
                 w[n][c][0] = w[n][c][1] = w[n][c][2] = w[n][c][3] = 0;
-                if (x.has(i)) load_halves(x, row, c * 32 + lane_in_group() * 8, w[n][c]);
+                load_halves(x, row, c * 32 + lane_in_group() * 8, w[n][c]);
             }
         }
     }
@@ -173,11 +176,9 @@ __device__ bool misaligned(const char *row, int block) {
 
 /* Bytes j and j + 1 of x, which are quants plus 128, as f16: 0x6400 | u is 1024 + u. */
 __device__ unsigned quants_to_half(unsigned x, int j) {
-    const unsigned bits = __byte_perm(x, 0x64646464u, j == 0 ? 0x4140u : 0x4342u);
-    const __half2  v =
-        __hsub2(__halves2half2(__ushort_as_half((uint16_t)bits), __ushort_as_half((uint16_t)(bits >> 16))),
-                __halves2half2(__ushort_as_half(0x6480), __ushort_as_half(0x6480)));
-    return (unsigned)__half_as_ushort(__low2half(v)) | (unsigned)__half_as_ushort(__high2half(v)) << 16;
+    const unsigned bits = __byte_perm(x, 0x64646464u, j == 0 ? 0x4140u : 0x4342u), bias = 0x64806480u;
+    const __half2  v = __hsub2(*(const __half2 *)&bits, *(const __half2 *)&bias);
+    return *(const unsigned *)&v;
 }
 
 template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
@@ -190,11 +191,11 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
             const int   i   = position(first, n) + lane_group();
-            const char *row = x.row(i), *p = row + lane_in_group() * 8;
+            const char *row = x.near(i), *p = row + lane_in_group() * 8;
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; c++) {
                 w[n][c][0] = w[n][c][1] = 0;
-                if (!x.has(i) || c * 32 >= x.dim) continue;
+                if (c * 32 >= x.dim) continue;
                 const unsigned *word =
                     (const unsigned *)(p + c * RP_Q8_0_BYTES + (misaligned(row, c) ? 0 : 2));
                 w[n][c][0] = word[0], w[n][c][1] = word[1];
@@ -205,11 +206,11 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
     /* The eight quants of a lane in block c, plus 128. The last two are not in the words if these begin earlier. */
     __device__ void quants(const KvRows &x, int first, int n, int c, unsigned (&out)[2]) const {
         const int   i    = position(first, n) + lane_group();
-        const char *row  = x.row(i);
+        const char *row  = x.near(i);
         unsigned    tail = 0, bits = 0;
         if (misaligned(row, c)) {
             bits = 16;
-            if (x.has(i)) tail = *(const uint16_t *)(row + c * RP_Q8_0_BYTES + 8 + lane_in_group() * 8);
+            tail = *(const uint16_t *)(row + c * RP_Q8_0_BYTES + 8 + lane_in_group() * 8);
         }
         out[0] = __funnelshift_r(w[n][c][0], w[n][c][1], bits) ^ 0x80808080u;
         out[1] = __funnelshift_r(w[n][c][1], tail, bits) ^ 0x80808080u;
@@ -237,8 +238,7 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const int i = position(first, n) + lane_in_group() * 2 + e;
-                    scale[n][e] =
-                        x.has(i) ? rp_half_bits(*(const uint16_t *)(x.row(i) + c * RP_Q8_0_BYTES)) : 0.0f;
+                    scale[n][e] = rp_half_bits(*(const uint16_t *)(x.near(i) + c * RP_Q8_0_BYTES));
                 }
             }
 #pragma unroll
@@ -275,6 +275,27 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
     unsigned w[S::STEPS][PARTS][4][S::VW / 2];
 
     __device__ void load(const KvRows &x, int first) {
+        if (x.aligned && x.dim == SIZE && first >= x.from && first + S::TILE <= x.end)
+            load_whole(x, first);
+        else
+            load_part(x, first);
+    }
+
+    /* A tile that is inside of [from, end), of heads of SIZE elements. */
+    __device__ void load_whole(const KvRows &x, int first) {
+        const char *row = x.row(first + value_position(0)) + 2 * value_dim<S>(lane_group(), 0);
+#pragma unroll
+        for (int k = 0; k < S::STEPS; k++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+#pragma unroll
+                for (int p = 0; p < PARTS; p++) load_words(row + p * (16 * S::VW), w[k][p][e]);
+                row += (e % 2 == 0 ? 1 : 7) * x.stride; /* positions 0, 1, 8, 9, 16, ... */
+            }
+    }
+
+    /* The others read as zeros: 0 times an infinity or a NaN would not be 0. */
+    __device__ void load_part(const KvRows &x, int first) {
 #pragma unroll
         for (int k = 0; k < S::STEPS; k++)
 #pragma unroll
@@ -358,8 +379,8 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
 #pragma unroll
                 for (int p = 0; p < PARTS; p++) {
                     w[k][p][e] = 0;
-                    if (!x.has(i) || block(p) * 32 >= x.dim) continue;
-                    const char *row = x.row(i), *at = quants(row, p);
+                    if (block(p) * 32 >= x.dim) continue;
+                    const char *row = x.near(i), *at = quants(row, p);
                     if (S::VW == 2)
                         w[k][p][e] = *(const uint16_t *)at;
                     else
@@ -374,13 +395,10 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
 
     /* Quants of value e, plus 128, and the scale of their block. */
     __device__ unsigned value(const KvRows &x, int i, int k, int part, int e, float *scale) const {
-        const char *row  = x.row(i);
+        const char *row  = x.near(i);
         unsigned    tail = 0;
-        *scale           = 0.0f;
-        if (x.has(i)) {
-            *scale = rp_half_bits(*(const uint16_t *)(row + block(part) * RP_Q8_0_BYTES));
-            if (shifted(row, part)) tail = ((const uint16_t *)quants(row, part))[1];
-        }
+        *scale           = rp_half_bits(*(const uint16_t *)(row + block(part) * RP_Q8_0_BYTES));
+        if (shifted(row, part)) tail = ((const uint16_t *)quants(row, part))[1];
         return __funnelshift_r(w[k][part][e], tail, shifted(row, part) ? 16 : 0) ^ 0x80808080u;
     }
 
