@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
                       seen.end,
                       (int)a.v.ne[0],
                       a.aligned};
-    float        whole_max[GROUPS], whole_sum[GROUPS], sums[GROUPS];
+    float        whole_max[GROUPS], whole_sum[GROUPS], sums[GROUPS] = {};
     float *const whole = (float *)(weights + ROWS * S::TILE) + threadIdx.x; /* [group][column][e][thread] */
     bool         empty = true;
 #pragma unroll

@@ -100,17 +100,18 @@ template <int N> __device__ void load_halves(const KvRows &x, const char *row, i
         if (d + j < x.dim) w[j / 2] |= (unsigned)((const uint16_t *)row)[d + j] << (16 * (j % 2));
 }
 
-__device__ unsigned pack_half(float low, float high) {
-    const __half2 v = __floats2half2_rn(low, high);
-    return *(const unsigned *)&v;
+/* The bits of two f16 or two bf16. */
+template <class Pair> __device__ unsigned bits_of(const Pair &pair) {
+    unsigned w;
+    memcpy(&w, &pair, sizeof w);
+    return w;
 }
-__device__ float low_half(unsigned w) { return rp_half_bits((uint16_t)w); }
-__device__ float high_half(unsigned w) { return rp_half_bits((uint16_t)(w >> 16)); }
 
-__device__ unsigned pack_bf16(float low, float high) {
-    const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
-    return *(const unsigned *)&v;
-}
+__device__ unsigned pack_half(float low, float high) { return bits_of(__floats2half2_rn(low, high)); }
+__device__ float    low_half(unsigned w) { return rp_half_bits((uint16_t)w); }
+__device__ float    high_half(unsigned w) { return rp_half_bits((uint16_t)(w >> 16)); }
+
+__device__ unsigned pack_bf16(float low, float high) { return bits_of(__floats2bfloat162_rn(low, high)); }
 
 /* Rows 0 to 7 of a fragment have the high parts, rows 8 to 15 the low parts of the same eight rows: with
  * x = high + low to f32 accuracy, one product gives both sums. An infinity in the other factor makes the low sum NaN;
@@ -177,8 +178,10 @@ __device__ bool misaligned(const char *row, int block) {
 /* Bytes j and j + 1 of x, which are quants plus 128, as f16: 0x6400 | u is 1024 + u. */
 __device__ unsigned quants_to_half(unsigned x, int j) {
     const unsigned bits = __byte_perm(x, 0x64646464u, j == 0 ? 0x4140u : 0x4342u), bias = 0x64806480u;
-    const __half2  v = __hsub2(*(const __half2 *)&bits, *(const __half2 *)&bias);
-    return *(const unsigned *)&v;
+    __half2        u, half_bias;
+    memcpy((void *)&u, &bits, sizeof u);
+    memcpy((void *)&half_bias, &bias, sizeof half_bias);
+    return bits_of(__hsub2(u, half_bias));
 }
 
 template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
