@@ -35,10 +35,10 @@ get_rows|get_rows|1|ld\.global\.(nc\.)?v4|s/\[(%rd\d+)(\+\d+)?\]/[$1+32]/|an off
 attention|attention|0|atom\.acq_rel|s/acq_rel/acquire/|an arrival of a split that releases nothing
 attention|attention|0|atom\.acq_rel|s/acq_rel/release/|an arrival of a split that acquires nothing
 attention|attention|0|atom\.acq_rel|s/inc/add/|a counter that is not zero for the next launch
-linear|linear|0|atom\.acq_rel|s/acq_rel/relaxed/|an arrival without a memory order
 attention|attention|1|bar\.sync|s/bar.sync.*//|no barrier before the queries are read
 attention|attention|2|bar\.sync|s/bar.sync.*//|no barrier before the maxima of the warps are read
 attention|attention|0|mma\.sync|s/\}, \{(%r\d+), (%r\d+), (%r\d+), /}, {$1, $3, $2, /|wrong rows and columns of a fragment
+linear|linear|0|atom\.acq_rel|s/acq_rel/relaxed/|an arrival without a memory order
 linear|linear|2|bar\.sync|s/bar.sync.*//|no barrier in the norm of a product
 mul_mat|mul_mat|0|dp4a|s/dp4a.s32.s32/dp4a.u32.s32/|quants without a sign
 router|router|3|bar\.sync|s/bar.sync.*//|no barrier in the selection of experts
