@@ -1,4 +1,5 @@
-/* counts_read.c - reads the JSON of `reprise bench counts`. Every member that the model uses must be there. */
+/* counts_read.c - reads the JSON of `reprise bench counts`. Every member that the model uses must be there,
+ * apart from the multiply-adds of tensor cores. */
 #include "cli/predict/predict.h"
 
 #include "cli/common.h"
@@ -23,6 +24,12 @@ static RpStatus get_number(const Reader *r, const json_t *o, const char *member,
         return missing(r, member, lo > 0 ? "positive" : "a number");
     *out = json_number_value(v);
     return RP_OK;
+}
+
+/* 0 if it is missing: counts of kernels without mma may be older than the counter. */
+static RpStatus get_optional(const Reader *r, const json_t *o, const char *member, double *out) {
+    *out = 0.0;
+    return json_object_get(o, member) == NULL ? RP_OK : get_number(r, o, member, 0, out);
 }
 
 static RpStatus get_int(const Reader *r, const json_t *o, const char *member, int lo, int hi, int *out) {
@@ -76,6 +83,8 @@ static RpStatus get_traffic(const Reader *r, const json_t *o, KernelCounts *k) {
     RP_TRY(get_number(r, o, "barriers", 0, &k->barriers));
     RP_TRY(get_number(r, o, "atomics", 0, &k->atomics));
     RP_TRY(get_number(r, o, "atomic_contention", 0, &contention));
+    RP_TRY(get_optional(r, o, "tensor_f16_ops", &k->tensor_f16));
+    RP_TRY(get_optional(r, o, "tensor_s8_ops", &k->tensor_s8));
     k->dram_bytes += cache;
     k->atomics += contention;
     return RP_OK;

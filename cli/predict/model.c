@@ -60,6 +60,13 @@ static double issue_us(const Gpu *g, const KernelCounts *k) {
     return share * clocks / (g->clock_ghz * 1e3);
 }
 
+/* The tensor cores of the busiest SM; the data sheet counts those of all SMs. */
+static double tensor_us(const Gpu *g, const KernelCounts *k) {
+    const double share = blocks_of_an_sm(g, k) * g->sms / k->blocks;
+    const double us = 2.0 * k->tensor_f16 / (g->tensor_f16 * 1e6) + 2.0 * k->tensor_s8 / (g->tensor_s8 * 1e6);
+    return share * us / g->mma_share;
+}
+
 /* Little's law for the busiest SM: bytes = bandwidth * latency. Without weights and cache: for the activations. */
 static double flight_us(const Gpu *g, const KernelCounts *k) {
     const double bytes     = k->dram_bytes > 0.0 ? k->dram_bytes : k->activation_bytes;
@@ -82,6 +89,7 @@ KernelTime cli_kernel_time(const Gpu *g, const KernelCounts *k) {
     KernelTime t = {
         .limit  = {[BOUND_memory]  = memory_us(g, k),
                    [BOUND_issue]   = issue_us(g, k),
+                   [BOUND_tensor]  = tensor_us(g, k),
                    [BOUND_flight]  = flight_us(g, k),
                    [BOUND_atomics] = atomics_us(g, k)},
         .serial = serial_us(g, k)

@@ -2,8 +2,8 @@
  * data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
  * published measurements.
  *
- *   kernel    max(memory, issue, flight, atomics) + serial        KernelTime
- *   token     sum over kernels of launches * (kernel + gap)       TokenTime */
+ *   kernel    max(memory, issue, tensor, flight, atomics) + serial        KernelTime
+ *   token     sum over kernels of launches * (kernel + gap)               TokenTime */
 #ifndef CLI_PREDICT_PREDICT_H
 #define CLI_PREDICT_PREDICT_H
 
@@ -14,6 +14,8 @@ typedef struct Gpu {
     int         sms, max_warps, max_blocks, shared_kb; /* the last three: of an SM */
     int int_lanes, float_lanes, double_lanes; /* results a clock of an SM; int8 dot products count as int */
     double clock_ghz, gb_s, latency_ns; /* boost clock; DRAM bandwidth; of a load that misses the caches */
+    double tensor_f16, tensor_s8; /* dense, 10^12 operations a second, 2 a multiply-add; f32 sums of f16 */
+    double mma_share;             /* of these, that the instruction mma reaches */
     bool   pdl;
 } Gpu;
 
@@ -31,6 +33,7 @@ typedef struct KernelCounts {
     int    threads, registers, shared_bytes; /* of a block */
     double instructions;                     /* of warps, all classes; the next three are classes */
     double ints, floats, doubles;            /* ints: integer arithmetic and int8 dot products */
+    double tensor_f16, tensor_s8;            /* multiply-adds of mma */
     double dram_bytes;                       /* weights and KV cache */
     double activation_bytes,
         warp_flight;          /* warp_flight: bytes that one warp has asked for and not used yet */
@@ -47,7 +50,7 @@ typedef struct StepCounts {
 RP_NODISCARD RpStatus cli_counts_read(const char *path, StepCounts *out);
 void                  cli_counts_free(StepCounts *c);
 
-#define BOUNDS(X) X(memory) X(issue) X(flight) X(atomics)
+#define BOUNDS(X) X(memory) X(issue) X(tensor) X(flight) X(atomics)
 typedef enum Bound {
 #define X(name) BOUND_##name,
     BOUNDS(X)

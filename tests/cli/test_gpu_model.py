@@ -84,6 +84,14 @@ def test_the_slowest_arithmetic_pipe_decides():
     check(kernel(double=128 * 1e6, grid=[1280, 1, 1]), "issue", 16e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")
 
 
+def test_tensor_cores_bound_products_of_many_columns():
+    check(kernel(tensor_f16_ops=989.4e9 / 2), "tensor", 1e3 / 0.63)  # mma reaches 63 % of a Hopper's rate
+    check(kernel(tensor_s8_ops=1978.9e9 / 2), "tensor", 1e3 / 0.63)
+    check(kernel(tensor_f16_ops=1e9, grid=[1, 1, 1]), "tensor", 132 * 2e9 / 989.4e6 / 0.63)  # all on one SM
+    check(kernel(tensor_f16_ops=312e9, tensor_s8_ops=624e9, grid=[1080, 1, 1]), "tensor", 4e3, serial=2 * 330 * 1.5 / 1e3, gpu="a100")
+    refused(counts(kernel(tensor_s8_ops="many")), 'kernel 0: "tensor_s8_ops" is missing or not a number')
+
+
 def test_few_bytes_in_flight_bound_by_latency():
     # 8 blocks of 8 warps with 32 bytes each, of 10 blocks an SM: 2 KB of 1 MB at a time
     check(kernel(weights=132 * 2**20, bytes_in_flight=2048), "flight", 512 * LATENCY)
