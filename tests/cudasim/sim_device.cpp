@@ -237,6 +237,7 @@ void sim_run_kernel(SimLaunch &l) {
         sim_here = false;
         return;
     }
+    sim_bits_kernel(l.k->name, "");
     uint32_t nb = l.grid.x * l.grid.y * l.grid.z, nt = l.block.x * l.block.y * l.block.z;
     if (l.coop) {
         std::vector<Block> bs(nb);

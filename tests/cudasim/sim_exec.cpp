@@ -33,13 +33,16 @@ void sim_do_copy(void *d, const void *s, size_t n, cudaMemcpyKind k) {
     sim_launch_id++;
     race_touch(s, n, false);
     race_touch(d, n, true);
+    sim_note_written(d, n);
     memmove(d, s, n);
+    if (copy_kind(d, s, k) == cudaMemcpyDeviceToHost) sim_bits_copy(d, n);
     sim_count_copy(d, s, n, k);
 }
 static void do_set_elements(void *d, int v, int size, size_t n) {
     if (sim_sticky != cudaSuccess) return;
     sim_launch_id++;
     race_touch(d, n * size, true);
+    sim_note_written(d, n * size);
     if (size == 1) memset(d, v, n);
     for (size_t i = 0; size > 1 && i < n; i++) memcpy((char *)d + i * size, &v, size);
     sim_st.memsets++;

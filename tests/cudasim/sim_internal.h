@@ -71,12 +71,14 @@ struct SimLaunch {
 void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
 bool sim_has_pdl(void);            // devices before 9.0 run a PDL launch after the kernel before it
 #ifdef SIM_PTX
+bool sim_ptx_on(void);             // REPRISE_SIM=ptx
 bool sim_run_ptx(SimLaunch &l);    // the same from PTX (tests/ptx); false unless REPRISE_SIM=ptx or of a library
 void *sim_ptx_open(const char *text); // a module from a terminated text, to be freed by sim_ptx_close
 void  sim_ptx_close(void *module);
 bool  sim_ptx_kernel(void *module, const char *name, SimKernelInfo &out); // false if there is no such entry
 #else
 static inline bool sim_run_ptx(SimLaunch &) { return false; }
+static inline bool sim_ptx_on(void) { return false; }
 #endif
 void sim_waited(const char *kernel); // calls the function of sim_on_wait
 
@@ -173,8 +175,13 @@ static inline void race_async(void *, size_t) {}
 struct SimAlloc {
     char  *p;
     size_t n;
-    int    kind; // 1 device 2 pinned host
+    int    kind;    // 1 device 2 pinned host
+    char  *written; // tests/ptx: for each byte whether it was ever written; null: not known
 };
+void sim_bits_kernel(const std::string &name, const std::string &instructions); // the log of SIM_BITS
+void sim_bits_copy(const void *p, size_t n);
+void sim_note_written(const void *p, size_t n);
+void sim_all_written(void);
 const SimAlloc *sim_alloc_of(const void *p); // the allocation that contains p, or null
 // Order of a graph's nodes, for races between nodes: launch base + i was made by node node_of_launch[i], and
 // anc[n][m] says that node m is an ancestor of node n. Two nodes may run at once if neither is the other's ancestor.

@@ -23,6 +23,14 @@ const SimAlloc *sim_alloc_of(const void *p) {
     if ((char *)p >= i->second.p + i->second.n) return nullptr;
     return hit = &i->second;
 }
+void sim_note_written(const void *p, size_t n) {
+    const SimAlloc *a = sim_alloc_of(p);
+    if (a != nullptr && a->written != nullptr) memset(a->written + ((const char *)p - a->p), 1, n);
+}
+void sim_all_written(void) {
+    for (auto &i : allocs())
+        if (i.second.written != nullptr) memset(i.second.written, 1, i.second.n);
+}
 static const SimAlloc *alloc_exact(const void *p) {
     auto i = allocs().find((char *)p);
     return i == allocs().end() ? nullptr : &i->second;
@@ -38,7 +46,8 @@ static cudaError_t alloc(void **p, size_t n, int kind) {
         return sim_err(cudaErrorMemoryAllocation);
     if (posix_memalign(p, 256, n)) return sim_err(cudaErrorMemoryAllocation);
     memset(*p, 0xff, n);
-    allocs()[(char *)*p] = {(char *)*p, n, kind};
+    char *written        = kind == 1 && sim_ptx_on() ? (char *)calloc(n, 1) : nullptr;
+    allocs()[(char *)*p] = {(char *)*p, n, kind, written};
     race_forget(*p, n, kind == 2);
     if (kind == 1) used += n;
     sim_st.live_allocs++;
@@ -49,6 +58,7 @@ static void release(const SimAlloc *a) {
     char *p = a->p;
     race_forget(p, a->n, false);
     if (a->kind == 1) used -= a->n;
+    ::free(a->written);
     allocs().erase(p);
     hit = nullptr;
     free(p);

@@ -42,6 +42,10 @@ linear|linear|0|atom\.acq_rel|s/acq_rel/relaxed/|an arrival without a memory ord
 linear|linear|2|bar\.sync|s/bar.sync.*//|no barrier in the norm of a product
 mul_mat|mul_mat|0|dp4a|s/dp4a.s32.s32/dp4a.u32.s32/|quants without a sign
 router|router|3|bar\.sync|s/bar.sync.*//|no barrier in the selection of experts
+mma|mma_kernels|0|cp\.async\.wait_group|s/cp.async.wait_group.*//|no wait for asynchronous copies
+mma|mma_kernels|0|ldmatrix.*x4\.shared|s/x4.shared/x4.trans.shared/|rows of a matrix fragment read as columns
+mma|mma_kernels|0|bar\.sync|s/bar.sync.*//|no barriers around a tile in shared memory
+mma|mma_kernels|0|mma\.sync.*bf16|s/bf16/f16/g|bf16 multiplied as f16
 qkv|qkv|0|griddepcontrol\.wait|s/griddepcontrol.wait;//|products that do not wait for earlier kernels
 BUGS
 }

@@ -106,6 +106,7 @@ struct Body {
 // ---- executable form ----
 struct Ranges { // of global memory
     uint64_t lo = 1, hi = 0;
+    char    *written = nullptr; // a byte for each byte, 0: never written; null: unknown, taken as written
 };
 struct Warp;
 struct Inst;
@@ -155,6 +156,8 @@ struct Warp {
     unsigned      id;
     State         state;
     uint32_t      barrier, barrier_threads;
+    uint32_t      votes;     // bar.red: lanes whose predicate is true
+    const Inst   *reduction; // bar.red; null: bar.sync
     vector<Frame> stack;
     vector<char>  reg_store, local, local_init;
     uint64_t      address[32]; // of the last memory instruction; cp.async: of its source
@@ -214,6 +217,7 @@ struct Block {
     bool         waited; // griddepcontrol.wait was executed
     vector<char> shared, shared_init;
     vector<Warp> warps;
+    std::map<uint32_t, uint32_t> arrived; // by barrier: threads of bar.arrive
     SharedShadow shadow;
     bool         strong = false, acquired = false; // a strong load; a fence behind it
     uint64_t     fenced = 0;                       // stamp of the last fence
@@ -226,6 +230,8 @@ struct Observer {
 };
 // Bounds of the allocation of global memory that contains address a; false if there is none.
 typedef bool FindRange(uint64_t a, uint64_t *lo, uint64_t *hi);
+// The marks of that allocation: Ranges::written.
+typedef char *FindMarks(uint64_t a);
 struct Launch {
     const Kernel *kernel  = nullptr;
     uint32_t      grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
@@ -235,6 +241,7 @@ struct Launch {
     int           policy   = 0; // order of blocks and warps: 0 forward, 1 reversed, 2 random
     uint64_t      seed     = 1;
     FindRange    *find     = nullptr;
+    FindMarks    *marks    = nullptr;
     Observer     *observer = nullptr;
     bool          races =
         true; // report races (ptx_race.cpp); not where counters are set to count the tail of a kernel
@@ -284,12 +291,19 @@ void             definitions(const Statement &s, vector<int> &defs, vector<int> 
 vector<uint32_t> immediate_post_dominators(const Body &b); // for each branch: the statement where paths join
 Registers        assign_slots(const Body &b);
 
+// What is done to operands before an instruction and to its result after it, where its own function does not (ptx_around.cpp).
+struct Around {
+    Type    source = Type::none, result = Type::none; // of the operands concerned
+    uint8_t flush  = 0;                               // bit k: subnormals of source k become zeros
+    bool    flush_result = false, saturate = false, relu = false;
+};
 struct Decoder { // one statement on its way to an Inst
     Kernel             &k;
     const Statement    &s;
     const Registers    &regs;
     Inst                i{};
     vector<string_view> parts; // the opcode split at its dots
+    Around              around{};
     bool                has(string_view part) const;
     Type                type(int from_end = 0) const; // the last type suffix, the one before it, ...
     int32_t             dst(size_t arg, int bytes);
@@ -305,10 +319,16 @@ typedef Exec *DecodeFn(Decoder &d); // fills d.i; null if there is no such form
 DecodeFn decode_int, decode_float, decode_convert, decode_move, decode_memory, decode_atomic, decode_warp,
     decode_mma, decode_flow;
 void decode(Kernel &k);
+enum : int { N_SCRATCH = 3 };                              // slots behind the registers, of 128 bytes
+void before(Decoder &d, int32_t scratch, vector<Inst> &out); // redirects the sources of d.i
+void after(const Decoder &d, vector<Inst> &out);
+Inst pseudo(const Inst &of, Exec *run, int32_t slot);
 
 // Memory at a.address for a warp's lanes: checks bounds, alignment and initialisation, and gives host pointers.
 void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host);
 void leave(Warp &w, uint32_t lanes); // the lanes return
+bool switch_path(Warp &w, bool split); // another path of the warp runs; false: there is none
+void finish_reduction(Warp &w, uint32_t true_threads, uint32_t threads); // the result of bar.red
 double multiply_adds(const Kernel &k, const Inst &i); // of an mma; 0: another instruction
 void pop_path(Warp &w);
 } // namespace ptx

@@ -37,6 +37,43 @@ void leave(Warp &w, uint32_t lanes) {
     if (w.lanes == 0) pop_path(w);
 }
 
+// The lanes of a frame that neither run nor have a path of their own above it.
+static uint32_t waiting_lanes(const Warp &w, size_t frame) {
+    uint32_t taken = w.lanes;
+    for (size_t k = frame + 1; k < w.stack.size(); k++) taken |= w.stack[k].lanes;
+    return w.stack[frame].lanes & w.live & ~taken;
+}
+// Puts the running path on the stack and runs the one that waits longest, so that lanes which spin for others of their warp
+// let them go on. First paths that have not begun or were interrupted; with `split` also lanes that wait at a join:
+//
+//     running: lanes 0-7, spin      stack: { 0-31 at the join } below { 8-15, a path }      lanes 16-31 wait at the join
+//     switch         running: 8-15            stack: { 0-31 at the join } { 0-7, spin }
+//     split          running: 16-31 from the join on; they meet the others no more before the outer join
+bool switch_path(Warp &w, bool split) {
+    for (size_t k = 0; k < w.stack.size(); k++) {
+        const Frame    f    = w.stack[k];
+        const uint32_t wait = waiting_lanes(w, k);
+        const bool     path = wait == (f.lanes & w.live);
+        if (wait == 0 || path == split) continue;
+        if (path)
+            w.stack.erase(w.stack.begin() + (long)k);
+        else
+            w.stack[k].lanes &= ~wait;
+        w.stack.push_back({w.pc, w.join, w.lanes});
+        w.pc = f.pc, w.join = f.join, w.lanes = wait;
+        return true;
+    }
+    return false;
+}
+void finish_reduction(Warp &w, uint32_t true_threads, uint32_t threads) {
+    const Inst &i = *w.reduction;
+    if (i.count == 0)
+        each_lane(w.reg<uint32_t>(i.d[0]), w.live, [=](int) { return true_threads; });
+    else
+        put_mask(w, i.d[0], w.live,
+                 (i.count == 1 ? true_threads == threads : true_threads != 0) ? w.live : 0);
+}
+
 namespace {
 void branch(Warp &w, const Inst &i, uint32_t lanes) {
     const uint32_t others = w.lanes & ~lanes;
@@ -50,18 +87,34 @@ void branch(Warp &w, const Inst &i, uint32_t lanes) {
     w.join  = i.join;
     w.lanes = lanes;
 }
+// The check in front of the comparisons that a brx.idx became (ptx_parse.cpp).
+void check_index(Warp &w, const Inst &i, uint32_t lanes) {
+    const uint32_t *index = w.at<uint32_t>(i.s[0]), n = *w.at<uint32_t>(i.s[1]);
+    for (uint32_t m = lanes; m; m &= m - 1)
+        if (index[__builtin_ctz(m)] >= n)
+            fail_at(w, __builtin_ctz(m), "index %u of %u targets", index[__builtin_ctz(m)], n);
+}
 void leave_warp(Warp &w, const Inst &, uint32_t lanes) { leave(w, lanes); }
 void trap(Warp &w, const Inst &, uint32_t lanes) { fail_at(w, __builtin_ctz(lanes), "trap"); }
 
-// All lanes of a warp that have not returned must come together. s[0], s[1]: number, threads (0: all).
+// All lanes of a warp that have not returned must come together. s[0], s[1]: number, threads (0: all); s[2]: the predicate
+// of bar.red, count: 0 popc, 1 and, 2 or.
+enum : uint8_t { COUNTED = 1, ARRIVES = 2, REDUCES = 4, INVERTED = 8 };
 void barrier(Warp &w, const Inst &i, uint32_t lanes) {
     if (lanes != w.live)
         fail_at(w, __builtin_ctz(w.live & ~lanes),
                 "divergent barrier: lanes 0x%08x wait, 0x%08x are on another path", lanes, w.live & ~lanes);
     const int l       = __builtin_ctz(lanes);
     w.barrier         = w.at<uint32_t>(i.s[0])[l];
-    w.barrier_threads = i.sub ? w.at<uint32_t>(i.s[1])[l] : 0;
-    w.state           = State::barrier;
+    w.barrier_threads = i.sub & COUNTED ? w.at<uint32_t>(i.s[1])[l] : 0;
+    if (i.sub & ARRIVES) { // the warp goes on
+        w.block->arrived[w.barrier] += 32;
+        return;
+    }
+    w.reduction = i.sub & REDUCES ? &i : nullptr;
+    if (i.sub & REDUCES)
+        w.votes = lanes & (i.sub & INVERTED ? ~*w.at<uint32_t>(i.s[2]) : *w.at<uint32_t>(i.s[2]));
+    w.state = State::barrier;
 }
 void yield(Warp &w, const Inst &, uint32_t) { w.state = State::yields; }
 void nothing(Warp &, const Inst &, uint32_t) {}
@@ -93,10 +146,17 @@ Exec *decode_call(Decoder &d) {
     return set_conditional;
 }
 Exec *decode_barrier(Decoder &d) {
-    if (d.has("red") || d.has("arrive") || d.has("cluster")) return nullptr;
-    d.i.s[0] = d.src(0, Type::u32);
-    d.i.sub  = d.s.args.size() > 1;
-    if (d.i.sub) d.i.s[1] = d.src(1, Type::u32);
+    const size_t n = d.s.args.size(), first = d.has("red") ? 1 : 0, last = d.has("red") ? n - 1 : n;
+    if (d.has("cluster") || n <= first || (d.has("arrive") && n != 2)) return nullptr;
+    d.i.s[0] = d.src(first, Type::u32);
+    d.i.sub  = 0;
+    if (last - first > 1) d.i.sub = COUNTED, d.i.s[1] = d.src(first + 1, Type::u32);
+    if (d.has("arrive")) d.i.sub |= ARRIVES;
+    if (!d.has("red")) return barrier;
+    d.i.sub |= (uint8_t)(REDUCES | (d.s.args[last].inverted ? INVERTED : 0));
+    d.i.count = d.has("popc") ? 0 : d.has("and") ? 1 : 2;
+    d.i.d[0]  = d.dst(0, 4);
+    d.i.s[2]  = d.src(last, Type::pred);
     return barrier;
 }
 } // namespace
@@ -106,6 +166,11 @@ Exec *decode_flow(Decoder &d) {
     if (op == "bra") {
         d.i.flags = INST_BRANCH;
         return branch;
+    }
+    if (op == "brx" && d.s.args.size() == 2) {
+        d.i.s[0] = d.src(0, Type::u32);
+        d.i.s[1] = d.src(1, Type::u32);
+        return check_index;
     }
     if (op == "ret" || op == "exit") return leave_warp;
     if (op == "bar" || op == "barrier") return decode_barrier(d);

@@ -240,7 +240,12 @@ Exec *decode_convert(Decoder &d) {
     if (d.parts[0] != "cvt") return nullptr;
     const Type to = d.type(1), from = d.type(0);
     if (to == Type::none || d.s.args.size() < 2) return nullptr;
-    if (d.has("ftz") || d.has("relu") || d.has("satfinite")) return nullptr;
+    if (d.has("relu") || d.has("satfinite")) return nullptr;
+    if (d.has("ftz")) {
+        d.around.source = d.around.result = Type::f32;
+        d.around.flush                    = from == Type::f32 ? d.s.args.size() > 2 ? 3 : 1 : 0;
+        d.around.flush_result             = to == Type::f32;
+    }
     if (d.has("rzi") || d.has("rz")) d.i.sub |= TO_ZERO;
     if (d.has("rmi") || d.has("rm")) d.i.sub |= DOWN;
     if (d.has("rpi") || d.has("rp")) d.i.sub |= UP;

@@ -103,13 +103,14 @@ void check_written(Warp &w, const Inst &i, uint32_t lanes) {
 void note_written(Warp &w, const Inst &i, uint32_t lanes) { *w.reg<uint32_t>(i.s[0]) |= lanes; }
 
 Exec *decode_any(Decoder &d) {
-    static DecodeFn *const all[] = {decode_int,    decode_float,  decode_convert, decode_move,
-                                    decode_memory, decode_atomic, decode_warp,    decode_mma,
-                                    decode_flow};
+    static DecodeFn *const all[] = {decode_int,    decode_float, decode_convert, decode_move, decode_memory,
+                                    decode_atomic, decode_warp,  decode_mma,     decode_flow};
     for (auto *f : all)
         if (Exec *run = f(d)) return run;
     d.bad("unknown instruction");
 }
+} // namespace
+// An instruction that is not counted, with the guard of another.
 Inst pseudo(const Inst &of, Exec *run, int32_t slot) {
     Inst i{};
     i.run       = run;
@@ -120,7 +121,6 @@ Inst pseudo(const Inst &of, Exec *run, int32_t slot) {
     i.statement = of.statement;
     return i;
 }
-} // namespace
 
 void decode(Kernel &k) {
     const Registers        regs = assign_slots(k.body);
@@ -130,7 +130,7 @@ void decode(Kernel &k) {
     for (size_t n = 0; n < k.body.code.size(); n++) {
         const Statement &s = k.body.code[n];
         at[n]              = (uint32_t)k.code.size();
-        Decoder d{k, s, regs, {}, {}};
+        Decoder d{k, s, regs, {}, {}, {}};
         for (size_t from = 0; from <= s.op.size();) {
             const size_t dot = std::min(s.op.find('.', from), s.op.size());
             d.parts.push_back(s.op.substr(from, dot - from));
@@ -149,7 +149,9 @@ void decode(Kernel &k) {
                 if (r == s.guard) check.guard = -1;
                 k.code.push_back(check);
             }
+        before(d, (int32_t)align_up(regs.bytes, 64), k.code);
         k.code.push_back(d.i);
+        after(d, k.code);
         for (int r : defs)
             if (regs.init[(size_t)r] >= 0) k.code.push_back(pseudo(d.i, note_written, regs.init[(size_t)r]));
     }
@@ -159,7 +161,7 @@ void decode(Kernel &k) {
         i.target = at[i.target];
         if (i.join != NOWHERE) i.join = at[i.join];
     }
-    k.reg_bytes  = align_up(regs.bytes, 64);
+    k.reg_bytes  = align_up(regs.bytes, 64) + N_SCRATCH * 128;
     k.live_words = regs.live_words;
     for (int32_t slot : regs.init)
         if (slot >= 0) k.init_slots.push_back(slot);

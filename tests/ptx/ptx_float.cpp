@@ -157,6 +157,12 @@ struct SMin {
 struct SMax {
     static double f(double a, double b, double) { return Max<double>::f(a, b); }
 };
+struct SMinNan {
+    static double f(double a, double b, double) { return MinNan<double>::f(a, b); }
+};
+struct SMaxNan {
+    static double f(double a, double b, double) { return MaxNan<double>::f(a, b); }
+};
 struct SEx2 {
     static double f(double a, double, double) { return std::exp2(a); }
 };
@@ -194,10 +200,17 @@ Exec *decode_small(Decoder &d, Type t) {
     };
     for (auto &e : table) {
         if (d.parts[0] != e.name) continue;
-        if (d.has("sat") || d.has("relu") || d.has("NaN")) return nullptr;
+        if (d.has("xorsign")) return nullptr;
+        d.around = {t,
+                    t,
+                    (uint8_t)(d.has("ftz") ? (1 << e.sources) - 1 : 0),
+                    d.has("ftz"),
+                    d.has("sat"),
+                    d.has("relu")};
         d.i.d[0] = d.dst(0, bytes_of(t));
         for (int k = 0; k < e.sources; k++) d.i.s[k] = d.src((size_t)k + 1, t);
         for (int k = e.sources; k < 3; k++) d.i.s[k] = d.i.s[0];
+        if (d.has("NaN")) return d.parts[0] == "min" ? pick_small<SMinNan>(t) : pick_small<SMaxNan>(t);
         return e.pick(t);
     }
     return nullptr;
@@ -255,6 +268,7 @@ template <class T> Exec *decode_ieee(Decoder &d, Type t) {
         d.i.d[0] = d.dst(0, bytes_of(t));
         for (int k = 0; k < e.sources; k++) d.i.s[k] = d.src((size_t)k + 1, t);
         for (int k = e.sources; k < 3; k++) d.i.s[k] = d.i.s[0];
+        if (d.has("NaN") && d.i.sub == FTZ) d.around = {t, t, 3, true, false, false}, d.i.sub = 0;
         if (d.has("NaN") && d.i.sub == 0 && d.parts[0] == "min") return run2<T, MinNan>;
         if (d.has("NaN") && d.i.sub == 0 && d.parts[0] == "max") return run2<T, MaxNan>;
         if (d.has("NaN") || d.has("xorsign") || d.has("abs")) return d.parts[0] == "abs" ? e.plain : nullptr;

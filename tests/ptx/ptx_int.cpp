@@ -157,6 +157,37 @@ void prmt(Warp &w, const Inst &i, uint32_t lanes) {
         return r;
     });
 }
+// prmt with a mode: the bytes of b:a that a result byte k is, as the selector of the plain form. c: its two low bits.
+//     f4e c+k    b4e c-k, both modulo 8    rc8 c    ecl max(c, k)    ecr min(c, k)    rc16 2*(c%2) + k%2
+template <int MODE> void prmt_mode(Warp &w, const Inst &i, uint32_t lanes) {
+    const uint32_t *a = w.at<uint32_t>(i.s[0]), *b = w.at<uint32_t>(i.s[1]), *c = w.at<uint32_t>(i.s[2]);
+    each_lane(w.reg<uint32_t>(i.d[0]), lanes, [=](int l) {
+        const uint64_t v = (uint64_t)b[l] << 32 | a[l];
+        const int      n = (int)(c[l] & 3);
+        uint32_t       r = 0;
+        for (int k = 0; k < 4; k++) {
+            const int from = MODE == 0   ? n + k
+                             : MODE == 1 ? (n - k) & 7
+                             : MODE == 2 ? n
+                             : MODE == 3 ? (n > k ? n : k)
+                             : MODE == 4 ? (n < k ? n : k)
+                                         : 2 * (n & 1) + (k & 1);
+            r |= (uint32_t)(v >> 8 * from & 0xff) << 8 * k;
+        }
+        return r;
+    });
+}
+Exec *decode_prmt(const Decoder &d) {
+    if (d.parts.size() == 2) return prmt;
+    const string_view mode = d.parts[2];
+    return mode == "f4e"    ? prmt_mode<0>
+           : mode == "b4e"  ? prmt_mode<1>
+           : mode == "rc8"  ? prmt_mode<2>
+           : mode == "ecl"  ? prmt_mode<3>
+           : mode == "ecr"  ? prmt_mode<4>
+           : mode == "rc16" ? prmt_mode<5>
+                            : nullptr;
+}
 // lop3: bit = table at (a b c) as a number (9.7.8.5).
 void lop3(Warp &w, const Inst &i, uint32_t lanes) {
     const uint32_t *a = w.at<uint32_t>(i.s[0]), *b = w.at<uint32_t>(i.s[1]), *c = w.at<uint32_t>(i.s[2]);
@@ -362,7 +393,7 @@ Exec *decode_words(Decoder &d) { // three operands of 32 bits
     const string_view op = d.parts[0];
     d.i.d[0]             = d.dst(0, 4);
     for (size_t k = 0; k < 3; k++) d.i.s[k] = d.src(k + 1, Type::u32);
-    if (op == "prmt") return d.parts.size() == 2 ? prmt : nullptr;
+    if (op == "prmt") return decode_prmt(d);
     if (op == "lop3") {
         d.i.sub = (uint8_t)d.s.args[4].number;
         return lop3;

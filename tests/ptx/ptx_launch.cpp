@@ -77,8 +77,29 @@ bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
     *hi = *lo + r->n;
     return true;
 }
+// The instructions of a kernel whose results the host may round otherwise.
+std::string inexact(const ptx::Kernel &k) {
+    std::set<std::string> names;
+    for (auto &s : k.body.code) {
+        const std::string op(s.op), base = op.substr(0, op.find('.'));
+        const auto        has = [&](const char *part) { return op.find(part) != std::string::npos; };
+        if (base == "fma" && !has("f64")) names.insert("fma");
+        if (has(".approx") || has(".full")) names.insert(base + (has(".full") ? ".full" : ".approx"));
+        if (has(".ftz") && !has(".approx") && !has(".full")) names.insert(base + ".ftz");
+        if ((base == "red" || base == "atom") && has(".add") && has("f32")) names.insert(base + ".add.f32");
+        if (base == "mma") names.insert("mma");
+    }
+    std::string list;
+    for (auto &n : names) list += (list.empty() ? "" : ",") + n;
+    return list.empty() ? "none" : list;
+}
+char *find_marks(uint64_t a) { return sim_alloc_of((const void *)a)->written; }
 } // namespace
 
+bool sim_ptx_on(void) {
+    static const bool on = getenv("REPRISE_SIM") != nullptr && strcmp(getenv("REPRISE_SIM"), "ptx") == 0;
+    return on;
+}
 const ptx::Kernel *ptx::host_kernel(const void *function, const char *name, std::string *file) {
     static std::map<const void *, std::pair<const Kernel *, std::string>> kernels;
     auto &[kernel, from] = kernels[function];
@@ -91,11 +112,14 @@ const ptx::Kernel *ptx::host_kernel(const void *function, const char *name, std:
 }
 
 bool sim_run_ptx(SimLaunch &l) {
-    static const bool on = getenv("REPRISE_SIM") != nullptr && strcmp(getenv("REPRISE_SIM"), "ptx") == 0;
-    if (!on && l.k->ptx == nullptr) return false;
+    if (!sim_ptx_on() && l.k->ptx == nullptr) return false;
     const ptx::Kernel *k = l.k->ptx != nullptr ? (const ptx::Kernel *)l.k->ptx
                                                : ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
-    if (k == nullptr) return false;
+    if (k == nullptr) { // it runs as host code, whose stores are not seen
+        sim_all_written();
+        return false;
+    }
+    sim_bits_kernel(l.k->name, inexact(*k));
     ptx::Launch g;
     g.kernel  = k;
     g.grid[0] = l.grid.x, g.grid[1] = l.grid.y, g.grid[2] = l.grid.z;
@@ -106,6 +130,7 @@ bool sim_run_ptx(SimLaunch &l) {
     g.policy         = sim_policy;
     g.seed           = sim_policy == SIM_RANDOM ? sim_rand() : 1;
     g.find           = find_range;
+    g.marks          = find_marks;
     g.name           = l.k->name.c_str();
     g.waited         = sim_waited;
     g.params.resize(k->body.params_bytes);

@@ -1,5 +1,5 @@
 // ptx_memory.cpp - loads, stores, cp.async, prefetch and fences (section 9.7.9, 9.7.13). Every address is
-// checked for alignment, bounds, and for being written before it is read (shared and local memory).
+// checked for alignment, bounds, and for being written before it is read.
 //
 // The lanes run in step and one warp at a time, so memory is sequentially consistent: .volatile, .relaxed,
 // .acquire, .release and fences have no effect on the values; ptx_race.cpp demands them. A volatile, relaxed or acquire load ends the turn
@@ -11,15 +11,16 @@
 #include <cstring>
 
 namespace ptx {
-static bool in_allocation(Launch &g, uint64_t lo, uint64_t hi) {
+// The allocation or variable that contains [lo, hi), null if there is none.
+static const Ranges *in_allocation(Launch &g, uint64_t lo, uint64_t hi) {
     for (auto &r : g.recent)
-        if (lo >= r.lo && hi <= r.hi) return true;
+        if (lo >= r.lo && hi <= r.hi) return &r;
     for (auto &r : g.kernel->variables)
-        if (lo >= r.lo && hi <= r.hi) return true;
+        if (lo >= r.lo && hi <= r.hi) return &r;
     Ranges r;
-    if (g.find == nullptr || !g.find(lo, &r.lo, &r.hi) || hi > r.hi) return false;
-    g.recent[g.next_recent++ % 4] = r;
-    return true;
+    if (g.find == nullptr || !g.find(lo, &r.lo, &r.hi) || hi > r.hi) return nullptr;
+    if (g.marks != nullptr) r.written = g.marks(lo);
+    return &(g.recent[g.next_recent++ % 4] = r);
 }
 static const char *space_name(Space s) {
     static const char *const names[] = {"generic", "global", "shared", "local", "parameter", "constant"};
@@ -63,18 +64,18 @@ static bool all_inside(const uint64_t *a, uint32_t lanes, uint64_t lo, uint64_t 
     }
     return bad == 0;
 }
-// The marks of shared memory, one byte each, for accesses of 4, 8 or 16 bytes. False if a lane reads what nobody wrote.
-static bool marks(Warp &w, uint32_t lanes, size_t bytes, bool write) {
-    char    *init = w.block->shared_init.data() - SHARED_FIRST;
-    uint32_t all  = 0x01010101;
+// The marks of memory that begins at address 0, one byte each. False if a lane reads what nobody wrote.
+static bool marks(Warp &w, char *init, uint32_t lanes, size_t bytes, bool write) {
+    const size_t unit = bytes < 4 ? 1 : 4;
+    uint32_t     all  = 0x01010101;
     for (uint32_t m = lanes; m; m &= m - 1)
-        for (size_t k = 0; k < bytes; k += 4) {
+        for (size_t k = 0; k < bytes; k += unit) {
             char    *p = init + w.address[__builtin_ctz(m)] + k;
             uint32_t v = 0x01010101;
             if (write)
-                memcpy(p, &v, 4);
+                memcpy(p, &v, unit);
             else
-                memcpy(&v, p, 4);
+                memcpy(&v, p, unit);
             all &= v;
         }
     return all == 0x01010101;
@@ -88,13 +89,16 @@ static bool resolve_at_once(Warp &w, const Inst &i, uint32_t lanes, bool write, 
         vector<char> &shared = w.block->shared;
         if (bytes < 4 || !all_inside(a, lanes, SHARED_FIRST, SHARED_FIRST + shared.size(), bytes))
             return false;
-        if (!marks(w, lanes, bytes, write)) return false;
+        if (!marks(w, w.block->shared_init.data() - SHARED_FIRST, lanes, bytes, write)) return false;
         base = (uint64_t)shared.data() - SHARED_FIRST;
     } else {
-        bool found = false;
+        const Ranges *found = nullptr;
         if (i.space == Space::global || i.space == Space::generic)
-            for (auto &r : w.block->launch->recent) found = found || all_inside(a, lanes, r.lo, r.hi, bytes);
-        if (!found) return false;
+            for (auto &r : w.block->launch->recent)
+                if (found == nullptr && all_inside(a, lanes, r.lo, r.hi, bytes)) found = &r;
+        if (found == nullptr) return false;
+        if (found->written != nullptr && !marks(w, found->written - found->lo, lanes, bytes, write))
+            return false;
     }
     for (int l = 0; l < 32; l++) host[l] = reinterpret_cast<char *>(base + a[l]);
     return true;
@@ -123,8 +127,10 @@ void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
             if (a[__builtin_ctz(m)] & (bytes - 1))
                 fail_at(w, __builtin_ctz(m), "%zu bytes at the misaligned address 0x%llx", bytes,
                         (unsigned long long)a[__builtin_ctz(m)]);
-    const bool plain = (i.space == Space::global || i.space == Space::generic) && hi < WINDOW;
-    if (plain && in_allocation(*w.block->launch, lo, hi + bytes)) {
+    const bool    plain = (i.space == Space::global || i.space == Space::generic) && hi < WINDOW;
+    const Ranges *one   = plain ? in_allocation(*w.block->launch, lo, hi + bytes) : nullptr;
+    if (one != nullptr &&
+        (one->written == nullptr || marks(w, one->written - one->lo, lanes, bytes, write))) {
         for (int l = 0; l < 32; l++) host[l] = reinterpret_cast<char *>(a[l]);
         return;
     }
@@ -135,10 +141,12 @@ void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
         char       *init     = nullptr;
         const Space by_top[] = {Space::global, Space::shared, Space::local, Space::param};
         if (space == Space::generic && at >> 56 < 4) space = by_top[at >> 56], at &= WINDOW - 1;
-        if (space == Space::global || space == Space::generic)
-            host[l] =
-                in_allocation(*w.block->launch, at, at + bytes) ? reinterpret_cast<char *>(at) : nullptr;
-        else
+        if (space == Space::global || space == Space::generic) {
+            space           = Space::global;
+            const Ranges *r = in_allocation(*w.block->launch, at, at + bytes);
+            host[l]         = r != nullptr ? reinterpret_cast<char *>(at) : nullptr;
+            init            = r != nullptr && r->written != nullptr ? r->written + (at - r->lo) : nullptr;
+        } else
             host[l] = window(w, space, l, at, bytes, &init);
         if (host[l] == nullptr)
             fail_at(w, l, "%s %zu bytes outside %s memory, at 0x%llx", write ? "writes" : "reads", bytes,

@@ -283,7 +283,7 @@ Exec *decode_compare(Decoder &d, Type t) {
                  {"num", pick_compare<Num>}, {"nan", pick_compare<Nan>}};
     // clang-format on
     const bool p = d.parts[0] == "setp";
-    if (d.has("ftz")) return nullptr;
+    if (d.has("ftz")) d.around.source = t, d.around.flush = 3;
     d.i.count = d.has("and") ? 1 : d.has("or") ? 2 : d.has("xor") ? 3 : 0;
     d.i.s[0]  = d.src(1, t);
     d.i.s[1]  = d.src(2, t);
@@ -320,6 +320,7 @@ Exec *decode_select(Decoder &d) {
     d.i.s[1] = d.src(2, t);
     d.i.s[2] = d.src(3, c);
     if (slct_ && bytes_of(t) == 2) return nullptr;
+    if (d.has("ftz")) d.around.source = c, d.around.flush = 4;
     if (slct_ && c == Type::f32) return bytes_of(t) == 8 ? slct<uint64_t, float> : slct<uint32_t, float>;
     if (slct_) return bytes_of(t) == 8 ? slct<uint64_t, int32_t> : slct<uint32_t, int32_t>;
     return bytes_of(t) == 2 ? selp<uint16_t> : bytes_of(t) == 4 ? selp<uint32_t> : selp<uint64_t>;

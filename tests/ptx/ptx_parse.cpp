@@ -6,6 +6,12 @@
 //     call.uni (retval0), f, (param0);             ->   statements of f, whose f_param_0 is the same array,
 //     ld.param.f32 %f1, [retval0];                      func_retval0 is retval0, and ret jumps behind them
 //
+// A branch with an index becomes comparisons, behind a check of the index:
+//
+//     targets: .branchtargets L1, L2, L3;               brx.idx %r1, 3;       an error if %r1 is 3 or more
+//     brx.idx %r1, targets;                        ->   setp.eq.u32 %p, %r1, 0; @%p bra L1;
+//                                                       setp.eq.u32 %p, %r1, 1; @%p bra L2; bra L3;
+//
 // A call of a function without a body stays a statement (ptx_flow.cpp knows cudaGraphSetConditional).
 #include "tests/ptx/ptx_parse.h"
 
@@ -24,10 +30,12 @@ struct Scope {
     std::map<string_view, const Symbol *> symbols;
 };
 struct Parser {
-    const ModuleText   &m;
-    Body               &b;
-    int                 file = 0, line = 0;
-    vector<string_view> calls; // functions being inlined, outermost first
+    const ModuleText                          &m;
+    Body                                      &b;
+    int                                        file = 0, line = 0;
+    vector<string_view>                        calls;   // functions being inlined, outermost first
+    string_view                                label;   // the last one
+    std::map<string_view, vector<string_view>> targets; // of .branchtargets, by label
     std::map<string_view, const Symbol *>
         shared; // every copy of an inlined function has the same shared memory
 
@@ -40,6 +48,7 @@ struct Parser {
     void          registers(Lexer &x, Scope &s);
     void          statement(Lexer &x, Scope &s, vector<size_t> &returns);
     void          call(Lexer &x, Scope &s, Statement &st);
+    void          indexed_branch(const Statement &st);
     Operand       operand(Lexer &x, const Scope &s);
     Operand       named(string_view w, const Scope &s, Lexer &x);
 };
@@ -154,6 +163,13 @@ void Parser::directive(Lexer &x, Scope &s) {
         return x.skip_line();
     }
     if (w == ".pragma") return x.skip_to(';');
+    if (w == ".branchtargets") {
+        vector<string_view> &list = targets[label];
+        list.clear();
+        do list.push_back(x.word());
+        while (x.take(','));
+        return x.expect(';');
+    }
     const Space space = w == ".shared"                   ? Space::shared
                         : w == ".local" || w == ".param" ? Space::local
                                                          : Space::generic;
@@ -218,7 +234,32 @@ void Parser::statement(Lexer &x, Scope &s, vector<size_t> &returns) {
             fail("PTX line %d: ';' expected before '%.*s'", x.line_number(), (int)x.text.size(),
                  x.text.data());
     }
+    if (st.op.substr(0, 7) == "brx.idx") return indexed_branch(st);
     b.code.push_back(st);
+}
+void Parser::indexed_branch(const Statement &st) {
+    const auto list = targets.find(st.args.size() > 1 ? st.args[1].word : string_view());
+    if (list == targets.end() || st.guard >= 0)
+        fail("%s: brx.idx with a guard, or without .branchtargets before it", b.name.c_str());
+    Statement check = st, compare = st, branch = st;
+    Operand   number, target, is_equal;
+    number.kind   = Operand::NUMBER;
+    is_equal.kind = Operand::REG;
+    is_equal.reg  = (int)b.regs.size();
+    b.regs.push_back(Type::pred);
+    number.number = list->second.size();
+    check.args    = {st.args[0], number};
+    b.code.push_back(check);
+    compare.op = "setp.eq.u32", branch.op = "bra";
+    for (size_t k = 0; k < list->second.size(); k++) {
+        number.number = k;
+        target.word   = list->second[k];
+        compare.args  = {is_equal, st.args[0], number};
+        branch.args   = {target};
+        branch.guard  = k + 1 < list->second.size() ? is_equal.reg : -1;
+        if (branch.guard >= 0) b.code.push_back(compare);
+        b.code.push_back(branch);
+    }
 }
 void Parser::block(Lexer &x, Scope &s, std::map<string_view, int> &labels, vector<size_t> &returns) {
     while (!x.take('}')) {
@@ -233,7 +274,8 @@ void Parser::block(Lexer &x, Scope &s, std::map<string_view, int> &labels, vecto
             continue;
         }
         if (x.kind == Tok::word && *x.p == ':') {
-            labels[x.word()] = (int)b.code.size();
+            label         = x.word();
+            labels[label] = (int)b.code.size();
             x.expect(':');
             continue;
         }
@@ -295,7 +337,7 @@ void Parser::function(const FunctionText &f, string_view name, const vector<cons
 void parse_body(const ModuleText &m, const string &name, Body &body) {
     body.name         = name;
     body.shared_bytes = m.shared_bytes;
-    Parser p{m, body, 0, 0, {}, {}};
+    Parser p{m, body, 0, 0, {}, {}, {}, {}};
     p.function(m.functions.find(name)->second, name, {});
     Statement end;
     end.op   = "exit"; // where the last label of a kernel may point

@@ -29,6 +29,7 @@ struct Runner {
     void                          run_blocks();
     bool                          release();
     void                          stuck();
+    void                          switch_paths(uint64_t idle);
     template <bool OBSERVED> void turn(Warp &w, uint32_t budget);
 };
 
@@ -58,6 +59,7 @@ void Runner::start(Block &b, uint32_t number) {
     b.z      = number / g.grid[0] / g.grid[1];
     b.waited = !g.dependent;
     b.strong = b.acquired = false, b.fenced = 0;
+    b.arrived.clear();
     start_shadow(b);
     std::fill(b.shared.begin(), b.shared.end(), (char)0xff);
     std::fill(b.shared_init.begin(), b.shared_init.end(), 0);
@@ -65,6 +67,7 @@ void Runner::start(Block &b, uint32_t number) {
         w.pc = 0, w.join = NOWHERE, w.carry = 0, w.stack.clear();
         w.lanes = w.live = w.exist;
         w.state          = State::ready;
+        w.votes = 0, w.reduction = nullptr;
         std::fill(w.local_init.begin(), w.local_init.end(), 0);
         for (int32_t slot : k.init_slots) memset(w.regs + slot, 0, 4);
         w.copies.clear(), w.groups.clear();
@@ -109,15 +112,25 @@ bool Runner::release() {
     for (Block &b : blocks)
         for (Warp &first : b.warps) {
             if (first.state != State::barrier) continue;
-            uint32_t waiting = 0, alive = 0;
+            const uint32_t number  = first.barrier;
+            uint32_t       waiting = b.arrived[number], alive = 0, votes = 0, threads = 0;
             for (Warp &w : b.warps) {
-                if (w.state == State::barrier && w.barrier == first.barrier) waiting += 32;
                 if (w.state != State::done) alive += 32;
+                if (w.state != State::barrier || w.barrier != number) continue;
+                if ((w.reduction == nullptr) != (first.reduction == nullptr))
+                    fail_at(w, __builtin_ctz(w.lanes), "bar.red, and bar.sync of another warp, at barrier %u",
+                            number);
+                waiting += 32;
+                threads += (uint32_t)__builtin_popcount(w.live);
+                votes += (uint32_t)__builtin_popcount(w.votes);
             }
             if (first.barrier_threads != 0 ? waiting < first.barrier_threads : waiting < alive) continue;
-            const uint32_t number = first.barrier;
-            for (Warp &w : b.warps)
-                if (w.state == State::barrier && w.barrier == number) w.state = State::ready;
+            b.arrived[number] = 0;
+            for (Warp &w : b.warps) {
+                if (w.state != State::barrier || w.barrier != number) continue;
+                w.state = State::ready;
+                if (w.reduction != nullptr) finish_reduction(w, votes, threads);
+            }
             start_shadow(b);
             any = true;
         }
@@ -132,6 +145,15 @@ void Runner::stuck() {
         else if (w->state != State::done)
             fail_at(*w, __builtin_ctz(w->live), "deadlock: waits for threads that do not come (barrier %u)",
                     w->barrier);
+}
+// Warps that only spin switch to other paths of theirs every so often: the lanes of a warp make progress independently
+// from sm_70 on. Lanes that wait at a join leave it only if no other path helps.
+void Runner::switch_paths(uint64_t idle) {
+    const uint64_t every = 1024, patience = 32;
+    if (idle % every != 0) return;
+    for (Warp *w : warps)
+        if (w->state == State::yields)
+            switch_path(*w, false) || (idle >= every * patience && switch_path(*w, true));
 }
 // A round gives each warp that can run a turn. Turns end early at yields, so a spin over many rounds without
 // any other warp ready is a deadlock.
@@ -157,6 +179,7 @@ void Runner::run_blocks() {
         else if (!ran && g.policy != 2)
             stuck();
         idle = only_spins ? idle + 1 : 0;
+        if (idle > 0) switch_paths(idle);
         if (idle > most_idle) stuck();
     }
 }

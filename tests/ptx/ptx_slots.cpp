@@ -24,7 +24,8 @@ void definitions(const Statement &s, vector<int> &defs, vector<int> &uses) {
     static const char *const none[] = {"st",     "red",   "bra",       "bar",           "barrier",
                                        "membar", "fence", "prefetch",  "prefetchu",     "ret",
                                        "exit",   "trap",  "nanosleep", "brkpt",         "griddepcontrol",
-                                       "cp",     "call",  "discard",   "applypriority", "pmevent"};
+                                       "cp",     "call",  "discard",   "applypriority", "pmevent",
+                                       "brx"};
     const string_view        base   = s.op.substr(0, s.op.find('.'));
     const bool               writes = std::find(std::begin(none), std::end(none), base) == std::end(none);
     defs.clear();
@@ -32,7 +33,7 @@ void definitions(const Statement &s, vector<int> &defs, vector<int> &uses) {
     if (s.guard >= 0) uses.push_back(s.guard);
     for (size_t k = 0; k < s.args.size(); k++) {
         const Operand &o = s.args[k];
-        if (k == 0 && writes && o.kind != Operand::ADDRESS) {
+        if (k == 0 && (writes || s.op.find(".red.") != string_view::npos) && o.kind != Operand::ADDRESS) {
             add(o, defs);
             if (o.pair >= 0) defs.push_back(o.pair);
         } else

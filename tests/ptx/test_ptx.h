@@ -19,6 +19,7 @@ struct Shape {
     unsigned blocks = 1, threads = 32, shared = 0;
     int      policy      = 0;
     bool     cooperative = false, dependent = false;
+    unsigned unwritten   = 0; // bytes at the end of the cells that count as never written
 };
 std::string wrap(const std::string &statements, const std::string &result,
                  const std::string &declarations = "");

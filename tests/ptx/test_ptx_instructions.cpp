@@ -1,4 +1,5 @@
 // test_ptx_instructions.cpp - single instructions against C on edge values and random ones.
+#include "tests/ptx/ptx_half.h"
 #include "tests/ptx/test_ptx.h"
 
 #include <cmath>
@@ -16,6 +17,9 @@ template <class To, class From> static To low_bytes(From v) {
     memcpy(&r, &v, sizeof r < sizeof v ? sizeof r : sizeof v);
     return r;
 }
+using ptx::half_of;
+static float    f16_to_float(uint16_t h) { return ptx::half_to(h); }
+static uint16_t f16_of_float(float v) { return half_of((double)v); }
 static float    f(uint64_t v) { return low_bytes<float>(v); }
 static double   d(uint64_t v) { return low_bytes<double>(v); }
 static uint64_t of(float v) { return low_bytes<uint64_t>(v); }
@@ -47,6 +51,12 @@ static uint64_t dp4a_mixed(uint64_t a, uint64_t b, uint64_t c) {
     return (uint32_t)r;
 }
 
+static uint64_t bytes_backwards(uint64_t a, uint64_t b, uint64_t c) { // byte k is byte c - k of b:a, around
+    const uint64_t v = b << 32 | (uint32_t)a;
+    uint64_t       r = 0;
+    for (uint64_t k = 0; k < 4; k++) r |= (v >> 8 * ((c % 4 - k) % 8) & 255) << 8 * k;
+    return r;
+}
 // clang-format off
 static const Row integers[] = {
     {"add.s32 %r4, %r1, %r2;", "%r4", 0, WANT(A32 + B32)},
@@ -81,6 +91,12 @@ static const Row integers[] = {
     {"bfind.u32 %r4, %r1;", "%r4", 0, WANT(A32 ? 31 - __builtin_clz(A32) : ~0u)},
     {"prmt.b32 %r4, %r1, %r2, 0x6250;", "%r4", 0,
      WANT((A32 & 255) | (B32 >> 8 & 255) << 8 | (A32 >> 16 & 255) << 16 | (B32 >> 16 & 255) << 24)},
+    {"prmt.b32.f4e %r4, %r1, %r2, %r3;", "%r4", 0, WANT((uint32_t)((b << 32 | A32) >> 8 * (c & 3)))},
+    {"prmt.b32.b4e %r4, %r1, %r2, %r3;", "%r4", 0, bytes_backwards},
+    {"prmt.b32.rc8 %r4, %r1, %r2, %r3;", "%r4", 0, WANT((uint64_t)(A32 >> 8 * (c & 3) & 255) * 0x1010101)},
+    {"prmt.b32.ecl %r4, %r1, %r2, 2;", "%r4", 0, WANT((A32 >> 16 & 255) * 0x10101 | (A32 & 0xff000000u))},
+    {"prmt.b32.ecr %r4, %r1, %r2, 1;", "%r4", 0, WANT((A32 & 255) | (uint64_t)(A32 >> 8 & 255) * 0x1010100)},
+    {"prmt.b32.rc16 %r4, %r1, %r2, 3;", "%r4", 0, WANT((A32 >> 16) * 0x10001ull)},
     {"prmt.b32 %r4, %r1, %r2, 0x8888;", "%r4", 0, WANT(A32 & 128 ? ~0u : 0u)},
     {"lop3.b32 %r4, %r1, %r2, %r3, 0xca;", "%r4", 0, WANT((A32 & B32) | (~A32 & C32))},
     {"shf.l.wrap.b32 %r4, %r1, %r2, 9;", "%r4", 0, WANT(B32 << 9 | A32 >> 23)},
@@ -110,9 +126,15 @@ static const Row integers[] = {
      WANT(A32 != B32 ? 5 : 6)},
 };
 // clang-format on
-static float rounded_down(double v) { // no NaN
-    float r = (float)v;
-    return (double)r > v ? nextafterf(r, -INFINITY) : r;
+static float zero_for_subnormal(float v) { return std::fpclassify(v) == FP_SUBNORMAL ? copysignf(0, v) : v; }
+static float Z(uint64_t v) { return zero_for_subnormal(f(v)); }
+// f16 arithmetic on numbers that f16 holds exactly: a register is rounded to f16 first.
+static float H(uint64_t v) { return f16_to_float(f16_of_float(f(v))); }
+static float sum_rounded_down(double a, double b) { // no NaN
+    const double v = a + b, part = v - a,
+                 error = (a - (v - part)) + (b - part); // a + b = v + error, if v is finite
+    const float r      = (float)v;
+    return (double)r > v || ((double)r == v && error < 0) ? nextafterf(r, -INFINITY) : r;
 }
 // clang-format off
 static const Row floats[] = {
@@ -121,7 +143,7 @@ static const Row floats[] = {
     {"sub.f64 %fd4, %fd1, %fd2;", "%fd4", 0, WANT(of(d(a) - d(b)))},
     {"fma.rn.f32 %f4, %f1, %f2, %f3;", "%f4", 0, WANT(of(fmaf(f(a), f(b), f(c))))},
     {"fma.rn.f64 %fd4, %fd1, %fd2, %fd3;", "%fd4", 0, WANT(of(fma(d(a), d(b), d(c))))},
-    {"add.rm.f32 %f4, %f1, %f2;", "%f4", 0, WANT(of(rounded_down((double)f(a) + (double)f(b))))},
+    {"add.rm.f32 %f4, %f1, %f2;", "%f4", 0, WANT(of(sum_rounded_down((double)f(a), (double)f(b))))},
     {"div.rn.f32 %f4, %f1, %f2;", "%f4", 0, WANT(of(f(a) / f(b)))},
     {"rcp.rn.f64 %fd4, %fd1;", "%fd4", 0, WANT(of(1.0 / d(a)))},
     {"sqrt.rn.f32 %f4, %f1;", "%f4", 0, WANT(of(sqrtf(f(a))))},
@@ -149,6 +171,21 @@ static const Row floats[] = {
     {"cvt.rzi.f32.f32 %f4, %f1;", "%f4", 0, WANT(of(truncf(f(a))))},
     {"cvt.sat.f32.f32 %f4, %f1;", "%f4", 0, WANT(of(f(a) > 0 ? fminf(f(a), 1) : 0.0f))},
     {"cvt.rn.f16.f32 %rs4, %f1;\ncvt.f32.f16 %f4, %rs4;\ncvt.rn.f16.f32 %rs5, %f4;\nsub.s16 %rs6, %rs5, %rs4;", "%rs6", 0, WANT(0)},
+    {"setp.lt.ftz.f32 %p1, %f1, %f2;\nselp.u32 %r4, 1, 0, %p1;", "%r4", 0, WANT(Z(a) < Z(b))},
+    {"set.eq.ftz.f32.f32 %f4, %f1, 0f00000000;", "%f4", 0, WANT(of(Z(a) == 0 ? 1.0f : 0.0f))},
+    {"slct.ftz.u32.f32 %r4, %r1, %r2, %f3;", "%r4", 0, WANT(Z(c) >= 0 ? A32 : B32)},
+    {"cvt.ftz.f64.f32 %fd4, %f1;", "%fd4", 0, WANT(of((double)Z(a)))},
+    {"cvt.rn.ftz.f32.f64 %f4, %fd1;", "%f4", 0, WANT(of(zero_for_subnormal((float)d(a))))},
+    {"cvt.rpi.ftz.f32.f32 %f4, %f1;", "%f4", 0, WANT(of(ceilf(Z(a))))},
+    {"add.ftz.f32 %f4, %f1, %f2;", "%f4", 0, WANT(of(zero_for_subnormal(Z(a) + Z(b))))},
+    {"fma.rn.ftz.sat.f32 %f4, %f1, %f2, %f3;", "%f4", 0, WANT(of(zero_for_subnormal(fminf(fmaxf(fmaf(Z(a), Z(b), Z(c)), 0), 1))))},
+    {"min.ftz.NaN.f32 %f4, %f1, %f2;", "%f4", 0, WANT(of(Z(a) != Z(a) || Z(b) != Z(b) ? NAN : fminf(Z(a), Z(b))))},
+    {"cvt.rn.f16.f32 %rs4, %f1;\ncvt.rn.f16.f32 %rs5, %f2;\nadd.sat.f16 %rs6, %rs4, %rs5;\ncvt.f32.f16 %f4, %rs6;", "%f4", 0,
+     WANT(of(fminf(fmaxf(f16_to_float(f16_of_float(H(a) + H(b))), 0), 1)))},
+    {"cvt.rn.f16.f32 %rs4, %f1;\nmax.ftz.NaN.f16 %rs6, %rs4, 0x0001;\ncvt.f32.f16 %f4, %rs6;", "%f4", 0,
+     WANT(of(H(a) != H(a) ? NAN : H(a) > 0 ? H(a) : 0.0f))},
+    {"cvt.rn.f16.f32 %rs4, %f1;\nfma.rn.relu.f16 %rs6, %rs4, 0x3c00, 0x8000;\ncvt.f32.f16 %f4, %rs6;", "%f4", 0,
+     WANT(of(H(a) != H(a) ? NAN : H(a) > 0 ? H(a) : 0.0f))},
     {"cvt.rn.bf16.f32 %rs4, %f1;\nmov.b32 %r4, {0, %rs4};", "%r4", 1e-2, WANT(a & 0xffffffff)},
 };
 // clang-format on
@@ -189,10 +226,10 @@ void test_instructions() {
                             0};
     for (auto &r : integers) check(r, cells);
     for (int l = 0; l < 32; l++) { // a float in the low word and, with another exponent, a double over both
-        const float special[] = {0.0f,     -0.0f,     1.0f, -2.5f, 0.5f,  1.5f,
-                                 INFINITY, -INFINITY, NAN,  3e9f,  -3e9f, 65520.0f};
+        const float special[] = {0.0f,      -0.0f, 1.0f, -2.5f, 0.5f,     1.5f,   INFINITY,
+                                 -INFINITY, NAN,   3e9f, -3e9f, 65520.0f, 1e-40f, -1e-39f};
         const auto  value     = [&](int n) {
-            return n < 12 ? special[n] : (float)((double)(int64_t)rnd() / 1e18);
+            return n < 14 ? special[n] : (float)((double)(int64_t)rnd() / 1e18);
         };
         cells[(size_t)l] = {0, 0, 0, 0};
         for (uint64_t *v : {&cells[(size_t)l].a, &cells[(size_t)l].b, &cells[(size_t)l].c})

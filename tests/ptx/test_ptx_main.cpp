@@ -5,6 +5,7 @@
 
 #include "tests/ptx/test_ptx.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstring>
 #include <sys/wait.h>
@@ -57,17 +58,24 @@ static bool     find(uint64_t a, uint64_t *lo, uint64_t *hi) {
         *lo = range_lo, *hi = range_hi;
         return a >= range_lo && a < range_hi;
 }
-void execute(const std::string &text, std::vector<Cell> &cells, const Shape &shape) {
-    ptx::Module m(text);
-    ptx::Launch l;
-    l.kernel = m.kernel("t");
-    range_lo = (uint64_t)cells.data(), range_hi = range_lo + cells.size() * sizeof(Cell);
-    l.grid[0] = shape.blocks, l.block[0] = shape.threads, l.dynamic_shared = shape.shared;
-    l.policy = shape.policy, l.seed = 7, l.cooperative = shape.cooperative, l.dependent = shape.dependent;
-    l.find = find;
-    l.params.resize(8);
-    memcpy(l.params.data(), &range_lo, 8);
-    ptx::run(l);
+static std::vector<char> marks;
+static char             *find_marks(uint64_t) { return marks.data(); }
+void                     execute(const std::string &text, std::vector<Cell> &cells, const Shape &shape) {
+                        ptx::Module m(text);
+                        ptx::Launch l;
+                        l.kernel = m.kernel("t");
+                        range_lo = (uint64_t)cells.data(), range_hi = range_lo + cells.size() * sizeof(Cell);
+                        l.grid[0] = shape.blocks, l.block[0] = shape.threads, l.dynamic_shared = shape.shared;
+                        l.policy = shape.policy, l.seed = 7, l.cooperative = shape.cooperative, l.dependent = shape.dependent;
+                        l.find = find;
+                        if (shape.unwritten != 0) {
+                            marks.assign(range_hi - range_lo, 1);
+                            std::fill(marks.end() - shape.unwritten, marks.end(), 0);
+                            l.marks = find_marks;
+    }
+                        l.params.resize(8);
+                        memcpy(l.params.data(), &range_lo, 8);
+                        ptx::run(l);
 }
 bool dies(const std::function<void()> &f, const char *text) {
     int fd[2];

@@ -22,6 +22,64 @@ template <class F> static void check(const char *name, const std::vector<Cell> &
 static const char *const shared_64 = "mov.u32 %r5, s;\nshl.b32 %r6, %r10, 2;\nadd.s32 %r7, %r5, %r6;\n"
                                      "st.shared.u32 [%r7], %r1;\n";
 
+static void test_barriers() {
+    const std::string less = "setp.lt.u32 %p1, %r10, 37;\n";
+    const auto        run  = [](const std::string &text) { return ran(wrap(text, "%r4"), 64, {1, 64}); };
+    check("a barrier counts", run(less + "bar.red.popc.u32 %r4, 0, %p1;\n"), [](size_t) { return 37; });
+    check("a barrier counts the opposite",
+          run(less + "barrier.sync.aligned 1;\nbar.red.popc.u32 %r4, 2, 64, !%p1;\n"),
+          [](size_t) { return 27; });
+    check("all of a barrier", run(less + "bar.red.and.pred %p2, 0, %p1;\nselp.u32 %r4, 1, 2, %p2;\n"),
+          [](size_t) { return 2; });
+    check("any of a barrier", run(less + "bar.red.or.pred %p2, 0, %p1;\nselp.u32 %r4, 1, 2, %p2;\n"),
+          [](size_t) { return 1; });
+    for (int policy = 0; policy < 3; policy++)
+        check(
+            "the last warp arrives, the others wait for what it wrote",
+            ran(wrap(
+                    ".shared .align 4 .b8 s[4];\nmov.u32 %r4, 5;\nsetp.ge.u32 %p1, %r10, 64;\n@%p1 bra L1;\n"
+                    "bar.sync 1, 96;\nld.shared.u32 %r4, [s];\nbra.uni L2;\n"
+                    "L1: setp.eq.u32 %p2, %r10, 64;\n@%p2 st.shared.u32 [s], %r10;\nbar.arrive 1, 96;\nL2:\n",
+                    "%r4"),
+                96, {1, 96, 0, policy}),
+            [](size_t k) { return k < 64 ? 64 : 5; });
+}
+// Lanes that spin for others of their warp, as is legal from sm_70 on.
+static void test_progress() {
+    const std::string flag = "sub.s64 %rd4, %rd1, %rd2;\nmov.u32 %r7, 7;\n";
+    const std::string spin =
+        "L1: ld.volatile.global.u32 %r4, [%rd4+16];\nsetp.eq.s32 %p2, %r4, 0;\n@%p2 bra L1;\n";
+    const std::string set = "st.volatile.global.u32 [%rd4+16], %r7;\n";
+    check("lanes spin for one on the other side of a branch",
+          ran(wrap(flag + "setp.ne.u32 %p1, %r10, 0;\n@!%p1 bra L3;\n" + spin +
+                       "bra.uni L2;\nL3: mov.u32 %r4, 7;\n" + set + "L2:\n",
+                   "%r4"),
+              32),
+          [](size_t) { return 7; });
+    check("lanes spin for one that runs second",
+          ran(wrap(flag + "setp.ne.u32 %p1, %r10, 0;\n@%p1 bra L1;\nmov.u32 %r4, 7;\n" + set +
+                       "bra.uni L2;\n" + spin + "L2:\n",
+                   "%r4"),
+              32),
+          [](size_t) { return 7; });
+    check("lanes spin for one that waits at the join behind them",
+          ran(wrap(flag + "setp.eq.u32 %p1, %r10, 9;\n@%p1 bra L2;\n" + spin +
+                       "L2: @!%p1 bra L3;\nmov.u32 %r4, 7;\n" + set + "L3:\n",
+                   "%r4"),
+              32),
+          [](size_t) { return 7; });
+    check(
+        "a lock that the lanes of a warp take one after the other",
+        ran(wrap(flag +
+                     "L1: atom.global.cas.b32 %r5, [%rd4+16], 0, 1;\nsetp.ne.s32 %p2, %r5, 0;\n@%p2 bra L1;\n"
+                     "ld.volatile.global.u32 %r4, [%rd4+20];\nadd.s32 %r6, %r4, 1;\nst.volatile.global.u32 "
+                     "[%rd4+20], %r6;\n"
+                     "membar.gl;\nmov.u32 %r8, 0;\nst.volatile.global.u32 [%rd4+16], %r8;\nmov.u32 %r4, 3;\n",
+                 "%r4"),
+            32),
+        [](size_t) { return 3; });
+}
+
 void test_paths() {
     check("each lane loops its own number of times",
           ran(wrap("mov.u32 %r4, 0;\nmov.u32 %r5, 0;\nL1: setp.gt.u32 %p1, %r5, %r1;\n@%p1 bra L2;\n"
@@ -95,6 +153,10 @@ void test_paths() {
                    "%r1"),
               32, {2, 16}),
           [](size_t k) { return k; });
+    check("a thread reads what it wrote where nothing was",
+          ran(wrap("st.global.v2.u32 [%rd1+24], {%r1, %r2};\nld.global.u32 %r4, [%rd1+28];\n", "%r4"), 32,
+              {1, 32, 0, 0, false, false, 8}),
+          [](size_t k) { return 3 * k << 32 | 3 * k; });
     check("lanes write parts of a word",
           ran(wrap(".shared .align 4 .b8 s[64];\nmov.u32 %r5, s;\nadd.s32 %r6, %r5, %r10;\nst.shared.u8 "
                    "[%r6], %rs1;\n"
@@ -102,6 +164,20 @@ void test_paths() {
                    "%r4"),
               64, {1, 64}),
           [](size_t) { return 0x03020100; });
+    test_barriers();
+    test_progress();
+    check(
+        "a branch by index",
+        ran(wrap("targets: .branchtargets L1, L2, L3;\nand.b32 %r5, %r1, 3;\nmin.u32 %r5, %r5, 2;\nmov.u32 "
+                 "%r4, 0;\n"
+                 "brx.idx %r5, targets;\nL1: add.s32 %r4, %r4, 100;\nL2: add.s32 %r4, %r4, 10;\nbra.uni L4;\n"
+                 "L3: add.s32 %r4, %r4, 1;\nL4: activemask.b32 %r6;\npopc.b32 %r6, %r6;\nmad.lo.s32 %r4, "
+                 "%r6, 1000, %r4;\n",
+                 "%r4"),
+            32),
+        [](size_t k) {
+            return 32000 + (k % 4 == 0 ? 110 : k % 4 == 1 ? 10 : 1);
+        });
     check("asynchronous copies",
           ran(wrap(".shared .align 16 .b8 s[512];\nmov.u32 %r5, s;\nshl.b32 %r6, %r10, 4;\nadd.s32 %r7, %r5, "
                    "%r6;\n"
@@ -125,6 +201,10 @@ void test_errors() {
          "(k.cu:17, ld.global.u32) block (0,0,0) thread (0,0,0): reads 4 bytes outside global memory", {}},
         {"a write behind the last byte", "st.global.v2.u64 [%rd1+32], {%rd1, %rd1};",
          "thread (31,0,0): writes 16 bytes outside global memory", {}},
+        {"global memory never written", "ld.global.u32 %r4, [%rd1+24];",
+         "thread (31,0,0): reads 4 bytes of global memory at", {1, 32, 0, 0, false, false, 6}},
+        {"a byte of global memory never written", "ld.u8 %rs4, [%rd1+27];",
+         "thread (31,0,0): reads 1 bytes of global memory at", {1, 32, 0, 0, false, false, 5}},
         {"outside shared memory",
          ".shared .align 4 .b8 s[64];\nmov.u32 %r5, s;\nst.shared.u32 [%r5+64], %r1;",
           "writes 4 bytes outside shared memory", {}},
@@ -151,10 +231,17 @@ void test_errors() {
          ".shared .align 16 .b8 s[16];\nmov.u32 %r5, s;\ncp.async.ca.shared.global [%r5], [%rd1], 16;\nld.shared.u32 %r4, [%r5];", "that were not written", {1, 1}},
         {"a trap", "trap;", "trap", {}},
         {"an endless loop", "L1: bra.uni L1;", "an endless loop", {}},
-        {"a lane that spins until another lane of its warp goes on",
+        {"a lane that spins for what no other lane writes",
          "sub.s64 %rd4, %rd1, %rd2;\nsetp.eq.u32 %p1, %r10, 0;\n@%p1 bra L2;\nL1: ld.volatile.global.u32 %r4, "
          "[%rd4+16];\nsetp.eq.s32 %p2, %r4, 0;\n@%p2 bra L1;\nbra.uni L3;\nL2: st.volatile.global.u32 [%rd4+16], %r10;\nL3:",
           "deadlock: spins", {}},
+        {"an index of no branch target",
+         "targets: .branchtargets L1, L2;\nbrx.idx %r1, targets;\nL1:\nL2:", "thread (2,0,0): index 2 of 2 targets", {}},
+        {"a warp that counts at a barrier, another that does not",
+         "setp.lt.u32 %p1, %r10, 32;\n@%p1 bra L1;\nbar.sync 0;\nbra.uni L2;\nL1: bar.red.popc.u32 %r4, 0, %p1;\nL2:",
+          "bar.red, and bar.sync of another warp, at barrier 0", {1, 64}},
+        {"an arrival too few", "setp.lt.u32 %p1, %r10, 32;\n@%p1 bra L1;\nbar.arrive 1, 96;\nbra.uni L2;\nL1: bar.sync 1, 96;\nL2:",
+          "deadlock: waits for threads that do not come (barrier 1)", {1, 64}},
         {"no barrier between a write and a read of another warp",
          ".shared .align 4 .b8 s[256];\nmov.u32 %r5, s;\nshl.b32 %r6, %r10, 2;\nadd.s32 %r7, %r5, %r6;\n"
          "st.shared.u32 [%r7], %r1;\nbar.sync 0;\nsetp.lt.u32 %p1, %r10, 32;\n@%p1 st.shared.u32 [%r7], %r2;\nxor.b32 %r6, %r6, 128;\nadd.s32 %r7, "
