@@ -18,7 +18,8 @@ static std::set<std::string> &kernels(void) {
 // The name without template arguments. instructions: their names between commas, empty from the host.
 void sim_bits_kernel(const std::string &name, const std::string &instructions) {
     if (path() == nullptr) return;
-    const std::string base = name.substr(0, name.find_first_of("<( "));
+    const size_t      from = name.find_first_not_of("( ");
+    const std::string base = name.substr(from, name.find_first_of("<() ", from) - from);
     kernels().insert(instructions.empty() ? base : base + "|" + instructions);
 }
 void sim_bits_copy(const void *p, size_t n) {
