@@ -11,19 +11,20 @@ static const char *path(void) {
     static const char *p = getenv("SIM_BITS");
     return p;
 }
+bool                          sim_bits_on(void) { return path() != nullptr; }
 static std::set<std::string> &kernels(void) {
     static std::set<std::string> s;
     return s;
 }
 // The name without template arguments. instructions: their names between commas, empty from the host.
 void sim_bits_kernel(const std::string &name, const std::string &instructions) {
-    if (path() == nullptr) return;
+    if (!sim_bits_on()) return;
     const size_t      from = name.find_first_not_of("( ");
     const std::string base = name.substr(from, name.find_first_of("<() ", from) - from);
     kernels().insert(instructions.empty() ? base : base + "|" + instructions);
 }
 void sim_bits_copy(const void *p, size_t n) {
-    if (path() == nullptr) return;
+    if (!sim_bits_on()) return;
     uint64_t hash = 14695981039346656037ull; // FNV-1a
     for (size_t i = 0; i < n; i++) hash = (hash ^ ((const unsigned char *)p)[i]) * 1099511628211ull;
     FILE *f = fopen(path(), "a");

@@ -178,6 +178,7 @@ struct SimAlloc {
     int    kind;    // 1 device 2 pinned host
     char  *written; // tests/ptx: for each byte whether it was ever written; null: not known
 };
+bool sim_bits_on(void);
 void sim_bits_kernel(const std::string &name, const std::string &instructions); // the log of SIM_BITS
 void sim_bits_copy(const void *p, size_t n);
 void sim_note_written(const void *p, size_t n);

@@ -119,7 +119,7 @@ bool sim_run_ptx(SimLaunch &l) {
         sim_all_written();
         return false;
     }
-    sim_bits_kernel(l.k->name, inexact(*k));
+    if (sim_bits_on()) sim_bits_kernel(l.k->name, inexact(*k));
     ptx::Launch g;
     g.kernel  = k;
     g.grid[0] = l.grid.x, g.grid[1] = l.grid.y, g.grid[2] = l.grid.z;
