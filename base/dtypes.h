@@ -20,20 +20,21 @@
  *     has_min    each sub-block has a minimum; without, min is 0
  *     top        the largest q, which bounds the sums of kernels that add in 16 bits
  *     from, end  the bytes [from, end) of a block hold quants, the others hold scales
- *     fields     FIELD(field, at, bytes) for each device plane, in their order: bytes [at, at + bytes) of a block.
- *                FIELD is defined where the table is used. The largest field comes first, so that every plane is
- *                aligned for its field. Q4_K and Q5_K stay whole: in the file they consist of aligned runs of 16 bytes. */
+ *     fields     FIELD(field, at, bytes) for each device plane, in their order: bytes [at, at + bytes) of a block, for
+ *                some types after its bits were rearranged (kernels/planes.c). FIELD is defined where the table is
+ *                used. The largest field comes first, so that every plane is aligned for its field. */
 /* clang-format off */
 #define RP_QUANTS(X)                                                                                                   \
     X(Q4_0,  q4_0,  32,   8, false,  15,  2,  18, FIELD(qs, 2, 16) FIELD(d, 0, 2))                                     \
     X(Q4_1,  q4_1,  32,   0, true,   15,  4,  20, FIELD(qs, 4, 16) FIELD(dm, 0, 4))                                    \
     X(Q5_0,  q5_0,  32,  16, false,  31,  2,  22, FIELD(qs, 6, 16) FIELD(qh, 2, 4) FIELD(d, 0, 2))                     \
     X(Q5_1,  q5_1,  32,   0, true,   31,  4,  24, FIELD(qs, 8, 16) FIELD(qh, 4, 4) FIELD(dm, 0, 4))                    \
-    X(Q8_0,  q8_0,  32, 128, false, 255,  2,  34, FIELD(qs, 2, 32) FIELD(d, 0, 2))                                     \
-    X(Q4_K,  q4_k,  32,   0, true,   15, 16, 144, FIELD(block, 0, 144))                                                \
-    X(Q5_K,  q5_k,  32,   0, true,   31, 16, 176, FIELD(block, 0, 176))                                                \
-    X(Q6_K,  q6_k,  16,  32, false,  63,  0, 192, FIELD(ql, 0, 128) FIELD(qh, 128, 64) FIELD(scales, 192, 16)          \
-                                                  FIELD(d, 208, 2))                                                    \
+    X(Q8_0,  q8_0,  32, 128, false, 255,  2,  34, FIELD(q0, 2, 16) FIELD(q1, 18, 16) FIELD(d, 0, 2))                   \
+    X(Q4_K,  q4_k,  32,   0, true,   15, 16, 144, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(head, 128, 16))             \
+    X(Q5_K,  q5_k,  32,   0, true,   31, 16, 176, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(qh, 128, 32)                \
+                                                  FIELD(head, 160, 16))                                                \
+    X(Q6_K,  q6_k,  16,  32, false,  63,  0, 192, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(q2, 128, 64)                \
+                                                  FIELD(scales, 192, 16) FIELD(d, 208, 2))                             \
     X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, FIELD(qs, 1, 16) FIELD(e, 0, 1))
 /* clang-format on */
 

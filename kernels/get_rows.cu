@@ -1,6 +1,6 @@
 /* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token. An id outside of w gives NaN, because a
  * kernel cannot return an error.
- * geometry  one block of 256 threads per token; a thread takes fragments of 32 elements (quantised) or elements
+ * geometry  one block of 256 threads per token; a thread takes fragments (quantised) or elements
  * traffic   one row of w and one of y per token
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
 #include "kernels/device/quants.cuh"
@@ -23,16 +23,18 @@ __global__ void __launch_bounds__(THREADS)
     rp_begin();
     const int32_t id      = ((const int32_t *)ids.data)[blockIdx.x];
     const bool    valid   = id >= 0 && id < w.ne[1];
-    const int64_t n_frags = w.ne[0] / RP_FRAG;
+    const int64_t n_frags = w.ne[0] / QuantType<T>::FRAG;
     float        *out     = (float *)rp_row(y, blockIdx.x);
     for (int64_t f = threadIdx.x; f < n_frags; f += THREADS) {
-        const int64_t at = Blocks<T>::first_sum_block(f);
-        Fragment      v  = {};
-        if (valid) v = Blocks<T>::dequantize(Blocks<T>::load(rp_planes<T>(w), id * n_frags + f), (int)f);
-        for (int k = 0; k < 2; k++)
+        const typename Blocks<T>::Lane lane((int)f);
+        FragmentOf<T>                  v = {};
+        if (valid)
+            v = Blocks<T>::dequantize(
+                Blocks<T>::load(Blocks<T>::row(rp_planes<T>(w), id * n_frags), (unsigned)f), lane);
+        for (int k = 0; k < QuantType<T>::FRAG / RP_SUM_BLOCK; k++)
             for (int i = 0; i < RP_SUM_BLOCK; i++)
-                out[(at + k * Blocks<T>::SUM_STRIDE) * RP_SUM_BLOCK + i] =
-                    valid ? scaled(rp_element(v, k, i), scale) : NAN;
+                out[rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i] =
+                    valid ? scaled(rp_element<T>(v, k, i), scale) : NAN;
     }
 }
 

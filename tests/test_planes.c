@@ -26,19 +26,101 @@ Test(planes, hold_one_field_of_every_block) {
         RpDtype type;
         int     fields[4][2]; /* of a block: offset and bytes, in the order of the planes */
     } types[] = {
-        {RP_Q4_0,  {{2, 16}, {0, 2}}                         },
-        {RP_Q4_1,  {{4, 16}, {0, 4}}                         },
-        {RP_Q5_0,  {{6, 16}, {2, 4}, {0, 2}}                 },
-        {RP_Q5_1,  {{8, 16}, {4, 4}, {0, 4}}                 },
-        {RP_Q8_0,  {{2, 32}, {0, 2}}                         },
-        {RP_Q4_K,  {{0, 144}}                                },
-        {RP_Q5_K,  {{0, 176}}                                },
-        {RP_Q6_K,  {{0, 128}, {128, 64}, {192, 16}, {208, 2}}},
-        {RP_MXFP4, {{1, 16}, {0, 1}}                         },
+        {RP_Q4_0, {{2, 16}, {0, 2}}          },
+        {RP_Q4_1, {{4, 16}, {0, 4}}          },
+        {RP_Q8_0, {{2, 16}, {18, 16}, {0, 2}}},
     };
-    cr_expect_eq(sizeof types / sizeof types[0], RP_Q8_ACT - RP_Q4_0,
-                 "every quantised type is in this table");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) check(types[i].type, types[i].fields);
+}
+
+enum { BLOCKS = 5 };
+
+/* Element e of block b from planes whose blocks are rearranged; d is 1, dmin 1/2. */
+typedef double Element(const unsigned char *planes, int b, int e);
+
+static double mxfp4(const unsigned char *planes, int b, int e) {
+    static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    const int           q         = planes[16 * b + e / 2] >> (e % 2 * 4) & 15;
+    return q & 8 ? -values[q & 7] : values[q];
+}
+
+static int fifth_bit(const unsigned char *run, int i) { return (run[i % 4] >> (i / 4) & 1) << 4; }
+
+static int nibble_of_32(const unsigned char *qs, int i) { return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4; }
+
+static double q5_0(const unsigned char *planes, int b, int e) {
+    return nibble_of_32(planes + 16 * b, e) + fifth_bit(planes + 16 * BLOCKS + 4 * b, e) - 16;
+}
+
+static double q5_1(const unsigned char *planes, int b, int e) {
+    return nibble_of_32(planes + 16 * b, e) + fifth_bit(planes + 16 * BLOCKS + 4 * b, e) + 0.5;
+}
+
+/* The byte of plane p with element e of block b: fragment j has the runs j and j + 4. */
+static int quants(const unsigned char *planes, int p, int b, int e) {
+    return planes[64 * (BLOCKS * p + b) + 16 * (e / 32 % 4) + e % 16];
+}
+
+static double scaled(const unsigned char *head, int e, int q) {
+    const int j = e / 32 % 4, a = head[4 + j], b = head[8 + j], c = head[12 + j];
+    const int scale = e < 128 ? a & 63 : b & 63, min = e < 128 ? c & 63 : a >> 6 | b >> 6 << 2 | c >> 6 << 4;
+    return scale * q - 0.5 * min;
+}
+
+static int nibble(const unsigned char *planes, int b, int e) {
+    return quants(planes, e % 32 / 16, b, e) >> (e < 128 ? 0 : 4) & 15;
+}
+
+static double q4_k(const unsigned char *planes, int b, int e) {
+    return scaled(planes + 128 * BLOCKS + 16 * b, e, nibble(planes, b, e));
+}
+
+static double q5_k(const unsigned char *planes, int b, int e) {
+    const unsigned char *run = planes + 128 * BLOCKS + 32 * b + 8 * (e / 32 % 4) + 4 * (e / 128);
+    return scaled(planes + 160 * BLOCKS + 16 * b, e, nibble(planes, b, e) + fifth_bit(run, e % 32));
+}
+
+static double q6_k(const unsigned char *planes, int b, int e) {
+    const int k     = e / 128 * 2 + e % 32 / 16,
+              scale = (signed char)planes[192 * BLOCKS + 16 * b + 4 * (e / 32 % 4) + k];
+    int q           = 0;
+    for (int p = 0; k == 3 && p < 3; p++) q |= (quants(planes, p, b, e) & 3) << (6 - 2 * p);
+    if (k < 3) q = quants(planes, k, b, e) & 252;
+    return scale * ((signed char)q / 4);
+}
+
+/* Blocks of random bytes, with d and dmin at `at`. */
+static void check_arranged(RpDtype type, int at, bool dmin, Element *element) {
+    const RpDtypeInfo *info = rp_dtype_info(type);
+    unsigned char      in[BLOCKS * 256], planes[BLOCKS * 256];
+    float              want[256];
+    unsigned           state = 7;
+    const size_t       bytes = (size_t)info->block_bytes;
+    for (size_t i = 0; i < sizeof in; i++)
+        in[i] = (unsigned char)((state = state * 1664525u + 1013904223u) >> 24);
+    for (size_t b = 0; b < BLOCKS; b++) {
+        unsigned char *d = in + b * bytes + at;
+        if (type == RP_MXFP4) d[0] = 127;
+        if (type != RP_MXFP4) d[0] = 0, d[1] = 0x3c;
+        if (dmin) d[2] = 0, d[3] = 0x38;
+    }
+    const RpTensorView w = rp_view_contiguous(type, (int64_t[]){BLOCKS * info->block_elems, 1, 1, 1}, in);
+    OK(rp_cuda_repack(&w, planes));
+    for (int b = 0; b < BLOCKS; b++) {
+        rp_dequantize_row(type, in + (size_t)b * bytes, info->block_elems, want);
+        for (int e = 0; e < (int)info->block_elems; e++)
+            cr_assert_eq(element(planes, b, e), (double)want[e], "%s: element %d of block %d", info->name, e,
+                         b);
+    }
+}
+
+Test(planes, arrange_the_bits_of_some_types) {
+    check_arranged(RP_MXFP4, 0, false, mxfp4);
+    check_arranged(RP_Q5_0, 0, false, q5_0);
+    check_arranged(RP_Q5_1, 0, true, q5_1);
+    check_arranged(RP_Q4_K, 0, true, q4_k);
+    check_arranged(RP_Q5_K, 0, true, q5_k);
+    check_arranged(RP_Q6_K, 208, false, q6_k);
 }
 
 Test(planes, leave_floats_as_they_are) {

@@ -8,7 +8,7 @@
  *     scratch memory:  counters (stay zero) | e[columns] i32 | x16 | w16, each a multiple of 256 bytes
  *
  * f16 and bf16 weights skip dequantize, bf16 rescale too; f32 needs the product only.
- * geometry  convert: a block of 256 threads per column. dequantize: a thread per fragment of 32 elements. rescale:
+ * geometry  convert: a block of 256 threads per column. dequantize: a thread per fragment. rescale:
  *           blocks of 256 rows, grid (row blocks, columns)
  * traffic   quantised: the weights once, then written and read as f16; x twice, x16 written once and read per tile;
  *           y once, and once more where a column was scaled
@@ -86,19 +86,21 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) convert_kernel(C
     }
 }
 
-/* One thread per fragment: 32 elements, stored as two runs of 16 halfs, 16 bytes at a time. */
+/* One thread per fragment, stored as runs of 16 halfs, 16 bytes at a time. */
 template <RpDtype T> __global__ void __launch_bounds__(THREADS) dequantize_kernel(DequantizeArgs p) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= p.n_frags) return;
-    const int64_t  row = i / p.row_frags, f = i % p.row_frags, at = Blocks<T>::first_sum_block(f);
-    const Fragment v   = Blocks<T>::dequantize(Blocks<T>::load(p.planes, p.first + i), (int)f);
-    for (int k = 0; k < 2; k++) {
-        __half  *out = p.out + row * p.inner + (at + k * Blocks<T>::SUM_STRIDE) * RP_SUM_BLOCK;
+    const int64_t  row = i / p.row_frags, f = i % p.row_frags;
+    const typename Blocks<T>::Lane lane((int)f);
+    const FragmentOf<T> v =
+        Blocks<T>::dequantize(Blocks<T>::load(Blocks<T>::row(p.planes, p.first + i - f), (unsigned)f), lane);
+    for (int k = 0; k < (int)QuantType<T>::FRAG / RP_SUM_BLOCK; k++) {
+        __half  *out = p.out + row * p.inner + rp_sum_block<T>(f, k) * RP_SUM_BLOCK;
         unsigned pairs[RP_SUM_BLOCK / 2];
         for (int e = 0; e < RP_SUM_BLOCK / 2; e++) {
-            const __half low  = __float2half_rn(rp_element(v, k, 2 * e));
-            const __half high = __float2half_rn(rp_element(v, k, 2 * e + 1));
+            const __half low  = __float2half_rn(rp_element<T>(v, k, 2 * e));
+            const __half high = __float2half_rn(rp_element<T>(v, k, 2 * e + 1));
             pairs[e] = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
         }
         rp_put16(out, make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
@@ -212,7 +214,7 @@ RpStatus rescale(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
 /* Tiles share one buffer of dequantised rows: the stream runs each product before the next dequantisation. */
 template <RpDtype T> RpStatus tiles(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
     char         *at        = (char *)ctx->scratch;
-    const int64_t row_frags = args->mul_mat.w.ne[0] / RP_FRAG;
+    const int64_t row_frags = args->mul_mat.w.ne[0] / QuantType<T>::FRAG;
     for (int64_t first = 0; first < args->mul_mat.w.ne[1]; first += s.product.rows) {
         const BlasProduct    p     = tile_at(args, s, first);
         const DequantizeArgs a     = {rp_planes<T>(args->mul_mat.w), first * row_frags, p.rows * row_frags,

@@ -66,7 +66,8 @@ static inline int rp_gemv_split(int64_t rows, int64_t n_frags) {
 
 /* Elements of a fragment: what a lane multiplies at a time. */
 static inline int rp_gemv_frag_elems(RpDtype type) {
-    return rp_dtype_is_quant(type) ? (int)RP_FRAG : (int)RP_FLOAT_FRAG;
+    if (!rp_dtype_is_quant(type)) return RP_FLOAT_FRAG;
+    return rp_frag_elems((int)rp_dtype_info(type)->block_elems);
 }
 
 static inline LaunchShape rp_gemv_shape(int64_t rows, int split, int64_t y, int64_t z, int64_t shared) {
@@ -103,30 +104,33 @@ static inline int rp_gemv_early(bool early, int64_t blocks, int split, const RpK
 }
 
 /* First statement of a GEMV kernel. `early` is that of GemvWork. Unless it is -1, weights and their addresses are no
- * results of earlier kernels (RpKernelCtx.constant), so the PDL wait is left to rp_gemv_prefetch_and_wait. */
+ * results of earlier kernels (RpKernelCtx.constant), so the PDL wait is left to rp_gemv_wait. */
 __device__ static inline void rp_gemv_open(int early) {
     rp_pdl_launch_dependents();
     if (early < 0) rp_pdl_wait();
 }
 
-/* Prefetches the warp's two rows of the first tile into L2 while earlier kernels end, `bytes` of each or as many as
- * the device allows; then waits for them (PDL). Does nothing if the kernel has waited already. */
-__device__ static inline void rp_gemv_prefetch_and_wait(const GemvWork &work, const uint8_t *a,
-                                                        const uint8_t *b, int64_t bytes) {
-    if (work.early < 0) return;
-    const int lanes = RP_WARP * work.split, lane = (int)threadIdx.x & (lanes - 1),
-              end = bytes < work.early ? (int)bytes : work.early;
+/* Prefetches one of `planes` planes of the warp's two rows of the first tile into L2 while earlier kernels end: `bytes` of
+ * each row, or as many as the device allows. Does nothing if the kernel has waited already. */
+__device__ static inline void rp_gemv_prefetch(const GemvWork &work, const uint8_t *a, const uint8_t *b,
+                                               int64_t bytes, int planes) {
+    const int lanes = RP_WARP * work.split, lane = (int)threadIdx.x & (lanes - 1), most = work.early / planes,
+              end = bytes < most ? (int)bytes : most;
     for (int at = lane * RP_CACHE_LINE; at < end; at += lanes * RP_CACHE_LINE) {
         rp_prefetch(a + at);
         rp_prefetch(b + at);
     }
-    rp_pdl_wait();
+}
+
+/* Waits for earlier kernels (PDL), unless the kernel has done so. */
+__device__ static inline void rp_gemv_wait(const GemvWork &work) {
+    if (work.early >= 0) rp_pdl_wait();
 }
 
 /* Resident blocks per multiprocessor for __launch_bounds__: as many as leave each thread enough registers. */
 constexpr int rp_gemv_blocks(RpDtype t, int columns) {
-    const bool simple = t == RP_Q4_0 || t == RP_Q4_1 || t == RP_Q5_0 || t == RP_Q5_1;
-    return columns > 1 || t == RP_Q8_0 || t == RP_MXFP4 ? 2 : simple ? 4 : 3;
+    const bool few = t == RP_Q4_0 || t == RP_Q4_1, many = t == RP_Q8_0 || t == RP_MXFP4 || t == RP_Q5_K;
+    return columns > 1 || many ? 2 : few ? 4 : 3;
 }
 
 /* The first fragment of the lane; the next is 32 * split further on. */

@@ -100,8 +100,9 @@ __device__ static inline void rp_gemv_float(const GemvWork &work, const Weights 
     const bool      aligned = weights.aligned() && columns.aligned();
     const int64_t   length  = work.inactive ? 0 : work.n;
     const FloatRows first   = weights.at(rp_gemv_warp_row(work, 0));
-    rp_gemv_prefetch_and_wait(work, (const uint8_t *)first.row[0], (const uint8_t *)first.row[1],
-                              length * (T == RP_F32 ? 4 : 2));
+    rp_gemv_prefetch(work, (const uint8_t *)first.row[0], (const uint8_t *)first.row[1],
+                     length * (T == RP_F32 ? 4 : 2), 1);
+    rp_gemv_wait(work);
     columns.open();
     for (int64_t tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;

@@ -26,13 +26,13 @@ template <RpDtype T> struct QuantWeights {
 
     __device__ static OneMatrix<T> matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
                                           int64_t i3 = 0) {
-        return {rp_planes<T>(w), (i2 + w.ne[2] * i3) * w.ne[1], work.rows, work.n / RP_FRAG};
+        return {rp_planes<T>(w), (i2 + w.ne[2] * i3) * w.ne[1], work.rows, work.n / QuantType<T>::FRAG};
     }
     __device__ static TwoMatrices<T> matrices(const RpTensorView &a, const RpTensorView &b,
                                               const GemvWork &work, int64_t i2) {
         return {
             {rp_planes<T>(a), rp_planes<T>(b)},
-            i2 * work.rows, work.rows, work.n / RP_FRAG
+            i2 * work.rows, work.rows, work.n / QuantType<T>::FRAG
         };
     }
 };

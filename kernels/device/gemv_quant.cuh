@@ -5,47 +5,88 @@
 
 #include "kernels/device/gemv.cuh"
 
-/* Integer dot product of a sum block, exact: 16 products of at most 128 * 127. */
-__device__ static inline int rp_dot16(const int *q, const uint4 &x) {
-    return __dp4a(q[0], (int)x.x, __dp4a(q[1], (int)x.y, __dp4a(q[2], (int)x.z, __dp4a(q[3], (int)x.w, 0))));
+/* c plus four products of 8-bit integers; those of q are signed or unsigned, those of x signed. */
+template <bool SIGNED> __device__ static inline int rp_dp4a(int q, unsigned x, int c) {
+    if (SIGNED) return __dp4a(q, (int)x, c);
+#ifdef RP_CUDASIM
+    for (int i = 0; i < 4; i++) c += (q >> (8 * i) & 255) * (int8_t)(x >> (8 * i));
+    return c;
+#else
+    int sum;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(q), "r"(x), "r"(c));
+    return sum;
+#endif
 }
 
-/* Adds fragment f of both rows times the staged columns; the staged slice begins with fragment f0. For each sum block
- * the integer dot product is exact, then
+/* c plus the integer dot product of a sum block, exact: 16 products of at most 255 * 127. */
+template <bool SIGNED> __device__ static inline int rp_dot16(const int (&q)[4], const uint4 &x, int c) {
+    for (int i = 3; i >= 0; i--) c = rp_dp4a<SIGNED>(q[i], rp_word(x, i), c);
+    return c;
+}
+
+/* The integer dot product of run k of a fragment, whose two sum blocks of the column are a and b. */
+template <RpDtype T>
+__device__ static inline int rp_dot_run(const FragmentOf<T> &w, int k, const uint4 &a, const uint4 &b) {
+    typedef Blocks<T> B;
+    const int         dot = rp_dot16<B::SIGNED>(w.q[2 * k], a, 0);
+    if (B::MINUS) {
+        const int minus = rp_dot16<false>(w.minus[2 * k + 1], b, rp_dot16<false>(w.minus[2 * k], a, 0));
+        return rp_dot16<false>(w.q[2 * k + 1], b, dot) - minus;
+    }
+    if (!B::SUB_SCALES) return rp_dot16<B::SIGNED>(w.q[2 * k + 1], b, (int)B::FIRST * dot);
+    return w.sub[2 * k] * dot + w.sub[2 * k + 1] * rp_dot16<B::SIGNED>(w.q[2 * k + 1], b, 0);
+}
+
+/* The sum of a run: of two sum blocks. Where fragments have two runs, a slice has an even number of runs, and so both
+ * are aligned to 8 bytes. */
+template <int RUNS> __device__ static inline float rp_run_sum(const float *sum) {
+#ifndef RP_CUDASIM
+    if (RUNS == 2) {
+        const float2 both = *(const float2 *)sum;
+        return both.x + both.y;
+    }
+#endif
+    return sum[0] + sum[1];
+}
+
+/* Adds run K of both rows times one staged column to acc; the fragment begins with sum block `at` of the column. The
+ * integer dot product is exact, then
  *
- *     acc += (wscale * xscale) * dot        one fused multiply-add; the two dots are added first with ONE_SCALE
- *     acc += wmin * xsum                    q8_0 and mxfp4 have no minimum
+ *     acc += (wscale * xscale) * dot        one fused multiply-add
+ *     acc += wmin * xsum                    with HAS_MIN
  *
- * where xsum is the sum of the dequantised activations of the sum block (quantize.cuh). */
-template <RpDtype T, int C>
-__device__ static inline void
-rp_gemv_frag(const GemvWork &work, const typename Blocks<T>::Raw (&raw)[RP_GEMV_ROWS], const char *staged,
-             int len, int f, int f0, float (&acc)[RP_GEMV_ROWS][C]) {
-    const int at = Blocks<T>::first_sum_block(f - f0), next = at + Blocks<T>::SUM_STRIDE;
-    Fragment  w[RP_GEMV_ROWS];
+ * where xsum is the sum of the dequantised activations of the run, sum block by sum block (quantize.cuh). */
+template <RpDtype T, int K>
+__device__ static inline void rp_gemv_run(const FragmentOf<T> (&w)[RP_GEMV_ROWS], const char *x, int len,
+                                          int at, float *const (&acc)[RP_GEMV_ROWS]) {
+    const int    run = K * RP_RUN_STRIDE;
+    const char  *q = x + 16 * (at + run), *rest = x + len;
+    const uint4  a = rp_get16(q), b = rp_get16(q + 16);
+    const float  scale = *((const float *)(rest + 2 * at) + run / 2);
+    const float *sums  = (const float *)(rest + len / 8 + 4 * at) + run;
+    const float  sum   = Blocks<T>::HAS_MIN ? rp_run_sum<Blocks<T>::RUNS>(sums) : 0.0f;
 #pragma unroll
-    for (int r = 0; r < RP_GEMV_ROWS; r++) w[r] = Blocks<T>::dequantize(raw[r], f);
+    for (int r = 0; r < RP_GEMV_ROWS; r++) {
+        *acc[r] = fmaf(w[r].scale[K] * scale, (float)rp_dot_run<T>(w[r], K, a, b), *acc[r]);
+        if (Blocks<T>::HAS_MIN) *acc[r] = fmaf(w[r].min[K], sum, *acc[r]);
+    }
+}
+
+/* Adds a fragment of both rows times the staged columns, its runs in their order. */
+template <RpDtype T, int C>
+__device__ static inline void rp_gemv_frag(const GemvWork &work,
+                                           const typename Blocks<T>::Raw (&raw)[RP_GEMV_ROWS],
+                                           const typename Blocks<T>::Lane &lane, const char *staged, int len,
+                                           int at, float (&acc)[RP_GEMV_ROWS][C]) {
+    const FragmentOf<T> w[RP_GEMV_ROWS] = {Blocks<T>::dequantize(raw[0], lane),
+                                           Blocks<T>::dequantize(raw[1], lane)};
 #pragma unroll
     for (int c = 0; c < C; c++) {
         if (c >= work.columns) break;
-        const char  *x     = staged + c * rp_staged_bytes(len);
-        const float *scale = (const float *)(x + len), *sum = scale + len / 32;
-        const uint4  a = rp_get16(x + 16 * at), b = rp_get16(x + 16 * next);
-        const float  scale_a = scale[at / 2], scale_b = Blocks<T>::ONE_SCALE ? scale_a : scale[next / 2];
-        const float  sum_a = sum[at], sum_b = sum[next];
-#pragma unroll
-        for (int r = 0; r < RP_GEMV_ROWS; r++) {
-            const int dot_a = rp_dot16(w[r].q[0], a), dot_b = rp_dot16(w[r].q[1], b);
-            if (Blocks<T>::ONE_SCALE) {
-                acc[r][c] = fmaf(w[r].scale[0] * scale_a, (float)(dot_a + dot_b), acc[r][c]);
-            } else {
-                acc[r][c] = fmaf(w[r].scale[0] * scale_a, (float)dot_a, acc[r][c]);
-                acc[r][c] = fmaf(w[r].scale[1] * scale_b, (float)dot_b, acc[r][c]);
-            }
-            if (!Blocks<T>::HAS_MIN) continue;
-            acc[r][c] = fmaf(w[r].min[0], sum_a, acc[r][c]);
-            acc[r][c] = fmaf(w[r].min[1], sum_b, acc[r][c]);
-        }
+        float *const sums[RP_GEMV_ROWS] = {&acc[0][c], &acc[1][c]};
+        const char  *x                  = staged + c * rp_staged_bytes(len);
+        rp_gemv_run<T, 0>(w, x, len, at, sums);
+        if (Blocks<T>::RUNS == 2) rp_gemv_run<T, Blocks<T>::RUNS - 1>(w, x, len, at, sums);
     }
 }
 
@@ -54,13 +95,15 @@ template <RpDtype T> struct QuantRows {
     Planes          planes[RP_GEMV_ROWS];
     int64_t         first_frag[RP_GEMV_ROWS];
     __device__ void prefetch_and_wait(const GemvWork &work, int64_t n_frags) const {
-        const int64_t bytes = QuantType<T>::FIRST_PLANE;
-        rp_gemv_prefetch_and_wait(work, planes[0].data + first_frag[0] * bytes,
-                                  planes[1].data + first_frag[1] * bytes, n_frags * bytes);
+        for (int k = 0; k < Blocks<T>::QUANT_PLANES; k++)
+            rp_gemv_prefetch(work, quants(0, k), quants(1, k), n_frags * 16, Blocks<T>::QUANT_PLANES);
+        rp_gemv_wait(work);
     }
-    __device__ typename Blocks<T>::Raw load(int r, int64_t f) const {
-        return Blocks<T>::load(planes[r], first_frag[r] + f);
+    __device__ const uint8_t *quants(int r, int plane) const {
+        return planes[r].data +
+               16 * (plane * (planes[r].blocks * (QuantType<T>::ELEMS / QuantType<T>::FRAG)) + first_frag[r]);
     }
+    __device__ typename Blocks<T>::Row row(int r) const { return Blocks<T>::row(planes[r], first_frag[r]); }
 };
 
 /* The Weights concept: at(m) are the rows for results m and m + 1. Rows past the last repeat the last one, so that
@@ -106,25 +149,32 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
     typedef typename Blocks<T>::Raw Raw;
     constexpr int                   C = Columns::COLUMNS;
     RP_SHARED_DYNAMIC(char, staged);
-    enum { LOADS = C > 1 && T == RP_Q8_0 ? 1 : Blocks<T>::LOADS }; /* limited by registers */
-    const int n_frags = (int)(work.n / RP_FRAG), slice = RP_GEMV_STAGED / columns.n_staged() / RP_FRAG;
-    const int step = work.split * RP_WARP, first = rp_gemv_lane_frag(work);
-    int       held = -1;
+    enum { LOADS = C > 1 && T == RP_Q8_0 ? 1 : Blocks<T>::LOADS };             /* limited by registers */
+    constexpr int FRAG = QuantType<T>::FRAG, SUM_BLOCKS = FRAG / RP_SUM_BLOCK; /* of a fragment */
+    const int     n_frags = (int)(work.n / FRAG), slice = RP_GEMV_STAGED / columns.n_staged() / FRAG;
+    const int     step = work.split * RP_WARP, first = rp_gemv_lane_frag(work);
+    const int     first_at = Blocks<T>::first_sum_block(first);
+    typename Blocks<T>::Lane lane(first);
+    int                      held = -1;
+    lane.keep();
     for (int64_t tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break; /* the whole block */
-        const QuantRows<T> rows                 = weights.at(rp_gemv_warp_row(work, tile));
-        float              acc[RP_GEMV_ROWS][C] = {};
-        Raw                raw[LOADS][RP_GEMV_ROWS];
-        const auto         load = [&](int f) {
+        const QuantRows<T>            rows                 = weights.at(rp_gemv_warp_row(work, tile));
+        float                         acc[RP_GEMV_ROWS][C] = {};
+        Raw                           raw[LOADS][RP_GEMV_ROWS];
+        const typename Blocks<T>::Row row[RP_GEMV_ROWS] = {rows.row(0), rows.row(1)};
+        const auto                    load              = [&](int f) {
 #pragma unroll
-            for (int k = 0; k < LOADS; k++)
+            for (int k = 0; k < LOADS; k++) {
+                const int at = f + k * step, last = n_frags - 1;
 #pragma unroll
                 for (int r = 0; r < RP_GEMV_ROWS; r++)
-                    raw[k][r] = rows.load(r, f + k * step < n_frags ? f + k * step : n_frags - 1);
+                    raw[k][r] = Blocks<T>::load(row[r], (unsigned)(at < last ? at : last));
+            }
         };
         for (int f0 = 0; f0 < n_frags; f0 += slice) {
-            const int end = n_frags - f0 < slice ? n_frags : f0 + slice, len = (end - f0) * RP_FRAG;
-            int       f = work.inactive ? end : f0 + first;
+            const int end = n_frags - f0 < slice ? n_frags : f0 + slice, len = (end - f0) * FRAG;
+            int       f = work.inactive ? end : f0 + first, at = first_at; /* f and its place in the slice */
             if (!work.inactive) load(f);
             if (held < 0) {
                 /* Several columns leave no registers for a prefetch: 0 bytes then. */
@@ -133,7 +183,7 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
             }
             if (held != f0) {
                 if (held >= 0) __syncthreads(); /* all warps have read the slice before */
-                columns.stage((int64_t)f0 * RP_FRAG, len, staged);
+                columns.stage((int64_t)f0 * FRAG, len, staged);
                 __syncthreads();
                 held = f0;
             }
@@ -143,8 +193,8 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
 #pragma unroll
                 for (int k = 0; k < LOADS; k++)
                     if (f + k * step < end)
-                        rp_gemv_frag<T, C>(work, raw[k], mine, len, f + k * step, f0, acc);
-                f += LOADS * step;
+                        rp_gemv_frag<T, C>(work, raw[k], lane, mine, len, at + k * step * SUM_BLOCKS, acc);
+                f += LOADS * step, at += LOADS * step * SUM_BLOCKS;
                 if (f < end) load(f);
             }
         }
@@ -157,26 +207,25 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
 template <RpDtype T, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_dequant(const GemvWork &work, const Weights &weights, Columns columns,
                                               const Put &put) {
-    const int64_t n_frags = work.n / RP_FRAG;
+    constexpr int FRAG    = QuantType<T>::FRAG;
+    const int     n_frags = (int)(work.n / FRAG);
     weights.at(rp_gemv_warp_row(work, 0)).prefetch_and_wait(work, n_frags);
     columns.open();
     for (int64_t tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;
         const QuantRows<T> rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float              acc[RP_GEMV_ROWS][1] = {};
-        for (int64_t f = work.inactive ? n_frags : rp_gemv_lane_frag(work); f < n_frags;
-             f += work.split * RP_WARP) {
-            const int64_t at = Blocks<T>::first_sum_block(f);
+        for (int f = work.inactive ? n_frags : rp_gemv_lane_frag(work); f < n_frags;
+             f += work.split * RP_WARP)
 #pragma unroll
             for (int r = 0; r < RP_GEMV_ROWS; r++) {
-                const Fragment w = Blocks<T>::dequantize(rows.load(r, f), (int)f);
-                for (int k = 0; k < 2; k++)
+                const FragmentOf<T> w = Blocks<T>::dequantize(Blocks<T>::load(rows.row(r), (unsigned)f),
+                                                              typename Blocks<T>::Lane(f));
+                for (int k = 0; k < FRAG / RP_SUM_BLOCK; k++)
                     for (int i = 0; i < RP_SUM_BLOCK; i++)
-                        acc[r][0] =
-                            fmaf(rp_element(w, k, i),
-                                 columns.at((at + k * Blocks<T>::SUM_STRIDE) * RP_SUM_BLOCK + i), acc[r][0]);
+                        acc[r][0] = fmaf(rp_element<T>(w, k, i),
+                                         columns.at(rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i), acc[r][0]);
             }
-        }
         rp_gemv_finish<1>(work, tile, acc, put);
     }
 }

@@ -1,34 +1,39 @@
 /* quants.cuh - loads and dequantises block-quantised weights on the device.
  *
- * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor,
+ * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor. base/dtypes.h
+ * lists the fields, planes.c says how the bits of a block are arranged before.
  *
- *     q4_0:  qs 16 bytes of block 0, of block 1, ... of block B-1, then d 2 bytes of block 0, ... of block B-1
+ *     q8_0:  q0 16 bytes of block 0, of block 1, ... of block B-1, then q1 likewise, then d 2 bytes of each block
  *     field of block b:  data + B * (bytes of the fields before) + b * (bytes of the field)
  *
- * so a lane loads 16 aligned bytes of quants, and neighbouring lanes load neighbouring bytes. A block of the
- * file (q4_0: 18 bytes, d first) would be unaligned.
+ * A fragment is what one lane loads and multiplies at a time: one run of 32 elements with one scale, or two runs (K
+ * types). Its quants are 16 bytes of each of the planes q0, q1, ..., so that every load of a lane has 16 aligned bytes
+ * and neighbouring lanes load neighbouring bytes.
  *
- * A fragment is the 32 elements that one lane loads and multiplies at a time: 16 bytes of quants (q8_0: 32).
- * It consists of two sum blocks, 16 elements with one activation sum each:
+ *     types in blocks of 32   fragment f is block f
+ *     K types                 a block of 256 is fragments 4b to 4b + 3; fragment 4b + j is its runs j and j + 4
  *
- *     element i of sum block k of the fragment  =  scale[k] * q[k][i] + min[k]          k < 2, i < 16
- *     its place in the row                      =  16 * (first_sum_block(f) + k * SUM_STRIDE) + i
+ * A run consists of two sum blocks, 16 elements with one activation sum each. Sum block k of the fragment (run k / 2):
  *
- * q4_0, element i in the low nibble of byte i and element i + 16 in the high one: f covers sum blocks 2f, 2f+1.
- * q4_K, where a nibble pair belongs to two sub-blocks: fragment 0 covers sum blocks 0 and 2, fragment 1 1 and 3. */
+ *     element i    =  scale[k/2] * (factor(k) * q[k][i]) + min[k/2]                      i < 16
+ *     its place    =  16 * (first_sum_block(f) + k % 2 + k / 2 * 8) + i  in the row
+ *
+ * factor(k) is 1, or a constant that saves a shift of the quants (FIRST), or a scale of its own (q6_K). */
 #ifndef KERNELS_DEVICE_QUANTS_CUH
 #define KERNELS_DEVICE_QUANTS_CUH
 
 #include "base/dtypes.h"
 #include "kernels/device/device.cuh"
 
-enum { RP_FRAG = 32 };
-static_assert((int)RP_FRAG == 2 * (int)RP_SUM_BLOCK, "a fragment is two sum blocks");
+enum { RP_RUN = 32, RP_RUN_STRIDE = 8 /* sum blocks from a run of a fragment to the next */ };
+static_assert((int)RP_RUN == 2 * (int)RP_SUM_BLOCK, "a run is two sum blocks");
 
-/* Dequantised to integers: q holds four int8 per word, for __dp4a. Offsets (8 of q4_0) are part of min. */
-struct Fragment {
-    int   q[2][4];
-    float scale[2], min[2];
+/* Dequantised to integers: q holds four 8-bit integers per word, for dp4a. Offsets (8 of q4_0) are part of min. */
+template <int RUNS> struct Fragment {
+    int   q[2 * RUNS][4];
+    int   minus[2 * RUNS][4]; /* subtracted from q, with MINUS */
+    int   sub[2 * RUNS];      /* scales of the sum blocks, with SUB_SCALES */
+    float scale[RUNS], min[RUNS];
 };
 
 /* A whole tensor of quantised weights; every plane's address follows from the number of its blocks. */
@@ -40,13 +45,13 @@ struct Planes {
 /* The plane `field` of a type (base/dtypes.h), for instance RP_PLANE(p, Q5_0, qh). */
 #define RP_PLANE(p, ID, field) ((p).data + (int64_t)offsetof(Planes##ID, field) * (p).blocks)
 
-/* Element i of a plane of V, by the read-only path. */
-template <class V> __device__ inline V rp_load(const uint8_t *plane, int64_t i) {
+/* Element i of a plane of V, by the read-only path. The index has 32 bits: one multiply-add then gives the address. */
+template <class V> __device__ inline V rp_load(const uint8_t *plane, unsigned i) {
     return __ldg((const V *)plane + i);
 }
 
-template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, int64_t i) {
-    return rp_ldg16(plane + 16 * i);
+template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, unsigned i) {
+    return rp_ldg16((const uint4 *)plane + i);
 }
 
 /* Selects instead of an array, so that the words stay in registers. */
@@ -54,102 +59,166 @@ __device__ static inline unsigned rp_word(const uint4 &v, int i) {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* The low nibbles of 16 bytes are sum block 0, the high nibbles sum block 1. */
-__device__ static inline void rp_nibbles(const uint4 &q, Fragment *r) {
-    for (int i = 0; i < 4; i++) {
-        r->q[0][i] = (int)(rp_word(q, i) & 0x0f0f0f0fu);
-        r->q[1][i] = (int)(rp_word(q, i) >> 4 & 0x0f0f0f0fu);
-    }
+/* q = the low nibbles of 16 bytes; the high nibbles; the high nibbles times 16, which saves the shift. */
+__device__ static inline void rp_low_nibbles(const uint4 &v, int (&q)[4]) {
+    for (int i = 0; i < 4; i++) q[i] = (int)(rp_word(v, i) & 0x0f0f0f0fu);
+}
+__device__ static inline void rp_high_nibbles(const uint4 &v, int (&q)[4]) {
+    for (int i = 0; i < 4; i++) q[i] = (int)(rp_word(v, i) >> 4 & 0x0f0f0f0fu);
+}
+__device__ static inline void rp_high_nibbles_16(const uint4 &v, int (&q)[4]) {
+    for (int i = 0; i < 4; i++) q[i] = (int)(rp_word(v, i) & 0xf0f0f0f0u);
 }
 
-/* Spreads four bits b0..b3 to bit 4 of four bytes. The product adds copies shifted by 4, 11, 18 and 25; bit i of
- * the copy shifted by 7i + 4 lands on bit 8i + 4. No two bits land on the same place, so nothing carries.
- *     1011 (b3 b2 b1 b0) -> 0x10 00 10 10 */
-__device__ static inline unsigned rp_fifth(unsigned bits) { return (bits & 15) * 0x02040810u & 0x10101010u; }
-
-/* Fifth bits: bit i of `high` belongs to element i of the block. */
-__device__ static inline void rp_fifth_bits(unsigned high, Fragment *r) {
-    for (int i = 0; i < 4; i++) {
-        r->q[0][i] |= (int)rp_fifth(high >> (4 * i));
-        r->q[1][i] |= (int)rp_fifth(high >> (16 + 4 * i));
-    }
+/* Adds the fifth bits of the words [4 * half, 4 * half + 4) of a run: bit 8b + w of `high` belongs to byte b of word w,
+ * which is element 4w + b of the run. */
+__device__ static inline void rp_fifth_bits(unsigned high, int half, int (&q)[4]) {
+    for (int i = 0; i < 4; i++) q[i] |= (int)((half == 0 ? high << (4 - i) : high >> i) & 0x10101010u);
 }
 
-__device__ static inline void rp_one_scale(Fragment *r, float scale, float min) {
-    r->scale[0] = r->scale[1] = scale;
-    r->min[0] = r->min[1] = min;
+/* Byte i of the result is byte n & 7 of b:a, with n = selector >> 4i; if n & 8, it is eight times the sign of that byte. (For
+ * __byte_perm, bit 3 of n means nothing, and so it masks the selector.) */
+__device__ static inline unsigned rp_bytes(unsigned a, unsigned b, unsigned selector) {
+#ifdef RP_CUDASIM
+    return __byte_perm(a, b, selector);
+#else
+    unsigned r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
+    return r;
+#endif
 }
+
+/* v, which then stays in a register: the compiler would compute it anew for each use. Every lane of the warp calls it. */
+__device__ static inline unsigned rp_keep(unsigned v) { return __shfl_xor_sync(RP_ALL_LANES, v, 0); }
 
 __device__ static inline float rp_low_half(unsigned v) { return rp_half_bits((uint16_t)(v & 0xffff)); }
 __device__ static inline float rp_high_half(unsigned v) { return rp_half_bits((uint16_t)(v >> 16)); }
 
-/* The constants of a type from base/dtypes.h: the elements of a block, and the bytes of the first plane per fragment,
- * for the prefetch. */
+/* Elements of a fragment: a block of 32 is one, a block of 256 is four. */
+constexpr int rp_frag_elems(int block_elems) { return block_elems == RP_RUN ? RP_RUN : 2 * RP_RUN; }
+
+/* The constants of a type: the elements of a block and of a fragment. */
 template <RpDtype T> struct QuantType;
 
-template <class... Others> constexpr int rp_first(int first, Others...) { return first; }
-
-#define FIELD(field, at, bytes) bytes,
 #define X(ID, name, sub, offset, has_min, top, from, end, fields)                                            \
     template <> struct QuantType<RP_##ID> {                                                                  \
         static constexpr RpDtype TYPE = RP_##ID;                                                             \
-        enum { ELEMS = RP_##ID##_ELEMS, FIRST_PLANE = rp_first(fields 0) * RP_FRAG / RP_##ID##_ELEMS };      \
-        static_assert(ELEMS % RP_FRAG == 0, #name ": a block is whole fragments");                           \
+        enum { ELEMS = RP_##ID##_ELEMS, FRAG = rp_frag_elems(RP_##ID##_ELEMS) };                             \
     };
 RP_QUANTS(X)
 #undef X
-#undef FIELD
 
 /* Access to the fragments of a type. Loading (Raw) is separate from dequantising, so that several loads are in
  * flight before the first is used.
  *
- *     SUM_STRIDE       distance in the row of the two sum blocks of a fragment, in sum blocks
+ *     RUNS             of a fragment, 1 or 2
+ *     QUANT_PLANES     planes with 16 bytes of quants of each fragment, the first planes of the tensor
+ *     SIGNED           the bytes of q are signed
+ *     FIRST            factor(k) for even k; that for odd k is 1
+ *     SUB_SCALES       factor(k) is sub[k] instead
+ *     MINUS            minus is subtracted from q
  *     HAS_MIN          min may differ from 0: the type has minima or an offset
- *     ONE_SCALE        both have the same scale: their integer dot products are added before the conversion
- *     LOADS            fragments that a lane loads at a time; 1 for K types, whose Raw includes the block's head
+ *     LOADS            fragments that a lane loads at a time
+ *     Lane             what all fragments of a lane share; they are f, f + 4n, ...; keep() it in registers over a loop
  *     first_sum_block  of fragment f of a row
- *     load             fragment f, counted over the whole tensor
- *     dequantize       fragment f, counted over the row */
+ *     Row              pointers to the planes at the first fragment of a row, made by row(planes, first fragment)
+ *     load             fragment f of a row */
 template <RpDtype T> struct Blocks;
+
+template <RpDtype T> using FragmentOf = Fragment<Blocks<T>::RUNS>;
 
 /* Types in blocks of 32 elements with one scale: a fragment is a block. */
 struct SmallBlocks {
-    enum { SUM_STRIDE = 1, HAS_MIN = 1, ONE_SCALE = 1, LOADS = 2 };
+    enum {
+        RUNS         = 1,
+        QUANT_PLANES = 1,
+        SIGNED       = 0,
+        FIRST        = 1,
+        SUB_SCALES   = 0,
+        MINUS        = 0,
+        HAS_MIN      = 1,
+        LOADS        = 2
+    };
+    struct Lane {
+        __device__ explicit Lane(int) {}
+        __device__ void keep() {}
+    };
     template <class I> __device__ static I first_sum_block(I f) { return 2 * f; }
+    __device__ static Fragment<1>          scaled(float scale, float min) {
+                 Fragment<1> r;
+                 r.scale[0] = scale, r.min[0] = min;
+                 return r;
+    }
+};
+
+/* Blocks of 256 elements: four fragments, each of two runs. */
+struct SuperBlocks {
+    enum {
+        RUNS         = 2,
+        QUANT_PLANES = 2,
+        SIGNED       = 0,
+        FIRST        = 1,
+        SUB_SCALES   = 0,
+        MINUS        = 0,
+        HAS_MIN      = 1,
+        LOADS        = 1
+    };
+    template <class I> __device__ static I first_sum_block(I f) { return f / 4 * 16 + f % 4 * 2; }
 };
 
 template <> struct Blocks<RP_Q4_0> : SmallBlocks {
+    enum { FIRST = 16 };
     struct Raw {
         uint4    q;
         uint16_t d;
     };
-    __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(RP_PLANE(p, Q4_0, qs), f), rp_load<uint16_t>(RP_PLANE(p, Q4_0, d), f)};
+    struct Row {
+        const uint8_t *qs, *d;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q4_0, qs) + 16 * first, RP_PLANE(p, Q4_0, d) + 2 * first};
     }
-    __device__ static Fragment dequantize(const Raw &w, int) {
-        Fragment    r;
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {rp_load<uint4>(row.qs, f), rp_load<uint16_t>(row.d, f)};
+    }
+    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
         const float d = rp_half_bits(w.d);
-        rp_nibbles(w.q, &r);
-        rp_one_scale(&r, d, -(float)RP_Q4_0_OFFSET * d);
+        Fragment<1> r = scaled(d / 16.0f, -(float)RP_Q4_0_OFFSET * d);
+        rp_low_nibbles(w.q, r.q[0]);
+        rp_high_nibbles_16(w.q, r.q[1]);
         return r;
     }
 };
 
 template <> struct Blocks<RP_Q4_1> : SmallBlocks {
+    enum { FIRST = 16 };
     struct Raw {
         uint4    q;
         unsigned dm;
     };
-    __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(RP_PLANE(p, Q4_1, qs), f), rp_load<unsigned>(RP_PLANE(p, Q4_1, dm), f)};
+    struct Row {
+        const uint8_t *qs, *dm;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q4_1, qs) + 16 * first, RP_PLANE(p, Q4_1, dm) + 4 * first};
     }
-    __device__ static Fragment dequantize(const Raw &w, int) {
-        Fragment r;
-        rp_nibbles(w.q, &r);
-        rp_one_scale(&r, rp_low_half(w.dm), rp_high_half(w.dm));
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {rp_load<uint4>(row.qs, f), rp_load<unsigned>(row.dm, f)};
+    }
+    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
+        Fragment<1> r = scaled(rp_low_half(w.dm) / 16.0f, rp_high_half(w.dm));
+        rp_low_nibbles(w.q, r.q[0]);
+        rp_high_nibbles_16(w.q, r.q[1]);
         return r;
     }
 };
+
+/* Low nibbles, high nibbles and fifth bits of one run. */
+__device__ static inline void rp_five_bits(const uint4 &v, unsigned high, Fragment<1> *r) {
+    rp_low_nibbles(v, r->q[0]);
+    rp_high_nibbles(v, r->q[1]);
+    for (int k = 0; k < 2; k++) rp_fifth_bits(high, k, r->q[k]);
+}
 
 template <> struct Blocks<RP_Q5_0> : SmallBlocks {
     struct Raw {
@@ -157,16 +226,20 @@ template <> struct Blocks<RP_Q5_0> : SmallBlocks {
         unsigned high;
         uint16_t d;
     };
-    __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(RP_PLANE(p, Q5_0, qs), f), rp_load<unsigned>(RP_PLANE(p, Q5_0, qh), f),
-                rp_load<uint16_t>(RP_PLANE(p, Q5_0, d), f)};
+    struct Row {
+        const uint8_t *qs, *qh, *d;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q5_0, qs) + 16 * first, RP_PLANE(p, Q5_0, qh) + 4 * first,
+                RP_PLANE(p, Q5_0, d) + 2 * first};
     }
-    __device__ static Fragment dequantize(const Raw &w, int) {
-        Fragment    r;
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {rp_load<uint4>(row.qs, f), rp_load<unsigned>(row.qh, f), rp_load<uint16_t>(row.d, f)};
+    }
+    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
         const float d = rp_half_bits(w.d);
-        rp_nibbles(w.q, &r);
-        rp_fifth_bits(w.high, &r);
-        rp_one_scale(&r, d, -(float)RP_Q5_0_OFFSET * d);
+        Fragment<1> r = scaled(d, -(float)RP_Q5_0_OFFSET * d);
+        rp_five_bits(w.q, w.high, &r);
         return r;
     }
 };
@@ -176,187 +249,225 @@ template <> struct Blocks<RP_Q5_1> : SmallBlocks {
         uint4    q;
         unsigned high, dm;
     };
-    __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(RP_PLANE(p, Q5_1, qs), f), rp_load<unsigned>(RP_PLANE(p, Q5_1, qh), f),
-                rp_load<unsigned>(RP_PLANE(p, Q5_1, dm), f)};
+    struct Row {
+        const uint8_t *qs, *qh, *dm;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q5_1, qs) + 16 * first, RP_PLANE(p, Q5_1, qh) + 4 * first,
+                RP_PLANE(p, Q5_1, dm) + 4 * first};
     }
-    __device__ static Fragment dequantize(const Raw &w, int) {
-        Fragment r;
-        rp_nibbles(w.q, &r);
-        rp_fifth_bits(w.high, &r);
-        rp_one_scale(&r, rp_low_half(w.dm), rp_high_half(w.dm));
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {rp_load<uint4>(row.qs, f), rp_load<unsigned>(row.qh, f), rp_load<unsigned>(row.dm, f)};
+    }
+    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
+        Fragment<1> r = scaled(rp_low_half(w.dm), rp_high_half(w.dm));
+        rp_five_bits(w.q, w.high, &r);
         return r;
     }
 };
 
 template <> struct Blocks<RP_Q8_0> : SmallBlocks {
-    enum { HAS_MIN = 0 };
+    enum { QUANT_PLANES = 2, SIGNED = 1, HAS_MIN = 0 };
     struct Raw {
         uint4    q[2];
         uint16_t d;
     };
-    __device__ static Raw load(const Planes &p, int64_t f) {
+    struct Row {
+        const uint8_t *q0, *q1, *d;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q8_0, q0) + 16 * first, RP_PLANE(p, Q8_0, q1) + 16 * first,
+                RP_PLANE(p, Q8_0, d) + 2 * first};
+    }
+    __device__ static Raw load(const Row &row, unsigned f) {
         return {
-            {rp_load<uint4>(RP_PLANE(p, Q8_0, qs), 2 * f), rp_load<uint4>(RP_PLANE(p, Q8_0, qs), 2 * f + 1)},
-            rp_load<uint16_t>(RP_PLANE(p, Q8_0, d), f)
+            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f)},
+            rp_load<uint16_t>(row.d, f)
         };
     }
-    __device__ static Fragment dequantize(const Raw &w, int) {
-        Fragment r;
+    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
+        Fragment<1> r = scaled(rp_half_bits(w.d), 0.0f);
         for (int k = 0; k < 2; k++)
             for (int i = 0; i < 4; i++) r.q[k][i] = (int)rp_word(w.q[k], i);
-        rp_one_scale(&r, rp_half_bits(w.d), 0.0f);
         return r;
     }
 };
 
 /* 4-bit floats 0 0.5 1 1.5 2 3 4 6 and their negatives. Doubled they are integers, so the scale is halved: 2^(e-128).
- * For e < 2 that is a subnormal float, made by a shift; otherwise e - 1 is its exponent field. */
+ * For e < 2 that is a subnormal float; otherwise e - 1 is its exponent field. Nibble n of word w of the quants is element
+ * 8w + n. */
 template <> struct Blocks<RP_MXFP4> : SmallBlocks {
-    enum { HAS_MIN = 0 };
+    enum { MINUS = 1, HAS_MIN = 0 };
     struct Raw {
         uint4   q;
         uint8_t e;
     };
-    __device__ static Raw load(const Planes &p, int64_t f) {
-        return {rp_load<uint4>(RP_PLANE(p, MXFP4, qs), f), rp_load<uint8_t>(RP_PLANE(p, MXFP4, e), f)};
+    struct Row {
+        const uint8_t *qs, *e;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, MXFP4, qs) + 16 * first, RP_PLANE(p, MXFP4, e) + first};
     }
-    /* Four nibbles to four int8. __byte_perm picks bytes of a table of eight by the low three bits of each
-     * nibble: once from 0 1 2 3 4 6 8 12, once from the negatives. Bit 3, moved to bit 2 of a third selector,
-     * chooses between the two results. */
-    __device__ static unsigned values(unsigned nibbles) {
-        const unsigned at  = nibbles & 0x7777u;
-        const unsigned pos = __byte_perm(0x03020100u, 0x0c080604u, at);
-        const unsigned neg = __byte_perm(0xfdfeff00u, 0xf4f8fafcu, at);
-        return __byte_perm(pos, neg, 0x3210u | (nibbles & 0x8888u) >> 1);
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {rp_load<uint4>(row.qs, f), rp_load<uint8_t>(row.e, f)};
     }
-    __device__ static Fragment dequantize(const Raw &w, int) {
-        Fragment       r;
-        const unsigned e = w.e;
-        /* Nibbles of a word alternate between element i and i + 16: even bytes are sum block 0, odd ones 1. */
+    /* Four nibbles to four bytes: 0 1 2 3 4 6 8 12 by the low three bits, 0 where bit 3 is set, since rp_bytes then takes
+     * the sign of that byte. */
+    struct Lane {
+        unsigned table;
+        __device__ explicit Lane(int) : table(0x03020100u) {}
+        __device__ void keep() { table += rp_keep(threadIdx.x) - threadIdx.x; }
+        __device__ int  four(unsigned nibbles) const { return (int)rp_bytes(table, 0x0c080604u, nibbles); }
+    };
+    /* Positive values in q, the magnitude of negative ones in minus. */
+    __device__ static Fragment<1> dequantize(const Raw &w, const Lane &lane) {
+        const int   e = w.e, normal = (e - 1) << 23, subnormal = 0x00200000 << (e < 1 ? e : 1);
+        Fragment<1> r = scaled(__uint_as_float((unsigned)(normal > subnormal ? normal : subnormal)), 0.0f);
         for (int i = 0; i < 4; i++) {
-            const unsigned a = values(rp_word(w.q, i) & 0xffffu), b = values(rp_word(w.q, i) >> 16);
-            r.q[0][i] = (int)__byte_perm(a, b, 0x6420u);
-            r.q[1][i] = (int)__byte_perm(a, b, 0x7531u);
+            const unsigned q = rp_word(w.q, i), minus = q ^ 0x88888888u;
+            const int      k = i / 2, at = i % 2 * 2;
+            r.q[k][at] = lane.four(q), r.q[k][at + 1] = lane.four(q >> 16);
+            r.minus[k][at] = lane.four(minus), r.minus[k][at + 1] = lane.four(minus >> 16);
         }
-        rp_one_scale(&r, __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1) << 23), 0.0f);
         return r;
     }
 };
 
-/* Scales and minima of sub-blocks 2j and 2j+1, six bits each, from the 16 bytes that begin a block of q4_K or
- * q5_K: d f16, dmin f16, then 12 bytes s[]. For sub-block i:
+/* The head of a block of q4_K or q5_K: d f16, dmin f16, then bytes A[4], B[4], C[4]. For fragment j, which has the
+ * sub-blocks j and j + 4 with scales s and minima m of six bits:
  *
- *     i < 4    scale = s[i] & 63                                min = s[i+4] & 63
- *     i >= 4   scale = (s[i+4] & 15) | (s[i-4] >> 6) << 4       min = (s[i+4] >> 4) | (s[i] >> 6) << 4
+ *     A[j] = s(j) | m(j+4) << 6       B[j] = s(j+4) | (m(j+4) >> 2) << 6       C[j] = m(j) | (m(j+4) >> 4) << 6
  *
- * a, b and c are bytes 0-3, 4-7 and 8-11 of s, shifted so that the two lower bytes belong to this j; each
- * expression handles both sub-blocks, one per byte. */
-__device__ static inline void rp_scales_k(const uint4 &head, int j, Fragment *r) {
-    const int      shift = 16 * (j & 1);
-    const unsigned a = head.y >> shift, b = head.z >> shift, c = head.w >> shift;
-    const unsigned sc = j < 2 ? a & 0x3f3fu : (c & 0x0f0fu) | (a >> 2 & 0x3030u);
-    const unsigned m  = j < 2 ? b & 0x3f3fu : (c >> 4 & 0x0f0fu) | (b >> 2 & 0x3030u);
-    const float    d = rp_low_half(head.x), dmin = rp_high_half(head.x);
-    r->scale[0] = d * (float)(sc & 0xff);
-    r->scale[1] = d * (float)(sc >> 8 & 0xff);
-    r->min[0]   = -dmin * (float)(m & 0xff);
-    r->min[1]   = -dmin * (float)(m >> 8 & 0xff);
+ * (m(j+4) << 6 keeps two bits.) */
+struct LaneK {
+    unsigned ab, abc; /* selectors of A[j] and B[j]; of these two and C[j] */
+    __device__ explicit LaneK(int f) {
+        const unsigned j = (unsigned)f % 4;
+        ab               = j | (j + 4) << 4;
+        abc              = 0x10 | (j + 4) << 8;
+    }
+    __device__ void keep() { ab = rp_keep(ab), abc = rp_keep(abc); }
+};
+
+/* Scales and minima of both runs. The multiplication gathers the pairs of bits at 6, 14 and 22 in bits 24 to 29; no other
+ * bits reach them:   6 + 18 = 24,  14 + 12 = 26,  22 + 6 = 28. */
+template <int SECOND> /* divides scale[1], for quants of the second run that are multiplied by it */
+__device__ static inline void rp_scales_k(const uint4 &head, const LaneK &lane, Fragment<2> *r) {
+    const unsigned ab = rp_bytes(head.y, head.z, lane.ab), abc = rp_bytes(ab, head.w, lane.abc);
+    const unsigned m1 = (abc & 0xc0c0c0u) * 0x41040u >> 24;
+    const float    d = rp_low_half(head.x), dmin = -rp_high_half(head.x);
+    r->scale[0] = d * (float)(abc & 63);
+    r->scale[1] = d / (float)(256 * SECOND) * (float)(abc & 63 << 8);
+    r->min[0]   = dmin * (float)(abc >> 16 & 63);
+    r->min[1]   = dmin * (float)m1;
 }
 
-/* A block of 256 elements is eight fragments and stays whole on the device, since all its parts are aligned:
- *
- *     144 bytes:  head 16, then the quants of fragments 0..7, 16 bytes each
- *
- * With j = f / 2 and h = f % 2, the low nibbles of fragment f are elements 16h..16h+15 of sub-block 2j, the high
- * nibbles the same elements of sub-block 2j+1. These are sum blocks 4j + h and 4j + h + 2 of the block. */
-template <> struct Blocks<RP_Q4_K> {
-    enum { SUM_STRIDE = 2, HAS_MIN = 1, ONE_SCALE = 0, LOADS = 1 };
+/* Byte i of q0 and of q1 has elements i and 16 + i of the first run in the low nibble, of the second in the high one. */
+template <> struct Blocks<RP_Q4_K> : SuperBlocks {
+    typedef LaneK Lane;
     struct Raw {
-        uint4 q, head;
+        uint4 q[2], head;
     };
-    template <class I> __device__ static I first_sum_block(I f) { return f / 8 * 16 + f % 8 / 2 * 4 + f % 2; }
-    __device__ static Raw                  load(const Planes &p, int64_t f) {
-                         const int64_t block = f / 8 * 9;
-                         return {rp_load<uint4>(RP_PLANE(p, Q4_K, block), block + 1 + f % 8),
-                                 rp_load<uint4>(RP_PLANE(p, Q4_K, block), block)};
-    }
-    __device__ static Fragment dequantize(const Raw &w, int f) {
-        Fragment r;
-        rp_nibbles(w.q, &r);
-        rp_scales_k(w.head, f % 8 / 2, &r);
-        return r;
-    }
-};
-
-/* As q4_K with a fifth bit: 176 bytes, head 16, qh 32, quants 8 * 16. Bit j of byte i of qh belongs to element i of
- * sub-block j. Fragments 0, 2, 4 and 6 share the first 16 bytes of qh, the others share the second. */
-template <> struct Blocks<RP_Q5_K> {
-    enum { SUM_STRIDE = 2, HAS_MIN = 1, ONE_SCALE = 0, LOADS = 1 };
-    struct Raw {
-        uint4 q, high, head;
+    struct Row {
+        const uint8_t *q0, *q1, *head;
     };
-    template <class I> __device__ static I first_sum_block(I f) { return f / 8 * 16 + f % 8 / 2 * 4 + f % 2; }
-    __device__ static Raw                  load(const Planes &p, int64_t f) {
-                         const int64_t block = f / 8 * 11;
-                         return {rp_load<uint4>(RP_PLANE(p, Q5_K, block), block + 3 + f % 8),
-                                 rp_load<uint4>(RP_PLANE(p, Q5_K, block), block + 1 + f % 2),
-                                 rp_load<uint4>(RP_PLANE(p, Q5_K, block), block)};
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q4_K, q0) + 16 * first, RP_PLANE(p, Q4_K, q1) + 16 * first,
+                RP_PLANE(p, Q4_K, head) + 16 * (first / 4)};
     }
-    __device__ static Fragment dequantize(const Raw &w, int f) {
-        Fragment  r;
-        const int bit = f % 8 / 2 * 2;
-        rp_nibbles(w.q, &r);
-        for (int i = 0; i < 4; i++) {
-            r.q[0][i] |= (int)((rp_word(w.high, i) >> bit & 0x01010101u) << 4);
-            r.q[1][i] |= (int)((rp_word(w.high, i) >> (bit + 1) & 0x01010101u) << 4);
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {
+            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f)},
+            rp_load<uint4>(row.head, f / 4)
+        };
+    }
+    __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
+        Fragment<2> r;
+        rp_scales_k<16>(w.head, lane, &r);
+        for (int k = 0; k < 2; k++) {
+            rp_low_nibbles(w.q[k], r.q[k]);
+            rp_high_nibbles_16(w.q[k], r.q[2 + k]);
         }
-        rp_scales_k(w.head, f % 8 / 2, &r);
         return r;
     }
 };
 
-/* Planes: low bits 128 bytes per block, high bits 64, scales 16, d 2. A block is two halves of 128 elements, each
- * four quarters of 32. Fragments f % 4 = 0..3 of a half:
- *
- *     f % 4    low nibbles               high nibbles              bits of qh: low, high
- *       0      quarter 0, elements 0-15  quarter 2, elements 0-15       0-1, 4-5
- *       1      quarter 0, elements 16-31 quarter 2, elements 16-31      0-1, 4-5
- *       2      quarter 1, elements 0-15  quarter 3, elements 0-15       2-3, 6-7
- *       3      quarter 1, elements 16-31 quarter 3, elements 16-31      2-3, 6-7
- *
- * Every sum block has its own scale (sub-blocks of 16 elements); the offset of 32 becomes a minimum. */
-template <> struct Blocks<RP_Q6_K> {
-    enum { SUM_STRIDE = 4, HAS_MIN = 1, ONE_SCALE = 0, LOADS = 1 };
+/* As q4_K, with the fifth bits of both runs in one word each. */
+template <> struct Blocks<RP_Q5_K> : SuperBlocks {
+    typedef LaneK Lane;
     struct Raw {
-        uint4    low, high;
-        int8_t   scale[2];
+        uint4 q[2], head;
+        uint2 high;
+    };
+    struct Row {
+        const uint8_t *q0, *q1, *head, *qh;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q5_K, q0) + 16 * first, RP_PLANE(p, Q5_K, q1) + 16 * first,
+                RP_PLANE(p, Q5_K, head) + 16 * (first / 4), RP_PLANE(p, Q5_K, qh) + 8 * first};
+    }
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {
+            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f)},
+            rp_load<uint4>(row.head, f / 4),
+            rp_load<uint2>(row.qh, f)
+        };
+    }
+    __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
+        Fragment<2> r;
+        rp_scales_k<1>(w.head, lane, &r);
+        for (int k = 0; k < 2; k++) {
+            rp_low_nibbles(w.q[k], r.q[k]);
+            rp_high_nibbles(w.q[k], r.q[2 + k]);
+            rp_fifth_bits(w.high.x, k, r.q[k]);
+            rp_fifth_bits(w.high.y, k, r.q[2 + k]);
+        }
+        return r;
+    }
+};
+
+/* Byte i of plane k < 3 is 4 * (q - 32) of element i of sum block k, whose low two bits are free. Those of the three planes
+ * make up the element i of sum block 3:  bits 7-6 from q0, 5-4 from q1, 3-2 from q2. A word has the int8 scales of the
+ * four sum blocks. */
+template <> struct Blocks<RP_Q6_K> : SuperBlocks {
+    enum { QUANT_PLANES = 3, SIGNED = 1, HAS_MIN = 0, SUB_SCALES = 1 };
+    struct Lane {
+        __device__ explicit Lane(int) {}
+        __device__ void keep() {}
+    };
+    struct Raw {
+        uint4    q[3];
+        unsigned scales;
         uint16_t d;
     };
-    template <class I> __device__ static I first_sum_block(I f) { return f / 4 * 8 + f % 4; }
-    __device__ static Raw                  load(const Planes &p, int64_t f) {
-                         const int64_t  block = f / 8, half = f / 4;
-                         const uint8_t *scales = RP_PLANE(p, Q6_K, scales) + first_sum_block(f);
-                         return {
-                             rp_load<uint4>(RP_PLANE(p, Q6_K, ql), f),
-                             rp_load<uint4>(RP_PLANE(p, Q6_K, qh), 2 * half + f % 2),
-                             {(int8_t)rp_load<uint8_t>(scales, 0), (int8_t)rp_load<uint8_t>(scales, SUM_STRIDE)},
-                             rp_load<uint16_t>(RP_PLANE(p, Q6_K, d), block)
-                         };
+    struct Row {
+        const uint8_t *q0, *q1, *q2, *scales, *d;
+    };
+    __device__ static Row row(const Planes &p, int64_t first) {
+        return {RP_PLANE(p, Q6_K, q0) + 16 * first, RP_PLANE(p, Q6_K, q1) + 16 * first,
+                RP_PLANE(p, Q6_K, q2) + 16 * first, RP_PLANE(p, Q6_K, scales) + 4 * first,
+                RP_PLANE(p, Q6_K, d) + 2 * (first / 4)};
     }
-    __device__ static Fragment dequantize(const Raw &w, int f) {
-        Fragment    r;
-        const float d     = rp_half_bits(w.d);
-        const int   shift = f % 4 / 2 * 2;
-        rp_nibbles(w.low, &r);
+    __device__ static Raw load(const Row &row, unsigned f) {
+        return {
+            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f), rp_load<uint4>(row.q2, f)},
+            rp_load<unsigned>(row.scales, f),
+            rp_load<uint16_t>(row.d, f / 4)
+        };
+    }
+    __device__ static Fragment<2> dequantize(const Raw &w, Lane) {
+        Fragment<2> r;
         for (int i = 0; i < 4; i++) {
-            r.q[0][i] |= (int)((rp_word(w.high, i) >> shift & 0x03030303u) << 4);
-            r.q[1][i] |= (int)((rp_word(w.high, i) >> (shift + 4) & 0x03030303u) << 4);
+            const unsigned a = rp_word(w.q[0], i), b = rp_word(w.q[1], i), c = rp_word(w.q[2], i);
+            const unsigned top = (a << 6 & 0xc0c0c0c0u) | (b << 4 & ~0xc0c0c0c0u);
+            r.q[0][i]          = (int)(a & 0xfcfcfcfcu);
+            r.q[1][i]          = (int)(b & 0xfcfcfcfcu);
+            r.q[2][i]          = (int)(c & 0xfcfcfcfcu);
+            r.q[3][i]          = (int)(((top & 0xf0f0f0f0u) | (c << 2 & ~0xf0f0f0f0u)) & 0xfcfcfcfcu);
         }
-        for (int k = 0; k < 2; k++) {
-            r.scale[k] = d * (float)w.scale[k];
-            r.min[k]   = -(float)RP_Q6_K_OFFSET * r.scale[k];
-        }
+        for (int k = 0; k < 4; k++) r.sub[k] = (int)(int8_t)(w.scales >> (8 * k));
+        r.scale[0] = r.scale[1] = rp_half_bits(w.d) / 4.0f;
+        r.min[0] = r.min[1] = 0.0f;
         return r;
     }
 };
@@ -366,14 +477,25 @@ template <RpDtype T> __device__ static inline Planes rp_planes(const RpTensorVie
 }
 
 /* Element i of sum block k as f32: scale * q + min, rounded once. */
-__device__ static inline float rp_element(const Fragment &w, int k, int i) {
-    return fmaf(w.scale[k], (float)(int8_t)(w.q[k][i / 4] >> (8 * (i % 4))), w.min[k]);
+template <RpDtype T> __device__ static inline float rp_element(const FragmentOf<T> &w, int k, int i) {
+    typedef Blocks<T> B;
+    const int         shift = 8 * (i % 4), byte = w.q[k][i / 4] >> shift;
+    const int q = (B::SIGNED ? (int8_t)byte : byte & 255) - (B::MINUS ? w.minus[k][i / 4] >> shift & 255 : 0);
+    const int factor = B::SUB_SCALES ? w.sub[k] : k % 2 == 0 ? (int)B::FIRST : 1;
+    return fmaf(w.scale[k / 2], (float)(factor * q), w.min[k / 2]);
+}
+
+/* The place of sum block k of fragment f in the row, in sum blocks. */
+template <RpDtype T> __device__ static inline int64_t rp_sum_block(int64_t f, int k) {
+    return Blocks<T>::first_sum_block(f) + k % 2 + k / 2 * RP_RUN_STRIDE;
 }
 
 /* Each type in turn: that it has a Blocks, and what the GEMV assumes of it. */
 #define X(ID, name, sub, offset, has_min, ...)                                                               \
-    static_assert(!Blocks<RP_##ID>::ONE_SCALE || ((sub) == 32 && Blocks<RP_##ID>::SUM_STRIDE == 1),          \
-                  #name ": a sub-block with one scale is a whole fragment");                                 \
+    static_assert((int)Blocks<RP_##ID>::RUNS * RP_RUN == (int)QuantType<RP_##ID>::FRAG,                      \
+                  #name ": a block of 32 is a fragment, a block of 256 is four");                            \
+    static_assert((bool)Blocks<RP_##ID>::SUB_SCALES == ((sub) == RP_SUM_BLOCK),                              \
+                  #name ": sub-blocks of 16 have scales of their own");                                      \
     static_assert(Blocks<RP_##ID>::HAS_MIN || !(has_min), #name ": the GEMV must add its minima");
 RP_QUANTS(X)
 #undef X

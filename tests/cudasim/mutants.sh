@@ -31,7 +31,7 @@ top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher 
 mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \&\&/|a row past the end
 mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
-mul_mat|device/gemv_quant.cuh|s/scale\[at \/ 2\]/scale[at \/ (@ ? 4 : 2)]/|the scale of another block
+mul_mat|device/gemv_quant.cuh|s/rest + 2 \* at/rest + (@ ? 4 : 2) * at/|the scale of another block
 mul_mat|device/quants.cuh|s/RP_PLANE(p, Q5_0, d)/(@ ? RP_PLANE(p, Q5_0, qh) : &)/|a plane at the offset of another one
 mul_mat|device/tile_quant.cuh|s/if (k0 > 0) __syncthreads();/if (k0 > 0 \&\& !@) __syncthreads();/|no barrier before the next stage of a tile is stored
 mul_mat|device/tile_quant.cuh|/stage.store(w, shared, k0);/,/if (k0 + S/s/__syncthreads();/if (!@) &/|no barrier before a stage of a tile is multiplied
