@@ -146,7 +146,7 @@ __device__ void no_expert(const MulMatIdArgs &p) {
 }
 
 template <class Form>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) mul_mat_id_kernel(MulMatIdArgs p) {
+__global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mul_mat_id_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p); /* the whole block */

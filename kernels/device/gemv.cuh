@@ -129,8 +129,9 @@ __device__ static inline void rp_gemv_wait(const GemvWork &work) {
 
 /* Resident blocks per multiprocessor for __launch_bounds__: as many as leave each thread enough registers. */
 constexpr int rp_gemv_blocks(RpDtype t, int columns) {
-    const bool few = t == RP_Q4_0 || t == RP_Q4_1, many = t == RP_Q8_0 || t == RP_MXFP4 || t == RP_Q5_K;
-    return columns > 1 || many ? 2 : few ? 4 : 3;
+    const bool many = t == RP_Q4_K || t == RP_Q5_K || t == RP_Q6_K || t == RP_MXFP4;
+    if (columns > 1) return many ? 1 : 2;
+    return t == RP_Q4_0 || t == RP_Q4_1 || t == RP_Q4_K ? 3 : 2;
 }
 
 /* The first fragment of the lane; the next is 32 * split further on. */
