@@ -115,6 +115,7 @@ RP_QUANTS(X)
  *     QUANT_PLANES     planes with 16 bytes of quants of each fragment, the first planes of the tensor
  *     SIGNED           the bytes of q are signed
  *     FIRST            factor(k) for even k; that for odd k is 1
+ *     SECOND           the quants of the second run are multiplied by it, its scale is divided
  *     SUB_SCALES       factor(k) is sub[k] instead
  *     MINUS            minus is subtracted from q
  *     HAS_MIN          min may differ from 0: the type has minima or an offset
@@ -134,6 +135,7 @@ struct SmallBlocks {
         QUANT_PLANES = 1,
         SIGNED       = 0,
         FIRST        = 1,
+        SECOND       = 1,
         SUB_SCALES   = 0,
         MINUS        = 0,
         HAS_MIN      = 1,
@@ -158,6 +160,7 @@ struct SuperBlocks {
         QUANT_PLANES = 2,
         SIGNED       = 0,
         FIRST        = 1,
+        SECOND       = 1,
         SUB_SCALES   = 0,
         MINUS        = 0,
         HAS_MIN      = 1,
@@ -364,6 +367,7 @@ __device__ static inline void rp_scales_k(const uint4 &head, const LaneK &lane, 
 
 /* Byte i of q0 and of q1 has elements i and 16 + i of the first run in the low nibble, of the second in the high one. */
 template <> struct Blocks<RP_Q4_K> : SuperBlocks {
+    enum { SECOND = 16 };
     typedef LaneK Lane;
     struct Raw {
         uint4 q[2], head;
@@ -383,7 +387,7 @@ template <> struct Blocks<RP_Q4_K> : SuperBlocks {
     }
     __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
         Fragment<2> r;
-        rp_scales_k<16>(w.head, lane, &r);
+        rp_scales_k<SECOND>(w.head, lane, &r);
         for (int k = 0; k < 2; k++) {
             rp_low_nibbles(w.q[k], r.q[k]);
             rp_high_nibbles_16(w.q[k], r.q[2 + k]);
@@ -415,7 +419,7 @@ template <> struct Blocks<RP_Q5_K> : SuperBlocks {
     }
     __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
         Fragment<2> r;
-        rp_scales_k<1>(w.head, lane, &r);
+        rp_scales_k<SECOND>(w.head, lane, &r);
         for (int k = 0; k < 2; k++) {
             rp_low_nibbles(w.q[k], r.q[k]);
             rp_high_nibbles(w.q[k], r.q[2 + k]);

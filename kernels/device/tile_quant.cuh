@@ -32,14 +32,15 @@ template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct Ti
     static constexpr int ROW_WARPS = ROW_WARPS_, COLUMN_WARPS = COLUMN_WARPS_, MT = MT_, NT = NT_, K = K_;
     static constexpr int ROWS = 16 * MT * ROW_WARPS, COLUMNS = 8 * NT * COLUMN_WARPS;
     static constexpr int THREADS = RP_WARP * ROW_WARPS * COLUMN_WARPS, SUBS = K / 32;
-    static constexpr int FRAGS = ROWS * SUBS / THREADS, CHUNKS = COLUMNS * K / 16 / THREADS,
+    static constexpr int RUNS = ROWS * SUBS / THREADS, CHUNKS = COLUMNS * K / 16 / THREADS,
                          SCALES = COLUMNS * SUBS / THREADS; /* of a thread in a stage */
     static constexpr int MIN_BLOCKS =
         THREADS == 256 ? 2 : 3; /* resident on a multiprocessor; limits registers */
     static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 &&
                       COLUMNS * SUBS % THREADS == 0,
                   "every thread loads as much as the others");
-    static_assert(COLUMNS <= THREADS && K % 128 == 0, "a thread finds a column; stages are whole fragments");
+    static_assert(COLUMNS <= THREADS && K % 128 == 0,
+                  "a thread finds a column; a stage is half a block of K types");
 };
 
 typedef TileShape<4, 2, 2, 4, 128> LargeTile; /* 128 x 64 */
@@ -84,30 +85,58 @@ template <RpDtype T, class S> struct TileShared {
     float               *a_scale, *a_min, *b_scale, *b_sum;
 };
 
+/* q - offset in each byte, as int8; bytes of 0 to 127, so nothing is borrowed. */
 __device__ static inline unsigned rp_tile_signed(unsigned q, unsigned offset) {
-    return offset == 0
-               ? q
-               : ((q | 0x80808080u) - offset) ^ 0x80808080u; /* bytes of 0..127: nothing is borrowed */
+    return ((q | 0x80808080u) - offset) ^ 0x80808080u;
 }
+
+/* Run g of a row, 32 elements, as a run of a fragment (quants.cuh). K types: runs j and j + 4 of a block of 8 are those of
+ * fragment j, so a thread that multiplies one of them loads both. */
+template <RpDtype T> struct TileRun {
+    static constexpr bool PAIRS = Blocks<T>::RUNS == 2;
+    int                   fragment;
+    bool                  second; /* the second run of the fragment */
+    __device__ explicit TileRun(int g)
+        : fragment(PAIRS ? g / 8 * 4 + g % 4 : g), second(PAIRS && g % 8 >= 4) {}
+};
 
 /* What a thread holds of the next stage. */
 template <RpDtype T, class S> struct TileStage {
-    typename Blocks<T>::Raw raw[S::FRAGS];
+    typename Blocks<T>::Raw raw[S::RUNS];
     uint4                   q[S::CHUNKS];
     float                   scale[S::SCALES], sum[S::SCALES];
 
-    /* Fragment i of the thread: row idx / SUBS of the tile, fragment idx % SUBS of the stage. */
+    /* Run i of the thread: row idx / SUBS of the tile, run idx % SUBS of the stage. */
     __device__ static int index(int i) { return (int)threadIdx.x + i * S::THREADS; }
 
     __device__ void load(const TileWork &w, int k0) {
-        const int n_frags = w.n / RP_FRAG;
+        const int n_runs = w.n / RP_RUN;
 #pragma unroll
-        for (int i = 0; i < S::FRAGS; i++) {
-            const int m = w.row + index(i) / S::SUBS, f = k0 / RP_FRAG + index(i) % S::SUBS;
-            raw[i] = Blocks<T>::load(w.planes, (w.first + (m < w.rows ? m : w.rows - 1)) * n_frags +
-                                                   (f < n_frags ? f : n_frags - 1));
+        for (int i = 0; i < S::RUNS; i++) {
+            const int     m = w.row + index(i) / S::SUBS, g = k0 / RP_RUN + index(i) % S::SUBS;
+            const int64_t row = w.first + (m < w.rows ? m : w.rows - 1);
+            raw[i]            = Blocks<T>::load(Blocks<T>::row(w.planes, row * (w.n / QuantType<T>::FRAG)),
+                                                (unsigned)TileRun<T>(g < n_runs ? g : n_runs - 1).fragment);
         }
         load_columns(w, k0);
+    }
+
+    /* Word j of sum block k < 2 of a run, four int8. */
+    __device__ static unsigned quants(const FragmentOf<T> &v, bool second, int k, int j) {
+        constexpr int  LAST = 2 * Blocks<T>::RUNS - 2;
+        const unsigned q    = (unsigned)(second ? v.q[LAST + k][j] : v.q[k][j]);
+        if (Blocks<T>::MINUS) return rp_tile_signed(q, (unsigned)v.minus[k][j]);
+        const bool     high  = (int)Blocks<T>::FIRST == 16 ? k == 1 : (int)Blocks<T>::SECOND == 16 && second;
+        const unsigned small = high ? q >> 4 & 0x0f0f0f0fu : q;
+        return TileType<T>::OFFSET == 0 ? small : rp_tile_signed(small, TileType<T>::OFFSET);
+    }
+
+    /* Their scale. */
+    __device__ static float scale_of(const FragmentOf<T> &v, bool second, int k) {
+        constexpr int LAST = 2 * Blocks<T>::RUNS - 2;
+        const float   s    = second ? v.scale[Blocks<T>::RUNS - 1] : v.scale[0];
+        if (Blocks<T>::SUB_SCALES) return s * (float)(second ? v.sub[LAST + k] : v.sub[k]);
+        return s * (float)((int)Blocks<T>::FIRST * (second ? (int)Blocks<T>::SECOND : 1));
     }
 
     __device__ void load_columns(const TileWork &w, int k0) {
@@ -139,19 +168,22 @@ template <RpDtype T, class S> struct TileStage {
     __device__ void store(const TileWork &w, const TileShared<T, S> &to, int k0) const {
         constexpr int SUM_BLOCKS = TileType<T>::SUB / RP_SUM_BLOCK; /* of a sub-block */
 #pragma unroll
-        for (int i = 0; i < S::FRAGS; i++) {
-            const int row = index(i) / S::SUBS, f = k0 / RP_FRAG + index(i) % S::SUBS;
-            Fragment  v = Blocks<T>::dequantize(raw[i], f);
-            if (f >= w.n / RP_FRAG) v = Fragment(); /* past the end of the rows: zeros */
+        for (int i = 0; i < S::RUNS; i++) {
+            const int           row = index(i) / S::SUBS, run = index(i) % S::SUBS, g = k0 / RP_RUN + run;
+            const bool          valid = g < w.n / RP_RUN; /* past the end of the rows: zeros */
+            const TileRun<T>    at(g);
+            const FragmentOf<T> v = Blocks<T>::dequantize(raw[i], typename Blocks<T>::Lane(at.fragment));
 #pragma unroll
             for (int k = 0; k < 2; k++) {
-                const int at = Blocks<T>::first_sum_block(f) + k * Blocks<T>::SUM_STRIDE - k0 / RP_SUM_BLOCK;
+                const int chunk = 2 * run + k;
                 unsigned  q[4];
-                for (int j = 0; j < 4; j++) q[j] = rp_tile_signed((unsigned)v.q[k][j], TileType<T>::OFFSET);
-                rp_put16(to.a + row * S::K + (at ^ (row & 7)) * 16, make_uint4(q[0], q[1], q[2], q[3]));
-                if (at % SUM_BLOCKS != 0) continue;
-                to.a_scale[at / SUM_BLOCKS * to.A_STRIDE + row] = v.scale[k];
-                if (TileType<T>::MINS) to.a_min[at / SUM_BLOCKS * to.A_STRIDE + row] = v.min[k];
+                for (int j = 0; j < 4; j++) q[j] = valid ? quants(v, at.second, k, j) : 0u;
+                rp_put16(to.a + row * S::K + (chunk ^ (row & 7)) * 16, make_uint4(q[0], q[1], q[2], q[3]));
+                if (chunk % SUM_BLOCKS != 0) continue;
+                const int to_sub   = chunk / SUM_BLOCKS * to.A_STRIDE + row;
+                to.a_scale[to_sub] = valid ? scale_of(v, at.second, k) : 0.0f;
+                if (TileType<T>::MINS)
+                    to.a_min[to_sub] = !valid ? 0.0f : at.second ? v.min[Blocks<T>::RUNS - 1] : v.min[0];
             }
         }
 #pragma unroll
