@@ -90,8 +90,8 @@ __device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWor
     put.end_tile(work, tile);
 }
 
-/* Resident blocks per multiprocessor. Quantised weights have two: with more, the sum over the experts spills registers. */
-template <class Form> constexpr int resident() { return Form::FLOAT ? Form::min_blocks(1) : 2; }
+/* Resident blocks per multiprocessor. K types have one: with more, the sum over the experts spills registers. */
+template <class Form> constexpr int resident() { return Form::LARGE ? 1 : Form::min_blocks(1); }
 
 /* The chosen experts, n_experts at a time. A warp without an expert is inactive but passes all barriers. */
 template <class Form>

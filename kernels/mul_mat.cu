@@ -102,7 +102,7 @@ template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx 
 
 /* Block (i, r): rows r * S::ROWS on of column tile i. */
 template <RpDtype T, class S>
-__global__ void __launch_bounds__(S::THREADS, S::MIN_BLOCKS) tile_kernel(TileProduct p) {
+__global__ void __launch_bounds__(S::THREADS, rp_tile_resident<T, S>()) tile_kernel(TileProduct p) {
     rp_begin();
     RP_SHARED(int64_t, x_at, [S::COLUMNS]);
     RP_SHARED(int64_t, y_at, [S::COLUMNS]);

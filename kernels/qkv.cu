@@ -26,12 +26,6 @@ enum { Q, K, V, PROJS };
 /* Resident blocks of the kernels for any types of weights. */
 enum { MIXED_BLOCKS = 1, MIXED_DEQUANT_BLOCKS = 2 };
 
-/* Those of the kernels for one type, or one and another for the values: one less than of other products where there would
- * be three or four, because the values that the end of a head needs take registers from the product. */
-template <class Form> constexpr int resident() {
-    return Form::FLOAT || Form::min_blocks(1) < 3 ? Form::min_blocks(1) : Form::min_blocks(1) - 1;
-}
-
 /* One projection. */
 struct QkvProj {
     RpTensorView w, out; /* out: f32 [d,h], or a KV cache [rows,n_ctx] */
@@ -144,7 +138,7 @@ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 /* Weights of one form, or those of the values of another. */
 template <class Form, class ValueForm>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(resident<Form>(), resident<ValueForm>()))
+__global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(Form::min_blocks(1), ValueForm::min_blocks(1)))
     qkv_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
@@ -236,7 +230,7 @@ LaunchShape shape_of(const QkvArgs &p, bool any_type) {
 /* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
 template <class Form> RpStatus pair_rows(QkvArgs &p, bool early, RpKernelCtx *ctx) {
     typedef QuantForm<RP_Q6_K> Q6K;
-    divide_blocks(p, smaller(resident<Form>(), resident<Q6K>()), early, ctx);
+    divide_blocks(p, smaller(Form::min_blocks(1), Q6K::min_blocks(1)), early, ctx);
     return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<Form, Q6K>), p);
 }
 
@@ -294,7 +288,7 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
                early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
     const auto launch  = [&](auto form) {
         using Form = decltype(form);
-        divide_blocks(p, resident<Form>(), early, ctx);
+        divide_blocks(p, Form::min_blocks(1), early, ctx);
         return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, false), form, (qkv_kernel<Form, Form>), p);
     };
     if (same && !rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);

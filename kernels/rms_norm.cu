@@ -9,7 +9,7 @@ namespace {
 
 enum { THREADS = RP_NORM_THREADS };
 
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 4)
     rms_norm_kernel(RpTensorView x, RpTensorView w, RpTensorView y, float eps) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);

@@ -129,9 +129,8 @@ __device__ static inline void rp_gemv_wait(const GemvWork &work) {
 
 /* Resident blocks per multiprocessor for __launch_bounds__: as many as leave each thread enough registers. */
 constexpr int rp_gemv_blocks(RpDtype t, int columns) {
-    const bool many = t == RP_Q4_K || t == RP_Q5_K || t == RP_Q6_K || t == RP_MXFP4;
-    if (columns > 1) return many ? 1 : 2;
-    return t == RP_Q4_0 || t == RP_Q4_1 || t == RP_Q4_K ? 3 : 2;
+    const bool few = t == RP_Q4_0 || t == RP_Q4_1 || t == RP_Q8_0;
+    return columns > 1 && !few ? 1 : 2;
 }
 
 /* The first fragment of the lane; the next is 32 * split further on. */

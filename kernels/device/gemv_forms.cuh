@@ -16,13 +16,14 @@
  *     NAME                          of the kernel in dumps
  *     STAGED                        columns are staged to dynamic shared memory
  *     FLOAT                         weights are float
+ *     LARGE                         fragments of two runs (K types): the most registers
  *     MAX_COLUMNS                   that a block can multiply at a time
  *     min_blocks(c)                 resident blocks per multiprocessor for __launch_bounds__, with c columns
  *     matrix(w, work, i2, i3)       Weights: two rows of matrix w[:,:,i2,i3]
  *     matrices(a, b, work, i2)      Weights: one row of a[:,:,i2] and the same row of b[:,:,i2]
  *     product(work, w, cols, put)   the GEMV */
 template <RpDtype T> struct QuantWeights {
-    static constexpr bool FLOAT = false;
+    static constexpr bool FLOAT = false, LARGE = (int)Blocks<T>::RUNS == 2;
 
     __device__ static OneMatrix<T> matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
                                           int64_t i3 = 0) {
@@ -63,7 +64,7 @@ template <RpDtype T> struct DequantForm : QuantWeights<T> {
 
 template <RpDtype T> struct FloatForm {
     static constexpr const char *NAME   = "float_kernel";
-    static constexpr bool        STAGED = false, FLOAT = true;
+    static constexpr bool        STAGED = false, FLOAT = true, LARGE = false;
     static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
     static constexpr int         min_blocks(int columns) { return columns > 1 ? 2 : 3; }
 

@@ -149,7 +149,7 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
     typedef typename Blocks<T>::Raw Raw;
     constexpr int                   C = Columns::COLUMNS;
     RP_SHARED_DYNAMIC(char, staged);
-    enum { LOADS = C > 1 && T == RP_Q8_0 ? 1 : Blocks<T>::LOADS };             /* limited by registers */
+    enum { LOADS = Blocks<T>::LOADS };
     constexpr int FRAG = QuantType<T>::FRAG, SUM_BLOCKS = FRAG / RP_SUM_BLOCK; /* of a fragment */
     const int     n_frags = (int)(work.n / FRAG), slice = RP_GEMV_STAGED / columns.n_staged() / FRAG;
     const int     step = work.split * RP_WARP, first = rp_gemv_lane_frag(work);

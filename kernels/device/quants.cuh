@@ -270,7 +270,7 @@ template <> struct Blocks<RP_Q5_1> : SmallBlocks {
 };
 
 template <> struct Blocks<RP_Q8_0> : SmallBlocks {
-    enum { QUANT_PLANES = 2, SIGNED = 1, HAS_MIN = 0 };
+    enum { QUANT_PLANES = 2, SIGNED = 1, HAS_MIN = 0, LOADS = 1 };
     struct Raw {
         uint4    q[2];
         uint16_t d;

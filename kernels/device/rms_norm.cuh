@@ -40,28 +40,24 @@ struct TwoSum {
     }
 };
 
-/* 1 / sqrt(sum / n + eps) in doubles, for sums that are zero, infinite, NaN or near the limits of float. Not inlined:
- * it takes no registers from the usual way. */
-__device__ static RP_NOINLINE float rp_rms_slow_root(float high, float low, int64_t n, float eps) {
-    const double sum = (double)high + (high < INFINITY ? (double)low : 0.0);
-    return (float)(1.0 / sqrt(sum / (double)n + (double)eps));
-}
-
 /* 1 / sqrt(sum / n + eps), rounded once: all steps before have relative errors of about 2^-45.
  *
  *     m = sum / n + eps                  quotient q and what remains of the sum, (sum - q n) / n
  *     y = 1 / sqrt(m), two units in the last place off or less
  *     y + y/2 (1 - m y^2)                one step of Newton's method; fma gives the rounding errors of y^2 and m y^2 */
 __device__ static inline float rp_rms_root(const TwoSum &sum, int64_t n, float eps) {
-    const float count = (float)n, q = sum.high / count;
+    const float count = (float)n, count_rest = (float)(n - (int64_t)count), q = __fdividef(sum.high, count);
     TwoSum      m = {q, 0.0f};
-    m.add(eps, (fmaf(-q, count, sum.high) + sum.low) / count);
-    if (!(m.high > 1e-30f && m.high < 1e30f) || n >= 1 << 24)
-        return rp_rms_slow_root(sum.high, sum.low, n, eps);
+    m.add(eps, __fdividef(fmaf(-q, count_rest, fmaf(-q, count, sum.high)) + sum.low, count));
+    if (m.high == 0.0f || !(m.high < INFINITY)) return rsqrtf(m.high);
+    const float up = m.high < 1e-30f  ? 0x1p40f
+                     : m.high > 1e30f ? 0x1p-40f
+                                      : 1.0f; /* keeps the squares in range */
+    m.high *= up * up, m.low *= up * up;
     const float y = rsqrtf(m.high), square = __fmul_rn(y, y), product = __fmul_rn(m.high, square);
     const float square_rest = fmaf(y, y, -square), product_rest = fmaf(m.high, square, -product);
     const float rest = __fsub_rn(1.0f, product) - product_rest - fmaf(m.high, square_rest, m.low * square);
-    return fmaf(0.5f * y, rest, y);
+    return fmaf(0.5f * y, rest, y) * up;
 }
 
 /* 1 / sqrt(mean(x^2) + eps) for every thread of a block of RP_NORM_THREADS. Reduction order: thread t adds elements

@@ -34,8 +34,6 @@ template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct Ti
     static constexpr int THREADS = RP_WARP * ROW_WARPS * COLUMN_WARPS, SUBS = K / 32;
     static constexpr int RUNS = ROWS * SUBS / THREADS, CHUNKS = COLUMNS * K / 16 / THREADS,
                          SCALES = COLUMNS * SUBS / THREADS; /* of a thread in a stage */
-    static constexpr int MIN_BLOCKS =
-        THREADS == 256 ? 2 : 3; /* resident on a multiprocessor; limits registers */
     static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 &&
                       COLUMNS * SUBS % THREADS == 0,
                   "every thread loads as much as the others");
@@ -61,6 +59,11 @@ template <RpDtype T> struct TileType;
     };
 RP_QUANTS(X)
 #undef X
+
+/* Resident blocks on a multiprocessor, which limits registers. Of large tiles in K types one: with two, registers spill. */
+template <RpDtype T, class S> constexpr int rp_tile_resident() {
+    return (int)Blocks<T>::RUNS == 2 && S::ROWS == RP_TILE_LARGE_ROWS ? 1 : 2;
+}
 
 /* The block's part of a product: rows [row, row + ROWS) of the matrix whose row 0 is row `first` of the tensor, fewer
  * where the matrix ends. Column c of the tile is x_at[c] bytes behind x, its results y_at[c] bytes behind y; these two
