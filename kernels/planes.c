@@ -42,7 +42,7 @@ static void arrange_mxfp4(const uint8_t *in, uint8_t *out) {
 static void arrange_fifth_bits(const uint8_t *in, uint8_t *out) {
     for (int b = 0; b < 4; b++) {
         unsigned byte = 0;
-        for (int w = 0; w < 8; w++) byte |= (in[(4 * w + b) / 8] >> (4 * w + b) % 8 & 1u) << w;
+        for (int w = 0; w < 8; w++) byte |= ((unsigned)in[(4 * w + b) / 8] >> (4 * w + b) % 8 & 1u) << w;
         out[b] = (uint8_t)byte;
     }
 }
