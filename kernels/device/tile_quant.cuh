@@ -173,15 +173,14 @@ template <RpDtype T, class S> struct TileStage {
 #pragma unroll
         for (int i = 0; i < S::RUNS; i++) {
             const int           row = index(i) / S::SUBS, run = index(i) % S::SUBS, g = k0 / RP_RUN + run;
-            const bool          valid = g < w.n / RP_RUN; /* past the end of the rows: zeros */
-            const unsigned      mask  = valid ? 0xffffffffu : 0u;
+            const bool          valid = g < w.n / RP_RUN; /* past the end of the rows scales are 0 */
             const TileRun<T>    at(g);
             const FragmentOf<T> v = Blocks<T>::dequantize(raw[i], typename Blocks<T>::Lane(at.fragment));
 #pragma unroll
             for (int k = 0; k < 2; k++) {
                 const int chunk = 2 * run + k;
                 unsigned  q[4];
-                for (int j = 0; j < 4; j++) q[j] = quants(v, at.second, k, j) & mask;
+                for (int j = 0; j < 4; j++) q[j] = quants(v, at.second, k, j);
                 rp_put16(to.a + row * S::K + (chunk ^ (row & 7)) * 16, make_uint4(q[0], q[1], q[2], q[3]));
                 if (chunk % SUM_BLOCKS != 0) continue;
                 const int to_sub   = chunk / SUM_BLOCKS * to.A_STRIDE + row;
