@@ -46,7 +46,8 @@ static cudaError_t alloc(void **p, size_t n, int kind) {
         return sim_err(cudaErrorMemoryAllocation);
     if (posix_memalign(p, 256, n)) return sim_err(cudaErrorMemoryAllocation);
     memset(*p, 0xff, n);
-    char *written        = kind == 1 && sim_ptx_on() ? (char *)calloc(n, 1) : nullptr;
+    static const bool allowed = getenv("SIM_UNWRITTEN") != nullptr;
+    char *written = kind == 1 && sim_ptx_on() && !allowed ? (char *)calloc(n, 1) : nullptr;
     allocs()[(char *)*p] = {(char *)*p, n, kind, written};
     race_forget(*p, n, kind == 2);
     if (kind == 1) used += n;
