@@ -47,8 +47,8 @@ static cudaError_t alloc(void **p, size_t n, int kind) {
     if (posix_memalign(p, 256, n)) return sim_err(cudaErrorMemoryAllocation);
     memset(*p, 0xff, n);
     static const bool allowed = getenv("SIM_UNWRITTEN") != nullptr;
-    char *written = kind == 1 && sim_ptx_on() && !allowed ? (char *)calloc(n, 1) : nullptr;
-    allocs()[(char *)*p] = {(char *)*p, n, kind, written};
+    char             *written = kind == 1 && sim_ptx_on() && !allowed ? (char *)calloc(n, 1) : nullptr;
+    allocs()[(char *)*p]      = {(char *)*p, n, kind, written};
     race_forget(*p, n, kind == 2);
     if (kind == 1) used += n;
     sim_st.live_allocs++;
