@@ -212,8 +212,7 @@ void divide_blocks(QkvArgs &p, int per_sm, bool early, const RpKernelCtx *ctx) {
     int64_t pairs = 0; /* of rows that are computed at a time */
     for (int i = Q; i < PROJS; i++) {
         const int64_t blocks = (t[i].tiles + t[i].turns - 1) / t[i].turns;
-        p.proj[i].grid = {t[i].split, (int)blocks, (int)(t[i].tiles / blocks), (int)(t[i].tiles % blocks),
-                          -1};
+        p.proj[i].grid       = rp_grid_of(t[i].tiles, blocks, t[i].split);
         pairs += blocks * (RP_GEMV_WARPS / t[i].split);
     }
     p.early = rp_gemv_early(early, pairs, RP_GEMV_WARPS, ctx);

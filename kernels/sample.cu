@@ -63,7 +63,7 @@ struct SampleArgs {
 /* NaN counts as -INFINITY; adding 0 turns -0 into 0, so that equal logits have equal keys. */
 __device__ float clean(float logit) { return logit != logit ? -INFINITY : logit + 0.0f; }
 
-/* Of a logit: its weight and its bin. */
+/* Constants that give the weight and the bin of a logit. */
 struct Scale {
     float max_logit, temperature, bins, bins_of_one; /* bins_of_one: for a difference of 1 */
 };
@@ -98,7 +98,7 @@ __device__ int32_t slice_size() { return 2 * (int32_t)blockDim.x; }
 
 /* This thread's logits of the block's slice, `RP_WARP` apart (rp_block_sort_keys), with the penalty. Past the end: -inf. */
 __device__ void load_logits(const SampleArgs &a, const RpStepState &s, float *slice, float x[2]) {
-    const int32_t at    = 2 * (int32_t)(threadIdx.x & ~31u) + (int32_t)threadIdx.x % RP_WARP;
+    const int32_t at    = rp_pair_place();
     const int32_t first = (int32_t)blockIdx.x * slice_size();
     for (int r = 0; r < 2; r++) {
         const int32_t i = first + at + r * RP_WARP;
@@ -124,8 +124,7 @@ __device__ void load_logits(const SampleArgs &a, const RpStepState &s, float *sl
 
 /* The key of this thread's logit r; 0, behind all others, past the end. */
 __device__ RpKey key_at(const SampleArgs &a, const float x[2], int r) {
-    const int32_t at = 2 * (int32_t)(threadIdx.x & ~31u) + (int32_t)threadIdx.x % RP_WARP + r * RP_WARP;
-    const int32_t i  = (int32_t)blockIdx.x * slice_size() + at;
+    const int32_t i = (int32_t)blockIdx.x * slice_size() + rp_pair_place() + r * RP_WARP;
     return i < a.n ? rp_key_of(x[r], i) : 0;
 }
 
@@ -389,8 +388,8 @@ __device__ RpKey weight_from(const Search &s, RpKey key) {
 
 enum { TOP_K, TOP_P, CHOICE, N_SEARCHES };
 
-/* What a search is for: the target of top-k, of top-p, or of the random number u in [0, 1), which chooses the candidate
- * at which the sum of weights first exceeds u * (weight of all that are kept). 0: nothing is searched. */
+/* The target of a search: for top-k, for top-p, or for the random number u in [0, 1), which chooses the candidate at
+ * which the sum of weights first exceeds u * (weight of all that are kept). 0: nothing is searched. */
 __device__ RpKey target_of(int search, const Search &s, const RpStepState &state, const Cut &kept, float u) {
     const double mass = (double)kept.sum.weight;
     if (search == TOP_K)

@@ -1,5 +1,5 @@
-/* counts_read.c - reads the JSON of `reprise bench counts`. Every member that the model uses must be there,
- * apart from the multiply-adds of tensor cores. */
+/* counts_read.c - reads the JSON of `reprise bench counts`. Every member that the model uses must be there, apart from
+ * those that older counts lack. */
 #include "cli/predict/predict.h"
 
 #include "cli/common.h"
@@ -26,7 +26,7 @@ static RpStatus get_number(const Reader *r, const json_t *o, const char *member,
     return RP_OK;
 }
 
-/* 0 if it is missing: counts of kernels without mma may be older than the counter. */
+/* 0 if it is missing: counts may be older than the member. */
 static RpStatus get_optional(const Reader *r, const json_t *o, const char *member, double *out) {
     *out = 0.0;
     return json_object_get(o, member) == NULL ? RP_OK : get_number(r, o, member, 0, out);
@@ -100,7 +100,7 @@ static RpStatus get_kernel(const Reader *r, const json_t *o, KernelCounts *k) {
     k->blocks = 1.0;
     for (size_t d = 0; d < 3; d++) k->blocks *= json_number_value(json_array_get(grid, d));
     if (!(k->blocks >= 1.0)) return missing(r, "grid", "3 positive numbers");
-    if (json_object_get(o, "sms") != NULL) RP_TRY(get_number(r, o, "sms", 0, &k->sms));
+    RP_TRY(get_optional(r, o, "sms", &k->sms));
     RP_TRY(get_number(r, o, "launches", 1, &k->launches));
     RP_TRY(get_int(r, o, "block", 1, 1024, &k->threads));
     RP_TRY(get_int(r, o, "registers", 1, 255, &k->registers)); /* 0: counted with --no-registers */

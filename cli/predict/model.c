@@ -62,7 +62,7 @@ static double issue_us(const Gpu *g, const KernelCounts *k) {
 
 /* The tensor cores of the busiest SM; the data sheet counts those of all SMs. */
 static double tensor_us(const Gpu *g, const KernelCounts *k) {
-    const double share = blocks_of_an_sm(g, k) * g->sms / k->blocks;
+    const double share = share_of_an_sm(g, k) * g->sms;
     const double us = 2.0 * k->tensor_f16 / (g->tensor_f16 * 1e6) + 2.0 * k->tensor_s8 / (g->tensor_s8 * 1e6);
     return share * us / g->mma_share;
 }

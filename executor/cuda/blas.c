@@ -19,15 +19,6 @@ size_t rp_cuda_plan_scratch(const CudaExecutor *c) {
     return most;
 }
 
-/* REPRISE_BLAS: *out is NULL for off, "" for auto, or a path. */
-static RpStatus wanted_library(const char **out) {
-    const char *value = rp_option(RP_OPT_BLAS);
-    *out              = strcmp(value, "off") == 0 ? NULL : strcmp(value, "auto") == 0 ? "" : value;
-    if (*out == NULL || *out[0] == '\0' || strchr(value, '/') != NULL) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted",
-                   rp_option_name(RP_OPT_BLAS), value);
-}
-
 static RpStatus open_library(CudaDevice *d, const char *path) {
     RP_TRY(rp_blaslt_open(path[0] != '\0' ? path : NULL, &d->blas));
     const RpStatus st = rp_cuda_alloc(d, RP_BLAS_WORKSPACE, "the workspace of cublasLt", &d->workspace);
@@ -109,7 +100,7 @@ RpStatus rp_cuda_blas_open(CudaExecutor *c) {
     CudaDevice *d = c->device;
     const char *path;
     c->base.info.blas = c->blas_text;
-    RP_TRY(wanted_library(&path));
+    RP_TRY(rp_cuda_wanted_library(RP_OPT_BLAS, &path));
     if (!wants(c)) return RP_OK;
     if (path == NULL) {
         snprintf(c->blas_text, sizeof c->blas_text, "%s=off", rp_option_name(RP_OPT_BLAS));

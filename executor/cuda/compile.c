@@ -7,6 +7,7 @@
 #include "executor/cuda/compile.h"
 
 #include "executor/cuda/code_cache.h"
+#include "executor/cuda/cuda.h"
 #include "reprise/options.h"
 
 #include <pthread.h>
@@ -19,12 +20,11 @@
 enum { MAX_THREADS = 16 };
 
 RpStatus rp_compiler_open(RpNvrtc **out) {
-    const char *value = rp_option(RP_OPT_NVRTC), *name = rp_option_name(RP_OPT_NVRTC);
+    const char *path;
     *out = NULL;
-    if (strcmp(value, "off") == 0) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s=off", name);
-    if (strcmp(value, "auto") == 0) return rp_nvrtc_open("", out);
-    if (strchr(value, '/') != NULL) return rp_nvrtc_open(value, out);
-    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted", name, value);
+    RP_TRY(rp_cuda_wanted_library(RP_OPT_NVRTC, &path));
+    if (path == NULL) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s=off", rp_option_name(RP_OPT_NVRTC));
+    return rp_nvrtc_open(path, out);
 }
 
 typedef struct Batch {

@@ -32,7 +32,7 @@ typedef struct CudaWeight {
     char       *device;
 } CudaWeight;
 
-/* What the uploads of weights took so far. The rest of the time the host read and repacked them. */
+/* Bytes and time of the uploads of weights so far. The host read and repacked them while it did not wait. */
 typedef struct CudaUpload {
     size_t bytes;
     double all_s, wait_s; /* seconds; of them waiting for copies */
@@ -150,6 +150,9 @@ static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
                          .tuning        = &c->device->tuning,
                          .sources       = &c->device->sources};
 }
+
+/* The value of an option that selects a library: *path is NULL for off, "" for auto, or a path. RP_E_ARG for others. */
+RP_NODISCARD RpStatus rp_cuda_wanted_library(RpOption option, const char **path);
 
 /* RP_OK, or RP_E_CUDA (RP_E_NOMEM) with device, `what` and the error's text. If the device itself has failed, for
  * instance by an illegal access in a kernel, d->failed is set. */

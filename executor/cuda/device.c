@@ -48,6 +48,14 @@ RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out
     return rp_fail(RP_E_NOMEM, "%s: %zu bytes for %s could not be allocated", d->id, bytes, what);
 }
 
+RpStatus rp_cuda_wanted_library(RpOption option, const char **path) {
+    const char *value = rp_option(option);
+    *path             = strcmp(value, "off") == 0 ? NULL : strcmp(value, "auto") == 0 ? "" : value;
+    if (*path == NULL || (*path)[0] == '\0' || strchr(value, '/') != NULL) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted", rp_option_name(option),
+                   value);
+}
+
 static RpStatus open_device(CudaDevice *d) {
     struct cudaDeviceProp p;
     RP_TRY(rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device"));

@@ -45,6 +45,11 @@ struct ColumnGrid {
     int early; /* of GemvWork */
 };
 
+/* `tiles` row tiles for so many blocks. */
+static inline ColumnGrid rp_grid_of(int64_t tiles, int64_t blocks, int split) {
+    return {split, (int)blocks, (int)(tiles / blocks), (int)(tiles % blocks), -1};
+}
+
 /* Row tiles of the multiprocessor that gets the most of them. */
 static inline int64_t rp_most_tiles(int64_t tiles, int64_t blocks, int n_sm) {
     const int64_t turns = tiles / blocks, rest = tiles % blocks, each = (blocks + n_sm - 1) / n_sm;
@@ -58,7 +63,7 @@ static inline ColumnGrid rp_divide_tiles(int64_t tiles, int64_t most, int split,
     const int64_t full = tiles < most ? tiles : most, turns = (tiles + full - 1) / full,
                   even   = (tiles + turns - 1) / turns;
     const int64_t blocks = rp_most_tiles(tiles, even, n_sm) <= rp_most_tiles(tiles, full, n_sm) ? even : full;
-    return {split, (int)blocks, (int)(tiles / blocks), (int)(tiles % blocks), -1};
+    return rp_grid_of(tiles, blocks, split);
 }
 
 /* Grid of a fused product with `results` rows, warp_results per warp. `resident` blocks fit a multiprocessor at a
@@ -170,10 +175,8 @@ struct FusedColumn {
 
     /* x[4i] to x[4i+3]. The rows of q8_act are whole blocks, so no bound is needed. */
     __device__ static float4 load4(const float *x, int i, bool aligned) {
-        if (!aligned) return make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]);
-        const uint4 v = rp_get16(x + 4 * i);
-        return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
-                           __uint_as_float(v.w));
+        if (aligned) return rp_get_float4(x + 4 * i);
+        return make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]);
     }
 
     __device__ bool aligned() const { return ((uintptr_t)c.x | (uintptr_t)c.weight) % 16 == 0; }

@@ -26,6 +26,13 @@ __device__ static inline const float *rp_repeated_row(const RpTensorView &a, con
     return (const float *)rp_row_at(b, i1 % b.ne[1], i2 % b.ne[2], i3 % b.ne[3]);
 }
 
+/* x[0] to x[3], aligned to 16 bytes. */
+__device__ static inline float4 rp_get_float4(const float *x) {
+    const uint4 v = rp_get16(x);
+    return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
+                       __uint_as_float(v.w));
+}
+
 /* The sum (the maximum) over the warp, for every lane. A butterfly: lanes 16 apart are added, then 8, 4, 2, 1
  * apart, so the order is fixed. The maximum is a NaN if any value is. */
 __device__ static inline float rp_warp_sum(float v) {

@@ -197,7 +197,7 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t      
     put(m, lane, sum);
 }
 
-/* What a Put does at the end of a row tile, by every thread of the block: nothing, unless it has an overload. */
+/* Every thread of the block calls it at the end of a row tile. It does nothing, unless a Put has an overload of it. */
 template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int64_t) {}
 
 template <int C, class Put>

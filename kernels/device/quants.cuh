@@ -128,6 +128,12 @@ template <RpDtype T> struct Blocks;
 
 template <RpDtype T> using FragmentOf = Fragment<Blocks<T>::RUNS>;
 
+/* The Lane of a type whose fragments share nothing. */
+struct NoLane {
+    __device__ explicit NoLane(int) {}
+    __device__ void keep() {}
+};
+
 /* Types in blocks of 32 elements with one scale: a fragment is a block. */
 struct SmallBlocks {
     enum {
@@ -141,10 +147,7 @@ struct SmallBlocks {
         HAS_MIN      = 1,
         LOADS        = 2
     };
-    struct Lane {
-        __device__ explicit Lane(int) {}
-        __device__ void keep() {}
-    };
+    typedef NoLane                         Lane;
     template <class I> __device__ static I first_sum_block(I f) { return 2 * f; }
     __device__ static Fragment<1>          scaled(float scale, float min) {
                  Fragment<1> r;
@@ -435,10 +438,7 @@ template <> struct Blocks<RP_Q5_K> : SuperBlocks {
  * four sum blocks. */
 template <> struct Blocks<RP_Q6_K> : SuperBlocks {
     enum { QUANT_PLANES = 3, SIGNED = 1, HAS_MIN = 0, SUB_SCALES = 1 };
-    struct Lane {
-        __device__ explicit Lane(int) {}
-        __device__ void keep() {}
-    };
+    typedef NoLane Lane;
     struct Raw {
         uint4    q[3];
         unsigned scales;

@@ -11,11 +11,7 @@ enum { RP_NORM_THREADS = 256 };
 
 /* x[i] to x[i+3], zeros past n. COHERENT: memory that other blocks of this kernel have written, read from L2. */
 template <bool COHERENT> __device__ static inline float4 rp_load4(const float *x, int64_t i, int64_t n) {
-    if (!COHERENT && (uintptr_t)x % 16 == 0 && i + 4 <= n) {
-        const uint4 v = rp_get16(x + i);
-        return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
-                           __uint_as_float(v.w));
-    }
+    if (!COHERENT && (uintptr_t)x % 16 == 0 && i + 4 <= n) return rp_get_float4(x + i);
     float v[4];
     for (int k = 0; k < 4; k++) v[k] = i + k >= n ? 0.0f : COHERENT ? __ldcg(x + i + k) : x[i + k];
     return make_float4(v[0], v[1], v[2], v[3]);

@@ -49,7 +49,7 @@ static_assert(LargeTile::ROWS == RP_TILE_LARGE_ROWS && LargeTile::COLUMNS == RP_
                   SmallTile::ROWS == RP_TILE_ROWS && SmallTile::COLUMNS == RP_TILE_SMALL_COLUMNS,
               "as in tile.cuh");
 
-/* Of a type: elements of a sub-block, whether it has minima, and the offset that the tile subtracts from its quants. */
+/* The elements of a sub-block of a type, whether it has minima, and the offset that the tile subtracts from its quants. */
 template <RpDtype T> struct TileType;
 #define X(ID, name, sub, offset, has_min, ...)                                                               \
     template <> struct TileType<RP_##ID> {                                                                   \
@@ -103,7 +103,7 @@ template <RpDtype T> struct TileRun {
         : fragment(PAIRS ? g / 8 * 4 + g % 4 : g), second(PAIRS && g % 8 >= 4) {}
 };
 
-/* What a thread holds of the next stage. */
+/* The part of the next stage that a thread has in registers. */
 template <RpDtype T, class S> struct TileStage {
     typename Blocks<T>::Raw raw[S::RUNS];
     uint4                   q[S::CHUNKS];

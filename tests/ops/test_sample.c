@@ -197,7 +197,7 @@ Test(sample, agrees_with_the_cpu_on_logits_of_any_shape) {
         cr_expect_eq(sample_shaped(&cases[i], (uint32_t)i).s.drawn_low, 1u, "%s", cases[i].shape);
 }
 
-/* Of n equal logits the first k are kept, in the order of their ids, so the random number chooses id u * k. */
+/* With n equal logits top-k keeps those with the lowest ids, so the random number chooses id u * k. */
 Test(sample, chooses_among_equal_logits_by_id) {
     const ShapedCase all  = {"equal", 0.3f, 0, 1.0f, 0.5f, 1.0f, 2500},
                      some = {"equal", 3.0f, 2100, 1.0f, 0.0f, 1.0f, 2500};
