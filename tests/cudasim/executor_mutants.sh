@@ -2,8 +2,14 @@
 # Mutation test of the CUDA executor. Plants one bug at a time in a copy of the executor and the kernels it uses: its
 # tests on the simulated device must fail. Only the changed file is compiled; it is linked as in the build.
 #   executor_mutants.sh SOURCE_DIR BUILD_DIR [WORD]      WORD: only the bugs whose description contains it
+#   executor_mutants.sh --apply SOURCE_DIR               fails if an expression changes nothing; builds nothing
 set -eu
-source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) only=${3-}
+apply='' only=''
+if [ "$1" = --apply ]; then
+    apply=1 source=$(cd "$2" && pwd)
+else
+    source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) only=${3-}
+fi
 all=$(mktemp -d) started=0 cores=$(nproc)
 trap 'rm -rf "$all"' EXIT
 
@@ -33,6 +39,7 @@ plant() { # source file to compile, file to change, sed expression, tests, descr
             echo "$5: this changes nothing in $2: $expression"; return
         fi
     done <<<"$3"
+    if [ -n "$apply" ]; then echo "caught nothing yet"; return; fi
     if ! compile "$1" >"$temp/log" 2>&1; then
         echo "$5: does not compile"; tail -5 "$temp/log"; return
     fi
@@ -116,5 +123,5 @@ mutant $cuda/compile.c $cuda/compile.c 's/ && !rp_cuda_code_includes_files(&j->c
 wait
 cat "$all"/*/result | grep -v '^caught' || true
 caught=$(cat "$all"/*/result | grep -c '^caught' || true)
-echo "$caught of $started planted bugs caught"
+[ -n "$apply" ] || echo "$caught of $started planted bugs caught"
 [ "$caught" = "$started" ]

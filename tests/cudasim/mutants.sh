@@ -3,6 +3,7 @@
 # every access checked.
 #   mutants.sh SOURCE_DIR RACE_BUILD_DIR [OP...]      OP: only the bugs of these ops
 #   mutants.sh --ops                                 prints the ops that have planted bugs
+#   mutants.sh --apply SOURCE_DIR                    fails if an expression changes nothing; builds nothing
 #
 # The bugs of one op share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
 #   s/id < n/(@ ? id <= n : id < n)/        becomes        (sim_bug(3) ? id <= n : id < n)
@@ -55,7 +56,8 @@ linear|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter
 linear|device/column.cuh|s/v.z \*= w.z,/v.z *= (@ ? 1.0f : w.z),/|an element that is not multiplied by the weight of the norm
 linear|device/column.cuh|s/block \* grid.turns + (block < grid.rest ? block : grid.rest)/block * grid.turns + (@ ? 0 : (block < grid.rest ? block : grid.rest))/|a block that computes the rows of other blocks
 linear|device/quantize.cuh|s/rp_sum_of_lanes(q0 + q1 + q2 + q3, 4)/rp_sum_of_lanes(q0 + q1 + q2 + q3, @ ? 8 : 4)/|an activation sum over 32 elements instead of 16
-linear|device/gemv.cuh|s/^    rp_pdl_wait();/    if (!@) rp_pdl_wait();/|a product that does not wait for earlier kernels
+linear|device/gemv.cuh|s/if (work.early >= 0) rp_pdl_wait();/if (!@ \&\& work.early >= 0) rp_pdl_wait();/|a product that does not wait for earlier kernels after its prefetch
+linear|device/gemv.cuh|s/if (early < 0) rp_pdl_wait();/if (!@ \&\& early < 0) rp_pdl_wait();/|a product without a prefetch that does not wait for earlier kernels
 gate_up|gate_up.cu|s/p.ids == nullptr \&\& (ctx/(p.ids == nullptr || @) \&\& (ctx/|expert ids read before the wait for earlier kernels
 gate_up|gate_up.cu|s/half\[i\] += p.bias\[i\]/half[i] += p.bias[@ ? 0 : i]/|the bias of gate added to up
 gate_up|gate_up.cu|s/id < p.w\[0\].ne\[2\]/(@ ? id <= p.w[0].ne[2] : &)/|an expert past the last
@@ -93,14 +95,9 @@ if [ "$1" = --ops ]; then
     bugs | cut -d'|' -f1 | uniq
     exit
 fi
-source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
-objects=$build/tests/cudasim/CMakeFiles
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-include=$(cat "$build/tests/cudasim/cuda_headers.txt")
-shift 2
-only=" $* " caught=0 missed=0
-
+caught=0 missed=0
 
 # Applies every expression of an op to its copy of the kernels; writes the numbers and descriptions to $temp/bugs.
 plant() { # op
@@ -122,8 +119,21 @@ plant() { # op
     done <"$temp/rows"
 }
 
+if [ "$1" = --apply ]; then
+    source=$(cd "$2" && pwd)
+    for op in $(bugs | cut -d'|' -f1 | uniq); do plant "$op"; done
+    [ "$missed" = 0 ]
+    exit
+fi
+
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+objects=$build/tests/cudasim/CMakeFiles
+include=$(cat "$build/tests/cudasim/cuda_headers.txt")
+shift 2
+only=" $* "
+
 compile() { # op
-    clang++ -std=c++17 -O2 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
+    clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
         -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
         -I"$source/include" -I"$build/include" -isystem "$include" -c "$temp/kernels/$1.cu" -o "$temp/bugs.o"
     others=
