@@ -2,8 +2,8 @@
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/reprise ${PROJECT_BINARY_DIR}/include/reprise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS reprise EXPORT reprise-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS reprise_static EXPORT reprise-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS reprise reprise_nn EXPORT reprise-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS reprise_static reprise_nn_static EXPORT reprise-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # Programs that link the static library link its dependencies too (pkg-config --static).
 set(RP_PC_LIBS_PRIVATE "-lm -lpthread -ldl")
@@ -13,7 +13,8 @@ endif()
 # Relative to the file itself, so that `cmake --install --prefix` and a moved folder work.
 file(RELATIVE_PATH RP_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 configure_file(cmake/reprise.pc.in ${PROJECT_BINARY_DIR}/reprise.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/reprise.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/reprise_nn.pc.in ${PROJECT_BINARY_DIR}/reprise_nn.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/reprise.pc ${PROJECT_BINARY_DIR}/reprise_nn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
 install(EXPORT reprise-shared NAMESPACE reprise:: DESTINATION ${package_dir})

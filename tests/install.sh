@@ -55,6 +55,27 @@ for page in man/man1/reprise.1 bash-completion/completions/reprise zsh/site-func
     [ -s "$temp/usr/share/$page" ] || fail "share/$page is not installed"
 done
 
+# The library of kernels alone.
+cat >"$temp/nn.c" <<'NN'
+#include "reprise/nn.h"
+#include <stdio.h>
+int main(void) {
+    const float a[3] = {1.0f, 2.0f, 3.0f};
+    float       y[3];
+    if (rp_nn_cpu_add(a, a, y, 3, NULL) != 0) return 1;
+    printf("%g %g %g\n", (double)y[0], (double)y[1], (double)y[2]);
+    return rp_nn_cpu_add(a, NULL, y, 3, NULL) == RP_NN_INVALID_ARGUMENT ? 0 : 1;
+}
+NN
+# shellcheck disable=SC2046,SC2086
+"$compiler" $cflags "$temp/nn.c" $(pkg-config --libs reprise_nn) -Wl,-rpath,"$libdir" -o "$temp/nn-shared"
+cp "$libdir/libreprise_nn.a" "$temp/static"
+# shellcheck disable=SC2046,SC2086
+"$compiler" $cflags "$temp/nn.c" -L"$temp/static" $(pkg-config --static --libs reprise_nn | sed "s|-L$libdir ||") -o "$temp/nn-static"
+for kind in shared static; do
+    [ "$("$temp/nn-$kind")" = "2 4 6" ] || fail "the installed library of kernels ($kind) gives another result"
+done
+
 # Every public header compiles by itself, in C and in C++.
 for header in "$temp"/usr/include/reprise/*.h; do
     printf "#include \"reprise/%s\"\nextern int used;\n" "$(basename "$header")" >"$temp/one.c"

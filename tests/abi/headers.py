@@ -18,11 +18,11 @@ def plain(text):
 
 
 def functions(header):
-    """(name, declaration, is inline) of each function of a header."""
+    """(name, declaration, is inline) of each function of a header. Those of nn.h are of another library."""
     for piece in re.split(r";|(?<=\))\s*\{\}", plain(pathlib.Path(header).read_text())):
         words = " ".join(piece.split())
         name = re.search(r"(?<!\w)(rp_\w+)\(", words)
-        if name and not words.startswith("typedef") and "{" not in words:
+        if name and not name[1].startswith("rp_nn_") and not words.startswith("typedef") and "{" not in words:
             yield name[1], words, "static inline" in words
 
 

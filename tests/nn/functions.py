@@ -1,0 +1,22 @@
+"""The functions that include/reprise/nn.h declares, read from its lists.
+
+    for name, parameters in functions(source, "RP_NN_FUNCTIONS"): ...      parameters: [("const float *", "x"), ...]
+"""
+import pathlib
+import re
+
+
+def functions(source, which):
+    header = (pathlib.Path(source) / "include/reprise/nn.h").read_text()
+    body = re.search(r"#define %s\(F\)(.*?[^\\])\n" % which, header, re.S)[1].replace("\\\n", " ")
+    body = re.sub(r"/\*.*?\*/", " ", body, flags=re.S)
+    for name, inside in re.findall(r"\bF\((\w+), \((.*?)\),", body):
+        parameters = [re.match(r"\s*(.*?)(\w+)\s*$", text).groups() for text in inside.split(",")]
+        yield name, [(" ".join(kind.split()), parameter) for kind, parameter in parameters]
+
+
+def doc_of(source, name):
+    """The comment above a function."""
+    header = (pathlib.Path(source) / "include/reprise/nn.h").read_text()
+    found = re.search(r"/\*((?:(?!\*/).)*)\*/\s*\\\n\s*F\(%s," % name, header, re.S)
+    return " ".join(found[1].replace("\\\n", " ").replace(" * ", " ").split()) if found else ""
