@@ -25,17 +25,22 @@ skip() { # number of tests, what they test: named again at the end
     skipped=$((skipped + $1)) names="$names
   skipped: $2"
 }
-log=$(mktemp)
-trap 'rm -f "$log" "$log".*' EXIT
+log=$(mktemp) builder=
+stop() {
+    [ -z "$builder" ] || kill "$builder" 2>/dev/null || true
+    rm -f "$log" "$log".*
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
 
 began=$(date +%s)
 step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
 
-# Real models. If one cannot be fetched, the tests that need it are skipped.
-step "models"
-for model in smollm2 gemma3; do
-    scripts/get-model.sh "$model" || skip 1 "tests with $model, which could not be fetched"
-done
+if [ -z "$quick" ]; then
+    aarch64=1
+    { (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; } || aarch64=
+    need clang libclang-rt-14-dev
+fi
 
 # The simulated device needs only the headers of the CUDA toolkit.
 headers=
@@ -49,6 +54,67 @@ fi
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch='-DRP_CUDA_ARCHITECTURES=90 -DCMAKE_CUDA_FLAGS=-lineinfo'
 
+# The suites of the race build that run as they are, and those of ops with planted bugs, which tests/cudasim/mutants.sh links
+# and runs without a bug and with each.
+race_suites() { # further options of ctest
+    ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/cudasim/mutants.sh --ops | paste -sd'|'))\$" "$@"
+}
+race_targets() {
+    race_suites -N | sed -n 's/.*: \(cudasim_[a-z_0-9]*\)$/\1/p'
+    tests/cudasim/mutants.sh --ops | sed 's/^/cudasim_/'
+}
+
+build() { # preset, build folder
+    preset=$1 folder=$2 fresh='' targets=''
+    if [ "$preset" = fuzz ]; then exec scripts/fuzz.sh --build; fi
+    # A folder of another generator, as of a plain `cmake -B build`, is configured anew.
+    grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$folder/CMakeCache.txt" || fresh=--fresh
+    set --
+    # shellcheck disable=SC2086
+    [ "$preset" = race ] || set -- $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON}
+    cmake $fresh --preset "$preset" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
+    if [ "$preset" = race ]; then
+        [ -f "$folder/tests/cudasim/cuda_headers.txt" ] || exit 0
+        targets=$(race_targets)
+    fi
+    # shellcheck disable=SC2086
+    exec nice -n 19 ninja -C "$folder" $targets
+}
+
+# Builds run ahead of the tests at the lowest priority: they use the time in which tests leave a core idle. The log of a
+# build is $log.PRESET, its status $log.PRESET.rc.
+build_all() { # preset...
+    child=
+    trap '[ -z "$child" ] || kill "$child"; exit 1' TERM
+    for preset in "$@"; do
+        folder=build/$preset rc=0
+        [ "$preset" != release ] || folder=build
+        build "$preset" "$folder" >"$log.$preset" 2>&1 &
+        child=$!
+        wait "$child" || rc=$?
+        echo "$rc" >"$log.$preset.rc"
+        [ "$rc" = 0 ] || break
+    done
+}
+await() { # preset: waits for its build
+    while [ ! -s "$log.$1.rc" ]; do
+        kill -0 "$builder" 2>/dev/null || [ -s "$log.$1.rc" ] || { echo "the build of $1 was stopped"; exit 1; }
+        sleep 0.2
+    done
+    [ "$(cat "$log.$1.rc")" = 0 ] || { tail -60 "$log.$1"; exit 1; }
+}
+presets=release
+[ -n "$quick" ] || presets="release asan tsan ${aarch64:+aarch64} race fuzz"
+# shellcheck disable=SC2086
+build_all $presets &
+builder=$!
+
+# Real models. If one cannot be fetched, the tests that need it are skipped.
+step "models"
+for model in smollm2 gemma3; do
+    scripts/get-model.sh "$model" || skip 1 "tests with $model, which could not be fetched"
+done
+
 slowest() { # log of ctest: the suites that dominate its time
     echo "slowest suites:"
     sed -n 's/.*Test *#[0-9]*: *\([a-z_0-9]*\) .* \([0-9.]*\) sec.*/\2 s  \1/p' "$1" | sort -rn | head -5 | sed 's/^/  /'
@@ -56,11 +122,7 @@ slowest() { # log of ctest: the suites that dominate its time
 
 suite() { # preset, title, build folder; tests inherit the environment
     step "$2"
-    fresh= # a folder of another generator, as of a plain `cmake -B build`, is configured anew
-    grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$3/CMakeCache.txt" || fresh=--fresh
-    # shellcheck disable=SC2086
-    cmake $fresh --preset "$1" $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON} ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
-    ninja -C "$3" >"$log" 2>&1 || { tail -60 "$log"; exit 1; }
+    await "$1"
     # shellcheck disable=SC2086
     ctest --test-dir "$3" $without_long -j$(($(nproc) + 1)) --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
@@ -80,20 +142,16 @@ if [ -z "$quick" ]; then
     REPRISE_MODELS=/nonexistent suite asan "address and undefined behaviour sanitizers" build/asan
     REPRISE_MODELS=/nonexistent suite tsan "thread sanitizer" build/tsan
 
-    if (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; then
+    if [ -n "$aarch64" ]; then
         REPRISE_MODELS=/nonexistent suite aarch64 "aarch64, run in qemu" build/aarch64
     else
         skip 1 "tests on aarch64: no cross compiler, qemu or libraries"
     fi
 
     step "CUDA kernels on the simulated device with every access checked; mutation tests"
-    need clang libclang-rt-14-dev
-    cmake --preset race ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} >"$log" 2>&1 || { cat "$log"; exit 1; }
+    await race
     if [ -f build/race/tests/cudasim/cuda_headers.txt ]; then
-        ninja -C build/race >"$log" 2>&1 || { tail -40 "$log"; exit 1; }
-        # The op suites with planted bugs run there, without a bug and with each.
-        ops=$(tests/cudasim/mutants.sh --ops | tr '\n' '|')
-        if ctest --test-dir build/race -j$(($(nproc) + 1)) -R cudasim -E "session|faults|bind|blas|^cudasim_(${ops%|})\$" --output-on-failure >"$log" 2>&1; then
+        if race_suites -j$(($(nproc) + 1)) --output-on-failure >"$log" 2>&1; then
             tail -3 "$log"; passed=$((passed + 1))
         else
             tail -60 "$log"; failed=$((failed + 1))
@@ -105,6 +163,7 @@ if [ -z "$quick" ]; then
     fi
 
     step "fuzzing"
+    wait "$builder" || true # scripts/fuzz.sh shows why a build failed
     # shellcheck disable=SC2012
     targets=$(ls tests/fuzz/fuzz_*.c | wc -l) bad=0
     if [ -n "$all" ]; then scripts/fuzz.sh 10 || bad=$?; else scripts/fuzz.sh --gate || bad=$?; fi
