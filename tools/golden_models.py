@@ -7,7 +7,7 @@ The weights are dequantised to f32 first, so that llama.cpp does not quantise ac
 they do that; without it, only the weights in the file matter.
 
 generate.txt has for each prompt: its text in hexadecimal, its ids, the 20 highest logits after it, 64 greedy tokens, and the
-margin of each, the highest logit minus the second. perplexity.txt has the perplexity over windows of 256 tokens of TEXT:
+margin of each, the highest logit minus the second. perplexity.txt has the perplexity of each window of 256 tokens of TEXT:
 "exact" with the dequantised weights, "rounded" with the file's."""
 import pathlib
 import sys
@@ -63,8 +63,8 @@ def generate(model, name, out):
 
 def perplexity(model, text, label, out):
     ids = model.tokenize(text, True, False)
-    total, count, windows = 0.0, 0, len(ids) // WINDOW
-    for w in range(windows):
+    perplexities = []
+    for w in range(len(ids) // WINDOW):
         window = ids[w * WINDOW:(w + 1) * WINDOW]
         if model.adds_bos():
             window[0] = model.bos()
@@ -72,9 +72,9 @@ def perplexity(model, text, label, out):
         logits = model.eval(window).astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         log_sum = np.log(np.exp(logits).sum(axis=1))
-        total += sum(log_sum[i - 1] - logits[i - 1, window[i]] for i in range(1, WINDOW))
-        count += WINDOW - 1
-    print(f"{label} {np.exp(total / count):.6f} {count}", file=out)
+        total = sum(log_sum[i - 1] - logits[i - 1, window[i]] for i in range(1, WINDOW))
+        perplexities.append(f"{np.exp(total / (WINDOW - 1)):.6f}")
+    print(label, *perplexities, file=out)
 
 
 def dequantize_model(path, out):

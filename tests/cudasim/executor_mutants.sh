@@ -16,7 +16,7 @@ trap 'rm -rf "$all"' EXIT
 compile() { # source file
     ninja -C "$build" -t commands cudasim_bind | grep -e " -c $source/$1\$" | tail -1 |
         sed "s| -M[DTF]* [^ ]*CMakeFiles[^ ]*||g; s| -MD||; s| -MT [^ ]*||; s| -MF [^ ]*||; s| -o [^ ]*| -o $temp/mutant.o|
-             s| -c $source/$1| -c $temp/$1|; s| -I$source | -I$temp -I$source |; s| -Werror||" >"$temp/compile"
+             s| -c $source/$1| -c $temp/$1|; s| -I$source | -I$temp -I$source |; s| -Werror||; s| -O3 | -O1 |" >"$temp/compile"
     grep -q "$temp/$1" "$temp/compile" || { echo "$1 is not compiled into the tests"; return 1; }
     (cd "$build" && sh "$temp/compile")
 }
