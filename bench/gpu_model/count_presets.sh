@@ -1,20 +1,39 @@
 #!/bin/sh
-# Counts a decode step of every preset into bench/counts/, which `reprise bench launches --predict bench/counts` reads.
-# Some minutes. Run it again after a change of kernels, passes or presets.
+# Counts a decode step of every preset into bench/counts/, which `reprise bench launches --predict bench/counts` reads, and
+# into ours/ what only beside_ggml.py reads. Some minutes. Run it again after a change of kernels, passes or presets, and then
+# beside_ggml.py PROGRAM --write.
 #   bench/gpu_model/count_presets.sh build/tests/cudasim_reprise
 set -e
-folder=$(dirname "$0")/../counts
-count() { # program, preset, type, file
-    "$1" bench counts --preset "$2" --type "$3" --phase decode --json -q > "$folder/$4.json.new"
-    mv "$folder/$4.json.new" "$folder/$4.json"
-    echo "$4"
+program=$1
+folder=$(dirname "$0")
+count() { # file, options of `bench counts`
+    file=$folder/$1.json
+    shift
+    "$program" bench counts "$@" --json -q > "$file.new"
+    mv "$file.new" "$file"
+    echo "$file"
 }
-mkdir -p "$folder"
-for preset in $("$1" bench launches --all-presets --json | tr '{' '\n' | sed -n 's/^"name":"\([^"]*\)".*/\1/p'); do
-    count "$1" "$preset" Q8_0 "$preset"
+step() { # file, preset, type, further options
+    file=$1 preset=$2 type=$3
+    shift 3
+    count "$file" --preset "$preset" --type "$type" --phase decode "$@"
+}
+mkdir -p "$folder/../counts" "$folder/ours/prefill"
+for preset in $("$program" bench launches --all-presets --json | tr '{' '\n' | sed -n 's/^"name":"\([^"]*\)".*/\1/p'); do
+    step "../counts/$preset" "$preset" Q8_0
 done
 for preset in llama3-8b qwen3-30b-a3b nn-6.9b; do
-    count "$1" "$preset" Q4_K_M "$preset-q4_k_m"
+    step "../counts/$preset-q4_k_m" "$preset" Q4_K_M
 done
-count "$1" llama3.2-1b BF16 llama3.2-1b-bf16
-count "$1" gpt-oss-20b MXFP4 gpt-oss-20b-mxfp4
+step ../counts/llama3.2-1b-bf16 llama3.2-1b BF16
+step ../counts/gpt-oss-20b-mxfp4 gpt-oss-20b MXFP4
+
+for type in Q6_K Q5_K Q4_0; do
+    step "ours/llama3-8b-$(echo $type | tr A-Z a-z)" llama3-8b $type
+done
+step ours/mixtral-8x7b-32000 mixtral-8x7b Q8_0 --pos 32000
+step ours/mixtral-8x7b-32000-q8_0 mixtral-8x7b Q8_0 --pos 32000 --kv q8_0
+for type in Q8_0 Q4_K_M; do
+    suffix=$(echo "-$type" | tr A-Z a-z | sed 's/^-q8_0$//')
+    count "ours/prefill/llama3-8b$suffix" --preset llama3-8b --type $type --phase prefill --chunk 512 --blocks 8
+done

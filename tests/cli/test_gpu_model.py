@@ -8,6 +8,7 @@ The kernels are made up, so that one limit is far above the others. Expected tim
 
 import copy
 import json
+import math
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ import sys
 from cli_program import ON_DEVICE, PROGRAM, SOURCE, TMP, expect, expect_refusal, ok, run, run_on_device, run_tests, temporary
 
 sys.path.insert(0, os.path.join(SOURCE, "bench/gpu_model"))
+import beside_ggml  # noqa: E402
 import calibrate  # noqa: E402
 
 CLASSES = ("int float double dot convert special memory_global memory_shared shuffle barrier branch atomic other").split()
@@ -195,6 +197,35 @@ def test_published_figures_of_llama_cpp():
         expect(abs(r["error"]) <= 0.25, "within 25 %", r)
     with open(os.path.join(SOURCE, "docs/gpu-model.md"), encoding="utf-8") as f:
         expect(calibrate.markdown(rows) in f.read(), "docs/gpu-model.md has this table", calibrate.markdown(rows))
+
+
+def test_counts_of_ggml_are_those_of_its_kernels():
+    folder = os.path.join(SOURCE, "bench/gpu_model/ggml")
+    rows = json.loads(ok(run("bench", "launches", "--predict", folder, "--json")).out)
+    expect({r["counts"] for r in rows} >= set(beside_ggml.STEPS), "a file for each step", {r["counts"] for r in rows})
+    for r in rows:
+        expect(0 < r["percent_of_bandwidth"] < 92, "possible", r)
+        with open(os.path.join(folder, r["counts"] + ".json"), encoding="utf-8") as f:
+            counted = json.load(f)
+        expect(len(counted["commit"]) == 40 and counted["nvcc"] and counted["options"], "what was compiled", counted)
+        for k in counted["kernels"]:
+            expect(sum(k["warp_instructions"].values()) > 0 and 0 < k["sampled_blocks"] <= math.prod(k["grid"]), "counted", k)
+
+
+def test_ggml_and_reprise_read_the_same_weights():
+    """Apart from the row of the embedding that Reprise looks up."""
+    for name in beside_ggml.STEPS:
+        files = [beside_ggml.find(side, name) for side in ("ggml", "ours")]
+        if None not in files:
+            steps = [beside_ggml.load(path)["kernels"] for path in files]
+            a, b = (sum(k["launches"] * k["bytes"]["weights"] for k in kernels) for kernels in steps)
+            expect(abs(a - b) <= 0.04 * b, name, (a, b))  # of sampled blocks
+
+
+def test_tables_beside_ggml_are_those_of_the_counts():
+    tables = beside_ggml.markdown(PROGRAM)
+    with open(beside_ggml.PAGE, encoding="utf-8") as f:
+        expect(tables in f.read(), "bench/gpu_model/beside_ggml.py PROGRAM --write", tables)
 
 
 run_tests(globals())
