@@ -79,6 +79,9 @@ static string name_of(const string &op, const string &kernel) {
     const size_t from = kernel[0] == '(' ? 1 : 0;
     return op + " " + kernel.substr(from, kernel.find_first_of("<)", from) - from);
 }
+// Of all results only the chosen experts decide which addresses later launches read.
+static bool chooses_experts(const string &op) { return op == "router" || op == "route" || op == "top_k"; }
+
 void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node, int sms) {
     string        file;
     const Kernel &k  = *host_kernel(l->function, l->name, &file);
@@ -87,6 +90,9 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     auto          at = r->row_of.find(id);
     if (at != r->row_of.end()) {
         r->rows[at->second].launches++;
+        if (!chooses_experts(op)) return;
+        zero_counters(memory);
+        run(g);
         return;
     }
     KernelCounts c;

@@ -20,9 +20,7 @@
 namespace ptx {
 namespace {
 void set_counters(const vector<Region> &regions, const vector<Counter::Arrival> &arrivals) {
-    for (auto &r : regions)
-        if (r.holds == Holds::counters)
-            memset((void *)r.lo, 0, std::min<size_t>(r.hi - r.lo, RP_SCRATCH_ZEROS)); // partial results lie behind them
+    zero_counters(regions);
     for (auto &a : arrivals) *(uint32_t *)a.address = a.limit;
 }
 Counter run_only(Launch &l, const vector<Region> &regions, const vector<uint32_t> *only) {
@@ -36,7 +34,7 @@ Counter run_only(Launch &l, const vector<Region> &regions, const vector<uint32_t
 }
 Counts count_block(Launch &l, const vector<Region> &regions, uint32_t block) {
     const vector<uint32_t> only{block};
-    set_counters(regions, {});
+    zero_counters(regions);
     const Counter first = run_only(l, regions, &only);
     double        share = 0;
     for (auto &a : first.arrivals) share += 1.0 / (a.limit + 1.0) / (double)first.arrivals.size();
@@ -50,9 +48,16 @@ Counts count_block(Launch &l, const vector<Region> &regions, uint32_t block) {
 }
 } // namespace
 
+void zero_counters(const vector<Region> &regions) {
+    for (auto &r : regions)
+        if (r.holds == Holds::counters)
+            memset((void *)r.lo, 0, std::min<size_t>(r.hi - r.lo, RP_SCRATCH_ZEROS)); // partial results lie behind them
+}
+
 Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsigned *sampled) {
     const uint32_t n = l.grid[0] * l.grid[1] * l.grid[2];
     *sampled         = n;
+    zero_counters(regions);
     if (most == 0 || n <= most) return run_only(l, regions, nullptr).counts;
     Counts sum;
     *sampled = most;
@@ -60,7 +65,7 @@ Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsig
         const uint64_t at = most == 1 ? 0 : (uint64_t)k * (n - 1) / (most - 1);
         sum.add(count_block(l, regions, (uint32_t)at), (double)n / most);
     }
-    set_counters(regions, {});
+    zero_counters(regions);
     return sum;
 }
 } // namespace ptx
