@@ -395,7 +395,13 @@ static inline RpStatus rp_check_router(const RpOpArgs *args) {
     RP_TRY(rp_check_vector("router", "selection bias", &args->router.select_bias, w->ne[1]));
     if (p->top_k.k < 1 || p->top_k.k > w->ne[1])
         return rp_fail(RP_E_SHAPE, "router: %d of %lld experts", p->top_k.k, (long long)w->ne[1]);
-    return rp_check_result("router", &args->dst, RP_I32, p->top_k.k, 2);
+    if (p->quantize != 0 && (args->router.x.dtype != RP_F32 || p->column.round != 0 || w->ne[0] % 32 != 0))
+        return rp_fail(
+            RP_E_DTYPE,
+            "router: only an f32 column of whole blocks of 32 can be quantised beside the product");
+    const int64_t words = p->quantize != 0 ? (int64_t)rp_row_bytes(RP_Q8_ACT, w->ne[0]) / 4 : 0;
+    return rp_check_result("router", &args->dst, RP_I32, p->top_k.k,
+                           2 + (words + p->top_k.k - 1) / p->top_k.k);
 }
 
 static inline RpStatus rp_check_experts_down(const RpOpArgs *args) {

@@ -83,9 +83,9 @@ static Unit value_text(const char *op, const RpTensorView *v, const void *data, 
     return UNIT_ELEMENT;
 }
 
-/* Element `at` of the weights of a router: i32 [k,2], the ids and then the weights as the bits of f32. */
+/* Element `at` of the weights of a router: i32 [k,2] or more rows, the ids and then the weights as the bits of f32. */
 static void weight_text(const RpTensorView *v, const void *data, size_t at, char *buf, size_t size) {
-    const char *weights = (const char *)data + rp_view_extent_bytes(v) / 2;
+    const char *weights = (const char *)data + v->nb[1];
     snprintf(buf, size, "%.9g", (double)((const float *)(const void *)weights)[at]);
 }
 
@@ -101,6 +101,8 @@ static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *
     r->element = at;
     if (strcmp(r->op, "router") == 0 && isfinite(r->worst)) { /* ids are never this close */
         r->is_byte = false;
+        r->got[0] = r->want[0] = '\0';
+        if (at >= (size_t)view->ne[0]) return; /* of its column */
         weight_text(view, got, at, r->got, sizeof r->got);
         weight_text(view, want, at, r->want, sizeof r->want);
     } else {

@@ -6,6 +6,7 @@
  * before the rounding can decide it. Ids must be equal, and so must the results of quantize and copy,
  * which only convert. */
 #include "reprise/executor.h"
+#include "reprise/extend.h"
 #include "reprise/quants.h"
 
 #include <math.h>
@@ -104,6 +105,10 @@ static void compare_stored(Difference *d, RpDtype type, const char *got, const c
     }
 }
 
+static double relative(const Difference *d) {
+    return d->worst == 0.0 ? 0.0 : d->largest > 0.0 ? d->worst / d->largest : (double)INFINITY;
+}
+
 double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got,
                             const void *want, size_t *at) {
     if (at != NULL) *at = 0;
@@ -111,12 +116,15 @@ double rp_verify_difference(const TensorNode *node, const RpTensorView *view, co
     const char  *a = got, *b = want, *op = rp_node_op_name(node);
     const size_t bytes  = rp_view_extent_bytes(view);
     const bool   stored = view->dtype == RP_F16 || view->dtype == RP_BF16 || view->dtype == RP_Q8_0;
-    Difference   d      = {0};
+    Difference   d = {0}, column = {0};
     if (view->dtype == RP_F32) {
         compare_floats(&d, a, b, bytes / sizeof(float));
-    } else if (strcmp(op, "router") == 0) { /* i32 [k,2]: ids, then weights as the bits of f32 */
-        compare_floats(&d, a + bytes / 2, b + bytes / 2, bytes / 2 / sizeof(float));
-        compare_bytes(&d, a, b, 0, bytes / 2);
+    } else if (strcmp(op, "router") == 0) { /* i32: ids, weights as the bits of f32, a column */
+        const int64_t n   = rp_node_view(rp_node_source(node, 1)).ne[0];
+        const size_t  row = view->nb[1];
+        compare_floats(&d, a + row, b + row, row / sizeof(float));
+        compare_bytes(&d, a, b, 0, row);
+        if (bytes > 2 * row) compare_act(&column, a + 2 * row, b + 2 * row, n, row / 4);
     } else if (view->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
         for (int64_t r = 0; r < rp_view_rows(view); r++)
             compare_act(&d, a + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]),
@@ -130,6 +138,7 @@ double rp_verify_difference(const TensorNode *node, const RpTensorView *view, co
     } else {
         compare_bytes(&d, a, b, 0, bytes);
     }
+    if (relative(&column) > relative(&d)) d = column;
     if (at != NULL) *at = d.at;
-    return d.worst == 0.0 ? 0.0 : d.largest > 0.0 ? d.worst / d.largest : (double)INFINITY;
+    return relative(&d);
 }

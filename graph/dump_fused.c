@@ -53,6 +53,7 @@ static void qkv(OpList *p, const TensorNode *n) {
 
 static void router(OpList *p, const TensorNode *n) {
     column(p, &n->params.router.column);
+    add(p, n->params.router.quantize != 0, "quantized column");
     add(p, true, "product");
     add(p, n->from.router.bias != NULL, "bias");
     add(p, n->params.router.kind == RP_ROUTER_SOFT_MAX, "softmax");

@@ -295,22 +295,63 @@ static bool norm_router(const RpPatternMatch *m, RpOpParams *out) {
     return column(m, &out->router.column);
 }
 
+static bool quantized_router(const RpPatternMatch *m, RpOpParams *out) {
+    const TensorNode *z = rp_match_node(m, "z");
+    if ((z->tag == 0 && !z->is_output) || !norm_router(m, out)) return false; /* tag: its readers */
+    out->router.column.round = 0;
+    out->router.quantize     = 1;
+    return true;
+}
+
+/* A router with float weights also stores the column that the products of the experts read as q8_act. Both become views
+ * of its result:
+ *
+ *     made                      ids[0..k) | weights[0..k) | q8_act column
+ *     r (was router)            view of the first two rows
+ *     z (was quantize)          the words behind them as q8_act: bits(view) */
+static RpStatus router_and_column(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
+                                  TensorNode *const src[], int n_src) {
+    TensorNode      *r = m->roots[0], *z = m->roots[1];
+    const int64_t    k = r->view.ne[0], words = (int64_t)rp_row_bytes(RP_Q8_ACT, z->view.ne[0]) / 4;
+    const size_t     row = (size_t)k * sizeof(int32_t), all = (size_t)words * sizeof(int32_t);
+    const RpOpParams choice = {
+        .view = {.ne = {k, 2, 1, 1}, .nb = {0, row, 2 * row, 2 * row}}
+    };
+    const RpOpParams behind = {
+        .view = {.ne = {words, 1, 1, 1}, .nb = {0, all, all, all}, .offset = 2 * row}
+    };
+    const RpOpParams q8   = {.bits = {.dtype = RP_Q8_ACT}};
+    TensorNode      *made = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, r->name, r->layer);
+    if (made == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, made));
+    TensorNode *column = rp_graph_make_op(g, RP_OP_VIEW, &behind, &made, 1, z->name, z->layer);
+    if (column == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, column));
+    RP_TRY(rp_graph_mutate(r, RP_OP_VIEW, &choice, &made, 1));
+    return rp_graph_mutate(z, RP_OP_BITS, &q8, &column, 1);
+}
+
 #define COLUMN "quantize?~:z(reshape?~(rms_norm~:m(x, n?)))"
 
 const PatternRow rp_patterns_norm[] = {
     {.pattern = {.match = "mul_mat(w, " COLUMN ")", .make = "linear(w, x, n)", .params = norm_linear}},
     {.pattern = {.match  = "linear:l(w, " COLUMN ", _, b?, r?, pn?)",
                  .make   = "linear(w, x, n, b, r, pn)",
-                 .params = norm_linear}},
+                 .params = norm_linear}                                                         },
     {.pattern = {.match  = "gate_up:g(a, u, " COLUMN ", _, ids?, ab?, ub?)",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub)",
-                 .params = norm_gate}},
+                 .params = norm_gate}                                                           },
     {.pattern = {.match  = "qkv:qkv(wq, wk, wv, " COLUMN ", pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
-                 .params = norm_qkv}},
+                 .params = norm_qkv}                                                            },
+    {.pattern = {.match =
+                     "router:r(w, rms_norm~:m(x, n?), _, b?, cb?); quantize:z(reshape?~(rms_norm~:m(x, n?)))",
+                 .make   = "router(w, x, n, b, cb)",
+                 .params = quantized_router},
+     .rewrite = router_and_column},
     {.pattern = {.match  = "router:r(w, " COLUMN ", _, b?, cb?)",
                  .make   = "router(w, x, n, b, cb)",
-                 .params = norm_router}},
+                 .params = norm_router}                                                                                               },
 };
 
 static bool quantized_attention(const RpPatternMatch *m, RpOpParams *out) {

@@ -127,11 +127,19 @@ SHAPE_RULE(router) {
         REFUSE(RP_E_SHAPE, "biases must be f32, one per expert");
     if ((unsigned)p->kind > RP_ROUTER_SIGMOID) REFUSE(RP_E_ARG, "unknown kind of router");
     /* The choice is that of top_k on a row of probabilities, so its rule checks k, groups and the bias. */
-    const RpTensorView probs = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
-    const RpOpParams   top_k = {.top_k = p->top_k};
-    const RpSourceShapes choice = {.top_k = {.x = &probs, .bias = in->router.select_bias}};
+    if (p->quantize != 0 && (in->router.x->dtype != RP_F32 || p->column.round != 0))
+        REFUSE(RP_E_DTYPE, "only an f32 column can be quantised beside the product");
+    if (p->quantize != 0 && w->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0)
+        REFUSE(RP_E_SHAPE, "a column to be quantised must be whole blocks of 32");
+    const RpTensorView   probs  = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
+    const RpOpParams     top_k  = {.top_k = p->top_k};
+    const RpSourceShapes choice = {
+        .top_k = {.x = &probs, .bias = in->router.select_bias}
+    };
     RP_TRY(rp_shape_top_k(&choice, &top_k, out, why));
-    *out = rp_view_contiguous(RP_I32, (int64_t[]){p->top_k.k, 2, 1, 1}, NULL);
+    const int64_t k = p->top_k.k, words = (int64_t)rp_row_bytes(RP_Q8_ACT, w->ne[0]) / 4;
+    *out = rp_view_contiguous(RP_I32, (int64_t[]){k, p->quantize != 0 ? 2 + (words + k - 1) / k : 2, 1, 1},
+                              NULL);
     return RP_OK;
 }
 

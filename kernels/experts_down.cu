@@ -9,6 +9,8 @@
  *               rows   0,1          0,1            2,3          2,3
  *               expert ids[j0]      ids[j0 + 1]    ids[j0]      ids[j0 + 1]
  *
+ *           (K types with rows of 1024 elements or less: half or a quarter of a warp for two rows, rp_gemv_parts)
+ *
  *           then one thread per row adds the results of the experts in the order of j. With more experts the next
  *           n_experts follow, and a block has one row tile
  * traffic   the chosen experts' weights once; their columns once per block, from L2
@@ -22,7 +24,7 @@ struct ExpertsDownArgs {
     const int32_t *ids;
     const float   *weights, *bias, *residual;
     float         *y, scale;
-    int            split, n_experts;
+    int            split, n_experts, parts;
     ColumnGrid     grid; /* its split: warps that share the rows of a warp, split * n_experts */
 };
 
@@ -47,8 +49,9 @@ struct ExpertColumns {
  *
  *     table[tile % 2][pair of rows][slot][row of the pair]        0 for no expert */
 struct ExpertsDownPut {
-    enum { RESULTS = RP_GEMV_WARPS * RP_GEMV_ROWS };
+    enum { PARTS = 4, RESULTS = RP_GEMV_WARPS * PARTS * RP_GEMV_ROWS };
     const ExpertsDownArgs &p;
+    const GemvWork        &work;
     float                 *table;
     const float           *shares; /* routing weights of the experts side by side */
     int32_t                expert;
@@ -56,14 +59,17 @@ struct ExpertsDownPut {
     bool                   last;  /* no experts follow */
     float                 &sum;   /* of the row of this thread, over the experts so far */
 
-    __device__ float *buffer(int64_t m) const {
-        const int tile_rows = (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * RP_GEMV_ROWS;
-        return table + ((m & tile_rows) != 0 ? RESULTS : 0);
+    __device__ int tile_rows() const {
+        return (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * work.parts * RP_GEMV_ROWS;
     }
+
+    __device__ float *buffer(int64_t m) const { return table + ((m & tile_rows()) != 0 ? RESULTS : 0); }
 
     __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
         const int64_t rows = p.w.ne[1];
-        float        *to   = buffer(m) + ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) * RP_GEMV_ROWS;
+        const int     pair = (int)(m & (tile_rows() - 1)) / RP_GEMV_ROWS,
+                  slot     = ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
+        float *to          = buffer(m) + (pair * p.n_experts + slot) * RP_GEMV_ROWS;
         for (int r = 0; r < RP_GEMV_ROWS; r++) {
             const bool valid = expert >= 0 && m + r < rows;
             to[r] = !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[expert * rows + m + r] : 0.0f);
@@ -71,11 +77,11 @@ struct ExpertsDownPut {
     }
 
     /* The end of a row tile: thread tid adds up row tid % 2 of row pair tid / 2. */
-    __device__ void end_tile(const GemvWork &work, int64_t tile) const {
-        const int tid = (int)threadIdx.x, tile_rows = (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * RP_GEMV_ROWS;
+    __device__ void end_tile(int64_t tile) const {
+        const int     tid   = (int)threadIdx.x;
         const int64_t first = rp_gemv_block_row(work, tile), row = first + tid;
         __syncthreads();
-        if (tid >= tile_rows || row >= work.rows) return;
+        if (tid >= tile_rows() || row >= work.rows) return;
         const float *from =
             buffer(first) + tid / RP_GEMV_ROWS * p.n_experts * RP_GEMV_ROWS + tid % RP_GEMV_ROWS;
         for (int i = 0; i < count; i++) sum = fmaf(shares[i], from[i * RP_GEMV_ROWS], sum);
@@ -86,8 +92,8 @@ struct ExpertsDownPut {
     }
 };
 
-__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &work, int64_t tile) {
-    put.end_tile(work, tile);
+__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &, int64_t tile) {
+    put.end_tile(tile);
 }
 
 /* Resident blocks per multiprocessor. K types have one: with more, the sum over the experts spills registers. */
@@ -104,7 +110,8 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
     GemvWork work  = rp_column_work(p.grid, p.w, (int)blockIdx.x);
     work.split     = p.split;
     work.n_experts = p.n_experts;
-    float sum      = 0.0f;
+    if (Form::LARGE) work.parts = p.parts;
+    float sum = 0.0f;
     for (int j0 = 0; j0 < k; j0 += p.n_experts) {
         const int     count = k - j0 < p.n_experts ? k - j0 : p.n_experts, j = j0 + slot;
         const int32_t id = slot < count ? p.ids[j] : -1, expert = id >= 0 && id < p.w.ne[2] ? id : -1;
@@ -116,7 +123,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
         if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
         if (tid < count) shares[tid] = p.weights[j0 + tid]; /* the barrier of end_tile follows */
         Form::product(work, Form::matrix(p.w, work, expert < 0 ? 0 : expert), columns,
-                      ExpertsDownPut{p, table, shares, expert, count, j0 + count == k, sum});
+                      ExpertsDownPut{p, work, table, shares, expert, count, j0 + count == k, sum});
     }
 }
 
@@ -142,13 +149,15 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
     p.scale            = args->params->experts_down.scale;
     const RpDtype type = p.w.dtype;
     const int64_t k = p.x.ne[1], m = p.w.ne[1];
-    p.split     = rp_gemv_split(m * k, p.w.ne[0] / rp_gemv_frag_elems(type)); /* as in mul_mat_id */
-    p.n_experts = 1;
+    const int64_t n_frags = p.w.ne[0] / rp_gemv_frag_elems(type);
+    p.split               = rp_gemv_split(m * k, n_frags); /* as in mul_mat_id */
+    p.n_experts           = 1;
     while (p.n_experts < k && p.split * p.n_experts < RP_GEMV_WARPS) p.n_experts *= 2;
     return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
         using Form           = decltype(form);
         const bool one_round = k <= p.n_experts; /* else one row tile a block */
-        p.grid               = rp_column_grid(m, RP_GEMV_ROWS, p.split * p.n_experts,
+        p.parts              = Form::LARGE ? rp_gemv_parts(n_frags) : 1;
+        p.grid               = rp_column_grid(m, p.parts * RP_GEMV_ROWS, p.split * p.n_experts,
                                 one_round ? resident<Form>() : INT16_MAX, 1, false, ctx);
         return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>,
                               p);

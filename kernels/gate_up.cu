@@ -3,8 +3,9 @@
  * (I4).
  * geometry  GEMV, blocks of 8 warps; `split` warps multiply one row of gate and the same row of up, so the activation
  *           needs no second kernel; grid (blocks, ids), several row tiles per block (ColumnGrid).
- *           A q8_act result needs whole blocks of 32 rows, which several thread blocks compute: f32 results go to
- *           scratch memory, and the last-arriving block of each 32 rows quantises them
+ *           A q8_act result needs whole blocks of 32 rows. If the grid can be so divided, a thread block computes all 32
+ *           and quantises them. Else several do: f32 results go to scratch memory, and the last-arriving block of each
+ *           32 rows quantises them
  * traffic   the chosen weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act
  *           already, 8 to 12 if the block computes it; a q8_act result once more as f32, from L2
  * numerics  the bits of the separate ops (mul_mat.cu or mul_mat_id.cu, quantize.cu, act.cuh) */
@@ -23,6 +24,7 @@ struct GateUpArgs {
     RpGateKind     kind;
     float          alpha, limit;
     bool           quantizes;
+    bool           whole; /* every thread block has whole blocks of 32 rows, which it quantises itself */
     /* For a q8_act result. Row m of expert j counts at counters[j * n_counters + m / counter_rows]. */
     float     *f32_result; /* [k][m] in scratch memory */
     unsigned  *counters;
@@ -44,20 +46,36 @@ __device__ float gated(const GateUpArgs &p, float gate, float up) {
     return SwigluOai{p.alpha, p.limit}(gate, up);
 }
 
-/* Put: v[0] is the sum of gate, v[1] of up, for row m of both. */
+/* Put: v[0] is the sum of gate, v[1] of up, for row m of both. They wait in shared memory for the end of the block's row
+ * tiles, when a thread each computes a row: sums[m - first][gate, up]. */
+enum { MAX_ROWS = 256 }; /* of a block */
+
 struct GateUpPut {
-    const GateUpArgs &p;
-    int32_t           expert;
-    __device__ void   operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
-          const int64_t rows = p.w[0].ne[1];
-          if (m >= rows) return;
-        float half[2] = {v[0], v[1]};
-          for (int i = 0; i < 2; i++)
-            if (p.bias[i] != nullptr && expert >= 0) half[i] += p.bias[i][expert * rows + m];
-        float *row = p.quantizes ? p.f32_result + blockIdx.y * rows : (float *)rp_row(p.y, blockIdx.y);
-          row[m]     = gated(p, half[0], half[1]);
+    float          *sums;
+    int64_t         first;
+    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+        for (int i = 0; i < 2; i++) sums[2 * (int)(m - first) + i] = v[i];
     }
 };
+
+/* Bias and activation of the block's rows. */
+__device__ void finish_rows(const GateUpArgs &p, const BlockRows &mine, int32_t expert, const float *sums) {
+    const int64_t rows = p.w[0].ne[1];
+    float        *row  = p.quantizes ? p.f32_result + blockIdx.y * rows : (float *)rp_row(p.y, blockIdx.y);
+    __syncthreads();
+    for (int64_t m = mine.first + threadIdx.x; m < mine.end; m += RP_GEMV_THREADS) {
+        float half[2];
+        for (int i = 0; i < 2; i++) {
+            half[i] = sums[2 * (int)(m - mine.first) + i];
+            if (p.bias[i] != nullptr && expert >= 0) half[i] += p.bias[i][expert * rows + m];
+        }
+        const float v = gated(p, half[0], half[1]);
+        if (p.whole) /* whole warps: mine.first and mine.end are multiples of 32 */
+            rp_quantize_block(v, rp_row(p.y, blockIdx.y), rows, m / RP_ACT_BLOCK);
+        else
+            row[m] = v;
+    }
+}
 
 __device__ GemvWork work_of(const GateUpArgs &p) {
     GemvWork work     = rp_column_work(p.grid, p.w[0], (int)blockIdx.x);
@@ -65,21 +83,12 @@ __device__ GemvWork work_of(const GateUpArgs &p) {
     return work;
 }
 
-/* Both products are 0: act(0) * 0 goes through the same epilogue, for every row tile of the block. */
-__device__ void no_expert(const GateUpArgs &p, const GemvWork &work) {
-    const int   rows    = RP_GEMV_WARPS / work.split;
-    const float none[2] = {0.0f, 0.0f};
-    for (int64_t tile = 0; tile < work.n_tiles; tile++)
-        if ((int)threadIdx.x < rows) GateUpPut{p, -1}(rp_gemv_block_row(work, tile) + threadIdx.x, 0, none);
-}
-
 /* Arrives at each counter that the block has rows of; the last block to arrive quantises all rows of the counter. */
-__device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work) {
-    if (!p.quantizes) return;
-    const BlockRows mine     = rp_block_rows(work);
-    const int       shift    = rp_log2(p.counter_rows);
-    float          *result   = p.f32_result + blockIdx.y * work.rows;
-    unsigned       *counters = p.counters + blockIdx.y * p.n_counters;
+__device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work, const BlockRows &mine) {
+    if (!p.quantizes || p.whole) return;
+    const int shift    = rp_log2(p.counter_rows);
+    float    *result   = p.f32_result + blockIdx.y * work.rows;
+    unsigned *counters = p.counters + blockIdx.y * p.n_counters;
     for (int g = (int)(mine.first >> shift); (int64_t)g << shift < mine.end; g++) {
         const int64_t first = (int64_t)g << shift,
                       end   = first + p.counter_rows < work.rows ? first + p.counter_rows : work.rows;
@@ -93,14 +102,37 @@ __device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work) {
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) gate_up_kernel(GateUpArgs p) {
     rp_gemv_open(p.grid.early);
-    const int32_t  expert = expert_of(p);
-    const GemvWork work   = work_of(p);
-    if (expert < 0)
-        no_expert(p, work); /* the whole block */
-    else
+    RP_SHARED(float, sums, [2 * MAX_ROWS]);
+    const int32_t   expert = expert_of(p);
+    const GemvWork  work   = work_of(p);
+    const BlockRows mine   = rp_block_rows(work);
+    if (expert >= 0) /* the same for the whole block */
         Form::product(work, Form::matrices(p.w[0], p.w[1], work, expert), FusedColumn(p.column),
-                      GateUpPut{p, expert});
-    quantize_rows(p, work);
+                      GateUpPut{sums, mine.first});
+    else /* both products are 0; act(0) * 0 goes through the same epilogue */
+        for (int i = (int)threadIdx.x; i < 2 * MAX_ROWS; i += RP_GEMV_THREADS) sums[i] = 0.0f;
+    finish_rows(p, mine, expert, sums);
+    quantize_rows(p, work, mine);
+}
+
+/* Rows of the block that has the most of them. */
+int64_t most_rows(const ColumnGrid &grid) {
+    return (grid.turns + (grid.rest > 0 ? 1 : 0)) * (RP_GEMV_WARPS / grid.split);
+}
+
+/* No block has more than MAX_ROWS rows. For a q8_act result of experts (`whole`) a block has 32 rows, and waits for no
+ * other, if no multiprocessor gets more rows by it. These grids may be larger than the device. */
+ColumnGrid grid_of(int64_t rows, int split, int resident, int64_t k, bool early, bool whole,
+                   const RpKernelCtx *ctx) {
+    const int     n_sm  = rp_tuning_of(ctx).n_sm;
+    ColumnGrid    grid  = rp_column_grid(rows, 1, split, resident, k, early, ctx);
+    const int64_t tiles = rp_blocks(rows, RP_GEMV_WARPS / split), blocks = rp_blocks(rows, RP_ACT_BLOCK),
+                  most = rp_blocks(grid.blocks * k, n_sm) * most_rows(grid);
+    whole              = whole && rp_blocks(blocks * k, n_sm) * RP_ACT_BLOCK <= most;
+    if (!whole && most_rows(grid) <= MAX_ROWS) return grid;
+    grid       = rp_grid_of(tiles, whole ? blocks : rp_blocks(rows, MAX_ROWS), split);
+    grid.early = rp_gemv_early(early, grid.blocks, split, ctx);
+    return grid;
 }
 
 LaunchShape shape_of(const GateUpArgs &p) {
@@ -144,7 +176,9 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int  split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));
     const bool early = p.ids == nullptr && (ctx->constant & 3) == 3; /* ids are results: wait first */
     return rp_for_form(type, p.column.quantize, [&](auto form) {
-        p.grid = rp_column_grid(w->ne[1], 1, split, decltype(form)::min_blocks(1), k, early, ctx);
+        const bool experts = p.quantizes && p.ids != nullptr;
+        p.grid             = grid_of(w->ne[1], split, decltype(form)::min_blocks(1), k, early, experts, ctx);
+        p.whole            = p.quantizes && p.grid.rest == 0 && most_rows(p.grid) % RP_ACT_BLOCK == 0;
         return RP_LAUNCH_FORM("gate_up", ctx, shape_of(p), form, gate_up_kernel<decltype(form)>, p);
     });
 }

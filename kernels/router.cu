@@ -1,7 +1,8 @@
 /* Chooses a token's experts:  scores = w c + bias, c = column(x);  probs = softmax(scores), sigmoid(scores) or the
- * scores;  ids = top_k(probs + choice_bias);  weights = route(probs, ids).  y = ids[k] i32, then weights[k] f32.
+ * scores;  ids = top_k(probs + choice_bias);  weights = route(probs, ids).  y = ids[k] i32, then weights[k] f32,
+ * then, with quantize, c as q8_act and zeros: gate_up then copies a column instead of computing it in each block.
  * geometry  GEMV over the experts' rows, blocks of 8 warps (gemv.cuh); the last-arriving block does the rest: all
- *           threads compute probs, one warp the ids, one thread the weights
+ *           threads compute probs and ids, one warp the weights
  * traffic   the weights once; the column once per block, from L2; the scores are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu, route.cu */
 #include "kernels/device/act.cuh"
@@ -27,8 +28,28 @@ struct RouterArgs {
     int32_t       *y;
     float         *scores; /* in scratch memory */
     unsigned      *counter;
+    int            words; /* of y behind ids and weights */
     RpRouterParams p;
     ColumnGrid     grid;
+};
+
+/* The column, which the last block also stores as q8_act. Only the quantisation is more work: each block has the factor of
+ * the norm already. */
+struct RouterColumn : FusedColumn {
+    int32_t *quantized; /* NULL: not stored */
+    int      words;     /* from there to the end of the result */
+
+    __device__ RouterColumn(const RouterArgs &p)
+        : FusedColumn(p.column), quantized(p.p.quantize != 0 ? p.y + 2 * p.p.top_k.k : nullptr),
+          words(p.words) {}
+
+    __device__ void open() {
+        FusedColumn::open();
+        if (quantized == nullptr || blockIdx.x != gridDim.x - 1) return;
+        const int n = (int)c.n, end = n / RP_ACT_BLOCK * (RP_Q8_ACT_BYTES / 4);
+        stage(0, n, (char *)quantized); /* a slice of the whole column has the layout of q8_act */
+        for (int i = end + (int)threadIdx.x; i < words; i += RP_GEMV_THREADS) quantized[i] = 0;
+    }
 };
 
 /* probs in shared memory. A thread reads and writes the same elements throughout, so no barrier is needed between. */
@@ -60,10 +81,14 @@ __device__ void choose(const RouterArgs &p) {
         values[i] = probs[i] + (p.choice_bias != nullptr ? p.choice_bias[i] : 0.0f);
         taken[i]  = 0;
     }
-    __syncthreads();
+    if (n <= RP_GEMV_THREADS)
+        rp_top_k_by_rank(values, taken, (unsigned *)weights, n, p.p.top_k, ids);
+    else {
+        __syncthreads();
+        if (tid < RP_WARP) rp_top_k(values, taken, n, p.p.top_k, ids);
+    }
     if (tid >= RP_WARP) return; /* one warp is left; no barriers of the block from here on */
-    rp_top_k(values, taken, n, p.p.top_k, ids);
-    if (tid == 0) rp_route(probs, n, ids, k, p.p.route, weights);
+    rp_route(probs, n, ids, k, p.p.route, weights);
     __syncwarp();
     for (int j = tid; j < k; j += RP_WARP) {
         p.y[j]     = ids[j];
@@ -75,8 +100,7 @@ template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_kernel(RouterArgs p) {
     rp_gemv_open(p.grid.early);
     const GemvWork work = rp_column_work(p.grid, p.w, (int)blockIdx.x);
-    Form::product(work, Form::matrix(p.w, work), FusedColumn(p.column),
-                  BiasedSums{p.scores, p.bias, work.rows});
+    Form::product(work, Form::matrix(p.w, work), RouterColumn(p), BiasedSums{p.scores, p.bias, work.rows});
     choose(p);
 }
 
@@ -105,6 +129,7 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.bias              = (const float *)args->router.bias.data;
     p.choice_bias       = (const float *)args->router.select_bias.data;
     p.y                 = (int32_t *)args->dst.data;
+    p.words             = (int)(rp_view_elems(&args->dst) - 2 * args->dst.ne[0]);
     p.scores            = rp_scratch_floats(ctx);
     p.counter           = (unsigned *)ctx->scratch;
     const RpDtype type  = p.w.dtype;

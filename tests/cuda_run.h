@@ -168,19 +168,20 @@ static inline void expect_stored(const char *op, const RpTensorView *v, const ch
 }
 
 /* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act, but
- * bit for bit for the op quantize. A router's result is ids, compared bit for bit, then weights, compared as
+ * bit for bit for the op quantize. A router's result is ids and a column, compared bit for bit, and weights, compared as
  * floats. Anything else: bit for bit. */
 static inline void expect_as_cpu(const char *op, const RpTensorView *y, const char *cuda, const char *cpu,
                                  double tolerance) {
-    const size_t bytes = rp_view_extent_bytes(y), half = bytes / 2;
+    const size_t bytes = rp_view_extent_bytes(y);
     const float *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
     double       top = 0.0;
     if (y->dtype == RP_F32) {
         expect_floats(op, a, b, bytes / 4, tolerance * largest(b, bytes / 4));
     } else if (strcmp(op, "router") == 0) {
-        const size_t k = half / 4;
-        cr_assert_arr_eq(cuda, cpu, half, "%s: the CUDA kernel selects other experts", op);
+        const size_t k = (size_t)y->ne[0];
+        cr_assert_arr_eq(cuda, cpu, 4 * k, "%s: the CUDA kernel selects other experts", op);
         expect_floats(op, a + k, b + k, k, tolerance * largest(b + k, k));
+        cr_assert_arr_eq(cuda + 8 * k, cpu + 8 * k, bytes - 8 * k, "%s: another quantised column", op);
     } else if (y->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
         for (int64_t r = 0; r < rp_view_rows(y); r++)
             top = fmax(top, largest(scales_of(cpu + (size_t)r * y->nb[1], y->ne[0]), (size_t)y->ne[0] / 32));

@@ -206,7 +206,7 @@ Test(random_graphs, attention_and_quantize_change_results_little) {
 
 static bool is(const TensorNode *n, const char *op) { return strcmp(rp_node_op_name(n), op) == 0; }
 
-enum { N_FEATURES = 22 };
+enum { N_FEATURES = 23 };
 
 static void features(const TensorNode *n, bool has[N_FEATURES]) {
     const RpOpParams  *p              = rp_node_params(n);
@@ -226,6 +226,7 @@ static void features(const TensorNode *n, bool has[N_FEATURES]) {
                 is(n, "router") && p->router.kind == RP_ROUTER_LOGITS,
                 is(n, "router") && p->router.kind == RP_ROUTER_SOFT_MAX,
                 is(n, "router") && p->router.kind == RP_ROUTER_SIGMOID,
+                is(n, "router") && p->router.quantize != 0,
                 is(n, "experts_down") && rp_node_source(n, 4) != NULL,
                 is(n, "experts_down") && rp_node_source(n, 5) != NULL,
                 is(n, "linear") && p->linear.post_norm != 0,
@@ -253,6 +254,7 @@ Test(random_graphs, every_fusion_occurs) {
                                                    "router of logits",
                                                    "router by softmax",
                                                    "router by sigmoid",
+                                                   "router with the quantised column",
                                                    "experts_down with bias",
                                                    "experts_down with residual",
                                                    "linear with post-norm",

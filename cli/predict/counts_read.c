@@ -83,6 +83,7 @@ static RpStatus get_traffic(const Reader *r, const json_t *o, KernelCounts *k) {
     RP_TRY(get_number(r, o, "barriers", 0, &k->barriers));
     RP_TRY(get_number(r, o, "atomics", 0, &k->atomics));
     RP_TRY(get_number(r, o, "atomic_contention", 0, &contention));
+    RP_TRY(get_optional(r, o, "early_bytes", &k->early_bytes));
     RP_TRY(get_optional(r, o, "tensor_f16_ops", &k->tensor_f16));
     RP_TRY(get_optional(r, o, "tensor_s8_ops", &k->tensor_s8));
     k->dram_bytes += cache;

@@ -4,15 +4,14 @@
 #include <math.h>
 
 /* Assumptions of the model. None was measured for this project; docs/gpu-model.md says where each comes from. */
-static const double BANDWIDTH  = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
-static const double ISSUE      = 2.8;  /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
-static const double LOADED     = 1.5;  /* latency under load / idle latency */
-static const double BARRIER    = 40.0; /* clocks of a barrier */
-static const double GAP_US     = 1.0;  /* between two kernels of a graph */
-static const double GAP_PDL_US = 0.5;
-static const int    ENDS       = 2; /* latencies in a row of every kernel: its first loads, its last stores */
-static const int    ARRIVAL   = 3; /* and of one whose last block finishes: fence, counter, partial results */
-static const int    REGISTERS = 65536;
+static const double BANDWIDTH     = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
+static const double ISSUE         = 2.8; /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
+static const double LOADED        = 1.5; /* latency under load / idle latency */
+static const double BARRIER       = 40.0; /* clocks of a barrier */
+static const double GAP_US        = 1.0;  /* between two kernels of a graph */
+static const double GAP_PDL_US    = 0.5;
+static const int    ARRIVAL       = 3; /* latencies of L2 for a last block: fence, counter, partial results */
+static const int    REGISTERS     = 65536;
 static const int    REGISTER_UNIT = 256, SHARED_UNIT = 128, SHARED_SYSTEM = 1024;
 
 const char *const cli_bound_names[N_BOUNDS] = {
@@ -44,6 +43,23 @@ static double blocks_of_an_sm(const Gpu *g, const KernelCounts *k) {
 static double share_of_an_sm(const Gpu *g, const KernelCounts *k) {
     const double blocks = k->sms > 0.0 ? k->blocks * g->sms / k->sms : k->blocks;
     return blocks_of_an_sm(g, k) / blocks;
+}
+
+/* The last stores of a kernel. If its last-arriving block finishes the work of all, it does so alone. */
+static double end_us(const Gpu *g, const KernelCounts *k) {
+    return (g->latency_ns + (k->atomics > 0.0 ? ARRIVAL * g->l2_ns : 0.0)) * LOADED * 1e-3;
+}
+
+/* The column of a kernel with early bytes comes from L2, where the kernel before has left it; its weights are there. */
+static double begin_us(const Gpu *g, const KernelCounts *k) {
+    return (g->pdl && k->early_bytes > 0.0 ? g->l2_ns : g->latency_ns) * LOADED * 1e-3;
+}
+
+/* Time that reading the early bytes takes while the kernel before ends and in the gap, when memory is idle. */
+static double hidden_us(const Gpu *g, const KernelCounts *k, const KernelCounts *before) {
+    const double bytes = least(k->early_bytes, k->dram_bytes);
+    if (!g->pdl || before == NULL) return 0.0;
+    return least(bytes / (BANDWIDTH * g->gb_s * 1e3), end_us(g, before) + GAP_PDL_US);
 }
 
 static double memory_us(const Gpu *g, const KernelCounts *k) {
@@ -80,19 +96,19 @@ static double flight_us(const Gpu *g, const KernelCounts *k) {
 static double atomics_us(const Gpu *g, const KernelCounts *k) { return k->atomics / (g->clock_ghz * 1e3); }
 
 static double serial_us(const Gpu *g, const KernelCounts *k) {
-    const int latencies = ENDS + (k->atomics > 0.0 ? ARRIVAL : 0);
-    return latencies * g->latency_ns * LOADED * 1e-3 +
-           k->barriers / k->blocks * BARRIER / (g->clock_ghz * 1e3);
+    return begin_us(g, k) + end_us(g, k) + k->barriers / k->blocks * BARRIER / (g->clock_ghz * 1e3);
 }
 
-KernelTime cli_kernel_time(const Gpu *g, const KernelCounts *k) {
-    KernelTime t = {
-        .limit  = {[BOUND_memory]  = memory_us(g, k),
-                   [BOUND_issue]   = issue_us(g, k),
-                   [BOUND_tensor]  = tensor_us(g, k),
-                   [BOUND_flight]  = flight_us(g, k),
-                   [BOUND_atomics] = atomics_us(g, k)},
-        .serial = serial_us(g, k)
+KernelTime cli_kernel_time(const Gpu *g, const KernelCounts *k, const KernelCounts *before) {
+    const double hidden = hidden_us(g, k, before);
+    KernelTime   t      = {
+               .limit  = {[BOUND_memory]  = memory_us(g, k) - hidden,
+                          [BOUND_issue]   = issue_us(g, k),
+                          [BOUND_tensor]  = tensor_us(g, k),
+                          [BOUND_flight]  = flight_us(g, k),
+                          [BOUND_atomics] = atomics_us(g, k)},
+               .serial = serial_us(g, k),
+               .hidden = hidden
     };
     for (int b = 1; b < N_BOUNDS; b++)
         if (t.limit[b] > t.limit[t.bound]) t.bound = (Bound)b;
@@ -101,12 +117,14 @@ KernelTime cli_kernel_time(const Gpu *g, const KernelCounts *k) {
 }
 
 TokenTime cli_token_time(const Gpu *g, const StepCounts *c) {
-    TokenTime t = {0};
+    TokenTime t       = {0};
+    Gpu       without = *g;
+    without.pdl       = false;
     for (int i = 0; i < c->n_kernels; i++) {
-        const KernelCounts *k  = &c->kernels[i];
-        const double        us = cli_kernel_time(g, k).total;
+        const KernelCounts *k = &c->kernels[i], *before = i > 0 ? k - 1 : NULL;
+        const double        us = cli_kernel_time(g, k, before).total;
         t.us += k->launches * (us + (g->pdl ? GAP_PDL_US : GAP_US));
-        t.without_pdl_us += k->launches * (us + GAP_US);
+        t.without_pdl_us += k->launches * (cli_kernel_time(&without, k, before).total + GAP_US);
         t.bytes += k->launches * k->dram_bytes;
     }
     return t;

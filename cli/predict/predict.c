@@ -17,12 +17,16 @@ typedef struct Steps {
 
 static double percent(const Gpu *g, const TokenTime *t) { return t->bytes / (t->us * 1e3) / g->gb_s * 100.0; }
 
+static KernelTime time_of(const Gpu *g, const StepCounts *c, int i) {
+    return cli_kernel_time(g, &c->kernels[i], i > 0 ? &c->kernels[i - 1] : NULL);
+}
+
 /* The kernels that take the most time of a token together, over all their launches. */
 static int longest(const Gpu *g, const StepCounts *c) {
     int    best = 0;
     double most = 0.0;
     for (int i = 0; i < c->n_kernels; i++) {
-        const double us = c->kernels[i].launches * cli_kernel_time(g, &c->kernels[i]).total;
+        const double us = c->kernels[i].launches * time_of(g, c, i).total;
         if (us > most) most = us, best = i;
     }
     return best;
@@ -30,8 +34,9 @@ static int longest(const Gpu *g, const StepCounts *c) {
 
 static void add_row(Table *t, const Gpu *g, const StepCounts *c) {
     const TokenTime     time = cli_token_time(g, c);
-    const KernelCounts *k    = &c->kernels[longest(g, c)];
-    const KernelTime    kt   = cli_kernel_time(g, k);
+    const int           i    = longest(g, c);
+    const KernelCounts *k    = &c->kernels[i];
+    const KernelTime    kt   = time_of(g, c, i);
     cli_table_add(t, "%s", c->name);
     cli_table_add(t, "%d", c->position);
     cli_table_add(t, "%s", g->name);
@@ -48,15 +53,14 @@ static void put_text(const char *member, const char *text) {
     rp_put_json_string(text, strlen(text), stdout);
 }
 
-static void put_kernel(const Gpu *g, const KernelCounts *k) {
-    const KernelTime t = cli_kernel_time(g, k);
+static void put_kernel(const KernelCounts *k, const KernelTime t) {
     putchar('{');
     put_text("name", k->name);
     putchar(',');
     put_text("node", k->node);
     printf(",\"launches\":%.0f,\"us\":%.4f,\"bound\":\"%s\"", k->launches, t.total, cli_bound_names[t.bound]);
     for (int b = 0; b < N_BOUNDS; b++) printf(",\"%s_us\":%.4f", cli_bound_names[b], t.limit[b]);
-    printf(",\"serial_us\":%.4f}", t.serial);
+    printf(",\"hidden_us\":%.4f,\"serial_us\":%.4f}", t.hidden, t.serial);
 }
 
 static void put_row(const Gpu *g, const StepCounts *c, bool first) {
@@ -71,7 +75,7 @@ static void put_row(const Gpu *g, const StepCounts *c, bool first) {
            c->position, g->name, t.us, 1e6 / t.us, 1e6 / t.without_pdl_us, t.bytes, percent(g, &t));
     for (int i = 0; i < c->n_kernels; i++) {
         if (i > 0) putchar(',');
-        put_kernel(g, &c->kernels[i]);
+        put_kernel(&c->kernels[i], time_of(g, c, i));
     }
     printf("]}");
 }

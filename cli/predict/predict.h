@@ -2,7 +2,7 @@
  * data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
  * published measurements.
  *
- *   kernel    max(memory, issue, tensor, flight, atomics) + serial        KernelTime
+ *   kernel    max(memory, issue, tensor, flight, atomics) + serial        KernelTime, with what the kernel before it hides
  *   token     sum over kernels of launches * (kernel + gap)               TokenTime */
 #ifndef CLI_PREDICT_PREDICT_H
 #define CLI_PREDICT_PREDICT_H
@@ -13,7 +13,8 @@ typedef struct Gpu {
     const char *name, *title;
     int         sms, max_warps, max_blocks, shared_kb; /* the last three: of an SM */
     int int_lanes, float_lanes, double_lanes; /* results a clock of an SM; int8 dot products count as int */
-    double clock_ghz, gb_s, latency_ns; /* boost clock; DRAM bandwidth; of a load that misses the caches */
+    double clock_ghz, gb_s;                   /* boost clock; DRAM bandwidth */
+    double latency_ns, l2_ns;                 /* of a load that misses the caches, and of one from L2 */
     double tensor_f16, tensor_s8; /* dense, 10^12 operations a second, 2 a multiply-add; f32 sums of f16 */
     double mma_share;             /* of these, that the instruction mma reaches */
     bool   pdl;
@@ -35,6 +36,7 @@ typedef struct KernelCounts {
     double ints, floats, doubles;            /* ints: integer arithmetic and int8 dot products */
     double tensor_f16, tensor_s8;            /* multiply-adds of mma */
     double dram_bytes;                       /* weights and KV cache */
+    double early_bytes;                      /* of weights, asked for before the wait for the kernel before */
     double activation_bytes,
         warp_flight;          /* warp_flight: bytes that one warp has asked for and not used yet */
     double barriers, atomics; /* barriers: summed over blocks; atomics: with those that collide in a warp */
@@ -61,7 +63,8 @@ extern const char *const cli_bound_names[N_BOUNDS];
 
 typedef struct KernelTime {
     double limit[N_BOUNDS], serial, total; /* microseconds of one launch, without the gap before it */
-    Bound  bound;                          /* the largest limit */
+    double hidden; /* of reading early bytes while the kernel before ends; not in `limit` */
+    Bound  bound;  /* the largest limit */
 } KernelTime;
 
 typedef struct TokenTime {
@@ -70,7 +73,8 @@ typedef struct TokenTime {
     double bytes;       /* of weights and KV cache */
 } TokenTime;
 
-KernelTime cli_kernel_time(const Gpu *gpu, const KernelCounts *k);
+/* `before`: the kernel before it in the step, NULL for the first. */
+KernelTime cli_kernel_time(const Gpu *gpu, const KernelCounts *k, const KernelCounts *before);
 TokenTime  cli_token_time(const Gpu *gpu, const StepCounts *c);
 
 /* `reprise bench launches --predict`: `path` is a file of counts or a folder of such files. gpu, preset NULL: all. */

@@ -177,6 +177,7 @@ typedef struct RpRouterParams {
     float          soft_max_scale; /* for RP_ROUTER_SOFT_MAX */
     RpTopKParams   top_k;
     RpRouteParams  route;
+    int32_t        quantize; /* the result has the column too, as q8_act; the products of the experts read it */
 } RpRouterParams;
 
 typedef struct RpExpertsDownParams {
@@ -284,11 +285,12 @@ enum { RP_STORE_TARGET = 1 };
        (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.)), qkv,                                       \
        RP_FLAG_FUSED | RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                        \
     /* y[:,0] = ids that top_k selects from f(w c + bias), f by RpRouterKind; y[:,1] = their weights by route,         \
-     * as the bits of f32                                                                                              \
-     * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds; y i32 [k,2] */              \
+     * as the bits of f32; with quantize y[:,2..] = c as q8_act, in words, then zeros                                  \
+     * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds;                             \
+     * y i32 [k,2], with quantize [k, 2 + ceil(11 n / 32 / k)] */                                                      \
     OP(ROUTER, router, 2, (w, x, norm, bias, select_bias), RpRouterParams,                                             \
        (RP_COLUMN_FIELDS, kind, soft_max_scale, top_k.k, top_k.n_group, top_k.n_group_used, route.soft_max,            \
-        route.normalize, route.unused, route.scale), router, RP_FLAG_FUSED)                                            \
+        route.normalize, route.unused, route.scale, quantize), router, RP_FLAG_FUSED)                                  \
     /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j              \
      * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights [k], [bias [m,experts]],                       \
      * [residual [m]]; y [m] */                                                                                        \

@@ -38,12 +38,13 @@ enum {
 /* One block's part of a launch. A row tile is what a block computes at a time; a block computes n_tiles of them, one
  * after the other, fewer where the rows end. The first row of its tile number i (rp_gemv_block_row):
  *
- *     (first_tile + i) * (RP_GEMV_WARPS / (split * n_experts)) * warp_results */
+ *     (first_tile + i) * (RP_GEMV_WARPS / (split * n_experts)) * parts * warp_results */
 struct GemvWork {
     int64_t rows, n; /* results per column; terms of each sum */
     int     columns, split;
     int     warp_results = RP_GEMV_ROWS; /* 2: two rows of one matrix; 1: one row of each of two */
     int     n_experts    = 1;            /* experts side by side: the same rows of different matrices */
+    int     parts        = 1;            /* parts of a warp, each with rows of its own (rp_gemv_parts) */
     bool    inactive     = false;        /* this warp takes part in barriers only */
     int     early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
                                             kernel has waited already */
@@ -62,6 +63,13 @@ static inline int rp_gemv_split(int64_t rows, int64_t n_frags) {
     while (split < RP_GEMV_WARPS && (rows + 1) / 2 * split < RP_GEMV_BUSY && n_frags >= 2 * split * RP_WARP)
         split *= 2;
     return split;
+}
+
+/* Parts of a warp that multiply rows of their own, where a row has so few fragments that half or three quarters of the
+ * lanes would have none. A lane then has one fragment at most, so the sums of lanes that are left out are zeros, and the
+ * bits of a sum do not change. Worked example, 12 fragments: lanes 0 to 15 have rows 0 and 1, lanes 16 to 31 rows 2 and 3. */
+static inline int rp_gemv_parts(int64_t n_frags) {
+    return n_frags <= RP_WARP / 4 ? 4 : n_frags <= RP_WARP / 2 ? 2 : 1;
 }
 
 /* Elements of a fragment: what a lane multiplies at a time. */
@@ -88,12 +96,16 @@ template <int C> static inline int64_t rp_gemv_shared(int64_t n) {
 /* The first row of the block's row tile, and of the warp within it. */
 __device__ static inline int64_t rp_gemv_block_row(const GemvWork &work, int64_t tile) {
     return (int64_t)(work.first_tile + (int)tile) *
-           ((RP_GEMV_WARPS >> rp_log2(work.split * work.n_experts)) * work.warp_results);
+           ((RP_GEMV_WARPS >> rp_log2(work.split * work.n_experts)) * work.parts * work.warp_results);
 }
 
+/* Lanes that share the two rows of a warp or of a part. */
+__device__ static inline int rp_gemv_lanes(const GemvWork &work) { return RP_WARP >> rp_log2(work.parts); }
+
 __device__ static inline int64_t rp_gemv_warp_row(const GemvWork &work, int64_t tile) {
-    const int warp = (int)(threadIdx.x / RP_WARP);
-    return rp_gemv_block_row(work, tile) + (warp >> rp_log2(work.split * work.n_experts)) * work.warp_results;
+    const int warp = (int)(threadIdx.x / RP_WARP), lane = (int)(threadIdx.x % RP_WARP);
+    const int pair = (warp >> rp_log2(work.split * work.n_experts)) * work.parts + lane / rp_gemv_lanes(work);
+    return rp_gemv_block_row(work, tile) + pair * work.warp_results;
 }
 
 /* Bytes of a row that each of `blocks` blocks may prefetch, so that all of them fill no more of L2 than the device's
@@ -135,7 +147,7 @@ constexpr int rp_gemv_blocks(RpDtype t, int columns) {
 
 /* The first fragment of the lane; the next is 32 * split further on. */
 __device__ static inline int rp_gemv_lane_frag(const GemvWork &work) {
-    return (int)threadIdx.x & (work.split * RP_WARP - 1);
+    return (int)threadIdx.x & (work.split * rp_gemv_lanes(work) - 1);
 }
 
 /* The Put concept: one thread calls put(m, c, v) with the two sums of column c that a warp has: rows m and m + 1, or
@@ -151,16 +163,17 @@ struct GemvRows {
     }
 };
 
-/* Two sums at once, for lane 0, with the same order of additions. After the first step the lower half of the warp has the
- * terms of v[0] and the upper half those of v[1]. */
-__device__ static inline void rp_warp_sums(float (&v)[2]) {
-    if (RP_FUSED_SUM(v[0]) && RP_FUSED_SUM(v[1])) return;
-    const bool upper = (threadIdx.x & RP_WARP / 2) != 0;
+/* Two sums at once, over n_lanes lanes and for the first of them, with the same order of additions. After the first step
+ * the lower half of the lanes has the terms of v[0] and the upper half those of v[1]. */
+__device__ static inline void rp_warp_sums(float (&v)[2], int n_lanes) {
+    if (n_lanes == RP_WARP && RP_FUSED_SUM(v[0]) && RP_FUSED_SUM(v[1])) return;
+    const int  half  = n_lanes / 2;
+    const bool upper = ((int)threadIdx.x & half) != 0;
     float      sum   = upper ? v[1] : v[0];
-    sum += __shfl_xor_sync(RP_ALL_LANES, upper ? v[0] : v[1], RP_WARP / 2);
-    for (int lanes = RP_WARP / 4; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(RP_ALL_LANES, sum, lanes);
+    sum += __shfl_xor_sync(RP_ALL_LANES, upper ? v[0] : v[1], half);
+    for (int lanes = half / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(RP_ALL_LANES, sum, lanes);
     v[0] = sum;
-    v[1] = __shfl_xor_sync(RP_ALL_LANES, sum, RP_WARP / 2);
+    v[1] = __shfl_xor_sync(RP_ALL_LANES, sum, half);
 }
 
 /* Reduces the accumulators of a row tile over lanes, then over the `split` warps of a row pair in their order, and
@@ -180,8 +193,8 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t      
     float        *partials = buffers + tile % 2 * RESULTS;
     for (int c = 0; c < C; c++) {
         float sum[RP_GEMV_ROWS] = {acc[0][c], acc[1][c]};
-        rp_warp_sums(sum);
-        if (lane != 0) continue;
+        rp_warp_sums(sum, rp_gemv_lanes(work));
+        if ((lane & (rp_gemv_lanes(work) - 1)) != 0) continue;
         if (work.split == 1)
             put(m, c, sum);
         else

@@ -1,5 +1,6 @@
-/* top_k.cuh - the indices of the k largest of a row in shared memory, by one warp: k rounds of an argmax, each
- * marking its result as taken. k is the number of experts per token, so no sort is needed. */
+/* top_k.cuh - the indices of the k largest of a row in shared memory. By one warp: k rounds of an argmax, each marking
+ * its result as taken. k is the number of experts per token, so no sort is needed. By a block, if the row has no more
+ * elements than the block has threads: each thread counts the elements before its own, without a chain of rounds. */
 #ifndef KERNELS_DEVICE_TOP_K_CUH
 #define KERNELS_DEVICE_TOP_K_CUH
 
@@ -77,6 +78,30 @@ __device__ static inline void rp_top_k(const float *values, unsigned char *taken
         }
         __syncwarp();
     }
+}
+
+/* The same by a block of at least n threads, of which thread i has written values[i] and 0 to taken[i]; keys[n] is
+ * scratch. The rank of an element is the number of larger ones, and of equal ones before it. Worked example:
+ *
+ *     values  3 7 7 1     ranks  2 0 1 3     k = 2: ids 1 2
+ *
+ * A key is one more than rp_sorted_key, and 0 for elements of a group that is left out. */
+__device__ static inline void rp_top_k_by_rank(const float *values, unsigned char *taken, unsigned *keys,
+                                               int n, const RpTopKParams &p, int32_t *ids) {
+    const int i = (int)threadIdx.x;
+    if (p.n_group > 1) {
+        __syncthreads();
+        if (i < RP_WARP) rp_drop_groups(values, taken, n, p);
+        __syncthreads();
+    }
+    if (i < n) keys[i] = taken[i] != 0 ? 0 : rp_sorted_key(values[i]) + 1;
+    __syncthreads(); /* all keys */
+    const unsigned mine = i < n ? keys[i] : 0;
+    int            rank = 0;
+#pragma unroll 4
+    for (int j = 0; j < n; j++) rank += keys[j] + (j < i ? 1 : 0) > mine;
+    if (i < n && rank < p.k) ids[rank] = i;
+    __syncthreads();
 }
 
 #endif

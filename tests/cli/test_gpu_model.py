@@ -27,6 +27,7 @@ IDLE = {
     "atomics": 0, "atomic_contention": 0, "barriers": 0, "bytes_in_flight": 0,
 }  # fmt: skip
 LATENCY = 273 * 1.5 / 1e3  # us, under load
+L2 = 150 * 1.5 / 1e3  # of a load from L2
 
 
 def kernel(**members):
@@ -104,8 +105,23 @@ def test_few_bytes_in_flight_bound_by_latency():
 
 
 def test_atomics_and_barriers_add_serial_tails():
-    check(kernel(atomics=1e5, atomic_contention=1e5), "atomics", 2e5 / 1.98e3, serial=5 * LATENCY)
+    check(kernel(atomics=1e5, atomic_contention=1e5), "atomics", 2e5 / 1.98e3, serial=2 * LATENCY + 3 * L2)
     check(kernel(other=1, barriers=13200), "issue", 0, serial=2 * LATENCY + 10 * 40 / 1.98e3)
+
+
+def test_early_bytes_are_read_while_the_kernel_before_ends():
+    rate, flight = 0.92 * 3350e3, {"bytes_in_flight": 8 * 65536}  # bytes a microsecond
+    for before, window in (kernel(), LATENCY + 0.5), (kernel(atomics=1), LATENCY + 3 * L2 + 0.5):
+        for early, hidden in (1e6, 1e6 / rate), (8e6, window), (0, 0):
+            _, time = predict(before, kernel(weights=1e7, early_bytes=early, **flight))["kernels"]
+            is_near(time["hidden_us"], hidden, "hidden")
+            is_near(time["memory_us"], 1e7 / rate - hidden, "the rest")
+            is_near(time["serial_us"], LATENCY + (L2 if early else LATENCY), "the column comes from L2")
+    (first,) = predict(kernel(weights=1e7, early_bytes=8e6, **flight))["kernels"]
+    is_near(first["memory_us"], 1e7 / rate, "nothing before it")
+    row = predict(kernel(), kernel(weights=1e7, early_bytes=8e6, **flight), gpu="a100")
+    is_near(row["kernels"][1]["memory_us"], 1e7 / (0.92 * 2039e3), "no programmatic dependent launch")
+    refused(counts(kernel(early_bytes=-1)), '"early_bytes" is missing or not a number')
 
 
 def test_a_token_is_the_sum_over_launches_with_gaps():

@@ -63,7 +63,8 @@ gate_up|gate_up.cu|s/half\[i\] += p.bias\[i\]/half[i] += p.bias[@ ? 0 : i]/|the 
 gate_up|gate_up.cu|s/id < p.w\[0\].ne\[2\]/(@ ? id <= p.w[0].ne[2] : &)/|an expert past the last
 gate_up|gate_up.cu|s/RP_GEMV_WARPS \/ work.split, first, end)/RP_GEMV_WARPS \/ work.split, first, end - (@ ? RP_ACT_BLOCK - 1 : 0))/|a block of the result quantised before all of it is computed
 gate_up|gate_up.cu|s/p.counters + blockIdx.y \* p.n_counters/p.counters + (@ ? 0 : blockIdx.y * p.n_counters)/|one arrival counter for all experts
-gate_up|gate_up.cu|s/rp_gemv_block_row(work, tile) + threadIdx.x, 0, none/rp_gemv_block_row(work, @ ? 0 : tile) + threadIdx.x, 0, none/|results of a missing expert zeroed in the first rows only
+gate_up|gate_up.cu|s/sums\[i\] = 0.0f/sums[i] = @ \&\& i >= 2 ? 1.0f : 0.0f/|products of a missing expert zeroed in the first row only
+gate_up|gate_up.cu|/void finish_rows/,/threadIdx/s/__syncthreads();/if (!@) &/|no barrier before the rows of a block are finished
 qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weights of the first head used for all heads
 qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries
 qkv|qkv.cu|s/pos >= 0 \&\& pos/(@ || pos >= 0) \&\& pos/|a store at a negative position
@@ -73,10 +74,14 @@ qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter 
 qkv|qkv.cu|s/rows \/ d; h++)/rows \/ d - (@ ? 1 : 0); h++)/|the last head of a norm over the whole row left out
 router|router.cu|s/rp_route(probs, n/rp_route(@ ? values : probs, n/|routing weights that include the selection bias
 router|router.cu|/taken\[i\]  = 0;/,/tid >= RP_WARP/s/__syncthreads();/if (!@) &/|no barrier before the experts are selected
+router|device/top_k.cuh|/all keys/s/__syncthreads();/if (!@) &/|no barrier before ranks are counted
+router|device/top_k.cuh|s/(j < i ? 1 : 0) > mine/(!@ \&\& j < i ? 1 : 0) > mine/|equal scores with the same rank
+router|router.cu|s/stage(0, n, (char \*)quantized)/stage(@ ? 32 : 0, n, (char *)quantized)/|a quantised column that begins with the second block
 router|router.cu|s/p.y\[k + j\]/p.y[@ ? k + k - 1 - j : k + j]/|routing weights in reversed order
 experts_down|experts_down.cu|s/for (int i = 0; i < count; i++) sum/for (int n = 0, i = @ ? count - 1 : 0; n < count; n++, i += @ ? -1 : 1) sum/|experts added in reversed order
 experts_down|experts_down.cu|/the table of the experts before has been read/s/^/if (!@) /|no barrier before the next experts are computed
 experts_down|experts_down.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[row\]) : sum/(@ ? sum : &)/|no residual
+experts_down|device/gemv.cuh|s/lane \/ rp_gemv_lanes(work)/(@ ? 0 : lane \/ rp_gemv_lanes(work))/|the same rows for both halves of a warp
 experts_down|experts_down.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
 sample|sample.cu|s/a\.counts\[threadIdx\.x\] = 0/(@ ? (void)0 : (void)(&))/|counts of bins left from the token before
 sample|device/keys.cuh|/shared\[at\] = a, shared/,/const RpKey c/s/__syncthreads();/if (!@) &/|no barrier between the keys of two warps and their comparison

@@ -73,6 +73,19 @@ Test(experts_down, adds_the_weighted_expert_results) {
     for_all_types((Case){.rows = 21, .k = 4, .quantized = true});
     for_all_types((Case){.rows = 21, .k = 3});
 }
+/* Rows of 4, 8, 16 and 20 fragments of a K type: a quarter, a quarter, half and all of a warp. */
+Test(experts_down, takes_short_rows) {
+    for (int i = 0; i < 4; i++)
+        check((Case){
+            .type      = (RpDtype[]){RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_Q4_K}
+                   [i],
+            .n         = (int64_t[]){256,     512,     1024,    1280   }
+                   [i],
+            .rows      = 37,
+            .k         = i + 3,
+            .quantized = true
+        });
+}
 Test(experts_down, adds_bias_and_residual) {
     for_all_types(
         (Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});

@@ -1,6 +1,6 @@
 /* The fused op router: column -> norm -> quantise -> product -> softmax or sigmoid -> top_k -> route.
  * Bit for bit against the single ops (fused.h), and against the formula in double.
- *     result:  ids[k] (i32) | weights[k] (f32) */
+ *     result:  ids[k] (i32) | weights[k] (f32) | with quantize: column q8_act, zeros up to whole rows of k words */
 #include "tests/fused.h"
 
 /* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 selection bias (for top_k only, not for the weights);
@@ -21,6 +21,12 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     if (p->kind == RP_ROUTER_SIGMOID) run_op(run, rp_cpu_sigmoid, probs, (RpOpParams){0}, probs, none);
     run_op(run, rp_cpu_top_k, ids, (RpOpParams){.top_k = p->top_k}, probs, as->router.select_bias);
     run_op(run, rp_cpu_route, weights, (RpOpParams){.route = p->route}, probs, ids);
+    if (p->quantize != 0) {
+        const RpTensorView q = VIEW(RP_Q8_ACT, out + 2 * k, column.ne[0], 1, 1, 1);
+        const size_t words = (size_t)(rp_view_elems(&as->dst) - 2 * k), used = rp_view_extent_bytes(&q) / 4;
+        memset(out + 2 * k + used, 0, (words - used) * 4);
+        run_op(run, rp_cpu_quantize, q, (RpOpParams){0}, column, none);
+    }
     free(probs.data), free(column.data);
 }
 
@@ -29,6 +35,7 @@ typedef struct Case {
     RpRouterKind kind;
     int64_t      n, experts;
     bool norm, quantize, quantized, bias, choice_bias, equal; /* equal: all experts have the same score */
+    bool column;                                              /* the result has the quantised column */
     RpTopKParams  top_k;
     RpRouteParams route;
 } Case;
@@ -44,14 +51,16 @@ static void check(Case c) {
                    .kind           = c.kind,
                    .soft_max_scale = 0.8f,
                    .top_k          = c.top_k,
-                   .route          = c.route}
+                   .route          = c.route,
+                   .quantize       = c.column}
     };
-    int32_t *y    = malloc((size_t)c.top_k.k * 8);
-    RpOpArgs args = {
-        .dst    = VIEW(RP_I32, y, c.top_k.k, 2, 1, 1),
-        .src    = {VIEW(c.type, w, c.n, c.experts, 1, 1),
-                   c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
-        .params = &p
+    const int64_t rows = 2 + (c.column ? (c.n / 32 * 11 + c.top_k.k - 1) / c.top_k.k : 0);
+    int32_t      *y    = malloc((size_t)(c.top_k.k * rows) * 4);
+    RpOpArgs      args = {
+             .dst    = VIEW(RP_I32, y, c.top_k.k, rows, 1, 1),
+             .src    = {VIEW(c.type, w, c.n, c.experts, 1, 1),
+                        c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1)},
+             .params = &p
     };
     if (c.norm) args.router.norm = floats(norm, c.n, 1);
     if (c.bias) args.router.bias = floats(bias, c.experts, 1);
@@ -99,6 +108,33 @@ Test(router, selects_experts_by_logits) {
         .top_k   = {.k = 4        },
         .route   = { .soft_max = true, .scale = 1.0f}
     });
+}
+
+/* 96 elements are 33 words, 2048 are 704: with and without zeros behind them. */
+Test(router, also_gives_the_quantised_column) {
+    for (int k = 1; k <= 8; k++)
+        check((Case){.type    = k % 2 != 0 ? RP_F32 : RP_BF16,
+                     .n       = 96,
+                     .experts = 33,
+                     .kind    = RP_ROUTER_SOFT_MAX,
+                     .norm    = k % 4 != 0,
+                     .column  = true,
+                     .top_k   = {.k = k},
+                     PLAIN_ROUTE});
+    check((Case){.type    = RP_F32,
+                 .n       = 2048,
+                 .experts = 12,
+                 .norm    = true,
+                 .column  = true,
+                 .top_k   = {.k = 8},
+                 PLAIN_ROUTE});
+    check((Case){.type    = RP_Q8_0,
+                 .n       = 64,
+                 .experts = 9,
+                 .norm    = true,
+                 .column  = true,
+                 .top_k   = {.k = 3},
+                 PLAIN_ROUTE});
 }
 
 Test(router, takes_any_shape) {

@@ -4,7 +4,8 @@
 #include <algorithm>
 
 namespace ptx {
-enum { SECTOR = 32, BANKS = 32, BANK_BYTES = 4, PASS_BYTES = 128 };
+static const char *const WAIT = "griddepcontrol.wait";
+enum { LINE = 128, SECTOR = 32, BANKS = 32, BANK_BYTES = 4, PASS_BYTES = 128 };
 
 const Region *region_of(const vector<Region> &regions, uint64_t address) {
     for (auto &r : regions)
@@ -105,11 +106,32 @@ void Counter::atomic(const Warp &w, const Inst &i, uint32_t lanes, const uint64_
     }
 }
 
+// Loads and prefetches of weights before griddepcontrol.wait, in lines of 128 bytes, each line once.
+void Counter::before_wait(const Warp &w, const Inst &i, Count c, uint32_t lanes, const uint64_t *a) {
+    if (!waits) return;
+    if (waited.size() <= w.id) waited.resize(w.id + 1);
+    if (i.statement == 0) waited[w.id] = false;
+    if (w.kernel->body.code[i.statement].op == WAIT) waited[w.id] = true;
+    if (waited[w.id] || c != N_memory_global || (i.flags & INST_STORE) || a == nullptr) return;
+    const unsigned bytes = std::max(1u, (unsigned)i.bytes * i.count);
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        const uint64_t at = a[__builtin_ctz(m)];
+        const Region  *r  = region_of(regions, at);
+        if (r == nullptr || r->holds != Holds::weights) continue;
+        for (uint64_t line = at / LINE; line <= (at + bytes - 1) / LINE; line++)
+            if (early.insert(line).second) counts.n[N_early_bytes] += LINE;
+    }
+}
+
 void Counter::instruction(const Warp &w, const Inst &i, uint32_t lanes, const uint64_t *a) {
     if (w.kernel != kernel) {
         kernel = w.kernel;
         classes.clear();
-        for (auto &s : kernel->body.code) classes.push_back(class_of(s.op));
+        waits = false;
+        for (auto &s : kernel->body.code) {
+            classes.push_back(class_of(s.op));
+            waits = waits || s.op == WAIT;
+        }
         counts.executed.assign(classes.size(), 0);
     }
     Count c = classes[i.statement];
@@ -122,6 +144,7 @@ void Counter::instruction(const Warp &w, const Inst &i, uint32_t lanes, const ui
     counts.n[N_lane_instructions] += (unsigned)__builtin_popcount(lanes);
     if (c == N_barrier && w.id == 0 && w.kernel->body.code[i.statement].op.find("warp") == string_view::npos)
         counts.n[N_barriers]++;
+    before_wait(w, i, c, lanes, a);
     const string_view op = w.kernel->body.code[i.statement].op;
     if (c == N_tensor)
         counts.n[op.find("s8") != string_view::npos ? N_tensor_s8_ops : N_tensor_f16_ops] +=

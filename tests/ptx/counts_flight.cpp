@@ -61,14 +61,20 @@ void InFlight::instruction(const Warp &w, const Inst &i, uint32_t lanes, const u
     for (int reg : r.written) pending[(size_t)reg] = newest;
 }
 
-uint64_t bytes_in_flight(Launch &l, const vector<Region> &regions) {
-    InFlight               o(regions);
-    const vector<uint32_t> first{0};
-    l.observer = &o;
-    l.only     = &first;
-    run(l);
-    l.observer = nullptr;
-    l.only     = nullptr;
-    return o.bytes();
+uint64_t bytes_in_flight(Launch &l, const vector<Region> &regions, unsigned most) {
+    const uint32_t n   = l.grid[0] * l.grid[1] * l.grid[2];
+    uint64_t       all = 0;
+    for (uint32_t k = 0; k < most; k++) {
+        const vector<uint32_t> only{sampled_block(n, most, k)};
+        InFlight               o(regions);
+        l.observer = &o;
+        l.only     = &only;
+        run(l);
+        l.observer = nullptr;
+        l.only     = nullptr;
+        if (o.reads_dram()) return o.bytes();
+        if (k == 0) all = o.bytes();
+    }
+    return all;
 }
 } // namespace ptx

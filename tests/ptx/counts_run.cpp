@@ -104,7 +104,7 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     c.shared_bytes = (unsigned)k.body.shared_bytes + l->shared_bytes;
     c.counts       = count_grid(g, memory, r->blocks, &c.sampled);
     c.by_file      = by_file(k, c.counts);
-    c.warp_flight  = bytes_in_flight(g, memory);
+    c.warp_flight  = bytes_in_flight(g, memory, c.sampled);
     if (r->registers) {
         auto u = r->usage.find(k.body.name);
         if (u == r->usage.end()) u = r->usage.emplace(k.body.name, usage_of(file, k.body.name, 90)).first;

@@ -61,10 +61,8 @@ Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsig
     if (most == 0 || n <= most) return run_only(l, regions, nullptr).counts;
     Counts sum;
     *sampled = most;
-    for (uint32_t k = 0; k < most; k++) {
-        const uint64_t at = most == 1 ? 0 : (uint64_t)k * (n - 1) / (most - 1);
-        sum.add(count_block(l, regions, (uint32_t)at), (double)n / most);
-    }
+    for (uint32_t k = 0; k < most; k++)
+        sum.add(count_block(l, regions, sampled_block(n, most, k)), (double)n / most);
     zero_counters(regions);
     return sum;
 }

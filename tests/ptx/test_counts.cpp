@@ -125,7 +125,7 @@ static void test_copies() {
     const string two  = address("%rd1", 16, 0) + copy + commit + copy + commit;
     const auto   most = [&](const string &text) {
         Run r(text, 1, 1);
-        return (double)bytes_in_flight(r.l, regions);
+        return (double)bytes_in_flight(r.l, regions, 1);
     };
     expect(most(two + "cp.async.wait_group 0;\n"), 32, "two copies in flight");
     expect(most(two + "cp.async.wait_group 1;\n" + copy + commit), 32,
@@ -205,7 +205,7 @@ static void test_classes() {
         {"fma.rn.f64",                                      N_double       },
         {"rcp.rn.f64",                                      N_double       },
         {"dp4a.s32.s32",                                    N_dot          },
-        {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", N_tensor          },
+        {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", N_tensor       },
         {"cvt.f32.f16",                                     N_convert      },
         {"ex2.approx.ftz.f32",                              N_special      },
         {"div.s32",                                         N_special      },
@@ -251,7 +251,7 @@ static void test_flight() {
         word    = "ld.global.u32 %r20, [%rd2+1024];\n";
     auto flight = [](const string &s, int offset) {
         Run r(address("%rd1", 16, offset) + s);
-        return (double)bytes_in_flight(r.l, regions);
+        return (double)bytes_in_flight(r.l, regions, 1);
     };
     expect(flight(four + four, 0), 2048, "four loads before the first use");
     expect(flight(four + "add.u32 %r30, %r10, 1;\n" + four, 0), 3 * 512, "a use waits for its load");
@@ -263,6 +263,24 @@ static void test_flight() {
     const string other =
         "add.s64 %rd4, %rd2, " + std::to_string(2 * quarter) + ";\nld.global.u32 %r21, [%rd4];\n";
     expect(flight(word + other, 0), 128, "weights only, if there are any");
+    const string late = "setp.lt.u32 %p1, %r2, 6;\n@%p1 bra E;\n" + four + "E:";
+    Run          r(address("%rd1", 16, 0) + late, 9);
+    expect((double)bytes_in_flight(r.l, regions, 5), 1024, "of a block that reads weights");
+    expect((double)bytes_in_flight(r.l, regions, 2), 1024, "the last block is sampled");
+}
+
+static void test_early() {
+    const string load = "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\n",
+                 wait = "griddepcontrol.wait;\n";
+    const auto early  = [](const string &s, int offset = 0) {
+        return counts(address("%rd1", 16, offset) + s, 64).n[N_early_bytes];
+    };
+    expect(early(load + wait), 1024, "weights of two warps");
+    expect(early(load + load + wait + load), 1024, "each line once");
+    expect(early(wait + load), 0, "loads after the wait");
+    expect(early(load), 0, "a kernel that waits for nothing");
+    expect(early("prefetch.global.L2 [%rd2];\n" + wait + load), 1024, "lines that are prefetched");
+    expect(early(load + wait, (int)quarter * 2), 0, "activations");
 }
 
 static void test_occupancy() {
@@ -290,6 +308,7 @@ int main() {
     test_classes();
     test_sampling();
     test_flight();
+    test_early();
     test_occupancy();
     printf("%d checks, %d failures\n", n_checks, n_failures);
     return n_failures != 0;
