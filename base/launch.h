@@ -3,13 +3,15 @@
 #ifndef BASE_LAUNCH_H
 #define BASE_LAUNCH_H
 
-#include "reprise/kernel.h"
+#include "base/tuning.h"
 
 #include <cuda_runtime_api.h>
 
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself
- * (l->waits) gets the PDL attribute: it may begin while the kernel before it still runs. */
-static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstream_st *stream, bool overlap) {
+ * (l->waits) and is no larger than `tuning` allows gets the PDL attribute: it may begin while the kernel before it still
+ * runs. */
+static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstream_st *stream, bool overlap,
+                                         RpCudaTuning tuning) {
     cudaLaunchAttribute pdl;
     cudaLaunchConfig_t  c;
     pdl.id                                         = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -19,7 +21,7 @@ static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstrea
     c.dynamicSmemBytes = l->shared_bytes;
     c.stream           = stream;
     c.attrs            = &pdl;
-    c.numAttrs         = overlap && l->waits ? 1 : 0;
+    c.numAttrs         = overlap && l->waits && rp_tuning_overlaps(&tuning, l->grid) ? 1 : 0;
     return cudaLaunchKernelExC(&c, l->function, l->arguments);
 }
 

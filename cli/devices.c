@@ -3,7 +3,9 @@
 #include "cli/common.h"
 #include "cli/terminal/table.h"
 
-static struct { bool json, copy; } args;
+#include <string.h>
+
+static struct { bool json, copy, tune; } args;
 
 enum { COPY_BYTES = 256 << 20 }; /* of --copy */
 
@@ -25,12 +27,45 @@ static void print_text(Table *t, int i, const RpCudaDeviceInfo *d, double copy) 
                   d->has_loops ? "yes" : "no, the driver is too old");
 }
 
+/* One line for each constant: "grid_percent 150, model 100; us: 105.1 with 100, 98.2 with 150". */
+static void print_tuning(Table *t, const RpCudaTuningInfo *tuning) {
+    cli_table_add(t, "%s", "");
+    cli_table_add(t, "constants: %s", tuning->text);
+    for (int i = 0; i < tuning->n_constants; i++) {
+        const RpTunedConstant *c = &tuning->constants[i];
+        char                   text[160];
+        size_t                 n = 0;
+        snprintf(text, sizeof text, "; not measured");
+        for (int k = 0; k < c->n_candidates && n < sizeof text; k++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.1f with %d",
+                                  k > 0 ? ", " : "; us: ", c->us[k], c->candidates[k]);
+        cli_table_add(t, "%s", "");
+        cli_table_add(t, "  %s %d, model %d%s", c->name, c->value, c->model, text);
+    }
+}
+
+static void print_tuning_json(const RpCudaTuningInfo *tuning) {
+    static const char *const origins[] = {"model", "measured", "cache"};
+    printf(",\"tuning\":{\"origin\":\"%s\",\"text\":", origins[tuning->origin]);
+    rp_put_json_string(tuning->text, strlen(tuning->text), stdout);
+    printf(",\"constants\":{");
+    for (int i = 0; i < tuning->n_constants; i++) {
+        const RpTunedConstant *c = &tuning->constants[i];
+        printf("%s\"%s\":{\"value\":%d,\"model\":%d,\"measured_us\":{", i > 0 ? "," : "", c->name, c->value,
+               c->model);
+        for (int k = 0; k < c->n_candidates; k++)
+            printf("%s\"%d\":%.3f", k > 0 ? "," : "", c->candidates[k], c->us[k]);
+        printf("}}");
+    }
+    printf("}}");
+}
+
 static void print_json(int i, const RpCudaDeviceInfo *d, double copy) {
     printf(
         "%s{\"device\":\"cuda:%d\",\"name\":\"%s\",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_"
         "bytes\":%zu,"
         "\"free_bytes\":%zu,\"l2_bytes\":%zu,\"driver\":%d,\"runtime\":%d,\"has_code\":%s,\"has_loops\":%s,"
-        "\"copy_bytes_s\":%.0f}",
+        "\"copy_bytes_s\":%.0f",
         i > 0 ? "," : "", i, d->name, d->major, d->minor, d->n_sm, d->total_bytes, d->free_bytes, d->l2_bytes,
         d->driver, d->runtime, d->has_code ? "true" : "false", d->has_loops ? "true" : "false", copy);
 }
@@ -38,13 +73,19 @@ static void print_json(int i, const RpCudaDeviceInfo *d, double copy) {
 static RpStatus print_cuda(Table *t, int n) {
     for (int i = 0; i < n; i++) {
         RpCudaDeviceInfo d;
+        RpCudaTuningInfo tuning;
         double           copy = 0.0;
         RP_TRY(rp_cuda_device_info(i, &d));
         if (args.copy) RP_TRY(rp_cuda_copy_bandwidth(i, COPY_BYTES, &copy));
-        if (args.json)
+        if (args.tune) RP_TRY(rp_cuda_tuning_info(i, &tuning));
+        if (args.json) {
             print_json(i, &d, copy);
-        else
+            if (args.tune) print_tuning_json(&tuning);
+            putchar('}');
+        } else {
             print_text(t, i, &d, copy);
+            if (args.tune) print_tuning(t, &tuning);
+        }
     }
     return RP_OK;
 }
@@ -81,6 +122,8 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_FLAG("copy", 0, args.copy, "measure the bandwidth of a copy within each GPU's memory"),
+    CLI_FLAG("tune", 0, args.tune,
+             "the constants of each GPU, measured if they are not in the cache (REPRISE_TUNE)"),
     OPTION_JSON(args.json),
 };
 

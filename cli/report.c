@@ -24,9 +24,10 @@ const char *cli_device_text(const RpSession *s, char *buf, size_t size) {
 static void upload_text(const RpExecutorInfo *info, char *buf, size_t size) {
     if (info->upload_bytes > 0)
         snprintf(buf, size,
-                 "; %.3f GB of weights copied in %.2f s: %.2f read and repacked, %.2f waited for copies",
-                 (double)info->upload_bytes / 1e9, info->upload_s, info->upload_s - info->upload_wait_s,
-                 info->upload_wait_s);
+                 "; %.3f GB of weights copied in %.2f s: %.2f reading the file, %.2f repacking, %.2f waiting "
+                 "for copies",
+                 (double)info->upload_bytes / 1e9, info->upload_s, info->upload_read_s,
+                 info->upload_s - info->upload_read_s - info->upload_wait_s, info->upload_wait_s);
 }
 
 void cli_device_json(const RpSession *s, FILE *out) {
@@ -38,15 +39,16 @@ void cli_device_json(const RpSession *s, FILE *out) {
     } more[] = {
         {"reason",  info.reason },
         {"overlap", info.overlap},
-        {"blas",    info.blas   }
+        {"blas",    info.blas   },
+        {"tuning",  info.tuning }
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         fprintf(out, "\"%s\":", more[i].key);
         rp_put_json_string(more[i].text, strlen(more[i].text), out);
         fputc(',', out);
     }
-    fprintf(out, "\"upload_bytes\":%zu,\"upload_s\":%.6f,\"upload_wait_s\":%.6f,", info.upload_bytes,
-            info.upload_s, info.upload_wait_s);
+    fprintf(out, "\"upload_bytes\":%zu,\"upload_s\":%.6f,\"upload_read_s\":%.6f,\"upload_wait_s\":%.6f,",
+            info.upload_bytes, info.upload_s, info.upload_read_s, info.upload_wait_s);
 }
 
 double cli_prefill_rate(const RpGenerateResult *r) {

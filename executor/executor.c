@@ -173,6 +173,7 @@ static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, 
     e->info.fell_back          = choice.fell_back;
     e->info.blas               = "";
     e->info.overlap            = "";
+    e->info.tuning             = "";
     e->info.kernels            = "";
     e->info.reason             = memcpy(e->reason, choice.reason, sizeof e->reason);
     RpExecutorOptions resolved = *o;

@@ -28,7 +28,6 @@
 namespace {
 
 enum {
-    SPLIT_TOKENS    = 8, /* at most so many tokens use split_kv */
     BLOCKS_PER_SM   = 2, /* that the number of splits aims at */
     MAX_SPLITS      = 128,
     MAX_MERGE_BYTES = 256 * 1024 /* of the partial results that one block merges */
@@ -279,7 +278,7 @@ AttentionGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     s.row_blocks          = (rows + s.groups * GROUP - 1) / (s.groups * GROUP);
     s.splits = splits_of(rp_tuning_of(ctx).n_sm, k->ne[2], (k->ne[1] + tile - 1) / tile, per_kv * s.size * 4);
     const int64_t all = s.row_blocks * k->ne[2];
-    s.split_kv        = s.splits > 1 && q->ne[1] <= SPLIT_TOKENS && all <= RP_COUNTERS;
+    s.split_kv        = s.splits > 1 && q->ne[1] <= rp_tuning_of(ctx).split_tokens && all <= RP_COUNTERS;
     if (s.split_kv) s.scratch = rp_scratch_size(all * s.splits * s.groups * GROUP * (s.size + 2));
     return s;
 }

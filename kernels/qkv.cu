@@ -195,7 +195,7 @@ ProjTiles tiles_of(const RpTensorView &w) {
 /* Divides the tiles among blocks of about the same number of bytes, at most `per_sm` per multiprocessor. The tiles of a
  * block grow by one where that makes the smallest blocks, until there are few enough. */
 void divide_blocks(QkvArgs &p, int per_sm, bool early, const RpKernelCtx *ctx) {
-    const int64_t slots = (int64_t)rp_tuning_of(ctx).n_sm * per_sm;
+    const int64_t slots = rp_tuning_blocks(ctx, per_sm);
     ProjTiles     t[PROJS];
     for (int i = Q; i < PROJS; i++) t[i] = tiles_of(p.proj[i].w);
     for (;;) {

@@ -5,7 +5,8 @@
  *
  * Tolerances: f32 by op (tolerance_of), of the largest result; q8_act quants may differ by 1 in 1 % of the elements; ids and bytes are
  * equal. With the simulated device this is done in every thread order, each as if the device had another number of
- * multiprocessors, and all must agree bit for bit: a few blocks that take turns compute what many do. */
+ * multiprocessors and other measured constants (RpCudaTuning), and all must agree bit for bit: a few blocks that take
+ * turns compute what many do. */
 #ifndef TESTS_CUDA_RUN_H
 #define TESTS_CUDA_RUN_H
 
@@ -23,12 +24,25 @@
  * depend on them. */
 static int cuda_n_sm;
 
+/* The constants of a device that is measured, other ones in each thread order. */
+static int cuda_order;
+
+static inline RpCudaTuning cuda_tuning(void) {
+    static const int grid_percent[] = {RP_TUNING_GRID, 200, 50}, early_bytes[] = {RP_TUNING_EARLY, 0, 4096},
+                     split_tokens[] = {RP_TUNING_SPLIT_TOKENS, 0, 1000};
+    RpCudaTuning t                  = rp_tuning_defaults(cuda_n_sm);
+    t.grid_percent                  = grid_percent[cuda_order];
+    t.early_bytes                   = early_bytes[cuda_order];
+    t.split_tokens                  = split_tokens[cuda_order];
+    return t;
+}
+
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
 static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
                                     const void *before) {
     const TensorOp     op     = op_of_kernel(cpu);
-    const RpCudaTuning tuning = rp_tuning_defaults(cuda_n_sm);
+    const RpCudaTuning tuning = cuda_tuning();
     RpKernelCtx        ctx    = {.overlap = true, .constant = ~0u, .tuning = &tuning};
     ctx.scratch_bytes         = rp_cuda_scratch_bytes(op, on, &ctx);
     const size_t bytes        = rp_view_extent_bytes(&on->dst);
@@ -219,6 +233,7 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
     for (int order = SIM_FIRST_ORDER; order < 3; order++) {
         static const int n_sm[] = {0, 1, 3};
         if (fixed_n_sm == 0 && strcmp(op, "attention") != 0) cuda_n_sm = n_sm[order];
+        cuda_order = order;
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_restore(beside, args);
@@ -230,10 +245,12 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
             first        = memcpy(malloc(bytes), args->dst.data, bytes);
             first_stored = side_save(cpu, args);
         }
-        cr_assert_arr_eq(args->dst.data, first, bytes, "%s: the result depends on the thread order", op);
+        cr_assert_arr_eq(args->dst.data, first, bytes,
+                         "%s: the result depends on the thread order or on constants of the device", op);
         side_expect(&first_stored, args, "another thread order");
     }
-    cuda_n_sm = fixed_n_sm;
+    cuda_n_sm  = fixed_n_sm;
+    cuda_order = 0;
     memcpy(args->dst.data, result, bytes);
     side_restore(&stored, args);
     side_free(&stored), side_free(&first_stored);

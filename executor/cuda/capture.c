@@ -39,7 +39,8 @@ typedef struct Recorder {
 /* The launch itself, which the capturing stream turns into a node. Launches that wait for earlier kernels themselves
  * get the PDL attribute, and the edge before their node becomes a programmatic one. */
 static RpStatus launch_now(const CudaExecutor *c, const RpKernelLaunch *l) {
-    return rp_cuda_check(c->device, rp_cuda_launch(l, c->device->stream, c->pdl), "launch of a kernel");
+    CudaDevice *d = c->device;
+    return rp_cuda_check(d, rp_cuda_launch(l, d->stream, c->pdl, d->tuning), "launch of a kernel");
 }
 
 static RpStatus remember(Recorder *r, const RpKernelLaunch *l, cudaGraphNode_t node, int n_nodes) {

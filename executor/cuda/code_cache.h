@@ -5,6 +5,8 @@
  *
  *     EntryHeader (64 bytes) | cubin | PTX | symbol | key
  *
+ * Measured constants of a device (tune.c) are an entry too, without a cubin and in the place of the PTX.
+ *
  * The hash chooses the file's name and nothing else. The entry holds its whole key, which is compared, so two keys with
  * one hash are a miss and never wrong code. The checksum finds damage. It is no defence against an attacker, who could
  * compute it: files and folders that other users can write to are not read. */

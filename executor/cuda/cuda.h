@@ -15,6 +15,7 @@
 #include "base/blas.h"
 #include "base/loop.h"
 #include "base/tuning.h"
+#include "reprise/device.h"
 
 #include <cuda_runtime_api.h>
 
@@ -32,10 +33,10 @@ typedef struct CudaWeight {
     char       *device;
 } CudaWeight;
 
-/* Bytes and time of the uploads of weights so far. The host read and repacked them while it did not wait. */
+/* Bytes and time of the uploads of weights so far. What is left of the time, the host repacked them. */
 typedef struct CudaUpload {
     size_t bytes;
-    double all_s, wait_s; /* seconds; of them waiting for copies */
+    double all_s, read_s, wait_s; /* seconds; of them reading the file, and waiting for copies */
 } CudaUpload;
 
 /* A kernel that was compiled from source text. */
@@ -70,6 +71,8 @@ typedef struct CudaDevice {
     RpCudaSources sources;
     bool          failed; /* by an error that the device does not recover from */
     char          failure[256];
+
+    RpCudaTuningInfo tuned; /* where `tuning` comes from */
 } CudaDevice;
 
 /* A tensor of the arena with a copy in pinned host memory, copied at every run: an input before the first step, an

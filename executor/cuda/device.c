@@ -2,6 +2,8 @@
  * each weight once. */
 #include "executor/cuda/cuda.h"
 
+#include "executor/cuda/tune.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -66,7 +68,8 @@ static RpStatus open_device(CudaDevice *d) {
     d->tuning = rp_tuning_defaults(p.multiProcessorCount);
 
     d->tuning.blas_columns = rp_tuning_blas_columns(p.major, p.minor);
-    return rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream");
+    RP_TRY(rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream"));
+    return rp_cuda_tune(d, &p);
 }
 
 RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
@@ -133,21 +136,22 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
     return bytes;
 }
 
-/* Weights go through the two halves of a pinned buffer, in pieces, so that one piece is copied to the device while the
- * host repacks or reads the next:
+/* Weights go through the two halves of a pinned buffer, in pieces, each half with a stream of its own, so that one piece
+ * is copied to the device while the host reads or repacks the next:
  *
- *     half 0   [piece 0]            [piece 2]              a half is written again when the event behind its copy
- *     half 1             [piece 1]            [piece 3]    has been reached
+ *     half 0, stream 0   [piece 0]            [piece 2]              a half is written again when the event behind its
+ *     half 1, stream 1             [piece 1]            [piece 3]    copy has been reached
  *
- * One stream is enough for that: a device has one engine for copies from the host. A quantised weight is repacked into
- * a half if it fits, otherwise into `planes`, which holds one weight: its pieces have left it when they are enqueued. */
+ * A quantised weight is repacked into a half if it fits, otherwise into `planes`, which holds one weight: its pieces have
+ * left it when they are enqueued. */
 typedef struct Upload {
-    CudaDevice *d;
-    char       *pinned;
-    void       *planes;
-    size_t      half; /* bytes */
-    cudaEvent_t done[2];
-    unsigned    n_pieces;
+    CudaDevice  *d;
+    char        *pinned;
+    void        *planes;
+    size_t       half; /* bytes */
+    cudaStream_t streams[2];
+    cudaEvent_t  done[2];
+    unsigned     n_pieces;
 } Upload;
 
 static double seconds(void) {
@@ -160,30 +164,43 @@ static RpStatus upload_check(const Upload *u, cudaError_t e) {
     return rp_cuda_check(u->d, e, "upload of weights");
 }
 
-/* Waits until the copies of the next half, or of all, have been made, and counts the time. */
-static RpStatus upload_wait(const Upload *u, bool all, char **half) {
-    const unsigned k     = u->n_pieces % 2;
-    const double   begin = seconds();
-    const RpStatus waited =
-        upload_check(u, all ? cudaStreamSynchronize(u->d->stream) : cudaEventSynchronize(u->done[k]));
+/* Waits until the latest copy from half k has been made, and counts the time. */
+static RpStatus upload_wait(const Upload *u, unsigned k) {
+    const double      begin = seconds();
+    const cudaError_t e     = cudaEventSynchronize(u->done[k]);
     u->d->upload.wait_s += seconds() - begin;
-    if (half != NULL) *half = u->pinned + k * u->half;
-    return waited;
+    return upload_check(u, e);
+}
+
+/* Makes the pages of a weight present and counts the time: those of a file that is mapped are read now. */
+static void upload_read(const Upload *u, const char *from, size_t bytes) {
+    enum { PAGE = 4096 };
+    const double begin = seconds();
+    for (size_t at = 0; at < bytes; at += PAGE) (void)*(const volatile char *)(from + at);
+    u->d->upload.read_s += seconds() - begin;
+}
+
+/* The half for the next piece, when nothing reads it any more. */
+static RpStatus next_half(const Upload *u, char **half) {
+    const unsigned k = u->n_pieces % 2;
+    *half            = u->pinned + k * u->half;
+    return upload_wait(u, k);
 }
 
 /* Sends the first n bytes of the next half. */
 static RpStatus upload_half(Upload *u, char *to, size_t n) {
     const unsigned k = u->n_pieces++ % 2;
     RP_TRY(upload_check(
-        u, cudaMemcpyAsync(to, u->pinned + k * u->half, n, cudaMemcpyHostToDevice, u->d->stream)));
-    return upload_check(u, cudaEventRecord(u->done[k], u->d->stream));
+        u, cudaMemcpyAsync(to, u->pinned + k * u->half, n, cudaMemcpyHostToDevice, u->streams[k])));
+    return upload_check(u, cudaEventRecord(u->done[k], u->streams[k]));
 }
 
 static RpStatus upload_bytes(Upload *u, char *to, const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += u->half) {
         const size_t n = bytes - at < u->half ? bytes - at : u->half;
         char        *half;
-        RP_TRY(upload_wait(u, false, &half));
+        upload_read(u, from + at, n);
+        RP_TRY(next_half(u, &half));
         memcpy(half, from + at, n);
         RP_TRY(upload_half(u, to + at, n));
     }
@@ -194,11 +211,12 @@ static RpStatus upload(Upload *u, const RpTensorView *v, char *to) {
     const size_t bytes = rp_view_extent_bytes(v);
     char        *half;
     if (!rp_dtype_is_quant(v->dtype)) return upload_bytes(u, to, v->data, bytes);
+    upload_read(u, v->data, bytes);
     if (bytes > u->half) {
         RP_TRY(rp_cuda_repack(v, u->planes));
         return upload_bytes(u, to, u->planes, bytes);
     }
-    RP_TRY(upload_wait(u, false, &half));
+    RP_TRY(next_half(u, &half));
     RP_TRY(rp_cuda_repack(v, half));
     return upload_half(u, to, bytes);
 }
@@ -222,16 +240,20 @@ static RpStatus upload_open(Upload *u, const ExecPlan *plan) {
     u->planes = malloc(planes);
     if (u->planes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a weight of %zu bytes", planes);
     RP_TRY(upload_check(u, cudaMallocHost((void **)&u->pinned, 2 * u->half)));
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+        RP_TRY(upload_check(u, cudaStreamCreateWithFlags(&u->streams[k], cudaStreamNonBlocking)));
         RP_TRY(upload_check(u, cudaEventCreateWithFlags(&u->done[k], cudaEventDisableTiming)));
+    }
     return RP_OK;
 }
 
 /* After a failure too: copies that still read the pinned buffer are waited for. */
 static void upload_close(Upload *u) {
-    if (u->n_pieces > 0) (void)cudaStreamSynchronize(u->d->stream);
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+        if (u->streams[k] != NULL) (void)cudaStreamSynchronize(u->streams[k]);
         if (u->done[k] != NULL) (void)cudaEventDestroy(u->done[k]);
+        if (u->streams[k] != NULL) (void)cudaStreamDestroy(u->streams[k]);
+    }
     if (u->pinned != NULL) (void)cudaFreeHost(u->pinned);
     free(u->planes);
 }
@@ -280,7 +302,7 @@ static RpStatus fill_slab(Upload *u, const ExecPlan *plan, char *slab) {
         d->weights[n++] = (CudaWeight){v.data, rp_view_extent_bytes(&v), slab};
         slab += aligned(rp_view_extent_bytes(&v));
     }
-    RP_TRY(upload_wait(u, true, NULL));
+    for (unsigned k = 0; k < 2; k++) RP_TRY(upload_wait(u, k));
     d->n_weights = n;
     qsort(d->weights, (size_t)n, sizeof *d->weights, by_host);
     return RP_OK;

@@ -73,6 +73,19 @@ RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_
     return st;
 }
 
+RpStatus rp_cuda_tuning_info_sized(int index, RpCudaTuningInfo *out, size_t out_bytes) {
+    RP_NOT_NULL(out, "out");
+
+    RpCudaTuningInfo info = {.text = ""};
+    CudaDevice      *d    = NULL;
+    RpStatus         st   = select_device(index);
+    if (st == RP_OK) st = rp_cuda_device_open(index, &d);
+    if (st == RP_OK) info = d->tuned;
+    rp_cuda_device_close(d);
+    rp_sized_out(out, out_bytes, &info, sizeof info);
+    return st;
+}
+
 /* Copies `bytes` within the device ten times and keeps the best rate; each byte is read once and written once, so a
  * copy moves 2 * bytes. */
 typedef struct CopyBench {

@@ -282,11 +282,14 @@ static RpStatus choose_pdl(CudaExecutor *c) {
     c->base.info.overlap = c->pdl_text;
     if (!off && strcmp(value, "auto") != 0)
         return rp_fail(RP_E_ARG, "%s '%s': auto or off is wanted", rp_option_name(RP_OPT_PDL), value);
-    c->pdl = !off && c->device->major >= CUDA_PDL_MAJOR && c->old_code == 0;
+    const bool slower = c->device->tuning.overlap_blocks == 0;
+    c->pdl            = !off && c->device->major >= CUDA_PDL_MAJOR && c->old_code == 0 && !slower;
     if (c->pdl)
         snprintf(c->pdl_text, sizeof c->pdl_text, "on");
     else if (off)
         snprintf(c->pdl_text, sizeof c->pdl_text, "%s=off", rp_option_name(RP_OPT_PDL));
+    else if (slower)
+        snprintf(c->pdl_text, sizeof c->pdl_text, "slower on this device (%s)", rp_option_name(RP_OPT_TUNE));
     else if (c->device->major < CUDA_PDL_MAJOR)
         snprintf(c->pdl_text, sizeof c->pdl_text, "devices before compute capability %d.0 have none",
                  CUDA_PDL_MAJOR);
@@ -391,6 +394,7 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
         c->device = rp_cuda(e->owner)->device;
     e->info.device      = c->device->id;
     e->info.device_name = c->device->name;
+    e->info.tuning      = c->device->tuned.text;
     RP_TRY(rp_cuda_enter(c->device));
     RP_TRY(rp_check_kernels(e->plan, &rp_cuda_table));
     RP_TRY(rp_cuda_sources_open(c)); /* before weights are copied: errors in a source show at once */
@@ -407,6 +411,7 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     e->info.upload_bytes  = c->device->upload.bytes;
     e->info.upload_s      = c->device->upload.all_s;
     e->info.upload_wait_s = c->device->upload.wait_s;
+    e->info.upload_read_s = c->device->upload.read_s;
     RP_TRY(rp_cuda_check_whole(c->device, e->plan));
     RP_TRY(rp_executor_fill_args(e, rp_cuda_weight));
     RP_TRY(rp_cuda_blas_open(c));

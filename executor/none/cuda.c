@@ -29,6 +29,15 @@ RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_
     return none();
 }
 
+RpStatus rp_cuda_tuning_info_sized(int index, RpCudaTuningInfo *out, size_t out_bytes) {
+    RP_NOT_NULL(out, "out");
+
+    const RpCudaTuningInfo info = {.text = ""};
+    (void)index;
+    rp_sized_out(out, out_bytes, &info, sizeof info);
+    return none();
+}
+
 RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s) {
     RP_NOT_NULL(bytes_per_s, "bytes_per_s");
 

@@ -58,6 +58,33 @@ RP_NODISCARD static inline RpStatus rp_device_memory(const char *device, bool re
  * size do not fit, RP_E_CUDA; otherwise as rp_cuda_device_info. */
 RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s);
 
+/* A constant that sizes the kernels' grids on one device. No result depends on it. */
+enum { RP_TUNED_CONSTANTS = 8, RP_TUNED_CANDIDATES = 4 };
+typedef struct RpTunedConstant {
+    const char *name;                            /* as in docs/cuda.md; static storage */
+    int         value, model;                    /* in use; what it is without a measurement */
+    int         n_candidates;                    /* that were measured; 0: none, so `value` is `model` */
+    int         candidates[RP_TUNED_CANDIDATES]; /* the first one is `model` */
+    double      us[RP_TUNED_CANDIDATES];         /* median time of the measured kernels with each, in microseconds */
+} RpTunedConstant;
+
+typedef enum RpTuningOrigin { RP_TUNING_MODEL = 0, RP_TUNING_MEASURED, RP_TUNING_CACHED } RpTuningOrigin;
+
+typedef struct RpCudaTuningInfo {
+    RpTuningOrigin  origin;
+    char            text[512]; /* "measured in 0.21 s", "from the cache", "model: REPRISE_TUNE=off"; why, if something failed */
+    int             n_constants;
+    RpTunedConstant constants[RP_TUNED_CONSTANTS];
+} RpCudaTuningInfo;
+
+/* The constants that an executor on this device would use (REPRISE_TUNE). This is a first open: it measures them, for at
+ * most about two seconds, if they are not in the cache. RP_E_ARG for an unknown value of the option; otherwise as
+ * rp_cuda_device_info. */
+RP_API RP_NODISCARD RpStatus rp_cuda_tuning_info_sized(int index, RpCudaTuningInfo *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_cuda_tuning_info(int index, RpCudaTuningInfo *out) {
+    return rp_cuda_tuning_info_sized(index, out, sizeof *out);
+}
+
 /* ---- memory of a CUDA device ----
  *
  *   RpCudaMemory *m;

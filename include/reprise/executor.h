@@ -120,6 +120,8 @@ typedef struct RpExecutorInfo {
                             not used; "" if the plan has none that an earlier executor of the device has not loaded */
     size_t upload_bytes; /* weights that this executor and those it shares with had copied to the GPU when it was opened */
     double upload_s, upload_wait_s; /* seconds that took; of them waiting for copies, not reading and repacking the file */
+    double upload_read_s;           /* of them reading the file: nearly nothing if the system has it in memory */
+    const char *tuning; /* constants of the GPU: where they come from, as in RpCudaTuningInfo.text; "" on the CPU */
 } RpExecutorInfo;
 
 RP_API void rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);

@@ -40,7 +40,9 @@ extern "C" {
     X(UNUSED_TENSORS, "REPRISE_UNUSED_TENSORS", "refuse",                                        \
       "a model file with tensors that its architecture does not use: refuse it, or ignore them") \
     X(NVRTC, "REPRISE_NVRTC", "auto",                                                            \
-      "compiler of kernels given as source text: auto (NVRTC if present), off, or the path of the library")
+      "compiler of kernels given as source text: auto (NVRTC if present), off, or the path of the library") \
+    X(TUNE, "REPRISE_TUNE", "auto",                                                              \
+      "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

@@ -71,7 +71,7 @@ static inline ColumnGrid rp_divide_tiles(int64_t tiles, int64_t most, int split,
 static inline ColumnGrid rp_column_grid(int64_t results, int warp_results, int split, int resident,
                                         int64_t times, bool early, const RpKernelCtx *ctx) {
     const int64_t tiles = rp_blocks(results, (int64_t)warp_results * RP_GEMV_WARPS / split),
-                  slots = (int64_t)rp_tuning_of(ctx).n_sm * resident / times;
+                  slots = rp_tuning_blocks(ctx, resident) / times;
     ColumnGrid grid     = rp_divide_tiles(tiles, slots > 1 ? slots : 1, split, ctx);
     grid.early          = rp_gemv_early(early, grid.blocks, split, ctx);
     return grid;

@@ -117,6 +117,12 @@ typedef struct OldCudaDeviceInfo {
 } OldCudaDeviceInfo;
 OLD(CudaDeviceInfo, minor, n_sm);
 
+typedef struct OldCudaTuningInfo {
+    RpTuningOrigin origin;
+    char           text[512];
+} OldCudaTuningInfo;
+OLD(CudaTuningInfo, text, n_constants);
+
 typedef struct OldCpuPrefetchTrial {
     RpCpuPrefetch prefetch;
 } OldCpuPrefetchTrial;

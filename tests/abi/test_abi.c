@@ -291,6 +291,9 @@ Test(abi, results_of_devices) {
     RpCudaDeviceInfo info = {.major = 0}; /* stays 0 without a device */
     (void)!rp_cuda_device_info(0, &info);
     RESULT(CudaDeviceInfo, (void)!rp_cuda_device_info_sized(0, out, out_bytes), major, info.major);
+    RpCudaTuningInfo tuning = {.text = ""};
+    (void)!rp_cuda_tuning_info(0, &tuning);
+    RESULT(CudaTuningInfo, (void)!rp_cuda_tuning_info_sized(0, out, out_bytes), text[0], tuning.text[0]);
 }
 
 Test(abi, replies_of_executors) {

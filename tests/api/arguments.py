@@ -35,7 +35,7 @@ VALID = {
     "const char *last": "NULL", "rp_requantize.progress": "NULL", "rp_fail.fmt": '"%s", ""',
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
-        "RpCudaDeviceInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
+        "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
         "RpSessionMemory", "RpGenerateResult", "RpCpuPrefetchTrial")},
     "const RpSynthOptions *": "&(RpSynthOptions){.hollow = true}", "const RpModelOptions *": "&(RpModelOptions){.user = x}",
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
@@ -62,7 +62,7 @@ VALID = {
     "RpGgufType": "RP_GGUF_U8", "RpCpuIsa": "RP_ISA_PLAIN", "RpCpuPrefetch": "RP_PREFETCH_DEFAULT",
     "size_t out_bytes": "ROOM", "size_t result_bytes": "ROOM", "size_t trial_bytes": "sizeof(RpCpuPrefetchTrial)",
     "size_t note_bytes": "sizeof(RpDumpNote)", "size_t message_bytes": "sizeof(RpChatMessage)",
-    "rp_graph_op.n_src": "1", "rp_visible_text.n": "1", "rp_utf8_feed.n": "1", "rp_cuda_device_info_sized.index": "0", "rp_tokenize.len": "1", "rp_tokenize_masked.len": "1",
+    "rp_graph_op.n_src": "1", "rp_visible_text.n": "1", "rp_utf8_feed.n": "1", "rp_cuda_device_info_sized.index": "0", "rp_cuda_tuning_info_sized.index": "0", "rp_tokenize.len": "1", "rp_tokenize_masked.len": "1",
     "size_t n_prompt": "1", "rp_chat_format_sized.n": "1", "rp_chat_format_masked_sized.n": "1", "rp_chat_tokenize_sized.n": "1",
     "rp_put_json_string.n": "1", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
     "rp_session_score.n": "1", "int axis0": "0", "int axis1": "1", "int axis2": "2", "int axis3": "3",

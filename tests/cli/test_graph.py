@@ -48,6 +48,24 @@ def test_devices_lists_the_cpu():
     expect(d["cpu"]["isa"] and isinstance(d["cuda"], list), "JSON", d)
 
 
+def test_devices_prints_constants():
+    if ON_DEVICE is None:
+        return "there is no simulated device"
+    cache = os.path.join(TMP.name, "cache")
+    os.mkdir(cache)
+    for option, origin in ("force", "measured"), ("off", "model"):
+        env = {"REPRISE_TUNE": option, "SIM_L2_KB": "128", "SIM_COST_US": "10", "XDG_CACHE_HOME": cache}
+        r = ok(run_on_device("devices", "--tune", "--json", **env))
+        tuning = json.loads(r.out)["cuda"][0]["tuning"]
+        expect(tuning["origin"] == origin, "origin", tuning)
+        times = {name: c["measured_us"] for name, c in tuning["constants"].items()}
+        expect(all(c["value"] == c["model"] for c in tuning["constants"].values()), "equal times", tuning)
+        expect(times["grid_percent"] == ({"100": 80, "50": 80, "150": 80, "200": 80} if origin == "measured" else {}), "", times)
+        text = ok(run_on_device("devices", "--tune", **env)).text
+        expect(f"constants: {tuning['origin']}" in text, origin, text)
+        expect(("grid_percent 100, model 100; us: 80.0 with 100, 80.0 with 50" in text) == (origin == "measured"), "", text)
+
+
 def test_launches_are_counted_without_weights():
     temp = os.path.join(TMP.name, "temp")
     os.mkdir(temp)

@@ -103,11 +103,24 @@ mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\
     "a comparison with the device's own weights"
 mutant $cuda/device.c $cuda/device.c 's/cudaEventSynchronize(u->done\[k\])/cudaSuccess/' upload \
     "a piece of a weight that overwrites the one before"
+mutant $cuda/device.c $cuda/device.c '/cudaEventRecord(u->done/ s/u->streams\[k\]/u->streams[0]/' upload \
+    "an event that is reached before the copy of the other stream"
+mutant $cuda/device.c $cuda/device.c 's/u->streams\[k\] != NULL) (void)cudaStreamDestroy/false) (void)cudaStreamDestroy/' upload "streams that stay open"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
 mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
 mutant kernels/linear.cu kernels/device/quants.cuh 's/return f(QuantType<RP_##ID>/return f(QuantType<RP_##ID == RP_Q4_0 ? RP_Q5_0 : RP_##ID>/' bind \
     "the kernel of another quant type"
+# constants of a device
+mutant $cuda/tune.c $cuda/tune.c 's/gain > least/gain > 0.0/' tune "a gain of one percent that counts"
+mutant $cuda/tune.c $cuda/tune.c 's/gain > noise\[0\] && gain > noise\[k\]/true/' tune "a gain within the noise that counts"
+mutant $cuda/tune.c $cuda/tune.c 's/ && out->us\[k\] < out->us\[best\]//' tune "the last candidate that is faster instead of the fastest"
+mutant $cuda/tune.c $cuda/tune.c 's/ driver, runtime,$/ 0, 0,/' tune "constants of another driver"
+mutant $cuda/tune.c $cuda/tune.c 's/&& now() < deadline; t->rounds/; t->rounds/' tune "rounds that do not end"
+mutant $cuda/tune.c $cuda/tune.c 's/if (now() < deadline) RP_TRY/RP_TRY/' tune "a measurement after its time"
+mutant $cuda/tune.c $cuda/tune.c 's/    apply(d, d->tuned.constants);/    ;/' tune "cached constants that are not used"
+mutant $cuda/executor.c $cuda/executor.c 's/ && !slower//' tune "kernels that overlap although they are slower so"
+mutant $cuda/tune_bench.c $cuda/tune_bench.c '/^void rp_tune_bench_close/,/^}/ s/(void)cudaFree(b->memory);/(void)0;/' tune "memory of a measurement that stays"
 # kernels of source text
 mutant $cuda/source.c $cuda/source.c '/^void rp_cuda_sources_close/,/^}/ s/unload_library(.*);/;/' source "libraries that are not unloaded"
 mutant $cuda/source.c $cuda/source.c 's/(info->source->flags & RP_SOURCE_WAITS) != 0/true/' source "a kernel that does not wait starts early"

@@ -27,6 +27,8 @@
  *     REPRISE_SIM=ptx   kernels are interpreted from their PTX instead of called
  *     REPRISE_PTX=DIR   folder of that PTX, the one of this build
  *     SIM_CAPABILITY=N  compute capability that the device reports at first, 90
+ *     SIM_L2_KB=N       L2 cache that the device reports at first, 51200
+ *     SIM_COST_US=N     kernels are not executed: each takes so much simulated time (sim_cost)
  *     SIM_BUG=N         the planted bug that is active in a build of mutants.sh
  */
 #ifndef SIM_TEST_H
@@ -46,7 +48,7 @@
 typedef struct {
     unsigned long launch_calls, kernels, graph_launches, nodes, memcpys, memsets, syncs, captures,
         instantiates, updates, while_iters;
-    long          live_allocs, live_libraries;
+    long          live_allocs, live_libraries, live_streams;
     unsigned long allocs; /* device and pinned host memory */
     unsigned long api_calls;
     unsigned long pdl_launches; /* launches with the attribute of programmatic dependent launch (PDL) */
@@ -57,7 +59,7 @@ typedef struct {
 extern "C" {
 #endif
 SimStats sim_stats(void);
-void     sim_stats_reset(void); /* all but live_allocs and live_libraries */
+void     sim_stats_reset(void); /* all but the live ones */
 
 /* A sanitizer makes the simulation ten times slower. Tests then run the last thread order only, and one model
  * or type of every SIM_EACH. */
@@ -80,6 +82,24 @@ void sim_driver(int version, int n_devices);
 
 /* Launches with the attribute of programmatic dependent launch fail. */
 void sim_refuse_pdl(int refuse);
+
+/* The L2 cache that the device reports, 50 MB at first. */
+void sim_l2(size_t bytes);
+
+/* The memory bus that the device reports in bits, 0 at first, as simulated devices have none. */
+void sim_memory_bus(int bits);
+
+/* Simulated time: kernels are not executed any more. Each takes the microseconds that `us` returns for it, and the times
+ * of events are their sum. NULL: kernels run, and events have the time of the host. */
+typedef struct {
+    const char *kernel; /* as in a dump, with template arguments */
+    unsigned    blocks;
+    int         pdl;
+    const void *argument; /* the first, of so many bytes */
+    size_t      bytes;
+} SimKernelRun;
+typedef double SimCost(const SimKernelRun *run, void *user);
+void           sim_cost(SimCost *us, void *user);
 
 /* The compute capability that the device reports, 9.0 at first. */
 void sim_capability(int major, int minor);

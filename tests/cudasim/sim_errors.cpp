@@ -24,10 +24,11 @@ cudaError_t sim_err(cudaError_t e, const char *why) {
 extern "C" {
 SimStats sim_stats(void) { return sim_st; }
 void     sim_stats_reset(void) { /* the allocations still exist: they stay counted */
-    const long live = sim_st.live_allocs, libraries = sim_st.live_libraries;
+    const long live = sim_st.live_allocs, libraries = sim_st.live_libraries, streams = sim_st.live_streams;
     sim_st                = SimStats{};
     sim_st.live_allocs    = live;
     sim_st.live_libraries = libraries;
+    sim_st.live_streams   = streams;
 }
 void sim_sched(int policy, unsigned seed) { sim_set_sched(policy, seed); }
 void sim_async(int l) { mode_lazy = l; }

@@ -51,7 +51,7 @@ void sim_do_set(void *d, int v, size_t n) { do_set_elements(d, v, 1, n); }
 void sim_do_kernel(SimLaunch &l) {
     if (sim_kernel_faults()) return;
     sim_st.kernels++;
-    sim_run_kernel(l);
+    if (!sim_costs(l)) sim_run_kernel(l);
 }
 
 // ---- graphs ----

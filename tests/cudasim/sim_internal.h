@@ -69,6 +69,7 @@ struct SimLaunch {
     }
 };
 void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
+bool sim_costs(const SimLaunch &l); // takes simulated time instead of running, after sim_cost
 bool sim_has_pdl(void);            // devices before 9.0 run a PDL launch after the kernel before it
 #ifdef SIM_PTX
 bool sim_ptx_on(void);             // REPRISE_SIM=ptx

@@ -3,9 +3,10 @@
 #include <cstdlib>
 #undef warpSize
 
-enum { SIM_L2_BYTES = 50 << 20 };
+static const char *l2_kb    = getenv("SIM_L2_KB");
+static const int   l2_bytes = (l2_kb != nullptr ? atoi(l2_kb) : 50 << 10) << 10;
 
-static const struct {
+static struct {
     cudaDeviceAttr attribute;
     int            value;
 } attributes[] = {
@@ -40,9 +41,9 @@ static const struct {
     {cudaDevAttrMemoryPoolsSupported,              0                     },
     {cudaDevAttrAsyncEngineCount,                  3                     },
     {cudaDevAttrEccEnabled,                        1                     },
-    {cudaDevAttrL2CacheSize,                       SIM_L2_BYTES          },
+    {cudaDevAttrL2CacheSize,                       l2_bytes              },
+    {cudaDevAttrGlobalMemoryBusWidth,              0                     },
     {cudaDevAttrMaxPersistingL2CacheSize,          0                     },
-    {cudaDevAttrGlobalMemoryBusWidth,              5120                  },
     {cudaDevAttrClockRate,                         1755000               },
     {cudaDevAttrMemoryClockRate,                   2619000               },
     {cudaDevAttrKernelExecTimeout,                 0                     },
@@ -68,9 +69,15 @@ static int attribute(cudaDeviceAttr a) {
         if (row.attribute == a) return row.value;
     return 0;
 }
+static void set(cudaDeviceAttr a, int value) {
+    for (auto &row : attributes)
+        if (row.attribute == a) row.value = value;
+}
 
 extern "C" {
 void        sim_capability(int major, int minor) { capability[0] = major, capability[1] = minor; }
+void        sim_l2(size_t bytes) { set(cudaDevAttrL2CacheSize, (int)bytes); }
+void        sim_memory_bus(int bits) { set(cudaDevAttrGlobalMemoryBusWidth, bits); }
 cudaError_t cudaGetDeviceCount(int *n) {
     *n = 0;
     SIM_CALL(SIM_NEEDS_DRIVER);
@@ -108,7 +115,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->major                       = attribute(cudaDevAttrComputeCapabilityMajor);
     p->minor                       = attribute(cudaDevAttrComputeCapabilityMinor);
     p->multiProcessorCount         = SIM_SMS;
-    p->l2CacheSize                 = SIM_L2_BYTES;
+    p->l2CacheSize                 = attribute(cudaDevAttrL2CacheSize);
     p->warpSize                    = 32;
     p->sharedMemPerBlock           = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlock);
     p->sharedMemPerBlockOptin      = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);

@@ -11,6 +11,7 @@
 // what earlier waits wait for.
 #include "sim_internal.h"
 #include <chrono>
+#include <cstdlib>
 
 std::set<cudaStream_t> sim_streams;
 CUstream_st            sim_null_stream;
@@ -69,15 +70,34 @@ static cudaError_t not_ready(bool done) {
 }
 
 // ---- streams ----
+// Simulated time after sim_cost, else that of the host.
+static const char *us_of_kernels = getenv("SIM_COST_US");
+static double      same_cost(const SimKernelRun *, void *) { return atof(us_of_kernels); }
+static SimCost    *cost = us_of_kernels != nullptr ? same_cost : nullptr;
+static void       *cost_user;
+static double      cost_ms;
+
+extern "C" void sim_cost(SimCost *us, void *user) {
+    cost      = us;
+    cost_user = user;
+}
+bool sim_costs(const SimLaunch &l) {
+    if (cost == nullptr) return false;
+    const SimKernelRun run = {l.k->name.c_str(), l.grid.x * l.grid.y * l.grid.z, l.pdl, l.args.at(0),
+                              l.k->sizes.at(0)};
+    cost_ms += cost(&run, cost_user) / 1e3;
+    return true;
+}
 static double now_ms(void) {
+    if (cost != nullptr) return cost_ms;
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration<double, std::milli>(now).count();
 }
 // The event record node of a graph.
 static void record_now(void *event) {
-    auto r  = std::make_shared<SimRecord>();
-    r->ms   = now_ms();
-    r->done = true;
+    auto r                     = std::make_shared<SimRecord>();
+    r->ms                      = now_ms();
+    r->done                    = true;
     ((cudaEvent_t)event)->last = r;
 }
 
@@ -86,6 +106,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     *s = new CUstream_st;
     sim_streams.insert(*s);
+    sim_st.live_streams++;
     return cudaSuccess;
 }
 cudaError_t cudaStreamCreate(cudaStream_t *s) {
@@ -102,6 +123,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     sim_drain(s);
     if (s->cap && s->cap_origin && s->frees_graph) sim_free_graph(s->g);
     sim_streams.erase(s);
+    sim_st.live_streams--;
     delete s;
     return call.result(sim_status());
 }

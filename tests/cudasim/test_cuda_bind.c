@@ -80,7 +80,7 @@ Test(cuda_bind, a_failed_bind_keeps_what_was_bound) {
     check_failure(m, other, false, "cudaMalloc", 1, cudaErrorMemoryAllocation);
     check_failure(m, other, false, "cudaMemcpyAsync", 1, cudaErrorInvalidValue);
     check_failure(m, other, false, "cudaMemcpyAsync", 5, cudaErrorInvalidValue);
-    check_failure(m, other, false, "cudaStreamSynchronize", 1, cudaErrorInvalidValue);
+    check_failure(m, other, false, "cudaEventSynchronize", 1, cudaErrorInvalidValue);
     rp_model_free(m);
     rp_model_free(other);
 }

@@ -49,8 +49,9 @@ Test(cuda_upload, a_weight_of_several_pieces_arrives_whole) {
     cr_expect_eq(sim_stats().h2d_copies, 5ul);
     const RpExecutorInfo info = rp_executor_info(e);
     cr_expect_eq(info.upload_bytes, (size_t)(N * (n_rows[0] + n_rows[1])) * sizeof(float));
-    cr_expect(info.upload_wait_s > 0.0 && info.upload_s > info.upload_wait_s, "%g s, waited %g s",
-              info.upload_s, info.upload_wait_s);
+    cr_expect(info.upload_wait_s > 0.0 && info.upload_read_s > 0.0 &&
+                  info.upload_s > info.upload_read_s + info.upload_wait_s,
+              "%g s, read %g s, waited %g s", info.upload_s, info.upload_read_s, info.upload_wait_s);
     for (int k = 0; k < 2; k++) {
         int32_t      *ids       = rp_executor_data(e, rp_graph_find(t.g, k == 0 ? "ids0" : "ids1"));
         const int32_t at[N_IDS] = {0, 1, PIECE_ROWS - 1, PIECE_ROWS, PIECE_ROWS + 1, (int32_t)n_rows[k] - 1};
@@ -65,6 +66,7 @@ Test(cuda_upload, a_weight_of_several_pieces_arrives_whole) {
     }
     rp_executor_free(e);
     cr_expect_eq(sim_stats().live_allocs, 0L);
+    cr_expect_eq(sim_stats().live_streams, 0L);
     rp_plan_free(t.plan);
     rp_graph_free(t.g);
     for (int k = 0; k < 2; k++) free(t.w[k]);
@@ -114,16 +116,34 @@ Test(cuda_upload, quantised_weights_of_any_size_arrive_repacked) {
 
 #endif
 
+/* Copies that were enqueued fault: the error comes with the wait for them, and the device counts as lost. */
+Test(cuda_upload, a_lost_device_is_noticed) {
+    RpModel               *m = golden_open_tiny("llama-q4_0");
+    const RpSessionOptions o = {.n_ctx = 8, .prefill_chunk = 1, .device = "cuda"};
+    RpSession             *s;
+    for (unsigned nth = 1; nth <= 3; nth++) {
+        sim_fail("cudaEventSynchronize", nth, cudaErrorIllegalAddress);
+        sim_fail("cudaStreamQuery", 1, cudaErrorIllegalAddress); /* as any call answers then */
+        REFUSED(rp_session_open(m, &o, &s), RP_E_CUDA, "upload of weights");
+        cr_expect_eq(sim_fails_left(), 0u);
+        sim_reset_faults();
+        cr_expect_eq(sim_stats().live_allocs, 0L, "%u", nth);
+    }
+    rp_model_free(m);
+}
+
 /* Each call of the upload may fail: nothing stays allocated. */
 Test(cuda_upload, fails_cleanly) {
     static const char *const calls[] = {"cudaMallocHost",       "cudaEventCreateWithFlags",
                                         "cudaEventSynchronize", "cudaMemcpyAsync",
-                                        "cudaEventRecord",      "cudaStreamSynchronize"};
+                                        "cudaEventRecord",      "cudaStreamCreateWithFlags"};
     RpModel                 *m       = golden_open_tiny("llama-q4_0");
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         const RpSessionOptions o = {.n_ctx = 8, .prefill_chunk = 1, .device = "cuda"};
         RpSession             *s;
-        for (unsigned nth = 1; nth <= 2; nth++) {
+        const unsigned         most =
+            strcmp(calls[i], "cudaStreamCreateWithFlags") == 0 ? 3 : 2; /* the device's is first */
+        for (unsigned nth = 1; nth <= most; nth++) {
             sim_fail(calls[i], nth, cudaErrorInvalidValue);
             const RpStatus st = rp_session_open(m, &o, &s);
             cr_expect_eq(st, RP_E_CUDA, "%s %u", calls[i], nth);
@@ -131,6 +151,7 @@ Test(cuda_upload, fails_cleanly) {
             rp_session_free(s);
             sim_reset_faults();
             cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", calls[i], nth);
+            cr_expect_eq(sim_stats().live_streams, 0L, "%s %u", calls[i], nth);
         }
     }
     rp_model_free(m);
