@@ -117,20 +117,35 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) gate_up_
 
 /* Rows of the block that has the most of them. */
 int64_t most_rows(const ColumnGrid &grid) {
-    return (grid.turns + (grid.rest > 0 ? 1 : 0)) * (RP_GEMV_WARPS / grid.split);
+    return grid.unit * (grid.turns + (grid.rest > 0 ? 1 : 0)) * (RP_GEMV_WARPS / grid.split);
 }
 
-/* No block has more than MAX_ROWS rows. For a q8_act result of experts (`whole`) a block has 32 rows, and waits for no
- * other, if no multiprocessor gets more rows by it. These grids may be larger than the device. */
-ColumnGrid grid_of(int64_t rows, int split, int resident, int64_t k, bool early, bool whole,
-                   const RpKernelCtx *ctx) {
-    const int     n_sm  = rp_tuning_of(ctx).n_sm;
-    ColumnGrid    grid  = rp_column_grid(rows, 1, split, resident, k, early, ctx);
-    const int64_t tiles = rp_blocks(rows, RP_GEMV_WARPS / split), blocks = rp_blocks(rows, RP_ACT_BLOCK),
-                  most = rp_blocks(grid.blocks * k, n_sm) * most_rows(grid);
-    whole              = whole && rp_blocks(blocks * k, n_sm) * RP_ACT_BLOCK <= most;
-    if (!whole && most_rows(grid) <= MAX_ROWS) return grid;
-    grid       = rp_grid_of(tiles, whole ? blocks : rp_blocks(rows, MAX_ROWS), split);
+/* Whether every thread block has whole blocks of 32 rows. */
+bool has_whole_blocks(const ColumnGrid &grid) {
+    const int unit_rows = grid.unit * (RP_GEMV_WARPS / grid.split);
+    return unit_rows % RP_ACT_BLOCK == 0 || (grid.rest == 0 && most_rows(grid) % RP_ACT_BLOCK == 0);
+}
+
+/* Grid of a q8_act result, whose blocks wait for no other: units of 32 rows; for experts a unit for each block, if no
+ * multiprocessor gets more rows by it. Such grids may be larger than the device. Otherwise `grid`. */
+ColumnGrid whole_grid(const ColumnGrid &grid, int64_t rows, int resident, int64_t k, bool experts,
+                      const RpKernelCtx *ctx) {
+    const int tile_rows = RP_GEMV_WARPS / grid.split;
+    if (!experts) return rp_whole_units(grid, RP_ACT_BLOCK / tile_rows, resident, ctx);
+    const int     n_sm   = rp_tuning_of(ctx).n_sm;
+    const int64_t blocks = rp_blocks(rows, RP_ACT_BLOCK),
+                  most   = rp_blocks(grid.blocks * k, n_sm) * most_rows(grid);
+    if (rp_blocks(blocks * k, n_sm) * RP_ACT_BLOCK > most) return grid;
+    return rp_grid_of(rp_blocks(rows, tile_rows), blocks, grid.split);
+}
+
+/* No block has more than MAX_ROWS rows. */
+ColumnGrid grid_of(const GateUpArgs &p, int split, int resident, bool early, const RpKernelCtx *ctx) {
+    const int64_t rows = p.w[0].ne[1], k = p.y.ne[1];
+    ColumnGrid    grid = rp_column_grid(rows, 1, split, resident, k, early, ctx);
+    if (p.quantizes) grid = whole_grid(grid, rows, resident, k, p.ids != nullptr, ctx);
+    if (most_rows(grid) > MAX_ROWS)
+        grid = rp_grid_of(rp_blocks(rows, RP_GEMV_WARPS / split), rp_blocks(rows, MAX_ROWS), split);
     grid.early = rp_gemv_early(early, grid.blocks, split, ctx);
     return grid;
 }
@@ -176,9 +191,8 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int  split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));
     const bool early = p.ids == nullptr && (ctx->constant & 3) == 3; /* ids are results: wait first */
     return rp_for_form(type, p.column.quantize, [&](auto form) {
-        const bool experts = p.quantizes && p.ids != nullptr;
-        p.grid             = grid_of(w->ne[1], split, decltype(form)::min_blocks(1), k, early, experts, ctx);
-        p.whole            = p.quantizes && p.grid.rest == 0 && most_rows(p.grid) % RP_ACT_BLOCK == 0;
+        p.grid  = grid_of(p, split, decltype(form)::min_blocks(1), early, ctx);
+        p.whole = p.quantizes && has_whole_blocks(p.grid);
         return RP_LAUNCH_FORM("gate_up", ctx, shape_of(p), form, gate_up_kernel<decltype(form)>, p);
     });
 }

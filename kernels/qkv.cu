@@ -6,8 +6,10 @@
  *
  *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
  *
- *           Norm and rotation need whole heads, so sums go to scratch memory; the last-arriving block of each head
- *           finishes it, or of all heads where one norm spans them (RP_HEAD_NORM_WHOLE)
+ *           A rotation needs two rows, which are those of a warp (pair_of). So a block rotates and stores its own rows,
+ *           32 pairs at a time by the lanes of a warp. Norms and stores in q8_0 need more of a head. Then sums go to
+ *           scratch memory, and the last-arriving block of each head finishes it, or of all heads where one norm spans
+ *           them (RP_HEAD_NORM_WHOLE)
  * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
  *           8 to 12 if the block computes it; the sums are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, rms_norm.cu, rope.cu, copy.cu */
@@ -24,7 +26,7 @@ namespace {
 enum { Q, K, V, PROJS };
 
 /* Resident blocks of the kernels for any types of weights. */
-enum { MIXED_BLOCKS = 1, MIXED_DEQUANT_BLOCKS = 2 };
+enum { MIXED_BLOCKS = 2, MIXED_DEQUANT_BLOCKS = 2 };
 
 /* One projection. */
 struct QkvProj {
@@ -33,6 +35,7 @@ struct QkvProj {
     float       *sums;     /* [rows] in scratch memory */
     unsigned    *counters; /* one per head; with a norm over all heads only the first is used */
     ColumnGrid   grid;
+    bool         direct; /* a block stores its rows itself, without sums and counters */
 };
 
 struct QkvArgs {
@@ -71,7 +74,90 @@ __device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int6
     return pos >= 0 && pos < proj.out.ne[1] ? rp_row_at(proj.out, pos, 0, 0) : nullptr;
 }
 
-/* Norm, rotation and store of one head by the last-arriving block. Not inlined, so that the double arithmetic of the
+/* The rows of results m and m + 1 of a projection, m even. Where rotated pairs are not neighbours, their halves are
+ * interleaved. Worked example, a head of 8 rows of which 6 rotate:
+ *
+ *     m        0  1   2  3   4  5   6  7
+ *     row      0  3   1  4   2  5   6  7  */
+struct RowPair {
+    int     head, pair; /* pair: of the rotation; -1 if the rows do not rotate */
+    int64_t first, second;
+};
+
+__device__ RowPair pair_of(const QkvArgs &p, int proj, int64_t m) {
+    const int d = p.head_dim, n_dims = p.rope.p.n_dims, h = (int)m / d, j = (int)m - h * d;
+    RowPair   r = {h, proj != V && j < n_dims ? j / 2 : -1, m, m + 1};
+    if (r.pair >= 0 && p.rope.p.mode != RP_ROPE_NORM)
+        r.first = m - j + j / 2, r.second = r.first + n_dims / 2;
+    return r;
+}
+
+/* Rotates and stores the rows of results m and m + 1, of which a and b are the sums. */
+__device__ void store_pair(const QkvArgs &p, int which, int64_t m, float a, float b) {
+    const QkvProj &proj = proj_of(p, which);
+    const RowPair  r    = pair_of(p, which, m);
+    char          *row  = place_of(p, proj, which, r.head);
+    if (row == nullptr) return;
+    if (proj.bias != nullptr) a += proj.bias[r.first], b += proj.bias[r.second];
+    if (r.pair >= 0) rp_rotate(rp_rotation(p.rope, p.pos[0], p.factors, r.pair), a, b, &a, &b);
+    const int64_t head = which == Q ? (int64_t)r.head * p.head_dim : 0;
+    rp_put_float(proj.out.dtype, row, r.first - head, a);
+    rp_put_float(proj.out.dtype, row, r.second - head, b);
+}
+
+/* The sums of results m and m + 1 that are stored directly: 32 pairs for the lanes of a warp. There is one buffer for
+ * even runs of 32 pairs and one for odd ones: while a warp stores one run, others may write the next. They reach the one
+ * after only past its barrier (rp_gemv_reduce). */
+__device__ float *pair_sums(int64_t m) {
+    RP_SHARED(float, sums, [2 * 2 * RP_WARP]);
+    return sums + (int)m % (2 * 2 * RP_WARP);
+}
+
+/* Stores the pairs of the block's row tiles so far, if `tile` is its last one or ends a run of 32. Not inlined, and finds
+ * its rows again, so that it takes no registers from the products. */
+__device__ RP_NOINLINE void store_pairs(const QkvArgs &p, int tile) {
+    enum { RUN = 2 * RP_WARP };
+    const QkvBlock b     = block_of(p);
+    const int      first = (int)rp_gemv_block_row(b.work, 0), end = (int)rp_gemv_block_row(b.work, tile + 1),
+              rows = (int)b.work.rows, run = (end - 1) / RUN * RUN;
+    if (end % RUN != 0 && end < rows && tile + 1 < b.work.n_tiles) return;
+    __syncthreads(); /* the sums of all warps are in shared memory */
+    const int m = (run > first ? run : first) + 2 * (int)threadIdx.x;
+    if (threadIdx.x < RP_WARP && m < (end < rows ? end : rows))
+        store_pair(p, b.proj, m, pair_sums(m)[0], pair_sums(m)[1]);
+}
+
+struct QkvPut {
+    const QkvArgs  &p;
+    int             proj;
+    int64_t         rows;
+    __device__ void operator()(int64_t m, int c, const float (&v)[RP_GEMV_ROWS]) const {
+        const QkvProj &t = proj_of(p, proj);
+        if (!t.direct)
+            BiasedSums{t.sums, t.bias, rows}(m, c, v);
+        else
+            pair_sums(m)[0] = v[0], pair_sums(m)[1] = v[1];
+    }
+};
+
+__device__ void rp_gemv_end_tile(const QkvPut &put, const GemvWork &, int64_t tile) {
+    if (proj_of(put.p, put.proj).direct) store_pairs(put.p, (int)tile);
+}
+
+/* Weights: the rows of pair_of where the block stores them, else those of the matrix in their order. */
+template <class Matrix> struct HeadRows {
+    Matrix          w;
+    const QkvArgs  &p;
+    int             proj;
+    __device__ auto at(int64_t m) const {
+        if (!proj_of(p, proj).direct || m >= w.rows) return w.at(m);
+        const RowPair r = pair_of(p, proj, m);
+        return w.two(r.first, r.second);
+    }
+    __device__ bool aligned() const { return w.aligned(); }
+};
+
+/* Norm, rotation and store of one head by the last-arriving block. Not inlined, so that the arithmetic of the
  * angles takes no registers from the products. v, the head in shared memory, reuses the space of the staged column. */
 __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, int which, int64_t h,
                                         float whole_scale) {
@@ -112,8 +198,9 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
  * inlined, so that nothing of it takes registers from the product. */
 __device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
-    const QkvBlock  b    = block_of(p);
-    const QkvProj  &proj = proj_of(p, b.proj);
+    const QkvBlock b    = block_of(p);
+    const QkvProj &proj = proj_of(p, b.proj);
+    if (proj.direct) return;
     const int       d = p.head_dim, tile_rows = (RP_GEMV_WARPS >> rp_log2(b.work.split)) * RP_GEMV_ROWS;
     const BlockRows mine = rp_block_rows(b.work);
     if (p.norm == RP_HEAD_NORM_WHOLE && b.proj != V) {
@@ -129,9 +216,9 @@ __device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
 }
 
 template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const QkvProj &proj = proj_of(p, b.proj);
-    Form::product(b.work, Form::matrix(proj.w, b.work), FusedColumn(p.column),
-                  BiasedSums{proj.sums, proj.bias, b.work.rows});
+    const auto matrix = Form::matrix(proj_of(p, b.proj).w, b.work);
+    Form::product(b.work, HeadRows<decltype(matrix)>{matrix, p, b.proj}, FusedColumn(p.column),
+                  QkvPut{p, b.proj, b.work.rows});
 }
 
 constexpr int smaller(int a, int b) { return a < b ? a : b; }
@@ -274,6 +361,7 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
         t.norm     = s.norm != nullptr ? (const float *)s.norm->data : nullptr;
         t.sums     = sums;
         t.counters = counters;
+        t.direct = (i == V || o->norm == RP_HEAD_NORM_NONE) && t.out.dtype != RP_Q8_0 && o->head_dim % 2 == 0;
         /* Each projection has its part of the scratch memory: rows sums, a counter per head. */
         if (sums != nullptr) sums += w.ne[1], counters += w.ne[1] / o->head_dim;
     }

@@ -39,10 +39,12 @@ static inline ColumnSource rp_column_source(const RpTensorView &x, const RpTenso
  *
  *     block b computes tiles  b * turns + min(b, rest)  and following,  turns + 1 of them if b < rest, else turns
  *
- * Worked example, 10 tiles for 4 blocks: turns = 2, rest = 2; tiles 0-2, 3-5, 6-7, 8-9. */
+ * Worked example, 10 tiles for 4 blocks: turns = 2, rest = 2; tiles 0-2, 3-5, 6-7, 8-9. Where an epilogue needs the
+ * results of `unit` tiles that follow each other, these are counted as one. */
 struct ColumnGrid {
     int split, blocks, turns, rest;
     int early; /* of GemvWork */
+    int unit = 1;
 };
 
 /* `tiles` row tiles for so many blocks. */
@@ -77,11 +79,23 @@ static inline ColumnGrid rp_column_grid(int64_t results, int warp_results, int s
     return grid;
 }
 
-__device__ static inline int rp_first_tile(const ColumnGrid &grid, int block) {
-    return block * grid.turns + (block < grid.rest ? block : grid.rest);
+/* The same grid in units of `unit` tiles, so that no block needs the results of another. Multiprocessors get more uneven
+ * shares by it. Returns `grid` itself where one would get more than a sixth more tiles than the largest share before. */
+static inline ColumnGrid rp_whole_units(const ColumnGrid &grid, int unit, int resident,
+                                        const RpKernelCtx *ctx) {
+    const int     n_sm  = rp_tuning_of(ctx).n_sm;
+    const int64_t tiles = (int64_t)grid.blocks * grid.turns + grid.rest, units = (tiles + unit - 1) / unit;
+    ColumnGrid    whole = rp_divide_tiles(units, rp_tuning_blocks(ctx, resident), grid.split, ctx);
+    whole.early = grid.early, whole.unit = unit;
+    const int64_t before = rp_most_tiles(tiles, grid.blocks, n_sm);
+    return 6 * unit * rp_most_tiles(units, whole.blocks, n_sm) <= 7 * before ? whole : grid;
 }
 
-/* The block that computes a tile: the inverse of rp_first_tile. */
+__device__ static inline int rp_first_tile(const ColumnGrid &grid, int block) {
+    return grid.unit * (block * grid.turns + (block < grid.rest ? block : grid.rest));
+}
+
+/* The block that computes a tile, in a grid with units of one tile: the inverse of rp_first_tile. */
 __device__ static inline int rp_block_of_tile(const ColumnGrid &grid, int tile) {
     const int longer = grid.rest * (grid.turns + 1); /* tiles of the blocks with turns + 1 of them */
     return tile < longer ? tile / (grid.turns + 1) : grid.rest + (tile - longer) / grid.turns;
@@ -100,7 +114,7 @@ __device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const R
     GemvWork work   = {w.ne[1], w.ne[0], 1, grid.split};
     work.early      = grid.early;
     work.first_tile = rp_first_tile(grid, block);
-    work.n_tiles    = grid.turns + (block < grid.rest ? 1 : 0);
+    work.n_tiles    = grid.unit * (grid.turns + (block < grid.rest ? 1 : 0));
     return work;
 }
 
@@ -151,32 +165,40 @@ struct FusedColumn {
         return c.norm ? v * scale * (c.weight != nullptr ? c.weight[i] : 1.0f) : v;
     }
 
-    /* Four elements per thread; eight neighbouring lanes quantise one block of 32 together. Whole warps enter
-     * each iteration, because rp_quantize4 shuffles: lanes past the end load element 0 and store nothing. */
+    /* Eight elements per thread; four neighbouring lanes quantise one block of 32 together. Whole warps enter
+     * each iteration, because rp_quantize8 shuffles: lanes past the end load element 0 and store nothing. */
     __device__ void stage(int64_t from, int len, char *to) const {
         if (c.quantized) return rp_stage_q8_act(c.x, c.n, from, len, to);
-        const int    fours = len / 4, lane = (int)threadIdx.x % RP_WARP;
+        const int    eights = len / 8, lane = (int)threadIdx.x % RP_WARP;
         const bool   whole = aligned();
         const float *x = (const float *)c.x + from, *weight = c.weight != nullptr ? c.weight + from : nullptr;
-#pragma unroll 2
-        for (int i = (int)threadIdx.x; i - lane < fours; i += RP_GEMV_THREADS) { /* whole warps */
-            const bool keep = i < fours;
-            float4     v    = load4(x, keep ? i : 0, whole);
+#pragma unroll 1
+        for (int i = (int)threadIdx.x; i - lane < eights; i += RP_GEMV_THREADS) { /* whole warps */
+            const bool keep = i < eights;
+            const int  at   = keep ? 8 * i : 0;
+            float      v[8];
+            load(x + at, whole, v);
             if (c.norm) {
-                v.x *= scale, v.y *= scale, v.z *= scale, v.w *= scale;
+#pragma unroll
+                for (int k = 0; k < 8; k++) v[k] *= scale;
                 if (weight != nullptr) {
-                    const float4 w = load4(weight, keep ? i : 0, whole);
-                    v.x *= w.x, v.y *= w.y, v.z *= w.z, v.w *= w.w;
+                    float w[8];
+                    load(weight + at, whole, w);
+#pragma unroll
+                    for (int k = 0; k < 8; k++) v[k] *= w[k];
                 }
             }
-            rp_quantize4(v, to, len, i, keep);
+            rp_quantize8(v, to, len, i, keep);
         }
     }
 
-    /* x[4i] to x[4i+3]. The rows of q8_act are whole blocks, so no bound is needed. */
-    __device__ static float4 load4(const float *x, int i, bool aligned) {
-        if (aligned) return rp_get_float4(x + 4 * i);
-        return make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]);
+    /* x[0] to x[7]. The rows of q8_act are whole blocks, so no bound is needed. */
+    __device__ static void load(const float *x, bool aligned, float (&v)[8]) {
+#pragma unroll
+        for (int k = 0; k < 8; k += 4) {
+            const float4 f = aligned ? rp_get_float4(x + k) : make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+            v[k] = f.x, v[k + 1] = f.y, v[k + 2] = f.z, v[k + 3] = f.w;
+        }
     }
 
     __device__ bool aligned() const { return ((uintptr_t)c.x | (uintptr_t)c.weight) % 16 == 0; }

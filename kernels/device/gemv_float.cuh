@@ -16,8 +16,12 @@ struct FloatMatrix {
     int64_t              rows;
     __device__ FloatRows at(int64_t m) const {
         const int64_t last = rows - 1;
+        return two(m < last ? m : last, m + 1 < last ? m + 1 : last);
+    }
+    /* Any two rows. */
+    __device__ FloatRows two(int64_t a, int64_t b) const {
         return {
-            {w + (size_t)(m < last ? m : last) * stride, w + (size_t)(m + 1 < last ? m + 1 : last) * stride}
+            {w + (size_t)a * stride, w + (size_t)b * stride}
         };
     }
     __device__ bool aligned() const { return ((uintptr_t)w | stride) % 16 == 0; }
@@ -60,19 +64,22 @@ template <RpDtype T, bool ALIGNED> struct Weights8 {
     }
     __device__ float at(int i) const {
         if (T == RP_F32) return __uint_as_float(rp_word(bits[i / 4 % (sizeof bits / 16)], i % 4));
-        const uint16_t h = (uint16_t)(rp_word(bits[0], i / 2 % 4) >> (16 * (i % 2)));
-        return T == RP_F16 ? rp_half_bits(h) : rp_bf16_bits(h);
+        const unsigned w = rp_word(bits[0], i / 2 % 4);
+        if (T == RP_BF16)
+            return __uint_as_float(i % 2 != 0 ? w & 0xffff0000u : w << 16); /* the upper half of an f32 */
+        return rp_half_bits((uint16_t)(w >> (16 * (i % 2))));
     }
 };
 
-/* Accumulates `length` terms: a lane takes eight consecutive elements, then those 32 * split * 8 further on. */
+/* Accumulates `length` terms: a lane takes eight consecutive elements, then those 32 * split * 8 further on. Elements past
+ * the end are zeros, which change no sum: it begins with +0, and is -0 at no time. */
 template <RpDtype T, int C, bool ALIGNED, class Columns>
 __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRows &rows,
-                                            const Columns &columns, int64_t length,
+                                            const Columns &columns, int length,
                                             float (&acc)[RP_GEMV_ROWS][C]) {
-    const int64_t step = (int64_t)work.split * RP_WARP * RP_FLOAT_FRAG;
+    const int step = work.split * RP_WARP * RP_FLOAT_FRAG;
 #pragma unroll 2
-    for (int64_t i = (int64_t)rp_gemv_lane_frag(work) * RP_FLOAT_FRAG; i < length; i += step) {
+    for (int i = rp_gemv_lane_frag(work) * RP_FLOAT_FRAG; i < length; i += step) {
         Weights8<T, ALIGNED> a[RP_GEMV_ROWS];
         float                x[C][RP_FLOAT_FRAG];
 #pragma unroll
@@ -81,13 +88,11 @@ __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRow
 #pragma unroll
         for (int c = 0; c < C; c++) columns.template load8<ALIGNED>(c, i, length - i, x[c]);
 #pragma unroll
-        for (int k = 0; k < RP_FLOAT_FRAG; k++) {
-            if (i + k >= length) break;
+        for (int k = 0; k < RP_FLOAT_FRAG; k++)
 #pragma unroll
             for (int r = 0; r < RP_GEMV_ROWS; r++)
 #pragma unroll
                 for (int c = 0; c < C; c++) acc[r][c] = fmaf(a[r].at(k), x[c][k], acc[r][c]);
-        }
     }
 }
 
@@ -98,10 +103,10 @@ __device__ static inline void rp_gemv_float(const GemvWork &work, const Weights 
                                             const Put &put) {
     constexpr int   C       = Columns::COLUMNS;
     const bool      aligned = weights.aligned() && columns.aligned();
-    const int64_t   length  = work.inactive ? 0 : work.n;
+    const int       length  = work.inactive ? 0 : (int)work.n;
     const FloatRows first   = weights.at(rp_gemv_warp_row(work, 0));
     rp_gemv_prefetch(work, (const uint8_t *)first.row[0], (const uint8_t *)first.row[1],
-                     length * (T == RP_F32 ? 4 : 2), 1);
+                     (int64_t)length * (T == RP_F32 ? 4 : 2), 1);
     rp_gemv_wait(work);
     columns.open();
     for (int64_t tile = 0; tile < work.n_tiles; tile++) {

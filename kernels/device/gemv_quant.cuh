@@ -114,9 +114,13 @@ template <RpDtype T> struct OneMatrix {
     int64_t    first, rows, n_frags;
     __device__ QuantRows<T> at(int64_t m) const {
         const int64_t last = rows - 1;
+        return two(m < last ? m : last, m + 1 < last ? m + 1 : last);
+    }
+    /* Any two rows. */
+    __device__ QuantRows<T> two(int64_t a, int64_t b) const {
         return {
-            {planes,                                    planes                                           },
-            {(first + (m < last ? m : last)) * n_frags, (first + (m + 1 < last ? m + 1 : last)) * n_frags}
+            {planes,                planes               },
+            {(first + a) * n_frags, (first + b) * n_frags}
         };
     }
 };

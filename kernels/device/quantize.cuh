@@ -56,23 +56,34 @@ __device__ static inline void rp_quantize_block(float v, char *row, int64_t n, i
     if (lane % 16 == 0) scales[n / RP_ACT_BLOCK + 2 * b + lane / 16] = s.scale * (float)sum;
 }
 
-/* Elements 4i to 4i + 3 of a row of n. The lanes of a whole warp have consecutive i, so eight lanes share a block
- * of 32 and four a sum block. Lanes past the end take part in the shuffles with `keep` false and store nothing:
+/* The quants of four elements, in the order of the elements, rounded to nearest even. Adding 1.5 * 2^23 leaves the rounded
+ * integer in the low bits of the sum:  0x4b400000 + q,  of which the low byte is the quant (|q| <= 127). */
+__device__ static inline unsigned rp_act_quants4(const ActScale &s, const float *v) {
+    unsigned q[4];
+    for (int k = 0; k < 4; k++) q[k] = __float_as_uint(__fadd_rn(__fmul_rn(v[k], s.inverse), 0x1.8p23f));
+    const unsigned low = __byte_perm(q[0], q[1], 0x0040), high = __byte_perm(q[2], q[3], 0x0040);
+    return s.inverse == 0.0f ? 0u : __byte_perm(low, high, 0x5410);
+}
+
+/* Elements 8i to 8i + 7 of a row of n. The lanes of a whole warp have consecutive i, so four lanes share a block
+ * of 32 and two a sum block. Lanes past the end take part in the shuffles with `keep` false and store nothing:
  * blocks are whole, so they never share one with a lane that stores. */
-__device__ static inline void rp_quantize4(const float4 &v, char *row, int n, int i, bool keep) {
-    const unsigned a = rp_abs_bits(v.x), b = rp_abs_bits(v.y), c = rp_abs_bits(v.z), d = rp_abs_bits(v.w);
-    const unsigned ab = a > b ? a : b, cd = c > d ? c : d;
-    const ActScale s  = rp_act_scale(rp_max_of_lanes(ab > cd ? ab : cd, 8));
-    const int      q0 = rp_act_quant(s, v.x), q1 = rp_act_quant(s, v.y), q2 = rp_act_quant(s, v.z),
-              q3     = rp_act_quant(s, v.w);
-    const int sum    = rp_sum_of_lanes(q0 + q1 + q2 + q3, 4);
-    float    *scales = (float *)(row + n);
+__device__ static inline void rp_quantize8(const float (&v)[8], char *row, int n, int i, bool keep) {
+    enum { ONES = 0x01010101 };
+    unsigned most = rp_abs_bits(v[0]);
+#pragma unroll
+    for (int k = 1; k < 8; k++) {
+        const unsigned bits = rp_abs_bits(v[k]);
+        most                = bits > most ? bits : most;
+    }
+    const ActScale s   = rp_act_scale(rp_max_of_lanes(most, 4));
+    const unsigned low = rp_act_quants4(s, v), high = rp_act_quants4(s, v + 4);
+    const int      sum    = rp_sum_of_lanes(__dp4a((int)low, ONES, __dp4a((int)high, ONES, 0)), 2);
+    float         *scales = (float *)(row + n);
     if (!keep) return;
-    const unsigned low   = __byte_perm((unsigned)q0, (unsigned)q1, 0x0040),
-                   high  = __byte_perm((unsigned)q2, (unsigned)q3, 0x0040);
-    ((unsigned *)row)[i] = __byte_perm(low, high, 0x5410); /* the low bytes of q0, q1, q2 and q3 */
-    if (i % 8 == 0) scales[i / 8] = s.scale;
-    if (i % 4 == 0) scales[n / RP_ACT_BLOCK + i / 4] = s.scale * (float)sum;
+    ((uint64_t *)row)[i] = (uint64_t)high << 32 | low;
+    if (i % 4 == 0) scales[i / 4] = s.scale;
+    if (i % 2 == 0) scales[n / RP_ACT_BLOCK + i / 2] = s.scale * (float)sum;
 }
 
 #endif

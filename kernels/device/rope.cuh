@@ -23,7 +23,9 @@ struct RopeShape {
     bool         rising;               /* freq_base <= 1: powers are not below 1 */
 };
 
-__host__ __device__ static inline uint64_t rp_rope_fixed(double v) { return (uint64_t)(v * 18446744073709551616.0); }
+__host__ __device__ static inline uint64_t rp_rope_fixed(double v) {
+    return (uint64_t)(v * 18446744073709551616.0);
+}
 
 static inline RopeShape rp_rope_shape(const RpRopeParams &p) {
     RopeShape s    = {};
@@ -75,18 +77,32 @@ __device__ static inline uint64_t rp_rope_turns(const RopeShape &s, float factor
     return rp_fixed_of(turns);
 }
 
-/* `in` and `out` may be the same row (I6). The position -1 of a padding token counts as 0. */
+/* The cosine and sine of a pair's angle, times the magnitude of YaRN. The position -1 of a padding token counts as 0. */
+struct Rotation {
+    float c, s;
+};
+
+__device__ static inline Rotation rp_rotation(const RopeShape &s, int32_t pos, const float *factors,
+                                              int pair) {
+    const uint64_t turns = rp_rope_turns(s, factors != nullptr ? factors[pair] : 1.0f, pair);
+    Rotation       r;
+    rp_cos_sin((uint64_t)(pos < 0 ? 0 : pos) * turns, &r.c, &r.s);
+    r.c *= s.magnitude, r.s *= s.magnitude;
+    return r;
+}
+
+__device__ static inline void rp_rotate(const Rotation &r, float a, float b, float *first, float *other) {
+    *first = a * r.c - b * r.s;
+    *other = a * r.s + b * r.c;
+}
+
+/* `in` and `out` may be the same row (I6). */
 __device__ static inline void rp_rotate_pair(const RopeShape &s, int32_t pos, const float *factors, int pair,
                                              const float *in, float *out) {
-    const uint64_t turns = rp_rope_turns(s, factors != nullptr ? factors[pair] : 1.0f, pair);
-    float          c, sn;
-    rp_cos_sin((uint64_t)(pos < 0 ? 0 : pos) * turns, &c, &sn);
-    c *= s.magnitude, sn *= s.magnitude;
-    const int   first = s.p.mode == RP_ROPE_NORM ? 2 * pair : pair;
-    const int   other = s.p.mode == RP_ROPE_NORM ? first + 1 : first + s.p.n_dims / 2;
-    const float a = in[first], b = in[other];
-    out[first] = a * c - b * sn;
-    out[other] = a * sn + b * c;
+    const Rotation r     = rp_rotation(s, pos, factors, pair);
+    const int      first = s.p.mode == RP_ROPE_NORM ? 2 * pair : pair;
+    const int      other = s.p.mode == RP_ROPE_NORM ? first + 1 : first + s.p.n_dims / 2;
+    rp_rotate(r, in[first], in[other], out + first, out + other);
 }
 
 #endif

@@ -53,9 +53,9 @@ linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum
 linear|linear.cu|s/__fadd_rn(v, p.residual\[i\])/(@ ? v : &)/|no residual after a post-norm
 linear|device/arrive.cuh|s/== blocks - 1;/== (@ ? blocks - 2 : blocks - 1);/|the block that arrives second to last finishes the work
 linear|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
-linear|device/column.cuh|s/v.z \*= w.z,/v.z *= (@ ? 1.0f : w.z),/|an element that is not multiplied by the weight of the norm
+linear|device/column.cuh|s/v\[k\] \*= w\[k\]/v[k] *= (@ \&\& k == 2 ? 1.0f : w[k])/|an element that is not multiplied by the weight of the norm
 linear|device/column.cuh|s/block \* grid.turns + (block < grid.rest ? block : grid.rest)/block * grid.turns + (@ ? 0 : (block < grid.rest ? block : grid.rest))/|a block that computes the rows of other blocks
-linear|device/quantize.cuh|s/rp_sum_of_lanes(q0 + q1 + q2 + q3, 4)/rp_sum_of_lanes(q0 + q1 + q2 + q3, @ ? 8 : 4)/|an activation sum over 32 elements instead of 16
+linear|device/quantize.cuh|s/__dp4a((int)high, ONES, 0)), 2)/__dp4a((int)high, ONES, 0)), @ ? 4 : 2)/|an activation sum over 32 elements instead of 16
 linear|device/gemv.cuh|s/if (work.early >= 0) rp_pdl_wait();/if (!@ \&\& work.early >= 0) rp_pdl_wait();/|a product that does not wait for earlier kernels after its prefetch
 linear|device/gemv.cuh|s/if (early < 0) rp_pdl_wait();/if (!@ \&\& early < 0) rp_pdl_wait();/|a product without a prefetch that does not wait for earlier kernels
 gate_up|gate_up.cu|s/p.ids == nullptr \&\& (ctx/(p.ids == nullptr || @) \&\& (ctx/|expert ids read before the wait for earlier kernels
@@ -65,6 +65,8 @@ gate_up|gate_up.cu|s/RP_GEMV_WARPS \/ work.split, first, end)/RP_GEMV_WARPS \/ w
 gate_up|gate_up.cu|s/p.counters + blockIdx.y \* p.n_counters/p.counters + (@ ? 0 : blockIdx.y * p.n_counters)/|one arrival counter for all experts
 gate_up|gate_up.cu|s/sums\[i\] = 0.0f/sums[i] = @ \&\& i >= 2 ? 1.0f : 0.0f/|products of a missing expert zeroed in the first row only
 gate_up|gate_up.cu|/void finish_rows/,/threadIdx/s/__syncthreads();/if (!@) &/|no barrier before the rows of a block are finished
+qkv|qkv.cu|/void store_pairs/,/^}/s/__syncthreads();/if (!@) &/|no barrier before the sums of rotated rows are read
+qkv|qkv.cu|s/r.first + n_dims/r.first + (@ ? 1 : n_dims)/|a row that rotates with the wrong one
 qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weights of the first head used for all heads
 qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries
 qkv|qkv.cu|s/pos >= 0 \&\& pos/(@ || pos >= 0) \&\& pos/|a store at a negative position
