@@ -123,7 +123,8 @@ Test(gate_up, takes_any_shape) {
         (Case){.type = RP_Q4_0, .n = 8192, .rows = 32, .norm = true, .quantize = true, .result = RP_Q8_ACT});
     check((Case){.type = RP_Q6_K, .n = 4096, .rows = 9, .norm = true, .quantize = true, .ids = true});
     check((Case){.type = RP_F16, .n = 4096, .rows = 64, .norm = true, .result = RP_Q8_ACT});
-    check((Case){.type = RP_Q8_0, .n = 64, .rows = 192, .quantized = true, .bias = true, .result = RP_Q8_ACT});
+    check(
+        (Case){.type = RP_Q8_0, .n = 64, .rows = 192, .quantized = true, .bias = true, .result = RP_Q8_ACT});
     check((Case){.type = RP_F32, .n = 4, .rows = 34016, .norm = true, .ids = true, .result = RP_Q8_ACT});
 }
 
