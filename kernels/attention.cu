@@ -66,7 +66,7 @@ __device__ void compute_split(const Attention &a, const Range &range, const Bloc
                               const AttentionShared<GROUPS * GROUP> &shared,
                               RowState<T, SIZE, GROUPS>             *state) {
     typedef AttentionSizes<T, SIZE> S;
-    enum { AHEAD = GROUPS * SIZE < 256 || GROUPS == 1 };
+    enum { AHEAD = GROUPS * SIZE < 256 || (GROUPS == 1 && (SIZE < 512 || T == RP_F16)) };
     Keys<T, SIZE> keys;
     int           tile = range.first_tile + range.rank(split, a.splits);
     if (AHEAD) keys.load(k, tile * S::TILE);
@@ -77,15 +77,16 @@ __device__ void compute_split(const Attention &a, const Range &range, const Bloc
         float           s[GROUPS][S::N_TILES][2];
         if (!AHEAD) keys.load(k, first);
         if (AHEAD) values.load(v, first);
-        keys.scores(k, first, shared.q, s);
+        keys.scores(k, shared.q, shared.key_scales, s);
         if (!AHEAD) values.load(v, first);
         if (AHEAD && tile + a.splits < range.end_tile) keys.load(k, first + a.splits * S::TILE);
         state->scale_scores(shared, first, all_seen, s);
         __syncthreads(); /* maxima are there; the weights of the tile before have been used */
         state->put_weights(shared, s);
+        values.put_scales(shared.value_scales);
         __syncthreads(); /* weights are there, maxima have been used */
         const bool specials = !all_seen && many_tokens && values.take_out_specials();
-        values.add(v, first, shared.weights, state->acc);
+        values.add(v, first, shared.weights, shared.value_scales, state->acc);
         if (specials) state->add_specials(shared, v, first);
     }
 }
@@ -110,20 +111,19 @@ __device__ void whole_sums(const State &state, const AttentionShared<ROWS> &shar
     __syncthreads();
 }
 
-/* x[row][SIZE] = value(group, column, e) for the elements of this lane. */
-template <class S, int SIZE, int GROUPS, class Value> __device__ void put_rows(float *x, Value value) {
-    enum { RUN = S::VW < 4 ? S::VW : 4 };
+/* x[row][SIZE] = value(group, column, e) for the elements of this lane. V::RUN columns are neighbouring dimensions. */
+template <class V, int SIZE, int GROUPS, class Value>
+__device__ void put_rows(const KvRows &v, float *x, Value value) {
 #pragma unroll
     for (int group = 0; group < GROUPS; group++)
 #pragma unroll
         for (int e = 0; e < 2; e++)
 #pragma unroll
-            for (int c = 0; c < S::COLUMNS; c += RUN) {
-                unsigned w[RUN];
+            for (int c = 0; c < V::S::COLUMNS; c += V::RUN) {
+                unsigned w[V::RUN];
 #pragma unroll
-                for (int j = 0; j < RUN; j++) w[j] = __float_as_uint(value(group, c + j, e));
-                store_words(x + (group * GROUP + lane_group()) * SIZE +
-                                value_dim<S>(lane_in_group() * 2 + e, c) + c % S::VW,
+                for (int j = 0; j < V::RUN; j++) w[j] = __float_as_uint(value(group, c + j, e));
+                store_words(x + (group * GROUP + lane_group()) * SIZE + V::dim(v, lane_in_group() * 2 + e, c),
                             w);
             }
 }
@@ -154,10 +154,13 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
     RP_SHARED(PerWarp, maxima, [ATTN_WARPS]);
     RP_SHARED(float, factors, [ROWS]);
     RP_SHARED(Seen, visible, [ROWS]);
+    RP_SHARED(float2, scales,
+              [T == RP_Q8_0 ? S::CHUNKS * S::TILE : 1]); /* of keys, of values: float, 8 bytes aligned */
     RP_SHARED_DYNAMIC(unsigned, memory);
     unsigned *const             weights = memory + ROWS * SIZE;
-    const AttentionShared<ROWS> shared  = {memory, weights, maxima, factors, visible};
-    const int64_t               hk      = blockIdx.x;
+    const AttentionShared<ROWS> shared  = {
+         memory, weights, maxima, factors, visible, (float *)scales, (float *)scales + S::CHUNKS * S::TILE};
+    const int64_t hk = blockIdx.x;
     /* Blocks start in this order: the last rows of a prompt see the most positions. */
     const int                 row0 = (int)(gridDim.z - 1 - blockIdx.z) * ROWS;
     const int                 last = row0 + ROWS < a.rows ? row0 + ROWS - 1 : a.rows - 1;
@@ -169,19 +172,19 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
     const int  first = a.split_kv ? (int)blockIdx.y : 0, end = a.split_kv ? first + 1 : a.splits;
     /* Splits without tiles end here. For tokens without positions one block remains, to write their zeros. */
     if (a.split_kv && range.rank(first, a.splits) >= (range.active > 0 ? range.active : 1)) return;
-    stage_queries<SIZE, ROWS>(a, hk, row0, memory, factors);
     const KvRows k = {(const char *)a.k.data + hk * a.k.nb[2],
-                      a.k.nb[1],
+                      (unsigned)a.k.nb[1],
                       seen.from,
                       seen.end,
                       (int)a.k.ne[0],
                       a.aligned},
                  v = {(const char *)a.v.data + hk * a.v.nb[2],
-                      a.v.nb[1],
+                      (unsigned)a.v.nb[1],
                       seen.from,
                       seen.end,
                       (int)a.v.ne[0],
                       a.aligned};
+    stage_queries<T, SIZE, ROWS>(a, k, hk, row0, memory, factors);
     float        whole_max[GROUPS], whole_sum[GROUPS], sums[GROUPS] = {};
     float *const whole = (float *)(weights + ROWS * S::TILE) + threadIdx.x; /* [group][column][e][thread] */
     bool         empty = true;
@@ -216,7 +219,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
     float *const out = (float *)memory;
     if (split_kv) {
         float *const to = partials_of(a, first, ROWS, SIZE);
-        put_rows<S, SIZE, GROUPS>(to, [&](int group, int c, int e) { return state.value(group, c, e); });
+        put_rows<Values<T, SIZE>, SIZE, GROUPS>(
+            v, to, [&](int group, int c, int e) { return state.value(group, c, e); });
         if (warp_index() == 0 && lane_in_group() == 0)
 #pragma unroll
             for (int group = 0; group < GROUPS; group++) {
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
             return;
         merge_splits<SIZE, GROUPS>(a, range, hk, row0, (float *)weights, out);
     } else {
-        put_rows<S, SIZE, GROUPS>(out, [&](int group, int c, int e) {
+        put_rows<Values<T, SIZE>, SIZE, GROUPS>(v, out, [&](int group, int c, int e) {
             const int i = (group * S::COLUMNS + c) * 2 + e;
             return empty ? 0.0f : whole[i * ATTN_THREADS] * inverse_of(whole_sum[group]);
         });
@@ -283,8 +287,9 @@ AttentionGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     return s;
 }
 
-/* Whether every 8 elements of f16 begin at a multiple of 16 bytes. */
-bool aligned16(const RpTensorView &v) {
+/* f16: whether every 8 elements begin at a multiple of 16 bytes. q8_0: whether rows are whole words. */
+bool is_aligned(const RpTensorView &v) {
+    if (v.dtype == RP_Q8_0) return v.nb[1] % 4 == 0;
     return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % 8 == 0;
 }
 
@@ -335,7 +340,7 @@ extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     a.splits    = (int)s.splits;
     a.split_kv  = s.split_kv;
     a.quantizes = a.y.dtype == RP_Q8_ACT;
-    a.aligned   = aligned16(a.k) && aligned16(a.v);
+    a.aligned   = is_aligned(a.k) && is_aligned(a.v);
     if (s.split_kv) {
         a.counters = (unsigned *)ctx->scratch;
         a.partials = rp_scratch_floats(ctx);

@@ -17,7 +17,8 @@
  *
  * A search scans the bins, then compares the candidates of one bin, at most SHORT_LIST. If the bin has more, it first
  * narrows the range of keys: each warp counts what lies above one of 32 keys, by a binary search in every slice. Such a
- * step leaves 1/33 of the range, so 13 steps would do for any logits; equal ones, which differ by id, take two or three.
+ * step leaves 1/33 of the range, so 7 steps would do for any logits. Equal logits have equal weights and are in the order
+ * of slices, so the sum divided by one weight gives the place of the candidate, without any step.
  * Candidates of weight 0 are in no bin. They cannot be chosen, and top-k keeps all others where it would reach them.
  *
  * geometry  a block of up to 1024 threads for each slice of two logits a thread
@@ -227,17 +228,48 @@ __device__ Span span_of(const SampleArgs &a, int32_t slice, int bin) {
     return {bin > 0 ? __ldcg(&ends[bin - 1]) : 0, __ldcg(&ends[bin])};
 }
 
+enum { AT_ONCE = 2 };
+
+/* For slices first, first + step, ..., AT_ONCE of them: ends[j] is the first position of the span whose key is below `key`.
+ * The searches go side by side, since each step is a load that waits for the one before. */
+__device__ void search_slices(const SampleArgs &a, int32_t first, int32_t step, RpKey key,
+                              const Span (&spans)[AT_ONCE], int32_t (&ends)[AT_ONCE]) {
+    int32_t to[AT_ONCE];
+    bool    more = true;
+    for (int j = 0; j < AT_ONCE; j++) ends[j] = spans[j].from, to[j] = spans[j].to;
+    while (more) {
+        more = false;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int32_t middle = (ends[j] + to[j]) / 2;
+            if (ends[j] >= to[j]) continue;
+            if (__ldcg(&a.keys[(size_t)(first + j * step) * slice_size() + middle]) < key)
+                to[j] = middle;
+            else
+                ends[j] = middle + 1;
+            more = more || ends[j] < to[j];
+        }
+    }
+}
+
 /* Count and weight of the keys >= key in a bin, over all slices; by a warp, for each of its lanes. */
 __device__ Sum sum_from(const SampleArgs &a, int bin, RpKey key) {
     Sum sum = {0, 0};
-    for (int32_t i = (int32_t)threadIdx.x % RP_WARP; i < a.n_slices; i += RP_WARP) {
-        const size_t  first = (size_t)i * slice_size();
-        const Span    span  = span_of(a, i, bin);
-        const int32_t end   = first_below(a.keys + first, span.from, span.to, key);
-        if (end == span.from) continue;
-        const RpKey before = span.from > 0 ? __ldcg(&a.sums[first + span.from - 1]) : 0;
-        sum.count += end - span.from;
-        sum.weight += __ldcg(&a.sums[first + end - 1]) - before;
+    for (int32_t i = (int32_t)threadIdx.x % RP_WARP; i < a.n_slices; i += AT_ONCE * RP_WARP) {
+        Span    spans[AT_ONCE];
+        int32_t ends[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++)
+            spans[j] = i + j * RP_WARP < a.n_slices ? span_of(a, i + j * RP_WARP, bin) : Span{0, 0};
+        search_slices(a, i, RP_WARP, key, spans, ends);
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const RpKey *sums = a.sums + (size_t)(i + j * RP_WARP) * slice_size();
+            if (ends[j] == spans[j].from) continue;
+            sum.count += ends[j] - spans[j].from;
+            sum.weight +=
+                __ldcg(&sums[ends[j] - 1]) - (spans[j].from > 0 ? __ldcg(&sums[spans[j].from - 1]) : 0);
+        }
     }
     for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) {
         sum.count += __shfl_xor_sync(RP_ALL_LANES, sum.count, lanes);
@@ -293,17 +325,48 @@ __device__ void narrow(const Search &s, bool weighted, RpKey target) {
     __syncthreads();
 }
 
+/* Whether all keys of the range have one logit, for search_equal. */
+__device__ bool are_equal(const Search &s) {
+    return s.shared.range.lo >> 32 == s.shared.range.hi >> 32 && s.a.n_slices <= (int32_t)blockDim.x;
+}
+
+/* The keys of slice i that are in the range. */
+__device__ Span span_in_range(const Search &s, int32_t i) {
+    const Range &r    = s.shared.range;
+    const RpKey *keys = s.a.keys + (size_t)i * slice_size();
+    Span         span = span_of(s.a, i, r.bin);
+    if (r.lo > 0) span.to = first_below(keys, span.from, span.to, r.lo);
+    if (r.hi < ~(RpKey)0) span.from = first_below(keys, span.from, span.to, r.hi + 1);
+    return span;
+}
+
+/* Among candidates of one logit, which lie in the order of slices: number `wanted` of them reaches the target. At most one
+ * slice a thread. */
+__device__ void search_equal(const Search &s, bool weighted, RpKey target) {
+    const Range  &r      = s.shared.range;
+    const int32_t i      = (int32_t)threadIdx.x;
+    const RpKey   weight = weight_of(s.scale, r.lo),
+                wanted = weighted ? (target - r.start.weight + weight - 1) / weight : target - r.start.count;
+    Span span          = {0, 0};
+    if (i < s.a.n_slices) span = span_in_range(s, i);
+    const RpKey n = (RpKey)(span.to - span.from), upto = rp_block_scan_key(n, s.shared.warps);
+    if (upto >= wanted && upto - n < wanted) {
+        Cut &cut = s.shared.cut;
+        cut.key  = __ldcg(
+             &s.a.keys[(size_t)i * slice_size() + (size_t)(span.from + (int32_t)(wanted - (upto - n)) - 1)]);
+        cut.sum.count = r.start.count + wanted, cut.sum.weight = r.start.weight + wanted * weight;
+    }
+    __syncthreads();
+}
+
 /* Copies the keys of the range and their weights to the start of keys and sums, in any order. Each slice is read by as
  * many threads as there are for it. */
 __device__ void gather(const Search &s) {
-    const Range &r     = s.shared.range;
-    int          group = (int)blockDim.x;
+    int group = (int)blockDim.x;
     while (group > 1 && (int64_t)group * s.a.n_slices > (int64_t)blockDim.x) group /= 2;
     for (int32_t i = (int32_t)threadIdx.x / group; i < s.a.n_slices; i += (int32_t)blockDim.x / group) {
         const RpKey *keys = s.a.keys + (size_t)i * slice_size();
-        Span         span = span_of(s.a, i, r.bin);
-        if (r.lo > 0) span.to = first_below(keys, span.from, span.to, r.lo);
-        if (r.hi < ~(RpKey)0) span.from = first_below(keys, span.from, span.to, r.hi + 1);
+        const Span   span = span_in_range(s, i);
         for (int32_t k = span.from + (int32_t)threadIdx.x % group; k < span.to; k += group) {
             const RpKey key = __ldcg(&keys[k]);
             const int   to  = atomicAdd(&s.shared.n_list, 1);
@@ -347,10 +410,14 @@ __device__ __forceinline__ Cut search(const Search &s, bool weighted, RpKey targ
     if (upto >= target && upto - own < target) choose_bin(s);
     __syncthreads();
     if (s.shared.range.n > SHORT_LIST) narrow_to_keys(s);
-    while (s.shared.range.n > SHORT_LIST && s.shared.range.lo < s.shared.range.hi)
+    while (s.shared.range.n > SHORT_LIST && s.shared.range.lo < s.shared.range.hi && !are_equal(s))
         narrow(s, weighted, target);
-    gather(s);
-    search_list(s, weighted, target);
+    if (s.shared.range.n > SHORT_LIST) {
+        search_equal(s, weighted, target);
+    } else {
+        gather(s);
+        search_list(s, weighted, target);
+    }
     const Cut &cut = s.shared.cut;
     return {
         cut.key, {cut.sum.count, cut.sum.weight}

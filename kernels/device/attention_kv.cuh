@@ -7,8 +7,7 @@
  *     values   lane loads positions 2t, 2t + 1, 2t + 8, 2t + 9 of 16, VW dimensions from g * VW on
  *              product j takes dimension j of each lane: its column g is dimension g * VW + j
  *
- * A q8_0 block is 34 bytes long, so its quants begin at any even address. They are loaded as aligned words, and shifted
- * if the address is no multiple of 4. Products are of the quants; the scales multiply the scores and the weights. */
+ * attention_q8_0.cuh has the q8_0 cache. */
 #ifndef KERNELS_DEVICE_ATTENTION_KV_CUH
 #define KERNELS_DEVICE_ATTENTION_KV_CUH
 
@@ -46,17 +45,33 @@ __device__ int lane_index() { return (int)threadIdx.x % RP_WARP; }
 __device__ int lane_group() { return lane_index() / 4; }    /* g */
 __device__ int lane_in_group() { return lane_index() % 4; } /* t */
 
+/* p + i * stride, in one instruction. */
+__device__ const char *nth(const char *p, int i, unsigned stride) {
+#ifdef RP_CUDASIM
+    return p + (size_t)(unsigned)i * stride;
+#else
+    const char *r;
+    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(r) : "r"(i), "r"(stride), "l"(p));
+    return r;
+#endif
+}
+
 /* The rows of one KV head. The block sees positions [from, end), at least one. */
 struct KvRows {
     const char            *base;
-    size_t                 stride;
+    unsigned               stride;
     int                    from, end, dim;
-    bool                   aligned; /* f16: 16-byte loads */
+    bool                   aligned; /* f16: 16-byte loads; q8_0: rows are whole words */
     __device__ bool        has(int i) const { return i >= from && i < end; }
-    __device__ const char *row(int i) const { return base + (size_t)(unsigned)i * stride; }
-    /* Row i, or a neighbour of it that may be read. No row of the block sees positions outside: their scores are replaced,
-     * and their weights are 0. */
-    __device__ const char *near(int i) const { return row(min(max(i, from), end - 1)); }
+    __device__ const char *row(int i) const { return nth(base, i, stride); }
+    /* i, or a neighbour of it that may be read. No row of the block sees positions outside: their scores are replaced, and
+     * their weights are 0. */
+    __device__ int  near(int i) const { return min(max(i, from), end - 1); }
+    __device__ bool has_all(int first, int n) const { return first >= from && first + n <= end; }
+    /* q8_0: whether the quants of a block are rotated (attention_q8_0.cuh). */
+    __device__ bool rotates(int block) const {
+        return aligned && ((uintptr_t)base & 2) == (block % 2 == 0 ? 0 : 2);
+    }
 };
 
 template <int N> __device__ void load_words(const void *p, unsigned (&w)[N]) {
@@ -121,6 +136,59 @@ __device__ float high_and_low(float high, float low) {
     return v == v ? v : high;
 }
 
+/* prmt with any selector, with a constant one, and with a constant as the second word. _floats, _to_float: of or to the bits
+ * of floats. */
+#ifdef RP_CUDASIM
+__device__ unsigned permute_by(unsigned a, unsigned b, unsigned selector) {
+    return __byte_perm(a, b, selector);
+}
+template <unsigned SELECTOR> __device__ unsigned permute(unsigned a, unsigned b) {
+    return __byte_perm(a, b, SELECTOR);
+}
+template <unsigned SELECTOR> __device__ unsigned permute_floats(float a, float b) {
+    return __byte_perm(__float_as_uint(a), __float_as_uint(b), SELECTOR);
+}
+template <unsigned SELECTOR, unsigned B> __device__ unsigned permute_with(unsigned a) {
+    return __byte_perm(a, B, SELECTOR);
+}
+template <unsigned SELECTOR, unsigned B> __device__ float permute_to_float(unsigned a) {
+    return __uint_as_float(__byte_perm(a, B, SELECTOR));
+}
+#else
+__device__ unsigned permute_by(unsigned a, unsigned b, unsigned selector) {
+    unsigned r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
+    return r;
+}
+template <unsigned SELECTOR> __device__ unsigned permute(unsigned a, unsigned b) {
+    unsigned r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "n"(SELECTOR));
+    return r;
+}
+template <unsigned SELECTOR> __device__ unsigned permute_floats(float a, float b) {
+    unsigned r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "f"(a), "f"(b), "n"(SELECTOR));
+    return r;
+}
+template <unsigned SELECTOR, unsigned B> __device__ unsigned permute_with(unsigned a) {
+    unsigned r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "n"(B), "n"(SELECTOR));
+    return r;
+}
+template <unsigned SELECTOR, unsigned B> __device__ float permute_to_float(unsigned a) {
+    float r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=f"(r) : "r"(a), "n"(B), "n"(SELECTOR));
+    return r;
+}
+#endif
+
+/* Two floats at a multiple of 8 bytes. */
+__device__ void load_floats(const float *p, float (&x)[2]) {
+    unsigned w[2];
+    load_words(p, w);
+    x[0] = __uint_as_float(w[0]), x[1] = __uint_as_float(w[1]);
+}
+
 /* One fragment of 16 bytes a lane. */
 __device__ void load_fragment(const unsigned *fragments, int index, unsigned (&a)[4]) {
     load_words(fragments + ((size_t)index * RP_WARP + lane_index()) * 4, a);
@@ -137,7 +205,7 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
             const int   i   = first + (warp_index() * S::N_TILES + n) * 8 + lane_group();
-            const char *row = x.near(i);
+            const char *row = x.row(x.near(i));
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; c++) {
                 w[n][c][0] = w[n][c][1] = w[n][c][2] = w[n][c][3] = 0;
@@ -148,7 +216,8 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
 
     /* s[group][n][e] = q . k for row 8 * group + g and position 8n + 2t + e of this warp. */
     template <int GROUPS>
-    __device__ void scores(const KvRows &, int, const unsigned *q, float (&s)[GROUPS][S::N_TILES][2]) const {
+    __device__ void scores(const KvRows &, const unsigned *q, float *,
+                           float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
             float d[S::N_TILES][4] = {};
@@ -170,115 +239,26 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
     }
 };
 
-/* Whether the quants of a block of a row, 34 * block + 2 bytes from its start, begin in the middle of an aligned word. */
-__device__ bool misaligned(const char *row, int block) {
-    return (((uintptr_t)row & 2) != 0) == (block % 2 != 0);
-}
-
-/* Bytes j and j + 1 of x, which are quants plus 128, as f16: 0x6400 | u is 1024 + u. */
-__device__ unsigned quants_to_half(unsigned x, int j) {
-    const unsigned bits = __byte_perm(x, 0x64646464u, j == 0 ? 0x4140u : 0x4342u), bias = 0x64806480u;
-    __half2        u, half_bias;
-    memcpy((void *)&u, &bits, sizeof u);
-    memcpy((void *)&half_bias, &bias, sizeof half_bias);
-    return bits_of(__hsub2(u, half_bias));
-}
-
-template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
-    typedef AttentionSizes<RP_Q8_0, SIZE> S;
-    unsigned                              w[S::N_TILES][S::CHUNKS][2]; /* from the aligned address on */
-
-    __device__ static int position(int first, int n) { return first + (warp_index() * S::N_TILES + n) * 8; }
-
-    __device__ void load(const KvRows &x, int first) {
-#pragma unroll
-        for (int n = 0; n < S::N_TILES; n++) {
-            const int   i   = position(first, n) + lane_group();
-            const char *row = x.near(i), *p = row + lane_in_group() * 8;
-#pragma unroll
-            for (int c = 0; c < S::CHUNKS; c++) {
-                w[n][c][0] = w[n][c][1] = 0;
-                if (c * 32 >= x.dim) continue;
-                const unsigned *word =
-                    (const unsigned *)(p + c * RP_Q8_0_BYTES + (misaligned(row, c) ? 0 : 2));
-                w[n][c][0] = word[0], w[n][c][1] = word[1];
-            }
-        }
-    }
-
-    /* The eight quants of a lane in block c, plus 128. The last two are not in the words if these begin earlier. */
-    __device__ void quants(const KvRows &x, int first, int n, int c, unsigned (&out)[2]) const {
-        const int   i    = position(first, n) + lane_group();
-        const char *row  = x.near(i);
-        unsigned    tail = 0, bits = 0;
-        if (misaligned(row, c)) {
-            bits = 16;
-            tail = *(const uint16_t *)(row + c * RP_Q8_0_BYTES + 8 + lane_in_group() * 8);
-        }
-        out[0] = __funnelshift_r(w[n][c][0], w[n][c][1], bits) ^ 0x80808080u;
-        out[1] = __funnelshift_r(w[n][c][1], tail, bits) ^ 0x80808080u;
-    }
-
-    template <int GROUPS>
-    __device__ void scores(const KvRows &x, int first, const unsigned *q,
-                           float (&s)[GROUPS][S::N_TILES][2]) const {
-#pragma unroll
-        for (int group = 0; group < GROUPS; group++)
-#pragma unroll
-            for (int n = 0; n < S::N_TILES; n++) s[group][n][0] = s[group][n][1] = 0.0f;
-#pragma unroll
-        for (int c = 0; c < S::CHUNKS; c++) {
-            if (c * 32 >= x.dim) break;
-            unsigned b[S::N_TILES][2][2];
-            float    scale[S::N_TILES][2];
-#pragma unroll
-            for (int n = 0; n < S::N_TILES; n++) {
-                unsigned u[2];
-                quants(x, first, n, c, u);
-#pragma unroll
-                for (int k = 0; k < 2; k++)
-                    b[n][k][0] = quants_to_half(u[k], 0), b[n][k][1] = quants_to_half(u[k], 2);
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const int i = position(first, n) + lane_in_group() * 2 + e;
-                    scale[n][e] = rp_half_bits(*(const uint16_t *)(x.near(i) + c * RP_Q8_0_BYTES));
-                }
-            }
-#pragma unroll
-            for (int group = 0; group < GROUPS; group++) {
-                float d[S::N_TILES][4] = {};
-#pragma unroll
-                for (int k = 0; k < 2; k++) {
-                    unsigned a[4];
-                    load_fragment(q, group * (SIZE / 16) + c * 2 + k, a);
-#pragma unroll
-                    for (int n = 0; n < S::N_TILES; n++) rp_mma_f16(d[n], a, b[n][k]);
-                }
-#pragma unroll
-                for (int n = 0; n < S::N_TILES; n++)
-#pragma unroll
-                    for (int e = 0; e < 2; e++)
-                        s[group][n][e] = fmaf(scale[n][e], d[n][e] + d[n][2 + e], s[group][n][e]);
-            }
-        }
-    }
-};
-
 /* Position of value e = 0 to 3 of this lane among the 16 of a product. */
 __device__ int value_position(int e) { return lane_in_group() * 2 + e % 2 + e / 2 * 8; }
 
-/* First dimension, among those of the warp, of lane column g and product `column`; + column % VW is the dimension. */
+/* The first of the VW neighbouring dimensions of lane column g, of which product `column` takes one. */
 template <class S> __device__ int value_dim(int g, int column) {
     return warp_index() * S::DIMS + column / S::VW * (8 * S::VW) + g * S::VW;
 }
 
 template <int SIZE> struct Values<RP_F16, SIZE> {
     typedef AttentionSizes<RP_F16, SIZE> S;
-    enum { PARTS = S::COLUMNS / S::VW };
+    enum { PARTS = S::COLUMNS / S::VW, RUN = S::VW < 4 ? S::VW : 4 };
     unsigned w[S::STEPS][PARTS][4][S::VW / 2];
 
+    /* The dimension of column `column` of lane column g. */
+    __device__ static int dim(const KvRows &, int g, int column) {
+        return value_dim<S>(g, column) + column % S::VW;
+    }
+
     __device__ void load(const KvRows &x, int first) {
-        if (x.aligned && x.dim == SIZE && first >= x.from && first + S::TILE <= x.end)
+        if (x.aligned && x.dim == SIZE && x.has_all(first, S::TILE))
             load_whole(x, first);
         else
             load_part(x, first);
@@ -314,6 +294,8 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
             }
     }
 
+    __device__ void put_scales(float *) const {}
+
     /* Replaces infinities and NaNs by zeros. Returns whether the warp has any. */
     __device__ bool take_out_specials() {
         unsigned any = 0;
@@ -334,7 +316,7 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
     }
 
     template <int GROUPS>
-    __device__ void add(const KvRows &x, int first, const unsigned *weights,
+    __device__ void add(const KvRows &x, int first, const unsigned *weights, const float *,
                         float (&acc)[GROUPS][S::COLUMNS][4]) const {
 #pragma unroll
         for (int k = 0; k < S::STEPS; k++) {
@@ -344,9 +326,9 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
             for (int c = 0; c < S::COLUMNS; c++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    const int p = c / S::VW, j = c % S::VW;
-                    b[c][h] = __byte_perm(w[k][p][2 * h][j / 2], w[k][p][2 * h + 1][j / 2],
-                                          j % 2 == 0 ? 0x5410u : 0x7632u);
+                    const int      p = c / S::VW, j = c % S::VW;
+                    const unsigned x0 = w[k][p][2 * h][j / 2], x1 = w[k][p][2 * h + 1][j / 2];
+                    b[c][h] = j % 2 == 0 ? permute<0x5410u>(x0, x1) : permute<0x7632u>(x0, x1);
                 }
 #pragma unroll
             for (int group = 0; group < GROUPS; group++) {
@@ -355,108 +337,6 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
 #pragma unroll
                 for (int c = 0; c < S::COLUMNS; c++) rp_mma_f16(acc[group][c], a, b[c]);
             }
-        }
-    }
-};
-
-template <int SIZE> struct Values<RP_Q8_0, SIZE> {
-    typedef AttentionSizes<RP_Q8_0, SIZE> S;
-    enum { PARTS = S::COLUMNS / S::VW };
-    unsigned w[S::STEPS][PARTS][4];
-
-    /* The block of a part, the address of the quants of this lane in a row, and whether it is no multiple of 4. */
-    __device__ static int         block(int part) { return value_dim<S>(0, part * S::VW) / 32; }
-    __device__ static const char *quants(const char *row, int part) {
-        return row + block(part) * RP_Q8_0_BYTES + 2 + value_dim<S>(lane_group(), part * S::VW) % 32;
-    }
-    __device__ static bool shifted(const char *row, int part) {
-        return S::VW == 4 && misaligned(row, block(part));
-    }
-
-    __device__ void load(const KvRows &x, int first) {
-#pragma unroll
-        for (int k = 0; k < S::STEPS; k++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int i = first + k * 16 + value_position(e);
-#pragma unroll
-                for (int p = 0; p < PARTS; p++) {
-                    w[k][p][e] = 0;
-                    if (block(p) * 32 >= x.dim) continue;
-                    const char *row = x.near(i), *at = quants(row, p);
-                    if (S::VW == 2)
-                        w[k][p][e] = *(const uint16_t *)at;
-                    else
-                        w[k][p][e] = *(const unsigned *)(at - (shifted(row, p) ? 2 : 0));
-                }
-            }
-    }
-
-    __device__ bool take_out_specials() {
-        return false;
-    } /* quants are finite; a scale concerns rows that see it */
-
-    /* Quants of value e, plus 128, and the scale of their block. */
-    __device__ unsigned value(const KvRows &x, int i, int k, int part, int e, float *scale) const {
-        const char *row  = x.near(i);
-        unsigned    tail = 0;
-        *scale           = rp_half_bits(*(const uint16_t *)(row + block(part) * RP_Q8_0_BYTES));
-        if (shifted(row, part)) tail = ((const uint16_t *)quants(row, part))[1];
-        return __funnelshift_r(w[k][part][e], tail, shifted(row, part) ? 16 : 0) ^ 0x80808080u;
-    }
-
-    /* Byte j of x, a quant plus 128, as f32: 0x4b000000 | u is 2^23 + u. The upper 16 bits are the same in bf16. */
-    __device__ static unsigned to_float(unsigned x, int j) {
-        return __float_as_uint(__uint_as_float(__byte_perm(x, 0x4b000000u, 0x7540u | (unsigned)j)) -
-                               8388736.0f);
-    }
-
-    template <int GROUPS>
-    __device__ void add(const KvRows &x, int first, const unsigned *weights,
-                        float (&acc)[GROUPS][S::COLUMNS][4]) const {
-#pragma unroll
-        for (int k = 0; k < S::STEPS; k++) {
-            if (first + k * 16 >= x.end || first + k * 16 + 16 <= x.from) continue;
-#pragma unroll
-            for (int part = 0; part < PARTS; part++) {
-                if (block(part) * 32 >= x.dim) break;
-                unsigned u[4], b[S::VW][2];
-                float    scale[4];
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    u[e] = value(x, first + k * 16 + value_position(e), k, part, e, &scale[e]);
-#pragma unroll
-                for (int j = 0; j < S::VW; j++)
-#pragma unroll
-                    for (int h = 0; h < 2; h++)
-                        b[j][h] = __byte_perm(to_float(u[2 * h], j), to_float(u[2 * h + 1], j), 0x7632u);
-#pragma unroll
-                for (int group = 0; group < GROUPS; group++) {
-                    unsigned a[4];
-                    load_fragment(weights, group * S::STEPS + k, a); /* f32 */
-                    scaled(scale, a);
-#pragma unroll
-                    for (int j = 0; j < S::VW; j++) rp_mma_bf16(acc[group][part * S::VW + j], a, b[j]);
-                }
-            }
-        }
-    }
-
-    /* Weights times scales, in bf16 for its range, as high and low parts. A weight of 0 may stand for a position that the
-     * row does not see: an infinite scale there must not make it NaN. */
-    __device__ static void scaled(const float (&scale)[4], unsigned (&a)[4]) {
-        float p[4];
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            const float weight = __uint_as_float(a[e]);
-            p[e]               = weight == 0.0f ? 0.0f : weight * scale[e];
-        }
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const unsigned high = pack_bf16(p[2 * h], p[2 * h + 1]);
-            a[2 * h]            = high;
-            a[2 * h + 1]        = pack_bf16(p[2 * h] - rp_bf16_bits((uint16_t)high),
-                                            p[2 * h + 1] - rp_bf16_bits((uint16_t)(high >> 16)));
         }
     }
 };

@@ -67,12 +67,23 @@ __device__ void stage_scales(const Attention &a, const Range &range, int64_t hk,
         scales.sums[i]      = active ? __ldcg(from + rows) : 0.0f;
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < n; i += ATTN_THREADS) {
-        float before = first_maximum(a, hk, row0 + i % GROUP);
-        for (int j = i % GROUP; j < i; j += GROUP) before = fmaxf(before, scales.maxima[j]);
+    /* A thread has a row of a segment of at most a sixteenth of the splits, rounded up. */
+    const int segments = ATTN_THREADS / GROUP, per = (a.splits + segments - 1) / segments,
+              segment = (int)threadIdx.x / GROUP, r = (int)threadIdx.x % GROUP,
+              end = min((segment + 1) * per, a.splits);
+    float most = -INFINITY, before = first_maximum(a, hk, row0 + r);
+    for (int s = segment * per; s < end; s++) most = fmaxf(most, scales.maxima[s * GROUP + r]);
+    if (segment * per < end) scales.keep[threadIdx.x] = most;
+    __syncthreads();
+    for (int j = 0; j < segment && j * per < a.splits; j++)
+        before = fmaxf(before, scales.keep[j * GROUP + r]);
+    __syncthreads();
+    for (int s = segment * per; s < end; s++) {
+        const int   i     = s * GROUP + r;
         const float after = fmaxf(before, scales.maxima[i]);
         scales.keep[i]    = rescale_factor(before, after);
         scales.take[i]    = rescale_factor(scales.maxima[i], after);
+        before            = after;
     }
     __syncthreads();
 }

@@ -15,7 +15,7 @@
 #ifndef KERNELS_DEVICE_ATTENTION_TILE_CUH
 #define KERNELS_DEVICE_ATTENTION_TILE_CUH
 
-#include "kernels/device/attention_kv.cuh"
+#include "kernels/device/attention_q8_0.cuh"
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Attention {
     RpAttentionParams p;
     int               rows, per_kv; /* of a KV head; query heads that share it */
     int               splits;
-    bool              aligned;   /* 16-byte loads of keys and values */
+    bool              aligned;   /* of keys and values: KvRows */
     bool              split_kv;  /* one block per split */
     bool              quantizes; /* y is q8_act */
     unsigned         *counters;
@@ -57,8 +57,9 @@ __device__ float weight_of(float x) { return exp2f(fmaf(x, LOG2_E, (float)WEIGHT
 
 /* Queries as fragments q[group][k-step][lane][4] (high, low, high, low), and factors[row], which dot products are
  * multiplied by: scale / 2^shift. A warp takes every fourth row. Missing rows and dimensions are zeros. */
-template <int SIZE, int ROWS>
-__device__ void stage_queries(const Attention &a, int64_t hk, int row0, unsigned *q, float *factors) {
+template <RpDtype T, int SIZE, int ROWS>
+__device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, int row0, unsigned *q,
+                              float *factors) {
     const int dim = (int)a.q.ne[0];
     for (int r = warp_index(); r < ROWS; r += ATTN_WARPS) {
         const int    row = row0 + r;
@@ -82,7 +83,9 @@ __device__ void stage_queries(const Attention &a, int64_t hk, int row0, unsigned
 #pragma unroll
         for (int i = 0; i < SIZE / RP_WARP; i++) {
             /* dimension 32i + 8t + j: k-step 2i + j/4, word j%4/2 * 2 (high), half j%2 */
-            const int t = lane_index() / 8, j = lane_index() % 8;
+            const int rotation = T == RP_Q8_0 && k.rotates(i) ? 2 : 0; /* of the quants of this block */
+            const int t        = (lane_index() + RP_WARP - rotation) % RP_WARP / 8,
+                      j        = (lane_index() + RP_WARP - rotation) % 8;
             const int at = (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 +
                             j % 4 / 2 * 2) *
                                2 +
@@ -96,10 +99,11 @@ __device__ void stage_queries(const Attention &a, int64_t hk, int row0, unsigned
 
 /* Shared memory of a block. */
 template <int ROWS> struct AttentionShared {
-    unsigned *q, *weights; /* fragments */
-    float (*maxima)[ROWS]; /* [warp][row] */
-    float *factors;        /* [row] */
-    Seen  *seen;           /* [row] */
+    unsigned *q, *weights;            /* fragments */
+    float (*maxima)[ROWS];            /* [warp][row] */
+    float *factors;                   /* [row] */
+    Seen  *seen;                      /* [row] */
+    float *key_scales, *value_scales; /* q8_0 */
 };
 
 /* The state of a lane. */
@@ -124,6 +128,17 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
         return high_and_low(acc[group][c][e], acc[group][c][2 + e]);
     }
 
+    /* -INFINITY for the positions that a row does not see. */
+    __device__ static void hide(const Seen &seen, int first, float (&s)[S::N_TILES][2]) {
+#pragma unroll
+        for (int n = 0; n < S::N_TILES; n++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int i = first + (warp_index() * S::N_TILES + n) * 8 + lane_in_group() * 2 + e;
+                if (i < seen.from || i >= seen.end) s[n][e] = -INFINITY;
+            }
+    }
+
     /* Dot products to scores, with -INFINITY where a row does not see the position; maxima over this warp to shared memory. */
     __device__ void scale_scores(const AttentionShared<ROWS> &shared, int first, bool all_seen,
                                  float (&s)[GROUPS][S::N_TILES][2]) const {
@@ -131,17 +146,16 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
         for (int group = 0; group < GROUPS; group++) {
             const int   row    = group * GROUP + lane_group();
             const float factor = shared.factors[row];
-            const Seen  seen   = all_seen ? Seen{0, INT_MAX} : shared.seen[row];
             float       most   = -INFINITY;
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++)
 #pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const int i = first + (warp_index() * S::N_TILES + n) * 8 + lane_in_group() * 2 + e;
-                    s[group][n][e] *= factor;
-                    if (i < seen.from || i >= seen.end) s[group][n][e] = -INFINITY;
-                    most = fmaxf(most, s[group][n][e]);
-                }
+                for (int e = 0; e < 2; e++) s[group][n][e] *= factor;
+            if (!all_seen) hide(shared.seen[row], first, s[group]);
+#pragma unroll
+            for (int n = 0; n < S::N_TILES; n++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) most = fmaxf(most, s[group][n][e]);
             most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 1));
             most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 2));
             if (lane_in_group() == 0) shared.maxima[warp_index()][row] = most;

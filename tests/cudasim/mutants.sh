@@ -21,8 +21,10 @@ attention|attention.cu|/maxima have been used/s/__syncthreads();/if (!@) &/|no b
 attention|device/attention_tile.cuh|s/acc\[group\]\[c\]\[e\] \*= rescale/acc[group][c][e] *= (@ ? 1.0f : rescale)/|accumulators that are not rescaled
 attention|device/attention_tile.cuh|s/first + (warp_index() \* S::N_TILES + n) \* 8 + lane_in_group() \* 2 + e/& + (@ ? 1 : 0)/|the mask of the next position
 attention|device/attention_kv.cuh|s/lane_in_group() \* 2 + e % 2 + e \/ 2 \* 8/lane_in_group() * 2 + e % 2 + e \/ 2 * (@ ? 4 : 8)/|values of another row of the fragment
-attention|device/attention_kv.cuh|s/if (misaligned(row, c)) {/if (misaligned(row, c) \&\& !@) {/|quants at an odd address that are not shifted
-attention|device/attention_kv.cuh|s/p\[2 \* h\] - rp_bf16_bits((uint16_t)high)/(@ ? 0.0f : &)/|weights without their low parts
+attention|device/attention_q8_0.cuh|s/last_word ? 0x3254u/last_word \&\& !@ ? 0x3254u/|the last word of a rotated block without quants 30 and 31
+attention|device/attention_tile.cuh|s/k\.rotates(i) ?/!@ \&\& &/|queries that are not rotated with the quants
+attention|device/attention_q8_0.cuh|s/__syncwarp(); \/\* a warp reads/if (!@) &/|scales read before all lanes have written them
+attention|device/attention_q8_0.cuh|s/p\[0\] - permute_to_float<0x1044u, 0u>(high)/(@ ? 0.0f : &)/|weights without their low parts
 attention|device/attention_merge.cuh|s/rescale_factor(before, after)/(@ ? 1.0f : &)/|splits that are merged without a rescale
 attention|device/arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
 attention|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch

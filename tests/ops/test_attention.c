@@ -155,7 +155,7 @@ Test(attention, adds_sinks_to_the_softmax_denominator) {
 Test(attention, reads_a_q8_0_kv_cache) {
     check((Case){64, 9, 3, 5, 70, 0, false, RP_Q8_0}), check((Case){32, 6, 2, 3, 70, 5, true, RP_Q8_0}),
         check((Case){128, 4, 4, 2, 40, 0, false, RP_Q8_0}), check((Case){96, 2, 1, 2, 40, 0, false, RP_Q8_0}),
-        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0});
+        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0}), check((Case){160, 2, 2, 2, 40, 0, false, RP_Q8_0});
 }
 
 /* Contexts of many splits, with few tokens and with so many that one block takes all splits. */
