@@ -7,6 +7,13 @@
 
 #include <cuda_runtime_api.h>
 
+/* A kernel as its source names it, and the sizes of its arguments: all that a program for NVRTC needs to call it. */
+struct RpKernelInstance {
+    const char   *signature; /* ends with "= NAME]", NAME as "{anonymous}::gate_up_kernel<QuantForm<RP_Q4_K> >" */
+    int           n_arguments;
+    const size_t *argument_bytes;
+};
+
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself
  * (l->waits) and is no larger than `tuning` allows gets the PDL attribute: it may begin while the kernel before it still
  * runs. */

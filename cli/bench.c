@@ -183,7 +183,7 @@ static RpStatus bench(const RpModel *m, RpSession **session) {
                                 .kv_type   = kv};
     const int32_t    n_vocab = rp_model_info(m)->n_vocab;
     const double     start   = cli_now();
-    RP_TRY(cli_open_session(m, &args.device, &o, session));
+    RP_TRY(cli_open_session(m, &args.device, args.quiet, &o, session));
     args.open_s  = cli_now() - start;
     int32_t *ids = malloc((size_t)longest * sizeof *ids);
     if (ids == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d tokens", longest);

@@ -173,7 +173,7 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     else
         RP_TRY(detect_template(*model, &c->conversation.kind));
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
-    RP_TRY(cli_open_session(*model, &args.device, &o, session));
+    RP_TRY(cli_open_session(*model, &args.device, args.quiet, &o, session));
     c->conversation.session       = *session;
     c->conversation.sampler       = *sampler;
     c->conversation.parse_special = args.parse_special;

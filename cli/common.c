@@ -255,9 +255,15 @@ void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked) {
         cli_warn("%s: %s", info->device, info->reason);
 }
 
-RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, RpSessionOptions *o, RpSession **out) {
+RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bool quiet, RpSessionOptions *o,
+                          RpSession **out) {
+    Progress p = {.label = "compiling kernels", .off = quiet};
     RP_TRY(cli_device_options(d, o));
-    RP_TRY(rp_session_open(m, o, out));
+    o->compile_progress = model_progress;
+    o->user             = &p;
+    const RpStatus st   = rp_session_open(m, o, out);
+    cli_progress_end(&p);
+    RP_TRY(st);
     const RpExecutorInfo info = rp_session_info(*out);
     cli_report_fallback(&info, o->mode);
     return RP_OK;

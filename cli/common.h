@@ -86,8 +86,9 @@ typedef struct DeviceArgs {
 RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o);
 RP_NODISCARD RpStatus cli_mode(const char *name, RpExecMode *out); /* NULL: RP_MODE_AUTO */
 
-/* Opens a session after copying the device options into *o. Reports a fallback, see cli_report_fallback. */
-RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, RpSessionOptions *o,
+/* Opens a session after copying the device options into *o. Shows the progress of kernels that are compiled, unless `quiet`.
+ * Reports a fallback, see cli_report_fallback. */
+RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bool quiet, RpSessionOptions *o,
                                        RpSession **out);
 
 /* Says once on stderr that the CPU runs instead of a GPU, or another mode than was asked for, and why (I10). */

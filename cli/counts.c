@@ -76,6 +76,8 @@ static const Option options[] = {
     CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 64; 0: all", 0,
             1 << 20),
     CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),
+    CLI_FLAG("specialized", 0, args.specialized,
+             "count the decode kernels that NVRTC makes for the shapes of the model (REPRISE_SPECIALIZE)"),
     CLI_FLAG("no-registers", 0, args.no_registers, "do not run ptxas: no registers, no blocks per SM"),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_PASSES(args.passes),

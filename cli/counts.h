@@ -16,6 +16,7 @@ typedef struct CountsArgs {
     int32_t         sms;             /* multiprocessors of the GPU that grids are planned for; 0: those of an H100 */
     int32_t         blocks;          /* most blocks of a grid that are executed; 0: all */
     bool            no_registers;    /* ptxas is not run */
+    bool            specialized;     /* count the decode kernels that NVRTC makes for the constants of their launches */
     bool            files;           /* print the instructions of each source file too */
     bool            json;
 } CountsArgs;

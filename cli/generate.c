@@ -100,7 +100,7 @@ static RpStatus open_all(Run *r) {
                           .passes        = args.passes,
                           .count_experts = args.experts,
                           .kv_type       = kv};
-    return cli_open_session(r->model, &args.device, &o, &r->session);
+    return cli_open_session(r->model, &args.device, args.quiet, &o, &r->session);
 }
 
 static void close_all(Run *r) {

@@ -79,7 +79,7 @@ static RpStatus perplexity(RpModel *m, Text *text, RpTokenList *ids, RpSession *
         return rp_fail(RP_E_ARG,
                        "%s: %zu tokens do not fill one window of %d: give more text or a smaller --window",
                        args.file, ids->n, args.window);
-    RP_TRY(cli_open_session(m, &args.device, &o, session));
+    RP_TRY(cli_open_session(m, &args.device, args.quiet, &o, session));
     const double start = cli_now();
     RP_TRY(score_windows(*session, ids, &score));
     print_result(&score, ids->n / (size_t)args.window, cli_now() - start);

@@ -40,7 +40,8 @@ void cli_device_json(const RpSession *s, FILE *out) {
         {"reason",  info.reason },
         {"overlap", info.overlap},
         {"blas",    info.blas   },
-        {"tuning",  info.tuning }
+        {"tuning",  info.tuning },
+        {"kernels", info.kernels}
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         fprintf(out, "\"%s\":", more[i].key);
@@ -85,13 +86,15 @@ void cli_report(const Report *r) {
     const TokenBytes        bytes = reply_bytes(r);
     const double            rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
     const int               steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
-    char                    text[512], traffic[128] = "";
+    char                    text[1280], traffic[128] = "";
     Table                  *t = cli_table_new("|>|>|>|");
     if (r->load_s > 0.0) {
         const int n = snprintf(text, sizeof text, "until model and session were open, ");
         (void)cli_device_text(r->session, text + n, sizeof text - (size_t)n);
         const RpExecutorInfo info = rp_session_info(r->session);
         upload_text(&info, text + strlen(text), sizeof text - strlen(text));
+        if (info.kernels[0] != '\0')
+            snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", info.kernels);
         add_row(t, "load", r->load_s, -1, 0.0, text);
     }
     if (steps > 0)

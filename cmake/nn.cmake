@@ -12,7 +12,7 @@ target_link_libraries(rp_nn PUBLIC rp_executor)
 
 set(nn_parts base graph fallback_simd fallback_quants fallback_products fallback kernels executor nn)
 if(RP_HAVE_CUDA)
-  list(APPEND nn_parts kernels_blas cuda_kernels)
+  list(APPEND nn_parts kernels_blas cuda_kernels kernel_text)
 endif()
 list(TRANSFORM nn_parts REPLACE "(.+)" "$<TARGET_OBJECTS:rp_\\1>" OUTPUT_VARIABLE nn_objects)
 add_library(reprise_nn SHARED ${nn_objects})

@@ -114,14 +114,22 @@ static RpStatus fill_source(RpExecutor *e, const PlanStep *s, const PlanStep *we
     return RP_OK;
 }
 
+/* Zeros behind dtype, so that launches with equal views have equal arguments (executor/cuda/special.c). */
+static void clear_gap(RpTensorView *v) {
+    const size_t at = offsetof(RpTensorView, dtype) + sizeof v->dtype;
+    memset((char *)v + at, 0, offsetof(RpTensorView, ne) - at);
+}
+
 RpStatus rp_executor_fill_args(RpExecutor *e, WeightAddress *address) {
     const ExecPlan *plan = e->plan;
     if (e->args == NULL) e->args = calloc((size_t)plan->n_steps + 1, sizeof *e->args);
     if (e->args == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %d steps", plan->n_steps);
     /* Step i of e->weights has the same op and shapes: rp_executor_weights_bind has checked it. */
     for (int i = 0; i < plan->n_steps; i++) {
-        const PlanStep *s   = &plan->steps[i];
-        e->args[i]          = s->args;
+        const PlanStep *s = &plan->steps[i];
+        e->args[i]        = s->args;
+        clear_gap(&e->args[i].dst);
+        for (int k = 0; k < RP_MAX_SRC; k++) clear_gap(&e->args[i].src[k]);
         e->args[i].dst.data = rp_executor_address(e, s->dst);
         for (int k = 0; k < RP_MAX_SRC; k++)
             RP_TRY(fill_source(e, s, &e->weights->steps[i], k, address, &e->args[i]));

@@ -55,10 +55,17 @@ struct QkvBlock {
     GemvWork work;
 };
 
-/* Selects instead of p.proj[i]: an index at run time could move the kernel's parameters to local memory. */
+/* Selects instead of p.proj[i]: an index at run time could move the kernel's parameters to local memory. Where they are
+ * constants (nvrtc.cuh), each member is selected. */
+#ifdef RP_CONSTANT_ARGUMENTS
+__device__ QkvProj proj_of(const QkvArgs &p, int proj) {
+    return rp_select(proj == Q, p.proj[Q], rp_select(proj == K, p.proj[K], p.proj[V]));
+}
+#else
 __device__ const QkvProj &proj_of(const QkvArgs &p, int proj) {
     return proj == Q ? p.proj[Q] : proj == K ? p.proj[K] : p.proj[V];
 }
+#endif
 
 __device__ QkvBlock block_of(const QkvArgs &p) {
     const int b = (int)blockIdx.x, keys = p.proj[Q].grid.blocks, values = keys + p.proj[K].grid.blocks;

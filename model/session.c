@@ -140,11 +140,13 @@ static RpStatus open_sampling(RpSession *s, const RpSessionOptions *w, RpExecuto
 
 /* The first executor chooses the device and allocates; its chunk is the longest. All others share with it. */
 static RpStatus open_runners(RpSession *s, const RpSessionOptions *w) {
-    RpExecutorOptions o = {.n_threads     = w->n_threads,
-                           .device        = w->device,
-                           .require_cuda  = w->require_cuda,
-                           .require_graph = w->require_graph,
-                           .mode          = w->mode};
+    RpExecutorOptions o = {.n_threads        = w->n_threads,
+                           .device           = w->device,
+                           .require_cuda     = w->require_cuda,
+                           .require_graph    = w->require_graph,
+                           .mode             = w->mode,
+                           .compile_progress = w->compile_progress,
+                           .user             = w->user};
     for (int i = 0; i < s->n_runners; i++) {
         o.share = i > 0 ? s->runners[0].executor : NULL;
         RP_TRY(rp_runner_open(&s->runners[i], s->model, &o));

@@ -18,7 +18,7 @@ esac
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
-need $BUILD_PACKAGES g++ libcriterion-dev abigail-tools python3 python3-pip graphviz
+need $BUILD_PACKAGES g++ libcriterion-dev abigail-tools python3 python3-numpy python3-pip graphviz
 passed=0 failed=0 skipped=0 names=
 skip() { # number of tests, what they test: named again at the end
     echo "SKIPPED: $2" >&2

@@ -38,9 +38,11 @@ typedef struct Recorder {
 
 /* The launch itself, which the capturing stream turns into a node. Launches that wait for earlier kernels themselves
  * get the PDL attribute, and the edge before their node becomes a programmatic one. */
-static RpStatus launch_now(const CudaExecutor *c, const RpKernelLaunch *l) {
-    CudaDevice *d = c->device;
-    return rp_cuda_check(d, rp_cuda_launch(l, d->stream, c->pdl, d->tuning), "launch of a kernel");
+static RpStatus launch_now(CudaExecutor *c, const RpKernelLaunch *l) {
+    CudaDevice   *d = c->device;
+    SpecialLaunch s;
+    return rp_cuda_check(d, rp_cuda_launch(rp_cuda_special(c, l, &s), d->stream, c->pdl, d->tuning),
+                         "launch of a kernel");
 }
 
 static RpStatus remember(Recorder *r, const RpKernelLaunch *l, cudaGraphNode_t node, int n_nodes) {
@@ -226,11 +228,14 @@ static RpStatus check_same(void *user, const RpKernelLaunch *l) {
     return RP_OK;
 }
 
-/* Second walk: grid, block and shared memory are those of the capture, the arguments are new. */
+/* Second walk: grid, block and shared memory are those of the capture, the arguments are new. A specialised kernel stays
+ * if the new memory differs in addresses only, else the node gets the shipped one. */
 static RpStatus repoint(void *user, const RpKernelLaunch *l) {
     Repointer      *r = user;
     const Captured *n = &r->c->captured[r->next++];
+    SpecialLaunch   s;
     if (l->enqueue != NULL) return RP_OK;
+    l                                   = rp_cuda_special(r->c, l, &s);
     const struct cudaKernelNodeParams p = {
         .func           = (void *)(uintptr_t)l->function,
         .gridDim        = {l->grid[0],  l->grid[1],  l->grid[2] },

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 16 };
@@ -32,9 +33,18 @@ typedef struct Batch {
     CudaTarget       target;
     CompileJob      *jobs;
     int              n;
-    atomic_int       next;
+    atomic_int       next, done;
+    atomic_bool      cancelled;
+    CompileWatch     watch;
+    double           end;   /* of the time limit */
     const CodeCache *cache; /* NULL: not used */
 } Batch;
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 static void note_cache(CompileJob *j) { snprintf(j->cache, sizeof j->cache, "%.511s", rp_last_error()); }
 
@@ -56,30 +66,58 @@ static RpStatus compile_or_read(const Batch *b, CompileJob *j) {
     return st;
 }
 
-static void *work(void *arg) {
-    Batch *b = arg;
-    for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;) {
-        CompileJob *j = &b->jobs[i];
-        j->status     = compile_or_read(b, j);
-        if (j->status != RP_OK) snprintf(j->error, sizeof j->error, "%s", rp_last_error());
+static RpStatus run(Batch *b, CompileJob *j) {
+    if (atomic_load(&b->cancelled))
+        return rp_fail(RP_E_CANCELLED, "%s: cancelled before it was compiled", j->code.owner);
+    if (b->watch.limit_s > 0.0 && seconds() > b->end)
+        return rp_fail(RP_E_NOT_AVAILABLE, "%s: not compiled within %.0f s", j->code.owner, b->watch.limit_s);
+    return compile_or_read(b, j);
+}
+
+/* Does the next job. False if there is none. */
+static bool work(Batch *b) {
+    const int i = atomic_fetch_add(&b->next, 1);
+    if (i >= b->n) return false;
+    CompileJob *j = &b->jobs[i];
+    j->status     = run(b, j);
+    if (j->status != RP_OK) snprintf(j->error, sizeof j->error, "%s", rp_last_error());
+    atomic_fetch_add(&b->done, 1);
+    return true;
+}
+
+static void *work_all(void *batch) {
+    while (work(batch)) {
     }
     return NULL;
 }
 
-void rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs) {
+static void report(Batch *b) {
+    if (b->watch.progress == NULL || atomic_load(&b->cancelled)) return;
+    if (!b->watch.progress((size_t)atomic_load(&b->done), (size_t)b->n, b->watch.user))
+        atomic_store(&b->cancelled, true);
+}
+
+void rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
+                    const CompileWatch *watch) {
     CodeCache  cache;
     pthread_t  threads[MAX_THREADS];
     Batch      b       = {.nvrtc = n, .target = target, .jobs = jobs, .n = n_jobs};
     const long cores   = sysconf(_SC_NPROCESSORS_ONLN);
     int        started = 0;
+    if (watch != NULL) b.watch = *watch;
+    b.end = seconds() + b.watch.limit_s;
     if (rp_code_cache_open(&cache) == RP_OK)
         b.cache = &cache;
     else
         for (int i = 0; i < n_jobs; i++) note_cache(&jobs[i]);
+    report(&b);
     /* This thread works too: without further threads it compiles everything. */
     while (started < MAX_THREADS && started < n_jobs - 1 && started < cores - 1 &&
-           pthread_create(&threads[started], NULL, work, &b) == 0)
+           pthread_create(&threads[started], NULL, work_all, &b) == 0)
         started++;
-    (void)work(&b);
-    for (int i = 0; i < started; i++) (void)pthread_join(threads[i], NULL);
+    while (work(&b)) report(&b);
+    for (int i = 0; i < started; i++) {
+        (void)pthread_join(threads[i], NULL);
+        report(&b);
+    }
 }

@@ -52,26 +52,39 @@ struct RpCudaSources {
     int           n;
 };
 
+/* A kernel that was compiled for the constants of its launches (special.c). Word i of the arguments is words[i], or an
+ * address if is_address[i]. */
+typedef struct SpecialKernel {
+    const void      *shipped;  /* the kernel of the library that it replaces */
+    const void      *function; /* a cudaKernel_t; NULL: it was refused, the shipped one is launched */
+    struct CUlib_st *library;
+    unsigned         grid[3], block[3], shared_bytes;
+    unsigned         n_words;
+    uint64_t        *words;
+    bool            *is_address;
+} SpecialKernel;
+
 /* The state that executors with the same owner share. The owner opens and closes it. */
 typedef struct CudaDevice {
-    int           index, major, minor; /* compute capability */
-    char          id[16], name[256];   /* "cuda:0", "NVIDIA ..." */
-    RpCudaTuning  tuning;
-    cudaStream_t  stream;
-    CudaWeight   *weights; /* sorted by host address */
-    int           n_weights;
-    void        **slabs; /* allocations that hold the weights */
-    int           n_slabs;
-    CudaUpload    upload;
-    bool          looping;   /* the loop of some executor runs: no other call may use the stream */
-    RpBlasLt     *blas;      /* NULL until a plan needs it, or if it is unavailable */
-    void         *workspace; /* device memory lent to blas */
-    bool          blas_tried;
-    char          blas_reason[256]; /* why it is unavailable */
-    RpCudaSources sources;
-    bool          failed; /* by an error that the device does not recover from */
-    char          failure[256];
-
+    int              index, major, minor; /* compute capability */
+    char             id[16], name[256];   /* "cuda:0", "NVIDIA ..." */
+    RpCudaTuning     tuning;
+    cudaStream_t     stream;
+    CudaWeight      *weights; /* sorted by host address */
+    int              n_weights;
+    void           **slabs; /* allocations that hold the weights */
+    int              n_slabs;
+    CudaUpload       upload;
+    bool             looping;   /* the loop of some executor runs: no other call may use the stream */
+    RpBlasLt        *blas;      /* NULL until a plan needs it, or if it is unavailable */
+    void            *workspace; /* device memory lent to blas */
+    bool             blas_tried;
+    char             blas_reason[256]; /* why it is unavailable */
+    RpCudaSources    sources;
+    SpecialKernel   *specials;
+    int              n_specials;
+    bool             failed; /* by an error that the device does not recover from */
+    char             failure[256];
     RpCudaTuningInfo tuned; /* where `tuning` comes from */
 } CudaDevice;
 
@@ -120,11 +133,15 @@ typedef struct CudaExecutor {
     RpBlasLt   *blas;              /* the device's, if the plan has products for it */
     char        blas_text[512];    /* info.blas */
     char        kernels_text[512]; /* info.kernels */
-    Mirror     *mirrors;
-    int         n_mirrors;
-    char       *inputs; /* device address of one copy for all inputs, or NULL: one copy each */
-    size_t      input_bytes;
-    int32_t    *token; /* pinned: the token of the step state, copied after each run */
+    bool        special;           /* launches take the specialised kernels of the device */
+    int         special_missed;    /* launches whose constants no specialised kernel has */
+    bool (*progress)(size_t done, size_t total, void *user); /* of RpExecutorOptions, while it opens */
+    void    *progress_user;
+    Mirror  *mirrors;
+    int      n_mirrors;
+    char    *inputs; /* device address of one copy for all inputs, or NULL: one copy each */
+    size_t   input_bytes;
+    int32_t *token; /* pinned: the token of the step state, copied after each run */
     /* Mode replay. Nodes belong to `graph`; they also name the nodes of `exec`, whose arguments can change. */
     cudaGraph_t     graph;
     cudaGraphExec_t exec;
@@ -139,11 +156,20 @@ typedef struct CudaExecutor {
     CudaLoop  loop;
 } CudaExecutor;
 
+/* Hooks that launch: a specialised kernel where there is one. `user` is the CudaExecutor. */
+RpStatus rp_cuda_special_now(void *user, const RpKernelLaunch *l);
+RpStatus rp_cuda_special_in_loop(void                 *user,
+                                 const RpKernelLaunch *l); /* overlapping, with CudaExecutor.pdl */
+
 static inline CudaExecutor *rp_cuda(RpExecutor *e) { return (CudaExecutor *)e; }
 
 /* Context for launches on the stream. With a hook, each launch calls it instead. */
 static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
                                       RpStatus (*hook)(void *user, const RpKernelLaunch *l), void *user) {
+    if (hook == NULL && c->special) {
+        hook = rp_cuda_special_now;
+        user = (void *)(uintptr_t)c;
+    }
     return (RpKernelCtx){.stream        = c->device->stream,
                          .scratch       = c->scratch,
                          .scratch_bytes = c->scratch_bytes,
@@ -204,6 +230,34 @@ void rp_cuda_blas_describe(CudaExecutor *c);
  * allow, RP_E_CUDA. */
 RP_NODISCARD RpStatus rp_cuda_sources_open(CudaExecutor *c);
 void                  rp_cuda_sources_close(CudaDevice *d);
+/* Compiles the kernels of a decode step for the constants of their launches, as REPRISE_SPECIALIZE says, and adds what
+ * became of them to info.kernels. A kernel that fails is launched as shipped (I10); RP_E_ARG for an unknown value of the
+ * option. */
+RP_NODISCARD RpStatus rp_cuda_specials_open(CudaExecutor *c);
+/* Adds to info.kernels how many captured launches had constants that none of the kernels was compiled for (I10). */
+void rp_cuda_specials_check(CudaExecutor *c);
+void rp_cuda_specials_close(CudaDevice *d);
+
+enum { SPECIAL_MAX_WORDS = 512 };
+
+/* A launch of the specialised kernel in place of `l`; `launch` points into the rest. */
+typedef struct SpecialLaunch {
+    RpKernelLaunch launch;
+    void          *arguments[2];
+    uint64_t       addresses[SPECIAL_MAX_WORDS];
+} SpecialLaunch;
+
+/* The launch to make for `l`: of a specialised kernel with the same words, or `l` itself. *s is its memory. */
+const RpKernelLaunch *rp_cuda_special(CudaExecutor *c, const RpKernelLaunch *l, SpecialLaunch *s);
+
+/* Loads the cubin, or the PTX if the driver has no use for it, and finds its kernel; after a failure nothing is loaded.
+ * cudaErrorNotSupported in a build with an older toolkit. */
+struct CudaBinary;
+cudaError_t rp_cuda_library_load(const struct CudaBinary *b, struct CUlib_st **library,
+                                 const void **function);
+void        rp_cuda_library_unload(struct CUlib_st *library);
+cudaError_t rp_cuda_library_probe(void); /* loads PTX without kernels */
+
 /* The launcher of every custom op with source text. */
 RpOpKernel rp_cuda_source_launch;
 

@@ -92,6 +92,7 @@ void rp_cuda_device_close(CudaDevice *d) {
     if (d == NULL) return;
     rp_cuda_blas_close(d);
     rp_cuda_sources_close(d);
+    rp_cuda_specials_close(d);
     for (int i = 0; i < d->n_slabs; i++) (void)cudaFree(d->slabs[i]);
     if (d->stream != NULL) (void)cudaStreamDestroy(d->stream);
     free(d->slabs);

@@ -392,6 +392,8 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
         RP_TRY(rp_cuda_device_open(rp_device_index(o->device), &c->device));
     else
         c->device = rp_cuda(e->owner)->device;
+    c->progress         = o->compile_progress;
+    c->progress_user    = o->user;
     e->info.device      = c->device->id;
     e->info.device_name = c->device->name;
     e->info.tuning      = c->device->tuned.text;
@@ -418,7 +420,10 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(open_scratch(c));
     RP_TRY(open_mirrors(c));
     RP_TRY(load_kernels(c));
-    return open_graphs(c, o);
+    RP_TRY(rp_cuda_specials_open(c));
+    RP_TRY(open_graphs(c, o));
+    rp_cuda_specials_check(c);
+    return RP_OK;
 }
 
 static void close_cuda(RpExecutor *e) {

@@ -47,7 +47,7 @@ typedef struct LoopBody {
 static RpStatus enqueue_body(void *arg) {
     const LoopBody *b   = arg;
     CudaExecutor   *c   = b->c;
-    RpKernelCtx     ctx = rp_cuda_ctx(c, NULL, NULL);
+    RpKernelCtx     ctx = rp_cuda_ctx(c, c->special ? rp_cuda_special_in_loop : NULL, c);
     LoopEnd         end = {.step    = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
                            .control = c->loop.control,
                            .ring    = c->loop.mapped,
@@ -55,6 +55,7 @@ static RpStatus enqueue_body(void *arg) {
     ctx.overlap         = c->pdl;
     RP_TRY(rp_cuda_named(c->device,
                          rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
+    ctx.launch = NULL; /* the end of the loop runs as shipped */
     return rp_cuda_named(c->device, rp_cuda_loop_end(&end, &ctx));
 }
 

@@ -230,6 +230,7 @@ char *rp_nvrtc_key(const RpNvrtc *n, const CudaCode *code, CudaTarget target, si
 }
 
 bool rp_cuda_code_includes_files(const CudaCode *code) {
+    if (code->complete) return false;
     for (int i = 0; i < code->n_options; i++) {
         const char *o = code->options[i];
         if (strncmp(o, "-I", 2) == 0 || strstr(o, "include") != NULL) return true;

@@ -29,6 +29,7 @@ typedef struct CudaCode {
     const char        *kernel;  /* name as C++ has it: "gate", "n::gate<4>" */
     const char *const *options; /* further options of the compiler */
     int                n_options;
+    bool               complete; /* includes no files, whatever its comments look like */
 } CudaCode;
 
 /* The target of a compilation: code of this architecture, or PTX that the driver translates for a newer device. */

@@ -151,7 +151,7 @@ static cudaError_t get_kernel(struct CUlib_st *library, const char *symbol, cons
     *out                     = kernel;
     return e;
 }
-static void unload_library(struct CUlib_st *library) { (void)cudaLibraryUnload(library); }
+void rp_cuda_library_unload(struct CUlib_st *library) { (void)cudaLibraryUnload(library); }
 #else
 static cudaError_t load_library(const char *code, struct CUlib_st **out) {
     (void)code, (void)out;
@@ -161,27 +161,36 @@ static cudaError_t get_kernel(struct CUlib_st *library, const char *symbol, cons
     (void)library, (void)symbol, (void)out;
     return cudaErrorNotSupported;
 }
-static void unload_library(struct CUlib_st *library) { (void)library; }
+void rp_cuda_library_unload(struct CUlib_st *library) { (void)library; }
 #endif
 
+cudaError_t rp_cuda_library_probe(void) {
+    struct CUlib_st  *library;
+    const cudaError_t e = load_library(".version 7.0\n.target sm_75\n.address_size 64\n", &library);
+    if (e == cudaSuccess) rp_cuda_library_unload(library);
+    (void)cudaGetLastError();
+    return e;
+}
+
 /* Drivers load lazily: only a question about the kernel shows whether they can use the code. */
-static cudaError_t load_code(const char *code, const char *symbol, SourceKernel *k) {
+static cudaError_t load_code(const char *code, const char *symbol, struct CUlib_st **library,
+                             const void **function) {
     struct cudaFuncAttributes a;
-    cudaError_t               e = load_library(code, &k->library);
+    cudaError_t               e = load_library(code, library);
     if (e != cudaSuccess) return e;
-    e = get_kernel(k->library, symbol, &k->function);
-    if (e == cudaSuccess) e = cudaFuncGetAttributes(&a, k->function);
-    if (e != cudaSuccess) unload_library(k->library);
+    e = get_kernel(*library, symbol, function);
+    if (e == cudaSuccess) e = cudaFuncGetAttributes(&a, *function);
+    if (e != cudaSuccess) rp_cuda_library_unload(*library);
     return e;
 }
 
 /* The cubin. If the driver has no use for it, as one that is older than NVRTC may, the PTX. */
-static cudaError_t load_either(const CudaBinary *b, SourceKernel *k) {
-    const cudaError_t e =
-        b->cubin != NULL ? load_code(b->cubin, b->symbol, k) : cudaErrorNoKernelImageForDevice;
+cudaError_t rp_cuda_library_load(const CudaBinary *b, struct CUlib_st **library, const void **function) {
+    const cudaError_t e = b->cubin != NULL ? load_code(b->cubin, b->symbol, library, function)
+                                           : cudaErrorNoKernelImageForDevice;
     if (e != cudaErrorNoKernelImageForDevice && e != cudaErrorInvalidKernelImage) return e;
     (void)cudaGetLastError();
-    return load_code(b->ptx, b->symbol, k);
+    return load_code(b->ptx, b->symbol, library, function);
 }
 
 static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
@@ -191,7 +200,7 @@ static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
     if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a kernel", rp_op_info(op)->name);
     d->sources.kernels = grown;
     snprintf(what, sizeof what, "%.100s: loading of its kernel", rp_op_info(op)->name);
-    const cudaError_t e = load_either(b, &k);
+    const cudaError_t e = rp_cuda_library_load(b, &k.library, &k.function);
     if (e == cudaErrorNotSupported) {
         (void)cudaGetLastError();
         return rp_fail(RP_E_NOT_AVAILABLE, "%s: %s: %s", d->id, what, cudaGetErrorString(e));
@@ -202,7 +211,7 @@ static RpStatus load_one(CudaDevice *d, TensorOp op, const CudaBinary *b) {
 }
 
 void rp_cuda_sources_close(CudaDevice *d) {
-    for (int i = 0; i < d->sources.n; i++) unload_library(d->sources.kernels[i].library);
+    for (int i = 0; i < d->sources.n; i++) rp_cuda_library_unload(d->sources.kernels[i].library);
     free(d->sources.kernels);
     d->sources = (RpCudaSources){0};
 }
@@ -241,7 +250,8 @@ static RpStatus compile_and_load(CudaExecutor *c, const RpNvrtc *n, const Tensor
     RP_TRY(rp_nvrtc_target(n, c->device->major, c->device->minor, &target));
     for (int i = 0; i < n_jobs; i++)
         jobs[i].code = code_of(rp_op_info(ops[i])->name, rp_op_info(ops[i])->source);
-    rp_compile_all(n, target, jobs, n_jobs);
+    rp_compile_all(n, target, jobs, n_jobs,
+                   &(CompileWatch){.progress = c->progress, .user = c->progress_user});
     for (int i = 0; i < n_jobs && st == RP_OK; i++)
         st = jobs[i].status == RP_OK ? load_one(c->device, ops[i], &jobs[i].binary)
                                      : rp_fail(jobs[i].status, "%s", jobs[i].error);

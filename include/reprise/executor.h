@@ -88,6 +88,11 @@ typedef struct RpExecutorOptions {
      * from the graph. rp_executor_reply_begin needs it. A run on a GPU then copies only the token back; rp_executor_get
      * fetches other outputs. */
     const TensorNode *step;
+    /* Or NULL. Called while kernels are compiled for a GPU (REPRISE_SPECIALIZE, source.h), by the thread that opens, with
+     * the number of kernels done and in all; kernels of the cache count too. Return false to stop with
+     * RP_E_CANCELLED. */
+    bool (*compile_progress)(size_t done, size_t total, void *user);
+    void *user; /* handed to `compile_progress` */
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
@@ -117,7 +122,8 @@ typedef struct RpExecutorInfo {
                             why the library's own kernels compute them; "" if the plan has none */
     const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
     const char *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was
-                            not used; "" if the plan has none that an earlier executor of the device has not loaded */
+                            not used; then those of REPRISE_SPECIALIZE, how many run as shipped and why; "" if the plan
+                            has none that an earlier executor of the device has not loaded */
     size_t upload_bytes; /* weights that this executor and those it shares with had copied to the GPU when it was opened */
     double upload_s, upload_wait_s; /* seconds that took; of them waiting for copies, not reading and repacking the file */
     double upload_read_s;           /* of them reading the file: nearly nothing if the system has it in memory */

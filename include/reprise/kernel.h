@@ -62,6 +62,8 @@ static inline bool rp_is_present(const RpTensorView *source) { return source->ne
 
 enum { RP_LAUNCH_ADDRESSES = 3 }; /* operands of a library call: w, x, y */
 
+typedef struct RpKernelInstance RpKernelInstance; /* opaque */
+
 /* One launch of a CUDA launcher: of a kernel, or of another library, which launches by itself. */
 typedef struct RpKernelLaunch {
     const char *name;     /* of the kernel in its source; static storage */
@@ -76,6 +78,7 @@ typedef struct RpKernelLaunch {
     /* Programmatic dependent launch is safe: the kernel executes griddepcontrol.wait before it touches memory that
      * earlier kernels write, so it may start while they still run. */
     bool waits;
+    const RpKernelInstance *instance; /* of the library's own kernels; or NULL. Valid during the call */
 } RpKernelLaunch;
 
 typedef struct RpBlasLt     RpBlasLt;     /* opaque */

@@ -42,7 +42,9 @@ extern "C" {
     X(NVRTC, "REPRISE_NVRTC", "auto",                                                            \
       "compiler of kernels given as source text: auto (NVRTC if present), off, or the path of the library") \
     X(TUNE, "REPRISE_TUNE", "auto",                                                              \
-      "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")
+      "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")  \
+    X(SPECIALIZE, "REPRISE_SPECIALIZE", "auto",                                                  \
+      "GPU kernels of decode steps compiled at open for the shapes of the model: auto (where NVRTC is present) or off")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

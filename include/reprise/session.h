@@ -39,6 +39,8 @@ typedef struct RpSessionOptions {
     RpExecMode  mode;
     bool        count_experts; /* fill rp_session_expert_counts. The ids of each step must then reach the host, so a GPU
                                   does not sample by itself: every token is one run */
+    bool (*compile_progress)(size_t done, size_t total, void *user); /* this and the next as in RpExecutorOptions */
+    void *user;
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first

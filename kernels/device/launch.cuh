@@ -19,16 +19,25 @@ static inline unsigned rp_blocks(int64_t items, int64_t each) {
     return (unsigned)((items + each - 1) / each);
 }
 
+/* The name of a kernel, with template arguments, in the words of the compiler. clang leaves the arguments out. */
+#ifdef __clang__
+template <auto KERNEL> static inline const char *rp_kernel_signature() { return ""; }
+#else
+template <auto KERNEL> static inline const char *rp_kernel_signature() { return __PRETTY_FUNCTION__; }
+#endif
+
 /* cudaLaunchKernelExC takes arguments by untyped pointers. The unused parameter void (*)(P...) is the kernel: it
  * tells the compiler the parameter types P. `launch` converts each argument to its type, so that the bytes behind
  * each pointer are those that the kernel reads. */
 template <class... P, class... A>
 static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchShape &shape, const char *name,
-                                 const void *function, void (*)(P...), A... a) {
+                                 const char *signature, const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
     const auto launch = [&](P... p) -> RpStatus {
-        void          *pointers[] = {(void *)&p..., nullptr};
-        RpKernelLaunch l          = {};
+        static constexpr size_t bytes[]    = {sizeof(P)..., 0};
+        const RpKernelInstance  instance   = {signature, (int)sizeof...(P), bytes};
+        void                   *pointers[] = {(void *)&p..., nullptr};
+        RpKernelLaunch          l          = {};
         l.name = name, l.function = function;
         l.grid[0] = shape.grid.x, l.grid[1] = shape.grid.y, l.grid[2] = shape.grid.z;
         l.block[0] = shape.block.x, l.block[1] = shape.block.y, l.block[2] = shape.block.z;
@@ -36,6 +45,7 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
         l.arguments    = pointers;
         l.any_type     = shape.any_type;
         l.waits        = true;
+        l.instance     = &instance;
         if (ctx->launch != nullptr) return ctx->launch(ctx->user, &l);
         const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap, rp_tuning_of(ctx));
         if (e == cudaSuccess) return RP_OK;
@@ -47,7 +57,7 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
 
 /* RP_LAUNCH_AS gives the kernel another name in dumps than its own. */
 #define RP_LAUNCH_AS(op, ctx, shape, name, kernel, ...)                                                      \
-    rp_launch(op, ctx, shape, name, RP_KERNEL(kernel), kernel, __VA_ARGS__)
+    rp_launch(op, ctx, shape, name, rp_kernel_signature<kernel>(), RP_KERNEL(kernel), kernel, __VA_ARGS__)
 #define RP_LAUNCH(op, ctx, shape, kernel, ...) RP_LAUNCH_AS(op, ctx, shape, #kernel, kernel, __VA_ARGS__)
 
 #endif

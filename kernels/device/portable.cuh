@@ -25,8 +25,10 @@
     extern __shared__ __align__(16) unsigned char rp_dynamic_shared[];                                       \
     T                                            *name = (T *)rp_dynamic_shared
 #define RP_KERNEL(...)  ((const void *)(__VA_ARGS__))
-#define RP_NOINLINE     __noinline__
 #define RP_FUSED_SUM(v) false
+#ifndef RP_NOINLINE
+#define RP_NOINLINE __noinline__
+#endif
 #endif
 
 /* Programmatic dependent launch (PDL, sm_90 and later). A kernel launched with the attribute may begin while the

@@ -67,7 +67,12 @@ __device__ static RP_NOINLINE uint64_t rp_rope_slow_turns(const RopeShape &s, fl
 __device__ static inline uint64_t rp_rope_turns(const RopeShape &s, float factor, int pair) {
     uint64_t t = s.turn;
     if (s.rising) return rp_rope_slow_turns(s, factor, pair);
+#ifdef RP_CONSTANT_ARGUMENTS /* nvrtc.cuh: powers[j] is a constant only for a constant j */
+#pragma unroll
+    for (int j = 0; j < RP_ROPE_BITS; j++)
+#else
     for (int j = 0; pair >> j > 0; j++)
+#endif
         if ((pair >> j & 1) != 0) t = rp_fixed_product(t, s.powers[j]);
     const bool stretched = s.p.ext_factor != 0.0f || s.p.freq_scale != 1.0f;
     if (!stretched && factor == 1.0f) return t;

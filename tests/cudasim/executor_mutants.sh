@@ -12,6 +12,7 @@ else
 fi
 all=$(mktemp -d) started=0 cores=$(nproc)
 trap 'rm -rf "$all"' EXIT
+export REPRISE_SPECIALIZE=off # but where a test sets it
 
 compile() { # source file
     ninja -C "$build" -t commands cudasim_bind | grep -e " -c $source/$1\$" | tail -1 |
@@ -45,6 +46,7 @@ plant() { # source file to compile, file to change, sed expression, tests, descr
     fi
     for test in $4; do
         link "$1" "$test"
+        [ "$test" != special ] || export REPRISE_SIM=ptx
         if ! SIM_FUSED_SUM=1 timeout 300 "$temp/test" -j1 --fail-fast >"$temp/log" 2>&1; then echo "caught $5"; return; fi
     done
     echo "NOT CAUGHT: $5 ($4)"
@@ -122,7 +124,7 @@ mutant $cuda/tune.c $cuda/tune.c 's/    apply(d, d->tuned.constants);/    ;/' tu
 mutant $cuda/executor.c $cuda/executor.c 's/ && !slower//' tune "kernels that overlap although they are slower so"
 mutant $cuda/tune_bench.c $cuda/tune_bench.c '/^void rp_tune_bench_close/,/^}/ s/(void)cudaFree(b->memory);/(void)0;/' tune "memory of a measurement that stays"
 # kernels of source text
-mutant $cuda/source.c $cuda/source.c '/^void rp_cuda_sources_close/,/^}/ s/unload_library(.*);/;/' source "libraries that are not unloaded"
+mutant $cuda/source.c $cuda/source.c '/^void rp_cuda_sources_close/,/^}/ s/rp_cuda_library_unload(.*);/;/' source "libraries that are not unloaded"
 mutant $cuda/source.c $cuda/source.c 's/(info->source->flags & RP_SOURCE_WAITS) != 0/true/' source "a kernel that does not wait starts early"
 mutant $cuda/source.c $cuda/source.c 's/if (threads > (unsigned)a.maxThreadsPerBlock)/if (false)/' source "more threads than the registers allow"
 mutant $cuda/source.c $cuda/source.c 's/l->block\[2\] <= 64/true/' source "a block that no device allows"
@@ -132,6 +134,11 @@ mutant $cuda/code_cache.c $cuda/code_cache.c 's/h.key == key_bytes && memcmp(b->
 mutant $cuda/code_cache.c $cuda/code_cache.c 's/memcmp(check, h->check, sizeof check) == 0/true/' source_cache "a checksum that is not compared"
 mutant $cuda/code_cache.c $cuda/code_cache.c 's/(s->st_mode & (S_IWGRP | S_IWOTH)) == 0/true/' source_cache "code that others can write to is used"
 mutant $cuda/compile.c $cuda/compile.c 's/ && !rp_cuda_code_includes_files(&j->code)//' source_cache "a source that includes files is kept"
+# specialised kernels
+mutant $cuda/special.c $cuda/special.c 's/k->words\[i\] != words\[i\]/false/' special "a kernel with the constants of another launch"
+mutant $cuda/special.c $cuda/special.c 's/s->addresses\[n_addresses++\] = words\[i\]/s->addresses[n_addresses++] = k->words[i]/' \
+    special "a kernel with the addresses of another layer"
+mutant $cuda/compile.c $cuda/compile.c 's/atomic_store(&b->cancelled, true)/(void)b/' special "an open that cannot be cancelled"
 
 wait
 cat "$all"/*/result | grep -v '^caught' || true

@@ -10,6 +10,7 @@
 # and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests of the op must pass. SIM_FUSED_SUM: sums over a warp in
 # one step, which takes less time; without a bug the shuffles run.
 set -eu
+export REPRISE_SPECIALIZE=off
 bugs() { # op | file | sed expression | description
     cat <<'BUGS'
 soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum over a block

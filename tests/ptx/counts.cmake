@@ -15,7 +15,8 @@ endfunction()
 ptx_counts_library(ptx_counts_core counts.cpp counts_classes.cpp counts_flight.cpp counts_sample.cpp counts_usage.cpp)
 ptx_counts_library(ptx_counts_command counts_run.cpp counts_print.cpp)
 
-target_sources(cudasim_reprise PRIVATE ${PROJECT_SOURCE_DIR}/tests/ptx/counts_plan.c)
+target_sources(cudasim_reprise PRIVATE ${PROJECT_SOURCE_DIR}/tests/ptx/counts_plan.c
+  ${PROJECT_SOURCE_DIR}/tests/ptx/counts_special.c)
 target_link_libraries(cudasim_reprise PRIVATE ptx_counts_core ptx_counts_command)
 add_dependencies(cudasim_reprise rp_ptx)
 

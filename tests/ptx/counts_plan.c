@@ -239,7 +239,8 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
     RpModelGraphOptions o     = {
             .n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
     const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos, p.tuning.n_sm};
-    RpStatus          st    = count_plan(&p, m, a, &o, pos);
+    RpStatus          st    = a->specialized && decode ? counts_specialize(p.run) : RP_OK;
+    if (st == RP_OK) st = count_plan(&p, m, a, &o, pos);
     if (st == RP_OK && a->json) counts_print_json(p.run, &title, stdout);
     if (st == RP_OK && !a->json) st = counts_print_text(p.run, &title, a->files, stdout);
     counts_close(p.run);

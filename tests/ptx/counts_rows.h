@@ -3,6 +3,7 @@
 #define TESTS_PTX_COUNTS_ROWS_H
 #include "tests/ptx/counts.h"
 #include "tests/ptx/counts_run.h"
+#include "tests/ptx/ptx_launch.h"
 
 struct KernelCounts {
     std::string name, node; // node: of the first of the launches
@@ -24,7 +25,8 @@ struct KernelCounts {
 };
 struct CountsRun {
     unsigned                          blocks    = 0;
-    bool                              registers = false;
+    bool                              registers = false, specialized = false;
+    std::vector<std::unique_ptr<ptx::Module>> specials;
     std::vector<KernelCounts>         rows;
     std::map<std::string, size_t>     row_of;
     std::map<std::string, ptx::Usage> usage;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 using namespace ptx;
 
@@ -82,6 +83,38 @@ static string name_of(const string &op, const string &kernel) {
 // Of all results only the chosen experts decide which addresses later launches read.
 static bool chooses_experts(const string &op) { return op == "router" || op == "route" || op == "top_k"; }
 
+static bool is_address(uint64_t word) {
+    uint64_t lo, hi;
+    return find(word, &lo, &hi);
+}
+RpStatus counts_specialize(CountsRun *r) {
+    r->specialized = true;
+    return counts_special_open();
+}
+static Usage registers_of(CountsRun *r, const Kernel &k, const string &file) {
+    auto u = r->usage.find(k.body.name);
+    if (u == r->usage.end()) u = r->usage.emplace(k.body.name, usage_of(file, k.body.name, 90)).first;
+    return u->second;
+}
+// Replaces kernel and parameters of the launch by those of the specialised kernel, if there is one. *u: its registers.
+static bool specialize(CountsRun *r, const RpKernelLaunch *l, const char *op, unsigned blocks, Launch &g,
+                       Usage *u) {
+    uint64_t words[512];
+    unsigned n   = 0;
+    char    *ptx = counts_special_ptx(l, op, (int)blocks, is_address, words, &n);
+    if (ptx == nullptr) return false;
+    char  path[] = "/tmp/reprise-counts-XXXXXX";
+    int   fd     = mkstemp(path);
+    FILE *f      = fd < 0 ? nullptr : fdopen(fd, "w");
+    if (f != nullptr && (fputs(ptx, f), fclose(f)) == 0 && r->registers)
+        *u = usage_of(path, "rp_special", 90);
+    if (fd >= 0) unlink(path);
+    r->specials.push_back(std::make_unique<Module>(ptx));
+    free(ptx);
+    g.kernel = r->specials.back()->kernel("rp_special");
+    g.params.assign((const char *)words, (const char *)(words + n));
+    return true;
+}
 void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node, int sms) {
     string        file;
     const Kernel &k  = *host_kernel(l->function, l->name, &file);
@@ -102,14 +135,15 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     for (int d = 0; d < 3; d++) c.grid[d] = l->grid[d];
     c.threads      = l->block[0] * l->block[1] * l->block[2];
     c.shared_bytes = (unsigned)k.body.shared_bytes + l->shared_bytes;
-    c.counts       = count_grid(g, memory, r->blocks, &c.sampled);
-    c.by_file      = by_file(k, c.counts);
-    c.warp_flight  = bytes_in_flight(g, memory, c.sampled);
-    if (r->registers) {
-        auto u = r->usage.find(k.body.name);
-        if (u == r->usage.end()) u = r->usage.emplace(k.body.name, usage_of(file, k.body.name, 90)).first;
-        c.registers = u->second.registers;
-    }
+    Usage u;
+    if (r->registers) u = registers_of(r, k, file);
+    if (r->specialized)
+        specialize(r, l, op, u.registers > 0 ? blocks_per_sm(c.threads, u.registers, c.shared_bytes) : 1, g,
+                   &u);
+    c.counts      = count_grid(g, memory, r->blocks, &c.sampled);
+    c.by_file     = by_file(*g.kernel, c.counts);
+    c.warp_flight = bytes_in_flight(g, memory, c.sampled);
+    c.registers   = u.registers;
     if (c.registers > 0) c.blocks_per_sm = blocks_per_sm(c.threads, c.registers, c.shared_bytes);
     r->row_of[id] = r->rows.size();
     r->rows.push_back(c);

@@ -22,6 +22,9 @@ typedef struct CountsRun CountsRun;
 /* blocks: the most of a grid that are executed, 0: all. */
 CountsRun *counts_open(unsigned blocks, bool registers);
 void       counts_close(CountsRun *r);
+/* From now on the kernels are those that NVRTC makes for the constants of each launch (executor/cuda/special.h), where
+ * there are such. RP_E_NOT_AVAILABLE without NVRTC. */
+RpStatus counts_specialize(CountsRun *r);
 
 /* Memory that reads as zeros. Pages that nobody writes take none: 8 GB of weights are only addresses. NULL: there is no
  * such range. It belongs to the run. */
@@ -31,6 +34,13 @@ void *counts_memory(CountsRun *r, CountsMemory holds, size_t bytes);
  * from addresses, is only added to the number of launches of the first: layers of one shape cost the same. sms: the
  * multiprocessors that the grid was planned for, 0 if it does not depend on them. */
 void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const char *node, int sms);
+
+/* counts_special.c: the PTX of a specialised kernel, to be freed, and the n words of its argument. NULL if the shipped
+ * kernel is launched; RP_E_ARG and the like are printed to stderr. */
+typedef bool CountsIsAddress(uint64_t word);
+RpStatus     counts_special_open(void);
+char        *counts_special_ptx(const RpKernelLaunch *l, const char *op, int min_blocks, CountsIsAddress *is_address,
+                                uint64_t words[512], unsigned *n);
 
 void counts_print_json(const CountsRun *r, const CountsTitle *title, FILE *out);
 /* files: also the instructions of each source file. RP_E_NOMEM. */

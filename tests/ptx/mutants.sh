@@ -7,6 +7,7 @@
 # Changes that no test can see are not planted: the first barrier of rp_rms_scale guards a buffer that its first caller has
 # not used yet, and the compensated sum of a norm gives the same result whatever way its parts are rounded.
 set -eu
+export REPRISE_SPECIALIZE=off
 bugs() { # suite | file | n, 0: every line | pattern of the line | perl expression on it | description
     cat <<'BUGS'
 rms_norm|rms_norm|2|bar\.sync|s/bar.sync.*//|no barrier between the sums of the warps and their reader

@@ -209,6 +209,20 @@ template <class A, class B> void dp4a(Warp &w, const Inst &i, uint32_t lanes) {
         return r;
     });
 }
+// dp2a: c + the sum of two products of 16 bits and a byte, bytes 0 and 1 of b or with HI 2 and 3 (9.7.1.24).
+template <class A, class B, bool HI> void dp2a(Warp &w, const Inst &i, uint32_t lanes) {
+    const uint32_t *a = w.at<uint32_t>(i.s[0]), *b = w.at<uint32_t>(i.s[1]), *c = w.at<uint32_t>(i.s[2]);
+    each_lane(w.reg<uint32_t>(i.d[0]), lanes, [=](int l) {
+        uint32_t r = c[l];
+        for (int k = 0; k < 2; k++)
+            r += (uint32_t)((int32_t)(A)(a[l] >> 16 * k) * (int32_t)(B)(b[l] >> 8 * (HI ? k + 2 : k)));
+        return r;
+    });
+}
+template <bool HI> Exec *pick_dp2a(bool a, bool b) {
+    if (a) return b ? dp2a<int16_t, int8_t, HI> : dp2a<int16_t, uint8_t, HI>;
+    return b ? dp2a<uint16_t, int8_t, HI> : dp2a<uint16_t, uint8_t, HI>;
+}
 
 // Chains of additions, one bit of carry per lane: CC.CF. SUB: a - b - (borrow), where CF is the borrow (9.7.2).
 enum Carry : uint8_t { CARRY_IN = 1, CARRY_OUT = 2, CARRY_SUB = 4, CARRY_HI = 8 };
@@ -404,6 +418,7 @@ Exec *decode_words(Decoder &d) { // three operands of 32 bits
         return wrap ? funnel<false, true> : funnel<false, false>;
     }
     const bool a = is_signed(d.type(1)), b = is_signed(d.type(0));
+    if (op == "dp2a") return d.has("hi") ? pick_dp2a<true>(a, b) : pick_dp2a<false>(a, b);
     if (a) return b ? dp4a<int8_t, int8_t> : dp4a<int8_t, uint8_t>;
     return b ? dp4a<uint8_t, int8_t> : dp4a<uint8_t, uint8_t>;
 }
@@ -422,7 +437,7 @@ Exec *decode_int(Decoder &d) {
     if (d.has("cc") || op == "addc" || op == "subc" || op == "madc") return decode_carry(d);
     if (op == "mul" || op == "mad") return decode_mul(d, t);
     if (op == "shl" || op == "shr") return decode_shift(d, t);
-    if (op == "prmt" || op == "lop3" || op == "shf" || op == "dp4a") return decode_words(d);
+    if (op == "prmt" || op == "lop3" || op == "shf" || op == "dp4a" || op == "dp2a") return decode_words(d);
     if (op == "add") return decode_simple(d, t, 2, pick2<Add>(t));
     if (op == "sub") return decode_simple(d, t, 2, pick2<Sub>(t));
     if (op == "div") return decode_simple(d, t, 2, pick_division<Div>(t));

@@ -50,6 +50,12 @@ static uint64_t dp4a_mixed(uint64_t a, uint64_t b, uint64_t c) {
     for (int k = 0; k < 32; k += 8) r += (int)(uint8_t)(a >> k) * (int8_t)(b >> k);
     return (uint32_t)r;
 }
+static uint64_t dp2a_low_unsigned(uint64_t a, uint64_t b, uint64_t c) {
+    return (uint32_t)(c + (a & 0xffff) * (b & 0xff) + (a >> 16 & 0xffff) * (b >> 8 & 0xff));
+}
+static uint64_t dp2a_high_mixed(uint64_t a, uint64_t b, uint64_t c) { // signed halves, unsigned bytes
+    return (uint32_t)((int64_t)c + (int16_t)a * (int64_t)(b >> 16 & 0xff) + (int16_t)(a >> 16) * (int64_t)(b >> 24 & 0xff));
+}
 
 static uint64_t bytes_backwards(uint64_t a, uint64_t b, uint64_t c) { // byte k is byte c - k of b:a, around
     const uint64_t v = b << 32 | (uint32_t)a;
@@ -103,6 +109,8 @@ static const Row integers[] = {
     {"shf.r.clamp.b32 %r4, %r1, %r2, 40;", "%r4", 0, WANT(B32)},
     {"dp4a.s32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, dp4a_signed},
     {"dp4a.u32.s32 %r4, %r1, %r2, %r3;", "%r4", 0, dp4a_mixed},
+    {"dp2a.lo.u32.u32 %r4, %r1, %r2, %r3;", "%r4", 0, dp2a_low_unsigned},
+    {"dp2a.hi.s32.u32 %r4, %r1, %r2, %r3;", "%r4", 0, dp2a_high_mixed},
     {"add.cc.u32 %r4, %r1, %r2;\naddc.u32 %r5, %r3, 0;", "%r5", 0,
      WANT((uint32_t)(C32 + (((uint64_t)A32 + B32) >> 32)))},
     {"sub.cc.u32 %r4, %r1, %r2;\nsubc.u32 %r5, %r3, 0;", "%r5", 0, WANT((uint32_t)(C32 - (A32 < B32)))},
