@@ -177,7 +177,7 @@ RpStatus rp_cuda_tune_measure(CudaDevice *d, size_t l2_bytes, double seconds, bo
 
 /* ---- cache ---- */
 
-/* What the times depend on. Devices of one kind share an entry. */
+/* Everything that the times depend on. Devices of one kind share an entry. */
 static void key_of(const CudaDevice *d, const struct cudaDeviceProp *p, char *key, size_t bytes) {
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);

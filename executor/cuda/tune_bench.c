@@ -8,7 +8,7 @@
 enum {
     MAX_N     = 4096, /* elements of a row: those of an 8B model */
     MIN_N     = 256,  /* a block of Q4_K */
-    FFN       = 4,    /* rows of gate and up: FFN * n */
+    FFN       = 3,    /* rows of gate and up: FFN * n */
     VOCAB     = 16,   /* rows of the output matrix: VOCAB * n */
     L2_TIMES  = 16,   /* weights take at most so many times the L2 cache, */
     L2_LEAST  = 2,    /* and at least so many: else they stay in it */

@@ -8,6 +8,9 @@
 #include "base/launch.h"
 #include "kernels/device/portable.cuh"
 
+#include <stddef.h>
+#include <string.h>
+
 struct LaunchShape {
     dim3     grid, block;
     unsigned shared_bytes;     /* dynamic shared memory */
@@ -26,6 +29,14 @@ template <auto KERNEL> static inline const char *rp_kernel_signature() { return 
 template <auto KERNEL> static inline const char *rp_kernel_signature() { return __PRETTY_FUNCTION__; }
 #endif
 
+/* Clears the bytes of a view between its members. They have what was on the stack, and kernels for constant arguments are
+ * found by comparing all bytes (executor/cuda/special.c). */
+template <class T> static inline void rp_clear_padding(T &) {}
+static inline void                    rp_clear_padding(RpTensorView &view) {
+                       const size_t end = offsetof(RpTensorView, dtype) + sizeof view.dtype;
+                       memset((char *)&view + end, 0, offsetof(RpTensorView, ne) - end);
+}
+
 /* cudaLaunchKernelExC takes arguments by untyped pointers. The unused parameter void (*)(P...) is the kernel: it
  * tells the compiler the parameter types P. `launch` converts each argument to its type, so that the bytes behind
  * each pointer are those that the kernel reads. */
@@ -34,6 +45,7 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
                                  const char *signature, const void *function, void (*)(P...), A... a) {
     static_assert(sizeof...(P) == sizeof...(A), "number of kernel arguments");
     const auto launch = [&](P... p) -> RpStatus {
+        (rp_clear_padding(p), ...);
         static constexpr size_t bytes[]    = {sizeof(P)..., 0};
         const RpKernelInstance  instance   = {signature, (int)sizeof...(P), bytes};
         void                   *pointers[] = {(void *)&p..., nullptr};

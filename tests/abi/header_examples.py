@@ -61,7 +61,7 @@ def function(name, number, block):
     return [BEFORE.get(name, ""), *outside, head + " {", "{", *body, "}", "return RP_OK;", "}"]
 
 
-lines, found, failed = ['#include "reprise/reprise.h"', "#include <stdio.h>", "#include <string.h>"], 0, 0
+lines, found, failed = ['#include "reprise/reprise.h"', '#include "reprise/nn.h"', "#include <stdio.h>", "#include <string.h>"], 0, 0
 paths = [p for p in sorted(pathlib.Path(include, "reprise").glob("*.h")) if p.name != "version.h"]
 for path in paths + [pathlib.Path(version_h)]:
     blocks = list(examples(path.read_text()))

@@ -303,7 +303,7 @@ def test_instructions_are_counted_on_the_simulated_device():
         expect(abs(sum(k["by_file"].values()) - n) <= len(k["by_file"]), "by file", k)
     large = ["bench", "counts", "--preset", "llama3-8b", "--phase", "decode", "--no-registers", "--blocks", "4"]
     table = ok(run_on_device(*large, "--files"))
-    expect("gate_up.cu" in table.text and re.search(r"^gate_up .* 256 +4 ", table.text, re.M), "a table", table)
+    expect("gate_up.cu" in table.text and re.search(r"^gate_up .* 224 +4 ", table.text, re.M), "a table", table)
     on = json.loads(ok(run_on_device(*large, "--sms", "66", "--json")).out)
     expect(on["sms"] == 66 and {66, 0} == {k["sms"] for k in on["kernels"]}, "grids that follow the GPU, and others", on)
     for block, name in ((34 / 32, "Q8_0"), (144 / 256, "Q4_K")):

@@ -77,12 +77,12 @@ static int early_of(const SimKernelRun *run) {
 
 static double flat(const SimKernelRun *run, void *user) { return (void)run, (void)user, 10.0; }
 
-/* Each constant has one best value, which is not the model's: 512 blocks of gate_up (200 %), no bytes before the wait, the
+/* Each constant has one best value, which is not the model's: 128 blocks of gate_up (50 %), no bytes before the wait, the
  * output matrix (1024 blocks) not early, and splits for 16 tokens of attention, not for 64. */
 static double others_are_better(const SimKernelRun *run, void *user) {
     (void)user;
     double us = 10.0;
-    if (is(run, "gate_up")) us += run->blocks == 512 ? 0.0 : 5.0;
+    if (is(run, "gate_up")) us += run->blocks == 128 ? 0.0 : 5.0;
     if (is(run, "gate_up")) us += early_of(run) == 0 ? 0.0 : 5.0;
     if (is(run, "mul_mat")) us += run->pdl ? 5.0 : 0.0;
     if (!is(run, "mul_mat")) us += run->pdl ? 0.0 : 5.0;
@@ -97,11 +97,11 @@ Test(tune, the_fastest_candidate_is_chosen) {
     cr_expect_eq(t.origin, RP_TUNING_MEASURED);
     cr_expect_eq(strncmp(t.text, "measured in ", 12), 0, "%s", t.text);
     cr_expect_null(strstr(t.text, "cache"), "%s", t.text);
-    expect_values(&t, 200, 0, 4, 16);
+    expect_values(&t, 50, 0, 4, 16);
     const RpTunedConstant *grid = constant(&t, GRID);
     cr_expect_eq(grid->n_candidates, 4);
     for (int k = 0; k < 4; k++) /* two layers; the kernels of a run, without what is measured later */
-        cr_expect_float_eq(grid->us[k], 80.0 + 10.0 + 5.0 + (grid->candidates[k] == 200 ? 0.0 : 10.0), 0.01,
+        cr_expect_float_eq(grid->us[k], 80.0 + 10.0 + 5.0 + (grid->candidates[k] == 50 ? 0.0 : 10.0), 0.01,
                            "%d: %g", grid->candidates[k], grid->us[k]);
     finish();
 }
@@ -122,7 +122,7 @@ static double small_gain(const SimKernelRun *run, void *user) {
     (void)user;
     if (is(run, "attention")) return 10.0;
     const double noise = is(run, "mul_mat") && n_runs++ / 4 % 3 > 0 ? noise_us : 0.0;
-    return 10.0 + noise - (is(run, "gate_up") && run->blocks == 512 ? gain_us / 2.0 : 0.0);
+    return 10.0 + noise - (is(run, "gate_up") && run->blocks == 128 ? gain_us / 2.0 : 0.0);
 }
 
 Test(tune, a_gain_within_the_noise_keeps_the_model) {
@@ -130,10 +130,10 @@ Test(tune, a_gain_within_the_noise_keeps_the_model) {
         double gain, noise;
         int    value;
     } cases[] = {
-        {2.0, 0.0, 200}, /* of 80 us */
+        {2.0, 0.0, 50 }, /* of 80 us */
         {1.2, 0.0, 100},
         {4.0, 6.0, 100},
-        {9.0, 6.0, 200}
+        {9.0, 6.0, 50 }
     };
     start(small_gain);
     cr_assert_eq(setenv("REPRISE_TUNE", "force", 1), 0);
@@ -151,7 +151,7 @@ Test(tune, constants_without_effect_are_not_measured) {
     start(others_are_better);
     sim_capability(8, 9); /* no programmatic dependent launch */
     const RpCudaTuningInfo t = info();
-    cr_expect_eq(constant(&t, GRID)->value, 200);
+    cr_expect_eq(constant(&t, GRID)->value, 50);
     for (int i = EARLY; i <= OVERLAP; i++) {
         cr_expect_eq(constant(&t, i)->n_candidates, 0);
         cr_expect_eq(constant(&t, i)->value, constant(&t, i)->model);
@@ -241,7 +241,7 @@ static RpCudaTuningInfo expect_cached(void) {
     cr_expect_eq(t.origin, RP_TUNING_CACHED);
     cr_expect_str_eq(t.text, "from the cache");
     cr_expect_eq(sim_stats().kernels, 0ul);
-    expect_values(&t, 200, 0, 4, 16);
+    expect_values(&t, 50, 0, 4, 16);
     return t;
 }
 
@@ -269,7 +269,7 @@ Test(tune, a_corrupt_cache_is_named_and_replaced) {
         const RpCudaTuningInfo t = info();
         cr_expect_not_null(strstr(t.text, "; cache: "), "%s", t.text);
         cr_expect_not_null(strstr(t.text, entry()), "%s", t.text);
-        expect_values(&t, 200, 0, 4, 16);
+        expect_values(&t, 50, 0, 4, 16);
         expect_cached();
     }
     finish();
@@ -284,7 +284,7 @@ Test(tune, a_cache_that_cannot_be_used_is_named) {
         const RpCudaTuningInfo t = info();
         cr_expect_eq(t.origin, RP_TUNING_MEASURED);
         cr_expect_not_null(strstr(t.text, "; cache: /proc/nowhere"), "%s", t.text);
-        expect_values(&t, 200, 0, 4, 16);
+        expect_values(&t, 50, 0, 4, 16);
         cr_expect_eq(sim_stats().kernels == 0ul, i == 1);
     }
     finish();
@@ -369,7 +369,7 @@ Test(tune, the_time_is_bounded) {
     sim_cost(others_are_better, NULL);
     OK(rp_cuda_tune_measure(d, L2, 60.0, &stopped));
     cr_expect_not(stopped);
-    cr_expect_eq(d->tuning.grid_percent, 200);
+    cr_expect_eq(d->tuning.grid_percent, 50);
     cr_expect_eq(d->tuning.split_tokens, 16);
     rp_cuda_device_close(d);
     finish();
