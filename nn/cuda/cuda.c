@@ -124,7 +124,11 @@ RpStatus rp_nn_call_malloc(int64_t bytes, void **out) {
     return rp_fail(RP_E_NOMEM, "malloc: %lld bytes could not be allocated", (long long)bytes);
 }
 
-RpStatus rp_nn_call_free(void *memory) { return memory == NULL ? RP_OK : check(cudaFree(memory), "free"); }
+RpStatus rp_nn_call_free(void *memory) {
+    if (memory == NULL) return RP_OK;
+    RP_TRY(rp_nn_cuda_check());
+    return check(cudaFree(memory), "free");
+}
 
 static RpStatus copy(const char *function, void *to, const void *from, int64_t bytes, void *stream,
                      enum cudaMemcpyKind kind) {
@@ -165,6 +169,7 @@ RpStatus rp_nn_call_stream_sync(void *stream) {
 
 RpStatus rp_nn_call_stream_destroy(void *stream) {
     if (stream == NULL) return RP_OK;
+    RP_TRY(rp_nn_cuda_check());
     RP_TRY(check(cudaStreamSynchronize(stream), "stream_destroy"));
     return check(cudaStreamDestroy(stream), "stream_destroy");
 }
