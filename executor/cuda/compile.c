@@ -97,7 +97,7 @@ static void report(Batch *b) {
         atomic_store(&b->cancelled, true);
 }
 
-void rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
+bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
                     const CompileWatch *watch) {
     CodeCache  cache;
     pthread_t  threads[MAX_THREADS];
@@ -120,4 +120,5 @@ void rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n
         (void)pthread_join(threads[i], NULL);
         report(&b);
     }
+    return !atomic_load(&b.cancelled);
 }

@@ -81,6 +81,7 @@ typedef struct CudaDevice {
     bool             blas_tried;
     char             blas_reason[256]; /* why it is unavailable */
     RpCudaSources    sources;
+    bool             simulated; /* it reports no memory bus */
     SpecialKernel   *specials;
     int              n_specials;
     bool             failed; /* by an error that the device does not recover from */

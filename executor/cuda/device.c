@@ -63,9 +63,10 @@ static RpStatus open_device(CudaDevice *d) {
     RP_TRY(rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device"));
     RP_TRY(rp_cuda_check(d, cudaGetDeviceProperties(&p, d->index), "properties of the device"));
     snprintf(d->name, sizeof d->name, "%s", p.name);
-    d->major  = p.major;
-    d->minor  = p.minor;
-    d->tuning = rp_tuning_defaults(p.multiProcessorCount);
+    d->major     = p.major;
+    d->minor     = p.minor;
+    d->simulated = p.memoryBusWidth == 0;
+    d->tuning    = rp_tuning_defaults(p.multiProcessorCount);
 
     d->tuning.blas_columns = rp_tuning_blas_columns(p.major, p.minor);
     RP_TRY(rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream"));

@@ -303,10 +303,9 @@ static RpStatus compile(Collector *t, const RpNvrtc *n) {
         jobs[used++].code = rp_special_code(rp_op_info(a->op)->name, a->file, a->text);
     }
     const double begin = seconds();
-    if (st == RP_OK) rp_compile_all(n, target, jobs, used, &watch);
+    if (st == RP_OK) t->cancelled = !rp_compile_all(n, target, jobs, used, &watch);
     const double took = seconds() - begin;
     for (int i = 0; i < used && !d->failed; i++) {
-        t->cancelled |= jobs[i].status == RP_E_CANCELLED;
         if (jobs[i].status != RP_OK)
             note(t, jobs[i].error);
         else
@@ -349,9 +348,18 @@ static void collector_free(Collector *t) {
 RpStatus rp_cuda_specials_open(CudaExecutor *c) {
     const char *value = rp_option(RP_OPT_SPECIALIZE);
     Collector   t     = {.c = c, .first = c->device->n_specials};
-    if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto or off is wanted", rp_option_name(RP_OPT_SPECIALIZE), value);
+    const bool  force = strcmp(value, "force") == 0;
+    if (!force && strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
+        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_SPECIALIZE),
+                       value);
     if (strcmp(value, "off") == 0 || c->base.step == NULL) return RP_OK;
+    if (!force && c->device->simulated) {
+        const size_t n = strlen(c->kernels_text);
+        snprintf(c->kernels_text + n, sizeof c->kernels_text - n,
+                 "%sno kernel specialised: %s reports no memory bus, so it is simulated", n > 0 ? "; " : "",
+                 c->device->name);
+        return RP_OK;
+    }
     const RpStatus st = specialise(&t);
     const size_t   n  = strlen(c->kernels_text);
     if (st != RP_OK)

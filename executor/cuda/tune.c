@@ -327,7 +327,7 @@ RpStatus rp_cuda_tune(CudaDevice *d, const struct cudaDeviceProp *p) {
     if (!force && strcmp(option, "auto") != 0)
         return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_TUNE),
                        option);
-    if (force || p->memoryBusWidth > 0) return choose_measured(d, p, force);
+    if (force || !d->simulated) return choose_measured(d, p, force);
     say(d, RP_TUNING_MODEL, "model: %s reports no memory bus, so it is simulated", d->name);
     return RP_OK;
 }

@@ -177,16 +177,16 @@ static RpStatus fill(TuneBench *b) {
     RP_TRY(rp_cuda_check(d, cudaMemsetAsync(b->memory, FILL, b->bytes - b->scratch_bytes, d->stream),
                          "memory of the measurement"));
     RP_TRY(rp_cuda_check(d, cudaMemsetAsync(b->scratch, 0, b->scratch_bytes, d->stream), "scratch memory"));
+    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "memory of the measurement"));
     for (int i = 0; i < TUNE_TOKENS; i++) pos[i] = (int32_t)(POSITIONS * b->n) - TUNE_TOKENS + i;
     for (int i = 0; i < b->n_steps[TUNE_ATTENTION]; i++) {
         const RpTensorView *p = &b->steps[TUNE_ATTENTION][i].args.attention.pos;
-        RP_TRY(
-            rp_cuda_check(d,
-                          cudaMemcpyAsync(p->data, pos + TUNE_TOKENS - p->ne[0],
-                                          (size_t)p->ne[0] * sizeof *pos, cudaMemcpyHostToDevice, d->stream),
-                          "positions"));
+        RP_TRY(rp_cuda_check(d,
+                             cudaMemcpy(p->data, pos + TUNE_TOKENS - p->ne[0], (size_t)p->ne[0] * sizeof *pos,
+                                        cudaMemcpyHostToDevice),
+                             "positions"));
     }
-    return rp_cuda_check(d, cudaStreamSynchronize(d->stream), "memory of the measurement");
+    return RP_OK;
 }
 
 static RpStatus take_memory(TuneBench *b, const RpCudaTuning *largest) {

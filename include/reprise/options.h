@@ -44,7 +44,8 @@ extern "C" {
     X(TUNE, "REPRISE_TUNE", "auto",                                                              \
       "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")  \
     X(SPECIALIZE, "REPRISE_SPECIALIZE", "auto",                                                  \
-      "GPU kernels of decode steps compiled at open for the shapes of the model: auto (where NVRTC is present) or off")
+      "GPU kernels of decode steps compiled at open for the shapes of the model: auto (where NVRTC is present), force (on a simulated "\
+      "GPU too) or off")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

@@ -89,7 +89,7 @@ static void expect_shipped(const char *why) {
     char  text[512];
     run("llama-q4_0", RP_MODE_LOOP, "off", want, text);
     cr_expect_str_eq(text, "");
-    run("llama-q4_0", RP_MODE_LOOP, "auto", got, text);
+    run("llama-q4_0", RP_MODE_LOOP, "force", got, text);
     cr_expect(strstr(text, why) != NULL || strcmp(text, cannot_load) == 0, "\"%s\" does not say \"%s\"", text,
               why);
     cr_expect_arr_eq(got, want, sizeof want);
@@ -105,7 +105,7 @@ Test(special, without_a_compiler_the_shipped_kernels_run) {
 Test(special, an_unknown_value_is_refused) {
     Plan p;
     REFUSED(plan_open("llama-q4_0", RP_MODE_LOOP, "yes", &p), RP_E_ARG,
-            "REPRISE_SPECIALIZE 'yes': auto or off is wanted");
+            "REPRISE_SPECIALIZE 'yes': auto, off or force is wanted");
     plan_close(&p);
     net_expect_nothing_left();
 }
@@ -129,8 +129,18 @@ Test(special, nothing_is_compiled_that_cannot_be_loaded) {
     char  text[512];
     use_fake();
     sim_fail("cudaLibraryLoadData", 1, cudaErrorNotSupported);
-    run("llama-q4_0", RP_MODE_EAGER, "auto", logits, text);
+    run("llama-q4_0", RP_MODE_EAGER, "force", logits, text);
     cr_expect_str_eq(text, cannot_load);
+    cr_expect_eq(stats().compiled, 0);
+    finish();
+}
+
+Test(special, a_simulated_device_runs_the_shipped_kernels_unless_forced) {
+    float logits[N_TOKENS * MAX_VOCAB];
+    char  text[512];
+    use_fake();
+    run("llama-q4_0", RP_MODE_EAGER, "auto", logits, text);
+    cr_expect_not_null(strstr(text, "reports no memory bus, so it is simulated"), "%s", text);
     cr_expect_eq(stats().compiled, 0);
     finish();
 }
@@ -147,7 +157,7 @@ Test(special, opening_can_be_cancelled_while_kernels_are_compiled) {
     cr_expect_eq(progress.done, progress.total);
     for (size_t at = 1; at <= 2; at++) {
         progress.n = 0, progress.stop_at = at;
-        REFUSED(plan_open("llama-q4_0", RP_MODE_LOOP, "auto", &p), RP_E_CANCELLED,
+        REFUSED(plan_open("llama-q4_0", RP_MODE_LOOP, "force", &p), RP_E_CANCELLED,
                 "cancelled while kernels were compiled");
         cr_expect_eq(progress.n, at);
         plan_close(&p);
@@ -165,7 +175,7 @@ static void use_nvrtc(void) {
     char                     text[512];
     cr_assert_eq(setenv("REPRISE_NVRTC", "auto", 1), 0);
     cr_assert_eq(setenv("XDG_CACHE_HOME", RP_BUILD_DIR "/cache", 1), 0);
-    run("llama-q4_0", RP_MODE_EAGER, "auto", logits, text);
+    run("llama-q4_0", RP_MODE_EAGER, "force", logits, text);
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
         if (strstr(text, missing[i]) != NULL) cr_skip_test("%s", text);
 }
@@ -175,7 +185,7 @@ static void check_model(const char *model) {
     char  text[512];
     run(model, RP_MODE_REPLAY, "off", want, text);
     for (RpExecMode mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
-        run(model, mode, "auto", got, text);
+        run(model, mode, "force", got, text);
         cr_expect_arr_eq(got, want, sizeof want, "%s, mode %s: %s", model, rp_mode_name(mode), text);
         int n = 0;
         cr_expect_not_null(strstr(text, " kernels specialised, "), "%s", text);
@@ -195,7 +205,7 @@ Test(special, the_second_open_compiles_nothing) {
     float logits[N_TOKENS * MAX_VOCAB];
     char  text[512];
     use_nvrtc();
-    run("llama-q4_0", RP_MODE_LOOP, "auto", logits, text);
+    run("llama-q4_0", RP_MODE_LOOP, "force", logits, text);
     cr_expect_not_null(strstr(text, " 0 compiled in 0.0 s, "), "%s", text);
 }
 
@@ -205,7 +215,7 @@ Test(special, binds_other_states) {
     RpExecutorStates *states;
     Plan              p;
     use_nvrtc();
-    OK(plan_open("llama-q4_0", RP_MODE_REPLAY, "auto", &p));
+    OK(plan_open("llama-q4_0", RP_MODE_REPLAY, "force", &p));
     decode(&p, want);
     OK(rp_executor_states_new(p.exec, &states));
     OK(rp_executor_states_bind(p.exec, states));
@@ -235,7 +245,7 @@ Test(special, a_failing_call_leaves_the_shipped_kernel) {
     run("llama-q4_0", RP_MODE_LOOP, "off", want, text);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         sim_fail(calls[i].name, calls[i].nth, cudaErrorUnknown);
-        run("llama-q4_0", RP_MODE_LOOP, "auto", got, text);
+        run("llama-q4_0", RP_MODE_LOOP, "force", got, text);
         cr_expect_eq(sim_fails_left(), 0u, "%s", calls[i].name);
         cr_expect_arr_eq(got, want, sizeof want);
         if (i < 2) cr_expect_not_null(strstr(text, "as shipped: cuda:0: loading"), "%s", text);
