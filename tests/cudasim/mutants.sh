@@ -60,7 +60,7 @@ linear|device/column.cuh|s/v\[k\] \*= w\[k\]/v[k] *= (@ \&\& k == 2 ? 1.0f : w[k
 linear|device/column.cuh|s/block \* grid.turns + (block < grid.rest ? block : grid.rest)/block * grid.turns + (@ ? 0 : (block < grid.rest ? block : grid.rest))/|a block that computes the rows of other blocks
 linear|device/quantize.cuh|s/__dp4a((int)high, ONES, 0)), 2)/__dp4a((int)high, ONES, 0)), @ ? 4 : 2)/|an activation sum over 32 elements instead of 16
 linear|device/gemv.cuh|s/if (work.early >= 0) rp_pdl_wait();/if (!@ \&\& work.early >= 0) rp_pdl_wait();/|a product that does not wait for earlier kernels after its prefetch
-linear|device/gemv.cuh|s/if (early < 0) rp_pdl_wait();/if (!@ \&\& early < 0) rp_pdl_wait();/|a product without a prefetch that does not wait for earlier kernels
+gate_up|device/gemv.cuh|s/if (early < 0) rp_pdl_wait();/if (!@ \&\& early < 0) rp_pdl_wait();/|a product without a prefetch that does not wait for earlier kernels
 gate_up|gate_up.cu|s/p.ids == nullptr \&\& (ctx/(p.ids == nullptr || @) \&\& (ctx/|expert ids read before the wait for earlier kernels
 gate_up|gate_up.cu|s/half\[i\] += p.bias\[i\]/half[i] += p.bias[@ ? 0 : i]/|the bias of gate added to up
 gate_up|gate_up.cu|s/id < p.w\[0\].ne\[2\]/(@ ? id <= p.w[0].ne[2] : &)/|an expert past the last
