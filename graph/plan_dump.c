@@ -18,8 +18,10 @@ static const TensorNode *ids_of_experts(const TensorNode *n, int s) {
     return source == n->from.gate_up.gate || source == n->from.gate_up.up ? n->from.gate_up.ids : NULL;
 }
 
-/* True for the caches that a fused op stores into. `sample` also reads the step state, which counts in full. */
-static bool is_only_written(const TensorNode *n, int s) { return node_writes(n, s) && n->op != RP_OP_SAMPLE; }
+/* True for the caches that a fused op stores into. What other ops write to counts in full. */
+static bool is_cache(const TensorNode *n, int s) {
+    return node_writes(n, s) && (rp_op_info(n->op)->flags & RP_FLAG_FUSED) != 0;
+}
 
 /* Bytes that a source contributes: only the rows that get_rows fetches, only the matrices of chosen experts. */
 static size_t source_bytes(const TensorNode *n, int s) {
@@ -30,7 +32,7 @@ static size_t source_bytes(const TensorNode *n, int s) {
         return row * (size_t)n->from.get_rows.ids->view.ne[0];
     if (n->op == RP_OP_COPY && s == RP_SOURCE(copy, to))
         return 0;                          /* the destination of a store is counted as the result */
-    if (is_only_written(n, s)) return row; /* one row of a KV cache */
+    if (is_cache(n, s)) return row; /* one row of a KV cache */
     if (ids != NULL) return row * (size_t)(v->ne[1] * rp_view_elems(&ids->view));
     return row * (size_t)rp_view_rows(v);
 }

@@ -42,6 +42,9 @@ typedef enum RpNnStatus {
 /* Raised by one when a function changes or goes. New functions do not raise it. */
 enum { RP_NN_ABI_VERSION = 1 };
 
+/* Floats of the sums of grad_norm. */
+enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
+
 /* F(NAME, (parameters), (their names)); `void *stream` follows the parameters. */
 #define RP_NN_FUNCTIONS(F)                                                                                             \
     /* ---- n elements; y may be x or a ---- */                                                                        \
@@ -74,7 +77,44 @@ enum { RP_NN_ABI_VERSION = 1 };
       (logits, probs, ids, weights, tokens, experts, k, sigmoid, normalize))                                           \
     /* y[t,:] = sum over j of weights[t,j] * x[t,j,:], in the order of j; x [tokens,k,dim], y [tokens,dim] */          \
     F(combine, (const float *x, const float *weights, float *y, int64_t tokens, int32_t k, int32_t dim),               \
-      (x, weights, y, tokens, k, dim))
+      (x, weights, y, tokens, k, dim))                                                                                 \
+    /* ---- training: losses and the optimiser. dx is the gradient of the loss with respect to x. ---- */              \
+    /* losses[r] = log(sum_i exp(logits[r,i])) - logits[r,targets[r]]; log_probs[r,i] = logits[r,i] - log(sum_i ...),  \
+     * or NULL. Target -1: no loss, losses[r] = 0. Other targets outside of 0..vocab-1 are RP_NN_INVALID_ARGUMENT on   \
+     * the host; on a GPU their loss is NaN. A row with NaN or +inf has NaN; a target whose logit is -inf has +inf. */ \
+    F(cross_entropy, (const float *logits, const int32_t *targets, float *losses, float *log_probs, int64_t rows,      \
+                      int32_t vocab),                                                                                  \
+      (logits, targets, losses, log_probs, rows, vocab))                                                               \
+    /* dlogits[r,i] = (softmax(logits[r,:])[i] - (i = targets[r])) * dlosses[r]; 0 for target -1. For the mean of n    \
+     * losses dlosses is 1/n everywhere. Bad targets and numbers as above, with NaN in the whole row. dlogits may be   \
+     * logits, and the log_probs may be given as logits. */                                                            \
+    F(cross_entropy_backward, (const float *logits, const int32_t *targets, const float *dlosses, float *dlogits,      \
+                               int64_t rows, int32_t vocab),                                                           \
+      (logits, targets, dlosses, dlogits, rows, vocab))                                                                \
+    /* The load-balancing loss of Switch Transformers (arXiv:2101.03961, equations 4 to 6, without alpha); 1 if        \
+     * balanced. loss[0] = experts * sum_e load[e] * mean_t probs[t,e], load[e] = number of ids that are e divided by  \
+     * tokens * k. Ids that are no expert count for none; at most 2^24 ids. load [experts] is an output too, for the   \
+     * gradient. */                                                                                                    \
+    F(aux_loss, (const float *probs, const int32_t *ids, float *load, float *loss, int64_t tokens, int32_t experts,    \
+                 int32_t k),                                                                                           \
+      (probs, ids, load, loss, tokens, experts, k))                                                                    \
+    /* dprobs[t,e] = experts * load[e] / tokens * dloss[0] */                                                          \
+    F(aux_loss_backward, (const float *load, const float *dloss, float *dprobs, int64_t tokens, int32_t experts),      \
+      (load, dloss, dprobs, tokens, experts))                                                                          \
+    /* Step `step` (from 1) of AdamW (arXiv:1711.05101) on param, m and v; m and v are 0 before step 1. In this order: \
+     *   param *= 1 - lr * weight_decay;  m += (1 - beta1) * (grad - m);  v = beta2 * v + (1 - beta2) * grad^2;        \
+     *   param -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)                                   \
+     * as torch.optim.AdamW does if it gets the same numbers: beta2 = 0.999f is 0.99900001287. */                      \
+    F(adamw_step, (float *param, const float *grad, float *m, float *v, int64_t n, float lr, float beta1, float beta2, \
+                   float eps, float weight_decay, int32_t step),                                                       \
+      (param, grad, m, v, n, lr, beta1, beta2, eps, weight_decay, step))                                               \
+    /* sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0. The other  \
+     * elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of squares beyond the   \
+     * range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0. */                                \
+    F(grad_norm, (const float *grad, float *sums, int64_t n, int32_t first), (grad, sums, n, first))                   \
+    /* grad *= min(1, max_norm / (norm[0] + 1e-6)), as torch.nn.utils.clip_grad_norm_. norm is the sums of grad_norm,  \
+     * or one float. A NaN norm makes all of grad NaN. */                                                              \
+    F(grad_clip, (float *grad, const float *norm, int64_t n, float max_norm), (grad, norm, n, max_norm))
 
 /* Functions without a twin for the host: F(NAME, (parameters), (their names)). Work on a stream: NULL is the default
  * stream. */

@@ -184,6 +184,35 @@ typedef struct RpExpertsDownParams {
     float scale; /* factor of the sum; 1: none */
 } RpExpertsDownParams;
 
+typedef struct RpExpertLoadParams {
+    int32_t experts;
+} RpExpertLoadParams;
+
+typedef struct RpAuxLossBackwardParams {
+    int32_t tokens; /* columns of the result */
+} RpAuxLossBackwardParams;
+
+/* The state of op grad_norm, f32 [RP_GRAD_NORM_FLOATS]:
+ *
+ *     norm | sum of squares: high, low | unused | sum of squares of each part of the last tensor: high, low, ...
+ *
+ * A sum is the sum of two floats, about 46 bits. */
+enum { RP_GRAD_NORM_PARTS = 512, RP_GRAD_NORM_FLOATS = 4 + 2 * RP_GRAD_NORM_PARTS };
+
+typedef struct RpGradNormParams {
+    int32_t first; /* 1: the sum begins with this tensor; 0: it goes on */
+} RpGradNormParams;
+
+typedef struct RpGradClipParams {
+    float max_norm;
+} RpGradClipParams;
+
+typedef struct RpAdamwParams {
+    float   beta1, beta2, eps, weight_decay;
+    float   lr;   /* where the source lr is absent */
+    int32_t step; /* where the source step is absent; from 1 */
+} RpAdamwParams;
+
 enum {
     RP_FLAG_INPLACE    = 1 << 0, /* the result may take the memory of source 0 if it has its dtype and shape (I6) */
     RP_FLAG_VIEW       = 1 << 1, /* computes nothing: the result is the memory of source 0 */
@@ -302,7 +331,41 @@ enum { RP_STORE_TARGET = 1 };
      * over max(0, pos[t]-window+1) <= i <= pos[t], with sinks as in soft_max                                          \
      * src q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h/g], pos i32 [t], [sinks [h]]                                      \
      * y [d,h,t], or q8_act [d*h,t], in which the heads of a token are one row */                                      \
-    OP(ATTENTION, attention, 4, (q, k, v, pos, sinks), RpAttentionParams, (scale, window, dtype), attention, 0)
+    OP(ATTENTION, attention, 4, (q, k, v, pos, sinks), RpAttentionParams, (scale, window, dtype), attention, 0)        \
+    /* ---- training: losses and the optimiser. dx is the gradient of the loss with respect to x. ---- */              \
+    /* y[t] = log(sum_i exp(x[i,t])) - x[targets[t],t], 0 where the target is -1                                       \
+     * log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t])), also where the target is -1                                   \
+     * src x [n,t], targets i32 [t], [log_probs [n,t]], which is written; y [t] */                                     \
+    OP(CROSS_ENTROPY, cross_entropy, 2, (x, targets, log_probs), RpNoParams, (unused), cross_entropy,                  \
+       RP_WRITES(RP_SOURCE(cross_entropy, log_probs)))                                                                 \
+    /* dx[i,t] = (softmax_i(x[:,t]) - (i = targets[t])) * dy[t], 0 where the target is -1                              \
+     * src x [n,t], targets i32 [t], dy [t]; y = dx */                                                                 \
+    OP(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, 3, (x, targets, dy), RpNoParams, (unused),                      \
+       cross_entropy_backward, RP_FLAG_INPLACE)                                                                        \
+    /* y[e] = number of ids that are e / (k * t), the load of each expert. Ids that are no expert count for none.      \
+     * src ids i32 [k,t]; y [experts] */                                                                               \
+    OP(EXPERT_LOAD, expert_load, 1, (ids), RpExpertLoadParams, (experts), expert_load, 0)                              \
+    /* y = experts * sum_e load[e] * mean_t probs[e,t]                                                                 \
+     * src probs [experts,t], load [experts]; y [1] */                                                                 \
+    OP(AUX_LOSS, aux_loss, 2, (probs, load), RpNoParams, (unused), aux_loss, 0)                                        \
+    /* dprobs[e,t] = experts * load[e] / tokens * dy                                                                   \
+     * src load [experts], dy [1]; y = dprobs [experts,tokens] */                                                      \
+    OP(AUX_LOSS_BACKWARD, aux_loss_backward, 2, (load, dy), RpAuxLossBackwardParams, (tokens), aux_loss_backward, 0)   \
+    /* sums[0] = sqrt(sum of x^2) of this tensor and those since the one with `first`                                  \
+     * src x, contiguous, sums [RP_GRAD_NORM_FLOATS]; y is sums */                                                     \
+    OP(GRAD_NORM, grad_norm, 2, (x, sums), RpGradNormParams, (first), grad_norm, RP_FLAG_WRITES_DST)                   \
+    /* y = min(1, max_norm / (norm[0] + 1e-6)) * x; a NaN norm makes all of it NaN                                     \
+     * src x, contiguous, norm [1 or more], such as the sums of grad_norm */                                           \
+    OP(GRAD_CLIP, grad_clip, 2, (x, norm), RpGradClipParams, (max_norm), grad_clip, RP_FLAG_INPLACE)                   \
+    /* A step of AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101), in the order of torch.optim.AdamW:              \
+     *     param = (1 - lr * weight_decay) * param                                                                     \
+     *     m     = m + (1 - beta1) * (grad - m)                                                                        \
+     *     v     = beta2 * v + (1 - beta2) * grad^2                                                                    \
+     *     param = param - lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)                          \
+     * src grad, param, m, v, contiguous and of one shape, [lr [1]], [step i32 [1]], from 1; y is param. m and v are   \
+     * written too. In a graph lr and step must be given: they change from step to step (I4). */                       \
+    OP(ADAMW, adamw, 4, (grad, param, m, v, lr, step), RpAdamwParams, (beta1, beta2, eps, weight_decay, lr, step),     \
+       adamw, RP_FLAG_WRITES_DST | RP_WRITES(RP_SOURCE(adamw, m)) | RP_WRITES(RP_SOURCE(adamw, v)))
 
 /* Views: no kernel runs. */
 #define RP_VIEW_OPS(OP)                                                                                                \

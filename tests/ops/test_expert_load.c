@@ -1,0 +1,41 @@
+/* The op expert_load: the share of the ids that each expert has. */
+#include "tests/kernel_test.h"
+
+static void check(int experts, int k, int tokens, int largest) {
+    const int        n    = k * tokens;
+    int32_t         *ids  = malloc((size_t)n * sizeof *ids);
+    float           *y    = malloc((size_t)experts * sizeof *y);
+    double          *want = calloc((size_t)experts, sizeof *want);
+    const RpOpParams p    = {.expert_load = {.experts = experts}};
+    for (int i = 0; i < n; i++) {
+        ids[i] = i * 7919 % 104729 % (largest + 2) - 1; /* from -1 to largest */
+        if (ids[i] >= 0 && ids[i] < experts) want[ids[i]] += 1.0 / n;
+    }
+    const RpOpArgs args = {.dst    = tensor(RP_F32, y, experts, 1, 1, 1),
+                           .src    = {tensor(RP_I32, ids, k, tokens, 1, 1)},
+                           .params = &p};
+    run_variants(rp_cpu_expert_load, &args);
+    expect_near(y, want, (size_t)experts, 6e-8);
+    free(ids), free(y), free(want);
+}
+
+Test(expert_load, counts_the_choices_of_each_expert) {
+    check(1, 1, 1, 0), check(8, 2, 100, 7), check(60, 4, 33, 59), check(33, 3, 400, 32);
+}
+
+Test(expert_load, ids_that_are_no_expert_count_for_none) { check(8, 2, 100, 20); }
+
+Test(expert_load, refuses_other_shapes) {
+    int32_t    ids[4] = {0};
+    float      y[3];
+    RpOpParams p    = {.expert_load = {.experts = 2}};
+    RpOpArgs   args = {
+          .dst = tensor(RP_F32, y, 3, 1, 1, 1), .src = {tensor(RP_I32, ids, 2, 2, 1, 1)}, .params = &p};
+    REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
+            "expert_load: result f32 [3,1], contiguous f32 [2,1] is wanted");
+    args.expert_load.ids = tensor(RP_I32, ids, 1 << 13, 1 << 12, 1, 1);
+    REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
+            "expert_load: 33554432 ids: at most 16777216");
+    p.expert_load.experts = 0;
+    REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_ARG, "expert_load: 0 experts");
+}
