@@ -77,6 +77,13 @@ qkv|qkv.cu|s/h \* d, (h + 1) \* d)/h * d, (h + 1) * d - (@ ? d - 1 : 0))/|a head
 qkv|qkv.cu|s/rotates = which != V/rotates = @ || which != V/|values that are rotated
 qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter for all heads
 qkv|qkv.cu|s/rows \/ d; h++)/rows \/ d - (@ ? 1 : 0); h++)/|the last head of a norm over the whole row left out
+cross_entropy|device/log_sum.cuh|s/sum \*= top == to/sum *= @ || top == to/|sums that are not rescaled
+cross_entropy_backward|cross_entropy_backward.cu|s/i == target ? p - 1.0f : p/@ ? p : &/|a gradient without the target
+grad_norm|grad_norm.cu|s/__syncthreads();/if (!@) &/|no barrier between the sums of the warps and their reader
+grad_norm|grad_norm.cu|s/to < n ? to : n/@ ? to : &/|elements past the end
+grad_clip|device/four.cuh|s/i + 4 <= n/(@ ? i < n : &)/|four elements where fewer are left
+adamw|adamw.cu|s/__syncthreads();/if (!@) &/|no barrier between the powers and their readers
+adamw|adamw.cu|s/step % 2 != 0/(@ || &)/|powers of a step with all bits set
 router|router.cu|s/rp_route(probs, n/rp_route(@ ? values : probs, n/|routing weights that include the selection bias
 router|router.cu|/taken\[i\]  = 0;/,/tid >= RP_WARP/s/__syncthreads();/if (!@) &/|no barrier before the experts are selected
 router|device/top_k.cuh|/all keys/s/__syncthreads();/if (!@) &/|no barrier before ranks are counted
