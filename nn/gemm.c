@@ -46,7 +46,7 @@ static RpStatus check(const char *function, const NnGemm *g, bool *empty) {
 }
 
 static RpStatus gemm(const NnCall *call, const char *function, const NnGemm *g) {
-    bool empty;
+    bool empty = false;
     RP_TRY(check(function, g, &empty));
     if (empty) return RP_OK;
     if (!call->cuda && rp_nn_blas_gemm(g)) return RP_OK;
