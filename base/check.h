@@ -145,10 +145,11 @@ static inline RpStatus rp_check_quantize(const RpOpArgs *args) {
 
 static inline RpStatus rp_check_get_rows(const RpOpArgs *args) {
     const RpTensorView *w = &args->get_rows.w, *ids = &args->get_rows.ids, *y = &args->dst;
-    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT || ids->dtype != RP_I32 || y->dtype != RP_F32)
+    const bool given = rp_is_present(ids);
+    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT || (given && ids->dtype != RP_I32) || y->dtype != RP_F32)
         return rp_fail(RP_E_DTYPE, "get_rows: table %s, ids %s, result %s: no kernel for this",
                        rp_dtype_name(w->dtype), rp_dtype_name(ids->dtype), rp_dtype_name(y->dtype));
-    if (y->ne[0] != w->ne[0] || y->ne[1] != ids->ne[0])
+    if (y->ne[0] != w->ne[0] || y->ne[1] != (given ? ids->ne[0] : w->ne[1]))
         return rp_fail(RP_E_SHAPE, "get_rows: table [%lld,%lld] and %lld ids for a result [%lld,%lld]",
                        (long long)w->ne[0], (long long)w->ne[1], (long long)ids->ne[0], (long long)y->ne[0],
                        (long long)y->ne[1]);
@@ -277,6 +278,31 @@ static inline RpStatus rp_check_mul_mat_id(const RpOpArgs *args) {
                        (long long)x->ne[1], (long long)x->ne[2], (long long)y->ne[0], (long long)y->ne[1],
                        (long long)y->ne[2]);
     return rp_check_ids("mul_mat_id", ids, y->ne[1], y->ne[2]);
+}
+
+/* Adjacent elements along dimension 0 or 1. */
+static inline bool rp_is_matrix(const RpTensorView *v) {
+    return v->dtype == RP_F32 && v->ne[3] == 1 && (v->nb[0] == sizeof(float) || v->nb[1] == sizeof(float)) &&
+           (v->nb[0] | v->nb[1] | v->nb[2]) % sizeof(float) == 0;
+}
+
+static inline RpStatus rp_check_gemm(const RpOpArgs *args) {
+    const RpTensorView *a = &args->gemm.a, *b = &args->gemm.b, *c = &args->gemm.c, *y = &args->dst;
+    const bool          given = rp_is_present(c);
+    if (!rp_is_matrix(a) || !rp_is_matrix(b) || (given && c->dtype != RP_F32) || y->dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "gemm: a %s, b %s, result %s: f32 with adjacent rows or columns is wanted",
+                       rp_dtype_name(a->dtype), rp_dtype_name(b->dtype), rp_dtype_name(y->dtype));
+    if (y->nb[0] != sizeof(float) || (given && c->nb[0] != sizeof(float)))
+        return rp_fail(RP_E_SHAPE, "gemm: c and the result need contiguous rows");
+    bool fits = a->ne[0] == b->ne[1] && y->ne[0] == b->ne[0] && y->ne[1] == a->ne[1] &&
+                a->ne[2] == b->ne[2] && y->ne[2] == a->ne[2] && y->ne[3] == 1;
+    for (int i = 0; i < RP_MAX_DIMS && given; i++) fits = fits && c->ne[i] == y->ne[i];
+    if (fits) return RP_OK;
+    return rp_fail(RP_E_SHAPE,
+                   "gemm: a [%lld,%lld,%lld] and b [%lld,%lld,%lld] do not fit a result [%lld,%lld,%lld]",
+                   (long long)a->ne[0], (long long)a->ne[1], (long long)a->ne[2], (long long)b->ne[0],
+                   (long long)b->ne[1], (long long)b->ne[2], (long long)y->ne[0], (long long)y->ne[1],
+                   (long long)y->ne[2]);
 }
 
 /* ---- fused products of one token ---- */

@@ -1,16 +1,17 @@
-/* y[:,t] = scale * w[:,ids[t]], dequantised to f32: the embedding lookup. Workers take every nth token. An id outside
- * the table is an error, as ids are input (I11). */
+/* y[:,t] = scale * w[:,ids[t]], dequantised to f32: the embedding lookup; without ids all rows. Workers take every nth
+ * row. An id outside the table is an error, as ids are input (I11). */
 #include "fallback/quants/quants.h"
 
 RpStatus rp_cpu_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *w = &args->get_rows.w, *ids = &args->get_rows.ids, *y = &args->dst;
     const float         scale = args->params != NULL ? args->params->get_rows.scale : 0.0f;
     RP_TRY(rp_check_get_rows(args));
-    for (int64_t t = ctx->ith; t < ids->ne[0]; t += ctx->nth) {
-        const int32_t id = ((const int32_t *)ids->data)[t];
+    const bool given = rp_is_present(&args->get_rows.ids);
+    for (int64_t t = ctx->ith; t < y->ne[1]; t += ctx->nth) {
+        const int64_t id = given ? ((const int32_t *)ids->data)[t] : t;
         if (id < 0 || id >= w->ne[1])
-            return rp_fail(RP_E_ARG, "get_rows: id %d at %lld, the table has %lld rows", id, (long long)t,
-                           (long long)w->ne[1]);
+            return rp_fail(RP_E_ARG, "get_rows: id %lld at %lld, the table has %lld rows", (long long)id,
+                           (long long)t, (long long)w->ne[1]);
         float *row = rp_view_row(y, t);
         rp_dequantize_row(w->dtype, (const char *)w->data + (size_t)id * w->nb[1], w->ne[0], row);
         for (int64_t i = 0; i < w->ne[0] && scale != 0.0f; i++)

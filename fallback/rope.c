@@ -4,8 +4,8 @@
  *     y[a] = x[a] cos(theta) - x[b] sin(theta)     RP_ROPE_NORM  (a, b) = (2i, 2i + 1)
  *     y[b] = x[a] sin(theta) + x[b] cos(theta)     RP_ROPE_NEOX  (a, b) = (i, i + n_dims/2)
  *
- * theta_i = pos * base^(-2i/n_dims) / factor_i is the extrapolated angle; linear scaling uses freq_scale * theta_i, and
- * YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in double and rounded to float once, by
+ * theta_i = pos * base^(-2i/n_dims) / factor_i, or pos * factor_i if base is 0, is the extrapolated angle; linear scaling
+ * uses freq_scale * theta_i, and YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in double and rounded to float once, by
  * the same operations in all variants (I8). A pair is read before it is written, so y may be x (I6). */
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
@@ -97,8 +97,9 @@ static const Angles *angles_at(const RpRopeParams *p, const float *factors, int3
     double         frequency = 1.0, theta[MAX_PAIRS];
     bool           small     = true;
     for (int i = 0; i < p->n_dims / 2; i++, frequency *= step) {
-        a.factors[i] = factors != NULL ? factors[i] : 1.0f;
-        theta[i]     = rp_yarn_angle(p, &ramp, i, pos * frequency / (double)a.factors[i]);
+        a.factors[i]   = factors != NULL ? factors[i] : 1.0f;
+        const double f = (double)a.factors[i];
+        theta[i]       = rp_yarn_angle(p, &ramp, i, p->freq_base != 0.0f ? pos * frequency / f : pos * f);
         small        = small && fabs(theta[i]) <= largest_angle;
     }
     if (small) cos_sin(theta, p->n_dims / 2, ramp.magnitude, a.cosines, a.sines);

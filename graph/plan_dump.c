@@ -28,8 +28,7 @@ static size_t source_bytes(const TensorNode *n, int s) {
     const RpTensorView *v   = &n->src[s]->view;
     const size_t        row = rp_row_bytes(v->dtype, v->ne[0]);
     const TensorNode   *ids = ids_of_experts(n, s);
-    if (n->op == RP_OP_GET_ROWS && s == RP_SOURCE(get_rows, w))
-        return row * (size_t)n->from.get_rows.ids->view.ne[0];
+    if (n->op == RP_OP_GET_ROWS && s == RP_SOURCE(get_rows, w)) return row * (size_t)n->view.ne[1];
     if (n->op == RP_OP_COPY && s == RP_SOURCE(copy, to))
         return 0;                          /* the destination of a store is counted as the result */
     if (is_cache(n, s)) return row; /* one row of a KV cache */

@@ -49,8 +49,9 @@ SHAPE_RULE(get_rows) {
         REFUSE(RP_E_DTYPE, "rows must be of a float or weight type");
     if (w->ne[2] != 1 || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "the table must be a matrix");
     if (!rp_shape_contiguous_rows(w)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
-    if (!rp_shape_is_index(ids, ids->ne[0])) REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
-    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[0], ids->ne[0], 1, 1}, NULL);
+    if (ids != NULL && !rp_shape_is_index(ids, ids->ne[0]))
+        REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[0], ids != NULL ? ids->ne[0] : w->ne[1], 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -103,13 +104,26 @@ SHAPE_RULE(mul_mat) {
     return RP_OK;
 }
 
+SHAPE_RULE(gemm) {
+    const RpTensorView *a = in->gemm.a, *b = in->gemm.b, *c = in->gemm.c;
+    if (!rp_is_matrix(a) || !rp_is_matrix(b) || (c != NULL && c->dtype != RP_F32))
+        REFUSE(RP_E_DTYPE, "the sources must be f32 matrices, as they are or transposed");
+    if (a->ne[0] != b->ne[1] || a->ne[2] != b->ne[2]) REFUSE(RP_E_SHAPE, "the matrices do not fit");
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){b->ne[0], a->ne[1], a->ne[2], 1}, NULL);
+    if (c != NULL && !(rp_shape_same(c, out) && rp_shape_contiguous_rows(c)))
+        REFUSE(RP_E_SHAPE, "the third source must have the shape of the product, and contiguous rows");
+    if (c == NULL && params->gemm.beta != 0.0f) REFUSE(RP_E_ARG, "beta needs a third source");
+    return RP_OK;
+}
+
 SHAPE_RULE(rope) {
     const RpTensorView *x = in->rope.x, *pos = in->rope.pos, *factors = in->rope.factors;
     const RpRopeParams *p = &params->rope;
     if (p->n_dims <= 0 || p->n_dims % 2 != 0 || p->n_dims > x->ne[0])
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most the row's length");
     if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX) REFUSE(RP_E_ARG, "unknown mode");
-    if (!(p->freq_base > 0.0f)) REFUSE(RP_E_ARG, "freq_base must be positive");
+    if (!(p->freq_base > 0.0f) && !(p->freq_base == 0.0f && factors != NULL))
+        REFUSE(RP_E_ARG, "freq_base must be positive, or 0 with frequencies as factors");
     if (x->ne[3] != 1 || !rp_shape_is_index(pos, x->ne[2]))
         REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     if (factors != NULL &&

@@ -1,5 +1,5 @@
-/* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token. An id outside of w gives NaN, because a
- * kernel cannot return an error.
+/* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token; without ids all rows. An id outside of w gives NaN,
+ * because a kernel cannot return an error.
  * geometry  one block of 256 threads per token; a thread takes fragments (quantised) or elements
  * traffic   one row of w and one of y per token
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
@@ -9,8 +9,12 @@ namespace {
 
 enum { THREADS = 256, LOADS = 8 }; /* LOADS: float elements that a thread has in flight */
 
+__device__ int64_t id_of(const RpTensorView &ids, int64_t t) {
+    return ids.data != nullptr ? ((const int32_t *)ids.data)[t] : t;
+}
+
 __device__ const char *row_of(const RpTensorView &w, const RpTensorView &ids, int64_t t) {
-    const int32_t id = ((const int32_t *)ids.data)[t];
+    const int64_t id = id_of(ids, t);
     return id >= 0 && id < w.ne[1] ? (const char *)w.data + (size_t)id * w.nb[1] : nullptr;
 }
 
@@ -21,7 +25,7 @@ template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
     quant_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
     rp_begin();
-    const int32_t id      = ((const int32_t *)ids.data)[blockIdx.x];
+    const int64_t id      = id_of(ids, blockIdx.x);
     const bool    valid   = id >= 0 && id < w.ne[1];
     const int64_t n_frags = w.ne[0] / QuantType<T>::FRAG;
     float        *out     = (float *)rp_row(y, blockIdx.x);
@@ -61,13 +65,13 @@ __global__ void __launch_bounds__(THREADS)
 float scale_of(const RpOpArgs *args) { return args->params != nullptr ? args->params->get_rows.scale : 0.0f; }
 
 template <RpDtype T> RpStatus quant_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const LaunchShape shape = {dim3((unsigned)args->get_rows.ids.ne[0]), dim3(THREADS), 0};
+    const LaunchShape shape = {dim3((unsigned)args->dst.ne[1]), dim3(THREADS), 0};
     return RP_LAUNCH("get_rows", ctx, shape, quant_kernel<T>, args->get_rows.w, args->get_rows.ids, args->dst,
                      scale_of(args));
 }
 
 template <RpDtype T> RpStatus float_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const LaunchShape shape = {dim3((unsigned)args->get_rows.ids.ne[0]), dim3(THREADS), 0};
+    const LaunchShape shape = {dim3((unsigned)args->dst.ne[1]), dim3(THREADS), 0};
     return RP_LAUNCH("get_rows", ctx, shape, float_kernel<T>, args->get_rows.w, args->get_rows.ids, args->dst,
                      scale_of(args));
 }

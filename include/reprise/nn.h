@@ -15,6 +15,8 @@
  * - Matrices and batches are row-major and contiguous, f32 unless said. A size of 0 computes nothing; pointers may then be
  *   NULL. Sizes are checked for overflow.
  * - Inputs are const; outputs may not overlap inputs unless said.
+ * - Functions with a `workspace` use that memory of `workspace_bytes` bytes, device or host as the other pointers. Its
+ *   contents mean nothing. rp_nn_NAME_workspace and rp_nn_cpu_NAME_workspace say how many bytes; 0: it may be NULL.
  * - Nothing is allocated. Errors of a kernel while it runs are reported by rp_nn_stream_sync.
  * - Any thread may call them; calls on one stream run in order. Calls of rp_nn_cpu_NAME at the same time share one
  *   thread pool: one uses it, the others compute with their own thread only. Results are the same bits.
@@ -114,7 +116,58 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(grad_norm, (const float *grad, float *sums, int64_t n, int32_t first), (grad, sums, n, first))                   \
     /* grad *= min(1, max_norm / (norm[0] + 1e-6)), as torch.nn.utils.clip_grad_norm_. norm is the sums of grad_norm,  \
      * or one float. A NaN norm makes all of grad NaN. */                                                              \
-    F(grad_clip, (float *grad, const float *norm, int64_t n, float max_norm), (grad, norm, n, max_norm))
+    F(grad_clip, (float *grad, const float *norm, int64_t n, float max_norm), (grad, norm, n, max_norm))               \
+    /* ---- products of f32 matrices, as sgemm of BLAS; on the host by the BLAS of the build, if any ---- */           \
+    /* C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A nor B. */    \
+    F(gemm, (const float *A, const float *B, float *C, int32_t M, int32_t N, int32_t K, float alpha, float beta),      \
+      (A, B, C, M, N, K, alpha, beta))                                                                                 \
+    /* The same for `batch` matrices, which begin stride_a, stride_b and stride_c floats after one another. Stride 0   \
+     * of A or B: one matrix for all. transpose_a not 0: A is [K,M]; transpose_b not 0: B is [N,K]. */                 \
+    F(gemm_batched, (const float *A, const float *B, float *C, int64_t batch, int32_t M, int32_t N, int32_t K,         \
+                     int64_t stride_a, int64_t stride_b, int64_t stride_c, int32_t transpose_a, int32_t transpose_b,   \
+                     float alpha, float beta),                                                                         \
+      (A, B, C, batch, M, N, K, stride_a, stride_b, stride_c, transpose_a, transpose_b, alpha, beta))                  \
+    /* ---- quantised matrices ----                                                                                    \
+     * `type` is an RpDtype (tensor.h): f32, f16, bf16 or a block type of weights. A row is a whole number of blocks.  \
+     * The host functions take blocks as in GGUF files. On a device a matrix of a block type lies in planes, aligned   \
+     * to 16 bytes: call rp_nn_cpu_repack on the host, then copy it. */                                                \
+    /* y = W x; W [rows,cols]. For block types x is rounded to 8 bits, each 32 elements with a scale of their own. */  \
+    F(gemv_q, (int32_t type, const void *W, const float *x, float *y, int32_t rows, int32_t cols, void *workspace,     \
+               int64_t workspace_bytes),                                                                               \
+      (type, W, x, y, rows, cols, workspace, workspace_bytes))                                                         \
+    /* y[t,j,:] = W[ids[t,j]] x[t,:], or W[ids[t,j]] x[t,j,:] if `x_each` is not 0; 0 for an id outside 0..experts-1.  \
+     * W [experts,rows,cols], x [tokens,cols] or [tokens,k,cols], y [tokens,k,rows]. x is rounded as in gemv_q. */     \
+    F(expert_gemm, (int32_t type, const void *W, const float *x, const int32_t *ids, float *y, int64_t tokens,         \
+                    int32_t k, int32_t experts, int32_t rows, int32_t cols, int32_t x_each, void *workspace,           \
+                    int64_t workspace_bytes),                                                                          \
+      (type, W, x, ids, y, tokens, k, experts, rows, cols, x_each, workspace, workspace_bytes))                        \
+    /* The n elements of a matrix as f32. */                                                                           \
+    F(dequantize, (int32_t type, const void *W, float *y, int64_t n), (type, W, y, n))                                 \
+    /* ---- rotary position embedding, in place ---- */                                                                \
+    /* Pair i of each head is rotated by the angle positions[b,s] * freqs[i]; q [batch,seq,heads,head_dim], k          \
+     * [batch,seq,key_heads,head_dim] or NULL, freqs [rotary_dim/2], usually base^(-2i/rotary_dim). Pairs are          \
+     * (i, i + rotary_dim/2) if `halves` is not 0 (NeoX, Hugging Face), else (2i, 2i+1). Elements from rotary_dim on   \
+     * are kept. positions [batch,seq]; negative ones count as 0. rotary_dim is even, at most head_dim and 1024. */    \
+    F(rope, (float *q, float *k, const float *freqs, const int32_t *positions, int64_t batch, int32_t seq,             \
+             int32_t heads, int32_t key_heads, int32_t head_dim, int32_t rotary_dim, int32_t halves),                  \
+      (q, k, freqs, positions, batch, seq, heads, key_heads, head_dim, rotary_dim, halves))
+
+/* Functions for the host only, rp_nn_cpu_NAME: F(NAME, (parameters), (their names)). */
+#define RP_NN_HOST_FUNCTIONS(F)                                                                                        \
+    /* Rounds n elements to `type`, to quantized_bytes bytes at W. Block types refuse NaN, infinity, and values that   \
+     * are too large for their scales. */                                                                              \
+    F(quantize, (int32_t type, const float *x, void *W, int64_t n), (type, x, W, n))                                   \
+    /* Blocks to planes, for the n elements of a matrix or of all experts. As many bytes; float types                  \
+     * are copied. */                                                                                                  \
+    F(repack, (int32_t type, const void *blocks, void *planes, int64_t n), (type, blocks, planes, n))                  \
+    F(quantized_bytes, (int32_t type, int64_t n, int64_t *bytes), (type, n, bytes))
+
+/* Bytes of workspace, written to host memory: rp_nn_NAME and rp_nn_cpu_NAME, F(NAME, (parameters), (their names)). */
+#define RP_NN_QUERIES(F)                                                                                               \
+    F(gemv_q_workspace, (int32_t type, int32_t rows, int32_t cols, int64_t *bytes), (type, rows, cols, bytes))         \
+    F(expert_gemm_workspace, (int32_t type, int64_t tokens, int32_t k, int32_t experts, int32_t rows, int32_t cols,    \
+                              int32_t x_each, int64_t *bytes),                                                         \
+      (type, tokens, k, experts, rows, cols, x_each, bytes))
 
 /* Functions without a twin for the host: F(NAME, (parameters), (their names)). Work on a stream: NULL is the default
  * stream. */
@@ -153,6 +206,11 @@ RP_NN_FUNCTIONS(F)
 #undef F
 #define F(name, parameters, names) RP_API int32_t rp_nn_##name parameters;
 RP_NN_DEVICE_FUNCTIONS(F)
+RP_NN_QUERIES(F)
+#undef F
+#define F(name, parameters, names) RP_API int32_t rp_nn_cpu_##name parameters;
+RP_NN_HOST_FUNCTIONS(F)
+RP_NN_QUERIES(F)
 #undef F
 
 /* RP_NN_ABI_VERSION of the library. */

@@ -66,7 +66,8 @@ typedef enum RpRopeMode {
  *
  *     theta_i = pos * freq_scale * freq_base^(-2i/n_dims) / factor_i
  *
- * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without freq_scale. */
+ * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without freq_scale. With freq_base 0 the factors are the
+ * frequencies themselves: theta_i = pos * freq_scale * factor_i. */
 typedef struct RpRopeParams {
     RpRopeMode mode;
     int32_t    n_dims; /* rotated elements of a row, even, <= ne[0]; the others are copied */
@@ -213,6 +214,10 @@ typedef struct RpAdamwParams {
     int32_t step; /* where the source step is absent; from 1 */
 } RpAdamwParams;
 
+typedef struct RpGemmParams {
+    float alpha, beta;
+} RpGemmParams;
+
 enum {
     RP_FLAG_INPLACE    = 1 << 0, /* the result may take the memory of source 0 if it has its dtype and shape (I6) */
     RP_FLAG_VIEW       = 1 << 1, /* computes nothing: the result is the memory of source 0 */
@@ -241,9 +246,9 @@ enum { RP_STORE_TARGET = 1 };
  * x[:,t] is column t of x; shapes list the innermost dimension first. t counts tokens, h heads, g query heads per key
  * head. The type is f32 if none is given. Ops do not change their sources, except WRITES_DST and RP_WRITES. */
 #define RP_KERNEL_OPS(OP)                                                                                              \
-    /* y[:,t] = scale * w[:,ids[t]], dequantised to f32                                                                \
-     * src w [n,rows], ids i32 [t]; y [n,t] */                                                                         \
-    OP(GET_ROWS, get_rows, 2, (w, ids), RpGetRowsParams, (scale), get_rows, 0)                                         \
+    /* y[:,t] = scale * w[:,ids[t]], dequantised to f32; without ids all rows: y[:,t] = scale * w[:,t]                 \
+     * src w [n,rows], [ids i32 [t]]; y [n,t] */                                                                       \
+    OP(GET_ROWS, get_rows, 1, (w, ids), RpGetRowsParams, (scale), get_rows, 0)                                         \
     /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]                                                            \
      * src x, [w [n]] */                                                                                               \
     OP(RMS_NORM, rms_norm, 1, (x, w), RpRmsNormParams, (eps), rms_norm, RP_FLAG_INPLACE)                               \
@@ -365,7 +370,11 @@ enum { RP_STORE_TARGET = 1 };
      * src grad, param, m, v, contiguous and of one shape, [lr [1]], [step i32 [1]], from 1; y is param. m and v are   \
      * written too. In a graph lr and step must be given: they change from step to step (I4). */                       \
     OP(ADAMW, adamw, 4, (grad, param, m, v, lr, step), RpAdamwParams, (beta1, beta2, eps, weight_decay, lr, step),     \
-       adamw, RP_FLAG_WRITES_DST | RP_WRITES(RP_SOURCE(adamw, m)) | RP_WRITES(RP_SOURCE(adamw, v)))
+       adamw, RP_FLAG_WRITES_DST | RP_WRITES(RP_SOURCE(adamw, m)) | RP_WRITES(RP_SOURCE(adamw, v)))                    \
+    /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s]: GEMM of BLAS, row-major                         \
+     * src a [k,m,batch] and b [n,k,batch], each with adjacent rows or columns (a transposed matrix is a view),        \
+     * [c [n,m,batch]], whose memory y may be; y [n,m,batch]. beta 0 does not read c, alpha 0 neither a nor b */       \
+    OP(GEMM, gemm, 2, (a, b, c), RpGemmParams, (alpha, beta), gemm, 0)
 
 /* Views: no kernel runs. */
 #define RP_VIEW_OPS(OP)                                                                                                \

@@ -55,10 +55,12 @@ __device__ static inline FloatPair rp_rope_stretch(const RopeShape &s, int pair)
     return rp_pair_add(scale, rp_pair_product(mix, s.rest));
 }
 
-/* Turns of a pair at position 1, in doubles, for a freq_base that no model has. Not inlined: it takes no registers from
- * the usual way. */
+/* Turns of a pair at position 1, in doubles, for a freq_base that no model has, or 0 (RpRopeParams). Not inlined: it takes
+ * no registers from the usual way. */
 __device__ static RP_NOINLINE uint64_t rp_rope_slow_turns(const RopeShape &s, float factor, int pair) {
-    const double freq  = exp(-2.0 * pair / s.p.n_dims * log((double)s.p.freq_base)) / (double)factor;
+    const double freq  = s.p.freq_base == 0.0f
+                             ? (double)factor
+                             : exp(-2.0 * pair / s.p.n_dims * log((double)s.p.freq_base)) / (double)factor;
     const double turns = rp_yarn_angle(&s.p, &s.ramp, pair, freq) / (2.0 * 3.14159265358979323846);
     return rp_rope_fixed(turns - floor(turns));
 }

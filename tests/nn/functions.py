@@ -15,6 +15,13 @@ def functions(source, which):
         yield name, [(" ".join(kind.split()), parameter) for kind, parameter in parameters]
 
 
+def types(source):
+    """{"q4_0": (4, 32), ...}: the number of each RpDtype and the elements of its block."""
+    header = (pathlib.Path(source) / "include/reprise/tensor.h").read_text()
+    body = re.search(r"#define RP_DTYPES\(X\)(.*?[^\\])\n", header, re.S)[1]
+    return {name: (i, int(block)) for i, (name, block) in enumerate(re.findall(r'X\(\w+, "(\w+)", (\d+)', body))}
+
+
 def doc_of(source, name):
     """The comment above a function."""
     header = (pathlib.Path(source) / "include/reprise/nn.h").read_text()

@@ -3,7 +3,7 @@ import ctypes
 
 import numpy as np
 
-from functions import functions
+from functions import functions, types
 
 KINDS = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
@@ -24,11 +24,16 @@ class Library:
         self.dll.rp_nn_last_error.restype = ctypes.c_char_p
         self.functions = dict(functions(source, "RP_NN_FUNCTIONS"))
         self.device_functions = dict(functions(source, "RP_NN_DEVICE_FUNCTIONS"))
+        self.host_functions = dict(functions(source, "RP_NN_HOST_FUNCTIONS"))
+        self.queries = dict(functions(source, "RP_NN_QUERIES"))
+        self.types = types(source)
         for name, parameters in self.functions.items():
             for prefix in ("rp_nn_", "rp_nn_cpu_"):
                 getattr(self.dll, prefix + name).argtypes = [kind_of(k) for k, _ in parameters] + [ctypes.c_void_p]
-        for name, parameters in self.device_functions.items():
-            getattr(self.dll, "rp_nn_" + name).argtypes = [kind_of(k) for k, _ in parameters]
+        for prefix, table in (("rp_nn_", self.device_functions), ("rp_nn_cpu_", self.host_functions),
+                              ("rp_nn_", self.queries), ("rp_nn_cpu_", self.queries)):
+            for name, parameters in table.items():
+                getattr(self.dll, prefix + name).argtypes = [kind_of(k) for k, _ in parameters]
 
     def last_error(self):
         return self.dll.rp_nn_last_error().decode()
@@ -42,24 +47,45 @@ class Library:
             raise NnError(code, self.last_error())
 
 
-class Host:
-    """NAME(...) calls rp_nn_cpu_NAME. Arrays are passed in place."""
-    name = "host"
-
+class Backend:
     def __init__(self, library):
         self.library = library
+
+    def host(self, function, *arguments):
+        """A function of RP_NN_HOST_FUNCTIONS."""
+        self.library.check("rp_nn_cpu_" + function, *[a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments])
+
+    def workspace(self, function, *sizes):
+        """As many bytes as the query asks for, and their number."""
+        out = ctypes.c_int64(-1)
+        self.library.check(self.prefix + function + "_workspace", *sizes, ctypes.byref(out))
+        return np.full(out.value, 0xff, np.uint8), out.value
+
+    def bytes_of(self, type_number, n):
+        out = ctypes.c_int64(-1)
+        self.library.check("rp_nn_cpu_quantized_bytes", type_number, n, ctypes.byref(out))
+        return out.value
+
+
+class Host(Backend):
+    """NAME(...) calls rp_nn_cpu_NAME. Arrays are passed in place."""
+    name, prefix = "host", "rp_nn_cpu_"
+
+    def matrix(self, type_number, blocks, n):
+        """Blocks as this backend takes them."""
+        return blocks
 
     def __call__(self, function, *arguments):
         passed = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
         self.library.check("rp_nn_cpu_" + function, *passed, None)
 
 
-class Device:
+class Device(Backend):
     """NAME(...) copies arrays to the device, calls rp_nn_NAME on a stream, and copies them back."""
-    name = "device"
+    name, prefix = "device", "rp_nn_"
 
     def __init__(self, library):
-        self.library = library
+        super().__init__(library)
         self.stream = ctypes.c_void_p()
         library.check("rp_nn_stream_create", ctypes.byref(self.stream))
 
@@ -83,6 +109,11 @@ class Device:
         finally:
             for memory, _ in held.values():
                 self.library.raw("rp_nn_free", memory)
+
+    def matrix(self, type_number, blocks, n):
+        planes = np.empty_like(blocks)
+        self.host("repack", type_number, blocks, planes, n)
+        return planes
 
     def close(self):
         self.library.check("rp_nn_stream_destroy", self.stream)

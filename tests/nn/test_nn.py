@@ -15,7 +15,8 @@ import unittest
 import numpy as np
 
 from cases import (BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, Host, NnError, covered, f64, floats, sizes)
-from test_loss import Losses, Optimizer
+from test_loss import Losses, Optimizer  # noqa: F401
+from test_products import Conversions, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
 
 
 def tanh_gelu(x):
@@ -171,7 +172,7 @@ class Errors(Case):
     def test_without_a_device(self):
         if HAS_DEVICE:
             self.skipTest("there is a device")
-        for name, parameters in {**LIBRARY.functions, **LIBRARY.device_functions}.items():
+        for name, parameters in {**LIBRARY.functions, **LIBRARY.device_functions, **LIBRARY.queries}.items():
             out = ctypes.create_string_buffer(64)
             arguments = [ctypes.addressof(out) if kind.endswith("*") else 1 for kind, _ in parameters]
             arguments += [None] if name in LIBRARY.functions else []

@@ -82,3 +82,19 @@ Test(get_rows, refuses_an_id_outside_the_table) {
     ids[1] = -1;
     REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id -1 at 1");
 }
+
+Test(get_rows, without_ids_gives_all_rows) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const int64_t  n    = 2 * rp_dtype_info(quant_types[i])->block_elems;
+        char          *w    = random_weights(quant_types[i], n, 3, 1);
+        float         *y    = malloc((size_t)(3 * n) * sizeof *y), want[512];
+        const RpOpArgs args = {.dst        = tensor(RP_F32, y, n, 3, 1, 1),
+                               .get_rows.w = tensor(quant_types[i], w, n, 3, 1, 1)};
+        run_variants(rp_cpu_get_rows, &args);
+        for (int64_t r = 0; r < 3; r++) {
+            rp_dequantize_row(quant_types[i], w + (size_t)r * rp_row_bytes(quant_types[i], n), n, want);
+            cr_expect_arr_eq(y + r * n, want, (size_t)n * sizeof *y);
+        }
+        free(w), free(y);
+    }
+}

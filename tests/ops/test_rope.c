@@ -8,8 +8,9 @@ static const int32_t positions[T] = {0, 1, 1000, -1};
 /* Angle by which the pair is rotated at position pos, and the factor on the result. Su et al. 2021
  * (arXiv:2104.09864) eq. 34; YaRN: Peng et al. 2023 (arXiv:2309.00071) eqs. 19-23. */
 static double theta(const RpRopeParams *p, const float *factors, int pair, int32_t pos, double *magnitude) {
-    const double extra = pos * pow((double)p->freq_base, -2.0 * pair / p->n_dims) /
-                         (factors != NULL ? (double)factors[pair] : 1.0);
+    const double factor = factors != NULL ? (double)factors[pair] : 1.0;
+    const double extra  = p->freq_base == 0.0f ? pos * factor
+                                               : pos * pow((double)p->freq_base, -2.0 * pair / p->n_dims) / factor;
     const double inter = extra * (double)p->freq_scale, pi = acos(-1.0);
     *magnitude = (double)p->attn_factor;
     if (p->ext_factor == 0.0f) return inter;
@@ -73,6 +74,10 @@ Test(rope, leaves_the_remaining_dimensions_unchanged) {
 }
 Test(rope, divides_frequencies_by_factors) {
     check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = N, PLAIN}, true);
+}
+Test(rope, takes_factors_as_frequencies) {
+    check((RpRopeParams){.mode = RP_ROPE_NEOX, .n_dims = N, .freq_scale = 1.0f, .attn_factor = 1.0f}, true);
+    check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = 8, .freq_scale = -1.0f, .attn_factor = 1.0f}, true);
 }
 Test(rope, scales_frequencies_linearly) {
     check(

@@ -1,0 +1,193 @@
+/* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], a row-major product of f32 matrices. The loops of BLIS
+ * (Van Zee, van de Geijn 2015), from outside:
+ *
+ *     unit      BLOCK_ROWS x BLOCK_COLS results, which one worker computes
+ *     slice     SLICE terms k. This part of b is packed in panels of PANEL columns: [panel][k][column]
+ *     strip     STRIP rows of a, packed: [row][k]
+ *     tile      strip times panel, summed in registers
+ *
+ * The sum of a slice is one chain of fma in the order of k; slices are added in order, y = fma(alpha, sum, y), beginning
+ * with beta * c. Neither instruction set nor number of workers changes that order (I8). */
+#include "fallback/simd/simd.h"
+
+#include <math.h>
+#include <stdalign.h>
+#include <string.h>
+
+#if defined(RP_X86)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+enum { BLOCK_ROWS = 240, BLOCK_COLS = 128, SLICE = 128, STRIP = 12, PANEL = 32, PANELS = BLOCK_COLS / PANEL };
+
+/* tile[r][j] = sum of a[r][k] * b[k][j] over k < n, at least for r < rows; rows of a are SLICE floats long. */
+typedef void TileFunction(const float *a, const float *b, int64_t n, int rows, float *tile);
+
+static void tile_plain(const float *a, const float *b, int64_t n, int rows, float *tile) {
+    memset(tile, 0, STRIP * PANEL * sizeof *tile);
+    for (int r = 0; r < rows; r++)
+        for (int64_t k = 0; k < n; k++)
+            for (int j = 0; j < PANEL; j++)
+                tile[r * PANEL + j] = fmaf(a[r * SLICE + k], b[k * PANEL + j], tile[r * PANEL + j]);
+}
+
+/* Sub-tiles of rows x vectors whose accumulators fill the registers. */
+#define TILE(isa, target, Vector, LANES, ROWS, VECTORS, zero, load, spread, fma, store)                      \
+    target static void tile_##isa(const float *a, const float *b, int64_t n, int rows, float *tile) {        \
+        for (int r0 = 0; r0 < rows; r0 += ROWS)                                                              \
+            for (int j0 = 0; j0 < PANEL; j0 += VECTORS * LANES) {                                            \
+                Vector sum[ROWS][VECTORS];                                                                   \
+                for (int r = 0; r < ROWS; r++)                                                               \
+                    for (int v = 0; v < VECTORS; v++) sum[r][v] = zero;                                      \
+                for (int64_t k = 0; k < n; k++) {                                                            \
+                    Vector of_b[VECTORS];                                                                    \
+                    for (int v = 0; v < VECTORS; v++) of_b[v] = load(b + k * PANEL + j0 + v * LANES);        \
+                    for (int r = 0; r < ROWS; r++) {                                                         \
+                        const Vector of_a = spread(a[(r0 + r) * SLICE + k]);                                 \
+                        for (int v = 0; v < VECTORS; v++) sum[r][v] = fma(of_a, of_b[v], sum[r][v]);         \
+                    }                                                                                        \
+                }                                                                                            \
+                for (int r = 0; r < ROWS; r++)                                                               \
+                    for (int v = 0; v < VECTORS; v++)                                                        \
+                        store(tile + (r0 + r) * PANEL + j0 + v * LANES, sum[r][v]);                          \
+            }                                                                                                \
+    }
+#if defined(RP_X86)
+TILE(avx2, RP_TARGET_AVX2, __m256, 8, 6, 2, _mm256_setzero_ps(), _mm256_loadu_ps, _mm256_set1_ps,
+     _mm256_fmadd_ps, _mm256_storeu_ps)
+TILE(avx512, RP_TARGET_AVX512, __m512, 16, 12, 2, _mm512_setzero_ps(), _mm512_loadu_ps, _mm512_set1_ps,
+     _mm512_fmadd_ps, _mm512_storeu_ps)
+#elif defined(__aarch64__)
+RP_BODY float32x4_t multiply_add(float32x4_t x, float32x4_t y, float32x4_t sum) {
+    return vfmaq_f32(sum, x, y);
+}
+TILE(neon, , float32x4_t, 4, 6, 4, vdupq_n_f32(0.0f), vld1q_f32, vdupq_n_f32, multiply_add, vst1q_f32)
+#endif
+
+static TileFunction *tile_function(void) {
+#if defined(RP_X86)
+    const RpCpuIsa isa = rp_cpu_isa();
+    if (isa == RP_ISA_AVX512_VNNI) return tile_avx512;
+    if (isa == RP_ISA_AVX2) return tile_avx2;
+#elif defined(__aarch64__)
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return tile_neon;
+#endif
+    return tile_plain;
+}
+
+/* y = fma(alpha, tile, keep * from) for rows x columns; from NULL: 0 is kept. */
+typedef struct Merge {
+    float        alpha, keep;
+    const float *from;
+    float       *y;
+    int64_t      from_stride, y_stride; /* floats */
+    int          rows, columns;
+} Merge;
+
+RP_BODY void merge_body(const Merge *m, const float *tile) {
+    for (int r = 0; r < m->rows; r++) {
+        float *y = m->y + r * m->y_stride;
+        if (m->from == NULL)
+            for (int j = 0; j < m->columns; j++) y[j] = fmaf(m->alpha, tile[r * PANEL + j], 0.0f);
+        else {
+            const float *from = m->from + r * m->from_stride;
+            for (int j = 0; j < m->columns; j++)
+                y[j] = fmaf(m->alpha, tile[r * PANEL + j], m->keep * from[j]);
+        }
+    }
+}
+RP_VARIANTS(merge, (const Merge *m, const float *tile), (m, tile))
+
+static int64_t floats(size_t bytes) { return (int64_t)(bytes / sizeof(float)); }
+
+/* Columns j to j + columns, terms k to k + n of matrix b: panel[k][PANEL], zeros past the last column. */
+static void pack_panel(const RpTensorView *b, const float *at, int64_t n, int columns, float *panel) {
+    const int64_t along_j = floats(b->nb[0]), along_k = floats(b->nb[1]);
+    if (columns < PANEL) memset(panel, 0, (size_t)n * PANEL * sizeof *panel);
+    if (along_j == 1)
+        for (int64_t k = 0; k < n; k++)
+            memcpy(panel + k * PANEL, at + k * along_k, (size_t)columns * sizeof *panel);
+    else
+        for (int j = 0; j < columns; j++)
+            for (int64_t k = 0; k < n; k++) panel[k * PANEL + j] = at[j * along_j + k * along_k];
+}
+
+/* Likewise rows of a: strip[row][SLICE]. */
+static void pack_strip(const RpTensorView *a, const float *at, int64_t n, int rows, float *strip) {
+    const int64_t along_k = floats(a->nb[0]), along_i = floats(a->nb[1]);
+    if (rows < STRIP) memset(strip, 0, STRIP * SLICE * sizeof *strip);
+    if (along_k == 1)
+        for (int r = 0; r < rows; r++) memcpy(strip + r * SLICE, at + r * along_i, (size_t)n * sizeof *strip);
+    else
+        for (int64_t k = 0; k < n; k++)
+            for (int r = 0; r < rows; r++) strip[r * SLICE + k] = at[r * along_i + k * along_k];
+}
+
+/* Results [i0, i1) x [j0, j1) of batch s. */
+typedef struct Unit {
+    int64_t i0, i1, j0, j1, s;
+} Unit;
+
+static const float *element(const RpTensorView *v, int64_t i0, int64_t i1, int64_t s) {
+    return (const float *)(const void *)((const char *)v->data + (size_t)i0 * v->nb[0] +
+                                         (size_t)i1 * v->nb[1] + (size_t)s * v->nb[2]);
+}
+
+static int smaller(int64_t a, int b) { return a < b ? (int)a : b; }
+
+/* What the sum of a slice is added to: beta * c for the first one, else the slices before it. */
+static Merge merge_at(const RpOpArgs *args, const Unit *u, int64_t k0, int64_t i, int64_t j) {
+    const RpGemmParams *p = &args->params->gemm;
+    const RpTensorView *c = &args->gemm.c, *y = &args->dst;
+    Merge               m = {.alpha = p->alpha, .keep = 1.0f};
+    m.y           = (float *)(void *)((char *)y->data + (size_t)i * y->nb[1] + (size_t)u->s * y->nb[2]) + j;
+    m.y_stride    = floats(y->nb[1]);
+    m.from        = m.y;
+    m.from_stride = m.y_stride;
+    m.rows        = smaller(u->i1 - i, STRIP);
+    m.columns     = smaller(u->j1 - j, PANEL);
+    if (k0 > 0) return m;
+    m.keep        = p->beta;
+    m.from        = p->beta != 0.0f && rp_is_present(c) ? element(c, j, i, u->s) : NULL;
+    m.from_stride = floats(c->nb[1]);
+    return m;
+}
+
+static void compute(const RpOpArgs *args, const Unit *u) {
+    const RpTensorView *a = &args->gemm.a, *b = &args->gemm.b;
+    const int64_t       n_k     = args->params->gemm.alpha != 0.0f ? a->ne[0] : 0;
+    TileFunction       *tile_of = tile_function();
+    alignas(64) float   panels[PANELS][SLICE * PANEL], strip[STRIP * SLICE], tile[STRIP * PANEL];
+    for (int64_t k0 = 0; k0 == 0 || k0 < n_k; k0 += SLICE) {
+        const int64_t n = smaller(n_k - k0, SLICE);
+        for (int64_t j = u->j0; j < u->j1 && n > 0; j += PANEL)
+            pack_panel(b, element(b, j, k0, u->s), n, smaller(u->j1 - j, PANEL), panels[(j - u->j0) / PANEL]);
+        for (int64_t i = u->i0; i < u->i1; i += STRIP) {
+            if (n > 0) pack_strip(a, element(a, k0, i, u->s), n, smaller(u->i1 - i, STRIP), strip);
+            for (int64_t j = u->j0; j < u->j1; j += PANEL) {
+                const Merge m = merge_at(args, u, k0, i, j);
+                tile_of(strip, panels[(j - u->j0) / PANEL], n, m.rows, tile);
+                merge(&m, tile);
+            }
+        }
+    }
+}
+
+RpStatus rp_cpu_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(rp_check_gemm(args));
+    const int64_t n = args->dst.ne[0], m = args->dst.ne[1];
+    const int64_t across = (n + BLOCK_COLS - 1) / BLOCK_COLS, down = (m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int64_t units = across * down * args->dst.ne[2];
+    for (int64_t i = units * ctx->ith / ctx->nth; i < units * (ctx->ith + 1) / ctx->nth; i++) {
+        const int64_t row = i / across % down * BLOCK_ROWS, column = i % across * BLOCK_COLS;
+        const Unit    u = {.i0 = row,
+                           .i1 = row + smaller(m - row, BLOCK_ROWS),
+                           .j0 = column,
+                           .j1 = column + smaller(n - column, BLOCK_COLS),
+                           .s  = i / (across * down)};
+        compute(args, &u);
+    }
+    return RP_OK;
+}
