@@ -150,7 +150,38 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
      * are kept. positions [batch,seq]; negative ones count as 0. rotary_dim is even, at most head_dim and 1024. */    \
     F(rope, (float *q, float *k, const float *freqs, const int32_t *positions, int64_t batch, int32_t seq,             \
              int32_t heads, int32_t key_heads, int32_t head_dim, int32_t rotary_dim, int32_t halves),                  \
-      (q, k, freqs, positions, batch, seq, heads, key_heads, head_dim, rotary_dim, halves))
+      (q, k, freqs, positions, batch, seq, heads, key_heads, head_dim, rotary_dim, halves))                            \
+    /* ---- training: gradients. dy is the gradient of the loss with respect to the result of the forward function, dx \
+     * that with respect to its input x. dx may be dy, but where more is said. ---- */                                 \
+    /* dx[i] = dy[i] s (1 + x[i] (1 - s)), s = 1 / (1 + exp(-x[i])) */                                                 \
+    F(silu_backward, (const float *x, const float *dy, float *dx, int64_t n), (x, dy, dx, n))                          \
+    /* dx[i] = dy[i] times the derivative of gelu at x[i]; `exact` as in gelu */                                       \
+    F(gelu_backward, (const float *x, const float *dy, float *dx, int64_t n, int32_t exact), (x, dy, dx, n, exact))    \
+    /* dx[r,i] = y[r,i] (dy[r,i] - sum_j dy[r,j] y[r,j]), y = softmax(x) */                                            \
+    F(softmax_backward, (const float *y, const float *dy, float *dx, int64_t batch, int32_t dim),                      \
+      (y, dy, dx, batch, dim))                                                                                         \
+    /* rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps);  dweight[i] = sum_r dy[r,i] x[r,i] rstd[r], in a fixed order of r;    \
+     * dx[r,i] = rstd[r] weight[i] dy[r,i] - x[r,i] rstd[r]^3 / dim * sum_j dy[r,j] weight[j] x[r,j]. Without a weight \
+     * (NULL) it is 1. rstd [batch] is an output; it may be NULL if dweight is. dx may be neither dy nor x. */         \
+    F(rmsnorm_backward, (const float *x, const float *weight, const float *dy, float *dx, float *dweight, float *rstd, \
+                         int64_t batch, int32_t dim, float eps),                                                       \
+      (x, weight, dy, dx, dweight, rstd, batch, dim, eps))                                                             \
+    /* The gradients of q and k of rope, in place: rotations by the negative angles. dk may be NULL. */                \
+    F(rope_backward, (float *dq, float *dk, const float *freqs, const int32_t *positions, int64_t batch, int32_t seq,  \
+                      int32_t heads, int32_t key_heads, int32_t head_dim, int32_t rotary_dim, int32_t halves),         \
+      (dq, dk, freqs, positions, batch, seq, heads, key_heads, head_dim, rotary_dim, halves))                          \
+    /* The gradients of attention: out[b,t,h,:] = sum_i p_i V[b,i,g,:], p = softmax_i(scale Q[b,t,h,:] . K[b,i,g,:]),  \
+     * g = h * key_heads / heads. Q, out, dout and dQ [batch,seq_q,heads,head_dim]; K, V, dK and dV                    \
+     * [batch,seq_k,key_heads,head_dim]; heads is a multiple of key_heads. If is_causal is not 0, query t sees the keys\
+     * 0 .. seq_k - seq_q + t. out is the result of the forward function. dK and dV are sums over the heads that share \
+     * a key head. Memory does not grow with seq_q * seq_k. A NaN or an infinity may spread to all gradients of its    \
+     * batch entry and key head. 1 <= head_dim <= 512. No output may be an input. */                                   \
+    F(attention_backward, (const float *Q, const float *K, const float *V, const float *out, const float *dout,        \
+                           float *dQ, float *dK, float *dV, int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads,\
+                           int32_t key_heads, int32_t head_dim, float scale, int32_t is_causal, void *workspace,       \
+                           int64_t workspace_bytes),                                                                   \
+      (Q, K, V, out, dout, dQ, dK, dV, batch, seq_q, seq_k, heads, key_heads, head_dim, scale, is_causal, workspace,   \
+       workspace_bytes))
 
 /* Functions for the host only, rp_nn_cpu_NAME: F(NAME, (parameters), (their names)). */
 #define RP_NN_HOST_FUNCTIONS(F)                                                                                        \
@@ -167,7 +198,10 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(gemv_q_workspace, (int32_t type, int32_t rows, int32_t cols, int64_t *bytes), (type, rows, cols, bytes))         \
     F(expert_gemm_workspace, (int32_t type, int64_t tokens, int32_t k, int32_t experts, int32_t rows, int32_t cols,    \
                               int32_t x_each, int64_t *bytes),                                                         \
-      (type, tokens, k, experts, rows, cols, x_each, bytes))
+      (type, tokens, k, experts, rows, cols, x_each, bytes))                                                           \
+    F(attention_backward_workspace, (int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads,    \
+                                     int32_t head_dim, int64_t *bytes),                                                \
+      (batch, seq_q, seq_k, heads, key_heads, head_dim, bytes))
 
 /* Functions without a twin for the host: F(NAME, (parameters), (their names)). Work on a stream: NULL is the default
  * stream. */

@@ -218,6 +218,24 @@ typedef struct RpGemmParams {
     float alpha, beta;
 } RpGemmParams;
 
+typedef struct RpSoftMaxBackwardParams {
+    float scale; /* that of the op soft_max */
+} RpSoftMaxBackwardParams;
+
+typedef struct RpAttentionBackwardParams {
+    float   scale;
+    int32_t causal; /* not 0: the queries are the last of the keys' positions */
+} RpAttentionBackwardParams;
+
+typedef struct RpGetRowsBackwardParams {
+    int32_t rows;  /* of the table */
+    float   scale; /* as in RpGetRowsParams */
+} RpGetRowsBackwardParams;
+
+typedef struct RpRepeatBackwardParams {
+    int64_t ne[RP_MAX_DIMS]; /* of the result */
+} RpRepeatBackwardParams;
+
 enum {
     RP_FLAG_INPLACE    = 1 << 0, /* the result may take the memory of source 0 if it has its dtype and shape (I6) */
     RP_FLAG_VIEW       = 1 << 1, /* computes nothing: the result is the memory of source 0 */
@@ -374,7 +392,49 @@ enum { RP_STORE_TARGET = 1 };
     /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s]: GEMM of BLAS, row-major                         \
      * src a [k,m,batch] and b [n,k,batch], each with adjacent rows or columns (a transposed matrix is a view),        \
      * [c [n,m,batch]], whose memory y may be; y [n,m,batch]. beta 0 does not read c, alpha 0 neither a nor b */       \
-    OP(GEMM, gemm, 2, (a, b, c), RpGemmParams, (alpha, beta), gemm, 0)
+    OP(GEMM, gemm, 2, (a, b, c), RpGemmParams, (alpha, beta), gemm, 0)                                                 \
+    /* ---- training: gradients of ops. dy is the gradient of the loss with respect to the result y of the op, dx      \
+     * with respect to x. The gradient of rope is rope with the negative freq_scale, with YaRN rope with negative      \
+     * factors. ---- */                                                                                                \
+    /* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x))                                                          \
+     * src dy, x of one shape; y = dx */                                                                               \
+    OP(SILU_BACKWARD, silu_backward, 2, (dy, x), RpNoParams, (unused), gradient, RP_FLAG_INPLACE)                      \
+    /* dx = dy * (Phi(x) + x * Phi'(x)), by the formula of RpGeluKind                                                  \
+     * src dy, x of one shape; y = dx */                                                                               \
+    OP(GELU_BACKWARD, gelu_backward, 2, (dy, x), RpGeluParams, (kind), gradient, RP_FLAG_INPLACE)                      \
+    /* dx[:,r] = scale * y[:,r] * (dy[:,r] - sum_i dy[i,r] * y[i,r])                                                   \
+     * src dy, y of one shape; y = dx */                                                                               \
+    OP(SOFT_MAX_BACKWARD, soft_max_backward, 2, (dy, y), RpSoftMaxBackwardParams, (scale), gradient, RP_FLAG_INPLACE)  \
+    /* rstd[r] = 1 / sqrt(mean(x[:,r]^2) + eps)                                                                        \
+     * dx[:,r] = rstd[r] * w * dy[:,r] - x[:,r] * rstd[r]^3 / n * sum_i dy[i,r] * w[i] * x[i,r]                        \
+     * dw[i]   = sum_r dy[i,r] * x[i,r] * rstd[r]                                                                      \
+     * src dy and x [n,r], contiguous, [w [n]], [dw [n]], [rstd [r]], which dw needs; dw and rstd are written; y = dx */\
+    OP(RMS_NORM_BACKWARD, rms_norm_backward, 2, (dy, x, w, dw, rstd), RpRmsNormParams, (eps), rms_norm_backward,       \
+       RP_WRITES(RP_SOURCE(rms_norm_backward, dw)) | RP_WRITES(RP_SOURCE(rms_norm_backward, rstd)))                    \
+    /* Of y[:,h,t] = sum_i p[i] v[:,i,h/g], p = softmax_i(scale * k[:,i,h/g] . q[:,t,h]), causal: i <= t + n_k - n_q.  \
+     * p is computed again, in tiles, from statistics of each row (Dao 2023, arXiv:2307.08691):                        \
+     *     delta = dy . y,  ds[i] = p[i] * (dy . v[:,i] - delta)                                                       \
+     *     dv[:,i] = sum p[i] dy,  dq = scale * sum_i ds[i] k[:,i],  dk[:,i] = scale * sum ds[i] q;  sums over t and g \
+     * src dy [d,h,t,b], q [d,t,h,b], k and v [d,i,h/g,b], y [d,h,t,b], dk and dv like k, which are written; stats     \
+     * [3*t*h*b]: largest score, 1 / sum of exponentials, delta; y = dq like q */                                      \
+    OP(ATTENTION_BACKWARD, attention_backward, 8, (dy, q, k, v, y, dk, dv, stats), RpAttentionBackwardParams,          \
+       (scale, causal), attention_backward,                                                                            \
+       RP_WRITES(RP_SOURCE(attention_backward, dk)) | RP_WRITES(RP_SOURCE(attention_backward, dv)) |                   \
+           RP_WRITES(RP_SOURCE(attention_backward, stats)))                                                            \
+    /* dw[:,r] = scale * sum of dy[:,t] over the t with ids[t] = r, in the order of t; other ids count for none        \
+     * src dy [n,t], ids i32 [t]; y = dw [n,rows] */                                                                   \
+    OP(GET_ROWS_BACKWARD, get_rows_backward, 2, (dy, ids), RpGetRowsBackwardParams, (rows, scale), get_rows_backward, 0)\
+    /* dx[:,j,t] = weights[j,t] * dy[:,t];  dweights[j,t] = sum_i dy[i,t] * x[i,j,t]                                   \
+     * src dy [n,t], x [n,k,t], weights [k,t], dweights [k,t], which is written; y = dx */                             \
+    OP(COMBINE_BACKWARD, combine_backward, 4, (dy, x, weights, dweights), RpNoParams, (unused), combine_backward,      \
+       RP_WRITES(RP_SOURCE(combine_backward, dweights)))                                                               \
+    /* dprobs[ids[j,t],t] = gradient of route with respect to the probability of choice j; 0 where nothing was chosen  \
+     * src dy [k,t], probs [n,t], ids i32 [k,t]; y = dprobs */                                                         \
+    OP(ROUTE_BACKWARD, route_backward, 3, (dy, probs, ids), RpRouteParams, (soft_max, normalize, unused, scale),       \
+       route_backward, 0)                                                                                              \
+    /* Sum over what mul and add repeat: y[i0,i1,i2,i3] = sum of dy at i0 + a0 ne[0], i1 + a1 ne[1], ...               \
+     * src dy, whose dimensions are multiples of ne; y [ne] */                                                         \
+    OP(REPEAT_BACKWARD, repeat_backward, 1, (dy), RpRepeatBackwardParams, (ne), repeat_backward, 0)
 
 /* Views: no kernel runs. */
 #define RP_VIEW_OPS(OP)                                                                                                \
