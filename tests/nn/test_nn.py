@@ -15,6 +15,7 @@ import unittest
 import numpy as np
 
 from cases import (BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, Host, NnError, covered, f64, floats, sizes)
+from test_backward import AttentionBackward, Gradients  # noqa: F401
 from test_loss import Losses, Optimizer  # noqa: F401
 from test_products import Conversions, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
 
@@ -161,7 +162,7 @@ class Errors(Case):
 
     def test_every_function_refuses_null(self):
         """With sizes of 1 and no pointers each function names the first pointer that it needs."""
-        optional = {("rmsnorm", "weight"), ("topk", "values"), ("cross_entropy", "log_probs")}
+        optional = {("rmsnorm", "weight"), ("topk", "values"), ("cross_entropy", "log_probs"), ("rmsnorm_backward", "weight")}
         for name, parameters in LIBRARY.functions.items():
             for prefix in ("rp_nn_cpu_",) + (("rp_nn_",) if HAS_DEVICE else ()):
                 arguments = [None if kind.endswith("*") else 1 for kind, _ in parameters]

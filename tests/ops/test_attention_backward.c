@@ -23,7 +23,8 @@ static double *q_row(const Attention *a, double *x, int b, int t, int h) {
 }
 
 static double *k_row(const Attention *a, double *x, int b, int i, int h) {
-    return x + (size_t)a->s.d * (size_t)(h * a->s.key_heads / a->s.heads + a->s.key_heads * (i + a->s.n_k * b));
+    return x +
+           (size_t)a->s.d * (size_t)(h * a->s.key_heads / a->s.heads + a->s.key_heads * (i + a->s.n_k * b));
 }
 
 static double dot64(const double *x, const double *y, int n) {
@@ -67,12 +68,13 @@ static double loss(const void *of) {
 }
 
 static void gradient_row(const Attention *a, int b, int t, int h) {
-    double       *p = malloc(((size_t)a->s.n_k + 1) * sizeof *p), *dy = q_row(a, a->dy64, b, t, h);
-    const int     n = probabilities_of(a, b, t, h, p);
-    const double  delta = dot64(dy, q_row(a, a->y64, b, t, h), a->s.d);
+    double      *p = malloc(((size_t)a->s.n_k + 1) * sizeof *p), *dy = q_row(a, a->dy64, b, t, h);
+    const int    n     = probabilities_of(a, b, t, h, p);
+    const double delta = dot64(dy, q_row(a, a->y64, b, t, h), a->s.d);
     for (int i = 0; i < n; i++) {
-        const double *k = k_row(a, a->k64, b, i, h), *v = k_row(a, a->v64, b, i, h), *q = q_row(a, a->q64, b, t, h);
-        const double  ds = a->scale * p[i] * (dot64(dy, v, a->s.d) - delta);
+        const double *k = k_row(a, a->k64, b, i, h), *v = k_row(a, a->v64, b, i, h),
+                     *q = q_row(a, a->q64, b, t, h);
+        const double ds = a->scale * p[i] * (dot64(dy, v, a->s.d) - delta);
         for (int c = 0; c < a->s.d; c++) {
             k_row(a, a->dv64, b, i, h)[c] += p[i] * dy[c];
             k_row(a, a->dk64, b, i, h)[c] += ds * q[c];
@@ -85,10 +87,13 @@ static void gradient_row(const Attention *a, int b, int t, int h) {
 static Attention attention_new(Shape s, double scale) {
     Attention    a  = {.s = s, .scale = scale};
     const size_t nq = of_q(&s), nk = of_k(&s);
-    a.q = random_floats(nq, 1), a.k = random_floats(nk, 2), a.v = random_floats(nk, 3), a.dy = random_floats(nq, 4);
-    a.y = random_floats(nq, 5), a.dq = random_floats(nq, 6), a.dk = random_floats(nk, 7), a.dv = random_floats(nk, 8);
+    a.q = random_floats(nq, 1), a.k = random_floats(nk, 2), a.v = random_floats(nk, 3),
+    a.dy = random_floats(nq, 4);
+    a.y = random_floats(nq, 5), a.dq = random_floats(nq, 6), a.dk = random_floats(nk, 7),
+    a.dv    = random_floats(nk, 8);
     a.stats = random_floats(3 * (size_t)(s.batch * s.n_q * s.heads), 9);
-    a.q64 = in_double(a.q, nq), a.k64 = in_double(a.k, nk), a.v64 = in_double(a.v, nk), a.dy64 = in_double(a.dy, nq);
+    a.q64 = in_double(a.q, nq), a.k64 = in_double(a.k, nk), a.v64 = in_double(a.v, nk),
+    a.dy64 = in_double(a.dy, nq);
     a.y64 = in_double(a.y, nq), a.dq64 = calloc(nq, 8), a.dk64 = calloc(nk, 8), a.dv64 = calloc(nk, 8);
     for_rows(&a, forward_row);
     for (size_t i = 0; i < nq; i++) a.y[i] = (float)a.y64[i];
@@ -96,8 +101,10 @@ static Attention attention_new(Shape s, double scale) {
 }
 
 static void attention_free(Attention *a) {
-    free(a->q), free(a->k), free(a->v), free(a->y), free(a->dy), free(a->dq), free(a->dk), free(a->dv), free(a->stats);
-    free(a->q64), free(a->k64), free(a->v64), free(a->y64), free(a->dy64), free(a->dq64), free(a->dk64), free(a->dv64);
+    free(a->q), free(a->k), free(a->v), free(a->y), free(a->dy), free(a->dq), free(a->dk), free(a->dv),
+        free(a->stats);
+    free(a->q64), free(a->k64), free(a->v64), free(a->y64), free(a->dy64), free(a->dq64), free(a->dk64),
+        free(a->dv64);
 }
 
 /* [d,seq,heads,batch] of rows in the layout above. */
@@ -106,7 +113,7 @@ static RpTensorView rows_view(float *x, const Shape *s, int seq, int heads) {
     return (RpTensorView){
         .data  = x,
         .dtype = RP_F32,
-        .ne    = {s->d,      seq,                 heads, s->batch                              },
+        .ne    = {s->d,      seq,                 heads, s->batch                         },
         .nb    = {sizeof *x, row * (size_t)heads, row,   row * (size_t)heads * (size_t)seq}
     };
 }
@@ -114,19 +121,22 @@ static RpTensorView rows_view(float *x, const Shape *s, int seq, int heads) {
 static RpOpArgs args_of(const Attention *a, const RpOpParams *p) {
     const Shape *s = &a->s;
     return (RpOpArgs){
-        .dst = rows_view(a->dq, s, s->n_q, s->heads),
+        .dst                = rows_view(a->dq, s, s->n_q, s->heads),
         .attention_backward = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch),
                                rows_view(a->q, s, s->n_q, s->heads), rows_view(a->k, s, s->n_k, s->key_heads),
                                rows_view(a->v, s, s->n_k, s->key_heads),
                                tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch),
-                               rows_view(a->dk, s, s->n_k, s->key_heads), rows_view(a->dv, s, s->n_k, s->key_heads),
+                               rows_view(a->dk, s, s->n_k, s->key_heads),
+                               rows_view(a->dv, s, s->n_k, s->key_heads),
                                tensor(RP_F32, a->stats, 3 * s->batch * s->n_q * s->heads, 1, 1, 1)},
-        .params = p
+        .params             = p
     };
 }
 
 static RpOpParams params_of(const Attention *a) {
-    return (RpOpParams){.attention_backward = {.scale = (float)a->scale, .causal = a->s.causal}};
+    return (RpOpParams){
+        .attention_backward = {.scale = (float)a->scale, .causal = a->s.causal}
+    };
 }
 
 static void expect_gradients(const Attention *a, double tolerance) {
@@ -158,7 +168,11 @@ static void check(Shape s) {
 
 Test(attention_backward, is_the_slope_of_attention) {
     static const Shape shapes[] = {
-        {2, 4, 6, 4, 2, 5, false}, {2, 4, 6, 4, 2, 5, true}, {1, 5, 3, 3, 1, 4, true}, {1, 1, 1, 1, 1, 1, false}};
+        {2, 4, 6, 4, 2, 5, false},
+        {2, 4, 6, 4, 2, 5, true },
+        {1, 5, 3, 3, 1, 4, true },
+        {1, 1, 1, 1, 1, 1, false}
+    };
     for (int k = 0; k < 4; k++) {
         Attention a = attention_new(shapes[k], 0.75);
         slopes(loss, &a, a.q64, of_q(&a.s), a.dq64);
@@ -175,8 +189,8 @@ Test(attention_backward, takes_any_number_of_queries_and_keys) {
     check((Shape){1, 49, 97, 2, 1, 17, true}), check((Shape){1, 3, 131, 1, 1, 33, true});
     check((Shape){2, 31, 31, 2, 2, 16, true}), check((Shape){1, 48, 48, 1, 1, 8, false});
 #ifndef RP_TEST_CUDA
-    check((Shape){1, 200, 200, 4, 2, 64, true}), check((Shape){1, 1, 300, 6, 2, 80, true});
-    check((Shape){3, 100, 60, 2, 1, 40, true}), check((Shape){1, 33, 70, 2, 2, 512, false});
+    check((Shape){1, 100, 100, 2, 1, 32, true}), check((Shape){1, 1, 200, 4, 2, 80, true});
+    check((Shape){2, 60, 50, 2, 1, 24, true}), check((Shape){1, 5, 50, 2, 2, 512, false});
 #else
     check((Shape){1, 131, 5, 1, 1, 4, false}), check((Shape){1, 2, 3, 1, 1, 300, true});
 #endif
@@ -194,17 +208,19 @@ Test(attention_backward, large_scores_do_not_overflow) {
 }
 
 Test(attention_backward, a_nan_stays_in_its_batch_entry_and_key_head) {
-    Attention a       = attention_new((Shape){2, 5, 6, 4, 2, 3, false}, 0.5);
-    a.k[3 * (1 + 2 * 2)] = NAN; /* batch 0, key 2, key head 1 */
+    Attention a           = attention_new((Shape){2, 5, 6, 4, 2, 3, false}, 0.5);
+    a.k[3 * (1 + 2 * 2)]  = NAN; /* batch 0, key 2, key head 1 */
     const RpOpParams p    = params_of(&a);
     const RpOpArgs   args = args_of(&a, &p);
     run_variants(rp_cpu_attention_backward, &args);
     for (int b = 0; b < 2; b++)
         for (int t = 0; t < 5; t++)
-            for (int h = 0; h < 4; h++) cr_expect_eq(isnan(a.dq[3 * (h + 4 * (t + 5 * b))]) != 0, b == 0 && h >= 2);
+            for (int h = 0; h < 4; h++)
+                cr_expect_eq(isnan(a.dq[3 * (h + 4 * (t + 5 * b))]) != 0, b == 0 && h >= 2);
     for (int b = 0; b < 2; b++)
         for (int i = 0; i < 6; i++)
-            for (int h = 0; h < 2; h++) cr_expect_eq(isnan(a.dv[3 * (h + 2 * (i + 6 * b))]) != 0, b == 0 && h == 1);
+            for (int h = 0; h < 2; h++)
+                cr_expect_eq(isnan(a.dv[3 * (h + 2 * (i + 6 * b))]) != 0, b == 0 && h == 1);
     attention_free(&a);
 }
 
@@ -254,13 +270,13 @@ Test(attention_backward, has_the_gradients_of_torch) {
 }
 
 Test(attention_backward, refuses_other_shapes) {
-    Attention        a    = attention_new((Shape){1, 4, 4, 2, 2, 4, false}, 1.0);
-    const RpOpParams p    = params_of(&a);
-    RpOpArgs         args = args_of(&a, &p);
+    Attention        a               = attention_new((Shape){1, 4, 4, 2, 2, 4, false}, 1.0);
+    const RpOpParams p               = params_of(&a);
+    RpOpArgs         args            = args_of(&a, &p);
     args.attention_backward.dv.ne[1] = 3;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
             "attention_backward: dv f32 [4,3,2,1], f32 [4,4,2,1] is wanted");
-    args                             = args_of(&a, &p);
+    args                            = args_of(&a, &p);
     args.attention_backward.k.ne[2] = 3;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
             "attention_backward: q [4,4,2,1], k [4,4,3,1] (heads of at most 512)");

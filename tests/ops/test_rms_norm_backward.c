@@ -34,21 +34,21 @@ static void gradients(const Norm *o, double *dx, double *dw) {
         }
         const double root = 1.0 / sqrt(squares / (double)o->n + EPS);
         for (int64_t i = 0; i < o->n; i++) {
-            dx[r * o->n + i] =
-                root * (o->w != NULL ? o->w[i] : 1.0) * dy[i] - x[i] * root * root * root / (double)o->n * sum;
+            dx[r * o->n + i] = root * (o->w != NULL ? o->w[i] : 1.0) * dy[i] -
+                               x[i] * root * root * root / (double)o->n * sum;
             dw[i] += dy[i] * x[i] * root;
         }
     }
 }
 
 static void check(int64_t n, int64_t rows, bool weighted, bool by_differences) {
-    const size_t     total = (size_t)(n * rows), length = (size_t)n;
-    float           *x = random_floats(total, 5), *w = random_floats(length, 6), *dy = random_floats(total, 7);
-    float           *dx = malloc(total * sizeof *dx), *dw = malloc(length * sizeof *dw),
-          *rstd         = malloc((size_t)rows * sizeof *rstd);
-    double          *want = malloc(total * sizeof *want), *want_w = malloc(length * sizeof *want_w);
-    Norm             o = {n, rows, in_double(x, total), weighted ? in_double(w, length) : NULL, in_double(dy, total)};
-    const RpOpParams p = {.rms_norm_backward = {.eps = (float)EPS}};
+    const size_t total = (size_t)(n * rows), length = (size_t)n;
+    float       *x = random_floats(total, 5), *w = random_floats(length, 6), *dy = random_floats(total, 7);
+    float       *dx = malloc(total * sizeof *dx), *dw = malloc(length * sizeof *dw),
+          *rstd  = malloc((size_t)rows * sizeof *rstd);
+    double *want = malloc(total * sizeof *want), *want_w = malloc(length * sizeof *want_w);
+    Norm    o = {n, rows, in_double(x, total), weighted ? in_double(w, length) : NULL, in_double(dy, total)};
+    const RpOpParams p    = {.rms_norm_backward = {.eps = (float)EPS}};
     RpOpArgs         args = {
                 .dst               = tensor(RP_F32, dx, n, rows, 1, 1),
                 .rms_norm_backward = {tensor(RP_F32, dy, n, rows, 1, 1), tensor(RP_F32, x, n, rows, 1, 1)},
@@ -83,16 +83,22 @@ Test(rms_norm_backward, takes_rows_of_any_length_and_number) {
 
 Test(rms_norm_backward, a_nan_reaches_its_row_and_column) {
     enum { N = 20, ROWS = 3 };
-    float           *x = random_floats(N * ROWS, 5), *dy = random_floats(N * ROWS, 7), dx[N * ROWS], dw[N], rstd[ROWS];
+    float *x = random_floats(N * ROWS, 5), *dy = random_floats(N * ROWS, 7), dx[N * ROWS], dw[N], rstd[ROWS];
     const RpOpParams p    = {.rms_norm_backward = {.eps = 1e-5f}};
     const RpOpArgs   args = {
           .dst    = tensor(RP_F32, dx, N, ROWS, 1, 1),
-          .src    = {tensor(RP_F32, dy, N, ROWS, 1, 1), tensor(RP_F32, x, N, ROWS, 1, 1), {0},
-                     tensor(RP_F32, dw, N, 1, 1, 1), tensor(RP_F32, rstd, ROWS, 1, 1, 1)},
+          .src    = {tensor(RP_F32, dy, N, ROWS, 1, 1),
+                     tensor(RP_F32, x, N, ROWS, 1, 1),
+                     {0},
+                     tensor(RP_F32, dw, N, 1, 1, 1),
+                     tensor(RP_F32, rstd, ROWS, 1, 1, 1)},
           .params = &p
     };
     dy[N + 4] = NAN;
-    run_variants(rp_cpu_rms_norm_backward, &args);
+    OK(run_workers(rp_cpu_rms_norm_backward, &args, 2));
+#ifdef RP_TEST_CUDA
+    OK(cuda_run(rp_cpu_rms_norm_backward, &args, dx));
+#endif
     for (int i = 0; i < N; i++) {
         cr_expect(isfinite(dx[i]) && isnan(dx[N + i]) && isfinite(dx[2 * N + i]));
         cr_expect_eq(isnan(dw[i]) != 0, i == 4);
@@ -129,8 +135,9 @@ Test(rms_norm_backward, has_the_gradients_of_torch) {
     read_line(f, want, ROWS * N), read_line(f, want_w, N);
     const RpOpArgs args = {
         .dst    = tensor(RP_F32, dx, N, ROWS, 1, 1),
-        .src    = {tensor(RP_F32, dy, N, ROWS, 1, 1), tensor(RP_F32, x, N, ROWS, 1, 1), tensor(RP_F32, w, N, 1, 1, 1),
-                   tensor(RP_F32, dw, N, 1, 1, 1), tensor(RP_F32, rstd, ROWS, 1, 1, 1)},
+        .src    = {tensor(RP_F32, dy, N, ROWS, 1, 1), tensor(RP_F32, x, N, ROWS, 1, 1),
+                   tensor(RP_F32, w, N, 1, 1, 1), tensor(RP_F32, dw, N, 1, 1, 1),
+                   tensor(RP_F32, rstd, ROWS, 1, 1, 1)},
         .params = &p
     };
     run_variants(rp_cpu_rms_norm_backward, &args);
