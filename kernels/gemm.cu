@@ -1,10 +1,12 @@
 /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], all f32
+ *           by cuBLASLt, where the caller has prepared it (base/blas.h), else:
  * geometry  a block of 256 threads has a tile of 16 T x 16 T results, a thread T x T of them; T is 8, or 4 where tiles of
  *           128 would be fewer than two for each multiprocessor. Slices of 64 / T terms are staged in shared memory, the
  *           next one while the current one is multiplied: a[k][row], b[k][column]
  * traffic   a once for each column of tiles, b once for each row of tiles; c and y once
  * numerics  each result is one chain of fma in the order of k; the order does not depend on T (I8) */
 #include "base/tuning.h"
+#include "kernels/blas/blaslt.h"
 #include "kernels/device/device.cuh"
 
 namespace {
@@ -130,12 +132,57 @@ template <int T> RpStatus launch(GemmArgs p, RpKernelCtx *ctx) {
     return RP_LAUNCH("gemm", ctx, shape, gemm_kernel<T>, p);
 }
 
+/* ---- cuBLASLt ---- */
+
+/* Its y = w x is our result: w has the columns of b, x the rows of a. */
+BlasProduct product_of(const RpOpArgs *args) {
+    const RpTensorView &a = args->gemm.a, &b = args->gemm.b, &y = args->dst;
+    BlasProduct         p = {};
+    p.rows = y.ne[0], p.columns = y.ne[1], p.inner = a.ne[0];
+    p.type     = RP_F32;
+    p.w_across = b.nb[0] == sizeof(float), p.x_across = a.nb[0] != sizeof(float);
+    p.ld_w    = (int64_t)(b.nb[p.w_across ? 1 : 0] / sizeof(float));
+    p.ld_x    = (int64_t)(a.nb[p.x_across ? 0 : 1] / sizeof(float));
+    p.ld_y    = (int64_t)(y.nb[1] / sizeof(float));
+    p.align_w = rp_blas_align(b.data), p.align_x = rp_blas_align(a.data), p.align_y = rp_blas_align(y.data);
+    return p;
+}
+
+RpStatus multiply(const RpOpArgs *args, RpKernelCtx *ctx, BlasPlan *plan) {
+    const RpGemmParams *p = &args->params->gemm;
+    BlasCall call         = {plan, args->gemm.b.data, args->gemm.a.data, args->dst.data, p->alpha, p->beta};
+    if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
+    RpKernelLaunch l = {};
+    l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;
+    l.addresses[0] = call.w, l.addresses[1] = call.x, l.addresses[2] = call.y;
+    return ctx->launch(ctx->user, &l);
+}
+
 } // namespace
+
+extern "C" bool rp_cuda_gemm_wants(const RpOpArgs *args) {
+    const RpTensorView &y = args->dst, &c = args->gemm.c;
+    const RpGemmParams *p        = &args->params->gemm;
+    const bool          in_place = p->beta == 0.0f || (c.data == y.data && c.nb[1] == y.nb[1]);
+    return in_place && p->alpha != 0.0f && y.ne[2] == 1 && y.ne[0] >= RP_BLAS_MIN_COLUMNS &&
+           y.ne[1] >= RP_BLAS_MIN_COLUMNS && args->gemm.a.ne[0] >= RP_BLAS_MIN_COLUMNS;
+}
+
+extern "C" RpStatus rp_cuda_gemm_prepare(RpBlasLt *b, const RpOpArgs *args) {
+    RP_TRY(rp_check_gemm(args));
+    const BlasProduct p = product_of(args);
+    return rp_blaslt_prepare(b, &p);
+}
 
 extern "C" RpStatus rp_cuda_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gemm(args));
     const RpGemmParams *p = &args->params->gemm;
     GemmArgs            g = {args->gemm.a, args->gemm.b, args->gemm.c, args->dst, p->alpha, p->beta, 0, 0, 0};
+    if (ctx->blas != nullptr && rp_cuda_gemm_wants(args)) {
+        const BlasProduct product = product_of(args);
+        BlasPlan         *plan    = rp_blaslt_find(ctx->blas, &product);
+        if (plan != nullptr) return multiply(args, ctx, plan);
+    }
     if (tiles(g.y, SIDE * 4) > INT32_MAX || g.a.ne[0] > INT32_MAX - 64)
         return rp_fail(RP_E_UNSUPPORTED, "gemm: a result [%lld,%lld,%lld] of %lld terms",
                        (long long)g.y.ne[0], (long long)g.y.ne[1], (long long)g.y.ne[2],

@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(sys.argv[1]) / "tests/nn"))
 from cases import BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, covered, f64, floats, random, sizes
 from library import Host, NnError
-from test_products import Conversions, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
+from test_products import Conversions, CublasLt, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
 
 
 def tanh_gelu(x):
