@@ -74,6 +74,12 @@ class Gemm(Case):
                 in_b = np.ascontiguousarray(b.transpose(0, 2, 1)) if transpose_b else b
                 strides = lambda y: (in_a, in_b, y, batch, m, n, k, m * k, k * n, m * n, transpose_a, transpose_b)
                 self.product(backend, "gemm_batched", strides, a, b, c, 1.5, 1.0)
+            for m1, n1 in ((1, 35), (19, 1)):
+                for transpose in (0, 1):
+                    a1, b1, c1 = floats(2, m1, k), floats(2, k, n1), floats(2, m1, n1)
+                    in_a, in_b = (np.ascontiguousarray(v.transpose(0, 2, 1)) if transpose else v for v in (a1, b1))
+                    strides = lambda y: (in_a, in_b, y, 2, m1, n1, k, m1 * k, k * n1, m1 * n1, transpose, transpose)
+                    self.product(backend, "gemm_batched", strides, a1, b1, c1, 0.5, 1.0)
             shared = np.broadcast_to(b[:1], b.shape)
             self.product(backend, "gemm_batched", lambda y: (a, b, y, batch, m, n, k, m * k, 0, m * n, 0, 0), a, shared, c, 1, 0)
             # Gaps between the matrices stay as they are.
