@@ -78,7 +78,8 @@ enum { RP_NN_ABI_VERSION = 1 };
     F(combine, (const float *x, const float *weights, float *y, int64_t tokens, int32_t k, int32_t dim),               \
       (x, weights, y, tokens, k, dim))                                                                                 \
     /* ---- products of f32 matrices, as sgemm of BLAS; on the host by the BLAS of the build, if any ---- */           \
-    /* C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A nor B. */    \
+    /* C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A nor B. On a  \
+     * device with cuBLASLt the first call of a shape prepares it, which allocates host memory. */                     \
     F(gemm, (const float *A, const float *B, float *C, int32_t M, int32_t N, int32_t K, float alpha, float beta),      \
       (A, B, C, M, N, K, alpha, beta))                                                                                 \
     /* The same for `batch` matrices, which begin stride_a, stride_b and stride_c floats after one another. Stride 0   \
