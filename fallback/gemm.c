@@ -20,22 +20,25 @@
 #include <arm_neon.h>
 #endif
 
-enum { BLOCK_ROWS = 240, BLOCK_COLS = 128, SLICE = 128, STRIP = 12, PANEL = 32, PANELS = BLOCK_COLS / PANEL };
+enum { BLOCK_ROWS = 240, BLOCK_COLS = 256, SLICE = 128, STRIP = 12, PANEL = 32, PANELS = BLOCK_COLS / PANEL };
+enum { CACHE_LINE = 16 /* floats */ };
 
-/* tile[r][j] = sum of a[r][k] * b[k][j] over k < n, at least for r < rows; rows of a are SLICE floats long. */
-typedef void TileFunction(const float *a, const float *b, int64_t n, int rows, float *tile);
+/* tile[r][j] = sum of a[r][k] * b[k][j] over k < n, at least for r < rows; rows of a are SLICE floats long, those of b
+ * `stride`. */
+typedef void TileFunction(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile);
 
-static void tile_plain(const float *a, const float *b, int64_t n, int rows, float *tile) {
+static void tile_plain(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile) {
     memset(tile, 0, STRIP * PANEL * sizeof *tile);
     for (int r = 0; r < rows; r++)
         for (int64_t k = 0; k < n; k++)
             for (int j = 0; j < PANEL; j++)
-                tile[r * PANEL + j] = fmaf(a[r * SLICE + k], b[k * PANEL + j], tile[r * PANEL + j]);
+                tile[r * PANEL + j] = fmaf(a[r * SLICE + k], b[k * stride + j], tile[r * PANEL + j]);
 }
 
 /* Sub-tiles of rows x vectors whose accumulators fill the registers. */
 #define TILE(isa, target, Vector, LANES, ROWS, VECTORS, zero, load, spread, fma, store)                      \
-    target static void tile_##isa(const float *a, const float *b, int64_t n, int rows, float *tile) {        \
+    target static void tile_##isa(const float *a, const float *b, int64_t stride, int64_t n, int rows,       \
+                                  float *tile) {                                                             \
         for (int r0 = 0; r0 < rows; r0 += ROWS)                                                              \
             for (int j0 = 0; j0 < PANEL; j0 += VECTORS * LANES) {                                            \
                 Vector sum[ROWS][VECTORS];                                                                   \
@@ -43,7 +46,7 @@ static void tile_plain(const float *a, const float *b, int64_t n, int rows, floa
                     for (int v = 0; v < VECTORS; v++) sum[r][v] = zero;                                      \
                 for (int64_t k = 0; k < n; k++) {                                                            \
                     Vector of_b[VECTORS];                                                                    \
-                    for (int v = 0; v < VECTORS; v++) of_b[v] = load(b + k * PANEL + j0 + v * LANES);        \
+                    for (int v = 0; v < VECTORS; v++) of_b[v] = load(b + k * stride + j0 + v * LANES);       \
                     for (int r = 0; r < ROWS; r++) {                                                         \
                         const Vector of_a = spread(a[(r0 + r) * SLICE + k]);                                 \
                         for (int v = 0; v < VECTORS; v++) sum[r][v] = fma(of_a, of_b[v], sum[r][v]);         \
@@ -57,6 +60,8 @@ static void tile_plain(const float *a, const float *b, int64_t n, int rows, floa
 #if defined(RP_X86)
 TILE(avx2, RP_TARGET_AVX2, __m256, 8, 6, 2, _mm256_setzero_ps(), _mm256_loadu_ps, _mm256_set1_ps,
      _mm256_fmadd_ps, _mm256_storeu_ps)
+TILE(avx512_few, RP_TARGET_AVX512, __m512, 16, 4, 2, _mm512_setzero_ps(), _mm512_loadu_ps, _mm512_set1_ps,
+     _mm512_fmadd_ps, _mm512_storeu_ps)
 TILE(avx512, RP_TARGET_AVX512, __m512, 16, 12, 2, _mm512_setzero_ps(), _mm512_loadu_ps, _mm512_set1_ps,
      _mm512_fmadd_ps, _mm512_storeu_ps)
 #elif defined(__aarch64__)
@@ -66,14 +71,15 @@ RP_BODY float32x4_t multiply_add(float32x4_t x, float32x4_t y, float32x4_t sum) 
 TILE(neon, , float32x4_t, 4, 6, 4, vdupq_n_f32(0.0f), vld1q_f32, vdupq_n_f32, multiply_add, vst1q_f32)
 #endif
 
-static TileFunction *tile_function(void) {
+static TileFunction *tile_function(int64_t rows) {
 #if defined(RP_X86)
     const RpCpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return tile_avx512;
+    if (isa == RP_ISA_AVX512_VNNI) return rows > 4 ? tile_avx512 : tile_avx512_few;
     if (isa == RP_ISA_AVX2) return tile_avx2;
 #elif defined(__aarch64__)
     if (rp_cpu_isa() != RP_ISA_PLAIN) return tile_neon;
 #endif
+    (void)rows;
     return tile_plain;
 }
 
@@ -100,29 +106,39 @@ RP_BODY void merge_body(const Merge *m, const float *tile) {
 }
 RP_VARIANTS(merge, (const Merge *m, const float *tile), (m, tile))
 
+static int smaller(int64_t a, int b) { return a < b ? (int)a : b; }
+
 static int64_t floats(size_t bytes) { return (int64_t)(bytes / sizeof(float)); }
 
-/* Columns j to j + columns, terms k to k + n of matrix b: panel[k][PANEL], zeros past the last column. */
-static void pack_panel(const RpTensorView *b, const float *at, int64_t n, int columns, float *panel) {
+/* Columns [0, columns) and terms [0, n) of matrix b, from `at` on: panels[column / PANEL][k][column % PANEL], with zeros
+ * past the last column. */
+static void pack_panels(const RpTensorView *b, const float *at, int64_t n, int columns,
+                        float (*panels)[SLICE * PANEL]) {
     const int64_t along_j = floats(b->nb[0]), along_k = floats(b->nb[1]);
-    if (columns < PANEL) memset(panel, 0, (size_t)n * PANEL * sizeof *panel);
+    if (columns % PANEL != 0) memset(panels[columns / PANEL], 0, sizeof *panels);
     if (along_j == 1)
         for (int64_t k = 0; k < n; k++)
-            memcpy(panel + k * PANEL, at + k * along_k, (size_t)columns * sizeof *panel);
+            for (int j = 0; j < columns; j += PANEL)
+                memcpy(panels[j / PANEL] + k * PANEL, at + k * along_k + j,
+                       (size_t)smaller(columns - j, PANEL) * sizeof(float));
     else
         for (int j = 0; j < columns; j++)
-            for (int64_t k = 0; k < n; k++) panel[k * PANEL + j] = at[j * along_j + k * along_k];
+            for (int64_t k = 0; k < n; k++)
+                panels[j / PANEL][k * PANEL + j % PANEL] = at[j * along_j + k * along_k];
 }
 
-/* Likewise rows of a: strip[row][SLICE]. */
-static void pack_strip(const RpTensorView *a, const float *at, int64_t n, int rows, float *strip) {
+/* Rows [0, rows) and terms [0, n) of matrix a, from `at` on: strip[row][SLICE]. The rows behind them, which come next, are
+ * prefetched. */
+static void pack_strip(const RpTensorView *a, const float *at, int64_t n, int rows, int more, float *strip) {
     const int64_t along_k = floats(a->nb[0]), along_i = floats(a->nb[1]);
-    if (rows < STRIP) memset(strip, 0, STRIP * SLICE * sizeof *strip);
-    if (along_k == 1)
-        for (int r = 0; r < rows; r++) memcpy(strip + r * SLICE, at + r * along_i, (size_t)n * sizeof *strip);
-    else
+    if (along_k != 1) {
         for (int64_t k = 0; k < n; k++)
             for (int r = 0; r < rows; r++) strip[r * SLICE + k] = at[r * along_i + k * along_k];
+        return;
+    }
+    for (int r = 0; r < rows; r++) memcpy(strip + r * SLICE, at + r * along_i, (size_t)n * sizeof *strip);
+    for (int r = rows; r < rows + more; r++)
+        for (int64_t k = 0; k < n; k += CACHE_LINE) __builtin_prefetch(at + r * along_i + k);
 }
 
 /* Results [i0, i1) x [j0, j1) of batch s. */
@@ -134,8 +150,6 @@ static const float *element(const RpTensorView *v, int64_t i0, int64_t i1, int64
     return (const float *)(const void *)((const char *)v->data + (size_t)i0 * v->nb[0] +
                                          (size_t)i1 * v->nb[1] + (size_t)s * v->nb[2]);
 }
-
-static int smaller(int64_t a, int b) { return a < b ? (int)a : b; }
 
 /* What the sum of a slice is added to: beta * c for the first one, else the slices before it. */
 static Merge merge_at(const RpOpArgs *args, const Unit *u, int64_t k0, int64_t i, int64_t j) {
@@ -155,20 +169,32 @@ static Merge merge_at(const RpOpArgs *args, const Unit *u, int64_t k0, int64_t i
     return m;
 }
 
+/* Each element of b is used once for every strip: with a single one, whole panels are read where they are. */
+static bool is_packed(const RpTensorView *b, const Unit *u) {
+    return u->i1 - u->i0 > STRIP || b->nb[0] != sizeof(float) || (u->j1 - u->j0) % PANEL != 0;
+}
+
 static void compute(const RpOpArgs *args, const Unit *u) {
     const RpTensorView *a = &args->gemm.a, *b = &args->gemm.b;
     const int64_t       n_k     = args->params->gemm.alpha != 0.0f ? a->ne[0] : 0;
-    TileFunction       *tile_of = tile_function();
+    const bool          packed  = is_packed(b, u);
+    TileFunction       *tile_of = tile_function(u->i1 - u->i0);
     alignas(64) float   panels[PANELS][SLICE * PANEL], strip[STRIP * SLICE], tile[STRIP * PANEL];
+    memset(strip, 0, sizeof strip); /* rows past the last one are multiplied too */
     for (int64_t k0 = 0; k0 == 0 || k0 < n_k; k0 += SLICE) {
-        const int64_t n = smaller(n_k - k0, SLICE);
-        for (int64_t j = u->j0; j < u->j1 && n > 0; j += PANEL)
-            pack_panel(b, element(b, j, k0, u->s), n, smaller(u->j1 - j, PANEL), panels[(j - u->j0) / PANEL]);
+        const int64_t n    = smaller(n_k - k0, SLICE);
+        const float  *from = n > 0 ? element(b, u->j0, k0, u->s) : NULL;
+        if (n > 0 && packed) pack_panels(b, from, n, (int)(u->j1 - u->j0), panels);
         for (int64_t i = u->i0; i < u->i1; i += STRIP) {
-            if (n > 0) pack_strip(a, element(a, k0, i, u->s), n, smaller(u->i1 - i, STRIP), strip);
-            for (int64_t j = u->j0; j < u->j1; j += PANEL) {
-                const Merge m = merge_at(args, u, k0, i, j);
-                tile_of(strip, panels[(j - u->j0) / PANEL], n, m.rows, tile);
+            const int rows = smaller(u->i1 - i, STRIP);
+            if (n > 0)
+                pack_strip(a, element(a, k0, i, u->s), n, rows, smaller(u->i1 - i - rows, STRIP), strip);
+            for (int64_t j = 0; j < u->j1 - u->j0; j += PANEL) {
+                const Merge m = merge_at(args, u, k0, i, u->j0 + j);
+                if (packed || n == 0)
+                    tile_of(strip, panels[j / PANEL], PANEL, n, rows, tile);
+                else
+                    tile_of(strip, from + j, floats(b->nb[1]), n, rows, tile);
                 merge(&m, tile);
             }
         }

@@ -22,7 +22,9 @@ static TensorNode *two(ComputeGraph *g, TensorOp op, TensorNode *a, TensorNode *
     return rp_graph_op(g, op, NULL, (TensorNode *const[]){a, b}, 2);
 }
 
+/* The op without ids gives all rows. Here a missing node is an error. */
 TensorNode *rp_get_rows(ComputeGraph *g, TensorNode *w, TensorNode *ids) {
+    if (ids == NULL && g != NULL) rp_graph_set_error(g, RP_E_ARG, "rp_get_rows: ids is NULL");
     return two(g, RP_OP_GET_ROWS, w, ids);
 }
 

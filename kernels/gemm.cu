@@ -1,15 +1,22 @@
 /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], all f32
+ *           by cuBLASLt, where the caller has prepared it (base/blas.h), else:
  * geometry  a block of 256 threads has a tile of 16 T x 16 T results, a thread T x T of them; T is 8, or 4 where tiles of
- *           128 would be fewer than two for each multiprocessor. Slices of SLICE terms are staged in shared memory, the
+ *           128 would be fewer than two for each multiprocessor. Slices of 64 / T terms are staged in shared memory, the
  *           next one while the current one is multiplied: a[k][row], b[k][column]
  * traffic   a once for each column of tiles, b once for each row of tiles; c and y once
  * numerics  each result is one chain of fma in the order of k; the order does not depend on T (I8) */
 #include "base/tuning.h"
+#include "kernels/blas/blaslt.h"
 #include "kernels/device/device.cuh"
 
 namespace {
 
-enum { SIDE = 16, THREADS = SIDE * SIDE, SLICE = 16, PAD = 4 /* keeps rows aligned to 16 bytes */ };
+enum { SIDE = 16, THREADS = SIDE * SIDE, LOADS = 4, PAD = 4 /* keeps rows aligned to 16 bytes */ };
+
+/* SLICE terms are staged at a time, of which a thread loads LOADS elements of each operand. ROW: floats of a staged row. */
+template <int T> struct Tile {
+    enum { SIDES = SIDE * T, ROW = SIDES + PAD, SLICE = LOADS * THREADS / SIDES };
+};
 
 struct GemmArgs {
     RpTensorView a, b, c, y;
@@ -18,35 +25,39 @@ struct GemmArgs {
     int          across, down; /* tiles */
 };
 
-/* A staged slice of a or b: [k][i], i the row of a or the column of b. A thread copies T elements, along the dimension that
- * is contiguous in memory, so that neighbours read neighbouring addresses. */
+/* A thread's part of the slices of a or b, staged as [k][i], i the row of a or the column of b: element e < LOADS has
+ * k + e * k_step and i + e * i_step. The first threads follow the dimension that is contiguous in memory, so that
+ * neighbours read neighbouring addresses:
+ *
+ *     along k    thread t, element e:  k = t % SLICE            i = t / SLICE + e * THREADS / SLICE
+ *     along i                          k = t / side + e * THREADS / side    i = t % side        side = 16 T */
 template <int T> struct Operand {
-    const char *data;
-    size_t      along_k, along_i; /* bytes */
-    int64_t     left;             /* rows or columns from the first of the tile on */
-    int         n;
+    enum { SIDES = Tile<T>::SIDES, ROW = Tile<T>::ROW, SLICE = Tile<T>::SLICE };
+    const char *at;          /* element 0 of the current slice */
+    size_t      step, slice; /* bytes between elements, between slices */
+    int         k, k_step, i, i_step;
+    int         rows; /* of i that exist */
 
-    __device__ void place(int e, int &k, int &i) const {
-        const int at = (int)threadIdx.x + e * THREADS;
-        k            = along_k == sizeof(float) ? at % SLICE : at / (SIDE * T);
-        i            = along_k == sizeof(float) ? at / SLICE : at % (SIDE * T);
+    __device__ Operand(const char *data, size_t along_k, size_t along_i, int64_t left) {
+        const int  t     = (int)threadIdx.x;
+        const bool first = along_k == sizeof(float);
+        k = first ? t % SLICE : t / SIDES, k_step = first ? 0 : THREADS / SIDES;
+        i = first ? t / SLICE : t % SIDES, i_step = first ? THREADS / SLICE : 0;
+        rows  = left < SIDES ? (int)left : (int)SIDES;
+        at    = data + (size_t)k * along_k + (size_t)i * along_i;
+        step  = (size_t)k_step * along_k + (size_t)i_step * along_i;
+        slice = SLICE * along_k;
     }
-    __device__ void load(int k0, float (&v)[T]) const {
+    /* The next slice, of which n terms exist. */
+    __device__ void load(int n, float (&v)[LOADS]) {
 #pragma unroll
-        for (int e = 0; e < T; e++) {
-            int k, i;
-            place(e, k, i);
-            const bool inside = k0 + k < n && i < left;
-            v[e] = inside ? *(const float *)(data + (size_t)(k0 + k) * along_k + (size_t)i * along_i) : 0.0f;
-        }
+        for (int e = 0; e < LOADS; e++)
+            v[e] = k + e * k_step < n && i + e * i_step < rows ? *(const float *)(at + e * step) : 0.0f;
+        at += slice;
     }
-    __device__ void store(const float (&v)[T], float *to) const {
+    __device__ void store(const float (&v)[LOADS], float *to) const {
 #pragma unroll
-        for (int e = 0; e < T; e++) {
-            int k, i;
-            place(e, k, i);
-            to[k * (SIDE * T + PAD) + i] = v[e];
-        }
+        for (int e = 0; e < LOADS; e++) to[(k + e * k_step) * ROW + i + e * i_step] = v[e];
     }
 };
 
@@ -54,7 +65,7 @@ template <int T> struct Operand {
 template <int T> __device__ void fragment(const float *slice, int k, int x, float (&v)[T]) {
 #pragma unroll
     for (int h = 0; h < T / 4; h++) {
-        const float4 four = rp_get_float4(slice + k * (SIDE * T + PAD) + h * SIDE * 4 + 4 * x);
+        const float4 four = rp_get_float4(slice + k * Tile<T>::ROW + h * SIDE * 4 + 4 * x);
         v[4 * h] = four.x, v[4 * h + 1] = four.y, v[4 * h + 2] = four.z, v[4 * h + 3] = four.w;
     }
 }
@@ -79,24 +90,24 @@ __device__ void store_tile(const GemmArgs &p, int64_t i0, int64_t j0, int64_t s,
     }
 }
 
-template <int T> __global__ void __launch_bounds__(THREADS, T == 8 ? 2 : 4) gemm_kernel(GemmArgs p) {
+template <int T> __global__ void __launch_bounds__(THREADS, T == 8 ? 2 : 3) gemm_kernel(GemmArgs p) {
     rp_begin();
-    enum { ROW = SIDE * T + PAD };
+    enum { ROW = Tile<T>::ROW, SLICE = Tile<T>::SLICE };
     RP_SHARED(float4, memory, [2 * 2 * SLICE * ROW / 4]); /* two slices of a and of b */
     const int across = (int)(blockIdx.x % (unsigned)p.across),
               down   = (int)(blockIdx.x / (unsigned)p.across) % p.down;
     const int64_t s = blockIdx.x / ((unsigned)p.across * (unsigned)p.down), i0 = (int64_t)down * SIDE * T,
-                  j0   = (int64_t)across * SIDE * T;
-    const Operand<T> a = {rp_row_at(p.a, i0, s, 0), p.a.nb[0], p.a.nb[1], p.y.ne[1] - i0, p.n};
-    const Operand<T> b = {(const char *)p.b.data + (size_t)j0 * p.b.nb[0] + (size_t)s * p.b.nb[2], p.b.nb[1],
-                          p.b.nb[0], p.y.ne[0] - j0, p.n};
-    float           *slices = (float *)memory, sum[T][T] = {}, of_a[T], of_b[T];
-    a.load(0, of_a), b.load(0, of_b);
+                  j0 = (int64_t)across * SIDE * T;
+    Operand<T> a(rp_row_at(p.a, i0, s, 0), p.a.nb[0], p.a.nb[1], p.y.ne[1] - i0),
+        b((const char *)p.b.data + (size_t)j0 * p.b.nb[0] + (size_t)s * p.b.nb[2], p.b.nb[1], p.b.nb[0],
+          p.y.ne[0] - j0);
+    float *slices = (float *)memory, sum[T][T] = {}, of_a[LOADS], of_b[LOADS];
+    a.load(p.n, of_a), b.load(p.n, of_b);
     for (int k0 = 0, half = 0; k0 < p.n; k0 += SLICE, half = 1 - half) {
         float *slice = slices + half * 2 * SLICE * ROW;
         a.store(of_a, slice), b.store(of_b, slice + SLICE * ROW);
         __syncthreads(); /* a warp stores the slice after next only when all have read this half */
-        a.load(k0 + SLICE, of_a), b.load(k0 + SLICE, of_b);
+        a.load(p.n - k0 - SLICE, of_a), b.load(p.n - k0 - SLICE, of_b);
 #pragma unroll
         for (int k = 0; k < SLICE; k++) {
             float x[T], w[T];
@@ -121,13 +132,58 @@ template <int T> RpStatus launch(GemmArgs p, RpKernelCtx *ctx) {
     return RP_LAUNCH("gemm", ctx, shape, gemm_kernel<T>, p);
 }
 
+/* ---- cuBLASLt ---- */
+
+/* Its y = w x is our result: w has the columns of b, x the rows of a. */
+BlasProduct product_of(const RpOpArgs *args) {
+    const RpTensorView &a = args->gemm.a, &b = args->gemm.b, &y = args->dst;
+    BlasProduct         p = {};
+    p.rows = y.ne[0], p.columns = y.ne[1], p.inner = a.ne[0];
+    p.type     = RP_F32;
+    p.w_across = b.nb[0] == sizeof(float), p.x_across = a.nb[0] != sizeof(float);
+    p.ld_w    = (int64_t)(b.nb[p.w_across ? 1 : 0] / sizeof(float));
+    p.ld_x    = (int64_t)(a.nb[p.x_across ? 0 : 1] / sizeof(float));
+    p.ld_y    = (int64_t)(y.nb[1] / sizeof(float));
+    p.align_w = rp_blas_align(b.data), p.align_x = rp_blas_align(a.data), p.align_y = rp_blas_align(y.data);
+    return p;
+}
+
+RpStatus multiply(const RpOpArgs *args, RpKernelCtx *ctx, BlasPlan *plan) {
+    const RpGemmParams *p = &args->params->gemm;
+    BlasCall call         = {plan, args->gemm.b.data, args->gemm.a.data, args->dst.data, p->alpha, p->beta};
+    if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
+    RpKernelLaunch l = {};
+    l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;
+    l.addresses[0] = call.w, l.addresses[1] = call.x, l.addresses[2] = call.y;
+    return ctx->launch(ctx->user, &l);
+}
+
 } // namespace
+
+extern "C" bool rp_cuda_gemm_wants(const RpOpArgs *args) {
+    const RpTensorView &y = args->dst, &c = args->gemm.c;
+    const RpGemmParams *p        = &args->params->gemm;
+    const bool          in_place = p->beta == 0.0f || (c.data == y.data && c.nb[1] == y.nb[1]);
+    return in_place && p->alpha != 0.0f && y.ne[2] == 1 && y.ne[0] >= RP_BLAS_MIN_COLUMNS &&
+           y.ne[1] >= RP_BLAS_MIN_COLUMNS && args->gemm.a.ne[0] >= RP_BLAS_MIN_COLUMNS;
+}
+
+extern "C" RpStatus rp_cuda_gemm_prepare(RpBlasLt *b, const RpOpArgs *args) {
+    RP_TRY(rp_check_gemm(args));
+    const BlasProduct p = product_of(args);
+    return rp_blaslt_prepare(b, &p);
+}
 
 extern "C" RpStatus rp_cuda_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gemm(args));
     const RpGemmParams *p = &args->params->gemm;
     GemmArgs            g = {args->gemm.a, args->gemm.b, args->gemm.c, args->dst, p->alpha, p->beta, 0, 0, 0};
-    if (tiles(g.y, SIDE * 4) > INT32_MAX || g.a.ne[0] > INT32_MAX - SLICE)
+    if (ctx->blas != nullptr && rp_cuda_gemm_wants(args)) {
+        const BlasProduct product = product_of(args);
+        BlasPlan         *plan    = rp_blaslt_find(ctx->blas, &product);
+        if (plan != nullptr) return multiply(args, ctx, plan);
+    }
+    if (tiles(g.y, SIDE * 4) > INT32_MAX || g.a.ne[0] > INT32_MAX - 64)
         return rp_fail(RP_E_UNSUPPORTED, "gemm: a result [%lld,%lld,%lld] of %lld terms",
                        (long long)g.y.ne[0], (long long)g.y.ne[1], (long long)g.y.ne[2],
                        (long long)g.a.ne[0]);

@@ -49,7 +49,8 @@ static RpStatus gemm(const NnCall *call, const char *function, const NnGemm *g) 
     bool empty = false;
     RP_TRY(check(function, g, &empty));
     if (empty) return RP_OK;
-    if (!call->cuda && rp_nn_blas_gemm(g)) return RP_OK;
+    const bool adds = g->k > 0 && g->alpha != 0.0f; /* else some BLAS read A and B for small sizes */
+    if (!call->cuda && adds && rp_nn_blas_gemm(g)) return RP_OK;
     const RpOpParams p = {
         .gemm = {.alpha = g->alpha, .beta = g->beta}
     };

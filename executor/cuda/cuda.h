@@ -181,9 +181,6 @@ static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
                          .sources       = &c->device->sources};
 }
 
-/* The value of an option that selects a library: *path is NULL for off, "" for auto, or a path. RP_E_ARG for others. */
-RP_NODISCARD RpStatus rp_cuda_wanted_library(RpOption option, const char **path);
-
 /* RP_OK, or RP_E_CUDA (RP_E_NOMEM) with device, `what` and the error's text. If the device itself has failed, for
  * instance by an illegal access in a kernel, d->failed is set. */
 RP_NODISCARD RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what);

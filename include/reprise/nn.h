@@ -118,7 +118,8 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
      * or one float. A NaN norm makes all of grad NaN. */                                                              \
     F(grad_clip, (float *grad, const float *norm, int64_t n, float max_norm), (grad, norm, n, max_norm))               \
     /* ---- products of f32 matrices, as sgemm of BLAS; on the host by the BLAS of the build, if any ---- */           \
-    /* C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A nor B. */    \
+    /* C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A nor B. On a  \
+     * device with cuBLASLt the first call of a shape prepares it, which allocates host memory. */                     \
     F(gemm, (const float *A, const float *B, float *C, int32_t M, int32_t N, int32_t K, float alpha, float beta),      \
       (A, B, C, M, N, K, alpha, beta))                                                                                 \
     /* The same for `batch` matrices, which begin stride_a, stride_b and stride_c floats after one another. Stride 0   \

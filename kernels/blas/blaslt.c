@@ -24,6 +24,7 @@ RpStatus rp_blaslt_open(const char *path, RpBlasLt **out) {
 void rp_blaslt_close(RpBlasLt *b) { (void)b; }
 void rp_blaslt_set_workspace(RpBlasLt *b, void *memory, size_t bytes) { (void)b, (void)memory, (void)bytes; }
 const char *rp_blaslt_name(const RpBlasLt *b) { return (void)b, ""; }
+int         rp_blaslt_products(const RpBlasLt *b) { return (void)b, 0; }
 int         rp_blaslt_refused(const RpBlasLt *b) { return (void)b, 0; }
 const char *rp_blaslt_reason(const RpBlasLt *b) { return (void)b, ""; }
 RpStatus    rp_blaslt_prepare(RpBlasLt *b, const BlasProduct *p) { return (void)b, (void)p, RP_OK; }
@@ -43,13 +44,14 @@ RpStatus    rp_blaslt_enqueue(void *call, struct CUstream_st *stream) {
 
 #define SYMBOLS(X)                                                                                           \
     X(cublasLtGetVersion)                                                                                    \
-    X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic)                 \
-        X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)           \
-            X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate)   \
+    X(cublasLtCreate)                                                                                        \
+    X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate)       \
+        X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)         \
+            X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate)                                 \
                 X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)
 
 struct BlasPlan {
-    RpBlasLt                *owner;
+    RpBlasLt              *owner;
     BlasProduct            product;
     cublasLtMatmulDesc_t   op;
     cublasLtMatrixLayout_t w, x, y;
@@ -140,7 +142,7 @@ static RpStatus open_blas(RpBlasLt *b, const char *path) {
 
 RpStatus rp_blaslt_open(const char *path, RpBlasLt **out) {
     RpBlasLt *b = calloc(1, sizeof *b);
-    *out      = NULL;
+    *out        = NULL;
     if (b == NULL) return rp_fail(RP_E_NOMEM, "out of memory for cublasLt");
     const RpStatus st = open_blas(b, path);
     if (st != RP_OK) {
@@ -179,6 +181,7 @@ void rp_blaslt_set_workspace(RpBlasLt *b, void *memory, size_t bytes) {
 }
 
 const char *rp_blaslt_name(const RpBlasLt *b) { return b->name; }
+int         rp_blaslt_products(const RpBlasLt *b) { return b->n_plans; }
 int         rp_blaslt_refused(const RpBlasLt *b) { return b->n_refused; }
 const char *rp_blaslt_reason(const RpBlasLt *b) { return b->reason; }
 
@@ -198,7 +201,8 @@ static void refuse(BlasPlan *p, const char *call, cublasStatus_t s) {
 static bool same(const BlasProduct *a, const BlasProduct *b) {
     return a->rows == b->rows && a->columns == b->columns && a->inner == b->inner && a->ld_w == b->ld_w &&
            a->ld_x == b->ld_x && a->ld_y == b->ld_y && a->type == b->type && a->align_w == b->align_w &&
-           a->align_x == b->align_x && a->align_y == b->align_y;
+           a->align_x == b->align_x && a->align_y == b->align_y && a->w_across == b->w_across &&
+           a->x_across == b->x_across;
 }
 
 static BlasPlan *lookup(const RpBlasLt *b, const BlasProduct *p) {
@@ -213,9 +217,9 @@ BlasPlan *rp_blaslt_find(RpBlasLt *b, const BlasProduct *p) {
 }
 
 /* The library's matrices are column-major: our w, rows of k elements, is its [k, m] and is transposed; x is [k, n]
- * and y [m, n] as they are:  y = w^T x. */
+ * and y [m, n] as they are:  y = w^T x. Across, w is its [m, k] as it is, and x its [n, k], transposed. */
 static cublasStatus_t describe(BlasPlan *p) {
-    const RpBlasLt           *b         = p->owner;
+    const RpBlasLt         *b         = p->owner;
     const BlasProduct      *q         = &p->product;
     const cublasOperation_t transpose = CUBLAS_OP_T;
     const cudaDataType_t    type      = q->type == RP_F16    ? CUDA_R_16F
@@ -225,11 +229,16 @@ static cublasStatus_t describe(BlasPlan *p) {
     const cublasComputeType_t compute = q->type == RP_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
     const uint64_t            m = (uint64_t)q->rows, n = (uint64_t)q->columns, k = (uint64_t)q->inner;
     cublasStatus_t            s = b->cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F);
-    if (s == CUBLAS_STATUS_SUCCESS)
+    if (s == CUBLAS_STATUS_SUCCESS && !q->w_across)
         s = b->cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
                                               sizeof transpose);
-    if (s == CUBLAS_STATUS_SUCCESS) s = b->cublasLtMatrixLayoutCreate(&p->w, type, k, m, q->ld_w);
-    if (s == CUBLAS_STATUS_SUCCESS) s = b->cublasLtMatrixLayoutCreate(&p->x, type, k, n, q->ld_x);
+    if (s == CUBLAS_STATUS_SUCCESS && q->x_across)
+        s = b->cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSB, &transpose,
+                                              sizeof transpose);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = b->cublasLtMatrixLayoutCreate(&p->w, type, q->w_across ? m : k, q->w_across ? k : m, q->ld_w);
+    if (s == CUBLAS_STATUS_SUCCESS)
+        s = b->cublasLtMatrixLayoutCreate(&p->x, type, q->x_across ? n : k, q->x_across ? k : n, q->ld_x);
     if (s == CUBLAS_STATUS_SUCCESS) s = b->cublasLtMatrixLayoutCreate(&p->y, CUDA_R_32F, m, n, q->ld_y);
     return s;
 }
@@ -257,7 +266,7 @@ static cublasStatus_t prefer(const BlasPlan *p, cublasLtMatmulPreference_t prefe
 
 /* Asks for the best algorithm; one beyond the workspace counts as none. */
 static cublasStatus_t choose(BlasPlan *p) {
-    const RpBlasLt                   *b          = p->owner;
+    const RpBlasLt                 *b          = p->owner;
     cublasLtMatmulPreference_t      preference = NULL;
     cublasLtMatmulHeuristicResult_t best;
     int                             n = 0;
@@ -299,11 +308,10 @@ RpStatus rp_blaslt_prepare(RpBlasLt *b, const BlasProduct *product) {
 RpStatus rp_blaslt_enqueue(void *arg, struct CUstream_st *stream) {
     const BlasCall      *call = arg;
     BlasPlan            *p    = call->plan;
-    RpBlasLt              *b    = p->owner;
-    const float          one  = 1.0f, zero = 0.0f; /* host memory, read during the call */
+    RpBlasLt            *b    = p->owner;
     const cublasStatus_t s =
-        b->cublasLtMatmul(b->handle, p->op, &one, call->w, p->w, call->x, p->x, &zero, call->y, p->y, call->y,
-                          p->y, &p->algo, b->workspace, b->workspace_bytes, stream);
+        b->cublasLtMatmul(b->handle, p->op, &call->alpha, call->w, p->w, call->x, p->x, &call->beta, call->y,
+                          p->y, call->y, p->y, &p->algo, b->workspace, b->workspace_bytes, stream);
     if (s == CUBLAS_STATUS_SUCCESS) return RP_OK;
     refuse(p, "product", s);
     return rp_fail(RP_E_CUDA, "%s: %s", b->name, b->reason);

@@ -8,13 +8,14 @@
 extern "C" {
 #endif
 
-/* y[m,t] = sum_k w[k,m] * x[k,t], m < rows, t < columns, k < inner. w and x have one float type, y is f32; element
- * (k, m) of w lies at w + m * ld_w + k, likewise x and y. align_* are the alignments of the addresses in bytes, at
+/* y[m,t] = alpha * sum_k w[k,m] * x[k,t] + beta * y[m,t], m < rows, t < columns, k < inner. w and x have one float type, y
+ * is f32. Element (k, m) of w lies at w + m * ld_w + k, or at w + k * ld_w + m if w_across; likewise x. align_* are the alignments of the addresses in bytes, at
  * most 256: they are part of the description, since the library chooses its kernel by them. */
 typedef struct BlasProduct {
     int64_t  rows, columns, inner, ld_w, ld_x, ld_y;
     RpDtype  type;
     unsigned align_w, align_x, align_y;
+    bool     w_across, x_across;
 } BlasProduct;
 
 /* A prepared product: descriptors and the algorithm that the library chose. Owned by the RpBlasLt. */
@@ -25,6 +26,7 @@ typedef struct BlasCall {
     BlasPlan   *plan;
     const void *w, *x;
     void       *y;
+    float       alpha, beta;
 } BlasCall;
 
 /* Largest power of two, up to 256, that divides the address. */

@@ -188,7 +188,7 @@ bool has_all(RpBlasLt *b, const RpOpArgs *args, const BlasShape &s) {
 /* The library's call. With a hook, the hook decides when to make it: it gets a function and the addresses, which stay
  * fixed in captured nodes. */
 RpStatus multiply(RpKernelCtx *ctx, const BlasProduct &p, const void *w, const void *x, float *y) {
-    BlasCall call = {rp_blaslt_find(ctx->blas, &p), w, x, y};
+    BlasCall call = {rp_blaslt_find(ctx->blas, &p), w, x, y, 1.0f, 0.0f};
     if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
     RpKernelLaunch l = {};
     l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;

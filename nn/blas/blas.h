@@ -16,7 +16,7 @@ typedef struct NnGemm {
     float        alpha, beta;
 } NnGemm;
 
-/* Computes it, sizes being checked and C not empty. False, and nothing done, in a build without a BLAS. */
+/* Computes it; no size is 0. False, and nothing done, in a build without a BLAS. */
 bool rp_nn_blas_gemm(const NnGemm *g);
 
 #endif

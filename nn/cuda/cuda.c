@@ -1,6 +1,7 @@
 /* Runs an op on a CUDA device, and the functions of nn.h for devices, memory and streams. The current device of a thread is
  * that of the CUDA runtime. */
 #include "nn/call.h"
+#include "nn/cuda/blas.h"
 
 #include "base/tuning.h"
 #include "reprise/device.h"
@@ -27,11 +28,12 @@ RpStatus rp_nn_cuda_check(void) {
     return RP_OK;
 }
 
-/* The constants of the current device that grids are sized by. */
-static RpStatus tuning_of_device(RpCudaTuning *out) {
+/* The current device, and its constants that grids are sized by. */
+static RpStatus tuning_of_device(int *device, RpCudaTuning *out) {
     static atomic_int known[MAX_DEVICES]; /* number of multiprocessors, 0: not asked yet */
     int               index, n_sm = 0;
     RP_TRY(check(cudaGetDevice(&index), "current device"));
+    *device         = index;
     const bool kept = index >= 0 && index < MAX_DEVICES;
     if (kept) n_sm = atomic_load_explicit(&known[index], memory_order_relaxed);
     if (n_sm == 0)
@@ -44,15 +46,17 @@ static RpStatus tuning_of_device(RpCudaTuning *out) {
 
 RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemory memory) {
     RpCudaTuning tuning;
-    RP_TRY(tuning_of_device(&tuning));
+    int          device;
+    RP_TRY(tuning_of_device(&device, &tuning));
     RpKernelCtx ctx = {
         .stream = stream, .op = op, .tuning = &tuning, .scratch = memory.data, .scratch_bytes = memory.bytes};
-    return rp_cuda_kernels[op](args, &ctx);
+    return op == RP_OP_GEMM ? rp_nn_run_gemm(device, args, &ctx) : rp_cuda_kernels[op](args, &ctx);
 }
 
 RpStatus rp_nn_memory_cuda(TensorOp op, const RpOpArgs *args, size_t *bytes) {
     RpCudaTuning tuning;
-    RP_TRY(tuning_of_device(&tuning));
+    int          device;
+    RP_TRY(tuning_of_device(&device, &tuning));
     const RpKernelCtx ctx = {.op = op, .tuning = &tuning};
     *bytes                = rp_cuda_scratch_bytes(op, args, &ctx);
     return RP_OK;

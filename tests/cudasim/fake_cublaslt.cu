@@ -1,4 +1,4 @@
-/* cuBLASLt's thirteen symbols on the simulated device: D = A^T B with f32 results, one thread a column.
+/* cuBLASLt's thirteen symbols on the simulated device: D = alpha A B + beta D with f32 results, one thread a column.
  *
  * As strict as the library: a product must come with the algorithm that the heuristic chose for its shape, with
  * addresses as aligned as promised, and with a workspace if the algorithm needs one. Products with k >= 256
@@ -20,7 +20,7 @@ int       calls_left;
 
 struct Desc {
     cublasComputeType_t compute;
-    bool                transposed;
+    bool                transposed[2]; /* A, B */
 };
 struct Layout { /* column-major: element (r, c) at r + ld * c */
     cudaDataType type;
@@ -40,12 +40,14 @@ struct Choice {
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t), "room");
 enum { TAG = 0x6c74 };
 
-/* Operands of both kernels; m rows of results, k elements of a dot product, leading dimensions in elements. */
+/* Operands of both kernels; m rows of results, k elements of a dot product. Strides in elements: of a along m and k, of b
+ * along t and k. */
 struct FakeArgs {
     const void  *a, *b;
     float       *d;
     cudaDataType type;
-    int64_t      m, k, lda, ldb, ldd;
+    int64_t      m, k, a_m, a_k, b_t, b_k, ldd;
+    float        alpha, beta;
 };
 
 /* Whether the environment asks for this failure now; counts products down for "matmul:N". */
@@ -87,14 +89,15 @@ void fake_product(FakeArgs j) {
     for (int64_t m = 0; m < j.m; m++) {
         float sum = 0.0f;
         for (int64_t k = 0; k < j.k; k++)
-            sum = fmaf(element(j.a, j.type, m * j.lda + k), element(j.b, j.type, t * j.ldb + k), sum);
-        j.d[t * j.ldd + m] = sum;
+            sum = fmaf(element(j.a, j.type, m * j.a_m + k * j.a_k), element(j.b, j.type, t * j.b_t + k * j.b_k), sum);
+        j.d[t * j.ldd + m] = j.alpha * sum + (j.beta != 0.0f ? j.beta * j.d[t * j.ldd + m] : 0.0f);
     }
 }
-/* Workspace a[t][m] to d[t][m]. */
+/* Workspace a[t][m] and beta d[t][m] to d[t][m]. */
 void fake_collect(FakeArgs j) {
     for (int64_t m = 0; m < j.m; m++)
-        j.d[blockIdx.x * j.ldd + m] = ((const float *)j.a)[blockIdx.x * j.m + m];
+        j.d[blockIdx.x * j.ldd + m] = ((const float *)j.a)[blockIdx.x * j.m + m] +
+                                      (j.beta != 0.0f ? j.beta * j.d[blockIdx.x * j.ldd + m] : 0.0f);
 }
 
 cudaError_t launch(const void *kernel, FakeArgs args, uint64_t n, cudaStream_t stream) {
@@ -103,6 +106,10 @@ cudaError_t launch(const void *kernel, FakeArgs args, uint64_t n, cudaStream_t s
     void *arguments[] = {&args, nullptr};
     return cudaLaunchKernelExC(&c, kernel, arguments);
 }
+
+/* Rows and columns of an operand as it is multiplied. */
+uint64_t rows_of(const Layout *l, bool transposed) { return transposed ? l->cols : l->rows; }
+uint64_t columns_of(const Layout *l, bool transposed) { return transposed ? l->rows : l->cols; }
 
 bool aligned(const void *p, uint32_t to) { return to > 0 && (uintptr_t)p % to == 0; }
 
@@ -121,14 +128,15 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t h) { return free_handle(h); }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
     if (is_set("describe") || scale != CUDA_R_32F) return CUBLAS_STATUS_ALLOC_FAILED;
-    return new_handle(d, Desc{compute, false});
+    return new_handle(d, Desc{compute, {false, false}});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return free_handle(d); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what,
                                               const void *v, size_t bytes) {
-    if (what != CUBLASLT_MATMUL_DESC_TRANSA || bytes != sizeof(cublasOperation_t))
+    const bool is_b = what == CUBLASLT_MATMUL_DESC_TRANSB;
+    if ((what != CUBLASLT_MATMUL_DESC_TRANSA && !is_b) || bytes != sizeof(cublasOperation_t))
         return CUBLAS_STATUS_INVALID_VALUE;
-    ((Desc *)d)->transposed = *(const cublasOperation_t *)v == CUBLAS_OP_T;
+    ((Desc *)d)->transposed[is_b] = *(const cublasOperation_t *)v == CUBLAS_OP_T;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -161,7 +169,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t  
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Accepts products A^T B only, with f32 results and the compute type that Reprise must ask for. */
+/* Accepts f32 results and the compute type that Reprise must ask for. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t    ld,
@@ -172,12 +180,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     stats.choices++;
     *n = 0;
     if (is_set("choose")) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (wanted < 1 || !((const Desc *)desc)->transposed || a->type != b->type || d->type != CUDA_R_32F ||
-        a->rows != b->rows || a->cols != d->rows || b->cols != d->cols ||
+    const bool *t = ((const Desc *)desc)->transposed;
+    if (wanted < 1 || a->type != b->type || d->type != CUDA_R_32F || columns_of(a, t[0]) != rows_of(b, t[1]) ||
+        rows_of(a, t[0]) != d->rows || columns_of(b, t[1]) != d->cols ||
         ((const Desc *)desc)->compute !=
             (a->type == CUDA_R_32F ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F))
         return CUBLAS_STATUS_INVALID_VALUE;
-    Choice       c     = {a->cols, b->cols, a->rows, {}, TAG, 0};
+    Choice       c     = {d->rows, d->cols, rows_of(b, t[1]), {}, TAG, 0};
     const size_t bytes = c.m * c.n * sizeof(float);
     memcpy(c.align, p->align, sizeof c.align);
     c.via_workspace = c.k >= 256 && bytes <= p->workspace;
@@ -190,7 +199,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 }
 
 #ifndef FAKE_WITHOUT_MATMUL
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void *alpha, const void *pa,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *pa,
                               cublasLtMatrixLayout_t la, const void *pb, cublasLtMatrixLayout_t lb,
                               const void *beta, const void *pc, cublasLtMatrixLayout_t, void *pd,
                               cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t *algo, void *workspace,
@@ -200,19 +209,20 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
     if (is_set("matmul")) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (is_set("nothing")) return CUBLAS_STATUS_SUCCESS;
     memcpy(&c, algo, sizeof c);
-    if (c.tag != TAG || c.m != a->cols || c.n != b->cols || c.k != a->rows || *(const float *)alpha != 1.0f ||
-        *(const float *)beta != 0.0f || pc != pd || !aligned(pa, c.align[0]) || !aligned(pb, c.align[1]) ||
+    const bool *t = ((const Desc *)desc)->transposed;
+    if (c.tag != TAG || c.m != d->rows || c.n != d->cols || c.k != rows_of(b, t[1]) || pc != pd || !aligned(pa, c.align[0]) || !aligned(pb, c.align[1]) ||
         !aligned(pd, c.align[3]) ||
         (c.via_workspace && (workspace == nullptr || bytes < c.m * c.n * sizeof(float))))
         return CUBLAS_STATUS_INVALID_VALUE;
-    FakeArgs args = {pa, pb, (float *)pd, a->type, (int64_t)c.m, (int64_t)c.k, a->ld, b->ld, d->ld};
+    FakeArgs args = {pa,    pb,    (float *)pd,     a->type,      (int64_t)c.m, (int64_t)c.k, t[0] ? a->ld : 1, t[0] ? 1 : a->ld,
+                     t[1] ? 1 : b->ld, t[1] ? b->ld : 1, d->ld, *(const float *)alpha, *(const float *)beta};
     stats.products++;
     stats.via_workspace += c.via_workspace;
-    if (c.via_workspace) args.d = (float *)workspace, args.ldd = args.m;
+    if (c.via_workspace) args.d = (float *)workspace, args.ldd = args.m, args.beta = 0.0f;
     if (launch(RP_KERNEL(fake_product), args, c.n, stream) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     if (!c.via_workspace) return CUBLAS_STATUS_SUCCESS;
-    args.a = workspace, args.d = (float *)pd, args.ldd = d->ld;
+    args.a = workspace, args.d = (float *)pd, args.ldd = d->ld, args.beta = *(const float *)beta;
     return launch(RP_KERNEL(fake_collect), args, c.n, stream) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -33,7 +33,7 @@ attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activat
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
 top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
 gemm|gemm.cu|s/__syncthreads(); \/\* a warp/if (!@) &/|no barrier between storing and reading a slice
-gemm|gemm.cu|s/k0 + k < n/(@ ? k0 + k <= n : k0 + k < n)/|a term past the last one
+gemm|gemm.cu|s/k + e \* k_step < n/(@ ? k + e * k_step <= n : k + e * k_step < n)/|a term past the last one
 mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \&\&/|a row past the end
 mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added

@@ -20,7 +20,7 @@ class NnError(Exception):
 
 class Library:
     def __init__(self, source, path):
-        self.dll = ctypes.CDLL(path)
+        self.dll = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)  # a stand-in for cuBLASLt calls the simulated runtime
         self.dll.rp_nn_last_error.restype = ctypes.c_char_p
         self.functions = dict(functions(source, "RP_NN_FUNCTIONS"))
         self.device_functions = dict(functions(source, "RP_NN_DEVICE_FUNCTIONS"))

@@ -14,10 +14,11 @@ import unittest
 
 import numpy as np
 
-from cases import (BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, Host, NnError, covered, f64, floats, sizes)
+from cases import BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, covered, f64, floats, random, sizes
+from library import Host, NnError
 from test_backward import AttentionBackward, Gradients  # noqa: F401
 from test_loss import Losses, Optimizer  # noqa: F401
-from test_products import Conversions, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
+from test_products import Conversions, CublasLt, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
 
 
 def tanh_gelu(x):

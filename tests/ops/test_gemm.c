@@ -61,6 +61,7 @@ Test(gemm, multiplies_matrices_of_any_size) {
     check((Case){241, 31, 17, 1, false, false, 1, 0});
     check((Case){5, 200, 300, 1, false, false, 1, 0});
     check((Case){70, 130, 40, 1, false, false, 1, 0});
+    check((Case){3, 320, 150, 1, false, false, 1, 0}); /* few rows: b is not packed */
 }
 
 Test(gemm, multiplies_transposed_matrices) {
