@@ -146,8 +146,9 @@ class Optimizer(Case):
             state = [f64(a) for a in (p, m, v)]
             for step in range(1, 101 if backend.name == "host" else 11):
                 g = floats(n)
-                self.adamw64(state, f64(g), 1e-3, 1e-8, 0.01, step)
-                backend("adamw_step", p, g, m, v, n, 1e-3, *self.BETAS, 1e-8, 0.01, step)
+                # 1 - lr * weight_decay is exact: a rounding error of it would grow with the steps
+                self.adamw64(state, f64(g), 2.0**-10, 1e-8, 2.0**-5, step)
+                backend("adamw_step", p, g, m, v, n, 2.0**-10, *self.BETAS, 1e-8, 2.0**-5, step)
             self.assertLess(np.max(np.abs(p - state[0]) / np.maximum(np.abs(state[0]), 1)), 8 * 2.0**-23)
 
     def test_grad_norm(self):
