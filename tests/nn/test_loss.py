@@ -1,7 +1,8 @@
 """The functions of training against NumPy in float64; test_nn.py runs them."""
 import numpy as np
 
-from cases import Case, NnError, f64, floats, random, sizes
+from cases import Case, f64, floats, random, sizes
+from library import NnError
 
 SPECIAL_ROWS = [(np.nan, 1), (np.inf, 2), (-np.inf, 3)] # a number that the row gets, and its row
 

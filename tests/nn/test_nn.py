@@ -3,19 +3,21 @@
 
     test_nn.py SOURCE_DIR LIBRARY [test...]
 
-Every function runs on the host and, if the library has one, on the device. cases.py has what all tests share; the functions of
-training are in test_loss.py.
+Every function runs on the host and, if the library has one, on the device (the simulated one in LIBRARY=libreprise_nn_sim.so).
 """
 import ctypes
 import math
+import pathlib
 import sys
 import threading
 import unittest
 
 import numpy as np
 
-from cases import (BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, Host, NnError, covered, f64, floats, sizes)
-from test_loss import Losses, Optimizer
+sys.path.insert(0, str(pathlib.Path(sys.argv[1]) / "tests/nn"))
+from cases import BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, covered, f64, floats, random, sizes
+from library import Host, NnError
+from test_loss import Losses, Optimizer  # noqa: F401
 
 
 def tanh_gelu(x):
