@@ -24,10 +24,8 @@ static RpOpArgs args_of(const Optimizer *o, const RpOpParams *p) {
     const RpTensorView y = tensor(RP_F32, o->p, o->n, 1, 1, 1);
     return (RpOpArgs){
         .dst    = y,
-        .adamw  = {.grad  = tensor(RP_F32, o->g, o->n, 1, 1, 1),
-                   .param = y,
-                   .m     = tensor(RP_F32, o->m, o->n, 1, 1, 1),
-                   .v     = tensor(RP_F32, o->v, o->n, 1, 1, 1)},
+        .src    = {tensor(RP_F32, o->g, o->n, 1, 1, 1), y, tensor(RP_F32, o->m, o->n, 1, 1, 1),
+                   tensor(RP_F32, o->v, o->n, 1, 1, 1)},
         .params = p
     };
 }
