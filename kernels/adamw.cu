@@ -1,5 +1,5 @@
 /* A step of AdamW; fallback/adamw.c has the formulas and the order of operations, which is the same here.
- * geometry  blocks of 256 threads, 8 for each multiprocessor; a thread has four elements at a time
+ * geometry  blocks of 256 threads, 4 for each multiprocessor; a thread has four elements at a time
  * traffic   grad once, param, m and v read and written: 28*n bytes
  * numerics  f32; the powers of beta as two floats, so that 1 - beta^step is rounded once. Intrinsics where the compiler would
  *           contract a product and a sum: the bits are those of the CPU
@@ -12,7 +12,7 @@
 
 namespace {
 
-enum { THREADS = 256, BLOCKS = 8 };
+enum { THREADS = 256, BLOCKS = 4 };
 
 struct AdamwArrays {
     const float *grad;
@@ -59,7 +59,7 @@ __device__ void update(const Step &s, float g, float &p, float &m, float &v) {
     p                 = __fsub_rn(__fmul_rn(p, s.decay), ratio);
 }
 
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, BLOCKS)
     adamw_kernel(AdamwArrays a, const float *lr, const int32_t *step, RpAdamwParams params) {
     rp_begin();
     RP_SHARED(float, without, [2]);

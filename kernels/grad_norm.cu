@@ -23,6 +23,21 @@ __device__ TwoSum block_sum(TwoSum sum, float *scratch) {
     return sum;
 }
 
+/* The low part is 0 unless the sum is finite, as on the CPU. */
+__device__ void put_sum(float *to, const TwoSum &sum) {
+    const float high   = __fadd_rn(sum.high, sum.low);
+    const bool  finite = fabsf(high) < INFINITY;
+    to[0]              = finite ? high : sum.high;
+    to[1]              = finite ? __fadd_rn(__fsub_rn(sum.high, high), sum.low) : 0.0f;
+}
+
+/* sqrt(high + low), rounded once: a step of Newton's method with the exact rest of the first root. */
+__device__ float root_of(float high, float low) {
+    const float root = sqrtf(high);
+    if (!(root > 0.0f && root < INFINITY)) return root;
+    return fmaf(__fadd_rn(fmaf(-root, root, high), low), 0.5f / root, root);
+}
+
 /* Block b adds part b of `parts` (rp_grad_norm_parts). */
 __global__ void __launch_bounds__(THREADS) grad_norm_parts_kernel(const float *x, int64_t n, float *sums) {
     rp_begin();
@@ -36,9 +51,7 @@ __global__ void __launch_bounds__(THREADS) grad_norm_parts_kernel(const float *x
         sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
     }
     sum = block_sum(sum, scratch);
-    if (threadIdx.x != 0) return;
-    sums[PARTS + 2 * b]     = sum.high;
-    sums[PARTS + 2 * b + 1] = sum.low;
+    if (threadIdx.x == 0) put_sum(sums + PARTS + 2 * b, sum);
 }
 
 __global__ void __launch_bounds__(THREADS) grad_norm_kernel(float *sums, int parts, bool first) {
@@ -50,12 +63,9 @@ __global__ void __launch_bounds__(THREADS) grad_norm_kernel(float *sums, int par
     sum = block_sum(sum, scratch);
     if (threadIdx.x != 0) return;
     if (!first) sum.add(sums[HIGH], sums[LOW]);
-    const float high   = __fadd_rn(sum.high, sum.low);
-    const bool  finite = fabsf(sum.high) < INFINITY;
-    sums[NORM]         = finite ? sqrtf(high) : sum.high;
-    sums[HIGH]         = finite ? high : sum.high;
-    sums[LOW]          = finite ? __fadd_rn(__fsub_rn(sum.high, high), sum.low) : 0.0f;
-    sums[UNUSED]       = 0.0f;
+    put_sum(sums + HIGH, sum);
+    sums[NORM]   = root_of(sums[HIGH], sums[LOW]);
+    sums[UNUSED] = 0.0f;
 }
 
 } // namespace

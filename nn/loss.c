@@ -21,8 +21,8 @@ RpStatus rp_nn_call_cross_entropy(const NnCall *call, const float *logits, const
     const RpOpParams none = {0};
     RpOpArgs         args = {
                 .dst           = rp_nn_view(RP_F32, losses, rows, 1, 1),
-                .cross_entropy = {rp_nn_view(RP_F32, logits, vocab, rows, 1),
-                                  rp_nn_view(RP_I32, targets, rows, 1, 1)},
+                .cross_entropy = {.x       = rp_nn_view(RP_F32, logits, vocab, rows, 1),
+                                  .targets = rp_nn_view(RP_I32, targets, rows, 1, 1)},
                 .params        = &none
     };
     if (log_probs != NULL) args.cross_entropy.log_probs = rp_nn_view(RP_F32, log_probs, vocab, rows, 1);
@@ -113,8 +113,10 @@ RpStatus rp_nn_call_adamw_step(const NnCall *call, float *param, const float *gr
     const RpTensorView y    = rp_nn_view(RP_F32, param, n, 1, 1);
     const RpOpArgs     args = {
             .dst    = y,
-            .adamw  = {rp_nn_view(RP_F32, grad, n, 1, 1), y, rp_nn_view(RP_F32, m, n, 1, 1),
-                       rp_nn_view(RP_F32, v, n, 1, 1)},
+            .adamw  = {.grad  = rp_nn_view(RP_F32, grad, n, 1, 1),
+                       .param = y,
+                       .m     = rp_nn_view(RP_F32, m, n, 1, 1),
+                       .v     = rp_nn_view(RP_F32, v, n, 1, 1)},
             .params = &p
     };
     return rp_nn_run(call, RP_OP_ADAMW, &args);

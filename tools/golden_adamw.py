@@ -3,8 +3,10 @@
 
     tools/golden_adamw.py >tests/golden/adamw.txt
 
-Made with PyTorch VERSION, which the first line of the output names. The parameters and gradients are computed from their
+The first line of the output names the version of PyTorch. The parameters and gradients are computed from their
 numbers alone and exact in f32, so that the test has the same ones."""
+import re
+
 import numpy as np
 import torch
 
@@ -22,7 +24,7 @@ def gradient(i, step):
 
 
 def line(values):
-    return " ".join(float(v).hex() for v in values)
+    return " ".join(re.sub("0+p", "p", float(v).hex()) for v in values)
 
 
 print(f"# torch.optim.AdamW of PyTorch {torch.__version__}, CPU, foreach=False: {N} parameters")

@@ -1,17 +1,14 @@
-"""What the tests of libreprise_nn share: the library, the backends, and comparisons with tolerances.
-
-The arguments are SOURCE_DIR LIBRARY [test...]. Every function runs on the host and, if the library has one, on the device (the
-simulated one in LIBRARY=libreprise_nn_sim.so)."""
+"""What the tests of libreprise_nn share: the library, its backends, and comparisons. SOURCE and LIBRARY are the first two
+arguments of the program."""
 import ctypes
 import sys
 import unittest
 
 import numpy as np
 
-from library import Device, Host, Library, NnError
+from library import Device, Host, Library
 
 SOURCE, PATH = sys.argv[1:3]
-
 LIBRARY = Library(SOURCE, PATH)
 COUNT = ctypes.c_int32(0)
 HAS_DEVICE = LIBRARY.raw("rp_nn_device_count", ctypes.byref(COUNT)) == 0

@@ -1,7 +1,8 @@
 """The functions of training against NumPy in float64; test_nn.py runs them."""
 import numpy as np
 
-from cases import Case, NnError, f64, floats, random, sizes
+from cases import Case, f64, floats, random, sizes
+from library import NnError
 
 SPECIAL_ROWS = [(np.nan, 1), (np.inf, 2), (-np.inf, 3)] # a number that the row gets, and its row
 
@@ -17,6 +18,14 @@ def log_softmax64(x):
 
 
 class Losses(Case):
+    def close_logs(self, backend, got, wanted, text):
+        """The sums of a GPU are f32, so that a log near 0 has an absolute error."""
+        if backend.name == "host":
+            return self.close(got, wanted, 2e-6, text)
+        with np.errstate(invalid="ignore"):
+            near = np.abs(got - wanted) <= 2e-6 * np.abs(wanted) + 3e-7
+        self.assertTrue(np.all(near | (got == wanted) | (np.isnan(got) & np.isnan(wanted))), text)
+
     def inputs(self, backend):
         shapes = [(0, 5), (1, 1), (3, 31), (31, 33), (2, 2500)]
         for rows, vocab in shapes + ([(2, 152064), (1, 1000003)] if backend.name == "host" else []):
@@ -40,11 +49,10 @@ class Losses(Case):
                 backend("cross_entropy", x, targets, losses, log_probs, rows, vocab)
                 backend("cross_entropy", x, targets, alone, None, rows, vocab)
                 self.assertEqual(losses.tobytes(), alone.tobytes())
-                # -inf for a probability of 0
-                self.close(log_probs, wanted, 2e-6, f"log_probs of {rows} x {vocab}")
+                self.close_logs(backend, log_probs, wanted, f"log_probs of {rows} x {vocab}")
                 taken = np.take_along_axis(wanted, np.maximum(targets, 0)[:, None].astype(np.int64), 1)[:, 0]
                 taken = np.where(targets < 0, 0.0, -taken)
-                self.close(losses, taken, 2e-6, f"losses of {rows} x {vocab}")
+                self.close_logs(backend, losses, taken, f"losses of {rows} x {vocab}")
 
     def test_cross_entropy_backward(self):
         for backend in self.each("cross_entropy_backward"):
@@ -142,13 +150,14 @@ class Optimizer(Case):
     def test_a_hundred_steps(self):
         for backend in self.each("adamw_step"):
             n = 1000
-            p, m, v = floats(n), np.zeros(n, np.float32), np.zeros(n, np.float32)
+            p, m, v = 0.25 * floats(n), np.zeros(n, np.float32), np.zeros(n, np.float32)
             state = [f64(a) for a in (p, m, v)]
             for step in range(1, 101 if backend.name == "host" else 11):
                 g = floats(n)
-                self.adamw64(state, f64(g), 1e-3, 1e-8, 0.01, step)
-                backend("adamw_step", p, g, m, v, n, 1e-3, *self.BETAS, 1e-8, 0.01, step)
-            self.assertLess(np.max(np.abs(p - state[0]) / np.maximum(np.abs(state[0]), 1)), 8 * 2.0**-23)
+                # 1 - lr * weight_decay is exact: a rounding error of it would grow with the steps
+                self.adamw64(state, f64(g), 2.0**-10, 1e-8, 2.0**-5, step)
+                backend("adamw_step", p, g, m, v, n, 2.0**-10, *self.BETAS, 1e-8, 2.0**-5, step)
+            self.assertLess(np.max(np.abs(p - state[0])), 24 * 2.0**-24) # each step rounds p twice
 
     def test_grad_norm(self):
         for backend in self.each("grad_norm"):

@@ -3,11 +3,11 @@
 
     test_nn.py SOURCE_DIR LIBRARY [test...]
 
-Every function runs on the host and, if the library has one, on the device. cases.py has what all tests share; the functions of
-training are in test_loss.py.
+Every function runs on the host and, if the library has one, on the device (the simulated one in LIBRARY=libreprise_nn_sim.so).
 """
 import ctypes
 import math
+import pathlib
 import sys
 import threading
 import unittest

@@ -2,7 +2,7 @@
 #include "tests/kernel_test.h"
 
 static void want_gradient(const float *x, int n, int target, double dy, double *dx) {
-    double top = -INFINITY, sum = 0.0;
+    double top = -HUGE_VAL, sum = 0.0;
     for (int i = 0; i < n; i++) top = fmax(top, (double)x[i]);
     for (int i = 0; i < n; i++) sum += exp((double)x[i] - top);
     for (int i = 0; i < n; i++)

@@ -7,7 +7,7 @@ static float norm_of(float *x, int64_t n, bool first) {
     const RpOpParams   p    = {.grad_norm = {.first = first}};
     const RpTensorView y    = tensor(RP_F32, sums, RP_GRAD_NORM_FLOATS, 1, 1, 1);
     const RpOpArgs     args = {
-            .dst = y, .grad_norm = {tensor(RP_F32, x, n, 1, 1, 1), y},
+            .dst = y, .src = {tensor(RP_F32, x, n, 1, 1, 1), y},
                  .params = &p
     };
     run_variants(rp_cpu_grad_norm, &args);
@@ -73,9 +73,9 @@ Test(grad_norm, refuses_another_state) {
     float            x[4] = {0};
     const RpOpParams p    = {0};
     RpOpArgs         args = {
-                .dst       = tensor(RP_F32, sums, RP_GRAD_NORM_FLOATS, 1, 1, 1),
-                .grad_norm = {tensor(RP_F32, x, 4, 1, 1, 1), tensor(RP_F32, sums, 2, 1, 1, 1)},
-                .params    = &p
+                .dst    = tensor(RP_F32, sums, RP_GRAD_NORM_FLOATS, 1, 1, 1),
+                .src    = {tensor(RP_F32, x, 4, 1, 1, 1), tensor(RP_F32, sums, 2, 1, 1, 1)},
+                .params = &p
     };
     REFUSED(run_workers(rp_cpu_grad_norm, &args, 1), RP_E_SHAPE,
             "grad_norm: sums f32 [2,1], contiguous f32 [1028,1] is wanted");
