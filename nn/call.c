@@ -29,16 +29,39 @@ static int32_t code_of(RpStatus st) {
 RP_NN_FUNCTIONS(F)
 #undef F
 #define F(name, parameters, names)                                                                           \
+    int32_t rp_nn_##name parameters {                                                                        \
+        const RpStatus st = rp_nn_cuda_check();                                                              \
+        if (st != RP_OK) return code_of(st);                                                                 \
+        return code_of(rp_nn_call_##name(&(NnCall){true, NULL}, RP_NN_UNPACK names));                        \
+    }                                                                                                        \
+    int32_t rp_nn_cpu_##name parameters {                                                                    \
+        return code_of(rp_nn_call_##name(&(NnCall){false, NULL}, RP_NN_UNPACK names));                       \
+    }
+RP_NN_QUERIES(F)
+#undef F
+#define F(name, parameters, names)                                                                           \
     int32_t rp_nn_##name parameters { return code_of(rp_nn_call_##name names); }
 RP_NN_DEVICE_FUNCTIONS(F)
+#undef F
+#define F(name, parameters, names)                                                                           \
+    int32_t rp_nn_cpu_##name parameters { return code_of(rp_nn_call_##name names); }
+RP_NN_HOST_FUNCTIONS(F)
 #undef F
 
 int32_t rp_nn_abi_version(void) { return RP_NN_ABI_VERSION; }
 
 const char *rp_nn_last_error(void) { return rp_last_error(); }
 
+RpStatus rp_nn_run_in(const NnCall *call, TensorOp op, const RpOpArgs *args, NnMemory memory) {
+    return call->cuda ? rp_nn_run_cuda(call->stream, op, args, memory) : rp_nn_run_cpu(op, args, memory);
+}
+
 RpStatus rp_nn_run(const NnCall *call, TensorOp op, const RpOpArgs *args) {
-    return call->cuda ? rp_nn_run_cuda(call->stream, op, args) : rp_nn_run_cpu(op, args);
+    return rp_nn_run_in(call, op, args, (NnMemory){0});
+}
+
+RpStatus rp_nn_memory(const NnCall *call, TensorOp op, const RpOpArgs *args, size_t *bytes) {
+    return call->cuda ? rp_nn_memory_cuda(op, args, bytes) : rp_nn_memory_cpu(op, args, bytes);
 }
 
 RpTensorView rp_nn_view(RpDtype dtype, const void *data, int64_t n0, int64_t n1, int64_t n2) {

@@ -18,17 +18,46 @@ typedef struct NnCall {
 #define F(name, parameters, names)                                                                           \
     RP_NODISCARD RpStatus rp_nn_call_##name(const NnCall *call, RP_NN_UNPACK parameters);
 RP_NN_FUNCTIONS(F)
+RP_NN_QUERIES(F)
 #undef F
 #define F(name, parameters, names) RP_NODISCARD RpStatus rp_nn_call_##name parameters;
 RP_NN_DEVICE_FUNCTIONS(F)
+RP_NN_HOST_FUNCTIONS(F)
 #undef F
+
+/* The memory that a kernel computes in: a part of the caller's workspace. */
+typedef struct NnMemory {
+    char  *data;
+    size_t bytes;
+} NnMemory;
 
 /* Runs the kernel of `op`. RP_E_NOT_AVAILABLE without CUDA; errors of the kernel. */
 RP_NODISCARD RpStatus rp_nn_run(const NnCall *call, TensorOp op, const RpOpArgs *args);
 
-/* The two backends of rp_nn_run. */
-RP_NODISCARD RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args);
-RP_NODISCARD RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args);
+/* For ops that need memory: rp_nn_memory bytes or more. RP_E_ARG for less, NULL, or data that is not aligned to
+ * RP_NN_ALIGN bytes. */
+RP_NODISCARD RpStatus rp_nn_run_in(const NnCall *call, TensorOp op, const RpOpArgs *args, NnMemory memory);
+
+/* Bytes that the op needs, from shapes only. */
+RP_NODISCARD RpStatus rp_nn_memory(const NnCall *call, TensorOp op, const RpOpArgs *args, size_t *bytes);
+
+enum { RP_NN_ALIGN = 64 };
+static inline size_t rp_nn_align(size_t bytes) {
+    return (bytes + RP_NN_ALIGN - 1) / RP_NN_ALIGN * RP_NN_ALIGN;
+}
+
+/* Takes the next `bytes` of a workspace. */
+static inline void *rp_nn_take(NnMemory *from, size_t bytes) {
+    void *taken = from->data;
+    from->data += rp_nn_align(bytes), from->bytes -= rp_nn_align(bytes);
+    return taken;
+}
+
+/* The two backends. */
+RP_NODISCARD RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory);
+RP_NODISCARD RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemory memory);
+RP_NODISCARD RpStatus rp_nn_memory_cpu(TensorOp op, const RpOpArgs *args, size_t *bytes);
+RP_NODISCARD RpStatus rp_nn_memory_cuda(TensorOp op, const RpOpArgs *args, size_t *bytes);
 
 /* RP_E_NOT_AVAILABLE, with the reason, unless the functions for CUDA can run here. */
 RP_NODISCARD RpStatus rp_nn_cuda_check(void);

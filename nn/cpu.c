@@ -20,15 +20,22 @@ typedef struct Work {
     RpOpKernel     *kernel;
     const RpOpArgs *args;
     ThreadPool     *pool; /* NULL: the caller alone */
-    int             phases;
+    CpuNeeds        needs;
+    NnMemory        memory; /* shared | local of worker 0 | local of worker 1 | ..., each aligned */
+    int             workers;
 } Work;
 
 static RpStatus work(void *arg, int ith, int nth) {
     const Work *w  = arg;
     RpStatus    st = RP_OK;
-    for (int phase = 0; phase < w->phases && st == RP_OK; phase++) {
-        RpKernelCtx ctx = {.ith = ith, .nth = nth, .phase = phase};
-        st              = w->kernel(w->args, &ctx);
+    (void)nth;
+    char *local = w->memory.data != NULL ? w->memory.data + rp_nn_align(w->needs.shared) +
+                                               (size_t)ith * rp_nn_align(w->needs.local)
+                                         : NULL;
+    for (int phase = 0; phase < w->needs.phases && st == RP_OK; phase++) {
+        RpKernelCtx ctx = {
+            .ith = ith, .nth = w->workers, .phase = phase, .shared = w->memory.data, .local = local};
+        if (ith < w->workers) st = w->kernel(w->args, &ctx);
         if (w->pool != NULL) st = rp_pool_barrier(w->pool, st);
     }
     return st;
@@ -46,6 +53,14 @@ static RpStatus number_of_threads(int *out) {
     return RP_OK;
 }
 
+/* Workers that the memory is large enough for. */
+static int workers_of(const Work *w) {
+    const size_t shared = rp_nn_align(w->needs.shared), local = rp_nn_align(w->needs.local);
+    if (w->memory.bytes < shared) return 0;
+    const size_t most = local > 0 ? (w->memory.bytes - shared) / local : RP_POOL_MAX;
+    return most < RP_POOL_MAX ? (int)most : RP_POOL_MAX;
+}
+
 static RpStatus run_in_pool(Work *w) {
     if (pool == NULL) {
         int n = 0;
@@ -53,14 +68,38 @@ static RpStatus run_in_pool(Work *w) {
         RP_TRY(rp_pool_new(n, 0, &pool));
     }
     w->pool = pool;
+    if (w->workers > rp_pool_size(pool)) w->workers = rp_pool_size(pool);
     return rp_pool_run(pool, work, w);
 }
 
-RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args) {
-    Work w = {.kernel = rp_cpu_kernels[op], .args = args, .phases = rp_cpu_needs(op, args).phases};
-    if (rp_view_elems(&args->src[0]) < ELEMENTS_FOR_THREADS || pthread_mutex_trylock(&in_use) != 0)
+/* Elements of the largest source. */
+static int64_t size_of(const RpOpArgs *args) {
+    int64_t largest = 0;
+    for (int i = 0; i < RP_MAX_SRC; i++) {
+        const int64_t n = rp_view_elems(&args->src[i]);
+        if (n > largest) largest = n;
+    }
+    return largest;
+}
+
+RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
+    Work w = {.kernel = rp_cpu_kernels[op], .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
+    w.workers = workers_of(&w);
+    if (w.workers == 0 || (uintptr_t)memory.data % RP_NN_ALIGN != 0)
+        return rp_fail(RP_E_ARG, "the workspace of %zu bytes is too small or not aligned", memory.bytes);
+    if (size_of(args) < ELEMENTS_FOR_THREADS || pthread_mutex_trylock(&in_use) != 0) {
+        w.workers = 1;
         return work(&w, 0, 1);
+    }
     const RpStatus st = run_in_pool(&w);
     (void)pthread_mutex_unlock(&in_use);
     return st;
+}
+
+RpStatus rp_nn_memory_cpu(TensorOp op, const RpOpArgs *args, size_t *bytes) {
+    const CpuNeeds needs = rp_cpu_needs(op, args);
+    int            n     = 1;
+    if (needs.local > 0) RP_TRY(number_of_threads(&n));
+    *bytes = rp_nn_align(needs.shared) + (size_t)n * rp_nn_align(needs.local);
+    return RP_OK;
 }

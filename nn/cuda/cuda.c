@@ -42,11 +42,24 @@ static RpStatus tuning_of_device(RpCudaTuning *out) {
     return RP_OK;
 }
 
-RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args) {
+RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemory memory) {
     RpCudaTuning tuning;
     RP_TRY(tuning_of_device(&tuning));
-    RpKernelCtx ctx = {.stream = stream, .op = op, .tuning = &tuning};
+    RpKernelCtx ctx = {
+        .stream = stream, .op = op, .tuning = &tuning, .scratch = memory.data, .scratch_bytes = memory.bytes};
+    const size_t zeros =
+        memory.bytes < RP_SCRATCH_ZEROS ? memory.bytes : RP_SCRATCH_ZEROS; /* arrival counters */
+    if (zeros > 0 && rp_cuda_scratch_bytes(op, args, &ctx) > 0)
+        RP_TRY(check(cudaMemsetAsync(memory.data, 0, zeros, stream), "workspace"));
     return rp_cuda_kernels[op](args, &ctx);
+}
+
+RpStatus rp_nn_memory_cuda(TensorOp op, const RpOpArgs *args, size_t *bytes) {
+    RpCudaTuning tuning;
+    RP_TRY(tuning_of_device(&tuning));
+    const RpKernelCtx ctx = {.op = op, .tuning = &tuning};
+    *bytes                = rp_cuda_scratch_bytes(op, args, &ctx);
+    return RP_OK;
 }
 
 /* ---- devices ---- */

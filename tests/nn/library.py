@@ -24,9 +24,13 @@ class Library:
         self.dll.rp_nn_last_error.restype = ctypes.c_char_p
         self.functions = dict(functions(source, "RP_NN_FUNCTIONS"))
         self.device_functions = dict(functions(source, "RP_NN_DEVICE_FUNCTIONS"))
+        self.queries = dict(functions(source, "RP_NN_QUERIES"))
         for name, parameters in self.functions.items():
             for prefix in ("rp_nn_", "rp_nn_cpu_"):
                 getattr(self.dll, prefix + name).argtypes = [kind_of(k) for k, _ in parameters] + [ctypes.c_void_p]
+        for name, parameters in self.queries.items():
+            for prefix in ("rp_nn_", "rp_nn_cpu_"):
+                getattr(self.dll, prefix + name).argtypes = [kind_of(k) for k, _ in parameters]
         for name, parameters in self.device_functions.items():
             getattr(self.dll, "rp_nn_" + name).argtypes = [kind_of(k) for k, _ in parameters]
 
@@ -42,24 +46,32 @@ class Library:
             raise NnError(code, self.last_error())
 
 
-class Host:
-    """NAME(...) calls rp_nn_cpu_NAME. Arrays are passed in place."""
-    name = "host"
-
+class Backend:
     def __init__(self, library):
         self.library = library
+
+    def workspace(self, function, *sizes):
+        """As many bytes as the query asks for, and their number."""
+        out = ctypes.c_int64(-1)
+        self.library.check(self.prefix + function + "_workspace", *sizes, ctypes.byref(out))
+        return np.full(out.value, 0xff, np.uint8), out.value
+
+
+class Host(Backend):
+    """NAME(...) calls rp_nn_cpu_NAME. Arrays are passed in place."""
+    name, prefix = "host", "rp_nn_cpu_"
 
     def __call__(self, function, *arguments):
         passed = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
         self.library.check("rp_nn_cpu_" + function, *passed, None)
 
 
-class Device:
+class Device(Backend):
     """NAME(...) copies arrays to the device, calls rp_nn_NAME on a stream, and copies them back."""
-    name = "device"
+    name, prefix = "device", "rp_nn_"
 
     def __init__(self, library):
-        self.library = library
+        super().__init__(library)
         self.stream = ctypes.c_void_p()
         library.check("rp_nn_stream_create", ctypes.byref(self.stream))
 
