@@ -25,6 +25,7 @@
 
 #include "fallback/fused.h"
 #include "fallback/simd/float.h"
+#include "fallback/simd/prefetch.h"
 
 /* Merges the state of the next chunk into (acc, max, sum): the update above, with a chunk in place of a tile. */
 RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max,
@@ -122,18 +123,32 @@ static AttentionTile tile_at(const RpOpArgs *args, int64_t hk, int64_t at, int64
 
 static void add_mask(const AttentionTile *t) {
     for (int h = 0; h < t->n_heads && t->heads[h].mask != NULL; h++)
-        for (int j = 0; j < t->n; j++) t->heads[h].p[j] += t->heads[h].mask[t->first + j];
+        for (int j = 0; j < t->heads[h].n; j++) t->heads[h].p[j] += t->heads[h].mask[t->first + j];
+}
+
+/* Scores and weights of n_heads heads from `heads` on. With kt_f32, each sees its first `n` positions. */
+static void weigh_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
+                       const AttentionKernels *kernels) {
+    const bool loaded = tile->kt_f32 != NULL;
+    tile->heads       = heads;
+    tile->n_heads     = n_heads;
+    for (int h = 0; h < n_heads && !loaded; h++) heads[h].n = tile->n;
+    (loaded ? kernels->whole_scores : kernels->scores)(tile);
+    add_mask(tile);
+    kernels->weights(tile);
+}
+
+static void add_tile_values(AttentionTile *tile, AttentionHead *heads, int n_heads,
+                            const AttentionKernels *kernels) {
+    tile->heads   = heads;
+    tile->n_heads = n_heads;
+    (tile->kt_f32 != NULL ? kernels->whole_values : kernels->values)(tile);
 }
 
 static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
                            const AttentionKernels *kernels) {
-    const bool loaded = tile->kt_f32 != NULL;
-    tile->heads       = heads;
-    tile->n_heads     = n_heads;
-    (loaded ? kernels->whole_scores : kernels->scores)(tile);
-    add_mask(tile);
-    kernels->weights(tile);
-    (loaded ? kernels->whole_values : kernels->values)(tile);
+    weigh_tile(tile, heads, n_heads, kernels);
+    add_tile_values(tile, heads, n_heads, kernels);
 }
 
 static int64_t heads_of_kv(const RpOpArgs *args) { return args->attention.q.ne[2] / args->attention.k.ne[2]; }
@@ -172,7 +187,10 @@ static int heads_per_tile(const RpOpArgs *args, int64_t h, int64_t end) {
 
 enum {
     BLOCK_QUERIES = 64, /* at most: their vectors must stay in L2 */
-    WHOLE_QUERIES = 16  /* fewer do not repay the conversion of a tile */
+    BLOCK_FLOATS_F32 =
+        64 * 1024,       /* of queries at f32 keys: more of them, since a tile has twice as many bytes */
+    WHOLE_QUERIES  = 16, /* fewer do not repay the conversion of a tile */
+    GROUPS_AT_ONCE = 8   /* of ATTENTION_HEADS queries */
 };
 
 typedef struct Query {
@@ -194,7 +212,8 @@ typedef struct Block {
 static int64_t block_tokens(const RpOpArgs *args, int nth) {
     const RpTensorView *k = &args->attention.k;
     const int64_t heads = heads_of_kv(args), n_tokens = args->attention.q.ne[1], n_kv = k->ne[2] * k->ne[3];
-    int64_t       n = heads < BLOCK_QUERIES ? BLOCK_QUERIES / heads : 1;
+    const int64_t most = k->dtype == RP_F32 ? BLOCK_FLOATS_F32 / attention_dim(k->ne[0]) : BLOCK_QUERIES;
+    int64_t       n    = heads < most ? most / heads : 1;
     while (n > 1 && (n_tokens + n - 1) / n * n_kv < 2 * nth) n /= 2;
     return n;
 }
@@ -229,38 +248,77 @@ static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t
     return b;
 }
 
-/* How many queries from i on, at most ATTENTION_HEADS, attend to the whole tile at `first`. */
-static int attending_to_all(const Block *b, int i, int64_t first) {
+/* How many queries from i on, at most ATTENTION_HEADS, attend to the positions of the tile at `first` from its start on, to
+ * at least `least` of them. Sets how many. */
+static int attending(const Block *b, int i, int64_t first, int64_t least) {
     int n = 0;
-    while (n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].range.from <= first &&
-           b->queries[i + n].range.end >= first + ATTENTION_TILE)
-        n++;
+    for (; n < ATTENTION_HEADS && i + n < b->n; n++) {
+        const KvRange r    = b->queries[i + n].range;
+        const int64_t sees = r.end - first;
+        if (r.from > first || sees < least) break;
+        b->heads[i + n].n = (int)(sees < ATTENTION_TILE ? sees : ATTENTION_TILE);
+    }
     return n;
+}
+
+/* Queries from i on of one token, which attends to a part of the tile at `first`; returns how many. */
+static int attend_to_part(const RpOpArgs *args, Block *b, int i, int64_t hk, int64_t first,
+                          const AttentionKernels *kernels) {
+    const KvRange r    = b->queries[i].range;
+    const int64_t last = first + ATTENTION_TILE, from = r.from > first ? r.from : first;
+    const int64_t end  = r.end < last ? r.end : last;
+    AttentionTile some = tile_at(args, hk, from, end - from);
+    int           n    = 1;
+    while (n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].t == b->queries[i].t) n++;
+    if (from < end) attend_to_tile(&some, &b->heads[i], n, kernels);
+    return n;
+}
+
+/* Rows from to end - 1 of the tile behind `t`, of positions that exist, into L2. */
+static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int from, int end) {
+    const int64_t left  = args->attention.k.ne[1] - t->first - ATTENTION_TILE;
+    const size_t  bytes = attention_bytes(args->attention.k.dtype, t->dim);
+    const char   *k = t->k + ATTENTION_TILE * t->k_row, *v = t->v + ATTENTION_TILE * t->v_row;
+    for (int j = from; j < end && j < left; j++)
+        for (size_t at = 0; at < bytes; at += RP_CACHE_LINE) {
+            __builtin_prefetch(k + (size_t)j * t->k_row + at, 0, 2);
+            __builtin_prefetch(v + (size_t)j * t->v_row + at, 0, 2);
+        }
+}
+
+/* Queries from i on, that attend to the tile in kt_f32 and v_f32; returns how many. First the keys and then the values are
+ * used by all of them, so that one of both is in L1 at a time. */
+static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const AttentionKernels *kernels) {
+    int count[GROUPS_AT_ONCE], n = 0, at = i;
+    for (; n < GROUPS_AT_ONCE && (count[n] = attending(b, at, tile->first, 1)) > 0; at += count[n++])
+        weigh_tile(tile, &b->heads[at], count[n], kernels);
+    at = i;
+    for (int g = 0; g < n; at += count[g++]) add_tile_values(tile, &b->heads[at], count[g], kernels);
+    return at - i;
 }
 
 static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first,
                           const AttentionKernels *kernels) {
-    AttentionTile whole = tile_at(args, hk, first, ATTENTION_TILE);
-    const bool    load  = kernels->load != NULL && b->n >= WHOLE_QUERIES;
+    const int64_t left = args->attention.k.ne[1] - first;
+    if (left <= 0) return;
+    AttentionTile tile = tile_at(args, hk, first, left < ATTENTION_TILE ? left : ATTENTION_TILE);
+    const bool    load = kernels->load != NULL && b->n >= WHOLE_QUERIES;
     for (int i = 0; i < b->n;) {
-        int n = attending_to_all(b, i, first);
-        if (n > 0) {
-            if (load && whole.kt_f32 == NULL) {
-                whole.kt_f32 = b->kt_f32;
-                whole.v_f32  = b->v_f32;
-                kernels->load(&whole);
-            }
-            attend_to_tile(&whole, &b->heads[i], n, kernels);
-        } else {
-            const KvRange r    = b->queries[i].range;
-            const int64_t last = first + ATTENTION_TILE, from = r.from > first ? r.from : first;
-            const int64_t end  = r.end < last ? r.end : last;
-            AttentionTile some = tile_at(args, hk, from, end - from);
-            for (n = 1; n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].t == b->queries[i].t; n++)
-                ;
-            if (from < end) attend_to_tile(&some, &b->heads[i], n, kernels);
+        const int before = i;
+        int       n      = attending(b, i, first, load ? 1 : ATTENTION_TILE);
+        if (n > 0 && load && tile.kt_f32 == NULL) {
+            tile.kt_f32 = b->kt_f32;
+            tile.v_f32  = b->v_f32;
+            kernels->load(&tile);
         }
+        if (n == 0)
+            n = attend_to_part(args, b, i, hk, first, kernels);
+        else if (load)
+            n = attend_to_loaded(b, i, &tile, kernels);
+        else
+            attend_to_tile(&tile, &b->heads[i], n, kernels);
         i += n;
+        if (load) prefetch_next_tile(args, &tile, ATTENTION_TILE * before / b->n, ATTENTION_TILE * i / b->n);
     }
 }
 

@@ -20,6 +20,7 @@ typedef struct AttentionHead {
     _Alignas(64) float p[ATTENTION_TILE]; /* scores, then weights */
     float        max, sum, rescale;
     const float *mask; /* of its token, added to the scores; or NULL */
+    int          n;    /* it sees the first n positions of the tile */
 } AttentionHead;
 
 /* Elements of a head rounded up to whole vectors of 16 lanes. */
@@ -29,7 +30,7 @@ static inline int64_t attention_dim(int64_t dim) {
 
 typedef struct AttentionTile {
     const char *k, *v; /* of the first of n positions; rows are k_row and v_row bytes apart */
-    /* Keys and values of a whole tile in f32, or NULL: */
+    /* Keys and values of the tile in f32, zeros from position n on; or NULL: */
     float         *kt_f32; /* [attention_dim(dim)][ATTENTION_TILE], transposed */
     float         *v_f32;  /* [ATTENTION_TILE][attention_dim(dim)] */
     size_t         k_row, v_row;
@@ -43,8 +44,8 @@ typedef void AttentionKernel(const AttentionTile *t);
 
 /* weights: the online softmax of p, with max, sum and rescale; NULL: the common C code.
  *
- * For many queries of a whole tile (n == ATTENTION_TILE) load fills kt_f32 and v_f32 once; whole_scores and whole_values
- * read them and give the bits of scores and values. All three are NULL in variants without them. */
+ * For many queries of a tile load fills kt_f32 and v_f32 once; whole_scores and whole_values read them and give the bits of
+ * scores and values. A head may see fewer than all n positions. All three are NULL in variants without them. */
 typedef struct AttentionKernels {
     AttentionKernel *scores, *weights, *values;
     AttentionKernel *load, *whole_scores, *whole_values;

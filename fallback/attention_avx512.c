@@ -75,7 +75,12 @@ INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_
         for (int c = 0; c < n_vecs; c++)
             acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
                                       _mm512_set1_ps(t->heads[h].rescale));
-    for (int j = 0; j < t->n; j++) {
+    int n = t->n, most = 0; /* positions that all heads see, and that any sees */
+    for (int h = 0; h < n_heads && loaded; h++) {
+        n    = t->heads[h].n < n ? t->heads[h].n : n;
+        most = t->heads[h].n > most ? t->heads[h].n : most;
+    }
+    for (int j = 0; j < n; j++) {
         /* `next`: these elements of key j of the next tile. The passes over i together prefetch the whole key. */
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(type, i);
@@ -89,6 +94,14 @@ INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_
             for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
         }
     }
+    for (int j = n; j < most; j++)
+        for (int h = 0; h < n_heads; h++) {
+            if (j >= t->heads[h].n) continue;
+            const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
+            for (int c = 0; c < n_vecs; c++)
+                acc[h][c] =
+                    _mm512_fmadd_ps(_mm512_load_ps(t->v_f32 + j * padded + i + c * LANES), p, acc[h][c]);
+        }
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
 }
@@ -106,12 +119,22 @@ INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
 
 /* ---- the online softmax ---- */
 
-/* A loop that gcc turns into vector instructions. */
+/* rp_expf of 16 numbers, bit for bit. scalef multiplies by 2^n with one rounding, as the two factors of rp_expf do. */
 INLINE __m512 exp_lanes(__m512 x) {
-    _Alignas(64) float v[LANES];
-    _mm512_store_ps(v, x);
-    for (int l = 0; l < LANES; l++) v[l] = rp_expf(v[l]);
-    return _mm512_load_ps(v);
+    const __m512 magic = _mm512_set1_ps(0x1.8p23f);
+    const __m512 c     = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), _mm512_set1_ps(89.0f));
+    const __m512 n     = _mm512_sub_ps(_mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p0f), magic), magic);
+    const __m512 r     = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f),
+                                         _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), c));
+    __m512       p     = _mm512_set1_ps(0x1.a01a02p-13f);
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.6c16c2p-10f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.111112p-7f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-5f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-3f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    return _mm512_mask_mov_ps(_mm512_scalef_ps(p, n), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
 }
 
 /* weights_body of attention.c for up to four heads, each in a lane of max, sum and rescale. */
@@ -124,7 +147,7 @@ INLINE void weights_of(const AttentionTile *t, RpDtype type, int n_heads) {
     for (int h = 0; h < ATTENTION_HEADS; h++) most[h] = s[h] = _mm512_setzero_ps();
     for (int h = 0; h < n_heads; h++) {
         const AttentionHead *head = &t->heads[h];
-        const uint32_t       some = (uint32_t)(((uint64_t)1 << t->n) - 1);
+        const uint32_t       some = (uint32_t)(((uint64_t)1 << head->n) - 1);
         p[h][0]                   = _mm512_mask_loadu_ps(lowest, (__mmask16)some, head->p);
         p[h][1]                   = _mm512_mask_loadu_ps(lowest, (__mmask16)(some >> LANES), head->p + LANES);
         most[h]                   = _mm512_max_ps(p[h][0], p[h][1]);
@@ -190,20 +213,25 @@ INLINE void transpose(const __m512 *in, __m512 *out) {
     }
 }
 
+/* Elements i to i + 15 of position j; zeros after the last position. */
+INLINE __m512 load_at(const AttentionTile *t, RpDtype type, const char *rows, size_t row, int j, int64_t i) {
+    return j < t->n ? load(type, rows + (size_t)j * row, i, t->dim) : _mm512_setzero_ps();
+}
+
 INLINE void load_tile(const AttentionTile *t, RpDtype type) {
     const int64_t padded = attention_dim(t->dim);
     for (int64_t i = 0; i < padded; i += LANES)
         for (int j = 0; j < ATTENTION_TILE; j += LANES) {
             __m512 k[LANES], kt[LANES];
 #pragma GCC unroll 16
-            for (int r = 0; r < LANES; r++) k[r] = load(type, t->k + (size_t)(j + r) * t->k_row, i, t->dim);
+            for (int r = 0; r < LANES; r++) k[r] = load_at(t, type, t->k, t->k_row, j + r, i);
             transpose(k, kt);
 #pragma GCC unroll 16
             for (int c = 0; c < LANES; c++) _mm512_store_ps(t->kt_f32 + (i + c) * ATTENTION_TILE + j, kt[c]);
         }
     for (int j = 0; j < ATTENTION_TILE; j++)
         for (int64_t i = 0; i < padded; i += LANES)
-            _mm512_store_ps(t->v_f32 + j * padded + i, load(type, t->v + (size_t)j * t->v_row, i, t->dim));
+            _mm512_store_ps(t->v_f32 + j * padded + i, load_at(t, type, t->v, t->v_row, j, i));
 }
 
 RP_TARGET_AVX512 static void load_f16(const AttentionTile *t) { load_tile(t, RP_F16); }

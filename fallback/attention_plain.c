@@ -113,7 +113,7 @@ RP_BODY void weights_body(AttentionHead *head, int n) {
 RP_VARIANTS(weights, (AttentionHead * head, int n), (head, n))
 
 static void weights_common(const AttentionTile *t) {
-    for (int h = 0; h < t->n_heads; h++) weights(&t->heads[h], t->n);
+    for (int h = 0; h < t->n_heads; h++) weights(&t->heads[h], t->heads[h].n);
 }
 
 AttentionKernels rp_attention_kernels(RpDtype type) {
