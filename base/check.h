@@ -11,7 +11,7 @@
 #define BASE_CHECK_H
 
 #include "base/kernels.h"
-#include "reprise/step.h"
+#include "base/step_state.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -124,12 +124,41 @@ static inline RpStatus rp_check_sample(const RpOpArgs *args) {
     if (x->dtype != RP_F32 || state->dtype != RP_I32 || scratch->dtype != RP_F32)
         return rp_fail(RP_E_DTYPE, "sample: logits %s, state %s, scratch %s: f32, i32 and f32 are wanted",
                        rp_dtype_name(x->dtype), rp_dtype_name(state->dtype), rp_dtype_name(scratch->dtype));
-    if (x->ne[0] > INT32_MAX / 2 || rp_view_rows(x) != 1 || state->ne[0] < RP_STEP_WORDS ||
-        scratch->ne[0] < 2 * x->ne[0])
+    if (x->ne[0] > INT32_MAX / 2 || x->ne[1] != rp_view_rows(x) || state->ne[0] < RP_STEP_WORDS ||
+        state->ne[1] != x->ne[1] || scratch->ne[0] < 2 * x->ne[0] || scratch->ne[1] != x->ne[1])
         return rp_fail(RP_E_SHAPE, "sample: logits [%lld,%lld], state [%lld], scratch [%lld]",
                        (long long)x->ne[0], (long long)rp_view_rows(x), (long long)state->ne[0],
                        (long long)scratch->ne[0]);
     return RP_OK;
+}
+
+/* Scratch of sample_rows, f32: the candidates of each token [2n], then RpStepState of each token. */
+enum { RP_SAMPLE_ROWS_STATE = 16 };
+
+static inline RpStatus rp_check_sample_rows(const RpOpArgs *args) {
+    const RpTensorView *x = &args->sample_rows.logits, *seeds = &args->sample_rows.seeds,
+                       *scratch = &args->sample_rows.scratch, *y = &args->dst;
+    const RpSampleRowsParams *p = &args->params->sample_rows;
+    if (x->dtype != RP_F32 || seeds->dtype != RP_I32 || scratch->dtype != RP_F32 || y->dtype != RP_I32)
+        return rp_fail(
+            RP_E_DTYPE,
+            "sample_rows: logits %s, seeds %s, scratch %s, result %s: f32, i32, f32, i32 are wanted",
+            rp_dtype_name(x->dtype), rp_dtype_name(seeds->dtype), rp_dtype_name(scratch->dtype),
+            rp_dtype_name(y->dtype));
+    if (x->ne[0] > INT32_MAX / 4 || x->ne[2] != 1 || x->ne[3] != 1 || seeds->ne[0] != 2 ||
+        seeds->ne[1] != x->ne[1] || scratch->ne[0] < 2 * x->ne[0] + RP_SAMPLE_ROWS_STATE ||
+        scratch->ne[1] != x->ne[1] || y->ne[0] != x->ne[1])
+        return rp_fail(
+            RP_E_SHAPE,
+            "sample_rows: logits [%lld,%lld], seeds [%lld,%lld], scratch [%lld,%lld], result [%lld]",
+            (long long)x->ne[0], (long long)x->ne[1], (long long)seeds->ne[0], (long long)seeds->ne[1],
+            (long long)scratch->ne[0], (long long)scratch->ne[1], (long long)y->ne[0]);
+    const RpStepState state = {.temperature    = p->temperature,
+                               .top_k          = p->top_k,
+                               .top_p          = p->top_p,
+                               .min_p          = p->min_p,
+                               .repeat_penalty = 1.0f};
+    return rp_step_check(&state, NULL, 0, x->ne[0]);
 }
 
 static inline RpStatus rp_check_quantize(const RpOpArgs *args) {
@@ -201,29 +230,47 @@ static inline RpStatus rp_check_add_id(const RpOpArgs *args) {
     return RP_OK;
 }
 
+/* What keys and values of f32 allow, and others do not. */
+static inline RpStatus rp_check_attention_f32(const RpOpArgs *args) {
+    const RpTensorView *q = &args->attention.q, *k = &args->attention.k, *mask = &args->attention.mask;
+    const bool          f32 = k->dtype == RP_F32, masked = rp_is_present(&args->attention.mask);
+    if (!f32 && (masked || q->ne[3] != 1 || !rp_is_present(&args->attention.pos)))
+        return rp_fail(RP_E_UNSUPPORTED, "attention: k %s: a mask, a batch and no positions need f32",
+                       rp_dtype_name(k->dtype));
+    if (f32 && args->dst.dtype != RP_F32)
+        return rp_fail(RP_E_DTYPE, "attention: k f32, result %s: f32 is wanted",
+                       rp_dtype_name(args->dst.dtype));
+    if (masked && (mask->dtype != RP_F32 || mask->ne[0] != k->ne[1] || mask->ne[1] != q->ne[1]))
+        return rp_fail(RP_E_SHAPE, "attention: mask %s [%lld,%lld] for %lld positions and %lld tokens",
+                       rp_dtype_name(mask->dtype), (long long)mask->ne[0], (long long)mask->ne[1],
+                       (long long)k->ne[1], (long long)q->ne[1]);
+    return RP_OK;
+}
+
 static inline RpStatus rp_check_attention(const RpOpArgs *args) {
     const RpTensorView *q = &args->attention.q, *k = &args->attention.k, *v = &args->attention.v,
-                       *y = &args->dst;
-    const bool quantizes  = y->dtype == RP_Q8_ACT;
-    if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype ||
-        (y->dtype != RP_F32 && !quantizes))
+                       *y = &args->dst, *pos = &args->attention.pos;
+    const bool quantizes = y->dtype == RP_Q8_ACT;
+    if (q->dtype != RP_F32 || (k->dtype != RP_F16 && k->dtype != RP_Q8_0 && k->dtype != RP_F32) ||
+        v->dtype != k->dtype || (y->dtype != RP_F32 && !quantizes))
         return rp_fail(RP_E_DTYPE,
-                       "attention: q %s, k %s, v %s: f32 q, and k and v both f16 or both q8_0 are wanted",
+                       "attention: q %s, k %s, v %s: f32 q, and k and v both f16, q8_0 or f32 are wanted",
                        rp_dtype_name(q->dtype), rp_dtype_name(k->dtype), rp_dtype_name(v->dtype));
     if (k->dtype == RP_Q8_0 && k->ne[0] % 32 != 0)
         return rp_fail(RP_E_SHAPE, "attention: heads of %lld are no whole q8_0 blocks of 32",
                        (long long)k->ne[0]);
     if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0] ||
-        q->ne[2] % k->ne[2] != 0 || args->attention.pos.ne[0] != q->ne[1] ||
+        q->ne[2] % k->ne[2] != 0 || q->ne[3] != k->ne[3] || q->ne[3] != v->ne[3] ||
+        (rp_is_present(&args->attention.pos) && pos->ne[0] != q->ne[1]) ||
         (quantizes ? y->ne[0] != q->ne[0] * q->ne[2] || y->ne[1] != q->ne[1] || q->ne[0] % 32 != 0
-                   : y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1]))
+                   : y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1] || y->ne[3] != q->ne[3]))
         return rp_fail(RP_E_SHAPE, "attention: q [%lld,%lld,%lld], k [%lld,%lld,%lld] (heads of at most %d)",
                        (long long)q->ne[0], (long long)q->ne[1], (long long)q->ne[2], (long long)k->ne[0],
                        (long long)k->ne[1], (long long)k->ne[2], RP_ATTENTION_MAX_DIM);
     if (rp_is_present(&args->attention.sinks) && args->attention.sinks.ne[0] != q->ne[2])
         return rp_fail(RP_E_SHAPE, "attention: %lld sinks for %lld heads",
                        (long long)args->attention.sinks.ne[0], (long long)q->ne[2]);
-    return RP_OK;
+    return rp_check_attention_f32(args);
 }
 
 static inline RpStatus rp_check_gelu(const RpOpArgs *args) {

@@ -1,4 +1,5 @@
-/* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], max(0, pos[t]-window+1) <= i <= pos[t]
+/* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h] + mask[i,t]) * v[:,i,h/g], over
+ * max(0, pos[t]-window+1) <= i <= pos[t]
  *
  * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867): one pass over the KV cache in tiles of positions,
  * with a running maximum. A tile of scores s[j] and values v[j] updates the state (max, sum, acc[dim]) of a head:
@@ -22,123 +23,9 @@
  * same time. */
 #include "fallback/attention.h"
 
-#include "fallback/simd/float.h"
 #include "fallback/fused.h"
-
-/* Converts 16 elements of a row of the KV cache, from element i on. */
-typedef void Convert(const char *row, int64_t i, float *y);
-
-RP_BODY void convert_f16(const char *row, int64_t i, float *y) {
-    const uint16_t *x = (const uint16_t *)(const void *)row + i;
-    for (int l = 0; l < ATTENTION_LANES; l++) y[l] = rp_f16_to_f32(x[l]);
-}
-
-RP_BODY void convert_q8_0(const char *row, int64_t i, float *y) {
-    const BlockQ8_0 *b = (const BlockQ8_0 *)(const void *)row + i / 32;
-    for (int l = 0; l < ATTENTION_LANES; l++) y[l] = (float)b->qs[i % 32 + l] * rp_f16_to_f32(b->d);
-}
-
-/* The same, with zeros after the end of the row (f16 only: rows of q8_0 are whole blocks). */
-RP_BODY void load_row(const char *row, int64_t i, int64_t dim, Convert *convert, float *y) {
-    if (convert == convert_q8_0 || i + ATTENTION_LANES <= dim) {
-        convert(row, i, y);
-        return;
-    }
-    uint16_t rest[ATTENTION_LANES] = {0};
-    memcpy(rest, (const uint16_t *)(const void *)row + i, (size_t)(dim - i) * sizeof rest[0]);
-    convert((const char *)rest, 0, y);
-}
-
-/* The upper half of the lanes is added to the lower half until one is left. Overwrites s. */
-RP_BODY float reduce16(float *s) {
-    for (int n = ATTENTION_LANES / 2; n > 0; n /= 2)
-        for (int l = 0; l < n; l++) s[l] += s[l + n];
-    return s[0];
-}
-
-RP_BODY void scores_body(const AttentionTile *t, Convert *convert) {
-    for (int h = 0; h < t->n_heads; h++)
-        for (int j = 0; j < t->n; j++) {
-            float dot[ATTENTION_LANES] = {0.0f};
-            for (int64_t i = 0; i < t->dim; i += ATTENTION_LANES) {
-                float k[ATTENTION_LANES];
-                load_row(t->k + (size_t)j * t->k_row, i, t->dim, convert, k);
-                for (int l = 0; l < ATTENTION_LANES; l++) dot[l] = fmaf(t->heads[h].q[i + l], k[l], dot[l]);
-            }
-            t->heads[h].p[j] = t->scale * reduce16(dot);
-        }
-}
-
-RP_BODY void values_body(const AttentionTile *t, Convert *convert) {
-    for (int h = 0; h < t->n_heads; h++)
-        for (int64_t i = 0; i < t->dim; i += ATTENTION_LANES) {
-            float *acc = t->heads[h].acc + i;
-            for (int l = 0; l < ATTENTION_LANES; l++) acc[l] *= t->heads[h].rescale;
-            for (int j = 0; j < t->n; j++) {
-                float v[ATTENTION_LANES];
-                load_row(t->v + (size_t)j * t->v_row, i, t->dim, convert, v);
-                for (int l = 0; l < ATTENTION_LANES; l++) acc[l] = fmaf(v[l], t->heads[h].p[j], acc[l]);
-            }
-        }
-}
-
-static void scores_f16_plain(const AttentionTile *t) { scores_body(t, convert_f16); }
-static void values_f16_plain(const AttentionTile *t) { values_body(t, convert_f16); }
-static void scores_q8_0_plain(const AttentionTile *t) { scores_body(t, convert_q8_0); }
-static void values_q8_0_plain(const AttentionTile *t) { values_body(t, convert_q8_0); }
-
-/* Maps the bits of a float to an integer in the same order, and back: compilers vectorise the maximum of integers,
- * but not that of floats, whose NaNs must be kept. */
-RP_BODY int32_t in_order(uint32_t bits) {
-    return (int32_t)(bits ^ ((bits & 0x80000000u) != 0 ? 0x7fffffffu : 0u));
-}
-
-/* The largest of a tile's scores and `max`; NaN if one of them is NaN. */
-RP_BODY float largest(const float *p, float max) {
-    int32_t  most = in_order(rp_f32_to_bits(max));
-    uint32_t nan  = (uint32_t)(max != max);
-    for (int j = 0; j < ATTENTION_TILE; j++) {
-        const uint32_t bits = rp_f32_to_bits(p[j]);
-        const int32_t  at   = in_order(bits);
-        most                = at > most ? at : most;
-        nan |= (uint32_t)((bits & 0x7fffffffu) > 0x7f800000u);
-    }
-    return nan != 0 ? NAN : rp_bits_to_f32((uint32_t)in_order((uint32_t)most));
-}
-
-/* The update of max, rescale and sum above; p turns from scores into weights. Scores of missing positions are
- * -infinity, weight 0. `base` is the new maximum, or 0 while all scores are -infinity: their difference would be
- * NaN. */
-RP_BODY void weights_body(AttentionHead *head, int n) {
-    float s[ATTENTION_LANES] = {0.0f};
-    for (int j = n; j < ATTENTION_TILE; j++) head->p[j] = -INFINITY;
-    const float max = largest(head->p, head->max), base = max == -INFINITY ? 0.0f : max;
-    for (int j = 0; j < ATTENTION_TILE; j++) head->p[j] = rp_expf(head->p[j] - base);
-    for (int j = 0; j < ATTENTION_TILE; j += ATTENTION_LANES)
-        for (int l = 0; l < ATTENTION_LANES; l++) s[l] += head->p[j + l];
-    head->rescale = rp_expf(head->max - base);
-    head->sum     = fmaf(head->sum, head->rescale, reduce16(s));
-    head->max     = max;
-}
-RP_VARIANTS(weights, (AttentionHead * head, int n), (head, n))
-
-static void weights_common(const AttentionTile *t) {
-    for (int h = 0; h < t->n_heads; h++) weights(&t->heads[h], t->n);
-}
-
-static AttentionKernels kernels_of(RpDtype type) {
-    AttentionKernels k = {.scores = type == RP_Q8_0 ? scores_q8_0_plain : scores_f16_plain,
-                          .values = type == RP_Q8_0 ? values_q8_0_plain : values_f16_plain};
-#if defined(RP_X86)
-    const RpCpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) k = rp_attention_avx512(type);
-    if (isa == RP_ISA_AVX2) k = rp_attention_avx2(type);
-#elif defined(__aarch64__)
-    if (rp_cpu_isa() != RP_ISA_PLAIN) k = rp_attention_neon(type);
-#endif
-    if (k.weights == NULL) k.weights = weights_common;
-    return k;
-}
+#include "fallback/simd/float.h"
+#include "fallback/simd/prefetch.h"
 
 /* Merges the state of the next chunk into (acc, max, sum): the update above, with a chunk in place of a tile. */
 RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max,
@@ -162,10 +49,17 @@ typedef struct KvRange {
     int64_t from, end;
 } KvRange;
 
+/* Without pos the tokens are the last ones of the context if the op is causal, else each of them is its last one. */
+static int64_t position_of(const RpOpArgs *args, int64_t t) {
+    const int64_t n_ctx = args->attention.k.ne[1];
+    if (rp_is_present(&args->attention.pos)) return ((const int32_t *)args->attention.pos.data)[t];
+    return args->params->attention.causal != 0 ? n_ctx - args->attention.q.ne[1] + t : n_ctx - 1;
+}
+
 static KvRange range_of(const RpOpArgs *args, int64_t t) {
     const int32_t window = args->params->attention.window;
-    const int64_t pos = ((const int32_t *)args->attention.pos.data)[t], n_ctx = args->attention.k.ne[1];
-    const int64_t end = pos + 1 < n_ctx ? pos + 1 : n_ctx;
+    const int64_t pos = position_of(args, t), n_ctx = args->attention.k.ne[1];
+    const int64_t end = pos < 0 ? 0 : pos + 1 < n_ctx ? pos + 1 : n_ctx;
     return (KvRange){window > 0 && end > window ? end - window : 0, end};
 }
 
@@ -183,7 +77,8 @@ static size_t used_bytes(const RpOpArgs *args) {
 
 /* Copies q, with zeros up to whole lanes. */
 static void start_head(const RpOpArgs *args, int64_t t, int64_t h, AttentionHead *head) {
-    const RpTensorView *q = &args->attention.q;
+    const RpTensorView *q = &args->attention.q, *mask = &args->attention.mask;
+    head->mask = rp_is_present(mask) ? (const float *)rp_view_row(mask, t) : NULL;
     memset(head->q, 0, used_bytes(args));
     memcpy(head->q, (const char *)q->data + (size_t)t * q->nb[1] + (size_t)h * q->nb[2],
            (size_t)q->ne[0] * sizeof(float));
@@ -203,11 +98,11 @@ static void start_chunk(const RpOpArgs *args, int64_t h, bool first, AttentionHe
 /* y = acc / sum. A q8_act result has all heads of a token in one row, and is quantised head by head. */
 static void end_head(const RpOpArgs *args, int64_t t, int64_t h, const float *acc, float sum) {
     const RpTensorView *y        = &args->dst;
-    const bool        quantize = y->dtype == RP_Q8_ACT;
-    const int64_t     d        = args->attention.q.ne[0];
-    const float       inverse  = sum == 0.0f ? 0.0f : 1.0f / sum;
-    float             f32[RP_ATTENTION_MAX_DIM];
-    float            *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
+    const bool          quantize = y->dtype == RP_Q8_ACT;
+    const int64_t       d        = args->attention.q.ne[0];
+    const float         inverse  = sum == 0.0f ? 0.0f : 1.0f / sum;
+    float               f32[RP_ATTENTION_MAX_DIM];
+    float *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
     if (quantize) out = f32;
     for (int64_t i = 0; i < d; i++) out[i] = acc[i] * inverse;
     if (quantize) rp_quantize_range(out, d, rp_view_row(y, t), y->ne[0], h * d);
@@ -221,25 +116,46 @@ static AttentionTile tile_at(const RpOpArgs *args, int64_t hk, int64_t at, int64
                            .k_row = k->nb[1],
                            .v_row = v->nb[1],
                            .dim   = k->ne[0],
+                           .first = at,
                            .n     = (int)n,
                            .scale = args->params->attention.scale};
 }
 
-static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
-                           const AttentionKernels *kernels) {
+static void add_mask(const AttentionTile *t) {
+    for (int h = 0; h < t->n_heads && t->heads[h].mask != NULL; h++)
+        for (int j = 0; j < t->heads[h].n; j++) t->heads[h].p[j] += t->heads[h].mask[t->first + j];
+}
+
+/* Scores and weights of n_heads heads from `heads` on. With kt_f32, each sees its first `n` positions. */
+static void weigh_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
+                       const AttentionKernels *kernels) {
     const bool loaded = tile->kt_f32 != NULL;
     tile->heads       = heads;
     tile->n_heads     = n_heads;
+    for (int h = 0; h < n_heads && !loaded; h++) heads[h].n = tile->n;
     (loaded ? kernels->whole_scores : kernels->scores)(tile);
+    add_mask(tile);
     kernels->weights(tile);
-    (loaded ? kernels->whole_values : kernels->values)(tile);
+}
+
+static void add_tile_values(AttentionTile *tile, AttentionHead *heads, int n_heads,
+                            const AttentionKernels *kernels) {
+    tile->heads   = heads;
+    tile->n_heads = n_heads;
+    (tile->kt_f32 != NULL ? kernels->whole_values : kernels->values)(tile);
+}
+
+static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
+                           const AttentionKernels *kernels) {
+    weigh_tile(tile, heads, n_heads, kernels);
+    add_tile_values(tile, heads, n_heads, kernels);
 }
 
 static int64_t heads_of_kv(const RpOpArgs *args) { return args->attention.q.ne[2] / args->attention.k.ne[2]; }
 
 /* Chunk c of the range, by n_heads heads from head h on, which share their keys and values. */
-static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
-                   const AttentionKernels *kernels) {
+static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads,
+                   AttentionHead *heads, const AttentionKernels *kernels) {
     const int64_t first = (first_chunk(range) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
     const int64_t from = first > range.from ? first : range.from, end = last < range.end ? last : range.end;
     for (int i = 0; i < n_heads; i++) start_chunk(args, h + i, c == 0, &heads[i]);
@@ -271,7 +187,10 @@ static int heads_per_tile(const RpOpArgs *args, int64_t h, int64_t end) {
 
 enum {
     BLOCK_QUERIES = 64, /* at most: their vectors must stay in L2 */
-    WHOLE_QUERIES = 16  /* fewer do not repay the conversion of a tile */
+    BLOCK_FLOATS_F32 =
+        64 * 1024,       /* of queries at f32 keys: more of them, since a tile has twice as many bytes */
+    WHOLE_QUERIES  = 16, /* fewer do not repay the conversion of a tile */
+    GROUPS_AT_ONCE = 8   /* of ATTENTION_HEADS queries */
 };
 
 typedef struct Query {
@@ -291,8 +210,10 @@ typedef struct Block {
 
 /* Tokens in a block: fewer if there would be less than two blocks for each worker. */
 static int64_t block_tokens(const RpOpArgs *args, int nth) {
-    const int64_t heads = heads_of_kv(args), n_tokens = args->attention.q.ne[1], n_kv = args->attention.k.ne[2];
-    int64_t       n = heads < BLOCK_QUERIES ? BLOCK_QUERIES / heads : 1;
+    const RpTensorView *k = &args->attention.k;
+    const int64_t heads = heads_of_kv(args), n_tokens = args->attention.q.ne[1], n_kv = k->ne[2] * k->ne[3];
+    const int64_t most = k->dtype == RP_F32 ? BLOCK_FLOATS_F32 / attention_dim(k->ne[0]) : BLOCK_QUERIES;
+    int64_t       n    = heads < most ? most / heads : 1;
     while (n > 1 && (n_tokens + n - 1) / n * n_kv < 2 * nth) n /= 2;
     return n;
 }
@@ -327,38 +248,77 @@ static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t
     return b;
 }
 
-/* How many queries from i on, at most ATTENTION_HEADS, attend to the whole tile at `first`. */
-static int attending_to_all(const Block *b, int i, int64_t first) {
+/* How many queries from i on, at most ATTENTION_HEADS, attend to the positions of the tile at `first` from its start on, to
+ * at least `least` of them. Sets how many. */
+static int attending(const Block *b, int i, int64_t first, int64_t least) {
     int n = 0;
-    while (n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].range.from <= first &&
-           b->queries[i + n].range.end >= first + ATTENTION_TILE)
-        n++;
+    for (; n < ATTENTION_HEADS && i + n < b->n; n++) {
+        const KvRange r    = b->queries[i + n].range;
+        const int64_t sees = r.end - first;
+        if (r.from > first || sees < least) break;
+        b->heads[i + n].n = (int)(sees < ATTENTION_TILE ? sees : ATTENTION_TILE);
+    }
     return n;
+}
+
+/* Queries from i on of one token, which attends to a part of the tile at `first`; returns how many. */
+static int attend_to_part(const RpOpArgs *args, Block *b, int i, int64_t hk, int64_t first,
+                          const AttentionKernels *kernels) {
+    const KvRange r    = b->queries[i].range;
+    const int64_t last = first + ATTENTION_TILE, from = r.from > first ? r.from : first;
+    const int64_t end  = r.end < last ? r.end : last;
+    AttentionTile some = tile_at(args, hk, from, end - from);
+    int           n    = 1;
+    while (n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].t == b->queries[i].t) n++;
+    if (from < end) attend_to_tile(&some, &b->heads[i], n, kernels);
+    return n;
+}
+
+/* Rows from to end - 1 of the tile behind `t`, of positions that exist, into L2. */
+static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int from, int end) {
+    const int64_t left  = args->attention.k.ne[1] - t->first - ATTENTION_TILE;
+    const size_t  bytes = attention_bytes(args->attention.k.dtype, t->dim);
+    const char   *k = t->k + ATTENTION_TILE * t->k_row, *v = t->v + ATTENTION_TILE * t->v_row;
+    for (int j = from; j < end && j < left; j++)
+        for (size_t at = 0; at < bytes; at += RP_CACHE_LINE) {
+            __builtin_prefetch(k + (size_t)j * t->k_row + at, 0, 2);
+            __builtin_prefetch(v + (size_t)j * t->v_row + at, 0, 2);
+        }
+}
+
+/* Queries from i on, that attend to the tile in kt_f32 and v_f32; returns how many. First the keys and then the values are
+ * used by all of them, so that one of both is in L1 at a time. */
+static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const AttentionKernels *kernels) {
+    int count[GROUPS_AT_ONCE], n = 0, at = i;
+    for (; n < GROUPS_AT_ONCE && (count[n] = attending(b, at, tile->first, 1)) > 0; at += count[n++])
+        weigh_tile(tile, &b->heads[at], count[n], kernels);
+    at = i;
+    for (int g = 0; g < n; at += count[g++]) add_tile_values(tile, &b->heads[at], count[g], kernels);
+    return at - i;
 }
 
 static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first,
                           const AttentionKernels *kernels) {
-    AttentionTile whole = tile_at(args, hk, first, ATTENTION_TILE);
-    const bool    load  = kernels->load != NULL && b->n >= WHOLE_QUERIES;
+    const int64_t left = args->attention.k.ne[1] - first;
+    if (left <= 0) return;
+    AttentionTile tile = tile_at(args, hk, first, left < ATTENTION_TILE ? left : ATTENTION_TILE);
+    const bool    load = kernels->load != NULL && b->n >= WHOLE_QUERIES;
     for (int i = 0; i < b->n;) {
-        int n = attending_to_all(b, i, first);
-        if (n > 0) {
-            if (load && whole.kt_f32 == NULL) {
-                whole.kt_f32 = b->kt_f32;
-                whole.v_f32  = b->v_f32;
-                kernels->load(&whole);
-            }
-            attend_to_tile(&whole, &b->heads[i], n, kernels);
-        } else {
-            const KvRange r    = b->queries[i].range;
-            const int64_t last = first + ATTENTION_TILE, from = r.from > first ? r.from : first;
-            const int64_t end  = r.end < last ? r.end : last;
-            AttentionTile some = tile_at(args, hk, from, end - from);
-            for (n = 1; n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].t == b->queries[i].t; n++)
-                ;
-            if (from < end) attend_to_tile(&some, &b->heads[i], n, kernels);
+        const int before = i;
+        int       n      = attending(b, i, first, load ? 1 : ATTENTION_TILE);
+        if (n > 0 && load && tile.kt_f32 == NULL) {
+            tile.kt_f32 = b->kt_f32;
+            tile.v_f32  = b->v_f32;
+            kernels->load(&tile);
         }
+        if (n == 0)
+            n = attend_to_part(args, b, i, hk, first, kernels);
+        else if (load)
+            n = attend_to_loaded(b, i, &tile, kernels);
+        else
+            attend_to_tile(&tile, &b->heads[i], n, kernels);
         i += n;
+        if (load) prefetch_next_tile(args, &tile, ATTENTION_TILE * before / b->n, ATTENTION_TILE * i / b->n);
     }
 }
 
@@ -394,14 +354,27 @@ static void run_block(const RpOpArgs *args, Block *b, int64_t hk, const Attentio
         end_head(args, b->queries[i].t, b->queries[i].h, b->queries[i].acc, b->queries[i].sum);
 }
 
+/* Sequence b of a batch. */
+static RpOpArgs sequence(const RpOpArgs *args, int64_t b) {
+    RpOpArgs one = *args;
+    for (int i = 0; i < 4; i++) {
+        RpTensorView *v =
+            (RpTensorView *[]){&one.dst, &one.attention.q, &one.attention.k, &one.attention.v}[i];
+        v->data  = (char *)v->data + (size_t)b * v->nb[3];
+        v->ne[3] = 1;
+    }
+    return one;
+}
+
 static void many_tokens(const RpOpArgs *args, const RpKernelCtx *ctx, const AttentionKernels *kernels) {
     const int64_t n_tokens = args->attention.q.ne[1], n_kv = args->attention.k.ne[2],
                   each  = block_tokens(args, ctx->nth);
     const int64_t items = (n_tokens + each - 1) / each * n_kv;
-    for (int64_t i = ctx->ith; i < items; i += ctx->nth) {
-        const int64_t t0 = i / n_kv * each, t1 = t0 + each < n_tokens ? t0 + each : n_tokens;
-        Block         b = start_block(args, ctx->local, t0, t1, i % n_kv);
-        run_block(args, &b, i % n_kv, kernels);
+    for (int64_t i = ctx->ith; i < items * args->attention.q.ne[3]; i += ctx->nth) {
+        const RpOpArgs one = sequence(args, i / items);
+        const int64_t  t0 = i % items / n_kv * each, t1 = t0 + each < n_tokens ? t0 + each : n_tokens;
+        Block          b = start_block(&one, ctx->local, t0, t1, i % n_kv);
+        run_block(&one, &b, i % n_kv, kernels);
     }
 }
 
@@ -456,19 +429,24 @@ static void merge_chunks(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange r
     }
 }
 
+/* One token of one sequence is divided by chunks. */
+static bool has_many_tokens(const RpOpArgs *args) {
+    return args->attention.q.ne[1] * args->attention.q.ne[3] > 1;
+}
+
 CpuNeeds rp_needs_attention(const RpOpArgs *args) {
     const int64_t chunks = (args->attention.k.ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
-    if (args->attention.q.ne[1] > 1) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
+    if (has_many_tokens(args)) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
     if (chunks == 1) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
-                      .shared = (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
+                      .shared =
+                          (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
 }
 
 RpStatus rp_cpu_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const RpTensorView *q = &args->attention.q;
     RP_TRY(rp_check_attention(args));
-    const AttentionKernels kernels = kernels_of(args->attention.k.dtype);
-    if (q->ne[1] > 1)
+    const AttentionKernels kernels = rp_attention_kernels(args->attention.k.dtype);
+    if (has_many_tokens(args))
         many_tokens(args, ctx, &kernels);
     else if (ctx->phase == 0)
         chunks_of_token(args, ctx, range_of(args, 0), &kernels);

@@ -4,8 +4,8 @@
 #include "fallback/attention.h"
 
 #include "fallback/products/blocks_x86.h"
-#include "fallback/simd/float.h"
 #include "fallback/products/trees_avx512.h"
+#include "fallback/simd/float.h"
 
 #ifdef RP_X86
 
@@ -24,13 +24,20 @@ INLINE __m512 convert_q8_0(const char *row, int64_t i) {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(b->qs + i % 32))), d);
 }
 
-INLINE __m512 load(bool q8_0, const char *row, int64_t i, int64_t dim) {
-    return q8_0 ? convert_q8_0(row, i) : convert_f16(row, i, dim);
+INLINE __m512 load_f32_row(const char *row, int64_t i, int64_t dim) {
+    const float *x = (const float *)(const void *)row + i;
+    if (i + LANES <= dim) return _mm512_loadu_ps(x);
+    return _mm512_maskz_loadu_ps((__mmask16)((1 << (dim - i)) - 1), x);
+}
+
+INLINE __m512 load(RpDtype type, const char *row, int64_t i, int64_t dim) {
+    if (type == RP_F32) return load_f32_row(row, i, dim);
+    return type == RP_Q8_0 ? convert_q8_0(row, i) : convert_f16(row, i, dim);
 }
 
 /* p[j..j+3] of all heads. Each key is converted once and multiplied by all queries. Scores after the tile's last
  * position mean nothing; attention.c overwrites them. */
-INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
+INLINE void four_scores(const AttentionTile *t, RpDtype type, int n_heads, int j) {
     const char *rows[POSITIONS];
     __m512      dot[ATTENTION_HEADS][POSITIONS];
     for (int r = 0; r < POSITIONS; r++) /* missing positions repeat the last one */
@@ -39,7 +46,7 @@ INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
         for (int r = 0; r < POSITIONS; r++) dot[h][r] = _mm512_setzero_ps();
     for (int64_t i = 0; i < t->dim; i += LANES) {
         __m512 k[POSITIONS];
-        for (int r = 0; r < POSITIONS; r++) k[r] = load(q8_0, rows[r], i, t->dim);
+        for (int r = 0; r < POSITIONS; r++) k[r] = load(type, rows[r], i, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 q = _mm512_load_ps(t->heads[h].q + i);
             for (int r = 0; r < POSITIONS; r++) dot[h][r] = _mm512_fmadd_ps(q, k[r], dot[h][r]);
@@ -51,72 +58,96 @@ INLINE void four_scores(const AttentionTile *t, bool q8_0, int n_heads, int j) {
 }
 
 /* Prefetches the values of the four positions, which `values` reads after the softmax update. */
-INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
-    const size_t bytes = attention_bytes(q8_0, t->dim);
+INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
+    const size_t bytes = attention_bytes(type, t->dim);
     for (int j = 0; j < t->n; j += POSITIONS) {
         for (int r = 0; r < POSITIONS; r++) rp_prefetch_next(t->v + (size_t)(j + r) * t->v_row, bytes);
-        four_scores(t, q8_0, n_heads, j);
+        four_scores(t, type, n_heads, j);
     }
 }
 
 /* Adds elements i to i + 16 n_vecs of all values of the tile; `loaded`: from v_f32. */
-INLINE void add_values(const AttentionTile *t, bool loaded, bool q8_0, int n_heads, int64_t i, int n_vecs) {
+INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_heads, int64_t i,
+                       int n_vecs) {
     const int64_t padded = attention_dim(t->dim);
     __m512        acc[ATTENTION_HEADS][VECS];
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++)
             acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
                                       _mm512_set1_ps(t->heads[h].rescale));
-    for (int j = 0; j < t->n; j++) {
+    int n = t->n, most = 0; /* positions that all heads see, and that any sees */
+    for (int h = 0; h < n_heads && loaded; h++) {
+        n    = t->heads[h].n < n ? t->heads[h].n : n;
+        most = t->heads[h].n > most ? t->heads[h].n : most;
+    }
+    for (int j = 0; j < n; j++) {
         /* `next`: these elements of key j of the next tile. The passes over i together prefetch the whole key. */
         const char *row  = t->v + (size_t)j * t->v_row;
-        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i);
+        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(type, i);
         __m512      v[VECS];
-        if (!loaded) rp_prefetch_next(next, attention_bytes(q8_0, (int64_t)n_vecs * LANES));
+        if (!loaded) rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
         for (int c = 0; c < n_vecs; c++)
             v[c] = loaded ? _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES)
-                          : load(q8_0, row, i + c * LANES, t->dim);
+                          : load(type, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
             for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
         }
     }
+    for (int j = n; j < most; j++)
+        for (int h = 0; h < n_heads; h++) {
+            if (j >= t->heads[h].n) continue;
+            const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
+            for (int c = 0; c < n_vecs; c++)
+                acc[h][c] =
+                    _mm512_fmadd_ps(_mm512_load_ps(t->v_f32 + j * padded + i + c * LANES), p, acc[h][c]);
+        }
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
 }
 
 /* Each pass takes as many elements as fit in registers for all heads: 4 heads x 4 registers. */
-INLINE void add_all_values(const AttentionTile *t, bool loaded, bool q8_0, int n_heads) {
+INLINE void add_all_values(const AttentionTile *t, bool loaded, RpDtype type, int n_heads) {
     int64_t i = 0;
-    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, loaded, q8_0, n_heads, i, VECS);
-    for (; i < t->dim; i += LANES) add_values(t, loaded, q8_0, n_heads, i, 1);
+    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, loaded, type, n_heads, i, VECS);
+    for (; i < t->dim; i += LANES) add_values(t, loaded, type, n_heads, i, 1);
 }
 
-INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
-    add_all_values(t, false, q8_0, n_heads);
+INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
+    add_all_values(t, false, type, n_heads);
 }
 
 /* ---- the online softmax ---- */
 
-/* A loop that gcc turns into vector instructions. */
+/* rp_expf of 16 numbers, bit for bit. scalef multiplies by 2^n with one rounding, as the two factors of rp_expf do. */
 INLINE __m512 exp_lanes(__m512 x) {
-    _Alignas(64) float v[LANES];
-    _mm512_store_ps(v, x);
-    for (int l = 0; l < LANES; l++) v[l] = rp_expf(v[l]);
-    return _mm512_load_ps(v);
+    const __m512 magic = _mm512_set1_ps(0x1.8p23f);
+    const __m512 c     = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), _mm512_set1_ps(89.0f));
+    const __m512 n     = _mm512_sub_ps(_mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p0f), magic), magic);
+    const __m512 r     = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f),
+                                         _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), c));
+    __m512       p     = _mm512_set1_ps(0x1.a01a02p-13f);
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.6c16c2p-10f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.111112p-7f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-5f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-3f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    return _mm512_mask_mov_ps(_mm512_scalef_ps(p, n), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
 }
 
 /* weights_body of attention.c for up to four heads, each in a lane of max, sum and rescale. */
-INLINE void weights_of(const AttentionTile *t, bool q8_0, int n_heads) {
+INLINE void weights_of(const AttentionTile *t, RpDtype type, int n_heads) {
     const __m512       lowest = _mm512_set1_ps(-INFINITY);
     __m512             p[ATTENTION_HEADS][2], most[ATTENTION_HEADS], s[ATTENTION_HEADS];
     __mmask8           nan                   = 0;
     _Alignas(16) float maxs[ATTENTION_HEADS] = {0}, sums[ATTENTION_HEADS] = {0}, rescales[ATTENTION_HEADS];
-    (void)q8_0;
+    (void)type;
     for (int h = 0; h < ATTENTION_HEADS; h++) most[h] = s[h] = _mm512_setzero_ps();
     for (int h = 0; h < n_heads; h++) {
         const AttentionHead *head = &t->heads[h];
-        const uint32_t       some = (uint32_t)(((uint64_t)1 << t->n) - 1);
+        const uint32_t       some = (uint32_t)(((uint64_t)1 << head->n) - 1);
         p[h][0]                   = _mm512_mask_loadu_ps(lowest, (__mmask16)some, head->p);
         p[h][1]                   = _mm512_mask_loadu_ps(lowest, (__mmask16)(some >> LANES), head->p + LANES);
         most[h]                   = _mm512_max_ps(p[h][0], p[h][1]);
@@ -182,24 +213,30 @@ INLINE void transpose(const __m512 *in, __m512 *out) {
     }
 }
 
-INLINE void load_tile(const AttentionTile *t, bool q8_0) {
+/* Elements i to i + 15 of position j; zeros after the last position. */
+INLINE __m512 load_at(const AttentionTile *t, RpDtype type, const char *rows, size_t row, int j, int64_t i) {
+    return j < t->n ? load(type, rows + (size_t)j * row, i, t->dim) : _mm512_setzero_ps();
+}
+
+INLINE void load_tile(const AttentionTile *t, RpDtype type) {
     const int64_t padded = attention_dim(t->dim);
     for (int64_t i = 0; i < padded; i += LANES)
         for (int j = 0; j < ATTENTION_TILE; j += LANES) {
             __m512 k[LANES], kt[LANES];
 #pragma GCC unroll 16
-            for (int r = 0; r < LANES; r++) k[r] = load(q8_0, t->k + (size_t)(j + r) * t->k_row, i, t->dim);
+            for (int r = 0; r < LANES; r++) k[r] = load_at(t, type, t->k, t->k_row, j + r, i);
             transpose(k, kt);
 #pragma GCC unroll 16
             for (int c = 0; c < LANES; c++) _mm512_store_ps(t->kt_f32 + (i + c) * ATTENTION_TILE + j, kt[c]);
         }
     for (int j = 0; j < ATTENTION_TILE; j++)
         for (int64_t i = 0; i < padded; i += LANES)
-            _mm512_store_ps(t->v_f32 + j * padded + i, load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim));
+            _mm512_store_ps(t->v_f32 + j * padded + i, load_at(t, type, t->v, t->v_row, j, i));
 }
 
-RP_TARGET_AVX512 static void load_f16(const AttentionTile *t) { load_tile(t, false); }
-RP_TARGET_AVX512 static void load_q8_0(const AttentionTile *t) { load_tile(t, true); }
+RP_TARGET_AVX512 static void load_f16(const AttentionTile *t) { load_tile(t, RP_F16); }
+RP_TARGET_AVX512 static void load_q8_0(const AttentionTile *t) { load_tile(t, RP_Q8_0); }
+RP_TARGET_AVX512 static void load_f32(const AttentionTile *t) { load_tile(t, RP_F32); }
 
 enum { HALVES = ATTENTION_TILE / LANES };
 
@@ -240,24 +277,26 @@ INLINE Scores sum_by_2(const AttentionTile *t, int n_heads, int64_t padded, int 
     return add_scores(n_heads, sum_by_4(t, n_heads, padded, l), sum_by_4(t, n_heads, padded, l + 2));
 }
 
-INLINE void whole_scores_of(const AttentionTile *t, bool q8_0, int n_heads) {
+INLINE void whole_scores_of(const AttentionTile *t, RpDtype type, int n_heads) {
     const int64_t padded = attention_dim(t->dim);
     const Scores  s = add_scores(n_heads, sum_by_2(t, n_heads, padded, 0), sum_by_2(t, n_heads, padded, 1));
-    (void)q8_0;
+    (void)type;
     for (int h = 0; h < n_heads; h++)
         for (int v = 0; v < HALVES; v++)
             _mm512_store_ps(t->heads[h].p + v * LANES, _mm512_mul_ps(_mm512_set1_ps(t->scale), s.of[h][v]));
 }
 
-INLINE void whole_values_of(const AttentionTile *t, bool q8_0, int n_heads) {
-    add_all_values(t, true, q8_0, n_heads);
+INLINE void whole_values_of(const AttentionTile *t, RpDtype type, int n_heads) {
+    add_all_values(t, true, type, n_heads);
 }
 
-ATTENTION_BY_HEADS(RP_TARGET_AVX512, weights_of, f32, false)
-ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_scores_of, f32, false)
-ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_values_of, f32, false)
+ATTENTION_BY_HEADS(RP_TARGET_AVX512, weights_of, f32, RP_F32)
+ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_scores_of, f32, RP_F32)
+ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_values_of, f32, RP_F32)
 
 ATTENTION_KERNELS(rp_attention_avx512, RP_TARGET_AVX512, .weights = weights_of_f32,
-                  .load = type == RP_Q8_0 ? load_q8_0 : load_f16, .whole_scores = whole_scores_of_f32,
-                  .whole_values = whole_values_of_f32)
+                  .load         = type == RP_F32    ? load_f32
+                                  : type == RP_Q8_0 ? load_q8_0
+                                                    : load_f16,
+                  .whole_scores = whole_scores_of_f32, .whole_values = whole_values_of_f32)
 #endif

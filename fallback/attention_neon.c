@@ -33,9 +33,18 @@ INLINE void convert_q8_0(const char *row, int64_t i, float32x4_t *v) {
     v[3] = vmulq_f32(vcvtq_f32_s32(vmovl_high_s16(high)), d);
 }
 
-INLINE void load(bool q8_0, const char *row, int64_t i, int64_t dim, float32x4_t *v) {
-    if (q8_0)
+INLINE void load_f32(const char *row, int64_t i, int64_t dim, float32x4_t *v) {
+    const float *x           = (const float *)(const void *)row + i;
+    float        rest[LANES] = {0};
+    if (i + LANES > dim) x = memcpy(rest, x, (size_t)(dim - i) * sizeof *x);
+    for (int c = 0; c < VECS; c++) v[c] = vld1q_f32(x + 4 * c);
+}
+
+INLINE void load(RpDtype type, const char *row, int64_t i, int64_t dim, float32x4_t *v) {
+    if (type == RP_Q8_0)
         convert_q8_0(row, i, v);
+    else if (type == RP_F32)
+        load_f32(row, i, dim, v);
     else
         convert_f16(row, i, dim, v);
 }
@@ -48,8 +57,8 @@ INLINE float reduce16(const float32x4_t *v) {
 }
 
 /* Prefetches the value of each position, which `values` reads after the softmax update. */
-INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
-    const size_t bytes = attention_bytes(q8_0, t->dim);
+INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
+    const size_t bytes = attention_bytes(type, t->dim);
     for (int j = 0; j < t->n; j++) {
         float32x4_t dot[ATTENTION_HEADS][VECS];
         rp_prefetch_next(t->v + (size_t)j * t->v_row, bytes);
@@ -57,7 +66,7 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
             for (int c = 0; c < VECS; c++) dot[h][c] = vdupq_n_f32(0.0f);
         for (int64_t i = 0; i < t->dim; i += LANES) {
             float32x4_t k[VECS];
-            load(q8_0, t->k + (size_t)j * t->k_row, i, t->dim, k);
+            load(type, t->k + (size_t)j * t->k_row, i, t->dim, k);
             for (int h = 0; h < n_heads; h++)
                 for (int c = 0; c < VECS; c++)
                     dot[h][c] = vfmaq_f32(dot[h][c], vld1q_f32(t->heads[h].q + i + 4 * c), k[c]);
@@ -68,7 +77,7 @@ INLINE void scores(const AttentionTile *t, bool q8_0, int n_heads) {
 
 /* 16 elements of up to four heads at a time. Meanwhile these elements of key j of the next tile are prefetched, so
  * that the passes over i together prefetch the whole key. */
-INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
+INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
     for (int64_t i = 0; i < t->dim; i += LANES) {
         float32x4_t acc[ATTENTION_HEADS][VECS];
         for (int h = 0; h < n_heads; h++)
@@ -76,8 +85,8 @@ INLINE void values(const AttentionTile *t, bool q8_0, int n_heads) {
                 acc[h][c] = vmulq_n_f32(vld1q_f32(t->heads[h].acc + i + 4 * c), t->heads[h].rescale);
         for (int j = 0; j < t->n; j++) {
             float32x4_t v[VECS];
-            __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(q8_0, i));
-            load(q8_0, t->v + (size_t)j * t->v_row, i, t->dim, v);
+            __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(type, i));
+            load(type, t->v + (size_t)j * t->v_row, i, t->dim, v);
             for (int h = 0; h < n_heads; h++)
                 for (int c = 0; c < VECS; c++) acc[h][c] = vfmaq_n_f32(acc[h][c], v[c], t->heads[h].p[j]);
         }

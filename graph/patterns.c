@@ -355,6 +355,7 @@ const PatternRow rp_patterns_norm[] = {
 };
 
 static bool quantized_attention(const RpPatternMatch *m, RpOpParams *out) {
+    if (dtype_of(m, "k") == RP_F32) return false; /* its result is f32 */
     out->attention       = params_of(m, "a")->attention;
     out->attention.dtype = RP_Q8_ACT;
     return true;

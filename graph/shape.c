@@ -182,30 +182,59 @@ SHAPE_RULE(quantize) {
     return RP_OK;
 }
 
-SHAPE_RULE(attention) {
+static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *params, const char **why) {
     const RpTensorView *q = in->attention.q, *k = in->attention.k, *v = in->attention.v,
-                       *pos = in->attention.pos;
+                       *pos = in->attention.pos, *mask = in->attention.mask;
     if (q->dtype != RP_F32) REFUSE(RP_E_DTYPE, "queries must be f32");
-    if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0) || v->dtype != k->dtype)
-        REFUSE(RP_E_DTYPE, "keys and values must be f16, or both q8_0");
+    if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0 && k->dtype != RP_F32) || v->dtype != k->dtype)
+        REFUSE(RP_E_DTYPE, "keys and values must be f16, both q8_0 or both f32");
     if (params->attention.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
     if (!rp_shape_same(k, v)) REFUSE(RP_E_SHAPE, "keys and values differ in shape");
     if (!rp_shape_contiguous_rows(q) || !rp_shape_contiguous_rows(k) || !rp_shape_contiguous_rows(v))
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (q->ne[0] != k->ne[0]) REFUSE(RP_E_SHAPE, "head sizes of queries and keys differ");
-    if (q->ne[2] % k->ne[2] != 0 || q->ne[3] != 1 || k->ne[3] != 1)
+    if (q->ne[2] % k->ne[2] != 0 || q->ne[3] != k->ne[3])
         REFUSE(RP_E_SHAPE, "the number of query heads must be a multiple of the number of key heads");
-    if (!rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
+    if (k->dtype != RP_F32 && (q->ne[3] != 1 || pos == NULL || mask != NULL))
+        REFUSE(RP_E_SHAPE, "a batch, a mask and no positions need keys and values of f32");
+    if (pos != NULL && !rp_shape_is_index(pos, q->ne[1]))
+        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
+    if (mask != NULL && (mask->dtype != RP_F32 || mask->ne[0] != k->ne[1] || rp_view_rows(mask) != q->ne[1] ||
+                         mask->ne[1] != q->ne[1] || !rp_shape_contiguous_rows(mask)))
+        REFUSE(RP_E_SHAPE, "the mask must be f32, a row of all positions for each token");
     if (in->attention.sinks != NULL && !rp_shape_is_vector(in->attention.sinks, q->ne[2]))
         REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
+    return RP_OK;
+}
+
+SHAPE_RULE(attention) {
+    const RpTensorView *q = in->attention.q;
+    RP_TRY(attention_sources(in, params, why));
     const RpDtype to = params->attention.dtype;
     if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
+    if (to == RP_Q8_ACT && in->attention.k->dtype == RP_F32)
+        REFUSE(RP_E_DTYPE, "with keys and values of f32 the result is f32");
     if (to == RP_Q8_ACT && q->ne[0] % rp_dtype_info(to)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "heads of a q8_act result must be whole blocks of 32");
-    /* f32 [d,h,t]; as q8_act the heads of a token are one row, [d*h,t], which is what the next product
+    /* f32 [d,h,t,b]; as q8_act the heads of a token are one row, [d*h,t], which is what the next product
      * reads. */
-    *out = to == RP_F32 ? rp_view_contiguous(to, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], 1}, NULL)
+    *out = to == RP_F32 ? rp_view_contiguous(to, (int64_t[]){q->ne[0], q->ne[2], q->ne[1], q->ne[3]}, NULL)
                         : rp_view_contiguous(to, (int64_t[]){q->ne[0] * q->ne[2], q->ne[1], 1, 1}, NULL);
+    return RP_OK;
+}
+
+SHAPE_RULE(sample_rows) {
+    (void)params;
+    const RpTensorView *x = in->sample_rows.logits, *seeds = in->sample_rows.seeds,
+                       *scratch = in->sample_rows.scratch;
+    if (x->dtype != RP_F32 || x->ne[2] != 1 || x->ne[3] != 1 || !rp_view_is_contiguous(x))
+        REFUSE(RP_E_SHAPE, "the logits must be f32 [n,t], contiguous");
+    if (!rp_shape_is_choice(seeds, 2, x->ne[1]))
+        REFUSE(RP_E_SHAPE, "the seeds must be i32 [2,t], contiguous");
+    if (scratch->dtype != RP_F32 || scratch->ne[0] < 2 * x->ne[0] + RP_SAMPLE_ROWS_STATE ||
+        scratch->ne[1] != x->ne[1] || !rp_view_is_contiguous(scratch))
+        REFUSE(RP_E_SHAPE, "the scratch must be f32 [2n+16,t], contiguous");
+    *out = rp_view_contiguous(RP_I32, (int64_t[]){x->ne[1], 1, 1, 1}, NULL);
     return RP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* y[:,h,t] = sum_i p_i * v[:,i,h/g],  p = softmax_i(scale * k[:,i,h/g] . q[:,t,h]),  g query heads per KV head,
+/* y[:,h,t] = sum_i p_i * v[:,i,h/g],  p = softmax_i(scale * k[:,i,h/g] . q[:,t,h] + mask[i,t]),  g query heads per KV head,
  * over max(0, pos[t]-window+1) <= i <= pos[t]; a sink is one more score of the softmax, without a value.
  *
  * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867) with tensor cores, split along the KV cache (split-KV).
@@ -18,9 +18,15 @@
  * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are written
  *           and read once, 4*(SIZE + 2) bytes per row, SIZE = 64, 128, 256 or 512
  * numerics  factors of f32 accuracy in two f16 parts (bf16 for values in q8_0), sums in f32, exp2f of the device; as
- *           q8_act the heads of a token are one row, quantised at the end */
+ *           q8_act the heads of a token are one row, quantised at the end
+ *
+ * Keys and values of f32 have a kernel of their own (attention_f32.cuh):
+ * geometry  blocks of 4 warps, grid (KV heads, blocks of 8 to 32 rows, batch)
+ * traffic   the keys and values in use once per block of rows
+ * numerics  f32 by fma, expf of the device */
 #include "base/tuning.h"
 #include "kernels/device/arrive.cuh"
+#include "kernels/device/attention_f32.cuh"
 #include "kernels/device/attention_merge.cuh"
 #include "kernels/device/quantize.cuh"
 #include "kernels/scratch.h"
@@ -321,11 +327,12 @@ template <RpDtype T> RpStatus by_size(const Attention &a, const AttentionGrid &s
 } // namespace
 
 extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
-    return geometry(args, ctx).scratch;
+    return args->attention.k.dtype == RP_F32 ? 0 : geometry(args, ctx).scratch;
 }
 
 extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_attention(args));
+    if (args->attention.k.dtype == RP_F32) return attention_f32(args, ctx);
     const AttentionGrid s = geometry(args, ctx);
     Attention           a = {};
     a.q = args->attention.q, a.k = args->attention.k, a.v = args->attention.v, a.pos = args->attention.pos,

@@ -21,14 +21,14 @@
  * of slices, so the sum divided by one weight gives the place of the candidate, without any step.
  * Candidates of weight 0 are in no bin. They cannot be chosen, and top-k keeps all others where it would reach them.
  *
- * geometry  a block of up to 1024 threads for each slice of two logits a thread
+ * geometry  a block of up to 1024 threads for each slice of two logits a thread; grid (slices, rows)
  * traffic   the logits twice, sorted keys and sums once: 24 bytes a logit; ends: 2 bytes a logit
- * numerics  the CPU adds probabilities as doubles: a random number within 1e-12 of a boundary between two tokens
- *           can choose the other one */
+ * numerics  base/sampling.h: the token of the CPU */
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/keys.cuh"
 #include "kernels/scratch.h"
 
+#include "base/sampling.h"
 #include "base/step_state.h"
 
 namespace {
@@ -59,6 +59,22 @@ struct SampleArgs {
     RpKey       *keys;             /* [n]: sorted slices */
     int32_t     *ends;             /* [slices][threads] */
     int32_t      n, n_slices;
+    size_t       logits_row, step_row, keys_row; /* bytes from one row to the next */
+
+    /* The operands of row blockIdx.y. */
+    __device__ void select_row() {
+        const size_t row = blockIdx.y;
+        if (row == 0) return;
+        logits = (const float *)((const char *)logits + row * logits_row);
+        step   = (RpStepState *)((char *)step + row * step_row);
+        recent = (int32_t *)((char *)recent + row * step_row);
+        keys   = (RpKey *)((char *)keys + row * keys_row);
+        counter += row;
+        extremes += row * (size_t)(n_slices + 1);
+        counts += row * 2 * blockDim.x, weights += row * 2 * blockDim.x;
+        sums += row * (size_t)n;
+        ends += row * (size_t)n_slices * blockDim.x;
+    }
 };
 
 /* NaN counts as -INFINITY; adding 0 turns -0 into 0, so that equal logits have equal keys. */
@@ -74,14 +90,12 @@ __device__ Scale scale_of(const Extremes &all, float temperature) {
     return {top, temperature, (float)blockDim.x, (float)blockDim.x / range};
 }
 
-/* Relative to the largest; 1 for it also if it is +inf, where the difference would be NaN. */
 __device__ float probability(const Scale &s, float logit) {
-    return logit == s.max_logit ? 1.0f : expf((logit - s.max_logit) / s.temperature);
+    return rp_sampling_probability(logit, s.max_logit, s.temperature);
 }
 
-/* In units of 2^-40. The sum of fewer than 2^24 candidates fits into 64 bits. */
 __device__ RpKey weight_of(const Scale &s, RpKey key) {
-    return (RpKey)(probability(s, rp_key_logit(key)) * 1099511627776.0f); /* exact: a power of two */
+    return rp_sampling_weight(probability(s, rp_key_logit(key)));
 }
 
 /* Never falls along the order: subtraction and multiplication round monotonically. NaN goes to the last bin. */
@@ -156,6 +170,7 @@ __device__ float finite_or_largest(float logit) { return logit == -INFINITY ? IN
 
 __global__ void __launch_bounds__(MAX_THREADS, 1) sample_max_kernel(SampleArgs a) {
     rp_begin();
+    a.select_row();
     RP_SHARED(float, slice, [MAX_SLICE]);
     RP_SHARED(RpKey, keys, [MAX_WARPS]);
     RP_SHARED(float, floats, [MAX_WARPS]);
@@ -458,17 +473,15 @@ enum { TOP_K, TOP_P, CHOICE, N_SEARCHES };
 /* The target of a search: for top-k, for top-p, or for the random number u in [0, 1), which chooses the candidate at
  * which the sum of weights first exceeds u * (weight of all that are kept). 0: nothing is searched. */
 __device__ RpKey target_of(int search, const Search &s, const RpStepState &state, const Cut &kept, float u) {
-    const double mass = (double)kept.sum.weight;
     if (search == TOP_K)
         return state.top_k > 0 && (RpKey)state.top_k < kept.sum.count ? (RpKey)state.top_k : 0;
-    if (search == TOP_P) return state.top_p < 1.0f ? (RpKey)fmax(ceil((double)state.top_p * mass), 1.0) : 0;
+    if (search == TOP_P) return state.top_p < 1.0f ? rp_sampling_nucleus(state.top_p, kept.sum.weight) : 0;
     RpKey weight = kept.sum.weight;
     if (state.min_p > 0.0f) {
         const RpKey least = least_key_of(s.scale, state.min_p);
         if (least > kept.key) weight = weight_from(s, least);
     }
-    const RpKey reached = (RpKey)((double)u * (double)weight) + 1;
-    return reached < weight ? reached : weight;
+    return rp_sampling_choice(u, weight);
 }
 
 __device__ int32_t sample_token(const Search &s, const RpStepState &state, Sum all, float u) {
@@ -515,6 +528,7 @@ __device__ void fill_bins(const SampleArgs &a, const Scale &scale, int n, Shared
 
 __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     rp_begin();
+    a.select_row();
     RP_SHARED(Shared, memory, [1]);
     Shared           &shared = memory[0];
     const RpStepState s      = *a.step;
@@ -538,22 +552,23 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     if (threadIdx.x == 0) finish(a, s, token, true);
 }
 
-/* Scratch memory behind the counters:  sums[n], counts[threads], weights[threads], extremes[slices + 1], ends[slices][threads].
+/* Scratch memory behind the counters, each for all rows:
+ *     sums[n], {counts[threads], weights[threads]}, extremes[slices + 1], ends[slices][threads]
  * The sorted keys lie in the scratch memory of the op, 2 n floats. */
 struct Geometry {
     unsigned threads, slices;
     size_t   bins, extremes, ends, bytes;
 };
 
-Geometry geometry_of(int64_t n) {
+Geometry geometry_of(int64_t n, int64_t rows) {
     Geometry g;
     g.threads = RP_WARP;
     while (g.threads < MAX_THREADS && 2 * (int64_t)g.threads < n) g.threads *= 2;
     g.slices   = rp_blocks(n, 2 * (int64_t)g.threads);
-    g.bins     = (size_t)n * sizeof(RpKey);
-    g.extremes = g.bins + 2 * g.threads * sizeof(RpKey);
-    g.ends     = g.extremes + ((size_t)g.slices + 1) * sizeof(Extremes);
-    g.bytes    = g.ends + (size_t)g.slices * g.threads * sizeof(int32_t);
+    g.bins     = (size_t)(rows * n) * sizeof(RpKey);
+    g.extremes = g.bins + (size_t)rows * 2 * g.threads * sizeof(RpKey);
+    g.ends     = g.extremes + (size_t)rows * ((size_t)g.slices + 1) * sizeof(Extremes);
+    g.bytes    = g.ends + (size_t)rows * g.slices * g.threads * sizeof(int32_t);
     return g;
 }
 
@@ -561,21 +576,25 @@ Geometry geometry_of(int64_t n) {
 
 extern "C" size_t rp_cuda_sample_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
     (void)ctx;
-    return RP_SCRATCH_ZEROS + geometry_of(args->sample.logits.ne[0]).bytes;
+    return RP_SCRATCH_ZEROS + geometry_of(args->sample.logits.ne[0], args->sample.logits.ne[1]).bytes;
 }
 
 extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_sample(args));
     RP_TRY(rp_check_scratch("sample", ctx, rp_cuda_sample_scratch(args, ctx)));
-    const int64_t  n      = args->sample.logits.ne[0];
-    const Geometry g      = geometry_of(n);
+    const RpTensorView &x = args->sample.logits;
+    const int64_t       n = x.ne[0], rows = x.ne[1];
+    if (rows > RP_COUNTERS)
+        return rp_fail(RP_E_UNSUPPORTED, "sample: %lld rows: at most %d", (long long)rows, (int)RP_COUNTERS);
+    const Geometry g      = geometry_of(n, rows);
     char          *memory = (char *)rp_scratch_floats(ctx);
     SampleArgs     a      = {};
-    a.logits              = (const float *)args->sample.logits.data;
+    a.logits              = (const float *)x.data;
     a.step                = (RpStepState *)args->dst.data;
     a.recent              = (int32_t *)args->dst.data + RP_STEP_WORDS;
     a.keys                = (RpKey *)args->sample.scratch.data;
     a.n = (int32_t)n, a.n_slices = (int32_t)g.slices;
+    a.logits_row = x.nb[1], a.step_row = args->dst.nb[1], a.keys_row = args->sample.scratch.nb[1];
     if (memory != nullptr) {
         a.counter  = (unsigned *)ctx->scratch;
         a.sums     = (RpKey *)memory;
@@ -584,7 +603,7 @@ extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
         a.extremes = (Extremes *)(memory + g.extremes);
         a.ends     = (int32_t *)(memory + g.ends);
     }
-    const LaunchShape shape = {dim3(g.slices), dim3(g.threads), 0};
+    const LaunchShape shape = {dim3(g.slices, (unsigned)rows), dim3(g.threads), 0};
     RP_TRY(RP_LAUNCH("sample", ctx, shape, sample_max_kernel, a));
     return RP_LAUNCH("sample", ctx, shape, sample_kernel, a);
 }

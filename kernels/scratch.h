@@ -13,7 +13,7 @@ typedef size_t ScratchBytes(const RpOpArgs *args, const RpKernelCtx *ctx);
 
 ScratchBytes rp_cuda_attention_scratch, rp_cuda_mul_mat_scratch, rp_cuda_mul_mat_id_scratch,
     rp_cuda_linear_scratch, rp_cuda_gate_up_scratch, rp_cuda_qkv_scratch, rp_cuda_router_scratch,
-    rp_cuda_sample_scratch;
+    rp_cuda_sample_scratch, rp_cuda_sample_rows_scratch;
 
 #ifdef __cplusplus
 }

@@ -11,14 +11,11 @@ RpOpKernel *const rp_cuda_kernels[RP_OP_COUNT] = {
 };
 
 static ScratchBytes *const scratch[RP_OP_COUNT] = {
-    [RP_OP_ATTENTION]  = rp_cuda_attention_scratch,
-    [RP_OP_MUL_MAT]    = rp_cuda_mul_mat_scratch,
-    [RP_OP_MUL_MAT_ID] = rp_cuda_mul_mat_id_scratch,
-    [RP_OP_LINEAR]     = rp_cuda_linear_scratch,
-    [RP_OP_GATE_UP]    = rp_cuda_gate_up_scratch,
-    [RP_OP_QKV]        = rp_cuda_qkv_scratch,
-    [RP_OP_ROUTER]     = rp_cuda_router_scratch,
-    [RP_OP_SAMPLE]     = rp_cuda_sample_scratch,
+    [RP_OP_ATTENTION] = rp_cuda_attention_scratch,     [RP_OP_MUL_MAT] = rp_cuda_mul_mat_scratch,
+    [RP_OP_MUL_MAT_ID] = rp_cuda_mul_mat_id_scratch,   [RP_OP_LINEAR] = rp_cuda_linear_scratch,
+    [RP_OP_GATE_UP] = rp_cuda_gate_up_scratch,         [RP_OP_QKV] = rp_cuda_qkv_scratch,
+    [RP_OP_ROUTER] = rp_cuda_router_scratch,           [RP_OP_SAMPLE] = rp_cuda_sample_scratch,
+    [RP_OP_SAMPLE_ROWS] = rp_cuda_sample_rows_scratch,
 };
 
 size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx) {

@@ -83,9 +83,10 @@ RP_API TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_
 RP_API TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
                                      TensorNode *sinks_or_null, const RpSoftMaxParams *params);
 
-/* q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act [d*h,t].
+/* q [d,t,h], k and v f16, q8_0 or f32 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act [d*h,t].
  * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the attention pass makes
- * this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used through it. */
+ * this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used through it. f32 keys and values
+ * allow a batch, no positions and a mask, as the row of the op in ops.h says; the mask is source 5 of rp_graph_op. */
 RP_API TensorNode *rp_attention(ComputeGraph *g, TensorNode *q, TensorNode *k, TensorNode *v, TensorNode *pos,
                                 TensorNode *sinks_or_null, const RpAttentionParams *params);
 

@@ -67,7 +67,8 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(rmsnorm, (const float *x, const float *weight, float *y, int64_t batch, int32_t dim, float eps),                 \
       (x, weight, y, batch, dim, eps))                                                                                 \
     /* The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower index comes   \
-     * first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU. values may be NULL, no output may be x. */  \
+     * first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU if k > 1. values may be NULL, no output may be  \
+     * x. */                                                                                                           \
     F(topk, (const float *x, float *values, int32_t *indices, int64_t batch, int32_t dim, int32_t k),                  \
       (x, values, indices, batch, dim, k))                                                                             \
     /* ---- mixture of experts ---- */                                                                                 \
@@ -182,7 +183,43 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
                            int32_t key_heads, int32_t head_dim, float scale, int32_t is_causal, void *workspace,       \
                            int64_t workspace_bytes),                                                                   \
       (Q, K, V, out, dout, dQ, dK, dV, batch, seq_q, seq_k, heads, key_heads, head_dim, scale, is_causal, workspace,   \
-       workspace_bytes))
+       workspace_bytes))                                                                                               \
+    /* ---- attention: `heads` query heads, each group of heads / key_heads shares a head of keys and values ----      \
+     * out[b,t,h,:] = sum_i p_i V[b,i,h*key_heads/heads,:], p = softmax_i(scale Q[b,t,h,:] . K[b,i,h*key_heads/heads,:] +\
+     * mask[t,i]). Q and out [batch,seq_q,heads,head_dim], K and V [batch,seq_k,key_heads,head_dim], mask [seq_q,seq_k]\
+     * or NULL. A key with mask -inf is hidden, but its value must be finite. A row that is hidden completely becomes 0.\
+     * 1 <= head_dim <= 512. Neither memory nor workspace grows with seq_q * seq_k. */                                 \
+    F(mqa_attention, (const float *Q, const float *K, const float *V, const float *mask, float *out, int64_t batch,    \
+                      int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads, int32_t head_dim, float scale,   \
+                      void *workspace, int64_t workspace_bytes),                                                       \
+      (Q, K, V, mask, out, batch, seq_q, seq_k, heads, key_heads, head_dim, scale, workspace, workspace_bytes))        \
+    /* The same without a mask. If is_causal is not 0, the queries are the last seq_q of seq_k positions: query t sees the\
+     * keys 0 .. seq_k - seq_q + t; none if that is negative, which gives 0. */                                        \
+    F(flash_attention, (const float *Q, const float *K, const float *V, float *out, int64_t batch, int32_t seq_q,      \
+                        int32_t seq_k, int32_t heads, int32_t key_heads, int32_t head_dim, float scale,                \
+                        int32_t is_causal, void *workspace, int64_t workspace_bytes),                                  \
+      (Q, K, V, out, batch, seq_q, seq_k, heads, key_heads, head_dim, scale, is_causal, workspace, workspace_bytes))   \
+    /* ---- sampling: a token of each row of logits [batch,vocab] ----                                                 \
+     * The index of the largest logit, the lower one among equals; NaN is below everything. */                         \
+    F(argmax, (const float *logits, int32_t *ids, int64_t batch, int32_t vocab), (logits, ids, batch, vocab))          \
+    /* ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed seeds[r]. The\
+     * host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them do. temperature 0: argmax.\
+     * For the next token of a sequence give it another seed. batch <= 4096.                                           \
+     *                                                                                                                 \
+     * Tokens in order of their logits, the lower index first among equals, have integer weights w = floor(2^40 *      \
+     * exp((logit - largest) / temperature)). u = (first word of Philox4x32-10 of counter 0 and key seed) >> 8, times  \
+     * 2^-24. Chosen is the first token at which the sum of weights is above floor(u * sum of all), in double. */      \
+    F(sample, (const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch, int32_t vocab,                 \
+               float temperature, void *workspace, int64_t workspace_bytes),                                           \
+      (logits, seeds, ids, batch, vocab, temperature, workspace, workspace_bytes))                                     \
+    /* The same among the k largest logits, 1 <= k; k above vocab is all of them. */                                   \
+    F(topk_sample, (const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch, int32_t vocab, int32_t k, \
+                    float temperature, void *workspace, int64_t workspace_bytes),                                      \
+      (logits, seeds, ids, batch, vocab, k, temperature, workspace, workspace_bytes))                                  \
+    /* The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p <= 1. */   \
+    F(topp_sample, (const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch, int32_t vocab, float p,   \
+                    float temperature, void *workspace, int64_t workspace_bytes),                                      \
+      (logits, seeds, ids, batch, vocab, p, temperature, workspace, workspace_bytes))
 
 /* Functions for the host only, rp_nn_cpu_NAME: F(NAME, (parameters), (their names)). */
 #define RP_NN_HOST_FUNCTIONS(F)                                                                                        \
@@ -202,7 +239,16 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
       (type, tokens, k, experts, rows, cols, x_each, bytes))                                                           \
     F(attention_backward_workspace, (int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads,    \
                                      int32_t head_dim, int64_t *bytes),                                                \
-      (batch, seq_q, seq_k, heads, key_heads, head_dim, bytes))
+      (batch, seq_q, seq_k, heads, key_heads, head_dim, bytes))                                                        \
+    F(mqa_attention_workspace, (int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads,         \
+                                int32_t head_dim, int64_t *bytes),                                                     \
+      (batch, seq_q, seq_k, heads, key_heads, head_dim, bytes))                                                        \
+    F(flash_attention_workspace, (int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads,       \
+                                  int32_t head_dim, int64_t *bytes),                                                   \
+      (batch, seq_q, seq_k, heads, key_heads, head_dim, bytes))                                                        \
+    F(sample_workspace, (int64_t batch, int32_t vocab, int64_t *bytes), (batch, vocab, bytes))                         \
+    F(topk_sample_workspace, (int64_t batch, int32_t vocab, int64_t *bytes), (batch, vocab, bytes))                    \
+    F(topp_sample_workspace, (int64_t batch, int32_t vocab, int64_t *bytes), (batch, vocab, bytes))
 
 /* Functions without a twin for the host: F(NAME, (parameters), (their names)). Work on a stream: NULL is the default
  * stream. */

@@ -119,11 +119,19 @@ typedef struct RpAttentionParams {
     float   scale;
     int32_t window; /* as in RpSoftMaxParams */
     RpDtype dtype;  /* of the result: RP_F32 [d,h,t], or RP_Q8_ACT [d*h,t] */
+    int32_t causal; /* not 0: without pos, the tokens are the last t of the n_ctx positions; 0: each sees all of them */
 } RpAttentionParams;
 
 typedef struct RpSwigluOaiParams {
     float alpha, limit;
 } RpSwigluOaiParams;
+
+/* As in RpSamplerParams (sampler.h). */
+typedef struct RpSampleRowsParams {
+    float   temperature; /* 0: the token with the highest logit */
+    int32_t top_k;
+    float   top_p, min_p;
+} RpSampleRowsParams;
 
 typedef struct RpTopKParams {
     int32_t k;            /* how many of a row are selected */
@@ -316,7 +324,7 @@ enum { RP_STORE_TARGET = 1 };
      * src x [n,k,t], weights [k,t]; y [n,t] */                                                                        \
     OP(COMBINE, combine, 2, (x, weights), RpNoParams, (unused), combine, 0)                                            \
     /* samples the next token (sampler.h) from its logits into the step state (step.h), which is the result            \
-     * src logits [n], state i32 [words], scratch [2n], whose contents mean nothing */                                 \
+     * src logits [n], state i32 [words], scratch [2n], whose contents mean nothing; kernels also take [..,t] of each */ \
     OP(SAMPLE, sample, 3, (logits, state, scratch), RpNoParams, (unused), sample, RP_FLAG_WRITES_DST)                  \
     /* Fused products of one token. c = column(x) is their prologue (RpColumnParams): rms_norm with [norm],            \
      * then quantisation to q8_act; an x of type q8_act is used as it is.                                              \
@@ -350,11 +358,19 @@ enum { RP_STORE_TARGET = 1 };
        experts_down, RP_FLAG_FUSED)                                                                                    \
     /* y = x as q8_act (tensor.h): per 32 elements scale = max|x| / 127, quants = round(x / scale) */                  \
     OP(QUANTIZE, quantize, 1, (x), RpNoParams, (unused), quantize, RP_FLAG_FUSED)                                      \
-    /* y[:,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g]                                          \
-     * over max(0, pos[t]-window+1) <= i <= pos[t], with sinks as in soft_max                                          \
-     * src q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h/g], pos i32 [t], [sinks [h]]                                      \
-     * y [d,h,t], or q8_act [d*h,t], in which the heads of a token are one row */                                      \
-    OP(ATTENTION, attention, 4, (q, k, v, pos, sinks), RpAttentionParams, (scale, window, dtype), attention, 0)        \
+    /* y[:,h,t,b] = sum_i softmax_i(scale * k[:,i,h/g,b] . q[:,t,h,b] + mask[i,t]) * v[:,i,h/g,b]                      \
+     * over max(0, pos[t]-window+1) <= i <= pos[t], with sinks as in soft_max; 0 if a token sees nothing               \
+     * src q [d,t,h,b], k and v f16, q8_0 or f32 [d,n_ctx,h/g,b], pos i32 [t], [sinks [h]], [mask [n_ctx,t]]           \
+     * Only with f32: b > 1, a mask, and no pos (RpAttentionParams.causal).                                            \
+     * y [d,h,t,b], or q8_act [d*h,t] (not with f32), in which the heads of a token are one row */                     \
+    OP(ATTENTION, attention, 3, (q, k, v, pos, sinks, mask), RpAttentionParams, (scale, window, dtype, causal),        \
+       attention, 0)                                                                                                   \
+    /* y[t] = a token sampled from logits[:,t] as sample does it, with number 0 of the random numbers of seeds[:,t];   \
+     * -1 if every logit is NaN or -inf                                                                                \
+     * src logits [n,t], seeds i32 [2,t] (the low word of each first), scratch [2n+16,t], whose contents mean nothing  \
+     * y i32 [t] */                                                                                                    \
+    OP(SAMPLE_ROWS, sample_rows, 3, (logits, seeds, scratch), RpSampleRowsParams, (temperature, top_k, top_p, min_p),  \
+       sample_rows, 0)                                                                                                 \
     /* ---- training: losses and the optimiser. dx is the gradient of the loss with respect to x. ---- */              \
     /* y[t] = log(sum_i exp(x[i,t])) - x[targets[t],t], 0 where the target is -1                                       \
      * log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t])), also where the target is -1                                   \

@@ -50,6 +50,10 @@ RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemor
     RP_TRY(tuning_of_device(&device, &tuning));
     RpKernelCtx ctx = {
         .stream = stream, .op = op, .tuning = &tuning, .scratch = memory.data, .scratch_bytes = memory.bytes};
+    const size_t zeros =
+        memory.bytes < RP_SCRATCH_ZEROS ? memory.bytes : RP_SCRATCH_ZEROS; /* arrival counters */
+    if (zeros > 0 && rp_cuda_scratch_bytes(op, args, &ctx) > 0)
+        RP_TRY(check(cudaMemsetAsync(memory.data, 0, zeros, stream), "workspace"));
     return op == RP_OP_GEMM ? rp_nn_run_gemm(device, args, &ctx) : rp_cuda_kernels[op](args, &ctx);
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from cases import BACKENDS, COUNT, HAS_DEVICE, LIBRARY, SPECIAL, Case, covered, f64, floats, random, sizes
 from library import Host, NnError
+from test_attention import Attention, AttentionErrors, Sampling  # noqa: F401
 from test_backward import AttentionBackward, Gradients  # noqa: F401
 from test_loss import Losses, Optimizer  # noqa: F401
 from test_products import Conversions, CublasLt, ExpertGemm, Gemm, GemvQ, ProductErrors, Rope  # noqa: F401
@@ -163,11 +164,13 @@ class Errors(Case):
 
     def test_every_function_refuses_null(self):
         """With sizes of 1 and no pointers each function names the first pointer that it needs."""
-        optional = {("rmsnorm", "weight"), ("topk", "values"), ("cross_entropy", "log_probs"), ("rmsnorm_backward", "weight")}
-        for name, parameters in LIBRARY.functions.items():
+        optional = {("rmsnorm", "weight"), ("topk", "values"), ("cross_entropy", "log_probs"), ("rmsnorm_backward", "weight"),
+                    ("mqa_attention", "mask")}
+        for name, parameters in {**LIBRARY.functions, **LIBRARY.queries}.items():
             for prefix in ("rp_nn_cpu_",) + (("rp_nn_",) if HAS_DEVICE else ()):
                 arguments = [None if kind.endswith("*") else 1 for kind, _ in parameters]
-                self.assertEqual(LIBRARY.raw(prefix + name, *arguments, None), -2, name)
+                stream = [None] if name in LIBRARY.functions else []
+                self.assertEqual(LIBRARY.raw(prefix + name, *arguments, *stream), -2, name)
                 first = next(p for kind, p in parameters if kind.endswith("*") and (name, p) not in optional)
                 self.assertEqual(LIBRARY.last_error(), f"{name}: {first} is NULL")
 

@@ -3,7 +3,7 @@
  *
  * Reference: the formula in double over the dequantised KV cache. Beyond that, a token must have the same bits
  * alone and among others (I8), and a quantised result those of the op quantize.
- *     q [dim, heads, tokens] f32     k, v [dim, heads_kv, context] f16 or q8_0
+ *     q [dim, heads, tokens] f32     k, v [dim, heads_kv, context] f16, q8_0 or f32
  *     query head h reads key head h / (heads / heads_kv) */
 #include "tests/blocks.h"
 
@@ -11,21 +11,19 @@ typedef struct Case {
     int64_t dim, heads, heads_kv, tokens, context;
     int32_t window;
     bool    sinks;
-    RpDtype type; /* of the KV cache; 0: f16 */
+    RpDtype type; /* of the KV cache */
 } Case;
 
 static float sink_of(int64_t h) { return 2.0f * (float)h - 3.0f; }
 
-static RpDtype type_of(const Case *c) { return c->type == RP_F32 ? RP_F16 : c->type; }
-
 /* A random KV cache; its dequantised values in `values`. */
 static void *random_cache(const Case *c, uint64_t seed, float *values) {
-    const int64_t n = c->dim * c->heads_kv, bytes = (int64_t)rp_row_bytes(type_of(c), n);
+    const int64_t n = c->dim * c->heads_kv, bytes = (int64_t)rp_row_bytes(c->type, n);
     float        *x    = random_floats((size_t)(n * c->context), seed);
     char         *rows = malloc((size_t)(bytes * c->context) + 64);
     for (int64_t i = 0; i < c->context; i++) {
-        OK(rp_quantize_row(type_of(c), x + i * n, n, rows + i * bytes));
-        rp_dequantize_row(type_of(c), rows + i * bytes, n, values + i * n);
+        OK(rp_quantize_row(c->type, x + i * n, n, rows + i * bytes));
+        rp_dequantize_row(c->type, rows + i * bytes, n, values + i * n);
     }
     free(x);
     return rows;
@@ -55,7 +53,7 @@ static void reference(const Case *c, const float *q, const float *k, const float
 }
 
 static RpTensorView cache_view(const Case *c, void *data) {
-    const RpDtype type = type_of(c);
+    const RpDtype type = c->type;
     const size_t  row = rp_row_bytes(type, c->dim * c->heads_kv), head = rp_row_bytes(type, c->dim);
     return (RpTensorView){
         data,
@@ -326,6 +324,128 @@ Test(attention, shows_a_nan_to_those_who_see_it) {
     }
 }
 
+/* ---- keys and values of f32 ---- */
+
+Test(attention, reads_keys_and_values_of_f32) {
+    check((Case){64, 9, 3, 5, 70, 0, false, RP_F32}), check((Case){5, 2, 2, 2, 40, 0, false, RP_F32}),
+        check((Case){24, 4, 1, 35, 290, 70, true, RP_F32}), check((Case){128, 12, 1, 3, 130, 0, true, RP_F32}),
+        check((Case){160, 2, 1, 2, 65, 0, false, RP_F32}), check((Case){257, 3, 1, 3, 70, 5, false, RP_F32}),
+        check((Case){512, 1, 1, 1, 10, 0, false, RP_F32}), check((Case){64, 2, 2, 33, 300, 0, false, RP_F32});
+}
+
+/* A batch without positions. Token 0 is masked completely and becomes 0. */
+typedef struct Batch {
+    int64_t dim, heads, heads_kv, tokens, context, batch;
+    bool    causal, mask;
+} Batch;
+
+static float mask_of(int64_t t, int64_t i) { return t == 0 || (t + i) % 3 == 0 ? -INFINITY : 0.3f * (float)(i % 5); }
+
+/* Sequence b of row t of head h: k and v lie as [dim, heads_kv, context, batch], q as [dim, heads, tokens, batch]. */
+static void reference_of_row(const Batch *c, const float *q, const float *k, const float *v, int64_t b, int64_t t,
+                             int64_t h, double *y) {
+    const int64_t end = c->causal ? c->context - c->tokens + t + 1 : c->context;
+    double        sum = 0.0;
+    for (int64_t d = 0; d < c->dim; d++) y[d] = 0.0;
+    for (int64_t i = 0; i < end; i++) {
+        const int64_t at  = c->dim * (h / (c->heads / c->heads_kv) + c->heads_kv * (i + c->context * b));
+        double        dot = 0.0;
+        for (int64_t d = 0; d < c->dim; d++)
+            dot += (double)k[at + d] * (double)q[c->dim * (h + c->heads * (t + c->tokens * b)) + d];
+        const double e = exp((double)0.7f * dot + (c->mask ? (double)mask_of(t, i) : 0.0));
+        sum += e;
+        for (int64_t d = 0; d < c->dim; d++) y[d] += e * (double)v[at + d];
+    }
+    for (int64_t d = 0; d < c->dim && sum > 0.0; d++) y[d] /= sum;
+}
+
+/* [dim, n, heads, batch], stored as [dim, heads, n, batch]. */
+static RpTensorView sequences(float *data, int64_t dim, int64_t n, int64_t heads, int64_t batch) {
+    const size_t row = (size_t)dim * 4, all = row * (size_t)heads;
+    return (RpTensorView){
+        data, RP_F32, {dim, n,   heads, batch                },
+          {4,   all, row,   all * (size_t)n}
+    };
+}
+
+static void check_batch(Batch c) {
+    const size_t n_q = (size_t)(c.dim * c.heads * c.tokens * c.batch),
+                 n_k = (size_t)(c.dim * c.heads_kv * c.context * c.batch);
+    float  *q = random_floats(n_q, 21), *k = random_floats(n_k, 22), *v = random_floats(n_k, 23),
+           *y    = malloc(n_q * sizeof *y), *mask = malloc((size_t)(c.tokens * c.context) * sizeof *mask);
+    double *want = malloc(n_q * sizeof *want);
+    for (int64_t i = 0; i < c.tokens * c.context; i++) mask[i] = mask_of(i / c.context, i % c.context);
+    const RpOpParams p    = {.attention = {.scale = 0.7f, .causal = c.causal}};
+    RpOpArgs         args = {
+                .dst       = tensor(RP_F32, y, c.dim, c.heads, c.tokens, c.batch),
+                .attention = {sequences(q, c.dim, c.tokens, c.heads, c.batch),
+                              sequences(k, c.dim, c.context, c.heads_kv, c.batch),
+                              sequences(v, c.dim, c.context, c.heads_kv, c.batch)},
+                .params    = &p
+    };
+    if (c.mask) args.attention.mask = tensor(RP_F32, mask, c.context, c.tokens, 1, 1);
+    run_variants(rp_cpu_attention, &args);
+    for (int64_t b = 0; b < c.batch; b++)
+        for (int64_t t = 0; t < c.tokens; t++)
+            for (int64_t h = 0; h < c.heads; h++)
+                reference_of_row(&c, q, k, v, b, t, h, want + c.dim * (h + c.heads * (t + c.tokens * b)));
+    expect_near(y, want, n_q, 2e-6);
+    for (int64_t i = 0; i < c.dim * c.heads && c.mask; i++) cr_expect_eq(y[i], 0.0f);
+    free(q), free(k), free(v), free(y), free(mask), free(want);
+}
+
+Test(attention, takes_batches_without_positions) {
+    check_batch((Batch){64, 4, 2, 5, 70, 3, false, false}), check_batch((Batch){48, 3, 3, 40, 40, 2, true, false}),
+        check_batch((Batch){32, 2, 1, 1, 300, 2, false, false}), check_batch((Batch){16, 2, 2, 9, 4, 1, true, false});
+}
+
+Test(attention, adds_a_mask) {
+    check_batch((Batch){64, 4, 1, 5, 70, 2, false, true}), check_batch((Batch){20, 3, 3, 40, 100, 1, true, true}),
+        check_batch((Batch){128, 2, 1, 1, 290, 1, false, true}), check_batch((Batch){192, 2, 2, 17, 33, 1, false, true});
+}
+
+/* As shows_a_nan_to_those_who_see_it, for values of f32. */
+Test(attention, shows_a_nan_of_f32_to_those_who_see_it) {
+    enum { DIM = 20, HEADS = 2, TOKENS = 40, BAD = 31 };
+    float *q = random_floats(DIM * HEADS * TOKENS, 3), *k = random_floats(DIM * TOKENS, 4),
+          *v = random_floats(DIM * TOKENS, 5), *y = malloc(DIM * HEADS * TOKENS * sizeof *y);
+    const RpOpParams p = {.attention = {.scale = 0.3f, .causal = 1}};
+    v[DIM * BAD + 7]   = NAN;
+    const RpOpArgs args = {
+        .dst       = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
+        .attention = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1),
+                      sequences(v, DIM, TOKENS, 1, 1)},
+        .params    = &p
+    };
+    run_variants(rp_cpu_attention, &args);
+    for (int i = 0; i < DIM * HEADS * TOKENS; i++)
+        cr_expect_eq(isnan(y[i]) != 0, i / (DIM * HEADS) >= BAD && i % DIM == 7, "element %d", i);
+    free(q), free(k), free(v), free(y);
+}
+
+Test(attention, refuses_a_mask_or_a_batch_with_f16) {
+    static float    x[64], y[64];
+    static uint16_t k[64];
+    int32_t         pos[2]  = {0, 1};
+    RpOpArgs        args    = {.dst       = tensor(RP_F32, y, 16, 1, 2, 1),
+                               .attention = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
+                                             tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}};
+    const char     *refusal = "attention: k f16: a mask, a batch and no positions need f32";
+    args.attention.mask     = tensor(RP_F32, x, 2, 2, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED, refusal);
+    args.attention.mask = (RpTensorView){0}, args.attention.pos = (RpTensorView){0};
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED, refusal);
+    args.attention.k = args.attention.v = tensor(RP_F32, x, 16, 2, 1, 1);
+    args.attention.mask                 = tensor(RP_F32, x, 2, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
+            "attention: mask f32 [2,1] for 2 positions and 2 tokens");
+    args.attention.mask = (RpTensorView){0};
+    args.attention.q    = tensor(RP_F32, x, 32, 1, 1, 1);
+    args.attention.k = args.attention.v = tensor(RP_F32, x, 32, 1, 1, 1);
+    args.dst                            = tensor(RP_Q8_ACT, y, 32, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: k f32, result q8_act: f32 is wanted");
+}
+
 Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
     static float    q[600], y[600];
     static uint16_t k[600];
@@ -343,7 +463,7 @@ Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
             "attention: heads of 80 are no whole q8_0 blocks");
     args.attention.v = tensor(RP_F16, k, 80, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE,
-            "k q8_0, v f16: f32 q, and k and v both f16 or both q8_0");
+            "k q8_0, v f16: f32 q, and k and v both f16, q8_0 or f32");
     args.attention.k = tensor(RP_F32, q, 600, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: q f32, k f32, v f16");
     args.dst = tensor(RP_Q8_ACT, y, 160, 1, 1, 1), args.attention.q = tensor(RP_F32, q, 80, 1, 2, 1);

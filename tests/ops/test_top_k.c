@@ -109,6 +109,23 @@ Test(top_k, orders_groups_of_infinities_and_nan) {
     }
 }
 
+/* k = 1 of rows that do not fit into shared memory. */
+Test(top_k, chooses_the_largest_of_a_long_row) {
+    enum { N = 20011 };
+    float  *x = malloc(3 * N * sizeof *x);
+    int32_t ids[3];
+    for (int i = 0; i < N; i++) {
+        x[i]         = i % 1000 == 999 ? 5.0f : i % 7 == 3 ? NAN : -(float)i;
+        x[N + i]     = i == N - 1 ? -1e30f : i % 2 == 0 ? NAN : -INFINITY;
+        x[2 * N + i] = NAN;
+    }
+    choose(x, NULL, N, 3, (RpTopKParams){.k = 1}, ids);
+    cr_expect_eq(ids[0], 999, "the lowest index among equals");
+    cr_expect_eq(ids[1], N - 1);
+    cr_expect_eq(ids[2], 0);
+    free(x);
+}
+
 Test(top_k, refuses_k_larger_than_the_row) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1));
