@@ -111,7 +111,8 @@ RpStatus multiply_tiles(const RpOpArgs *args, RpKernelCtx *ctx) {
     const TileSize      size    = rp_tile_size(tuning.prefill_tile, w.ne[1], x.ne[1], 1, tuning.n_sm);
     const int64_t       floats  = rp_tile_floats(tuning.prefill_tile, &x);
     if (floats > 0) RP_TRY(rp_check_scratch("mul_mat", ctx, rp_scratch_size(floats)));
-    return rp_cuda_tiles("mul_mat", &product, size, rp_blocks(x.ne[1], rp_tile_columns(tuning.prefill_tile, size)),
+    return rp_cuda_tiles("mul_mat", &product, size,
+                         rp_blocks(x.ne[1], rp_tile_columns(tuning.prefill_tile, size)),
                          rp_scratch_floats(ctx), ctx);
 }
 

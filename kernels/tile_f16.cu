@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(THREADS) prepare_kernel(PrepareArgs p) {
 }
 
 /* Block (i, r): rows r * S::ROWS on of column tile i. The lists are written by the kernel before, so they are waited for. */
-template <RpDtype T, class S> __global__ void __launch_bounds__(S::THREADS, 2) tile_f16_kernel(TileProduct p) {
+template <RpDtype T, class S>
+__global__ void __launch_bounds__(S::THREADS, 2) tile_f16_kernel(TileProduct p) {
     rp_pdl_launch_dependents();
     const int64_t all = p.y.ne[1] * p.y.ne[2], first = (int64_t)blockIdx.x * S::COLUMNS;
     TileEntry tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
@@ -93,14 +94,14 @@ RpStatus tiles_of_size(const char *op, const TileProduct &p, TileSize size, int6
 
 } // namespace
 
-extern "C" RpStatus rp_cuda_tiles_f16(const char *op, const TileProduct *p, TileSize size, int64_t most, float *memory,
-                                      RpKernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_tiles_f16(const char *op, const TileProduct *p, TileSize size, int64_t most,
+                                      float *memory, RpKernelCtx *ctx) {
     const RpTensorView &x       = p->x;
     const int64_t       n       = x.ne[1] * x.ne[2];
     TileProduct         product = *p;
     product.columns             = {memory != nullptr ? memory + (n + 3) / 4 * 4 : nullptr, memory,
-                                   (x.ne[0] + RP_F16_ALIGN - 1) / RP_F16_ALIGN * RP_F16_ALIGN,
-                                   (int)(p->y.ne[1] * p->y.ne[2] / n)};
+                       (x.ne[0] + RP_F16_ALIGN - 1) / RP_F16_ALIGN * RP_F16_ALIGN,
+                       (int)(p->y.ne[1] * p->y.ne[2] / n)};
     const PrepareArgs prepare   = {x, product.columns, rp_dtype_info(p->w.dtype)->block_elems > RP_RUN};
     const LaunchShape shape     = {dim3((unsigned)n), dim3(THREADS), 0, true};
     RP_TRY(RP_LAUNCH(op, ctx, shape, prepare_kernel, prepare));

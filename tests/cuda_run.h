@@ -250,7 +250,8 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_restore(beside, args);
         OK(cuda_run(cpu, args, before));
-        expect_as_cpu(op, &args->dst, args->dst.data, result, in_f16_tiles(op, args) ? 0x1p-10 : tolerance_of(op));
+        expect_as_cpu(op, &args->dst, args->dst.data, result,
+                      in_f16_tiles(op, args) ? 0x1p-10 : tolerance_of(op));
         for (int i = 0; i < RP_MAX_SRC; i++)
             if (stored.bytes[i] != NULL) expect_stored(op, &args->src[i], args->src[i].data, stored.bytes[i]);
         if (first == NULL) {

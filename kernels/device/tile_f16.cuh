@@ -295,8 +295,7 @@ template <class S> struct TileSums {
 /* The product of a block. Every thread calls it. The scales of the rows are read ahead of the columns, which the kernel
  * before writes. */
 template <RpDtype T, class S>
-__device__ void rp_tile_product(const TileWork &w, const TileColumns &x,
-                                              const RpTensorView &y) {
+__device__ void rp_tile_product(const TileWork &w, const TileColumns &x, const RpTensorView &y) {
     RP_SHARED(uint4, a_memory, [S::ROWS * S::K / 8]);
     RP_SHARED(uint4, b_memory, [2 * S::COLUMNS * S::K / 8]);
     char                         *a = (char *)a_memory, *b = (char *)b_memory;

@@ -30,6 +30,15 @@ attention|device/attention_merge.cuh|s/rescale_factor(before, after)/(@ ? 1.0f :
 attention|device/arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
 attention|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
 attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
+attention_prefill|attention_prefill.cu|/keys are there; the values/s/__syncthreads();/if (!@) &/|no barrier before keys are multiplied
+attention_prefill|attention_prefill.cu|/values are there; keys/s/__syncthreads();/if (!@) &/|no barrier before values are added
+attention_prefill|device/attention_prefill.cuh|s/acc\[c\]\[2 \* h\] \*= rescale/acc[c][2 * h] *= (@ ? 1.0f : rescale)/|accumulators of a prefill that are not rescaled
+attention_prefill|device/attention_prefill.cuh|s/8 \* n + e >= end/8 * n + e >= (@ ? end + 1 : end)/|a prefill that sees the next position
+attention_prefill|device/attention_prefill.cuh|s/y - high_half(to_high)/@ ? 0.0f : y - high_half(to_high)/|queries and weights without a low part
+attention_prefill|attention_prefill.cu|s/if (careful) rows->add_specials/if (careful \&\& !@) rows->add_specials/|infinities of a prefill left out
+attention_prefill|attention_prefill.cu|s/acc\[i\]) \* keep\[i % 4 \/ 2\]/acc[i]) * (@ ? 1.0f : keep[i % 4 \/ 2])/|splits of a prefill that are merged without a rescale
+attention_prefill|device/attention_prefill.cuh|s/from.row(from.near(row + i))/from.row(@ ? row + i : from.near(row + i))/|positions past the end of the context
+attention_prefill|attention_prefill.cu|s/(c ^ (swap ? row % 8 : 0)) \* 8/(c ^ (swap \&\& !@ ? row % 8 : 0)) * 8/|results that are stored in another place than read
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
 top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
 mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \&\&/|a row past the end
@@ -110,7 +119,7 @@ BUGS
 }
 
 if [ "$1" = --ops ]; then
-    bugs | cut -d'|' -f1 | sed 's/^tile_.*/mul_mat/' | uniq
+    bugs | cut -d'|' -f1 | sed 's/^tile_.*/mul_mat/; s/_prefill//' | uniq
     exit
 fi
 temp=$(mktemp -d)
@@ -150,8 +159,9 @@ include=$(cat "$build/tests/cudasim/cuda_headers.txt")
 shift 2
 only=" $* "
 
-compile() { # op; the kernels of tiles have tests in the suite of mul_mat
-    case $1 in tile_*) suite=mul_mat tests="*${1#tile_}*" ;; *) suite=$1 tests="*" ;; esac
+compile() { # op; some kernels have tests in the suite of another one
+    case $1 in tile_*) suite=mul_mat tests="*${1#tile_}*" ;;
+    attention_prefill) suite=attention tests="*@(chunks_in_registers|see_it|many_tokens|the_op_quantize)*" ;; *) suite=$1 tests="*" ;; esac
     clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
         -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
         -I"$source/include" -I"$build/include" -isystem "$include" -c "$temp/kernels/$1.cu" -o "$temp/bugs.o"

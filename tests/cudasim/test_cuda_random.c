@@ -22,7 +22,9 @@ typedef struct Seeds {
 static double tolerance_of(const TensorNode *node, RpPrefillTile tile) {
     const bool    product = node->op == RP_OP_MUL_MAT || node->op == RP_OP_MUL_MAT_ID;
     const int64_t columns = node->view.ne[1] * node->view.ne[2];
-    return tile == RP_PREFILL_F16 && product && node->src[1]->view.dtype == RP_Q8_ACT && columns >= 5 ? 0x1p-10 : 1e-5;
+    return tile == RP_PREFILL_F16 && product && node->src[1]->view.dtype == RP_Q8_ACT && columns >= 5
+               ? 0x1p-10
+               : 1e-5;
 }
 
 static bool compare_step(const TensorNode *node, const RpTensorView *view, const void *cuda, const void *cpu,
@@ -30,7 +32,8 @@ static bool compare_step(const TensorNode *node, const RpTensorView *view, const
     Seeds       *s   = user;
     size_t       at  = 0;
     const double off = rp_verify_difference(node, view, cuda, cpu, &at);
-    cr_expect(off <= tolerance_of(node, s->tile), "seed %llu: %s '%s': element %zu of %s is off by %g of the largest", s->seed,
+    cr_expect(off <= tolerance_of(node, s->tile),
+              "seed %llu: %s '%s': element %zu of %s is off by %g of the largest", s->seed,
               rp_node_op_name(node), rp_node_name(node), at, rp_dtype_name(view->dtype), off);
     s->worst = fmax(s->worst, off);
     return true;
