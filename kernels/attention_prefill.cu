@@ -69,62 +69,84 @@ __device__ Range splits_of(const BlockRange &seen, int split_tiles) {
 /* What the warps of a block share. */
 template <int SIZE> struct PrefillBlock {
     char             *k, *v; /* shared memory */
-    KvRows            values;
-    PrefillCopy<SIZE> copy_keys, copy_values;
+    PrefillCopy<SIZE> keys, values;
     BlockRange        seen;
+    KvRows            all_keys, all_values;
 
     __device__ PrefillBlock(char *memory, const KvRows &keys_, const KvRows &values_, const BlockRange &seen_)
-        : k(memory), v(memory + PREFILL_TILE * SIZE * 2), values(values_), copy_keys(k, keys_),
-          copy_values(v, values_), seen(seen_) {}
+        : k(memory), v(memory + PREFILL_TILE * SIZE * 2), keys(k, keys_), values(v, values_), seen(seen_),
+          all_keys(keys_), all_values(values_) {}
 
-    /* Tiles [tile, end). careful: infinities and NaNs among the values are added apart. */
-    __device__ void compute(PrefillRows<SIZE> *rows, int tile, int end, bool careful) const {
+    /* Tiles [tile, end). CAREFUL: infinities and NaNs are added apart. */
+    template <bool CAREFUL> __device__ void compute(PrefillRows<SIZE> *rows, int tile, int end) const {
         rows->clear();
-        copy_keys.start(tile * PREFILL_TILE);
+        keys.start(tile * PREFILL_TILE);
         for (; tile < end; tile++) {
             const int first = tile * PREFILL_TILE;
             float     s[PrefillRows<SIZE>::N_TILES][4];
             rp_cp_async_wait<0>();
             __syncthreads(); /* keys are there; the values of the tile before have been added */
-            copy_values.start(first);
+            values.start(first);
             rows->scores(k, s);
+            if (CAREFUL) rows->mend(all_keys, first, s);
             if (first < seen.all_from || first + PREFILL_TILE > seen.all_end) rows->hide(first, s);
             rp_cp_async_wait<0>();
             __syncthreads(); /* values are there; keys have been multiplied */
-            if (tile + 1 < end) copy_keys.start(first + PREFILL_TILE);
-            if (careful) {
+            if (tile + 1 < end) keys.start(first + PREFILL_TILE);
+            rows->weigh(s);
+            if (CAREFUL) {
                 take_out_specials<SIZE>(v);
+                rows->add_specials(all_values, first, s);
                 __syncthreads(); /* all threads have taken out theirs */
             }
-            rows->weigh(s);
             rows->add(v, s);
-            if (careful) rows->add_specials(values, first, s);
         }
+    }
+
+    /* Not inlined: its registers would be spilled. */
+    RP_NOINLINE __device__ void compute_carefully(PrefillRows<SIZE> *rows, int tile, int end) const {
+        compute<true>(rows, tile, end);
     }
 
     /* A split. Where a result is not finite it is computed again with care. Ends with a barrier. */
     __device__ void compute_split(PrefillRows<SIZE> *rows, const Range &range, int split,
                                   int split_tiles) const {
-        RP_SHARED(int, bad, [ATTN_WARPS]);
         const int tile = max(range.first_tile, split * split_tiles),
                   end  = min(range.end_tile, (split + 1) * split_tiles);
-        compute(rows, tile, end, false);
+        int *bad       = (int *)k; /* of each warp */
+        compute<false>(rows, tile, end);
         const int any = __any_sync(RP_ALL_LANES, !rows->is_finite());
         if (lane_index() == 0) bad[warp_index()] = any;
         __syncthreads();
-        if ((bad[0] | bad[1] | bad[2] | bad[3]) != 0) {
-            compute(rows, tile, end, true);
+        const int any_bad = bad[0] | bad[1] | bad[2] | bad[3];
+        __syncthreads(); /* the next keys are copied to its place */
+        if (any_bad != 0) {
+            PrefillBlock<SIZE> block = *this; /* copies, since a call needs them in memory */
+            PrefillRows<SIZE>  again = *rows;
+            block.compute_carefully(&again, tile, end);
+            *rows = again;
             __syncthreads();
         }
         rows->join_sums();
     }
 };
 
-/* The sums over splits of the two rows of a lane. Accumulators of more than one split wait in local memory. */
+/* 0, which the compiler does not know. An array at indices that depend on it stays in local memory. */
+__device__ int unknown_zero() {
+#ifdef RP_CUDASIM
+    return 0;
+#else
+    int zero;
+    asm volatile("mov.u32 %0, 0;" : "=r"(zero));
+    return zero;
+#endif
+}
+
+/* The sums over splits of the two rows of a lane. Accumulators of more than one split wait in local memory: registers are
+ * needed for the tiles. */
 template <int SIZE> struct PrefillWhole {
     enum { COLUMNS = SIZE / 8 };
-    float          maximum[2], sum[2];
-    volatile float acc[COLUMNS * 4];
+    float maximum[2], sum[2], acc[COLUMNS * 4];
 
     __device__ PrefillWhole(const Attention &a, int64_t hk, int row0) {
         for (int h = 0; h < 2; h++) {
@@ -134,7 +156,8 @@ template <int SIZE> struct PrefillWhole {
     }
     /* Adds a split, whose accumulators become those of all splits so far. */
     __device__ void add(PrefillRows<SIZE> *rows, bool first, bool last) {
-        float keep[2], take[2];
+        const int at = unknown_zero();
+        float     keep[2], take[2];
         for (int h = 0; h < 2; h++) {
             const float score = rows->score(h), after = fmaxf(maximum[h], score);
             keep[h] = rescale_factor(maximum[h], after), take[h] = rescale_factor(score, after);
@@ -144,8 +167,8 @@ template <int SIZE> struct PrefillWhole {
 #pragma unroll
         for (int i = 0; i < COLUMNS * 4; i++) {
             float &x = rows->acc[i / 4][i % 4];
-            x        = fmaf(take[i % 4 / 2], x, (first ? 0.0f : acc[i]) * keep[i % 4 / 2]);
-            if (!last) acc[i] = x;
+            x        = fmaf(take[i % 4 / 2], x, (first ? 0.0f : acc[at + i]) * keep[i % 4 / 2]);
+            if (!last) acc[at + i] = x;
         }
     }
 };
@@ -210,8 +233,8 @@ __device__ bool arrive_and_merge(const Attention &a, const PrefillRows<SIZE> &ro
     return true;
 }
 
-/* Dynamic shared memory: keys and values of a tile, later the results [64][SIZE] f32; with split_kv then the scales of the
- * splits. */
+/* Dynamic shared memory: keys and values of a tile, later the results [64][SIZE] f32; then the low parts of the queries
+ * [64][SIZE] f16, later the scales of the splits. 48 KB for heads of 128. */
 template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 2) prefill_kernel(Prefill p) {
     rp_begin();
     RP_SHARED_DYNAMIC(char, memory);
@@ -232,9 +255,8 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 2) prefill_k
         k = {(const char *)a.k.data + hk * a.k.nb[2], (unsigned)a.k.nb[1], seen.from, seen.end, SIZE, true},
         v = {(const char *)a.v.data + hk * a.v.nb[2], (unsigned)a.v.nb[1], seen.from, seen.end, SIZE, true};
     const PrefillBlock<SIZE> block(memory, k, v, seen);
-    PrefillRows<SIZE>        rows;
+    PrefillRows<SIZE>        rows(a, hk, row0, (unsigned *)memory + PREFILL_TILE * SIZE);
     PrefillWhole<SIZE>       whole(a, hk, row0);
-    rows.load(a, hk, row0);
     rows.clear();
     for (int split = first; split < end; split++) {
         block.compute_split(&rows, range, split, p.split_tiles);
@@ -281,8 +303,9 @@ bool is_multiple(const RpTensorView &v, size_t of) {
 template <int SIZE> RpStatus launch(const Prefill &p, const PrefillGrid &s, RpKernelCtx *ctx) {
     const LaunchShape shape = {
         dim3((unsigned)p.a.k.ne[2], s.split_kv ? (unsigned)s.splits : 1, (unsigned)s.row_blocks),
-        dim3(ATTN_THREADS),
-        (unsigned)(4 * PREFILL_TILE * SIZE + (s.split_kv ? s.splits * GROUP * 4 * 4 : 0))};
+        dim3(ATTN_THREADS), 6 * PREFILL_TILE * SIZE};
+    static_assert(MAX_SPLITS * GROUP * 4 * 4 <= 2 * PREFILL_TILE * SIZE,
+                  "the scales of splits take the place of queries");
     return RP_LAUNCH("attention", ctx, shape, prefill_kernel<SIZE>, p);
 }
 

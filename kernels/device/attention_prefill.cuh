@@ -3,9 +3,9 @@
  *
  *     row R = token * heads per KV head + head        a block takes 64 consecutive rows, warp w rows 16w to 16w + 15
  *
- *     registers  queries of the warp's rows, their sums acc[16][SIZE] and scores s[16][TILE]
+ *     registers  high parts of the queries of the warp's rows, their sums acc[16][SIZE] and scores s[16][TILE]
  *     shared     k[TILE][SIZE], v[TILE][SIZE] f16: values are copied while scores are computed, the next keys while values
- *                are added
+ *                are added. Low parts of the queries, as fragments [warp][k-step][lane][4]
  *
  * With g = lane / 4 and t = lane % 4, a lane has rows g and g + 8 of the warp, and columns 2t and 2t + 1 of every 8. This is
  * the layout of d, and that of a (mma.cuh): scores become weights and these a factor of the next product, without a copy.
@@ -64,17 +64,20 @@ template <int SIZE> struct PrefillCopy {
 /* The two rows of a lane. */
 template <int SIZE> struct PrefillRows {
     enum { STEPS = SIZE / 16, COLUMNS = SIZE / 8, N_TILES = PREFILL_TILE / 8, ROW_BYTES = 2 * SIZE };
-    unsigned high[STEPS][4], low[STEPS][4]; /* queries */
-    float    back[2];                       /* score = dot product * back */
-    float    factor[2];                     /* the same times log2(e) */
-    Seen     seen[2];
-    float    acc[COLUMNS][4], maximum[2],
+    unsigned  high[STEPS][4]; /* queries */
+    unsigned *low;            /* of this lane, a fragment every RP_WARP * 4 words */
+    float     back[2];        /* score = dot product * back */
+    float     factor[2];      /* the same times log2(e) */
+    Seen      seen[2];
+    float     acc[COLUMNS][4], maximum[2],
         sum[2]; /* maximum: of dot products; sum: of this lane until the end of a split */
 
     __device__ static int row_of(int h) { return warp_index() * 16 + lane_group() + 8 * h; }
 
-    __device__ void load(const Attention &a, int64_t hk, int row0) {
-        float v[2][COLUMNS][2];
+    __device__ PrefillRows(const Attention &a, int64_t hk, int row0, unsigned *memory)
+        : low(memory + (warp_index() * STEPS * RP_WARP + lane_index()) * 4) {
+        unsigned part[STEPS][4];
+        float    v[2][COLUMNS][2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const int    row     = row0 + row_of(h);
@@ -100,8 +103,10 @@ template <int SIZE> struct PrefillRows {
             factor[h]      = back[h] * LOG2_E;
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
-                cut(v[h][c][0] * by, v[h][c][1] * by, high[c / 2][c % 2 * 2 + h], low[c / 2][c % 2 * 2 + h]);
+                cut(v[h][c][0] * by, v[h][c][1] * by, high[c / 2][c % 2 * 2 + h], part[c / 2][c % 2 * 2 + h]);
         }
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) store_words(low + i * RP_WARP * 4, part[i]);
     }
 
     /* x and y as two f16 each. */
@@ -126,6 +131,8 @@ template <int SIZE> struct PrefillRows {
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
             const char *chunk = at + ((2 * i + lane_index() / 8 % 2) ^ (row & 7)) * 16;
+            unsigned    part[4];
+            load_words(low + i * RP_WARP * 4, part);
 #pragma unroll
             for (int n = 0; n < N_TILES; n += 2) {
                 unsigned x[4];
@@ -133,8 +140,39 @@ template <int SIZE> struct PrefillRows {
                 const unsigned left[2] = {x[0], x[1]}, right[2] = {x[2], x[3]};
                 rp_mma_f16(s[n], high[i], left);
                 rp_mma_f16(s[n + 1], high[i], right);
-                rp_mma_f16(s[n], low[i], left);
-                rp_mma_f16(s[n + 1], low[i], right);
+                rp_mma_f16(s[n], part, left);
+                rp_mma_f16(s[n + 1], part, right);
+            }
+        }
+    }
+
+    /* Replaces scores that are NaN by the sum over the infinities and NaNs among keys and queries. The product of an infinity and
+     * a low part may have the other sign, or be NaN. */
+    __device__ void mend(const KvRows &k, int first, float (&s)[N_TILES][4]) const {
+        for (int i = 0; i < PREFILL_TILE; i++) {
+            const uint16_t *x      = (const uint16_t *)k.row(k.near(first + i)) + 2 * lane_in_group();
+            float           sum[2] = {0.0f, 0.0f};
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+                for (int h = 0; h < 2; h++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        const unsigned w     = high[c / 2][c % 2 * 2 + h];
+                        const float    value = rp_half_bits(x[8 * c + e]),
+                                    query    = e == 0 ? low_half(w) : high_half(w);
+                        if (!(fabsf(value) < INFINITY && fabsf(query) < INFINITY))
+                            sum[h] = fmaf(query, value, sum[h]);
+                    }
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                sum[h] += __shfl_xor_sync(RP_ALL_LANES, sum[h], 1);
+                sum[h] += __shfl_xor_sync(RP_ALL_LANES, sum[h], 2);
+#pragma unroll
+                for (int j = 0; j < 2 * N_TILES; j++) {
+                    float &score = s[j / 2][2 * h + j % 2];
+                    if (i == j / 2 * 8 + 2 * lane_in_group() + j % 2 && score != score) score = sum[h];
+                }
             }
         }
     }

@@ -35,7 +35,8 @@ enum {
 /* Columns of a tile. */
 static inline int rp_tile_columns(RpPrefillTile kind, TileSize size) {
     if (kind == RP_PREFILL_INT8) return size == RP_TILE_SMALL ? RP_INT8_SMALL_COLUMNS : RP_INT8_COLUMNS;
-    return size == RP_TILE_LARGE ? RP_F16_LARGE : size == RP_TILE_MID ? RP_F16_MID : RP_F16_SMALL;
+    if (size == RP_TILE_LARGE) return RP_F16_LARGE;
+    return size == RP_TILE_MID ? RP_F16_MID : RP_F16_SMALL;
 }
 
 /* Tiles of `each` x `each` results of one multiprocessor, in units of 32 x 32 results. */
@@ -58,7 +59,7 @@ static inline TileSize rp_tile_size(RpPrefillTile kind, int64_t rows, int64_t co
             (rows + RP_INT8_LARGE_ROWS - 1) / RP_INT8_LARGE_ROWS * (most > used ? most : used);
         return large < n_sm ? RP_TILE_MID : RP_TILE_LARGE;
     }
-    if (columns <= (used == 1 ? RP_F16_SMALL : used * RP_F16_SMALL / 2)) return RP_TILE_SMALL;
+    if (columns <= (used == 1 ? 2 : used) * (int64_t)RP_F16_SMALL / 2) return RP_TILE_SMALL;
     if (columns <= used * RP_F16_MID) return RP_TILE_MID;
     const int64_t large = rp_tile_turns(RP_F16_LARGE, rows, columns, used, n_sm),
                   mid   = rp_tile_turns(RP_F16_MID, rows, columns, used, n_sm);

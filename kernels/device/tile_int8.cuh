@@ -256,18 +256,18 @@ template <RpDtype T, class S> struct TileSums {
     /* Sub-blocks of 32. */
     __device__ static void multiply(float (&to)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                     const float (&scale)[1][2], const float (&x_scale)[2]) {
-        int dot[4] = {0, 0, 0, 0};
-        rp_mma_s8(dot, a, b);
+        int dot[4];
+        rp_mma_s8_first(dot, a, b);
         for (int e = 0; e < 4; e++) to[e] = fmaf(scale[0][e / 2] * x_scale[e % 2], (float)dot[e], to[e]);
     }
 
     /* Two sub-blocks of 16: one product with the other half of b set to zero each. */
     __device__ static void multiply(float (&to)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                     const float (&scale)[2][2], const float (&x_scale)[2]) {
-        int            low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+        int            low[4], high[4];
         const unsigned b_low[2] = {b[0], 0}, b_high[2] = {0, b[1]};
-        rp_mma_s8(low, a, b_low);
-        rp_mma_s8(high, a, b_high);
+        rp_mma_s8_first(low, a, b_low);
+        rp_mma_s8_first(high, a, b_high);
         for (int e = 0; e < 4; e++) {
             const float both =
                 fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));

@@ -36,7 +36,7 @@ attention_prefill|device/attention_prefill.cuh|s/acc\[c\]\[2 \* h\] \*= rescale/
 attention_prefill|device/attention_prefill.cuh|s/8 \* n + e >= end/8 * n + e >= (@ ? end + 1 : end)/|a prefill that sees the next position
 attention_prefill|device/attention_prefill.cuh|s/y - high_half(to_high)/@ ? 0.0f : y - high_half(to_high)/|queries and weights without a low part
 attention_prefill|attention_prefill.cu|s/if (careful) rows->add_specials/if (careful \&\& !@) rows->add_specials/|infinities of a prefill left out
-attention_prefill|attention_prefill.cu|s/acc\[i\]) \* keep\[i % 4 \/ 2\]/acc[i]) * (@ ? 1.0f : keep[i % 4 \/ 2])/|splits of a prefill that are merged without a rescale
+attention_prefill|attention_prefill.cu|s/acc\[at + i\]) \* keep\[i % 4 \/ 2\]/acc[at + i]) * (@ ? 1.0f : keep[i % 4 \/ 2])/|splits of a prefill that are merged without a rescale
 attention_prefill|device/attention_prefill.cuh|s/from.row(from.near(row + i))/from.row(@ ? row + i : from.near(row + i))/|positions past the end of the context
 attention_prefill|attention_prefill.cu|s/(c ^ (swap ? row % 8 : 0)) \* 8/(c ^ (swap \&\& !@ ? row % 8 : 0)) * 8/|results that are stored in another place than read
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
