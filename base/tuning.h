@@ -17,9 +17,17 @@ enum {
     RP_TUNING_OVERLAP      = 32768     /* every grid */
 };
 
+/* How products of quantised weights with five and more q8_act columns are computed on tensor cores. The two differ in their
+ * last bits and in their error:
+ *
+ *     RP_PREFILL_INT8    exact integer products of 32 elements, scaled in f32    kernels/device/tile_int8.cuh
+ *     RP_PREFILL_F16     factors rounded to f16, sums in f32                     kernels/device/tile_f16.cuh */
+typedef enum RpPrefillTile { RP_PREFILL_INT8, RP_PREFILL_F16 } RpPrefillTile;
+
 struct RpCudaTuning {
-    int n_sm;         /* multiprocessors */
-    int blas_columns; /* q8_act columns from which cuBLASLt multiplies them, in f16; fewer are multiplied in tiles, in int8 */
+    int           n_sm; /* multiprocessors */
+    RpPrefillTile prefill_tile;
+    int           blas_columns; /* q8_act columns from which cuBLASLt multiplies them; fewer are multiplied in tiles */
     /* Measured at the first open (executor/cuda/tune.c): */
     int early_bytes;    /* of weights that a kernel prefetches into L2 before griddepcontrol.wait */
     int grid_percent;   /* blocks of a fused product, in percent of those that the multiprocessors hold at a time */
@@ -28,25 +36,31 @@ struct RpCudaTuning {
                            programmatic dependent launch; 0: all do */
 };
 
-/* GPUs for data centers (8.0, 9.0, 10.0, 10.3) have four times as many f16 products a clock, relative to other
- * instructions, as GeForce. There the library is predicted faster for long chunks (docs/gpu-kernels.md). */
-enum { RP_TUNING_BLAS_COLUMNS = 256, RP_TUNING_NO_BLAS = 65536 };
+enum { RP_TUNING_BLAS_COLUMNS = 2048, RP_TUNING_NO_BLAS = 65536 };
 
-static inline int rp_tuning_blas_columns(int major, int minor) {
-    return major >= 8 && major <= 10 && (minor == 0 || minor == 3) ? RP_TUNING_BLAS_COLUMNS : RP_TUNING_NO_BLAS;
+/* GPUs for data centers (8.0, 9.0, 10.0, 10.3) multiply f16 with f32 sums at half the rate of int8, and a multiply-add of
+ * tensor cores takes a fourth of the time that it takes on others, relative to other instructions. There f16 is predicted faster, and
+ * the library for very many columns; on GeForce, with a quarter of the rate, int8 is (docs/gpu-kernels.md). */
+static inline bool rp_tuning_prefers_f16(int major, int minor) {
+    return major >= 8 && major <= 10 && (minor == 0 || minor == 3);
 }
 
-/* The constants for a device with so many multiprocessors that was not measured. */
-static inline RpCudaTuning rp_tuning_defaults(int n_sm) {
+/* The constants that were not measured, for a device with so many multiprocessors and a compute capability. */
+static inline RpCudaTuning rp_tuning_of_device(int n_sm, int major, int minor) {
+    const bool   f16 = rp_tuning_prefers_f16(major, minor);
     RpCudaTuning t;
     t.n_sm           = n_sm > 0 ? n_sm : RP_TUNING_SM;
-    t.blas_columns   = RP_TUNING_BLAS_COLUMNS;
+    t.prefill_tile   = f16 ? RP_PREFILL_F16 : RP_PREFILL_INT8;
+    t.blas_columns   = f16 ? RP_TUNING_BLAS_COLUMNS : RP_TUNING_NO_BLAS;
     t.early_bytes    = RP_TUNING_EARLY;
     t.grid_percent   = RP_TUNING_GRID;
     t.split_tokens   = RP_TUNING_SPLIT_TOKENS;
     t.overlap_blocks = RP_TUNING_OVERLAP;
     return t;
 }
+
+/* The same where there is no device: those of an H100 with so many multiprocessors. */
+static inline RpCudaTuning rp_tuning_defaults(int n_sm) { return rp_tuning_of_device(n_sm, 9, 0); }
 
 /* Those of a call. */
 static inline RpCudaTuning rp_tuning_of(const RpKernelCtx *ctx) {

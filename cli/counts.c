@@ -73,6 +73,8 @@ static const Option options[] = {
     CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
     CLI_INT("sms", 0, args.sms, "N",
             "multiprocessors of the GPU that grids are planned for, default 132 (an H100)", 1, 1024),
+    CLI_INT("capability", 0, args.capability, "N",
+            "compute capability of the GPU, default 90 (9.0): it decides how prompts are multiplied", 75, 129),
     CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 64; 0: all", 0,
             1 << 20),
     CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),

@@ -14,6 +14,7 @@ typedef struct CountsArgs {
     int32_t         pos;             /* of the token of the decode step */
     int32_t         chunk;           /* tokens of the prefill chunk, the first of a prompt */
     int32_t         sms;             /* multiprocessors of the GPU that grids are planned for; 0: those of an H100 */
+    int32_t         capability;      /* 10 * major + minor of the GPU; 0: 90 */
     int32_t         blocks;          /* most blocks of a grid that are executed; 0: all */
     bool            no_registers;    /* ptxas is not run */
     bool            specialized;     /* count the decode kernels that NVRTC makes for the constants of their launches */

@@ -13,7 +13,7 @@
  * With few tokens (split_kv) each split is a block, and the last-arriving block merges the splits in ascending order. With
  * many tokens a block computes the splits one after the other. A row of a matrix product does not depend on the other rows,
  * and a tile of which a row sees nothing leaves its state as it was. So a token has the same bits alone and within a prefill
- * (I8).
+ * (I8). attention_prefill.cu has most chunks of five and more tokens, in another order.
  * geometry  blocks of 4 warps, grid (KV heads, splits or 1, blocks of rows)
  * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are written
  *           and read once, 4*(SIZE + 2) bytes per row, SIZE = 64, 128, 256 or 512
@@ -25,6 +25,7 @@
  * traffic   the keys and values in use once per block of rows
  * numerics  f32 by fma, expf of the device */
 #include "base/tuning.h"
+#include "kernels/attention_prefill.h"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/attention_f32.cuh"
 #include "kernels/device/attention_merge.cuh"
@@ -327,12 +328,15 @@ template <RpDtype T> RpStatus by_size(const Attention &a, const AttentionGrid &s
 } // namespace
 
 extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
-    return args->attention.k.dtype == RP_F32 ? 0 : geometry(args, ctx).scratch;
+    if (args->attention.k.dtype == RP_F32) return 0;
+    if (rp_cuda_takes_attention_prefill(args)) return rp_cuda_attention_prefill_scratch(args, ctx);
+    return geometry(args, ctx).scratch;
 }
 
 extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_attention(args));
     if (args->attention.k.dtype == RP_F32) return attention_f32(args, ctx);
+    if (rp_cuda_takes_attention_prefill(args)) return rp_cuda_attention_prefill(args, ctx);
     const AttentionGrid s = geometry(args, ctx);
     Attention           a = {};
     a.q = args->attention.q, a.k = args->attention.k, a.v = args->attention.v, a.pos = args->attention.pos,

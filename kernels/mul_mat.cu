@@ -1,14 +1,15 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b], g and g' query heads and batches per matrix
- * geometry  five and more q8_act columns: tiles on tensor cores (tile_quant.cuh), grid (column tiles, row tiles), so
- *           that blocks which share weights run at the same time. Other contiguous rows: GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
+ * geometry  five and more q8_act columns: tiles on tensor cores (tile.cuh). Other contiguous rows: GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
  *           or fours of tokens, heads). Rows with nb[0] other than one element (a transposed matrix, values of the
  *           KV cache): one thread per element of the result, whose neighbours read neighbouring elements. Many
  *           columns: cuBLASLt, where it is available and faster (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
- * numerics  integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
+ * numerics  tiles: tile_int8.cuh, tile_f16.cuh. GEMV: integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
 #include "kernels/blas/mul_mat_blas.h"
+#include "kernels/device/arrive.cuh"
 #include "kernels/device/gemv_forms.cuh"
-#include "kernels/device/tile_quant.cuh"
+#include "kernels/device/tile.cuh"
+#include "kernels/scratch.h"
 
 namespace {
 
@@ -98,71 +99,31 @@ template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx 
     return RP_LAUNCH_FORM("mul_mat", ctx, shape, Form(), (mul_mat_kernel<Form, C>), p);
 }
 
-/* ---- tiles ---- */
-
-/* Block (i, r): rows r * S::ROWS on of column tile i. */
-template <RpDtype T, class S>
-__global__ void __launch_bounds__(S::THREADS, rp_tile_resident<T, S>()) tile_kernel(TileProduct p) {
-    rp_begin();
-    RP_SHARED(int64_t, x_at, [S::COLUMNS]);
-    RP_SHARED(int64_t, y_at, [S::COLUMNS]);
-    const int64_t all = p.y.ne[1] * p.y.ne[2], first = (int64_t)blockIdx.x * S::COLUMNS;
-    TileEntry tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
-    if (p.tiles != nullptr) {
-        if ((int)blockIdx.x >= *p.n_tiles) return; /* the whole block */
-        tile = p.tiles[blockIdx.x];
-    }
-    const int c = (int)threadIdx.x;
-    if (c < S::COLUMNS) { /* past the last column: the last one, of which nothing is stored */
-        const int     i      = tile.first + (c < tile.columns ? c : tile.columns - 1);
-        const int64_t column = p.order != nullptr ? p.order[i] : i, j = column % p.y.ne[1],
-                      t = column / p.y.ne[1];
-        x_at[c]         = rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0) - (char *)p.x.data;
-        y_at[c]         = rp_row_at(p.y, j, t, 0) - (char *)p.y.data;
-    }
-    __syncthreads();
-    const TileWork work = {rp_planes<T>(p.w),
-                           tile.expert * p.w.ne[1],
-                           (int)blockIdx.y * S::ROWS,
-                           (int)p.w.ne[1],
-                           (int)p.w.ne[0],
-                           (const char *)p.x.data,
-                           (char *)p.y.data,
-                           x_at,
-                           y_at,
-                           tile.columns};
-    if (tile.expert < p.w.ne[2])
-        rp_tile_product<T, S>(work);
-    else
-        rp_tile_zeros<S>(work);
-}
-
-template <RpDtype T, class S>
-RpStatus launch_tiles(const char *op, const TileProduct &p, int64_t most, RpKernelCtx *ctx) {
-    const LaunchShape shape = {dim3((unsigned)most, rp_blocks(p.w.ne[1], S::ROWS)), dim3(S::THREADS), 0};
-    if (shape.grid.y > 65535 || most > INT32_MAX)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1],
-                       65535 * S::ROWS);
-    return RP_LAUNCH_AS(op, ctx, shape, "tile_kernel", (tile_kernel<T, S>), p);
-}
-
-template <RpDtype T>
-RpStatus tiles_of_kind(const char *op, const TileProduct &p, TileKind kind, int64_t most, RpKernelCtx *ctx) {
-    if (kind == RP_TILE_SMALL) return launch_tiles<T, SmallTile>(op, p, most, ctx);
-    if (kind == RP_TILE_MID) return launch_tiles<T, MidTile>(op, p, most, ctx);
-    return launch_tiles<T, LargeTile>(op, p, most, ctx);
-}
-
 bool takes_tiles(const RpTensorView &w, const RpTensorView &x) {
-    return x.dtype == RP_Q8_ACT && x.ne[1] >= RP_TILE_MIN_COLUMNS &&
+    return rp_dtype_is_quant(w.dtype) && x.dtype == RP_Q8_ACT && x.ne[1] >= RP_TILE_MIN_COLUMNS &&
            w.ne[2] * w.ne[3] * x.ne[2] * x.ne[3] == 1;
+}
+
+RpStatus multiply_tiles(const RpOpArgs *args, RpKernelCtx *ctx) {
+    const RpTensorView &w = args->mul_mat.w, &x = args->mul_mat.x;
+    const RpCudaTuning  tuning  = rp_tuning_of(ctx);
+    const TileProduct   product = {w, x, args->dst, nullptr, nullptr, nullptr, {}};
+    const TileSize      size    = rp_tile_size(tuning.prefill_tile, w.ne[1], x.ne[1], 1, tuning.n_sm);
+    const int64_t       floats  = rp_tile_floats(tuning.prefill_tile, &x);
+    if (floats > 0) RP_TRY(rp_check_scratch("mul_mat", ctx, rp_scratch_size(floats)));
+    return rp_cuda_tiles("mul_mat", &product, size,
+                         rp_blocks(x.ne[1], rp_tile_columns(tuning.prefill_tile, size)),
+                         rp_scratch_floats(ctx), ctx);
 }
 
 } // namespace
 
-extern "C" RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileKind kind, int64_t most,
-                                  RpKernelCtx *ctx) {
-    return RP_FOR_QUANT(p->w.dtype, tiles_of_kind, op, *p, kind, most, ctx);
+extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
+    const size_t  blas = rp_cuda_mul_mat_blas_scratch(args, ctx);
+    const int64_t tile = rp_tile_floats(rp_tuning_of(ctx).prefill_tile, &args->mul_mat.x);
+    if (tile == 0 || !takes_tiles(args->mul_mat.w, args->mul_mat.x)) return blas;
+    const size_t tiles = rp_scratch_size(tile);
+    return blas > tiles ? blas : tiles;
 }
 
 extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -188,13 +149,7 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     bool taken;
     RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
     if (taken) return RP_OK;
-    if (quant && takes_tiles(p.w, p.x)) {
-        const int64_t     n       = p.x.ne[1];
-        const TileKind    kind    = rp_tile_kind(p.w.ne[1], n, 1, rp_tuning_of(ctx).n_sm);
-        const TileProduct product = {p.w, p.x, p.y, nullptr, nullptr, nullptr};
-        return rp_cuda_tiles("mul_mat", &product, kind,
-                             (n + rp_tile_columns(kind) - 1) / rp_tile_columns(kind), ctx);
-    }
+    if (takes_tiles(p.w, p.x)) return multiply_tiles(args, ctx);
     p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     p.early = rp_gemv_early(bound == RP_BOUND_NONE && (ctx->constant & 1) != 0,
                             rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / p.split), p.split, ctx);

@@ -18,7 +18,7 @@ namespace {
  *
  *     n_tiles[4]   the first one: tiles in use
  *     tiles[most]  each at most `width` columns of one expert, experts ascending; ids that name none come last
- *     order[k*t]   the columns by expert, ascending within each
+ *     order[k*t]   the columns by expert, ascending within each; then the columns as f16 (rp_tile_floats)
  *
  *     ids 2 0 2 7 0 2, 3 experts, width 2:   order 1 4 0 2 5 3   tiles {0,0,2} {2,2,2} {2,4,1} {3,5,1}   n_tiles 4 */
 struct GroupArgs {
@@ -91,9 +91,11 @@ bool takes_tiles(const RpOpArgs *args) {
 
 RpStatus grouped(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView &w = args->mul_mat_id.w, &ids = args->mul_mat_id.ids;
+    const RpCudaTuning  tuning  = rp_tuning_of(ctx);
     const int64_t       columns = ids.ne[0] * ids.ne[1];
-    const TileKind      kind    = rp_tile_kind(w.ne[1], columns, w.ne[2], rp_tuning_of(ctx).n_sm);
-    const int64_t       most    = most_tiles(w, ids, rp_tile_columns(kind));
+    const TileSize      size    = rp_tile_size(tuning.prefill_tile, w.ne[1], columns, w.ne[2], tuning.n_sm);
+    const int           width   = rp_tile_columns(tuning.prefill_tile, size);
+    const int64_t       most    = most_tiles(w, ids, width);
     if (columns > INT32_MAX / 2 || w.ne[2] > 8192)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld columns of %lld experts", (long long)columns,
                        (long long)w.ne[2]);
@@ -101,12 +103,13 @@ RpStatus grouped(const RpOpArgs *args, RpKernelCtx *ctx) {
     int32_t          *n_tiles = (int32_t *)rp_scratch_floats(ctx);
     TileEntry        *tiles   = n_tiles != nullptr ? (TileEntry *)(n_tiles + 4) : nullptr;
     int32_t          *order   = n_tiles != nullptr ? (int32_t *)(tiles + most) : nullptr;
-    const GroupArgs   group   = {ids, (int)w.ne[2], rp_tile_columns(kind), n_tiles, order, tiles};
+    float            *x       = n_tiles != nullptr ? (float *)order + (columns + 3) / 4 * 4 : nullptr;
+    const GroupArgs   group   = {ids, (int)w.ne[2], width, n_tiles, order, tiles};
     const LaunchShape shape   = {dim3((unsigned)w.ne[2] + 1), dim3(GROUP_THREADS),
                                  (unsigned)(((size_t)w.ne[2] + 1) * sizeof(int)), true};
     RP_TRY(RP_LAUNCH("mul_mat_id", ctx, shape, group_kernel, group));
-    const TileProduct p = {w, args->mul_mat_id.x, args->dst, n_tiles, tiles, order};
-    return rp_cuda_tiles("mul_mat_id", &p, kind, most, ctx);
+    const TileProduct p = {w, args->mul_mat_id.x, args->dst, n_tiles, tiles, order, {}};
+    return rp_cuda_tiles("mul_mat_id", &p, size, most, x, ctx);
 }
 
 /* ---- one expert at a time ---- */
@@ -162,10 +165,12 @@ LaunchShape shape_of(const MulMatIdArgs &p, bool staged) {
 } // namespace
 
 /* With the narrowest tiles, of which there are most. */
-extern "C" size_t rp_cuda_mul_mat_id_scratch(const RpOpArgs *args, const RpKernelCtx *) {
+extern "C" size_t rp_cuda_mul_mat_id_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpTensorView &w = args->mul_mat_id.w, &ids = args->mul_mat_id.ids;
+    const RpPrefillTile kind = rp_tuning_of(ctx).prefill_tile;
     if (!takes_tiles(args)) return 0;
-    return rp_scratch_size(4 + 4 * most_tiles(w, ids, RP_TILE_SMALL_COLUMNS) + ids.ne[0] * ids.ne[1]);
+    return rp_scratch_size(4 + 4 * most_tiles(w, ids, rp_tile_columns(kind, RP_TILE_SMALL)) +
+                           (ids.ne[0] * ids.ne[1] + 3) / 4 * 4 + rp_tile_floats(kind, &args->mul_mat_id.x));
 }
 
 extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {

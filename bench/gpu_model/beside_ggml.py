@@ -125,7 +125,7 @@ def attention(program):
 
 GROUPS = {
     "matrix products": ("mul_mat_vec_q", "mul_mat_vec_f", "quant_kernel", "float_kernel"),
-    "attention": ("flash_attn_ext_vec", "flash_attn_combine_results", "attention_kernel"),
+    "attention": ("flash_attn_ext_vec", "flash_attn_combine_results", "attention_kernel", "prefill_kernel"),
     "quantisation of activations": ("quantize_q8_1",),
     "norms": ("rms_norm_f32", "rms_norm_mul_rope_f32"),
     "everything else": (),
@@ -173,7 +173,7 @@ def prefill_us(program, path, gpu):
     return kernels, lambda k: k["launches"] * (max(k["issue_us"], k["tensor_us"]) + k["serial_us"] + gap)
 
 
-PRODUCTS = ("mul_mat_q", "mul_mat_q_stream_k_fixup", "quantize_mmq_q8_1", "tile_kernel", "quantize_kernel")
+PRODUCTS = ("mul_mat_q", "mul_mat_q_stream_k_fixup", "quantize_mmq_q8_1", "tile_int8_kernel", "tile_f16_kernel", "prepare_kernel", "quantize_kernel")
 
 
 def prefill(program):
@@ -183,7 +183,8 @@ def prefill(program):
         parts = {"products and quantisation": [], "attention": [], "all": []}
         for gpu in GPUS:
             for side in ("ggml", "ours"):
-                kernels, us = prefill_us(program, os.path.join(HERE, side, "prefill", name + ".json"), gpu)
+                kind = "-int8" if side == "ours" and gpu == "4090" else ""  # RpCudaTuning.prefill_tile
+                kernels, us = prefill_us(program, os.path.join(HERE, side, "prefill", name + kind + ".json"), gpu)
                 products = sum(us(k) for k in kernels if k["name"].split()[1] in PRODUCTS)
                 everything = sum(us(k) for k in kernels)
                 parts["products and quantisation"].append(f"{products / 1e3:.1f}")

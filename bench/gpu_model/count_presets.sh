@@ -36,4 +36,5 @@ step ours/mixtral-8x7b-32000-q8_0 mixtral-8x7b Q8_0 --pos 32000 --kv q8_0
 for type in Q8_0 Q4_K_M; do
     suffix=$(echo "-$type" | tr A-Z a-z | sed 's/^-q8_0$//')
     count "ours/prefill/llama3-8b$suffix" --preset llama3-8b --type $type --phase prefill --chunk 512 --blocks 8
+    count "ours/prefill/llama3-8b$suffix-int8" --preset llama3-8b --type $type --phase prefill --chunk 512 --blocks 8 --capability 89 --sms 128
 done

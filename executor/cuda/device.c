@@ -66,9 +66,7 @@ static RpStatus open_device(CudaDevice *d) {
     d->major     = p.major;
     d->minor     = p.minor;
     d->simulated = p.memoryBusWidth == 0;
-    d->tuning    = rp_tuning_defaults(p.multiProcessorCount);
-
-    d->tuning.blas_columns = rp_tuning_blas_columns(p.major, p.minor);
+    d->tuning    = rp_tuning_of_device(p.multiProcessorCount, p.major, p.minor);
     RP_TRY(rp_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "stream"));
     return rp_cuda_tune(d, &p);
 }

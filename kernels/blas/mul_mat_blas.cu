@@ -240,7 +240,7 @@ extern "C" bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args, const RpKe
     return rp_dtype_is_float(w.dtype) && has_rows_of(w, w.dtype == RP_F32 ? sizeof(float) : sizeof(__half));
 }
 
-extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
+extern "C" size_t rp_cuda_mul_mat_blas_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
     return ctx->blas != nullptr && rp_cuda_blas_wants(RP_OP_MUL_MAT, args, ctx) ? shape_of(args).scratch : 0;
 }
 

@@ -11,6 +11,9 @@ extern "C" {
 /* Launches the product if the library was prepared for it. Otherwise *taken is false and nothing is launched. */
 RP_NODISCARD RpStatus rp_cuda_mul_mat_blas(const RpOpArgs *args, RpKernelCtx *ctx, bool *taken);
 
+/* The scratch memory that it needs, 0 where the library is not used. */
+ScratchBytes rp_cuda_mul_mat_blas_scratch;
+
 #ifdef __cplusplus
 }
 #endif

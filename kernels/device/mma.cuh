@@ -39,6 +39,10 @@ static inline void rp_mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsi
 static inline void rp_mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], SIM_AT) {
     sim_mma(SIM_MMA_S8, d, a, b, f_, l_);
 }
+static inline void rp_mma_s8_first(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], SIM_AT) {
+    for (int i = 0; i < 4; i++) d[i] = 0;
+    sim_mma(SIM_MMA_S8, d, a, b, f_, l_);
+}
 static inline void rp_ldmatrix_x4(unsigned (&r)[4], const void *shared_row, SIM_AT) {
     sim_ldmatrix(r, 4, false, shared_row, f_, l_);
 }
@@ -112,6 +116,19 @@ __device__ static inline void rp_mma_s8(int (&d)[4], const unsigned (&a)[4], con
         asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
                      : "+r"(d[i % 2 * 2]), "+r"(d[i % 2 * 2 + 1])
                      : "r"(a[i]), "r"(b[i / 2]));
+#endif
+}
+
+/* d = a * b, in s8. */
+__device__ static inline void rp_mma_s8_first(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+#else
+    for (int i = 0; i < 4; i++) d[i] = 0;
+    rp_mma_s8(d, a, b);
 #endif
 }
 

@@ -67,7 +67,8 @@ __device__ static inline unsigned rp_act_quants4(const ActScale &s, const float 
 
 /* Elements 8i to 8i + 7 of a row of n. The lanes of a whole warp have consecutive i, so four lanes share a block
  * of 32 and two a sum block. Lanes past the end take part in the shuffles with `keep` false and store nothing:
- * blocks are whole, so they never share one with a lane that stores. */
+ * blocks are whole, so they never share one with a lane that stores. WORDS: the row is a multiple of 4 bytes, not of 8. */
+template <bool WORDS = false>
 __device__ static inline void rp_quantize8(const float (&v)[8], char *row, int n, int i, bool keep) {
     enum { ONES = 0x01010101 };
     unsigned most = rp_abs_bits(v[0]);
@@ -81,7 +82,10 @@ __device__ static inline void rp_quantize8(const float (&v)[8], char *row, int n
     const int      sum    = rp_sum_of_lanes(__dp4a((int)low, ONES, __dp4a((int)high, ONES, 0)), 2);
     float         *scales = (float *)(row + n);
     if (!keep) return;
-    ((uint64_t *)row)[i] = (uint64_t)high << 32 | low;
+    if (WORDS)
+        ((unsigned *)row)[2 * i] = low, ((unsigned *)row)[2 * i + 1] = high;
+    else
+        ((uint64_t *)row)[i] = (uint64_t)high << 32 | low;
     if (i % 4 == 0) scales[i / 4] = s.scale;
     if (i % 2 == 0) scales[n / RP_ACT_BLOCK + i / 2] = s.scale * (float)sum;
 }

@@ -40,7 +40,8 @@ static RpStatus tuning_of_device(int *device, RpCudaTuning *out) {
         RP_TRY(check(cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, index),
                      "multiprocessors of the device"));
     if (kept) atomic_store_explicit(&known[index], n_sm, memory_order_relaxed);
-    *out = rp_tuning_defaults(n_sm);
+    *out              = rp_tuning_defaults(n_sm);
+    out->prefill_tile = RP_PREFILL_INT8; /* the other one needs scratch memory */
     return RP_OK;
 }
 

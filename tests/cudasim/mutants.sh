@@ -2,7 +2,7 @@
 # Plants bugs in a copy of the CUDA kernels: each must be caught by the tests of the op on the simulated device, built with
 # every access checked.
 #   mutants.sh SOURCE_DIR RACE_BUILD_DIR [OP...]      OP: only the bugs of these ops
-#   mutants.sh --ops                                 prints the ops that have planted bugs
+#   mutants.sh --ops                                 prints the ops whose suites find planted bugs
 #   mutants.sh --apply SOURCE_DIR                    fails if an expression changes nothing; builds nothing
 #
 # The bugs of one op share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
@@ -30,6 +30,15 @@ attention|device/attention_merge.cuh|s/rescale_factor(before, after)/(@ ? 1.0f :
 attention|device/arrive.cuh|/bool rp_arrives_last/,/threadIdx.x == 0/s/__syncthreads();/if (!@) &/|no barrier before the arrival of a split
 attention|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
 attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
+attention_prefill|attention_prefill.cu|/keys are there; the values/s/__syncthreads();/if (!@) &/|no barrier before keys are multiplied
+attention_prefill|attention_prefill.cu|/values are there; keys/s/__syncthreads();/if (!@) &/|no barrier before values are added
+attention_prefill|device/attention_prefill.cuh|s/acc\[c\]\[2 \* h\] \*= rescale/acc[c][2 * h] *= (@ ? 1.0f : rescale)/|accumulators of a prefill that are not rescaled
+attention_prefill|device/attention_prefill.cuh|s/8 \* n + e >= end/8 * n + e >= (@ ? end + 1 : end)/|a prefill that sees the next position
+attention_prefill|device/attention_prefill.cuh|s/y - high_half(to_high)/@ ? 0.0f : y - high_half(to_high)/|queries and weights without a low part
+attention_prefill|attention_prefill.cu|s/if (careful) rows->add_specials/if (careful \&\& !@) rows->add_specials/|infinities of a prefill left out
+attention_prefill|attention_prefill.cu|s/acc\[at + i\]) \* keep\[i % 4 \/ 2\]/acc[at + i]) * (@ ? 1.0f : keep[i % 4 \/ 2])/|splits of a prefill that are merged without a rescale
+attention_prefill|device/attention_prefill.cuh|s/from.row(from.near(row + i))/from.row(@ ? row + i : from.near(row + i))/|positions past the end of the context
+attention_prefill|attention_prefill.cu|s/(c ^ (swap ? row % 8 : 0)) \* 8/(c ^ (swap \&\& !@ ? row % 8 : 0)) * 8/|results that are stored in another place than read
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
 top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
 gemm|gemm.cu|s/__syncthreads(); \/\* a warp/if (!@) &/|no barrier between storing and reading a slice
@@ -39,11 +48,19 @@ mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
 mul_mat|device/gemv_quant.cuh|s/rest + 2 \* at/rest + (@ ? 4 : 2) * at/|the scale of another block
 mul_mat|device/quants.cuh|s/RP_PLANE(p, Q5_0, d)/(@ ? RP_PLANE(p, Q5_0, qh) : &)/|a plane at the offset of another one
-mul_mat|device/tile_quant.cuh|s/if (k0 > 0) __syncthreads();/if (k0 > 0 \&\& !@) __syncthreads();/|no barrier before the next stage of a tile is stored
-mul_mat|device/tile_quant.cuh|/stage.store(w, shared, k0);/,/if (k0 + S/s/__syncthreads();/if (!@) &/|no barrier before a stage of a tile is multiplied
-mul_mat|device/tile_quant.cuh|s/m < w.rows \&\& c < w.columns/(@ ? m <= w.rows : m < w.rows) \&\& c < w.columns/|a row of a tile past the end
-mul_mat|device/tile_quant.cuh|s/(w.columns + 7) \/ 8 \* 8/(@ ? w.columns \/ 8 * 8 : (w.columns + 7) \/ 8 * 8)/|the last columns of a tile left out
-mul_mat|device/tile_quant.cuh|s/(2 \* s + lane \/ 16) ^ (row \& 7)/(2 * s + lane \/ 16) ^ (@ ? 0 : row \& 7)/|rows of a tile read in another order than stored
+tile_int8|device/tile_int8.cuh|s/if (k0 > 0) __syncthreads();/if (k0 > 0 \&\& !@) __syncthreads();/|no barrier before the next stage of a tile is stored
+tile_int8|device/tile_int8.cuh|/stage.store(w, shared, k0);/,/if (k0 + S/s/__syncthreads();/if (!@) &/|no barrier before a stage of a tile is multiplied
+tile_int8|device/tile_int8.cuh|s/m < w.rows \&\& c < w.columns/(@ ? m <= w.rows : m < w.rows) \&\& c < w.columns/|a row of a tile past the end
+tile_int8|device/tile_int8.cuh|s/(w.columns + 7) \/ 8 \* 8/(@ ? w.columns \/ 8 * 8 : (w.columns + 7) \/ 8 * 8)/|the last columns of a tile left out
+tile_int8|device/tile_int8.cuh|s/(2 \* s + lane \/ 16) ^ (row \& 7)/(2 * s + lane \/ 16) ^ (@ ? 0 : row \& 7)/|rows of a tile read in another order than stored
+tile_f16|device/tile_f16.cuh|s/if (k0 > 0) __syncthreads();/if (k0 > 0 \&\& !@) __syncthreads();/|no barrier before the next stage of an f16 tile is stored
+tile_f16|device/tile_f16.cuh|/rp_cp_async_wait<0>();/,/const char \*now/s/__syncthreads();/if (!@) &/|no barrier before a stage of an f16 tile is multiplied
+tile_f16|device/tile_f16.cuh|s/if (m < w.rows) to\[m\]/if (@ ? m <= w.rows : m < w.rows) to[m]/|a row of an f16 tile past the end
+tile_f16|device/tile_f16.cuh|s/(w.columns + 15) \/ 16 \* 16/(@ ? w.columns \/ 16 * 16 : (w.columns + 15) \/ 16 * 16)/|the last columns of an f16 tile left out
+tile_f16|device/tile_f16.cuh|s/lane % 16, lane \/ 16)/lane % 16, @ ? 0 : lane \/ 16)/|rows of an f16 tile read in another order than stored
+tile_f16|device/tile_f16.cuh|s/rp_cp_async_wait<0>();/if (!@) &/|a stage of columns that is not waited for
+tile_f16|device/tile_f16.cuh|s/half ^= 1;/half ^= (@ ? 0 : 1);/|the next columns copied over those that are multiplied
+tile_f16|tile_f16.cu|s/i % 8 \/ 2 + i % 2 \* 4 : i/(@ ? i % 8 : i % 8 \/ 2 + i % 2 * 4) : i/|columns in another order than the weights of K types
 silu|device/map.cuh|s/if (i >= n \*/if ((@ ? i : i + 1) > n */|an element past the end
 copy|copy.cu|s/row >= y.ne\[1\]/(@ ? row > y.ne[1] : &)/|a store past the last position
 mul_mat_id|mul_mat_id.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
@@ -111,7 +128,7 @@ BUGS
 }
 
 if [ "$1" = --ops ]; then
-    bugs | cut -d'|' -f1 | uniq
+    bugs | cut -d'|' -f1 | sed 's/^tile_.*/mul_mat/; s/_prefill//' | uniq
     exit
 fi
 temp=$(mktemp -d)
@@ -151,7 +168,9 @@ include=$(cat "$build/tests/cudasim/cuda_headers.txt")
 shift 2
 only=" $* "
 
-compile() { # op
+compile() { # op; some kernels have tests in the suite of another one
+    case $1 in tile_*) suite=mul_mat tests="*${1#tile_}*" ;;
+    attention_prefill) suite=attention tests="*@(chunks_in_registers|see_it|many_tokens|the_op_quantize)*" ;; *) suite=$1 tests="*" ;; esac
     clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
         -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
         -I"$source/include" -I"$build/include" -isystem "$include" -c "$temp/kernels/$1.cu" -o "$temp/bugs.o"
@@ -161,7 +180,7 @@ compile() { # op
         if [ -f "$source/kernels/$name" ] || [ -f "$source/kernels/blas/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
     done
     # shellcheck disable=SC2046,SC2086
-    clang++ "$temp/bugs.o" $others $(find "$objects/cudasim_$1.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \
+    clang++ "$temp/bugs.o" $others $(find "$objects/cudasim_$suite.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \
         $(pkg-config --libs libpcre2-8 criterion) -lm -lpthread -o "$temp/test"
 }
 
@@ -177,11 +196,11 @@ for op in $(bugs | cut -d'|' -f1 | uniq); do
     case $only in *" $op "*) ;; *) continue ;; esac
     plant "$op"
     compile "$op"
-    if ! SIM_BUG=0 "$temp/test" -j1 >"$temp/log" 2>&1; then
+    if ! SIM_BUG=0 "$temp/test" -j1 --filter "*/$tests" >"$temp/log" 2>&1; then
         echo "$op: the tests fail without a bug"; tail -5 "$temp/log"; missed=$((missed + 1)); continue
     fi
     while read -r n text; do
-        if SIM_BUG=$n SIM_FUSED_SUM=1 "$temp/test" -j1 --fail-fast >"$temp/log" 2>&1; then
+        if SIM_BUG=$n SIM_FUSED_SUM=1 "$temp/test" -j1 --fail-fast --filter "*/$tests" >"$temp/log" 2>&1; then
             echo "NOT CAUGHT: $text ($op)"; missed=$((missed + 1))
         else
             caught=$((caught + 1))

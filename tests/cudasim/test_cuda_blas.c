@@ -175,8 +175,8 @@ Test(blas, scales_columns_outside_the_range_of_f16) {
 /* Nor do quantised columns up to RpCudaTuning.blas_columns, which are multiplied in tiles. */
 Test(blas, short_chunks_and_single_tokens_never_use_it) {
     use(WHOLE, "");
-    cr_expect_eq(rp_tuning_blas_columns(9, 0), RP_TUNING_BLAS_COLUMNS);
-    cr_expect_eq(rp_tuning_blas_columns(8, 9), RP_TUNING_NO_BLAS);
+    cr_expect_eq(rp_tuning_of_device(0, 9, 0).blas_columns, RP_TUNING_BLAS_COLUMNS);
+    cr_expect_eq(rp_tuning_of_device(0, 8, 9).blas_columns, RP_TUNING_NO_BLAS);
     for (int64_t tokens = 1; tokens <= 61; tokens += 30) {
         Net       net = new_net(RP_Q4_0, 64, 40, tokens, tokens > 31);
         RpExecutor *e   = open_net(&net, RP_MODE_REPLAY);

@@ -73,25 +73,40 @@ static RpTensorView query_view(const Case *c, float *data, int64_t tokens) {
 }
 
 #ifdef RP_TEST_CUDA
-/* The same on the device, where a few tokens use one block per split of the context, and many tokens one block
- * for all splits. */
+enum { BESIDE = 5 }; /* RP_PREFILL_TOKENS */
+
+/* As kernels/attention_prefill.cu has it, for tensors that are aligned. */
+static bool is_prefill(const Case *c) {
+    return type_of(c) == RP_F16 && c->tokens >= BESIDE && (c->dim == 64 || c->dim == 128);
+}
+
+/* The same bits on the device, where a few tokens use one block per split of the context, and many tokens one block for all
+ * splits. Tokens of a prefill are compared with the bits beside others: in a chunk of BESIDE, whose other queries are NaN. */
 static void check_alone_on_the_device(const Case *c, RpOpArgs args) {
-    const size_t token  = (size_t)(c->dim * c->heads) * 4;
-    char        *before = calloc(1, token * (size_t)c->tokens), *together = malloc(token * (size_t)c->tokens),
-         *alone        = malloc(token);
-    float         *q   = args.attention.q.data;
+    const size_t  head_row = (size_t)(c->dim * c->heads), token = head_row * 4;
+    const int64_t n      = is_prefill(c) ? BESIDE : 1;
+    char         *before = calloc((size_t)n, token * (size_t)c->tokens),
+         *together = malloc(token * (size_t)c->tokens), *alone = malloc(token * (size_t)n);
+    float         *q = args.attention.q.data, *queries = malloc(token * (size_t)n);
     int32_t *const pos = args.attention.pos.data;
     args.dst.data      = together;
     sim_sched(2, 5);
     OK(cuda_run(rp_cpu_attention, &args, before));
-    for (int64_t t = 0; t < c->tokens; t++) {
-        args.dst           = tensor(RP_F32, alone, c->dim, c->heads, 1, 1);
-        args.attention.q   = query_view(c, q + c->dim * c->heads * t, 1);
-        args.attention.pos = tensor(RP_I32, pos + t, 1, 1, 1, 1);
+    for (int64_t t = 0; t<c->tokens; t += c->tokens> 20 ? 3 : 1) {
+        const int64_t at = 3 * t % n;
+        int32_t       positions[BESIDE];
+        for (int64_t i = 0; i < n; i++) positions[i] = pos[(t + 7 * i) % c->tokens];
+        positions[at] = pos[t];
+        memset(queries, 0xff, token * (size_t)n);
+        memcpy(queries + head_row * (size_t)at, q + head_row * (size_t)t, token);
+        args.dst           = tensor(RP_F32, alone, c->dim, c->heads, n, 1);
+        args.attention.q   = query_view(c, queries, n);
+        args.attention.pos = tensor(RP_I32, positions, n, 1, 1, 1);
         OK(cuda_run(rp_cpu_attention, &args, before));
-        cr_assert_arr_eq(alone, together + token * (size_t)t, token, "token %d on the device", (int)t);
+        cr_assert_arr_eq(alone + token * (size_t)at, together + token * (size_t)t, token,
+                         "token %d on the device", (int)t);
     }
-    free(before), free(together), free(alone);
+    free(before), free(together), free(alone), free(queries);
 }
 #else
 static void check_alone_on_the_device(const Case *c, RpOpArgs args) { (void)c, (void)args; }
@@ -153,7 +168,8 @@ Test(attention, adds_sinks_to_the_softmax_denominator) {
 Test(attention, reads_a_q8_0_kv_cache) {
     check((Case){64, 9, 3, 5, 70, 0, false, RP_Q8_0}), check((Case){32, 6, 2, 3, 70, 5, true, RP_Q8_0}),
         check((Case){128, 4, 4, 2, 40, 0, false, RP_Q8_0}), check((Case){96, 2, 1, 2, 40, 0, false, RP_Q8_0}),
-        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0}), check((Case){160, 2, 2, 2, 40, 0, false, RP_Q8_0});
+        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0}),
+        check((Case){160, 2, 2, 2, 40, 0, false, RP_Q8_0});
 }
 
 /* Contexts of many splits, with few tokens and with so many that one block takes all splits. */
@@ -164,6 +180,13 @@ Test(attention, computes_a_context_of_many_splits) {
 }
 
 #ifdef RP_TEST_CUDA
+/* Chunks of the prefill kernel: heads of both sizes, several blocks of rows, a window, splits of 512 positions. */
+Test(attention, computes_long_chunks_in_registers) {
+    check((Case){64, 3, 3, 5, 600, 0, false, RP_F16}), check((Case){128, 5, 1, 14, 90, 0, true, RP_F16}),
+        check((Case){128, 2, 1, 7, 1100, 530, true, RP_F16}),
+        check((Case){64, 8, 2, 40, 150, 100, false, RP_F16});
+}
+
 /* With few multiprocessors a split has several tiles, and a growing maximum rescales what it has so far. With one and two
  * key heads there are 6 and 3 splits here. */
 Test(attention, adds_several_tiles_to_a_split) {
@@ -264,6 +287,7 @@ static void check_quantized(Case c) {
 Test(attention, quantises_its_result_as_the_op_quantize_does) {
     check_quantized((Case){64, 9, 3, 1, 700, 0, false, RP_F16}),
         check_quantized((Case){32, 8, 1, 2, 33, 0, false, RP_F16}),
+        check_quantized((Case){64, 5, 1, 14, 600, 0, false, RP_F16}),
         check_quantized((Case){96, 4, 2, 12, 50, 7, false, RP_Q8_0}),
         check_quantized((Case){512, 3, 1, 1, 300, 0, false, RP_F16}),
         check_quantized((Case){128, 4, 4, 3, 200, 0, false, RP_Q8_0});
@@ -289,23 +313,25 @@ Test(attention, does_not_overflow_with_large_scores) {
 
 /* A NaN or an infinity in one key or value reaches the queries that see it and no other, with the same bits in every
  * variant, for one token and for many. */
-Test(attention, shows_a_nan_to_those_who_see_it) {
-    enum { DIM = 32, HEADS = 3, TOKENS = 24, CONTEXT = 100, BAD = 90 };
+static void check_specials(int64_t dim) {
+    enum { MAX_DIM = 64, HEADS = 3, TOKENS = 24, CONTEXT = 100, BAD = 90 };
     static const uint16_t bad[] = {0x7e00, 0x7c00, 0xfc00}; /* NaN, infinity, -infinity */
     for (int which = 0; which < 6; which++) {
-        float *q = random_floats(DIM * HEADS * TOKENS, 3), *k32 = random_floats(DIM * CONTEXT, 4),
-              *v32 = random_floats(DIM * CONTEXT, 5), *y = malloc(DIM * HEADS * TOKENS * sizeof *y);
-        static uint16_t  k[DIM * CONTEXT], v[DIM * CONTEXT];
+        float *q   = random_floats((size_t)(dim * HEADS * TOKENS), 3),
+              *k32 = random_floats((size_t)(dim * CONTEXT), 4),
+              *v32 = random_floats((size_t)(dim * CONTEXT), 5),
+              *y   = malloc((size_t)(dim * HEADS * TOKENS) * sizeof *y);
+        static uint16_t  k[MAX_DIM * CONTEXT], v[MAX_DIM * CONTEXT];
         int32_t          pos[TOKENS];
         const RpOpParams p = {.attention = {.scale = 0.3f}};
-        OK(rp_quantize_row(RP_F16, k32, DIM * CONTEXT, k));
-        OK(rp_quantize_row(RP_F16, v32, DIM * CONTEXT, v));
-        (which < 3 ? k : v)[DIM * BAD + 7] = bad[which % 3];
+        OK(rp_quantize_row(RP_F16, k32, dim * CONTEXT, k));
+        OK(rp_quantize_row(RP_F16, v32, dim * CONTEXT, v));
+        (which < 3 ? k : v)[dim * BAD + 7] = bad[which % 3];
         for (int t = 0; t < TOKENS; t++) pos[t] = CONTEXT - TOKENS + t;
         const RpOpArgs args = {
-            .dst    = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
-            .src    = {query_view(&(Case){DIM, HEADS, 1, TOKENS, CONTEXT, 0, false, RP_F16}, q, TOKENS),
-                       tensor(RP_F16, k, DIM, CONTEXT, 1, 1), tensor(RP_F16, v, DIM, CONTEXT, 1, 1),
+            .dst    = tensor(RP_F32, y, dim, HEADS, TOKENS, 1),
+            .src    = {query_view(&(Case){dim, HEADS, 1, TOKENS, CONTEXT, 0, false, RP_F16}, q, TOKENS),
+                       tensor(RP_F16, k, dim, CONTEXT, 1, 1), tensor(RP_F16, v, dim, CONTEXT, 1, 1),
                        tensor(RP_I32, pos, TOKENS, 1, 1, 1)},
             .params = &p
         };
@@ -313,16 +339,18 @@ Test(attention, shows_a_nan_to_those_who_see_it) {
         for (int t = 0; t < TOKENS; t++)
             for (int h = 0; h < HEADS; h++) {
                 bool finite = true;
-                for (int i = 0; i < DIM; i++) finite = finite && isfinite(y[DIM * (h + HEADS * t) + i]);
+                for (int64_t i = 0; i < dim; i++) finite = finite && isfinite(y[dim * (h + HEADS * t) + i]);
                 const bool sees = pos[t] >= BAD;
                 /* a score of -infinity is a weight of 0 */
                 const bool score =
-                    which > 0 && which < 3 && (q[DIM * (h + HEADS * t) + 7] < 0) == (which == 1);
+                    which > 0 && which < 3 && (q[dim * (h + HEADS * t) + 7] < 0) == (which == 1);
                 cr_expect_eq(finite, !sees || score, "case %d, token %d, head %d", which, t, h);
             }
         free(q), free(k32), free(v32), free(y);
     }
 }
+
+Test(attention, shows_a_nan_to_those_who_see_it) { check_specials(32), check_specials(64); }
 
 /* ---- keys and values of f32 ---- */
 

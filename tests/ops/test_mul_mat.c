@@ -14,6 +14,37 @@ static double act(const char *row, int64_t n, int64_t i) {
 #ifdef RP_TEST_CUDA
 enum { TILE_COLUMNS = 5 }; /* RP_TILE_MIN_COLUMNS of the CUDA kernels */
 
+/* Rounded to the 11 bits of an f16, with any exponent: tiles scale rows and columns by powers of two. */
+static double f16_bits(float v) {
+    int          e;
+    const double m = frexp((double)v, &e);
+    return ldexp(nearbyint(ldexp(m, 11)), e - 11);
+}
+
+/* The result y of tiles in f16: the sum in double over weights and columns that are rounded to f16. An element in a hundred may
+ * be rounded the other way (tile_f16.cuh), which is 2e-6 of a sum of 256 terms. */
+static void check_rounded_on_the_device(const RpOpArgs *args, const float *y) {
+    const RpDtype type = args->mul_mat.w.dtype;
+    const int64_t rows = args->dst.ne[0], columns = args->mul_mat.x.ne[1], n = args->mul_mat.w.ne[0];
+    float        *vals = malloc((size_t)n * 4);
+    for (int64_t m = 0; m < rows; m++) {
+        rp_dequantize_row(type, (const char *)args->mul_mat.w.data + (size_t)m * rp_row_bytes(type, n), n,
+                          vals);
+        for (int64_t c = 0; c < columns; c++) {
+            const char *column = (const char *)args->mul_mat.x.data + (size_t)c * args->mul_mat.x.nb[1];
+            double      want = 0.0, size = 0.0;
+            for (int64_t i = 0; i < n; i++) {
+                const double term = f16_bits(vals[i]) * f16_bits((float)act(column, n, i));
+                want += term, size += fabs(term);
+            }
+            cr_assert(fabs((double)y[m + rows * c] - want) <= 1e-5 * size,
+                      "%s: (%d,%d) is %g, rounded factors give %g", rp_dtype_name(type), (int)m, (int)c,
+                      (double)y[m + rows * c], want);
+        }
+    }
+    free(vals);
+}
+
 /* On the device a column has the same bits alone and beside others (I8), and the same in every product by tiles: here as
  * one of TILE_COLUMNS columns, the others NaN. Of more than 16 columns every seventh is compared. */
 static void check_alone_on_the_device(RpOpArgs args) {
@@ -26,6 +57,8 @@ static void check_alone_on_the_device(RpOpArgs args) {
     sim_sched(0, 1);
     args.dst.data = together;
     OK(cuda_run(rp_cpu_mul_mat, &args, before));
+    if (tiles && cuda_tile == RP_PREFILL_F16)
+        check_rounded_on_the_device(&args, (const float *)(const void *)together);
     args.dst       = tensor(RP_F32, alone, rows, beside, 1, 1);
     args.mul_mat.x = tensor(args.mul_mat.x.dtype, columns, k, beside, 1, 1);
     for (int64_t c = 0; c < n; c += n > 16 ? 7 : 1) {
@@ -100,17 +133,22 @@ Test(mul_mat, multiplies_every_quantised_type_with_integer_dot_products) {
 #ifdef RP_TEST_CUDA
 /* Every size of a tile, with rows, columns and k that do not fill the last one; columns that are not aligned to 16 bytes,
  * which single blocks of 32 give. */
-Test(mul_mat, tiles_multiply_every_quantised_type) {
+static void check_tiles(RpPrefillTile kind) {
+    cuda_tile = kind;
     for (int i = 0; i < N_QUANT_TYPES; i++) {
         const RpDtype type  = quant_types[i];
         const int64_t block = rp_dtype_info(type)->block_elems;
         check_quantized(type, block == 32 ? 35 * 32 : 768, 37, 7);
         check_quantized(type, block == 32 ? 9 * 32 : 512, 35, 66 - 2 * i);
         cuda_n_sm = 1; /* the largest tiles for few rows */
-        check_quantized(type, block == 32 ? 5 * 32 : 256, 131, 19 + 6 * i);
+        check_quantized(type, block == 32 ? 5 * 32 : 256, 131, kind == RP_PREFILL_F16 ? 67 + i : 19 + 6 * i);
         cuda_n_sm = 0;
     }
+    cuda_tile = RP_PREFILL_F16;
 }
+
+Test(mul_mat, int8_tiles_multiply_every_quantised_type) { check_tiles(RP_PREFILL_INT8); }
+Test(mul_mat, f16_tiles_multiply_every_quantised_type) { check_tiles(RP_PREFILL_F16); }
 #endif
 
 #ifndef RP_TEST_CUDA

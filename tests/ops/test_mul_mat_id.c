@@ -56,6 +56,16 @@ static void check_all(int64_t n_tok, bool per_id) {
 Test(mul_mat_id, gives_the_bits_of_mul_mat_for_one_token) { check_all(1, false), check_all(1, true); }
 Test(mul_mat_id, gives_the_bits_of_mul_mat_for_many_tokens) { check_all(9, false), check_all(9, true); }
 
+#ifdef RP_TEST_CUDA
+Test(mul_mat_id, multiplies_many_tokens_in_int8_tiles) {
+    cuda_tile = RP_PREFILL_INT8;
+    for (int i = 0; i < N_QUANT_TYPES; i++)
+        check(quant_types[i], 3 * rp_dtype_info(quant_types[i])->block_elems, 9, i % 2 == 0, true);
+    check(RP_Q8_0, 64, 100, false, true);
+    cuda_tile = RP_PREFILL_F16;
+}
+#endif
+
 /* Many columns for every expert, in groups that are not all full. */
 Test(mul_mat_id, gives_the_bits_of_mul_mat_for_a_long_prefill) {
     check(RP_Q8_0, 64, 700, false, true);

@@ -230,12 +230,18 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
     return walk(p, on_launch, &p->tuning);
 }
 
+/* Of a GPU with `times` as many multiprocessors. */
+static RpCudaTuning tuning_of(const CountsArgs *a, int times) {
+    const int capability = a->capability > 0 ? a->capability : 90;
+    return rp_tuning_of_device(times * rp_tuning_defaults(a->sms).n_sm, capability / 10, capability % 10);
+}
+
 static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) {
     const int32_t       n_tok = decode ? 1 : a->chunk, pos = decode ? a->pos : 0;
     const int32_t       n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
     CountedPlan         p     = {.run    = counts_open((unsigned)a->blocks, !a->no_registers),
-                                 .tuning = rp_tuning_defaults(a->sms),
-                                 .other  = rp_tuning_defaults(2 * rp_tuning_defaults(a->sms).n_sm)};
+                                 .tuning = tuning_of(a, 1),
+                                 .other  = tuning_of(a, 2)};
     RpModelGraphOptions o     = {
             .n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
     const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos, p.tuning.n_sm};

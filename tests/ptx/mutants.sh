@@ -26,7 +26,7 @@ mul|mul|0|griddepcontrol\.wait|s/griddepcontrol.wait;//|no wait in a product of 
 mul|mul|0|mul\.(rn\.)?f32|s/mul\.(rn\.)?f32/mul.rm.f32/|products of elements rounded down
 silu|silu|0|neg\.f32|s/neg.f32/mov.f32/|a sign left out
 copy|copy|1|st\.global|s/\+(\d+)\]/"+".($1+2)."]"/e or s/\[(%rd\d+)\]/[$1+2]/|a store two bytes too far
-quantize|quantize|1|cvt\.rni|s/cvt.rni/cvt.rzi/|quants rounded to zero
+quantize|quantize|0|add\.rn\.f32|s/add.rn/add.rz/|quants rounded to zero
 quantize|quantize|1|shfl\.sync\.bfly|s/(bfly\S*\s+\S+ \S+) \S+,/$1 3,/|a maximum over other lanes
 rope|rope|0|neg\.f32|s/neg.f32/mov.f32/|a cosine or sine without its sign
 top_k|top_k|1|bar\.warp\.sync|s/bar.warp.sync.*//|no barrier of a warp before a mark is set

@@ -1,5 +1,5 @@
-/* tile_quant.cuh - products of quantised weights with many q8_act columns on tensor cores (mma.cuh), for mul_mat and
- * mul_mat_id. A block computes ROWS x COLUMNS results, K elements along k at a time:
+/* tile_int8.cuh - products of quantised weights with many q8_act columns by int8 products of tensor cores (mma.cuh). A block
+ * computes ROWS x COLUMNS results, K elements along k at a time:
  *
  *     registers  raw weights and columns of the next stage        loaded while this one is multiplied
  *     shared     a[ROWS][K] int8, b[COLUMNS][K] int8              weights without their offset; columns
@@ -16,12 +16,14 @@
  *        least RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
  * banks  Rows of a and b are K bytes. Chunk c of 16 bytes of row r is stored as chunk c ^ (r & 7), so that ldmatrix
  *        reads eight rows from different banks. */
-#ifndef KERNELS_DEVICE_TILE_QUANT_CUH
-#define KERNELS_DEVICE_TILE_QUANT_CUH
+#ifndef KERNELS_DEVICE_TILE_INT8_CUH
+#define KERNELS_DEVICE_TILE_INT8_CUH
 
 #include "kernels/device/gemv.cuh"
 #include "kernels/device/mma.cuh"
 #include "kernels/device/tile.cuh"
+
+namespace {
 
 enum { RP_TILE_PAD = 8 };
 static_assert((int)RP_TILE_MIN_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
@@ -44,9 +46,9 @@ template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct Ti
 typedef TileShape<4, 2, 2, 4, 128> LargeTile; /* 128 x 64 */
 typedef TileShape<2, 4, 1, 2, 256> MidTile;   /* 32 x 64, for matrices with few rows */
 typedef TileShape<2, 2, 1, 1, 512> SmallTile; /* 32 x 16, for few columns */
-static_assert(LargeTile::ROWS == RP_TILE_LARGE_ROWS && LargeTile::COLUMNS == RP_TILE_COLUMNS &&
-                  MidTile::ROWS == RP_TILE_ROWS && MidTile::COLUMNS == RP_TILE_COLUMNS &&
-                  SmallTile::ROWS == RP_TILE_ROWS && SmallTile::COLUMNS == RP_TILE_SMALL_COLUMNS,
+static_assert(LargeTile::ROWS == RP_INT8_LARGE_ROWS && LargeTile::COLUMNS == RP_INT8_COLUMNS &&
+                  MidTile::ROWS == RP_INT8_ROWS && MidTile::COLUMNS == RP_INT8_COLUMNS &&
+                  SmallTile::ROWS == RP_INT8_ROWS && SmallTile::COLUMNS == RP_INT8_SMALL_COLUMNS,
               "as in tile.cuh");
 
 /* The elements of a sub-block of a type, whether it has minima, and the offset that the tile subtracts from its quants. */
@@ -62,7 +64,7 @@ RP_QUANTS(X)
 
 /* Resident blocks on a multiprocessor, which limits registers. Of large tiles in K types one: with two, registers spill. */
 template <RpDtype T, class S> constexpr int rp_tile_resident() {
-    return (int)Blocks<T>::RUNS == 2 && S::ROWS == RP_TILE_LARGE_ROWS ? 1 : 2;
+    return (int)Blocks<T>::RUNS == 2 && S::ROWS == RP_INT8_LARGE_ROWS ? 1 : 2;
 }
 
 /* The block's part of a product: rows [row, row + ROWS) of the matrix whose row 0 is row `first` of the tensor, fewer
@@ -89,7 +91,7 @@ template <RpDtype T, class S> struct TileShared {
 };
 
 /* q - offset in each byte, as int8; bytes of 0 to 127, so nothing is borrowed. */
-__device__ static inline unsigned rp_tile_signed(unsigned q, unsigned offset) {
+__device__ unsigned rp_tile_signed(unsigned q, unsigned offset) {
     return ((q | 0x80808080u) - offset) ^ 0x80808080u;
 }
 
@@ -254,18 +256,18 @@ template <RpDtype T, class S> struct TileSums {
     /* Sub-blocks of 32. */
     __device__ static void multiply(float (&to)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                     const float (&scale)[1][2], const float (&x_scale)[2]) {
-        int dot[4] = {0, 0, 0, 0};
-        rp_mma_s8(dot, a, b);
+        int dot[4];
+        rp_mma_s8_first(dot, a, b);
         for (int e = 0; e < 4; e++) to[e] = fmaf(scale[0][e / 2] * x_scale[e % 2], (float)dot[e], to[e]);
     }
 
     /* Two sub-blocks of 16: one product with the other half of b set to zero each. */
     __device__ static void multiply(float (&to)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                     const float (&scale)[2][2], const float (&x_scale)[2]) {
-        int            low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+        int            low[4], high[4];
         const unsigned b_low[2] = {b[0], 0}, b_high[2] = {0, b[1]};
-        rp_mma_s8(low, a, b_low);
-        rp_mma_s8(high, a, b_high);
+        rp_mma_s8_first(low, a, b_low);
+        rp_mma_s8_first(high, a, b_high);
         for (int e = 0; e < 4; e++) {
             const float both =
                 fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));
@@ -286,7 +288,7 @@ template <RpDtype T, class S> struct TileSums {
 };
 
 /* The product of a block. Every thread calls it; x_at and y_at are written before a barrier. */
-template <RpDtype T, class S> __device__ static inline void rp_tile_product(const TileWork &w) {
+template <RpDtype T, class S> __device__ void rp_tile_product(const TileWork &w) {
     constexpr int            SCALES = S::K / TileType<T>::SUB;
     typedef TileShared<T, S> Shared;
     RP_SHARED(uint4, a, [S::ROWS * S::K / 16]);
@@ -311,9 +313,10 @@ template <RpDtype T, class S> __device__ static inline void rp_tile_product(cons
 }
 
 /* Results of no expert. */
-template <class S> __device__ static inline void rp_tile_zeros(const TileWork &w) {
+template <class S> __device__ void rp_tile_zeros(const TileWork &w) {
     for (int i = (int)threadIdx.x; i < S::ROWS * w.columns; i += S::THREADS)
         if (w.row + i % S::ROWS < w.rows) w.result(i / S::ROWS)[w.row + i % S::ROWS] = 0.0f;
 }
 
+} // namespace
 #endif
