@@ -1,0 +1,238 @@
+"""A reply that is generated: iterate over it to stream, or read `text` and `tokens` to have all of it."""
+from __future__ import annotations
+
+import ctypes as ct
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _c
+from ._lib import lib, params, texts
+from .sampler import Sampler
+from .tokenizer import ids_of, token_list
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class Piece(NamedTuple):
+    """Text that is complete, and the tokens that were sampled since the piece before. Text that may begin a stop string, and bytes
+    of an unfinished character, are held back, so the text of a piece may be empty."""
+
+    text: str
+    tokens: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Options(NamedTuple):
+    """What a call of rp_generate gets."""
+
+    prompt: Any
+    sampler: Sampler
+    max_tokens: int
+    stop: tuple[str, ...]
+    ignore_end: bool
+    print_special: bool
+
+
+class Call:
+    """One call of rp_generate. `put` receives its pieces and returns False to end it."""
+
+    def __init__(self, session: Session, options: Options) -> None:
+        self.session, self.options = session, options
+        self.put: Callable[[Piece], bool] = lambda piece: True
+        self.pieces: list[Piece] = []
+        self.tokens: list[int] = []
+        self.result = _c.RpGenerateResult()
+        self.error: BaseException | None = None
+        self.cancelled = False
+
+    def _on_text(self, into: _c.RpTokenList, text: int | None, length: int) -> bool:
+        new = ids_of(into, len(self.tokens))
+        self.tokens += new
+        piece = Piece(ct.string_at(text, length).decode("utf-8", "replace") if text and length else "", tuple(new))
+        self.pieces.append(piece)
+        return self.put(piece) and not self.cancelled
+
+    def _guarded(self, function: Callable[..., bool], *arguments: Any) -> bool:
+        """An exception in a callback ends the call and is raised behind it."""
+        try:
+            return function(*arguments)
+        except BaseException as error: # noqa: B036: KeyboardInterrupt too
+            self.error = error
+            return False
+
+    def run(self) -> None:
+        o, kinds = self.options, {field[0]: field[1] for field in _c.RpGenerateOptions._fields_}
+        stops, n_stop = texts(o.stop)
+        with token_list() as tokens, self.session._generating():
+            on_text = kinds["on_text"](lambda text, length, user: self._guarded(self._on_text, tokens, text, length))
+            prefill = kinds["prefill_progress"](lambda done, total, user: self._guarded(lambda: not self.cancelled))
+            given = params(_c.RpGenerateOptions, max_tokens=o.max_tokens, stop=ct.addressof(stops), n_stop=n_stop,
+                           ignore_end=o.ignore_end, print_special=o.print_special, on_text=on_text, prefill_progress=prefill,
+                           tokens=ct.addressof(tokens))
+            before = self.session.n_past
+            try:
+                with o.sampler._use():
+                    lib.rp_generate_sized(self.session, o.sampler, o.prompt.ctypes.data if o.prompt.size else None, o.prompt.size,
+                                          ct.byref(given), ct.sizeof(given), ct.byref(self.result), ct.sizeof(self.result))
+            finally:
+                rest = ids_of(tokens, len(self.tokens)) # an end token has no text
+                self.tokens += rest
+                if rest:
+                    self.pieces.append(Piece("", tuple(rest)))
+                self.session._appended(before, [*o.prompt.tolist(), *self.tokens])
+        if self.error is not None:
+            raise self.error
+
+
+class Channel:
+    """A call on a thread of its own, which waits in its callback until the next piece is wanted: between two pieces the session
+    stands still. The thread knows the channel and not the Reply, so that a Reply that nobody needs ends the call."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, self.piece, self.failure = call, None, None
+        self.wanted, self.ready = threading.Semaphore(0), threading.Semaphore(0)
+        self.done = False
+        call.put = self.put
+        self.thread = threading.Thread(target=self.body, name="reprise reply", daemon=True)
+        self.thread.start()
+
+    def put(self, piece: Piece) -> bool:
+        self.piece: Piece | None = piece
+        self.ready.release()
+        self.wanted.acquire()
+        return not self.call.cancelled
+
+    def body(self) -> None:
+        self.wanted.acquire()
+        try:
+            if not self.call.cancelled:
+                self.call.run()
+        except BaseException as error: # noqa: B036
+            self.failure: BaseException | None = error
+        last = self.call.pieces[-1] if self.call.pieces else None
+        self.piece = last if last is not self.piece and not self.call.cancelled else None # the end token
+        self.done = True
+        self.ready.release()
+
+    def next(self) -> Piece | None:
+        """The next piece; None after the last."""
+        if self.done:
+            return None
+        self.wanted.release()
+        self.ready.acquire()
+        if self.done:
+            self.thread.join()
+            if self.failure is not None:
+                raise self.failure
+        return self.piece
+
+    def cancel(self) -> None:
+        if not self.done and threading.current_thread() is not self.thread:
+            self.call.cancelled = True
+            self.wanted.release()
+            self.thread.join()
+
+
+class Reply(Iterator[Piece]):
+    """What Session.generate returns. Nothing is computed before it is used.
+
+        for piece in reply: print(piece, end="")       streams; the session stands still between two pieces
+        reply.text, reply.tokens, str(reply)           computes what is missing
+        reply.close()                                  ends it early, as any other use of the session does
+    """
+
+    def __init__(self, session: Session, options: Options) -> None:
+        self._call, self._session = Call(session, options), session
+        self._channel: Channel | None = None
+        self._finished = False
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        if self._finished:
+            raise StopIteration
+        if self._channel is None:
+            self._session._idle()
+            self._channel = Channel(self._call)
+            self._session._replying = weakref.ref(self)
+            weakref.finalize(self, self._channel.cancel)
+        try:
+            piece = self._channel.next()
+        except BaseException:
+            if self._channel.done:
+                self._finished = True
+            else: # KeyboardInterrupt while it waited
+                self.close()
+            raise
+        self._finished = self._channel.done
+        if piece is None:
+            raise StopIteration
+        return piece
+
+    def close(self) -> None:
+        """Ends the reply; tokens that were appended to the context stay."""
+        if self._channel is not None:
+            self._channel.cancel()
+        elif not self._finished:
+            self._call.cancelled = True
+        self._finished = True
+
+    def _complete(self) -> Call:
+        if self._channel is None and not self._finished:
+            self._session._idle()
+            self._finished = True
+            self._call.run()
+        for _ in self:
+            pass
+        return self._call
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self._complete().pieces)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Every sampled token, the end token too."""
+        return list(self._complete().tokens)
+
+    @property
+    def reason(self) -> str:
+        """"end token", "stop string", "limit", "context is full" or "cancelled"."""
+        call = self._complete()
+        return "cancelled" if call.cancelled else str(lib.rp_stop_reason_name(call.result.reason))
+
+    @property
+    def n_prompt(self) -> int:
+        return self._complete().result.n_prompt
+
+    @property
+    def prefill_s(self) -> float:
+        return self._complete().result.prefill_s
+
+    @property
+    def decode_s(self) -> float:
+        """Seconds of the steps after the first token. Streaming counts the time between pieces too."""
+        return self._complete().result.decode_s
+
+    @property
+    def first_token_s(self) -> float:
+        return self._complete().result.first_token_s
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of decode: the tokens after the first, by decode_s."""
+        result = self._complete().result
+        return (result.n_generated - 1) / result.decode_s if result.decode_s > 0 else 0.0
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        state = "finished" if self._finished else "under way" if self._channel else "not started"
+        return f"<Reply, {state}, {len(self._call.tokens)} tokens>"
