@@ -190,7 +190,7 @@ def c_module():
     out += [f"    {key} = {value}" for key, value in re.findall(r"(\w+)\s*= (-?\d+)", nn_status)]
     for name, base, members, size in abi.structs():
         out += ["", "", f"class {name}(ct.{base}): # {size} bytes"]
-        out += [f"    {member}: {python}" for member, _, python in members]
+        out += [f"    {member}: {python}" for member, _, python in sorted(members, key=lambda m: m[0] == "bytes")]
         out += lines("    _fields_ = [", [f'("{member}", {kind})' for member, kind, _ in members], "]")
     out += ["", "", "# {function: (result, [type of each parameter], \"their names\")}",
             "PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {"]

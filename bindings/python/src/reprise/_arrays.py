@@ -30,8 +30,9 @@ def dtype_number(dtype: DtypeLike) -> int:
         return NAMES[dtype.lower()]
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype # checked by the library
+    given: Any = dtype
     try:
-        wanted = np.dtype(dtype)
+        wanted: np.dtype[Any] = np.dtype(given)
     except TypeError:
         raise DtypeError(f"dtype {dtype!r}: {', '.join(NAMES)} are known") from None
     for number, known in NUMPY.items():
@@ -78,7 +79,7 @@ def tokens_array(tokens: Any, what: str = "tokens") -> npt.NDArray[np.int32]:
     return out.reshape(-1)
 
 
-def ne_of(shape: Sequence[int], what: str) -> Any:
+def ne_of(shape: Sequence[int] | int, what: str) -> Any:
     """int64_t ne[RP_MAX_DIMS] of a shape."""
     sizes = [int(n) for n in ((shape,) if isinstance(shape, int) else shape)]
     if len(sizes) > _c.RP_MAX_DIMS:

@@ -776,13 +776,13 @@ class RpSourceLaunch(ct.Structure): # 28 bytes
 
 class RpStepLaunch(ct.Structure): # 64 bytes
     node: int | None
-    bytes: int
     n_barriers: int
     n_kernels: int
     kernel: bytes | None
     grid: Any
     block: Any
     shared_bytes: int
+    bytes: int
     _fields_ = [("node", ct.c_void_p), ("bytes", ct.c_uint64), ("n_barriers", ct.c_int32), ("n_kernels", ct.c_int32),
             ("kernel", ct.c_char_p), ("grid", ct.c_uint32 * 3), ("block", ct.c_uint32 * 3),
             ("shared_bytes", ct.c_uint32)]

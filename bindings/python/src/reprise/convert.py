@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _c
+from ._callback import Progress, Stopped, field_type
 from ._lib import lib, params
-from .model import Stopped, field_type
-
-Progress = Callable[[int, int], Any]
 
 
 def listed(function: Callable[[int], Any]) -> Iterator[Any]:

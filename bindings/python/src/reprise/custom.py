@@ -20,7 +20,7 @@ from .errors import DtypeError, Error, ShapeError
 from .graph import CUSTOM
 
 KINDS = {field[0]: field[1] for field in _c.RpOpDescription._fields_}
-GRIDS = {"elements": _c.RpSourceGrid.RP_GRID_ELEMENTS, "rows": _c.RpSourceGrid.RP_GRID_ROWS}
+GRIDS: dict[str, int] = {"elements": _c.RpSourceGrid.RP_GRID_ELEMENTS, "rows": _c.RpSourceGrid.RP_GRID_ROWS}
 KEPT: list[Any] = [] # callbacks and texts, which the library borrows for the life of the process
 
 Shape = tuple[int, ...]

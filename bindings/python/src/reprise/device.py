@@ -33,7 +33,7 @@ class DeviceMemory(NamedTuple):
     """RpDeviceMemory: the memory of the device that an executor would choose."""
 
     id: str
-    index: int
+    number: int
     is_own: bool
     free_bytes: int
 
@@ -70,7 +70,7 @@ def cuda_info(index: int = 0) -> DeviceInfo:
 def memory(device: str | None = None, *, require_cuda: bool = False) -> DeviceMemory:
     raw = _c.RpDeviceMemory()
     lib.rp_device_memory_sized(device, require_cuda, ct.byref(raw), ct.sizeof(raw))
-    return DeviceMemory(*values(raw, DeviceMemory._fields))
+    return DeviceMemory(*values(raw, ("id", "index", "is_own", "free_bytes")))
 
 
 def cuda_copy_bandwidth(index: int = 0, n_bytes: int = 256 << 20) -> float:

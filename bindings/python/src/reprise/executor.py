@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _c
 from ._arrays import BYTES, NUMPY, Array, array_of, exact, plain_shape, tokens_array
+from ._callback import Progress, Stopped, field_type
 from ._handle import Borrowed, Handle
 from ._lib import CHECKS, choice, decoded, lib, params
 from .errors import ShapeError
@@ -73,9 +74,9 @@ def filled(struct: type[ct.Structure], function: Callable[..., Any], *arguments:
 
 
 def info_of(raw: Any) -> ExecutorInfo:
-    values = [getattr(raw, name) for name in ExecutorInfo._fields]
+    values: list[Any] = [getattr(raw, name) for name in ExecutorInfo._fields]
     values[2] = lib.rp_mode_name(raw.mode)
-    return ExecutorInfo(*[decoded(v) if isinstance(v, bytes) else v for v in values])
+    return ExecutorInfo._make(decoded(v) if isinstance(v, bytes) else v for v in values)
 
 
 def mode_number(mode: str) -> int:
@@ -156,8 +157,7 @@ class Executor(Handle):
 
     def __init__(self, graph: Graph | Plan, *, device: str | None = None, n_threads: int = 0, mode: Mode = "auto",
                  require_cuda: bool = False, require_graph: bool = False, share: Executor | None = None, step: Node | None = None,
-                 progress: Callable[[int, int], Any] | None = None) -> None:
-        from .model import Stopped, field_type
+                 progress: Progress | None = None) -> None:
         self.plan = graph if isinstance(graph, Plan) else Plan(graph)
         self.graph = self.plan.graph
         out = ct.c_void_p()

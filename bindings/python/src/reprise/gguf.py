@@ -23,7 +23,7 @@ STORED = {_c.RpGgufType.RP_GGUF_U8: "<u1", _c.RpGgufType.RP_GGUF_I8: "<i1", _c.R
 
 
 def string(value: _c.RpGgufString) -> str:
-    return decoded(ct.string_at(value.ptr, value.len) if value.len else b"")
+    return decoded(ct.string_at(value.ptr, value.len) if value.ptr and value.len else b"")
 
 
 def value_of(found: int) -> Value:
@@ -34,7 +34,7 @@ def value_of(found: int) -> Value:
         listed = [string(lib.rp_gguf_next_string(ct.byref(cursor))) for _ in range(value.n)]
         return listed if value.type == _c.RpGgufType.RP_GGUF_ARRAY else listed[0]
     dtype = np.dtype(STORED[_c.RpGgufType(value.elem_type)])
-    array = np.frombuffer(ct.string_at(value.data, value.n * dtype.itemsize) if value.n else b"", dtype)
+    array = np.frombuffer(ct.string_at(value.data, value.n * dtype.itemsize) if value.data and value.n else b"", dtype)
     if value.type == _c.RpGgufType.RP_GGUF_ARRAY:
         return array
     single: Value = array[0].item()

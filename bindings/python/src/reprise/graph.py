@@ -350,7 +350,7 @@ def message_svg(text: str) -> str:
             f'<text x="8" y="21" font-family="monospace" font-size="13">{html.escape(text)}</text></svg>')
 
 
-OPS = [name for name, _ in _c.RpOpParams._fields_ if name != "custom"]
+OPS = [field[0] for field in _c.RpOpParams._fields_ if field[0] != "custom"]
 CUSTOM: dict[str, int] = {}
 
 

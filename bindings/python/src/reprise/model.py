@@ -4,13 +4,14 @@ from __future__ import annotations
 import ctypes as ct
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _c
 from ._arrays import Array, DtypeLike, dtype_number, exact
+from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
 from .errors import NotAvailableError, ShapeError
@@ -22,7 +23,6 @@ from .reply import Reply
 from .session import Session, SessionMemory
 from .tokenizer import Tokenizer
 
-Progress = Callable[[int, int], Any]
 DEMO = "demo.gguf"
 
 
@@ -47,33 +47,6 @@ class ModelInfo(NamedTuple):
     n_params_active: int
     weight_bytes: int
     decode_weight_bytes: int
-
-
-class Stopped:
-    """A callback of C that calls a function (done, total). An exception ends the C call and is raised again afterwards; so does
-    the answer False."""
-
-    def __init__(self, function: Progress | None, kind: Any) -> None:
-        self.function, self.error = function, None
-        self.callback = kind(self.call) if function is not None else kind()
-
-    def call(self, done: int, total: int, user: Any) -> bool:
-        try:
-            return self.function is None or self.function(done, total) is not False
-        except BaseException as error: # noqa: B036: KeyboardInterrupt too
-            self.error: BaseException | None = error
-            return False
-
-    def __enter__(self) -> Stopped:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self.error is not None:
-            raise self.error from None
-
-
-def field_type(struct: type[ct.Structure], member: str) -> Any:
-    return next(field[1] for field in struct._fields_ if field[0] == member)
 
 
 def demo_path() -> pathlib.Path:
@@ -128,8 +101,8 @@ class Model(Handle):
         owner = self._hold()
         try:
             raw = ct.cast(lib.rp_model_info(self), ct.POINTER(_c.RpModelInfo)).contents
-            values = [getattr(raw, name) for name in ModelInfo._fields]
-            return ModelInfo(*[decoded(v) if isinstance(v, bytes) else v for v in values])
+            values: list[Any] = [getattr(raw, name) for name in ModelInfo._fields]
+            return ModelInfo._make(decoded(v) if isinstance(v, bytes) else v for v in values)
         finally:
             owner.release()
 

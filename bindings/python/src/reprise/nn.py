@@ -146,7 +146,8 @@ class Function:
 
     def sizes(self, arrays: dict[str, Any], scalars: dict[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
         """The values of parameters that are dimensions, and the leading dimensions of *names."""
-        sizes, leading, checks = dict(scalars), {}, []
+        sizes, checks = dict(scalars), []
+        leading: dict[str, tuple[int, ...]] = {}
         for argument in self.inputs:
             array = arrays[argument.name]
             if array is None:

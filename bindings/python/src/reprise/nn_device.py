@@ -106,7 +106,7 @@ class DeviceArray:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        return self.size * int(self.dtype.itemsize)
 
     def numpy(self, stream: Stream | None = None) -> Array:
         """A copy on the host, after all work of the stream."""

@@ -94,7 +94,9 @@ class Channel:
     stands still. The thread knows the channel and not the Reply, so that a Reply that nobody needs ends the call."""
 
     def __init__(self, call: Call) -> None:
-        self.call, self.piece, self.failure = call, None, None
+        self.call = call
+        self.piece: Piece | None = None
+        self.failure: BaseException | None = None
         self.wanted, self.ready = threading.Semaphore(0), threading.Semaphore(0)
         self.done = False
         call.put = self.put
@@ -102,7 +104,7 @@ class Channel:
         self.thread.start()
 
     def put(self, piece: Piece) -> bool:
-        self.piece: Piece | None = piece
+        self.piece = piece
         self.ready.release()
         self.wanted.acquire()
         return not self.call.cancelled
@@ -113,7 +115,7 @@ class Channel:
             if not self.call.cancelled:
                 self.call.run()
         except BaseException as error: # noqa: B036
-            self.failure: BaseException | None = error
+            self.failure = error
         last = self.call.pieces[-1] if self.call.pieces else None
         self.piece = last if last is not self.piece and not self.call.cancelled else None # the end token
         self.done = True

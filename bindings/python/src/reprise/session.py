@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _c
 from ._arrays import Array, DtypeLike, dtype_number, tokens_array
+from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import integer, lib, params
 from .errors import ArgumentError, UnsupportedError
@@ -68,8 +69,7 @@ class Session(Handle):
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
                  kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
-                 mode: Mode = "auto", count_experts: bool = False, progress: Callable[[int, int], Any] | None = None) -> None:
-        from .model import Stopped, field_type
+                 mode: Mode = "auto", count_experts: bool = False, progress: Progress | None = None) -> None:
         out = ct.c_void_p()
         with Stopped(progress, field_type(_c.RpSessionOptions, "compile_progress")) as stopped:
             options = session_options(
@@ -145,9 +145,8 @@ class Session(Handle):
             prompt = self.tokenizer.encode(prompt, add_special=self.n_past == 0, parse_special=parse_special)
         return tokens_array(prompt, "prompt")
 
-    def prefill(self, tokens: Prompt, progress: Callable[[int, int], Any] | None = None) -> None:
+    def prefill(self, tokens: Prompt, progress: Progress | None = None) -> None:
         """Appends tokens, or a text. progress(tokens done, in all) may return False to end it with CancelledError."""
-        from .model import Stopped
         ids = self.encode(tokens)
         with self._calling():
             before = self.n_past
