@@ -13,7 +13,6 @@ import difflib
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -148,17 +147,6 @@ def parameters(declaration):
             yield kind.strip(), name
 
 
-def nn_functions():
-    """(symbol, [(kind, name)]) of nn.h as the compiler expands it."""
-    text = subprocess.run([os.environ.get("CC", "cc"), "-E", "-P", "-I", SOURCE / "include", SOURCE / "include/reprise/nn.h"],
-                          capture_output=True, text=True, check=True).stdout
-    for result, symbol, inside in re.findall(r"(int32_t|const char \*)\s*(rp_nn_\w+)\s*\(([^)]*)\);", text):
-        listed = []
-        for kind, name in ([] if inside == "void" else parameters(f"({', '.join(inside.split(','))})".replace(",  ", ", "))):
-            listed.append((" ".join(kind.split()), name))
-        yield symbol, result, listed
-
-
 def constant(name, text):
     found = re.search(r"(?:#define %s |\b%s\s*= )(\d+(?: << \d+)?)" % (name, name), text)
     if found is None:
@@ -209,12 +197,12 @@ def c_module():
         result = f'"{result}"' if result else "None"
         out.append(f'    "{name}": ({result}, [{", ".join(shown)}], "{" ".join(names)}"),')
     out += ["}", "", "# {function: [(C type, name)]}", "NN: dict[str, list[tuple[str, str]]] = {"]
-    for symbol, result, listed in nn_functions():
+    for result, symbol, listed in nn_lists.symbols(SOURCE):
         if result == "int32_t":
             shown = ", ".join(f'("{kind}", "{name}")' for kind, name in listed)
             out.append(f'    "{symbol}": [{shown}],')
     out += ["}", "", "# The comments of nn.h.", "NN_DOCS: dict[str, str] = {"]
-    for symbol, _, _ in nn_functions():
+    for _, symbol, _ in nn_lists.symbols(SOURCE):
         doc = nn_lists.doc_of(SOURCE, symbol.removeprefix("rp_nn_"))
         doc = re.sub(r"----.*?----", "", doc).strip()
         if doc and not symbol.startswith("rp_nn_cpu_"):
@@ -323,7 +311,7 @@ def ops_module():
 
 
 def functions_list():
-    known = set(declarations()) | {symbol for symbol, _, _ in nn_functions()}
+    known = set(declarations()) | {symbol for _, symbol, _ in nn_lists.symbols(SOURCE)}
     found = set()
     for path in sorted(PACKAGE.glob("*.py")):
         if path.name not in ("_c.py", "_nn_rules.py"):

@@ -39,10 +39,10 @@ def test_the_code_and_the_text_are_those_of_c():
 
 
 CALLS = [
-    (E.ArgumentError, "n_ctx", lambda m, s: m.session(n_ctx=-1)),
+    (E.ArgumentError, "a context of -1 tokens", lambda m, s: m.session(n_ctx=-1)),
     (E.ArgumentError, "between -2147483648 and 2147483647", lambda m, s: m.session(n_ctx=2**40)),
     (E.ArgumentError, "tpu", lambda m, s: m.session(device="tpu")),
-    (E.ArgumentError, "-nothing", lambda m, s: m.session(passes="-nothing")),
+    (E.ArgumentError, "'nothing' is not a pass", lambda m, s: m.session(passes="-nothing")),
     (E.ArgumentError, "NUL", lambda m, s: m.session(device="c\0pu")),
     (E.DtypeError, "q9", lambda m, s: m.session(kv_type="q9")),
     (E.ArgumentError, "n_threads", lambda m, s: m.session(n_threads="two")),
@@ -60,7 +60,7 @@ CALLS = [
     (E.ArgumentError, "temperature", lambda m, s: s.generate([1], temperature=float("nan"))),
     (E.ArgumentError, "only one is wanted", lambda m, s: s.generate([1], sampler=E.Sampler(320), seed=1)),
     (E.ArgumentError, "vocabulary", lambda m, s: s.generate([1], sampler=E.Sampler(7), max_tokens=1).text),
-    (E.ArgumentError, "max_tokens", lambda m, s: s.generate([1], max_tokens=-1).text),
+    (E.ArgumentError, "a reply of -1 tokens", lambda m, s: s.generate([1], max_tokens=-1).text),
     (E.ArgumentError, "max_tokens = 0", lambda m, s: s.generate([1], max_tokens=0)),
     (E.ArgumentError, "role", lambda m, s: s.chat([("robot", "Hi")], template="chatml")),
     (E.ArgumentError, "chatml", lambda m, s: s.chat("Hi", template="no format")),
@@ -70,7 +70,7 @@ CALLS = [
     (E.ArgumentError, "", lambda m, s: E.Sampler(0)),
     (E.ShapeError, "ids", lambda m, s: m.logits(np.zeros((1, 1, 1), np.int32))),
     (E.ArgumentError, "", lambda m, s: m.logits([[99999]])),
-    (E.ArgumentError, "n_tok", lambda m, s: m.graph(0)),
+    (E.ArgumentError, "a graph of 0 tokens", lambda m, s: m.graph(0)),
     (E.ArgumentError, "", lambda m, s: m.tokenizer.token_bytes(10**6)),
     (E.ArgumentError, "control has 1 values", lambda m, s: m.tokenizer.encode("Hi", control=[True])),
     (E.ShapeError, "whole", lambda m, s: E.quantize(np.zeros(31), "q8_0")),
@@ -79,7 +79,8 @@ CALLS = [
     (E.DtypeError, "no type of weights", lambda m, s: E.dequantize(np.zeros(32, np.uint8), "i32")),
     (E.FileError, "", lambda m, s: E.GgufFile("/nonexistent")),
     (E.NotAvailableError, "", lambda m, s: E.device.cuda_info(0)),
-    (E.NotAvailableError, "", lambda m, s: m.session(require_cuda=True)),
+    (E.ArgumentError, "CUDA is required", lambda m, s: m.session(device="cpu", require_cuda=True)),
+    (E.NotAvailableError, "", lambda m, s: m.session(device="cuda:9", require_cuda=True)),
     (E.ArgumentError, "isa", lambda m, s: E.set_cpu_isa("sse9")),
     (E.ArgumentError, "", lambda m, s: E.set_cpu_prefetch("l1", 63)),
 ]

@@ -154,7 +154,7 @@ def test_bad_runs(demo):
             e.set("x", np.zeros(3))
         with pytest.raises(reprise.ArgumentError):
             e.launch(99)
-        with pytest.raises(reprise.ArgumentError, match="n_runs"):
+        with pytest.raises(reprise.ArgumentError, match="a profile of 0 runs"):
             e.profile(0)
     with pytest.raises(reprise.ClosedError):
         e.run()

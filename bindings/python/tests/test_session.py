@@ -24,6 +24,11 @@ def test_model_and_tokenizer(demo):
     assert tokenizer.encode("a\0b") and tokenizer.decode(tokenizer.encode("a\0b", add_special=False)) == "a\0b"
     with pytest.raises(KeyError):
         demo.metadata["no.such.key"]
+    file = reprise.GgufFile(SOURCE / "assets/demo.gguf")
+    of_file = file.tokenizer()
+    file.close()
+    assert of_file.encode("In the beginning", add_special=False) == ids and of_file.chat_format == tokenizer.chat_format
+    assert reprise.dtype_info("q6_k")[1:3] == (256, 210)
 
 
 def test_tensors_share_the_memory_of_the_file(demo):
@@ -131,15 +136,17 @@ def test_open_from_memory():
 
 
 def test_chat_keeps_what_is_in_the_context():
-    with reprise.Model(TINY) as model, model.session(n_ctx=64) as s:
+    with reprise.Model(TINY) as model, model.session(n_ctx=256) as s:
         say = [("user", "Hi")]
         first = s.chat(say, template="chatml", max_tokens=4)
         say += [("assistant", first.text), ("user", "and")]
         n = len(model.tokenizer.encode_chat(say, template="chatml"))
         second = s.chat(say, template="chatml", max_tokens=4, seed=1)
         assert second.n_prompt < n and s.tokens[:n] == model.tokenizer.encode_chat(say, template="chatml")
-        with model.session(n_ctx=64) as fresh:
+        with model.session(n_ctx=256) as fresh:
             assert fresh.chat(say, template="chatml", max_tokens=4).tokens == second.tokens
+        data, control = model.tokenizer.format_chat_masked(say, template="chatml")
+        assert model.tokenizer.encode(data, control=control) == model.tokenizer.encode_chat(say, template="chatml")
     assert reprise.format_chat("Hi") == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes as ct
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _c
 from ._handle import Handle
-from ._lib import lib
+from ._lib import decoded, lib
 from .errors import ArgumentError, DtypeError, ShapeError
 
 Array = npt.NDArray[Any]
@@ -43,6 +43,23 @@ def dtype_number(dtype: DtypeLike) -> int:
 
 def dtype_name(number: int) -> str:
     return str(lib.rp_dtype_name(number))
+
+
+class DtypeInfo(NamedTuple):
+    """RpDtypeInfo. gguf_type -1: never in a file."""
+
+    name: str
+    block_elems: int
+    block_bytes: int
+    gguf_type: int
+
+
+def dtype_info(dtype: DtypeLike) -> DtypeInfo:
+    found = lib.rp_dtype_info(dtype_number(dtype))
+    if not found:
+        raise DtypeError(f"{dtype} is no dtype")
+    raw = ct.cast(found, ct.POINTER(_c.RpDtypeInfo)).contents
+    return DtypeInfo(decoded(raw.name), raw.block_elems, raw.block_bytes, raw.gguf_type)
 
 
 def as_array(value: Any) -> Array:

@@ -163,7 +163,7 @@ class Library:
         return call
 
     def failure(self, status: int) -> Error:
-        return CLASSES.get(status, Error)(self.rp_last_error(), status)
+        return CLASSES.get(status, Error)(self.rp_last_error() or self.rp_status_text(status), status)
 
 
 class NnLibrary(Library):

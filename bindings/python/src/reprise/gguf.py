@@ -14,6 +14,7 @@ from ._handle import Handle
 from ._lib import decoded, lib
 from .errors import DtypeError
 from .quants import dequantize
+from .tokenizer import Tokenizer
 
 Value = Union[str, int, float, bool, "list[str]", Array]
 STORED = {_c.RpGgufType.RP_GGUF_U8: "<u1", _c.RpGgufType.RP_GGUF_I8: "<i1", _c.RpGgufType.RP_GGUF_U16: "<u2",
@@ -87,6 +88,12 @@ class GgufFile(Handle):
     @property
     def metadata(self) -> Metadata:
         return Metadata(self, self)
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the file, also where no model can be opened."""
+        out = ct.c_void_p()
+        lib.rp_tokenizer_new(self, ct.byref(out))
+        return Tokenizer(Handle(out.value or 0, lib.rp_tokenizer_free, (self._owner,)), out.value or 0, self._pointer)
 
     @property
     def tensors(self) -> Tensors:

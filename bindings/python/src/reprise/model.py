@@ -110,7 +110,7 @@ class Model(Handle):
     def tokenizer(self) -> Tokenizer | None:
         """None for a file without a tokenizer: such a model runs on ids."""
         found = lib.rp_model_tokenizer(self)
-        return Tokenizer(self, found, self._pointer) if found else None
+        return Tokenizer(self, found, lib.rp_model_file(self)) if found else None
 
     @property
     def metadata(self) -> Metadata:

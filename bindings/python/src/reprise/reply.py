@@ -91,19 +91,22 @@ class Call:
 
 class Channel:
     """A call on a thread of its own, which waits in its callback until the next piece is wanted: between two pieces the session
-    stands still. The thread knows the channel and not the Reply, so that a Reply that nobody needs ends the call."""
+    stands still. The thread knows the channel and not the Reply, so that a Reply that nobody needs ends the call. Signals reach
+    the main thread only, so Ctrl-C is raised where a piece is waited for, never in a callback."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.piece: Piece | None = None
         self.failure: BaseException | None = None
         self.wanted, self.ready = threading.Semaphore(0), threading.Semaphore(0)
-        self.done = False
+        self.done = self.free = False
         call.put = self.put
         self.thread = threading.Thread(target=self.body, name="reprise reply", daemon=True)
         self.thread.start()
 
     def put(self, piece: Piece) -> bool:
+        if self.free:
+            return not self.call.cancelled
         self.piece = piece
         self.ready.release()
         self.wanted.acquire()
@@ -128,10 +131,21 @@ class Channel:
         self.wanted.release()
         self.ready.acquire()
         if self.done:
-            self.thread.join()
-            if self.failure is not None:
-                raise self.failure
+            self.finish()
         return self.piece
+
+    def finish(self) -> None:
+        self.thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def run_out(self) -> None:
+        """The rest, without a stop at each piece."""
+        if not self.done:
+            self.free = True
+            self.wanted.release()
+            self.ready.acquire()
+            self.finish()
 
     def cancel(self) -> None:
         if not self.done and threading.current_thread() is not self.thread:
@@ -159,22 +173,23 @@ class Reply(Iterator[Piece]):
     def __next__(self) -> Piece:
         if self._finished:
             raise StopIteration
+        piece = self._advance(Channel.next)
+        if piece is None:
+            raise StopIteration
+        return piece
+
+    def _advance(self, step: Callable[[Channel], Piece | None]) -> Piece | None:
         if self._channel is None:
             self._session._idle()
             self._channel = Channel(self._call)
             self._session._replying = weakref.ref(self)
             weakref.finalize(self, self._channel.cancel)
         try:
-            piece = self._channel.next()
+            piece = step(self._channel)
         except BaseException:
-            if self._channel.done:
-                self._finished = True
-            else: # KeyboardInterrupt while it waited
-                self.close()
+            self.close() # KeyboardInterrupt while it waited; after a failure there is nothing to end
             raise
         self._finished = self._channel.done
-        if piece is None:
-            raise StopIteration
         return piece
 
     def close(self) -> None:
@@ -186,12 +201,8 @@ class Reply(Iterator[Piece]):
         self._finished = True
 
     def _complete(self) -> Call:
-        if self._channel is None and not self._finished:
-            self._session._idle()
-            self._finished = True
-            self._call.run()
-        for _ in self:
-            pass
+        if not self._finished:
+            self._advance(Channel.run_out)
         return self._call
 
     @property

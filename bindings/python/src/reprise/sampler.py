@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes as ct
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ._arrays import Array, exact
 from ._handle import Handle
 from ._lib import lib, params
 from .errors import ShapeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Sampling(TypedDict, total=False):
@@ -28,10 +31,15 @@ class Sampling(TypedDict, total=False):
 class Sampler(Handle):
     """Chooses tokens: Sampler(n_vocab, temperature=0.8, seed=7). The same seed gives the same tokens."""
 
-    def __init__(self, n_vocab: int, *, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
-                 repeat_penalty: float = 1.0, repeat_last_n: int = 64, seed: int = 0) -> None:
-        given = params(_c.RpSamplerParams, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-                       repeat_penalty=repeat_penalty, repeat_last_n=repeat_last_n, seed=seed)
+    def __init__(self, n_vocab: int, **sampling: Unpack[Sampling]) -> None:
+        given = _c.RpSamplerParams()
+        lib.rp_sampler_defaults_sized(ct.byref(given), ct.sizeof(given))
+        for name in sampling:
+            if name not in Sampling.__annotations__:
+                raise TypeError(f"{name} is no parameter of a sampler: {', '.join(Sampling.__annotations__)} are")
+        checked = params(_c.RpSamplerParams, **sampling)
+        for name in sampling:
+            setattr(given, name, getattr(checked, name))
         out = ct.c_void_p()
         lib.rp_sampler_new_sized(ct.byref(given), ct.sizeof(given), n_vocab, ct.byref(out))
         super().__init__(out.value or 0, lib.rp_sampler_free)

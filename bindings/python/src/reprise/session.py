@@ -137,7 +137,7 @@ class Session(Handle):
         found = lib.rp_model_tokenizer(model)
         if not found:
             raise UnsupportedError("the model has no tokenizer: give ids")
-        return Tokenizer(self, found, model)
+        return Tokenizer(self, found, lib.rp_model_file(model))
 
     def encode(self, prompt: Prompt, *, parse_special: bool = False) -> npt.NDArray[np.int32]:
         """A text as ids, with BOS in front of an empty context; ids as they are."""

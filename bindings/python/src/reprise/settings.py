@@ -66,6 +66,13 @@ def cpu_prefetch() -> str:
     return prefetch_text(lib.rp_cpu_prefetch())
 
 
+def cpu_prefetch_option() -> tuple[str, bool]:
+    """REPRISE_PREFETCH: the setting, and whether it is to be measured. ArgumentError for a value that is not understood."""
+    out, measure = _c.RpCpuPrefetch(), ct.c_bool()
+    lib.rp_cpu_prefetch_option(ct.byref(out), ct.byref(measure))
+    return prefetch_text(out), measure.value
+
+
 def set_cpu_prefetch(hint: str, distance: int = 0) -> None:
     """hint: none, l1 or l2; distance in bytes, a multiple of 64."""
     lib.rp_cpu_prefetch_set(_c.RpCpuPrefetch(choice("hint", hint, HINTS), distance))

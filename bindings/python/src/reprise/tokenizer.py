@@ -51,9 +51,9 @@ def chat_messages(messages: str | Sequence[Message]) -> tuple[Any, int]:
 class Tokenizer(Borrowed):
     """The tokenizer of a model. Any number of threads may use it."""
 
-    def __init__(self, owner: Handle, pointer: int, model: int) -> None:
+    def __init__(self, owner: Handle, pointer: int, file: int) -> None:
         super().__init__(owner, pointer)
-        self._model = model
+        self._file = file
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.kind} {self.pre} of {len(self)} tokens>"
@@ -137,7 +137,7 @@ class Tokenizer(Borrowed):
         else:
             owner = self._hold()
             try:
-                lib.rp_chat_detect(lib.rp_model_file(self._model), ct.byref(kind))
+                lib.rp_chat_detect(self._file, ct.byref(kind))
             finally:
                 owner.release()
         return kind.value
@@ -156,6 +156,19 @@ class Tokenizer(Borrowed):
     def format_chat(self, messages: str | Sequence[Message], *, template: str | None = None) -> str:
         """The conversation as text, to be shown. To tokenise it, use encode_chat."""
         return format_chat(messages, self._chat_kind(template))
+
+    def format_chat_masked(self, messages: str | Sequence[Message], *, template: str | None = None) -> tuple[bytes, bytes]:
+        """The conversation as UTF-8, and for each of its bytes 1 if it may be part of a control token: for encode(control=...)."""
+        kind = self._chat_kind(template)
+        listed, n = chat_messages(messages)
+        text, control = ct.c_void_p(), ct.c_void_p()
+        lib.rp_chat_format_masked_sized(kind, ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, ct.byref(text), ct.byref(control))
+        try:
+            data = ct.string_at(text.value or 0)
+            return data, ct.string_at(control.value or 0, len(data))
+        finally:
+            libc.free(text)
+            libc.free(control)
 
 
 def format_chat(messages: str | Sequence[Message], template: str | int = "chatml") -> str:
