@@ -49,9 +49,9 @@ def test_streaming_gives_what_the_program_prints(demo):
     done = subprocess.run([program, "generate", SOURCE / "assets/demo.gguf", "-p", "In the beginning", "-n", "40", "--temp", "0.7",
                            "--top-p", "0.9", "--seed", "4", "--json"], capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
-    pieces = list(demo.generate("In the beginning", max_tokens=40, **SAMPLING))
-    assert "".join(piece.text for piece in pieces) == said["text"]
-    assert len(pieces) == 40 and all(len(piece.tokens) == 1 for piece in pieces)
+    parts = list(demo.generate("In the beginning", max_tokens=40, **SAMPLING))
+    assert "".join(part.text for part in parts) == said["text"]
+    assert len(parts) == 40 and all(len(part.tokens) == 1 for part in parts)
 
 
 def test_streamed_and_whole_replies_are_equal(demo, session):
@@ -66,7 +66,7 @@ def test_streamed_and_whole_replies_are_equal(demo, session):
 
 
 def test_a_loop_that_ends_early_leaves_what_it_saw(session):
-    for i, piece in enumerate(session.generate("In the beginning", max_tokens=30)):
+    for i, part in enumerate(session.generate("In the beginning", max_tokens=30)):
         if i == 4:
             break
     assert session.n_past == 4 + 4 # the last of five tokens is not appended

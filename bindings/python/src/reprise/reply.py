@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Piece(NamedTuple):
-    """Text that is complete, and the tokens that were sampled since the piece before. Text that may begin a stop string, and bytes
-    of an unfinished character, are held back, so the text of a piece may be empty."""
+class Part(NamedTuple):
+    """Text that is complete, and the tokens that were sampled since the part before. Text that may begin a stop string, and bytes
+    of an unfinished character, are held back, so the text of a part may be empty."""
 
     text: str
     tokens: tuple[int, ...]
@@ -39,12 +39,12 @@ class Options(NamedTuple):
 
 
 class Call:
-    """One call of rp_generate. `put` receives its pieces and returns False to end it."""
+    """One call of rp_generate. `put` receives its parts and returns False to end it."""
 
     def __init__(self, session: Session, options: Options) -> None:
         self.session, self.options = session, options
-        self.put: Callable[[Piece], bool] = lambda piece: True
-        self.pieces: list[Piece] = []
+        self.put: Callable[[Part], bool] = lambda part: True
+        self.parts: list[Part] = []
         self.tokens: list[int] = []
         self.result = _c.RpGenerateResult()
         self.error: BaseException | None = None
@@ -53,9 +53,9 @@ class Call:
     def _on_text(self, into: _c.RpTokenList, text: int | None, length: int) -> bool:
         new = ids_of(into, len(self.tokens))
         self.tokens += new
-        piece = Piece(ct.string_at(text, length).decode("utf-8", "replace") if text and length else "", tuple(new))
-        self.pieces.append(piece)
-        return self.put(piece) and not self.cancelled
+        part = Part(ct.string_at(text, length).decode("utf-8", "replace") if text and length else "", tuple(new))
+        self.parts.append(part)
+        return self.put(part) and not self.cancelled
 
     def _guarded(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """An exception in a callback ends the call and is raised behind it."""
@@ -83,20 +83,20 @@ class Call:
                 rest = ids_of(tokens, len(self.tokens)) # an end token has no text
                 self.tokens += rest
                 if rest:
-                    self.pieces.append(Piece("", tuple(rest)))
+                    self.parts.append(Part("", tuple(rest)))
                 self.session._appended(before, [*o.prompt.tolist(), *self.tokens])
         if self.error is not None:
             raise self.error
 
 
 class Channel:
-    """A call on a thread of its own, which waits in its callback until the next piece is wanted: between two pieces the session
+    """A call on a thread of its own, which waits in its callback until the next part is wanted: between two parts the session
     stands still. The thread knows the channel and not the Reply, so that a Reply that nobody needs ends the call. Signals reach
-    the main thread only, so Ctrl-C is raised where a piece is waited for, never in a callback."""
+    the main thread only, so Ctrl-C is raised where a part is waited for, never in a callback."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.piece: Piece | None = None
+        self.part: Part | None = None
         self.failure: BaseException | None = None
         self.wanted, self.ready = threading.Semaphore(0), threading.Semaphore(0)
         self.done = self.free = False
@@ -104,10 +104,10 @@ class Channel:
         self.thread = threading.Thread(target=self.body, name="reprise reply", daemon=True)
         self.thread.start()
 
-    def put(self, piece: Piece) -> bool:
+    def put(self, part: Part) -> bool:
         if self.free:
             return not self.call.cancelled
-        self.piece = piece
+        self.part = part
         self.ready.release()
         self.wanted.acquire()
         return not self.call.cancelled
@@ -119,20 +119,20 @@ class Channel:
                 self.call.run()
         except BaseException as error: # noqa: B036
             self.failure = error
-        last = self.call.pieces[-1] if self.call.pieces else None
-        self.piece = last if last is not self.piece and not self.call.cancelled else None # the end token
+        last = self.call.parts[-1] if self.call.parts else None
+        self.part = last if last is not self.part and not self.call.cancelled else None # the end token
         self.done = True
         self.ready.release()
 
-    def next(self) -> Piece | None:
-        """The next piece; None after the last."""
+    def next(self) -> Part | None:
+        """The next part; None after the last."""
         if self.done:
             return None
         self.wanted.release()
         self.ready.acquire()
         if self.done:
             self.finish()
-        return self.piece
+        return self.part
 
     def finish(self) -> None:
         self.thread.join()
@@ -140,7 +140,7 @@ class Channel:
             raise self.failure
 
     def run_out(self) -> None:
-        """The rest, without a stop at each piece."""
+        """The rest, without a stop at each part."""
         if not self.done:
             self.free = True
             self.wanted.release()
@@ -154,10 +154,10 @@ class Channel:
             self.thread.join()
 
 
-class Reply(Iterator[Piece]):
+class Reply(Iterator[Part]):
     """What Session.generate returns. Nothing is computed before it is used.
 
-        for piece in reply: print(piece, end="")       streams; the session stands still between two pieces
+        for part in reply: print(part, end="")       streams; the session stands still between two parts
         reply.text, reply.tokens, str(reply)           computes what is missing
         reply.close()                                  ends it early, as any other use of the session does
     """
@@ -167,30 +167,30 @@ class Reply(Iterator[Piece]):
         self._channel: Channel | None = None
         self._finished = False
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Part]:
         return self
 
-    def __next__(self) -> Piece:
+    def __next__(self) -> Part:
         if self._finished:
             raise StopIteration
-        piece = self._advance(Channel.next)
-        if piece is None:
+        part = self._advance(Channel.next)
+        if part is None:
             raise StopIteration
-        return piece
+        return part
 
-    def _advance(self, step: Callable[[Channel], Piece | None]) -> Piece | None:
+    def _advance(self, step: Callable[[Channel], Part | None]) -> Part | None:
         if self._channel is None:
             self._session._idle()
             self._channel = Channel(self._call)
             self._session._replying = weakref.ref(self)
             weakref.finalize(self, self._channel.cancel)
         try:
-            piece = step(self._channel)
+            part = step(self._channel)
         except BaseException:
             self.close() # KeyboardInterrupt while it waited; after a failure there is nothing to end
             raise
         self._finished = self._channel.done
-        return piece
+        return part
 
     def close(self) -> None:
         """Ends the reply; tokens that were appended to the context stay."""
@@ -207,7 +207,7 @@ class Reply(Iterator[Piece]):
 
     @property
     def text(self) -> str:
-        return "".join(piece.text for piece in self._complete().pieces)
+        return "".join(part.text for part in self._complete().parts)
 
     @property
     def tokens(self) -> list[int]:
@@ -230,7 +230,7 @@ class Reply(Iterator[Piece]):
 
     @property
     def decode_s(self) -> float:
-        """Seconds of the steps after the first token. Streaming counts the time between pieces too."""
+        """Seconds of the steps after the first token. Streaming counts the time between parts too."""
         return self._complete().result.decode_s
 
     @property

@@ -113,9 +113,9 @@ class Tokenizer(Borrowed):
 
     def token_bytes(self, token: int, *, special: bool = False) -> bytes:
         """The bytes of one token, perhaps a part of a character. special: also the text of control tokens."""
-        piece = _c.RpGgufString()
-        lib.rp_token_bytes(self, token, special, ct.byref(piece))
-        return ct.string_at(piece.ptr, piece.len) if piece.ptr and piece.len else b""
+        found = _c.RpGgufString()
+        lib.rp_token_bytes(self, token, special, ct.byref(found))
+        return ct.string_at(found.ptr, found.len) if found.ptr and found.len else b""
 
     def decode(self, tokens: Any, *, special: bool = False) -> str:
         """The text of tokens; bytes that are not UTF-8 become U+FFFD."""
