@@ -85,7 +85,18 @@ def test_dtypes_and_states():
         e.bind_states(states)
         out, = e.run(x=one, pos=[1])
         assert not out[2].any()
+        states.close() # it is bound: its memory stays
+        out, = e.run(x=one, pos=[3])
+        assert out[1].any() and out[3].any() and not out[2].any()
         e.bind_states(None)
+        e.bind_states(reprise.States(e))
+    other, _ = example()
+    g, w = example()
+    with reprise.Executor(g, n_threads=1) as e:
+        plan = reprise.Plan(other)
+        e.bind_weights(plan)
+        plan.close()
+        assert e.run(x=np.ones((3, 4)))[0].any()
 
 
 def test_views_have_the_order_of_numpy():

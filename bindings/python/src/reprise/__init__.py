@@ -6,7 +6,7 @@
 
 Objects own their C objects: close() or `with` ends their use, and memory is freed when nothing uses it any more. A model, a file
 and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
-from . import device, nn
+from . import device, nn, nn_device
 from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
 from .convert import architectures, presets, requantize, synth, types
 from .custom import compile_cuda, custom_op, pattern
@@ -32,6 +32,6 @@ __all__ = [
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "Tokenizer", "UnsupportedError", "architectures",
     "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
-    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "nn", "options", "passes", "pattern", "presets", "quantize",
+    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
     "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "types", "version",
 ]

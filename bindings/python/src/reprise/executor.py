@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from . import _c
 from ._arrays import BYTES, NUMPY, Array, array_of, exact, plain_shape, tokens_array
 from ._callback import Progress, Stopped, field_type
-from ._handle import Borrowed, Handle
+from ._handle import Borrowed, Handle, Owner
 from ._lib import CHECKS, choice, decoded, lib, params
 from .errors import ShapeError
 from .graph import FORMATS, Graph, Node, printed
@@ -88,6 +89,14 @@ def mode_number(mode: str) -> int:
 def launch_of(graph: Graph, raw: Any) -> Launch:
     return Launch(Node(graph, raw.node), raw.bytes, raw.n_barriers, raw.n_kernels, decoded(raw.kernel) if raw.kernel else None,
                   tuple(raw.grid), tuple(raw.block), raw.shared_bytes)
+
+
+def unbind(bound: list[Owner], executor: int | None = None) -> None:
+    """Lets go of the states that were bound; from `executor` they are taken first. They hold the executor, so it is still there."""
+    while bound:
+        if executor is not None:
+            lib.rp_executor_states_bind(executor, None)
+        bound.pop().release()
 
 
 class PlanReader:
@@ -173,12 +182,10 @@ class Executor(Handle):
                     held.release()
         parents = (self.plan._owner,) + ((share._owner,) if share is not None else ())
         super().__init__(out.value or 0, lib.rp_executor_free, parents)
-        self._lock_of(share)
-
-    def _lock_of(self, share: Executor | None) -> None:
-        """Executors that share count as one: they have one lock."""
         if share is not None:
-            self._busy = share._busy
+            self._busy = share._busy # executors that share count as one
+        self._bound: list[Owner] = []
+        weakref.finalize(self, unbind, self._bound, self._pointer)
 
     @property
     def info(self) -> ExecutorInfo:
@@ -256,20 +263,20 @@ class Executor(Handle):
         """Other states for the following runs; None: those that the executor was opened with."""
         with self._use():
             lib.rp_executor_states_bind(self, states)
-        if states is not None:
-            self._keep(states)
+            unbind(self._bound)
+            if states is not None:
+                self._bound.append(states._hold())
 
     def bind_weights(self, plan: Plan | None) -> None:
         """The weights of another plan with the same steps and shapes; None: those of the executor's plan."""
         with self._use():
             lib.rp_executor_weights_bind(self, plan)
-        if plan is not None:
-            self._keep(plan)
+            if plan is not None and plan._owner not in self._owner.parents:
+                self._owner.parents += (plan._hold(),) # it must outlive the executor
 
-    def _keep(self, other: Handle) -> None:
-        kept: list[Handle] = self.__dict__.setdefault("_bound", [])
-        if other not in kept:
-            kept.append(other)
+    def close(self) -> None:
+        unbind(self._bound, self._pointer)
+        super().close()
 
     def reply(self, state: Any, max_tokens: int, n_ctx: int, end: Any = ()) -> Iterator[int]:
         """Runs, samples and repeats from a step state (Sampler.state); needs `step`. Yields tokens, the end token too."""
