@@ -2,7 +2,7 @@
 # Installs missing packages, builds, and runs every test: release build, address and undefined behaviour sanitizers,
 # thread sanitizer, a build for aarch64 in qemu, the CUDA kernels on a simulated device, fuzzing.
 #
-#   scripts/test.sh [--quick | --all]      --quick: the release build only
+#   scripts/test.sh [--quick | --all]      --quick: the release build only, without the bindings
 #                                          --all: also tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
 #                                          failing, perplexity of every window, ten minutes of fuzzing
@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' limit=900 without_long='-LE long' ptx=90
 case ${1-} in
---quick) quick=1 ;;
+--quick) quick=1 without_long='-LE long|bindings' ;;
 --all) all=1 limit=3600 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1 ;;
 '') ;;
 *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
@@ -18,7 +18,7 @@ esac
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
-need $BUILD_PACKAGES g++ libcriterion-dev abigail-tools python3 python3-numpy python3-pip graphviz
+need $BUILD_PACKAGES g++ libcriterion-dev abigail-tools python3 python3-numpy python3-pip python3-venv graphviz
 passed=0 failed=0 skipped=0 names=
 skip() { # number of tests, what they test: named again at the end
     echo "SKIPPED: $2" >&2

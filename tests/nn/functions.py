@@ -2,8 +2,10 @@
 
     for name, parameters in functions(source, "RP_NN_FUNCTIONS"): ...      parameters: [("const float *", "x"), ...]
 """
+import os
 import pathlib
 import re
+import subprocess
 
 
 def functions(source, which):
@@ -27,3 +29,13 @@ def doc_of(source, name):
     header = (pathlib.Path(source) / "include/reprise/nn.h").read_text()
     found = re.search(r"/\*((?:(?!\*/).)*)\*/\s*\\\n\s*F\(%s," % name, header, re.S)
     return " ".join(found[1].replace("\\\n", " ").replace(" * ", " ").split()) if found else ""
+
+
+def symbols(source):
+    """(result, symbol, parameters) of every function that nn.h declares, as the C compiler (CC, or cc) expands its lists."""
+    include = pathlib.Path(source) / "include"
+    text = subprocess.run([os.environ.get("CC", "cc"), "-E", "-P", "-I", include, include / "reprise/nn.h"], capture_output=True,
+                          text=True, check=True).stdout
+    for result, symbol, inside in re.findall(r"(int32_t|const char \*)\s*(rp_nn_\w+)\s*\(([^)]*)\);", text):
+        parameters = [re.match(r"\s*(.*?)(\w+)\s*$", part).groups() for part in inside.split(",") if inside != "void"]
+        yield result, symbol, [(" ".join(kind.split()), parameter) for kind, parameter in parameters]

@@ -1,0 +1,37 @@
+"""Reprise decodes language models: models, sessions and replies; graphs and executors; kernels on arrays (reprise.nn).
+
+    import reprise
+    for part in reprise.Model("model.gguf").generate("In the beginning", max_tokens=40):
+        print(part, end="", flush=True)
+
+Objects own their C objects: close() or `with` ends their use, and memory is freed when nothing uses it any more. A model, a file
+and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
+from . import device, nn, nn_device
+from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
+from .convert import architectures, presets, requantize, synth, types
+from .custom import compile_cuda, custom_op, pattern
+from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,
+                     FileError, FormatError, NotAvailableError, OutOfMemoryError, ShapeError, StateError, UnsupportedError)
+from .executor import Executor, ExecutorInfo, Launch, Plan, PlanMemory, States
+from .gguf import GgufFile, Tensor
+from .graph import Graph, Node, passes
+from .model import Model, ModelInfo, demo_path
+from .profile import Profile, Row
+from .quants import dequantize, quantize, row_bytes
+from .reply import Part, Reply
+from .sampler import Sampler, Sampling, random_uniform
+from .session import Session, SessionMemory
+from .settings import (check_cpu_isa, cpu_isa, cpu_prefetch, cpu_prefetch_option, cpu_prefetch_trials, options, set_cpu_isa, set_cpu_prefetch, version)
+from .tokenizer import Tokenizer, format_chat
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DtypeError", "DtypeInfo", "Error", "ExecutionError",
+    "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
+    "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
+    "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "Tokenizer", "UnsupportedError", "architectures",
+    "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
+    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
+    "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "types", "version",
+]

@@ -1,0 +1,1163 @@
+"""The C interface of libreprise and libreprise_nn. Written by generate.py from the headers; do not edit."""
+import ctypes as ct
+import enum
+from typing import Any
+
+RP_TOK_ADD_SPECIAL = 1
+RP_TOK_PARSE_SPECIAL = 2
+RP_FLAG_INPLACE = 1
+RP_FLAG_FUSED = 8
+RP_SOURCE_WAITS = 1
+RP_MAX_DIMS = 4
+RP_MAX_SRC = 14
+RP_NN_ABI_VERSION = 1
+
+
+class RpChatKind(enum.IntEnum):
+    RP_CHAT_CHATML = 0
+    RP_CHAT_LLAMA3 = 1
+    RP_CHAT_MISTRAL = 2
+    RP_CHAT_GEMMA = 3
+    RP_CHAT_LLAMA2 = 4
+
+
+class RpCpuIsa(enum.IntEnum):
+    RP_ISA_PLAIN = 0
+    RP_ISA_AVX2 = 1
+    RP_ISA_AVX512_VNNI = 2
+    RP_ISA_NEON = 3
+    RP_ISA_NEON_DOTPROD = 4
+    RP_ISA_COUNT = 5
+
+
+class RpCpuPrefetchHint(enum.IntEnum):
+    RP_PREFETCH_NONE = 0
+    RP_PREFETCH_L1 = 1
+    RP_PREFETCH_L2 = 2
+
+
+class RpDtype(enum.IntEnum):
+    RP_F32 = 0
+    RP_F16 = 1
+    RP_BF16 = 2
+    RP_I32 = 3
+    RP_Q4_0 = 4
+    RP_Q4_1 = 5
+    RP_Q5_0 = 6
+    RP_Q5_1 = 7
+    RP_Q8_0 = 8
+    RP_Q4_K = 9
+    RP_Q5_K = 10
+    RP_Q6_K = 11
+    RP_MXFP4 = 12
+    RP_Q8_ACT = 13
+    RP_DTYPE_COUNT = 14
+
+
+class RpDumpFormat(enum.IntEnum):
+    RP_DUMP_TEXT = 0
+    RP_DUMP_DOT = 1
+    RP_DUMP_JSON = 2
+
+
+class RpExecMode(enum.IntEnum):
+    RP_MODE_AUTO = 0
+    RP_MODE_EAGER = 1
+    RP_MODE_REPLAY = 2
+    RP_MODE_LOOP = 3
+
+
+class RpGateKind(enum.IntEnum):
+    RP_GATE_SILU = 0
+    RP_GATE_GELU_TANH = 1
+    RP_GATE_GELU_ERF = 2
+    RP_GATE_OAI = 3
+
+
+class RpGeluKind(enum.IntEnum):
+    RP_GELU_TANH = 0
+    RP_GELU_ERF = 1
+
+
+class RpGgufType(enum.IntEnum):
+    RP_GGUF_U8 = 0
+    RP_GGUF_I8 = 1
+    RP_GGUF_U16 = 2
+    RP_GGUF_I16 = 3
+    RP_GGUF_U32 = 4
+    RP_GGUF_I32 = 5
+    RP_GGUF_F32 = 6
+    RP_GGUF_BOOL = 7
+    RP_GGUF_STRING = 8
+    RP_GGUF_ARRAY = 9
+    RP_GGUF_U64 = 10
+    RP_GGUF_I64 = 11
+    RP_GGUF_F64 = 12
+    RP_GGUF_TYPE_COUNT = 13
+
+
+class RpHeadNorm(enum.IntEnum):
+    RP_HEAD_NORM_NONE = 0
+    RP_HEAD_NORM_EACH = 1
+    RP_HEAD_NORM_WHOLE = 2
+
+
+class RpMulMatBound(enum.IntEnum):
+    RP_BOUND_NONE = 0
+    RP_BOUND_ROWS = 1
+    RP_BOUND_INNER = 2
+
+
+class RpOption(enum.IntEnum):
+    RP_OPT_DEVICE = 0
+    RP_OPT_MODE = 1
+    RP_OPT_THREADS = 2
+    RP_OPT_ISA = 3
+    RP_OPT_PREFETCH = 4
+    RP_OPT_SPIN_US = 5
+    RP_OPT_BLAS = 6
+    RP_OPT_PDL = 7
+    RP_OPT_MODEL = 8
+    RP_OPT_PASSES = 9
+    RP_OPT_UNUSED_TENSORS = 10
+    RP_OPT_NVRTC = 11
+    RP_OPT_TUNE = 12
+    RP_OPT_SPECIALIZE = 13
+    RP_OPT_COUNT = 14
+
+
+class RpRopeMode(enum.IntEnum):
+    RP_ROPE_NORM = 0
+    RP_ROPE_NEOX = 1
+
+
+class RpRouterKind(enum.IntEnum):
+    RP_ROUTER_LOGITS = 0
+    RP_ROUTER_SOFT_MAX = 1
+    RP_ROUTER_SIGMOID = 2
+
+
+class RpSourceGrid(enum.IntEnum):
+    RP_GRID_NONE = 0
+    RP_GRID_ELEMENTS = 1
+    RP_GRID_ROWS = 2
+
+
+class RpStatus(enum.IntEnum):
+    RP_OK = 0
+    RP_E_NOMEM = -1
+    RP_E_IO = -2
+    RP_E_FORMAT = -3
+    RP_E_SHAPE = -4
+    RP_E_DTYPE = -5
+    RP_E_UNSUPPORTED = -6
+    RP_E_ARG = -7
+    RP_E_STATE = -8
+    RP_E_CONTEXT_FULL = -9
+    RP_E_CANCELLED = -10
+    RP_E_NOT_AVAILABLE = -11
+    RP_E_CUDA = -12
+
+
+class RpStopReason(enum.IntEnum):
+    RP_STOP_END_TOKEN = 0
+    RP_STOP_STRING = 1
+    RP_STOP_LIMIT = 2
+    RP_STOP_CONTEXT = 3
+    RP_STOP_CANCELLED = 4
+
+
+class RpTuningOrigin(enum.IntEnum):
+    RP_TUNING_MODEL = 0
+    RP_TUNING_MEASURED = 1
+    RP_TUNING_CACHED = 2
+
+
+class TensorOp(enum.IntEnum):
+    RP_OP_GET_ROWS = 0
+    RP_OP_RMS_NORM = 1
+    RP_OP_MUL_MAT = 2
+    RP_OP_ROPE = 3
+    RP_OP_SOFT_MAX = 4
+    RP_OP_SILU = 5
+    RP_OP_SIGMOID = 6
+    RP_OP_SWIGLU_OAI = 7
+    RP_OP_GELU = 8
+    RP_OP_MUL = 9
+    RP_OP_ADD = 10
+    RP_OP_SCALE = 11
+    RP_OP_COPY = 12
+    RP_OP_TOP_K = 13
+    RP_OP_ROUTE = 14
+    RP_OP_MUL_MAT_ID = 15
+    RP_OP_ADD_ID = 16
+    RP_OP_COMBINE = 17
+    RP_OP_SAMPLE = 18
+    RP_OP_LINEAR = 19
+    RP_OP_GATE_UP = 20
+    RP_OP_QKV = 21
+    RP_OP_ROUTER = 22
+    RP_OP_EXPERTS_DOWN = 23
+    RP_OP_QUANTIZE = 24
+    RP_OP_ATTENTION = 25
+    RP_OP_VIEW = 26
+    RP_OP_RESHAPE = 27
+    RP_OP_PERMUTE = 28
+    RP_OP_TRANSPOSE = 29
+    RP_OP_BITS = 30
+    RP_OP_AFTER = 31
+    RP_OP_COUNT = 32
+
+
+class RpNnStatus(enum.IntEnum):
+    RP_NN_OK = 0
+    RP_NN_NOT_AVAILABLE = -1
+    RP_NN_INVALID_ARGUMENT = -2
+    RP_NN_EXECUTION_FAILED = -3
+    RP_NN_OUT_OF_MEMORY = -4
+
+
+class RpAttentionParams(ct.Structure): # 12 bytes
+    scale: float
+    window: int
+    dtype: int
+    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32)]
+
+
+class RpBitsParams(ct.Structure): # 4 bytes
+    dtype: int
+    _fields_ = [("dtype", ct.c_int32)]
+
+
+class RpChatMessage(ct.Structure): # 16 bytes
+    role: bytes | None
+    text: bytes | None
+    _fields_ = [("role", ct.c_char_p), ("text", ct.c_char_p)]
+
+
+class RpColumnParams(ct.Structure): # 12 bytes
+    norm: int
+    eps: float
+    round: int
+    _fields_ = [("norm", ct.c_int32), ("eps", ct.c_float), ("round", ct.c_int32)]
+
+
+class RpCopyParams(ct.Structure): # 4 bytes
+    dtype: int
+    _fields_ = [("dtype", ct.c_int32)]
+
+
+class RpCpuPrefetch(ct.Structure): # 8 bytes
+    hint: int
+    distance: int
+    _fields_ = [("hint", ct.c_int32), ("distance", ct.c_int32)]
+
+
+class RpCpuPrefetchTrial(ct.Structure): # 24 bytes
+    prefetch: RpCpuPrefetch
+    bytes_per_s: float
+    workers: int
+    rounds: int
+    _fields_ = [("prefetch", RpCpuPrefetch), ("bytes_per_s", ct.c_double), ("workers", ct.c_int32),
+            ("rounds", ct.c_int32)]
+
+
+class RpCudaDeviceInfo(ct.Structure): # 312 bytes
+    name: Any
+    major: int
+    minor: int
+    n_sm: int
+    total_bytes: int
+    free_bytes: int
+    l2_bytes: int
+    driver: int
+    runtime: int
+    has_code: bool
+    has_loops: bool
+    _fields_ = [("name", ct.c_char * 256), ("major", ct.c_int32), ("minor", ct.c_int32), ("n_sm", ct.c_int32),
+            ("total_bytes", ct.c_uint64), ("free_bytes", ct.c_uint64), ("l2_bytes", ct.c_uint64),
+            ("driver", ct.c_int32), ("runtime", ct.c_int32), ("has_code", ct.c_bool), ("has_loops", ct.c_bool)]
+
+
+class RpCudaSource(ct.Structure): # 64 bytes
+    text: bytes | None
+    file: bytes | None
+    kernel: bytes | None
+    options: int | None
+    launch: Any
+    n_options: int
+    grid: int
+    block: int
+    shared_bytes: int
+    flags: int
+    unused: int
+    _fields_ = [("text", ct.c_char_p), ("file", ct.c_char_p), ("kernel", ct.c_char_p), ("options", ct.c_void_p),
+            ("launch", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p, ct.c_void_p)), ("n_options", ct.c_int32),
+            ("grid", ct.c_int32), ("block", ct.c_uint32), ("shared_bytes", ct.c_uint32), ("flags", ct.c_uint32),
+            ("unused", ct.c_uint32)]
+
+
+class RpTunedConstant(ct.Structure): # 72 bytes
+    name: bytes | None
+    value: int
+    model: int
+    n_candidates: int
+    candidates: Any
+    us: Any
+    _fields_ = [("name", ct.c_char_p), ("value", ct.c_int32), ("model", ct.c_int32), ("n_candidates", ct.c_int32),
+            ("candidates", ct.c_int32 * 4), ("us", ct.c_double * 4)]
+
+
+class RpCudaTuningInfo(ct.Structure): # 1096 bytes
+    origin: int
+    text: Any
+    n_constants: int
+    constants: Any
+    _fields_ = [("origin", ct.c_int32), ("text", ct.c_char * 512), ("n_constants", ct.c_int32),
+            ("constants", RpTunedConstant * 8)]
+
+
+class RpCustomParams(ct.Structure): # 64 bytes
+    f: Any
+    i: Any
+    _fields_ = [("f", ct.c_float * 8), ("i", ct.c_int32 * 8)]
+
+
+class RpDeviceMemory(ct.Structure): # 32 bytes
+    id: Any
+    index: int
+    is_own: bool
+    free_bytes: int
+    _fields_ = [("id", ct.c_char * 16), ("index", ct.c_int32), ("is_own", ct.c_bool), ("free_bytes", ct.c_uint64)]
+
+
+class RpDtypeInfo(ct.Structure): # 24 bytes
+    name: bytes | None
+    block_elems: int
+    block_bytes: int
+    gguf_type: int
+    _fields_ = [("name", ct.c_char_p), ("block_elems", ct.c_int32), ("block_bytes", ct.c_int32),
+            ("gguf_type", ct.c_int32)]
+
+
+class RpDumpNote(ct.Structure): # 112 bytes
+    text: Any
+    heat: float
+    us: float
+    _fields_ = [("text", ct.c_char * 96), ("heat", ct.c_double), ("us", ct.c_double)]
+
+
+class RpDumpOptions(ct.Structure): # 32 bytes
+    format: int
+    fold: bool
+    one_layer: bool
+    layer: int
+    title: bytes | None
+    notes: int | None
+    _fields_ = [("format", ct.c_int32), ("fold", ct.c_bool), ("one_layer", ct.c_bool), ("layer", ct.c_int32),
+            ("title", ct.c_char_p), ("notes", ct.c_void_p)]
+
+
+class RpExecutorInfo(ct.Structure): # 112 bytes
+    device: bytes | None
+    device_name: bytes | None
+    mode: int
+    reason: bytes | None
+    fell_back: bool
+    n_threads: int
+    device_bytes: int
+    blas: bytes | None
+    overlap: bytes | None
+    kernels: bytes | None
+    upload_bytes: int
+    upload_s: float
+    upload_wait_s: float
+    upload_read_s: float
+    tuning: bytes | None
+    _fields_ = [("device", ct.c_char_p), ("device_name", ct.c_char_p), ("mode", ct.c_int32), ("reason", ct.c_char_p),
+            ("fell_back", ct.c_bool), ("n_threads", ct.c_int32), ("device_bytes", ct.c_uint64),
+            ("blas", ct.c_char_p), ("overlap", ct.c_char_p), ("kernels", ct.c_char_p), ("upload_bytes", ct.c_uint64),
+            ("upload_s", ct.c_double), ("upload_wait_s", ct.c_double), ("upload_read_s", ct.c_double),
+            ("tuning", ct.c_char_p)]
+
+
+class RpExecutorOptions(ct.Structure): # 56 bytes
+    n_threads: int
+    share: int | None
+    device: bytes | None
+    require_cuda: bool
+    require_graph: bool
+    mode: int
+    step: int | None
+    compile_progress: Any
+    user: int | None
+    _fields_ = [("n_threads", ct.c_int32), ("share", ct.c_void_p), ("device", ct.c_char_p),
+            ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("step", ct.c_void_p),
+            ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
+            ("user", ct.c_void_p)]
+
+
+class RpExpertsDownParams(ct.Structure): # 4 bytes
+    scale: float
+    _fields_ = [("scale", ct.c_float)]
+
+
+class RpGateUpParams(ct.Structure): # 28 bytes
+    column: RpColumnParams
+    kind: int
+    alpha: float
+    limit: float
+    dtype: int
+    _fields_ = [("column", RpColumnParams), ("kind", ct.c_int32), ("alpha", ct.c_float), ("limit", ct.c_float),
+            ("dtype", ct.c_int32)]
+
+
+class RpGeluParams(ct.Structure): # 4 bytes
+    kind: int
+    _fields_ = [("kind", ct.c_int32)]
+
+
+class RpGenerateOptions(ct.Structure): # 64 bytes
+    max_tokens: int
+    stop: int | None
+    n_stop: int
+    ignore_end: bool
+    print_special: bool
+    prefill_progress: Any
+    on_text: Any
+    user: int | None
+    tokens: int | None
+    _fields_ = [("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64),
+            ("ignore_end", ct.c_bool), ("print_special", ct.c_bool),
+            ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
+            ("on_text", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
+            ("tokens", ct.c_void_p)]
+
+
+class RpGenerateResult(ct.Structure): # 40 bytes
+    reason: int
+    n_prompt: int
+    n_generated: int
+    prefill_s: float
+    decode_s: float
+    first_token_s: float
+    _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_generated", ct.c_int32),
+            ("prefill_s", ct.c_double), ("decode_s", ct.c_double), ("first_token_s", ct.c_double)]
+
+
+class RpGetRowsParams(ct.Structure): # 4 bytes
+    scale: float
+    _fields_ = [("scale", ct.c_float)]
+
+
+class RpGgufString(ct.Structure): # 16 bytes
+    ptr: int | None
+    len: int
+    _fields_ = [("ptr", ct.c_void_p), ("len", ct.c_uint64)]
+
+
+class RpTensorView(ct.Structure): # 80 bytes
+    data: int | None
+    dtype: int
+    ne: Any
+    nb: Any
+    _fields_ = [("data", ct.c_void_p), ("dtype", ct.c_int32), ("ne", ct.c_int64 * 4), ("nb", ct.c_uint64 * 4)]
+
+
+class RpGgufTensor(ct.Structure): # 112 bytes
+    name: RpGgufString
+    gguf_type: int
+    known: bool
+    view: RpTensorView
+    bytes: int
+    _fields_ = [("name", RpGgufString), ("gguf_type", ct.c_uint32), ("known", ct.c_bool), ("view", RpTensorView),
+            ("bytes", ct.c_uint64)]
+
+
+class RpGgufValue(ct.Structure): # 40 bytes
+    key: RpGgufString
+    type: int
+    elem_type: int
+    n: int
+    data: int | None
+    _fields_ = [("key", RpGgufString), ("type", ct.c_int32), ("elem_type", ct.c_int32), ("n", ct.c_uint64),
+            ("data", ct.c_void_p)]
+
+
+class RpGraphPattern(ct.Structure): # 40 bytes
+    name: bytes | None
+    help: bytes | None
+    match: bytes | None
+    make: bytes | None
+    params: Any
+    _fields_ = [("name", ct.c_char_p), ("help", ct.c_char_p), ("match", ct.c_char_p), ("make", ct.c_char_p),
+            ("params", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p))]
+
+
+class RpKernelCtx(ct.Structure): # 112 bytes
+    stream: int | None
+    scratch: int | None
+    scratch_bytes: int
+    blas: int | None
+    overlap: bool
+    constant: int
+    ith: int
+    nth: int
+    phase: int
+    shared: int | None
+    local: int | None
+    launch: Any
+    user: int | None
+    tuning: int | None
+    sources: int | None
+    op: int
+    _fields_ = [("stream", ct.c_void_p), ("scratch", ct.c_void_p), ("scratch_bytes", ct.c_uint64),
+            ("blas", ct.c_void_p), ("overlap", ct.c_bool), ("constant", ct.c_uint32), ("ith", ct.c_int32),
+            ("nth", ct.c_int32), ("phase", ct.c_int32), ("shared", ct.c_void_p), ("local", ct.c_void_p),
+            ("launch", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p),
+            ("tuning", ct.c_void_p), ("sources", ct.c_void_p), ("op", ct.c_int32)]
+
+
+class RpKernelLaunch(ct.Structure): # 120 bytes
+    name: bytes | None
+    function: int | None
+    grid: Any
+    block: Any
+    shared_bytes: int
+    arguments: int | None
+    any_type: bool
+    enqueue: Any
+    arg: int | None
+    addresses: Any
+    waits: bool
+    instance: int | None
+    _fields_ = [("name", ct.c_char_p), ("function", ct.c_void_p), ("grid", ct.c_uint32 * 3),
+            ("block", ct.c_uint32 * 3), ("shared_bytes", ct.c_uint32), ("arguments", ct.c_void_p),
+            ("any_type", ct.c_bool), ("enqueue", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p)),
+            ("arg", ct.c_void_p), ("addresses", ct.c_void_p * 3), ("waits", ct.c_bool), ("instance", ct.c_void_p)]
+
+
+class RpLinearParams(ct.Structure): # 24 bytes
+    column: RpColumnParams
+    scale: float
+    post_norm: int
+    post_eps: float
+    _fields_ = [("column", RpColumnParams), ("scale", ct.c_float), ("post_norm", ct.c_int32),
+            ("post_eps", ct.c_float)]
+
+
+class RpModelGraphOptions(ct.Structure): # 24 bytes
+    n_tok: int
+    n_ctx: int
+    n_out: int
+    kv_type: int
+    expert_ids: bool
+    draws: bool
+    n_recent: int
+    _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
+            ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32)]
+
+
+class RpModelInfo(ct.Structure): # 96 bytes
+    arch: bytes | None
+    name: bytes | None
+    n_vocab: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_head_kv: int
+    head_dim: int
+    n_ff: int
+    n_ctx_train: int
+    window: int
+    n_layer_local: int
+    n_expert: int
+    n_expert_used: int
+    n_params: int
+    n_params_active: int
+    weight_bytes: int
+    decode_weight_bytes: int
+    _fields_ = [("arch", ct.c_char_p), ("name", ct.c_char_p), ("n_vocab", ct.c_int32), ("n_embd", ct.c_int32),
+            ("n_layer", ct.c_int32), ("n_head", ct.c_int32), ("n_head_kv", ct.c_int32), ("head_dim", ct.c_int32),
+            ("n_ff", ct.c_int32), ("n_ctx_train", ct.c_int32), ("window", ct.c_int32), ("n_layer_local", ct.c_int32),
+            ("n_expert", ct.c_int32), ("n_expert_used", ct.c_int32), ("n_params", ct.c_int64),
+            ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64)]
+
+
+class RpModelOptions(ct.Structure): # 24 bytes
+    progress: Any
+    user: int | None
+    copy: bool
+    unused: Any
+    _fields_ = [("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
+            ("copy", ct.c_bool), ("unused", ct.c_bool * 7)]
+
+
+class RpMulMatParams(ct.Structure): # 4 bytes
+    bound: int
+    _fields_ = [("bound", ct.c_int32)]
+
+
+class RpNoParams(ct.Structure): # 4 bytes
+    unused: int
+    _fields_ = [("unused", ct.c_int32)]
+
+
+class RpOpArgs(ct.Structure): # 1208 bytes
+    dst: RpTensorView
+    src: Any
+    params: int | None
+    _fields_ = [("dst", RpTensorView), ("src", RpTensorView * 14), ("params", ct.c_void_p)]
+
+
+class RpOpDescription(ct.Structure): # 56 bytes
+    name: bytes | None
+    n_required: int
+    n_sources: int
+    sources: int | None
+    shape: Any
+    flags: int
+    cpu: Any
+    cuda: Any
+    _fields_ = [("name", ct.c_char_p), ("n_required", ct.c_int32), ("n_sources", ct.c_int32),
+            ("sources", ct.c_void_p),
+            ("shape", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p, ct.c_void_p, ct.c_void_p)),
+            ("flags", ct.c_uint32), ("cpu", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p)),
+            ("cuda", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p))]
+
+
+class RpPermuteParams(ct.Structure): # 16 bytes
+    axis: Any
+    _fields_ = [("axis", ct.c_int32 * 4)]
+
+
+class RpPlanMemory(ct.Structure): # 40 bytes
+    arena: int
+    unshared: int
+    weights: int
+    state: int
+    n_steps: int
+    _fields_ = [("arena", ct.c_uint64), ("unshared", ct.c_uint64), ("weights", ct.c_uint64), ("state", ct.c_uint64),
+            ("n_steps", ct.c_int32)]
+
+
+class RpRopeParams(ct.Structure): # 36 bytes
+    mode: int
+    n_dims: int
+    freq_base: float
+    freq_scale: float
+    ext_factor: float
+    attn_factor: float
+    beta_fast: float
+    beta_slow: float
+    n_ctx_orig: int
+    _fields_ = [("mode", ct.c_int32), ("n_dims", ct.c_int32), ("freq_base", ct.c_float), ("freq_scale", ct.c_float),
+            ("ext_factor", ct.c_float), ("attn_factor", ct.c_float), ("beta_fast", ct.c_float),
+            ("beta_slow", ct.c_float), ("n_ctx_orig", ct.c_int32)]
+
+
+class RpQkvParams(ct.Structure): # 60 bytes
+    column: RpColumnParams
+    head_dim: int
+    norm: int
+    norm_eps: float
+    rope: RpRopeParams
+    _fields_ = [("column", RpColumnParams), ("head_dim", ct.c_int32), ("norm", ct.c_int32), ("norm_eps", ct.c_float),
+            ("rope", RpRopeParams)]
+
+
+class RpReplyOptions(ct.Structure): # 40 bytes
+    state: int | None
+    n_state: int
+    max_tokens: int
+    n_ctx: int
+    end: int | None
+    n_end: int
+    _fields_ = [("state", ct.c_void_p), ("n_state", ct.c_uint64), ("max_tokens", ct.c_int32), ("n_ctx", ct.c_int32),
+            ("end", ct.c_void_p), ("n_end", ct.c_uint64)]
+
+
+class RpReshapeParams(ct.Structure): # 32 bytes
+    ne: Any
+    _fields_ = [("ne", ct.c_int64 * 4)]
+
+
+class RpRmsNormParams(ct.Structure): # 4 bytes
+    eps: float
+    _fields_ = [("eps", ct.c_float)]
+
+
+class RpRouteParams(ct.Structure): # 8 bytes
+    soft_max: bool
+    normalize: bool
+    unused: Any
+    scale: float
+    _fields_ = [("soft_max", ct.c_bool), ("normalize", ct.c_bool), ("unused", ct.c_bool * 2), ("scale", ct.c_float)]
+
+
+class RpTopKParams(ct.Structure): # 12 bytes
+    k: int
+    n_group: int
+    n_group_used: int
+    _fields_ = [("k", ct.c_int32), ("n_group", ct.c_int32), ("n_group_used", ct.c_int32)]
+
+
+class RpRouterParams(ct.Structure): # 44 bytes
+    column: RpColumnParams
+    kind: int
+    soft_max_scale: float
+    top_k: RpTopKParams
+    route: RpRouteParams
+    quantize: int
+    _fields_ = [("column", RpColumnParams), ("kind", ct.c_int32), ("soft_max_scale", ct.c_float),
+            ("top_k", RpTopKParams), ("route", RpRouteParams), ("quantize", ct.c_int32)]
+
+
+class RpSamplerParams(ct.Structure): # 32 bytes
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repeat_penalty: float
+    repeat_last_n: int
+    seed: int
+    _fields_ = [("temperature", ct.c_float), ("top_k", ct.c_int32), ("top_p", ct.c_float), ("min_p", ct.c_float),
+            ("repeat_penalty", ct.c_float), ("repeat_last_n", ct.c_int32), ("seed", ct.c_uint64)]
+
+
+class RpScaleParams(ct.Structure): # 8 bytes
+    scale: float
+    bias: float
+    _fields_ = [("scale", ct.c_float), ("bias", ct.c_float)]
+
+
+class RpSessionMemory(ct.Structure): # 40 bytes
+    weights: int
+    kv: int
+    arena: int
+    total: int
+    n_ctx: int
+    _fields_ = [("weights", ct.c_uint64), ("kv", ct.c_uint64), ("arena", ct.c_uint64), ("total", ct.c_uint64),
+            ("n_ctx", ct.c_int32)]
+
+
+class RpSessionOptions(ct.Structure): # 72 bytes
+    n_ctx: int
+    n_threads: int
+    prefill_chunk: int
+    passes: bytes | None
+    kv_type: int
+    device: bytes | None
+    require_cuda: bool
+    require_graph: bool
+    mode: int
+    count_experts: bool
+    compile_progress: Any
+    user: int | None
+    _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("prefill_chunk", ct.c_int32),
+            ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("require_cuda", ct.c_bool),
+            ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("count_experts", ct.c_bool),
+            ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
+            ("user", ct.c_void_p)]
+
+
+class RpSoftMaxParams(ct.Structure): # 8 bytes
+    scale: float
+    window: int
+    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32)]
+
+
+class RpSourceLaunch(ct.Structure): # 28 bytes
+    grid: Any
+    block: Any
+    shared_bytes: int
+    _fields_ = [("grid", ct.c_uint32 * 3), ("block", ct.c_uint32 * 3), ("shared_bytes", ct.c_uint32)]
+
+
+class RpStepLaunch(ct.Structure): # 64 bytes
+    node: int | None
+    n_barriers: int
+    n_kernels: int
+    kernel: bytes | None
+    grid: Any
+    block: Any
+    shared_bytes: int
+    bytes: int
+    _fields_ = [("node", ct.c_void_p), ("bytes", ct.c_uint64), ("n_barriers", ct.c_int32), ("n_kernels", ct.c_int32),
+            ("kernel", ct.c_char_p), ("grid", ct.c_uint32 * 3), ("block", ct.c_uint32 * 3),
+            ("shared_bytes", ct.c_uint32)]
+
+
+class RpSwigluOaiParams(ct.Structure): # 8 bytes
+    alpha: float
+    limit: float
+    _fields_ = [("alpha", ct.c_float), ("limit", ct.c_float)]
+
+
+class RpSynthOptions(ct.Structure): # 40 bytes
+    type: bytes | None
+    seed: int
+    hollow: bool
+    progress: Any
+    user: int | None
+    _fields_ = [("type", ct.c_char_p), ("seed", ct.c_uint64), ("hollow", ct.c_bool),
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+
+
+class RpTokenList(ct.Structure): # 24 bytes
+    ids: int | None
+    n: int
+    capacity: int
+    _fields_ = [("ids", ct.c_void_p), ("n", ct.c_uint64), ("capacity", ct.c_uint64)]
+
+
+class RpUtf8Stream(ct.Structure): # 8 bytes
+    held: Any
+    n_held: int
+    _fields_ = [("held", ct.c_uint8 * 4), ("n_held", ct.c_uint32)]
+
+
+class RpViewParams(ct.Structure): # 72 bytes
+    ne: Any
+    nb: Any
+    offset: int
+    _fields_ = [("ne", ct.c_int64 * 4), ("nb", ct.c_uint64 * 4), ("offset", ct.c_uint64)]
+
+
+class RpOpParams(ct.Union): # 72 bytes
+    custom: RpCustomParams
+    get_rows: RpGetRowsParams
+    rms_norm: RpRmsNormParams
+    mul_mat: RpMulMatParams
+    rope: RpRopeParams
+    soft_max: RpSoftMaxParams
+    silu: RpNoParams
+    sigmoid: RpNoParams
+    swiglu_oai: RpSwigluOaiParams
+    gelu: RpGeluParams
+    mul: RpNoParams
+    add: RpNoParams
+    scale: RpScaleParams
+    copy: RpCopyParams
+    top_k: RpTopKParams
+    route: RpRouteParams
+    mul_mat_id: RpNoParams
+    add_id: RpNoParams
+    combine: RpNoParams
+    sample: RpNoParams
+    linear: RpLinearParams
+    gate_up: RpGateUpParams
+    qkv: RpQkvParams
+    router: RpRouterParams
+    experts_down: RpExpertsDownParams
+    quantize: RpNoParams
+    attention: RpAttentionParams
+    view: RpViewParams
+    reshape: RpReshapeParams
+    permute: RpPermuteParams
+    transpose: RpNoParams
+    bits: RpBitsParams
+    after: RpNoParams
+    _fields_ = [("custom", RpCustomParams), ("get_rows", RpGetRowsParams), ("rms_norm", RpRmsNormParams),
+            ("mul_mat", RpMulMatParams), ("rope", RpRopeParams), ("soft_max", RpSoftMaxParams), ("silu", RpNoParams),
+            ("sigmoid", RpNoParams), ("swiglu_oai", RpSwigluOaiParams), ("gelu", RpGeluParams), ("mul", RpNoParams),
+            ("add", RpNoParams), ("scale", RpScaleParams), ("copy", RpCopyParams), ("top_k", RpTopKParams),
+            ("route", RpRouteParams), ("mul_mat_id", RpNoParams), ("add_id", RpNoParams), ("combine", RpNoParams),
+            ("sample", RpNoParams), ("linear", RpLinearParams), ("gate_up", RpGateUpParams), ("qkv", RpQkvParams),
+            ("router", RpRouterParams), ("experts_down", RpExpertsDownParams), ("quantize", RpNoParams),
+            ("attention", RpAttentionParams), ("view", RpViewParams), ("reshape", RpReshapeParams),
+            ("permute", RpPermuteParams), ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
+
+
+class RpSourceShapes(ct.Union): # 112 bytes
+    src: Any
+    _fields_ = [("src", ct.c_void_p * 14)]
+
+
+# {function: (result, [type of each parameter], "their names")}
+PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
+    "rp_add": ("pointer", ["pointer", "pointer", "pointer"], "g a b"),
+    "rp_add_id": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g x b ids"),
+    "rp_arch_name": ("text", ["i32"], "i"),
+    "rp_attention": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer", "pointer", "pointer"], "g q k v pos sinks_or_null params"),
+    "rp_cast": ("pointer", ["pointer", "pointer", "i32"], "g x dtype"),
+    "rp_chat_detect": ("status", ["pointer", "pointer"], "f out"),
+    "rp_chat_format_masked_sized": ("status", ["i32", "pointer", "u64", "u64", "pointer", "pointer"], "kind messages message_bytes n text control"),
+    "rp_chat_format_sized": ("status", ["i32", "pointer", "u64", "u64", "pointer"], "kind messages message_bytes n out"),
+    "rp_chat_from_name": ("status", ["text", "pointer"], "name out"),
+    "rp_chat_name": ("text", ["i32"], "kind"),
+    "rp_chat_tokenize_sized": ("status", ["pointer", "i32", "pointer", "u64", "u64", "u32", "pointer"], "tk kind messages message_bytes n flags out"),
+    "rp_combine": ("pointer", ["pointer", "pointer", "pointer"], "g x weights"),
+    "rp_convert_type_name": ("text", ["i32"], "i"),
+    "rp_cpu_isa": ("i32", [], ""),
+    "rp_cpu_isa_check": ("status", [], ""),
+    "rp_cpu_isa_name": ("text", ["i32"], "isa"),
+    "rp_cpu_isa_set": ("status", ["i32"], "isa"),
+    "rp_cpu_kernel": ("ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p)", ["i32"], "op"),
+    "rp_cpu_prefetch": ("RpCpuPrefetch", [], ""),
+    "rp_cpu_prefetch_option": ("status", ["pointer", "pointer"], "out measure"),
+    "rp_cpu_prefetch_set": ("status", ["RpCpuPrefetch"], "prefetch"),
+    "rp_cpu_prefetch_text": ("text", ["RpCpuPrefetch", "pointer"], "prefetch out"),
+    "rp_cpu_prefetch_trials_sized": ("i32", ["pointer", "u64", "i32"], "out trial_bytes max"),
+    "rp_cuda_copy_bandwidth": ("status", ["i32", "u64", "pointer"], "index bytes bytes_per_s"),
+    "rp_cuda_device_info_sized": ("status", ["i32", "pointer", "u64"], "index out out_bytes"),
+    "rp_cuda_memory_bytes": ("u64", ["pointer"], "m"),
+    "rp_cuda_memory_copy": ("status", ["pointer", "u64", "pointer", "u64", "u64"], "to to_at from from_at bytes"),
+    "rp_cuda_memory_data": ("pointer", ["pointer"], "m"),
+    "rp_cuda_memory_device": ("i32", ["pointer"], "m"),
+    "rp_cuda_memory_free": (None, ["pointer"], "m"),
+    "rp_cuda_memory_new": ("status", ["i32", "u64", "pointer"], "index bytes out"),
+    "rp_cuda_memory_read": ("status", ["pointer", "u64", "pointer", "u64"], "m at to bytes"),
+    "rp_cuda_memory_write": ("status", ["pointer", "u64", "pointer", "u64"], "m at from bytes"),
+    "rp_cuda_plan_launch_sized": ("status", ["pointer", "i32", "pointer", "u64"], "plan i out out_bytes"),
+    "rp_cuda_probe": ("status", ["pointer"], "n_devices"),
+    "rp_cuda_source_compile_sized": ("status", ["pointer", "u64", "i32", "i32", "pointer"], "source source_bytes major minor log"),
+    "rp_cuda_tuning_info_sized": ("status", ["i32", "pointer", "u64"], "index out out_bytes"),
+    "rp_dequantize_row": (None, ["i32", "pointer", "i64", "pointer"], "dtype row n out"),
+    "rp_device_memory_sized": ("status", ["text", "bool", "pointer", "u64"], "device require_cuda out out_bytes"),
+    "rp_dtype_from_gguf": ("status", ["u32", "pointer"], "gguf_type out"),
+    "rp_dtype_info": ("pointer", ["i32"], "dtype"),
+    "rp_dtype_name": ("text", ["i32"], "dtype"),
+    "rp_executor_data": ("pointer", ["pointer", "pointer"], "exec node"),
+    "rp_executor_free": (None, ["pointer"], "exec"),
+    "rp_executor_get": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node out bytes"),
+    "rp_executor_info_sized": (None, ["pointer", "pointer", "u64"], "exec out out_bytes"),
+    "rp_executor_launch_sized": ("status", ["pointer", "i32", "pointer", "u64"], "exec i out out_bytes"),
+    "rp_executor_n_threads": ("i32", ["pointer"], "exec"),
+    "rp_executor_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "plan options options_bytes out"),
+    "rp_executor_poison": ("status", ["pointer"], "exec"),
+    "rp_executor_profile": ("status", ["pointer", "i32", "pointer", "pointer"], "exec n_runs step_ns total_ns"),
+    "rp_executor_reply_begin_sized": ("status", ["pointer", "pointer", "u64"], "exec options options_bytes"),
+    "rp_executor_reply_end": ("status", ["pointer", "pointer"], "exec ran_on"),
+    "rp_executor_reply_next": ("status", ["pointer", "pointer"], "exec token"),
+    "rp_executor_run": ("status", ["pointer"], "exec"),
+    "rp_executor_set": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node data bytes"),
+    "rp_executor_states_bind": ("status", ["pointer", "pointer"], "exec states"),
+    "rp_executor_states_free": (None, ["pointer"], "states"),
+    "rp_executor_states_new": ("status", ["pointer", "pointer"], "exec out"),
+    "rp_executor_verify": ("status", ["pointer", "pointer", "pointer"], "exec callback user"),
+    "rp_executor_weights_bind": ("status", ["pointer", "pointer"], "exec plan"),
+    "rp_gelu": ("pointer", ["pointer", "pointer", "i32"], "g x kind"),
+    "rp_generate_sized": ("status", ["pointer", "pointer", "pointer", "u64", "pointer", "u64", "pointer", "u64"], "s sampler prompt n_prompt options options_bytes result result_bytes"),
+    "rp_get_rows": ("pointer", ["pointer", "pointer", "pointer"], "g w ids"),
+    "rp_gguf_bytes": ("u64", ["pointer"], "f"),
+    "rp_gguf_close": (None, ["pointer"], "f"),
+    "rp_gguf_find": ("pointer", ["pointer", "text"], "f key"),
+    "rp_gguf_find_tensor": ("pointer", ["pointer", "text"], "f name"),
+    "rp_gguf_get_bool": ("status", ["pointer", "text", "pointer"], "f key out"),
+    "rp_gguf_get_f32": ("status", ["pointer", "text", "pointer"], "f key out"),
+    "rp_gguf_get_string": ("status", ["pointer", "text", "pointer"], "f key out"),
+    "rp_gguf_get_u32": ("status", ["pointer", "text", "pointer"], "f key out"),
+    "rp_gguf_n_tensors": ("i64", ["pointer"], "f"),
+    "rp_gguf_n_values": ("i64", ["pointer"], "f"),
+    "rp_gguf_next_string": ("RpGgufString", ["pointer"], "cursor"),
+    "rp_gguf_number_at": ("f64", ["pointer", "u64"], "value i"),
+    "rp_gguf_open": ("status", ["text", "pointer"], "path out"),
+    "rp_gguf_open_memory": ("status", ["pointer", "u64", "text", "pointer"], "data bytes name out"),
+    "rp_gguf_path": ("text", ["pointer"], "f"),
+    "rp_gguf_string_at": ("RpGgufString", ["pointer", "u64"], "value i"),
+    "rp_gguf_tensor": ("pointer", ["pointer", "i64"], "f i"),
+    "rp_gguf_type_name": ("text", ["u32"], "gguf_type"),
+    "rp_gguf_value": ("pointer", ["pointer", "i64"], "f i"),
+    "rp_gguf_value_type_name": ("text", ["i32"], "type"),
+    "rp_gguf_version": ("u32", ["pointer"], "f"),
+    "rp_graph_dump_sized": ("status", ["pointer", "pointer", "u64", "u64", "pointer"], "g options options_bytes note_bytes out"),
+    "rp_graph_find": ("pointer", ["pointer", "text"], "g name"),
+    "rp_graph_finish": ("status", ["pointer", "pointer", "i32"], "g outputs n_outputs"),
+    "rp_graph_free": (None, ["pointer"], "g"),
+    "rp_graph_input": ("pointer", ["pointer", "text", "i32", "pointer"], "g name dtype ne"),
+    "rp_graph_n_nodes": ("i32", ["pointer"], "g"),
+    "rp_graph_n_steps": ("i32", ["pointer"], "g"),
+    "rp_graph_new": ("pointer", [], ""),
+    "rp_graph_node": ("pointer", ["pointer", "i32"], "g i"),
+    "rp_graph_op": ("pointer", ["pointer", "i32", "pointer", "pointer", "i32"], "g op params src n_src"),
+    "rp_graph_optimize": ("status", ["pointer", "text"], "g disable"),
+    "rp_graph_optimize_to": ("status", ["pointer", "text", "text"], "g disable last"),
+    "rp_graph_set_layer": (None, ["pointer", "i32"], "g layer"),
+    "rp_graph_state": ("pointer", ["pointer", "text", "i32", "pointer"], "g name dtype ne"),
+    "rp_graph_verify": ("status", ["pointer"], "g"),
+    "rp_graph_weight": ("pointer", ["pointer", "text", "pointer"], "g name view"),
+    "rp_last_error": ("text", [], ""),
+    "rp_match_node": ("pointer", ["pointer", "text"], "m name"),
+    "rp_mode_from_name": ("status", ["text", "pointer"], "name out"),
+    "rp_mode_name": ("text", ["i32"], "mode"),
+    "rp_model_file": ("pointer", ["pointer"], "m"),
+    "rp_model_free": (None, ["pointer"], "m"),
+    "rp_model_graph_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
+    "rp_model_info": ("pointer", ["pointer"], "m"),
+    "rp_model_logits": ("status", ["pointer", "pointer", "u64", "u64", "pointer"], "m ids batch seq logits"),
+    "rp_model_open_memory": ("status", ["pointer", "u64", "text", "pointer"], "data bytes name out"),
+    "rp_model_open_preset": ("status", ["text", "text", "pointer"], "preset type out"),
+    "rp_model_open_sized": ("status", ["text", "pointer", "u64", "pointer"], "path options options_bytes out"),
+    "rp_model_tokenizer": ("pointer", ["pointer"], "m"),
+    "rp_mul": ("pointer", ["pointer", "pointer", "pointer"], "g a b"),
+    "rp_mul_mat": ("pointer", ["pointer", "pointer", "pointer"], "g w x"),
+    "rp_mul_mat_bound": ("pointer", ["pointer", "pointer", "pointer", "pointer", "i32"], "g w x pos bound"),
+    "rp_mul_mat_id": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g w x ids"),
+    "rp_new_file_close": ("status", ["pointer", "status"], "file status"),
+    "rp_new_file_in_place": ("bool", ["pointer"], "file"),
+    "rp_new_file_open": ("status", ["text", "pointer"], "path out"),
+    "rp_new_file_stream": ("pointer", ["pointer"], "file"),
+    "rp_node_is_output": ("bool", ["pointer"], "node"),
+    "rp_node_layer": ("i32", ["pointer"], "node"),
+    "rp_node_name": ("text", ["pointer"], "node"),
+    "rp_node_number": ("i32", ["pointer"], "node"),
+    "rp_node_op_name": ("text", ["pointer"], "node"),
+    "rp_node_params": ("pointer", ["pointer"], "node"),
+    "rp_node_set_name": ("pointer", ["pointer", "text"], "node name"),
+    "rp_node_source": ("pointer", ["pointer", "i32"], "node i"),
+    "rp_node_source_name": ("text", ["pointer", "i32"], "node i"),
+    "rp_node_view": ("RpTensorView", ["pointer"], "node"),
+    "rp_op_register_sized": ("status", ["pointer", "u64", "pointer"], "description description_bytes out"),
+    "rp_op_register_source_sized": ("status", ["pointer", "u64", "pointer", "u64", "pointer"], "description description_bytes source source_bytes out"),
+    "rp_option": ("text", ["i32"], "option"),
+    "rp_option_default": ("text", ["i32"], "option"),
+    "rp_option_help": ("text", ["i32"], "option"),
+    "rp_option_name": ("text", ["i32"], "option"),
+    "rp_pass_count": ("i32", [], ""),
+    "rp_pass_help": ("text", ["i32"], "i"),
+    "rp_pass_name": ("text", ["i32"], "i"),
+    "rp_pattern_register_sized": ("status", ["pointer", "u64"], "pattern pattern_bytes"),
+    "rp_permute": ("pointer", ["pointer", "pointer", "i32", "i32", "i32", "i32"], "g x axis0 axis1 axis2 axis3"),
+    "rp_plan_dump": ("status", ["pointer", "i32", "pointer"], "plan format out"),
+    "rp_plan_free": (None, ["pointer"], "plan"),
+    "rp_plan_memory_sized": (None, ["pointer", "pointer", "u64"], "plan out out_bytes"),
+    "rp_plan_new": ("status", ["pointer", "pointer"], "g out"),
+    "rp_plan_step_node": ("pointer", ["pointer", "i32"], "plan i"),
+    "rp_plan_traffic_bytes": ("u64", ["pointer"], "plan"),
+    "rp_put_json_string": (None, ["pointer", "u64", "pointer"], "text n out"),
+    "rp_quantize_row": ("status", ["i32", "pointer", "i64", "pointer"], "dtype x n out"),
+    "rp_random_uniform": ("f32", ["u64", "u64"], "seed counter"),
+    "rp_requantize": ("status", ["text", "text", "text", "pointer", "pointer"], "in out type progress user"),
+    "rp_reshape": ("pointer", ["pointer", "pointer", "i64", "i64", "i64", "i64"], "g x ne0 ne1 ne2 ne3"),
+    "rp_rms_norm": ("pointer", ["pointer", "pointer", "pointer", "f32"], "g x w_or_null eps"),
+    "rp_rope": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer"], "g x pos factors_or_null params"),
+    "rp_route": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g probs ids params"),
+    "rp_row_bytes": ("u64", ["i32", "i64"], "dtype n"),
+    "rp_sample": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g logits step scratch"),
+    "rp_sampler_accept": (None, ["pointer", "i32"], "s token"),
+    "rp_sampler_defaults_sized": (None, ["pointer", "u64"], "out out_bytes"),
+    "rp_sampler_follow": (None, ["pointer", "i32"], "s token"),
+    "rp_sampler_free": (None, ["pointer"], "s"),
+    "rp_sampler_n_vocab": ("i32", ["pointer"], "s"),
+    "rp_sampler_new_sized": ("status", ["pointer", "u64", "i32", "pointer"], "params params_bytes n_vocab out"),
+    "rp_sampler_reset": (None, ["pointer"], "s"),
+    "rp_sampler_sample": ("status", ["pointer", "pointer", "pointer"], "s logits token"),
+    "rp_sampler_state": ("pointer", ["pointer", "pointer"], "s n_words"),
+    "rp_scale": ("pointer", ["pointer", "pointer", "f32", "f32"], "g x scale bias"),
+    "rp_session_decode_plan": ("pointer", ["pointer"], "s"),
+    "rp_session_expert_counts": ("pointer", ["pointer", "i32"], "s layer"),
+    "rp_session_free": (None, ["pointer"], "s"),
+    "rp_session_info_sized": (None, ["pointer", "pointer", "u64"], "s out out_bytes"),
+    "rp_session_logits": ("pointer", ["pointer"], "s"),
+    "rp_session_memory_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64"], "m options options_bytes out out_bytes"),
+    "rp_session_model": ("pointer", ["pointer"], "s"),
+    "rp_session_n_ctx": ("i32", ["pointer"], "s"),
+    "rp_session_n_past": ("i32", ["pointer"], "s"),
+    "rp_session_n_threads": ("i32", ["pointer"], "s"),
+    "rp_session_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
+    "rp_session_prefill": ("status", ["pointer", "pointer", "u64", "pointer", "pointer"], "s tokens n progress user"),
+    "rp_session_rewind": ("status", ["pointer", "i32"], "s n_past"),
+    "rp_session_score": ("status", ["pointer", "pointer", "u64", "pointer", "pointer"], "s tokens n callback user"),
+    "rp_session_step": ("status", ["pointer", "i32"], "s token"),
+    "rp_sigmoid": ("pointer", ["pointer", "pointer"], "g x"),
+    "rp_silu": ("pointer", ["pointer", "pointer"], "g x"),
+    "rp_soft_max": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer"], "g x mask_or_null pos_or_null params"),
+    "rp_soft_max_sinks": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer", "pointer"], "g x mask_or_null pos_or_null sinks_or_null params"),
+    "rp_status_text": ("text", ["status"], "status"),
+    "rp_stop_reason_name": ("text", ["i32"], "reason"),
+    "rp_store": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g x dst pos_or_null"),
+    "rp_swiglu_oai": ("pointer", ["pointer", "pointer", "pointer", "f32", "f32"], "g gate up alpha limit"),
+    "rp_synth_preset_help": ("text", ["i32"], "i"),
+    "rp_synth_preset_name": ("text", ["i32"], "i"),
+    "rp_synth_sized": ("status", ["text", "pointer", "u64", "text"], "preset options options_bytes path"),
+    "rp_token_bytes": ("status", ["pointer", "i32", "bool", "pointer"], "tk id special out"),
+    "rp_token_list_free": (None, ["pointer"], "list"),
+    "rp_token_list_push": ("status", ["pointer", "i32"], "list id"),
+    "rp_tokenize": ("status", ["pointer", "pointer", "u64", "u32", "pointer"], "tk text len flags out"),
+    "rp_tokenize_masked": ("status", ["pointer", "text", "pointer", "u64", "u32", "pointer"], "tk text control len flags out"),
+    "rp_tokenizer_adds_bos": ("bool", ["pointer"], "tk"),
+    "rp_tokenizer_bos": ("i32", ["pointer"], "tk"),
+    "rp_tokenizer_eos": ("i32", ["pointer"], "tk"),
+    "rp_tokenizer_find": ("i32", ["pointer", "text"], "tk text"),
+    "rp_tokenizer_free": (None, ["pointer"], "tk"),
+    "rp_tokenizer_is_control": ("bool", ["pointer", "i32"], "tk id"),
+    "rp_tokenizer_is_end": ("bool", ["pointer", "i32"], "tk id"),
+    "rp_tokenizer_kind": ("text", ["pointer"], "tk"),
+    "rp_tokenizer_n_vocab": ("i32", ["pointer"], "tk"),
+    "rp_tokenizer_new": ("status", ["pointer", "pointer"], "f out"),
+    "rp_tokenizer_pre": ("text", ["pointer"], "tk"),
+    "rp_top_k": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g x bias_or_null params"),
+    "rp_transpose": ("pointer", ["pointer", "pointer"], "g x"),
+    "rp_utf8_feed": ("u64", ["pointer", "pointer", "u64", "pointer"], "u bytes n out"),
+    "rp_utf8_flush": ("u64", ["pointer", "pointer"], "u out"),
+    "rp_verify_difference": ("f64", ["pointer", "pointer", "pointer", "pointer", "pointer"], "node view got want at"),
+    "rp_version": ("text", [], ""),
+    "rp_view": ("pointer", ["pointer", "pointer", "pointer"], "g x params"),
+    "rp_view_contiguous": ("RpTensorView", ["i32", "pointer", "pointer"], "dtype ne data"),
+    "rp_view_extent_bytes": ("u64", ["pointer"], "v"),
+    "rp_view_is_contiguous": ("bool", ["pointer"], "v"),
+    "rp_visible_text": ("u64", ["pointer", "u64", "pointer", "u64"], "text n out size"),
+}
+
+# {function: [(C type, name)]}
+NN: dict[str, list[tuple[str, str]]] = {
+    "rp_nn_silu": [("const float *", "x"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_cpu_silu": [("const float *", "x"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_gelu": [("const float *", "x"), ("float *", "y"), ("int64_t", "n"), ("int32_t", "exact"), ("void *", "stream")],
+    "rp_nn_cpu_gelu": [("const float *", "x"), ("float *", "y"), ("int64_t", "n"), ("int32_t", "exact"), ("void *", "stream")],
+    "rp_nn_add": [("const float *", "a"), ("const float *", "b"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_cpu_add": [("const float *", "a"), ("const float *", "b"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_mul": [("const float *", "a"), ("const float *", "b"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_cpu_mul": [("const float *", "a"), ("const float *", "b"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_scale": [("const float *", "x"), ("float *", "y"), ("int64_t", "n"), ("float", "factor"), ("void *", "stream")],
+    "rp_nn_cpu_scale": [("const float *", "x"), ("float *", "y"), ("int64_t", "n"), ("float", "factor"), ("void *", "stream")],
+    "rp_nn_softmax": [("const float *", "x"), ("float *", "y"), ("int64_t", "batch"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_cpu_softmax": [("const float *", "x"), ("float *", "y"), ("int64_t", "batch"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_rmsnorm": [("const float *", "x"), ("const float *", "weight"), ("float *", "y"), ("int64_t", "batch"), ("int32_t", "dim"), ("float", "eps"), ("void *", "stream")],
+    "rp_nn_cpu_rmsnorm": [("const float *", "x"), ("const float *", "weight"), ("float *", "y"), ("int64_t", "batch"), ("int32_t", "dim"), ("float", "eps"), ("void *", "stream")],
+    "rp_nn_topk": [("const float *", "x"), ("float *", "values"), ("int32_t *", "indices"), ("int64_t", "batch"), ("int32_t", "dim"), ("int32_t", "k"), ("void *", "stream")],
+    "rp_nn_cpu_topk": [("const float *", "x"), ("float *", "values"), ("int32_t *", "indices"), ("int64_t", "batch"), ("int32_t", "dim"), ("int32_t", "k"), ("void *", "stream")],
+    "rp_nn_route": [("const float *", "logits"), ("float *", "probs"), ("int32_t *", "ids"), ("float *", "weights"), ("int64_t", "tokens"), ("int32_t", "experts"), ("int32_t", "k"), ("int32_t", "sigmoid"), ("int32_t", "normalize"), ("void *", "stream")],
+    "rp_nn_cpu_route": [("const float *", "logits"), ("float *", "probs"), ("int32_t *", "ids"), ("float *", "weights"), ("int64_t", "tokens"), ("int32_t", "experts"), ("int32_t", "k"), ("int32_t", "sigmoid"), ("int32_t", "normalize"), ("void *", "stream")],
+    "rp_nn_combine": [("const float *", "x"), ("const float *", "weights"), ("float *", "y"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_cpu_combine": [("const float *", "x"), ("const float *", "weights"), ("float *", "y"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_device_count": [("int32_t *", "n")],
+    "rp_nn_device_set": [("int32_t", "index")],
+    "rp_nn_device_get": [("int32_t *", "index")],
+    "rp_nn_device_name": [("int32_t", "index"), ("char *", "name"), ("int64_t", "bytes")],
+    "rp_nn_device_properties": [("int32_t", "index"), ("int32_t *", "major"), ("int32_t *", "minor"), ("int32_t *", "multiprocessors")],
+    "rp_nn_device_memory": [("int32_t", "index"), ("int64_t *", "free_bytes"), ("int64_t *", "total_bytes")],
+    "rp_nn_malloc": [("int64_t", "bytes"), ("void **", "out")],
+    "rp_nn_free": [("void *", "memory")],
+    "rp_nn_copy_to_device": [("void *", "to"), ("const void *", "from"), ("int64_t", "bytes"), ("void *", "stream")],
+    "rp_nn_copy_to_host": [("void *", "to"), ("const void *", "from"), ("int64_t", "bytes"), ("void *", "stream")],
+    "rp_nn_copy_on_device": [("void *", "to"), ("const void *", "from"), ("int64_t", "bytes"), ("void *", "stream")],
+    "rp_nn_stream_create": [("void **", "out")],
+    "rp_nn_stream_sync": [("void *", "stream")],
+    "rp_nn_stream_destroy": [("void *", "stream")],
+    "rp_nn_abi_version": [],
+}
+
+# The comments of nn.h.
+NN_DOCS: dict[str, str] = {
+    "silu": 'y[i] = x[i] / (1 + exp(-x[i]))',
+    "gelu": 'y[i] = 0.5 x[i] (1 + erf(x[i] / sqrt 2)) if `exact` is not 0; else by tanh, as RP_GELU_TANH of ops.h',
+    "add": 'y[i] = a[i] + b[i]',
+    "mul": 'y[i] = a[i] b[i]',
+    "scale": 'y[i] = factor x[i]',
+    "softmax": 'y[r,:] = exp(x[r,:] - max) / sum. A row with NaN or infinity becomes NaN.',
+    "rmsnorm": 'y[r,:] = x[r,:] / sqrt(mean(x[r,:]^2) + eps) weight[:]; weight NULL: ones',
+    "topk": 'The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU. values may be NULL, no output may be x.',
+    "route": 'Chooses k of `experts` for each token: ids of the largest p[t,:], largest first, p = softmax(logits[t,:]), or 1 / (1 + exp(-logits)) if `sigmoid` is not 0. weights[t,j] = p[t,ids[t,j]], divided by their sum (at least 2^-14) if `normalize` is not 0. probs [tokens,experts] receives p.',
+    "combine": 'y[t,:] = sum over j of weights[t,j] x[t,j,:], in the order of j; x [tokens,k,dim], y [tokens,dim]',
+    "device_count": 'The number of CUDA devices, at least 1; RP_NN_NOT_AVAILABLE if there is none.',
+    "device_set": "The device of this thread's further calls. It is device 0 at first.",
+    "device_name": 'Writes the name and a final 0, cut to `bytes`.',
+    "device_properties": 'Compute capability and number of multiprocessors.',
+    "malloc": 'Memory of the current device, aligned to 256 bytes; bytes 0: *out = NULL.',
+    "free": 'Waits for the device first. NULL is allowed.',
+    "copy_to_device": 'Copies of `bytes`, enqueued on the stream. Host memory must stay valid, and is complete, after the next rp_nn_stream_sync.',
+    "stream_sync": 'Waits for all work of the stream; returns the first failure of a kernel.',
+    "stream_destroy": 'Waits for its work, then destroys it. NULL is allowed.',
+}

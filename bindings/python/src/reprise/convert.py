@@ -1,0 +1,48 @@
+"""Write model files: random weights in the shape of a known model, or the weights of a file in another type."""
+from __future__ import annotations
+
+import ctypes as ct
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _c
+from ._callback import Progress, Stopped, field_type
+from ._lib import lib, params
+
+
+def listed(function: Callable[[int], Any]) -> Iterator[Any]:
+    """The entries of a C list that ends with NULL."""
+    i = 0
+    while (entry := function(i)) is not None:
+        yield entry
+        i += 1
+
+
+def presets() -> dict[str, str]:
+    """Names and descriptions of the known shapes."""
+    return {name: lib.rp_synth_preset_help(i) for i, name in enumerate(listed(lib.rp_synth_preset_name))}
+
+
+def types() -> list[str]:
+    """Names of quantisation mixes, such as Q4_K_M."""
+    return list(listed(lib.rp_convert_type_name))
+
+
+def architectures() -> list[str]:
+    """Architectures that can be opened."""
+    return list(listed(lib.rp_arch_name))
+
+
+def synth(preset: str, path: str | os.PathLike[str], *, type: str | None = None, seed: int = 0, hollow: bool = False,
+          progress: Progress | None = None) -> None:
+    """Writes a model with random weights; hollow: without weights, as a hole in the file."""
+    with Stopped(progress, field_type(_c.RpSynthOptions, "progress")) as stopped:
+        options = params(_c.RpSynthOptions, type=type, seed=seed, hollow=hollow, progress=stopped.callback)
+        lib.rp_synth_sized(preset, ct.byref(options), ct.sizeof(options), path)
+
+
+def requantize(source: str | os.PathLike[str], path: str | os.PathLike[str], type: str, progress: Progress | None = None) -> None:
+    """Copies a model file with its matrices quantised to `type`."""
+    with Stopped(progress, field_type(_c.RpSynthOptions, "progress")) as stopped:
+        lib.rp_requantize(source, path, type, ct.cast(stopped.callback, ct.c_void_p), None)

@@ -1,0 +1,162 @@
+"""Model files."""
+from __future__ import annotations
+
+import ctypes as ct
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _c
+from ._arrays import Array, DtypeLike, dtype_number, exact
+from ._callback import Progress, Stopped, field_type
+from ._handle import Handle
+from ._lib import decoded, lib, params
+from .errors import NotAvailableError, ShapeError
+from .executor import Executor
+from .gguf import Metadata, Tensors
+from .graph import Graph
+from .profile import Profile
+from .reply import Reply
+from .session import Session, SessionMemory
+from .tokenizer import Tokenizer
+
+DEMO = "demo.gguf"
+
+
+class ModelInfo(NamedTuple):
+    """RpModelInfo; 0 experts: none."""
+
+    arch: str
+    name: str
+    n_vocab: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_head_kv: int
+    head_dim: int
+    n_ff: int
+    n_ctx_train: int
+    window: int
+    n_layer_local: int
+    n_expert: int
+    n_expert_used: int
+    n_params: int
+    n_params_active: int
+    weight_bytes: int
+    decode_weight_bytes: int
+
+
+def demo_path() -> pathlib.Path:
+    """The demo model that comes with the library."""
+    here = pathlib.Path(__file__).resolve()
+    for path in (here.parent / "lib" / DEMO, *(parent / "assets" / DEMO for parent in here.parents[:5])):
+        if path.exists():
+            return path
+    raise NotAvailableError("the demo model is not installed: give the path of a model file")
+
+
+class Model(Handle):
+    """A model file, opened: Model("model.gguf"). Without a path: the file of REPRISE_MODEL, or the demo model.
+
+    path       of a GGUF file. The weights stay in the mapped file.
+    data       instead: the bytes of a file, an object with the buffer protocol. It is borrowed and must not change.
+    copy       read the file into private memory (RpModelOptions.copy)
+    progress   read all weights now, and call progress(bytes done, bytes in all); False ends it with CancelledError
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, data: Any = None, name: str = "memory", copy: bool = False,
+                 progress: Progress | None = None) -> None:
+        out = ct.c_void_p()
+        memory = None if data is None else np.frombuffer(data, np.uint8)
+        if memory is not None:
+            lib.rp_model_open_memory(memory.ctypes.data, memory.size, name, ct.byref(out))
+        else:
+            path = path if path is not None else lib.rp_option(_c.RpOption.RP_OPT_MODEL) or demo_path()
+            with Stopped(progress, field_type(_c.RpModelOptions, "progress")) as stopped:
+                options = params(_c.RpModelOptions, copy=copy, progress=stopped.callback)
+                lib.rp_model_open_sized(path, ct.byref(options), ct.sizeof(options), ct.byref(out))
+        super().__init__(out.value or 0, lib.rp_model_free)
+        self._owner.borrowed.append(memory)
+
+    @classmethod
+    def preset(cls, preset: str, dtype: str = "Q8_0") -> Model:
+        """The graph of a known model without its weights, which read as zeros (rp_model_open_preset)."""
+        out = ct.c_void_p()
+        lib.rp_model_open_preset(preset, dtype, ct.byref(out))
+        model = cls.__new__(cls)
+        Handle.__init__(model, out.value or 0, lib.rp_model_free)
+        return model
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<Model, closed>"
+        info = self.info
+        return f"<Model {info.name or info.arch}: {info.arch}, {info.n_layer} layers, {info.n_params / 1e6:.1f} M parameters>"
+
+    @property
+    def info(self) -> ModelInfo:
+        owner = self._hold()
+        try:
+            raw = ct.cast(lib.rp_model_info(self), ct.POINTER(_c.RpModelInfo)).contents
+            values: list[Any] = [getattr(raw, name) for name in ModelInfo._fields]
+            return ModelInfo._make(decoded(v) if isinstance(v, bytes) else v for v in values)
+        finally:
+            owner.release()
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """None for a file without a tokenizer: such a model runs on ids."""
+        found = lib.rp_model_tokenizer(self)
+        return Tokenizer(self, found, lib.rp_model_file(self)) if found else None
+
+    @property
+    def metadata(self) -> Metadata:
+        return Metadata(self, lib.rp_model_file(self))
+
+    @property
+    def tensors(self) -> Tensors:
+        """Names, types, shapes and the memory of the weights."""
+        return Tensors(self, lib.rp_model_file(self))
+
+    def session(self, **options: Any) -> Session:
+        """A sequence with its KV cache; the options are those of Session."""
+        return Session(self, **options)
+
+    def session_memory(self, **options: Any) -> SessionMemory:
+        """Bytes that a session with these options would allocate."""
+        return SessionMemory.of(self, **options)
+
+    def generate(self, prompt: str | Sequence[int], **options: Any) -> Reply:
+        """A reply from an empty context, in a session of its own. Options as Session.generate."""
+        return self.session().generate(prompt, **options)
+
+    def logits(self, ids: Any) -> Array:
+        """f32 [batch, seq, n_vocab] for ids i32 [batch, seq], each sequence from an empty context. ids [seq] gives [seq, n_vocab]."""
+        array = exact(ids, np.int32, "ids")
+        if array.ndim not in (1, 2):
+            raise ShapeError(f"ids {array.shape}: [seq] or [batch, seq] is wanted")
+        batch, seq = array.shape if array.ndim == 2 else (1, array.shape[0])
+        out = np.empty((*array.shape, self.info.n_vocab), np.float32)
+        lib.rp_model_logits(self, array.ctypes.data, batch, seq, out.ctypes.data)
+        return out
+
+    def graph(self, n_tok: int = 1, n_ctx: int = 64, *, n_out: int = 0, kv_type: DtypeLike = "f16", expert_ids: bool = False,
+              draws: bool = False, n_recent: int = 0) -> Graph:
+        """The graph of one step over n_tok tokens (rp_model_graph), finished and not optimised."""
+        options = params(_c.RpModelGraphOptions, n_tok=n_tok, n_ctx=n_ctx, n_out=n_out, kv_type=dtype_number(kv_type),
+                         expert_ids=expert_ids, draws=draws, n_recent=n_recent)
+        out = ct.c_void_p()
+        lib.rp_model_graph_sized(self, ct.byref(options), ct.sizeof(options), ct.byref(out))
+        return Graph._of(out.value or 0, (self._owner,))
+
+    def profile(self, *, pos: int = 128, runs: int = 20, passes: str | None = None, kv_type: DtypeLike = "f16",
+                **options: Any) -> Profile:
+        """The time of every node of one decode step at position `pos`. The KV cache before it holds zeros, which take as long as
+        any values. Options as Executor."""
+        graph = self.graph(1, pos + 1, kv_type=kv_type).optimize(passes)
+        with Executor(graph, **options) as executor:
+            executor.run(tokens=[1], pos=[pos], out_rows=[0])
+            return executor.profile(runs)

@@ -1,0 +1,261 @@
+"""One sequence of a model with its KV cache."""
+from __future__ import annotations
+
+import ctypes as ct
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _c
+from ._arrays import Array, DtypeLike, dtype_number, tokens_array
+from ._callback import Progress, Stopped, field_type
+from ._handle import Handle
+from ._lib import integer, lib, params
+from .errors import ArgumentError, UnsupportedError
+from .executor import BorrowedPlan, ExecutorInfo, Mode, filled, info_of, mode_number
+from .reply import Options, Reply
+from .sampler import Sampler, Sampling
+from .tokenizer import Message, Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .model import Model
+
+Prompt = Any # a text, or ids
+
+
+class SessionMemory(NamedTuple):
+    """Bytes of a session (RpSessionMemory)."""
+
+    weights: int
+    kv: int
+    arena: int
+    total: int
+    n_ctx: int
+
+    @classmethod
+    def of(cls, model: Model, **options: Any) -> SessionMemory:
+        given = session_options(**options)
+        raw = _c.RpSessionMemory()
+        lib.rp_session_memory_sized(model, ct.byref(given), ct.sizeof(given), ct.byref(raw), ct.sizeof(raw))
+        return cls(*[getattr(raw, name) for name in cls._fields])
+
+
+def session_options(*, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
+                    kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
+                    mode: Mode = "auto", count_experts: bool = False, **more: Any) -> _c.RpSessionOptions:
+    return params(_c.RpSessionOptions, n_ctx=n_ctx, n_threads=n_threads, prefill_chunk=prefill_chunk, passes=passes,
+                  kv_type=dtype_number(kv_type), device=device, require_cuda=require_cuda, require_graph=require_graph,
+                  mode=mode_number(mode), count_experts=count_experts, **more)
+
+
+class Session(Handle):
+    """A sequence of `model`: what was appended is its context. One thread at a time may use it.
+
+    n_ctx          positions of the KV cache; 0: the model's training context, at most 4096
+    n_threads      0: REPRISE_THREADS, or one per core
+    prefill_chunk  tokens of the longest chunk of a prefill; 0: 256
+    passes         such as "-attention"; None: REPRISE_PASSES
+    kv_type        "f16" or "q8_0"
+    device         "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
+    count_experts  fill expert_counts
+    progress       called with the number of kernels done and in all while kernels are compiled for a GPU
+    """
+
+    def __init__(self, model: Model, *, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
+                 kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
+                 mode: Mode = "auto", count_experts: bool = False, progress: Progress | None = None) -> None:
+        out = ct.c_void_p()
+        with Stopped(progress, field_type(_c.RpSessionOptions, "compile_progress")) as stopped:
+            options = session_options(
+                n_ctx=n_ctx, n_threads=n_threads, prefill_chunk=prefill_chunk, passes=passes, kv_type=kv_type, device=device,
+                require_cuda=require_cuda, require_graph=require_graph, mode=mode, count_experts=count_experts,
+                compile_progress=stopped.callback)
+            lib.rp_session_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
+        super().__init__(out.value or 0, lib.rp_session_free, (model._owner,))
+        self.model = model
+        self._n_vocab = model.info.n_vocab
+        self._n_expert, self._n_layer = model.info.n_expert, model.info.n_layer
+        self._replying: weakref.ref[Reply] | None = None
+        self._history: list[int] = []
+
+    # ---- one call at a time ----
+
+    def _idle(self) -> None:
+        """Ends a reply that is under way."""
+        reply = self._replying() if self._replying is not None else None
+        self._replying = None
+        if reply is not None:
+            reply.close()
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        self._idle()
+        with self._use():
+            yield
+
+    def _generating(self) -> Any:
+        return self._use()
+
+    def _appended(self, before: int, tokens: list[int]) -> None:
+        """Notes the tokens of the context: those of `tokens` that were appended after position `before`."""
+        self._history[before:] = tokens
+        del self._history[self.n_past:]
+
+    def close(self) -> None:
+        self._idle()
+        super().close()
+
+    # ---- tokens ----
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the context."""
+        return int(lib.rp_session_n_past(self))
+
+    @property
+    def n_ctx(self) -> int:
+        return int(lib.rp_session_n_ctx(self))
+
+    @property
+    def n_threads(self) -> int:
+        return int(lib.rp_session_n_threads(self))
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens in the context."""
+        return list(self._history)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        model = lib.rp_session_model(self)
+        found = lib.rp_model_tokenizer(model)
+        if not found:
+            raise UnsupportedError("the model has no tokenizer: give ids")
+        return Tokenizer(self, found, lib.rp_model_file(model))
+
+    def encode(self, prompt: Prompt, *, parse_special: bool = False) -> npt.NDArray[np.int32]:
+        """A text as ids, with BOS in front of an empty context; ids as they are."""
+        if isinstance(prompt, (str, bytes)):
+            prompt = self.tokenizer.encode(prompt, add_special=self.n_past == 0, parse_special=parse_special)
+        return tokens_array(prompt, "prompt")
+
+    def prefill(self, tokens: Prompt, progress: Progress | None = None) -> None:
+        """Appends tokens, or a text. progress(tokens done, in all) may return False to end it with CancelledError."""
+        ids = self.encode(tokens)
+        with self._calling():
+            before = self.n_past
+            try:
+                with Stopped(progress, ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)) as stopped:
+                    lib.rp_session_prefill(self, ids.ctypes.data, ids.size, ct.cast(stopped.callback, ct.c_void_p), None)
+            finally:
+                self._appended(before, ids.tolist())
+
+    def step(self, token: int) -> None:
+        """Appends one token."""
+        with self._calling():
+            before = self.n_past
+            lib.rp_session_step(self, token)
+            self._appended(before, [int(token)])
+
+    def score(self, tokens: Prompt) -> Array:
+        """Appends tokens; the logits after each of them, f32 [n, n_vocab]."""
+        ids = self.encode(tokens)
+        out = np.empty((ids.size, self._n_vocab), np.float32)
+        n_bytes = 4 * self._n_vocab
+
+        def take(i: int, logits: int, user: Any) -> None:
+            ct.memmove(out.ctypes.data + i * n_bytes, logits, n_bytes)
+        callback = ct.CFUNCTYPE(None, ct.c_uint64, ct.c_void_p, ct.c_void_p)(take)
+        with self._calling():
+            before = self.n_past
+            try:
+                lib.rp_session_score(self, ids.ctypes.data, ids.size, ct.cast(callback, ct.c_void_p), None)
+            finally:
+                self._appended(before, ids.tolist())
+        return out
+
+    @property
+    def logits(self) -> Array | None:
+        """The logits after the latest token, f32 [n_vocab]: the memory of the session, read only, valid until the next token. None
+        before the first token and after a rewind."""
+        with self._calling():
+            address = lib.rp_session_logits(self)
+            if not address:
+                return None
+            out = np.frombuffer(self._memory(address, 4 * self._n_vocab), np.float32)
+        out.flags.writeable = False
+        return out
+
+    def rewind(self, n_past: int) -> None:
+        """Forgets every token at position n_past and later."""
+        with self._calling():
+            lib.rp_session_rewind(self, n_past)
+            del self._history[n_past:]
+
+    # ---- replies ----
+
+    def generate(self, prompt: Prompt = (), *, max_tokens: int | None = None, stop: str | Sequence[str] = (),
+                 ignore_end: bool = False, print_special: bool = False, parse_special: bool = False,
+                 sampler: Sampler | None = None, **sampling: Unpack[Sampling]) -> Reply:
+        """Appends the prompt (a text or ids) and samples a reply, until an end token, a stop string, max_tokens or the end of the
+        context. The reply streams: see Reply.
+
+        parse_special  control tokens such as <|im_end|> are found in a text; else it is plain text
+        sampler        instead of the parameters of a new one: temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, seed
+        """
+        self._idle()
+        if sampler is not None and sampling:
+            raise ArgumentError(f"generate: a sampler and {', '.join(sampling)}: only one is wanted")
+        ids = self.encode(prompt, parse_special=parse_special)
+        limit = 0 if max_tokens is None else integer("i32")("generate: max_tokens", max_tokens)
+        if max_tokens == 0:
+            raise ArgumentError("generate: max_tokens = 0: None is no limit, else at least 1 is wanted")
+        return Reply(self, Options(ids, sampler or Sampler(self._n_vocab, **sampling), limit,
+                                   (stop,) if isinstance(stop, str) else tuple(stop), ignore_end, print_special))
+
+    def chat(self, messages: str | Sequence[Message], *, template: str | None = None, **options: Any) -> Reply:
+        """The reply to a conversation: system? (user assistant)* user. A message is {"role": ..., "content": ...} or a pair; a text
+        is one message of the user. What the context already holds of it is not computed again. Messages are plain text, unless
+        parse_special. Further options as generate."""
+        parse = bool(options.pop("parse_special", False))
+        ids = self.tokenizer.encode_chat(messages, template=template, parse_special=parse)
+        self._idle()
+        same = 0
+        while same < min(len(ids) - 1, len(self._history)) and ids[same] == self._history[same]:
+            same += 1
+        if same < self.n_past:
+            self.rewind(same)
+        return self.generate(ids[same:], **options)
+
+    # ---- reports ----
+
+    @property
+    def expert_counts(self) -> dict[int, npt.NDArray[np.uint64]]:
+        """How often each expert was selected, by layer; needs count_experts. Layers without experts are left out."""
+        found = {}
+        with self._calling():
+            for layer in range(self._n_layer):
+                address = lib.rp_session_expert_counts(self, layer)
+                if address:
+                    found[layer] = np.frombuffer(ct.string_at(address, 8 * self._n_expert), np.uint64)
+        return found
+
+    @property
+    def info(self) -> ExecutorInfo:
+        """Device and launch mode of the decode step."""
+        owner = self._hold()
+        try:
+            return info_of(filled(_c.RpExecutorInfo, lib.rp_session_info_sized, self))
+        finally:
+            owner.release()
+
+    @property
+    def decode_plan(self) -> BorrowedPlan:
+        """The plan of the decode step."""
+        return BorrowedPlan(self, lib.rp_session_decode_plan(self))

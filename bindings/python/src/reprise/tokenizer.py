@@ -1,0 +1,189 @@
+"""Text to token ids and back."""
+from __future__ import annotations
+
+import ctypes as ct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Mapping, Union
+
+from . import _c
+from ._arrays import tokens_array
+from ._handle import Borrowed, Handle
+from ._lib import lib, libc
+from .errors import ArgumentError, UnsupportedError
+
+Message = Union[Mapping[str, str], "tuple[str, str]"]
+
+
+@contextmanager
+def token_list() -> Iterator[_c.RpTokenList]:
+    out = _c.RpTokenList()
+    try:
+        yield out
+    finally:
+        lib.rp_token_list_free(ct.byref(out))
+
+
+def ids_of(tokens: _c.RpTokenList, first: int = 0) -> list[int]:
+    if tokens.n <= first:
+        return []
+    return list((ct.c_int32 * (tokens.n - first)).from_address((tokens.ids or 0) + 4 * first))
+
+
+def chat_messages(messages: str | Sequence[Message]) -> tuple[Any, int]:
+    """RpChatMessage[n]. A message is {"role": ..., "content": ...} or (role, content); a text is one of the user."""
+    listed: Sequence[Message] = [("user", messages)] if isinstance(messages, str) else messages
+    out = (_c.RpChatMessage * max(1, len(listed)))()
+    for i, message in enumerate(listed):
+        if isinstance(message, Mapping):
+            if set(message) != {"role", "content"}:
+                raise ArgumentError(f"message {i} has {sorted(message)}: role and content are wanted")
+            role, text = message["role"], message["content"]
+        else:
+            role, text = message
+        for value in (role, text):
+            if not isinstance(value, str) or "\0" in value:
+                raise ArgumentError(f"message {i}: texts without NUL characters are wanted")
+        out[i].role, out[i].text = role.encode(), text.encode("utf-8", "surrogateescape")
+    return out, len(listed)
+
+
+class Tokenizer(Borrowed):
+    """The tokenizer of a model. Any number of threads may use it."""
+
+    def __init__(self, owner: Handle, pointer: int, file: int) -> None:
+        super().__init__(owner, pointer)
+        self._file = file
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.kind} {self.pre} of {len(self)} tokens>"
+
+    def __len__(self) -> int:
+        return int(lib.rp_tokenizer_n_vocab(self))
+
+    @property
+    def kind(self) -> str:
+        """"gpt2" (byte-level BPE) or "llama" (SentencePiece)."""
+        return str(lib.rp_tokenizer_kind(self))
+
+    @property
+    def pre(self) -> str:
+        """The pre-tokenizer, "" for none."""
+        return str(lib.rp_tokenizer_pre(self))
+
+    @property
+    def bos(self) -> int | None:
+        return _optional(lib.rp_tokenizer_bos(self))
+
+    @property
+    def eos(self) -> int | None:
+        return _optional(lib.rp_tokenizer_eos(self))
+
+    @property
+    def adds_bos(self) -> bool:
+        return bool(lib.rp_tokenizer_adds_bos(self))
+
+    def is_end(self, token: int) -> bool:
+        """Whether the token ends a reply."""
+        return bool(lib.rp_tokenizer_is_end(self, token))
+
+    def is_control(self, token: int) -> bool:
+        """Whether the token prints as nothing."""
+        return bool(lib.rp_tokenizer_is_control(self, token))
+
+    def find(self, text: str) -> int | None:
+        """The token of this text as the file stores it."""
+        return _optional(lib.rp_tokenizer_find(self, text))
+
+    def encode(self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False,
+               control: Iterable[bool] | None = None) -> list[int]:
+        """The ids of a text. add_special: BOS in front, as the file asks. parse_special: control tokens such as <|im_end|> are
+        found in the text. control: for each byte whether it may be part of a control token (rp_tokenize_masked)."""
+        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+        flags = add_special * _c.RP_TOK_ADD_SPECIAL | parse_special * _c.RP_TOK_PARSE_SPECIAL
+        with token_list() as out:
+            if control is None:
+                lib.rp_tokenize(self, data, len(data), flags, ct.byref(out))
+            else:
+                mask = bytes(bool(c) for c in control)
+                if len(mask) != len(data):
+                    raise ArgumentError(f"control has {len(mask)} values, the text {len(data)} bytes")
+                lib.rp_tokenize_masked(self, data, mask, len(data), flags, ct.byref(out))
+            return ids_of(out)
+
+    def token_bytes(self, token: int, *, special: bool = False) -> bytes:
+        """The bytes of one token, perhaps a part of a character. special: also the text of control tokens."""
+        found = _c.RpGgufString()
+        lib.rp_token_bytes(self, token, special, ct.byref(found))
+        return ct.string_at(found.ptr, found.len) if found.ptr and found.len else b""
+
+    def decode(self, tokens: Any, *, special: bool = False) -> str:
+        """The text of tokens; bytes that are not UTF-8 become U+FFFD."""
+        data = b"".join(self.token_bytes(int(token), special=special) for token in tokens_array(tokens))
+        return data.decode("utf-8", "replace")
+
+    @property
+    def chat_format(self) -> str | None:
+        """The chat format of the model's template: chatml, llama3, ...; None if it has none that is known."""
+        try:
+            return str(lib.rp_chat_name(self._chat_kind(None)))
+        except UnsupportedError:
+            return None
+
+    def _chat_kind(self, template: str | None) -> int:
+        kind = ct.c_int32()
+        if template is not None:
+            lib.rp_chat_from_name(template, ct.byref(kind))
+        else:
+            owner = self._hold()
+            try:
+                lib.rp_chat_detect(self._file, ct.byref(kind))
+            finally:
+                owner.release()
+        return kind.value
+
+    def encode_chat(self, messages: str | Sequence[Message], *, template: str | None = None, add_special: bool = True,
+                    parse_special: bool = False) -> list[int]:
+        """The ids of a conversation, up to where the reply begins. Messages are plain text: none can spell a control token,
+        unless parse_special. template: chatml, llama3, mistral, gemma or llama2 instead of that of the model."""
+        kind = self._chat_kind(template)
+        listed, n = chat_messages(messages)
+        flags = add_special * _c.RP_TOK_ADD_SPECIAL | parse_special * _c.RP_TOK_PARSE_SPECIAL
+        with token_list() as out:
+            lib.rp_chat_tokenize_sized(self, kind, ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, flags, ct.byref(out))
+            return ids_of(out)
+
+    def format_chat(self, messages: str | Sequence[Message], *, template: str | None = None) -> str:
+        """The conversation as text, to be shown. To tokenise it, use encode_chat."""
+        return format_chat(messages, self._chat_kind(template))
+
+    def format_chat_masked(self, messages: str | Sequence[Message], *, template: str | None = None) -> tuple[bytes, bytes]:
+        """The conversation as UTF-8, and for each of its bytes 1 if it may be part of a control token: for encode(control=...)."""
+        kind = self._chat_kind(template)
+        listed, n = chat_messages(messages)
+        text, control = ct.c_void_p(), ct.c_void_p()
+        lib.rp_chat_format_masked_sized(kind, ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, ct.byref(text), ct.byref(control))
+        try:
+            data = ct.string_at(text.value or 0)
+            return data, ct.string_at(control.value or 0, len(data))
+        finally:
+            libc.free(text)
+            libc.free(control)
+
+
+def format_chat(messages: str | Sequence[Message], template: str | int = "chatml") -> str:
+    """The conversation as text, without a model."""
+    kind = ct.c_int32(template) if isinstance(template, int) else ct.c_int32()
+    if isinstance(template, str):
+        lib.rp_chat_from_name(template, ct.byref(kind))
+    listed, n = chat_messages(messages)
+    out = ct.c_void_p()
+    lib.rp_chat_format_sized(kind.value, ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, ct.byref(out))
+    try:
+        return ct.string_at(out.value or 0).decode("utf-8", "replace")
+    finally:
+        libc.free(out)
+
+
+def _optional(token: int) -> int | None:
+    return None if token < 0 else token

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Tests the bindings of other languages against a build. Python: a virtual environment with the packages of requirements-test.txt
+# (kept in BUILD/bindings until that file changes), the wheel made from the libraries of the build, mypy, pytest, the notebook.
+#
+#   test-bindings.sh SOURCE_DIR BUILD_DIR          exit status 77: skipped, with the reason; PYTHON: the interpreter
+set -eu
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+package=$source/bindings/python folder=$build/bindings
+venv=$folder/python python=${PYTHON:-python3}
+skip() { echo "skipped: $*"; exit 77; }
+mkdir -p "$folder"
+unset PYTHONPATH REPRISE_BUILD
+export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+"$python" "$source/tools/bindings_table.py" --check
+"$python" "$package/generate.py"
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || skip "Python 3.10 or newer is needed"
+wanted=$("$python" -VV; cat "$package/requirements-test.txt")
+if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$venv"
+    "$python" -m venv "$venv" >"$folder/pip.log" 2>&1 || skip "python3-venv is missing"
+    if ! "$venv/bin/pip" install -q --no-deps --no-compile -r "$package/requirements-test.txt" >"$folder/pip.log" 2>&1; then
+        "$venv/bin/pip" download -q --no-deps --no-cache-dir -d "$folder/probe" iniconfig >/dev/null 2>&1 ||
+            skip "PyPI cannot be reached"
+        cat "$folder/pip.log"
+        exit 1
+    fi
+    echo "$wanted" >"$venv/wanted"
+fi
+REPRISE_BUILD=$build "$venv/bin/pip" install -q --no-deps --no-compile --no-build-isolation --force-reinstall \
+    --config-settings=build-dir="$folder/wheel" "$package"
+cd "$package"
+"$venv/bin/mypy" --cache-dir "$folder/mypy"
+REPRISE_TEST_BUILD=$build PATH=$venv/bin:$PATH "$venv/bin/pytest" -p no:cacheprovider --durations=3
