@@ -1,0 +1,17 @@
+/* shim.h - calls of the library whose structs hold callbacks. `handle` is a cgo.Handle of the Go side; 0: no callbacks. */
+#include <reprise/nn.h>
+#include <reprise/reprise.h>
+
+
+RpStatus reprise_go_model_open(const char *path, bool copy, uintptr_t handle, RpModel **out);
+RpStatus reprise_go_prefill(RpSession *s, const int32_t *tokens, size_t n, uintptr_t handle);
+RpStatus reprise_go_score(RpSession *s, const int32_t *tokens, size_t n, uintptr_t handle);
+RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, int32_t max_tokens,
+                             char **stop, size_t n_stop, bool ignore_end, bool print_special, uintptr_t handle,
+                             RpTokenList *tokens, RpGenerateResult *result);
+/* The text that the dump writes, for the caller to free; NULL on failure. */
+RpStatus reprise_go_dump(const ComputeGraph *g, int format, char **out);
+
+/* A copy to or from a device and its end: C keeps no address of Go memory after a call. */
+int32_t reprise_go_write(void *to, const void *from, int64_t bytes, void *stream);
+int32_t reprise_go_read(void *to, const void *from, int64_t bytes, void *stream);
