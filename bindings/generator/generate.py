@@ -27,7 +27,7 @@ def files():
     yield "rust/reprise-sys/src/nn.rs", raw.nn()
     yield "rust/reprise-sys/src/layout.rs", raw.layout()
     yield "rust/reprise/src/nn/functions.rs", rust_nn.generate(functions)
-    yield "go/nn_functions.go", go_nn.generate(functions)
+    yield "go/nn/functions.go", go_nn.generate(functions)
     # After the files above, whose calls count.
     rust, go = {"**/*.rs": "sys::"}, {"[!_]*[!t].go": "C.", "*_[!t]*.go": "C.", "shim.c": ""}
     yield "rust/functions.txt", lambda: wrapped(SOURCE / "bindings/rust/reprise/src", rust, declarations.functions)

@@ -78,7 +78,3 @@ func IsNotAvailable(err error) bool {
 func argumentError(format string, values ...any) error {
 	return &Error{Code: int(Argument), Text: fmt.Sprintf(format, values...)}
 }
-
-func nnArgumentError(format string, values ...any) error {
-	return &Error{Code: int(NnInvalidArgument), Nn: true, Text: fmt.Sprintf(format, values...)}
-}

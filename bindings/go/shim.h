@@ -1,5 +1,4 @@
 /* shim.h - calls of the library whose structs hold callbacks. `handle` is a cgo.Handle of the Go side; 0: no callbacks. */
-#include <reprise/nn.h>
 #include <reprise/reprise.h>
 
 
@@ -11,7 +10,3 @@ RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *pr
                              RpTokenList *tokens, RpGenerateResult *result);
 /* The text that the dump writes, for the caller to free; NULL on failure. */
 RpStatus reprise_go_dump(const ComputeGraph *g, int format, char **out);
-
-/* A copy to or from a device and its end: C keeps no address of Go memory after a call. */
-int32_t reprise_go_write(void *to, const void *from, int64_t bytes, void *stream);
-int32_t reprise_go_read(void *to, const void *from, int64_t bytes, void *stream);

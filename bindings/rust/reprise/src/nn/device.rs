@@ -210,7 +210,7 @@ impl<T: Element> Buffer<'_, T> {
         Err(Error::nn_argument(format!("{}: {} elements for a buffer of {}", function, length, self.length)))
     }
 
-    fn bytes(&self) -> i64 {
+    pub(super) fn bytes(&self) -> i64 {
         (self.length * size_of::<T>()) as i64
     }
 

@@ -1,8 +1,8 @@
 // The functions of reprise/nn.h on slices, and on buffers of a device. Made by bindings/generator; do not edit.
-#![allow(non_snake_case, clippy::too_many_arguments)]
-use super::check::{check, finish, Size};
+#![allow(non_snake_case, unused_imports, clippy::all)]
+use super::check::{check, count32, finish, HostWorkspace, Size};
 use super::device::{Buffer, Stream};
-use crate::error::Result;
+use crate::error::{check_nn, Result};
 use reprise_sys as sys;
 use std::ptr::null_mut;
 
@@ -231,10 +231,7 @@ impl Stream {
             Size::of("x", x.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("silu", &[
-            ("x", Some(x.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("silu", &[("x", Some(x.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_silu(run.at(x), run.at_mut(y), n, self.raw()) };
         finish("silu", run, status)
     }
@@ -245,9 +242,7 @@ impl Stream {
         let run = check("silu", &[
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("silu", &[
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("silu", &[("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_silu(shared, shared, n, self.raw()) };
         finish("silu", run, status)
@@ -262,10 +257,7 @@ impl Stream {
             Size::of("x", x.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("gelu", &[
-            ("x", Some(x.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("gelu", &[("x", Some(x.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_gelu(run.at(x), run.at_mut(y), n, exact, self.raw()) };
         finish("gelu", run, status)
     }
@@ -276,9 +268,7 @@ impl Stream {
         let run = check("gelu", &[
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("gelu", &[
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("gelu", &[("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_gelu(shared, shared, n, exact, self.raw()) };
         finish("gelu", run, status)
@@ -294,11 +284,7 @@ impl Stream {
             Size::of("b", b.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("add", &[
-            ("a", Some(a.on())),
-            ("b", Some(b.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("add", &[("a", Some(a.on())), ("b", Some(b.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_add(run.at(a), run.at(b), run.at_mut(y), n, self.raw()) };
         finish("add", run, status)
     }
@@ -310,10 +296,7 @@ impl Stream {
             Size::of("b", b.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("add", &[
-            ("b", Some(b.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("add", &[("b", Some(b.on())), ("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_add(shared, run.at(b), shared, n, self.raw()) };
         finish("add", run, status)
@@ -329,11 +312,7 @@ impl Stream {
             Size::of("b", b.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("mul", &[
-            ("a", Some(a.on())),
-            ("b", Some(b.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("mul", &[("a", Some(a.on())), ("b", Some(b.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_mul(run.at(a), run.at(b), run.at_mut(y), n, self.raw()) };
         finish("mul", run, status)
     }
@@ -345,10 +324,7 @@ impl Stream {
             Size::of("b", b.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("mul", &[
-            ("b", Some(b.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("mul", &[("b", Some(b.on())), ("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_mul(shared, run.at(b), shared, n, self.raw()) };
         finish("mul", run, status)
@@ -363,10 +339,7 @@ impl Stream {
             Size::of("x", x.len(), &[n as i128]),
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("scale", &[
-            ("x", Some(x.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("scale", &[("x", Some(x.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_scale(run.at(x), run.at_mut(y), n, factor, self.raw()) };
         finish("scale", run, status)
     }
@@ -377,9 +350,7 @@ impl Stream {
         let run = check("scale", &[
             Size::of("y", y.len(), &[n as i128]),
         ])?;
-        self.enter("scale", &[
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("scale", &[("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_scale(shared, shared, n, factor, self.raw()) };
         finish("scale", run, status)
@@ -393,10 +364,7 @@ impl Stream {
             Size::of("x", x.len(), &[batch as i128, dim as i128]),
             Size::of("y", y.len(), &[batch as i128, dim as i128]),
         ])?;
-        self.enter("softmax", &[
-            ("x", Some(x.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("softmax", &[("x", Some(x.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_softmax(run.at(x), run.at_mut(y), batch, dim, self.raw()) };
         finish("softmax", run, status)
     }
@@ -406,9 +374,7 @@ impl Stream {
         let run = check("softmax", &[
             Size::of("y", y.len(), &[batch as i128, dim as i128]),
         ])?;
-        self.enter("softmax", &[
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("softmax", &[("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_softmax(shared, shared, batch, dim, self.raw()) };
         finish("softmax", run, status)
@@ -423,11 +389,7 @@ impl Stream {
             Size::optional("weight", weight.as_ref().map(|a| a.len()), &[dim as i128]),
             Size::of("y", y.len(), &[batch as i128, dim as i128]),
         ])?;
-        self.enter("rmsnorm", &[
-            ("x", Some(x.on())),
-            ("weight", weight.as_ref().map(|a| a.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("rmsnorm", &[("x", Some(x.on())), ("weight", weight.as_ref().map(|a| a.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_rmsnorm(run.at(x), run.optional_at(weight), run.at_mut(y), batch, dim, eps, self.raw()) };
         finish("rmsnorm", run, status)
     }
@@ -438,10 +400,7 @@ impl Stream {
             Size::optional("weight", weight.as_ref().map(|a| a.len()), &[dim as i128]),
             Size::of("y", y.len(), &[batch as i128, dim as i128]),
         ])?;
-        self.enter("rmsnorm", &[
-            ("weight", weight.as_ref().map(|a| a.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("rmsnorm", &[("weight", weight.as_ref().map(|a| a.on())), ("y", Some(y.on()))])?;
         let shared = run.at_mut(y);
         let status = unsafe { sys::rp_nn_rmsnorm(shared, run.optional_at(weight), shared, batch, dim, eps, self.raw()) };
         finish("rmsnorm", run, status)
@@ -458,11 +417,7 @@ impl Stream {
             Size::optional("values", values.as_deref().map(|a| a.len()), &[batch as i128, k as i128]),
             Size::of("indices", indices.len(), &[batch as i128, k as i128]),
         ])?;
-        self.enter("topk", &[
-            ("x", Some(x.on())),
-            ("values", values.as_deref().map(|a| a.on())),
-            ("indices", Some(indices.on())),
-        ])?;
+        self.enter("topk", &[("x", Some(x.on())), ("values", values.as_deref().map(|a| a.on())), ("indices", Some(indices.on()))])?;
         let status = unsafe { sys::rp_nn_topk(run.at(x), run.optional_at_mut(values), run.at_mut(indices), batch, dim, k, self.raw()) };
         finish("topk", run, status)
     }
@@ -479,12 +434,7 @@ impl Stream {
             Size::of("ids", ids.len(), &[tokens as i128, k as i128]),
             Size::of("weights", weights.len(), &[tokens as i128, k as i128]),
         ])?;
-        self.enter("route", &[
-            ("logits", Some(logits.on())),
-            ("probs", Some(probs.on())),
-            ("ids", Some(ids.on())),
-            ("weights", Some(weights.on())),
-        ])?;
+        self.enter("route", &[("logits", Some(logits.on())), ("probs", Some(probs.on())), ("ids", Some(ids.on())), ("weights", Some(weights.on()))])?;
         let status = unsafe { sys::rp_nn_route(run.at(logits), run.at_mut(probs), run.at_mut(ids), run.at_mut(weights), tokens, experts, k, sigmoid, normalize, self.raw()) };
         finish("route", run, status)
     }
@@ -498,11 +448,7 @@ impl Stream {
             Size::of("weights", weights.len(), &[tokens as i128, k as i128]),
             Size::of("y", y.len(), &[tokens as i128, dim as i128]),
         ])?;
-        self.enter("combine", &[
-            ("x", Some(x.on())),
-            ("weights", Some(weights.on())),
-            ("y", Some(y.on())),
-        ])?;
+        self.enter("combine", &[("x", Some(x.on())), ("weights", Some(weights.on())), ("y", Some(y.on()))])?;
         let status = unsafe { sys::rp_nn_combine(run.at(x), run.at(weights), run.at_mut(y), tokens, k, dim, self.raw()) };
         finish("combine", run, status)
     }

@@ -1,4 +1,4 @@
-package reprise
+package nn
 
 // #include "shim.h"
 import "C"
@@ -7,12 +7,14 @@ import (
 	"runtime"
 	"sync"
 	"unsafe"
+
+	"reprise"
 )
 
-// NnDevices is the number of CUDA devices, at least 1. Without one an error that is not available.
-func NnDevices() (int, error) {
+// Devices is the number of CUDA devices, at least 1. Without one an error that is not available.
+func Devices() (int, error) {
 	var n C.int32_t
-	err := callNn(func() C.int32_t { return C.rp_nn_device_count(&n) })
+	err := call(func() C.int32_t { return C.rp_nn_device_count(&n) })
 	return int(n), err
 }
 
@@ -24,12 +26,12 @@ type DeviceInfo struct {
 	FreeBytes, TotalBytes int64
 }
 
-// NnDevice describes CUDA device index.
-func NnDevice(index int32) (DeviceInfo, error) {
+// Device describes CUDA device index.
+func Device(index int32) (DeviceInfo, error) {
 	var name [256]C.char
 	var major, minor, sm C.int32_t
 	var free, total C.int64_t
-	err := callNn(func() C.int32_t {
+	err := call(func() C.int32_t {
 		if st := C.rp_nn_device_name(C.int32_t(index), &name[0], 256); st != C.RP_NN_OK {
 			return st
 		}
@@ -77,7 +79,7 @@ func NewStream(index int32) (*Stream, error) {
 
 // on calls f on a thread whose device is that of the stream.
 func (s *Stream) on(f func() C.int32_t) error {
-	return callNn(func() C.int32_t {
+	return call(func() C.int32_t {
 		var current C.int32_t
 		if st := C.rp_nn_device_get(&current); st != C.RP_NN_OK {
 			return st
@@ -103,10 +105,10 @@ func (s *Stream) run(function string, f func(ok bool) C.int32_t, arrays ...array
 			continue
 		}
 		if a.stream != s {
-			return nnArgumentError("%s: %s belongs to another stream", function, a.name)
+			return argumentError("%s: %s belongs to another stream", function, a.name)
 		}
 		if a.memory.closed {
-			return nnArgumentError("%s: %s is closed", function, a.name)
+			return argumentError("%s: %s is closed", function, a.name)
 		}
 		arrays[i].address = a.memory.address
 	}
@@ -120,7 +122,7 @@ func (s *Stream) run(function string, f func(ok bool) C.int32_t, arrays ...array
 	return accepted(function, ok)
 }
 
-var errStreamClosed = &Error{Code: int(NnInvalidArgument), Nn: true, Text: "stream is closed"}
+var errStreamClosed = &reprise.Error{Code: int(reprise.NnInvalidArgument), Nn: true, Text: "stream is closed"}
 
 // Sync waits for all work of the stream, and returns the first failure of a kernel.
 func (s *Stream) Sync() error {
@@ -175,7 +177,7 @@ func NewBuffer[T Element](s *Stream, length int) (*Buffer[T], error) {
 func (s *Stream) allocate(length, elementBytes int) (*memory, error) {
 	bytes, ok := size(int64(length), int64(elementBytes))
 	if !ok {
-		return nil, nnArgumentError("malloc: %d elements", length)
+		return nil, argumentError("malloc: %d elements", length)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,10 +232,10 @@ func (b *Buffer[T]) copy(function string, data []T, f func(bytes C.int64_t) C.in
 		return errStreamClosed
 	}
 	if b.memory.closed {
-		return nnArgumentError("%s: buffer is closed", function)
+		return argumentError("%s: buffer is closed", function)
 	}
 	if len(data) != b.length {
-		return nnArgumentError("%s: %d elements for a buffer of %d", function, len(data), b.length)
+		return argumentError("%s: %d elements for a buffer of %d", function, len(data), b.length)
 	}
 	return s.on(func() C.int32_t { return f(C.int64_t(uintptr(b.length) * unsafe.Sizeof(zero))) })
 }

@@ -1,13 +1,24 @@
-package reprise
+// Package nn has the kernels of the library as plain functions (reprise/nn.h): on slices, and on buffers of a CUDA device.
+//
+//	err := nn.Softmax(x, y, batch, dim)
+//
+// Lengths are checked before the call. A size that the library refuses gives the text of the library.
+package nn
 
-// #include <reprise/reprise.h>
+// #cgo CFLAGS: -I${SRCDIR}/../../../include
+// #cgo LDFLAGS: -lreprise_nn
 // #include <reprise/nn.h>
+// #include <stdlib.h>
 import "C"
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
 	"runtime"
 	"unsafe"
+
+	"reprise"
 )
 
 // Element is what slices and buffers of the functions of reprise/nn.h can hold.
@@ -52,6 +63,30 @@ func (a array) mayBe(input string) array {
 	return a
 }
 
+// anyLength: the library checks the length.
+func (a array) anyLength() array {
+	a.given = false
+	return a
+}
+
+// count32 refuses a length that is no int32.
+func count32(function, name string, length int64) error {
+	if length <= math.MaxInt32 {
+		return nil
+	}
+	return argumentError("%s: %s has %d elements, at most %d are possible", function, name, length, math.MaxInt32)
+}
+
+// workspaceOf is C memory for one call, aligned to 64 bytes.
+func workspaceOf(bytes C.int64_t) (unsafe.Pointer, error) {
+	memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+	if memory == nil {
+		return nil, &reprise.Error{Code: int(reprise.NnOutOfMemory), Nn: true,
+			Text: fmt.Sprintf("a workspace of %d bytes could not be allocated", int64(bytes))}
+	}
+	return memory, nil
+}
+
 // size is the product of dims; false if one is negative, or the product too large.
 func size(dims ...int64) (int64, bool) {
 	product := uint64(1)
@@ -67,10 +102,59 @@ func size(dims ...int64) (int64, bool) {
 
 // rowBytes are the bytes of n elements of a type; negative for no type.
 func rowBytes(d, n int64) int64 {
-	if d < 0 || d >= C.RP_DTYPE_COUNT || n < 0 {
+	if n < 0 || d < 0 || reprise.Dtype(d).String() == "?" {
 		return -1
 	}
-	return Dtype(d).RowBytes(n)
+	return reprise.Dtype(d).RowBytes(n)
+}
+
+// span is the number of elements from the first to the last of count arrays of n elements that begin stride elements after one
+// another.
+func span(count, stride, n int64) int64 {
+	if count < 0 || stride < 0 || n < 0 {
+		return -1
+	}
+	if count == 0 || n == 0 {
+		return 0
+	}
+	return add(mul(count-1, stride), n)
+}
+
+// either is a if the flag is not 0, else b.
+func either(flag, a, b int64) int64 {
+	if flag != 0 {
+		return a
+	}
+	return b
+}
+
+// mul, add, sub and div are sizes of expressions; negative if an operand is, or the result too large.
+func mul(a, b int64) int64 {
+	if product, ok := size(a, b); ok {
+		return product
+	}
+	return -1
+}
+
+func add(a, b int64) int64 {
+	if a < 0 || b < 0 || a > math.MaxInt64-b {
+		return -1
+	}
+	return a + b
+}
+
+func sub(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a - b
+}
+
+func div(a, b int64) int64 {
+	if a < 0 || b <= 0 {
+		return -1
+	}
+	return a / b
 }
 
 // check compares the lengths. ok is false if a size is no size: the function is then called without addresses, so that it
@@ -83,7 +167,7 @@ func check(function string, arrays []array) (ok bool, err error) {
 	}
 	for _, a := range arrays {
 		if wanted, _ := size(a.dims...); a.given && int64(a.length) != wanted {
-			return false, nnArgumentError("%s: %s has %d elements, %d are wanted", function, a.name, a.length, wanted)
+			return false, argumentError("%s: %s has %d elements, %d are wanted", function, a.name, a.length, wanted)
 		}
 	}
 	for i, a := range arrays {
@@ -91,7 +175,7 @@ func check(function string, arrays []array) (ok bool, err error) {
 			if i == j || !a.output || !overlap(a, b) || a.alias == b.name && a.address == b.address && a.bytes == b.bytes {
 				continue
 			}
-			return false, nnArgumentError("%s: %s overlaps %s", function, a.name, b.name)
+			return false, argumentError("%s: %s overlaps %s", function, a.name, b.name)
 		}
 	}
 	return true, nil
@@ -108,7 +192,7 @@ func runOnHost(function string, f func(ok bool) C.int32_t, arrays ...array) erro
 	if err != nil {
 		return err
 	}
-	if err := callNn(func() C.int32_t { return f(ok) }); err != nil {
+	if err := call(func() C.int32_t { return f(ok) }); err != nil {
 		return err
 	}
 	return accepted(function, ok)
@@ -119,17 +203,29 @@ func accepted(function string, ok bool) error {
 	if ok {
 		return nil
 	}
-	return nnArgumentError("%s: a size is negative or too large", function)
+	return argumentError("%s: a size is negative or too large", function)
 }
 
-// callNn runs a function of libreprise_nn. The text of an error belongs to the thread.
-func callNn(f func() C.int32_t) error {
+// call runs a function of libreprise_nn. The text of an error belongs to the thread.
+func call(f func() C.int32_t) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if status := f(); status != C.RP_NN_OK {
-		return &Error{Code: int(status), Nn: true, Text: C.GoString(C.rp_nn_last_error())}
+		return &reprise.Error{Code: int(status), Nn: true, Text: C.GoString(C.rp_nn_last_error())}
 	}
 	return nil
+}
+
+func argumentError(format string, values ...any) error {
+	return &reprise.Error{Code: int(reprise.NnInvalidArgument), Nn: true, Text: fmt.Sprintf(format, values...)}
+}
+
+// first is the address of the first element, or nil.
+func first[T any](s []T) *T {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[0]
 }
 
 // host is the address of a slice for a call.
@@ -140,5 +236,5 @@ func host[T Element](s []T, ok bool) unsafe.Pointer {
 	return unsafe.Pointer(first(s))
 }
 
-// NnABIVersion is RP_NN_ABI_VERSION of the library: it is raised when a function changes or goes.
-func NnABIVersion() int { return int(C.rp_nn_abi_version()) }
+// ABIVersion is RP_NN_ABI_VERSION of the library: it is raised when a function changes or goes.
+func ABIVersion() int { return int(C.rp_nn_abi_version()) }

@@ -1,9 +1,22 @@
-package reprise
+package nn
 
 import (
 	"math"
 	"testing"
+
+	"reprise"
 )
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
 
 func TestFunctionsCompute(t *testing.T) {
 	x, y := []float32{1, 2, 3, 4, -1, 0}, make([]float32, 6)
@@ -25,15 +38,15 @@ func TestFunctionsCompute(t *testing.T) {
 		t.Error(err)
 	}
 	for _, err := range []error{Silu(x[:4], x[1:5]), Add(x, z, z)} {
-		if err == nil || !err.(*Error).Nn {
+		if err == nil || !err.(*reprise.Error).Nn {
 			t.Error("overlap", err)
 		}
 	}
 	if err := Add(x, z, x); err != nil { // y may be a
 		t.Error(err)
 	}
-	if NnABIVersion() < 1 {
-		t.Error(NnABIVersion())
+	if ABIVersion() < 1 {
+		t.Error(ABIVersion())
 	}
 }
 
@@ -41,7 +54,7 @@ func TestFunctionsCompute(t *testing.T) {
 func TestTheDeviceGivesWhatTheHostGives(t *testing.T) {
 	s, err := NewStream(0)
 	if err != nil {
-		if _, count := NnDevices(); !IsNotAvailable(err) || !IsNotAvailable(count) {
+		if _, count := Devices(); !reprise.IsNotAvailable(err) || !reprise.IsNotAvailable(count) {
 			t.Error(err, count)
 		}
 		return
@@ -73,7 +86,7 @@ func TestTheDeviceGivesWhatTheHostGives(t *testing.T) {
 	if err := s.Rmsnorm(x, nil, y, 10, 100, 0); err != nil {
 		t.Error(err)
 	}
-	info := must[DeviceInfo](t)(NnDevice(0))
+	info := must[DeviceInfo](t)(Device(0))
 	t.Log("computed on", info.Name)
 	if y.Close() != nil || y.Close() != nil || info.Multiprocessors <= 0 {
 		t.Error(info)
