@@ -48,7 +48,7 @@ def main():
             continue
         bad = 1
         sys.stdout.writelines(list(difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"bindings/{name}",
-                                                        "what the headers give"))[:40])
+                                                        "what the headers give"))[:100])
     if bad:
         print("The bindings are not those of the headers: bindings/generator/generate.py --write renews them.")
     return bad

@@ -92,7 +92,9 @@ class Writer:
         if f.workspace and self.host:
             given = ", ".join("&bytes" if p not in f.kinds else f"C.{f.kinds[p][1]}({identifier(p)})" for p in self.query)
             yield "var bytes C.int64_t"
-            yield f"err := call(func() C.int32_t {{ return C.rp_nn_cpu_{f.name}_workspace({given}) }})"
+            yield "err := call(func() C.int32_t {"
+            yield f"\treturn C.rp_nn_cpu_{f.name}_workspace({given})"
+            yield "})"
             yield "if err != nil {"
             yield "\treturn err"
             yield "}"

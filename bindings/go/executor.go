@@ -30,6 +30,10 @@ type Executor struct {
 // Compile ends the construction, runs the passes, plans the graph and allocates its memory. Outputs are computed nodes. The
 // executor takes over the graph, also where it fails.
 func (g *Graph) Compile(options ExecutorOptions, outputs ...Node) (e *Executor, err error) {
+	if g.taken || g.raw == nil {
+		return nil, &Error{Code: int(State), Text: "graph is closed or belongs to an executor"}
+	}
+	g.taken = true
 	e = &Executor{guard: guard{what: "executor"}, graph: g}
 	if err = e.open(options, outputs); err != nil {
 		e.release()
@@ -76,7 +80,7 @@ func (e *Executor) open(options ExecutorOptions, outputs []Node) error {
 func (e *Executor) release() {
 	C.rp_executor_free(e.raw)
 	C.rp_plan_free(e.plan)
-	_ = e.graph.Close()
+	e.graph.release()
 	e.raw, e.plan = nil, nil
 }
 

@@ -17,6 +17,7 @@ type Graph struct {
 	raw     *C.ComputeGraph
 	weights []unsafe.Pointer // copies in C memory
 	failure error            // of this package itself
+	taken   bool             // by an executor
 }
 
 // Node of a graph. A graph does not know the nodes of another one.
@@ -41,12 +42,19 @@ func NewGraph() (*Graph, error) {
 
 // Close frees a graph that was not compiled, with all its nodes.
 func (g *Graph) Close() error {
+	if g.taken {
+		return &Error{Code: int(State), Text: "graph belongs to an executor"}
+	}
+	g.release()
+	return nil
+}
+
+func (g *Graph) release() {
 	C.rp_graph_free(g.raw) // NULL is allowed
 	for _, w := range g.weights {
 		C.free(w)
 	}
 	g.raw, g.weights = nil, nil
-	return nil
 }
 
 // fail keeps the first failure.

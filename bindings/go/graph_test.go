@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -34,6 +35,12 @@ func TestAGraphComputes(t *testing.T) {
 	}
 	if info := must[ExecutorInfo](t)(e.Info()); info.Device != "cpu" {
 		t.Error(info)
+	}
+	if err := g.Close(); err == nil || err.Error() != "graph belongs to an executor" {
+		t.Error(err)
+	}
+	if _, err := g.Compile(onCPU, y); !errors.Is(err, State) {
+		t.Error(err)
 	}
 	if e.Close() != nil || e.Close() != nil {
 		t.Error("close")

@@ -1,6 +1,6 @@
 /* Callbacks of the library, passed on to callbacks.go. */
-#include "_cgo_export.h"
 #include "shim.h"
+#include "_cgo_export.h"
 
 #include <stdlib.h>
 
@@ -34,9 +34,10 @@ RpStatus reprise_go_score(RpSession *s, const int32_t *tokens, size_t n, uintptr
     return rp_session_score(s, tokens, n, on_logits, (void *)handle);
 }
 
-RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, int32_t max_tokens,
-                             char **stop, size_t n_stop, bool ignore_end, bool print_special, uintptr_t handle,
-                             RpTokenList *tokens, RpGenerateResult *result) {
+RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                             int32_t max_tokens, char **stop, size_t n_stop, bool ignore_end,
+                             bool print_special, uintptr_t handle, RpTokenList *tokens,
+                             RpGenerateResult *result) {
     const RpGenerateOptions options = {.max_tokens       = max_tokens,
                                        .stop             = (const char *const *)stop,
                                        .n_stop           = n_stop,

@@ -24,7 +24,11 @@ fn main() {
 fn from_pkg_config() -> Option<PathBuf> {
     let out = Command::new("pkg-config").args(["--variable=libdir", "reprise_nn"]).output().ok()?;
     let dir = String::from_utf8(out.stdout).ok()?;
-    if out.status.success() && !dir.trim().is_empty() { Some(PathBuf::from(dir.trim())) } else { None }
+    if out.status.success() && !dir.trim().is_empty() {
+        Some(PathBuf::from(dir.trim()))
+    } else {
+        None
+    }
 }
 
 /// None outside of the source tree: the linker then looks where it always does.

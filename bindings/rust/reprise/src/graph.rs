@@ -169,7 +169,8 @@ impl<'w> Graph<'w> {
         let row = usize::try_from(ne[0]).map_or(0, |n| dtype.row_bytes(n));
         let wanted = rows.and_then(|r| r.checked_mul(row));
         if ne.iter().all(|&n| n > 0) && wanted != Some(bytes) {
-            let text = format!("rp_graph_weight: {} has {} bytes, {:?} of {} are wanted", name, bytes, ne, dtype.name());
+            let text =
+                format!("rp_graph_weight: {} has {} bytes, {:?} of {} are wanted", name, bytes, ne, dtype.name());
             self.failure.get_or_insert(Error::argument(text));
             return self.node(null_mut());
         }
@@ -212,7 +213,11 @@ impl<'w> Graph<'w> {
 
     pub(crate) fn node_view(&self, node: Node) -> Option<sys::RpTensorView> {
         let raw = self.source(node);
-        if raw.is_null() { None } else { Some(unsafe { sys::rp_node_view(raw) }) }
+        if raw.is_null() {
+            None
+        } else {
+            Some(unsafe { sys::rp_node_view(raw) })
+        }
     }
 
     /// The graph as a text, a drawing in DOT, or JSON.

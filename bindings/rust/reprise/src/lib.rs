@@ -59,3 +59,7 @@ pub use tokens::{Token, Tokens};
 pub fn version() -> String {
     unsafe { error::text_of(sys::rp_version()) }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

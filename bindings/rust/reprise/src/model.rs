@@ -170,7 +170,13 @@ impl Model {
             let text = format!("rp_model_logits: {} ids are no sequences of {}", ids.len(), seq);
             return Err(Error::argument(text));
         }
-        let mut out = vec![0f32; ids.len() * self.n_vocab()];
+        let n = ids.len() * self.n_vocab();
+        let mut out: Vec<f32> = Vec::new();
+        if out.try_reserve_exact(n).is_err() {
+            let text = format!("rp_model_logits: {} floats could not be allocated", n);
+            return Err(Error::Reprise { status: crate::Status::OutOfMemory, text });
+        }
+        out.resize(n, 0.0);
         let batch = ids.len() / seq;
         check(unsafe { sys::rp_model_logits(self.raw(), ids.as_ptr(), batch, seq, out.as_mut_ptr()) })?;
         Ok(out)
@@ -222,7 +228,7 @@ impl<F> Callback<F> {
     }
 
     /// Continues a panic of the closure.
-    pub(crate) fn finish(mut self: Box<Self>) {
+    pub(crate) fn finish(&mut self) {
         if let Some(panic) = self.panic.take() {
             resume_unwind(panic);
         }

@@ -46,7 +46,11 @@ impl Dtype {
 
     pub(crate) fn block_elems(self) -> usize {
         let info = unsafe { sys::rp_dtype_info(self.0) };
-        if info.is_null() { 1 } else { unsafe { (*info).block_elems as usize } }
+        if info.is_null() {
+            1
+        } else {
+            unsafe { (*info).block_elems as usize }
+        }
     }
 }
 

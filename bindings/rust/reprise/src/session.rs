@@ -47,7 +47,12 @@ pub struct SessionMemory {
     pub n_ctx: i32,
 }
 
-/// One sequence: prefill, step, logits, and whole replies. It may move to another thread, and is for one at a time.
+/// One sequence: prefill, step, logits, and whole replies. It may move to another thread, and is for one at a time:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<reprise::Session>();
+/// ```
 #[derive(Debug)]
 pub struct Session<'m> {
     raw: NonNull<sys::RpSession>,
@@ -88,9 +93,10 @@ impl<'m> Session<'m> {
     pub fn memory(model: &Model, options: &SessionOptions) -> Result<SessionMemory> {
         let mut out: sys::RpSessionMemory = unsafe { zeroed() };
         let out_bytes = size_of::<sys::RpSessionMemory>();
-        check(options.with(|o, bytes| unsafe {
-            sys::rp_session_memory_sized(model.raw(), o, bytes, &mut out, out_bytes)
-        })?)?;
+        check(
+            options
+                .with(|o, bytes| unsafe { sys::rp_session_memory_sized(model.raw(), o, bytes, &mut out, out_bytes) })?,
+        )?;
         let sys::RpSessionMemory { weights, kv, arena, total, n_ctx } = out;
         Ok(SessionMemory { weights, kv, arena, total, n_ctx })
     }

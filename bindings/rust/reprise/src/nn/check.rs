@@ -75,30 +75,62 @@ pub(super) fn span(count: i128, stride: i128, n: i128) -> i128 {
     if count < 0 || stride < 0 || n < 0 {
         return -1;
     }
-    if count == 0 || n == 0 { 0 } else { add(mul(count - 1, stride), n) }
+    if count == 0 || n == 0 {
+        0
+    } else {
+        add(mul(count - 1, stride), n)
+    }
 }
 
 pub(super) fn either(flag: i128, a: i128, b: i128) -> i128 {
-    if flag != 0 { a } else { b }
+    if flag != 0 {
+        a
+    } else {
+        b
+    }
 }
 
 // Sizes of expressions. What does not fit stays too large for any array.
 pub(super) fn mul(a: i128, b: i128) -> i128 {
-    if a < 0 || b < 0 { -1 } else { a.saturating_mul(b) }
+    if a < 0 || b < 0 {
+        -1
+    } else {
+        a.saturating_mul(b)
+    }
 }
 pub(super) fn add(a: i128, b: i128) -> i128 {
-    if a < 0 || b < 0 { -1 } else { a.saturating_add(b) }
+    if a < 0 || b < 0 {
+        -1
+    } else {
+        a.saturating_add(b)
+    }
 }
 pub(super) fn sub(a: i128, b: i128) -> i128 {
-    if a < 0 || b < 0 { -1 } else { a - b }
+    if a < 0 || b < 0 {
+        -1
+    } else {
+        a - b
+    }
 }
 pub(super) fn div(a: i128, b: i128) -> i128 {
-    if a < 0 || b <= 0 { -1 } else { a / b }
+    if a < 0 || b <= 0 {
+        -1
+    } else {
+        a / b
+    }
 }
 
 /// A number of elements as the i32 that a function wants.
 pub(super) fn count32(function: &str, array: &str, length: usize) -> Result<i32> {
-    let too_many = || Error::nn_argument(format!("{}: {} has {} elements, at most {} are possible", function, array, length, i32::MAX));
+    let too_many = || {
+        Error::nn_argument(format!(
+            "{}: {} has {} elements, at most {} are possible",
+            function,
+            array,
+            length,
+            i32::MAX
+        ))
+    };
     i32::try_from(length).map_err(|_| too_many())
 }
 
@@ -135,11 +167,19 @@ impl HostWorkspace {
 
 impl Run {
     pub(super) fn of<T>(self, array: &[T]) -> *const T {
-        if self.0 && !array.is_empty() { array.as_ptr() } else { null() }
+        if self.0 && !array.is_empty() {
+            array.as_ptr()
+        } else {
+            null()
+        }
     }
 
     pub(super) fn of_mut<T>(self, array: &mut [T]) -> *mut T {
-        if self.0 && !array.is_empty() { array.as_mut_ptr() } else { null_mut() }
+        if self.0 && !array.is_empty() {
+            array.as_mut_ptr()
+        } else {
+            null_mut()
+        }
     }
 
     pub(super) fn optional_of<T>(self, array: Option<&[T]>) -> *const T {
@@ -151,11 +191,19 @@ impl Run {
     }
 
     pub(super) fn at<T: Element>(self, buffer: &Buffer<'_, T>) -> *const T {
-        if self.0 { buffer.address() } else { null() }
+        if self.0 {
+            buffer.address()
+        } else {
+            null()
+        }
     }
 
     pub(super) fn at_mut<T: Element>(self, buffer: &mut Buffer<'_, T>) -> *mut T {
-        if self.0 { buffer.address() } else { null_mut() }
+        if self.0 {
+            buffer.address()
+        } else {
+            null_mut()
+        }
     }
 
     pub(super) fn optional_at<T: Element>(self, buffer: Option<&Buffer<'_, T>>) -> *const T {

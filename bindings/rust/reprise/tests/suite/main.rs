@@ -7,7 +7,8 @@ mod nn;
 use std::path::PathBuf;
 
 fn source(path: &str) -> PathBuf {
-    let root = std::env::var("REPRISE_SOURCE").unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../..").into());
+    let root =
+        std::env::var("REPRISE_SOURCE").unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../..").into());
     PathBuf::from(root).join(path)
 }
 

@@ -31,7 +31,10 @@ fn text_becomes_tokens_and_text_again() {
     let text = "And God said, Let there be light: \u{e4}\u{20ac}\u{1f600} \0 end";
     let ids = tokenizer.encode(text, false, false).unwrap();
     assert_eq!(tokenizer.decode(&ids, false).unwrap(), text);
-    assert_eq!(tokenizer.encode(b"\xff", false, false).map(|ids| tokenizer.decode(&ids, false)), Ok(Ok("\u{fffd}".into())));
+    assert_eq!(
+        tokenizer.encode(b"\xff", false, false).map(|ids| tokenizer.decode(&ids, false)),
+        Ok(Ok("\u{fffd}".into()))
+    );
 }
 
 #[test]
