@@ -11,6 +11,7 @@ import sys
 
 import go_nn
 import headers
+import lengths
 import rust_nn
 import rust_raw
 import shapes
@@ -27,6 +28,8 @@ def files():
     yield "rust/reprise-sys/src/nn.rs", raw.nn()
     yield "rust/reprise-sys/src/layout.rs", raw.layout()
     yield "rust/reprise/src/nn/functions.rs", rust_nn.generate(functions)
+    yield "rust/reprise/tests/suite/lengths.rs", lengths.rust(functions)
+    yield "go/nn/lengths_test.go", lengths.go(functions)
     yield "go/nn/functions.go", go_nn.generate(functions)
     # After the files above, whose calls count.
     rust, go = {"**/*.rs": "sys::"}, {"[!_]*[!t].go": "C.", "*_[!t]*.go": "C.", "shim.c": ""}

@@ -89,20 +89,22 @@ class Writer:
                 yield "}"
         if f.returns:
             yield f"var {identifier(f.returns)} C.{f.kinds[f.returns][1][1]}"
+
+    def call(self):
+        """The statements that call the function of C."""
+        f = self.f
+        inside = [self.argument(kind, p) for kind, p in f.parameters]
+        if self.stream:
+            inside.append("nil" if self.host else "s.raw")
         if f.workspace and self.host:
             given = ", ".join("&bytes" if p not in f.kinds else f"C.{f.kinds[p][1]}({identifier(p)})" for p in self.query)
             yield "var bytes C.int64_t"
-            yield "err := call(func() C.int32_t {"
-            yield f"\treturn C.rp_nn_cpu_{f.name}_workspace({given})"
-            yield "})"
-            yield "if err != nil {"
-            yield "\treturn err"
+            yield f"if status := C.rp_nn_cpu_{f.name}_workspace({given}); status != C.RP_NN_OK {{"
+            yield "\treturn status"
             yield "}"
-            yield "memory, err := workspaceOf(bytes)"
-            yield "if err != nil {"
-            yield "\treturn err"
-            yield "}"
+            yield "memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)"
             yield "defer C.free(memory)"
+        yield f"return C.{self.symbol}({', '.join(inside)})"
 
     def write(self):
         f = self.f
@@ -112,12 +114,9 @@ class Writer:
         doc += ["//", *(f"//\t{line}" for line in wrap(f.doc))] if f.doc else []
         lines = [*doc, f"func {'' if self.host else '(s *Stream) '}{name}({self.parameters()}) {result} {{",
                  *(f"\t{line}" for line in self.prologue())]
-        inside = [self.argument(kind, p) for kind, p in f.parameters]
-        if self.stream:
-            inside.append("nil" if self.host else "s.raw")
         checks = "".join(f",\n\t\t{c}" for c in self.checks())
         lines.append(f"\t{'err := ' if f.returns else 'return '}{'runOnHost' if self.host else 's.run'}(\"{f.name}\", func(ok bool) C.int32_t {{")
-        lines += [f"\t\treturn C.{self.symbol}({', '.join(inside)})", "\t}" + checks + ")"]
+        lines += [*(f"\t\t{line}" for line in self.call()), "\t}" + checks + ")"]
         if f.returns:
             lines.append(f"\treturn {KINDS[f.kinds[f.returns][1][1]]}({identifier(f.returns)}), err")
         return "\n".join([*lines, "}"])

@@ -77,16 +77,6 @@ func count32(function, name string, length int64) error {
 	return argumentError("%s: %s has %d elements, at most %d are possible", function, name, length, math.MaxInt32)
 }
 
-// workspaceOf is C memory for one call, aligned to 64 bytes.
-func workspaceOf(bytes C.int64_t) (unsafe.Pointer, error) {
-	memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
-	if memory == nil {
-		return nil, &reprise.Error{Code: int(reprise.NnOutOfMemory), Nn: true,
-			Text: fmt.Sprintf("a workspace of %d bytes could not be allocated", int64(bytes))}
-	}
-	return memory, nil
-}
-
 // size is the product of dims; false if one is negative, or the product too large.
 func size(dims ...int64) (int64, bool) {
 	product := uint64(1)

@@ -1,6 +1,8 @@
 //! The safe wrappers on tiny models. REPRISE_SOURCE is the source folder; without it, the one that this crate is in.
 mod errors;
 mod graph;
+#[rustfmt::skip]
+mod lengths;
 mod model;
 mod nn;
 
