@@ -22,6 +22,7 @@ OWN = {
     "topk": "x[*batch,dim] -> values?[*batch,k] indices[*batch,k] ; k",
     "cross_entropy": "logits[*rows,vocab] targets[*rows] -> losses[*rows] log_probs?[*rows,vocab]",
     "gemm_batched": "A[span(batch,stride_a,M*K)] B[span(batch,stride_b,K*N)] C![span(batch,stride_c,M*N)]",
+    "rmsnorm_backward": "x[*batch,dim] weight?[dim] dy[*batch,dim] -> dx[*batch,dim] dweight?[dim] rstd?[*batch]",
     "expert_gemm": "W[bytes(type,experts*rows*cols)] x[tokens,either(x_each,k,1),cols] ids[tokens,k] -> y[tokens,k,rows]",
 }
 

@@ -1,3 +1,5 @@
+// Go functions that the library calls, and what they belong to.
+
 package reprise
 
 // #include <stdbool.h>

@@ -1,3 +1,5 @@
+// Codes and texts of failures.
+
 package reprise
 
 // #include <reprise/nn.h>

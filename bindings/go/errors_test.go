@@ -1,3 +1,5 @@
+// The errors of bad input.
+
 package reprise
 
 import (

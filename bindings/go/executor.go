@@ -1,3 +1,5 @@
+// Runs a graph.
+
 package reprise
 
 // #include "shim.h"

@@ -1,3 +1,5 @@
+// Whole replies: by a callback, or through a channel.
+
 package reprise
 
 // #include "shim.h"

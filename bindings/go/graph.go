@@ -1,3 +1,5 @@
+// Graphs without a model.
+
 package reprise
 
 // #include "shim.h"

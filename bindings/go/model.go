@@ -1,3 +1,5 @@
+// Model files.
+
 package reprise
 
 // #include "shim.h"

@@ -1,3 +1,5 @@
+// Models, sessions, replies.
+
 package reprise
 
 import (

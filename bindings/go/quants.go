@@ -1,3 +1,5 @@
+// Data types, rows of f32 in the formats of model files, and writing of such files.
+
 package reprise
 
 // #include "shim.h"

@@ -1,3 +1,5 @@
+// Logits to the next token.
+
 package reprise
 
 // #include "shim.h"

@@ -1,3 +1,5 @@
+// One sequence of a model with its KV cache.
+
 package reprise
 
 // #include "shim.h"

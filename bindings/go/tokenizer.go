@@ -1,3 +1,5 @@
+// Text to token ids and back, and conversations.
+
 package reprise
 
 // #include "shim.h"

@@ -1,3 +1,5 @@
+// The functions of reprise/nn.h: on slices, and on a device where there is one.
+
 package nn
 
 import (

@@ -1,3 +1,5 @@
+// Memory and streams of CUDA devices.
+
 package nn
 
 // #include "shim.h"
