@@ -460,6 +460,12 @@ static inline RpStatus rp_check_qkv(const RpOpArgs *args) {
     return rp_check_result("qkv", &args->dst, RP_F32, d, args->qkv.wq.ne[1] / d);
 }
 
+/* Rows of a router's result, i32 [k,rows]: ids, weights, and the words of a q8_act column of n elements if it stores one. */
+static inline int64_t rp_router_rows(const RpRouterParams *p, int64_t n) {
+    const int64_t k = p->top_k.k, words = p->quantize != 0 ? (int64_t)rp_row_bytes(RP_Q8_ACT, n) / 4 : 0;
+    return 2 + (words + k - 1) / k;
+}
+
 static inline RpStatus rp_check_router(const RpOpArgs *args) {
     const RpTensorView   *w = &args->router.w;
     const RpRouterParams *p = &args->params->router;
@@ -472,9 +478,7 @@ static inline RpStatus rp_check_router(const RpOpArgs *args) {
         return rp_fail(
             RP_E_DTYPE,
             "router: only an f32 column of whole blocks of 32 can be quantised beside the product");
-    const int64_t words = p->quantize != 0 ? (int64_t)rp_row_bytes(RP_Q8_ACT, w->ne[0]) / 4 : 0;
-    return rp_check_result("router", &args->dst, RP_I32, p->top_k.k,
-                           2 + (words + p->top_k.k - 1) / p->top_k.k);
+    return rp_check_result("router", &args->dst, RP_I32, p->top_k.k, rp_router_rows(p, w->ne[0]));
 }
 
 static inline RpStatus rp_check_experts_down(const RpOpArgs *args) {

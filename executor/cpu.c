@@ -6,6 +6,7 @@
  *     worker i   step 0 | step 1, phase 0 | step 1, phase 1 | step 2 | ...      | is a barrier of all workers */
 #include "executor/backend.h"
 
+#include "base/clock.h"
 #include "executor/median.h"
 #include "executor/pool.h"
 #include "executor/prefetch.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ARENA_ALIGN = 4096, SCRATCH_ALIGN = 128 };
@@ -145,11 +145,7 @@ static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     return e->owner == e ? rp_prefetch_choose(e, c->pool) : RP_OK;
 }
 
-static double now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
+static double now_ns(void) { return 1e9 * rp_seconds(); }
 
 static RpStatus end_of_step(void *pool, RpStatus status, bool last_phase) {
     (void)last_phase;

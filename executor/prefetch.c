@@ -4,14 +4,15 @@
  * first candidate, stays unless another one is faster by MARGIN: a smaller gain would be noise. */
 #include "executor/prefetch.h"
 
+#include "base/clock.h"
 #include "base/sized.h"
+#include "executor/touch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { N_CANDIDATES = 4, MIN_ROUNDS = 4, MAX_ROUNDS = 8, SLICE_BYTES = 1 << 19, PAGE = 4096, ALIGN = 64 };
+enum { N_CANDIDATES = 4, MIN_ROUNDS = 4, MAX_ROUNDS = 8, SLICE_BYTES = 1 << 19, ALIGN = 64 };
 
 #define MARGIN 1.1
 
@@ -45,12 +46,6 @@ typedef struct Trial {
     int               failed;
 } Trial;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static RpTensorView slice(const Trial *t, int64_t i) {
     RpTensorView v = t->weights[i / t->slices_of_weight % t->n_weights];
     v.data       = (char *)v.data + (size_t)(i % t->slices_of_weight * t->rows) * v.nb[1];
@@ -59,11 +54,9 @@ static RpTensorView slice(const Trial *t, int64_t i) {
     return v;
 }
 
-/* Reads one byte per page of a slice, so that page faults of the mapped file are not timed. */
 static void touch(const Trial *t, int64_t i) {
     const RpTensorView v = slice(t, i);
-    for (size_t at = 0; at < (size_t)v.ne[1] * v.nb[1]; at += PAGE)
-        (void)*((const volatile char *)v.data + at);
+    rp_touch(v.data, (size_t)v.ne[1] * v.nb[1]);
 }
 
 /* The timed task: each worker multiplies its slice with the column, as if it were alone. */
@@ -134,9 +127,9 @@ static RpStatus time_candidates(Trial *t, ThreadPool *pool, int rounds) {
             t->first = (int64_t)(r * N_CANDIDATES + c) * t->workers; /* see the formula above */
             for (int w = 0; w < t->workers; w++) touch(t, t->first + w);
             RP_TRY(rp_cpu_prefetch_set(candidates[c]));
-            const double start = now();
+            const double start = rp_seconds();
             RP_TRY(rp_pool_run(pool, multiply, t));
-            const double seconds = now() - start;
+            const double seconds = rp_seconds() - start;
             if (seconds < measured.seconds[c]) measured.seconds[c] = seconds;
         }
     return RP_OK;

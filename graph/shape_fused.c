@@ -5,6 +5,8 @@
  *     result  epilogue(w c)                bias, scale, post-norm, residual or activation, depending on the op */
 #include "graph/shape.h"
 
+#include "base/check.h"
+
 static bool is_one_token(const RpTensorView *x) {
     return rp_view_rows(x) == 1 && rp_shape_contiguous_rows(x);
 }
@@ -137,9 +139,7 @@ SHAPE_RULE(router) {
         .top_k = {.x = &probs, .bias = in->router.select_bias}
     };
     RP_TRY(rp_shape_top_k(&choice, &top_k, out, why));
-    const int64_t k = p->top_k.k, words = (int64_t)rp_row_bytes(RP_Q8_ACT, w->ne[0]) / 4;
-    *out = rp_view_contiguous(RP_I32, (int64_t[]){k, p->quantize != 0 ? 2 + (words + k - 1) / k : 2, 1, 1},
-                              NULL);
+    *out = rp_view_contiguous(RP_I32, (int64_t[]){p->top_k.k, rp_router_rows(p, w->ne[0]), 1, 1}, NULL);
     return RP_OK;
 }
 

@@ -6,12 +6,12 @@
 #include "model/reply.h"
 
 #include "base/argument.h"
+#include "base/clock.h"
 
 #include "base/sized.h"
 #include "model/stop_match.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { FEED_BYTES = 256 }; /* a token's bytes go through the stages at most this many at a time */
 
@@ -23,12 +23,6 @@ typedef struct TextOut {
     RpUtf8Stream             utf8;
     char                    *bytes, *text; /* bytes: after the stop strings; text: after utf8 */
 } TextOut;
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static size_t utf8_room(size_t n) { return n + 4 + 3 * (n + 4); } /* see rp_utf8_feed */
 
@@ -144,7 +138,7 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
     int32_t                  token;
     bool                     done = false;
     RP_TRY(sample_token(s, sampler, o, result, &token));
-    result->first_token_s = now_s() - start;
+    result->first_token_s = rp_seconds() - start;
     for (;;) {
         if (!o->ignore_end && text->tokenizer != NULL && rp_tokenizer_is_end(text->tokenizer, token)) {
             result->reason = RP_STOP_END_TOKEN;
@@ -160,9 +154,9 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
             result->reason = RP_STOP_CONTEXT;
             break;
         }
-        const double before = now_s();
+        const double before = rp_seconds();
         RP_TRY(next_token(s, sampler, o, result, &token));
-        result->decode_s += now_s() - before;
+        result->decode_s += rp_seconds() - before;
     }
     if (result->reason != RP_STOP_CANCELLED) put_rest(text);
     return RP_OK;
@@ -170,14 +164,14 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
 
 static RpStatus generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
                          const RpGenerateOptions *options, RpGenerateResult *result) {
-    const double start = now_s();
+    const double start = rp_seconds();
     TextOut      text;
     RP_TRY(check_call(s, sampler, n_prompt, options));
     RpStatus st = text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
     if (st == RP_OK) {
         const int32_t n_before = rp_session_n_past(s);
         st                     = take_prompt(s, sampler, prompt, n_prompt, options);
-        result->prefill_s      = now_s() - start;
+        result->prefill_s      = rp_seconds() - start;
         result->n_prompt       = rp_session_n_past(s) - n_before;
         if (st == RP_OK) st = reply(s, sampler, &text, start, result);
         if (st == RP_OK)

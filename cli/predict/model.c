@@ -99,16 +99,17 @@ static double serial_us(const Gpu *g, const KernelCounts *k) {
     return begin_us(g, k) + end_us(g, k) + k->barriers / k->blocks * BARRIER / (g->clock_ghz * 1e3);
 }
 
-KernelTime cli_kernel_time(const Gpu *g, const KernelCounts *k, const KernelCounts *before) {
-    const double hidden = hidden_us(g, k, before);
-    KernelTime   t      = {
-               .limit  = {[BOUND_memory]  = memory_us(g, k) - hidden,
-                          [BOUND_issue]   = issue_us(g, k),
-                          [BOUND_tensor]  = tensor_us(g, k),
-                          [BOUND_flight]  = flight_us(g, k),
-                          [BOUND_atomics] = atomics_us(g, k)},
-               .serial = serial_us(g, k),
-               .hidden = hidden
+KernelTime cli_kernel_time(const Gpu *g, const StepCounts *c, int i) {
+    const KernelCounts *k      = &c->kernels[i];
+    const double        hidden = hidden_us(g, k, i > 0 ? k - 1 : NULL);
+    KernelTime          t      = {
+                      .limit  = {[BOUND_memory]  = memory_us(g, k) - hidden,
+                                 [BOUND_issue]   = issue_us(g, k),
+                                 [BOUND_tensor]  = tensor_us(g, k),
+                                 [BOUND_flight]  = flight_us(g, k),
+                                 [BOUND_atomics] = atomics_us(g, k)},
+                      .serial = serial_us(g, k),
+                      .hidden = hidden
     };
     for (int b = 1; b < N_BOUNDS; b++)
         if (t.limit[b] > t.limit[t.bound]) t.bound = (Bound)b;
@@ -121,10 +122,10 @@ TokenTime cli_token_time(const Gpu *g, const StepCounts *c) {
     Gpu       without = *g;
     without.pdl       = false;
     for (int i = 0; i < c->n_kernels; i++) {
-        const KernelCounts *k = &c->kernels[i], *before = i > 0 ? k - 1 : NULL;
-        const double        us = cli_kernel_time(g, k, before).total;
+        const KernelCounts *k  = &c->kernels[i];
+        const double        us = cli_kernel_time(g, c, i).total;
         t.us += k->launches * (us + (g->pdl ? GAP_PDL_US : GAP_US));
-        t.without_pdl_us += k->launches * (cli_kernel_time(&without, k, before).total + GAP_US);
+        t.without_pdl_us += k->launches * (cli_kernel_time(&without, c, i).total + GAP_US);
         t.bytes += k->launches * k->dram_bytes;
     }
     return t;

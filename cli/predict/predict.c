@@ -17,16 +17,12 @@ typedef struct Steps {
 
 static double percent(const Gpu *g, const TokenTime *t) { return t->bytes / (t->us * 1e3) / g->gb_s * 100.0; }
 
-static KernelTime time_of(const Gpu *g, const StepCounts *c, int i) {
-    return cli_kernel_time(g, &c->kernels[i], i > 0 ? &c->kernels[i - 1] : NULL);
-}
-
 /* The kernels that take the most time of a token together, over all their launches. */
 static int longest(const Gpu *g, const StepCounts *c) {
     int    best = 0;
     double most = 0.0;
     for (int i = 0; i < c->n_kernels; i++) {
-        const double us = c->kernels[i].launches * time_of(g, c, i).total;
+        const double us = c->kernels[i].launches * cli_kernel_time(g, c, i).total;
         if (us > most) most = us, best = i;
     }
     return best;
@@ -36,7 +32,7 @@ static void add_row(Table *t, const Gpu *g, const StepCounts *c) {
     const TokenTime     time = cli_token_time(g, c);
     const int           i    = longest(g, c);
     const KernelCounts *k    = &c->kernels[i];
-    const KernelTime    kt   = time_of(g, c, i);
+    const KernelTime    kt   = cli_kernel_time(g, c, i);
     cli_table_add(t, "%s", c->name);
     cli_table_add(t, "%d", c->position);
     cli_table_add(t, "%s", g->name);
@@ -75,7 +71,7 @@ static void put_row(const Gpu *g, const StepCounts *c, bool first) {
            c->position, g->name, t.us, 1e6 / t.us, 1e6 / t.without_pdl_us, t.bytes, percent(g, &t));
     for (int i = 0; i < c->n_kernels; i++) {
         if (i > 0) putchar(',');
-        put_kernel(&c->kernels[i], time_of(g, c, i));
+        put_kernel(&c->kernels[i], cli_kernel_time(g, c, i));
     }
     printf("]}");
 }

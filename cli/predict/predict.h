@@ -73,8 +73,8 @@ typedef struct TokenTime {
     double bytes;       /* of weights and KV cache */
 } TokenTime;
 
-/* `before`: the kernel before it in the step, NULL for the first. */
-KernelTime cli_kernel_time(const Gpu *gpu, const KernelCounts *k, const KernelCounts *before);
+/* Kernel i of a step. The one before it hides what it reads early. */
+KernelTime cli_kernel_time(const Gpu *gpu, const StepCounts *c, int i);
 TokenTime  cli_token_time(const Gpu *gpu, const StepCounts *c);
 
 /* `reprise bench launches --predict`: `path` is a file of counts or a folder of such files. gpu, preset NULL: all. */

@@ -6,6 +6,7 @@
  * A cache that fails is noted in the job and costs time only (I10). */
 #include "executor/cuda/compile.h"
 
+#include "base/clock.h"
 #include "executor/cuda/code_cache.h"
 #include "executor/cuda/cuda.h"
 #include "reprise/options.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 16 };
@@ -40,12 +40,6 @@ typedef struct Batch {
     const CodeCache *cache; /* NULL: not used */
 } Batch;
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void note_cache(CompileJob *j) { snprintf(j->cache, sizeof j->cache, "%.511s", rp_last_error()); }
 
 static RpStatus compile_or_read(const Batch *b, CompileJob *j) {
@@ -69,7 +63,7 @@ static RpStatus compile_or_read(const Batch *b, CompileJob *j) {
 static RpStatus run(Batch *b, CompileJob *j) {
     if (atomic_load(&b->cancelled))
         return rp_fail(RP_E_CANCELLED, "%s: cancelled before it was compiled", j->code.owner);
-    if (b->watch.limit_s > 0.0 && seconds() > b->end)
+    if (b->watch.limit_s > 0.0 && rp_seconds() > b->end)
         return rp_fail(RP_E_NOT_AVAILABLE, "%s: not compiled within %.0f s", j->code.owner, b->watch.limit_s);
     return compile_or_read(b, j);
 }
@@ -105,7 +99,7 @@ bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n
     const long cores   = sysconf(_SC_NPROCESSORS_ONLN);
     int        started = 0;
     if (watch != NULL) b.watch = *watch;
-    b.end = seconds() + b.watch.limit_s;
+    b.end = rp_seconds() + b.watch.limit_s;
     if (rp_code_cache_open(&cache) == RP_OK)
         b.cache = &cache;
     else

@@ -14,7 +14,7 @@ typedef struct CompileJob {
     char       cache[512];  /* why the cache was not used for it; "" if it was */
 } CompileJob;
 
-/* What may end compiling early. No job begins any more when `progress`, which may be NULL, has returned false (the rest is
+/* Limits of compiling. No job begins any more when `progress`, which may be NULL, has returned false (the rest is
  * RP_E_CANCELLED), or after limit_s seconds, unless that is 0 (RP_E_NOT_AVAILABLE). */
 typedef struct CompileWatch {
     bool (*progress)(size_t done, size_t total, void *user); /* called by the thread of rp_compile_all */
@@ -28,7 +28,7 @@ RP_NODISCARD RpStatus rp_compiler_open(RpNvrtc **out);
 
 /* Compiles every job, on as many threads as there are jobs and processors. Jobs have a status each. `watch` may be NULL.
  * Returns false if its progress function has. */
-bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
+RP_NODISCARD bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
                     const CompileWatch *watch);
 
 #endif

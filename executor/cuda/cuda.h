@@ -26,6 +26,9 @@ enum {
     CUDA_PDL_MAJOR    = 9 /* major compute capability from which there is programmatic dependent launch */
 };
 
+/* Why nothing is measured or compiled for a device, with its name. */
+#define CUDA_SIMULATED "%s reports no memory bus, so it is simulated"
+
 /* A weight: address and size on the host, and its device copy, in planes if it is quantised. */
 typedef struct CudaWeight {
     const void *host;
@@ -33,7 +36,7 @@ typedef struct CudaWeight {
     char       *device;
 } CudaWeight;
 
-/* Bytes and time of the uploads of weights so far. What is left of the time, the host repacked them. */
+/* Bytes and time of the uploads of weights so far. The host repacked them in the rest of the time. */
 typedef struct CudaUpload {
     size_t bytes;
     double all_s, read_s, wait_s; /* seconds; of them reading the file, and waiting for copies */
@@ -158,9 +161,9 @@ typedef struct CudaExecutor {
 } CudaExecutor;
 
 /* Hooks that launch: a specialised kernel where there is one. `user` is the CudaExecutor. */
-RpStatus rp_cuda_special_now(void *user, const RpKernelLaunch *l);
-RpStatus rp_cuda_special_in_loop(void                 *user,
-                                 const RpKernelLaunch *l); /* overlapping, with CudaExecutor.pdl */
+RP_NODISCARD RpStatus rp_cuda_special_now(void *user, const RpKernelLaunch *l);
+/* Overlapping, with CudaExecutor.pdl. */
+RP_NODISCARD RpStatus rp_cuda_special_in_loop(void *user, const RpKernelLaunch *l);
 
 static inline CudaExecutor *rp_cuda(RpExecutor *e) { return (CudaExecutor *)e; }
 

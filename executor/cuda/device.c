@@ -2,11 +2,12 @@
  * each weight once. */
 #include "executor/cuda/cuda.h"
 
+#include "base/clock.h"
 #include "executor/cuda/tune.h"
+#include "executor/touch.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 RpStatus rp_cuda_check(CudaDevice *d, cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
@@ -154,30 +155,23 @@ typedef struct Upload {
     unsigned     n_pieces;
 } Upload;
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static RpStatus upload_check(const Upload *u, cudaError_t e) {
     return rp_cuda_check(u->d, e, "upload of weights");
 }
 
 /* Waits until the latest copy from half k has been made, and counts the time. */
 static RpStatus upload_wait(const Upload *u, unsigned k) {
-    const double      begin = seconds();
+    const double      begin = rp_seconds();
     const cudaError_t e     = cudaEventSynchronize(u->done[k]);
-    u->d->upload.wait_s += seconds() - begin;
+    u->d->upload.wait_s += rp_seconds() - begin;
     return upload_check(u, e);
 }
 
 /* Makes the pages of a weight present and counts the time: those of a file that is mapped are read now. */
 static void upload_read(const Upload *u, const char *from, size_t bytes) {
-    enum { PAGE = 4096 };
-    const double begin = seconds();
-    for (size_t at = 0; at < bytes; at += PAGE) (void)*(const volatile char *)(from + at);
-    u->d->upload.read_s += seconds() - begin;
+    const double begin = rp_seconds();
+    rp_touch(from, bytes);
+    u->d->upload.read_s += rp_seconds() - begin;
 }
 
 /* The half for the next piece, when nothing reads it any more. */
@@ -312,7 +306,7 @@ static RpStatus fill_slab(Upload *u, const ExecPlan *plan, char *slab) {
 RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     const size_t total = rp_cuda_missing_weights(d, plan);
     Upload       u     = {.d = d};
-    const double begin = seconds();
+    const double begin = rp_seconds();
     char        *slab;
     if (total == 0) return RP_OK;
     RP_TRY(grow(d, rp_graph_n_nodes(plan->graph)));
@@ -325,6 +319,6 @@ RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan) {
     }
     d->slabs[d->n_slabs++] = slab;
     d->upload.bytes += total;
-    d->upload.all_s += seconds() - begin;
+    d->upload.all_s += rp_seconds() - begin;
     return RP_OK;
 }

@@ -250,13 +250,13 @@ static RpStatus compile_and_load(CudaExecutor *c, const RpNvrtc *n, const Tensor
     RP_TRY(rp_nvrtc_target(n, c->device->major, c->device->minor, &target));
     for (int i = 0; i < n_jobs; i++)
         jobs[i].code = code_of(rp_op_info(ops[i])->name, rp_op_info(ops[i])->source);
-    rp_compile_all(n, target, jobs, n_jobs,
-                   &(CompileWatch){.progress = c->progress, .user = c->progress_user});
+    const bool all = rp_compile_all(n, target, jobs, n_jobs,
+                                    &(CompileWatch){.progress = c->progress, .user = c->progress_user});
     for (int i = 0; i < n_jobs && st == RP_OK; i++)
         st = jobs[i].status == RP_OK ? load_one(c->device, ops[i], &jobs[i].binary)
                                      : rp_fail(jobs[i].status, "%s", jobs[i].error);
     describe(c, n, target, jobs, n_jobs);
-    return st;
+    return all || st != RP_OK ? st : rp_fail(RP_E_CANCELLED, "cancelled while kernels were compiled");
 }
 
 static RpStatus open_missing(CudaExecutor *c) {

@@ -15,14 +15,15 @@
  * shipped kernel. Whatever fails leaves the shipped kernel in place, with the reason in info.kernels (I10). */
 #include "executor/cuda/special.h"
 
+#include "base/clock.h"
 #include "base/launch.h"
 #include "base/op_table.h"
 #include "executor/cuda/compile.h"
 #include "reprise/options.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A plan has 5 to 15 kernels, which take 0.5 to 2 seconds of a core each. Whatever is not begun by then runs as shipped. */
 enum { LIMIT_S = 60 };
@@ -263,29 +264,31 @@ static void load(Collector *t, SpecialKernel *k, const CudaBinary *b, const Adde
     k->function = NULL;
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+/* Appends a clause to info.kernels. */
+__attribute__((format(printf, 2, 3))) static void say(CudaExecutor *c, const char *format, ...) {
+    const size_t room = sizeof c->kernels_text;
+    size_t       n    = strlen(c->kernels_text);
+    va_list      ap;
+    if (n > 0) n += (size_t)snprintf(c->kernels_text + n, room - n, "; ");
+    if (n >= room) return;
+    va_start(ap, format);
+    vsnprintf(c->kernels_text + n, room - n, format, ap);
+    va_end(ap);
 }
 
-/* Appends to info.kernels, as "NVRTC 13.0, sm_90: 9 kernels specialised, 7 compiled in 8.1 s, 2 from the cache". */
+/* As "NVRTC 13.0, sm_90: 9 kernels specialised, 7 compiled in 8.1 s, 2 from the cache". */
 static void describe(Collector *t, const char *nvrtc, CudaTarget target, int n_jobs, double compiled_s) {
-    CudaExecutor *c      = t->c;
-    const size_t  n      = strlen(c->kernels_text);
-    int           cached = 0, compiled = 0;
-    const char   *cache = "";
+    int         cached = 0, compiled = 0;
+    const char *cache = "";
     for (int i = 0; i < n_jobs; i++) {
         cached += t->jobs[i].cached;
         compiled += !t->jobs[i].cached && t->jobs[i].status == RP_OK;
         if (cache[0] == '\0') cache = t->jobs[i].cache;
     }
-    snprintf(c->kernels_text + n, sizeof c->kernels_text - n,
-             "%s%s, %s_%d: %d kernels specialised, %d compiled in %.1f s, %d from the cache%s%.100s%s%.160s",
-             n > 0 ? "; " : "", nvrtc, target.is_virtual ? "compute" : "sm", target.architecture,
-             t->n - t->n_shipped, compiled, compiled > 0 ? compiled_s : 0.0, cached,
-             cache[0] != '\0' ? "; cache: " : "", cache, t->reason[0] != '\0' ? "; as shipped: " : "",
-             t->reason);
+    say(t->c, "%s, %s_%d: %d kernels specialised, %d compiled in %.1f s, %d from the cache%s%.100s%s%.160s",
+        nvrtc, target.is_virtual ? "compute" : "sm", target.architecture, t->n - t->n_shipped, compiled,
+        compiled > 0 ? compiled_s : 0.0, cached, cache[0] != '\0' ? "; cache: " : "", cache,
+        t->reason[0] != '\0' ? "; as shipped: " : "", t->reason);
 }
 
 static RpStatus compile(Collector *t, const RpNvrtc *n) {
@@ -302,9 +305,9 @@ static RpStatus compile(Collector *t, const RpNvrtc *n) {
         of[used]          = i;
         jobs[used++].code = rp_special_code(rp_op_info(a->op)->name, a->file, a->text);
     }
-    const double begin = seconds();
+    const double begin = rp_seconds();
     if (st == RP_OK) t->cancelled = !rp_compile_all(n, target, jobs, used, &watch);
-    const double took = seconds() - begin;
+    const double took = rp_seconds() - begin;
     for (int i = 0; i < used && !d->failed; i++) {
         if (jobs[i].status != RP_OK)
             note(t, jobs[i].error);
@@ -354,17 +357,11 @@ RpStatus rp_cuda_specials_open(CudaExecutor *c) {
                        value);
     if (strcmp(value, "off") == 0 || c->base.step == NULL) return RP_OK;
     if (!force && c->device->simulated) {
-        const size_t n = strlen(c->kernels_text);
-        snprintf(c->kernels_text + n, sizeof c->kernels_text - n,
-                 "%sno kernel specialised: %s reports no memory bus, so it is simulated", n > 0 ? "; " : "",
-                 c->device->name);
+        say(c, "no kernel specialised: " CUDA_SIMULATED, c->device->name);
         return RP_OK;
     }
     const RpStatus st = specialise(&t);
-    const size_t   n  = strlen(c->kernels_text);
-    if (st != RP_OK)
-        snprintf(c->kernels_text + n, sizeof c->kernels_text - n, "%sno kernel specialised: %.300s",
-                 n > 0 ? "; " : "", rp_last_error());
+    if (st != RP_OK) say(c, "no kernel specialised: %.300s", rp_last_error());
     collector_free(&t);
     if (c->device->failed) return rp_fail(RP_E_CUDA, "%s: %s", c->device->id, c->device->failure);
     if (t.cancelled) return rp_fail(RP_E_CANCELLED, "cancelled while kernels were compiled");
@@ -373,10 +370,8 @@ RpStatus rp_cuda_specials_open(CudaExecutor *c) {
 }
 
 void rp_cuda_specials_check(CudaExecutor *c) {
-    const size_t n = strlen(c->kernels_text);
     if (c->special_missed > 0)
-        snprintf(c->kernels_text + n, sizeof c->kernels_text - n,
-                 "; %d captured launches have other constants, and are as shipped", c->special_missed);
+        say(c, "%d captured launches have other constants, and are as shipped", c->special_missed);
 }
 
 void rp_cuda_specials_close(CudaDevice *d) {

@@ -7,6 +7,7 @@
  * from minimum to median, and 2 % of the time. */
 #include "executor/cuda/tune.h"
 
+#include "base/clock.h"
 #include "executor/cuda/code_cache.h"
 #include "executor/cuda/tune_bench.h"
 #include "executor/median.h"
@@ -15,7 +16,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { FORMAT = 1, ROUNDS = 9, MIN_ROUNDS = 3, CONSTANTS = 4, WARM_US = 20000, MAX_WARM_RUNS = 64 };
 
@@ -57,12 +57,6 @@ static const Constant constants[CONSTANTS] = {
 
 static int *member_of(RpCudaTuning *t, const Constant *c) { return (int *)(void *)((char *)t + c->member); }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The model's constants, unmeasured. */
 static void describe(const CudaDevice *d, RpCudaTuningInfo *out) {
     RpCudaTuning t   = d->tuning;
@@ -101,7 +95,7 @@ static RpStatus record(Trial *t, const RpCudaTuning *tuning) {
 static RpStatus time_rounds(Trial *t, double deadline) {
     double unused;
     for (int k = 0; k < t->c->n; k++) RP_TRY(rp_tune_bench_time(t->b, t->graphs[k], &unused));
-    for (; t->rounds < ROUNDS && now() < deadline; t->rounds++)
+    for (; t->rounds < ROUNDS && rp_seconds() < deadline; t->rounds++)
         for (int k = 0; k < t->c->n; k++)
             RP_TRY(rp_tune_bench_time(t->b, t->graphs[k], &t->us[k][t->rounds]));
     return RP_OK;
@@ -140,7 +134,8 @@ static RpStatus warm_up(TuneBench *b, const RpCudaTuning *tuning, double deadlin
     cudaGraphExec_t graph;
     double          us = 0.0, sum = 0.0;
     RpStatus        st = rp_tune_bench_record(b, TUNE_PRODUCTS, tuning, &graph);
-    for (int i = 0; st == RP_OK && i < MAX_WARM_RUNS && sum < WARM_US && now() < deadline; i++, sum += us)
+    for (int i = 0; st == RP_OK && i < MAX_WARM_RUNS && sum < WARM_US && rp_seconds() < deadline;
+         i++, sum += us)
         st = rp_tune_bench_time(b, graph, &us);
     if (graph != NULL) (void)cudaGraphExecDestroy(graph);
     return st;
@@ -151,7 +146,7 @@ static RpStatus measure_all(TuneBench *b, RpCudaTuning *tuning, double deadline,
     RP_TRY(warm_up(b, tuning, deadline));
     for (int i = 0; i < CONSTANTS; i++) {
         if (constants[i].overlap && !b->pdl) continue;
-        if (now() < deadline) RP_TRY(measure_constant(b, &constants[i], tuning, deadline, &out[i]));
+        if (rp_seconds() < deadline) RP_TRY(measure_constant(b, &constants[i], tuning, deadline, &out[i]));
         *stopped |= out[i].n_candidates == 0;
         *member_of(tuning, &constants[i]) = out[i].value;
     }
@@ -159,7 +154,7 @@ static RpStatus measure_all(TuneBench *b, RpCudaTuning *tuning, double deadline,
 }
 
 RpStatus rp_cuda_tune_measure(CudaDevice *d, size_t l2_bytes, double seconds, bool *stopped) {
-    const double     deadline = now() + seconds;
+    const double     deadline = rp_seconds() + seconds;
     const bool       pdl      = d->major >= CUDA_PDL_MAJOR && strcmp(rp_option(RP_OPT_PDL), "off") != 0;
     RpCudaTuningInfo info;
     RpCudaTuning     tuning = d->tuning;
@@ -262,7 +257,7 @@ static void say(CudaDevice *d, RpTuningOrigin origin, const char *format, const 
 
 /* A failure of the device alone is returned. */
 static RpStatus measure(CudaDevice *d, size_t l2_bytes) {
-    const double begin = now();
+    const double begin = rp_seconds();
     bool         stopped;
     if (rp_cuda_tune_measure(d, l2_bytes, rp_cuda_tune_seconds, &stopped) != RP_OK) {
         if (d->failed) return rp_fail(RP_E_CUDA, "%s: measurement of its constants: %s", d->id, d->failure);
@@ -270,7 +265,7 @@ static RpStatus measure(CudaDevice *d, size_t l2_bytes) {
         return RP_OK;
     }
     d->tuned.origin = RP_TUNING_MEASURED;
-    snprintf(d->tuned.text, sizeof d->tuned.text, "measured in %.2f s%s", now() - begin,
+    snprintf(d->tuned.text, sizeof d->tuned.text, "measured in %.2f s%s", rp_seconds() - begin,
              stopped ? ", stopped before the end" : "");
     return RP_OK;
 }
@@ -328,6 +323,6 @@ RpStatus rp_cuda_tune(CudaDevice *d, const struct cudaDeviceProp *p) {
         return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_TUNE),
                        option);
     if (force || !d->simulated) return choose_measured(d, p, force);
-    say(d, RP_TUNING_MODEL, "model: %s reports no memory bus, so it is simulated", d->name);
+    say(d, RP_TUNING_MODEL, "model: " CUDA_SIMULATED, d->name);
     return RP_OK;
 }

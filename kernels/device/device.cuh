@@ -33,19 +33,25 @@ __device__ static inline float4 rp_get_float4(const float *x) {
                        __uint_as_float(v.w));
 }
 
+struct Sum {
+    __device__ static float fold(float a, float b) { return a + b; }
+};
+struct Maximum {
+    __device__ static float fold(float a, float b) { return b > a || b != b ? b : a; }
+};
+
 /* The sum (the maximum) over the warp, for every lane. A butterfly: lanes 16 apart are added, then 8, 4, 2, 1
  * apart, so the order is fixed. The maximum is a NaN if any value is. */
 __device__ static inline float rp_warp_sum(float v) {
-    if (RP_FUSED_SUM(v)) return v;
-    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) v += __shfl_xor_sync(RP_ALL_LANES, v, lanes);
+    if (RP_FUSED(Sum, v)) return v;
+    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) v = Sum::fold(v, __shfl_xor_sync(RP_ALL_LANES, v, lanes));
     return v;
 }
 
 __device__ static inline float rp_warp_max(float v) {
-    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) {
-        const float other = __shfl_xor_sync(RP_ALL_LANES, v, lanes);
-        v                 = other > v || other != other ? other : v;
-    }
+    if (RP_FUSED(Maximum, v)) return v;
+    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
+        v = Maximum::fold(v, __shfl_xor_sync(RP_ALL_LANES, v, lanes));
     return v;
 }
 

@@ -163,10 +163,18 @@ struct GemvRows {
     }
 };
 
+struct TwoSums {
+    __device__ static float2 fold(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
+};
+
 /* Two sums at once, over n_lanes lanes and for the first of them, with the same order of additions. After the first step
  * the lower half of the lanes has the terms of v[0] and the upper half those of v[1]. */
 __device__ static inline void rp_warp_sums(float (&v)[2], int n_lanes) {
-    if (n_lanes == RP_WARP && RP_FUSED_SUM(v[0]) && RP_FUSED_SUM(v[1])) return;
+    float2 both = make_float2(v[0], v[1]);
+    if (n_lanes == RP_WARP && RP_FUSED(TwoSums, both)) {
+        v[0] = both.x, v[1] = both.y;
+        return;
+    }
     const int  half  = n_lanes / 2;
     const bool upper = ((int)threadIdx.x & half) != 0;
     float      sum   = upper ? v[1] : v[0];

@@ -31,11 +31,13 @@ template <auto KERNEL> static inline const char *rp_kernel_signature() { return 
 
 /* Clears the bytes of a view between its members. They have what was on the stack, and kernels for constant arguments are
  * found by comparing all bytes (executor/cuda/special.c). */
-template <class T> static inline void rp_clear_padding(T &) {}
-static inline void                    rp_clear_padding(RpTensorView &view) {
-                       const size_t end = offsetof(RpTensorView, dtype) + sizeof view.dtype;
-                       memset((char *)&view + end, 0, offsetof(RpTensorView, ne) - end);
+static inline void rp_clear_padding(RpTensorView &view) {
+    const size_t end = offsetof(RpTensorView, dtype) + sizeof view.dtype;
+    memset((char *)&view + end, 0, offsetof(RpTensorView, ne) - end);
 }
+
+/* Other arguments are numbers and pointers. */
+template <class T> static inline void rp_clear_padding(T &) {}
 
 /* cudaLaunchKernelExC takes arguments by untyped pointers. The unused parameter void (*)(P...) is the kernel: it
  * tells the compiler the parameter types P. `launch` converts each argument to its type, so that the bytes behind

@@ -45,12 +45,12 @@ template <class A, class B> struct conditional<false, A, B> { typedef B type; };
 template <bool C, class A, class B> using conditional_t = typename conditional<C, A, B>::type;
 } // namespace std
 
-/* Of the launchers, which are not compiled to code. */
+/* The launchers use these; they are not compiled to code. */
 extern "C" cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *, const void *, void **);
 extern "C" const char *cudaGetErrorString(cudaError_t);
 __device__ void        cudaGraphSetConditional(unsigned long long, unsigned);
 
-/* Of cuda_fp16.h and cuda_bf16.h, by the instructions that their functions are. A pair has the first element in the low
+/* Functions of cuda_fp16.h and cuda_bf16.h, by the instructions that they are. A pair has the first element in the low
  * half. */
 struct __half {
     unsigned short bits;

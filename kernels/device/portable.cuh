@@ -18,14 +18,14 @@
 #define RP_SHARED_DYNAMIC(T, name) T *name = (T *)sim_shared_dyn()
 #define RP_KERNEL(...)             sim_kernel(__VA_ARGS__, #__VA_ARGS__)
 #define RP_NOINLINE                __attribute__((noinline))
-#define RP_FUSED_SUM(v)            sim_fused_sum(&(v)) /* may add over the warp in one step */
+#define RP_FUSED(Fold, v)          sim_fused<Fold>(v) /* may do a butterfly of shuffles in one step */
 #else
 #define RP_SHARED(T, name, dims) __shared__ T name dims
 #define RP_SHARED_DYNAMIC(T, name)                                                                           \
     extern __shared__ __align__(16) unsigned char rp_dynamic_shared[];                                       \
     T                                            *name = (T *)rp_dynamic_shared
 #define RP_KERNEL(...)  ((const void *)(__VA_ARGS__))
-#define RP_FUSED_SUM(v) false
+#define RP_FUSED(Fold, v) false
 #ifndef RP_NOINLINE
 #define RP_NOINLINE __noinline__
 #endif

@@ -34,6 +34,11 @@ struct TwoSum {
         const float square = __fmul_rn(v, v);
         add(square, fmaf(v, v, -square));
     }
+
+    __device__ static TwoSum fold(TwoSum a, TwoSum b) {
+        a.add(b.high, b.low);
+        return a;
+    }
 };
 
 /* 1 / sqrt(sum / n + eps), rounded once: all steps before have relative errors of about 2^-45.
@@ -69,9 +74,10 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
         const float4 v = rp_load4<COHERENT>(x, i, n);
         sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
     }
-    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
-        sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
-                __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
+    if (!RP_FUSED(TwoSum, sum))
+        for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
+            sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
+                    __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
     __syncthreads();
     if (lane == 0) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
     __syncthreads();

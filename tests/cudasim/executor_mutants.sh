@@ -47,7 +47,7 @@ plant() { # source file to compile, file to change, sed expression, tests, descr
     for test in $4; do
         link "$1" "$test"
         [ "$test" != special ] || export REPRISE_SIM=ptx
-        if ! SIM_FUSED_SUM=1 timeout 300 "$temp/test" -j1 --fail-fast >"$temp/log" 2>&1; then echo "caught $5"; return; fi
+        if ! SIM_FUSED=1 timeout 300 "$temp/test" -j1 --fail-fast >"$temp/log" 2>&1; then echo "caught $5"; return; fi
     done
     echo "NOT CAUGHT: $5 ($4)"
 }
@@ -118,8 +118,8 @@ mutant $cuda/tune.c $cuda/tune.c 's/gain > least/gain > 0.0/' tune "a gain of on
 mutant $cuda/tune.c $cuda/tune.c 's/gain > noise\[0\] && gain > noise\[k\]/true/' tune "a gain within the noise that counts"
 mutant $cuda/tune.c $cuda/tune.c 's/ && out->us\[k\] < out->us\[best\]//' tune "the last candidate that is faster instead of the fastest"
 mutant $cuda/tune.c $cuda/tune.c 's/ driver, runtime,$/ 0, 0,/' tune "constants of another driver"
-mutant $cuda/tune.c $cuda/tune.c 's/&& now() < deadline; t->rounds/; t->rounds/' tune "rounds that do not end"
-mutant $cuda/tune.c $cuda/tune.c 's/if (now() < deadline) RP_TRY/RP_TRY/' tune "a measurement after its time"
+mutant $cuda/tune.c $cuda/tune.c 's/&& rp_seconds() < deadline; t->rounds/; t->rounds/' tune "rounds that do not end"
+mutant $cuda/tune.c $cuda/tune.c 's/if (rp_seconds() < deadline) RP_TRY/RP_TRY/' tune "a measurement after its time"
 mutant $cuda/tune.c $cuda/tune.c 's/    apply(d, d->tuned.constants);/    ;/' tune "cached constants that are not used"
 mutant $cuda/executor.c $cuda/executor.c 's/ && !slower//' tune "kernels that overlap although they are slower so"
 mutant $cuda/tune_bench.c $cuda/tune_bench.c '/^void rp_tune_bench_close/,/^}/ s/(void)cudaFree(b->memory);/(void)0;/' tune "memory of a measurement that stays"

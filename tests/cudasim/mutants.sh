@@ -7,8 +7,8 @@
 #
 # The bugs of one op share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
 #   s/id < n/(@ ? id <= n : id < n)/        becomes        (sim_bug(3) ? id <= n : id < n)
-# and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests of the op must pass. SIM_FUSED_SUM: sums over a warp in
-# one step, which takes less time; without a bug the shuffles run.
+# and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests of the op must pass. SIM_FUSED: butterflies
+# over a warp in one step, which takes less time; without a bug the shuffles run.
 set -eu
 export REPRISE_SPECIALIZE=off
 bugs() { # op | file | sed expression | description
@@ -200,7 +200,7 @@ for op in $(bugs | cut -d'|' -f1 | uniq); do
         echo "$op: the tests fail without a bug"; tail -5 "$temp/log"; missed=$((missed + 1)); continue
     fi
     while read -r n text; do
-        if SIM_BUG=$n SIM_FUSED_SUM=1 "$temp/test" -j1 --fail-fast --filter "*/$tests" >"$temp/log" 2>&1; then
+        if SIM_BUG=$n SIM_FUSED=1 "$temp/test" -j1 --fail-fast --filter "*/$tests" >"$temp/log" 2>&1; then
             echo "NOT CAUGHT: $text ($op)"; missed=$((missed + 1))
         else
             caught=$((caught + 1))

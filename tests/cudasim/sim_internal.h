@@ -105,6 +105,7 @@ struct Fiber {
     unsigned              mask;
     uint64_t              val, res;
     int                   arg, width;
+    SimFold               fold;
     std::vector<CpAsync> *cp;
     std::vector<size_t>  *cpg; // queued cp.async copies; number of copies at each commit
     uint32_t              clk, seen[32], fence_clk, fence_epoch;

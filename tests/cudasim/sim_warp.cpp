@@ -23,7 +23,7 @@ const char *sim_opname(SimOp o) {
         "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",
         "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync",
         "__reduce_or_sync",  "__reduce_xor_sync", "__match_any_sync",  "mma",
-        "ldmatrix",          "warp sum"};
+        "ldmatrix",          "butterfly"};
     return n[o];
 }
 static inline bool all_arrived(const Warp *w, unsigned mask) {
@@ -118,15 +118,15 @@ static void complete(Warp *w, unsigned mask) {
         }
         same = false;
         break;
-    case SIM_FSUM: { // the butterfly of five xor shuffles, with the same roundings
-        float v[32], t[32];
-        if (n != 32) sim_report(true, "fused sum needs all 32 lanes");
-        for (int i = 0; i < 32; i++) v[i] = sim_unbits<float>(p[i]->val);
+    case SIM_FOLD: {
+        uint64_t v[32], t[32];
+        if (n != 32) sim_report(true, "a butterfly needs all 32 lanes");
+        for (int i = 0; i < 32; i++) v[i] = p[i]->val;
         for (int o = 16; o; o >>= 1) {
-            for (int i = 0; i < 32; i++) t[i] = v[i] + v[i ^ o];
+            for (int i = 0; i < 32; i++) t[i] = f0->fold(v[i], v[i ^ o]);
             memcpy(v, t, sizeof v);
         }
-        for (int i = 0; i < 32; i++) p[i]->res = sim_bits(v[i]);
+        for (int i = 0; i < 32; i++) p[i]->res = v[i];
         same = false;
         break;
     }
@@ -172,10 +172,12 @@ uint64_t sim_warp(SimOp op, unsigned mask, uint64_t v, int arg, int width, const
     sim_next(f);
     return f->res;
 }
-bool sim_fused_sum(float *v, const char *file, int line) {
-    static const bool fused = getenv("SIM_FUSED_SUM") != nullptr;
-    if (fused) *v = sim_unbits<float>(sim_warp(SIM_FSUM, 0xffffffffu, sim_bits(*v), 0, 32, file, line));
-    return fused;
+bool sim_fused_bits(SimFold fold, uint64_t *v, const char *file, int line) {
+    static const bool fused = getenv("SIM_FUSED") != nullptr;
+    if (!fused) return false;
+    sim_f->fold = fold;
+    *v          = sim_warp(SIM_FOLD, 0xffffffffu, *v, 0, 32, file, line);
+    return true;
 }
 
 // ---- block and grid barriers ----

@@ -36,7 +36,7 @@ static CompileJob compile(const CudaCode *c) {
     CudaTarget target;
     OK(rp_compiler_open(&n));
     OK(rp_nvrtc_target(n, architecture / 10, architecture % 10, &target));
-    rp_compile_all(n, target, &job, 1, NULL);
+    cr_assert(rp_compile_all(n, target, &job, 1, NULL));
     rp_nvrtc_close(n);
     return job;
 }
@@ -246,7 +246,7 @@ Test(source_cache, many_programs_are_compiled_at_a_time) {
             jobs[i]           = (CompileJob){.code = code};
             jobs[i].code.text = texts[i];
         }
-        rp_compile_all(n, target, jobs, N, NULL);
+        cr_assert(rp_compile_all(n, target, jobs, N, NULL));
         for (int i = 0; i < N; i++) {
             char error[64];
             snprintf(error, sizeof error, "times: times.cu(2): error: #error %d\n", i);
@@ -280,7 +280,7 @@ Test(source_cache, compiling_ends_when_it_is_cancelled_or_takes_too_long) {
     OK(rp_nvrtc_target(n, 9, 0, &target));
     for (int i = 0; i < 2; i++) {
         CompileJob jobs[2] = {{.code = code}, {.code = code}};
-        rp_compile_all(n, target, jobs, 2, &watches[i]);
+        cr_expect_eq(rp_compile_all(n, target, jobs, 2, &watches[i]), i == 1);
         for (int k = 0; k < 2; k++) {
             cr_expect_eq(jobs[k].status, i == 0 ? RP_E_CANCELLED : RP_E_NOT_AVAILABLE);
             cr_expect_str_eq(jobs[k].error, i == 0 ? "times: cancelled before it was compiled"

@@ -256,11 +256,11 @@ Test(sim, kernels_write_to_mapped_host_memory) {
     close_fixture(&b);
 }
 
-/* SIM_FUSED_SUM must not change a bit, whatever the order of the additions. */
-Test(sim, a_fused_sum_has_the_bits_of_the_shuffles) {
+/* SIM_FUSED must not change a bit. */
+Test(sim, a_fused_butterfly_has_the_bits_of_the_shuffles) {
     Fixture b = open_fixture();
     float  *p;
-    setenv("SIM_FUSED_SUM", "1", 1);
+    setenv("SIM_FUSED", "1", 1);
     RUNS(cudaMallocHost((void **)&p, 96 * sizeof *p));
     for (int i = 0; i < 32; i++) p[i] = (i % 3 == 0 ? -1.0f : 1.0f) * (float)pow(1.7, i % 11) / 3.0f;
     void              *args[] = {&p, NULL};

@@ -13,13 +13,18 @@ __global__ static void sim_test_add_kernel(int *p, int n, int value) {
     if (i < n) p[i] += value;
 }
 
-/* The sum over a warp, by the shuffles of rp_warp_sum and in one step. */
+/* Its result depends on the order of the operands. */
+struct Halves {
+    static float fold(float a, float b) { return 0.75f * a + 0.5f * b; }
+};
+
+/* A butterfly over a warp, by shuffles and in one step. */
 __global__ static void sim_test_sum_kernel(float *p) {
     const unsigned lane = threadIdx.x;
     float          sum = p[lane], fused = p[lane];
-    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum = Halves::fold(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
     p[32 + lane] = sum;
-    p[64 + lane] = sim_fused_sum(&fused) ? fused : -1.0f;
+    p[64 + lane] = sim_fused<Halves>(fused) ? fused : -1.0f;
 }
 
 /* One iteration of the loop: writes the next number, then decides whether the loop goes on. */

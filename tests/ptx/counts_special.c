@@ -17,7 +17,7 @@ static char *compile(const char *op, const char *file, const char *text) {
     CompileJob job = {.code = rp_special_code(op, file, text)};
     char      *ptx = NULL;
     if (rp_nvrtc_target(nvrtc, 9, 0, &target) != RP_OK) return NULL;
-    rp_compile_all(nvrtc, target, &job, 1, NULL);
+    if (!rp_compile_all(nvrtc, target, &job, 1, NULL)) return NULL;
     if (job.status != RP_OK) fprintf(stderr, "%s: as shipped: %s\n", op, job.error);
     if (job.status == RP_OK && strstr(job.binary.ptx, "__local_depot") == NULL)
         ptx = strdup(job.binary.ptx);
