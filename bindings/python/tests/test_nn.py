@@ -147,5 +147,5 @@ def test_on_the_simulated_device(tmp_path):
     (tmp_path / "libreprise_nn.so").symlink_to(found.resolve())
     (tmp_path / "libreprise.so").symlink_to(os.path.realpath(reprise._lib.lib.path))
     done = subprocess.run([sys.executable, "-c", ON_THE_SIMULATED_DEVICE], capture_output=True, text=True,
-                          env={**os.environ, "REPRISE_BUILD": str(tmp_path), "SIM_FUSED_SUM": "1"})
+                          env={**os.environ, "REPRISE_BUILD": str(tmp_path), "SIM_FUSED": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
