@@ -77,7 +77,7 @@ enum { BESIDE = 5 }; /* RP_PREFILL_TOKENS */
 
 /* As kernels/attention_prefill.cu has it, for tensors that are aligned. */
 static bool is_prefill(const Case *c) {
-    return type_of(c) == RP_F16 && c->tokens >= BESIDE && (c->dim == 64 || c->dim == 128);
+    return c->type == RP_F16 && c->tokens >= BESIDE && (c->dim == 64 || c->dim == 128);
 }
 
 /* The same bits on the device, where a few tokens use one block per split of the context, and many tokens one block for all
