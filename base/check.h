@@ -153,12 +153,7 @@ static inline RpStatus rp_check_sample_rows(const RpOpArgs *args) {
             "sample_rows: logits [%lld,%lld], seeds [%lld,%lld], scratch [%lld,%lld], result [%lld]",
             (long long)x->ne[0], (long long)x->ne[1], (long long)seeds->ne[0], (long long)seeds->ne[1],
             (long long)scratch->ne[0], (long long)scratch->ne[1], (long long)y->ne[0]);
-    const RpStepState state = {.temperature    = p->temperature,
-                               .top_k          = p->top_k,
-                               .top_p          = p->top_p,
-                               .min_p          = p->min_p,
-                               .repeat_penalty = 1.0f};
-    return rp_step_check(&state, NULL, 0, x->ne[0]);
+    return rp_sampling_check(p->temperature, p->top_k, p->top_p, p->min_p);
 }
 
 static inline RpStatus rp_check_quantize(const RpOpArgs *args) {

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* RP_E_ARG, with the parameter, for one out of range (sampler.h). */
+RP_NODISCARD RpStatus rp_sampling_check(float temperature, int32_t top_k, float top_p, float min_p);
+
 /* RP_E_ARG, with the member, for a state that kernels cannot use: sampling parameters out of range (sampler.h), a ring
  * of more than `room` tokens, or recent tokens outside of the vocabulary. `token` and `pos` are not checked. */
 RP_NODISCARD RpStatus rp_step_check(const RpStepState *s, const int32_t *recent, int64_t room, int64_t n_vocab);

@@ -7,7 +7,6 @@ from cases import BACKENDS, HAS_DEVICE, Case, f64, floats, random
 from library import NnError
 
 
-
 def attention(q, k, v, mask, scale, causal):
     """[batch,seq,heads,head_dim] in float64; rows without a key are 0."""
     q, k, v = f64(q), f64(k), f64(v)
