@@ -61,7 +61,7 @@ set(RP_HAVE_CUDA ON)
 message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
 # An object library, so that targets that link it are still linked as C.
-file(GLOB kernel_sources CONFIGURE_DEPENDS kernels/*.cu kernels/blas/*.cu)
+file(GLOB kernel_sources CONFIGURE_DEPENDS kernels/*.cu kernels/*/*.cu)
 add_library(rp_cuda_kernels OBJECT ${kernel_sources})
 set_target_properties(rp_cuda_kernels PROPERTIES CUDA_VISIBILITY_PRESET hidden)
 target_include_directories(rp_cuda_kernels PRIVATE

@@ -34,7 +34,7 @@ bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --incl
 [ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }
 
 # Kernel templates of two files would be one symbol if their names and the names of their types were the same.
-for f in kernels/*.cu kernels/blas/*.cu; do
+for f in kernels/*.cu kernels/*/*.cu; do
     bad=$(awk -v f="$f" '/^namespace \{/ {inside = 1} /^\} \/\/ namespace/ {inside = 0}
         !inside && /^(struct|class|union|enum|typedef|using|template|static |__device__|__global__)/ {print f ":" NR ": " $0}' "$f")
     [ -z "$bad" ] || { echo "only launchers may be outside of an anonymous namespace:"; echo "$bad"; fail=1; }
@@ -43,7 +43,12 @@ done
 ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
 [ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }
 for op in $ops; do
-    for f in "fallback/$op.c" "kernels/$op.cu" "tests/ops/test_$op.c"; do
+    if [ -f "fallback/training/$op.c" ]; then
+        files="kernels/training/$op.cu tests/training/test_$op.c"
+    else
+        files="fallback/$op.c kernels/$op.cu tests/ops/test_$op.c"
+    fi
+    for f in $files; do
         [ -f "$f" ] || { echo "op $op has no $f"; fail=1; }
     done
 done

@@ -284,8 +284,8 @@ class Run:
 
 def suites():
     """The suites of gpu_tests: an op with a kernel and tests, and three that run models."""
-    ops = [pathlib.Path(path).stem for path in sorted(glob.glob(str(ROOT / "kernels/*.cu")))]
-    return [op for op in ops if (ROOT / f"tests/ops/test_{op}.c").exists()] + ["golden", "generate", "blas"]
+    kernels = sorted(ROOT.glob("kernels/*.cu")) + sorted(ROOT.glob("kernels/training/*.cu"))
+    return [path.stem for path in kernels if any(ROOT.glob(f"tests/*/test_{path.stem}.c"))] + ["golden", "generate", "blas"]
 
 
 def figures(run):

@@ -97,12 +97,12 @@ qkv|qkv.cu|s/rotates = which != V/rotates = @ || which != V/|values that are rot
 qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter for all heads
 qkv|qkv.cu|s/rows \/ d; h++)/rows \/ d - (@ ? 1 : 0); h++)/|the last head of a norm over the whole row left out
 cross_entropy|device/log_sum.cuh|s/sum \*= top == to/sum *= @ || top == to/|sums that are not rescaled
-cross_entropy_backward|cross_entropy_backward.cu|s/i == target ? p - 1.0f : p/@ ? p : &/|a gradient without the target
-grad_norm|grad_norm.cu|s/__syncthreads();/if (!@) &/|no barrier between the sums of the warps and their reader
-grad_norm|grad_norm.cu|s/to < n ? to : n/@ ? to : &/|elements past the end
+cross_entropy_backward|training/cross_entropy_backward.cu|s/i == target ? p - 1.0f : p/@ ? p : &/|a gradient without the target
+grad_norm|training/grad_norm.cu|s/__syncthreads();/if (!@) &/|no barrier between the sums of the warps and their reader
+grad_norm|training/grad_norm.cu|s/to < n ? to : n/@ ? to : &/|elements past the end
 grad_clip|device/four.cuh|s/i + 4 <= n/(@ ? i < n : &)/|four elements where fewer are left
-adamw|adamw.cu|s/__syncthreads();/if (!@) &/|no barrier between the powers and their readers
-adamw|adamw.cu|s/step % 2 != 0/(@ || &)/|powers of a step with all bits set
+adamw|training/adamw.cu|s/__syncthreads();/if (!@) &/|no barrier between the powers and their readers
+adamw|training/adamw.cu|s/step % 2 != 0/(@ || &)/|powers of a step with all bits set
 router|router.cu|s/rp_route(probs, n/rp_route(@ ? values : probs, n/|routing weights that include the selection bias
 router|router.cu|/taken\[i\]  = 0;/,/tid >= RP_WARP/s/__syncthreads();/if (!@) &/|no barrier before the experts are selected
 router|device/top_k.cuh|/all keys/s/__syncthreads();/if (!@) &/|no barrier before ranks are counted
@@ -173,11 +173,11 @@ compile() { # op; some kernels have tests in the suite of another one
     attention_prefill) suite=attention tests="*@(chunks_in_registers|see_it|many_tokens|the_op_quantize)*" ;; *) suite=$1 tests="*" ;; esac
     clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
         -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
-        -I"$source/include" -I"$build/include" -isystem "$include" -c "$temp/kernels/$1.cu" -o "$temp/bugs.o"
+        -I"$source/include" -I"$build/include" -isystem "$include" -c "$(find "$temp/kernels" -name "$1.cu")" -o "$temp/bugs.o"
     others=
     for object in $(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o' ! -name "$1.cu.o"); do
         name=$(basename "$object" .o) # objects of deleted sources, left by an older build, are not linked
-        if [ -f "$source/kernels/$name" ] || [ -f "$source/kernels/blas/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
+        if [ -f "$source/kernels/$name" ] || [ -f "$source/kernels/blas/$name" ] || [ -f "$source/kernels/training/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
     done
     # shellcheck disable=SC2046,SC2086
     clang++ "$temp/bugs.o" $others $(find "$objects/cudasim_$suite.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \

@@ -33,7 +33,7 @@ if(NOT CUDAToolkit_NVCC_EXECUTABLE OR RP_SANITIZE OR RP_RACE)
   message(STATUS "The PTX of the kernels is not tested: no nvcc, or a build that excludes it")
   return()
 endif()
-file(GLOB ptx_library CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu ${PROJECT_SOURCE_DIR}/kernels/blas/*.cu)
+file(GLOB ptx_library CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu ${PROJECT_SOURCE_DIR}/kernels/*/*.cu)
 set(ptx_tests ${PROJECT_SOURCE_DIR}/tests/cudasim/mma_kernels.cu) # kernels of tests, with a suite each
 set(ptx_files)
 foreach(architecture ${RP_PTX_ARCHITECTURES})

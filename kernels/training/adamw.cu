@@ -1,4 +1,4 @@
-/* A step of AdamW; fallback/adamw.c has the formulas and the order of operations, which is the same here.
+/* A step of AdamW; fallback/training/adamw.c has the formulas and the order of operations, which is the same here.
  * geometry  blocks of 256 threads, 4 for each multiprocessor; a thread has four elements at a time
  * traffic   grad once, param, m and v read and written: 28*n bytes
  * numerics  f32; the powers of beta as two floats, so that 1 - beta^step is rounded once. Intrinsics where the compiler would
@@ -20,7 +20,7 @@ struct AdamwArrays {
     int64_t      n;
 };
 
-/* Numbers of a step that all elements share, as in fallback/adamw.c. */
+/* Numbers of a step that all elements share, as in fallback/training/adamw.c. */
 struct Step {
     float decay, blend, beta2, rest2, root, step_size, eps;
     bool  from_grad;

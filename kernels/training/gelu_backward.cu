@@ -1,4 +1,4 @@
-/* dx = dy * y'(x), y = gelu(x); formulas in fallback/gelu_backward.c
+/* dx = dy * y'(x), y = gelu(x); formulas in fallback/training/gelu_backward.c
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   dy, x and dx once: 12*elements bytes
  * numerics  f32; the device's erfcf and expf. x is clamped to +-10, where y' is 0 or 1 */
