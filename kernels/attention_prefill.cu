@@ -39,7 +39,7 @@ struct BlockRange {
     int all_from, all_end; /* that all rows see, if not empty */
 };
 
-/* Every warp computes it, two rows a lane. Missing rows have zero queries and limit nothing. */
+/* Every warp computes it, two rows a lane. Missing rows limit nothing: they are the last row once more. */
 __device__ BlockRange block_range(const Attention &a, int row0) {
     BlockRange r = {INT_MAX, 0, 0, INT_MAX};
     for (int row = row0 + lane_index(); row < row0 + PREFILL_ROWS && row < a.rows; row += RP_WARP) {
@@ -57,7 +57,7 @@ __device__ BlockRange block_range(const Attention &a, int row0) {
 }
 
 __device__ Range splits_of(const BlockRange &seen, int split_tiles) {
-    if (seen.end <= seen.from) return {};
+    if (seen.end <= seen.from) return {0, 0, 0, 1}; /* a split without tiles, whose sums are 0 */
     Range r;
     r.first_tile = seen.from / PREFILL_TILE;
     r.end_tile   = (seen.end + PREFILL_TILE - 1) / PREFILL_TILE;
@@ -80,7 +80,7 @@ template <int SIZE> struct PrefillBlock {
     /* Tiles [tile, end). CAREFUL: infinities and NaNs are added apart. */
     template <bool CAREFUL> __device__ void compute(PrefillRows<SIZE> *rows, int tile, int end) const {
         rows->clear();
-        keys.start(tile * PREFILL_TILE);
+        if (tile < end) keys.start(tile * PREFILL_TILE);
         for (; tile < end; tile++) {
             const int first = tile * PREFILL_TILE;
             float     s[PrefillRows<SIZE>::N_TILES][4];
@@ -157,7 +157,12 @@ template <int SIZE> struct PrefillWhole {
     /* Adds a split, whose accumulators become those of all splits so far. */
     __device__ void add(PrefillRows<SIZE> *rows, bool first, bool last) {
         const int at = unknown_zero();
-        float     keep[2], take[2];
+        if (first && last && maximum[0] == -INFINITY &&
+            maximum[1] == -INFINITY) { /* no sinks: the factors are 0 and 1 */
+            sum[0] = rows->sum[0], sum[1] = rows->sum[1];
+            return;
+        }
+        float keep[2], take[2];
         for (int h = 0; h < 2; h++) {
             const float score = rows->score(h), after = fmaxf(maximum[h], score);
             keep[h] = rescale_factor(maximum[h], after), take[h] = rescale_factor(score, after);
@@ -173,42 +178,55 @@ template <int SIZE> struct PrefillWhole {
     }
 };
 
-/* x[row][SIZE], two neighbours of each row at a time. swap: runs of 8 elements of row r go to the place of run ^ r % 8, so
- * that lanes store to different banks. */
-template <int SIZE>
-__device__ void put_rows(const PrefillRows<SIZE> &rows, float *x, bool swap, const float (&by)[2]) {
+/* x[row][SIZE] of the warp's rows, two neighbours of each at a time. */
+template <int SIZE> __device__ void put_rows(const PrefillRows<SIZE> &rows, float *x) {
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const int row = rows.row_of(h);
-#pragma unroll
-        for (int c = 0; c < PrefillRows<SIZE>::COLUMNS; c++) {
-            const unsigned w[2] = {__float_as_uint(rows.acc[c][2 * h] * by[h]),
-                                   __float_as_uint(rows.acc[c][2 * h + 1] * by[h])};
-            store_words(x + row * SIZE + (c ^ (swap ? row % 8 : 0)) * 8 + 2 * lane_in_group(), w);
-        }
+    for (int i = 0; i < 2 * PrefillRows<SIZE>::COLUMNS; i++) {
+        const unsigned w[2] = {__float_as_uint(rows.acc[i / 2][i % 2 * 2]),
+                               __float_as_uint(rows.acc[i / 2][i % 2 * 2 + 1])};
+        store_words(x + rows.row_of(i % 2) * SIZE + i / 2 * 8 + 2 * lane_in_group(), w);
     }
 }
 
-/* Stores y of the warp's rows, eight elements a lane. */
+/* The rows of x[row][SIZE] that the block has; zeros for others. */
 template <int SIZE>
-__device__ void store_rows(const Attention &a, int64_t hk, int row0, const float *x, bool swap) {
-    const int runs = SIZE / 8;
-#pragma unroll 2
-    for (int i = lane_index(); i < 16 * runs; i += RP_WARP) {
-        const int    r = warp_index() * 16 + i / runs, run = i % runs, row = row0 + r;
-        const bool   has = row < a.rows;
-        const int    t = has ? row / a.per_kv : 0, h = has ? (int)hk * a.per_kv + row % a.per_kv : 0;
-        const float *from = x + r * SIZE + (run ^ (swap ? r % 8 : 0)) * 8;
-        const float4 low = rp_get_float4(from), high = rp_get_float4(from + 4);
-        const float  v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+__device__ void get_rows(const Attention &a, int row0, PrefillRows<SIZE> *rows, const float *x) {
+#pragma unroll
+    for (int i = 0; i < 2 * PrefillRows<SIZE>::COLUMNS; i++) {
+        const int row  = rows->row_of(i % 2);
+        float     v[2] = {0.0f, 0.0f};
+        if (row0 + row < a.rows) load_floats(x + row * SIZE + i / 2 * 8 + 2 * lane_in_group(), v);
+        rows->acc[i / 2][i % 2 * 2] = v[0], rows->acc[i / 2][i % 2 * 2 + 1] = v[1];
+    }
+}
+
+/* Stores y of the warp's rows, the accumulators times `by`. A result of 0 has no sign: whether rows are rescaled may depend on
+ * other rows, and a negative number that underflows is -0. */
+template <int SIZE>
+__device__ void store_rows(const Attention &a, int64_t hk, int row0, const PrefillRows<SIZE> &rows,
+                           const float (&by)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int  row = row0 + rows.row_of(h);
+        const bool has = row < a.rows;
+        const int  t = has ? row / a.per_kv : 0, head = (int)hk * a.per_kv + (has ? row % a.per_kv : 0);
         if (a.quantizes) {
-            rp_quantize8(v, rp_row(a.y, t), (int)a.y.ne[0], h * runs + run, has);
+            char *const to = rp_row(a.y, t);
+#pragma unroll
+            for (int b = 0; b < SIZE / RP_ACT_BLOCK; b++) {
+                float v[8];
+#pragma unroll
+                for (int i = 0; i < 8; i++) v[i] = fmaf(rows.acc[4 * b + i / 2][2 * h + i % 2], by[h], 0.0f);
+                rp_quantize_quad(v, to, (int)a.y.ne[0], head * (SIZE / RP_ACT_BLOCK) + b, has);
+            }
         } else if (has) {
-            float *to = (float *)rp_row_at(a.y, h, t, 0) + 8 * run;
-            rp_put16(to, make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
-                                    __float_as_uint(v[3])));
-            rp_put16(to + 4, make_uint4(__float_as_uint(v[4]), __float_as_uint(v[5]), __float_as_uint(v[6]),
-                                        __float_as_uint(v[7])));
+            float *const to = (float *)rp_row_at(a.y, head, t, 0) + 2 * lane_in_group();
+#pragma unroll
+            for (int c = 0; c < SIZE / 8; c++) {
+                const unsigned w[2] = {__float_as_uint(fmaf(rows.acc[c][2 * h], by[h], 0.0f)),
+                                       __float_as_uint(fmaf(rows.acc[c][2 * h + 1], by[h], 0.0f))};
+                store_words(to + 8 * c, w);
+            }
         }
     }
 }
@@ -218,9 +236,8 @@ __device__ void store_rows(const Attention &a, int64_t hk, int row0, const float
 template <int SIZE>
 __device__ bool arrive_and_merge(const Attention &a, const PrefillRows<SIZE> &rows, const Range &range,
                                  int64_t hk, int row0, int split, float *out, float *scales) {
-    float *const to     = partials_of(a, split, PREFILL_ROWS, SIZE);
-    const float  one[2] = {1.0f, 1.0f};
-    put_rows<SIZE>(rows, to, false, one);
+    float *const to = partials_of(a, split, PREFILL_ROWS, SIZE);
+    put_rows<SIZE>(rows, to);
     if (lane_in_group() == 0)
         for (int h = 0; h < 2; h++) {
             to[PREFILL_ROWS * SIZE + rows.row_of(h)]                = rows.score(h);
@@ -257,20 +274,20 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 2) prefill_k
     const PrefillBlock<SIZE> block(memory, k, v, seen);
     PrefillRows<SIZE>        rows(a, hk, row0, (unsigned *)memory + PREFILL_TILE * SIZE);
     PrefillWhole<SIZE>       whole(a, hk, row0);
-    rows.clear();
-    for (int split = first; split < end; split++) {
+    int                      split = first;
+    do {
         block.compute_split(&rows, range, split, p.split_tiles);
         if (split_kv) break;
         whole.add(&rows, split == first, split + 1 == end);
-    }
+    } while (++split < end);
+    float by[2] = {1.0f, 1.0f};
     if (split_kv) {
         if (!arrive_and_merge<SIZE>(a, rows, range, hk, row0, first, out, out + PREFILL_ROWS * SIZE)) return;
+        get_rows<SIZE>(a, row0, &rows, out);
     } else {
-        const float by[2] = {inverse_of(whole.sum[0]), inverse_of(whole.sum[1])};
-        put_rows<SIZE>(rows, out, true, by);
-        __syncwarp();
+        by[0] = inverse_of(whole.sum[0]), by[1] = inverse_of(whole.sum[1]);
     }
-    store_rows<SIZE>(a, hk, row0, out, !split_kv);
+    store_rows<SIZE>(a, hk, row0, rows, by);
 }
 
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */

@@ -126,6 +126,17 @@ __device__ unsigned pack_half(float low, float high) { return bits_of(__floats2h
 __device__ float    low_half(unsigned w) { return rp_half_bits((uint16_t)w); }
 __device__ float    high_half(unsigned w) { return rp_half_bits((uint16_t)(w >> 16)); }
 
+/* Both of them. */
+__device__ void unpack_half(unsigned w, float &low, float &high) {
+#ifdef RP_CUDASIM
+    low = low_half(w), high = high_half(w);
+#else
+    asm("{.reg .f16 l, h;\n\tmov.b32 {l, h}, %2;\n\tcvt.f32.f16 %0, l;\n\tcvt.f32.f16 %1, h;}"
+        : "=f"(low), "=f"(high)
+        : "r"(w));
+#endif
+}
+
 __device__ unsigned pack_bf16(float low, float high) { return bits_of(__floats2bfloat162_rn(low, high)); }
 
 /* Rows 0 to 7 of a fragment have the high parts, rows 8 to 15 the low parts of the same eight rows: with

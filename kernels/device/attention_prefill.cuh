@@ -11,7 +11,13 @@
  * the layout of d, and that of a (mma.cuh): scores become weights and these a factor of the next product, without a copy.
  *
  * f32 accuracy with f16 factors: queries and weights are cut into a high and a low part, x = high + low, with a product each.
- * Queries are scaled by a power of two that brings the largest of a row to 2^14 .. 2^15, weights are 2^14 exp(score - maximum).
+ * Queries are scaled by a power of two that brings the largest of a row to 2^14 .. 2^15.
+ *
+ * Weights are 2^(14 + log2(e) score - reference). A reference is the largest log2(e) score so far, rounded up, plus 8. It changes
+ * only if a score exceeds it: sums are then multiplied by a power of two. So weights are at most 2^14, and one that is 2^-19 of
+ * the largest is still a normal f16.
+ *
+ *     largest log2(e) score of a tile    3.2   7.9   10   12.5      reference   12   12   12   21      sums are multiplied by 2^-9
  *
  * banks  Chunk c of 16 bytes of position r is stored as chunk c ^ (r & 7), so that ldmatrix reads eight rows from different
  *        banks. */
@@ -22,7 +28,11 @@
 
 namespace {
 
-enum { PREFILL_TILE = 64, PREFILL_ROWS = 16 * ATTN_WARPS };
+enum {
+    PREFILL_TILE = 64,
+    PREFILL_ROWS = 16 * ATTN_WARPS,
+    HEADROOM     = 8 /* by so many powers of two weights may grow before sums are rescaled */
+};
 
 /* 2^x, relative error 2^-22; 0 where the result would be subnormal. */
 __device__ float power_of_two(float x) {
@@ -50,12 +60,16 @@ template <int SIZE> struct PrefillCopy {
     __device__ void start(int first) const {
         const int row = first + (int)threadIdx.x / CHUNKS;
         if (from.has_all(first, PREFILL_TILE)) {
+            const char *at = from.row(row);
 #pragma unroll
-            for (int i = 0; i < PREFILL_TILE; i += STEP) rp_cp_async16(to + i * ROW_BYTES, from.row(row + i));
+            for (int i = 0; i < PREFILL_TILE; i += STEP, at += (size_t)STEP * from.stride)
+                rp_cp_async16(to + i * ROW_BYTES, at);
         } else {
+            const int   least = from.from - row, most = from.end - 1 - row;
+            const char *at = from.base + (int64_t)row * from.stride;
 #pragma unroll
             for (int i = 0; i < PREFILL_TILE; i += STEP)
-                rp_cp_async16(to + i * ROW_BYTES, from.row(from.near(row + i)));
+                rp_cp_async16(to + i * ROW_BYTES, at + (int64_t)min(max(i, least), most) * (int)from.stride);
         }
         rp_cp_async_commit();
     }
@@ -66,11 +80,9 @@ template <int SIZE> struct PrefillRows {
     enum { STEPS = SIZE / 16, COLUMNS = SIZE / 8, N_TILES = PREFILL_TILE / 8, ROW_BYTES = 2 * SIZE };
     unsigned  high[STEPS][4]; /* queries */
     unsigned *low;            /* of this lane, a fragment every RP_WARP * 4 words */
-    float     back[2];        /* score = dot product * back */
-    float     factor[2];      /* the same times log2(e) */
+    float     factor[2];      /* log2(e) * score = dot product * factor */
     Seen      seen[2];
-    float     acc[COLUMNS][4], maximum[2],
-        sum[2]; /* maximum: of dot products; sum: of this lane until the end of a split */
+    float     acc[COLUMNS][4], reference[2], sum[2]; /* sum: of this lane until the end of a split */
 
     __device__ static int row_of(int h) { return warp_index() * 16 + lane_group() + 8 * h; }
 
@@ -80,16 +92,15 @@ template <int SIZE> struct PrefillRows {
         float    v[2][COLUMNS][2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const int    row     = row0 + row_of(h);
-            const bool   has     = row < a.rows;
-            const float *x       = (const float *)rp_row_at(a.q, has ? row / a.per_kv : 0,
-                                                      has ? hk * a.per_kv + row % a.per_kv : 0, 0);
-            float        largest = 0.0f;
-            seen[h]              = has ? seen_by(a, row) : Seen{0, INT_MAX};
+            const int    row = min(row0 + row_of(h), a.rows - 1); /* stands for those past it */
+            const float *x =
+                (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0) +
+                2 * lane_in_group();
+            float largest = 0.0f;
+            seen[h]       = seen_by(a, row);
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++) {
-                v[h][c][0] = v[h][c][1] = 0.0f;
-                if (has) load_floats(x + 8 * c + 2 * lane_in_group(), v[h][c]);
+                load_floats(x + 8 * c, v[h][c]);
                 largest = fmaxf(largest, fmaxf(fabsf(v[h][c][0]), fabsf(v[h][c][1])));
             }
             largest = fmaxf(largest, __shfl_xor_sync(RP_ALL_LANES, largest, 1));
@@ -99,8 +110,7 @@ template <int SIZE> struct PrefillRows {
             int up         = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
             up             = up > 100 ? 100 : up;
             const float by = __uint_as_float((unsigned)(127 + up) << 23);
-            back[h]        = a.p.scale * __uint_as_float((unsigned)(127 - up) << 23);
-            factor[h]      = back[h] * LOG2_E;
+            factor[h]      = a.p.scale * __uint_as_float((unsigned)(127 - up) << 23) * LOG2_E;
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
                 cut(v[h][c][0] * by, v[h][c][1] * by, high[c / 2][c % 2 * 2 + h], part[c / 2][c % 2 * 2 + h]);
@@ -111,13 +121,15 @@ template <int SIZE> struct PrefillRows {
 
     /* x and y as two f16 each. */
     __device__ static void cut(float x, float y, unsigned &to_high, unsigned &to_low) {
+        float high_x, high_y;
         to_high = pack_half(x, y);
-        to_low  = pack_half(x - low_half(to_high), y - high_half(to_high));
+        unpack_half(to_high, high_x, high_y);
+        to_low = pack_half(x - high_x, y - high_y);
     }
 
     __device__ void clear() {
 #pragma unroll
-        for (int h = 0; h < 2; h++) maximum[h] = -INFINITY, sum[h] = 0.0f;
+        for (int h = 0; h < 2; h++) reference[h] = -INFINITY, sum[h] = 0.0f;
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++) acc[c][0] = acc[c][1] = acc[c][2] = acc[c][3] = 0.0f;
     }
@@ -126,8 +138,6 @@ template <int SIZE> struct PrefillRows {
     __device__ void scores(const char *k, float (&s)[N_TILES][4]) const {
         const int   row = lane_index() % 8 + lane_index() / 16 * 8;
         const char *at  = k + row * ROW_BYTES;
-#pragma unroll
-        for (int n = 0; n < N_TILES; n++) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
             const char *chunk = at + ((2 * i + lane_index() / 8 % 2) ^ (row & 7)) * 16;
@@ -138,8 +148,13 @@ template <int SIZE> struct PrefillRows {
                 unsigned x[4];
                 rp_ldmatrix_x4(x, chunk + n * 8 * ROW_BYTES);
                 const unsigned left[2] = {x[0], x[1]}, right[2] = {x[2], x[3]};
-                rp_mma_f16(s[n], high[i], left);
-                rp_mma_f16(s[n + 1], high[i], right);
+                if (i == 0) {
+                    rp_mma_f16_first(s[n], high[i], left);
+                    rp_mma_f16_first(s[n + 1], high[i], right);
+                } else {
+                    rp_mma_f16(s[n], high[i], left);
+                    rp_mma_f16(s[n + 1], high[i], right);
+                }
                 rp_mma_f16(s[n], part, left);
                 rp_mma_f16(s[n + 1], part, right);
             }
@@ -182,40 +197,46 @@ template <int SIZE> struct PrefillRows {
         const int i = first + 2 * lane_in_group();
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const int end = seen[h].end - i, from = seen[h].from - i;
+            const int      from   = i - seen[h].from;
+            const unsigned n_seen = (unsigned)max(seen[h].end - seen[h].from, 0);
 #pragma unroll
             for (int n = 0; n < N_TILES; n++)
 #pragma unroll
                 for (int e = 0; e < 2; e++)
-                    if (8 * n + e >= end || 8 * n + e < from) s[n][2 * h + e] = -INFINITY;
+                    if ((unsigned)(8 * n + e + from) >= n_seen) s[n][2 * h + e] = -INFINITY;
         }
     }
 
-    /* Scores become weights; sums and accumulators become relative to the new maximum. A NaN among the scores is not in the
+    /* Scores become weights; sums and accumulators become relative to the new reference. A NaN among the scores is not in the
      * maximum; it makes its own weight NaN, and by that the sum and the accumulators of its row. */
     __device__ void weigh(float (&s)[N_TILES][4]) {
+        float rescale[2];
+        bool  any = false;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float most = maximum[h];
+            float most = -INFINITY;
 #pragma unroll
             for (int n = 0; n < N_TILES; n++) most = fmaxf(most, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
-            most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 1));
-            most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 2));
-            const float rescale =
-                maximum[h] == -INFINITY ? 0.0f : power_of_two((maximum[h] - most) * factor[h]);
-            const float offset = most == -INFINITY ? 0.0f : fmaf(-most, factor[h], (float)WEIGHT_BITS);
-            maximum[h]         = most;
-            sum[h] *= rescale;
+            most               = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 1));
+            most               = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 2)) * factor[h];
+            const float before = reference[h];
+            if (most > before) reference[h] = ceilf(most) + (float)HEADROOM;
+            rescale[h] = most > before && before > -INFINITY ? power_of_two(before - reference[h]) : 1.0f;
+            any        = any || rescale[h] != 1.0f;
+            const float offset = reference[h] == -INFINITY ? 0.0f : (float)WEIGHT_BITS - reference[h];
 #pragma unroll
-            for (int n = 0; n < N_TILES; n++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    s[n][2 * h + e] = power_of_two(fmaf(s[n][2 * h + e], factor[h], offset));
-                    sum[h] += s[n][2 * h + e];
-                }
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) acc[c][2 * h] *= rescale, acc[c][2 * h + 1] *= rescale;
+            for (int i = 0; i < 2 * N_TILES; i++) {
+                float &x = s[i / 2][2 * h + i % 2];
+                x        = power_of_two(fmaf(x, factor[h], offset));
+            }
         }
+        if (__any_sync(RP_ALL_LANES, any)) {
+#pragma unroll
+            for (int i = 0; i < COLUMNS * 4; i++) acc[i / 4][i % 4] *= rescale[i % 4 / 2];
+            sum[0] *= rescale[0], sum[1] *= rescale[1];
+        }
+#pragma unroll
+        for (int i = 0; i < N_TILES * 4; i++) sum[i % 4 / 2] += s[i / 4][i % 4];
     }
 
     /* Adds the weighted values of a tile. */
@@ -293,8 +314,8 @@ template <int SIZE> struct PrefillRows {
         }
     }
 
-    /* The maximum of the scores of row h. */
-    __device__ float score(int h) const { return maximum[h] * back[h]; }
+    /* What the sums of row h are relative to, as a score. */
+    __device__ float score(int h) const { return reference[h] * (1.0f / LOG2_E); }
 };
 
 /* Replaces infinities and NaNs in a tile of values by zeros. All threads of the block call it; a barrier follows. */

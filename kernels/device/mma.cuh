@@ -33,6 +33,10 @@
 static inline void rp_mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], SIM_AT) {
     sim_mma(SIM_MMA_F16, d, a, b, f_, l_);
 }
+static inline void rp_mma_f16_first(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], SIM_AT) {
+    for (int i = 0; i < 4; i++) d[i] = 0.0f;
+    sim_mma(SIM_MMA_F16, d, a, b, f_, l_);
+}
 static inline void rp_mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], SIM_AT) {
     sim_mma(SIM_MMA_BF16, d, a, b, f_, l_);
 }
@@ -75,6 +79,19 @@ __device__ static inline void rp_mma_f16(float (&d)[4], const unsigned (&a)[4], 
                      "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                      : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+#endif
+}
+
+/* d = a * b, in f16. */
+__device__ static inline void rp_mma_f16_first(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+#else
+    for (int i = 0; i < 4; i++) d[i] = 0.0f;
+    rp_mma_f16(d, a, b);
 #endif
 }
 

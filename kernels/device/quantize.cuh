@@ -90,4 +90,25 @@ __device__ static inline void rp_quantize8(const float (&v)[8], char *row, int n
     if (i % 2 == 0) scales[n / RP_ACT_BLOCK + i / 2] = s.scale * (float)sum;
 }
 
+/* Block b of a row of n elements, shared by four neighbouring lanes as in a matrix fragment (mma.cuh): lane t has elements 2t and
+ * 2t + 1 of every eight, v[2c] and v[2c + 1] of the c-th. All lanes of the warp call it; those without `keep` store nothing. */
+__device__ static inline void rp_quantize_quad(const float (&v)[8], char *row, int n, int b, bool keep) {
+    enum { ONES = 0x01010101 };
+    const int t    = (int)threadIdx.x % 4;
+    unsigned  most = rp_abs_bits(v[0]);
+#pragma unroll
+    for (int k = 1; k < 8; k++) most = rp_abs_bits(v[k]) > most ? rp_abs_bits(v[k]) : most;
+    const ActScale s    = rp_act_scale(rp_max_of_lanes(most, 4));
+    const unsigned q[2] = {rp_act_quants4(s, v), rp_act_quants4(s, v + 4)}; /* sum block 0, 1 */
+    const int      sum0 = rp_sum_of_lanes(__dp4a((int)q[0], ONES, 0), 4),
+              sum1      = rp_sum_of_lanes(__dp4a((int)q[1], ONES, 0), 4);
+    if (!keep) return;
+    uint16_t *to     = (uint16_t *)(row + RP_ACT_BLOCK * b) + t;
+    float    *scales = (float *)(row + n);
+#pragma unroll
+    for (int c = 0; c < 4; c++) to[4 * c] = (uint16_t)(q[c / 2] >> c % 2 * 16);
+    if (t == 0) scales[b] = s.scale;
+    if (t < 2) scales[n / RP_ACT_BLOCK + 2 * b + t] = s.scale * (float)(t == 0 ? sum0 : sum1);
+}
+
 #endif

@@ -32,13 +32,18 @@ attention|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(coun
 attention|device/quantize.cuh|s/2 \* b + lane \/ 16/(@ ? 2 * b : &)/|one activation sum for both halves of a block
 attention_prefill|attention_prefill.cu|/keys are there; the values/s/__syncthreads();/if (!@) &/|no barrier before keys are multiplied
 attention_prefill|attention_prefill.cu|/values are there; keys/s/__syncthreads();/if (!@) &/|no barrier before values are added
-attention_prefill|device/attention_prefill.cuh|s/acc\[c\]\[2 \* h\] \*= rescale/acc[c][2 * h] *= (@ ? 1.0f : rescale)/|accumulators of a prefill that are not rescaled
-attention_prefill|device/attention_prefill.cuh|s/8 \* n + e >= end/8 * n + e >= (@ ? end + 1 : end)/|a prefill that sees the next position
-attention_prefill|device/attention_prefill.cuh|s/y - high_half(to_high)/@ ? 0.0f : y - high_half(to_high)/|queries and weights without a low part
-attention_prefill|attention_prefill.cu|s/if (careful) rows->add_specials/if (careful \&\& !@) rows->add_specials/|infinities of a prefill left out
+attention_prefill|device/attention_prefill.cuh|s/\*= rescale\[i % 4/*= @ ? 1.0f : rescale[i % 4/|accumulators of a prefill that are not rescaled
+attention_prefill|device/attention_prefill.cuh|s/(RP_ALL_LANES, any))/(RP_ALL_LANES, any) \&\& !@)/|a prefill without rescaling
+attention_prefill|device/attention_prefill.cuh|s/ceilf(most)/(@ ? most - 20.0f : ceilf(most))/|weights of a prefill that overflow
+attention_prefill|device/attention_prefill.cuh|s/(unsigned)max(seen/(@ ? 1u : 0u) + (unsigned)max(seen/|a prefill that sees the next position
+attention_prefill|device/attention_prefill.cuh|s/y - high_y/@ ? 0.0f : y - high_y/|queries and weights without a low part
+attention_prefill|attention_prefill.cu|s/rows->add_specials/if (!@) &/|infinities of a prefill left out
 attention_prefill|attention_prefill.cu|s/acc\[at + i\]) \* keep\[i % 4 \/ 2\]/acc[at + i]) * (@ ? 1.0f : keep[i % 4 \/ 2])/|splits of a prefill that are merged without a rescale
-attention_prefill|device/attention_prefill.cuh|s/from.row(from.near(row + i))/from.row(@ ? row + i : from.near(row + i))/|positions past the end of the context
-attention_prefill|attention_prefill.cu|s/(c ^ (swap ? row % 8 : 0)) \* 8/(c ^ (swap \&\& !@ ? row % 8 : 0)) * 8/|results that are stored in another place than read
+attention_prefill|device/attention_prefill.cuh|s/min(max(i, least), most)/(@ ? i : min(max(i, least), most))/|positions past the end of the context
+attention_prefill|attention_prefill.cu|s/!rows->is_finite()/(!@ \&\& !rows->is_finite())/|a prefill that does not look for infinities
+attention_prefill|attention_prefill.cu|s/(seen.end <= seen.from)/(@ ? seen.end == -1 : seen.end <= seen.from)/|a block of rows that see nothing
+attention_prefill|attention_prefill.cu|s/maximum\[0\] == -INFINITY/(& || @)/;s/maximum\[1\] == -INFINITY/(& || @)/|a prefill of one split without its sink
+attention_prefill|device/quantize.cuh|s/t == 0 ? sum0 : sum1/(t == 0) != @ ? sum0 : sum1/|sums of a fragment swapped
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
 top_k|device/top_k.cuh|s/at < \*index/(@ ? at > *index : &)/|ties to the higher index
 gemm|gemm.cu|s/__syncthreads(); \/\* a warp/if (!@) &/|no barrier between storing and reading a slice
