@@ -74,8 +74,9 @@ class Function:
 
     def signature(self) -> inspect.Signature:
         keyword, parameters = inspect.Parameter.KEYWORD_ONLY, []
-        for argument in self.inputs:
-            default = None if argument.optional else inspect.Parameter.empty
+        for at, argument in enumerate(self.inputs):
+            last = all(later.optional for later in self.inputs[at:]) # None is given for one before others
+            default = None if last else inspect.Parameter.empty
             parameters.append(inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
         for name, value in self.scalars.items():
             parameters.append(inspect.Parameter(name, keyword, default=number(value) if value else inspect.Parameter.empty))
