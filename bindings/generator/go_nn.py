@@ -60,7 +60,7 @@ class Writer:
         for a in f.arrays.values():
             way = ("out" if f.is_output(a.name) else "in") + ("" if self.host else "On")
             call = f'{way}({", ".join([chr(34) + a.name + chr(34), identifier(a.name), *map(self.size, a.sizes)])})'
-            call += ".optional()" if a.optional else ""
+            call += (".optional()" if a.optional else "") + (".atLeast()" if a.at_least else "")
             yield call + "".join(f'.mayBe("{i}")' for o, i in f.may_be if o == a.name)
         if f.workspace and not self.host:
             yield 'outOn("workspace", workspace).anyLength()'

@@ -1,4 +1,5 @@
-"""Tests of the checks before a call: each array of each function of nn.h, one element too long, in Rust and in Go.
+"""Tests of the checks before a call: each array of each function of nn.h, one element too long, in Rust and in Go; one too few
+where more are allowed.
 
 Every size is 2 and the type f32, so the table of the rows says which length is wanted. Arrays that count themselves ([*n]) are
 left out: any length is right."""
@@ -28,6 +29,10 @@ def length(array):
     return product
 
 
+def wrong(array):
+    return length(array) + (-1 if array.at_least else 1)
+
+
 def cases(functions):
     """(function, array that is too long, text of the error)"""
     for f in functions:
@@ -35,7 +40,7 @@ def cases(functions):
             continue
         for a in f.arrays.values():
             if f.counts.get(a.counts) != a.name:
-                yield f, a, f"{f.name}: {a.name} has {length(a) + 1} elements, {length(a)} are wanted"
+                yield f, a, f"{f.name}: {a.name} has {wrong(a)} elements, {'at least ' * a.at_least}{length(a)} are wanted"
 
 
 def arguments(f, long, scalar, array):
@@ -45,7 +50,7 @@ def arguments(f, long, scalar, array):
         if kind[0] != "pointer":
             yield scalar(kind[1], 0 if name == "type" else 2)
         else:
-            yield array(f.arrays[name], kind, length(f.arrays[name]) + (name == long.name))
+            yield array(f.arrays[name], kind, (wrong if name == long.name else length)(f.arrays[name]))
 
 
 def rust(functions):

@@ -63,7 +63,7 @@ class Writer:
             if a.optional:
                 yield f'Size::optional("{a.name}", {self.borrowed(a)}.map(|a| a.len()), {sizes})'
             else:
-                yield f'Size::of("{a.name}", {identifier(a.name)}.len(), {sizes})'
+                yield f'Size::of("{a.name}", {identifier(a.name)}.len(), {sizes})' + (".at_least()" if a.at_least else "")
 
     def buffers(self):
         for a in self.given():

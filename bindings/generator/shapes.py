@@ -6,6 +6,7 @@ which explains the form of a row. A new function needs its row there, and nothin
     x[*n]          the length of an input is n: the wrapper does not have the parameter n
     x[*batch,dim]  the length must be batch * dim, which are parameters
     w?[dim]        the argument is optional
+    norm+[1]       the length must be at least that
     bytes[]        of a function without a stream: the wrapper returns the number
     | y=x          Rust: a second function NAME_in_place; Go: y and x may be the same slice
 
@@ -20,10 +21,8 @@ import re
 
 OWN = {
     "topk": "x[*batch,dim] -> values?[*batch,k] indices[*batch,k] ; k",
-    "cross_entropy": "logits[*rows,vocab] targets[*rows] -> losses[*rows] log_probs?[*rows,vocab]",
-    "gemm_batched": "A[span(batch,stride_a,M*K)] B[span(batch,stride_b,K*N)] C![span(batch,stride_c,M*N)]",
+    "gemm_batched": "A[span(batch,stride_a,M*K)] B[span(batch,stride_b,K*N)] -> C[span(batch,stride_c,M*N)]",
     "rmsnorm_backward": "x[*batch,dim] weight?[dim] dy[*batch,dim] -> dx[*batch,dim] dweight?[dim] rstd?[*batch]",
-    "expert_gemm": "W[bytes(type,experts*rows*cols)] x[tokens,either(x_each,k,1),cols] ids[tokens,k] -> y[tokens,k,rows]",
 }
 
 # Functions that stand in the wrappers themselves: devices, memory, streams, the text of an error.
@@ -36,7 +35,7 @@ BY_HAND = {
 
 class Array:
     def __init__(self, name, marks, sizes, is_input):
-        self.name, self.optional = name, "?" in marks
+        self.name, self.optional, self.at_least = name, "?" in marks, "+" in marks
         self.sizes = [ast.parse(s.strip(), mode="eval").body for s in re.findall(r"(?:[^,()]|\([^()]*\))+", sizes.lstrip("*"))]
         counted = re.fullmatch(r"\*(\w+)", sizes)
         self.counts = counted[1] if counted and is_input and not self.optional else None
@@ -82,7 +81,7 @@ class Function:
         inputs, _, outputs = arrays.partition("->")
         self.arrays = {}
         for side in (inputs, outputs):
-            for array, marks, sizes in re.findall(r"(\w+)([?!]*)\[([^\]]*)\]", side):
+            for array, marks, sizes in re.findall(r"(\w+)([?!+]*)\[([^\]]*)\]", side):
                 self.arrays[array] = Array(array, marks, sizes, side is inputs)
         self.returns = None
         if not self.device_stream and not self.host_stream:

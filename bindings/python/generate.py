@@ -318,7 +318,7 @@ def functions_list():
             found |= set(re.findall(r"\brp_\w+", path.read_text()))
     rules = (PACKAGE / "_nn_rules.py").read_text()
     for name in re.findall(r'^    "(\w+)": ', rules, re.M):
-        found |= {f"rp_nn_{name}", f"rp_nn_cpu_{name}"}
+        found |= {f"rp_nn_{name}", f"rp_nn_cpu_{name}", f"rp_nn_{name}_workspace", f"rp_nn_cpu_{name}_workspace"}
     return "".join(f"{name}\n" for name in sorted(found & known))
 
 

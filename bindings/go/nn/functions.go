@@ -179,8 +179,8 @@ func (s *Stream) Rmsnorm(x, weight, y *Buffer[float32], batch int64, dim int32, 
 // Topk is rp_nn_cpu_topk:
 //
 //	The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower
-//	index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU. values may be NULL,
-//	no output may be x.
+//	index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU if k > 1. values may
+//	be NULL, no output may be x.
 func Topk(x, values []float32, indices []int32, batch int64, dim, k int32) error {
 	return runOnHost("topk", func(ok bool) C.int32_t {
 		return C.rp_nn_cpu_topk((*C.float)(host(x, ok)), (*C.float)(host(values, ok)), (*C.int32_t)(host(indices, ok)), C.int64_t(batch), C.int32_t(dim), C.int32_t(k), nil)
@@ -193,8 +193,8 @@ func Topk(x, values []float32, indices []int32, batch int64, dim, k int32) error
 // Topk is rp_nn_topk:
 //
 //	The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower
-//	index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU. values may be NULL,
-//	no output may be x.
+//	index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU if k > 1. values may
+//	be NULL, no output may be x.
 func (s *Stream) Topk(x, values *Buffer[float32], indices *Buffer[int32], batch int64, dim, k int32) error {
 	return s.run("topk", func(ok bool) C.int32_t {
 		return C.rp_nn_topk((*C.float)(device(x, ok)), (*C.float)(device(values, ok)), (*C.int32_t)(device(indices, ok)), C.int64_t(batch), C.int32_t(dim), C.int32_t(k), s.raw)
@@ -256,4 +256,976 @@ func (s *Stream) Combine(x, weights, y *Buffer[float32], tokens int64, k, dim in
 		inOn("x", x, int64(tokens), int64(k), int64(dim)),
 		inOn("weights", weights, int64(tokens), int64(k)),
 		outOn("y", y, int64(tokens), int64(dim)))
+}
+
+// CrossEntropy is rp_nn_cpu_cross_entropy:
+//
+//	losses[r] = log(sum_i exp(logits[r,i])) - logits[r,targets[r]]; log_probs[r,i] = logits[r,i] -
+//	log(sum_i ...), or NULL. Target -1: no loss, losses[r] = 0. Other targets outside of 0..vocab-1 are
+//	RP_NN_INVALID_ARGUMENT on the host; on a GPU their loss is NaN. A row with NaN or +inf has NaN; a
+//	target whose logit is -inf has +inf.
+func CrossEntropy(logits []float32, targets []int32, losses, logProbs []float32, vocab int32) error {
+	rows := int64(len(targets))
+	return runOnHost("cross_entropy", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_cross_entropy((*C.float)(host(logits, ok)), (*C.int32_t)(host(targets, ok)), (*C.float)(host(losses, ok)), (*C.float)(host(logProbs, ok)), C.int64_t(rows), C.int32_t(vocab), nil)
+	},
+		in("logits", logits, int64(rows), int64(vocab)),
+		in("targets", targets, int64(rows)),
+		out("losses", losses, int64(rows)),
+		out("log_probs", logProbs, int64(rows), int64(vocab)).optional())
+}
+
+// CrossEntropy is rp_nn_cross_entropy:
+//
+//	losses[r] = log(sum_i exp(logits[r,i])) - logits[r,targets[r]]; log_probs[r,i] = logits[r,i] -
+//	log(sum_i ...), or NULL. Target -1: no loss, losses[r] = 0. Other targets outside of 0..vocab-1 are
+//	RP_NN_INVALID_ARGUMENT on the host; on a GPU their loss is NaN. A row with NaN or +inf has NaN; a
+//	target whose logit is -inf has +inf.
+func (s *Stream) CrossEntropy(logits *Buffer[float32], targets *Buffer[int32], losses, logProbs *Buffer[float32], vocab int32) error {
+	rows := int64(targets.Len())
+	return s.run("cross_entropy", func(ok bool) C.int32_t {
+		return C.rp_nn_cross_entropy((*C.float)(device(logits, ok)), (*C.int32_t)(device(targets, ok)), (*C.float)(device(losses, ok)), (*C.float)(device(logProbs, ok)), C.int64_t(rows), C.int32_t(vocab), s.raw)
+	},
+		inOn("logits", logits, int64(rows), int64(vocab)),
+		inOn("targets", targets, int64(rows)),
+		outOn("losses", losses, int64(rows)),
+		outOn("log_probs", logProbs, int64(rows), int64(vocab)).optional())
+}
+
+// CrossEntropyBackward is rp_nn_cpu_cross_entropy_backward:
+//
+//	dlogits[r,i] = (softmax(logits[r,:])[i] - (i = targets[r])) * dlosses[r]; 0 for target -1. For the
+//	mean of n losses dlosses is 1/n everywhere. Bad targets and numbers as above, with NaN in the whole
+//	row. dlogits may be logits, and the log_probs may be given as logits.
+func CrossEntropyBackward(logits []float32, targets []int32, dlosses, dlogits []float32, vocab int32) error {
+	rows := int64(len(targets))
+	return runOnHost("cross_entropy_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_cross_entropy_backward((*C.float)(host(logits, ok)), (*C.int32_t)(host(targets, ok)), (*C.float)(host(dlosses, ok)), (*C.float)(host(dlogits, ok)), C.int64_t(rows), C.int32_t(vocab), nil)
+	},
+		in("logits", logits, int64(rows), int64(vocab)),
+		in("targets", targets, int64(rows)),
+		in("dlosses", dlosses, int64(rows)),
+		out("dlogits", dlogits, int64(rows), int64(vocab)).mayBe("logits"))
+}
+
+// CrossEntropyBackward is rp_nn_cross_entropy_backward:
+//
+//	dlogits[r,i] = (softmax(logits[r,:])[i] - (i = targets[r])) * dlosses[r]; 0 for target -1. For the
+//	mean of n losses dlosses is 1/n everywhere. Bad targets and numbers as above, with NaN in the whole
+//	row. dlogits may be logits, and the log_probs may be given as logits.
+func (s *Stream) CrossEntropyBackward(logits *Buffer[float32], targets *Buffer[int32], dlosses, dlogits *Buffer[float32], vocab int32) error {
+	rows := int64(targets.Len())
+	return s.run("cross_entropy_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cross_entropy_backward((*C.float)(device(logits, ok)), (*C.int32_t)(device(targets, ok)), (*C.float)(device(dlosses, ok)), (*C.float)(device(dlogits, ok)), C.int64_t(rows), C.int32_t(vocab), s.raw)
+	},
+		inOn("logits", logits, int64(rows), int64(vocab)),
+		inOn("targets", targets, int64(rows)),
+		inOn("dlosses", dlosses, int64(rows)),
+		outOn("dlogits", dlogits, int64(rows), int64(vocab)).mayBe("logits"))
+}
+
+// AuxLoss is rp_nn_cpu_aux_loss:
+//
+//	The load-balancing loss of Switch Transformers (arXiv:2101.03961, equations 4 to 6, without alpha);
+//	1 if balanced. loss[0] = experts * sum_e load[e] * mean_t probs[t,e], load[e] = number of ids that
+//	are e divided by tokens * k. Ids that are no expert count for none; at most 2^24 ids. load [experts]
+//	is an output too, for the gradient.
+func AuxLoss(probs []float32, ids []int32, load, loss []float32, tokens int64, experts, k int32) error {
+	return runOnHost("aux_loss", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_aux_loss((*C.float)(host(probs, ok)), (*C.int32_t)(host(ids, ok)), (*C.float)(host(load, ok)), (*C.float)(host(loss, ok)), C.int64_t(tokens), C.int32_t(experts), C.int32_t(k), nil)
+	},
+		in("probs", probs, int64(tokens), int64(experts)),
+		in("ids", ids, int64(tokens), int64(k)),
+		out("load", load, int64(experts)),
+		out("loss", loss, 1))
+}
+
+// AuxLoss is rp_nn_aux_loss:
+//
+//	The load-balancing loss of Switch Transformers (arXiv:2101.03961, equations 4 to 6, without alpha);
+//	1 if balanced. loss[0] = experts * sum_e load[e] * mean_t probs[t,e], load[e] = number of ids that
+//	are e divided by tokens * k. Ids that are no expert count for none; at most 2^24 ids. load [experts]
+//	is an output too, for the gradient.
+func (s *Stream) AuxLoss(probs *Buffer[float32], ids *Buffer[int32], load, loss *Buffer[float32], tokens int64, experts, k int32) error {
+	return s.run("aux_loss", func(ok bool) C.int32_t {
+		return C.rp_nn_aux_loss((*C.float)(device(probs, ok)), (*C.int32_t)(device(ids, ok)), (*C.float)(device(load, ok)), (*C.float)(device(loss, ok)), C.int64_t(tokens), C.int32_t(experts), C.int32_t(k), s.raw)
+	},
+		inOn("probs", probs, int64(tokens), int64(experts)),
+		inOn("ids", ids, int64(tokens), int64(k)),
+		outOn("load", load, int64(experts)),
+		outOn("loss", loss, 1))
+}
+
+// AuxLossBackward is rp_nn_cpu_aux_loss_backward:
+//
+//	dprobs[t,e] = experts * load[e] / tokens * dloss[0]
+func AuxLossBackward(load, dloss, dprobs []float32, tokens int64, experts int32) error {
+	return runOnHost("aux_loss_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_aux_loss_backward((*C.float)(host(load, ok)), (*C.float)(host(dloss, ok)), (*C.float)(host(dprobs, ok)), C.int64_t(tokens), C.int32_t(experts), nil)
+	},
+		in("load", load, int64(experts)),
+		in("dloss", dloss, 1),
+		out("dprobs", dprobs, int64(tokens), int64(experts)))
+}
+
+// AuxLossBackward is rp_nn_aux_loss_backward:
+//
+//	dprobs[t,e] = experts * load[e] / tokens * dloss[0]
+func (s *Stream) AuxLossBackward(load, dloss, dprobs *Buffer[float32], tokens int64, experts int32) error {
+	return s.run("aux_loss_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_aux_loss_backward((*C.float)(device(load, ok)), (*C.float)(device(dloss, ok)), (*C.float)(device(dprobs, ok)), C.int64_t(tokens), C.int32_t(experts), s.raw)
+	},
+		inOn("load", load, int64(experts)),
+		inOn("dloss", dloss, 1),
+		outOn("dprobs", dprobs, int64(tokens), int64(experts)))
+}
+
+// AdamwStep is rp_nn_cpu_adamw_step:
+//
+//	Step `step` (from 1) of AdamW (arXiv:1711.05101) on param, m and v; m and v are 0 before step 1. In
+//	this order: param *= 1 - lr * weight_decay; m += (1 - beta1) * (grad - m); v = beta2 * v + (1 -
+//	beta2) * grad^2; param -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps) as
+//	torch.optim.AdamW does if it gets the same numbers: beta2 = 0.999f is 0.99900001287.
+func AdamwStep(param, grad, m, v []float32, lr, beta1, beta2, eps, weightDecay float32, step int32) error {
+	n := int64(len(param))
+	return runOnHost("adamw_step", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_adamw_step((*C.float)(host(param, ok)), (*C.float)(host(grad, ok)), (*C.float)(host(m, ok)), (*C.float)(host(v, ok)), C.int64_t(n), C.float(lr), C.float(beta1), C.float(beta2), C.float(eps), C.float(weightDecay), C.int32_t(step), nil)
+	},
+		out("param", param, int64(n)),
+		in("grad", grad, int64(n)),
+		out("m", m, int64(n)),
+		out("v", v, int64(n)))
+}
+
+// AdamwStep is rp_nn_adamw_step:
+//
+//	Step `step` (from 1) of AdamW (arXiv:1711.05101) on param, m and v; m and v are 0 before step 1. In
+//	this order: param *= 1 - lr * weight_decay; m += (1 - beta1) * (grad - m); v = beta2 * v + (1 -
+//	beta2) * grad^2; param -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps) as
+//	torch.optim.AdamW does if it gets the same numbers: beta2 = 0.999f is 0.99900001287.
+func (s *Stream) AdamwStep(param, grad, m, v *Buffer[float32], lr, beta1, beta2, eps, weightDecay float32, step int32) error {
+	n := int64(param.Len())
+	return s.run("adamw_step", func(ok bool) C.int32_t {
+		return C.rp_nn_adamw_step((*C.float)(device(param, ok)), (*C.float)(device(grad, ok)), (*C.float)(device(m, ok)), (*C.float)(device(v, ok)), C.int64_t(n), C.float(lr), C.float(beta1), C.float(beta2), C.float(eps), C.float(weightDecay), C.int32_t(step), s.raw)
+	},
+		outOn("param", param, int64(n)),
+		inOn("grad", grad, int64(n)),
+		outOn("m", m, int64(n)),
+		outOn("v", v, int64(n)))
+}
+
+// GradNorm is rp_nn_cpu_grad_norm:
+//
+//	sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0.
+//	The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of
+//	squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.
+func GradNorm(grad, sums []float32, first int32) error {
+	n := int64(len(grad))
+	return runOnHost("grad_norm", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_grad_norm((*C.float)(host(grad, ok)), (*C.float)(host(sums, ok)), C.int64_t(n), C.int32_t(first), nil)
+	},
+		in("grad", grad, int64(n)),
+		out("sums", sums, 1028))
+}
+
+// GradNorm is rp_nn_grad_norm:
+//
+//	sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0.
+//	The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of
+//	squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.
+func (s *Stream) GradNorm(grad, sums *Buffer[float32], first int32) error {
+	n := int64(grad.Len())
+	return s.run("grad_norm", func(ok bool) C.int32_t {
+		return C.rp_nn_grad_norm((*C.float)(device(grad, ok)), (*C.float)(device(sums, ok)), C.int64_t(n), C.int32_t(first), s.raw)
+	},
+		inOn("grad", grad, int64(n)),
+		outOn("sums", sums, 1028))
+}
+
+// GradClip is rp_nn_cpu_grad_clip:
+//
+//	grad *= min(1, max_norm / (norm[0] + 1e-6)), as torch.nn.utils.clip_grad_norm_. norm is the sums of
+//	grad_norm, or one float. A NaN norm makes all of grad NaN.
+func GradClip(grad, norm []float32, maxNorm float32) error {
+	n := int64(len(grad))
+	return runOnHost("grad_clip", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_grad_clip((*C.float)(host(grad, ok)), (*C.float)(host(norm, ok)), C.int64_t(n), C.float(maxNorm), nil)
+	},
+		out("grad", grad, int64(n)),
+		in("norm", norm, 1).atLeast())
+}
+
+// GradClip is rp_nn_grad_clip:
+//
+//	grad *= min(1, max_norm / (norm[0] + 1e-6)), as torch.nn.utils.clip_grad_norm_. norm is the sums of
+//	grad_norm, or one float. A NaN norm makes all of grad NaN.
+func (s *Stream) GradClip(grad, norm *Buffer[float32], maxNorm float32) error {
+	n := int64(grad.Len())
+	return s.run("grad_clip", func(ok bool) C.int32_t {
+		return C.rp_nn_grad_clip((*C.float)(device(grad, ok)), (*C.float)(device(norm, ok)), C.int64_t(n), C.float(maxNorm), s.raw)
+	},
+		outOn("grad", grad, int64(n)),
+		inOn("norm", norm, 1).atLeast())
+}
+
+// Gemm is rp_nn_cpu_gemm:
+//
+//	C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A
+//	nor B. On a device with cuBLASLt the first call of a shape prepares it, which allocates host memory.
+func Gemm(a, b, c []float32, m, n, k int32, alpha, beta float32) error {
+	return runOnHost("gemm", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_gemm((*C.float)(host(a, ok)), (*C.float)(host(b, ok)), (*C.float)(host(c, ok)), C.int32_t(m), C.int32_t(n), C.int32_t(k), C.float(alpha), C.float(beta), nil)
+	},
+		in("A", a, int64(m), int64(k)),
+		in("B", b, int64(k), int64(n)),
+		out("C", c, int64(m), int64(n)))
+}
+
+// Gemm is rp_nn_gemm:
+//
+//	C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A
+//	nor B. On a device with cuBLASLt the first call of a shape prepares it, which allocates host memory.
+func (s *Stream) Gemm(a, b, c *Buffer[float32], m, n, k int32, alpha, beta float32) error {
+	return s.run("gemm", func(ok bool) C.int32_t {
+		return C.rp_nn_gemm((*C.float)(device(a, ok)), (*C.float)(device(b, ok)), (*C.float)(device(c, ok)), C.int32_t(m), C.int32_t(n), C.int32_t(k), C.float(alpha), C.float(beta), s.raw)
+	},
+		inOn("A", a, int64(m), int64(k)),
+		inOn("B", b, int64(k), int64(n)),
+		outOn("C", c, int64(m), int64(n)))
+}
+
+// GemmBatched is rp_nn_cpu_gemm_batched:
+//
+//	The same for `batch` matrices, which begin stride_a, stride_b and stride_c floats after one another.
+//	Stride 0 of A or B: one matrix for all. transpose_a not 0: A is [K,M]; transpose_b not 0: B is
+//	[N,K].
+func GemmBatched(a, b, c []float32, batch int64, m, n, k int32, strideA, strideB, strideC int64, transposeA, transposeB int32, alpha, beta float32) error {
+	return runOnHost("gemm_batched", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_gemm_batched((*C.float)(host(a, ok)), (*C.float)(host(b, ok)), (*C.float)(host(c, ok)), C.int64_t(batch), C.int32_t(m), C.int32_t(n), C.int32_t(k), C.int64_t(strideA), C.int64_t(strideB), C.int64_t(strideC), C.int32_t(transposeA), C.int32_t(transposeB), C.float(alpha), C.float(beta), nil)
+	},
+		in("A", a, span(int64(batch), int64(strideA), mul(int64(m), int64(k)))),
+		in("B", b, span(int64(batch), int64(strideB), mul(int64(k), int64(n)))),
+		out("C", c, span(int64(batch), int64(strideC), mul(int64(m), int64(n)))))
+}
+
+// GemmBatched is rp_nn_gemm_batched:
+//
+//	The same for `batch` matrices, which begin stride_a, stride_b and stride_c floats after one another.
+//	Stride 0 of A or B: one matrix for all. transpose_a not 0: A is [K,M]; transpose_b not 0: B is
+//	[N,K].
+func (s *Stream) GemmBatched(a, b, c *Buffer[float32], batch int64, m, n, k int32, strideA, strideB, strideC int64, transposeA, transposeB int32, alpha, beta float32) error {
+	return s.run("gemm_batched", func(ok bool) C.int32_t {
+		return C.rp_nn_gemm_batched((*C.float)(device(a, ok)), (*C.float)(device(b, ok)), (*C.float)(device(c, ok)), C.int64_t(batch), C.int32_t(m), C.int32_t(n), C.int32_t(k), C.int64_t(strideA), C.int64_t(strideB), C.int64_t(strideC), C.int32_t(transposeA), C.int32_t(transposeB), C.float(alpha), C.float(beta), s.raw)
+	},
+		inOn("A", a, span(int64(batch), int64(strideA), mul(int64(m), int64(k)))),
+		inOn("B", b, span(int64(batch), int64(strideB), mul(int64(k), int64(n)))),
+		outOn("C", c, span(int64(batch), int64(strideC), mul(int64(m), int64(n)))))
+}
+
+// GemvQ is rp_nn_cpu_gemv_q:
+//
+//	y = W x; W [rows,cols]. For block types x is rounded to 8 bits, each 32 elements with a scale of
+//	their own.
+func GemvQ(typ int32, w []byte, x, y []float32, rows, cols int32) error {
+	return runOnHost("gemv_q", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_gemv_q_workspace(C.int32_t(typ), C.int32_t(rows), C.int32_t(cols), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_gemv_q(C.int32_t(typ), host(w, ok), (*C.float)(host(x, ok)), (*C.float)(host(y, ok)), C.int32_t(rows), C.int32_t(cols), memory, bytes, nil)
+	},
+		in("W", w, rowBytes(int64(typ), mul(int64(rows), int64(cols)))),
+		in("x", x, int64(cols)),
+		out("y", y, int64(rows)))
+}
+
+// GemvQ is rp_nn_gemv_q:
+//
+//	y = W x; W [rows,cols]. For block types x is rounded to 8 bits, each 32 elements with a scale of
+//	their own.
+func (s *Stream) GemvQ(typ int32, w *Buffer[byte], x, y *Buffer[float32], rows, cols int32, workspace *Buffer[byte]) error {
+	return s.run("gemv_q", func(ok bool) C.int32_t {
+		return C.rp_nn_gemv_q(C.int32_t(typ), device(w, ok), (*C.float)(device(x, ok)), (*C.float)(device(y, ok)), C.int32_t(rows), C.int32_t(cols), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("W", w, rowBytes(int64(typ), mul(int64(rows), int64(cols)))),
+		inOn("x", x, int64(cols)),
+		outOn("y", y, int64(rows)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// ExpertGemm is rp_nn_cpu_expert_gemm:
+//
+//	y[t,j,:] = W[ids[t,j]] x[t,:], or W[ids[t,j]] x[t,j,:] if `x_each` is not 0; 0 for an id outside
+//	0..experts-1. W [experts,rows,cols], x [tokens,cols] or [tokens,k,cols], y [tokens,k,rows]. x is
+//	rounded as in gemv_q.
+func ExpertGemm(typ int32, w []byte, x []float32, ids []int32, y []float32, tokens int64, k, experts, rows, cols, xEach int32) error {
+	return runOnHost("expert_gemm", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_expert_gemm_workspace(C.int32_t(typ), C.int64_t(tokens), C.int32_t(k), C.int32_t(experts), C.int32_t(rows), C.int32_t(cols), C.int32_t(xEach), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_expert_gemm(C.int32_t(typ), host(w, ok), (*C.float)(host(x, ok)), (*C.int32_t)(host(ids, ok)), (*C.float)(host(y, ok)), C.int64_t(tokens), C.int32_t(k), C.int32_t(experts), C.int32_t(rows), C.int32_t(cols), C.int32_t(xEach), memory, bytes, nil)
+	},
+		in("W", w, rowBytes(int64(typ), mul(mul(int64(experts), int64(rows)), int64(cols)))),
+		in("x", x, int64(tokens), either(int64(xEach), int64(k), 1), int64(cols)),
+		in("ids", ids, int64(tokens), int64(k)),
+		out("y", y, int64(tokens), int64(k), int64(rows)))
+}
+
+// ExpertGemm is rp_nn_expert_gemm:
+//
+//	y[t,j,:] = W[ids[t,j]] x[t,:], or W[ids[t,j]] x[t,j,:] if `x_each` is not 0; 0 for an id outside
+//	0..experts-1. W [experts,rows,cols], x [tokens,cols] or [tokens,k,cols], y [tokens,k,rows]. x is
+//	rounded as in gemv_q.
+func (s *Stream) ExpertGemm(typ int32, w *Buffer[byte], x *Buffer[float32], ids *Buffer[int32], y *Buffer[float32], tokens int64, k, experts, rows, cols, xEach int32, workspace *Buffer[byte]) error {
+	return s.run("expert_gemm", func(ok bool) C.int32_t {
+		return C.rp_nn_expert_gemm(C.int32_t(typ), device(w, ok), (*C.float)(device(x, ok)), (*C.int32_t)(device(ids, ok)), (*C.float)(device(y, ok)), C.int64_t(tokens), C.int32_t(k), C.int32_t(experts), C.int32_t(rows), C.int32_t(cols), C.int32_t(xEach), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("W", w, rowBytes(int64(typ), mul(mul(int64(experts), int64(rows)), int64(cols)))),
+		inOn("x", x, int64(tokens), either(int64(xEach), int64(k), 1), int64(cols)),
+		inOn("ids", ids, int64(tokens), int64(k)),
+		outOn("y", y, int64(tokens), int64(k), int64(rows)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// Dequantize is rp_nn_cpu_dequantize:
+//
+//	The n elements of a matrix as f32.
+func Dequantize(typ int32, w []byte, y []float32, n int64) error {
+	return runOnHost("dequantize", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_dequantize(C.int32_t(typ), host(w, ok), (*C.float)(host(y, ok)), C.int64_t(n), nil)
+	},
+		in("W", w, rowBytes(int64(typ), int64(n))),
+		out("y", y, int64(n)))
+}
+
+// Dequantize is rp_nn_dequantize:
+//
+//	The n elements of a matrix as f32.
+func (s *Stream) Dequantize(typ int32, w *Buffer[byte], y *Buffer[float32], n int64) error {
+	return s.run("dequantize", func(ok bool) C.int32_t {
+		return C.rp_nn_dequantize(C.int32_t(typ), device(w, ok), (*C.float)(device(y, ok)), C.int64_t(n), s.raw)
+	},
+		inOn("W", w, rowBytes(int64(typ), int64(n))),
+		outOn("y", y, int64(n)))
+}
+
+// Rope is rp_nn_cpu_rope:
+//
+//	Pair i of each head is rotated by the angle positions[b,s] * freqs[i]; q [batch,seq,heads,head_dim],
+//	k [batch,seq,key_heads,head_dim] or NULL, freqs [rotary_dim/2], usually base^(-2i/rotary_dim). Pairs
+//	are (i, i + rotary_dim/2) if `halves` is not 0 (NeoX, Hugging Face), else (2i, 2i+1). Elements from
+//	rotary_dim on are kept. positions [batch,seq]; negative ones count as 0. rotary_dim is even, at most
+//	head_dim and 1024.
+func Rope(q, k, freqs []float32, positions []int32, batch int64, seq, heads, keyHeads, headDim, rotaryDim, halves int32) error {
+	return runOnHost("rope", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_rope((*C.float)(host(q, ok)), (*C.float)(host(k, ok)), (*C.float)(host(freqs, ok)), (*C.int32_t)(host(positions, ok)), C.int64_t(batch), C.int32_t(seq), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.int32_t(rotaryDim), C.int32_t(halves), nil)
+	},
+		out("q", q, int64(batch), int64(seq), int64(heads), int64(headDim)),
+		out("k", k, int64(batch), int64(seq), int64(keyHeads), int64(headDim)).optional(),
+		in("freqs", freqs, div(int64(rotaryDim), 2)),
+		in("positions", positions, int64(batch), int64(seq)))
+}
+
+// Rope is rp_nn_rope:
+//
+//	Pair i of each head is rotated by the angle positions[b,s] * freqs[i]; q [batch,seq,heads,head_dim],
+//	k [batch,seq,key_heads,head_dim] or NULL, freqs [rotary_dim/2], usually base^(-2i/rotary_dim). Pairs
+//	are (i, i + rotary_dim/2) if `halves` is not 0 (NeoX, Hugging Face), else (2i, 2i+1). Elements from
+//	rotary_dim on are kept. positions [batch,seq]; negative ones count as 0. rotary_dim is even, at most
+//	head_dim and 1024.
+func (s *Stream) Rope(q, k, freqs *Buffer[float32], positions *Buffer[int32], batch int64, seq, heads, keyHeads, headDim, rotaryDim, halves int32) error {
+	return s.run("rope", func(ok bool) C.int32_t {
+		return C.rp_nn_rope((*C.float)(device(q, ok)), (*C.float)(device(k, ok)), (*C.float)(device(freqs, ok)), (*C.int32_t)(device(positions, ok)), C.int64_t(batch), C.int32_t(seq), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.int32_t(rotaryDim), C.int32_t(halves), s.raw)
+	},
+		outOn("q", q, int64(batch), int64(seq), int64(heads), int64(headDim)),
+		outOn("k", k, int64(batch), int64(seq), int64(keyHeads), int64(headDim)).optional(),
+		inOn("freqs", freqs, div(int64(rotaryDim), 2)),
+		inOn("positions", positions, int64(batch), int64(seq)))
+}
+
+// SiluBackward is rp_nn_cpu_silu_backward:
+//
+//	dx[i] = dy[i] s (1 + x[i] (1 - s)), s = 1 / (1 + exp(-x[i]))
+func SiluBackward(x, dy, dx []float32) error {
+	n := int64(len(x))
+	return runOnHost("silu_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_silu_backward((*C.float)(host(x, ok)), (*C.float)(host(dy, ok)), (*C.float)(host(dx, ok)), C.int64_t(n), nil)
+	},
+		in("x", x, int64(n)),
+		in("dy", dy, int64(n)),
+		out("dx", dx, int64(n)).mayBe("dy"))
+}
+
+// SiluBackward is rp_nn_silu_backward:
+//
+//	dx[i] = dy[i] s (1 + x[i] (1 - s)), s = 1 / (1 + exp(-x[i]))
+func (s *Stream) SiluBackward(x, dy, dx *Buffer[float32]) error {
+	n := int64(x.Len())
+	return s.run("silu_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_silu_backward((*C.float)(device(x, ok)), (*C.float)(device(dy, ok)), (*C.float)(device(dx, ok)), C.int64_t(n), s.raw)
+	},
+		inOn("x", x, int64(n)),
+		inOn("dy", dy, int64(n)),
+		outOn("dx", dx, int64(n)).mayBe("dy"))
+}
+
+// GeluBackward is rp_nn_cpu_gelu_backward:
+//
+//	dx[i] = dy[i] times the derivative of gelu at x[i]; `exact` as in gelu
+func GeluBackward(x, dy, dx []float32, exact int32) error {
+	n := int64(len(x))
+	return runOnHost("gelu_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_gelu_backward((*C.float)(host(x, ok)), (*C.float)(host(dy, ok)), (*C.float)(host(dx, ok)), C.int64_t(n), C.int32_t(exact), nil)
+	},
+		in("x", x, int64(n)),
+		in("dy", dy, int64(n)),
+		out("dx", dx, int64(n)).mayBe("dy"))
+}
+
+// GeluBackward is rp_nn_gelu_backward:
+//
+//	dx[i] = dy[i] times the derivative of gelu at x[i]; `exact` as in gelu
+func (s *Stream) GeluBackward(x, dy, dx *Buffer[float32], exact int32) error {
+	n := int64(x.Len())
+	return s.run("gelu_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_gelu_backward((*C.float)(device(x, ok)), (*C.float)(device(dy, ok)), (*C.float)(device(dx, ok)), C.int64_t(n), C.int32_t(exact), s.raw)
+	},
+		inOn("x", x, int64(n)),
+		inOn("dy", dy, int64(n)),
+		outOn("dx", dx, int64(n)).mayBe("dy"))
+}
+
+// SoftmaxBackward is rp_nn_cpu_softmax_backward:
+//
+//	dx[r,i] = y[r,i] (dy[r,i] - sum_j dy[r,j] y[r,j]), y = softmax(x)
+func SoftmaxBackward(y, dy, dx []float32, batch int64, dim int32) error {
+	return runOnHost("softmax_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_softmax_backward((*C.float)(host(y, ok)), (*C.float)(host(dy, ok)), (*C.float)(host(dx, ok)), C.int64_t(batch), C.int32_t(dim), nil)
+	},
+		in("y", y, int64(batch), int64(dim)),
+		in("dy", dy, int64(batch), int64(dim)),
+		out("dx", dx, int64(batch), int64(dim)).mayBe("dy"))
+}
+
+// SoftmaxBackward is rp_nn_softmax_backward:
+//
+//	dx[r,i] = y[r,i] (dy[r,i] - sum_j dy[r,j] y[r,j]), y = softmax(x)
+func (s *Stream) SoftmaxBackward(y, dy, dx *Buffer[float32], batch int64, dim int32) error {
+	return s.run("softmax_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_softmax_backward((*C.float)(device(y, ok)), (*C.float)(device(dy, ok)), (*C.float)(device(dx, ok)), C.int64_t(batch), C.int32_t(dim), s.raw)
+	},
+		inOn("y", y, int64(batch), int64(dim)),
+		inOn("dy", dy, int64(batch), int64(dim)),
+		outOn("dx", dx, int64(batch), int64(dim)).mayBe("dy"))
+}
+
+// RmsnormBackward is rp_nn_cpu_rmsnorm_backward:
+//
+//	rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps); dweight[i] = sum_r dy[r,i] x[r,i] rstd[r], in a fixed
+//	order of r; dx[r,i] = rstd[r] weight[i] dy[r,i] - x[r,i] rstd[r]^3 / dim * sum_j dy[r,j] weight[j]
+//	x[r,j]. Without a weight (NULL) it is 1. rstd [batch] is an output; it may be NULL if dweight is. dx
+//	may be neither dy nor x.
+func RmsnormBackward(x, weight, dy, dx, dweight, rstd []float32, batch int64, dim int32, eps float32) error {
+	return runOnHost("rmsnorm_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_rmsnorm_backward((*C.float)(host(x, ok)), (*C.float)(host(weight, ok)), (*C.float)(host(dy, ok)), (*C.float)(host(dx, ok)), (*C.float)(host(dweight, ok)), (*C.float)(host(rstd, ok)), C.int64_t(batch), C.int32_t(dim), C.float(eps), nil)
+	},
+		in("x", x, int64(batch), int64(dim)),
+		in("weight", weight, int64(dim)).optional(),
+		in("dy", dy, int64(batch), int64(dim)),
+		out("dx", dx, int64(batch), int64(dim)),
+		out("dweight", dweight, int64(dim)).optional(),
+		out("rstd", rstd, int64(batch)).optional())
+}
+
+// RmsnormBackward is rp_nn_rmsnorm_backward:
+//
+//	rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps); dweight[i] = sum_r dy[r,i] x[r,i] rstd[r], in a fixed
+//	order of r; dx[r,i] = rstd[r] weight[i] dy[r,i] - x[r,i] rstd[r]^3 / dim * sum_j dy[r,j] weight[j]
+//	x[r,j]. Without a weight (NULL) it is 1. rstd [batch] is an output; it may be NULL if dweight is. dx
+//	may be neither dy nor x.
+func (s *Stream) RmsnormBackward(x, weight, dy, dx, dweight, rstd *Buffer[float32], batch int64, dim int32, eps float32) error {
+	return s.run("rmsnorm_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_rmsnorm_backward((*C.float)(device(x, ok)), (*C.float)(device(weight, ok)), (*C.float)(device(dy, ok)), (*C.float)(device(dx, ok)), (*C.float)(device(dweight, ok)), (*C.float)(device(rstd, ok)), C.int64_t(batch), C.int32_t(dim), C.float(eps), s.raw)
+	},
+		inOn("x", x, int64(batch), int64(dim)),
+		inOn("weight", weight, int64(dim)).optional(),
+		inOn("dy", dy, int64(batch), int64(dim)),
+		outOn("dx", dx, int64(batch), int64(dim)),
+		outOn("dweight", dweight, int64(dim)).optional(),
+		outOn("rstd", rstd, int64(batch)).optional())
+}
+
+// RopeBackward is rp_nn_cpu_rope_backward:
+//
+//	The gradients of q and k of rope, in place: rotations by the negative angles. dk may be NULL.
+func RopeBackward(dq, dk, freqs []float32, positions []int32, batch int64, seq, heads, keyHeads, headDim, rotaryDim, halves int32) error {
+	return runOnHost("rope_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_rope_backward((*C.float)(host(dq, ok)), (*C.float)(host(dk, ok)), (*C.float)(host(freqs, ok)), (*C.int32_t)(host(positions, ok)), C.int64_t(batch), C.int32_t(seq), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.int32_t(rotaryDim), C.int32_t(halves), nil)
+	},
+		out("dq", dq, int64(batch), int64(seq), int64(heads), int64(headDim)),
+		out("dk", dk, int64(batch), int64(seq), int64(keyHeads), int64(headDim)).optional(),
+		in("freqs", freqs, div(int64(rotaryDim), 2)),
+		in("positions", positions, int64(batch), int64(seq)))
+}
+
+// RopeBackward is rp_nn_rope_backward:
+//
+//	The gradients of q and k of rope, in place: rotations by the negative angles. dk may be NULL.
+func (s *Stream) RopeBackward(dq, dk, freqs *Buffer[float32], positions *Buffer[int32], batch int64, seq, heads, keyHeads, headDim, rotaryDim, halves int32) error {
+	return s.run("rope_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_rope_backward((*C.float)(device(dq, ok)), (*C.float)(device(dk, ok)), (*C.float)(device(freqs, ok)), (*C.int32_t)(device(positions, ok)), C.int64_t(batch), C.int32_t(seq), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.int32_t(rotaryDim), C.int32_t(halves), s.raw)
+	},
+		outOn("dq", dq, int64(batch), int64(seq), int64(heads), int64(headDim)),
+		outOn("dk", dk, int64(batch), int64(seq), int64(keyHeads), int64(headDim)).optional(),
+		inOn("freqs", freqs, div(int64(rotaryDim), 2)),
+		inOn("positions", positions, int64(batch), int64(seq)))
+}
+
+// AttentionBackward is rp_nn_cpu_attention_backward:
+//
+//	The gradients of attention: out[b,t,h,:] = sum_i p_i V[b,i,g,:], p = softmax_i(scale Q[b,t,h,:] .
+//	K[b,i,g,:]), g = h * key_heads / heads. Q, out, dout and dQ [batch,seq_q,heads,head_dim]; K, V, dK
+//	and dV [batch,seq_k,key_heads,head_dim]; heads is a multiple of key_heads. If is_causal is not 0,
+//	query t sees the keys 0 .. seq_k - seq_q + t. out is the result of the forward function. dK and dV
+//	are sums over the heads that share a key head. Memory does not grow with seq_q * seq_k. A NaN or an
+//	infinity may spread to all gradients of its batch entry and key head. 1 <= head_dim <= 512. No
+//	output may be an input.
+func AttentionBackward(q, k, v, dst, dout, dq, dk, dv []float32, batch int64, seqQ, seqK, heads, keyHeads, headDim int32, scale float32, isCausal int32) error {
+	return runOnHost("attention_backward", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_attention_backward_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_attention_backward((*C.float)(host(q, ok)), (*C.float)(host(k, ok)), (*C.float)(host(v, ok)), (*C.float)(host(dst, ok)), (*C.float)(host(dout, ok)), (*C.float)(host(dq, ok)), (*C.float)(host(dk, ok)), (*C.float)(host(dv, ok)), C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.float(scale), C.int32_t(isCausal), memory, bytes, nil)
+	},
+		in("Q", q, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		in("K", k, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		in("V", v, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		in("out", dst, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		in("dout", dout, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		out("dQ", dq, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		out("dK", dk, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		out("dV", dv, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)))
+}
+
+// AttentionBackward is rp_nn_attention_backward:
+//
+//	The gradients of attention: out[b,t,h,:] = sum_i p_i V[b,i,g,:], p = softmax_i(scale Q[b,t,h,:] .
+//	K[b,i,g,:]), g = h * key_heads / heads. Q, out, dout and dQ [batch,seq_q,heads,head_dim]; K, V, dK
+//	and dV [batch,seq_k,key_heads,head_dim]; heads is a multiple of key_heads. If is_causal is not 0,
+//	query t sees the keys 0 .. seq_k - seq_q + t. out is the result of the forward function. dK and dV
+//	are sums over the heads that share a key head. Memory does not grow with seq_q * seq_k. A NaN or an
+//	infinity may spread to all gradients of its batch entry and key head. 1 <= head_dim <= 512. No
+//	output may be an input.
+func (s *Stream) AttentionBackward(q, k, v, dst, dout, dq, dk, dv *Buffer[float32], batch int64, seqQ, seqK, heads, keyHeads, headDim int32, scale float32, isCausal int32, workspace *Buffer[byte]) error {
+	return s.run("attention_backward", func(ok bool) C.int32_t {
+		return C.rp_nn_attention_backward((*C.float)(device(q, ok)), (*C.float)(device(k, ok)), (*C.float)(device(v, ok)), (*C.float)(device(dst, ok)), (*C.float)(device(dout, ok)), (*C.float)(device(dq, ok)), (*C.float)(device(dk, ok)), (*C.float)(device(dv, ok)), C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.float(scale), C.int32_t(isCausal), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("Q", q, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		inOn("K", k, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		inOn("V", v, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		inOn("out", dst, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		inOn("dout", dout, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		outOn("dQ", dq, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		outOn("dK", dk, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		outOn("dV", dv, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// MqaAttention is rp_nn_cpu_mqa_attention:
+//
+//	out[b,t,h,:] = sum_i p_i V[b,i,h*key_heads/heads,:], p = softmax_i(scale Q[b,t,h,:] .
+//	K[b,i,h*key_heads/heads,:] + mask[t,i]). Q and out [batch,seq_q,heads,head_dim], K and V
+//	[batch,seq_k,key_heads,head_dim], mask [seq_q,seq_k] or NULL. A key with mask -inf is hidden, but
+//	its value must be finite. A row that is hidden completely becomes 0. 1 <= head_dim <= 512. Neither
+//	memory nor workspace grows with seq_q * seq_k.
+func MqaAttention(q, k, v, mask, dst []float32, batch int64, seqQ, seqK, heads, keyHeads, headDim int32, scale float32) error {
+	return runOnHost("mqa_attention", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_mqa_attention_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_mqa_attention((*C.float)(host(q, ok)), (*C.float)(host(k, ok)), (*C.float)(host(v, ok)), (*C.float)(host(mask, ok)), (*C.float)(host(dst, ok)), C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.float(scale), memory, bytes, nil)
+	},
+		in("Q", q, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		in("K", k, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		in("V", v, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		in("mask", mask, int64(seqQ), int64(seqK)).optional(),
+		out("out", dst, int64(batch), int64(seqQ), int64(heads), int64(headDim)))
+}
+
+// MqaAttention is rp_nn_mqa_attention:
+//
+//	out[b,t,h,:] = sum_i p_i V[b,i,h*key_heads/heads,:], p = softmax_i(scale Q[b,t,h,:] .
+//	K[b,i,h*key_heads/heads,:] + mask[t,i]). Q and out [batch,seq_q,heads,head_dim], K and V
+//	[batch,seq_k,key_heads,head_dim], mask [seq_q,seq_k] or NULL. A key with mask -inf is hidden, but
+//	its value must be finite. A row that is hidden completely becomes 0. 1 <= head_dim <= 512. Neither
+//	memory nor workspace grows with seq_q * seq_k.
+func (s *Stream) MqaAttention(q, k, v, mask, dst *Buffer[float32], batch int64, seqQ, seqK, heads, keyHeads, headDim int32, scale float32, workspace *Buffer[byte]) error {
+	return s.run("mqa_attention", func(ok bool) C.int32_t {
+		return C.rp_nn_mqa_attention((*C.float)(device(q, ok)), (*C.float)(device(k, ok)), (*C.float)(device(v, ok)), (*C.float)(device(mask, ok)), (*C.float)(device(dst, ok)), C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.float(scale), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("Q", q, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		inOn("K", k, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		inOn("V", v, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		inOn("mask", mask, int64(seqQ), int64(seqK)).optional(),
+		outOn("out", dst, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// FlashAttention is rp_nn_cpu_flash_attention:
+//
+//	The same without a mask. If is_causal is not 0, the queries are the last seq_q of seq_k positions:
+//	query t sees the keys 0 .. seq_k - seq_q + t; none if that is negative, which gives 0.
+func FlashAttention(q, k, v, dst []float32, batch int64, seqQ, seqK, heads, keyHeads, headDim int32, scale float32, isCausal int32) error {
+	return runOnHost("flash_attention", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_flash_attention_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_flash_attention((*C.float)(host(q, ok)), (*C.float)(host(k, ok)), (*C.float)(host(v, ok)), (*C.float)(host(dst, ok)), C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.float(scale), C.int32_t(isCausal), memory, bytes, nil)
+	},
+		in("Q", q, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		in("K", k, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		in("V", v, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		out("out", dst, int64(batch), int64(seqQ), int64(heads), int64(headDim)))
+}
+
+// FlashAttention is rp_nn_flash_attention:
+//
+//	The same without a mask. If is_causal is not 0, the queries are the last seq_q of seq_k positions:
+//	query t sees the keys 0 .. seq_k - seq_q + t; none if that is negative, which gives 0.
+func (s *Stream) FlashAttention(q, k, v, dst *Buffer[float32], batch int64, seqQ, seqK, heads, keyHeads, headDim int32, scale float32, isCausal int32, workspace *Buffer[byte]) error {
+	return s.run("flash_attention", func(ok bool) C.int32_t {
+		return C.rp_nn_flash_attention((*C.float)(device(q, ok)), (*C.float)(device(k, ok)), (*C.float)(device(v, ok)), (*C.float)(device(dst, ok)), C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), C.float(scale), C.int32_t(isCausal), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("Q", q, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		inOn("K", k, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		inOn("V", v, int64(batch), int64(seqK), int64(keyHeads), int64(headDim)),
+		outOn("out", dst, int64(batch), int64(seqQ), int64(heads), int64(headDim)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// Argmax is rp_nn_cpu_argmax:
+//
+//	The index of the largest logit, the lower one among equals; NaN is below everything.
+func Argmax(logits []float32, ids []int32, batch int64, vocab int32) error {
+	return runOnHost("argmax", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_argmax((*C.float)(host(logits, ok)), (*C.int32_t)(host(ids, ok)), C.int64_t(batch), C.int32_t(vocab), nil)
+	},
+		in("logits", logits, int64(batch), int64(vocab)),
+		out("ids", ids, int64(batch)))
+}
+
+// Argmax is rp_nn_argmax:
+//
+//	The index of the largest logit, the lower one among equals; NaN is below everything.
+func (s *Stream) Argmax(logits *Buffer[float32], ids *Buffer[int32], batch int64, vocab int32) error {
+	return s.run("argmax", func(ok bool) C.int32_t {
+		return C.rp_nn_argmax((*C.float)(device(logits, ok)), (*C.int32_t)(device(ids, ok)), C.int64_t(batch), C.int32_t(vocab), s.raw)
+	},
+		inOn("logits", logits, int64(batch), int64(vocab)),
+		outOn("ids", ids, int64(batch)))
+}
+
+// Sample is rp_nn_cpu_sample:
+//
+//	ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed
+//	seeds[r]. The host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them
+//	do. temperature 0: argmax. For the next token of a sequence give it another seed. batch <= 4096.
+//	Tokens in order of their logits, the lower index first among equals, have integer weights w =
+//	floor(2^40 * exp((logit - largest) / temperature)). u = (first word of Philox4x32-10 of counter 0
+//	and key seed) >> 8, times 2^-24. Chosen is the first token at which the sum of weights is above
+//	floor(u * sum of all), in double.
+func Sample(logits []float32, seeds []uint64, ids []int32, vocab int32, temperature float32) error {
+	batch := int64(len(seeds))
+	return runOnHost("sample", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_sample((*C.float)(host(logits, ok)), (*C.uint64_t)(host(seeds, ok)), (*C.int32_t)(host(ids, ok)), C.int64_t(batch), C.int32_t(vocab), C.float(temperature), memory, bytes, nil)
+	},
+		in("logits", logits, int64(batch), int64(vocab)),
+		in("seeds", seeds, int64(batch)),
+		out("ids", ids, int64(batch)))
+}
+
+// Sample is rp_nn_sample:
+//
+//	ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed
+//	seeds[r]. The host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them
+//	do. temperature 0: argmax. For the next token of a sequence give it another seed. batch <= 4096.
+//	Tokens in order of their logits, the lower index first among equals, have integer weights w =
+//	floor(2^40 * exp((logit - largest) / temperature)). u = (first word of Philox4x32-10 of counter 0
+//	and key seed) >> 8, times 2^-24. Chosen is the first token at which the sum of weights is above
+//	floor(u * sum of all), in double.
+func (s *Stream) Sample(logits *Buffer[float32], seeds *Buffer[uint64], ids *Buffer[int32], vocab int32, temperature float32, workspace *Buffer[byte]) error {
+	batch := int64(seeds.Len())
+	return s.run("sample", func(ok bool) C.int32_t {
+		return C.rp_nn_sample((*C.float)(device(logits, ok)), (*C.uint64_t)(device(seeds, ok)), (*C.int32_t)(device(ids, ok)), C.int64_t(batch), C.int32_t(vocab), C.float(temperature), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("logits", logits, int64(batch), int64(vocab)),
+		inOn("seeds", seeds, int64(batch)),
+		outOn("ids", ids, int64(batch)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// TopkSample is rp_nn_cpu_topk_sample:
+//
+//	The same among the k largest logits, 1 <= k; k above vocab is all of them.
+func TopkSample(logits []float32, seeds []uint64, ids []int32, vocab, k int32, temperature float32) error {
+	batch := int64(len(seeds))
+	return runOnHost("topk_sample", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_topk_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_topk_sample((*C.float)(host(logits, ok)), (*C.uint64_t)(host(seeds, ok)), (*C.int32_t)(host(ids, ok)), C.int64_t(batch), C.int32_t(vocab), C.int32_t(k), C.float(temperature), memory, bytes, nil)
+	},
+		in("logits", logits, int64(batch), int64(vocab)),
+		in("seeds", seeds, int64(batch)),
+		out("ids", ids, int64(batch)))
+}
+
+// TopkSample is rp_nn_topk_sample:
+//
+//	The same among the k largest logits, 1 <= k; k above vocab is all of them.
+func (s *Stream) TopkSample(logits *Buffer[float32], seeds *Buffer[uint64], ids *Buffer[int32], vocab, k int32, temperature float32, workspace *Buffer[byte]) error {
+	batch := int64(seeds.Len())
+	return s.run("topk_sample", func(ok bool) C.int32_t {
+		return C.rp_nn_topk_sample((*C.float)(device(logits, ok)), (*C.uint64_t)(device(seeds, ok)), (*C.int32_t)(device(ids, ok)), C.int64_t(batch), C.int32_t(vocab), C.int32_t(k), C.float(temperature), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("logits", logits, int64(batch), int64(vocab)),
+		inOn("seeds", seeds, int64(batch)),
+		outOn("ids", ids, int64(batch)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// ToppSample is rp_nn_cpu_topp_sample:
+//
+//	The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p
+//	<= 1.
+func ToppSample(logits []float32, seeds []uint64, ids []int32, vocab int32, p, temperature float32) error {
+	batch := int64(len(seeds))
+	return runOnHost("topp_sample", func(ok bool) C.int32_t {
+		var bytes C.int64_t
+		if status := C.rp_nn_cpu_topp_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes); status != C.RP_NN_OK {
+			return status
+		}
+		memory := C.aligned_alloc(64, (C.size_t(bytes)/64+1)*64)
+		defer C.free(memory)
+		return C.rp_nn_cpu_topp_sample((*C.float)(host(logits, ok)), (*C.uint64_t)(host(seeds, ok)), (*C.int32_t)(host(ids, ok)), C.int64_t(batch), C.int32_t(vocab), C.float(p), C.float(temperature), memory, bytes, nil)
+	},
+		in("logits", logits, int64(batch), int64(vocab)),
+		in("seeds", seeds, int64(batch)),
+		out("ids", ids, int64(batch)))
+}
+
+// ToppSample is rp_nn_topp_sample:
+//
+//	The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p
+//	<= 1.
+func (s *Stream) ToppSample(logits *Buffer[float32], seeds *Buffer[uint64], ids *Buffer[int32], vocab int32, p, temperature float32, workspace *Buffer[byte]) error {
+	batch := int64(seeds.Len())
+	return s.run("topp_sample", func(ok bool) C.int32_t {
+		return C.rp_nn_topp_sample((*C.float)(device(logits, ok)), (*C.uint64_t)(device(seeds, ok)), (*C.int32_t)(device(ids, ok)), C.int64_t(batch), C.int32_t(vocab), C.float(p), C.float(temperature), device(workspace, ok), C.int64_t(workspace.Len()), s.raw)
+	},
+		inOn("logits", logits, int64(batch), int64(vocab)),
+		inOn("seeds", seeds, int64(batch)),
+		outOn("ids", ids, int64(batch)),
+		outOn("workspace", workspace).anyLength())
+}
+
+// GemvQWorkspace is rp_nn_cpu_gemv_q_workspace.
+func GemvQWorkspace(typ, rows, cols int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("gemv_q_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_gemv_q_workspace(C.int32_t(typ), C.int32_t(rows), C.int32_t(cols), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// GemvQWorkspace is rp_nn_gemv_q_workspace.
+func (s *Stream) GemvQWorkspace(typ, rows, cols int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("gemv_q_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_gemv_q_workspace(C.int32_t(typ), C.int32_t(rows), C.int32_t(cols), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// ExpertGemmWorkspace is rp_nn_cpu_expert_gemm_workspace.
+func ExpertGemmWorkspace(typ int32, tokens int64, k, experts, rows, cols, xEach int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("expert_gemm_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_expert_gemm_workspace(C.int32_t(typ), C.int64_t(tokens), C.int32_t(k), C.int32_t(experts), C.int32_t(rows), C.int32_t(cols), C.int32_t(xEach), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// ExpertGemmWorkspace is rp_nn_expert_gemm_workspace.
+func (s *Stream) ExpertGemmWorkspace(typ int32, tokens int64, k, experts, rows, cols, xEach int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("expert_gemm_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_expert_gemm_workspace(C.int32_t(typ), C.int64_t(tokens), C.int32_t(k), C.int32_t(experts), C.int32_t(rows), C.int32_t(cols), C.int32_t(xEach), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// AttentionBackwardWorkspace is rp_nn_cpu_attention_backward_workspace.
+func AttentionBackwardWorkspace(batch int64, seqQ, seqK, heads, keyHeads, headDim int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("attention_backward_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_attention_backward_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// AttentionBackwardWorkspace is rp_nn_attention_backward_workspace.
+func (s *Stream) AttentionBackwardWorkspace(batch int64, seqQ, seqK, heads, keyHeads, headDim int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("attention_backward_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_attention_backward_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// MqaAttentionWorkspace is rp_nn_cpu_mqa_attention_workspace.
+func MqaAttentionWorkspace(batch int64, seqQ, seqK, heads, keyHeads, headDim int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("mqa_attention_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_mqa_attention_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// MqaAttentionWorkspace is rp_nn_mqa_attention_workspace.
+func (s *Stream) MqaAttentionWorkspace(batch int64, seqQ, seqK, heads, keyHeads, headDim int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("mqa_attention_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_mqa_attention_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// FlashAttentionWorkspace is rp_nn_cpu_flash_attention_workspace.
+func FlashAttentionWorkspace(batch int64, seqQ, seqK, heads, keyHeads, headDim int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("flash_attention_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_flash_attention_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// FlashAttentionWorkspace is rp_nn_flash_attention_workspace.
+func (s *Stream) FlashAttentionWorkspace(batch int64, seqQ, seqK, heads, keyHeads, headDim int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("flash_attention_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_flash_attention_workspace(C.int64_t(batch), C.int32_t(seqQ), C.int32_t(seqK), C.int32_t(heads), C.int32_t(keyHeads), C.int32_t(headDim), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// SampleWorkspace is rp_nn_cpu_sample_workspace.
+func SampleWorkspace(batch int64, vocab int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("sample_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// SampleWorkspace is rp_nn_sample_workspace.
+func (s *Stream) SampleWorkspace(batch int64, vocab int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("sample_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// TopkSampleWorkspace is rp_nn_cpu_topk_sample_workspace.
+func TopkSampleWorkspace(batch int64, vocab int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("topk_sample_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_topk_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// TopkSampleWorkspace is rp_nn_topk_sample_workspace.
+func (s *Stream) TopkSampleWorkspace(batch int64, vocab int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("topk_sample_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_topk_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// ToppSampleWorkspace is rp_nn_cpu_topp_sample_workspace.
+func ToppSampleWorkspace(batch int64, vocab int32) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("topp_sample_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_topp_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// ToppSampleWorkspace is rp_nn_topp_sample_workspace.
+func (s *Stream) ToppSampleWorkspace(batch int64, vocab int32) (int64, error) {
+	var bytes C.int64_t
+	err := s.run("topp_sample_workspace", func(ok bool) C.int32_t {
+		return C.rp_nn_topp_sample_workspace(C.int64_t(batch), C.int32_t(vocab), &bytes)
+	})
+	return int64(bytes), err
+}
+
+// Quantize is rp_nn_cpu_quantize:
+//
+//	Rounds n elements to `type`, to quantized_bytes bytes at W. Block types refuse NaN, infinity, and
+//	values that are too large for their scales.
+func Quantize(typ int32, x []float32, w []byte) error {
+	n := int64(len(x))
+	return runOnHost("quantize", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_quantize(C.int32_t(typ), (*C.float)(host(x, ok)), host(w, ok), C.int64_t(n))
+	},
+		in("x", x, int64(n)),
+		out("W", w, rowBytes(int64(typ), int64(n))))
+}
+
+// Repack is rp_nn_cpu_repack:
+//
+//	Blocks to planes, for the n elements of a matrix or of all experts. As many bytes; float types are
+//	copied.
+func Repack(typ int32, blocks, planes []byte, n int64) error {
+	return runOnHost("repack", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_repack(C.int32_t(typ), host(blocks, ok), host(planes, ok), C.int64_t(n))
+	},
+		in("blocks", blocks, rowBytes(int64(typ), int64(n))),
+		out("planes", planes, rowBytes(int64(typ), int64(n))))
+}
+
+// QuantizedBytes is rp_nn_cpu_quantized_bytes.
+func QuantizedBytes(typ int32, n int64) (int64, error) {
+	var bytes C.int64_t
+	err := runOnHost("quantized_bytes", func(ok bool) C.int32_t {
+		return C.rp_nn_cpu_quantized_bytes(C.int32_t(typ), C.int64_t(n), &bytes)
+	})
+	return int64(bytes), err
 }

@@ -33,6 +33,7 @@ type array struct {
 	length        int
 	bytes         uintptr
 	output, given bool
+	longer        bool   // the length may be larger
 	alias         string // an input that may be the same memory
 	dims          []int64
 	memory        *memory // of a device, or nil
@@ -54,6 +55,12 @@ func out[T Element](name string, s []T, dims ...int64) array {
 // optional: a nil slice or buffer is not given.
 func (a array) optional() array {
 	a.given = a.address != nil || a.length > 0 || a.memory != nil
+	return a
+}
+
+// atLeast: the array may be longer.
+func (a array) atLeast() array {
+	a.longer = true
 	return a
 }
 
@@ -156,9 +163,15 @@ func check(function string, arrays []array) (ok bool, err error) {
 		}
 	}
 	for _, a := range arrays {
-		if wanted, _ := size(a.dims...); a.given && int64(a.length) != wanted {
-			return false, argumentError("%s: %s has %d elements, %d are wanted", function, a.name, a.length, wanted)
+		wanted, _ := size(a.dims...)
+		if !a.given || int64(a.length) == wanted || a.longer && int64(a.length) > wanted {
+			continue
 		}
+		least := ""
+		if a.longer {
+			least = "at least "
+		}
+		return false, argumentError("%s: %s has %d elements, %s%d are wanted", function, a.name, a.length, least, wanted)
 	}
 	for i, a := range arrays {
 		for j, b := range arrays {

@@ -1,10 +1,15 @@
 """Graphs, executors, profiles, custom ops."""
 import os
+import pathlib
+import subprocess
+import sys
+import tempfile
 
 import numpy as np
 import pytest
 
 import reprise
+from conftest import BUILD, SOURCE
 
 rng = np.random.default_rng(1)
 
@@ -127,6 +132,30 @@ def test_any_op_by_name():
         g.op("rms_norm", g.input("x", 8), epsilon=1.0)
     with pytest.raises(reprise.ArgumentError, match="there is no op 'rms'"):
         g.op("rms", g.find("x"))
+
+
+def test_the_gate_of_experts_in_cuda():
+    """examples/moe_gate.py with NumPy; on the simulated device the kernel too, compiled by NVRTC, prints the same gates."""
+    simulated = BUILD / "tests/libreprise_nn_sim.so"
+    lines = []
+    for device in ("cpu", "cuda"):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "REPRISE_DEVICE": device, "XDG_CACHE_HOME": str(BUILD / "cache")}
+            if device == "cuda":
+                if not simulated.exists():
+                    pytest.skip(f"there is no {simulated}")
+                for name in ("libreprise.so", "libreprise_nn.so"):
+                    os.symlink(simulated, pathlib.Path(folder, name))
+                environment["REPRISE_BUILD"] = folder
+            done = subprocess.run([sys.executable, SOURCE / "bindings/python/examples/moe_gate.py"], capture_output=True, text=True, env=environment)
+        if "no libnvrtc" in done.stderr or "operation not supported" in done.stderr:
+            pytest.skip(done.stderr.splitlines()[-1])
+        assert done.returncode == 0, done.stderr
+        lines.append(done.stdout.splitlines())
+    on_cpu, on_cuda = lines
+    assert on_cpu[0].startswith("cpu") and "cuda:0 NVRTC" in on_cuda[0]
+    assert on_cpu[1:4] == on_cuda[1:4] and "expert 12 0.2552" in on_cpu[1]
+    assert float(on_cuda[4].split()[-1]) < 1e-6
 
 
 def test_bad_graphs_raise_where_they_are_built():

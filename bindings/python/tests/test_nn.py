@@ -12,29 +12,124 @@ from reprise import nn
 from reprise._nn_numpy import FALLBACK
 
 rng = np.random.default_rng(1)
-SIZES = {"n": 33, "batch": 3, "dim": 31, "tokens": 5, "experts": 12, "k": 4}
+SIZES = {"n": 64, "batch": 3, "dim": 31, "tokens": 5, "experts": 4, "k": 2, "M": 5, "N": 6, "K": 7, "rows": 3, "cols": 64, "vocab": 40,
+         "seq": 5, "seq_q": 5, "seq_k": 7, "heads": 4, "key_heads": 2, "head_dim": 16, "rotary_dim": 12}
+SCALARS = {"type": "q8_0", "n": 64, "k": 2, "rows": 3, "tokens": 5, "experts": 4, "scale": 0.3, "step": 3, "lr": 0.1, "max_norm": 1.0,
+           "p": 0.8, "factor": 0.5}
+INTEGERS = {"ids": 4, "targets": 40, "positions": 1000}
+EXACT = {"dequantize", "quantize", "argmax", "sample", "topk_sample", "topp_sample"}
 
 
-def arguments(function):
-    """Random inputs, and the other parameters, of a function; sizes are those of SIZES or 6."""
-    sizes = {**{name: SIZES.get(name, 6) for name in function.kinds}}
-    inputs = [rng.standard_normal([sizes[d.lstrip("*")] for d in a.dims]).astype(np.float32) for a in function.inputs]
-    scalars = {name: SIZES.get(name, nn.number(default) if default else 0.5) for name, default in function.scalars.items()}
-    return inputs, scalars
+def arguments(function, **given):
+    """Random inputs, and the other parameters, of a function."""
+    scalars = {**{name: SCALARS[name] if name in SCALARS else nn.number(default) for name, default in function.scalars.items()}, **given}
+    sizes = {**SIZES, **scalars, "type": reprise.dtype_number(scalars.get("type", "q8_0"))}
+
+    def value(a):
+        shape = [function.value(d.lstrip("*").rstrip("?"), sizes) for d in function.resolved(a, sizes)]
+        if a.bytes:
+            return reprise.quantize(rng.standard_normal(shape[0] // 34 * 32).astype(np.float32), "q8_0")
+        if a.element == np.uint64:
+            return rng.integers(0, 2**64, shape, np.uint64)
+        if a.element == np.int32:
+            return rng.integers(-1, INTEGERS[a.name], shape).astype(np.int32)
+        return np.abs(rng.standard_normal(shape)).astype(np.float32) if a.name in ("v", "probs") else \
+            rng.standard_normal(shape).astype(np.float32)
+    inputs = [value(a) for a in function.inputs]
+    outputs = {a.name: value(a) for a in function.outputs if a.changed or a.optional}
+    if function.__name__ == "attention_backward":
+        inputs[3] = nn.flash_attention(*inputs[:3], scale=scalars["scale"], is_causal=scalars["is_causal"])
+    return inputs, {**scalars, **outputs}
 
 
-@pytest.mark.parametrize("name", sorted(FALLBACK))
-def test_the_library_and_numpy_agree(name, monkeypatch):
+def called(function, inputs, more):
+    """The results, and then what it has changed."""
+    inputs, more = [a.copy() for a in inputs], {name: a.copy() if isinstance(a, np.ndarray) else a for name, a in more.items()}
+    got = function(*inputs, **more)
+    changed = [a for a, of in zip(inputs, function.inputs) if of.changed]
+    return [*(got if isinstance(got, tuple) else (got,) if got is not None else ()), *changed]
+
+
+VARIANTS = [(name, {}) for name in sorted(FALLBACK)] + [
+    ("gelu", {"exact": 1}), ("gelu_backward", {"exact": 1}), ("route", {"sigmoid": 1, "normalize": 0}), ("gemm", {"beta": 0.5, "alpha": 2.0}),
+    ("gemm_batched", {"transpose_a": 1}), ("gemm_batched", {"transpose_b": 1, "beta": 1.0}), ("expert_gemm", {"x_each": 1}),
+    ("rope", {"halves": 1}), ("rope_backward", {"halves": 1}), ("flash_attention", {"is_causal": 0}), ("attention_backward", {"is_causal": 0}),
+    ("sample", {"temperature": 0.0}), ("topk_sample", {"k": 50})]
+
+
+@pytest.mark.parametrize("name, given", VARIANTS, ids=[f"{name} {given or ''}" for name, given in VARIANTS])
+def test_the_library_and_numpy_agree(name, given, monkeypatch):
     function = nn.FUNCTIONS[name]
-    inputs, scalars = arguments(function)
-    got = function(*inputs, **scalars)
+    inputs, more = arguments(function, **given)
+    got = called(function, inputs, more)
     assert function.backend == "library"
     monkeypatch.setattr(nn, "NN", None)
     assert function.backend == "numpy"
-    wanted = function(*inputs, **scalars)
-    for one, right in zip(got if isinstance(got, tuple) else (got,), wanted if isinstance(wanted, tuple) else (wanted,)):
-        assert one.dtype == right.dtype and one.shape == right.shape
-        assert np.allclose(one, right, rtol=1e-5, atol=1e-6)
+    wanted = called(function, inputs, more)
+    assert len(got) == len(wanted) > 0
+    if name == "grad_norm": # the other elements are the library's own
+        got, wanted = [got[0][0]], [wanted[0][0]]
+    tolerance = 0.02 if name in ("gemv_q", "expert_gemm") else 1e-5 # x is rounded to 8 bits
+    for one, right in zip(got, wanted):
+        if isinstance(one, int):
+            assert one == right
+            continue
+        assert one.dtype == right.dtype and one.shape == right.shape and np.any(one != 0)
+        if one.dtype.kind in "iu" or name in EXACT:
+            assert np.array_equal(one, right)
+        assert np.max(np.abs(one.astype(float) - right)) <= tolerance * np.max(np.abs(right))
+
+
+def test_every_function_has_a_row_and_a_formula():
+    assert set(nn.NAMES) == set(nn.FUNCTIONS)
+    assert set(nn.NAMES) - set(FALLBACK) == {"repack", *(name for name in nn.NAMES if name.endswith("_workspace"))}
+
+
+def test_matrices_that_a_batch_shares():
+    a, b = rng.standard_normal((3, 4, 5)), rng.standard_normal((5, 6))
+    assert np.allclose(nn.gemm_batched(a, b), a @ b, atol=1e-5)
+    assert np.allclose(nn.gemm_batched(b, a, transpose_a=1, transpose_b=1), b.T @ a.transpose(0, 2, 1), atol=1e-5)
+    with pytest.raises(reprise.ArgumentError, match="batch must be given"):
+        nn.gemm_batched(b.T, b)
+
+
+def test_optional_arrays():
+    logits, targets = rng.standard_normal((3, 5)).astype(np.float32), np.array([0, -1, 4])
+    losses = nn.cross_entropy(logits, targets)
+    log_probs = np.empty((3, 5), np.float32)
+    both = nn.cross_entropy(logits, targets, log_probs=log_probs)
+    assert losses.shape == (3,) and losses[1] == 0 and both[1] is log_probs and np.allclose(np.exp(log_probs).sum(-1), 1)
+    q, freqs = rng.standard_normal((1, 2, 3, 8)).astype(np.float32), np.ones(4, np.float32)
+    turned = q.copy()
+    assert nn.rope(turned, None, freqs, [[0, 1]]) is None
+    assert np.array_equal(turned[:, 0], q[:, 0]) and not np.array_equal(turned[:, 1], q[:, 1])
+    with pytest.raises(reprise.ArgumentError, match="q: an array is wanted"):
+        nn.rope(None, None, freqs, [[0, 1]])
+
+
+def test_a_training_step():
+    grad = rng.standard_normal(1000).astype(np.float32)
+    sums = nn.grad_norm(grad)
+    assert np.isclose(sums[0], np.linalg.norm(grad))
+    assert np.isclose(nn.grad_norm(grad, first=0, sums=sums)[0], np.sqrt(2) * np.linalg.norm(grad))
+    clipped = grad.copy()
+    nn.grad_clip(clipped, sums, max_norm=1.0)
+    assert np.allclose(clipped, grad / sums[0], rtol=1e-4)
+    param, m, v = np.ones(1000, np.float32), np.zeros(1000, np.float32), np.zeros(1000, np.float32)
+    nn.adamw_step(param, grad, m, v, lr=0.1, weight_decay=0.0, step=1)
+    assert np.allclose(param, 1 - 0.1 * np.sign(grad), atol=1e-3)
+
+
+def test_quantised_matrices():
+    w, x = rng.standard_normal((4, 64)).astype(np.float32), rng.standard_normal(64).astype(np.float32)
+    blocks = nn.quantize(w, type="q8_0")
+    assert blocks.size == nn.quantized_bytes(type="q8_0", n=256) and np.array_equal(nn.dequantize(blocks, type="q8_0", n=256),
+                                                                                 reprise.dequantize(blocks, "q8_0"))
+    assert np.allclose(nn.gemv_q(blocks, x, type="q8_0", rows=4), w @ x, atol=0.3)
+    assert np.allclose(nn.gemv_q(w, x, type="f32", rows=4), w @ x, atol=1e-4) # a matrix of floats is itself
+    assert np.allclose(nn.gemv_q(w.astype(np.float16), x, type="f16", rows=4), w @ x, atol=0.1)
+    planes = nn.repack(blocks, type="q8_0", n=256)
+    assert sorted(planes) == sorted(blocks.reshape(-1))
 
 
 def test_against_formulas():

@@ -78,7 +78,7 @@ def exact(value: Any, dtype: Any, what: str) -> Array:
     if array.dtype != wanted:
         if array.size == 0 and array.dtype == np.float64:
             array = array.astype(wanted) # np.array([])
-        elif wanted.kind == "i":
+        elif wanted.kind in "iu":
             if array.dtype.kind not in "iu":
                 raise DtypeError(f"{what}: integers are wanted, not {array.dtype}")
             limits = np.iinfo(wanted)

@@ -200,13 +200,21 @@ class TensorOp(enum.IntEnum):
     RP_OP_EXPERTS_DOWN = 23
     RP_OP_QUANTIZE = 24
     RP_OP_ATTENTION = 25
-    RP_OP_VIEW = 26
-    RP_OP_RESHAPE = 27
-    RP_OP_PERMUTE = 28
-    RP_OP_TRANSPOSE = 29
-    RP_OP_BITS = 30
-    RP_OP_AFTER = 31
-    RP_OP_COUNT = 32
+    RP_OP_CROSS_ENTROPY = 26
+    RP_OP_CROSS_ENTROPY_BACKWARD = 27
+    RP_OP_EXPERT_LOAD = 28
+    RP_OP_AUX_LOSS = 29
+    RP_OP_AUX_LOSS_BACKWARD = 30
+    RP_OP_GRAD_NORM = 31
+    RP_OP_GRAD_CLIP = 32
+    RP_OP_ADAMW = 33
+    RP_OP_VIEW = 34
+    RP_OP_RESHAPE = 35
+    RP_OP_PERMUTE = 36
+    RP_OP_TRANSPOSE = 37
+    RP_OP_BITS = 38
+    RP_OP_AFTER = 39
+    RP_OP_COUNT = 40
 
 
 class RpNnStatus(enum.IntEnum):
@@ -217,11 +225,27 @@ class RpNnStatus(enum.IntEnum):
     RP_NN_OUT_OF_MEMORY = -4
 
 
+class RpAdamwParams(ct.Structure): # 24 bytes
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    lr: float
+    step: int
+    _fields_ = [("beta1", ct.c_float), ("beta2", ct.c_float), ("eps", ct.c_float), ("weight_decay", ct.c_float),
+            ("lr", ct.c_float), ("step", ct.c_int32)]
+
+
 class RpAttentionParams(ct.Structure): # 12 bytes
     scale: float
     window: int
     dtype: int
     _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32)]
+
+
+class RpAuxLossBackwardParams(ct.Structure): # 4 bytes
+    tokens: int
+    _fields_ = [("tokens", ct.c_int32)]
 
 
 class RpBitsParams(ct.Structure): # 4 bytes
@@ -397,6 +421,11 @@ class RpExecutorOptions(ct.Structure): # 56 bytes
             ("user", ct.c_void_p)]
 
 
+class RpExpertLoadParams(ct.Structure): # 4 bytes
+    experts: int
+    _fields_ = [("experts", ct.c_int32)]
+
+
 class RpExpertsDownParams(ct.Structure): # 4 bytes
     scale: float
     _fields_ = [("scale", ct.c_float)]
@@ -482,6 +511,16 @@ class RpGgufValue(ct.Structure): # 40 bytes
     data: int | None
     _fields_ = [("key", RpGgufString), ("type", ct.c_int32), ("elem_type", ct.c_int32), ("n", ct.c_uint64),
             ("data", ct.c_void_p)]
+
+
+class RpGradClipParams(ct.Structure): # 4 bytes
+    max_norm: float
+    _fields_ = [("max_norm", ct.c_float)]
+
+
+class RpGradNormParams(ct.Structure): # 4 bytes
+    first: int
+    _fields_ = [("first", ct.c_int32)]
 
 
 class RpGraphPattern(ct.Structure): # 40 bytes
@@ -852,6 +891,14 @@ class RpOpParams(ct.Union): # 72 bytes
     experts_down: RpExpertsDownParams
     quantize: RpNoParams
     attention: RpAttentionParams
+    cross_entropy: RpNoParams
+    cross_entropy_backward: RpNoParams
+    expert_load: RpExpertLoadParams
+    aux_loss: RpNoParams
+    aux_loss_backward: RpAuxLossBackwardParams
+    grad_norm: RpGradNormParams
+    grad_clip: RpGradClipParams
+    adamw: RpAdamwParams
     view: RpViewParams
     reshape: RpReshapeParams
     permute: RpPermuteParams
@@ -865,8 +912,12 @@ class RpOpParams(ct.Union): # 72 bytes
             ("route", RpRouteParams), ("mul_mat_id", RpNoParams), ("add_id", RpNoParams), ("combine", RpNoParams),
             ("sample", RpNoParams), ("linear", RpLinearParams), ("gate_up", RpGateUpParams), ("qkv", RpQkvParams),
             ("router", RpRouterParams), ("experts_down", RpExpertsDownParams), ("quantize", RpNoParams),
-            ("attention", RpAttentionParams), ("view", RpViewParams), ("reshape", RpReshapeParams),
-            ("permute", RpPermuteParams), ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
+            ("attention", RpAttentionParams), ("cross_entropy", RpNoParams), ("cross_entropy_backward", RpNoParams),
+            ("expert_load", RpExpertLoadParams), ("aux_loss", RpNoParams),
+            ("aux_loss_backward", RpAuxLossBackwardParams), ("grad_norm", RpGradNormParams),
+            ("grad_clip", RpGradClipParams), ("adamw", RpAdamwParams), ("view", RpViewParams),
+            ("reshape", RpReshapeParams), ("permute", RpPermuteParams), ("transpose", RpNoParams),
+            ("bits", RpBitsParams), ("after", RpNoParams)]
 
 
 class RpSourceShapes(ct.Union): # 112 bytes
@@ -1122,6 +1173,56 @@ NN: dict[str, list[tuple[str, str]]] = {
     "rp_nn_cpu_route": [("const float *", "logits"), ("float *", "probs"), ("int32_t *", "ids"), ("float *", "weights"), ("int64_t", "tokens"), ("int32_t", "experts"), ("int32_t", "k"), ("int32_t", "sigmoid"), ("int32_t", "normalize"), ("void *", "stream")],
     "rp_nn_combine": [("const float *", "x"), ("const float *", "weights"), ("float *", "y"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "dim"), ("void *", "stream")],
     "rp_nn_cpu_combine": [("const float *", "x"), ("const float *", "weights"), ("float *", "y"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_cross_entropy": [("const float *", "logits"), ("const int32_t *", "targets"), ("float *", "losses"), ("float *", "log_probs"), ("int64_t", "rows"), ("int32_t", "vocab"), ("void *", "stream")],
+    "rp_nn_cpu_cross_entropy": [("const float *", "logits"), ("const int32_t *", "targets"), ("float *", "losses"), ("float *", "log_probs"), ("int64_t", "rows"), ("int32_t", "vocab"), ("void *", "stream")],
+    "rp_nn_cross_entropy_backward": [("const float *", "logits"), ("const int32_t *", "targets"), ("const float *", "dlosses"), ("float *", "dlogits"), ("int64_t", "rows"), ("int32_t", "vocab"), ("void *", "stream")],
+    "rp_nn_cpu_cross_entropy_backward": [("const float *", "logits"), ("const int32_t *", "targets"), ("const float *", "dlosses"), ("float *", "dlogits"), ("int64_t", "rows"), ("int32_t", "vocab"), ("void *", "stream")],
+    "rp_nn_aux_loss": [("const float *", "probs"), ("const int32_t *", "ids"), ("float *", "load"), ("float *", "loss"), ("int64_t", "tokens"), ("int32_t", "experts"), ("int32_t", "k"), ("void *", "stream")],
+    "rp_nn_cpu_aux_loss": [("const float *", "probs"), ("const int32_t *", "ids"), ("float *", "load"), ("float *", "loss"), ("int64_t", "tokens"), ("int32_t", "experts"), ("int32_t", "k"), ("void *", "stream")],
+    "rp_nn_aux_loss_backward": [("const float *", "load"), ("const float *", "dloss"), ("float *", "dprobs"), ("int64_t", "tokens"), ("int32_t", "experts"), ("void *", "stream")],
+    "rp_nn_cpu_aux_loss_backward": [("const float *", "load"), ("const float *", "dloss"), ("float *", "dprobs"), ("int64_t", "tokens"), ("int32_t", "experts"), ("void *", "stream")],
+    "rp_nn_adamw_step": [("float *", "param"), ("const float *", "grad"), ("float *", "m"), ("float *", "v"), ("int64_t", "n"), ("float", "lr"), ("float", "beta1"), ("float", "beta2"), ("float", "eps"), ("float", "weight_decay"), ("int32_t", "step"), ("void *", "stream")],
+    "rp_nn_cpu_adamw_step": [("float *", "param"), ("const float *", "grad"), ("float *", "m"), ("float *", "v"), ("int64_t", "n"), ("float", "lr"), ("float", "beta1"), ("float", "beta2"), ("float", "eps"), ("float", "weight_decay"), ("int32_t", "step"), ("void *", "stream")],
+    "rp_nn_grad_norm": [("const float *", "grad"), ("float *", "sums"), ("int64_t", "n"), ("int32_t", "first"), ("void *", "stream")],
+    "rp_nn_cpu_grad_norm": [("const float *", "grad"), ("float *", "sums"), ("int64_t", "n"), ("int32_t", "first"), ("void *", "stream")],
+    "rp_nn_grad_clip": [("float *", "grad"), ("const float *", "norm"), ("int64_t", "n"), ("float", "max_norm"), ("void *", "stream")],
+    "rp_nn_cpu_grad_clip": [("float *", "grad"), ("const float *", "norm"), ("int64_t", "n"), ("float", "max_norm"), ("void *", "stream")],
+    "rp_nn_gemm": [("const float *", "A"), ("const float *", "B"), ("float *", "C"), ("int32_t", "M"), ("int32_t", "N"), ("int32_t", "K"), ("float", "alpha"), ("float", "beta"), ("void *", "stream")],
+    "rp_nn_cpu_gemm": [("const float *", "A"), ("const float *", "B"), ("float *", "C"), ("int32_t", "M"), ("int32_t", "N"), ("int32_t", "K"), ("float", "alpha"), ("float", "beta"), ("void *", "stream")],
+    "rp_nn_gemm_batched": [("const float *", "A"), ("const float *", "B"), ("float *", "C"), ("int64_t", "batch"), ("int32_t", "M"), ("int32_t", "N"), ("int32_t", "K"), ("int64_t", "stride_a"), ("int64_t", "stride_b"), ("int64_t", "stride_c"), ("int32_t", "transpose_a"), ("int32_t", "transpose_b"), ("float", "alpha"), ("float", "beta"), ("void *", "stream")],
+    "rp_nn_cpu_gemm_batched": [("const float *", "A"), ("const float *", "B"), ("float *", "C"), ("int64_t", "batch"), ("int32_t", "M"), ("int32_t", "N"), ("int32_t", "K"), ("int64_t", "stride_a"), ("int64_t", "stride_b"), ("int64_t", "stride_c"), ("int32_t", "transpose_a"), ("int32_t", "transpose_b"), ("float", "alpha"), ("float", "beta"), ("void *", "stream")],
+    "rp_nn_gemv_q": [("int32_t", "type"), ("const void *", "W"), ("const float *", "x"), ("float *", "y"), ("int32_t", "rows"), ("int32_t", "cols"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_gemv_q": [("int32_t", "type"), ("const void *", "W"), ("const float *", "x"), ("float *", "y"), ("int32_t", "rows"), ("int32_t", "cols"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_expert_gemm": [("int32_t", "type"), ("const void *", "W"), ("const float *", "x"), ("const int32_t *", "ids"), ("float *", "y"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "experts"), ("int32_t", "rows"), ("int32_t", "cols"), ("int32_t", "x_each"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_expert_gemm": [("int32_t", "type"), ("const void *", "W"), ("const float *", "x"), ("const int32_t *", "ids"), ("float *", "y"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "experts"), ("int32_t", "rows"), ("int32_t", "cols"), ("int32_t", "x_each"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_dequantize": [("int32_t", "type"), ("const void *", "W"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_cpu_dequantize": [("int32_t", "type"), ("const void *", "W"), ("float *", "y"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_rope": [("float *", "q"), ("float *", "k"), ("const float *", "freqs"), ("const int32_t *", "positions"), ("int64_t", "batch"), ("int32_t", "seq"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int32_t", "rotary_dim"), ("int32_t", "halves"), ("void *", "stream")],
+    "rp_nn_cpu_rope": [("float *", "q"), ("float *", "k"), ("const float *", "freqs"), ("const int32_t *", "positions"), ("int64_t", "batch"), ("int32_t", "seq"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int32_t", "rotary_dim"), ("int32_t", "halves"), ("void *", "stream")],
+    "rp_nn_silu_backward": [("const float *", "x"), ("const float *", "dy"), ("float *", "dx"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_cpu_silu_backward": [("const float *", "x"), ("const float *", "dy"), ("float *", "dx"), ("int64_t", "n"), ("void *", "stream")],
+    "rp_nn_gelu_backward": [("const float *", "x"), ("const float *", "dy"), ("float *", "dx"), ("int64_t", "n"), ("int32_t", "exact"), ("void *", "stream")],
+    "rp_nn_cpu_gelu_backward": [("const float *", "x"), ("const float *", "dy"), ("float *", "dx"), ("int64_t", "n"), ("int32_t", "exact"), ("void *", "stream")],
+    "rp_nn_softmax_backward": [("const float *", "y"), ("const float *", "dy"), ("float *", "dx"), ("int64_t", "batch"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_cpu_softmax_backward": [("const float *", "y"), ("const float *", "dy"), ("float *", "dx"), ("int64_t", "batch"), ("int32_t", "dim"), ("void *", "stream")],
+    "rp_nn_rmsnorm_backward": [("const float *", "x"), ("const float *", "weight"), ("const float *", "dy"), ("float *", "dx"), ("float *", "dweight"), ("float *", "rstd"), ("int64_t", "batch"), ("int32_t", "dim"), ("float", "eps"), ("void *", "stream")],
+    "rp_nn_cpu_rmsnorm_backward": [("const float *", "x"), ("const float *", "weight"), ("const float *", "dy"), ("float *", "dx"), ("float *", "dweight"), ("float *", "rstd"), ("int64_t", "batch"), ("int32_t", "dim"), ("float", "eps"), ("void *", "stream")],
+    "rp_nn_rope_backward": [("float *", "dq"), ("float *", "dk"), ("const float *", "freqs"), ("const int32_t *", "positions"), ("int64_t", "batch"), ("int32_t", "seq"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int32_t", "rotary_dim"), ("int32_t", "halves"), ("void *", "stream")],
+    "rp_nn_cpu_rope_backward": [("float *", "dq"), ("float *", "dk"), ("const float *", "freqs"), ("const int32_t *", "positions"), ("int64_t", "batch"), ("int32_t", "seq"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int32_t", "rotary_dim"), ("int32_t", "halves"), ("void *", "stream")],
+    "rp_nn_attention_backward": [("const float *", "Q"), ("const float *", "K"), ("const float *", "V"), ("const float *", "out"), ("const float *", "dout"), ("float *", "dQ"), ("float *", "dK"), ("float *", "dV"), ("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("float", "scale"), ("int32_t", "is_causal"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_attention_backward": [("const float *", "Q"), ("const float *", "K"), ("const float *", "V"), ("const float *", "out"), ("const float *", "dout"), ("float *", "dQ"), ("float *", "dK"), ("float *", "dV"), ("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("float", "scale"), ("int32_t", "is_causal"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_mqa_attention": [("const float *", "Q"), ("const float *", "K"), ("const float *", "V"), ("const float *", "mask"), ("float *", "out"), ("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("float", "scale"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_mqa_attention": [("const float *", "Q"), ("const float *", "K"), ("const float *", "V"), ("const float *", "mask"), ("float *", "out"), ("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("float", "scale"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_flash_attention": [("const float *", "Q"), ("const float *", "K"), ("const float *", "V"), ("float *", "out"), ("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("float", "scale"), ("int32_t", "is_causal"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_flash_attention": [("const float *", "Q"), ("const float *", "K"), ("const float *", "V"), ("float *", "out"), ("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("float", "scale"), ("int32_t", "is_causal"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_argmax": [("const float *", "logits"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("void *", "stream")],
+    "rp_nn_cpu_argmax": [("const float *", "logits"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("void *", "stream")],
+    "rp_nn_sample": [("const float *", "logits"), ("const uint64_t *", "seeds"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("float", "temperature"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_sample": [("const float *", "logits"), ("const uint64_t *", "seeds"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("float", "temperature"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_topk_sample": [("const float *", "logits"), ("const uint64_t *", "seeds"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("int32_t", "k"), ("float", "temperature"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_topk_sample": [("const float *", "logits"), ("const uint64_t *", "seeds"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("int32_t", "k"), ("float", "temperature"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_topp_sample": [("const float *", "logits"), ("const uint64_t *", "seeds"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("float", "p"), ("float", "temperature"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
+    "rp_nn_cpu_topp_sample": [("const float *", "logits"), ("const uint64_t *", "seeds"), ("int32_t *", "ids"), ("int64_t", "batch"), ("int32_t", "vocab"), ("float", "p"), ("float", "temperature"), ("void *", "workspace"), ("int64_t", "workspace_bytes"), ("void *", "stream")],
     "rp_nn_device_count": [("int32_t *", "n")],
     "rp_nn_device_set": [("int32_t", "index")],
     "rp_nn_device_get": [("int32_t *", "index")],
@@ -1136,6 +1237,25 @@ NN: dict[str, list[tuple[str, str]]] = {
     "rp_nn_stream_create": [("void **", "out")],
     "rp_nn_stream_sync": [("void *", "stream")],
     "rp_nn_stream_destroy": [("void *", "stream")],
+    "rp_nn_gemv_q_workspace": [("int32_t", "type"), ("int32_t", "rows"), ("int32_t", "cols"), ("int64_t *", "bytes")],
+    "rp_nn_expert_gemm_workspace": [("int32_t", "type"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "experts"), ("int32_t", "rows"), ("int32_t", "cols"), ("int32_t", "x_each"), ("int64_t *", "bytes")],
+    "rp_nn_attention_backward_workspace": [("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int64_t *", "bytes")],
+    "rp_nn_mqa_attention_workspace": [("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int64_t *", "bytes")],
+    "rp_nn_flash_attention_workspace": [("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int64_t *", "bytes")],
+    "rp_nn_sample_workspace": [("int64_t", "batch"), ("int32_t", "vocab"), ("int64_t *", "bytes")],
+    "rp_nn_topk_sample_workspace": [("int64_t", "batch"), ("int32_t", "vocab"), ("int64_t *", "bytes")],
+    "rp_nn_topp_sample_workspace": [("int64_t", "batch"), ("int32_t", "vocab"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_quantize": [("int32_t", "type"), ("const float *", "x"), ("void *", "W"), ("int64_t", "n")],
+    "rp_nn_cpu_repack": [("int32_t", "type"), ("const void *", "blocks"), ("void *", "planes"), ("int64_t", "n")],
+    "rp_nn_cpu_quantized_bytes": [("int32_t", "type"), ("int64_t", "n"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_gemv_q_workspace": [("int32_t", "type"), ("int32_t", "rows"), ("int32_t", "cols"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_expert_gemm_workspace": [("int32_t", "type"), ("int64_t", "tokens"), ("int32_t", "k"), ("int32_t", "experts"), ("int32_t", "rows"), ("int32_t", "cols"), ("int32_t", "x_each"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_attention_backward_workspace": [("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_mqa_attention_workspace": [("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_flash_attention_workspace": [("int64_t", "batch"), ("int32_t", "seq_q"), ("int32_t", "seq_k"), ("int32_t", "heads"), ("int32_t", "key_heads"), ("int32_t", "head_dim"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_sample_workspace": [("int64_t", "batch"), ("int32_t", "vocab"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_topk_sample_workspace": [("int64_t", "batch"), ("int32_t", "vocab"), ("int64_t *", "bytes")],
+    "rp_nn_cpu_topp_sample_workspace": [("int64_t", "batch"), ("int32_t", "vocab"), ("int64_t *", "bytes")],
     "rp_nn_abi_version": [],
 }
 
@@ -1148,9 +1268,34 @@ NN_DOCS: dict[str, str] = {
     "scale": 'y[i] = factor x[i]',
     "softmax": 'y[r,:] = exp(x[r,:] - max) / sum. A row with NaN or infinity becomes NaN.',
     "rmsnorm": 'y[r,:] = x[r,:] / sqrt(mean(x[r,:]^2) + eps) weight[:]; weight NULL: ones',
-    "topk": 'The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU. values may be NULL, no output may be x.',
+    "topk": 'The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower index comes first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU if k > 1. values may be NULL, no output may be x.',
     "route": 'Chooses k of `experts` for each token: ids of the largest p[t,:], largest first, p = softmax(logits[t,:]), or 1 / (1 + exp(-logits)) if `sigmoid` is not 0. weights[t,j] = p[t,ids[t,j]], divided by their sum (at least 2^-14) if `normalize` is not 0. probs [tokens,experts] receives p.',
     "combine": 'y[t,:] = sum over j of weights[t,j] x[t,j,:], in the order of j; x [tokens,k,dim], y [tokens,dim]',
+    "cross_entropy": 'losses[r] = log(sum_i exp(logits[r,i])) - logits[r,targets[r]]; log_probs[r,i] = logits[r,i] - log(sum_i ...), or NULL. Target -1: no loss, losses[r] = 0. Other targets outside of 0..vocab-1 are RP_NN_INVALID_ARGUMENT on the host; on a GPU their loss is NaN. A row with NaN or +inf has NaN; a target whose logit is -inf has +inf.',
+    "cross_entropy_backward": 'dlogits[r,i] = (softmax(logits[r,:])[i] - (i = targets[r])) dlosses[r]; 0 for target -1. For the mean of n losses dlosses is 1/n everywhere. Bad targets and numbers as above, with NaN in the whole row. dlogits may be logits, and the log_probs may be given as logits.',
+    "aux_loss": 'The load-balancing loss of Switch Transformers (arXiv:2101.03961, equations 4 to 6, without alpha); 1 if balanced. loss[0] = experts sum_e load[e] mean_t probs[t,e], load[e] = number of ids that are e divided by tokens k. Ids that are no expert count for none; at most 2^24 ids. load [experts] is an output too, for the gradient.',
+    "aux_loss_backward": 'dprobs[t,e] = experts load[e] / tokens dloss[0]',
+    "adamw_step": 'Step `step` (from 1) of AdamW (arXiv:1711.05101) on param, m and v; m and v are 0 before step 1. In this order: param *= 1 - lr weight_decay; m += (1 - beta1) (grad - m); v = beta2 v + (1 - beta2) grad^2; param -= lr / (1 - beta1^step) m / (sqrt(v) / sqrt(1 - beta2^step) + eps) as torch.optim.AdamW does if it gets the same numbers: beta2 = 0.999f is 0.99900001287.',
+    "grad_norm": 'sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0. The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.',
+    "grad_clip": 'grad *= min(1, max_norm / (norm[0] + 1e-6)), as torch.nn.utils.clip_grad_norm_. norm is the sums of grad_norm, or one float. A NaN norm makes all of grad NaN.',
+    "gemm": 'C = alpha A B + beta C; A [M,K], B [K,N], C [M,N]. beta 0 does not read C; alpha 0 reads neither A nor B. On a device with cuBLASLt the first call of a shape prepares it, which allocates host memory.',
+    "gemm_batched": 'The same for `batch` matrices, which begin stride_a, stride_b and stride_c floats after one another. Stride 0 of A or B: one matrix for all. transpose_a not 0: A is [K,M]; transpose_b not 0: B is [N,K].',
+    "gemv_q": 'y = W x; W [rows,cols]. For block types x is rounded to 8 bits, each 32 elements with a scale of their own.',
+    "expert_gemm": 'y[t,j,:] = W[ids[t,j]] x[t,:], or W[ids[t,j]] x[t,j,:] if `x_each` is not 0; 0 for an id outside 0..experts-1. W [experts,rows,cols], x [tokens,cols] or [tokens,k,cols], y [tokens,k,rows]. x is rounded as in gemv_q.',
+    "dequantize": 'The n elements of a matrix as f32.',
+    "rope": 'Pair i of each head is rotated by the angle positions[b,s] freqs[i]; q [batch,seq,heads,head_dim], k [batch,seq,key_heads,head_dim] or NULL, freqs [rotary_dim/2], usually base^(-2i/rotary_dim). Pairs are (i, i + rotary_dim/2) if `halves` is not 0 (NeoX, Hugging Face), else (2i, 2i+1). Elements from rotary_dim on are kept. positions [batch,seq]; negative ones count as 0. rotary_dim is even, at most head_dim and 1024.',
+    "silu_backward": 'dx[i] = dy[i] s (1 + x[i] (1 - s)), s = 1 / (1 + exp(-x[i]))',
+    "gelu_backward": 'dx[i] = dy[i] times the derivative of gelu at x[i]; `exact` as in gelu',
+    "softmax_backward": 'dx[r,i] = y[r,i] (dy[r,i] - sum_j dy[r,j] y[r,j]), y = softmax(x)',
+    "rmsnorm_backward": 'rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps); dweight[i] = sum_r dy[r,i] x[r,i] rstd[r], in a fixed order of r; dx[r,i] = rstd[r] weight[i] dy[r,i] - x[r,i] rstd[r]^3 / dim sum_j dy[r,j] weight[j] x[r,j]. Without a weight (NULL) it is 1. rstd [batch] is an output; it may be NULL if dweight is. dx may be neither dy nor x.',
+    "rope_backward": 'The gradients of q and k of rope, in place: rotations by the negative angles. dk may be NULL.',
+    "attention_backward": 'The gradients of attention: out[b,t,h,:] = sum_i p_i V[b,i,g,:], p = softmax_i(scale Q[b,t,h,:] . K[b,i,g,:]), g = h key_heads / heads. Q, out, dout and dQ [batch,seq_q,heads,head_dim]; K, V, dK and dV [batch,seq_k,key_heads,head_dim]; heads is a multiple of key_heads. If is_causal is not 0, query t sees the keys 0 .. seq_k - seq_q + t. out is the result of the forward function. dK and dV are sums over the heads that share a key head. Memory does not grow with seq_q seq_k. A NaN or an infinity may spread to all gradients of its batch entry and key head. 1 <= head_dim <= 512. No output may be an input.',
+    "mqa_attention": 'out[b,t,h,:] = sum_i p_i V[b,i,h*key_heads/heads,:], p = softmax_i(scale Q[b,t,h,:] . K[b,i,h*key_heads/heads,:] + mask[t,i]). Q and out [batch,seq_q,heads,head_dim], K and V [batch,seq_k,key_heads,head_dim], mask [seq_q,seq_k] or NULL. A key with mask -inf is hidden, but its value must be finite. A row that is hidden completely becomes 0. 1 <= head_dim <= 512. Neither memory nor workspace grows with seq_q seq_k.',
+    "flash_attention": 'The same without a mask. If is_causal is not 0, the queries are the last seq_q of seq_k positions: query t sees the keys 0 .. seq_k - seq_q + t; none if that is negative, which gives 0.',
+    "argmax": 'The index of the largest logit, the lower one among equals; NaN is below everything.',
+    "sample": 'ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed seeds[r]. The host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them do. temperature 0: argmax. For the next token of a sequence give it another seed. batch <= 4096. Tokens in order of their logits, the lower index first among equals, have integer weights w = floor(2^40 exp((logit - largest) / temperature)). u = (first word of Philox4x32-10 of counter 0 and key seed) >> 8, times 2^-24. Chosen is the first token at which the sum of weights is above floor(u sum of all), in double.',
+    "topk_sample": 'The same among the k largest logits, 1 <= k; k above vocab is all of them.',
+    "topp_sample": 'The same among the fewest tokens, in order, whose weights sum to ceil(p sum of all) or more; 0 < p <= 1.',
     "device_count": 'The number of CUDA devices, at least 1; RP_NN_NOT_AVAILABLE if there is none.',
     "device_set": "The device of this thread's further calls. It is device 0 at first.",
     "device_name": 'Writes the name and a final 0, cut to `bytes`.',

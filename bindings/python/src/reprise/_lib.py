@@ -55,7 +55,7 @@ def encoded(name: str, value: Any) -> bytes | None:
     if value is not None and not isinstance(value, bytes):
         raise ArgumentError(f"{name}: a string is wanted, not {type(value).__name__}")
     if value is not None and b"\0" in value:
-        raise ArgumentError(f"{name}: a text with a NUL character")
+        raise ArgumentError(f"{name} contains a NUL byte")
     return value
 
 

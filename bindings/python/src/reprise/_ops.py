@@ -61,14 +61,15 @@ class Ops:
                 self._source(sinks), ct.byref(params(_c.RpSoftMaxParams, scale=scale, window=window)))
 
     def attention(self, q: Node, k: Node, v: Node, pos: Node, sinks: Node | None = None, *, scale: float,
-            window: int = 0, dtype: DtypeLike = "f32") -> Node:
-        """q [d,t,h], k and v f16 or q8_0 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act
+            window: int = 0, dtype: DtypeLike = "f32", causal: int = 0) -> Node:
+        """q [d,t,h], k and v f16, q8_0 or f32 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act
         [d*h,t]. Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the
         attention pass makes this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used
-        through it."""
+        through it. f32 keys and values allow a batch, no positions and a mask, as the row of the op in ops.h says;
+        the mask is source 5 of rp_graph_op."""
         return self._node("rp_attention", self._source(q), self._source(k), self._source(v), self._source(pos),
                 self._source(sinks),
-                ct.byref(params(_c.RpAttentionParams, scale=scale, window=window, dtype=dtype_number(dtype))))
+                ct.byref(params(_c.RpAttentionParams, scale=scale, window=window, dtype=dtype_number(dtype), causal=causal)))
 
     def silu(self, x: Node) -> Node:
         """x any -> like x"""

@@ -302,13 +302,21 @@ class Executor(Handle):
         """One run in which every step is computed twice, by the executor's kernel and by the reference: each node with the largest
         difference, relative to the largest value (rp_verify_difference)."""
         found: list[tuple[Node, float]] = []
+        errors: list[BaseException] = []
 
         def compare(node: int, view: int, got: int, want: int, user: Any) -> bool:
-            found.append((Node(self.graph, node), lib.rp_verify_difference(node, view, got, want, None)))
-            return True
+            try:
+                found.append((Node(self.graph, node), lib.rp_verify_difference(node, view, got, want, None)))
+            except BaseException as error: # noqa: B036: KeyboardInterrupt too
+                errors.append(error)
+            return not errors
         callback = ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_void_p, ct.c_void_p, ct.c_void_p)(compare)
         with self._use():
-            lib.rp_executor_verify(self, ct.cast(callback, ct.c_void_p), None)
+            try:
+                lib.rp_executor_verify(self, ct.cast(callback, ct.c_void_p), None)
+            finally:
+                if errors:
+                    raise errors[0]
         return found
 
     def poison(self) -> None:

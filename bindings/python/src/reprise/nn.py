@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import inspect
+import math
 import re
 from typing import Any
 
@@ -38,13 +39,14 @@ class Argument:
     """An array of a row of RULES."""
 
     def __init__(self, text: str, output: bool) -> None:
-        found = re.fullmatch(r"(\w+)([?!]*)\[(.*)\]", text)
+        found = re.fullmatch(r"(\w+)([?!+]*)\[(.*)\]", text)
         if found is None:
             raise ValueError(f"_nn_rules: '{text}' is not understood")
         self.name, marks = found[1], found[2]
-        self.optional, self.changed, self.output = "?" in marks, "!" in marks, output
+        self.optional, self.changed, self.at_least, self.output = "?" in marks, "!" in marks, "+" in marks, output
         self.dims = [d.strip() for d in re.findall(r"(?:[^,()]|\([^()]*\))+", found[3])]
         self.element: Any = np.float32
+        self.bytes = False # blocks of any type
 
 
 class Function:
@@ -64,15 +66,17 @@ class Function:
         self.parameters = _c.NN[symbol]
         kinds = {parameter: kind for kind, parameter in self.parameters}
         for argument in self.inputs + self.outputs:
-            argument.element = ELEMENTS[kinds[argument.name].replace("const ", "").rstrip(" *")]
+            element = kinds[argument.name].replace("const ", "").rstrip(" *")
+            argument.element, argument.bytes = ELEMENTS[element], element == "void"
         self.kinds = {parameter: NN_CTYPES[kind] for kind, parameter in self.parameters if not kind.endswith("*")}
         self.__doc__ = f"{name}: {rule.strip()}\n\n{_c.NN_DOCS.get(name, '')}"
         self.__signature__ = self.signature()
 
     def signature(self) -> inspect.Signature:
         keyword, parameters = inspect.Parameter.KEYWORD_ONLY, []
-        for argument in self.inputs:
-            default = None if argument.optional else inspect.Parameter.empty
+        for at, argument in enumerate(self.inputs):
+            last = all(later.optional for later in self.inputs[at:]) # None is given for one before others
+            default = None if last else inspect.Parameter.empty
             parameters.append(inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
         for name, value in self.scalars.items():
             parameters.append(inspect.Parameter(name, keyword, default=number(value) if value else inspect.Parameter.empty))
@@ -102,6 +106,9 @@ class Function:
         sizes, leading = self.sizes(arrays, {name: self.scalar(name, given[name]) for name in self.scalars})
         for argument in self.outputs:
             value = given.get(argument.name)
+            if value is None and argument.optional:
+                arrays[argument.name] = None
+                continue
             shape = self.shape(argument, sizes, leading)
             if value is not None:
                 arrays[argument.name] = self.array(argument, value, device)
@@ -111,6 +118,10 @@ class Function:
                 arrays[argument.name] = DeviceArray(shape, argument.element)
             else:
                 arrays[argument.name] = np.zeros(shape, argument.element)
+        for argument in self.inputs + self.outputs:
+            if f"stride_{argument.name.lower()}" in self.kinds:
+                shape = tuple(arrays[argument.name].shape)
+                sizes[f"stride_{argument.name.lower()}"] = math.prod(shape[1:]) if len(shape) == len(argument.dims) else 0
         if not device:
             self.check_overlap(arrays)
             if self.backend == "numpy":
@@ -134,8 +145,10 @@ class Function:
             raise ArgumentError(f"{self.place(argument)}: an array is wanted, not None")
         if device:
             from .nn_device import device_view
-            return device_view(value, argument.element, self.place(argument))
+            return device_view(value, None if argument.bytes else argument.element, self.place(argument))
         if not argument.output and not argument.changed:
+            if argument.bytes:
+                return np.ascontiguousarray(as_array(value)).reshape(-1).view(np.uint8)
             return exact(value, argument.element, self.place(argument))
         array = as_array(value)
         if array.dtype != argument.element:
@@ -152,7 +165,7 @@ class Function:
             array = arrays[argument.name]
             if array is None:
                 continue
-            dims, shape = argument.dims, tuple(array.shape)
+            dims, shape = self.resolved(argument, sizes), tuple(array.shape)
             if dims and dims[0].startswith("*"):
                 split = len(shape) - len(dims) + 1
                 if split < 0:
@@ -164,9 +177,11 @@ class Function:
                 dims, shape = dims[1:], shape[split:]
             if len(dims) == 1 and not dims[0].isidentifier() and "/" not in dims[0]:
                 shape = (array.size,) # a number of bytes or elements
+            if len(dims) == len(shape) + 1 and (dims[0].endswith("?") or "1" in dims):
+                dims.remove(dims[0] if dims[0].endswith("?") else "1")
             if len(dims) != len(shape):
                 raise ShapeError(f"{self.place(argument)}: [{','.join(argument.dims)}] is wanted, not shape {tuple(array.shape)}")
-            for dim, size in zip(dims, shape):
+            for dim, size in zip([dim.rstrip("?") for dim in dims], shape):
                 known = re.fullmatch(r"(\w+)/(\d+)", dim)
                 if known and known[1] not in sizes:
                     sizes[known[1]] = int(known[2]) * size
@@ -175,10 +190,17 @@ class Function:
                 else:
                     checks.append((argument, dim, size))
         for argument, dim, size in checks:
-            if self.value(dim, sizes) != size:
-                raise ShapeError(f"{self.place(argument)}: {dim} = {self.value(dim, sizes)} is wanted, "
+            wanted = self.value(dim, sizes)
+            if size != wanted and not (argument.at_least and size > wanted):
+                raise ShapeError(f"{self.place(argument)}: {dim} = {wanted} is wanted, "
                                  f"not shape {tuple(arrays[argument.name].shape)}")
         return sizes, leading
+
+    def resolved(self, argument: Argument, scalars: dict[str, Any]) -> list[str]:
+        """Its dimensions; either(flag,a,b) is a or b."""
+        def choose(found: re.Match[str]) -> str:
+            return found[2] if scalars[found[1]] else found[3]
+        return [re.sub(r"either\((\w+),(\w+),(\w+)\)", choose, dim) for dim in argument.dims]
 
     def value(self, dim: str, sizes: dict[str, Any]) -> int:
         """A size, which may be an expression of parameters."""
@@ -214,12 +236,13 @@ class Function:
         if self.__name__ not in FALLBACK:
             library().symbol(f"rp_nn_cpu_{self.__name__}") # raises
         with np.errstate(all="ignore"):
-            inputs = [arrays[a.name] if arrays[a.name] is None else arrays[a.name].astype(np.float64) if a.element == np.float32
-                      else arrays[a.name] for a in self.inputs]
+            read = [arrays[a.name] for a in self.inputs + [a for a in self.outputs if a.changed]]
+            inputs = [a.astype(np.float64) if a is not None and a.dtype == np.float32 else a for a in read]
             results = FALLBACK[self.__name__](*inputs, *[sizes[name] for name in self.scalars])
             results = results if isinstance(results, tuple) else (results,)
-            for argument, result in zip(self.outputs, results):
-                arrays[argument.name][...] = result
+            for argument, result in zip([a for a in self.inputs if a.changed] + self.outputs, results):
+                if arrays[argument.name] is not None:
+                    arrays[argument.name][...] = result
         return self.results(arrays)
 
     def by_library(self, arrays: dict[str, Any], sizes: dict[str, Any], device: bool, stream: Any) -> Any:
@@ -246,7 +269,7 @@ class Function:
         return DeviceArray((n_bytes.value,), np.uint8) if device else np.empty(n_bytes.value, np.uint8)
 
     def results(self, arrays: dict[str, Any]) -> Any:
-        out = tuple(arrays[a.name] if a.dims else arrays[a.name].item() for a in self.outputs)
+        out = tuple(arrays[a.name] if a.dims else arrays[a.name].item() for a in self.outputs if arrays[a.name] is not None)
         return out[0] if len(out) == 1 else out or None
 
 

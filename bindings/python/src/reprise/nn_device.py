@@ -138,20 +138,32 @@ class View:
         self.size = int(np.prod(self.shape, dtype=np.int64))
 
 
+class Bytes(View):
+    """The same as bytes."""
+
+    def __init__(self, owner: Any, interface: dict[str, Any]) -> None:
+        super().__init__(owner, interface)
+        self.size *= np.dtype(interface["typestr"]).itemsize
+        self.shape = (self.size,)
+
+
 def on_device(value: Any) -> bool:
     return isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__")
 
 
 def device_view(value: Any, element: Any, place: str) -> Any:
+    """`element` None: bytes of any type."""
     if not on_device(value):
         raise ArgumentError(f"{place}: an array of the device is wanted, as the others are, not {type(value).__name__}")
     interface = value.__cuda_array_interface__
     dtype = np.dtype(interface["typestr"])
-    if dtype != element:
+    if element is not None and dtype != element:
         raise DtypeError(f"{place}: {np.dtype(element)} is wanted, not {dtype}")
     strides, step = interface.get("strides"), dtype.itemsize
     for n, stride in zip(reversed(interface["shape"]), reversed(strides or ())):
         if n != 1 and stride != step:
             raise ArgumentError(f"{place}: a contiguous array is wanted")
         step *= n
+    if element is None:
+        return Bytes(value, interface)
     return value if isinstance(value, DeviceArray) else View(value, interface)

@@ -157,6 +157,8 @@ pub type RpRouterKind = c_int;
 pub const RP_ROUTER_LOGITS: RpRouterKind = 0;
 pub const RP_ROUTER_SOFT_MAX: RpRouterKind = 1;
 pub const RP_ROUTER_SIGMOID: RpRouterKind = 2;
+pub const RP_GRAD_NORM_PARTS: c_int = 512;
+pub const RP_GRAD_NORM_FLOATS: c_int = 1028;
 pub const RP_FLAG_INPLACE: c_int = 1;
 pub const RP_FLAG_VIEW: c_int = 2;
 pub const RP_FLAG_WRITES_DST: c_int = 4;
@@ -190,13 +192,32 @@ pub const RP_OP_ROUTER: TensorOp = 22;
 pub const RP_OP_EXPERTS_DOWN: TensorOp = 23;
 pub const RP_OP_QUANTIZE: TensorOp = 24;
 pub const RP_OP_ATTENTION: TensorOp = 25;
-pub const RP_OP_VIEW: TensorOp = 26;
-pub const RP_OP_RESHAPE: TensorOp = 27;
-pub const RP_OP_PERMUTE: TensorOp = 28;
-pub const RP_OP_TRANSPOSE: TensorOp = 29;
-pub const RP_OP_BITS: TensorOp = 30;
-pub const RP_OP_AFTER: TensorOp = 31;
-pub const RP_OP_COUNT: TensorOp = 32;
+pub const RP_OP_SAMPLE_ROWS: TensorOp = 26;
+pub const RP_OP_CROSS_ENTROPY: TensorOp = 27;
+pub const RP_OP_CROSS_ENTROPY_BACKWARD: TensorOp = 28;
+pub const RP_OP_EXPERT_LOAD: TensorOp = 29;
+pub const RP_OP_AUX_LOSS: TensorOp = 30;
+pub const RP_OP_AUX_LOSS_BACKWARD: TensorOp = 31;
+pub const RP_OP_GRAD_NORM: TensorOp = 32;
+pub const RP_OP_GRAD_CLIP: TensorOp = 33;
+pub const RP_OP_ADAMW: TensorOp = 34;
+pub const RP_OP_GEMM: TensorOp = 35;
+pub const RP_OP_SILU_BACKWARD: TensorOp = 36;
+pub const RP_OP_GELU_BACKWARD: TensorOp = 37;
+pub const RP_OP_SOFT_MAX_BACKWARD: TensorOp = 38;
+pub const RP_OP_RMS_NORM_BACKWARD: TensorOp = 39;
+pub const RP_OP_ATTENTION_BACKWARD: TensorOp = 40;
+pub const RP_OP_GET_ROWS_BACKWARD: TensorOp = 41;
+pub const RP_OP_COMBINE_BACKWARD: TensorOp = 42;
+pub const RP_OP_ROUTE_BACKWARD: TensorOp = 43;
+pub const RP_OP_REPEAT_BACKWARD: TensorOp = 44;
+pub const RP_OP_VIEW: TensorOp = 45;
+pub const RP_OP_RESHAPE: TensorOp = 46;
+pub const RP_OP_PERMUTE: TensorOp = 47;
+pub const RP_OP_TRANSPOSE: TensorOp = 48;
+pub const RP_OP_BITS: TensorOp = 49;
+pub const RP_OP_AFTER: TensorOp = 50;
+pub const RP_OP_COUNT: TensorOp = 51;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpNoParams {
@@ -287,12 +308,21 @@ pub struct RpAttentionParams {
     pub scale: f32,
     pub window: i32,
     pub dtype: RpDtype,
+    pub causal: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpSwigluOaiParams {
     pub alpha: f32,
     pub limit: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpSampleRowsParams {
+    pub temperature: f32,
+    pub top_k: i32,
+    pub top_p: f32,
+    pub min_p: f32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -352,6 +382,64 @@ pub struct RpExpertsDownParams {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct RpExpertLoadParams {
+    pub experts: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpAuxLossBackwardParams {
+    pub tokens: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGradNormParams {
+    pub first: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGradClipParams {
+    pub max_norm: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpAdamwParams {
+    pub beta1: f32,
+    pub beta2: f32,
+    pub eps: f32,
+    pub weight_decay: f32,
+    pub lr: f32,
+    pub step: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGemmParams {
+    pub alpha: f32,
+    pub beta: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpSoftMaxBackwardParams {
+    pub scale: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpAttentionBackwardParams {
+    pub scale: f32,
+    pub causal: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGetRowsBackwardParams {
+    pub rows: i32,
+    pub scale: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpRepeatBackwardParams {
+    pub ne: [i64; 4],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct RpCustomParams {
     pub f: [f32; 8],
     pub i: [i32; 8],
@@ -386,6 +474,25 @@ pub union RpOpParams {
     pub experts_down: RpExpertsDownParams,
     pub quantize: RpNoParams,
     pub attention: RpAttentionParams,
+    pub sample_rows: RpSampleRowsParams,
+    pub cross_entropy: RpNoParams,
+    pub cross_entropy_backward: RpNoParams,
+    pub expert_load: RpExpertLoadParams,
+    pub aux_loss: RpNoParams,
+    pub aux_loss_backward: RpAuxLossBackwardParams,
+    pub grad_norm: RpGradNormParams,
+    pub grad_clip: RpGradClipParams,
+    pub adamw: RpAdamwParams,
+    pub gemm: RpGemmParams,
+    pub silu_backward: RpNoParams,
+    pub gelu_backward: RpGeluParams,
+    pub soft_max_backward: RpSoftMaxBackwardParams,
+    pub rms_norm_backward: RpRmsNormParams,
+    pub attention_backward: RpAttentionBackwardParams,
+    pub get_rows_backward: RpGetRowsBackwardParams,
+    pub combine_backward: RpNoParams,
+    pub route_backward: RpRouteParams,
+    pub repeat_backward: RpRepeatBackwardParams,
     pub view: RpViewParams,
     pub reshape: RpReshapeParams,
     pub permute: RpPermuteParams,

@@ -10,16 +10,22 @@ pub(super) struct Size<'a> {
     name: &'static str,
     length: Option<usize>,
     sizes: &'a [i128],
+    at_least: bool,
 }
 
 impl<'a> Size<'a> {
     pub(super) fn of(name: &'static str, length: usize, sizes: &'a [i128]) -> Self {
-        Size { name, length: Some(length), sizes }
+        Size { name, length: Some(length), sizes, at_least: false }
     }
 
     /// `length` is None for an array that is not given.
     pub(super) fn optional(name: &'static str, length: Option<usize>, sizes: &'a [i128]) -> Self {
-        Size { name, length, sizes }
+        Size { name, length, sizes, at_least: false }
+    }
+
+    /// The array may be longer.
+    pub(super) fn at_least(self) -> Self {
+        Size { at_least: true, ..self }
     }
 
     /// None if a size is negative, or the product too large.
@@ -43,8 +49,9 @@ pub(super) fn check(function: &str, arrays: &[Size]) -> Result<Run> {
     }
     for a in arrays {
         match (a.length, a.wanted()) {
-            (Some(length), Some(wanted)) if length != wanted => {
-                let text = format!("{}: {} has {} elements, {} are wanted", function, a.name, length, wanted);
+            (Some(length), Some(wanted)) if length != wanted && !(a.at_least && length > wanted) => {
+                let least = if a.at_least { "at least " } else { "" };
+                let text = format!("{}: {} has {} elements, {}{} are wanted", function, a.name, length, least, wanted);
                 return Err(Error::nn_argument(text));
             }
             _ => {}
