@@ -86,8 +86,7 @@ static double others_are_better(const SimKernelRun *run, void *user) {
     if (is(run, "gate_up")) us += early_of(run) == 0 ? 0.0 : 5.0;
     if (is(run, "mul_mat")) us += run->pdl ? 5.0 : 0.0;
     if (!is(run, "mul_mat")) us += run->pdl ? 0.0 : 5.0;
-    if (is(run, "attention"))
-        us += run->blocks < 10 || run->blocks > 100 ? 5.0 : 0.0; /* 6 or 96, 22 or 352 */
+    if (is(run, "prefill")) us += run->blocks == 8 ? 0.0 : 5.0; /* 16 tokens: 2 or 8 blocks, 64 tokens: 8 or 32 */
     return us;
 }
 
