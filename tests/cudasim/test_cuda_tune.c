@@ -119,7 +119,7 @@ static double gain_us, noise_us;
 static int    n_runs;
 static double small_gain(const SimKernelRun *run, void *user) {
     (void)user;
-    if (is(run, "attention")) return 10.0;
+    if (is(run, "prefill")) return 10.0;
     const double noise = is(run, "mul_mat") && n_runs++ / 4 % 3 > 0 ? noise_us : 0.0;
     return 10.0 + noise - (is(run, "gate_up") && run->blocks == 128 ? gain_us / 2.0 : 0.0);
 }

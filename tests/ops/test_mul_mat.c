@@ -21,8 +21,9 @@ static double f16_bits(float v) {
     return ldexp(nearbyint(ldexp(m, 11)), e - 11);
 }
 
-/* The result y of tiles in f16: the sum in double over weights and columns that are rounded to f16. An element in a hundred may
- * be rounded the other way (tile_f16.cuh), which is 2e-6 of a sum of 256 terms. */
+/* The result y of tiles in f16: the sum in double over weights and columns that are rounded to f16. A weight halfway between
+ * two f16 may be rounded the other way, as f32 sums of another order are (tile_f16.cuh): by 2^-11 of itself. A sub-block has few
+ * different weights, so up to a tenth of a short row can be the same one: 5e-5 of the sum. */
 static void check_rounded_on_the_device(const RpOpArgs *args, const float *y) {
     const RpDtype type = args->mul_mat.w.dtype;
     const int64_t rows = args->dst.ne[0], columns = args->mul_mat.x.ne[1], n = args->mul_mat.w.ne[0];
@@ -37,7 +38,7 @@ static void check_rounded_on_the_device(const RpOpArgs *args, const float *y) {
                 const double term = f16_bits(vals[i]) * f16_bits((float)act(column, n, i));
                 want += term, size += fabs(term);
             }
-            cr_assert(fabs((double)y[m + rows * c] - want) <= 1e-5 * size,
+            cr_assert(fabs((double)y[m + rows * c] - want) <= 5e-5 * size,
                       "%s: (%d,%d) is %g, rounded factors give %g", rp_dtype_name(type), (int)m, (int)c,
                       (double)y[m + rows * c], want);
         }
@@ -141,7 +142,8 @@ static void check_tiles(RpPrefillTile kind) {
         check_quantized(type, block == 32 ? 35 * 32 : 768, 37, 7);
         check_quantized(type, block == 32 ? 9 * 32 : 512, 35, 66 - 2 * i);
         cuda_n_sm = 1; /* the largest tiles for few rows */
-        check_quantized(type, block == 32 ? 5 * 32 : 256, 131, kind == RP_PREFILL_F16 ? 67 + i : 19 + 6 * i);
+        check_quantized(type, block == 32 ? 5 * 32 : 256, kind == RP_PREFILL_F16 ? 195 : 131,
+                        kind == RP_PREFILL_F16 ? 67 + i : 19 + 6 * i);
         cuda_n_sm = 0;
     }
     cuda_tile = RP_PREFILL_F16;
