@@ -28,26 +28,29 @@ static void check_rounded_on_the_device(const RpOpArgs *args, const float *y) {
     const RpDtype type = args->mul_mat.w.dtype;
     const int64_t rows = args->dst.ne[0], columns = args->mul_mat.x.ne[1], n = args->mul_mat.w.ne[0];
     float        *vals = malloc((size_t)n * 4);
+    double       *x = malloc((size_t)(n * columns) * sizeof *x), *w = malloc((size_t)n * sizeof *w);
+    for (int64_t c = 0; c < columns; c++) {
+        const char *column = (const char *)args->mul_mat.x.data + (size_t)c * args->mul_mat.x.nb[1];
+        for (int64_t i = 0; i < n; i++) x[n * c + i] = f16_bits((float)act(column, n, i));
+    }
     for (int64_t m = 0; m < rows; m++) {
         rp_dequantize_row(type, (const char *)args->mul_mat.w.data + (size_t)m * rp_row_bytes(type, n), n,
                           vals);
+        for (int64_t i = 0; i < n; i++) w[i] = f16_bits(vals[i]);
         for (int64_t c = 0; c < columns; c++) {
-            const char *column = (const char *)args->mul_mat.x.data + (size_t)c * args->mul_mat.x.nb[1];
-            double      want = 0.0, size = 0.0;
-            for (int64_t i = 0; i < n; i++) {
-                const double term = f16_bits(vals[i]) * f16_bits((float)act(column, n, i));
-                want += term, size += fabs(term);
-            }
+            double want = 0.0, size = 0.0;
+            for (int64_t i = 0; i < n; i++) want += w[i] * x[n * c + i], size += fabs(w[i] * x[n * c + i]);
             cr_assert(fabs((double)y[m + rows * c] - want) <= 5e-5 * size,
                       "%s: (%d,%d) is %g, rounded factors give %g", rp_dtype_name(type), (int)m, (int)c,
                       (double)y[m + rows * c], want);
         }
     }
-    free(vals);
+    free(vals), free(x), free(w);
 }
 
 /* On the device a column has the same bits alone and beside others (I8), and the same in every product by tiles: here as
- * one of TILE_COLUMNS columns, the others NaN. Of more than 16 columns every seventh is compared. */
+ * one of TILE_COLUMNS columns, the others NaN. Of more than 16 columns every seventeenth is compared, which
+ * has another place among 8. */
 static void check_alone_on_the_device(RpOpArgs args) {
     const int64_t rows = args.dst.ne[0], n = args.mul_mat.x.ne[1], k = args.mul_mat.w.ne[0];
     const size_t  bytes = rp_view_extent_bytes(&args.dst), column = args.mul_mat.x.nb[1];
@@ -62,7 +65,7 @@ static void check_alone_on_the_device(RpOpArgs args) {
         check_rounded_on_the_device(&args, (const float *)(const void *)together);
     args.dst       = tensor(RP_F32, alone, rows, beside, 1, 1);
     args.mul_mat.x = tensor(args.mul_mat.x.dtype, columns, k, beside, 1, 1);
-    for (int64_t c = 0; c < n; c += n > 16 ? 7 : 1) {
+    for (int64_t c = 0; c < n; c += n > 16 ? 17 : 1) {
         const int64_t at = 3 * c % beside;
         memset(columns, 0xff, (size_t)beside * column);
         memcpy(columns + (size_t)at * column, from + (size_t)c * column, column);
