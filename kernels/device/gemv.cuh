@@ -235,11 +235,13 @@ __device__ static inline void rp_copy16(const char *x, int bytes, char *to) {
 }
 
 /* Copies elements [from, from + len) of a q8_act row of n to shared memory, in the layout of rp_staged_bytes. A whole
- * row has that layout already. Scales and sums are copied as the words they are. */
+ * row has that layout already. Scales and sums are copied as the words they are, and zeros follow up to the next 16 bytes: a
+ * compiler may widen a load of the last ones. */
 __device__ static inline void rp_stage_q8_act(const char *x, int64_t n, int64_t from, int len, char *to) {
     const int *q = (const int *)(x + from), *scale = (const int *)(x + n) + from / 32,
               *sum = (const int *)(x + n) + n / 32 + from / 16;
-    const int  n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x;
+    const int  n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x,
+              n_words = (int)rp_staged_bytes(len) / 4;
     const bool aligned = (uintptr_t)q % 16 == 0;
     if (aligned && len == n && len % 128 == 0) return rp_copy16(x, (int)rp_staged_bytes(len), to);
     if (aligned && n_q % 4 == 0)
@@ -247,7 +249,8 @@ __device__ static inline void rp_stage_q8_act(const char *x, int64_t n, int64_t 
     else
         for (int i = tid; i < n_q; i += RP_GEMV_THREADS) ((int *)to)[i] = q[i];
     for (int i = tid; i < n_scale; i += RP_GEMV_THREADS) ((int *)to)[n_q + i] = scale[i];
-    for (int i = tid; i < 2 * n_scale; i += RP_GEMV_THREADS) ((int *)to)[n_q + n_scale + i] = sum[i];
+    for (int i = tid; n_q + n_scale + i < n_words; i += RP_GEMV_THREADS)
+        ((int *)to)[n_q + n_scale + i] = i < 2 * n_scale ? sum[i] : 0;
 }
 
 /* Loads x[0..8), zeros from `left` on; ALIGNED: x is a multiple of 16 bytes. Activations are written by earlier

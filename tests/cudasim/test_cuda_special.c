@@ -196,7 +196,7 @@ static void check_model(const char *model) {
 }
 
 Test(special, has_the_bits_of_the_shipped_kernels_in_every_mode) {
-    static const char *const models[] = {"llama-q4_0", "qwen3moe-f32"};
+    static const char *const models[] = {"llama-q4_0", "qwen3moe-f32", "qwen2moe-mix"};
     use_nvrtc();
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) check_model(models[i]);
 }
