@@ -186,7 +186,7 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     }
     if (rotates) {
         for (int pair = tid; pair < p.rope.p.n_dims / 2; pair += RP_GEMV_THREADS)
-            rp_rotate_pair(p.rope, p.pos[0], p.factors, pair, v, v);
+            rp_rotate_row(p.rope, rp_rotation(p.rope, p.pos[0], p.factors, pair), pair, v, v);
         __syncthreads();
     }
     char *row = place_of(p, proj, which, h);

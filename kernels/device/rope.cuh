@@ -103,12 +103,11 @@ __device__ static inline void rp_rotate(const Rotation &r, float a, float b, flo
     *other = a * r.s + b * r.c;
 }
 
-/* `in` and `out` may be the same row (I6). */
-__device__ static inline void rp_rotate_pair(const RopeShape &s, int32_t pos, const float *factors, int pair,
-                                             const float *in, float *out) {
-    const Rotation r     = rp_rotation(s, pos, factors, pair);
-    const int      first = s.p.mode == RP_ROPE_NORM ? 2 * pair : pair;
-    const int      other = s.p.mode == RP_ROPE_NORM ? first + 1 : first + s.p.n_dims / 2;
+/* Rotates a pair of a row. `in` and `out` may be the same row (I6). */
+__device__ static inline void rp_rotate_row(const RopeShape &s, const Rotation &r, int pair, const float *in,
+                                            float *out) {
+    const int first = s.p.mode == RP_ROPE_NORM ? 2 * pair : pair;
+    const int other = s.p.mode == RP_ROPE_NORM ? first + 1 : first + s.p.n_dims / 2;
     rp_rotate(r, in[first], in[other], out + first, out + other);
 }
 
