@@ -122,13 +122,13 @@ experts_down|experts_down.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an ex
 sample|sample.cu|s/a\.counts\[threadIdx\.x\] = 0/(@ ? (void)0 : (void)(&))/|counts of bins left from the token before
 sample|device/keys.cuh|/shared\[at\] = a, shared/,/const RpKey c/s/__syncthreads();/if (!@) &/|no barrier between the keys of two warps and their comparison
 sample|device/keys.cuh|s/warp > 0 ? before + v : v/(@ ? v : &)/|a scan that starts again in each warp
-sample|sample.cu|/cut.key = key, cut.sum.count/,/^}/s/__syncthreads();/if (!@) &/|no barrier after a search
-sample|sample.cu|s/s\.shared\.keys\[k\] >= key/(@ ? s.shared.keys[k] > key : &)/|sums that leave out the candidate itself
-sample|sample.cu|s/reaches)) - 1;/reaches)) - (@ ? 2 : 1);/|a range behind the target
-sample|sample.cu|s/r\.hi + 1)/r.hi + (@ ? 0 : 1))/|the largest key of a range left out
-sample|sample.cu|s/if (id < first ||/if ((!@ \&\& id < first) ||/|a recent token of an earlier slice
+sample|device/sample_search.cuh|/cut.key = key, cut.sum.count/,/^}/s/__syncthreads();/if (!@) &/|no barrier after a search
+sample|device/sample_search.cuh|s/s\.shared\.keys\[k\] >= key/(@ ? s.shared.keys[k] > key : &)/|sums that leave out the candidate itself
+sample|device/sample_search.cuh|s/reaches)) - 1;/reaches)) - (@ ? 2 : 1);/|a range behind the target
+sample|device/sample_search.cuh|s/r\.hi + 1)/r.hi + (@ ? 0 : 1))/|the largest key of a range left out
+sample|device/sample.cuh|s/if (id < first ||/if ((!@ \&\& id < first) ||/|a recent token of an earlier slice
 sample|sample.cu|s/(start > 0 ? shared\.sums\[start - 1\] : 0)/(@ ? 0 : &)/|a bin with the weight of those before it
-sample|sample.cu|s/if (least > kept\.key)/if (!@ \&\& least > kept.key)/|no min-p
+sample|device/sample_search.cuh|s/if (least > kept\.key)/if (!@ \&\& least > kept.key)/|no min-p
 BUGS
 }
 
