@@ -116,16 +116,17 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     load_logits(a, s, (float *)shared.sums, x);
     fill_bins(a, scale, sort_slice(a, scale, x, shared), shared);
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
-    const Sum own  = {__ldcg(&a.counts[threadIdx.x]), __ldcg(&a.weights[threadIdx.x])};
-    const Sum upto = {rp_block_scan_key(own.count, shared.warps),
-                      rp_block_scan_key(own.weight, shared.warps)};
+    const Search search = {a, scale, shared};
+    const Sum    own = search.own(), upto = {rp_block_scan_key(own.count, shared.warps),
+                                             rp_block_scan_key(own.weight, shared.warps)};
+    search.put_upto(upto);
     if (threadIdx.x == 0)
         shared.range.n = 0, shared.cut.key = all.best, shared.cut.sum.count = shared.cut.sum.weight = 0;
     if (threadIdx.x == blockDim.x - 1) shared.from[0].count = upto.count, shared.from[0].weight = upto.weight;
     __syncthreads();
     const Sum     total = {shared.from[0].count, shared.from[0].weight};
     const float   u     = rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s));
-    const int32_t token = sample_token({a, scale, shared, own, upto}, s, total, u);
+    const int32_t token = sample_token(search, s, total, u);
     if (threadIdx.x == 0) finish(a, s, token, true);
 }
 

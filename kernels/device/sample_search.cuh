@@ -21,7 +21,8 @@ struct Cut {
 };
 
 struct Shared {
-    RpKey keys[MAX_SLICE], sums[MAX_SLICE]; /* of the block's own slice; later of gathered candidates */
+    /* Of the block's own slice; later of gathered candidates, and from MAX_THREADS on the sums of bins. */
+    RpKey keys[MAX_SLICE], sums[MAX_SLICE];
     RpKey warps[MAX_WARPS];
     int   ends[MAX_THREADS];
     Range range;
@@ -34,7 +35,16 @@ struct Search {
     const SampleArgs &a;
     const Scale      &scale;
     Shared           &shared;
-    Sum               own, upto; /* of bin threadIdx.x, and of all bins up to it */
+
+    /* Of bin threadIdx.x, and of all bins up to it, which the thread has put. In registers they would be spilled. */
+    __device__ Sum own() const { return {__ldcg(&a.counts[threadIdx.x]), __ldcg(&a.weights[threadIdx.x])}; }
+    __device__ Sum upto() const {
+        return {shared.keys[MAX_THREADS + threadIdx.x], shared.sums[MAX_THREADS + threadIdx.x]};
+    }
+    __device__ void put_upto(const Sum &sum) const {
+        shared.keys[MAX_THREADS + threadIdx.x]                           = sum.count,
+                                  shared.sums[MAX_THREADS + threadIdx.x] = sum.weight;
+    }
 };
 
 /* The first position from `from` to `to` of a slice in memory whose key is below `key`. */
@@ -219,9 +229,9 @@ __device__ void search_list(const Search &s, bool weighted, RpKey target) {
 
 /* The bin in which the sum reaches the target becomes the range; by the thread of that bin. */
 __device__ void choose_bin(const Search &s) {
-    Range    &r   = s.shared.range;
-    const Sum sum = {s.upto.count - s.own.count, s.upto.weight - s.own.weight};
-    r.lo = 0, r.hi = ~(RpKey)0, r.n = s.own.count, r.bin = (int)threadIdx.x;
+    Range    &r    = s.shared.range;
+    const Sum upto = s.upto(), own = s.own(), sum = {upto.count - own.count, upto.weight - own.weight};
+    r.lo = 0, r.hi = ~(RpKey)0, r.n = own.count, r.bin = (int)threadIdx.x;
     r.bin_start.count = r.start.count = sum.count;
     r.bin_start.weight = r.start.weight = sum.weight;
 }
@@ -229,7 +239,8 @@ __device__ void choose_bin(const Search &s) {
 /* The first candidate at which the sum over the order, of weights or of ones, reaches `target`: at least 1 and at most
  * the sum of all. Every thread calls it and gets the result. The last barrier of search_list lets the next search begin. */
 __device__ __forceinline__ Cut search(const Search &s, bool weighted, RpKey target) {
-    const RpKey upto = weighted ? s.upto.weight : s.upto.count, own = weighted ? s.own.weight : s.own.count;
+    const RpKey upto = weighted ? s.upto().weight : s.upto().count,
+                own  = weighted ? s.own().weight : s.own().count;
     if (threadIdx.x == 0) s.shared.n_list = 0;
     if (upto >= target && upto - own < target) choose_bin(s);
     __syncthreads();

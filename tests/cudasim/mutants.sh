@@ -41,7 +41,6 @@ attention_prefill|attention_prefill.cu|s/rows->add_specials/if (!@) &/|infinitie
 attention_prefill|attention_prefill.cu|s/acc\[at + i\]) \* keep\[i % 4 \/ 2\]/acc[at + i]) * (@ ? 1.0f : keep[i % 4 \/ 2])/|splits of a prefill that are merged without a rescale
 attention_prefill|device/attention_prefill.cuh|s/min(max(i, least), most)/(@ ? i : min(max(i, least), most))/|positions past the end of the context
 attention_prefill|attention_prefill.cu|s/!rows->is_finite()/(!@ \&\& !rows->is_finite())/|a prefill that does not look for infinities
-attention_prefill|attention_prefill.cu|s/(seen.end <= seen.from)/(@ ? seen.end == -1 : seen.end <= seen.from)/|a block of rows that see nothing
 attention_prefill|attention_prefill.cu|s/maximum\[0\] == -INFINITY/(& || @)/;s/maximum\[1\] == -INFINITY/(& || @)/|a prefill of one split without its sink
 attention_prefill|device/quantize.cuh|s/t == 0 ? sum0 : sum1/(t == 0) != @ ? sum0 : sum1/|sums of a fragment swapped
 top_k|device/top_k.cuh|/a shuffle orders no memory/s/^/if (!@) /|no barrier between reading and marking the elements already chosen
