@@ -63,6 +63,13 @@ if (need golang-go) 2>"$log"; then
     formatted() { test -z "$(gofmt -l bindings/go | tee /dev/stderr)"; }
     check "Go: gofmt" formatted
     check "Go: vet" go_in vet ./...
+    readme() { # the program of the README prints a reply
+        mkdir -p "$build/bindings/readme"
+        sed -n '/^```go$/,/^```$/{/^```/d;p}' bindings/go/README.md >"$build/bindings/readme/main.go"
+        go_in build -o "$build/bindings/readme/main" "$build/bindings/readme/main.go" &&
+            "$build/bindings/readme/main" | grep .
+    }
+    check "Go: README" readme
     check "Go: $(go version)" go_in test -count=1 ./...
     if [ -e "$sim" ]; then
         go_in test -c -o "$build/bindings/nn.test" ./nn

@@ -227,8 +227,22 @@ with pytest.raises(reprise.ArgumentError, match="an array of the device"):
     nn.add(a, x)
 with pytest.raises(reprise.DtypeError):
     nn.silu(nn_device.DeviceArray((3,), np.int32))
+w = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
+blocks, v = nn.quantize(w, type="q8_0"), nn_device.DeviceArray.of(w[0])
+planes = nn_device.DeviceArray.of(nn.repack(blocks, type="q8_0", n=w.size))
+assert np.allclose(nn.gemv_q(planes, v, type="q8_0", rows=4, stream=stream).numpy(stream), nn.gemv_q(blocks, w[0], type="q8_0", rows=4), rtol=1e-4)
+assert np.allclose(nn.gemv_q(nn_device.DeviceArray.of(w), v, type="f32", rows=4).numpy(), w @ w[0], rtol=1e-4)
+sums = nn.grad_norm(v)
+nn.grad_clip(v, sums, max_norm=1.0)
+assert np.isclose(np.linalg.norm(v.numpy()), 1, atol=1e-5)
+load, loss = nn.aux_loss(nn.softmax(a), nn.topk(a, k=2)[1])
+assert np.allclose(loss.numpy(), nn.aux_loss(nn.softmax(x), nn.topk(x, k=2)[1])[1], rtol=1e-5)
+with pytest.raises(reprise.ArgumentError, match="stream: a Stream is wanted, not str"):
+    nn.silu(a, stream="x")
 stream.sync()
 stream.close()
+with pytest.raises(reprise.ClosedError, match="the Stream is closed"):
+    nn.silu(a, stream=stream)
 a.close()
 with pytest.raises(reprise.ClosedError):
     nn.silu(a)

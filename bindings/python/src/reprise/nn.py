@@ -247,11 +247,14 @@ class Function:
 
     def by_library(self, arrays: dict[str, Any], sizes: dict[str, Any], device: bool, stream: Any) -> Any:
         symbol = f"rp_nn_{self.__name__}" if device else f"rp_nn_cpu_{self.__name__}"
+        handle = stream if stream is None or isinstance(stream, int) else getattr(stream, "pointer", getattr(stream, "cuda_stream", self))
+        if handle is self:
+            raise ArgumentError(f"nn.{self.__name__}: stream: a Stream is wanted, not {type(stream).__name__}")
         passed: list[Any] = []
         workspace = self.workspace(sizes, device) if "workspace" in dict((n, k) for k, n in self.parameters) else None
         for kind, name in self.parameters:
             if name == "stream":
-                passed.append(getattr(stream, "pointer", stream))
+                passed.append(handle)
             elif name in ("workspace", "workspace_bytes"):
                 passed.append(address(workspace) if name == "workspace" else workspace.nbytes if workspace is not None else 0)
             elif kind.endswith("*"):
