@@ -153,8 +153,8 @@ class Function:
         array = as_array(value)
         if array.dtype != argument.element:
             raise DtypeError(f"{self.place(argument)}: {np.dtype(argument.element)} is wanted, not {array.dtype}")
-        if not array.flags.c_contiguous or not array.flags.writeable or array.flags.writebackifcopy:
-            raise ArgumentError(f"{self.place(argument)}: a contiguous array that can be written is wanted")
+        if not array.flags.c_contiguous or not array.flags.aligned or not array.flags.writeable or array.flags.writebackifcopy:
+            raise ArgumentError(f"{self.place(argument)}: a contiguous, aligned array that can be written is wanted")
         return array
 
     def sizes(self, arrays: dict[str, Any], scalars: dict[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
@@ -192,7 +192,8 @@ class Function:
         for argument, dim, size in checks:
             wanted = self.value(dim, sizes)
             if size != wanted and not (argument.at_least and size > wanted):
-                raise ShapeError(f"{self.place(argument)}: {dim} = {wanted} is wanted, "
+                least = "at least " if argument.at_least else ""
+                raise ShapeError(f"{self.place(argument)}: {least}{dim if dim.isdigit() else f'{dim} = {wanted}'} is wanted, "
                                  f"not shape {tuple(arrays[argument.name].shape)}")
         return sizes, leading
 
