@@ -6,7 +6,8 @@
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
 package=$source/bindings/python folder=$build/bindings
-venv=$folder/python python=${PYTHON:-python3}
+venv=$folder/python python=$(command -v "${PYTHON:-python3}")
+pip() { "$python" -m pip --python "$venv/bin/python" "$@"; }
 skip() { echo "skipped: $*"; exit 77; }
 mkdir -p "$folder"
 unset PYTHONPATH REPRISE_BUILD
@@ -19,17 +20,19 @@ export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 wanted=$("$python" -VV; cat "$package/requirements-test.txt")
 if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     rm -rf "$venv"
-    "$python" -m venv "$venv" >"$folder/pip.log" 2>&1 || skip "python3-venv is missing"
-    if ! "$venv/bin/pip" install -q --no-deps --no-compile -r "$package/requirements-test.txt" >"$folder/pip.log" 2>&1; then
-        "$venv/bin/pip" download -q --no-deps --no-cache-dir -d "$folder/probe" iniconfig >/dev/null 2>&1 ||
+    "$python" -m venv --without-pip "$venv" >"$folder/pip.log" 2>&1 || skip "python3-venv is missing"
+    pip --version >"$folder/pip.log" 2>&1 || skip "pip 22.3 or newer is needed"
+    if ! pip install -q --no-deps --no-compile -r "$package/requirements-test.txt" >"$folder/pip.log" 2>&1; then
+        pip download -q --no-deps --no-cache-dir -d "$folder/probe" iniconfig >/dev/null 2>&1 ||
             skip "PyPI cannot be reached"
         cat "$folder/pip.log"
         exit 1
     fi
     echo "$wanted" >"$venv/wanted"
 fi
-REPRISE_BUILD=$build "$venv/bin/pip" install -q --no-deps --no-compile --no-build-isolation --force-reinstall \
-    --config-settings=build-dir="$folder/wheel" "$package"
+export PATH="$venv/bin:$PATH" REPRISE_BUILD="$build"
+pip install -q --no-deps --no-compile --no-build-isolation --force-reinstall --config-settings=build-dir="$folder/wheel" "$package"
+unset REPRISE_BUILD
 cd "$package"
 "$venv/bin/mypy" --cache-dir "$folder/mypy"
-REPRISE_TEST_BUILD=$build PATH=$venv/bin:$PATH "$venv/bin/pytest" -p no:cacheprovider --durations=3
+REPRISE_TEST_BUILD=$build "$venv/bin/pytest" -p no:cacheprovider --durations=3

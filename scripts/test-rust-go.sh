@@ -58,11 +58,19 @@ fi
 
 if (need golang-go) 2>"$log"; then
     export GOCACHE="$build/bindings/go" GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local CGO_ENABLED=1
-    export CGO_CFLAGS="-O1 -Wall -Werror -I$build/include" CGO_LDFLAGS="-L$build"
+    # With CGO_CFLAGS and CGO_LDFLAGS the packages of Go that use C would be compiled again.
+    export C_INCLUDE_PATH="$build/include" LIBRARY_PATH="$build"
     go_in() { (cd bindings/go && go "$@"); }
     formatted() { test -z "$(gofmt -l bindings/go | tee /dev/stderr)"; }
     check "Go: gofmt" formatted
     check "Go: vet" go_in vet ./...
+    readme() { # the program of the README prints a reply
+        mkdir -p "$build/bindings/readme"
+        sed -n '/^```go$/,/^```$/{/^```/d;p}' bindings/go/README.md >"$build/bindings/readme/main.go"
+        go_in build -o "$build/bindings/readme/main" "$build/bindings/readme/main.go" &&
+            "$build/bindings/readme/main" | grep .
+    }
+    check "Go: README" readme
     check "Go: $(go version)" go_in test -count=1 ./...
     if [ -e "$sim" ]; then
         go_in test -c -o "$build/bindings/nn.test" ./nn

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The generator on changed headers: it must see a new function, another signature, and pointers that a row does not have."""
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,18 @@ class Changed(unittest.TestCase):
             ("bindings/python/src/reprise/_nn_rules.py", "\n}", "\n    " + row))
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertIn("rp_nn_cpu_novel_workspace(rows, &mut bytes)", done.stdout)
+
+
+class Readme(unittest.TestCase):
+    """The examples of README.md are lines of those in the README of the language, which are compiled."""
+
+    def test_the_examples_are_those_of_the_bindings(self):
+        for language in ("rust", "go"):
+            def lines(path):
+                found = re.search(r"```%s\S*\n(.*?)```" % language, (SOURCE / path).read_text(), re.S)
+                return [line.strip() for line in found[1].splitlines()]
+            compiled, shown = lines(f"bindings/{language}/README.md"), lines("README.md")
+            self.assertEqual([line for line in shown if line not in compiled], [], language)
 
 
 if __name__ == "__main__":

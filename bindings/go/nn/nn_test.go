@@ -52,6 +52,50 @@ func TestFunctionsCompute(t *testing.T) {
 	}
 }
 
+const q8 = int32(reprise.Q8_0)
+
+// product is a matrix [2,32] of q8_0, a vector, and their product.
+func product(t *testing.T) (blocks []byte, x, wanted []float32) {
+	w, x, wanted := make([]float32, 64), make([]float32, 32), make([]float32, 2)
+	for i := range w {
+		w[i], x[i%32] = float32(math.Cos(float64(i))), float32(math.Sin(float64(i%32)))
+	}
+	for i := range w {
+		wanted[i/32] += w[i] * x[i%32]
+	}
+	blocks = make([]byte, must[int64](t)(QuantizedBytes(q8, 64)))
+	if err := Quantize(q8, w, blocks); err != nil {
+		t.Fatal(err)
+	}
+	return blocks, x, wanted
+}
+
+func near(t *testing.T, err error, got, wanted []float32) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if math.Abs(float64(got[i]-wanted[i])) > 0.2 {
+			t.Fatal(got, wanted)
+		}
+	}
+}
+
+func TestQuantisedProductsAndGradients(t *testing.T) {
+	blocks, x, wanted := product(t)
+	y := make([]float32, 2)
+	near(t, GemvQ(q8, blocks, x, y, 2, 32), y, wanted)
+	grad, sums := []float32{3, 4}, make([]float32, 1028)
+	if err := GradNorm(grad, sums, 1); err != nil {
+		t.Fatal(err)
+	}
+	near(t, GradClip(grad, sums, 1), grad, []float32{0.6, 0.8}) // the sums are the norm too
+	if err := GemvQ(99, blocks, x, y, 2, 32); err == nil {
+		t.Error("type 99")
+	}
+}
+
 // On the simulated device in the gate.
 func TestTheDeviceGivesWhatTheHostGives(t *testing.T) {
 	s, err := NewStream(0)
@@ -75,6 +119,16 @@ func TestTheDeviceGivesWhatTheHostGives(t *testing.T) {
 			t.Fatal(i, got[i], want[i])
 		}
 	}
+	blocks, v, wanted := product(t)
+	planes, sum := make([]byte, len(blocks)), make([]float32, 2)
+	if err := Repack(q8, blocks, planes, 64); err != nil { // as a device wants them
+		t.Fatal(err)
+	}
+	workspace := must[*Buffer[byte]](t)(NewBuffer[byte](s, int(must[int64](t)(s.GemvQWorkspace(q8, 2, 32)))))
+	w, d := must[*Buffer[byte]](t)(Upload(s, planes)), must[*Buffer[float32]](t)(Upload(s, v))
+	p := must[*Buffer[float32]](t)(NewBuffer[float32](s, 2))
+	near(t, s.GemvQ(q8, w, d, p, 2, 32, workspace), nil, nil)
+	near(t, p.Read(sum), sum, wanted)
 	other := must[*Stream](t)(NewStream(0))
 	z := must[*Buffer[float32]](t)(NewBuffer[float32](other, 1000))
 	expect := func(err error, text string) {

@@ -159,6 +159,14 @@ BAD = [
     (reprise.DtypeError, lambda: nn.silu(np.array(["a"]))),
     (reprise.ArgumentError, lambda: nn.silu(np.zeros(3), y=np.zeros(6, np.float32)[::2])),
     (reprise.ArgumentError, lambda: nn.silu(None)),
+    (reprise.ArgumentError, lambda: nn.silu(np.zeros(3), y=np.frombuffer(bytearray(13), np.float32, 3, 1))),
+    (reprise.DtypeError, lambda: nn.cross_entropy(np.zeros((2, 3)), np.zeros(2))),
+    (reprise.DtypeError, lambda: nn.sample(np.zeros((2, 3)), [0.5, 1])),
+    (reprise.ArgumentError, lambda: nn.sample(np.zeros((2, 3)), [-1, 1])),
+    (reprise.ShapeError, lambda: nn.gemm(np.zeros((2, 3)), np.zeros((2, 3)))),
+    (reprise.ShapeError, lambda: nn.gemv_q(np.zeros(33, np.uint8), np.zeros(32), type="q8_0", rows=1)),
+    (reprise.ShapeError, lambda: nn.grad_clip(np.zeros(3, np.float32), np.zeros(0), max_norm=1.0)),
+    (reprise.ArgumentError, lambda: nn.adamw_step(*[np.zeros(3, np.float32)] * 4, lr=0.1, step=1)),
     (reprise.ArgumentError, lambda: nn.topk(np.zeros((2, 3)), k=4)),
     (reprise.ArgumentError, lambda: nn.topk(np.zeros((2, 3)), k=2**40)),
     (reprise.ShapeError, lambda: nn.topk(np.zeros((2, 3)), k=-1)),
@@ -227,8 +235,22 @@ with pytest.raises(reprise.ArgumentError, match="an array of the device"):
     nn.add(a, x)
 with pytest.raises(reprise.DtypeError):
     nn.silu(nn_device.DeviceArray((3,), np.int32))
+w = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
+blocks, v = nn.quantize(w, type="q8_0"), nn_device.DeviceArray.of(w[0])
+planes = nn_device.DeviceArray.of(nn.repack(blocks, type="q8_0", n=w.size))
+assert np.allclose(nn.gemv_q(planes, v, type="q8_0", rows=4, stream=stream).numpy(stream), nn.gemv_q(blocks, w[0], type="q8_0", rows=4), rtol=1e-4)
+assert np.allclose(nn.gemv_q(nn_device.DeviceArray.of(w), v, type="f32", rows=4).numpy(), w @ w[0], rtol=1e-4)
+sums = nn.grad_norm(v)
+nn.grad_clip(v, sums, max_norm=1.0)
+assert np.isclose(np.linalg.norm(v.numpy()), 1, atol=1e-5)
+load, loss = nn.aux_loss(nn.softmax(a), nn.topk(a, k=2)[1])
+assert np.allclose(loss.numpy(), nn.aux_loss(nn.softmax(x), nn.topk(x, k=2)[1])[1], rtol=1e-5)
+with pytest.raises(reprise.ArgumentError, match="stream: a Stream is wanted, not str"):
+    nn.silu(a, stream="x")
 stream.sync()
 stream.close()
+with pytest.raises(reprise.ClosedError, match="the Stream is closed"):
+    nn.silu(a, stream=stream)
 a.close()
 with pytest.raises(reprise.ClosedError):
     nn.silu(a)

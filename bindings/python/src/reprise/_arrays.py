@@ -72,7 +72,7 @@ def as_array(value: Any) -> Array:
 
 
 def exact(value: Any, dtype: Any, what: str) -> Array:
-    """A C-contiguous array of `dtype`, the same memory if it is one; integers are checked to be in range."""
+    """A C-contiguous, aligned array of `dtype`, the same memory if it is one; integers are checked to be in range."""
     array = as_array(value)
     wanted = np.dtype(dtype)
     if array.dtype != wanted:
@@ -86,7 +86,8 @@ def exact(value: Any, dtype: Any, what: str) -> Array:
                 raise ArgumentError(f"{what}: a value is outside {limits.min}..{limits.max}")
         elif array.dtype.kind not in "fiu":
             raise DtypeError(f"{what}: numbers are wanted, not {array.dtype}")
-    return np.ascontiguousarray(array, wanted)
+    out = np.ascontiguousarray(array, wanted)
+    return out if out.flags.aligned else out.copy()
 
 
 def tokens_array(tokens: Any, what: str = "tokens") -> npt.NDArray[np.int32]:

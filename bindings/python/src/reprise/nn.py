@@ -153,8 +153,8 @@ class Function:
         array = as_array(value)
         if array.dtype != argument.element:
             raise DtypeError(f"{self.place(argument)}: {np.dtype(argument.element)} is wanted, not {array.dtype}")
-        if not array.flags.c_contiguous or not array.flags.writeable or array.flags.writebackifcopy:
-            raise ArgumentError(f"{self.place(argument)}: a contiguous array that can be written is wanted")
+        if not array.flags.c_contiguous or not array.flags.aligned or not array.flags.writeable or array.flags.writebackifcopy:
+            raise ArgumentError(f"{self.place(argument)}: a contiguous, aligned array that can be written is wanted")
         return array
 
     def sizes(self, arrays: dict[str, Any], scalars: dict[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
@@ -192,7 +192,8 @@ class Function:
         for argument, dim, size in checks:
             wanted = self.value(dim, sizes)
             if size != wanted and not (argument.at_least and size > wanted):
-                raise ShapeError(f"{self.place(argument)}: {dim} = {wanted} is wanted, "
+                least = "at least " if argument.at_least else ""
+                raise ShapeError(f"{self.place(argument)}: {least}{dim if dim.isdigit() else f'{dim} = {wanted}'} is wanted, "
                                  f"not shape {tuple(arrays[argument.name].shape)}")
         return sizes, leading
 
@@ -247,11 +248,14 @@ class Function:
 
     def by_library(self, arrays: dict[str, Any], sizes: dict[str, Any], device: bool, stream: Any) -> Any:
         symbol = f"rp_nn_{self.__name__}" if device else f"rp_nn_cpu_{self.__name__}"
+        handle = stream if stream is None or isinstance(stream, int) else getattr(stream, "pointer", getattr(stream, "cuda_stream", self))
+        if handle is self:
+            raise ArgumentError(f"nn.{self.__name__}: stream: a Stream is wanted, not {type(stream).__name__}")
         passed: list[Any] = []
         workspace = self.workspace(sizes, device) if "workspace" in dict((n, k) for k, n in self.parameters) else None
         for kind, name in self.parameters:
             if name == "stream":
-                passed.append(getattr(stream, "pointer", stream))
+                passed.append(handle)
             elif name in ("workspace", "workspace_bytes"):
                 passed.append(address(workspace) if name == "workspace" else workspace.nbytes if workspace is not None else 0)
             elif kind.endswith("*"):

@@ -55,13 +55,17 @@ class Stream:
     def __init__(self) -> None:
         out = ct.c_void_p()
         library().rp_nn_stream_create(ct.byref(out))
-        self.pointer = out.value
+        self._address = out.value
         self._release = weakref.finalize(self, library().rp_nn_stream_destroy, out.value)
+
+    @property
+    def pointer(self) -> int | None:
+        if not self._release.alive:
+            raise ClosedError("the Stream is closed")
+        return self._address
 
     def sync(self) -> None:
         """Waits for all work; raises the first failure of a kernel."""
-        if not self._release.alive:
-            raise ClosedError("the Stream is closed")
         library().rp_nn_stream_sync(self.pointer)
 
     def close(self) -> None:
