@@ -83,7 +83,9 @@ static RpStatus check_arguments(ComputeGraph *g, const TensorNode *loss, TensorN
                                 int n_params) {
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (g->finished) return rp_fail(RP_E_STATE, "rp_graph_backward: the graph is finished");
-    if (n_params < 1) return rp_fail(RP_E_ARG, "rp_graph_backward: there must be at least one parameter");
+    if (n_params < 1 || n_params > g->n_nodes)
+        return rp_fail(RP_E_ARG,
+                       "rp_graph_backward: there must be at least one parameter, and no more than nodes");
     if (loss->graph != g) return rp_fail(RP_E_ARG, "rp_graph_backward: the loss is not a node of this graph");
     if (loss->view.dtype != RP_F32 || loss->kind != NODE_OP)
         return rp_fail(RP_E_DTYPE, "rp_graph_backward: the loss must be a computed node of type f32");

@@ -3,6 +3,8 @@
  * same bits. */
 #include "tests/golden.h"
 
+#include "graph/gradients.h"
+
 #include <math.h>
 
 enum { MAX_PARAMS = 4 };
@@ -327,8 +329,37 @@ Test(backward, adds_no_nodes_for_the_rest) {
         TensorNode *outputs[2] = {rp_mul_mat(c.g, w, x)};
         OK(rp_graph_backward(c.g, outputs[0], c.params, 1, &outputs[1]));
         OK(rp_graph_finish(c.g, outputs, 2));
-        nodes[more] = rp_graph_node_count(c.g);
+        nodes[more] = rp_graph_n_nodes(c.g);
         rp_graph_free(c.g);
     }
     cr_expect_eq(nodes[1], nodes[0] + 2, "%d nodes, and %d", nodes[0], nodes[1]);
+}
+
+/* ---- the table of docs/training.md ---- */
+
+/* The first column of each row of its tables, one after the other. */
+static void first_columns(char *text, size_t size) {
+    FILE *f = fopen(RP_SOURCE_DIR "/docs/training.md", "r");
+    char  line[512];
+    cr_assert_not_null(f, "docs/training.md is missing");
+    text[0] = '\0';
+    while (fgets(line, sizeof line, f) != NULL) {
+        char *end = strchr(line + 1, '|');
+        if (line[0] != '|' || end == NULL) continue;
+        *end = '\0';
+        cr_assert_lt(strlen(text) + strlen(line), size);
+        strcat(text, line);
+    }
+    fclose(f);
+}
+
+Test(backward, documents_every_rule) {
+    char text[2048];
+    first_columns(text, sizeof text);
+#define LISTED(op) cr_expect_not_null(strstr(text, "`" #op "`"), "docs/training.md does not list " #op);
+#define ABSENT(op)                                                                                           \
+    cr_expect_null(strstr(text, "`" #op "`"), "docs/training.md lists " #op ", which has no rule");
+    RP_GRADIENTS(LISTED, LISTED, ABSENT)
+#undef LISTED
+#undef ABSENT
 }
