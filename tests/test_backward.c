@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { MAX_PARAMS = 4 };
+enum { MAX_PARAMS = 12 };
 
 typedef struct Case {
     ComputeGraph *g;
@@ -151,6 +151,61 @@ static TensorNode *permuted(Case *c) {
                    RP_F32);
 }
 
+enum { EMBD = 8, HEADS = 4, KV_HEADS = 2, DIM = 4, TOKENS = 3, FF = 6, EXPERTS = 3, USED = 2 };
+
+/* Heads of x [n*h,t] as [n,t,h], rotated unless pos is NULL. */
+static TensorNode *heads(Case *c, TensorNode *x, int64_t h, TensorNode *pos) {
+    const RpRopeParams p = {
+        .mode = RP_ROPE_NEOX, .n_dims = 4, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.0f};
+    x = rp_reshape(c->g, x, DIM, h, TOKENS, 1);
+    if (pos != NULL) x = rp_rope(c->g, x, pos, NULL, &p);
+    return rp_permute(c->g, x, 0, 2, 1, 3);
+}
+
+/* x + attention of norm(x) */
+static TensorNode *attention_block(Case *c, TensorNode *x, TensorNode *pos) {
+    const RpAttentionParams p = {.scale = 0.5f, .causal = 1};
+    TensorNode             *h = rp_rms_norm(c->g, x, param(c, EMBD, 1, 1), 1e-2f);
+    TensorNode             *q = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * HEADS, 1), h), HEADS, pos);
+    TensorNode *k = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * KV_HEADS, 1), h), KV_HEADS, pos);
+    TensorNode *v = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * KV_HEADS, 1), h), KV_HEADS, NULL);
+    TensorNode *y = rp_attention(c->g, q, rp_cast(c->g, k, RP_F32), rp_cast(c->g, v, RP_F32), NULL, NULL, &p);
+    y             = rp_reshape(c->g, y, DIM * HEADS, TOKENS, 1, 1);
+    return rp_add(c->g, x, rp_mul_mat(c->g, param(c, DIM * HEADS, EMBD, 1), y));
+}
+
+static TensorNode *feed_forward(Case *c, TensorNode *x, bool gelu) {
+    TensorNode *gate = rp_mul_mat(c->g, param(c, EMBD, FF, 1), x),
+               *up   = rp_mul_mat(c->g, param(c, EMBD, FF, 1), x);
+    gate             = gelu ? rp_gelu(c->g, gate, RP_GELU_TANH) : rp_silu(c->g, gate);
+    return rp_mul_mat(c->g, param(c, FF, EMBD, 1), rp_mul(c->g, gate, up));
+}
+
+/* Embedding (also of the logits), attention, feed-forward, cross entropy. */
+static TensorNode *decoder(Case *c, bool gelu) {
+    TensorNode *table = param(c, EMBD, 3, 1), *tokens = ids(c, TOKENS, 1);
+    TensorNode *x = attention_block(c, rp_get_rows(c->g, table, tokens), tokens);
+    TensorNode *h = rp_rms_norm(c->g, x, param(c, EMBD, 1, 1), 1e-2f);
+    x             = rp_add(c->g, x, feed_forward(c, h, gelu));
+    return op(c, RP_OP_CROSS_ENTROPY, (RpOpParams){0}, rp_mul_mat(c->g, table, x), tokens);
+}
+static TensorNode *llama(Case *c) { return decoder(c, false); }
+static TensorNode *gemma(Case *c) { return decoder(c, true); }
+
+/* Chosen experts and a shared one. The choice is an input: it must not change within a difference. */
+static TensorNode *experts(Case *c) {
+    TensorNode *x = param(c, EMBD, TOKENS, 1), *choice = ids(c, USED, TOKENS);
+    TensorNode *logits  = rp_mul_mat(c->g, param(c, EMBD, EXPERTS, 1), x);
+    TensorNode *probs   = rp_soft_max(c->g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    TensorNode *weights = rp_route(c->g, probs, choice, &(RpRouteParams){.normalize = true, .scale = 1.0f});
+    TensorNode *column  = rp_reshape(c->g, x, EMBD, 1, TOKENS, 1);
+    TensorNode *gate    = rp_mul_mat_id(c->g, param(c, EMBD, FF, EXPERTS), column, choice);
+    TensorNode *up      = rp_mul_mat_id(c->g, param(c, EMBD, FF, EXPERTS), column, choice);
+    TensorNode *down =
+        rp_mul_mat_id(c->g, param(c, FF, EMBD, EXPERTS), rp_mul(c->g, rp_silu(c->g, gate), up), choice);
+    return rp_add(c->g, rp_combine(c->g, down, weights), feed_forward(c, x, false));
+}
+
 /* loss = y * y * weights of its own, so that the gradient of y differs from element to element */
 static Case new_case(Build *build, uint32_t seed) {
     Case        c = {.g = rp_graph_new(), .seed = seed};
@@ -226,7 +281,9 @@ static void check(const char *name, Build *build) {
         ExecPlan   *plan;
         RpExecutor *e;
         OK(rp_plan_new(c.g, &plan));
-        OK(rp_executor_open(plan, &(RpExecutorOptions){.n_threads = mode + 1, .mode = (RpExecMode)mode}, &e));
+        OK(rp_executor_open(
+            plan, &(RpExecutorOptions){.n_threads = first == NULL ? 1 : mode + 1, .mode = (RpExecMode)mode},
+            &e));
         fill(e, &c);
         run(e, &c);
         float *got = gradients(e, &c, &n);
@@ -278,6 +335,9 @@ GRADIENT(gemm)
 GRADIENT(sum)
 GRADIENT(slice)
 GRADIENT(permuted)
+GRADIENT(llama)
+GRADIENT(gemma)
+GRADIENT(experts)
 
 /* ---- refusals ---- */
 
