@@ -266,7 +266,7 @@ static void expect_differences(const char *name, RpExecutor *e, const Case *c, c
             x[i]              = at - h;
             const double down = run(e, c), want = (up - down) / (step - (double)x[i]);
             x[i] = at;
-            cr_expect(fabs((double)*got - want) <= 2e-3 * fmax(1.0, fabs(want)),
+            cr_assert(fabs((double)*got - want) <= 2e-3 * fmax(1.0, fabs(want)),
                       "%s: gradient of parameter %d, element %d is %.7g, not %.7g", name, p, (int)i,
                       (double)*got, want);
         }
@@ -422,4 +422,35 @@ Test(backward, documents_every_rule) {
     RP_GRADIENTS(LISTED, LISTED, ABSENT)
 #undef LISTED
 #undef ABSENT
+}
+
+/* dx = sum over the rows of the dequantised weights, for loss = the sum of their product with x. */
+Test(backward, passes_through_quantised_weights) {
+    enum { N = 32, M = 3 };
+    Case          c = {.g = rp_graph_new(), .seed = 3};
+    float         w[N * M], back[N * M];
+    unsigned char blocks[34 * M];
+    for (int i = 0; i < N * M; i++) w[i] = next_float(&c.seed);
+    OK(rp_quantize_row(RP_Q8_0, w, N * M, blocks));
+    rp_dequantize_row(RP_Q8_0, blocks, N * M, back);
+    const RpTensorView view   = rp_view_contiguous(RP_Q8_0, (int64_t[]){N, M, 1, 1}, blocks);
+    TensorNode        *weight = rp_graph_weight(c.g, "w", &view);
+    c.loss                    = rp_mul_mat(c.g, weight, param(&c, N, 2, 1));
+    OK(rp_graph_backward(c.g, c.loss, c.params, 1, c.grads));
+    OK(rp_graph_finish(c.g, (TensorNode *[]){c.loss, c.grads[0]}, 2));
+    ExecPlan   *plan;
+    RpExecutor *e;
+    OK(rp_plan_new(c.g, &plan));
+    OK(rp_executor_open(plan, NULL, &e));
+    fill(e, &c);
+    run(e, &c);
+    const float *dx = rp_executor_data(e, c.grads[0]);
+    for (int i = 0; i < 2 * N; i++) {
+        double want = 0.0;
+        for (int m = 0; m < M; m++) want += (double)back[m * N + i % N];
+        cr_assert(fabs((double)dx[i] - want) <= 1e-6, "element %d is %.9g, not %.9g", i, (double)dx[i], want);
+    }
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(c.g);
 }
