@@ -150,6 +150,17 @@ RP_API void rp_graph_set_layer(ComputeGraph *g, int layer);
 /* Copies the name. Returns the node, so that calls can be nested; a NULL node or name changes nothing. */
 RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 
+/* Adds the nodes that compute the gradients of `loss`, f32 of any shape, whose elements are summed, with respect to
+ * params[n_params]: leaves or nodes of type f32, f16 or bf16. grads[i] is set to the gradient of params[i], contiguous
+ * f32 of its shape, a node of the graph like any other. Call it after the last node of the loss and before
+ * rp_graph_finish; the arrays are borrowed for the call. Only nodes between a parameter and the loss get gradients, and
+ * quantised weights pass them on to their activations. The bits do not depend on the number of threads. RP_E_ARG for a
+ * parameter that the loss does not depend on or a bad argument, RP_E_DTYPE for another type, RP_E_STATE for a finished
+ * graph, RP_E_UNSUPPORTED, with op and node, for an op without a gradient rule (docs/training.md), RP_E_NOMEM. After
+ * a failure while nodes are added the error of the graph is set and `grads` means nothing. */
+RP_API RP_NODISCARD RpStatus rp_graph_backward(ComputeGraph *g, TensorNode *loss, TensorNode *const params[],
+                                               int n_params, TensorNode *grads[]);
+
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
  * state needs. Outputs must be computed nodes. Returns the first error of the whole construction, also RP_E_NOMEM for a
  * NULL graph; RP_E_ARG for bad outputs or two leaves of one name; RP_E_STATE if the graph is finished already.

@@ -13,6 +13,7 @@ VALID = {
     "ComputeGraph *": "x->fresh", "const ComputeGraph *": "x->graph", "rp_graph_optimize.g": "x->graph",
     "rp_graph_optimize_to.g": "x->graph", "TensorNode *": "x->node", "const TensorNode *": "x->in",
     "TensorNode *const*": "(TensorNode *const[]){x->node}", "rp_graph_finish.outputs": "(TensorNode *const[]){x->sum}",
+    "rp_graph_backward.loss": "rp_silu(x->fresh, x->node)", "rp_graph_backward.grads": "(TensorNode *[1]){0}",
     "const RpGgufFile *": "x->file", "const RpTokenizer *": "x->tokenizer", "const RpPatternMatch *": "NULL",
     "const RpGgufValue *": "x->value", "RpNewFile *": "x->new_file", "const RpNewFile *": "x->new_file", "FILE *": "x->null",
     "const RpTensorView *": "&x->view", "RpTokenList *": "&x->list", "RpUtf8Stream *": "&x->utf8",
