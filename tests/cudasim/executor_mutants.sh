@@ -91,7 +91,7 @@ mutant executor/executor.c executor/backend.h 's/ \&\& e->bound == NULL//' rebin
 mutant $cuda/executor.c $cuda/executor.c 's/ \&\& c->old_code == 0//' overlap "PDL of kernels whose code cannot wait"
 mutant kernels/loop.cu kernels/loop.cu 's/^    rp_pdl_wait();//; s/^\(    cudaGraphSetConditional.*\)$/    rp_pdl_wait();\n\1/' loop \
     "a token that is read before the wait"
-mutant kernels/sample.cu kernels/sample.cu 's/a.step->pos = s.pos + 1/a.step->pos = s.pos/' bind "a position that does not advance"
+mutant kernels/sample.cu kernels/device/sample.cuh 's/a.step->pos = s.pos + 1/a.step->pos = s.pos/' bind "a position that does not advance"
 mutant kernels/loop.cu kernels/loop.cu 's/ || stop != 0//' rebind "a loop that cannot be stopped"
 mutant kernels/loop.cu kernels/loop.cu 's/ | (uint32_t)token//' bind "a ring slot that has the number but not the token"
 mutant kernels/loop.cu kernels/loop.cu 's/c->number++;//' bind "ring slots that are not numbered"

@@ -255,21 +255,24 @@ static float *gradients(RpExecutor *e, const Case *c, int64_t *n) {
     return all;
 }
 
+/* The CPU shows that the rules are right, each element: a device is compared at a few. */
 static void expect_differences(const char *name, RpExecutor *e, const Case *c, const float *got) {
     const float h = 0.01f;
     for (int p = 0; p < c->n_params; p++) {
-        float *x = rp_executor_data(e, c->params[p]);
-        for (int64_t i = 0; i < elements(c->params[p]); i++, got++) {
+        const int64_t n = elements(c->params[p]), every = strcmp(rp_executor_info(e).device, "cpu") == 0 ? 1 : (n + 2) / 3;
+        float        *x = rp_executor_data(e, c->params[p]);
+        for (int64_t i = 0; i < n; i += every) {
             const float at  = x[i];
             x[i]            = at + h;
             const double up = run(e, c), step = (double)x[i];
             x[i]              = at - h;
             const double down = run(e, c), want = (up - down) / (step - (double)x[i]);
             x[i] = at;
-            cr_assert(fabs((double)*got - want) <= 2e-3 * fmax(1.0, fabs(want)),
+            cr_assert(fabs((double)got[i] - want) <= 2e-3 * fmax(1.0, fabs(want)),
                       "%s: gradient of parameter %d, element %d is %.7g, not %.7g", name, p, (int)i,
-                      (double)*got, want);
+                      (double)got[i], want);
         }
+        got += n;
     }
 }
 
