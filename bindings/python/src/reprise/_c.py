@@ -200,21 +200,32 @@ class TensorOp(enum.IntEnum):
     RP_OP_EXPERTS_DOWN = 23
     RP_OP_QUANTIZE = 24
     RP_OP_ATTENTION = 25
-    RP_OP_CROSS_ENTROPY = 26
-    RP_OP_CROSS_ENTROPY_BACKWARD = 27
-    RP_OP_EXPERT_LOAD = 28
-    RP_OP_AUX_LOSS = 29
-    RP_OP_AUX_LOSS_BACKWARD = 30
-    RP_OP_GRAD_NORM = 31
-    RP_OP_GRAD_CLIP = 32
-    RP_OP_ADAMW = 33
-    RP_OP_VIEW = 34
-    RP_OP_RESHAPE = 35
-    RP_OP_PERMUTE = 36
-    RP_OP_TRANSPOSE = 37
-    RP_OP_BITS = 38
-    RP_OP_AFTER = 39
-    RP_OP_COUNT = 40
+    RP_OP_SAMPLE_ROWS = 26
+    RP_OP_CROSS_ENTROPY = 27
+    RP_OP_CROSS_ENTROPY_BACKWARD = 28
+    RP_OP_EXPERT_LOAD = 29
+    RP_OP_AUX_LOSS = 30
+    RP_OP_AUX_LOSS_BACKWARD = 31
+    RP_OP_GRAD_NORM = 32
+    RP_OP_GRAD_CLIP = 33
+    RP_OP_ADAMW = 34
+    RP_OP_GEMM = 35
+    RP_OP_SILU_BACKWARD = 36
+    RP_OP_GELU_BACKWARD = 37
+    RP_OP_SOFT_MAX_BACKWARD = 38
+    RP_OP_RMS_NORM_BACKWARD = 39
+    RP_OP_ATTENTION_BACKWARD = 40
+    RP_OP_GET_ROWS_BACKWARD = 41
+    RP_OP_COMBINE_BACKWARD = 42
+    RP_OP_ROUTE_BACKWARD = 43
+    RP_OP_REPEAT_BACKWARD = 44
+    RP_OP_VIEW = 45
+    RP_OP_RESHAPE = 46
+    RP_OP_PERMUTE = 47
+    RP_OP_TRANSPOSE = 48
+    RP_OP_BITS = 49
+    RP_OP_AFTER = 50
+    RP_OP_COUNT = 51
 
 
 class RpNnStatus(enum.IntEnum):
@@ -236,11 +247,18 @@ class RpAdamwParams(ct.Structure): # 24 bytes
             ("lr", ct.c_float), ("step", ct.c_int32)]
 
 
-class RpAttentionParams(ct.Structure): # 12 bytes
+class RpAttentionBackwardParams(ct.Structure): # 8 bytes
+    scale: float
+    causal: int
+    _fields_ = [("scale", ct.c_float), ("causal", ct.c_int32)]
+
+
+class RpAttentionParams(ct.Structure): # 16 bytes
     scale: float
     window: int
     dtype: int
-    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32)]
+    causal: int
+    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32), ("causal", ct.c_int32)]
 
 
 class RpAuxLossBackwardParams(ct.Structure): # 4 bytes
@@ -446,6 +464,12 @@ class RpGeluParams(ct.Structure): # 4 bytes
     _fields_ = [("kind", ct.c_int32)]
 
 
+class RpGemmParams(ct.Structure): # 8 bytes
+    alpha: float
+    beta: float
+    _fields_ = [("alpha", ct.c_float), ("beta", ct.c_float)]
+
+
 class RpGenerateOptions(ct.Structure): # 64 bytes
     max_tokens: int
     stop: int | None
@@ -472,6 +496,12 @@ class RpGenerateResult(ct.Structure): # 40 bytes
     first_token_s: float
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_generated", ct.c_int32),
             ("prefill_s", ct.c_double), ("decode_s", ct.c_double), ("first_token_s", ct.c_double)]
+
+
+class RpGetRowsBackwardParams(ct.Structure): # 8 bytes
+    rows: int
+    scale: float
+    _fields_ = [("rows", ct.c_int32), ("scale", ct.c_float)]
 
 
 class RpGetRowsParams(ct.Structure): # 4 bytes
@@ -705,6 +735,11 @@ class RpQkvParams(ct.Structure): # 60 bytes
             ("rope", RpRopeParams)]
 
 
+class RpRepeatBackwardParams(ct.Structure): # 32 bytes
+    ne: Any
+    _fields_ = [("ne", ct.c_int64 * 4)]
+
+
 class RpReplyOptions(ct.Structure): # 40 bytes
     state: int | None
     n_state: int
@@ -750,6 +785,14 @@ class RpRouterParams(ct.Structure): # 44 bytes
     quantize: int
     _fields_ = [("column", RpColumnParams), ("kind", ct.c_int32), ("soft_max_scale", ct.c_float),
             ("top_k", RpTopKParams), ("route", RpRouteParams), ("quantize", ct.c_int32)]
+
+
+class RpSampleRowsParams(ct.Structure): # 16 bytes
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    _fields_ = [("temperature", ct.c_float), ("top_k", ct.c_int32), ("top_p", ct.c_float), ("min_p", ct.c_float)]
 
 
 class RpSamplerParams(ct.Structure): # 32 bytes
@@ -798,6 +841,11 @@ class RpSessionOptions(ct.Structure): # 72 bytes
             ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("count_experts", ct.c_bool),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
             ("user", ct.c_void_p)]
+
+
+class RpSoftMaxBackwardParams(ct.Structure): # 4 bytes
+    scale: float
+    _fields_ = [("scale", ct.c_float)]
 
 
 class RpSoftMaxParams(ct.Structure): # 8 bytes
@@ -891,6 +939,7 @@ class RpOpParams(ct.Union): # 72 bytes
     experts_down: RpExpertsDownParams
     quantize: RpNoParams
     attention: RpAttentionParams
+    sample_rows: RpSampleRowsParams
     cross_entropy: RpNoParams
     cross_entropy_backward: RpNoParams
     expert_load: RpExpertLoadParams
@@ -899,6 +948,16 @@ class RpOpParams(ct.Union): # 72 bytes
     grad_norm: RpGradNormParams
     grad_clip: RpGradClipParams
     adamw: RpAdamwParams
+    gemm: RpGemmParams
+    silu_backward: RpNoParams
+    gelu_backward: RpGeluParams
+    soft_max_backward: RpSoftMaxBackwardParams
+    rms_norm_backward: RpRmsNormParams
+    attention_backward: RpAttentionBackwardParams
+    get_rows_backward: RpGetRowsBackwardParams
+    combine_backward: RpNoParams
+    route_backward: RpRouteParams
+    repeat_backward: RpRepeatBackwardParams
     view: RpViewParams
     reshape: RpReshapeParams
     permute: RpPermuteParams
@@ -912,12 +971,16 @@ class RpOpParams(ct.Union): # 72 bytes
             ("route", RpRouteParams), ("mul_mat_id", RpNoParams), ("add_id", RpNoParams), ("combine", RpNoParams),
             ("sample", RpNoParams), ("linear", RpLinearParams), ("gate_up", RpGateUpParams), ("qkv", RpQkvParams),
             ("router", RpRouterParams), ("experts_down", RpExpertsDownParams), ("quantize", RpNoParams),
-            ("attention", RpAttentionParams), ("cross_entropy", RpNoParams), ("cross_entropy_backward", RpNoParams),
-            ("expert_load", RpExpertLoadParams), ("aux_loss", RpNoParams),
+            ("attention", RpAttentionParams), ("sample_rows", RpSampleRowsParams), ("cross_entropy", RpNoParams),
+            ("cross_entropy_backward", RpNoParams), ("expert_load", RpExpertLoadParams), ("aux_loss", RpNoParams),
             ("aux_loss_backward", RpAuxLossBackwardParams), ("grad_norm", RpGradNormParams),
-            ("grad_clip", RpGradClipParams), ("adamw", RpAdamwParams), ("view", RpViewParams),
-            ("reshape", RpReshapeParams), ("permute", RpPermuteParams), ("transpose", RpNoParams),
-            ("bits", RpBitsParams), ("after", RpNoParams)]
+            ("grad_clip", RpGradClipParams), ("adamw", RpAdamwParams), ("gemm", RpGemmParams),
+            ("silu_backward", RpNoParams), ("gelu_backward", RpGeluParams),
+            ("soft_max_backward", RpSoftMaxBackwardParams), ("rms_norm_backward", RpRmsNormParams),
+            ("attention_backward", RpAttentionBackwardParams), ("get_rows_backward", RpGetRowsBackwardParams),
+            ("combine_backward", RpNoParams), ("route_backward", RpRouteParams),
+            ("repeat_backward", RpRepeatBackwardParams), ("view", RpViewParams), ("reshape", RpReshapeParams),
+            ("permute", RpPermuteParams), ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
 
 
 class RpSourceShapes(ct.Union): # 112 bytes
@@ -1012,6 +1075,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_gguf_value": ("pointer", ["pointer", "i64"], "f i"),
     "rp_gguf_value_type_name": ("text", ["i32"], "type"),
     "rp_gguf_version": ("u32", ["pointer"], "f"),
+    "rp_graph_backward": ("status", ["pointer", "pointer", "pointer", "i32", "pointer"], "g loss params n_params grads"),
     "rp_graph_dump_sized": ("status", ["pointer", "pointer", "u64", "u64", "pointer"], "g options options_bytes note_bytes out"),
     "rp_graph_find": ("pointer", ["pointer", "text"], "g name"),
     "rp_graph_finish": ("status", ["pointer", "pointer", "i32"], "g outputs n_outputs"),
