@@ -65,9 +65,9 @@ RpStatus rp_nn_call_rmsnorm_backward(const NnCall *call, const float *x, const f
     if (dweight != NULL) RP_NN_NOT_NULL("rmsnorm_backward", rstd);
     const RpOpParams p    = {.rms_norm_backward = {.eps = eps}};
     RpOpArgs         args = {
-                .dst               = rp_nn_view(RP_F32, dx, dim, batch, 1),
-                .rms_norm_backward = {rp_nn_view(RP_F32, dy, dim, batch, 1), rp_nn_view(RP_F32, x, dim, batch, 1)},
-                .params            = &p
+                .dst    = rp_nn_view(RP_F32, dx, dim, batch, 1),
+                .src    = {rp_nn_view(RP_F32, dy, dim, batch, 1), rp_nn_view(RP_F32, x, dim, batch, 1)},
+                .params = &p
     };
     if (weight != NULL) args.rms_norm_backward.w = rp_nn_view(RP_F32, weight, dim, 1, 1);
     if (dweight != NULL) args.rms_norm_backward.dw = rp_nn_view(RP_F32, dweight, dim, 1, 1);

@@ -26,7 +26,7 @@ static double sum_of(const double *v, int64_t k) {
 }
 
 static void soft_max(double *v, int64_t k) {
-    double top = -INFINITY;
+    double top = -(double)INFINITY;
     for (int64_t j = 0; j < k; j++)
         if (v[j] > top || v[j] != v[j]) top = v[j];
     for (int64_t j = 0; j < k; j++) v[j] = (double)rp_expf((float)(v[j] - top));

@@ -407,7 +407,7 @@ static void check_batch(Batch c) {
     const RpOpParams p    = {.attention = {.scale = 0.7f, .causal = c.causal}};
     RpOpArgs         args = {
                 .dst       = tensor(RP_F32, y, c.dim, c.heads, c.tokens, c.batch),
-                .attention = {sequences(q, c.dim, c.tokens, c.heads, c.batch),
+                .src = {sequences(q, c.dim, c.tokens, c.heads, c.batch),
                               sequences(k, c.dim, c.context, c.heads_kv, c.batch),
                               sequences(v, c.dim, c.context, c.heads_kv, c.batch)},
                 .params    = &p
@@ -442,7 +442,7 @@ Test(attention, shows_a_nan_of_f32_to_those_who_see_it) {
     v[DIM * BAD + 7]   = NAN;
     const RpOpArgs args = {
         .dst       = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
-        .attention = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1),
+        .src = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1),
                       sequences(v, DIM, TOKENS, 1, 1)},
         .params    = &p
     };
@@ -457,7 +457,7 @@ Test(attention, refuses_a_mask_or_a_batch_with_f16) {
     static uint16_t k[64];
     int32_t         pos[2]  = {0, 1};
     RpOpArgs        args    = {.dst       = tensor(RP_F32, y, 16, 1, 2, 1),
-                               .attention = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
+                               .src = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
                                              tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}};
     const char     *refusal = "attention: k f16: a mask, a batch and no positions need f32";
     args.attention.mask     = tensor(RP_F32, x, 2, 2, 1, 1);

@@ -36,7 +36,7 @@ static double dot64(const double *x, const double *y, int n) {
 /* The probabilities of a row; returns how many keys it sees. */
 static int probabilities_of(const Attention *a, int b, int t, int h, double *p) {
     const int last = a->s.causal ? t + a->s.n_k - a->s.n_q + 1 : a->s.n_k, n = last < 0 ? 0 : last;
-    double    top = -INFINITY, sum = 0.0;
+    double    top = -(double)INFINITY, sum = 0.0;
     for (int i = 0; i < n; i++) {
         p[i] = a->scale * dot64(q_row(a, a->q64, b, t, h), k_row(a, a->k64, b, i, h), a->s.d);
         top  = fmax(top, p[i]);

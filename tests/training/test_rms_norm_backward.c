@@ -51,9 +51,9 @@ static void check(int64_t n, int64_t rows, bool weighted, bool by_differences) {
     Norm    o = {n, rows, in_double(x, total), weighted ? in_double(w, length) : NULL, in_double(dy, total)};
     const RpOpParams p    = {.rms_norm_backward = {.eps = (float)eps_of(n)}};
     RpOpArgs         args = {
-                .dst               = tensor(RP_F32, dx, n, rows, 1, 1),
-                .rms_norm_backward = {tensor(RP_F32, dy, n, rows, 1, 1), tensor(RP_F32, x, n, rows, 1, 1)},
-                .params            = &p
+                .dst    = tensor(RP_F32, dx, n, rows, 1, 1),
+                .src    = {tensor(RP_F32, dy, n, rows, 1, 1), tensor(RP_F32, x, n, rows, 1, 1)},
+                .params = &p
     };
     if (weighted) args.rms_norm_backward.w = tensor(RP_F32, w, n, 1, 1, 1);
     args.rms_norm_backward.dw   = tensor(RP_F32, dw, n, 1, 1, 1);
@@ -151,9 +151,9 @@ Test(rms_norm_backward, refuses_other_shapes) {
     float            a[8] = {0}, b[8] = {0}, c[8];
     const RpOpParams p    = {.rms_norm_backward = {.eps = 1e-5f}};
     RpOpArgs         args = {
-                .dst               = tensor(RP_F32, c, 4, 2, 1, 1),
-                .rms_norm_backward = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 1, 1, 1)},
-                .params            = &p
+                .dst    = tensor(RP_F32, c, 4, 2, 1, 1),
+                .src    = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 1, 1, 1)},
+                .params = &p
     };
     REFUSED(run_workers(rp_cpu_rms_norm_backward, &args, 1), RP_E_SHAPE,
             "rms_norm_backward: x f32 [4,1], contiguous f32 [4,2] is wanted");

@@ -2,7 +2,7 @@
 #include "tests/slope.h"
 
 static void soft_max(const double *x, int n, double scale, double *y) {
-    double top = -INFINITY, sum = 0.0;
+    double top = -(double)INFINITY, sum = 0.0;
     for (int i = 0; i < n; i++) top = fmax(top, scale * x[i]);
     for (int i = 0; i < n; i++) sum += y[i] = exp(scale * x[i] - top);
     for (int i = 0; i < n; i++) y[i] /= sum;
