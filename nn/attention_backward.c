@@ -80,12 +80,12 @@ RpStatus rp_nn_call_attention_backward(const NnCall *call, const float *Q, const
         .attention_backward = {.scale = scale, .causal = is_causal != 0}
     };
     const RpOpArgs args = {
-        .dst                = view(dQ, &s, seq_q, heads),
-        .attention_backward = {result(dout, &s), view(Q, &s, seq_q, heads), view(K, &s, seq_k, key_heads),
-                               view(V, &s, seq_k, key_heads), result(out, &s), view(dK, &s, seq_k, key_heads),
-                               view(dV, &s, seq_k, key_heads),
-                               rp_nn_view(RP_F32, workspace, 3 * batch * heads * seq_q, 1, 1)},
-        .params             = &p
+        .dst    = view(dQ, &s, seq_q, heads),
+        .src    = {result(dout, &s), view(Q, &s, seq_q, heads), view(K, &s, seq_k, key_heads),
+                   view(V, &s, seq_k, key_heads), result(out, &s), view(dK, &s, seq_k, key_heads),
+                   view(dV, &s, seq_k, key_heads),
+                   rp_nn_view(RP_F32, workspace, 3 * batch * heads * seq_q, 1, 1)},
+        .params = &p
     };
     return rp_nn_run(call, RP_OP_ATTENTION_BACKWARD, &args);
 }

@@ -13,7 +13,7 @@ static RpStatus gradient(const NnCall *call, TensorOp op, const RpOpParams *para
                          const float *dy, float *dx, int64_t rows, int64_t n) {
     const RpOpArgs args = {
         .dst    = rp_nn_view(RP_F32, dx, n, rows, 1),
-        .binary = {rp_nn_view(RP_F32, dy, n, rows, 1), rp_nn_view(RP_F32, of, n, rows, 1)},
+        .src    = {rp_nn_view(RP_F32, dy, n, rows, 1), rp_nn_view(RP_F32, of, n, rows, 1)},
         .params = params
     };
     return rp_nn_run(call, op, &args);

@@ -24,7 +24,7 @@ static RpStatus map2(const NnCall *call, const char *function, TensorOp op, cons
     const RpOpParams none = {0};
     const RpOpArgs   args = {
           .dst    = rp_nn_view(RP_F32, y, n, 1, 1),
-          .binary = {rp_nn_view(RP_F32, a, n, 1, 1), rp_nn_view(RP_F32, b, n, 1, 1)},
+          .src    = {rp_nn_view(RP_F32, a, n, 1, 1), rp_nn_view(RP_F32, b, n, 1, 1)},
           .params = &none
     };
     return rp_nn_run(call, op, &args);

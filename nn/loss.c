@@ -41,11 +41,10 @@ RpStatus rp_nn_call_cross_entropy_backward(const NnCall *call, const float *logi
     RP_NN_NOT_NULL("cross_entropy_backward", dlogits);
     const RpOpParams none = {0};
     const RpOpArgs   args = {
-          .dst                    = rp_nn_view(RP_F32, dlogits, vocab, rows, 1),
-          .cross_entropy_backward = {rp_nn_view(RP_F32, logits, vocab, rows, 1),
-                                     rp_nn_view(RP_I32, targets, rows, 1, 1),
-                                     rp_nn_view(RP_F32, dlosses, rows, 1, 1)},
-          .params                 = &none
+          .dst    = rp_nn_view(RP_F32, dlogits, vocab, rows, 1),
+          .src    = {rp_nn_view(RP_F32, logits, vocab, rows, 1), rp_nn_view(RP_I32, targets, rows, 1, 1),
+                     rp_nn_view(RP_F32, dlosses, rows, 1, 1)},
+          .params = &none
     };
     return rp_nn_run(call, RP_OP_CROSS_ENTROPY_BACKWARD, &args);
 }
@@ -73,9 +72,9 @@ RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32
     RP_TRY(expert_load(call, ids, load, tokens, experts, k));
     const RpOpParams none = {0};
     const RpOpArgs   args = {
-          .dst      = rp_nn_view(RP_F32, loss, 1, 1, 1),
-          .aux_loss = {rp_nn_view(RP_F32, probs, experts, tokens, 1), rp_nn_view(RP_F32, load, experts, 1, 1)},
-          .params   = &none
+          .dst    = rp_nn_view(RP_F32, loss, 1, 1, 1),
+          .src    = {rp_nn_view(RP_F32, probs, experts, tokens, 1), rp_nn_view(RP_F32, load, experts, 1, 1)},
+          .params = &none
     };
     return rp_nn_run(call, RP_OP_AUX_LOSS, &args);
 }
@@ -90,9 +89,9 @@ RpStatus rp_nn_call_aux_loss_backward(const NnCall *call, const float *load, con
     RP_NN_NOT_NULL("aux_loss_backward", dprobs);
     const RpOpParams p    = {.aux_loss_backward = {.tokens = (int32_t)tokens}};
     const RpOpArgs   args = {
-          .dst               = rp_nn_view(RP_F32, dprobs, experts, tokens, 1),
-          .aux_loss_backward = {rp_nn_view(RP_F32, load, experts, 1, 1), rp_nn_view(RP_F32, dloss, 1, 1, 1)},
-          .params            = &p
+          .dst    = rp_nn_view(RP_F32, dprobs, experts, tokens, 1),
+          .src    = {rp_nn_view(RP_F32, load, experts, 1, 1), rp_nn_view(RP_F32, dloss, 1, 1, 1)},
+          .params = &p
     };
     return rp_nn_run(call, RP_OP_AUX_LOSS_BACKWARD, &args);
 }

@@ -126,7 +126,7 @@ static RpStatus experts_of(int32_t type, int64_t tokens, int32_t k, int32_t expe
 
 static RpOpArgs product_of(const Experts *e, const RpOpParams *params) {
     return (RpOpArgs){
-        .dst = e->y, .mul_mat_id = {e->w, e->x, e->ids},
+        .dst = e->y, .src = {e->w, e->x, e->ids},
              .params = params
     };
 }

@@ -22,7 +22,7 @@ static RpStatus rotate(const NnCall *call, const Rope *r, float *x, int32_t head
     const RpTensorView v    = rp_nn_view(RP_F32, x, r->head_dim, heads, tokens);
     const RpOpArgs     args = {
             .dst    = v,
-            .rope   = {v, rp_nn_view(RP_I32, r->positions, tokens, 1, 1),
+            .src    = {v, rp_nn_view(RP_I32, r->positions, tokens, 1, 1),
                        rp_nn_view(RP_F32, r->freqs, r->rotary_dim / 2, 1, 1)},
             .params = &p
     };

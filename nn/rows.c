@@ -58,7 +58,7 @@ static RpStatus values_of(const NnCall *call, const float *x, const int32_t *ids
     };
     const RpOpArgs args = {
         .dst    = rp_nn_view(RP_F32, values, k, batch, 1),
-        .route  = {rp_nn_view(RP_F32, x, dim, batch, 1), rp_nn_view(RP_I32, ids, k, batch, 1)},
+        .src    = {rp_nn_view(RP_F32, x, dim, batch, 1), rp_nn_view(RP_I32, ids, k, batch, 1)},
         .params = &p
     };
     return rp_nn_run(call, RP_OP_ROUTE, &args);
@@ -113,9 +113,9 @@ RpStatus rp_nn_call_combine(const NnCall *call, const float *x, const float *wei
     RP_NN_NOT_NULL("combine", y);
     const RpOpParams none = {0};
     const RpOpArgs   args = {
-          .dst     = rp_nn_view(RP_F32, y, dim, tokens, 1),
-          .combine = {rp_nn_view(RP_F32, x, dim, k, tokens), rp_nn_view(RP_F32, weights, k, tokens, 1)},
-          .params  = &none
+          .dst    = rp_nn_view(RP_F32, y, dim, tokens, 1),
+          .src    = {rp_nn_view(RP_F32, x, dim, k, tokens), rp_nn_view(RP_F32, weights, k, tokens, 1)},
+          .params = &none
     };
     return rp_nn_run(call, RP_OP_COMBINE, &args);
 }

@@ -33,6 +33,10 @@ check examples "$public"
 bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base graph fallback kernels executor model include)
 [ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }
 
+# RpOpArgs.src and the names of sources share memory: an initialiser by a name leaves the sources behind it undefined.
+named=$(grep -rnE '\.[a-z_]+ *= \{(rp_nn_view|tensor|view|result|sequences|query_view)\(' --include=*.c --include=*.h nn executor tests | grep -vE '\.(src|dst) *=')
+[ -z "$named" ] || { echo "sources are initialised by .src:"; echo "$named"; fail=1; }
+
 # Kernel templates of two files would be one symbol if their names and the names of their types were the same.
 for f in kernels/*.cu kernels/*/*.cu; do
     bad=$(awk -v f="$f" '/^namespace \{/ {inside = 1} /^\} \/\/ namespace/ {inside = 0}

@@ -47,7 +47,7 @@ static void check(Case t) {
                  b = matrix(t.n, t.k, t.batch, t.b_transposed, 2), c = matrix(t.n, t.m, t.batch, false, 3),
                  y = matrix(t.n, t.m, t.batch, false, 4);
     RpOpArgs args  = {
-         .dst = y, .gemm = {a, b, c},
+         .dst = y, .src = {a, b, c},
               .params = &p
     };
     run_variants(rp_cpu_gemm, &args);
@@ -99,7 +99,7 @@ Test(gemm, adds_to_its_own_memory) {
     RpTensorView a = matrix(40, 15, 1, false, 1), b = matrix(37, 40, 1, false, 2),
                  y = matrix(37, 15, 1, false, 3), before = matrix(37, 15, 1, false, 3);
     const RpOpArgs args = {
-        .dst = y, .gemm = {a, b, y},
+        .dst = y, .src = {a, b, y},
              .params = &p
     };
     run_variants(rp_cpu_gemm, &args);
@@ -115,7 +115,7 @@ Test(gemm, beta_0_ignores_what_was_there) {
     };
     const RpTensorView v = tensor(RP_F32, one, 1, 1, 1, 1), out = tensor(RP_F32, y, 1, 1, 1, 1);
     const RpOpArgs     args = {
-            .dst = out, .gemm = {v, v, out},
+            .dst = out, .src = {v, v, out},
                  .params = &p
     };
     OK(run_workers(rp_cpu_gemm, &args, 1));

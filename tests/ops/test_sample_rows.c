@@ -9,11 +9,10 @@ enum { ROWS = 5, N = 2500 };
 static RpOpArgs args_of(const float *logits, int n, int rows, int32_t *seeds, float *scratch, int32_t *ids,
                         const RpOpParams *p) {
     return (RpOpArgs){
-        .dst         = tensor(RP_I32, ids, rows, 1, 1, 1),
-        .sample_rows = {tensor(RP_F32, (void *)(uintptr_t)logits, n, rows, 1, 1),
-                        tensor(RP_I32, seeds, 2, rows, 1, 1),
-                        tensor(RP_F32, scratch, 2 * n + 16, rows, 1, 1)},
-        .params      = p
+        .dst    = tensor(RP_I32, ids, rows, 1, 1, 1),
+        .src    = {tensor(RP_F32, (void *)(uintptr_t)logits, n, rows, 1, 1),
+                   tensor(RP_I32, seeds, 2, rows, 1, 1), tensor(RP_F32, scratch, 2 * n + 16, rows, 1, 1)},
+        .params = p
     };
 }
 
@@ -28,9 +27,9 @@ static int32_t sampled(const float *logits, int n, const int32_t *seed, const Rp
                               .seed_high      = (uint32_t)seed[1]};
     float         *scratch = malloc(2 * (size_t)n * sizeof *scratch);
     const RpOpArgs args    = {
-           .dst    = tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1),
-           .sample = {tensor(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
-                      tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1), tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
+           .dst = tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1),
+           .src = {tensor(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
+                   tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1), tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
     };
     OK(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}));
     free(scratch);

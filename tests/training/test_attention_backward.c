@@ -121,15 +121,13 @@ static RpTensorView rows_view(float *x, const Shape *s, int seq, int heads) {
 static RpOpArgs args_of(const Attention *a, const RpOpParams *p) {
     const Shape *s = &a->s;
     return (RpOpArgs){
-        .dst                = rows_view(a->dq, s, s->n_q, s->heads),
-        .attention_backward = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch),
-                               rows_view(a->q, s, s->n_q, s->heads), rows_view(a->k, s, s->n_k, s->key_heads),
-                               rows_view(a->v, s, s->n_k, s->key_heads),
-                               tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch),
-                               rows_view(a->dk, s, s->n_k, s->key_heads),
-                               rows_view(a->dv, s, s->n_k, s->key_heads),
-                               tensor(RP_F32, a->stats, 3 * s->batch * s->n_q * s->heads, 1, 1, 1)},
-        .params             = p
+        .dst = rows_view(a->dq, s, s->n_q, s->heads),
+        .src = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch), rows_view(a->q, s, s->n_q, s->heads),
+                rows_view(a->k, s, s->n_k, s->key_heads), rows_view(a->v, s, s->n_k, s->key_heads),
+                tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch),
+                rows_view(a->dk, s, s->n_k, s->key_heads), rows_view(a->dv, s, s->n_k, s->key_heads),
+                tensor(RP_F32, a->stats, 3 * s->batch * s->n_q * s->heads, 1, 1, 1)},
+        .params = p
     };
 }
 
