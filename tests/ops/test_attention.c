@@ -92,7 +92,9 @@ static void check_alone_on_the_device(const Case *c, RpOpArgs args) {
     args.dst.data      = together;
     sim_sched(2, 5);
     OK(cuda_run(rp_cpu_attention, &args, before));
-    const int64_t every = n > 1 ? (c->tokens + 4) / 5 : c->tokens > 20 ? 3 : 1; /* a prefill computes a whole tile for each */
+    const int64_t every = n > 1            ? (c->tokens + 4) / 5
+                          : c->tokens > 20 ? 3
+                                           : 1; /* a prefill computes a whole tile for each */
     for (int64_t t = 0; t < c->tokens; t += every) {
         const int64_t at = 3 * t % n;
         int32_t       positions[BESIDE];
@@ -200,28 +202,32 @@ Test(attention, adds_several_tiles_to_a_split) {
     cuda_n_sm = 0;
 }
 
-/* Maxima that grow from tile to tile, by so much that what came before nearly vanishes. */
-Test(attention, forgets_what_came_before_a_much_larger_score) {
-    enum { DIM = 16, CONTEXT = 400 };
-    static uint16_t  k[DIM * CONTEXT], v[DIM * CONTEXT];
-    float            q[DIM], y[DIM];
-    int32_t          pos[1] = {CONTEXT - 1};
-    const RpOpParams p      = {.attention = {.scale = 1.0f}};
-    for (int i = 0; i < DIM; i++) q[i] = 1.0f;
-    for (int i = 0; i < CONTEXT * DIM; i++) {
-        const float score = (float)(i / DIM) / 64.0f, value = (float)(i / DIM % 7) - 3.0f;
+/* Maxima that grow from tile to tile, by so much that what came before nearly vanishes: scores are position / 4. */
+static void check_growing_scores(int64_t dim, int64_t tokens) {
+    enum { MAX_DIM = 64, MAX_TOKENS = 5, CONTEXT = 400 };
+    static uint16_t  k[MAX_DIM * CONTEXT], v[MAX_DIM * CONTEXT];
+    float            q[MAX_DIM * MAX_TOKENS], y[MAX_DIM * MAX_TOKENS];
+    int32_t          pos[MAX_TOKENS];
+    const RpOpParams p = {.attention = {.scale = 1.0f}};
+    for (int64_t i = 0; i < dim * tokens; i++) q[i] = 1.0f;
+    for (int64_t t = 0; t < tokens; t++) pos[t] = (int32_t)(CONTEXT - tokens + t);
+    for (int64_t i = 0; i < CONTEXT * dim; i++) {
+        const float score = (float)(i / dim) / (4.0f * (float)dim), value = (float)(i / dim % 7) - 3.0f;
         OK(rp_quantize_row(RP_F16, &score, 1, &k[i]));
         OK(rp_quantize_row(RP_F16, &value, 1, &v[i]));
     }
     const RpOpArgs args = {
-        .dst    = tensor(RP_F32, y, DIM, 1, 1, 1),
-        .src    = {tensor(RP_F32, q, DIM, 1, 1, 1), tensor(RP_F16, k, DIM, CONTEXT, 1, 1),
-                   tensor(RP_F16, v, DIM, CONTEXT, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)},
+        .dst    = tensor(RP_F32, y, dim, 1, tokens, 1),
+        .src    = {tensor(RP_F32, q, dim, tokens, 1, 1), tensor(RP_F16, k, dim, CONTEXT, 1, 1),
+                   tensor(RP_F16, v, dim, CONTEXT, 1, 1), tensor(RP_I32, pos, tokens, 1, 1, 1)},
         .params = &p
     };
     for (cuda_n_sm = 1; cuda_n_sm < 3; cuda_n_sm++) run_variants(rp_cpu_attention, &args);
     cuda_n_sm = 0;
 }
+
+Test(attention, forgets_what_came_before_a_much_larger_score) { check_growing_scores(16, 1); }
+Test(attention, rescales_chunks_in_registers) { check_growing_scores(64, 5); }
 #endif
 
 Test(attention, combines_the_chunks_of_a_long_context) {
@@ -357,9 +363,10 @@ Test(attention, shows_a_nan_to_those_who_see_it) { check_specials(32), check_spe
 
 Test(attention, reads_keys_and_values_of_f32) {
     check((Case){64, 9, 3, 5, 70, 0, false, RP_F32}), check((Case){5, 2, 2, 2, 40, 0, false, RP_F32}),
-        check((Case){24, 4, 1, 35, 290, 70, true, RP_F32}), check((Case){128, 12, 1, 3, 130, 0, true, RP_F32}),
-        check((Case){160, 2, 1, 2, 65, 0, false, RP_F32}), check((Case){257, 3, 1, 3, 70, 5, false, RP_F32}),
-        check((Case){512, 1, 1, 1, 10, 0, false, RP_F32}), check((Case){64, 2, 2, 33, 300, 0, false, RP_F32});
+        check((Case){24, 4, 1, 35, 290, 70, true, RP_F32}),
+        check((Case){128, 12, 1, 3, 130, 0, true, RP_F32}), check((Case){160, 2, 1, 2, 65, 0, false, RP_F32}),
+        check((Case){257, 3, 1, 3, 70, 5, false, RP_F32}), check((Case){512, 1, 1, 1, 10, 0, false, RP_F32}),
+        check((Case){64, 2, 2, 33, 300, 0, false, RP_F32});
 }
 
 /* A batch without positions. Token 0 is masked completely and becomes 0. */
@@ -368,11 +375,13 @@ typedef struct Batch {
     bool    causal, mask;
 } Batch;
 
-static float mask_of(int64_t t, int64_t i) { return t == 0 || (t + i) % 3 == 0 ? -INFINITY : 0.3f * (float)(i % 5); }
+static float mask_of(int64_t t, int64_t i) {
+    return t == 0 || (t + i) % 3 == 0 ? -INFINITY : 0.3f * (float)(i % 5);
+}
 
 /* Sequence b of row t of head h: k and v lie as [dim, heads_kv, context, batch], q as [dim, heads, tokens, batch]. */
-static void reference_of_row(const Batch *c, const float *q, const float *k, const float *v, int64_t b, int64_t t,
-                             int64_t h, double *y) {
+static void reference_of_row(const Batch *c, const float *q, const float *k, const float *v, int64_t b,
+                             int64_t t, int64_t h, double *y) {
     const int64_t end = c->causal ? c->context - c->tokens + t + 1 : c->context;
     double        sum = 0.0;
     for (int64_t d = 0; d < c->dim; d++) y[d] = 0.0;
@@ -392,7 +401,7 @@ static void reference_of_row(const Batch *c, const float *q, const float *k, con
 static RpTensorView sequences(float *data, int64_t dim, int64_t n, int64_t heads, int64_t batch) {
     const size_t row = (size_t)dim * 4, all = row * (size_t)heads;
     return (RpTensorView){
-        data, RP_F32, {dim, n,   heads, batch                },
+        data, RP_F32, {dim, n,   heads, batch          },
           {4,   all, row,   all * (size_t)n}
     };
 }
@@ -400,17 +409,19 @@ static RpTensorView sequences(float *data, int64_t dim, int64_t n, int64_t heads
 static void check_batch(Batch c) {
     const size_t n_q = (size_t)(c.dim * c.heads * c.tokens * c.batch),
                  n_k = (size_t)(c.dim * c.heads_kv * c.context * c.batch);
-    float  *q = random_floats(n_q, 21), *k = random_floats(n_k, 22), *v = random_floats(n_k, 23),
-           *y    = malloc(n_q * sizeof *y), *mask = malloc((size_t)(c.tokens * c.context) * sizeof *mask);
+    float *q = random_floats(n_q, 21), *k = random_floats(n_k, 22), *v = random_floats(n_k, 23),
+          *y = malloc(n_q * sizeof *y), *mask = malloc((size_t)(c.tokens * c.context) * sizeof *mask);
     double *want = malloc(n_q * sizeof *want);
     for (int64_t i = 0; i < c.tokens * c.context; i++) mask[i] = mask_of(i / c.context, i % c.context);
-    const RpOpParams p    = {.attention = {.scale = 0.7f, .causal = c.causal}};
-    RpOpArgs         args = {
-                .dst       = tensor(RP_F32, y, c.dim, c.heads, c.tokens, c.batch),
-                .src = {sequences(q, c.dim, c.tokens, c.heads, c.batch),
-                              sequences(k, c.dim, c.context, c.heads_kv, c.batch),
-                              sequences(v, c.dim, c.context, c.heads_kv, c.batch)},
-                .params    = &p
+    const RpOpParams p = {
+        .attention = {.scale = 0.7f, .causal = c.causal}
+    };
+    RpOpArgs args = {
+        .dst    = tensor(RP_F32, y, c.dim, c.heads, c.tokens, c.batch),
+        .src    = {sequences(q, c.dim, c.tokens, c.heads, c.batch),
+                   sequences(k, c.dim, c.context, c.heads_kv, c.batch),
+                   sequences(v, c.dim, c.context, c.heads_kv, c.batch)},
+        .params = &p
     };
     if (c.mask) args.attention.mask = tensor(RP_F32, mask, c.context, c.tokens, 1, 1);
     run_variants(rp_cpu_attention, &args);
@@ -424,13 +435,17 @@ static void check_batch(Batch c) {
 }
 
 Test(attention, takes_batches_without_positions) {
-    check_batch((Batch){64, 4, 2, 5, 70, 3, false, false}), check_batch((Batch){48, 3, 3, 40, 40, 2, true, false}),
-        check_batch((Batch){32, 2, 1, 1, 300, 2, false, false}), check_batch((Batch){16, 2, 2, 9, 4, 1, true, false});
+    check_batch((Batch){64, 4, 2, 5, 70, 3, false, false}),
+        check_batch((Batch){48, 3, 3, 40, 40, 2, true, false}),
+        check_batch((Batch){32, 2, 1, 1, 300, 2, false, false}),
+        check_batch((Batch){16, 2, 2, 9, 4, 1, true, false});
 }
 
 Test(attention, adds_a_mask) {
-    check_batch((Batch){64, 4, 1, 5, 70, 2, false, true}), check_batch((Batch){20, 3, 3, 40, 100, 1, true, true}),
-        check_batch((Batch){128, 2, 1, 1, 290, 1, false, true}), check_batch((Batch){192, 2, 2, 17, 33, 1, false, true});
+    check_batch((Batch){64, 4, 1, 5, 70, 2, false, true}),
+        check_batch((Batch){20, 3, 3, 40, 100, 1, true, true}),
+        check_batch((Batch){128, 2, 1, 1, 290, 1, false, true}),
+        check_batch((Batch){192, 2, 2, 17, 33, 1, false, true});
 }
 
 /* As shows_a_nan_to_those_who_see_it, for values of f32. */
@@ -438,13 +453,15 @@ Test(attention, shows_a_nan_of_f32_to_those_who_see_it) {
     enum { DIM = 20, HEADS = 2, TOKENS = 40, BAD = 31 };
     float *q = random_floats(DIM * HEADS * TOKENS, 3), *k = random_floats(DIM * TOKENS, 4),
           *v = random_floats(DIM * TOKENS, 5), *y = malloc(DIM * HEADS * TOKENS * sizeof *y);
-    const RpOpParams p = {.attention = {.scale = 0.3f, .causal = 1}};
-    v[DIM * BAD + 7]   = NAN;
+    const RpOpParams p = {
+        .attention = {.scale = 0.3f, .causal = 1}
+    };
+    v[DIM * BAD + 7]    = NAN;
     const RpOpArgs args = {
-        .dst       = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
-        .src = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1),
-                      sequences(v, DIM, TOKENS, 1, 1)},
-        .params    = &p
+        .dst    = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
+        .src    = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1),
+                   sequences(v, DIM, TOKENS, 1, 1)},
+        .params = &p
     };
     run_variants(rp_cpu_attention, &args);
     for (int i = 0; i < DIM * HEADS * TOKENS; i++)
@@ -455,12 +472,14 @@ Test(attention, shows_a_nan_of_f32_to_those_who_see_it) {
 Test(attention, refuses_a_mask_or_a_batch_with_f16) {
     static float    x[64], y[64];
     static uint16_t k[64];
-    int32_t         pos[2]  = {0, 1};
-    RpOpArgs        args    = {.dst       = tensor(RP_F32, y, 16, 1, 2, 1),
-                               .src = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
-                                             tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}};
-    const char     *refusal = "attention: k f16: a mask, a batch and no positions need f32";
-    args.attention.mask     = tensor(RP_F32, x, 2, 2, 1, 1);
+    int32_t         pos[2] = {0, 1};
+    RpOpArgs        args   = {
+                 .dst = tensor(RP_F32, y, 16, 1, 2, 1),
+                 .src = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
+                         tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}
+    };
+    const char *refusal = "attention: k f16: a mask, a batch and no positions need f32";
+    args.attention.mask = tensor(RP_F32, x, 2, 2, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED, refusal);
     args.attention.mask = (RpTensorView){0}, args.attention.pos = (RpTensorView){0};
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED, refusal);
@@ -472,7 +491,8 @@ Test(attention, refuses_a_mask_or_a_batch_with_f16) {
     args.attention.q    = tensor(RP_F32, x, 32, 1, 1, 1);
     args.attention.k = args.attention.v = tensor(RP_F32, x, 32, 1, 1, 1);
     args.dst                            = tensor(RP_Q8_ACT, y, 32, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: k f32, result q8_act: f32 is wanted");
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE,
+            "attention: k f32, result q8_act: f32 is wanted");
 }
 
 Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
