@@ -225,7 +225,7 @@ static inline RpStatus rp_check_add_id(const RpOpArgs *args) {
     return RP_OK;
 }
 
-/* What keys and values of f32 allow, and others do not. */
+/* Checks the options of attention that need keys and values of f32. */
 static inline RpStatus rp_check_attention_f32(const RpOpArgs *args) {
     const RpTensorView *q = &args->attention.q, *k = &args->attention.k, *mask = &args->attention.mask;
     const bool          f32 = k->dtype == RP_F32, masked = rp_is_present(&args->attention.mask);

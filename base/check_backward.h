@@ -36,6 +36,16 @@ static inline RpStatus rp_check_gelu_backward(const RpOpArgs *args) {
     return rp_fail(RP_E_ARG, "gelu_backward: unknown kind %d", (int)kind);
 }
 
+static inline RpStatus rp_check_swiglu_oai_backward(const RpOpArgs *args) {
+    static const char   op[] = "swiglu_oai_backward";
+    const RpTensorView *y    = &args->dst;
+    RP_TRY(rp_check_like(op, "dy", &args->swiglu_oai_backward.dy, y));
+    RP_TRY(rp_check_like(op, "gate", &args->swiglu_oai_backward.gate, y));
+    RP_TRY(rp_check_like(op, "up", &args->swiglu_oai_backward.up, y));
+    RP_TRY(rp_check_like(op, "dup", &args->swiglu_oai_backward.dup, y));
+    return rp_check_like(op, "result", y, y);
+}
+
 static inline RpStatus rp_check_rms_norm_backward(const RpOpArgs *args) {
     static const char   op[] = "rms_norm_backward";
     const RpTensorView *x = &args->rms_norm_backward.x, *w = &args->rms_norm_backward.w,
@@ -51,7 +61,7 @@ static inline RpStatus rp_check_rms_norm_backward(const RpOpArgs *args) {
     return rp_is_present(rstd) ? RP_OK : rp_fail(RP_E_SHAPE, "%s: dw needs rstd", op);
 }
 
-/* The keys that query t sees are 0 to t + this number: without `causal` all. */
+/* The keys that query t sees end with t + this number: without `causal` with the last one. */
 static inline int64_t rp_attention_ahead(const RpOpArgs *args) {
     const int64_t n_q = args->attention_backward.q.ne[1], n_k = args->attention_backward.k.ne[1];
     return args->params->attention_backward.causal != 0 ? n_k - n_q : n_k;
@@ -77,7 +87,10 @@ static inline RpStatus rp_check_attention_backward(const RpOpArgs *args) {
     RP_TRY(rp_check_like(op, "v", &args->attention_backward.v, k));
     RP_TRY(rp_check_like(op, "dk", &args->attention_backward.dk, k));
     RP_TRY(rp_check_like(op, "dv", &args->attention_backward.dv, k));
-    RP_TRY(rp_check_array(op, "stats", &args->attention_backward.stats, RP_F32, 3 * rp_view_rows(q), 1));
+    const bool with_sinks = rp_is_present(&args->attention_backward.sinks);
+    if (with_sinks) RP_TRY(rp_check_array(op, "sinks", &args->attention_backward.sinks, RP_F32, q->ne[2], 1));
+    RP_TRY(rp_check_array(op, "stats", &args->attention_backward.stats, RP_F32,
+                          (with_sinks ? 4 : 3) * rp_view_rows(q), 1));
     return rp_check_like(op, "result", &args->dst, q);
 }
 
@@ -124,6 +137,46 @@ static inline RpStatus rp_check_repeat_backward(const RpOpArgs *args) {
                    rp_dtype_name(dy->dtype), (long long)dy->ne[0], (long long)dy->ne[1], (long long)dy->ne[2],
                    (long long)dy->ne[3], (long long)y->ne[0], (long long)y->ne[1], (long long)y->ne[2],
                    (long long)y->ne[3]);
+}
+
+/* k columns of n elements for each of t tokens, in which mul_mat_id finds columns by their number j + k*t. */
+static inline RpStatus rp_check_columns(const char *op, const char *what, const RpTensorView *v, int64_t n,
+                                        int64_t k, int64_t t) {
+    if (v->dtype == RP_F32 && v->ne[0] == n && v->ne[1] == k && v->ne[2] == t && v->ne[3] == 1 &&
+        v->nb[0] == sizeof(float))
+        return RP_OK;
+    return rp_fail(RP_E_SHAPE, "%s: %s %s [%lld,%lld,%lld,%lld], f32 [%lld,%lld,%lld] is wanted", op, what,
+                   rp_dtype_name(v->dtype), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
+                   (long long)v->ne[3], (long long)n, (long long)k, (long long)t);
+}
+
+static inline RpStatus rp_check_mul_mat_id_backward(const RpOpArgs *args) {
+    static const char   op[] = "mul_mat_id_backward";
+    const RpTensorView *x = &args->mul_mat_id_backward.x, *dy = &args->mul_mat_id_backward.dy,
+                       *ids = &args->mul_mat_id_backward.ids;
+    const int64_t k = dy->ne[1], t = dy->ne[2], n_expert = args->params->mul_mat_id_backward.experts;
+    RP_TRY(rp_check_columns(op, "dy", dy, dy->ne[0], k, t));
+    RP_TRY(rp_check_columns(op, "x", x, x->ne[0], x->ne[1] == 1 ? 1 : k, t));
+    RP_TRY(rp_check_array(op, "ids", ids, RP_I32, k, t));
+    RP_TRY(rp_check_columns(op, "result", &args->dst, x->ne[0], dy->ne[0], n_expert));
+    return rp_check_array(op, "result", &args->dst, RP_F32, x->ne[0], dy->ne[0] * n_expert);
+}
+
+static inline RpStatus rp_check_mul_mat_id_transposed(const RpOpArgs *args) {
+    static const char   op[] = "mul_mat_id_transposed";
+    const RpTensorView *w = &args->mul_mat_id_transposed.w, *x = &args->mul_mat_id_transposed.x;
+    const int64_t       k = x->ne[1], t = x->ne[2];
+    RP_TRY(rp_check_columns(op, "w", w, w->ne[0], w->ne[1], w->ne[2]));
+    RP_TRY(rp_check_columns(op, "x", x, w->ne[1], k, t));
+    RP_TRY(rp_check_array(op, "ids", &args->mul_mat_id_transposed.ids, RP_I32, k, t));
+    return rp_check_columns(op, "result", &args->dst, w->ne[0], k, t);
+}
+
+static inline RpStatus rp_check_fill(const RpOpArgs *args) {
+    RpTensorView like = args->dst;
+    for (int i = 0; i < RP_MAX_DIMS; i++) like.ne[i] = args->params->fill.ne[i];
+    RP_TRY(rp_check_like("fill", "result", &args->dst, &like));
+    return rp_check_array("fill", "result", &args->dst, RP_F32, like.ne[0], rp_view_rows(&like));
 }
 
 #ifdef __cplusplus

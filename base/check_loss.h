@@ -112,6 +112,8 @@ static inline RpStatus rp_check_adamw(const RpOpArgs *args) {
         RP_TRY(rp_check_array("adamw", names[i], arrays[i], RP_F32, y->ne[0], rp_view_rows(y)));
     if (rp_is_present(lr)) RP_TRY(rp_check_array("adamw", "lr", lr, RP_F32, 1, 1));
     if (rp_is_present(step)) RP_TRY(rp_check_array("adamw", "step", step, RP_I32, 1, 1));
+    if (rp_is_present(&args->adamw.norm))
+        RP_TRY(rp_check_array("adamw", "norm", &args->adamw.norm, RP_F32, args->adamw.norm.ne[0], 1));
     if (y->data != args->adamw.param.data) return rp_fail(RP_E_ARG, "adamw: the result is not `param`");
     return rp_check_adamw_params(&args->params->adamw, rp_is_present(lr), rp_is_present(step));
 }

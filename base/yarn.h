@@ -8,7 +8,8 @@
  *
  * `low` is the pair (rounded down) that makes beta_fast turns over n_ctx_orig positions, `high` the pair (rounded up)
  * that makes beta_slow turns: faster pairs keep their angle, slower ones are interpolated. Rotated pairs are multiplied
- * by attn_factor * (1 + 0.1 ln(1/freq_scale)).
+ * by attn_factor * (1 + 0.1 ln(1/|freq_scale|)). A negative freq_scale turns every pair by the negative angle of its
+ * magnitude, with the same factor: the transposed rotation, which the gradient needs.
  *
  *   const YarnRamp ramp = rp_yarn_ramp(&params);
  *   double theta = rp_yarn_angle(&params, &ramp, pair, extrapolated);
@@ -18,8 +19,8 @@
 #ifndef BASE_YARN_H
 #define BASE_YARN_H
 
-#include "reprise/ops.h"
 #include "base/philox.h"
+#include "reprise/ops.h"
 
 #include <math.h>
 
@@ -40,7 +41,7 @@ static inline YarnRamp rp_yarn_ramp(const RpRopeParams *p) {
     if (p->ext_factor == 0.0f) return r;
     r.low  = fmax(0.0, floor(rp_yarn_dim(p, (double)p->beta_fast)));
     r.high = fmin(p->n_dims - 1.0, ceil(rp_yarn_dim(p, (double)p->beta_slow)));
-    r.magnitude *= 1.0 + 0.1 * log(1.0 / (double)p->freq_scale);
+    r.magnitude *= 1.0 + 0.1 * log(1.0 / fabs((double)p->freq_scale));
     return r;
 }
 
@@ -50,7 +51,7 @@ RP_ANYWHERE double rp_yarn_angle(const RpRopeParams *p, const YarnRamp *r, int p
     if (p->ext_factor == 0.0f) return theta;
     const double ramp = 1.0 - fmin(1.0, fmax(0.0, (pair - r->low) / fmax(0.001, r->high - r->low)));
     const double mix  = ramp * (double)p->ext_factor;
-    return theta * (1.0 - mix) + extrapolated * mix;
+    return theta * (1.0 - mix) + (p->freq_scale < 0.0f ? -extrapolated : extrapolated) * mix;
 }
 
 #endif

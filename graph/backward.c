@@ -11,6 +11,7 @@
 #include "base/argument.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct RuleRow {
     bool          constant;
@@ -106,7 +107,9 @@ static RpStatus walk(Backward *b, TensorNode *loss) {
     const int     layer = g->layer;
     RpStatus      st    = RP_OK;
     g->layer            = loss->layer;
-    b->grad[loss->id]   = rp_scale(g, rp_backward_contiguous(g, loss), 0.0f, 1.0f);
+    RpOpParams ones     = {.fill = {.value = 1.0f}};
+    memcpy(ones.fill.ne, loss->view.ne, sizeof ones.fill.ne);
+    b->grad[loss->id] = rp_graph_op(g, RP_OP_FILL, &ones, NULL, 0);
     for (int i = loss->id; i >= 0 && st == RP_OK; i--) {
         const TensorNode *n = g->nodes[i];
         if (n->kind != NODE_OP || !b->needs[i] || b->grad[i] == NULL) continue;

@@ -37,13 +37,21 @@ static TensorNode *after(Backward *b, TensorNode *buffer, TensorNode *writer) {
     return n != NULL && rp_graph_push(b->g, n) == RP_OK ? n : NULL;
 }
 
-/* A buffer of n floats for each row of x, whose rows have at least n elements. The contents are overwritten. */
-static TensorNode *buffer_of_rows(Backward *b, TensorNode *x, int64_t n) {
-    RpViewParams p = {
-        .ne = {n, x->view.ne[1], x->view.ne[2], x->view.ne[3]}
-    };
-    memcpy(p.nb, x->view.nb, sizeof p.nb);
-    return shaped(b, rp_cast(b->g, rp_view(b->g, x, &p), RP_F32), n * rp_view_rows(&x->view), 1, 1, 1);
+/* `value` in the shape of x, which is not read: a NaN in x does not pass. */
+static TensorNode *filled(Backward *b, const TensorNode *x, float value) {
+    RpOpParams p = {.fill = {.value = value}};
+    if (x == NULL) return NULL;
+    memcpy(p.fill.ne, x->view.ne, sizeof p.fill.ne);
+    return rp_graph_op(b->g, RP_OP_FILL, &p, NULL, 0);
+}
+
+/* A buffer like x, which another op writes to. It begins as zeros: reading x would cost more. */
+static TensorNode *buffer_like(Backward *b, const TensorNode *x) { return filled(b, x, 0.0f); }
+
+/* A buffer of n floats for each row of x. */
+static TensorNode *buffer_of_rows(Backward *b, const TensorNode *x, int64_t n) {
+    const RpOpParams p = {.fill = {.ne = {n * rp_view_rows(&x->view), 1, 1, 1}}};
+    return rp_graph_op(b->g, RP_OP_FILL, &p, NULL, 0);
 }
 
 /* A weight as contiguous f32. Quantised rows are dequantised. */
@@ -93,29 +101,14 @@ const char *rp_gradient_mul_mat(Backward *b, const TensorNode *y, TensorNode *dy
     return NULL;
 }
 
-/* The outer product of every column and its gradient, summed for each expert in the order of the columns. The products
- * take n*m*k*t floats.
- *
- *     all[:,:,j,t] = x[:,j,t] dy[:,j,t]^T       dw[:,:,e] = sum of all[:,:,j,t] with ids[j,t] = e */
-static TensorNode *expert_sums(Backward *b, const TensorNode *w, TensorNode *x, TensorNode *dy,
-                               TensorNode *ids) {
-    const int64_t n = x->view.ne[0], m = dy->view.ne[0], k = dy->view.ne[1], t = dy->view.ne[2];
-    const int64_t each = x->view.ne[1],
-                  rows = m * k / each; /* columns of x and rows of dy for each of them */
-    const RpOpParams p = {.get_rows_backward = {.rows = (int32_t)w->view.ne[2]}};
-    TensorNode      *all =
-        product(b, shaped(b, dy, 1, rows, each * t, 1), shaped(b, contiguous(b, x), n, 1, each * t, 1));
-    TensorNode *dw = op(b, RP_OP_GET_ROWS_BACKWARD, &p, shaped(b, all, n * m, k * t, 1, 1),
-                        shaped(b, ids, k * t, 1, 1, 1), NULL);
-    return like(b, dw, w);
-}
-
 const char *rp_gradient_mul_mat_id(Backward *b, const TensorNode *y, TensorNode *dy) {
-    TensorNode *w = y->from.mul_mat_id.w, *x = y->from.mul_mat_id.x, *ids = y->from.mul_mat_id.ids;
-    if (rp_backward_needs(b, w)) rp_backward_give(b, w, expert_sums(b, w, x, dy, ids));
-    if (!rp_backward_needs(b, x)) return NULL;
-    TensorNode *turned = rp_cast(b->g, rp_transpose(b->g, as_f32(b, w)), RP_F32);
-    rp_backward_give(b, x, sum_to(b, rp_mul_mat_id(b->g, turned, dy, ids), x->view.ne));
+    TensorNode      *w = y->from.mul_mat_id.w, *x = y->from.mul_mat_id.x, *ids = y->from.mul_mat_id.ids;
+    const RpOpParams p = {.mul_mat_id_backward = {.experts = (int32_t)w->view.ne[2]}};
+    if (rp_backward_needs(b, w))
+        rp_backward_give(b, w, op(b, RP_OP_MUL_MAT_ID_BACKWARD, &p, contiguous(b, x), dy, ids));
+    if (rp_backward_needs(b, x))
+        rp_backward_give(
+            b, x, sum_to(b, op(b, RP_OP_MUL_MAT_ID_TRANSPOSED, NULL, as_f32(b, w), dy, ids), x->view.ne));
     return NULL;
 }
 
@@ -137,7 +130,7 @@ const char *rp_gradient_rms_norm(Backward *b, const TensorNode *y, TensorNode *d
     TensorNode      *x = contiguous(b, y->from.rms_norm.x), *w = y->from.rms_norm.w, *dw = NULL, *rstd = NULL;
     const RpOpParams p = {.rms_norm_backward = y->params.rms_norm};
     if (rp_backward_needs(b, w)) {
-        dw   = rp_cast(b->g, w, RP_F32);
+        dw   = buffer_like(b, w);
         rstd = buffer_of_rows(b, x, 1);
     }
     TensorNode *dx =
@@ -150,40 +143,62 @@ const char *rp_gradient_rms_norm(Backward *b, const TensorNode *y, TensorNode *d
 const char *rp_gradient_rope(Backward *b, const TensorNode *y, TensorNode *dy) {
     RpRopeParams p = y->params.rope;
     if (rp_backward_needs(b, y->from.rope.factors)) return "frequency factors have no gradient";
-    if (p.ext_factor != 0.0f) return "a rotation with YaRN has no gradient rule";
     p.freq_scale = -p.freq_scale;
     rp_backward_give(b, y->from.rope.x, rp_rope(b->g, dy, y->from.rope.pos, y->from.rope.factors, &p));
     return NULL;
 }
 
+/* The sink of a head takes part of the softmax of each row, 1 - sum_i y[i,t,h], and its result is not used:
+ *
+ *     dsinks[h] = -sum_t (1 - sum_i y[i,t,h]) * sum_i dy[i,t,h] * y[i,t,h] */
+static TensorNode *of_soft_max_sinks(Backward *b, TensorNode *y, TensorNode *dy) {
+    const int64_t t = y->view.ne[1], h = y->view.ne[2], rows[] = {1, t, h, y->view.ne[3]};
+    TensorNode   *part = sum_to(b, contiguous(b, y), rows), *dot = sum_to(b, rp_mul(b->g, dy, y), rows);
+    TensorNode   *all = rp_mul(b->g, rp_scale(b->g, part, 1.0f, -1.0f), dot);
+    return shaped(b, sum_to(b, all, (int64_t[]){1, 1, h, 1}), h, 1, 1, 1);
+}
+
 const char *rp_gradient_soft_max(Backward *b, const TensorNode *y, TensorNode *dy) {
-    const RpOpParams p = {.soft_max_backward = {.scale = y->params.soft_max.scale}};
+    const RpOpParams p     = {.soft_max_backward = {.scale = y->params.soft_max.scale}};
+    TensorNode      *sinks = y->from.soft_max.sinks, *of = b->g->nodes[y->id];
     if (y->from.soft_max.pos != NULL) return "a softmax with positions has no gradient; use a mask";
     if (rp_backward_needs(b, y->from.soft_max.mask)) return "the mask has no gradient";
-    if (rp_backward_needs(b, y->from.soft_max.sinks)) return "sinks have no gradient";
-    rp_backward_give(b, y->from.soft_max.x, op(b, RP_OP_SOFT_MAX_BACKWARD, &p, dy, b->g->nodes[y->id], NULL));
+    rp_backward_give(b, y->from.soft_max.x, op(b, RP_OP_SOFT_MAX_BACKWARD, &p, dy, of, NULL));
+    if (rp_backward_needs(b, sinks)) rp_backward_give(b, sinks, of_soft_max_sinks(b, of, dy));
     return NULL;
+}
+
+/* The fourth part of the statistics of attention_backward, summed for each head: [t,h,b] -> [h]. */
+static TensorNode *of_sinks(Backward *b, const TensorNode *q, TensorNode *stats) {
+    const int64_t      t = q->view.ne[1], h = q->view.ne[2], n = q->view.ne[3];
+    const size_t       row  = (size_t)t * sizeof(float);
+    const RpViewParams part = {
+        .ne     = {t, h,   n,               1                    },
+        .nb     = {0, row, row * (size_t)h, row * (size_t)(h * n)},
+        .offset = 3 * row * (size_t)(h * n)
+    };
+    return shaped(b, sum_to(b, rp_view(b->g, stats, &part), (int64_t[]){1, h, 1, 1}), h, 1, 1, 1);
 }
 
 const char *rp_gradient_attention(Backward *b, const TensorNode *y, TensorNode *dy) {
     const RpAttentionParams *of = &y->params.attention;
-    TensorNode              *q = y->from.attention.q, *k = y->from.attention.k, *v = y->from.attention.v;
-    const RpOpParams         p = {
-                .attention_backward = {.scale = of->scale, .causal = of->causal}
+    TensorNode              *q = y->from.attention.q, *k = y->from.attention.k, *v = y->from.attention.v,
+               *sinks  = y->from.attention.sinks;
+    const RpOpParams p = {
+        .attention_backward = {.scale = of->scale, .window = of->window, .causal = of->causal}
     };
     if (k->view.dtype != RP_F32) return "the gradient of attention needs keys and values of f32";
-    if (y->from.attention.pos != NULL || of->window != 0)
-        return "attention with positions has no gradient; use causal";
-    if (y->from.attention.sinks != NULL || y->from.attention.mask != NULL)
-        return "attention with sinks or a mask has no gradient";
-    if (q->view.ne[0] < 3) return "heads of fewer than 3 elements have no gradient";
-    TensorNode *dk = rp_cast(b->g, k, RP_F32), *dv = rp_cast(b->g, v, RP_F32),
-               *stats = buffer_of_rows(b, q, 3);
-    TensorNode *dq    = rp_graph_op(b->g, RP_OP_ATTENTION_BACKWARD, &p,
-                                    (TensorNode *const[]){dy, q, k, v, b->g->nodes[y->id], dk, dv, stats}, 8);
+    if (y->from.attention.pos != NULL) return "attention with positions has no gradient; use causal";
+    if (y->from.attention.mask != NULL) return "attention with a mask has no gradient";
+    TensorNode *dk = buffer_like(b, k), *dv = buffer_like(b, v),
+               *stats = buffer_of_rows(b, q, sinks != NULL ? 4 : 3);
+    TensorNode *dq =
+        rp_graph_op(b->g, RP_OP_ATTENTION_BACKWARD, &p,
+                    (TensorNode *const[]){dy, q, k, v, b->g->nodes[y->id], dk, dv, stats, sinks}, 9);
     rp_backward_give(b, q, dq);
     rp_backward_give(b, k, after(b, dk, dq));
     rp_backward_give(b, v, after(b, dv, dq));
+    if (rp_backward_needs(b, sinks)) rp_backward_give(b, sinks, of_sinks(b, q, after(b, stats, dq)));
     return NULL;
 }
 
@@ -195,6 +210,16 @@ const char *rp_gradient_silu(Backward *b, const TensorNode *y, TensorNode *dy) {
 const char *rp_gradient_gelu(Backward *b, const TensorNode *y, TensorNode *dy) {
     const RpOpParams p = {.gelu_backward = y->params.gelu};
     rp_backward_give(b, y->from.gelu.x, op(b, RP_OP_GELU_BACKWARD, &p, dy, y->from.gelu.x, NULL));
+    return NULL;
+}
+
+const char *rp_gradient_swiglu_oai(Backward *b, const TensorNode *y, TensorNode *dy) {
+    TensorNode *gate = y->from.swiglu_oai.gate, *up = y->from.swiglu_oai.up, *dup = rp_cast(b->g, up, RP_F32);
+    const RpOpParams p = {.swiglu_oai_backward = y->params.swiglu_oai};
+    TensorNode      *dgate =
+        rp_graph_op(b->g, RP_OP_SWIGLU_OAI_BACKWARD, &p, (TensorNode *const[]){dy, gate, up, dup}, 4);
+    rp_backward_give(b, gate, dgate);
+    rp_backward_give(b, up, after(b, dup, dgate));
     return NULL;
 }
 
@@ -251,7 +276,7 @@ const char *rp_gradient_route(Backward *b, const TensorNode *y, TensorNode *dy) 
 }
 
 const char *rp_gradient_combine(Backward *b, const TensorNode *y, TensorNode *dy) {
-    TensorNode *w = contiguous(b, y->from.combine.weights), *dw = rp_cast(b->g, w, RP_F32);
+    TensorNode *w = contiguous(b, y->from.combine.weights), *dw = buffer_like(b, w);
     TensorNode *dx = rp_graph_op(b->g, RP_OP_COMBINE_BACKWARD, NULL,
                                  (TensorNode *const[]){dy, contiguous(b, y->from.combine.x), w, dw}, 4);
     rp_backward_give(b, y->from.combine.x, dx);
@@ -287,7 +312,7 @@ const char *rp_gradient_gemm(Backward *b, const TensorNode *y, TensorNode *dy) {
 /* The gradient of a sum is repeated: dy plus zeros of the shape of the source. */
 const char *rp_gradient_repeat_backward(Backward *b, const TensorNode *y, TensorNode *dy) {
     TensorNode *x = y->from.repeat_backward.dy;
-    rp_backward_give(b, x, rp_add(b->g, rp_scale(b->g, contiguous(b, x), 0.0f, 0.0f), dy));
+    rp_backward_give(b, x, rp_add(b->g, filled(b, x, 0.0f), dy));
     return NULL;
 }
 
@@ -310,7 +335,7 @@ const char *rp_gradient_view(Backward *b, const TensorNode *y, TensorNode *dy) {
     if (!rp_view_is_contiguous(&x->view) || x->view.dtype != RP_F32)
         return "a view of a source with gaps has no gradient; copy the source before";
     if (!is_disjoint(&y->view)) return "a view whose rows overlap or are reordered has no gradient";
-    TensorNode *zeros = rp_scale(b->g, x, 0.0f, 0.0f);
+    TensorNode *zeros = filled(b, x, 0.0f);
     TensorNode *store = rp_store(b->g, dy, rp_view(b->g, zeros, &y->params.view), NULL);
     rp_backward_give(b, x, after(b, zeros, store));
     return NULL;

@@ -2,7 +2,9 @@
  *
  *     dy, x -> silu_backward, gelu_backward: like x;  dy, x, w -> rms_norm_backward: like x, and dw like w
  *     dy [d,h,t,b], q [d,t,h,b], k, v -> attention_backward: like q, and dk, dv like k
- *     dy [n,t], ids -> get_rows_backward [n,rows];  dy [n,t], x [n,k,t] -> combine_backward: like x */
+ *     dy [n,t], ids -> get_rows_backward [n,rows];  dy [n,t], x [n,k,t] -> combine_backward: like x
+ *     x [n,k,t], dy [m,k,t], ids -> mul_mat_id_backward [n,m,experts];  w [n,m,experts], x [m,k,t], ids ->
+ *     mul_mat_id_transposed [n,k,t] */
 #include "graph/shape.h"
 
 #include "base/check_backward.h"
@@ -15,6 +17,17 @@ SHAPE_RULE(gradient) {
     if (!is_rows(in->binary.b) || !rp_shape_same(in->binary.a, in->binary.b))
         REFUSE(RP_E_SHAPE, "both sources must be f32 of one shape with contiguous rows");
     return rp_shape_unary(in, params, out, why);
+}
+
+SHAPE_RULE(swiglu_oai_backward) {
+    const RpTensorView *dy = in->swiglu_oai_backward.dy, *dup = in->swiglu_oai_backward.dup;
+    const RpTensorView *of[] = {dy, in->swiglu_oai_backward.gate, in->swiglu_oai_backward.up, dup};
+    if (!(params->swiglu_oai_backward.limit > 0.0f)) REFUSE(RP_E_ARG, "the limit must be positive");
+    for (int i = 0; i < 4; i++)
+        if (!is_rows(of[i]) || !rp_shape_same(of[i], dy))
+            REFUSE(RP_E_SHAPE, "dy, gate, up and dup must be f32 of one shape with contiguous rows");
+    *out = rp_view_contiguous(RP_F32, dy->ne, NULL);
+    return RP_OK;
 }
 
 SHAPE_RULE(rms_norm_backward) {
@@ -34,8 +47,8 @@ SHAPE_RULE(rms_norm_backward) {
 }
 
 SHAPE_RULE(attention_backward) {
-    const RpTensorView *q = in->attention_backward.q, *k = in->attention_backward.k;
-    (void)params;
+    const RpTensorView *q = in->attention_backward.q, *k = in->attention_backward.k,
+                       *sinks  = in->attention_backward.sinks;
     RpTensorView        of_y   = *q;
     const RpTensorView *of_q[] = {in->attention_backward.dy, in->attention_backward.y},
                        *of_k[] = {in->attention_backward.v, in->attention_backward.dk,
@@ -51,8 +64,11 @@ SHAPE_RULE(attention_backward) {
     for (int i = 0; i < 3; i++)
         if (!is_rows(of_k[i]) || !rp_shape_same(of_k[i], k))
             REFUSE(RP_E_SHAPE, "v, dk and dv must be f32 of the shape of the keys");
-    if (!rp_shape_is_vector(in->attention_backward.stats, 3 * rp_view_rows(q)))
-        REFUSE(RP_E_SHAPE, "stats must be f32, three for each row of the queries");
+    if (params->attention_backward.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
+    if (sinks != NULL && !rp_shape_is_vector(sinks, q->ne[2]))
+        REFUSE(RP_E_SHAPE, "the sinks must be f32, one for each head");
+    if (!rp_shape_is_vector(in->attention_backward.stats, (sinks != NULL ? 4 : 3) * rp_view_rows(q)))
+        REFUSE(RP_E_SHAPE, "stats must be f32, three for each row of the queries, with sinks four");
     *out = rp_view_contiguous(RP_F32, q->ne, NULL);
     return RP_OK;
 }
@@ -103,5 +119,42 @@ SHAPE_RULE(repeat_backward) {
         if (ne[i] < 1 || dy->ne[i] % ne[i] != 0)
             REFUSE(RP_E_SHAPE, "the dimensions of the result must divide those of the source");
     *out = rp_view_contiguous(RP_F32, ne, NULL);
+    return RP_OK;
+}
+
+/* f32 [n,k,t]: k columns for each of t tokens. */
+static bool is_columns(const RpTensorView *v, int64_t n, int64_t k, int64_t t) {
+    return is_rows(v) && v->ne[0] == n && v->ne[1] == k && v->ne[2] == t && v->ne[3] == 1;
+}
+
+SHAPE_RULE(mul_mat_id_backward) {
+    const RpTensorView *x = in->mul_mat_id_backward.x, *dy = in->mul_mat_id_backward.dy;
+    const int64_t       k = dy->ne[1], t = dy->ne[2], n_expert = params->mul_mat_id_backward.experts;
+    if (n_expert < 1) REFUSE(RP_E_ARG, "there must be experts");
+    if (!is_columns(dy, dy->ne[0], k, t) || !is_columns(x, x->ne[0], x->ne[1] == 1 ? 1 : k, t))
+        REFUSE(RP_E_SHAPE, "x [n,k,t] or [n,1,t] and dy [m,k,t] must be f32 with contiguous rows");
+    if (!rp_shape_is_choice(in->mul_mat_id_backward.ids, k, t))
+        REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k,t]");
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){x->ne[0], dy->ne[0], n_expert, 1}, NULL);
+    return RP_OK;
+}
+
+SHAPE_RULE(mul_mat_id_transposed) {
+    const RpTensorView *w = in->mul_mat_id_transposed.w, *x = in->mul_mat_id_transposed.x;
+    (void)params;
+    if (!is_rows(w) || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "w must be f32 [n,m,experts] with contiguous rows");
+    if (!is_columns(x, w->ne[1], x->ne[1], x->ne[2]))
+        REFUSE(RP_E_SHAPE, "x must be f32 [m,k,t] with contiguous rows");
+    if (!rp_shape_is_choice(in->mul_mat_id_transposed.ids, x->ne[1], x->ne[2]))
+        REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k,t]");
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[0], x->ne[1], x->ne[2], 1}, NULL);
+    return RP_OK;
+}
+
+SHAPE_RULE(fill) {
+    (void)in;
+    for (int i = 0; i < RP_MAX_DIMS; i++)
+        if (params->fill.ne[i] < 1) REFUSE(RP_E_SHAPE, "all dimensions must be positive");
+    *out = rp_view_contiguous(RP_F32, params->fill.ne, NULL);
     return RP_OK;
 }

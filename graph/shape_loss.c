@@ -97,6 +97,8 @@ SHAPE_RULE(adamw) {
         REFUSE(RP_E_ARG, "eps and weight_decay must not be negative");
     if (lr == NULL || !rp_shape_is_vector(lr, 1)) REFUSE(RP_E_SHAPE, "lr must be a source, one f32");
     if (step == NULL || !rp_shape_is_index(step, 1)) REFUSE(RP_E_SHAPE, "step must be a source, one i32");
+    if (in->adamw.norm != NULL && !rp_shape_is_vector(in->adamw.norm, in->adamw.norm->ne[0]))
+        REFUSE(RP_E_SHAPE, "the norm must be the first of an f32 vector");
     const RpTensorView *const same[] = {in->adamw.grad, param, in->adamw.m, in->adamw.v};
     for (int i = 0; i < 4; i++)
         if (!is_contiguous_f32(same[i]) || !rp_shape_same(same[i], param))

@@ -249,10 +249,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
 
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */
 
-struct AttentionGrid {
-    int64_t size, groups, row_blocks, splits;
-    bool    split_kv;
-    size_t  scratch;
+struct AttentionGrid : AttentionSplits {
+    int64_t size, groups;
 };
 
 /* Groups of 8 rows whose accumulators fit into the registers. */
@@ -288,9 +286,7 @@ AttentionGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     s.groups              = rows <= GROUP || most == 1 ? 1 : rows <= 2 * GROUP || most == 2 ? 2 : most;
     s.row_blocks          = (rows + s.groups * GROUP - 1) / (s.groups * GROUP);
     s.splits = splits_of(rp_tuning_of(ctx).n_sm, k->ne[2], (k->ne[1] + tile - 1) / tile, per_kv * s.size * 4);
-    const int64_t all = s.row_blocks * k->ne[2];
-    s.split_kv        = s.splits > 1 && q->ne[1] <= rp_tuning_of(ctx).split_tokens && all <= RP_COUNTERS;
-    if (s.split_kv) s.scratch = rp_scratch_size(all * s.splits * s.groups * GROUP * (s.size + 2));
+    choose_split_kv(&s, args, ctx, s.groups * GROUP, s.size);
     return s;
 }
 
@@ -339,22 +335,7 @@ extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (rp_cuda_takes_attention_prefill(args)) return rp_cuda_attention_prefill(args, ctx);
     const AttentionGrid s = geometry(args, ctx);
     Attention           a = {};
-    a.q = args->attention.q, a.k = args->attention.k, a.v = args->attention.v, a.pos = args->attention.pos,
-    a.sinks = args->attention.sinks;
-    a.y = args->dst, a.p = args->params->attention;
-    if (s.row_blocks > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch",
-                       (long long)a.q.ne[1]);
-    RP_TRY(rp_check_scratch("attention", ctx, s.scratch));
-    a.per_kv    = (int)(a.q.ne[2] / a.k.ne[2]);
-    a.rows      = (int)(a.per_kv * a.q.ne[1]);
-    a.splits    = (int)s.splits;
-    a.split_kv  = s.split_kv;
-    a.quantizes = a.y.dtype == RP_Q8_ACT;
-    a.aligned   = is_aligned(a.k) && is_aligned(a.v);
-    if (s.split_kv) {
-        a.counters = (unsigned *)ctx->scratch;
-        a.partials = rp_scratch_floats(ctx);
-    }
+    RP_TRY(attention_of(args, ctx, s, &a));
+    a.aligned = is_aligned(a.k) && is_aligned(a.v);
     return a.k.dtype == RP_F16 ? by_size<RP_F16>(a, s, ctx) : by_size<RP_Q8_0>(a, s, ctx);
 }

@@ -66,7 +66,7 @@ __device__ Range splits_of(const BlockRange &seen, int split_tiles) {
     return r;
 }
 
-/* What the warps of a block share. */
+/* State shared by the warps of a block. */
 template <int SIZE> struct PrefillBlock {
     char             *k, *v; /* shared memory */
     PrefillCopy<SIZE> keys, values;
@@ -292,10 +292,8 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 2) prefill_k
 
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */
 
-struct PrefillGrid {
-    int64_t row_blocks, splits, split_tiles;
-    bool    split_kv;
-    size_t  scratch;
+struct PrefillGrid : AttentionSplits {
+    int64_t split_tiles;
 };
 
 /* split_kv, which does not change the bits, looks at the number of tokens; the others must not (I8). */
@@ -306,10 +304,8 @@ PrefillGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     s.row_blocks          = rp_blocks(rows, PREFILL_ROWS);
     s.split_tiles         = rp_blocks(tiles, MAX_SPLITS);
     if (s.split_tiles < SPLIT_TILES) s.split_tiles = SPLIT_TILES;
-    s.splits          = rp_blocks(tiles, s.split_tiles);
-    const int64_t all = s.row_blocks * k->ne[2];
-    s.split_kv        = s.splits > 1 && q->ne[1] <= rp_tuning_of(ctx).split_tokens && all <= RP_COUNTERS;
-    if (s.split_kv) s.scratch = rp_scratch_size(all * s.splits * PREFILL_ROWS * (q->ne[0] + 2));
+    s.splits = rp_blocks(tiles, s.split_tiles);
+    choose_split_kv(&s, args, ctx, PREFILL_ROWS, q->ne[0]);
     return s;
 }
 
@@ -343,24 +339,8 @@ extern "C" size_t rp_cuda_attention_prefill_scratch(const RpOpArgs *args, const 
 extern "C" RpStatus rp_cuda_attention_prefill(const RpOpArgs *args, RpKernelCtx *ctx) {
     const PrefillGrid s = geometry(args, ctx);
     Prefill           p = {};
-    Attention        &a = p.a;
-    a.q = args->attention.q, a.k = args->attention.k, a.v = args->attention.v, a.pos = args->attention.pos,
-    a.sinks = args->attention.sinks;
-    a.y = args->dst, a.p = args->params->attention;
-    if (s.row_blocks > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch",
-                       (long long)a.q.ne[1]);
-    RP_TRY(rp_check_scratch("attention", ctx, s.scratch));
-    a.per_kv      = (int)(a.q.ne[2] / a.k.ne[2]);
-    a.rows        = (int)(a.per_kv * a.q.ne[1]);
-    a.splits      = (int)s.splits;
-    a.split_kv    = s.split_kv;
-    a.quantizes   = a.y.dtype == RP_Q8_ACT;
-    a.aligned     = true;
+    RP_TRY(attention_of(args, ctx, s, &p.a));
+    p.a.aligned   = true;
     p.split_tiles = (int)s.split_tiles;
-    if (s.split_kv) {
-        a.counters = (unsigned *)ctx->scratch;
-        a.partials = rp_scratch_floats(ctx);
-    }
-    return a.q.ne[0] == 64 ? launch<64>(p, s, ctx) : launch<128>(p, s, ctx);
+    return p.a.q.ne[0] == 64 ? launch<64>(p, s, ctx) : launch<128>(p, s, ctx);
 }

@@ -129,15 +129,39 @@ RP_TARGET_AVX512 static void reduce_avx512(float (*acc)[RP_LANES], float *y) {
     for (int c = 0; c < RP_DOT_COLS; c++) v[c] = _mm512_loadu_ps(acc[c]);
     _mm_storeu_ps(y, quarter_heads(reduce_4x16(v)));
 }
+
+RP_TARGET_AVX512 static void whole_avx512(const float *const *w, const float *const *x, int64_t n,
+                                          float *const *y) {
+    __m512          sum[RP_DOT_COLS][RP_DOT_ROWS];
+    const int64_t   whole = n / RP_LANES * RP_LANES;
+    const __mmask16 rest  = (__mmask16)((1u << (n - whole)) - 1);
+    for (int c = 0; c < RP_DOT_COLS; c++)
+        for (int r = 0; r < RP_DOT_ROWS; r++) sum[c][r] = _mm512_setzero_ps();
+    for (int64_t i = 0; i < whole; i += RP_LANES) {
+        __m512 v[RP_DOT_ROWS];
+        for (int r = 0; r < RP_DOT_ROWS; r++) v[r] = _mm512_loadu_ps(w[r] + i);
+        for (int c = 0; c < RP_DOT_COLS; c++) {
+            const __m512 of_x = _mm512_loadu_ps(x[c] + i);
+            for (int r = 0; r < RP_DOT_ROWS; r++) sum[c][r] = _mm512_fmadd_ps(v[r], of_x, sum[c][r]);
+        }
+    }
+    for (int c = 0; c < RP_DOT_COLS && rest != 0; c++) {
+        const __m512 of_x = _mm512_maskz_loadu_ps(rest, x[c] + whole);
+        for (int r = 0; r < RP_DOT_ROWS; r++)
+            sum[c][r] =
+                _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(rest, w[r] + whole), of_x, sum[c][r], rest);
+    }
+    for (int c = 0; c < RP_DOT_COLS; c++) _mm_storeu_ps(y[c], quarter_heads(reduce_4x16(sum[c])));
+}
 #endif
 
 FloatKernels rp_float_kernels(void) {
 #ifdef RP_X86
     const RpCpuIsa isa = rp_cpu_isa();
-    if (isa == RP_ISA_AVX512_VNNI) return (FloatKernels){dot_avx512, reduce_avx512};
-    if (isa == RP_ISA_AVX2) return (FloatKernels){dot_avx2, reduce_plain};
+    if (isa == RP_ISA_AVX512_VNNI) return (FloatKernels){dot_avx512, reduce_avx512, whole_avx512};
+    if (isa == RP_ISA_AVX2) return (FloatKernels){dot_avx2, reduce_plain, NULL};
 #elif defined(__aarch64__)
-    if (rp_cpu_isa() != RP_ISA_PLAIN) return (FloatKernels){dot_neon, reduce_plain};
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return (FloatKernels){dot_neon, reduce_plain, NULL};
 #endif
-    return (FloatKernels){dot_plain, reduce_plain};
+    return (FloatKernels){dot_plain, reduce_plain, NULL};
 }

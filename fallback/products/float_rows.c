@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    BLOCK_ROWS  = 16,  /* f32 rows that columns are multiplied by */
     FLOAT_COLS  = 64,  /* columns multiplied by a slice of the rows */
     FLOAT_SLICE = 1024 /* elements of a row converted at a time: a multiple of 16, so that lanes line up */
 };
@@ -58,8 +59,42 @@ static void float_rows(const FloatWork *work, const char *rows, size_t stride, i
         }
 }
 
+/* f32 rows times RP_DOT_COLS columns from `first` on, four rows at a time; returns the number of rows done. */
+static int64_t whole_tiles(const FloatWork *work, FloatTile *tile, const char *rows, size_t stride, int64_t m,
+                           int64_t n_rows, int first) {
+    const float *w[RP_DOT_ROWS], *x[RP_DOT_COLS];
+    float       *y[RP_DOT_COLS];
+    int64_t      i = 0;
+    for (int c = 0; c < RP_DOT_COLS; c++) x[c] = (const float *)(const void *)work->x[first + c];
+    for (; i + RP_DOT_ROWS <= n_rows; i += RP_DOT_ROWS) {
+        for (int r = 0; r < RP_DOT_ROWS; r++)
+            w[r] = (const float *)(const void *)(rows + (size_t)(i + r) * stride);
+        for (int c = 0; c < RP_DOT_COLS; c++) y[c] = work->y[first + c] + m + i;
+        tile(w, x, work->n, y);
+    }
+    return i;
+}
+
+/* f32 weights: BLOCK_ROWS rows at a time stay in the cache for the columns that pass by. Returns the number of columns done
+ * for all rows. */
+static int f32_columns(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    FloatTile *tile = rp_float_kernels().tile;
+    const int  end  = work->n_cols / RP_DOT_COLS * RP_DOT_COLS;
+    if (tile == NULL || work->weights != RP_F32 || !work->whole || n_rows < RP_DOT_ROWS) return 0;
+    for (int c = 0; c < end; c++)
+        if (work->y[c] == NULL) return 0;
+    for (int64_t i = 0; i < n_rows; i += BLOCK_ROWS) {
+        const char   *from = rows + (size_t)i * stride;
+        const int64_t n    = n_rows - i < BLOCK_ROWS ? n_rows - i : BLOCK_ROWS;
+        for (int c = 0; c < end; c += RP_DOT_COLS)
+            for (int64_t done = whole_tiles(work, tile, from, stride, m + i, n, c); done < n; done++)
+                float_rows(work, from + (size_t)done * stride, stride, m + i + done, 1, c, c + RP_DOT_COLS);
+    }
+    return end;
+}
+
 void rp_float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
-    for (int c = 0; c < work->n_cols; c += FLOAT_COLS) {
+    for (int c = f32_columns(work, rows, stride, m, n_rows); c < work->n_cols; c += FLOAT_COLS) {
         const int end = c + FLOAT_COLS < work->n_cols ? c + FLOAT_COLS : work->n_cols;
         int64_t   i   = 0;
         for (; i + RP_DOT_ROWS <= n_rows && work->whole; i += RP_DOT_ROWS)

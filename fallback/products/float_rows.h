@@ -47,9 +47,13 @@ typedef void FloatDotFunction(const float *const *w, int n_rows, const float *co
 /* y[c] = the sum of the lanes of acc[c], for RP_DOT_COLS columns. Overwrites acc. */
 typedef void FloatReduce(float (*acc)[RP_LANES], float *y);
 
+/* y[c][r] = w[r] . x[c] for RP_DOT_ROWS rows and RP_DOT_COLS columns, with the sums of dot and reduce. */
+typedef void FloatTile(const float *const *w, const float *const *x, int64_t n, float *const *y);
+
 typedef struct FloatKernels {
     FloatDotFunction *dot;
     FloatReduce      *reduce;
+    FloatTile        *tile; /* or NULL */
 } FloatKernels;
 
 /* Those of the instruction set in use (rp_cpu_isa). */

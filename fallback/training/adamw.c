@@ -9,7 +9,7 @@
  *     v <- fma((1 - beta2) * g, g, beta2 * v)
  *     p <- p - step_size * m / (sqrt(v) / root + eps)    each operation rounded
  *
- * Ranges of elements are divided among the workers. */
+ * Ranges of elements are divided among the workers. A norm that is NaN or infinite skips the step. */
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
 
@@ -56,6 +56,7 @@ RpStatus rp_cpu_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
     const float   lr   = data_lr ? *(const float *)args->adamw.lr.data : p->lr;
     const int32_t step = data_step ? *(const int32_t *)args->adamw.step.data : p->step;
     if (step < 1) return rp_fail(RP_E_ARG, "adamw: step %d: steps count from 1", step);
+    if (rp_is_present(&args->adamw.norm) && !isfinite(*(const float *)args->adamw.norm.data)) return RP_OK;
     const Step    s = step_of(p, lr, step);
     const int64_t n = rp_view_elems(&args->dst), groups = (n + 15) / 16; /* of a cache line */
     const int64_t from = groups * ctx->ith / ctx->nth * 16, last = groups * (ctx->ith + 1) / ctx->nth * 16;

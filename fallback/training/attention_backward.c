@@ -9,9 +9,11 @@
  *
  * Keys and values of a tile are transposed, so that a SIMD lane is a key in S and dP, and an element of a head in dQ, dK and dV.
  * Every result is one chain of fma: dQ in the order of the keys, dK and dV in the order of heads and queries. Neither workers
- * nor instruction set change it (I8). With `causal` the keys that a query sees are a prefix of each tile. */
+ * nor instruction set change it (I8). The keys that a query sees are a range of each tile.
+ * A sink is a score without a value: it is in the first top and sum of its rows. */
 #include "fallback/dots.h"
 #include "fallback/log_sum.h"
+#include "fallback/product.h"
 
 #include "base/check_backward.h"
 
@@ -19,46 +21,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-enum { TILE = 48, ROWS = 6, LANES = 16 };
-
-/* c[i][j] += sum_k a(i,k) * b[k][j] for i < m, j < n; a(i,k) = a[i * a_row + k * a_col]. Strides are floats. */
-typedef struct Product {
-    const float *a, *b;
-    float       *c;
-    int64_t      a_row, a_col, b_row, c_row;
-    int          m, n, k;
-} Product;
-
-/* `rows` x LANES results, which stay in registers. */
-RP_BODY void product_tile(const Product *p, int i, int j, const int rows) {
-    const float *a = p->a + i * p->a_row, *b = p->b + j;
-    float       *c = p->c + i * p->c_row + j, sum[ROWS][LANES];
-    for (int r = 0; r < rows; r++)
-        for (int l = 0; l < LANES; l++) sum[r][l] = c[r * p->c_row + l];
-    for (int k = 0; k < p->k; k++)
-        for (int r = 0; r < rows; r++) {
-            const float of_a = a[r * p->a_row + k * p->a_col];
-            for (int l = 0; l < LANES; l++) sum[r][l] = fmaf(of_a, b[k * p->b_row + l], sum[r][l]);
-        }
-    for (int r = 0; r < rows; r++)
-        for (int l = 0; l < LANES; l++) c[r * p->c_row + l] = sum[r][l];
-}
-
-RP_BODY void product_body(const Product *p) {
-    const int whole = p->n / LANES * LANES;
-    for (int j = 0; j < whole; j += LANES) {
-        int i = 0;
-        for (; i + ROWS <= p->m; i += ROWS) product_tile(p, i, j, ROWS);
-        for (; i < p->m; i++) product_tile(p, i, j, 1);
-    }
-    for (int i = 0; i < p->m && whole < p->n; i++)
-        for (int k = 0; k < p->k; k++) {
-            const float of_a = p->a[i * p->a_row + k * p->a_col];
-            for (int j = whole; j < p->n; j++)
-                p->c[i * p->c_row + j] = fmaf(of_a, p->b[k * p->b_row + j], p->c[i * p->c_row + j]);
-        }
-}
-RP_VARIANTS(product, (const Product *p), (p))
+enum { TILE = 48 };
 
 /* A row of a tile: scores s become probabilities, dp becomes the gradient of the unscaled scores. */
 RP_BODY void probabilities_body(float *s, float *dp, int64_t n, float scale, float top, float inverse,
@@ -86,6 +49,7 @@ typedef struct Unit {
     int             d;
     float           scale;
     float          *top, *inverse, *delta; /* [heads * n_q] of the batch entry */
+    float          *of_sink;               /* [heads * n_q], or NULL */
     float          *keys, *values;         /* [d][TILE], transposed */
     float          *s, *ds;                /* [TILE][TILE] */
 } Unit;
@@ -104,11 +68,22 @@ static float *row_of(const RpTensorView *v, const Unit *u, int64_t i1, int64_t i
 
 static int64_t floats(size_t bytes) { return (int64_t)(bytes / sizeof(float)); }
 
-/* How many keys of the block row t of it sees. */
-static int visible(const Unit *u, const Block *b, int t) {
-    const int64_t n =
-        u->args->params->attention_backward.causal != 0 ? b->t + t + u->ahead + 1 - b->i : b->n_k;
-    return n < 0 ? 0 : n < b->n_k ? (int)n : b->n_k;
+/* Keys [from, end) of a block. */
+typedef struct Range {
+    int from, end;
+} Range;
+
+/* Key i as one of the block: 0 to n_k. */
+static int in_block(const Block *b, int64_t i) {
+    return i < b->i ? 0 : i - b->i < b->n_k ? (int)(i - b->i) : b->n_k;
+}
+
+/* The keys of the block that row t of it sees. */
+static Range visible(const Unit *u, const Block *b, int t) {
+    const RpAttentionBackwardParams *p    = &u->args->params->attention_backward;
+    const int64_t                    end  = p->causal != 0 ? b->t + t + u->ahead + 1 : u->n_k;
+    const int64_t                    from = p->window > 0 && end > p->window ? end - p->window : 0;
+    return (Range){in_block(b, from), in_block(b, end)};
 }
 
 static void transpose(const RpTensorView *v, const Unit *u, int64_t first, int n, float *to) {
@@ -141,8 +116,9 @@ static void statistics(const Unit *u, const Block *b) {
     const RpTensorView *q = &u->args->attention_backward.q;
     scores(u, b, row_of(q, u, b->t, b->head), q->nb[1], u->keys, u->s);
     for (int t = 0; t < b->n_q; t++) {
-        const int64_t row = b->head * u->n_q + b->t + t, n = visible(u, b, t);
-        float        *s = u->s + t * TILE, top;
+        const Range   seen = visible(u, b, t);
+        const int64_t row = b->head * u->n_q + b->t + t, n = seen.end - seen.from;
+        float        *s = u->s + t * TILE + seen.from, top;
         double        sum;
         scaled(s, n, u->scale);
         largest(s, n, &top);
@@ -169,6 +145,12 @@ static void add_to_keys(const Unit *u, const Block *b, const float *a, const flo
     product(&p);
 }
 
+/* Zeros outside the range. */
+static void hide(float *row, Range seen) {
+    memset(row, 0, (size_t)seen.from * sizeof *row);
+    memset(row + seen.end, 0, (size_t)(TILE - seen.end) * sizeof *row);
+}
+
 /* Pass 2. */
 static void gradients(const Unit *u, const Block *b) {
     const RpOpArgs     *args = u->args;
@@ -178,11 +160,12 @@ static void gradients(const Unit *u, const Block *b) {
     scores(u, b, of_q, q->nb[1], u->keys, u->s);
     scores(u, b, of_dy, dy->nb[2], u->values, u->ds);
     for (int t = 0; t < b->n_q; t++) {
-        const int64_t row = b->head * u->n_q + b->t + t;
-        const int     n = visible(u, b, t), hidden = TILE - n;
+        const int64_t row  = b->head * u->n_q + b->t + t;
+        const Range   seen = visible(u, b, t);
         float        *s = u->s + t * TILE, *ds = u->ds + t * TILE;
-        probabilities(s, ds, n, u->scale, u->top[row], u->inverse[row], u->delta[row]);
-        memset(s + n, 0, (size_t)hidden * sizeof *s), memset(ds + n, 0, (size_t)hidden * sizeof *ds);
+        probabilities(s + seen.from, ds + seen.from, seen.end - seen.from, u->scale, u->top[row],
+                      u->inverse[row], u->delta[row]);
+        hide(s, seen), hide(ds, seen);
     }
     add_to_keys(u, b, u->s, of_dy, dy->nb[2], &args->attention_backward.dv);
     add_to_keys(u, b, u->ds, of_q, q->nb[1], &args->attention_backward.dk);
@@ -205,14 +188,30 @@ static void for_blocks(const Unit *u, bool with_values, void f(const Unit *u, co
         Block         b      = {.i = i, .n_k = u->n_k - i < TILE ? (int)(u->n_k - i) : TILE};
         const bool    causal = u->args->params->attention_backward.causal != 0;
         const int64_t first  = causal && i > u->ahead ? (i - u->ahead) / TILE * TILE : 0;
+        const int64_t window = u->args->params->attention_backward.window,
+                      past   = causal && window > 0 ? i + b.n_k + window - u->ahead - 1 : u->n_q,
+                      end    = past < u->n_q ? past : u->n_q; /* whose windows have left the tile */
         transpose(&u->args->attention_backward.k, u, i, b.n_k, u->keys);
         if (with_values) transpose(&u->args->attention_backward.v, u, i, b.n_k, u->values);
         for (b.head = u->key_head * u->group; b.head < (u->key_head + 1) * u->group; b.head++)
-            for (b.t = first; b.t < u->n_q; b.t += TILE) {
+            for (b.t = first; b.t < end; b.t += TILE) {
                 b.n_q = u->n_q - b.t < TILE ? (int)(u->n_q - b.t) : TILE;
                 f(u, &b);
             }
     }
+}
+
+static float sink_of(const Unit *u, int64_t h) {
+    return ((const float *)u->args->attention_backward.sinks.data)[h];
+}
+
+/* 1 / sum, and the row's part of the gradient of its sink, which has no value: p (0 - delta). */
+static void end_row(const Unit *u, int64_t row, int64_t h) {
+    u->inverse[row] = u->inverse[row] != 0.0f ? 1.0f / u->inverse[row] : 0.0f;
+    if (u->of_sink == NULL) return;
+    const float sink = sink_of(u, h),
+                p    = sink == -INFINITY ? 0.0f : rp_expf(sink - u->top[row]) * u->inverse[row];
+    u->of_sink[row]  = -p * u->delta[row];
 }
 
 /* Before pass 1 (`end` false) and after it. */
@@ -222,11 +221,12 @@ static void prepare_rows(const Unit *u, bool end) {
         for (int64_t t = 0; t < u->n_q; t++) {
             const int64_t row = h * u->n_q + t;
             if (end) {
-                u->inverse[row] = u->inverse[row] != 0.0f ? 1.0f / u->inverse[row] : 0.0f;
+                end_row(u, row, h);
                 continue;
             }
-            u->top[row] = -INFINITY, u->inverse[row] = 0.0f;
-            u->delta[row] = (float)rp_dot(row_of(dy, u, h, t), row_of(y, u, h, t), u->d);
+            u->top[row]     = u->of_sink != NULL ? sink_of(u, h) : -INFINITY;
+            u->inverse[row] = u->top[row] == -INFINITY ? 0.0f : 1.0f;
+            u->delta[row]   = (float)rp_dot(row_of(dy, u, h, t), row_of(y, u, h, t), u->d);
             memset(row_of(&u->args->dst, u, t, h), 0, (size_t)u->d * sizeof(float));
         }
     for (int64_t i = 0; i < u->n_k && !end; i++) {
@@ -261,6 +261,7 @@ RpStatus rp_cpu_attention_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
                      .scale    = args->params->attention_backward.scale};
         u.top     = (float *)args->attention_backward.stats.data + u.batch * u.n_q * q->ne[2];
         u.inverse = u.top + rows, u.delta = u.inverse + rows;
+        u.of_sink = rp_is_present(&args->attention_backward.sinks) ? u.delta + rows : NULL;
         compute(&u);
     }
     return RP_OK;

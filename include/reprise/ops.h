@@ -66,7 +66,7 @@ typedef enum RpRopeMode {
  *
  *     theta_i = pos * freq_scale * freq_base^(-2i/n_dims) / factor_i
  *
- * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without freq_scale. With freq_base 0 the factors are the
+ * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without |freq_scale|. With freq_base 0 the factors are the
  * frequencies themselves: theta_i = pos * freq_scale * factor_i. */
 typedef struct RpRopeParams {
     RpRopeMode mode;
@@ -232,6 +232,7 @@ typedef struct RpSoftMaxBackwardParams {
 
 typedef struct RpAttentionBackwardParams {
     float   scale;
+    int32_t window; /* as in RpSoftMaxParams */
     int32_t causal; /* not 0: the queries are the last of the keys' positions */
 } RpAttentionBackwardParams;
 
@@ -243,6 +244,16 @@ typedef struct RpGetRowsBackwardParams {
 typedef struct RpRepeatBackwardParams {
     int64_t ne[RP_MAX_DIMS]; /* of the result */
 } RpRepeatBackwardParams;
+
+typedef struct RpMulMatIdBackwardParams {
+    int32_t experts; /* of the weights */
+} RpMulMatIdBackwardParams;
+
+typedef struct RpFillParams {
+    int64_t ne[RP_MAX_DIMS]; /* of the result */
+    float   value;
+    int32_t unused; /* explicit padding, because parameters are compared with memcmp */
+} RpFillParams;
 
 enum {
     RP_FLAG_INPLACE    = 1 << 0, /* the result may take the memory of source 0 if it has its dtype and shape (I6) */
@@ -401,23 +412,28 @@ enum { RP_STORE_TARGET = 1 };
      *     m     = m + (1 - beta1) * (grad - m)                                                                        \
      *     v     = beta2 * v + (1 - beta2) * grad^2                                                                    \
      *     param = param - lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)                          \
-     * src grad, param, m, v, contiguous and of one shape, [lr [1]], [step i32 [1]], from 1; y is param. m and v are   \
-     * written too. In a graph lr and step must be given: they change from step to step (I4). */                       \
-    OP(ADAMW, adamw, 4, (grad, param, m, v, lr, step), RpAdamwParams, (beta1, beta2, eps, weight_decay, lr, step),     \
+     * src grad, param, m, v, contiguous and of one shape, [lr [1]], [step i32 [1]], from 1, [norm [1 or more]]; y is  \
+     * param. m and v are written too. Nothing changes if norm[0] is NaN or infinite. In a graph lr and step must be   \
+     * given: they change from step to step (I4). */                                                                   \
+    OP(ADAMW, adamw, 4, (grad, param, m, v, lr, step, norm), RpAdamwParams, (beta1, beta2, eps, weight_decay, lr, step),     \
        adamw, RP_FLAG_WRITES_DST | RP_WRITES(RP_SOURCE(adamw, m)) | RP_WRITES(RP_SOURCE(adamw, v)))                    \
     /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s]: GEMM of BLAS, row-major                         \
      * src a [k,m,batch] and b [n,k,batch], each with adjacent rows or columns (a transposed matrix is a view),        \
      * [c [n,m,batch]], whose memory y may be; y [n,m,batch]. beta 0 does not read c, alpha 0 neither a nor b */       \
     OP(GEMM, gemm, 2, (a, b, c), RpGemmParams, (alpha, beta), gemm, 0)                                                 \
     /* ---- training: gradients of ops. dy is the gradient of the loss with respect to the result y of the op, dx      \
-     * with respect to x. The gradient of rope is rope with the negative freq_scale, with YaRN rope with negative      \
-     * factors. ---- */                                                                                                \
+     * with respect to x. The gradient of rope is rope with the negative freq_scale. ---- */                           \
     /* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x))                                                          \
      * src dy, x of one shape; y = dx */                                                                               \
     OP(SILU_BACKWARD, silu_backward, 2, (dy, x), RpNoParams, (unused), gradient, RP_FLAG_INPLACE)                      \
     /* dx = dy * (Phi(x) + x * Phi'(x)), by the formula of RpGeluKind                                                  \
      * src dy, x of one shape; y = dx */                                                                               \
     OP(GELU_BACKWARD, gelu_backward, 2, (dy, x), RpGeluParams, (kind), gradient, RP_FLAG_INPLACE)                      \
+    /* g = min(gate, limit), u = clamp(up, -limit, limit), s = 1 / (1 + exp(-alpha g))                                 \
+     * dgate = dy * (u + 1) * s * (1 + alpha * g * (1 - s)), 0 where gate > limit;  dup = dy * g * s, 0 where |up| > limit\
+     * src dy, gate, up, dup of one shape; dup is written; y = dgate */                                                \
+    OP(SWIGLU_OAI_BACKWARD, swiglu_oai_backward, 4, (dy, gate, up, dup), RpSwigluOaiParams, (alpha, limit),            \
+       swiglu_oai_backward, RP_FLAG_INPLACE | RP_WRITES(RP_SOURCE(swiglu_oai_backward, dup)))                          \
     /* dx[:,r] = scale * y[:,r] * (dy[:,r] - sum_i dy[i,r] * y[i,r])                                                   \
      * src dy, y of one shape; y = dx */                                                                               \
     OP(SOFT_MAX_BACKWARD, soft_max_backward, 2, (dy, y), RpSoftMaxBackwardParams, (scale), gradient, RP_FLAG_INPLACE)  \
@@ -427,14 +443,16 @@ enum { RP_STORE_TARGET = 1 };
      * src dy and x [n,r], contiguous, [w [n]], [dw [n]], [rstd [r]], which dw needs; dw and rstd are written; y = dx */\
     OP(RMS_NORM_BACKWARD, rms_norm_backward, 2, (dy, x, w, dw, rstd), RpRmsNormParams, (eps), rms_norm_backward,       \
        RP_WRITES(RP_SOURCE(rms_norm_backward, dw)) | RP_WRITES(RP_SOURCE(rms_norm_backward, rstd)))                    \
-    /* Of y[:,h,t] = sum_i p[i] v[:,i,h/g], p = softmax_i(scale * k[:,i,h/g] . q[:,t,h]), causal: i <= t + n_k - n_q.  \
+    /* Gradients of y[:,h,t] = sum_i p[i] v[:,i,h/g], p = softmax_i(scale * k[:,i,h/g] . q[:,t,h]), over the i that op \
+     * attention without pos sees, with window, causal and sinks as there.                                             \
      * p is computed again, in tiles, from statistics of each row (Dao 2023, arXiv:2307.08691):                        \
      *     delta = dy . y,  ds[i] = p[i] * (dy . v[:,i] - delta)                                                       \
      *     dv[:,i] = sum p[i] dy,  dq = scale * sum_i ds[i] k[:,i],  dk[:,i] = scale * sum ds[i] q;  sums over t and g \
+     *     dsinks[h] = sum over t and b of of_sink,  of_sink = -exp(sinks[h]) / (sum of exponentials) * delta          \
      * src dy [d,h,t,b], q [d,t,h,b], k and v [d,i,h/g,b], y [d,h,t,b], dk and dv like k, which are written; stats     \
-     * [3*t*h*b]: largest score, 1 / sum of exponentials, delta; y = dq like q */                                      \
-    OP(ATTENTION_BACKWARD, attention_backward, 8, (dy, q, k, v, y, dk, dv, stats), RpAttentionBackwardParams,          \
-       (scale, causal), attention_backward,                                                                            \
+     * [3*t*h*b]: largest score, 1 / sum of exponentials, delta; [sinks [h]]: stats [4*t*h*b], with of_sink; y = dq */ \
+    OP(ATTENTION_BACKWARD, attention_backward, 8, (dy, q, k, v, y, dk, dv, stats, sinks), RpAttentionBackwardParams,   \
+       (scale, window, causal), attention_backward,                                                                    \
        RP_WRITES(RP_SOURCE(attention_backward, dk)) | RP_WRITES(RP_SOURCE(attention_backward, dv)) |                   \
            RP_WRITES(RP_SOURCE(attention_backward, stats)))                                                            \
     /* dw[:,r] = scale * sum of dy[:,t] over the t with ids[t] = r, in the order of t; other ids count for none        \
@@ -450,7 +468,18 @@ enum { RP_STORE_TARGET = 1 };
        route_backward, 0)                                                                                              \
     /* Sum over what mul and add repeat: y[i0,i1,i2,i3] = sum of dy at i0 + a0 ne[0], i1 + a1 ne[1], ...               \
      * src dy, whose dimensions are multiples of ne; y [ne] */                                                         \
-    OP(REPEAT_BACKWARD, repeat_backward, 1, (dy), RpRepeatBackwardParams, (ne), repeat_backward, 0)
+    OP(REPEAT_BACKWARD, repeat_backward, 1, (dy), RpRepeatBackwardParams, (ne), repeat_backward, 0)                    \
+    /* dw[:,:,e] = sum of x[:,j,t] dy[:,j,t]^T over the j,t with ids[j,t] = e, in the order of j + k*t; other ids count\
+     * for none                                                                                                        \
+     * src x [n,k,t], or [n,1,t] for one column per token, dy [m,k,t], ids i32 [k,t]; y = dw [n,m,experts] */          \
+    OP(MUL_MAT_ID_BACKWARD, mul_mat_id_backward, 3, (x, dy, ids), RpMulMatIdBackwardParams, (experts),                 \
+       mul_mat_id_backward, 0)                                                                                         \
+    /* y[:,j,t] = w[:,:,ids[j,t]]^T * x[:,j,t], 0 if the id is not in 0..experts-1: dx of mul_mat_id, from dy          \
+     * src w [n,m,experts], x [m,k,t], ids i32 [k,t]; y [n,k,t] */                                                     \
+    OP(MUL_MAT_ID_TRANSPOSED, mul_mat_id_transposed, 3, (w, x, ids), RpNoParams, (unused), mul_mat_id_transposed, 0)   \
+    /* y = value: where a sum begins, and memory that another op writes to                                             \
+     * no source; y [ne] */                                                                                            \
+    OP(FILL, fill, 0, (unused), RpFillParams, (ne, value, unused), fill, 0)
 
 /* Views: no kernel runs. */
 #define RP_VIEW_OPS(OP)                                                                                                \

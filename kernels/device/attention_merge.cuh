@@ -8,6 +8,8 @@
 #ifndef KERNELS_DEVICE_ATTENTION_MERGE_CUH
 #define KERNELS_DEVICE_ATTENTION_MERGE_CUH
 
+#include "base/tuning.h"
+#include "kernels/device/arrive.cuh"
 #include "kernels/device/attention_tile.cuh"
 
 namespace {
@@ -134,6 +136,45 @@ __device__ void merge_splits(const Attention &a, const Range &range, int64_t hk,
             for (int j = 0; j < 4; j++) out[group * GROUP * SIZE + 4 * u + j] = v[j] * inverse;
         }
     }
+}
+
+/* ---- the host's side ---- */
+
+/* Blocks of rows of a KV head, and the splits of its positions. split_kv: a block for each split, and `scratch` bytes for its
+ * partial results; else one block takes all splits. */
+struct AttentionSplits {
+    int64_t row_blocks, splits;
+    bool    split_kv;
+    size_t  scratch;
+};
+
+/* Sets split_kv and scratch, which do not change the bits, for blocks of so many rows and heads of `size` elements. */
+void choose_split_kv(AttentionSplits *s, const RpOpArgs *args, const RpKernelCtx *ctx, int64_t rows, int64_t size) {
+    const RpTensorView *q = &args->attention.q, *k = &args->attention.k;
+    const int64_t       all = s->row_blocks * k->ne[2];
+    s->split_kv = s->splits > 1 && q->ne[1] <= rp_tuning_of(ctx).split_tokens && all <= RP_COUNTERS;
+    s->scratch  = s->split_kv ? rp_scratch_size(all * s->splits * rows * (size + 2)) : 0;
+}
+
+/* All of *a but `aligned`. */
+RpStatus attention_of(const RpOpArgs *args, const RpKernelCtx *ctx, const AttentionSplits &s, Attention *a) {
+    a->q = args->attention.q, a->k = args->attention.k, a->v = args->attention.v, a->pos = args->attention.pos,
+    a->sinks = args->attention.sinks;
+    a->y = args->dst, a->p = args->params->attention;
+    if (s.row_blocks > 65535)
+        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch",
+                       (long long)a->q.ne[1]);
+    RP_TRY(rp_check_scratch("attention", ctx, s.scratch));
+    a->per_kv    = (int)(a->q.ne[2] / a->k.ne[2]);
+    a->rows      = (int)(a->per_kv * a->q.ne[1]);
+    a->splits    = (int)s.splits;
+    a->split_kv  = s.split_kv;
+    a->quantizes = a->y.dtype == RP_Q8_ACT;
+    if (s.split_kv) {
+        a->counters = (unsigned *)ctx->scratch;
+        a->partials = rp_scratch_floats(ctx);
+    }
+    return RP_OK;
 }
 
 } // namespace

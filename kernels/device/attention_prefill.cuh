@@ -314,7 +314,7 @@ template <int SIZE> struct PrefillRows {
         }
     }
 
-    /* What the sums of row h are relative to, as a score. */
+    /* The score that the sums of row h are relative to. */
     __device__ float score(int h) const { return reference[h] * (1.0f / LOG2_E); }
 };
 

@@ -18,7 +18,7 @@ struct RopeShape {
     YarnRamp     ramp;
     uint64_t     turn;                 /* 1 / (2 pi) */
     uint64_t     powers[RP_ROPE_BITS]; /* freq_base^(-2 * 2^j / n_dims) */
-    FloatPair    slope, rest;          /* of YaRN: 1 / (high - low); 1 - freq_scale */
+    FloatPair    slope, rest;          /* of YaRN: 1 / (high - low); sign(freq_scale) - freq_scale */
     float        low, magnitude;       /* of YaRN */
     bool         rising;               /* freq_base <= 1: powers are not below 1 */
 };
@@ -34,7 +34,7 @@ static inline RopeShape rp_rope_shape(const RpRopeParams &p) {
     s.turn         = 2935890503282001226u; /* 2^64 / (2 pi), rounded */
     s.rising       = p.freq_base <= 1.0f;
     s.slope        = rp_pair_of(1.0 / fmax(0.001, s.ramp.high - s.ramp.low));
-    s.rest         = rp_pair_of(1.0 - (double)p.freq_scale);
+    s.rest         = rp_pair_of((p.freq_scale < 0.0f ? -1.0 : 1.0) - (double)p.freq_scale);
     s.low          = (float)s.ramp.low;
     s.magnitude    = (float)s.ramp.magnitude;
     const double l = log((double)p.freq_base);
@@ -43,7 +43,8 @@ static inline RopeShape rp_rope_shape(const RpRopeParams &p) {
     return s;
 }
 
-/* freq_scale * (1 - mix) + mix, by which YaRN multiplies the angle of a pair: freq_scale + mix (1 - freq_scale). */
+/* freq_scale * (1 - mix) + sign * mix, by which YaRN multiplies the angle of a pair: freq_scale + mix (sign - freq_scale),
+ * sign that of freq_scale. */
 __device__ static inline FloatPair rp_rope_stretch(const RopeShape &s, int pair) {
     const FloatPair scale = {s.p.freq_scale, 0.0f};
     if (s.p.ext_factor == 0.0f) return scale;

@@ -21,7 +21,7 @@ struct Cut {
 };
 
 struct Shared {
-    /* Of the block's own slice; later of gathered candidates, and from MAX_THREADS on the sums of bins. */
+    /* First the keys and sums of the block's slice; later those of gathered candidates, and from MAX_THREADS on those of bins. */
     RpKey keys[MAX_SLICE], sums[MAX_SLICE];
     RpKey warps[MAX_WARPS];
     int   ends[MAX_THREADS];
@@ -36,7 +36,7 @@ struct Search {
     const Scale      &scale;
     Shared           &shared;
 
-    /* Of bin threadIdx.x, and of all bins up to it, which the thread has put. In registers they would be spilled. */
+    /* Counts and weights of bin threadIdx.x, and of all bins up to it, written by this thread: registers would spill. */
     __device__ Sum own() const { return {__ldcg(&a.counts[threadIdx.x]), __ldcg(&a.weights[threadIdx.x])}; }
     __device__ Sum upto() const {
         return {shared.keys[MAX_THREADS + threadIdx.x], shared.sums[MAX_THREADS + threadIdx.x]};

@@ -72,7 +72,7 @@ struct TileFactor {
     }
 };
 
-/* Where chunk c, 16 bytes, of row r of a stage lies, in bytes. A step has 8 chunks, 128 bytes: all banks. As rows and steps
+/* Offset in bytes of chunk c (16 bytes) of row r of a stage. A step has 8 chunks, 128 bytes: all banks. As rows and steps
  * have bits of their own, rp_tile_chunk(r, c ^ d) = rp_tile_chunk(r, c) ^ rp_tile_chunk(0, d). */
 template <class S> __device__ int rp_tile_chunk(int r, int c) {
     return r * S::ROW_BYTES + (c ^ ((r ^ c / 8 * (8 / S::STEPS)) & 7)) * 16;

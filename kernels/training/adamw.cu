@@ -4,7 +4,7 @@
  * numerics  f32; the powers of beta as two floats, so that 1 - beta^step is rounded once. Intrinsics where the compiler would
  *           contract a product and a sum: the bits are those of the CPU
  * lr and step come from memory if they are sources (I4), else from the parameters. A step below 1 makes param NaN: a kernel
- * cannot return an error. */
+ * cannot return an error. A norm that is NaN or infinite skips the step. */
 #include "kernels/device/float_pair.cuh"
 #include "kernels/device/four.cuh"
 
@@ -60,8 +60,9 @@ __device__ void update(const Step &s, float g, float &p, float &m, float &v) {
 }
 
 __global__ void __launch_bounds__(THREADS, BLOCKS)
-    adamw_kernel(AdamwArrays a, const float *lr, const int32_t *step, RpAdamwParams params) {
+    adamw_kernel(AdamwArrays a, const float *lr, const int32_t *step, const float *norm, RpAdamwParams params) {
     rp_begin();
+    if (norm != nullptr && !(fabsf(*norm) <= 3.402823466e+38f)) return; /* all threads alike */
     RP_SHARED(float, without, [2]);
     const int warp = (int)threadIdx.x / RP_WARP; /* each power by a warp, while the others wait */
     if (warp < 2 && threadIdx.x % RP_WARP == 0)
@@ -93,5 +94,6 @@ extern "C" RpStatus rp_cuda_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
     const AdamwArrays arrays = {(const float *)args->adamw.grad.data, (float *)args->dst.data,
                                 (float *)args->adamw.m.data, (float *)args->adamw.v.data, n};
     return RP_LAUNCH("adamw", ctx, shape, adamw_kernel, arrays, (const float *)args->adamw.lr.data,
-                     (const int32_t *)args->adamw.step.data, args->params->adamw);
+                     (const int32_t *)args->adamw.step.data, (const float *)args->adamw.norm.data,
+                     args->params->adamw);
 }

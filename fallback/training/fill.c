@@ -1,0 +1,13 @@
+/* y = value */
+#include "fallback/rows.h"
+
+#include "base/check_backward.h"
+
+RpStatus rp_cpu_fill(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(rp_check_fill(args));
+    const int64_t n     = rp_view_elems(&args->dst);
+    const float   value = args->params->fill.value;
+    float        *y     = args->dst.data;
+    for (int64_t i = n * ctx->ith / ctx->nth; i < n * (ctx->ith + 1) / ctx->nth; i++) y[i] = value;
+    return RP_OK;
+}
