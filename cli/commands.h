@@ -21,6 +21,8 @@
     X(devices)                                                                                               \
     X(perplexity)                                                                                            \
     X(synth)                                                                                                 \
+    X(train)                                                                                                 \
+    X(train_plot)                                                                                            \
     X(quantize)                                                                                              \
     X(completion)                                                                                            \
     X(man)

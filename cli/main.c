@@ -80,6 +80,8 @@ static int run_command(const Command *c, int argc, char *argv[]) {
     case PARSE_HELP:
         cli_help(c);
         return EXIT_OK;
+    case PARSE_NO_MEMORY:
+        return EXIT_ERROR;
     case PARSE_ERROR:
         break;
     }

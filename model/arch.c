@@ -23,12 +23,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+typedef struct WeightName {
+    char text[128];
+} WeightName;
+
+static WeightName name_of(const RpGgufTensor *t) {
+    WeightName name;
+    snprintf(name.text, sizeof name.text, "%.*s",
+             (int)(t->name.len < sizeof name.text ? t->name.len : sizeof name.text - 1), t->name.ptr);
+    return name;
+}
+
+/* The state of a tensor that is trained, made when it is first used. */
+static TensorNode *parameter(Builder *b, const RpGgufTensor *t) {
+    ArchTraining *train = b->training;
+    for (int i = 0; i < train->n_params; i++)
+        if (train->params[i].tensor == t) return train->params[i].state;
+    TensorNode *state                = rp_graph_state(b->g, name_of(t).text, RP_F32, t->view.ne);
+    train->params[train->n_params++] = (ArchParam){t, state};
+    return state;
+}
+
 /* The view points into the mapped file: the graph borrows the weight. */
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t) {
-    char name[128];
-    snprintf(name, sizeof name, "%.*s", (int)(t->name.len < sizeof name ? t->name.len : sizeof name - 1),
-             t->name.ptr);
-    return rp_graph_weight(b->g, name, &t->view);
+    return b->training != NULL ? parameter(b, t) : rp_graph_weight(b->g, name_of(t).text, &t->view);
+}
+
+TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t) {
+    return t != NULL ? rp_graph_weight(b->g, name_of(t).text, &t->view) : NULL;
 }
 
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) {
@@ -124,16 +146,11 @@ static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
     return rp_arch_name_node(b, x, "logits");
 }
 
-/* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
- * state. */
-static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
-    const RpModel *m      = b->m;
-    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
-    TensorNode    *tokens = tokens_of(b, o);
-    TensorNode    *rows =
-        o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
-    TensorNode *embd = rp_arch_weight(b, m->token_embd);
-    b->rope_factors  = rp_arch_optional(b, m->rope_factors);
+/* From the tokens to the logits of those that `rows` names; NULL: of all. */
+static TensorNode *decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
+    const RpModel *m    = b->m;
+    TensorNode    *embd = rp_arch_weight(b, m->token_embd);
+    b->rope_factors     = rp_arch_constant(b, m->rope_factors);
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
@@ -146,13 +163,29 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     rp_graph_set_layer(b->g, -1);
     /* only these rows need the output matrix, the largest of the model */
     if (rows != NULL) x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
-    TensorNode *logits = logits_of(b, x, embd);
+    return logits_of(b, x, embd);
+}
+
+/* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
+ * state. */
+static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
+    const RpModel *m      = b->m;
+    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
+    TensorNode    *tokens = tokens_of(b, o);
+    TensorNode    *rows =
+        o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    TensorNode *logits = decoder(b, tokens, rows);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
         const int64_t n_vocab = m->token_embd->view.ne[1];
         TensorNode   *scratch = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});
         rp_arch_name_node(b, rp_sample(b->g, logits, b->step, scratch), "next_token");
     }
     return logits;
+}
+
+TensorNode *rp_arch_training_logits(Builder *b) {
+    const RpModelGraphOptions o = {0};
+    return decoder(b, tokens_of(b, &o), NULL);
 }
 
 /* RP_F32 is 0, the value of an option that is not set. */

@@ -5,6 +5,29 @@
 
 #include "model/model.h"
 
+/* A tensor of the file and the f32 state that holds it while it is trained. */
+typedef struct ArchParam {
+    const RpGgufTensor *tensor;
+    TensorNode         *state;
+} ArchParam;
+
+/* For the loss that balances the load of the experts of a layer. NULL: a dense layer. */
+typedef struct ArchRouter {
+    TensorNode *probs; /* softmax of the router's logits over all experts [n_expert, t] */
+    TensorNode *ids;   /* of the chosen ones, i32 [n_used, t] */
+} ArchRouter;
+
+/* A graph to be trained: its parameters are states, named as the tensors of the file. Each of n_seq sequences of
+ * n_tok / n_seq tokens begins at position 0 and attends to itself; there are no caches. */
+typedef struct ArchTraining {
+    int32_t     n_seq;
+    ArchParam  *params; /* room for as many as the file has tensors */
+    int         n_params;
+    ArchRouter *routers; /* [n_layer], zeroed */
+    TensorNode
+        *mask; /* state "causal_mask" [t / n_seq, t / n_seq], which latent attention needs; else NULL */
+} ArchTraining;
+
 typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
@@ -16,10 +39,16 @@ typedef struct Builder {
     LayerKind      kind;    /* of that layer */
     TensorNode   **outputs; /* room for the ids of each layer and the logits */
     int            n_outputs;
+    ArchTraining  *training; /* NULL: a graph that decodes */
 } Builder;
+
+/* The graph of n_tok tokens up to the logits [n_vocab, n_tok], with the inputs "tokens" and "pos", if a layer rotates;
+ * b->training is filled in. */
+TensorNode *rp_arch_training_logits(Builder *b);
 
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t); /* NULL for NULL */
+TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t); /* the same, never trained */
 
 /* Names the node "blk.<layer>.<what>"; returns it. */
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);

@@ -66,14 +66,35 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     return rp_cast(g, rp_permute(g, sum, 0, 2, 1, 3), RP_F32);
 }
 
-TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
-    const ModelConfig *c = &b->m->config;
-    ComputeGraph      *g = b->g;
-    TensorNode        *q = query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
-    TensorNode *k = cached_heads(b, query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k"), "k");
-    TensorNode *v = cached_heads(b, rp_arch_linear(b, x, l->v, l->v_bias, "v"), "v");
+/* n heads of each token [head_dim * n, t] -> those of each sequence [head_dim, t / n_seq, n, n_seq]. */
+static TensorNode *of_sequences(Builder *b, TensorNode *x, int64_t n) {
+    const int64_t n_seq = b->training->n_seq;
+    return rp_permute(b->g, rp_reshape(b->g, x, b->m->config.head_dim, n, b->n_tok / n_seq, n_seq), 0, 2, 1,
+                      3);
+}
 
-    TensorNode *heads = attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
+/* The same where whole sequences are trained. A window that is at least as long as they are limits nothing. */
+static TensorNode *attend_sequences(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v,
+                                    const LayerWeights *l) {
+    const ModelConfig      *c      = &b->m->config;
+    const int32_t           window = b->kind.window < b->n_tok / b->training->n_seq ? b->kind.window : 0;
+    const RpAttentionParams p      = {.scale = c->attn_scale, .window = window, .causal = 1};
+    return rp_attention(b->g, of_sequences(b, q, c->n_head), of_sequences(b, k, c->n_head_kv),
+                        of_sequences(b, v, c->n_head_kv), NULL, rp_arch_optional(b, l->sinks), &p);
+}
+
+TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const ModelConfig *c     = &b->m->config;
+    ComputeGraph      *g     = b->g;
+    const bool         train = b->training != NULL;
+    TensorNode        *q     = query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
+    TensorNode        *k     = query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k");
+    if (!train) k = cached_heads(b, k, "k");
+    TensorNode *v = rp_arch_linear(b, x, l->v, l->v_bias, "v");
+    if (!train) v = cached_heads(b, v, "v");
+
+    TensorNode *heads =
+        train ? attend_sequences(b, q, k, v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
     TensorNode *joined =
         rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * c->head_dim, b->n_tok, 1, 1);
     return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");
@@ -90,6 +111,48 @@ static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t
                        .nb     = {0,   nb_row, nb_row * (size_t)ne1, nb_row * (size_t)(ne1 * ne2)},
                        .offset = rp_row_bytes(RP_F32, from)
     });
+}
+
+/* Scores over both caches, c [kv_lora, n_ctx] and r [rope, n_ctx] of one head each, and the weighted sums of c:
+ * q_latent [kv_lora, t, n_head], q_rope [rope, n_head, t], latent [kv_lora, t], k_rope [rope, t]
+ * -> [kv_lora, t, n_head]. */
+static TensorNode *attend_latent(Builder *b, TensorNode *q_latent, TensorNode *q_rope, TensorNode *latent,
+                                 TensorNode *k_rope) {
+    const ModelConfig *c       = &b->m->config;
+    ComputeGraph      *g       = b->g;
+    const int64_t      kv_lora = c->mla.kv_lora, rope = c->rope.n_dims;
+    TensorNode        *latents = as_heads(b, rp_arch_cached(b, latent, kv_lora, "latent"), kv_lora, 1);
+    TensorNode        *keys    = as_heads(b, rp_arch_cached(b, k_rope, rope, "k_rope"), rope, 1);
+
+    TensorNode *scores = rp_mul_mat_bound(g, latents, q_latent, b->pos, RP_BOUND_ROWS);
+    rp_arch_name_node(b, scores, "scores_latent");
+    TensorNode *more = rp_mul_mat_bound(g, keys, rp_permute(g, q_rope, 0, 2, 1, 3), b->pos, RP_BOUND_ROWS);
+    rp_arch_name_node(b, more, "scores_rope");
+    scores                      = rp_arch_name_node(b, rp_add(g, scores, more), "scores");
+    const RpSoftMaxParams p     = {.scale = c->attn_scale};
+    TensorNode           *probs = rp_arch_name_node(b, rp_soft_max(g, scores, NULL, b->pos, &p), "probs");
+    return rp_mul_mat_bound(g, rp_transpose(g, latents), probs, b->pos, RP_BOUND_INNER);
+}
+
+/* The same where whole sequences are trained, with a mask instead of positions:
+ * -> [kv_lora, t / n_seq, n_head, n_seq]. */
+static TensorNode *attend_latent_sequences(Builder *b, TensorNode *q_latent, TensorNode *q_rope,
+                                           TensorNode *latent, TensorNode *k_rope) {
+    const ModelConfig    *c     = &b->m->config;
+    ComputeGraph         *g     = b->g;
+    const int64_t         n_seq = b->training->n_seq, seq = b->n_tok / n_seq, rope = c->rope.n_dims;
+    const RpSoftMaxParams p = {.scale = c->attn_scale};
+    if (b->training->mask == NULL)
+        b->training->mask = rp_graph_state(g, "causal_mask", RP_F32, (int64_t[]){seq, seq, 1, 1});
+    latent   = rp_reshape(g, latent, c->mla.kv_lora, seq, 1, n_seq);
+    k_rope   = rp_reshape(g, k_rope, rope, seq, 1, n_seq);
+    q_latent = rp_permute(g, rp_reshape(g, q_latent, c->mla.kv_lora, seq, n_seq, c->n_head), 0, 1, 3, 2);
+    q_rope   = rp_reshape(g, rp_cast(g, q_rope, RP_F32), rope, c->n_head, seq, n_seq);
+    q_rope   = rp_permute(g, q_rope, 0, 2, 1, 3);
+    TensorNode *scores = rp_add(g, rp_mul_mat(g, latent, q_latent), rp_mul_mat(g, k_rope, q_rope));
+    TensorNode *probs  = rp_soft_max(g, rp_arch_name_node(b, scores, "scores"), b->training->mask, NULL, &p);
+    rp_arch_name_node(b, probs, "probs");
+    return rp_mul_mat(g, rp_cast(g, rp_transpose(g, latent), RP_F32), probs);
 }
 
 /* DeepSeek-V2 (arXiv:2405.04434, section 2.1). The cache holds one latent vector c[i] and one rotated key
@@ -115,7 +178,6 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     TensorNode *q_latent = rp_mul_mat(g, rp_arch_weight(b, l->k_b), q_nope);
     rp_arch_name_node(b, q_latent, "q_latent");
 
-    /* the two caches: c [kv_lora, n_ctx] and r [rope, n_ctx], one head each */
     TensorNode   *kv     = rp_arch_linear(b, x, l->kv_a, NULL, "kv_a");
     const int64_t kv_row = m->kv_lora + rope;
     TensorNode   *latent =
@@ -123,19 +185,9 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     TensorNode *k_rope =
         rp_arch_rotated(b, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), "k_rope");
     if (b->kind.position == POSITION_NONE) k_rope = rp_cast(g, k_rope, RP_F32); /* a slice has gaps */
-    k_rope              = rp_reshape(g, k_rope, rope, b->n_tok, 1, 1);
-    TensorNode *latents = as_heads(b, rp_arch_cached(b, latent, m->kv_lora, "latent"), m->kv_lora, 1);
-    TensorNode *keys    = as_heads(b, rp_arch_cached(b, k_rope, rope, "k_rope"), rope, 1);
-
-    /* scores over both, then the values: V_h once for each head and token */
-    TensorNode *scores = rp_mul_mat_bound(g, latents, q_latent, b->pos, RP_BOUND_ROWS);
-    rp_arch_name_node(b, scores, "scores_latent");
-    TensorNode *more = rp_mul_mat_bound(g, keys, rp_permute(g, q_rope, 0, 2, 1, 3), b->pos, RP_BOUND_ROWS);
-    rp_arch_name_node(b, more, "scores_rope");
-    scores                      = rp_arch_name_node(b, rp_add(g, scores, more), "scores");
-    const RpSoftMaxParams p     = {.scale = c->attn_scale};
-    TensorNode           *probs = rp_arch_name_node(b, rp_soft_max(g, scores, NULL, b->pos, &p), "probs");
-    TensorNode           *sum = rp_mul_mat_bound(g, rp_transpose(g, latents), probs, b->pos, RP_BOUND_INNER);
+    k_rope          = rp_reshape(g, k_rope, rope, b->n_tok, 1, 1);
+    TensorNode *sum = b->training != NULL ? attend_latent_sequences(b, q_latent, q_rope, latent, k_rope)
+                                          : attend_latent(b, q_latent, q_rope, latent, k_rope);
     rp_arch_name_node(b, sum, "weighted");
     TensorNode *values = rp_arch_name_node(b, rp_mul_mat(g, rp_arch_weight(b, l->v_b), sum), "values");
     TensorNode *heads  = rp_cast(g, rp_permute(g, values, 0, 2, 1, 3), RP_F32);

@@ -57,8 +57,13 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     const RpTopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
     const RpRouteParams how = {
         .soft_max = e->gating == GATING_SOFTMAX_OF_CHOSEN, .normalize = e->normalize, .scale = e->scale};
-    TensorNode *ids     = rp_top_k(g, probs, rp_arch_optional(b, l->choice_bias), &top);
+    TensorNode *ids     = rp_top_k(g, probs, rp_arch_constant(b, l->choice_bias), &top);
     TensorNode *weights = rp_route(g, probs, ids, &how);
+    if (b->training != NULL) {
+        if (e->gating != GATING_SOFTMAX)
+            probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+        b->training->routers[b->layer] = (ArchRouter){probs, ids};
+    }
     if (b->expert_ids) b->outputs[b->n_outputs++] = ids; /* as an output it can be read after the run */
     return (Choice){rp_arch_name_node(b, ids, "experts"), rp_arch_name_node(b, weights, "expert_weights")};
 }

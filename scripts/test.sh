@@ -56,14 +56,14 @@ fi
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch='-DRP_CUDA_ARCHITECTURES=90 -DCMAKE_CUDA_FLAGS=-lineinfo'
 
-# The suites of the race build that run as they are, and those of ops with planted bugs, which tests/cudasim/mutants.sh links
+# The suites of the race build that run as they are, and those that find planted bugs, which tests/cudasim/mutants.sh links
 # and runs without a bug and with each.
 race_suites() { # further options of ctest
-    ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/cudasim/mutants.sh --ops | paste -sd'|'))\$" "$@"
+    ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/cudasim/mutants.sh --suites | paste -sd'|'))\$" "$@"
 }
 race_targets() {
     race_suites -N | sed -n 's/.*: \(cudasim_[a-z_0-9]*\)$/\1/p'
-    tests/cudasim/mutants.sh --ops | sed 's/^/cudasim_/'
+    tests/cudasim/mutants.sh --suites | sed 's/^/cudasim_/'
 }
 
 build() { # preset, build folder

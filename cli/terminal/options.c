@@ -18,7 +18,8 @@
 enum { MAX_NAME = 32, MAX_OPTIONS = 48 };
 
 static const char *color;
-static bool        help; /* has no effect: cli_parse looks for it itself */
+static bool        no_memory; /* the command line is right, but there was no memory for a list */
+static bool        help;      /* has no effect: cli_parse looks for it itself */
 
 const Option cli_common_options[N_COMMON_OPTIONS] = {
     CLI_TEXT("color", 0, color, "WHEN",
@@ -109,10 +110,14 @@ static bool parse_number(const Command *c, const Option *o, const char *text) {
     return true;
 }
 
-static bool parse_item(const Command *c, const Option *o, const char *text) {
+static bool parse_item(const Option *o, const char *text) {
     TextList    *list  = o->value;
     const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
-    if (items == NULL) return usage_error(c, "--%s: out of memory", o->name);
+    if (items == NULL) {
+        no_memory = true;
+        cli_say("reprise", "--%s: out of memory", o->name);
+        return false;
+    }
     list->items            = items;
     list->items[list->n++] = text;
     return true;
@@ -127,7 +132,7 @@ static bool parse_value(const Command *c, const Option *o, const char *text) {
     case OPTION_NUMBER:
         return parse_number(c, o, text);
     case OPTION_LIST:
-        return parse_item(c, o, text);
+        return parse_item(o, text);
     case OPTION_TEXT:
         *(const char **)o->value = text;
         if (o->value == &color && !cli_set_color(text))
@@ -244,7 +249,7 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
         }
         if (!options_done && argv[i][0] == '-' && argv[i][1] != '\0') {
             const int took = parse_option(command, argc - i, argv + i);
-            if (took == 0) return PARSE_ERROR;
+            if (took == 0) return no_memory ? PARSE_NO_MEMORY : PARSE_ERROR;
             i += took;
             continue;
         }

@@ -1,11 +1,11 @@
-/* convert.h - write model files: with random weights in the shape of a real model, or with the weights of another file
- * quantised to another type.
+/* convert.h - write model files: with random weights in the shape of a real model, with the initial weights and the
+ * tokenizer of a training, or with the weights of another file quantised to another type.
  *
  *   const RpSynthOptions options = {.type = "Q4_K_M", .seed = 1};
  *   RP_TRY(rp_synth("nn-6.9b", &options, "nn.gguf"));
  *   RP_TRY(rp_requantize("model-f16.gguf", "model-q8_0.gguf", "Q8_0", NULL, NULL));
  *
- * Both write the file as a whole (file.h): after a failure the path holds what it held before. Both borrow their texts
+ * All write the file as a whole (file.h): after a failure the path holds what it held before. They borrow their texts
  * for the call, and keep one row of weights in memory, and the metadata.
  *
  * A type is the name of a quantisation mix, in upper or lower case:
@@ -54,6 +54,49 @@ RP_API RP_NODISCARD RpStatus rp_model_open_preset(const char *preset, const char
 /* Name and one-line description of preset i; NULL past the last. Static storage. */
 RP_API const char *rp_synth_preset_name(int i);
 RP_API const char *rp_synth_preset_help(int i);
+
+typedef struct RpTrainTokenizerOptions {
+    int32_t            n_vocab;  /* tokens, with the end token and 256 bytes, so at least 257; 0: 4096 */
+    RpConvertProgress *progress; /* or NULL; called with bytes of texts, then with tokens */
+    void              *user;     /* handed to `progress` */
+} RpTrainTokenizerOptions;
+
+/* Trains a byte-level BPE tokenizer ("gpt2", pre-tokenizer "gpt-2") on texts and writes it as a GGUF file without tensors,
+ * which rp_tokenizer_new and rp_train_init read. Token 0 is "<|end|>", which begins a text and ends it; then come the 256
+ * bytes, then the results of merges. The merges are those of Hugging Face's tokenizers (BpeTrainer with the byte alphabet).
+ * There are fewer than n_vocab tokens if each word of the texts is one token already. The same texts give the same file.
+ * RP_E_ARG for a size below 257, or texts without bytes; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. `options` may be NULL.
+ *
+ *   const RpGgufString text = {"In the beginning", 16};
+ *   RP_TRY(rp_train_tokenizer(&text, 1, NULL, "tokenizer.gguf"));
+ *   const RpTrainInitOptions init = {.tokenizer = "tokenizer.gguf"};
+ *   RP_TRY(rp_train_init("demo", &init, "untrained.gguf")); */
+RP_API RP_NODISCARD RpStatus rp_train_tokenizer_sized(const RpGgufString *texts, size_t n_texts,
+                                                      const RpTrainTokenizerOptions *options, size_t options_bytes,
+                                                      const char *path);
+RP_NODISCARD static inline RpStatus rp_train_tokenizer(const RpGgufString *texts, size_t n_texts,
+                                                       const RpTrainTokenizerOptions *options, const char *path) {
+    return rp_train_tokenizer_sized(texts, n_texts, options, sizeof *options, path);
+}
+
+typedef struct RpTrainInitOptions {
+    const char        *tokenizer; /* a GGUF file, whose tokenizer is copied and gives the vocabulary its size; NULL: one
+                                     token per byte and the size of the preset */
+    uint64_t           seed;      /* the same seed gives the same file, byte for byte */
+    RpConvertProgress *progress;  /* or NULL */
+    void              *user;      /* handed to `progress` */
+} RpTrainInitOptions;
+
+/* Writes a model in the shape of a preset, to be trained: matrices are normal with deviation 1/sqrt(row length), those
+ * that add to the residual stream (attn_output, ffn_down) divided by sqrt(2 * layers); norms are 1, biases 0; all f32.
+ * RP_E_ARG for an unknown preset; RP_E_UNSUPPORTED for a file without a tokenizer; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED.
+ * `options` may be NULL. */
+RP_API RP_NODISCARD RpStatus rp_train_init_sized(const char *preset, const RpTrainInitOptions *options,
+                                                 size_t options_bytes, const char *path);
+RP_NODISCARD static inline RpStatus rp_train_init(const char *preset, const RpTrainInitOptions *options,
+                                                  const char *path) {
+    return rp_train_init_sized(preset, options, sizeof *options, path);
+}
 
 /* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be
  * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG for an unknown type, or a row with

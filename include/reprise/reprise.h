@@ -34,6 +34,7 @@
 #include "reprise/tensor.h"
 #include "reprise/text.h"
 #include "reprise/tokenizer.h"
+#include "reprise/train.h"
 #include "reprise/version.h"
 
 #endif

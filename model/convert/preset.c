@@ -5,6 +5,7 @@
 #include "reprise/convert.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* clang-format off: clang-format 14 crashes on this table */
@@ -12,6 +13,9 @@ static const Preset presets[] = {
     {.name = "tiny", .arch = "llama", .help = "nn-6.9b made small, for tests",
      .n_layer = 2, .n_embd = 64, .n_head = 4, .n_head_kv = 1, .head_dim = 16, .n_ff = 96, .n_vocab = 320,
      .n_ctx = 1024, .n_expert = 4, .n_used = 2, .n_ff_expert = 96, .rope_base = 10000.0f, .ntk_alpha = 8.0f},
+    {.name = "demo", .arch = "qwen3moe", .help = "the demo model: 4 layers of 256, 8 experts of which 2; 8 M parameters",
+     .n_layer = 4, .n_embd = 256, .n_head = 4, .n_head_kv = 2, .head_dim = 64, .n_ff = 256, .n_vocab = 4096,
+     .n_ctx = 256, .n_expert = 8, .n_used = 2, .n_ff_expert = 256, .rope_base = 10000.0f, .eps = 1e-6f, .tied = true},
     {.name = "nn-6.9b", .arch = "llama", .help = "30 layers of 768, 16 experts of which 4, one key head, context 256K",
      .n_layer = 30, .n_embd = 768, .n_head = 12, .n_head_kv = 1, .head_dim = 64, .n_ff = 6144, .n_vocab = 32000,
      .n_ctx = 262144, .n_expert = 16, .n_used = 4, .n_ff_expert = 6144, .rope_base = 10000.0f, .ntk_alpha = 8.0f},
@@ -54,10 +58,16 @@ enum { N_PRESETS = sizeof presets / sizeof presets[0] };
 const char *rp_synth_preset_name(int i) { return i >= 0 && i < N_PRESETS ? presets[i].name : NULL; }
 const char *rp_synth_preset_help(int i) { return i >= 0 && i < N_PRESETS ? presets[i].help : NULL; }
 
-const Preset *rp_preset_find(const char *name) {
-    for (int i = 0; i < N_PRESETS; i++)
-        if (strcmp(presets[i].name, name) == 0) return &presets[i];
-    return NULL;
+RpStatus rp_preset_find(const char *name, const Preset **out) {
+    char   known[256];
+    size_t n = 0;
+    for (int i = 0; i < N_PRESETS; i++) {
+        *out = &presets[i];
+        if (strcmp(presets[i].name, name) == 0) return RP_OK;
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", presets[i].name);
+    }
+    *out = NULL;
+    return rp_fail(RP_E_ARG, "there is no preset '%.32s' (there are %s)", name, known);
 }
 
 float rp_preset_rope_base(const Preset *p) {

@@ -1,8 +1,9 @@
-/* preset.h - the model shapes that rp_synth can write. */
+/* preset.h - the model shapes that rp_synth and rp_train_init can write. */
 #ifndef MODEL_CONVERT_PRESET_H
 #define MODEL_CONVERT_PRESET_H
 
 #include "model/config.h"
+#include "model/gguf/gguf_write.h"
 
 typedef struct Preset {
     const char *name, *arch, *help;
@@ -10,13 +11,24 @@ typedef struct Preset {
     int32_t     n_expert, n_used, n_ff_expert;
     float       rope_base, ntk_alpha; /* ntk_alpha: 0, or rope_base is multiplied by alpha^(d/(d-2)) */
     float       yarn_factor;          /* 0: no YaRN */
+    float       eps;                  /* of RMS norms; 0: 1e-5 */
     int32_t     yarn_ctx, window;     /* YaRN: original context; window: of local layers, 0: none */
     bool        tied, biases;         /* tied: no output matrix; biases: the optional ones are written */
 } Preset;
 
-const Preset *rp_preset_find(const char *name); /* or NULL */
+/* RP_E_ARG lists the presets. */
+RP_NODISCARD RpStatus rp_preset_find(const char *name, const Preset **out);
 
 /* rope_base after NTK-aware scaling by ntk_alpha. */
 float rp_preset_rope_base(const Preset *p);
+
+/* As much of a configuration as rp_model_list_weights reads. */
+ModelConfig rp_preset_config(const Preset *p);
+
+/* Architecture, name and shape. */
+void rp_preset_put_values(GgufWriter *w, const Preset *p, const char *name, uint32_t file_type);
+
+/* A SentencePiece tokenizer of n tokens, one for each byte; n >= 259. */
+void rp_preset_put_byte_tokenizer(GgufWriter *w, int32_t n);
 
 #endif

@@ -41,6 +41,9 @@ static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
                    type != NULL ? type : "of an unknown type");
 }
 
+/* Nothing of the optimiser is copied from a checkpoint (reprise/train.h). */
+static bool is_of_optimizer(RpGgufString name) { return name.len >= 6 && memcmp(name.ptr, "train.", 6) == 0; }
+
 static bool is_key(const RpGgufValue *v, const char *key) {
     return v->key.len == strlen(key) && memcmp(v->key.ptr, key, v->key.len) == 0;
 }
@@ -58,13 +61,14 @@ static RpStatus describe(Requantize *r) {
     for (int64_t i = 0; i < rp_gguf_n_values(r->in); i++) {
         const RpGgufValue *v = rp_gguf_value(r->in, i);
         if (!is_key(v, "general.file_type") && !is_key(v, "general.quantization_version") &&
-            !is_key(v, "general.alignment"))
+            !is_key(v, "general.alignment") && !is_of_optimizer(v->key))
             rp_gguf_put_value(r->out, v);
     }
     rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
     rp_gguf_put_u32(r->out, "general.quantization_version", 2);
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(r->in, i);
+        if (is_of_optimizer(t->name)) continue;
         RP_TRY(check_tensor(r, t));
         rp_gguf_put_tensor(r->out, t->name.ptr, t->name.len, type_of(r, t), t->view.ne);
     }
@@ -177,7 +181,8 @@ static RpStatus convert(Requantize *r) {
                       ? RP_OK
                       : rp_fail(RP_E_NOMEM, "out of memory for a batch of rows");
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && st == RP_OK; i++)
-        st = convert_tensor(r, w, rp_gguf_tensor(r->in, i), longest);
+        if (!is_of_optimizer(rp_gguf_tensor(r->in, i)->name))
+            st = convert_tensor(r, w, rp_gguf_tensor(r->in, i), longest);
     free(w->floats);
     free(w->batch);
     free(w);

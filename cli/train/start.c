@@ -1,0 +1,109 @@
+/* The model with which a training begins: a checkpoint, a model file, or a preset with a trained or copied
+ * tokenizer. Files that are needed only to open the model are written beside the output and lose their names at
+ * once. */
+#include "cli/convert.h"
+#include "cli/train/train.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PATH = 4096 };
+
+RpStatus cli_train_try_output(const char *path) {
+    RpNewFile *file;
+    RP_TRY(rp_new_file_open(path, &file));
+    const bool in_place = rp_new_file_in_place(file);
+    (void)!rp_new_file_close(file, rp_fail(RP_E_CANCELLED, "only tried"));
+    return in_place ? rp_fail(RP_E_ARG, "%s is not a regular file", path) : RP_OK;
+}
+
+/* Creates a new, empty file in the folder of `beside`. */
+static RpStatus temporary(const char *beside, char path[MAX_PATH]) {
+    const char *slash = strrchr(beside, '/');
+    const int   n     = slash != NULL ? (int)(slash - beside) + 1 : 0;
+    if (snprintf(path, MAX_PATH, "%.*s.reprise-XXXXXX", n, beside) >= MAX_PATH)
+        return rp_fail(RP_E_ARG, "the path of %s is too long", beside);
+    const int fd = mkstemp(path);
+    if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    (void)close(fd);
+    return RP_OK;
+}
+
+static RpStatus train_tokenizer(const TrainArgs *a, const Corpus *c, int32_t n_vocab, const char *path) {
+    RpGgufString                 *texts;
+    size_t                        n;
+    Progress                      p = {.label = "tokenizer", .off = a->quiet};
+    const RpTrainTokenizerOptions o = {.n_vocab = n_vocab, .progress = cli_convert_progress, .user = &p};
+    RP_TRY(cli_corpus_training_texts(c, a->hold_out, &texts, &n));
+    const RpStatus st = rp_train_tokenizer(texts, n, &o, path);
+    cli_progress_end(&p);
+    free(texts);
+    return st;
+}
+
+static RpStatus write_model(const TrainArgs *a, const char *tokenizer, const char *path) {
+    Progress                 p = {.label = a->preset, .off = a->quiet};
+    const RpTrainInitOptions o = {
+        .tokenizer = tokenizer, .seed = a->seed, .progress = cli_convert_progress, .user = &p};
+    const RpStatus st = rp_train_init(a->preset, &o, path);
+    cli_progress_end(&p);
+    return st;
+}
+
+/* Size of the vocabulary of a preset, which is opened without weights. */
+static RpStatus preset_vocabulary(const char *preset, int32_t *n) {
+    RpModel *m;
+    RP_TRY(rp_model_open_preset(preset, "F16", &m));
+    *n = rp_model_info(m)->n_vocab;
+    rp_model_free(m);
+    return RP_OK;
+}
+
+static RpStatus open_preset(const TrainArgs *a, const Corpus *c, const char *tokenizer, const char *path,
+                            RpModel **m) {
+    int32_t n_vocab = a->vocab;
+    if (n_vocab == 0) RP_TRY(preset_vocabulary(a->preset, &n_vocab));
+    if (tokenizer != NULL) RP_TRY(train_tokenizer(a, c, n_vocab, tokenizer));
+    RP_TRY(write_model(a, tokenizer != NULL ? tokenizer : a->tokenizer, path));
+    return cli_open_model(path, &a->device, a->quiet, m);
+}
+
+/* A tokenizer is trained if there are texts and none is given. */
+static RpStatus start_preset(const TrainArgs *a, const Corpus *c, RpModel **m) {
+    char       tokenizer[MAX_PATH], model[MAX_PATH];
+    const bool trains = a->texts.n > 0 && a->tokenizer == NULL;
+    if (trains) RP_TRY(temporary(a->output, tokenizer));
+    RpStatus st = temporary(a->output, model);
+    if (st == RP_OK) {
+        st = open_preset(a, c, trains ? tokenizer : NULL, model, m);
+        (void)unlink(model); /* the mapping keeps the contents */
+    }
+    if (trains) (void)unlink(tokenizer);
+    return st;
+}
+
+static RpStatus resume(const TrainArgs *a, RpModel **m) {
+    RP_TRY(cli_open_model(a->resume, &a->device, a->quiet, m));
+    if (rp_gguf_find(rp_model_file(*m), "train.step") != NULL) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s is not a checkpoint (train.step is absent): train it with -m", a->resume);
+}
+
+RpStatus cli_train_start(const TrainArgs *a, RpModel **m, Corpus *c) {
+    if (a->texts.n > 0) RP_TRY(cli_corpus_read(c, &a->texts, a->separator));
+    if (a->resume != NULL)
+        RP_TRY(resume(a, m));
+    else if (a->preset != NULL)
+        RP_TRY(start_preset(a, c, m));
+    else
+        RP_TRY(cli_open_model(a->model, &a->device, a->quiet, m));
+    const RpTokenizer *tk = rp_model_tokenizer(*m);
+    if (a->tokens != NULL)
+        RP_TRY(cli_corpus_read_tokens(c, a->tokens, a->token_bytes, rp_model_info(*m)->n_vocab, tk));
+    else {
+        RP_TRY(cli_need_tokenizer(*m, a->resume != NULL ? a->resume : a->model));
+        RP_TRY(cli_corpus_tokenize(c, tk, a->quiet));
+    }
+    return RP_OK;
+}

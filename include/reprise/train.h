@@ -1,0 +1,148 @@
+/* train.h - train a model. Forward pass, backward pass, clipping and AdamW are one graph (docs/training.md): it
+ * is planned and captured when the trainer is opened, and every step is one run of it.
+ *
+ *   RpTrainer *t;
+ *   const RpTrainOptions options = {.batch = 16, .seq = 256, .n_steps = 1000, .lr = 3e-3f, .warmup = 50};
+ *   RP_TRY(rp_trainer_open(model, &options, &t));
+ *   while (rp_trainer_n_steps(t) < 1000) {
+ *       RpTrainResult r;
+ *       RP_TRY(rp_trainer_step(t, tokens, &r));         // int32 [accumulate][batch][seq + 1]
+ *   }
+ *   RP_TRY(rp_trainer_save(t, "checkpoint.gguf"));
+ *   rp_trainer_free(t);
+ *
+ * The weights are f32 states of the trainer. The model, from which they are read when it is opened, must outlive
+ * it and is not changed. Same model, options and tokens: same bits, for any number of threads and after a save
+ * and a resume. The bits of CPU and GPU differ.
+ * One thread at a time may use a trainer.
+ */
+#ifndef REPRISE_TRAIN_H
+#define REPRISE_TRAIN_H
+
+#include "reprise/executor.h"
+#include "reprise/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct RpTrainer RpTrainer;
+
+/* The learning rate after the warm-up: that of the options, or half a period of a cosine from it to lr_end. */
+typedef enum RpTrainSchedule { RP_TRAIN_CONSTANT, RP_TRAIN_COSINE } RpTrainSchedule;
+
+typedef struct RpTrainOptions {
+    int32_t batch, seq; /* sequences of a micro-batch, tokens of a sequence; 0: 16, the training context */
+    int32_t accumulate; /* micro-batches of a step, whose gradients are added; 0: 1 */
+    int32_t n_steps;    /* steps of the schedule; RP_TRAIN_COSINE needs more than `warmup` */
+    float   lr;         /* largest learning rate; 0: 1e-3 */
+    float   lr_end;     /* from step n_steps on, with RP_TRAIN_COSINE */
+    RpTrainSchedule schedule;
+    int32_t         warmup;            /* steps in which the rate rises linearly: lr * step / warmup */
+    float           beta1, beta2, eps; /* of AdamW; 0: 0.9, 0.999, 1e-8 */
+    float           weight_decay;      /* of matrices; vectors (norms, biases) do not decay */
+    float           max_norm;          /* of all gradients together; 0: 1; infinity: no clipping */
+    float           aux_loss;   /* factor of the loss that balances the load of experts (RpTrainResult) */
+    bool            recompute;  /* compute activations again in the backward pass: not supported yet */
+    RpDtype         compute;    /* RP_F32; others are not supported yet */
+    int32_t         lora_rank;  /* 0: all parameters are trained; others are not supported yet */
+    float           lora_alpha; /* unused */
+    uint64_t        seed;       /* unused: nothing is random */
+    int             n_threads;  /* this and the rest as in RpExecutorOptions */
+    const char     *device;     /* borrowed for the call */
+    bool            require_cuda, require_graph;
+    RpExecMode      mode;
+} RpTrainOptions;
+
+/* Bytes that a trainer would allocate. Not included: scratch memory of kernels, and a copy of the largest tensor
+ * on the host. */
+typedef struct RpTrainMemory {
+    size_t weights, optimizer; /* the parameters in f32; two f32 for each of them */
+    size_t gradients;          /* of all parameters; with `accumulate` also their sums */
+    size_t activations;        /* the rest of the arena: what the backward pass reads of the forward pass */
+    size_t total;
+} RpTrainMemory;
+
+typedef struct RpTrainResult {
+    int64_t step;      /* steps so far, this one included */
+    double  loss;      /* mean cross entropy of the targets in nats, before the update */
+    double  aux_loss;  /* mean over the layers with experts; 0 in a dense model:
+                          experts * sum of load[e] * mean probability[e], 1 if all is balanced */
+    double  grad_norm; /* before clipping */
+    double  lr;
+    int64_t n_targets; /* tokens that were learned: all but the first of each sequence, without -1 */
+} RpTrainResult;
+
+/* Plans the trainer without allocating its memory; `options` may be NULL. Errors as rp_trainer_open, but memory
+ * and device are not checked. */
+RP_API RP_NODISCARD RpStatus        rp_trainer_memory_sized(const RpModel *m, const RpTrainOptions *options,
+                                                            size_t options_bytes, RpTrainMemory *out,
+                                                            size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_trainer_memory(const RpModel *m, const RpTrainOptions *options,
+                                                      RpTrainMemory *out) {
+    return rp_trainer_memory_sized(m, options, sizeof *options, out, sizeof *out);
+}
+
+/* `options` may be NULL for the defaults. The caller frees *out, before the model; on failure it is NULL.
+ * Quantised weights are dequantised. A model that rp_trainer_save wrote resumes: with the same options the next
+ * steps have the bits that they would have had without the interruption.
+ * RP_E_ARG names an option that is out of range, or a tensor with NaN or infinity; RP_E_UNSUPPORTED names an
+ * option, or an op without a gradient rule (docs/training.md); RP_E_FORMAT for a damaged checkpoint; RP_E_NOMEM
+ * if the memory of RpTrainMemory exceeds the free memory of the device, with the figures: nothing is allocated
+ * then; otherwise as rp_executor_open. */
+RP_API RP_NODISCARD RpStatus        rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options,
+                                                          size_t options_bytes, RpTrainer **out);
+RP_NODISCARD static inline RpStatus rp_trainer_open(const RpModel *m, const RpTrainOptions *options,
+                                                    RpTrainer **out) {
+    return rp_trainer_open_sized(m, options, sizeof *options, out);
+}
+RP_API void rp_trainer_free(RpTrainer *t); /* NULL is allowed */
+
+/* One step on tokens [accumulate][batch][seq + 1]: each token but the last of a sequence predicts the next one.
+ * -1 marks padding, which is not learned: put it at the end of a sequence. `result` may be NULL. Nothing is
+ * allocated. RP_E_ARG names a token that is outside of the vocabulary, or says that all are padding. RP_E_ARG
+ * also if the loss or a gradient is NaN or infinite, with the step and the first such tensor; the weights are
+ * then those before the step, and looking for the tensor may allocate. Other errors as rp_executor_run. No error
+ * counts as a step. */
+RP_API RP_NODISCARD RpStatus rp_trainer_step_sized(RpTrainer *t, const int32_t *tokens, RpTrainResult *result,
+                                                   size_t result_bytes);
+RP_NODISCARD static inline RpStatus rp_trainer_step(RpTrainer *t, const int32_t *tokens,
+                                                    RpTrainResult *result) {
+    return rp_trainer_step_sized(t, tokens, result, sizeof *result);
+}
+
+/* The mean cross entropy over the targets of tokens [n_seq][seq + 1], by the forward pass alone. Errors as
+ * rp_trainer_step, but a loss that is not finite is a result. */
+RP_API RP_NODISCARD RpStatus rp_trainer_evaluate(RpTrainer *t, const int32_t *tokens, size_t n_seq,
+                                                 double *loss);
+
+/* Which share of the choices of the last step fell on each expert of a layer: [n_expert], owned by the trainer,
+ * sum 1. Zeros before the first step; NULL for a layer without experts. */
+RP_API const float *rp_trainer_expert_load(const RpTrainer *t, int layer);
+
+/* Writes a checkpoint: a GGUF file of the model in f32 with its metadata, which rp_model_open opens like any
+ * other, with tensors "train.m.<name>" and "train.v.<name>" and the key train.step. The file appears under `path`
+ * as a whole (file.h). RP_E_IO, RP_E_ARG for a path that is not a regular file, RP_E_CUDA. */
+RP_API RP_NODISCARD RpStatus rp_trainer_save(RpTrainer *t, const char *path);
+
+/* Writes the model alone, in a type of rp_requantize; NULL: F32. Types but F32 take a temporary f32 file beside
+ * `path`. Errors as rp_trainer_save and rp_requantize. */
+RP_API RP_NODISCARD RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type);
+
+RP_API int64_t rp_trainer_n_steps(const RpTrainer *t); /* made so far, also before a resume */
+
+/* Device and launch mode of the step. Its texts are owned by the trainer. */
+RP_API void                  rp_trainer_info_sized(const RpTrainer *t, RpExecutorInfo *out, size_t out_bytes);
+static inline RpExecutorInfo rp_trainer_info(const RpTrainer *t) {
+    RpExecutorInfo info;
+    rp_trainer_info_sized(t, &info, sizeof info);
+    return info;
+}
+
+/* The plan of a step (with `accumulate`: of its last micro-batch), for reports. Borrowed: owned by the trainer. */
+RP_API const ExecPlan *rp_trainer_plan(const RpTrainer *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

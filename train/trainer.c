@@ -1,0 +1,285 @@
+/* Opening a trainer: options -> graphs and plans -> free memory -> executors -> weights. */
+#include "train/trainer.h"
+
+#include "base/argument.h"
+#include "base/sized.h"
+#include "reprise/device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_BATCH = 16, MAX_TOKENS = 1 << 24 };
+
+/* ---- options ---- */
+
+static RpStatus not_negative(const char *name, double value) {
+    if (value >= 0.0) return RP_OK;
+    return rp_fail(RP_E_ARG, "training: %s = %g: 0 or more is wanted", name, value);
+}
+
+static RpStatus not_infinite(const char *name, double value) {
+    if (value < (double)INFINITY) return RP_OK;
+    return rp_fail(RP_E_ARG, "training: %s is infinite", name);
+}
+
+static RpStatus check_numbers(const RpTrainOptions *o) {
+    RP_TRY(not_negative("batch", o->batch));
+    RP_TRY(not_negative("seq", o->seq));
+    RP_TRY(not_negative("accumulate", o->accumulate));
+    RP_TRY(not_negative("n_steps", o->n_steps));
+    RP_TRY(not_negative("warmup", o->warmup));
+    const float finite[] = {o->lr, o->lr_end, o->beta1, o->beta2, o->eps, o->weight_decay, o->aux_loss};
+    static const char *const names[] = {"lr", "lr_end", "beta1", "beta2", "eps", "weight_decay", "aux_loss"};
+    for (int i = 0; i < 7; i++) {
+        RP_TRY(not_negative(names[i], (double)finite[i]));
+        RP_TRY(not_infinite(names[i], (double)finite[i]));
+    }
+    RP_TRY(not_negative("max_norm", (double)o->max_norm));
+    if (o->beta1 >= 1.0f || o->beta2 >= 1.0f)
+        return rp_fail(RP_E_ARG, "training: beta1 = %g, beta2 = %g: less than 1 is wanted", (double)o->beta1,
+                       (double)o->beta2);
+    if ((unsigned)o->schedule > RP_TRAIN_COSINE)
+        return rp_fail(RP_E_ARG, "training: there is no schedule %d", (int)o->schedule);
+    if (o->schedule == RP_TRAIN_COSINE && o->n_steps <= o->warmup)
+        return rp_fail(RP_E_ARG,
+                       "training: n_steps = %d, warmup = %d: a cosine needs more steps than the warm-up",
+                       o->n_steps, o->warmup);
+    return RP_OK;
+}
+
+static RpStatus check_supported(const RpTrainOptions *o) {
+    if (o->recompute) return rp_fail(RP_E_UNSUPPORTED, "training: recompute is not supported");
+    if (o->compute != RP_F32)
+        return rp_fail(RP_E_UNSUPPORTED, "training: compute = %s: only f32 is supported",
+                       rp_dtype_name(o->compute));
+    if (o->lora_rank != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "training: lora_rank = %d: LoRA is not supported", o->lora_rank);
+    return RP_OK;
+}
+
+RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpTrainOptions *out) {
+    const int32_t  n_train = rp_model_info(m)->n_ctx_train;
+    RpTrainOptions o       = *options;
+    RP_TRY(check_numbers(&o));
+    RP_TRY(check_supported(&o));
+    if (o.batch == 0) o.batch = DEFAULT_BATCH;
+    if (o.seq == 0) o.seq = n_train;
+    if (o.accumulate == 0) o.accumulate = 1;
+    if (o.lr == 0.0f) o.lr = 1e-3f;
+    if (o.beta1 == 0.0f) o.beta1 = 0.9f;
+    if (o.beta2 == 0.0f) o.beta2 = 0.999f;
+    if (o.eps == 0.0f) o.eps = 1e-8f;
+    if (o.max_norm == 0.0f) o.max_norm = 1.0f;
+    if (o.seq > n_train)
+        return rp_fail(RP_E_ARG, "training: seq = %d: the model is made for at most %d positions", o.seq,
+                       n_train);
+    if ((int64_t)o.batch * o.seq > MAX_TOKENS)
+        return rp_fail(RP_E_ARG, "training: batch = %d, seq = %d: at most %d tokens together are possible",
+                       o.batch, o.seq, MAX_TOKENS);
+    *out = o;
+    return RP_OK;
+}
+
+/* ---- plans ---- */
+
+/* Also what a trainer that failed to open has. The owner of the states goes last. */
+void rp_trainer_free(RpTrainer *t) {
+    if (t == NULL) return;
+    for (int i = N_GRAPHS - 1; i >= 0; i--) rp_trainer_close_graph(&t->graphs[i]);
+    free(t->params);
+    free(t->routed);
+    free(t->loads);
+    free(t->buffer);
+    free(t);
+}
+
+static bool needs(const RpTrainer *t, TrainGraphKind kind) {
+    return (kind != GRAPH_FIRST || t->o.accumulate > 1) && (kind != GRAPH_MORE || t->o.accumulate > 2);
+}
+
+static RpStatus plan_graphs(RpTrainer *t) {
+    const RpModelInfo *info = rp_model_info(t->model);
+    int64_t            most = 0;
+    for (int kind = 0; kind < N_GRAPHS; kind++)
+        if (needs(t, (TrainGraphKind)kind)) RP_TRY(rp_trainer_plan_graph(t, (TrainGraphKind)kind));
+    for (int i = 0; i < t->n_params; i++) most = t->params[i].n > most ? t->params[i].n : most;
+    t->buffer = malloc((size_t)most * sizeof *t->buffer);
+    if (t->n_routed > 0) t->loads = calloc((size_t)info->n_layer * (size_t)info->n_expert, sizeof *t->loads);
+    if (t->buffer == NULL || (t->n_routed > 0 && t->loads == NULL))
+        return rp_fail(RP_E_NOMEM, "out of memory for a trainer");
+    return RP_OK;
+}
+
+static RpStatus plan_trainer(const RpModel *m, const RpTrainOptions *o, RpTrainer **out) {
+    RpTrainer *t = calloc(1, sizeof *t);
+    if (t == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a trainer");
+    t->model          = m;
+    const RpStatus st = rp_trainer_options(m, o, &t->o);
+    const RpStatus at = st == RP_OK ? plan_graphs(t) : st;
+    if (at != RP_OK) {
+        rp_trainer_free(t);
+        return at;
+    }
+    *out = t;
+    return RP_OK;
+}
+
+/* The graphs share one arena; one that needs a larger one than GRAPH_STEP gets its own. */
+static RpTrainMemory memory_of(const RpTrainer *t) {
+    const RpPlanMemory step  = rp_plan_memory(t->graphs[GRAPH_STEP].plan);
+    size_t             arena = step.arena, params = 0;
+    for (int kind = GRAPH_FIRST; kind < N_GRAPHS; kind++) {
+        if (t->graphs[kind].plan == NULL) continue;
+        const size_t other = rp_plan_memory(t->graphs[kind].plan).arena;
+        if (other > step.arena) arena += other;
+    }
+    for (int i = 0; i < t->n_params; i++) params += (size_t)t->params[i].n * sizeof(float);
+    RpTrainMemory out = {.weights = params, .optimizer = 2 * params};
+    out.gradients     = t->o.accumulate > 1 ? 2 * params : params;
+    out.total         = step.state + step.weights + arena;
+    const size_t rest = out.weights + out.optimizer + out.gradients;
+    out.activations   = out.total > rest ? out.total - rest : 0;
+    return out;
+}
+
+RpStatus rp_trainer_memory_sized(const RpModel *m, const RpTrainOptions *options, size_t options_bytes,
+                                 RpTrainMemory *out, size_t out_bytes) {
+    RP_NOT_NULL(m, "m");
+    RP_NOT_NULL(out, "out");
+
+    RpTrainer     *t;
+    RpTrainOptions o;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpTrainOptions"));
+    RP_TRY(plan_trainer(m, &o, &t));
+    const RpTrainMemory memory = memory_of(t);
+    rp_sized_out(out, out_bytes, &memory, sizeof memory);
+    rp_trainer_free(t);
+    return RP_OK;
+}
+
+/* Refuses what does not fit, before anything of it is allocated. */
+static RpStatus check_memory(const RpTrainer *t) {
+    const RpTrainMemory m = memory_of(t);
+    RpDeviceMemory      d;
+    RP_TRY(rp_device_memory(t->o.device, t->o.require_cuda, &d));
+    /* On the CPU 0 means that the free memory is not known. */
+    if ((d.free_bytes == 0 && !d.is_own) || m.total <= d.free_bytes) return RP_OK;
+    return rp_fail(
+        RP_E_NOMEM,
+        "training %d sequences of %d tokens takes %.1f GB: %.1f GB for the weights in f32, %.1f GB for the "
+        "optimiser, %.1f GB for gradients, %.1f GB for activations; %.1f GB are free on %s",
+        t->o.batch, t->o.seq, (double)m.total / 1e9, (double)m.weights / 1e9, (double)m.optimizer / 1e9,
+        (double)m.gradients / 1e9, (double)m.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
+}
+
+/* ---- executors ---- */
+
+void rp_trainer_close_graph(TrainGraph *g) {
+    rp_executor_free(g->exec);
+    rp_plan_free(g->plan);
+    rp_graph_free(g->graph);
+    free(g->loads);
+    free(g->aux);
+    *g = (TrainGraph){0};
+}
+
+static void *data_of(const TrainGraph *g, const char *name) {
+    const TensorNode *node = rp_graph_find(g->graph, name);
+    return node != NULL ? rp_executor_data(g->exec, node) : NULL;
+}
+
+/* The outputs of the layers with experts. */
+static RpStatus find_routers(const RpTrainer *t, TrainGraph *g) {
+    const int n_layer = rp_model_info(t->model)->n_layer;
+    g->loads          = calloc((size_t)n_layer, sizeof *g->loads);
+    g->aux            = calloc((size_t)n_layer, sizeof *g->aux);
+    if (g->loads == NULL || g->aux == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a trainer");
+    for (int i = 0; i < n_layer; i++) {
+        char name[64];
+        if (!t->routed[i]) continue;
+        snprintf(name, sizeof name, "blk.%d.expert_load", i);
+        g->loads[i] = data_of(g, name);
+        snprintf(name, sizeof name, "blk.%d.aux_loss", i);
+        g->aux[i] = data_of(g, name);
+    }
+    return RP_OK;
+}
+
+RpStatus rp_trainer_open_graph(RpTrainer *t, TrainGraphKind kind) {
+    TrainGraph             *g = &t->graphs[kind];
+    const RpExecutorOptions o = {.n_threads     = t->o.n_threads,
+                                 .share         = kind != GRAPH_STEP ? t->graphs[GRAPH_STEP].exec : NULL,
+                                 .device        = t->o.device,
+                                 .require_cuda  = t->o.require_cuda,
+                                 .require_graph = t->o.require_graph,
+                                 .mode          = t->o.mode};
+    if (g->exec != NULL) return RP_OK;
+    RP_TRY(rp_executor_open(g->plan, &o, &g->exec));
+    g->tokens  = data_of(g, "tokens");
+    g->targets = data_of(g, "targets");
+    g->pos     = data_of(g, "pos");
+    g->factor  = data_of(g, "factor");
+    g->rate    = data_of(g, "lr");
+    g->step    = data_of(g, "step");
+    g->losses  = data_of(g, "losses");
+    g->norm    = data_of(g, "grad_norm");
+    return kind != GRAPH_EVALUATE ? find_routers(t, g) : RP_OK;
+}
+
+/* Latent attention reads a mask: 0 for position i <= t, else -infinity. */
+static RpStatus fill_mask(RpTrainer *t) {
+    const TensorNode *mask = rp_graph_find(t->graphs[GRAPH_STEP].graph, "causal_mask");
+    const size_t      seq = (size_t)t->o.seq, bytes = seq * seq * sizeof(float);
+    if (mask == NULL) return RP_OK;
+    float *x = malloc(bytes);
+    if (x == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a mask");
+    for (size_t i = 0; i < seq * seq; i++) x[i] = i % seq <= i / seq ? 0.0f : -INFINITY;
+    const RpStatus st = rp_executor_set(t->graphs[GRAPH_STEP].exec, mask, x, bytes);
+    free(x);
+    return st;
+}
+
+static RpStatus open_trainer(RpTrainer *t) {
+    RP_TRY(check_memory(t));
+    for (int kind = 0; kind < N_GRAPHS; kind++)
+        if (needs(t, (TrainGraphKind)kind)) RP_TRY(rp_trainer_open_graph(t, (TrainGraphKind)kind));
+    t->o.device = NULL; /* borrowed for the call */
+    RP_TRY(fill_mask(t));
+    return rp_trainer_restore(t);
+}
+
+RpStatus rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options, size_t options_bytes,
+                               RpTrainer **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(m, "m");
+
+    RpTrainer     *t;
+    RpTrainOptions o;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpTrainOptions"));
+    RP_TRY(plan_trainer(m, &o, &t));
+    const RpStatus st = open_trainer(t);
+    if (st != RP_OK) {
+        rp_trainer_free(t);
+        return st;
+    }
+    *out = t;
+    return RP_OK;
+}
+
+/* ---- reading ---- */
+
+int64_t rp_trainer_n_steps(const RpTrainer *t) { return t != NULL ? t->step : 0; }
+
+const ExecPlan *rp_trainer_plan(const RpTrainer *t) { return t != NULL ? t->graphs[GRAPH_STEP].plan : NULL; }
+
+void rp_trainer_info_sized(const RpTrainer *t, RpExecutorInfo *out, size_t out_bytes) {
+    const RpExecutorInfo info = rp_executor_info(t != NULL ? t->graphs[GRAPH_STEP].exec : NULL);
+    rp_sized_out(out, out_bytes, t != NULL ? &info : NULL, sizeof info);
+}
+
+const float *rp_trainer_expert_load(const RpTrainer *t, int layer) {
+    if (t == NULL || layer < 0 || layer >= rp_model_info(t->model)->n_layer || !t->routed[layer]) return NULL;
+    return t->loads + (size_t)layer * (size_t)rp_model_info(t->model)->n_expert;
+}

@@ -1,0 +1,70 @@
+/* trainer.h - the inside of an RpTrainer: its graphs, which share their states. With accumulate = 4:
+ *
+ *     micro-batch 0   FIRST      sum  = gradients
+ *     1, 2            MORE       sum += gradients
+ *     3               STEP       clip(sum + gradients), AdamW            accumulate = 1: this one alone
+ *                     EVALUATE   forward pass only */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "reprise/train.h"
+
+#include "model/model.h"
+
+typedef enum TrainGraphKind {
+    GRAPH_STEP, /* the owner of the states */
+    GRAPH_FIRST,
+    GRAPH_MORE,
+    GRAPH_EVALUATE,
+    N_GRAPHS
+} TrainGraphKind;
+
+/* A tensor that is trained, and its states in GRAPH_STEP. */
+typedef struct TrainParam {
+    const RpGgufTensor *tensor;
+    const TensorNode   *weight, *m, *v;
+    char                name[128];
+    int64_t             n; /* elements */
+} TrainParam;
+
+typedef struct TrainGraph {
+    ComputeGraph *graph;
+    ExecPlan     *plan;
+    RpExecutor   *exec;
+    int32_t      *tokens, *targets, *pos, *step; /* inputs; NULL where the graph has none of the name */
+    float        *factor, *rate;
+    const float  *losses, *norm; /* outputs */
+    const float **loads, **aux;  /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
+} TrainGraph;
+
+struct RpTrainer {
+    const RpModel *model;
+    RpTrainOptions o; /* with the defaults */
+    TrainGraph     graphs[N_GRAPHS];
+    TrainParam    *params;
+    int            n_params, n_routed; /* n_routed: layers with experts */
+    int64_t        step;
+    float         *loads;  /* [n_layer][n_expert]; NULL in a dense model */
+    bool          *routed; /* [n_layer] */
+    float         *buffer; /* of the largest parameter */
+};
+
+/* The options with their defaults, checked. */
+RP_NODISCARD RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options,
+                                         RpTrainOptions *out);
+
+/* Graph and plan of one kind. GRAPH_STEP fills in t->params and t->routed. */
+RP_NODISCARD RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind);
+
+/* The executor, which shares with that of GRAPH_STEP, and the addresses of inputs and outputs. Nothing happens if
+ * it is open. */
+RP_NODISCARD RpStatus rp_trainer_open_graph(RpTrainer *t, TrainGraphKind kind);
+void                  rp_trainer_close_graph(TrainGraph *g);
+
+/* The model's weights, and of a checkpoint m, v and the number of steps, into the states. */
+RP_NODISCARD RpStatus rp_trainer_restore(RpTrainer *t);
+
+/* Index of the first of n floats that is NaN or infinite; n: none. */
+int64_t rp_trainer_not_finite(const float *x, int64_t n);
+
+#endif
