@@ -8,7 +8,7 @@ Objects own their C objects: close() or `with` ends their use, and memory is fre
 and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
 from . import device, nn, nn_device
 from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
-from .convert import architectures, presets, requantize, synth, types
+from .convert import architectures, presets, requantize, synth, train_init, train_tokenizer, types
 from .custom import compile_cuda, custom_op, pattern
 from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,
                      FileError, FormatError, NotAvailableError, OutOfMemoryError, ShapeError, StateError, UnsupportedError)
@@ -23,6 +23,7 @@ from .sampler import Sampler, Sampling, random_uniform
 from .session import Session, SessionMemory
 from .settings import (check_cpu_isa, cpu_isa, cpu_prefetch, cpu_prefetch_option, cpu_prefetch_trials, options, set_cpu_isa, set_cpu_prefetch, version)
 from .tokenizer import Tokenizer, format_chat
+from .trainer import Trainer, TrainMemory, TrainResult
 
 __version__ = "0.1.0"
 
@@ -30,8 +31,9 @@ __all__ = [
     "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DtypeError", "DtypeInfo", "Error", "ExecutionError",
     "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
-    "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "Tokenizer", "UnsupportedError", "architectures",
+    "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
+    "UnsupportedError", "architectures",
     "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
     "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
-    "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "types", "version",
+    "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "train_init", "train_tokenizer", "types", "version",
 ]

@@ -167,6 +167,11 @@ class RpStopReason(enum.IntEnum):
     RP_STOP_CANCELLED = 4
 
 
+class RpTrainSchedule(enum.IntEnum):
+    RP_TRAIN_CONSTANT = 0
+    RP_TRAIN_COSINE = 1
+
+
 class RpTuningOrigin(enum.IntEnum):
     RP_TUNING_MODEL = 0
     RP_TUNING_MEASURED = 1
@@ -212,20 +217,24 @@ class TensorOp(enum.IntEnum):
     RP_OP_GEMM = 35
     RP_OP_SILU_BACKWARD = 36
     RP_OP_GELU_BACKWARD = 37
-    RP_OP_SOFT_MAX_BACKWARD = 38
-    RP_OP_RMS_NORM_BACKWARD = 39
-    RP_OP_ATTENTION_BACKWARD = 40
-    RP_OP_GET_ROWS_BACKWARD = 41
-    RP_OP_COMBINE_BACKWARD = 42
-    RP_OP_ROUTE_BACKWARD = 43
-    RP_OP_REPEAT_BACKWARD = 44
-    RP_OP_VIEW = 45
-    RP_OP_RESHAPE = 46
-    RP_OP_PERMUTE = 47
-    RP_OP_TRANSPOSE = 48
-    RP_OP_BITS = 49
-    RP_OP_AFTER = 50
-    RP_OP_COUNT = 51
+    RP_OP_SWIGLU_OAI_BACKWARD = 38
+    RP_OP_SOFT_MAX_BACKWARD = 39
+    RP_OP_RMS_NORM_BACKWARD = 40
+    RP_OP_ATTENTION_BACKWARD = 41
+    RP_OP_GET_ROWS_BACKWARD = 42
+    RP_OP_COMBINE_BACKWARD = 43
+    RP_OP_ROUTE_BACKWARD = 44
+    RP_OP_REPEAT_BACKWARD = 45
+    RP_OP_MUL_MAT_ID_BACKWARD = 46
+    RP_OP_MUL_MAT_ID_TRANSPOSED = 47
+    RP_OP_FILL = 48
+    RP_OP_VIEW = 49
+    RP_OP_RESHAPE = 50
+    RP_OP_PERMUTE = 51
+    RP_OP_TRANSPOSE = 52
+    RP_OP_BITS = 53
+    RP_OP_AFTER = 54
+    RP_OP_COUNT = 55
 
 
 class RpNnStatus(enum.IntEnum):
@@ -247,10 +256,11 @@ class RpAdamwParams(ct.Structure): # 24 bytes
             ("lr", ct.c_float), ("step", ct.c_int32)]
 
 
-class RpAttentionBackwardParams(ct.Structure): # 8 bytes
+class RpAttentionBackwardParams(ct.Structure): # 12 bytes
     scale: float
+    window: int
     causal: int
-    _fields_ = [("scale", ct.c_float), ("causal", ct.c_int32)]
+    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("causal", ct.c_int32)]
 
 
 class RpAttentionParams(ct.Structure): # 16 bytes
@@ -447,6 +457,13 @@ class RpExpertLoadParams(ct.Structure): # 4 bytes
 class RpExpertsDownParams(ct.Structure): # 4 bytes
     scale: float
     _fields_ = [("scale", ct.c_float)]
+
+
+class RpFillParams(ct.Structure): # 40 bytes
+    ne: Any
+    value: float
+    unused: int
+    _fields_ = [("ne", ct.c_int64 * 4), ("value", ct.c_float), ("unused", ct.c_int32)]
 
 
 class RpGateUpParams(ct.Structure): # 28 bytes
@@ -660,6 +677,11 @@ class RpModelOptions(ct.Structure): # 24 bytes
     unused: Any
     _fields_ = [("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
             ("copy", ct.c_bool), ("unused", ct.c_bool * 7)]
+
+
+class RpMulMatIdBackwardParams(ct.Structure): # 4 bytes
+    experts: int
+    _fields_ = [("experts", ct.c_int32)]
 
 
 class RpMulMatParams(ct.Structure): # 4 bytes
@@ -898,6 +920,77 @@ class RpTokenList(ct.Structure): # 24 bytes
     _fields_ = [("ids", ct.c_void_p), ("n", ct.c_uint64), ("capacity", ct.c_uint64)]
 
 
+class RpTrainInitOptions(ct.Structure): # 32 bytes
+    tokenizer: bytes | None
+    seed: int
+    progress: Any
+    user: int | None
+    _fields_ = [("tokenizer", ct.c_char_p), ("seed", ct.c_uint64),
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+
+
+class RpTrainMemory(ct.Structure): # 40 bytes
+    weights: int
+    optimizer: int
+    gradients: int
+    activations: int
+    total: int
+    _fields_ = [("weights", ct.c_uint64), ("optimizer", ct.c_uint64), ("gradients", ct.c_uint64),
+            ("activations", ct.c_uint64), ("total", ct.c_uint64)]
+
+
+class RpTrainOptions(ct.Structure): # 104 bytes
+    batch: int
+    seq: int
+    accumulate: int
+    n_steps: int
+    lr: float
+    lr_end: float
+    schedule: int
+    warmup: int
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    max_norm: float
+    aux_loss: float
+    recompute: bool
+    compute: int
+    lora_rank: int
+    lora_alpha: float
+    seed: int
+    n_threads: int
+    device: bytes | None
+    require_cuda: bool
+    require_graph: bool
+    mode: int
+    _fields_ = [("batch", ct.c_int32), ("seq", ct.c_int32), ("accumulate", ct.c_int32), ("n_steps", ct.c_int32),
+            ("lr", ct.c_float), ("lr_end", ct.c_float), ("schedule", ct.c_int32), ("warmup", ct.c_int32),
+            ("beta1", ct.c_float), ("beta2", ct.c_float), ("eps", ct.c_float), ("weight_decay", ct.c_float),
+            ("max_norm", ct.c_float), ("aux_loss", ct.c_float), ("recompute", ct.c_bool), ("compute", ct.c_int32),
+            ("lora_rank", ct.c_int32), ("lora_alpha", ct.c_float), ("seed", ct.c_uint64), ("n_threads", ct.c_int32),
+            ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32)]
+
+
+class RpTrainResult(ct.Structure): # 48 bytes
+    step: int
+    loss: float
+    aux_loss: float
+    grad_norm: float
+    lr: float
+    n_targets: int
+    _fields_ = [("step", ct.c_int64), ("loss", ct.c_double), ("aux_loss", ct.c_double), ("grad_norm", ct.c_double),
+            ("lr", ct.c_double), ("n_targets", ct.c_int64)]
+
+
+class RpTrainTokenizerOptions(ct.Structure): # 24 bytes
+    n_vocab: int
+    progress: Any
+    user: int | None
+    _fields_ = [("n_vocab", ct.c_int32),
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+
+
 class RpUtf8Stream(ct.Structure): # 8 bytes
     held: Any
     n_held: int
@@ -951,6 +1044,7 @@ class RpOpParams(ct.Union): # 72 bytes
     gemm: RpGemmParams
     silu_backward: RpNoParams
     gelu_backward: RpGeluParams
+    swiglu_oai_backward: RpSwigluOaiParams
     soft_max_backward: RpSoftMaxBackwardParams
     rms_norm_backward: RpRmsNormParams
     attention_backward: RpAttentionBackwardParams
@@ -958,6 +1052,9 @@ class RpOpParams(ct.Union): # 72 bytes
     combine_backward: RpNoParams
     route_backward: RpRouteParams
     repeat_backward: RpRepeatBackwardParams
+    mul_mat_id_backward: RpMulMatIdBackwardParams
+    mul_mat_id_transposed: RpNoParams
+    fill: RpFillParams
     view: RpViewParams
     reshape: RpReshapeParams
     permute: RpPermuteParams
@@ -976,10 +1073,12 @@ class RpOpParams(ct.Union): # 72 bytes
             ("aux_loss_backward", RpAuxLossBackwardParams), ("grad_norm", RpGradNormParams),
             ("grad_clip", RpGradClipParams), ("adamw", RpAdamwParams), ("gemm", RpGemmParams),
             ("silu_backward", RpNoParams), ("gelu_backward", RpGeluParams),
-            ("soft_max_backward", RpSoftMaxBackwardParams), ("rms_norm_backward", RpRmsNormParams),
-            ("attention_backward", RpAttentionBackwardParams), ("get_rows_backward", RpGetRowsBackwardParams),
-            ("combine_backward", RpNoParams), ("route_backward", RpRouteParams),
-            ("repeat_backward", RpRepeatBackwardParams), ("view", RpViewParams), ("reshape", RpReshapeParams),
+            ("swiglu_oai_backward", RpSwigluOaiParams), ("soft_max_backward", RpSoftMaxBackwardParams),
+            ("rms_norm_backward", RpRmsNormParams), ("attention_backward", RpAttentionBackwardParams),
+            ("get_rows_backward", RpGetRowsBackwardParams), ("combine_backward", RpNoParams),
+            ("route_backward", RpRouteParams), ("repeat_backward", RpRepeatBackwardParams),
+            ("mul_mat_id_backward", RpMulMatIdBackwardParams), ("mul_mat_id_transposed", RpNoParams),
+            ("fill", RpFillParams), ("view", RpViewParams), ("reshape", RpReshapeParams),
             ("permute", RpPermuteParams), ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
 
 
@@ -1203,6 +1302,19 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_tokenizer_new": ("status", ["pointer", "pointer"], "f out"),
     "rp_tokenizer_pre": ("text", ["pointer"], "tk"),
     "rp_top_k": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g x bias_or_null params"),
+    "rp_train_init_sized": ("status", ["text", "pointer", "u64", "text"], "preset options options_bytes path"),
+    "rp_train_tokenizer_sized": ("status", ["pointer", "u64", "pointer", "u64", "text"], "texts n_texts options options_bytes path"),
+    "rp_trainer_evaluate": ("status", ["pointer", "pointer", "u64", "pointer"], "t tokens n_seq loss"),
+    "rp_trainer_expert_load": ("pointer", ["pointer", "i32"], "t layer"),
+    "rp_trainer_export": ("status", ["pointer", "text", "text"], "t path type"),
+    "rp_trainer_free": (None, ["pointer"], "t"),
+    "rp_trainer_info_sized": (None, ["pointer", "pointer", "u64"], "t out out_bytes"),
+    "rp_trainer_memory_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64"], "m options options_bytes out out_bytes"),
+    "rp_trainer_n_steps": ("i64", ["pointer"], "t"),
+    "rp_trainer_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
+    "rp_trainer_plan": ("pointer", ["pointer"], "t"),
+    "rp_trainer_save": ("status", ["pointer", "text"], "t path"),
+    "rp_trainer_step_sized": ("status", ["pointer", "pointer", "pointer", "u64"], "t tokens result result_bytes"),
     "rp_transpose": ("pointer", ["pointer", "pointer"], "g x"),
     "rp_utf8_feed": ("u64", ["pointer", "pointer", "u64", "pointer"], "u bytes n out"),
     "rp_utf8_flush": ("u64", ["pointer", "pointer"], "u out"),

@@ -1,9 +1,10 @@
-"""Write model files: random weights in the shape of a known model, or the weights of a file in another type."""
+"""Write model files: random or initial weights in the shape of a known model, a trained tokenizer, or the weights of a file in
+another type."""
 from __future__ import annotations
 
 import ctypes as ct
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import _c
@@ -40,6 +41,27 @@ def synth(preset: str, path: str | os.PathLike[str], *, type: str | None = None,
     with Stopped(progress, field_type(_c.RpSynthOptions, "progress")) as stopped:
         options = params(_c.RpSynthOptions, type=type, seed=seed, hollow=hollow, progress=stopped.callback)
         lib.rp_synth_sized(preset, ct.byref(options), ct.sizeof(options), path)
+
+
+def train_tokenizer(texts: Sequence[str | bytes], path: str | os.PathLike[str], *, n_vocab: int = 0,
+                    progress: Progress | None = None) -> None:
+    """Trains a byte-level BPE tokenizer and writes it as a GGUF file without tensors; 0 tokens: 4096."""
+    encoded = [t.encode() if isinstance(t, str) else bytes(t) for t in texts]
+    strings = (_c.RpGgufString * max(len(encoded), 1))()
+    for string, text in zip(strings, encoded):
+        string.ptr, string.len = ct.cast(ct.c_char_p(text), ct.c_void_p), len(text)
+    with Stopped(progress, field_type(_c.RpTrainTokenizerOptions, "progress")) as stopped:
+        options = params(_c.RpTrainTokenizerOptions, n_vocab=n_vocab, progress=stopped.callback)
+        lib.rp_train_tokenizer_sized(strings, len(encoded), ct.byref(options), ct.sizeof(options), path)
+
+
+def train_init(preset: str, path: str | os.PathLike[str], *, tokenizer: str | os.PathLike[str] | None = None, seed: int = 0,
+               progress: Progress | None = None) -> None:
+    """Writes a model that is to be trained (Trainer), in the shape of a preset and with the tokenizer of a file."""
+    with Stopped(progress, field_type(_c.RpTrainInitOptions, "progress")) as stopped:
+        options = params(_c.RpTrainInitOptions, tokenizer=None if tokenizer is None else os.fspath(tokenizer), seed=seed,
+                         progress=stopped.callback)
+        lib.rp_train_init_sized(preset, ct.byref(options), ct.sizeof(options), path)
 
 
 def requantize(source: str | os.PathLike[str], path: str | os.PathLike[str], type: str, progress: Progress | None = None) -> None:

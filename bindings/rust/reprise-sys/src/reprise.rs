@@ -204,20 +204,24 @@ pub const RP_OP_ADAMW: TensorOp = 34;
 pub const RP_OP_GEMM: TensorOp = 35;
 pub const RP_OP_SILU_BACKWARD: TensorOp = 36;
 pub const RP_OP_GELU_BACKWARD: TensorOp = 37;
-pub const RP_OP_SOFT_MAX_BACKWARD: TensorOp = 38;
-pub const RP_OP_RMS_NORM_BACKWARD: TensorOp = 39;
-pub const RP_OP_ATTENTION_BACKWARD: TensorOp = 40;
-pub const RP_OP_GET_ROWS_BACKWARD: TensorOp = 41;
-pub const RP_OP_COMBINE_BACKWARD: TensorOp = 42;
-pub const RP_OP_ROUTE_BACKWARD: TensorOp = 43;
-pub const RP_OP_REPEAT_BACKWARD: TensorOp = 44;
-pub const RP_OP_VIEW: TensorOp = 45;
-pub const RP_OP_RESHAPE: TensorOp = 46;
-pub const RP_OP_PERMUTE: TensorOp = 47;
-pub const RP_OP_TRANSPOSE: TensorOp = 48;
-pub const RP_OP_BITS: TensorOp = 49;
-pub const RP_OP_AFTER: TensorOp = 50;
-pub const RP_OP_COUNT: TensorOp = 51;
+pub const RP_OP_SWIGLU_OAI_BACKWARD: TensorOp = 38;
+pub const RP_OP_SOFT_MAX_BACKWARD: TensorOp = 39;
+pub const RP_OP_RMS_NORM_BACKWARD: TensorOp = 40;
+pub const RP_OP_ATTENTION_BACKWARD: TensorOp = 41;
+pub const RP_OP_GET_ROWS_BACKWARD: TensorOp = 42;
+pub const RP_OP_COMBINE_BACKWARD: TensorOp = 43;
+pub const RP_OP_ROUTE_BACKWARD: TensorOp = 44;
+pub const RP_OP_REPEAT_BACKWARD: TensorOp = 45;
+pub const RP_OP_MUL_MAT_ID_BACKWARD: TensorOp = 46;
+pub const RP_OP_MUL_MAT_ID_TRANSPOSED: TensorOp = 47;
+pub const RP_OP_FILL: TensorOp = 48;
+pub const RP_OP_VIEW: TensorOp = 49;
+pub const RP_OP_RESHAPE: TensorOp = 50;
+pub const RP_OP_PERMUTE: TensorOp = 51;
+pub const RP_OP_TRANSPOSE: TensorOp = 52;
+pub const RP_OP_BITS: TensorOp = 53;
+pub const RP_OP_AFTER: TensorOp = 54;
+pub const RP_OP_COUNT: TensorOp = 55;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpNoParams {
@@ -425,6 +429,7 @@ pub struct RpSoftMaxBackwardParams {
 #[derive(Clone, Copy)]
 pub struct RpAttentionBackwardParams {
     pub scale: f32,
+    pub window: i32,
     pub causal: i32,
 }
 #[repr(C)]
@@ -437,6 +442,18 @@ pub struct RpGetRowsBackwardParams {
 #[derive(Clone, Copy)]
 pub struct RpRepeatBackwardParams {
     pub ne: [i64; 4],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpMulMatIdBackwardParams {
+    pub experts: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpFillParams {
+    pub ne: [i64; 4],
+    pub value: f32,
+    pub unused: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -486,6 +503,7 @@ pub union RpOpParams {
     pub gemm: RpGemmParams,
     pub silu_backward: RpNoParams,
     pub gelu_backward: RpGeluParams,
+    pub swiglu_oai_backward: RpSwigluOaiParams,
     pub soft_max_backward: RpSoftMaxBackwardParams,
     pub rms_norm_backward: RpRmsNormParams,
     pub attention_backward: RpAttentionBackwardParams,
@@ -493,6 +511,9 @@ pub union RpOpParams {
     pub combine_backward: RpNoParams,
     pub route_backward: RpRouteParams,
     pub repeat_backward: RpRepeatBackwardParams,
+    pub mul_mat_id_backward: RpMulMatIdBackwardParams,
+    pub mul_mat_id_transposed: RpNoParams,
+    pub fill: RpFillParams,
     pub view: RpViewParams,
     pub reshape: RpReshapeParams,
     pub permute: RpPermuteParams,
@@ -716,11 +737,28 @@ pub struct RpSynthOptions {
     pub progress: RpConvertProgress,
     pub user: *mut c_void,
 }
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainTokenizerOptions {
+    pub n_vocab: i32,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainInitOptions {
+    pub tokenizer: *const c_char,
+    pub seed: u64,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
 extern "C" {
     pub fn rp_synth_sized(preset: *const c_char, options: *const RpSynthOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_model_open_preset(preset: *const c_char, type_: *const c_char, out: *mut *mut RpModel) -> RpStatus;
     pub fn rp_synth_preset_name(i: c_int) -> *const c_char;
     pub fn rp_synth_preset_help(i: c_int) -> *const c_char;
+    pub fn rp_train_tokenizer_sized(texts: *const RpGgufString, n_texts: usize, options: *const RpTrainTokenizerOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
+    pub fn rp_train_init_sized(preset: *const c_char, options: *const RpTrainInitOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_requantize(in_: *const c_char, out: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
     pub fn rp_convert_type_name(i: c_int) -> *const c_char;
 }
@@ -1268,6 +1306,75 @@ extern "C" {
 extern "C" {
     pub fn rp_visible_text(text: *const c_char, n: usize, out: *mut c_char, size: usize) -> usize;
     pub fn rp_put_json_string(text: *const c_char, n: usize, out: *mut FILE);
+}
+
+// ---- reprise/train.h ----
+#[repr(C)]
+pub struct RpTrainer {
+    _opaque: [u8; 0],
+}
+pub type RpTrainSchedule = c_int;
+pub const RP_TRAIN_CONSTANT: RpTrainSchedule = 0;
+pub const RP_TRAIN_COSINE: RpTrainSchedule = 1;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainOptions {
+    pub batch: i32,
+    pub seq: i32,
+    pub accumulate: i32,
+    pub n_steps: i32,
+    pub lr: f32,
+    pub lr_end: f32,
+    pub schedule: RpTrainSchedule,
+    pub warmup: i32,
+    pub beta1: f32,
+    pub beta2: f32,
+    pub eps: f32,
+    pub weight_decay: f32,
+    pub max_norm: f32,
+    pub aux_loss: f32,
+    pub recompute: bool,
+    pub compute: RpDtype,
+    pub lora_rank: i32,
+    pub lora_alpha: f32,
+    pub seed: u64,
+    pub n_threads: c_int,
+    pub device: *const c_char,
+    pub require_cuda: bool,
+    pub require_graph: bool,
+    pub mode: RpExecMode,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainMemory {
+    pub weights: usize,
+    pub optimizer: usize,
+    pub gradients: usize,
+    pub activations: usize,
+    pub total: usize,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainResult {
+    pub step: i64,
+    pub loss: f64,
+    pub aux_loss: f64,
+    pub grad_norm: f64,
+    pub lr: f64,
+    pub n_targets: i64,
+}
+extern "C" {
+    pub fn rp_trainer_memory_sized(m: *const RpModel, options: *const RpTrainOptions, options_bytes: usize, out: *mut RpTrainMemory, out_bytes: usize) -> RpStatus;
+    pub fn rp_trainer_open_sized(m: *const RpModel, options: *const RpTrainOptions, options_bytes: usize, out: *mut *mut RpTrainer) -> RpStatus;
+    pub fn rp_trainer_free(t: *mut RpTrainer);
+    pub fn rp_trainer_step_sized(t: *mut RpTrainer, tokens: *const i32, result: *mut RpTrainResult, result_bytes: usize) -> RpStatus;
+    pub fn rp_trainer_evaluate(t: *mut RpTrainer, tokens: *const i32, n_seq: usize, loss: *mut f64) -> RpStatus;
+    pub fn rp_trainer_expert_load(t: *const RpTrainer, layer: c_int) -> *const f32;
+    pub fn rp_trainer_save(t: *mut RpTrainer, path: *const c_char) -> RpStatus;
+    pub fn rp_trainer_export(t: *mut RpTrainer, path: *const c_char, type_: *const c_char) -> RpStatus;
+    pub fn rp_trainer_n_steps(t: *const RpTrainer) -> i64;
+    pub fn rp_trainer_info_sized(t: *const RpTrainer, out: *mut RpExecutorInfo, out_bytes: usize);
+    pub fn rp_trainer_plan(t: *const RpTrainer) -> *const ExecPlan;
 }
 
 // ---- reprise/version.h ----
