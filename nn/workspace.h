@@ -17,7 +17,7 @@ static inline RpStatus rp_nn_check_workspace(const char *function, const NnMemor
                    wanted);
 }
 
-/* What a query answers for an op that needs `wanted` aligned bytes. */
+/* The workspace to report for an op that needs `wanted` aligned bytes. */
 static inline int64_t rp_nn_workspace_bytes(size_t wanted) {
     return wanted > 0 ? (int64_t)wanted + RP_NN_ALIGN : 0;
 }

@@ -27,10 +27,11 @@ check nn "$base|executor/pool\.h|nn/([a-z_]+/)?[a-z_]+\.h"
 check model/gguf "$base|model/gguf/[a-z_0-9]+\.h"
 check model/tokenizer "$base|model/tokenizer/[a-z_0-9]+\.h"
 check model "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h"
+check train "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h|train/[a-z_0-9]+\.h"
 check cli "$public|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check examples "$public"
 
-bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base graph fallback kernels executor model include)
+bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base graph fallback kernels executor model train include)
 [ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }
 
 # RpOpArgs.src and the names of sources share memory: an initialiser by a name leaves the sources behind it undefined.

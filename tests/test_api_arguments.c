@@ -20,6 +20,7 @@ typedef struct Fixture {
     RpModel           *model, *new_model;
     RpSession         *session, *new_session;
     RpSampler         *sampler, *new_sampler;
+    RpTrainer         *trainer, *new_trainer;
     ComputeGraph      *fresh, *graph, *new_graph; /* fresh: not finished, a new one for each call */
     TensorNode        *node, *in, *sum;           /* of the fresh graph; input and output of `graph` */
     ExecPlan          *plan, *new_plan;
@@ -168,6 +169,8 @@ static void open_fixture(Fixture *x) {
     x->file = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
+    OK(rp_trainer_open(x->model, &(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"},
+                       &x->trainer));
     OK(rp_sampler_new(&greedy, rp_model_info(x->model)->n_vocab, &x->sampler));
     x->view   = rp_view_contiguous(RP_F32, x->ne, x->floats);
     x->cursor = x->value->data;
@@ -182,6 +185,7 @@ static void close_fixture(Fixture *x) {
     rp_graph_free(x->graph);
     rp_sampler_free(x->sampler);
     rp_session_free(x->session);
+    rp_trainer_free(x->trainer);
     rp_model_free(x->model);
     fclose(x->null);
 }
@@ -213,8 +217,9 @@ static void run(const char *header) {
 
 #define HEADERS(X)                                                                                           \
     X(convert)                                                                                               \
-    X(cpu) X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) X(options) X(quants)  \
-        X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(version)
+    X(cpu)                                                                                                   \
+    X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) X(options) X(quants)         \
+        X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) X(version)
 
 #define X(header)                                                                                            \
     Test(api_arguments, header) { run(#header); }

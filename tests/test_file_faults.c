@@ -27,7 +27,7 @@ static void put_old(void) {
 
 /* Adds the contents of the target to the result. True if it is the old file. */
 static bool read_target(void) {
-    static char bytes[1 << 20];
+    static char bytes[1 << 21];
     FILE       *f = fopen(target(), "rb");
     cr_assert_not_null(f, "the target is gone");
     const size_t n = fread(bytes, 1, sizeof bytes, f);
@@ -58,6 +58,21 @@ static RpStatus quantise(const char *type) {
 static RpStatus synthesise(const char *type) {
     const RpSynthOptions o = {.type = type, .seed = 1};
     return rp_synth("tiny", &o, target());
+}
+
+/* A tokenizer from a text; it has few merges, as each token allocates. */
+static RpStatus train_tokenizer(const char *text) {
+    const RpGgufString texts[2] = {
+        {text,       strlen(text)},
+        {"and more", 8           }
+    };
+    const RpTrainTokenizerOptions o = {.n_vocab = 270};
+    return rp_train_tokenizer(texts, 2, &o, target());
+}
+
+static RpStatus initialise(const char *tokenizer) {
+    const RpTrainInitOptions o = {.tokenizer = tokenizer[0] != '\0' ? tokenizer : NULL};
+    return rp_train_init("tiny", &o, target());
 }
 
 /* The scenario of a writer: it replaces an old file. */
@@ -117,6 +132,13 @@ Test(file_faults, writing_a_dump) {
 Test(file_faults, quantising_a_file) {
     check_writer("quantize", quantise, "Q8_0");
     check_writer("quantize", quantise, "Q4_K_M");
+}
+
+Test(file_faults, training_a_tokenizer) { check_writer("tokenizer", train_tokenizer, "one text, two texts"); }
+
+Test(file_faults, writing_initial_weights) {
+    check_writer("init", initialise, "");
+    check_writer("init", initialise, GOLDEN_DIR "tokenizer/gpt-2.gguf");
 }
 
 Test(file_faults, writing_random_weights) { check_writer("synth", synthesise, "Q4_0"); }

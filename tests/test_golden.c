@@ -119,7 +119,7 @@ static void check_tiny(const char *name) {
                   name, distance(&exact, &unquantized));
     cr_expect_leq(distance(&exact, &unfused), close, "%s without passes is off by %g", name,
                   distance(&exact, &unfused));
-    /* Of these models, one rounds further in f16 tiles: 1.53 times llama.cpp's distance. */
+    /* The largest ratio is 1.53, of the model that also rounds activations in f16 tiles. */
     cr_expect_leq(us, 1.6 * them + 3e-3, "%s is off by %g, llama.cpp by %g", name, us, them);
     free(line);
     fclose(f);

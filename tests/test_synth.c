@@ -183,7 +183,7 @@ Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
 
 Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     name_files();
-    REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, nn-6.9b");
+    REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, demo, nn-6.9b");
     REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
             "'Q3_K' is not a weight type");
     REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Gradients of attention and RMSNorm by torch.autograd in float64, for the tests of attention_backward and
-rms_norm_backward. Made with PyTorch 2.15.0; the first line of the output names the version.
+"""Gradients of attention, RMSNorm and the activation of gpt-oss by torch.autograd in float64, for the tests of
+attention_backward, rms_norm_backward and swiglu_oai_backward. Made with PyTorch 2.15.0; the first line of the output names the version.
 
     golden_backward.py >tests/golden/backward.txt
 
@@ -33,6 +33,34 @@ def attention(causal, batch, seq_q, seq_k, heads, key_heads, dim, scale):
         line(result)
 
 
+def attention_sinks(causal, window, batch, seq_q, seq_k, heads, key_heads, dim, scale):
+    """The last `window` of the keys that a query would see without one (0: all), and a further score of each head,
+    without a value. The last line is the gradient of these scores."""
+    print("attention_sinks", int(causal), window, batch, seq_q, seq_k, heads, key_heads, dim, scale)
+    q, dout = values(1, batch, seq_q, heads, dim), values(4, batch, seq_q, heads, dim)
+    k, v = values(2, batch, seq_k, key_heads, dim), values(3, batch, seq_k, key_heads, dim)
+    sinks, group = values(5, heads), heads // key_heads
+    last = torch.arange(seq_q)[:, None] + (seq_k - seq_q) if causal else torch.full((seq_q, 1), seq_k - 1)
+    key = torch.arange(seq_k)[None, :]
+    seen = (key <= last) & ((key > last - window) if window else True)
+    scores = torch.einsum("bthd,bihd->bhti", q, k.repeat_interleave(group, 2)) * scale
+    scores = scores.masked_fill(~seen, -torch.inf)
+    scores = torch.cat([scores, sinks[None, :, None, None].expand(batch, heads, seq_q, 1)], -1)
+    out = torch.einsum("bhti,bihd->bthd", scores.softmax(-1)[..., :-1], v.repeat_interleave(group, 2))
+    out.backward(dout.detach())
+    for result in (out, q.grad, k.grad, v.grad, sinks.grad):
+        line(result)
+
+
+def swiglu_oai(n, alpha, limit):
+    print("swiglu_oai", n, alpha, limit)
+    dy, gate, up = values(1, n), values(2, n), values(3, n)
+    g, u = gate.clamp(max=limit), up.clamp(-limit, limit)
+    (g * torch.sigmoid(alpha * g) * (u + 1)).backward(dy.detach())
+    line(gate.grad)
+    line(up.grad)
+
+
 def rms_norm(rows, dim, eps):
     print("rms_norm", rows, dim, eps)
     x, w, dy = values(1, rows, dim), values(2, dim), values(3, rows, dim)
@@ -46,3 +74,9 @@ attention(False, 2, 3, 5, 4, 2, 4, 0.5)
 attention(True, 2, 3, 5, 4, 2, 4, 0.5)
 attention(True, 1, 4, 4, 3, 1, 5, 2.0)
 rms_norm(3, 7, 1e-5)
+attention_sinks(True, 0, 2, 3, 5, 4, 2, 4, 0.5)
+attention_sinks(True, 2, 2, 3, 5, 4, 2, 4, 0.5)
+attention_sinks(True, 3, 1, 7, 7, 3, 1, 5, 2.0)
+attention_sinks(False, 4, 1, 3, 6, 2, 2, 4, 0.5)
+swiglu_oai(40, 1.702, 7.0)
+swiglu_oai(40, 1.702, 0.6)

@@ -217,4 +217,5 @@ def main():
     print(f"best validation loss {best:.4f} nats per token")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,9 @@ CALLBACKS = {"RpConvertProgress *", "RpVerifyCallback *", "RpPrefillProgress *",
 # A legal value of each parameter.
 VALID = {
     "const RpModel *": "x->model", "RpSession *": "x->session", "const RpSession *": "x->session",
+    "RpTrainer *": "x->trainer", "const RpTrainer *": "x->trainer", "RpTrainer **": "&x->new_trainer",
+    "const RpTrainOptions *": '&(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"}',
+    "rp_trainer_save.path": "NOWHERE", "rp_trainer_export.path": "NOWHERE", "size_t n_seq": "4",
     "RpSampler *": "x->sampler", "const RpSampler *": "x->sampler", "const ExecPlan *": "x->plan", "ExecPlan *": "x->plan",
     "RpExecutor *": "x->exec", "const RpExecutor *": "x->exec", "RpExecutorStates *": "x->states",
     "ComputeGraph *": "x->fresh", "const ComputeGraph *": "x->graph", "rp_graph_optimize.g": "x->graph",
@@ -32,12 +35,15 @@ VALID = {
     "RpLogitsCallback *": "score",
     "const char *": '"x"', "const char *path": "MODEL", "const char *in": "MODEL", "const char *out": "NOWHERE",
     "const char *device": '"cpu"', "const char *preset": '"nn-6.9b"', "const char *type": '"Q8_0"',
-    "rp_synth_sized.path": "NOWHERE", "rp_new_file_open.path": "NOWHERE", "const char *disable": '""',
+    "rp_synth_sized.path": "NOWHERE", "rp_train_tokenizer_sized.path": "NOWHERE", "rp_train_init_sized.path": "NOWHERE",
+    "rp_train_init_sized.preset": '"tiny"', "const RpGgufString *": '&(RpGgufString){"text", 4}', "size_t n_texts": "1",
+    "const RpTrainTokenizerOptions *": "&(RpTrainTokenizerOptions){.n_vocab = 300}",
+    "const RpTrainInitOptions *": "&(RpTrainInitOptions){.seed = 1}", "rp_new_file_open.path": "NOWHERE", "const char *disable": '""',
     "const char *last": "NULL", "rp_requantize.progress": "NULL", "rp_fail.fmt": '"%s", ""',
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
         "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
-        "RpSessionMemory", "RpGenerateResult", "RpCpuPrefetchTrial")},
+        "RpSessionMemory", "RpGenerateResult", "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
     "const RpSynthOptions *": "&(RpSynthOptions){.hollow = true}", "const RpModelOptions *": "&(RpModelOptions){.user = x}",
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
     "const RpReplyOptions *": "&(RpReplyOptions){.state = x->ids, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = 8}",
@@ -71,10 +77,12 @@ VALID = {
 SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes", "source_bytes"}
 
 OPTIONS_OF = {
-    "rp_synth_sized": "RpSynthOptions", "rp_model_open_sized": "RpModelOptions", "rp_executor_open_sized": "RpExecutorOptions",
+    "rp_synth_sized": "RpSynthOptions", "rp_train_tokenizer_sized": "RpTrainTokenizerOptions",
+    "rp_train_init_sized": "RpTrainInitOptions", "rp_model_open_sized": "RpModelOptions", "rp_executor_open_sized": "RpExecutorOptions",
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
     "rp_session_open_sized": "RpSessionOptions", "rp_generate_sized": "RpGenerateOptions",
+    "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
 for _name, _struct in OPTIONS_OF.items():
     VALID[f"{_name}.options_bytes"] = f"sizeof({_struct})"
@@ -90,7 +98,8 @@ BAD = {
     "callback": [],
     **{kind: [f"({kind})-1", f"({kind})1000"] for kind in (
         "RpDtype", "RpDumpFormat", "TensorOp", "RpChatKind", "RpMulMatBound", "RpGeluKind", "RpStatus", "RpExecMode",
-        "RpOption", "RpStopReason", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid")},
+        "RpOption", "RpStopReason", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid",
+        "RpTrainSchedule")},
     "RpCpuPrefetch": ["(RpCpuPrefetch){(RpCpuPrefetchHint)9, 64}", "(RpCpuPrefetch){RP_PREFETCH_L1, -64}",
                       "(RpCpuPrefetch){RP_PREFETCH_L1, 65}", "(RpCpuPrefetch){RP_PREFETCH_L1, INT32_MAX}"],
     **{name: ["0", "1"] for name in ("out_bytes", "result_bytes", "note_bytes", "message_bytes", "trial_bytes")},
@@ -98,8 +107,10 @@ BAD = {
 # Pointers that may be NULL.
 ALLOWED = {
     *(f"{name}.options" for name in (
-        "rp_synth_sized", "rp_model_open_sized", "rp_executor_open_sized", "rp_graph_dump_sized", "rp_session_memory_sized",
-        "rp_session_open_sized", "rp_generate_sized")),
+        "rp_synth_sized", "rp_train_tokenizer_sized", "rp_train_init_sized", "rp_model_open_sized", "rp_executor_open_sized",
+        "rp_graph_dump_sized", "rp_session_memory_sized",
+        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized")),
+    "rp_trainer_step_sized.result", "rp_trainer_export.type",
     "rp_model_open_preset.type", "rp_requantize.progress", "rp_session_prefill.progress", "rp_device_memory_sized.device",
     "rp_executor_states_bind.states", "rp_executor_weights_bind.plan", "rp_executor_reply_end.ran_on",
     "rp_verify_difference.at", "rp_new_file_close.file", "rp_graph_op.params", "rp_graph_optimize.disable",
@@ -117,6 +128,8 @@ ANY = {
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
+    "rp_trainer_memory_sized.n_threads", "rp_trainer_memory_sized.device", "rp_trainer_memory_sized.mode",
+    "rp_trainer_memory_sized.out_bytes", "rp_trainer_step_sized.result_bytes",
 }
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
@@ -147,6 +160,9 @@ NEUTRAL = {
 # "?" before a value: it may be legal.
 MEMBERS = {
     "RpSynthOptions.type": ['"no type"'], "RpSynthOptions.seed": [], "RpSynthOptions.progress": [], "RpSynthOptions.user": [],
+    "RpTrainTokenizerOptions.n_vocab": ["256", "-1"], "RpTrainTokenizerOptions.progress": [],
+    "RpTrainTokenizerOptions.user": [], "RpTrainInitOptions.tokenizer": ['"no/such/file"'], "RpTrainInitOptions.seed": [],
+    "RpTrainInitOptions.progress": [], "RpTrainInitOptions.user": [],
     "RpModelOptions.progress": [], "RpModelOptions.user": [],
     "RpExecutorOptions.n_threads": ["-1", "INT32_MAX"], "RpExecutorOptions.share": [], "RpExecutorOptions.device": ['"tpu"'],
     "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],
@@ -171,5 +187,8 @@ MEMBERS = {
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],
     "RpGenerateOptions.prefill_progress": [], "RpGenerateOptions.on_text": [], "RpGenerateOptions.user": [],
     "RpGenerateOptions.tokens": [],
+    **{f"RpTrainOptions.{name}": ["-1", "INT32_MIN"] for name in ("accumulate", "n_steps", "warmup")},
+    "RpTrainOptions.max_norm": ["(float)NAN", "-1.0f"], "RpTrainOptions.lora_alpha": [], "RpTrainOptions.seed": [],
+    "RpTrainOptions.recompute": ["true"], "RpTrainOptions.n_threads": ["-1", "INT32_MAX"], "RpTrainOptions.device": ['"tpu"'],
     "RpViewParams.nb[0]": ["SIZE_MAX"], "RpViewParams.offset": ["SIZE_MAX", "SIZE_MAX / 2 + 1"],
 }

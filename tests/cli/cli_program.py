@@ -23,8 +23,8 @@ TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
 REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
 ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity", "bench launches",
-             "profile", "verify"]
-COMMANDS = ON_MODELS + ["synth", "quantize", "devices", "bench machine", "completion", "man"]
+             "profile", "verify", "train"]
+COMMANDS = ON_MODELS + ["synth", "train plot", "quantize", "devices", "bench machine", "completion", "man"]
 TMP = tempfile.TemporaryDirectory()
 
 

@@ -100,5 +100,16 @@ def test_files_and_texts():
         check(*command, measures=command == ["devices"])
 
 
+def test_training():
+    out, log = os.path.join(TMP.name, "out.gguf"), temporary("log", b'{"step":1,"loss":2,"balance":1.5}\n')
+    text = temporary("text", b"in the beginning\n\nwas the word\n\n" * 12)
+    common = ["-o", out, "--steps", "2", "--seq", "8", "-b", "1", "-t", "1", "-q", "--type", "F32"]
+    check("train", "--preset", "tiny", "--text", text, "--log", os.path.join(TMP.name, "out.jsonl"), *common, output=out)
+    check("train", os.path.join(SOURCE, "tests/golden/tiny/llama-f16.gguf"), "--tokens", temporary("ids", bytes(4 * 99)), *common,
+          output=out)
+    check("train", "plot", log)
+    check("train", "plot", log, "-o", out, output=out)
+
+
 if __name__ == "__main__":
     run_tests(globals())

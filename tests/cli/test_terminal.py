@@ -16,6 +16,7 @@ import time
 from cli_program import (COMMANDS, MIX, ON_DEVICE, ON_MODELS, PROGRAM, REAL, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, need_real,
                          ok, run, run_tests, temporary)
 
+README = os.path.join(SOURCE, "README.md")
 MOE = os.path.join(SOURCE, "tests/golden/tiny/mixtral-mix.gguf")
 GENERATE = ["-p", "abc", "-n", "4", "--ignore-eos", "-q"]
 
@@ -33,7 +34,9 @@ def test_the_model_may_be_given_by_position():
     for command in ON_MODELS:
         words = command.split()
         more = {"generate": GENERATE, "tokenize": ["-p", "a"], "perplexity": ["-f", TINY], "chat": ["-q"],
-                "bench": ["-p", "4", "-n", "2", "-r", "1"], "profile": ["-r", "1"], "verify": ["-n", "1"]}.get(command, [])
+                "bench": ["-p", "4", "-n", "2", "-r", "1"], "profile": ["-r", "1"], "verify": ["-n", "1"],
+                "train": ["--text", README, "-o", TMP.name + "/trained", "--steps", "1", "--seq", "8", "-b", "1", "--hold-out", "0"],
+                }.get(command, [])
         expect_refusal(run(*words, "/nonexistent/m.gguf", *more), 1, "/nonexistent/m.gguf")
         expect_refusal(run(*words, "-m", TINY, MIX, *more), 2, f"two models are given: -m {TINY} and {MIX}")
         if command not in ("chat", "perplexity"):

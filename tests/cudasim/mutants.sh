@@ -1,13 +1,13 @@
 #!/bin/sh
 # Plants bugs in a copy of the CUDA kernels: each must be caught by the tests of the op on the simulated device, built with
 # every access checked.
-#   mutants.sh SOURCE_DIR RACE_BUILD_DIR [OP...]      OP: only the bugs of these ops
-#   mutants.sh --ops                                 prints the ops whose suites find planted bugs
+#   mutants.sh SOURCE_DIR RACE_BUILD_DIR [SUITE...]   SUITE: only the bugs that these suites find
+#   mutants.sh --suites                                 prints the suites that find planted bugs
 #   mutants.sh --apply SOURCE_DIR                    fails if an expression changes nothing; builds nothing
 #
-# The bugs of one op share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
+# The bugs that one suite finds share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
 #   s/id < n/(@ ? id <= n : id < n)/        becomes        (sim_bug(3) ? id <= n : id < n)
-# and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests of the op must pass. SIM_FUSED: butterflies
+# and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests must pass. SIM_FUSED: butterflies
 # over a warp in one step, which takes less time; without a bug the shuffles run.
 set -eu
 export REPRISE_SPECIALIZE=off
@@ -131,37 +131,43 @@ sample|device/sample_search.cuh|s/if (least > kept\.key)/if (!@ \&\& least > kep
 BUGS
 }
 
-if [ "$1" = --ops ]; then
-    bugs | cut -d'|' -f1 | sed 's/^tile_.*/mul_mat/; s/_prefill//' | uniq
+# The suite that has the tests of an op.
+suites_of() { sed 's/^tile_.*/mul_mat/; s/_prefill//'; }
+
+if [ "$1" = --suites ]; then
+    bugs | cut -d'|' -f1 | suites_of | uniq
     exit
 fi
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 caught=0 missed=0
 
-# Applies every expression of an op to its copy of the kernels; writes the numbers and descriptions to $temp/bugs.
-plant() { # op
+# Applies every expression of the ops of a suite to its copy of the kernels; writes numbers, ops and descriptions to
+# $temp/bugs.
+plant() { # suite
     rm -rf "$temp/kernels"
     cp -r "$source/kernels" "$temp/kernels"
     n=0
     : >"$temp/bugs"
-    bugs | grep "^$1|" >"$temp/rows"
+    bugs | while IFS= read -r row; do
+        [ "$(echo "${row%%|*}" | suites_of)" != "$1" ] || echo "$row"
+    done >"$temp/rows"
     while IFS= read -r row; do
-        file=$(echo "$row" | cut -d'|' -f2) text=${row##*|} n=$((n + 1))
+        op=${row%%|*} file=$(echo "$row" | cut -d'|' -f2) text=${row##*|} n=$((n + 1))
         expression=${row#*|*|} expression=${expression%|*}
         cp "$temp/kernels/$file" "$temp/before"
         sed -i "$(echo "$expression" | sed "s/@/sim_bug($n)/g")" "$temp/kernels/$file"
         if cmp -s "$temp/before" "$temp/kernels/$file"; then
-            echo "$1, $text: the expression changes nothing in kernels/$file"; missed=$((missed + 1))
+            echo "$op, $text: the expression changes nothing in kernels/$file"; missed=$((missed + 1))
         else
-            echo "$n $text" >>"$temp/bugs"
+            echo "$n $op $text" >>"$temp/bugs"
         fi
     done <"$temp/rows"
 }
 
 if [ "$1" = --apply ]; then
     source=$(cd "$2" && pwd)
-    for op in $(bugs | cut -d'|' -f1 | uniq); do plant "$op"; done
+    for suite in $(bugs | cut -d'|' -f1 | suites_of | uniq); do plant "$suite"; done
     [ "$missed" = 0 ]
     exit
 fi
@@ -172,48 +178,59 @@ include=$(cat "$build/tests/cudasim/cuda_headers.txt")
 shift 2
 only=" $* "
 
-compile() { # op; some kernels have tests in the suite of another one
-    case $1 in tile_*) suite=mul_mat tests="*${1#tile_}*" ;;
-    attention_prefill) suite=attention tests="*@(chunks_in_registers|see_it|many_tokens|the_op_quantize)*" ;; *) suite=$1 tests="*" ;; esac
-    clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
-        -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
-        -I"$source/include" -I"$build/include" -isystem "$include" -c "$(find "$temp/kernels" -name "$1.cu")" -o "$temp/bugs.o"
+compile() { # suite: its kernels with the bugs, and all others as they are
+    with=$(cut -d' ' -f2 "$temp/bugs" | sort -u)
+    changed=
+    for op in $with; do
+        clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
+            -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
+            -I"$source/include" -I"$build/include" -isystem "$include" -c "$(find "$temp/kernels" -name "$op.cu")" -o "$temp/$op.o"
+        changed="$changed $temp/$op.o"
+    done
     others=
-    for object in $(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o' ! -name "$1.cu.o"); do
+    for object in $(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o'); do
         name=$(basename "$object" .o) # objects of deleted sources, left by an older build, are not linked
+        ! echo "$with" | grep -qx "${name%.cu}" || continue
         if [ -f "$source/kernels/$name" ] || [ -f "$source/kernels/blas/$name" ] || [ -f "$source/kernels/training/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
     done
     # shellcheck disable=SC2046,SC2086
-    clang++ "$temp/bugs.o" $others $(find "$objects/cudasim_$suite.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \
+    clang++ $changed $others $(find "$objects/cudasim_$1.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \
         $(pkg-config --libs libpcre2-8 criterion) -lm -lpthread -o "$temp/test"
 }
 
-catches() { # number of a bug; tests run one by one, the fastest first, as most bugs fail one that takes milliseconds
+# Tests of the suite for an op, as an extended regular expression.
+tests_of() {
+    case $1 in tile_*) echo "${1#tile_}" ;; attention_prefill) echo "chunks_in_registers|see_it|many_tokens|the_op_quantize" ;; *) echo . ;; esac
+}
+
+catches() { # number of a bug, op; tests run one by one, the fastest first, as most bugs fail one that takes milliseconds
+    grep -E "$(tests_of "$2")" "$temp/tests" >"$temp/tests_of_op" || return 1
     while read -r test; do
         SIM_BUG=$1 SIM_FUSED=1 "$temp/test" -j1 --filter "*/$test" >"$temp/log" 2>&1 </dev/null || return 0
-    done <"$temp/tests"
+    done <"$temp/tests_of_op"
     return 1
 }
 
-if [ "$only" = "  " ]; then # one process for each op, as many at a time as there are cores
-    failed=0
-    bugs | cut -d'|' -f1 | uniq | xargs -P "$(nproc)" -n 1 sh "$source/tests/cudasim/mutants.sh" "$source" "$build" >"$temp/all" || failed=1
+if [ "$only" = "  " ]; then # one process for each suite, as many at a time as there are cores
+    failed=0 # the longest first
+    { echo mul_mat; echo attention; bugs | cut -d'|' -f1 | suites_of | uniq | grep -vx -e mul_mat -e attention; } |
+        xargs -P "$(nproc)" -n 1 sh "$source/tests/cudasim/mutants.sh" "$source" "$build" >"$temp/all" || failed=1
     grep -v 'planted bugs caught$' "$temp/all" || true
     awk '/planted bugs caught$/ { caught += $1; all += $3 } END { print caught " of " all " planted bugs caught" }' "$temp/all"
     exit $failed
 fi
 
-for op in $(bugs | cut -d'|' -f1 | uniq); do
-    case $only in *" $op "*) ;; *) continue ;; esac
-    plant "$op"
-    compile "$op"
-    if ! SIM_BUG=0 "$temp/test" -j1 --verbose --filter "*/$tests" >"$temp/log" 2>&1; then
-        echo "$op: the tests fail without a bug"; tail -5 "$temp/log"; missed=$((missed + 1)); continue
+for suite in $(bugs | cut -d'|' -f1 | suites_of | uniq); do
+    case $only in *" $suite "*) ;; *) continue ;; esac
+    plant "$suite"
+    compile "$suite"
+    if ! SIM_BUG=0 "$temp/test" -j1 --verbose >"$temp/log" 2>&1; then
+        echo "$suite: the tests fail without a bug"; tail -5 "$temp/log"; missed=$((missed + 1)); continue
     fi
     sed -n 's/^\[PASS\] [a-z_0-9]*::\([a-z_0-9]*\): (\([0-9.]*\)s)$/\2 \1/p' "$temp/log" | sort -n | cut -d' ' -f2 >"$temp/tests"
-    [ -s "$temp/tests" ] || { echo "$op: no test of the suite has run"; missed=$((missed + 1)); }
-    while read -r n text; do
-        if catches "$n"; then
+    [ -s "$temp/tests" ] || { echo "$suite: no test has run"; missed=$((missed + 1)); }
+    while read -r n op text; do
+        if catches "$n" "$op"; then
             caught=$((caught + 1))
         else
             echo "NOT CAUGHT: $text ($op)"; missed=$((missed + 1))

@@ -101,7 +101,7 @@ typedef struct {
 typedef double SimCost(const SimKernelRun *run, void *user);
 void           sim_cost(SimCost *us, void *user);
 
-/* The compute capability that the device reports, 9.0 at first. */
+/* The compute capability that the device reports; 0: that of SIM_CAPABILITY in the environment, the value at first, or 9.0. */
 void sim_capability(int major, int minor);
 
 /* The versions that cudaFuncGetAttributes reports for kernels whose name contains `name` (NULL: all kernels): of their

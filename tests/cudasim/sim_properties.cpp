@@ -75,7 +75,10 @@ static void set(cudaDeviceAttr a, int value) {
 }
 
 extern "C" {
-void        sim_capability(int major, int minor) { capability[0] = major, capability[1] = minor; }
+void        sim_capability(int major, int minor) {
+    capability[0] = major > 0 ? major : from_environment / 10;
+    capability[1] = major > 0 ? minor : from_environment % 10;
+}
 void        sim_l2(size_t bytes) { set(cudaDevAttrL2CacheSize, (int)bytes); }
 void        sim_memory_bus(int bits) { set(cudaDevAttrGlobalMemoryBusWidth, bits); }
 cudaError_t cudaGetDeviceCount(int *n) {

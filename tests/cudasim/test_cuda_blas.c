@@ -145,7 +145,8 @@ Test(blas, multiplies_every_weight_type_in_every_mode) {
         check_modes(quant_types[i], 512, 130, 70, false); /* three */
         check_modes(quant_types[i], 256, 7, 32, false);
     }
-    check_modes(RP_Q4_1, 64, 7, RP_TUNING_BLAS_COLUMNS, true);
+    const char *capability = getenv("SIM_CAPABILITY"); /* with 7.5 tiles multiply quantised columns, however many */
+    if (capability == NULL || atoi(capability) >= 80) check_modes(RP_Q4_1, 64, 7, RP_TUNING_BLAS_COLUMNS, true);
     cr_expect_gt(fake().via_workspace, 0L, "some products take two kernels");
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }

@@ -203,7 +203,7 @@ static void check_chunks(const char *name) {
     for (int k = 0; k < N_PROMPT; k++) OK(rp_session_step(b, prompt[k]));
     sim_capability(8, 9);
     RpSession *e = open_chunks(m, RP_MODE_REPLAY, N_PROMPT), *f = open_chunks(m, RP_MODE_EAGER, 16);
-    sim_capability(9, 0);
+    sim_capability(0, 0);
     RpSession *const chunks[] = {a, c, d, e, f};
     for (int k = 0; k < 5; k++) OK(rp_session_prefill(chunks[k], prompt, N_PROMPT, NULL, NULL));
     cr_expect_arr_eq(rp_session_logits(a), rp_session_logits(b), bytes, "%s: chunks of 4", name);
@@ -214,7 +214,10 @@ static void check_chunks(const char *name) {
         off  = fmaxf(off, fabsf(rp_session_logits(e)[k] - rp_session_logits(d)[k]));
         most = fmaxf(most, fabsf(rp_session_logits(d)[k]));
     }
-    cr_expect(off > 0.0f && off < 0.02f * most, "%s: int8 and f16 are off by %g of %g", name, (double)off, (double)most);
+    const char *capability = getenv("SIM_CAPABILITY"); /* PTX for 7.5 multiplies in int8 in both settings */
+    const bool  f16        = capability == NULL || atoi(capability) >= 80;
+    cr_expect(f16 == (off > 0.0f) && off < 0.02f * most, "%s: int8 and f16 are off by %g of %g", name, (double)off,
+              (double)most);
     for (int k = 0; k < 5; k++) rp_session_free(chunks[k]);
     rp_session_free(b);
     rp_model_free(m);

@@ -230,7 +230,7 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
     return walk(p, on_launch, &p->tuning);
 }
 
-/* Of a GPU with `times` as many multiprocessors. */
+/* The tuning of a GPU with `times` as many multiprocessors. */
 static RpCudaTuning tuning_of(const CountsArgs *a, int times) {
     const int capability = a->capability > 0 ? a->capability : 90;
     return rp_tuning_of_device(times * rp_tuning_defaults(a->sms).n_sm, capability / 10, capability % 10);

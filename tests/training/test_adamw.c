@@ -136,6 +136,26 @@ Test(adamw, nan_and_infinity_stay_in_their_element) {
     optimizer_free(&o);
 }
 
+/* A step whose gradients have no finite norm leaves everything as it was. */
+Test(adamw, a_norm_that_is_not_finite_skips_the_step) {
+    const float      norms[] = {NAN, INFINITY, -INFINITY, 3.0e38f};
+    const RpOpParams p       = {
+              .adamw = {0.9f, 0.999f, 1e-8f, 0.01f, 1e-3f, 1}
+    };
+    for (int k = 0; k < 4; k++) {
+        float     norm[2] = {norms[k], 0.0f};
+        Optimizer o = optimizer_new(100), old = optimizer_new(100);
+        o.g[3]          = k < 3 ? NAN : o.g[3];
+        RpOpArgs args   = args_of(&o, &p);
+        args.adamw.norm = tensor(RP_F32, norm, 2, 1, 1, 1);
+        run_variants(rp_cpu_adamw, &args);
+        cr_expect_eq(memcmp(o.p, old.p, 100 * sizeof *o.p) == 0, k < 3);
+        cr_expect_eq(memcmp(o.m, old.m, 100 * sizeof *o.m) == 0, k < 3);
+        cr_expect_eq(memcmp(o.v, old.v, 100 * sizeof *o.v) == 0, k < 3);
+        optimizer_free(&o), optimizer_free(&old);
+    }
+}
+
 static float next_float(char **text) { return strtof(*text, text); }
 
 static void expect_line(FILE *f, const char *what, const float *got, int n) {

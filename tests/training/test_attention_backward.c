@@ -5,13 +5,16 @@
 typedef struct Shape {
     int  batch, n_q, n_k, heads, key_heads, d;
     bool causal;
+    int  window;
+    bool with_sinks;
 } Shape;
 
 /* Rows in the layout of reprise/nn.h: q, y, dy [batch,n_q,heads,d], k, v [batch,n_k,key_heads,d]. */
 typedef struct Attention {
     Shape   s;
     double  scale;
-    float  *q, *k, *v, *y, *dy, *dq, *dk, *dv, *stats;
+    float  *q, *k, *v, *y, *dy, *dq, *dk, *dv, *stats, *sinks;
+    double *sinks64, *dsinks64; /* [heads] */
     double *q64, *k64, *v64, *y64, *dy64, *dq64, *dk64, *dv64;
 } Attention;
 
@@ -33,21 +36,26 @@ static double dot64(const double *x, const double *y, int n) {
     return sum;
 }
 
-/* The probabilities of a row; returns how many keys it sees. */
+/* The probabilities of a row, 0 for keys that it does not see, and that of its sink behind them; returns the end of its
+ * keys. */
 static int probabilities_of(const Attention *a, int b, int t, int h, double *p) {
-    const int last = a->s.causal ? t + a->s.n_k - a->s.n_q + 1 : a->s.n_k, n = last < 0 ? 0 : last;
-    double    top = -(double)INFINITY, sum = 0.0;
-    for (int i = 0; i < n; i++) {
+    const int last = a->s.causal ? t + a->s.n_k - a->s.n_q + 1 : a->s.n_k, n = last < 0 ? 0 : last,
+              from = a->s.window > 0 && n > a->s.window ? n - a->s.window : 0;
+    double top = a->s.with_sinks ? a->sinks64[h] : -(double)INFINITY, sum = 0.0;
+    for (int i = 0; i < from; i++) p[i] = 0.0;
+    for (int i = from; i < n; i++) {
         p[i] = a->scale * dot64(q_row(a, a->q64, b, t, h), k_row(a, a->k64, b, i, h), a->s.d);
         top  = fmax(top, p[i]);
     }
-    for (int i = 0; i < n; i++) sum += p[i] = exp(p[i] - top);
-    for (int i = 0; i < n; i++) p[i] /= sum;
+    p[n] = a->s.with_sinks ? exp(a->sinks64[h] - top) : 0.0;
+    sum  = p[n];
+    for (int i = from; i < n; i++) sum += p[i] = exp(p[i] - top);
+    for (int i = 0; i <= n && sum != 0.0; i++) p[i] /= sum;
     return n;
 }
 
 static void forward_row(const Attention *a, int b, int t, int h) {
-    double   *p = malloc(((size_t)a->s.n_k + 1) * sizeof *p), *y = q_row(a, a->y64, b, t, h);
+    double   *p = malloc(((size_t)a->s.n_k + 2) * sizeof *p), *y = q_row(a, a->y64, b, t, h);
     const int n = probabilities_of(a, b, t, h, p);
     memset(y, 0, (size_t)a->s.d * sizeof *y);
     for (int i = 0; i < n; i++)
@@ -68,9 +76,10 @@ static double loss(const void *of) {
 }
 
 static void gradient_row(const Attention *a, int b, int t, int h) {
-    double      *p = malloc(((size_t)a->s.n_k + 1) * sizeof *p), *dy = q_row(a, a->dy64, b, t, h);
+    double      *p = malloc(((size_t)a->s.n_k + 2) * sizeof *p), *dy = q_row(a, a->dy64, b, t, h);
     const int    n     = probabilities_of(a, b, t, h, p);
     const double delta = dot64(dy, q_row(a, a->y64, b, t, h), a->s.d);
+    a->dsinks64[h] -= p[n] * delta;
     for (int i = 0; i < n; i++) {
         const double *k = k_row(a, a->k64, b, i, h), *v = k_row(a, a->v64, b, i, h),
                      *q = q_row(a, a->q64, b, t, h);
@@ -91,7 +100,9 @@ static Attention attention_new(Shape s, double scale) {
     a.dy = random_floats(nq, 4);
     a.y = random_floats(nq, 5), a.dq = random_floats(nq, 6), a.dk = random_floats(nk, 7),
     a.dv    = random_floats(nk, 8);
-    a.stats = random_floats(3 * (size_t)(s.batch * s.n_q * s.heads), 9);
+    a.stats = random_floats(4 * (size_t)(s.batch * s.n_q * s.heads), 9);
+    a.sinks = random_floats((size_t)s.heads, 10), a.sinks64 = in_double(a.sinks, (size_t)s.heads);
+    a.dsinks64 = calloc((size_t)s.heads, 8);
     a.q64 = in_double(a.q, nq), a.k64 = in_double(a.k, nk), a.v64 = in_double(a.v, nk),
     a.dy64 = in_double(a.dy, nq);
     a.y64 = in_double(a.y, nq), a.dq64 = calloc(nq, 8), a.dk64 = calloc(nk, 8), a.dv64 = calloc(nk, 8);
@@ -102,7 +113,7 @@ static Attention attention_new(Shape s, double scale) {
 
 static void attention_free(Attention *a) {
     free(a->q), free(a->k), free(a->v), free(a->y), free(a->dy), free(a->dq), free(a->dk), free(a->dv),
-        free(a->stats);
+        free(a->stats), free(a->sinks), free(a->sinks64), free(a->dsinks64);
     free(a->q64), free(a->k64), free(a->v64), free(a->y64), free(a->dy64), free(a->dq64), free(a->dk64),
         free(a->dv64);
 }
@@ -119,21 +130,23 @@ static RpTensorView rows_view(float *x, const Shape *s, int seq, int heads) {
 }
 
 static RpOpArgs args_of(const Attention *a, const RpOpParams *p) {
-    const Shape *s = &a->s;
-    return (RpOpArgs){
-        .dst = rows_view(a->dq, s, s->n_q, s->heads),
-        .src = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch), rows_view(a->q, s, s->n_q, s->heads),
-                rows_view(a->k, s, s->n_k, s->key_heads), rows_view(a->v, s, s->n_k, s->key_heads),
-                tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch),
-                rows_view(a->dk, s, s->n_k, s->key_heads), rows_view(a->dv, s, s->n_k, s->key_heads),
-                tensor(RP_F32, a->stats, 3 * s->batch * s->n_q * s->heads, 1, 1, 1)},
-        .params = p
+    const Shape *s    = &a->s;
+    RpOpArgs     args = {
+            .dst = rows_view(a->dq, s, s->n_q, s->heads),
+            .src = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch), rows_view(a->q, s, s->n_q, s->heads),
+                    rows_view(a->k, s, s->n_k, s->key_heads), rows_view(a->v, s, s->n_k, s->key_heads),
+                    tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch),
+                    rows_view(a->dk, s, s->n_k, s->key_heads), rows_view(a->dv, s, s->n_k, s->key_heads),
+                    tensor(RP_F32, a->stats, (s->with_sinks ? 4 : 3) * s->batch * s->n_q * s->heads, 1, 1, 1)},
+            .params = p
     };
+    if (s->with_sinks) args.attention_backward.sinks = tensor(RP_F32, a->sinks, s->heads, 1, 1, 1);
+    return args;
 }
 
 static RpOpParams params_of(const Attention *a) {
     return (RpOpParams){
-        .attention_backward = {.scale = (float)a->scale, .causal = a->s.causal}
+        .attention_backward = {.scale = (float)a->scale, .window = a->s.window, .causal = a->s.causal}
     };
 }
 
@@ -143,14 +156,30 @@ static void expect_gradients(const Attention *a, double tolerance) {
     expect_near(a->dv, a->dv64, of_k(&a->s), tolerance);
 }
 
+/* The fourth part of the statistics, summed for each head. */
+static void expect_sinks(const Attention *a, double tolerance) {
+    const Shape *s = &a->s;
+    if (!s->with_sinks) return;
+    const float *of_sink = a->stats + 3 * s->batch * s->n_q * s->heads;
+    for (int h = 0; h < s->heads; h++) {
+        double sum = 0.0;
+        for (int b = 0; b < s->batch; b++)
+            for (int t = 0; t < s->n_q; t++) sum += (double)of_sink[t + s->n_q * (h + s->heads * b)];
+        cr_assert(fabs(sum - a->dsinks64[h]) <= tolerance * s->n_q * s->batch, "sink %d: %.9g, not %.9g", h,
+                  sum, a->dsinks64[h]);
+    }
+}
+
 static void run(const Attention *a, double tolerance) {
     const RpOpParams p    = params_of(a);
     const RpOpArgs   args = args_of(a, &p);
     run_variants(rp_cpu_attention_backward, &args);
     expect_gradients(a, tolerance);
+    expect_sinks(a, tolerance);
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_attention_backward, &args, a->dq));
     expect_gradients(a, tolerance);
+    expect_sinks(a, tolerance);
 #endif
 }
 
@@ -166,16 +195,23 @@ static void check(Shape s) {
 
 Test(attention_backward, is_the_slope_of_attention) {
     static const Shape shapes[] = {
-        {2, 4, 6, 4, 2, 5, false},
-        {2, 4, 6, 4, 2, 5, true },
-        {1, 5, 3, 3, 1, 4, true },
-        {1, 1, 1, 1, 1, 1, false}
+        {2, 4, 6, 4, 2, 5, false, 0, false},
+        {2, 4, 6, 4, 2, 5, true,  0, false},
+        {1, 5, 3, 3, 1, 4, true,  0, false},
+        {1, 1, 1, 1, 1, 1, false, 0, false},
+        {2, 4, 6, 4, 2, 5, true,  2, false},
+        {2, 4, 6, 4, 2, 5, true,  0, true },
+        {1, 6, 6, 2, 1, 4, true,  3, true },
+        {1, 5, 3, 3, 1, 4, true,  1, true },
+        {1, 3, 5, 2, 2, 4, false, 2, true }
     };
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 9; k++) {
         Attention a = attention_new(shapes[k], 0.75);
         slopes(loss, &a, a.q64, of_q(&a.s), a.dq64);
         slopes(loss, &a, a.k64, of_k(&a.s), a.dk64);
         slopes(loss, &a, a.v64, of_k(&a.s), a.dv64);
+        slopes(loss, &a, a.sinks64, (size_t)a.s.heads, a.dsinks64);
+        for_rows(&a, forward_row);
         run(&a, 1e-6);
         attention_free(&a);
     }
@@ -184,18 +220,24 @@ Test(attention_backward, is_the_slope_of_attention) {
 /* More and fewer than a tile of 48 queries and keys, heads of whole vectors and with a rest; 128 queries or keys are a tile on the
  * GPU. */
 Test(attention_backward, takes_any_number_of_queries_and_keys) {
-    check((Shape){1, 49, 97, 2, 1, 17, true}), check((Shape){1, 3, 131, 1, 1, 33, true});
-    check((Shape){2, 31, 31, 2, 2, 16, true}), check((Shape){1, 48, 48, 1, 1, 8, false});
+    check((Shape){1, 49, 97, 2, 1, 17, true, 0, false}), check((Shape){1, 3, 131, 1, 1, 33, true, 0, false});
+    check((Shape){2, 31, 31, 2, 2, 16, true, 0, false}), check((Shape){1, 48, 48, 1, 1, 8, false, 0, false});
+    check((Shape){1, 49, 97, 2, 1, 17, true, 20, true}), check((Shape){1, 60, 60, 1, 1, 8, true, 2, false});
+    check((Shape){1, 48, 48, 2, 2, 8, true, 48, true});
 #ifndef RP_TEST_CUDA
-    check((Shape){1, 100, 100, 2, 1, 32, true}), check((Shape){1, 1, 200, 4, 2, 80, true});
-    check((Shape){2, 60, 50, 2, 1, 24, true}), check((Shape){1, 5, 50, 2, 2, 512, false});
+    check((Shape){1, 150, 150, 2, 1, 8, true, 50, true}),
+        check((Shape){1, 20, 150, 2, 1, 8, false, 60, true});
+    check((Shape){1, 100, 100, 2, 1, 32, true, 0, false}),
+        check((Shape){1, 1, 200, 4, 2, 80, true, 0, false});
+    check((Shape){2, 60, 50, 2, 1, 24, true, 0, false}), check((Shape){1, 5, 50, 2, 2, 512, false, 0, false});
 #else
-    check((Shape){1, 131, 5, 1, 1, 4, false}), check((Shape){1, 2, 3, 1, 1, 300, true});
+    check((Shape){1, 140, 140, 1, 1, 4, true, 130, true});
+    check((Shape){1, 131, 5, 1, 1, 4, false, 0, false}), check((Shape){1, 2, 3, 1, 1, 300, true, 0, false});
 #endif
 }
 
 Test(attention_backward, large_scores_do_not_overflow) {
-    Attention a = attention_new((Shape){1, 20, 60, 1, 1, 8, true}, 100.0);
+    Attention a = attention_new((Shape){1, 20, 60, 1, 1, 8, true, 0, false}, 100.0);
     for_rows(&a, gradient_row);
     const RpOpParams p    = params_of(&a);
     const RpOpArgs   args = args_of(&a, &p);
@@ -206,7 +248,7 @@ Test(attention_backward, large_scores_do_not_overflow) {
 }
 
 Test(attention_backward, a_nan_stays_in_its_batch_entry_and_key_head) {
-    Attention a           = attention_new((Shape){2, 5, 6, 4, 2, 3, false}, 0.5);
+    Attention a           = attention_new((Shape){2, 5, 6, 4, 2, 3, false, 0, false}, 0.5);
     a.k[3 * (1 + 2 * 2)]  = NAN; /* batch 0, key 2, key head 1 */
     const RpOpParams p    = params_of(&a);
     const RpOpArgs   args = args_of(&a, &p);
@@ -245,11 +287,13 @@ Test(attention_backward, has_the_gradients_of_torch) {
     size_t size = 0;
     int    seen = 0;
     while (golden_line(f, &line, &size) != NULL) {
-        Shape  s;
+        Shape  s = {0};
         int    causal;
         double scale;
-        if (sscanf(line, "attention %d %d %d %d %d %d %d %lf", &causal, &s.batch, &s.n_q, &s.n_k, &s.heads,
-                   &s.key_heads, &s.d, &scale) != 8)
+        s.with_sinks = sscanf(line, "attention_sinks %d %d %d %d %d %d %d %d %lf", &causal, &s.window,
+                              &s.batch, &s.n_q, &s.n_k, &s.heads, &s.key_heads, &s.d, &scale) == 9;
+        if (!s.with_sinks && sscanf(line, "attention %d %d %d %d %d %d %d %lf", &causal, &s.batch, &s.n_q,
+                                    &s.n_k, &s.heads, &s.key_heads, &s.d, &scale) != 8)
             continue;
         s.causal    = causal != 0;
         Attention a = attention_new(s, scale);
@@ -257,18 +301,20 @@ Test(attention_backward, has_the_gradients_of_torch) {
         values(a.dy, a.dy64, of_q(&s), 4);
         read_line(f, a.y64, of_q(&s)), read_line(f, a.dq64, of_q(&s));
         read_line(f, a.dk64, of_k(&s)), read_line(f, a.dv64, of_k(&s));
+        values(a.sinks, a.sinks64, (size_t)s.heads, 5);
+        if (s.with_sinks) read_line(f, a.dsinks64, (size_t)s.heads);
         for (size_t i = 0; i < of_q(&s); i++) a.y[i] = (float)a.y64[i];
         run(&a, 1e-6);
         attention_free(&a);
         seen++;
     }
-    cr_expect_eq(seen, 3);
+    cr_expect_eq(seen, 7);
     free(line);
     fclose(f);
 }
 
 Test(attention_backward, refuses_other_shapes) {
-    Attention        a               = attention_new((Shape){1, 4, 4, 2, 2, 4, false}, 1.0);
+    Attention        a               = attention_new((Shape){1, 4, 4, 2, 2, 4, false, 0, false}, 1.0);
     const RpOpParams p               = params_of(&a);
     RpOpArgs         args            = args_of(&a, &p);
     args.attention_backward.dv.ne[1] = 3;
@@ -278,6 +324,10 @@ Test(attention_backward, refuses_other_shapes) {
     args.attention_backward.k.ne[2] = 3;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
             "attention_backward: q [4,4,2,1], k [4,4,3,1] (heads of at most 512)");
+    args                          = args_of(&a, &p);
+    args.attention_backward.sinks = tensor(RP_F32, a.sinks, 2, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
+            "attention_backward: stats f32 [24,1], contiguous f32 [32,1] is wanted");
     args                                = args_of(&a, &p);
     args.attention_backward.stats.ne[0] = 8;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,

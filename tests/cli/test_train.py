@@ -1,0 +1,345 @@
+"""`reprise train` and `reprise train plot` as a user runs them: a whole training, interruptions of every kind, mistakes.
+
+    test_train.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
+
+A resumed training must give the file and the losses of one that was not interrupted, byte for byte.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import xml.etree.ElementTree
+
+from cli_program import (ON_DEVICE, PROGRAM, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, ok, run, run_on_device, run_tests,
+                         temporary)
+
+TEXT = os.path.join(SOURCE, "tests/golden/bpe_train/text.txt")
+SHAPE = ["--preset", "tiny", "--text", TEXT, "--seq", "16", "-b", "2", "-t", "1", "--type", "F32", "--eval-every", "5"]
+
+
+def path(name):
+    return os.path.join(TMP.name, name)
+
+
+def contents(name):
+    with open(path(name), "rb") as f:
+        return f.read()
+
+
+def lines(name):
+    with open(path(name)) as f:
+        return [json.loads(line) for line in f]
+
+
+def timeless(log):
+    return [{k: v for k, v in line.items() if k != "tok_s"} for line in log]
+
+
+def train(*args, **more):
+    return run("train", *args, timeout=300, **more)
+
+
+# ---- a training ----
+
+
+def test_a_model_learns():
+    r = ok(train("--preset", "tiny", "--text", TEXT, "-o", path("a.gguf"), "--steps", "60", "--seq", "32", "-b", "4", "--log",
+                 path("a.jsonl"), "--eval-every", "20", "--lr", "0.003", "--accumulate", "2"))
+    expect(r.out == b"", "nothing on stdout", r)
+    for words in ("0.21 M parameters, ", " held out (13 sequences)", "step 1 of 60: loss 6.", "step 60 of 60: validation loss ",
+                  "a.gguf: 60 of 60 steps, ", "a.checkpoint.gguf"):
+        expect(words in r.err, words, r)
+    log = lines("a.jsonl")
+    steps, validations = [x for x in log if "loss" in x], [x for x in log if "validation_loss" in x]
+    expect([x["step"] for x in steps] == list(range(1, 61)), "a line a step", log)
+    expect([x["step"] for x in validations] == [0, 20, 40, 60], "validations", validations)
+    expect(validations[0]["validation_loss"] > validations[-1]["validation_loss"] + 1.0, "it learns", validations)
+    expect(abs(steps[0]["loss"] - 6.3) < 0.5, "near log(320) + 1/2: logits deviate by 1", steps[0])
+    expect(steps[5]["lr"] > steps[0]["lr"] and steps[59]["lr"] < 0.0002, "warm-up and cosine", [x["lr"] for x in steps])
+    for x in steps:
+        expect(len(x["expert_load"]) == 2 and all(abs(sum(l) - 1.0) < 0.01 for l in x["expert_load"]), "shares", x)
+        expect(abs(max(map(max, x["expert_load"])) * 4 - x["balance"]) < 0.01, "balance", x)
+        expect(x["grad_norm"] > 0 and x["aux_loss"] > 0.9 and x["tok_s"] > 0, "figures", x)
+    r = ok(run("inspect", path("a.gguf")))
+    expect("F16" in r.text and "vocabulary 320" in r.text and "train." not in r.text, "the model alone, in F16", r)
+    ok(run("generate", path("a.gguf"), "-p", "In the beginning", "-n", "5", "-q"))
+    expect(not any(name.startswith(".reprise") for name in os.listdir(TMP.name)), "no temporary files")
+
+
+def test_threads_and_runs_give_the_same_bits():
+    for name, threads in (("t1", "1"), ("t2", "2"), ("t3", "2")):
+        ok(train(*SHAPE, "-t", threads, "-o", path(name), "--steps", "4", "--log", path(name + ".jsonl")))
+    expect(contents("t1") == contents("t2") == contents("t3"), "the model")
+    expect(timeless(lines("t1.jsonl")) == timeless(lines("t2.jsonl")), "the log")
+    ok(train(*SHAPE, "-o", path("t4"), "--steps", "4", "--seed", "1"))
+    expect(contents("t1") != contents("t4"), "another seed")
+
+
+def test_documents_are_cut_and_held_out():
+    texts = [f"word{i} of a short document" for i in range(60)]
+    rows = (["--separator", ""], "\n\n".join(texts), "sequences"), ([], "\n\n".join(texts), "3 documents"), \
+        ([], "\r\n \t\r\n\n".join(texts), "3 documents"), (["--separator", "<|x|>"], "<|x|>".join(texts), "3 documents"), \
+        (["--hold-out", "0.5"], "\n\n".join(texts), "30 documents"), (["--hold-out", "0"], "\n\n".join(texts), "")
+    for more, text, words in rows:
+        r = ok(train("--preset", "tiny", "--text", temporary("docs", text.encode()), "-o", path("d"), "--steps", "1", "--seq", "8",
+                     "-b", "1", *more))
+        held = re.search(r"held out \((?:\d+ )?(.*?)\)" if words == "sequences" else r"held out \((.*?)\)", r.err)
+        expect(held[1] == words if words else held is None, f"{more}: {words}", r)
+    # an end token after each document, one in front: with a vocabulary of bytes, tokens are bytes
+    r = ok(train("--preset", "tiny", "--vocab", "257", "--text", temporary("docs", b"ab\n\ncde\n\nf"), "-o", path("d"), "--steps",
+                 "1", "--seq", "4", "-b", "1", "--hold-out", "0"))
+    expect("parameters, 10 tokens, " in r.err, "6 bytes, 3 ends, 1 beginning", r)
+
+
+def test_token_files():
+    ids = [i % 300 for i in range(3000)]
+    wide, narrow = temporary("ids4", struct.pack("<3000i", *ids)), temporary("ids2", struct.pack("<3000H", *ids))
+    base = ["--preset", "tiny", "--seq", "16", "-b", "2", "--steps", "2", "-t", "1"]
+    ok(train(*base, "--tokens", wide, "-o", path("w")))
+    ok(train(*base, "--tokens", narrow, "--token-bytes", "2", "-o", path("n")))
+    expect(contents("w") == contents("n"), "two and four bytes")
+    bad = temporary("bad", struct.pack("<3000i", *ids[:-1], 320))
+    expect_refusal(train(*base, "--tokens", bad, "-o", path("x")), 1, "token 2999 is 320, outside of a vocabulary of 320", bad)
+    bad = temporary("bad", struct.pack("<3000i", *ids[:-1], -1))
+    expect_refusal(train(*base, "--tokens", bad, "-o", path("x")), 1, "token 2999 is 4294967295, outside")
+    expect_refusal(train(*base, "--tokens", temporary("bad", b"123"), "-o", path("x")), 1, "3 bytes are no whole tokens of 4")
+    expect_refusal(train(*base, "--tokens", temporary("bad", b""), "-o", path("x")), 1, "there are no tokens in it")
+    expect(not os.path.exists(path("x")), "no output")
+
+
+def test_a_model_is_trained_further():
+    ok(train(*SHAPE, "-o", path("first.gguf"), "--steps", "3"))
+    r = ok(train(path("first.gguf"), "--text", TEXT, "--seq", "16", "-b", "2", "--steps", "3", "-o", path("second.gguf"), "--type",
+                 "Q8_0"))
+    expect("step 1 of 3" in r.err, "from the beginning of the schedule", r)
+    expect("Q8_0" in ok(run("inspect", path("second.gguf"))).text, "the type")
+    ok(train("--preset", "tiny", "--tokenizer", path("first.gguf"), "--text", TEXT, "--seq", "16", "-b", "2", "--steps", "1", "-o",
+             path("third.gguf")))
+    a, b = (ok(run("tokenize", path(n), "-p", "In the beginning")).out for n in ("first.gguf", "third.gguf"))
+    expect(a == b, "the same tokenizer", (a, b))
+
+
+def test_the_simulated_device_learns_the_same():
+    if not ON_DEVICE:
+        return "no simulated device"
+    command = ["train", *SHAPE, "--steps", "2", "--hold-out", "0", "-b", "1", "--seq", "8", "--device"]
+    r = ok(run_on_device(*command, "cuda", "--require-cuda", "-o", path("cuda.gguf"), "--log", path("cuda.jsonl")))
+    expect("cuda" in r.err.splitlines()[0], "the device", r)
+    ok(run(*command, "cpu", "-o", path("cpu.gguf"), "--log", path("cpu.jsonl")))
+    for a, b in zip(lines("cuda.jsonl"), lines("cpu.jsonl")):
+        expect(all(abs(a[k] / b[k] - 1.0) < 1e-4 for k in ("loss", "grad_norm", "aux_loss", "balance", "lr")), "figures", (a, b))
+
+
+# ---- interruptions ----
+
+
+def start(*args):
+    return subprocess.Popen([PROGRAM, "train", *args], stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+
+
+def wait_for_steps(p, log, n):
+    end = time.time() + 60
+    while p.poll() is None and time.time() < end:
+        if os.path.exists(path(log)) and contents(log).count(b'"loss"') >= n:
+            return
+        time.sleep(0.002)
+
+
+def whole_run():
+    """A training that is not interrupted."""
+    if not os.path.exists(path("whole.gguf")):
+        ok(train(*SHAPE, "-o", path("whole.gguf"), "--steps", "40", "--log", path("whole.jsonl")))
+
+
+def check_resumed(name):
+    expect(contents(name + ".gguf") == contents("whole.gguf"), "the model of an uninterrupted run")
+    expect(contents(name + ".checkpoint.gguf") == contents("whole.checkpoint.gguf"), "and its checkpoint")
+    expect(timeless(lines(name + ".jsonl")) == timeless(lines("whole.jsonl")), "and its log")
+
+
+def test_ctrl_c_and_resume_change_no_bit():
+    whole_run()
+    command = [*SHAPE, "-o", path("part.gguf"), "--steps", "40", "--log", path("part.jsonl")]
+    p = start(*command)
+    wait_for_steps(p, "part.jsonl", 7)
+    p.send_signal(signal.SIGINT)
+    err = p.communicate()[1].decode()
+    expect(p.returncode == 130, "exit 130", (p.returncode, err))
+    said = re.search(r"interrupted after step (\d+): the same command with --resume (\S+) goes on", err)
+    expect(said and 7 <= int(said[1]) < 40 and said[2] == path("part.checkpoint.gguf"), "how to resume", err)
+    expect(not os.path.exists(path("part.gguf")), "no model yet")
+    r = ok(train(*command, "--resume", said[2]))
+    expect(f"resumed after step {said[1]}" in r.err, "resumed", r)
+    check_resumed("part")
+    os.remove(path("part.gguf"))
+    ok(train(*command, "--resume", said[2]))  # all steps are made: only the model is written
+    check_resumed("part")
+    expect_refusal(train(*command, "--resume", said[2], "--steps", "39"), 1, "has made 40 steps already")
+
+
+def test_a_kill_loses_no_more_than_the_steps_since_the_checkpoint():
+    whole_run()
+    random.seed(1)
+    command = [*SHAPE, "-o", path("killed.gguf"), "--steps", "40", "--log", path("killed.jsonl"), "--checkpoint-every", "1"]
+    resume, made, kills = [], [], 0
+    for _ in range(40):
+        p = start(*command, *resume)
+        wait_for_steps(p, "killed.jsonl", random.randint(2, 8) + (len(made) if resume else 0))
+        time.sleep(random.uniform(0.0, 0.05))
+        p.kill()
+        err = p.communicate()[1].decode()
+        kills += p.returncode != 0
+        if p.returncode == 0:
+            break
+        expect(p.returncode == -signal.SIGKILL, "killed", (p.returncode, err))
+        if os.path.exists(path("killed.checkpoint.gguf")):
+            resume = ["--resume", path("killed.checkpoint.gguf")]
+            made = [x["step"] for x in lines_of_a_killed_run("killed.jsonl") if "loss" in x]
+            saved = re.search(r"train\.step .* = (\d+)", ok(run("inspect", resume[1])).text)
+            expect(made and made[-1] - int(saved[1]) <= 1, "at most one step is lost", (made, saved[1]))
+    expect(p.returncode == 0 and kills > 2, "it ends in spite of kills", (p.returncode, kills))
+    check_resumed("killed")
+
+
+def lines_of_a_killed_run(name):
+    """The last line may be cut."""
+    whole = contents(name).decode().split("\n")[:-1]
+    return [json.loads(line) for line in whole]
+
+
+def test_a_time_limit_ends_the_run():
+    ok(train(*SHAPE, "-o", path("short.gguf"), "--steps", "100000", "--minutes", "0.01", "--log", path("short.jsonl")))
+    expect(1 <= lines("short.jsonl")[-1]["step"] < 100000, "fewer steps")
+    expect(os.path.exists(path("short.gguf")), "and a model")
+
+
+def test_a_terminal_shows_a_bar():
+    t = Terminal("train", *SHAPE, "-o", path("bar.gguf"), "--steps", "100000", "--eval-every", "50", columns=110)
+    t.wait_for(b"s left")
+    t.wait_for(b"step 50 of 100000: validation loss")
+    t.write(b"\x03")
+    code, text = t.finish()
+    expect(code == 130 and t.same_settings, "Ctrl-C", (code, text))
+    expect(re.search(r"step: \d+, loss \d\.\d{4}, \d+ tok/s, balance \d\.\d\d \[#* *\] +\d+ %, \d+ s left", text), "the bar", text)
+    expect("interrupted after step" in text and "--resume" in text, "how to resume", text)
+    t = Terminal("train", *SHAPE, "-o", path("bar.gguf"), "--steps", "20", "-q")
+    code, text = t.finish()
+    expect(code == 0 and text.strip() == "", "nothing with -q", text)
+
+
+# ---- mistakes ----
+
+
+def test_wrong_use():
+    base = ["--text", TEXT, "-o", path("x.gguf")]
+    expect_refusal(train("--preset", "tiny", "--text", TEXT), 2, "-o FILE is needed")
+    expect_refusal(train(*base), 2, "--preset PRESET", "MODEL")
+    expect_refusal(train("--preset", "tiny", "-o", "x"), 2, "--text FILE or --tokens FILE is needed")
+    expect_refusal(train("--preset", "tiny", *base, TINY), 2, "MODEL and --preset exclude each other")
+    expect_refusal(train("--preset", "tiny", *base, "--tokens", TINY), 2, "--text and --tokens exclude each other")
+    expect_refusal(train("--preset", "tiny", *base, "--type", "F17"), 2, "no such type")
+    expect_refusal(train("--preset", "tiny", *base, "--token-bytes", "3"), 2, "must be 2 or 4")
+    expect_refusal(train("--preset", "tiny", *base, "--steps", "0"), 2, "from 1 to")
+    expect_refusal(train("--preset", "tiny", *base, "--hold-out", "0.9"), 2, "from 0 to 0.5")
+    expect_refusal(train("--preset", "tyni", *base), 1, "there is no preset 'tyni' (there are tiny, ")
+
+
+def test_bad_texts_and_paths():
+    base = ["--preset", "tiny", "-o", path("x.gguf"), "--seq", "64"]
+    empty, short = temporary("empty.txt", b"\n \n\n"), temporary("short.txt", b"in the beginning")
+    expect_refusal(train(*base, "--text", empty), 1, empty, "no text")
+    expect_refusal(train(*base, "--text", TEXT, "--text", empty), 1, empty, "no text")
+    expect_refusal(train(*base, "--text", path("gone.txt")), 1, path("gone.txt"), "No such file")
+    expect_refusal(train(*base, "--text", short), 1, "a sequence of --seq 64 needs 65")
+    expect_refusal(train(*base, "--text", TEXT, "--vocab", "100"), 1, "257")
+    expect_refusal(train(*base, "--text", TEXT, "--tokenizer", path("gone.gguf")), 1, path("gone.gguf"))
+    expect_refusal(train(*base, "--text", TEXT, "-o", path("no/such/x.gguf")), 1, path("no/such/x.gguf"))
+    expect_refusal(train(*base, "--text", TEXT, "-o", TMP.name), 1, TMP.name)
+    expect_refusal(train(*base, "--text", TEXT, "-o", "/dev/null"), 1, "/dev/null is not a regular file")
+    expect_refusal(train(*base, "--text", TEXT, "--checkpoint", path("no/c.gguf")), 1, path("no/c.gguf"))
+    r = train(*base, "--text", TEXT, "--log", path("no/l.jsonl"))
+    expect(r.code == 1 and path("no/l.jsonl") in r.err and "step" not in r.err.splitlines()[-1], "the log", r)
+    expect_refusal(train(*base, "--text", TEXT, "--resume", TINY), 1, TINY, "is not a checkpoint", "-m")
+    expect_refusal(train(*base, "--text", TEXT, "--resume", path("gone.gguf")), 1, path("gone.gguf"))
+    expect_refusal(train(*base, "--text", TEXT, "--steps", "10", "--warmup", "20"), 1, "warmup")
+    expect(not os.path.exists(path("x.gguf")), "no output")
+
+
+def test_memory_that_does_not_fit_is_refused_before_a_step():
+    r = train("--preset", "tiny", "--text", TEXT, "-o", path("x.gguf"), "--seq", "512", "-b", "20000")
+    expect_refusal(r, 1, "GB", "activations")
+    expect(not os.path.exists(path("x.gguf")), "no output", r)
+
+
+def test_a_loss_that_is_not_finite_names_step_and_tensor_and_sequences():
+    command = [*SHAPE, "-o", path("nan.gguf"), "--steps", "30", "--lr", "1e30", "--constant", "--warmup", "0", "--weight-decay", "0",
+               "--checkpoint-every", "1"]
+    r = train(*command)
+    last = r.err.splitlines()[-1]
+    expect(r.code == 1 and re.search(r"step \d+.*(NaN|inf|finite).*; sequences at tokens \d+, \d+; ", last), "the cause", r)
+    saved = re.search(r"nan.checkpoint.gguf has step (\d+)", last)
+    expect(saved and os.path.exists(path("nan.checkpoint.gguf")), "the checkpoint stays", r)
+    expect(f"train.step" in ok(run("inspect", path("nan.checkpoint.gguf"))).text, "and can be read")
+    expect(not os.path.exists(path("nan.gguf")), "no model")
+
+
+# ---- the picture ----
+
+
+def test_plot_draws_the_log():
+    log = path("plot.jsonl")
+    with open(log, "w") as f:
+        f.write('{"step":0,"validation_loss":8.5,"sequences":3}\n')
+        for i in range(1, 2001):
+            f.write('{"step":%d,"loss":%.3f,"balance":%.3f,"expert_load":[[0.5,0.5]]}\n' % (i, 3 + 5 * 0.998**i, 1.5))
+            if i % 500 == 0:
+                f.write('{"step":%d,"validation_loss":%.3f,"sequences":3}\n' % (i, 3.2 + 5 * 0.998**i))
+    r = ok(run("train", "plot", log))
+    ok(run("train", "plot", log, "-o", path("plot.svg")))
+    expect(r.out == contents("plot.svg") and r.err == "", "file and standard output", r)
+    svg = xml.etree.ElementTree.fromstring(r.text)
+    name = "{http://www.w3.org/2000/svg}"
+    curves = {e.get("class"): e.get("d") for e in svg.iter(name + "path") if "L" in e.get("d")}
+    texts = [e.text for e in svg.iter(name + "text")]
+    expect(set(curves) == {"loss", "smoothed", "validation", "balance", "even"}, "curves", set(curves))
+    expect(len(list(svg.iter(name + "circle"))) == 5, "validations have points")
+    expect(500 < curves["loss"].count("L") < 1000, "not more points than pixels", curves["loss"].count("L"))
+    for words in ("loss, nats per token", "validation: lowest 3.291 at step 2000", "mean of 41 steps", "2000", "step", "8"):
+        expect(words in texts, words, texts)
+    # the last point of the curve of the validation: x of step 2000, y between the labels 3 and 4
+    x, y = (float(v) for v in curves["validation"].split("L")[-1].split())
+    place = {e.text: float(e.get("y")) - 4.0 for e in svg.iter(name + "text") if e.get("text-anchor") == "end"}
+    expect(abs(x - 936.0) < 0.2 and abs(y - (place["3"] + 0.2912 * (place["4"] - place["3"]))) < 1.0, "in its place", (x, y, place))
+    ok(run("train", "plot", "-", stdin=b'{"step":1,"loss":2}\n'))
+    ok(run("train", "plot", "-", stdin=b'{"step":1,"loss":2}\n{"step":1,"validation_loss":null}'))
+
+
+def test_plot_names_the_line_of_a_mistake():
+    for text, words in [
+        (b'{"step":1,"loss":2}\n{"step":2,"loss":', ":2:"),
+        (b'{"step":1,"loss":2}\nnonsense\n', ":2:"),
+        (b'{"step":1,"loss":2}\n\n{"step":1,"loss":2}\n', ":3: step 1 after step 1"),
+        (b'{"loss":2}\n', ':1: "step" is missing'),
+        (b'{"step":-1,"loss":2}\n', ':1: "step" is missing'),
+        (b'{"step":1,"loss":"x"}\n', ':1: "loss" is not a number'),
+        (b'{"step":1}\n', ":1: neither"),
+        (b"[1,2]\n", ':1: "step" is missing'),
+        (b"", "there are no steps"),
+        (b'{"step":0,"validation_loss":2}\n', "there are no steps"),
+    ]:
+        log = temporary("bad.jsonl", text)
+        expect_refusal(run("train", "plot", log, "-o", path("bad.svg")), 1, log, words)
+    expect_refusal(run("train", "plot", path("gone.jsonl")), 1, path("gone.jsonl"))
+    expect_refusal(run("train", "plot"), 2, "FILE is needed")
+    expect_refusal(run("train", "polt", "x"), 2, "did you mean `reprise train plot`?")
+    expect(not os.path.exists(path("bad.svg")), "no output")
+
+
+if __name__ == "__main__":
+    run_tests(globals())

@@ -1,0 +1,169 @@
+/* Files of a trainer: checkpoints resume bit for bit, and are models; exports; damaged checkpoints. Steps that
+ * are not finite, after which the weights are as before. Device: REPRISE_DEVICE (CPU or simulated device). */
+#include "tests/train/training.h"
+
+#include "reprise/convert.h"
+
+static const RpTrainOptions options = {.batch     = 2,
+                                       .seq       = 8,
+                                       .lr        = 3e-3f,
+                                       .warmup    = 2,
+                                       .n_steps   = 9,
+                                       .schedule  = RP_TRAIN_COSINE,
+                                       .aux_loss  = 0.02f,
+                                       .n_threads = 2};
+
+static RpModel *open_saved(RpTrainer *t, const char *name) {
+    char     path[96];
+    RpModel *m;
+    OK(rp_trainer_save(t, train_path(name, path, sizeof path)));
+    OK(rp_model_open(path, NULL, &m));
+    remove(path); /* it stays mapped */
+    return m;
+}
+
+Test(train_files, a_checkpoint_resumes_bit_for_bit) {
+    static const char *const names[] = {"qwen2-mix", "qwen3moe-f32", "llama-factors"};
+    for (int k = 0; k < 3; k++) {
+        RpModel   *m, *saved;
+        RpTrainer *t = train_open(names[k], &options, &m), *resumed;
+        (void)train_steps(t, m, &options, 2);
+        saved                    = open_saved(t, "resume");
+        const RpTrainResult want = train_steps(t, m, &options, 4);
+        OK(rp_trainer_open(saved, &options, &resumed));
+        cr_expect_eq(rp_trainer_n_steps(resumed), 2);
+        const RpTrainResult got = train_steps(resumed, saved, &options, 4);
+        cr_expect(got.loss == want.loss && got.grad_norm == want.grad_norm && got.lr == want.lr, "%s",
+                  names[k]);
+        train_expect_equal(t, resumed, names[k]);
+        train_close(resumed, saved);
+        train_close(t, m);
+    }
+}
+
+/* Metadata, weights and the summary are those of a model; nothing of the optimiser shows. */
+Test(train_files, a_checkpoint_is_a_model) {
+    char       path[96], copy[96];
+    RpModel   *m, *saved, *plain;
+    RpTrainer *t = train_open("qwen3moe-f32", &options, &m);
+    (void)train_steps(t, m, &options, 1);
+    OK(rp_trainer_save(t, train_path("model", path, sizeof path)));
+    OK(rp_model_open(path, NULL, &saved));
+    const RpModelInfo *a = rp_model_info(m), *b = rp_model_info(saved);
+    cr_expect(a->n_params == b->n_params && a->weight_bytes == b->weight_bytes && a->n_vocab == b->n_vocab);
+    cr_expect_eq(a->n_params_active, b->n_params_active);
+    cr_expect_eq(rp_gguf_n_tensors(rp_model_file(saved)), 3 * rp_gguf_n_tensors(rp_model_file(m)));
+    cr_expect_not_null(rp_model_tokenizer(saved));
+    cr_expect_not_null(rp_gguf_find_tensor(rp_model_file(saved), "train.m.token_embd.weight"));
+
+    /* conversion leaves the optimiser out */
+    OK(rp_requantize(path, train_path("converted", copy, sizeof copy), "F16", NULL, NULL));
+    OK(rp_model_open(copy, NULL, &plain));
+    cr_expect_eq(rp_gguf_n_tensors(rp_model_file(plain)), rp_gguf_n_tensors(rp_model_file(m)));
+    cr_expect_null(rp_gguf_find(rp_model_file(plain), "train.step"));
+    rp_model_free(plain);
+    remove(path), remove(copy);
+    train_close(NULL, saved);
+    train_close(t, m);
+}
+
+Test(train_files, exports_in_every_type) {
+    static const char *const types[] = {NULL, "F32", "f16", "BF16", "Q8_0", "Q4_0"};
+    RpModel                 *m;
+    RpTrainer               *t = train_open("llama-f32", &options, &m);
+    for (int i = 0; i < 6; i++) {
+        char     path[96];
+        RpModel *exported;
+        OK(rp_trainer_export(t, train_path("type", path, sizeof path), types[i]));
+        OK(rp_model_open(path, NULL, &exported));
+        const RpGgufTensor *q = rp_gguf_find_tensor(rp_model_file(exported), "blk.0.attn_q.weight");
+        cr_expect_str_eq(rp_dtype_name(q->view.dtype),
+                         ((const char *[]){"f32", "f32", "f16", "bf16", "q8_0", "q4_0"})[i]);
+        rp_model_free(exported);
+        remove(path);
+    }
+    REFUSED(rp_trainer_export(t, "/tmp/rp-train-none.gguf", "Q9"), RP_E_ARG, "Q9");
+    cr_expect_neq(access("/tmp/rp-train-none.gguf", F_OK), 0);
+    REFUSED(rp_trainer_save(t, "/nowhere/at/all.gguf"), RP_E_IO, "/nowhere/at/all.gguf");
+    REFUSED(rp_trainer_save(t, "/dev/null"), RP_E_ARG, "/dev/null");
+    train_close(t, m);
+}
+
+/* A name of the optimiser's tensors is changed in the file. */
+Test(train_files, refuses_a_damaged_checkpoint) {
+    static const char *const name = "train.v.output_norm.weight";
+    RpModel                 *m, *damaged;
+    RpTrainer               *t = train_open("llama-f32", &options, &m), *none;
+    size_t                   n;
+    (void)train_steps(t, m, &options, 1);
+    char *bytes = train_checkpoint(t, &n), *at = memmem(bytes, n, name, strlen(name));
+    cr_assert_not_null(at);
+    at[6] = 'w';
+    OK(rp_model_open_memory(bytes, n, "damaged", &damaged));
+    REFUSED(rp_trainer_open(damaged, &options, &none), RP_E_FORMAT,
+            "tensor train.v.output_norm.weight of the checkpoint is missing or not f32 of the shape of "
+            "output_norm.weight");
+    rp_model_free(damaged);
+    free(bytes);
+    train_close(t, m);
+}
+
+/* ---- NaN and infinity ---- */
+
+Test(train_files, refuses_weights_that_are_not_finite) {
+    size_t     n;
+    RpModel   *m;
+    RpTrainer *t;
+    char      *bytes = golden_read_tiny("llama-f32", &n);
+    OK(rp_model_open_memory(bytes, n, "infinite", &m));
+    const RpGgufTensor *w = rp_gguf_find_tensor(rp_model_file(m), "blk.1.ffn_norm.weight");
+    memcpy(bytes + ((const char *)w->view.data - bytes) + 4 * 5, &(float){INFINITY}, sizeof(float));
+    REFUSED(rp_trainer_open(m, &options, &t), RP_E_ARG,
+            "infinite: tensor blk.1.ffn_norm.weight has inf at element 5");
+    rp_model_free(m);
+    free(bytes);
+}
+
+/* A learning rate that blows the weights up. The step that is not finite changes nothing, however often it is
+ * tried. */
+static void blow_up(int accumulate) {
+    static int32_t tokens[MAX_TRAIN_TOKENS];
+    RpTrainOptions o = {.batch = 2, .seq = 8, .lr = 1e30f, .accumulate = accumulate, .n_threads = 2};
+    RpModel       *m;
+    RpTrainer     *t = train_open("llama-f32", &o, &m);
+    RpTrainResult  r;
+    size_t         n, n_after;
+    train_tokens(1, 0, 2 * accumulate, 8, rp_model_info(m)->n_vocab, tokens);
+    OK(rp_trainer_step(t, tokens, &r));
+    char *before = train_checkpoint(t, &n);
+    for (int i = 0; i < 2; i++) {
+        const RpStatus st = rp_trainer_step(t, tokens, &r); /* the loss or, on another device, the norm of the gradients */
+        cr_expect_eq(st, RP_E_ARG);
+        cr_expect_eq(strncmp(rp_last_error(), "training: step 2: the ", 22), 0, "%s", rp_last_error());
+        cr_expect_not_null(strstr(rp_last_error(), " is NaN: the gradient of 'token_embd.weight' is not finite; "
+                                                   "the weights are those before the step"),
+                           "%s", rp_last_error());
+        char *after = train_checkpoint(t, &n_after);
+        cr_expect(n == n_after && memcmp(before, after, n) == 0, "the weights have changed");
+        free(after);
+    }
+    cr_expect_eq(rp_trainer_n_steps(t), 1);
+    cr_expect_eq(r.step, 0);
+    free(before);
+    train_close(t, m);
+}
+
+Test(train_files, a_step_that_is_not_finite_changes_nothing) { blow_up(1); }
+Test(train_files, nor_does_one_of_several_micro_batches) { blow_up(3); }
+
+/* The weights themselves are infinite after the first step. */
+Test(train_files, names_a_weight_that_is_not_finite) {
+    static int32_t tokens[MAX_TRAIN_TOKENS];
+    RpTrainOptions o = {.batch = 2, .seq = 8, .lr = 3e38f, .n_threads = 2};
+    RpModel       *m;
+    RpTrainer     *t = train_open("llama-f32", &o, &m);
+    train_tokens(1, 0, 2, 8, rp_model_info(m)->n_vocab, tokens);
+    OK(rp_trainer_step(t, tokens, NULL));
+    REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "the weight 'token_embd.weight' is not finite");
+    train_close(t, m);
+}

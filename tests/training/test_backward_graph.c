@@ -1,0 +1,106 @@
+/* rp_graph_backward: its refusals, which nodes and how much memory it adds, and the table of rules in docs/training.md. */
+#include "tests/training/gradient_case.h"
+
+#include "graph/gradients.h"
+
+/* ---- refusals ---- */
+
+/* The gradient of an op that computes one: second derivatives have no rules. */
+static TensorNode *slope_of_silu(Case *c) {
+    TensorNode *x = param(c, 4, 2, 1);
+    return rp_node_set_name(op(c, RP_OP_SILU_BACKWARD, (RpOpParams){0}, x, param(c, 4, 2, 1)), "act");
+}
+
+Test(backward_graph, names_an_op_without_a_rule) {
+    Case        c    = {.g = rp_graph_new()};
+    TensorNode *loss = rp_silu(c.g, slope_of_silu(&c));
+    REFUSED(rp_graph_backward(c.g, loss, c.params, 2, c.grads), RP_E_UNSUPPORTED,
+            "silu_backward 'act' f32 [4,2] (node 2): this op has no gradient rule");
+    REFUSED(rp_graph_finish(c.g, &loss, 1), RP_E_UNSUPPORTED, "silu_backward 'act'");
+    rp_graph_free(c.g);
+}
+
+Test(backward_graph, names_a_parameter_that_the_loss_does_not_read) {
+    Case        c    = {.g = rp_graph_new()};
+    TensorNode *loss = rp_silu(c.g, param(&c, 4, 2, 1));
+    param(&c, 3, 1, 1);
+    REFUSED(rp_graph_backward(c.g, loss, c.params, 2, c.grads), RP_E_ARG,
+            "'p1' f32 [3] (node 2): the loss does not depend on this parameter");
+    rp_graph_free(c.g);
+}
+
+Test(backward_graph, refuses_bad_arguments) {
+    Case        c = {.g = rp_graph_new()};
+    TensorNode *x = param(&c, 4, 2, 1), *loss = rp_silu(c.g, x);
+    TensorNode *none = NULL, *i = ids(&c, 2, 1);
+    REFUSED(rp_graph_backward(c.g, loss, c.params, 0, c.grads), RP_E_ARG, "at least one parameter");
+    REFUSED(rp_graph_backward(c.g, x, c.params, 1, c.grads), RP_E_DTYPE,
+            "the loss must be a computed node of type f32");
+    REFUSED(rp_graph_backward(c.g, loss, &none, 1, c.grads), RP_E_ARG,
+            "parameter 0 is not a node of this graph");
+    REFUSED(rp_graph_backward(c.g, loss, &i, 1, c.grads), RP_E_DTYPE, "parameter 0, 'ids', is i32");
+    OK(rp_graph_finish(c.g, &loss, 1));
+    REFUSED(rp_graph_backward(c.g, loss, c.params, 1, c.grads), RP_E_STATE, "the graph is finished");
+    rp_graph_free(c.g);
+}
+
+/* Only the product that the parameter takes part in gets a gradient. */
+Test(backward_graph, adds_no_nodes_for_the_rest) {
+    int nodes[2];
+    for (int more = 0; more < 2; more++) {
+        Case        c = {.g = rp_graph_new()};
+        TensorNode *x = rp_graph_input(c.g, "x", RP_F32, (int64_t[]){4, 2, 1, 1}), *w = param(&c, 4, 3, 1);
+        if (more == 1) x = rp_silu(c.g, rp_silu(c.g, x));
+        TensorNode *outputs[2] = {rp_mul_mat(c.g, w, x)};
+        OK(rp_graph_backward(c.g, outputs[0], c.params, 1, &outputs[1]));
+        OK(rp_graph_finish(c.g, outputs, 2));
+        nodes[more] = rp_graph_n_nodes(c.g);
+        rp_graph_free(c.g);
+    }
+    cr_expect_eq(nodes[1], nodes[0] + 2, "%d nodes, and %d", nodes[0], nodes[1]);
+}
+
+/* The gradient of expert weights takes their own memory, and no product for each column. */
+Test(backward_graph, takes_no_memory_for_products_of_columns) {
+    enum { N = 64, M = 64, K = 4, T = 64, E = 2 };
+    Case        c = {.g = rp_graph_new()};
+    TensorNode *w = param(&c, N, M, E), *x = param(&c, N, 1, T);
+    c.loss = rp_mul_mat_id(c.g, w, x, ids(&c, K, T));
+    OK(rp_graph_backward(c.g, c.loss, c.params, 1, c.grads));
+    OK(rp_graph_finish(c.g, c.grads, 1));
+    ExecPlan *plan;
+    OK(rp_plan_new(c.g, &plan));
+    const size_t bytes = rp_plan_memory(plan).arena, product = sizeof(float) * N * M * K * T;
+    cr_expect_lt(bytes, product / 4, "%zu bytes, the products of all columns have %zu", bytes, product);
+    rp_plan_free(plan);
+    rp_graph_free(c.g);
+}
+
+/* ---- the table of docs/training.md ---- */
+
+/* The first column of each row of its tables, one after the other. */
+static void first_columns(char *text, size_t size) {
+    FILE *f = fopen(RP_SOURCE_DIR "/docs/training.md", "r");
+    char  line[512];
+    cr_assert_not_null(f, "docs/training.md is missing");
+    text[0] = '\0';
+    while (fgets(line, sizeof line, f) != NULL) {
+        char *end = strchr(line + 1, '|');
+        if (line[0] != '|' || end == NULL) continue;
+        *end = '\0';
+        cr_assert_lt(strlen(text) + strlen(line), size);
+        strcat(text, line);
+    }
+    fclose(f);
+}
+
+Test(backward_graph, documents_every_rule) {
+    char text[2048];
+    first_columns(text, sizeof text);
+#define LISTED(op) cr_expect_not_null(strstr(text, "`" #op "`"), "docs/training.md does not list " #op);
+#define ABSENT(op)                                                                                           \
+    cr_expect_null(strstr(text, "`" #op "`"), "docs/training.md lists " #op ", which has no rule");
+    RP_GRADIENTS(LISTED, LISTED, ABSENT)
+#undef LISTED
+#undef ABSENT
+}
