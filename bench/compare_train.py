@@ -5,9 +5,9 @@
     pip install -r bench/requirements-train.txt
     bench/compare_train.py [-t 2] [-r 7] [-n 2] [--library build/libreprise.so] [--only jax,eager] [--out FILE.md]
 
-A step is forward pass, backward pass, clipping of the gradients and AdamW, in f32, of the demo model (tools/train_demo.py): the
+A step is forward pass, backward pass, clipping of the gradients and AdamW, in f32, of the demo model: the
 weights of assets/demo.gguf, batch 16, sequences of 256 tokens, 2 of 8 experts, and a loss that balances them. The JAX
-program is that of tools/train_demo.py. PyTorch has the same model with its fastest parts (scaled_dot_product_attention, the
+program is bench/demo_jax.py. PyTorch has the same model with its fastest parts (scaled_dot_product_attention, the
 fused AdamW), and two ways to compute the experts: `loop` takes the tokens of each expert, `padded` is that of the JAX program,
 in which an expert takes at most 1.5 times the mean number of tokens.
 
@@ -18,7 +18,6 @@ seconds of all threads say more than the rates."""
 import argparse
 import ctypes as ct
 import datetime
-import importlib.util
 import os
 import pathlib
 import platform
@@ -30,7 +29,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL = ROOT / "assets" / "demo.gguf"
 STEPS, TOLERANCE = 3, 1e-2  # steps whose losses are compared, nats
-BATCH, SEQ = 16, 256
+BATCH, SEQ = 16, 256  # as in demo_jax.py
 LR, BETA1, BETA2, EPS, DECAY, AUX = 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.01
 PROGRAMS = ("reprise", "eager loop", "eager padded", "compile loop", "compile padded", "jax")
 TITLES = {"reprise": "Reprise", "eager": "PyTorch eager", "compile": "torch.compile", "jax": "JAX jit"}
@@ -41,6 +40,7 @@ TITLES = {"reprise": "Reprise", "eager": "PyTorch eager", "compile": "torch.comp
 
 def tokens(np):
     """[BATCH][SEQ + 1]: each sequence is the start of a chapter of the King James Bible."""
+    import demo_jax
     from gguf import GGUFReader
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     fields = GGUFReader(MODEL).fields
@@ -48,12 +48,12 @@ def tokens(np):
     merges = [tuple(m.split(" ")) for m in fields["tokenizer.ggml.merges"].contents()]
     tk = Tokenizer(models.BPE(vocab, merges))
     tk.pre_tokenizer, tk.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    ids = (tk.encode(text).ids for text in demo().chapters())
+    ids = (tk.encode(text).ids for text in demo_jax.chapters())
     return np.array([i[:SEQ + 1] for i in ids if len(i) > SEQ][::60][:BATCH], np.int32)
 
 
 def demo_weights(np):
-    """The parameters in the form of tools/train_demo.py: matrices are [in, out]."""
+    """The parameters in the form of bench/demo_jax.py: matrices are [in, out]."""
     from gguf import GGUFReader
     from gguf.quants import dequantize
     file = {t.name: np.array(dequantize(t.data, t.tensor_type), np.float32) for t in GGUFReader(MODEL).tensors}
@@ -65,13 +65,6 @@ def demo_weights(np):
         layer = {ours: file[f"blk.{len(layers)}.{theirs}.weight"] for ours, theirs in names.items()}
         layers.append({k: np.ascontiguousarray(np.swapaxes(w, -1, -2)) if w.ndim > 1 else w for k, w in layer.items()})
     return {"embd": file["token_embd.weight"], "norm": file["output_norm.weight"], "layers": layers}
-
-
-def demo():
-    spec = importlib.util.spec_from_file_location("train_demo", ROOT / "tools" / "train_demo.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # ---- the programs: each returns a function that makes a step and returns its loss ----
@@ -116,7 +109,7 @@ def jax_step(args):
     import jax
     import numpy as np
     import optax
-    d = demo()
+    import demo_jax as d
     params = jax.tree.map(jax.numpy.asarray, demo_weights(np))
     decay = jax.tree.map(lambda x: x.ndim > 1, params)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0),
@@ -138,7 +131,7 @@ def jax_step(args):
 
 
 def torch_experts(torch, x, p, top, padded):
-    """As `experts` of tools/train_demo.py."""
+    """As `experts` of bench/demo_jax.py."""
     f, (n, dim), n_expert = torch.nn.functional, x.shape, p["gate"].shape[0]
     probs = torch.softmax(x @ p["router"], -1)
     weight, chosen = torch.topk(probs, top, -1)
@@ -191,7 +184,7 @@ def torch_step(args, compiled, padded):
     import torch
     torch.set_num_threads(args.t)
     torch._dynamo.config.capture_scalar_outputs = True
-    d = demo()
+    import demo_jax as d
 
     def parameter(x):
         return torch.nn.Parameter(torch.from_numpy(x))

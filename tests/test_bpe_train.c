@@ -155,7 +155,7 @@ static void check_weights(const RpGgufFile *f, const char *name, double deviatio
     cr_expect_leq(fabs(kurtosis - 2.9), 5.0 * sqrt(24.0 / n), "%s: kurtosis %g", name, kurtosis);
 }
 
-Test(bpe_train, the_demo_begins_as_train_demo_py_says) {
+Test(bpe_train, the_demo_has_8_million_parameters_of_these_deviations) {
     RpModel *m;
     double   mean, deviation, kurtosis;
     name_files();

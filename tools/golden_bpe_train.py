@@ -8,7 +8,7 @@
 
 text.txt has documents, separated by blank lines: chapters of the King James Bible, and words with which merges are ambiguous.
 merges-N.txt has the merges for a vocabulary of N tokens, and before them one line with the number of tokens. The tokenizer is
-that of tools/train_demo.py."""
+the byte-level one of `reprise train`: no pre-tokenisation but GPT-2's, and one end token."""
 import argparse
 import json
 import pathlib
