@@ -7,7 +7,8 @@
  *     norm   = sqrt(sum of all g^2) + 0 * loss, which is not finite if the loss is not
  *     p, m, v = adamw(clip(g[p], norm), RATE, STEP), unless the norm is not finite
  *
- * FACTOR is 1 / targets of the step.
+ * FACTOR is 1 / targets of the step. The router's choices and probabilities of a token count by REAL: 0 for padding,
+ * else tokens / tokens that are not padding, so that means over all tokens are means over those.
  * The decoder is the one that decodes, with states for weights. No pass runs: the backward nodes read nearly all
  * that a pattern would fuse, and there is nothing to quantise. */
 #include "train/trainer.h"
@@ -59,12 +60,15 @@ static void balance(Build *u, int n_routed) {
     const ModelConfig *c     = &u->b.m->config;
     const RpOpParams   p     = {.expert_load = {.experts = c->experts.n}};
     const float        share = u->t->o.aux_loss / (float)n_routed / (float)u->t->o.accumulate;
+    if (n_routed == 0) return;
+    TensorNode *real = rp_graph_input(u->b.g, "real", RP_F32, (int64_t[]){u->b.n_tok, 1, 1, 1});
     for (u->b.layer = 0; u->b.layer < c->n_layer; u->b.layer++) {
         const ArchRouter *r = &u->training.routers[u->b.layer];
         if (r->ids == NULL) continue;
         rp_graph_set_layer(u->b.g, u->b.layer);
-        TensorNode *load           = op(u, RP_OP_EXPERT_LOAD, &p, (TensorNode *const[]){r->ids}, 1);
-        TensorNode *aux            = op(u, RP_OP_AUX_LOSS, NULL, (TensorNode *const[]){r->probs, load}, 2);
+        TensorNode *load           = op(u, RP_OP_EXPERT_LOAD, &p, (TensorNode *const[]){r->ids, real}, 2);
+        TensorNode *probs          = rp_mul(u->b.g, r->probs, rp_reshape(u->b.g, real, 1, u->b.n_tok, 1, 1));
+        TensorNode *aux            = op(u, RP_OP_AUX_LOSS, NULL, (TensorNode *const[]){probs, load}, 2);
         u->outputs[u->n_outputs++] = rp_arch_name_node(&u->b, load, "expert_load");
         u->outputs[u->n_outputs++] = rp_arch_name_node(&u->b, aux, "aux_loss");
         if (u->t->o.aux_loss > 0.0f) u->loss = rp_add(u->b.g, u->loss, rp_scale(u->b.g, aux, share, 0.0f));

@@ -221,6 +221,7 @@ RpStatus rp_trainer_open_graph(RpTrainer *t, TrainGraphKind kind) {
     g->targets = data_of(g, "targets");
     g->pos     = data_of(g, "pos");
     g->factor  = data_of(g, "factor");
+    g->real    = data_of(g, "real");
     g->rate    = data_of(g, "lr");
     g->step    = data_of(g, "step");
     g->losses  = data_of(g, "losses");

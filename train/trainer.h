@@ -32,7 +32,7 @@ typedef struct TrainGraph {
     ExecPlan     *plan;
     RpExecutor   *exec;
     int32_t      *tokens, *targets, *pos, *step; /* inputs; NULL where the graph has none of the name */
-    float        *factor, *rate;
+    float        *factor, *rate, *real;
     const float  *losses, *norm; /* outputs */
     const float **loads, **aux;  /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
 } TrainGraph;

@@ -27,6 +27,15 @@ static RpStatus check_tokens(const RpTrainer *t, const int32_t *tokens, size_t n
     return RP_OK;
 }
 
+/* 0 for padding, else tokens / tokens that are not padding. */
+static void put_real(const RpTrainer *t, const TrainGraph *g, const int32_t *tokens, size_t n_seq) {
+    const size_t seq = (size_t)t->o.seq, n = (size_t)t->o.batch * seq;
+    size_t       n_real = 0;
+    for (size_t i = 0; i < n_seq * seq; i++) n_real += tokens[i + i / seq] >= 0;
+    for (size_t i = 0; i < n; i++)
+        g->real[i] = i < n_seq * seq && tokens[i + i / seq] >= 0 ? (float)n / (float)n_real : 0.0f;
+}
+
 /* The inputs for n_seq sequences; the rest of the batch is padding. Executors share their memory, so all inputs
  * are written each time. */
 static void put_tokens(const RpTrainer *t, const TrainGraph *g, const int32_t *tokens, size_t n_seq) {
@@ -38,6 +47,7 @@ static void put_tokens(const RpTrainer *t, const TrainGraph *g, const int32_t *t
             g->targets[s * seq + i] = s < n_seq ? tokens[s * row + i + 1] : -1;
             if (g->pos != NULL) g->pos[s * seq + i] = (int32_t)i; /* NULL: no layer rotates */
         }
+    if (g->real != NULL) put_real(t, g, tokens, n_seq);
 }
 
 static double sum_of(const float *x, size_t n) {
