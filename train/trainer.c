@@ -226,6 +226,7 @@ RpStatus rp_trainer_open_graph(RpTrainer *t, TrainGraphKind kind) {
     g->step    = data_of(g, "step");
     g->losses  = data_of(g, "losses");
     g->norm    = data_of(g, "grad_norm");
+    g->weights = data_of(g, "weight_norm");
     return kind != GRAPH_EVALUATE ? find_routers(t, g) : RP_OK;
 }
 

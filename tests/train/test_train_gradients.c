@@ -3,7 +3,7 @@
  * checkpoint has m. The second sequence ends in padding. Device: REPRISE_DEVICE (CPU or simulated device). */
 #include "tests/train/training.h"
 
-/* Of the largest element of the tensor. Measured: at most 2e-6, from rounding to f32. */
+/* Of the largest element of the tensor. Measured: at most 2e-6 (simulated device: 2.1e-6), from rounding to f32. */
 static const double most = 1e-5;
 
 enum { BATCH = 2, PADDING = 3, STORED = 16 };
