@@ -45,6 +45,9 @@ static inline RpStatus rp_check_expert_load(const RpOpArgs *args) {
     if (rp_view_elems(ids) > 1 << 24) /* counts are exact in f32 */
         return rp_fail(RP_E_SHAPE, "expert_load: %lld ids: at most %d", (long long)rp_view_elems(ids),
                        1 << 24);
+    if (rp_is_present(&args->expert_load.weights))
+        RP_TRY(rp_check_array("expert_load", "weights", &args->expert_load.weights, RP_F32, rp_view_rows(ids),
+                              1));
     return rp_check_array("expert_load", "result", &args->dst, RP_F32, experts, 1);
 }
 

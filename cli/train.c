@@ -40,23 +40,25 @@ static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
     const int32_t n_ctx = rp_model_info(m)->n_ctx_train;
     if (args.seq == 0) args.seq = n_ctx < MAX_DEFAULT_SEQ ? n_ctx : MAX_DEFAULT_SEQ;
     const int32_t tenth = args.steps / 10 < 100 ? args.steps / 10 : 100;
-    *o                  = (RpTrainOptions){.batch         = args.batch,
-                                           .seq           = args.seq,
-                                           .accumulate    = args.accumulate,
-                                           .n_steps       = args.steps,
-                                           .lr            = args.lr,
-                                           .lr_end        = args.lr_end >= 0.0f ? args.lr_end : args.lr / 20.0f,
-                                           .schedule      = args.constant ? RP_TRAIN_CONSTANT : RP_TRAIN_COSINE,
-                                           .warmup        = args.warmup >= 0 ? args.warmup : tenth,
-                                           .beta1         = args.beta1,
-                                           .beta2         = args.beta2,
-                                           .weight_decay  = args.weight_decay,
-                                           .max_norm      = args.max_norm > 0.0f ? args.max_norm : HUGE_VALF,
-                                           .aux_loss      = args.aux_loss,
-                                           .n_threads     = args.threads,
-                                           .device        = args.device.name,
-                                           .require_cuda  = args.device.require_cuda,
-                                           .require_graph = args.device.require_graph};
+    *o                  = (RpTrainOptions){.batch          = args.batch,
+                                           .seq            = args.seq,
+                                           .accumulate     = args.accumulate,
+                                           .n_steps        = args.steps,
+                                           .lr             = args.lr,
+                                           .lr_end         = args.lr_end >= 0.0f ? args.lr_end : args.lr / 20.0f,
+                                           .schedule       = args.constant ? RP_TRAIN_CONSTANT : RP_TRAIN_COSINE,
+                                           .warmup         = args.warmup >= 0 ? args.warmup : tenth,
+                                           .beta1          = args.beta1,
+                                           .beta2          = args.beta2,
+                                           .weight_decay   = args.weight_decay,
+                                           .max_norm       = args.max_norm > 0.0f ? args.max_norm : HUGE_VALF,
+                                           .aux_loss       = args.aux_loss,
+                                           .seed           = args.seed,
+                                           .n_threads      = args.threads,
+                                           .device         = args.device.name,
+                                           .require_cuda   = args.device.require_cuda,
+                                           .require_graph  = args.device.require_graph,
+                                           .change_options = args.change_options};
     return cli_mode(args.device.mode, &o->mode);
 }
 
@@ -80,6 +82,15 @@ static RpStatus describe(const RpModel *m, const RpTrainOptions *o, const RpTrai
     return RP_OK;
 }
 
+/* If all steps are made, the model is still to be written. */
+static RpStatus check_steps(const RpModel *m) {
+    uint32_t made = 0;
+    RP_TRY(rp_gguf_get_u32(rp_model_file(m), "train.step", &made));
+    if (made <= (uint32_t)args.steps) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s has made %u steps already: give more --steps than %d",
+                   args.resume != NULL ? args.resume : args.model, made, args.steps);
+}
+
 /* Everything that can fail without a step fails before the first one. */
 static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RpTrainOptions o;
@@ -88,12 +99,8 @@ static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RP_TRY(cli_train_start(&args, m, c));
     RP_TRY(options_of(*m, &o));
     RP_TRY(cli_corpus_split(c, args.hold_out, args.seq));
+    RP_TRY(check_steps(*m));
     RP_TRY(rp_trainer_open(*m, &o, t));
-    if (rp_trainer_n_steps(*t) >
-        args.steps) /* if it has made all of them, the model is still to be written */
-        return rp_fail(RP_E_ARG, "%s has made %lld steps already: give more --steps than %d",
-                       args.resume != NULL ? args.resume : args.model, (long long)rp_trainer_n_steps(*t),
-                       args.steps);
     RP_TRY(describe(*m, &o, *t, c));
     return cli_train_loop(&args, *m, *t, c);
 }
@@ -181,6 +188,8 @@ static const Option options[] = {
             "steps between checkpoints; 0 (default): one every 5 minutes", 0, 0),
     CLI_TEXT("resume", 0, args.resume, "FILE",
              "go on from this checkpoint, with the other options as before"),
+    CLI_FLAG("change-options", 0, args.change_options,
+             "go on with other options than before, such as more --steps or another --lr"),
     CLI_TEXT("log", 0, args.log, "FILE", "write a line of JSON for each step; see `reprise help train plot`"),
     CLI_SEED("seed", 's', args.seed, "S", "seed of the weights and of the sequences, default 0"),
     OPTION_THREADS(args.threads),
@@ -189,19 +198,21 @@ static const Option options[] = {
 };
 
 const Command cli_command_train = {
-    .name      = "train",
-    .help      = "train a model on texts",
-    .usage     = "[MODEL | --preset PRESET] --text FILE -o FILE [options]",
-    .notes     = "The texts are cut into documents, and an end token is put after each. Every 20th "
-                 "document is held out (see --hold-out), or every 20th sequence of a text with few "
-                 "documents. A step learns sequences from random places, which depend on the seed and "
-                 "the number of the step only.\n"
-                 "On a terminal a bar shows the loss, and for a mixture of experts the balance: the "
-                 "largest load of an expert, times their number; 1 is perfect.\n"
-                 "Ctrl-C ends the training after the step and writes a checkpoint. The same command "
-                 "with --resume FILE then goes on as if nothing had happened, bit for bit.\n"
-                 "    reprise train --preset demo --text bible.txt -o bible.gguf --log log.jsonl\n"
-                 "    reprise train plot log.jsonl -o log.svg",
+    .name  = "train",
+    .help  = "train a model on texts",
+    .usage = "[MODEL | --preset PRESET] --text FILE -o FILE [options]",
+    .notes =
+        "The texts are cut into documents, and an end token is put after each. Every 20th "
+        "document is held out (see --hold-out), or every 20th sequence of a text with few "
+        "documents. A step learns sequences from random places, which depend on the seed and "
+        "the number of the step only.\n"
+        "On a terminal a bar shows the loss, and for a mixture of experts the balance: the "
+        "largest load of an expert, times their number; 1 is perfect.\n"
+        "Ctrl-C ends the training after the step and writes a checkpoint. The same command "
+        "with --resume FILE then goes on as if nothing had happened, bit for bit. Other options than before "
+        "are refused without --change-options.\n"
+        "    reprise train --preset demo --text bible.txt -o bible.gguf --log log.jsonl\n"
+        "    reprise train plot log.jsonl -o log.svg",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -1,7 +1,7 @@
 /* Shape rules of the ops of losses and of the optimiser. n is the length of a row, t the number of tokens:
  *
  *     logits [n,t], targets i32 [t] -> cross_entropy [t]
- *     ids i32 [k,t] -> expert_load [experts];  probs [experts,t], load -> aux_loss [1]
+ *     ids i32 [k,t], [weights [t]] -> expert_load [experts];  probs [experts,t], load -> aux_loss [1]
  *     gradients -> grad_norm: its state;  gradient, norm -> grad_clip;  gradient, parameter -> adamw: the parameter */
 #include "graph/shape.h"
 
@@ -41,6 +41,8 @@ SHAPE_RULE(expert_load) {
     if (experts < 1) REFUSE(RP_E_ARG, "there must be at least one expert");
     if (!rp_shape_is_choice(ids, ids->ne[0], ids->ne[1]))
         REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k, tokens]");
+    if (in->expert_load.weights != NULL && !rp_shape_is_vector(in->expert_load.weights, ids->ne[1]))
+        REFUSE(RP_E_SHAPE, "the weights must be f32, one per token");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){experts, 1, 1, 1}, NULL);
     return RP_OK;
 }

@@ -1,14 +1,13 @@
 /* Files of a trainer.
  *
  *     model       metadata of the model's file        its tensors, the trained ones as f32
- *     checkpoint  the same, and train.step            the same, then train.m.<name> of each trained one,
+ *     checkpoint  the same, train.step, options       the same, then train.m.<name> of each trained one,
  *                                                     then train.v.<name>
  *
  * A checkpoint is opened as a model, which ignores tensors and keys "train.*" (model/weights.c). */
 #include "train/trainer.h"
 
 #include "base/argument.h"
-#include "model/gguf/gguf_write.h"
 #include "reprise/convert.h"
 #include "reprise/quants.h"
 
@@ -52,6 +51,7 @@ RpStatus rp_trainer_restore(RpTrainer *t) {
     uint32_t step = 0;
     RP_TRY(rp_gguf_get_u32(t->model->file, "train.step", &step));
     t->step = (int64_t)step;
+    RP_TRY(rp_trainer_compare_options(t));
     for (int i = 0; i < t->n_params; i++) {
         const TrainParam *p = &t->params[i];
         RP_TRY(restore_weight(t, p));
@@ -92,7 +92,10 @@ static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
             rp_gguf_put_value(w, v);
     }
     rp_gguf_put_u32(w, "general.file_type", 0); /* f32 */
-    if (with_state) rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
+    if (with_state) {
+        rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
+        rp_trainer_put_options(&t->o, w);
+    }
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const RpDtype       type   = param_of(t, tensor) != NULL ? RP_F32 : tensor->view.dtype;

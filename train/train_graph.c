@@ -7,7 +7,8 @@
  *     norm   = sqrt(sum of all g^2) + 0 * loss, which is not finite if the loss is not
  *     p, m, v = adamw(clip(g[p], norm), RATE, STEP), unless the norm is not finite
  *
- * FACTOR is 1 / targets of the step.
+ * FACTOR is 1 / targets of the step. The router's choices and probabilities of a token count by REAL: 0 for padding,
+ * else tokens / tokens that are not padding, so that means over all tokens are means over those.
  * The decoder is the one that decodes, with states for weights. No pass runs: the backward nodes read nearly all
  * that a pattern would fuse, and there is nothing to quantise. */
 #include "train/trainer.h"
@@ -59,12 +60,15 @@ static void balance(Build *u, int n_routed) {
     const ModelConfig *c     = &u->b.m->config;
     const RpOpParams   p     = {.expert_load = {.experts = c->experts.n}};
     const float        share = u->t->o.aux_loss / (float)n_routed / (float)u->t->o.accumulate;
+    if (n_routed == 0) return;
+    TensorNode *real = rp_graph_input(u->b.g, "real", RP_F32, (int64_t[]){u->b.n_tok, 1, 1, 1});
     for (u->b.layer = 0; u->b.layer < c->n_layer; u->b.layer++) {
         const ArchRouter *r = &u->training.routers[u->b.layer];
         if (r->ids == NULL) continue;
         rp_graph_set_layer(u->b.g, u->b.layer);
-        TensorNode *load           = op(u, RP_OP_EXPERT_LOAD, &p, (TensorNode *const[]){r->ids}, 1);
-        TensorNode *aux            = op(u, RP_OP_AUX_LOSS, NULL, (TensorNode *const[]){r->probs, load}, 2);
+        TensorNode *load           = op(u, RP_OP_EXPERT_LOAD, &p, (TensorNode *const[]){r->ids, real}, 2);
+        TensorNode *probs          = rp_mul(u->b.g, r->probs, rp_reshape(u->b.g, real, 1, u->b.n_tok, 1, 1));
+        TensorNode *aux            = op(u, RP_OP_AUX_LOSS, NULL, (TensorNode *const[]){probs, load}, 2);
         u->outputs[u->n_outputs++] = rp_arch_name_node(&u->b, load, "expert_load");
         u->outputs[u->n_outputs++] = rp_arch_name_node(&u->b, aux, "aux_loss");
         if (u->t->o.aux_loss > 0.0f) u->loss = rp_add(u->b.g, u->loss, rp_scale(u->b.g, aux, share, 0.0f));
@@ -98,20 +102,28 @@ static bool decays(const RpGgufTensor *t) {
     return t->view.ne[1] > 1 && !(t->name.len >= n && memcmp(t->name.ptr + t->name.len - n, bias, n) == 0);
 }
 
-/* The norm of all gradients: the state of grad_norm after the last of them. */
-static TensorNode *norm_of(Build *u) {
-    TensorNode *sums =
-        rp_graph_state(u->b.g, "grad_norm_sums", RP_F32, (int64_t[]){RP_GRAD_NORM_FLOATS, 1, 1, 1});
+/* The norm of all gradients, or of all weights: the state of grad_norm after the last of them, plus 0 * loss, which is
+ * not finite if the loss is not. */
+static TensorNode *norm_of(Build *u, TensorNode *const *x, const char *name, const char *sums_name) {
+    TensorNode *sums = rp_graph_state(u->b.g, sums_name, RP_F32, (int64_t[]){RP_GRAD_NORM_FLOATS, 1, 1, 1});
     for (int i = 0; i < u->training.n_params; i++) {
         const RpOpParams p = {.grad_norm = {.first = i == 0}};
-        sums               = op(u, RP_OP_GRAD_NORM, &p, (TensorNode *const[]){u->grads[i], sums}, 2);
+        sums               = op(u, RP_OP_GRAD_NORM, &p, (TensorNode *const[]){x[i], sums}, 2);
     }
     const RpViewParams first = {
         .ne = {1, 1, 1, 1},
           .nb = {0, 4, 4, 4}
     };
     TensorNode *none = rp_scale(u->b.g, u->loss, 0.0f, 0.0f);
-    return rp_node_set_name(rp_add(u->b.g, none, rp_view(u->b.g, sums, &first)), "grad_norm");
+    return rp_node_set_name(rp_add(u->b.g, none, rp_view(u->b.g, sums, &first)), name);
+}
+
+/* Whether an update could make a finite weight infinite. AdamW moves a weight by at most lr * |m| / sqrt(v), without
+ * bias corrections, and |m| / sqrt(v) <= (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)) by the inequality of
+ * Cauchy and Schwarz; the decay multiplies it by 1 - lr * weight_decay. */
+static bool may_overflow(const RpTrainOptions *o) {
+    const float lr = fmaxf(o->lr, o->lr_end);
+    return lr > 1e20f || lr * o->weight_decay > 2.0f || o->beta1 * o->beta1 >= o->beta2;
 }
 
 static void optimise(Build *u) {
@@ -119,7 +131,7 @@ static void optimise(Build *u) {
     if (o->accumulate > 1)
         for (int i = 0; i < u->training.n_params; i++)
             u->grads[i] = rp_add(u->b.g, state_of(u, i, "grad"), u->grads[i]);
-    u->norm          = norm_of(u);
+    u->norm          = norm_of(u, u->grads, "grad_norm", "grad_norm_sums");
     TensorNode *rate = scalar(u, "lr", RP_F32), *step = scalar(u, "step", RP_I32);
     for (int i = 0; i < u->training.n_params; i++) {
         const ArchParam *param = &u->training.params[i];
@@ -132,12 +144,13 @@ static void optimise(Build *u) {
         };
         TensorNode *g = u->grads[i];
         if (isfinite(o->max_norm)) g = op(u, RP_OP_GRAD_CLIP, &clip, (TensorNode *const[]){g, u->norm}, 2);
-        (void)op(u, RP_OP_ADAMW, &adamw,
-                 (TensorNode *const[]){g, param->state, state_of(u, i, "m"), state_of(u, i, "v"), rate, step,
-                                       u->norm},
-                 7);
+        u->grads[i] = op(u, RP_OP_ADAMW, &adamw,
+                         (TensorNode *const[]){g, param->state, state_of(u, i, "m"), state_of(u, i, "v"),
+                                               rate, step, u->norm},
+                         7); /* from here on the new weights */
     }
     u->outputs[u->n_outputs++] = u->norm;
+    if (may_overflow(o)) u->outputs[u->n_outputs++] = norm_of(u, u->grads, "weight_norm", "weight_norm_sums");
 }
 
 static RpStatus build(Build *u) {
@@ -197,7 +210,7 @@ RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
                                   .routers = calloc((size_t)c->n_layer, sizeof *u.training.routers)};
     u.b.training = &u.training;
     u.grads      = calloc(all, sizeof(TensorNode *));
-    u.outputs    = calloc(2 * (size_t)c->n_layer + 2, sizeof(TensorNode *));
+    u.outputs    = calloc(2 * (size_t)c->n_layer + 3, sizeof(TensorNode *));
     RpStatus st  = rp_fail(RP_E_NOMEM, "out of memory for a training graph");
     if (u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL && u.grads != NULL &&
         u.outputs != NULL)

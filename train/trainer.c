@@ -221,10 +221,12 @@ RpStatus rp_trainer_open_graph(RpTrainer *t, TrainGraphKind kind) {
     g->targets = data_of(g, "targets");
     g->pos     = data_of(g, "pos");
     g->factor  = data_of(g, "factor");
+    g->real    = data_of(g, "real");
     g->rate    = data_of(g, "lr");
     g->step    = data_of(g, "step");
     g->losses  = data_of(g, "losses");
     g->norm    = data_of(g, "grad_norm");
+    g->weights = data_of(g, "weight_norm");
     return kind != GRAPH_EVALUATE ? find_routers(t, g) : RP_OK;
 }
 

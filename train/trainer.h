@@ -9,6 +9,7 @@
 
 #include "reprise/train.h"
 
+#include "model/gguf/gguf_write.h"
 #include "model/model.h"
 
 typedef enum TrainGraphKind {
@@ -32,9 +33,10 @@ typedef struct TrainGraph {
     ExecPlan     *plan;
     RpExecutor   *exec;
     int32_t      *tokens, *targets, *pos, *step; /* inputs; NULL where the graph has none of the name */
-    float        *factor, *rate;
-    const float  *losses, *norm; /* outputs */
-    const float **loads, **aux;  /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
+    float        *factor, *rate, *real;
+    const float  *losses, *norm,
+        *weights;               /* outputs; weights: the norm of the new weights, if they may overflow */
+    const float **loads, **aux; /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
 } TrainGraph;
 
 struct RpTrainer {
@@ -63,6 +65,12 @@ void                  rp_trainer_close_graph(TrainGraph *g);
 
 /* The model's weights, and of a checkpoint m, v and the number of steps, into the states. */
 RP_NODISCARD RpStatus rp_trainer_restore(RpTrainer *t);
+
+/* The options as keys of a checkpoint. */
+void rp_trainer_put_options(const RpTrainOptions *o, GgufWriter *w);
+
+/* RP_E_ARG if an option is not that of the checkpoint with which the trainer begins, and the bits would differ. */
+RP_NODISCARD RpStatus rp_trainer_compare_options(const RpTrainer *t);
 
 /* Index of the first of n floats that is NaN or infinite; n: none. */
 int64_t rp_trainer_not_finite(const float *x, int64_t n);

@@ -27,6 +27,15 @@ static RpStatus check_tokens(const RpTrainer *t, const int32_t *tokens, size_t n
     return RP_OK;
 }
 
+/* 0 for padding, else tokens / tokens that are not padding. */
+static void put_real(const RpTrainer *t, const TrainGraph *g, const int32_t *tokens, size_t n_seq) {
+    const size_t seq = (size_t)t->o.seq, n = (size_t)t->o.batch * seq;
+    size_t       n_real = 0;
+    for (size_t i = 0; i < n_seq * seq; i++) n_real += tokens[i + i / seq] >= 0;
+    for (size_t i = 0; i < n; i++)
+        g->real[i] = i < n_seq * seq && tokens[i + i / seq] >= 0 ? (float)n / (float)n_real : 0.0f;
+}
+
 /* The inputs for n_seq sequences; the rest of the batch is padding. Executors share their memory, so all inputs
  * are written each time. */
 static void put_tokens(const RpTrainer *t, const TrainGraph *g, const int32_t *tokens, size_t n_seq) {
@@ -38,6 +47,7 @@ static void put_tokens(const RpTrainer *t, const TrainGraph *g, const int32_t *t
             g->targets[s * seq + i] = s < n_seq ? tokens[s * row + i + 1] : -1;
             if (g->pos != NULL) g->pos[s * seq + i] = (int32_t)i; /* NULL: no layer rotates */
         }
+    if (g->real != NULL) put_real(t, g, tokens, n_seq);
 }
 
 static double sum_of(const float *x, size_t n) {
@@ -78,18 +88,26 @@ int64_t rp_trainer_not_finite(const float *x, int64_t n) {
     return i;
 }
 
+/* The name of the first tensor of weights that are not finite; NULL: all are. */
+static RpStatus find_weight(RpTrainer *t, const char **name) {
+    for (int i = 0; i < t->n_params; i++) {
+        RP_TRY(rp_executor_get(t->graphs[GRAPH_STEP].exec, t->params[i].weight, t->buffer,
+                               (size_t)t->params[i].n * sizeof(float)));
+        if (rp_trainer_not_finite(t->buffer, t->params[i].n) == t->params[i].n) continue;
+        *name = t->params[i].name;
+        return RP_OK;
+    }
+    return RP_OK;
+}
+
 /* Which tensor is to blame? The weights are as before the step, so GRAPH_FIRST computes the same gradients again,
  * as states that the host can read. */
 static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float factor, const char **what,
                                 const char **name) {
-    TrainGraph *owner = &t->graphs[GRAPH_STEP], *g = &t->graphs[GRAPH_FIRST];
-    for (int i = 0; i < t->n_params; i++) {
-        RP_TRY(rp_executor_get(owner->exec, t->params[i].weight, t->buffer,
-                               (size_t)t->params[i].n * sizeof(float)));
-        if (rp_trainer_not_finite(t->buffer, t->params[i].n) == t->params[i].n) continue;
-        *what = "weight", *name = t->params[i].name;
-        return RP_OK;
-    }
+    TrainGraph *g = &t->graphs[GRAPH_FIRST];
+    *what         = "weight";
+    RP_TRY(find_weight(t, name));
+    if (*name != NULL) return RP_OK;
     RP_TRY(rp_trainer_plan_graph(t, GRAPH_FIRST));
     RP_TRY(rp_trainer_open_graph(t, GRAPH_FIRST));
     for (int k = 0; k < t->o.accumulate; k++) {
@@ -127,6 +145,20 @@ static RpStatus not_finite(RpTrainer *t, const int32_t *tokens, float factor, do
                    name, kept);
 }
 
+/* The norm is infinite also for large finite weights, so it says only when to look. */
+static RpStatus check_update(RpTrainer *t, const RpTrainResult *r) {
+    const float *norm = t->graphs[GRAPH_STEP].weights;
+    const char  *name = NULL;
+    if (norm == NULL || isfinite(*norm)) return RP_OK;
+    RP_TRY(find_weight(t, &name));
+    if (name == NULL) return RP_OK;
+    return rp_fail(
+        RP_E_ARG,
+        "training: step %lld: the update with the rate %g makes the weight '%s' not finite; the weights "
+        "are lost: resume from a checkpoint",
+        (long long)r->step, r->lr, name);
+}
+
 static RpStatus run_step(RpTrainer *t, const int32_t *tokens, int64_t n_targets, RpTrainResult *r) {
     const RpModelInfo *info   = rp_model_info(t->model);
     const float        factor = (float)(1.0 / (double)n_targets);
@@ -151,7 +183,7 @@ static RpStatus run_step(RpTrainer *t, const int32_t *tokens, int64_t n_targets,
         if (!isfinite(sum)) break; /* before the last micro-batch could change the weights */
     }
     r->loss = sum / (double)n_targets;
-    if (isfinite(r->loss) && isfinite(r->grad_norm)) return RP_OK;
+    if (isfinite(r->loss) && isfinite(r->grad_norm)) return check_update(t, r);
     return not_finite(t, tokens, factor, r->loss, r->grad_norm);
 }
 

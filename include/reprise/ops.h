@@ -392,9 +392,10 @@ enum { RP_STORE_TARGET = 1 };
      * src x [n,t], targets i32 [t], dy [t]; y = dx */                                                                 \
     OP(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, 3, (x, targets, dy), RpNoParams, (unused),                      \
        cross_entropy_backward, RP_FLAG_INPLACE)                                                                        \
-    /* y[e] = number of ids that are e / (k * t), the load of each expert. Ids that are no expert count for none.      \
-     * src ids i32 [k,t]; y [experts] */                                                                               \
-    OP(EXPERT_LOAD, expert_load, 1, (ids), RpExpertLoadParams, (experts), expert_load, 0)                              \
+    /* y[e] = sum of weights[t] over the j,t with ids[j,t] = e / (k * t), the load of each expert. Ids that are no     \
+     * expert count for none; without weights each id counts 1                                                         \
+     * src ids i32 [k,t], [weights [t]]; y [experts] */                                                                \
+    OP(EXPERT_LOAD, expert_load, 1, (ids, weights), RpExpertLoadParams, (experts), expert_load, 0)                     \
     /* y = experts * sum_e load[e] * mean_t probs[e,t]                                                                 \
      * src probs [experts,t], load [experts]; y [1] */                                                                 \
     OP(AUX_LOSS, aux_loss, 2, (probs, load), RpNoParams, (unused), aux_loss, 0)                                        \

@@ -47,11 +47,12 @@ typedef struct RpTrainOptions {
     RpDtype         compute;    /* RP_F32; others are not supported yet */
     int32_t         lora_rank;  /* 0: all parameters are trained; others are not supported yet */
     float           lora_alpha; /* unused */
-    uint64_t        seed;       /* unused: nothing is random */
-    int             n_threads;  /* this and the rest as in RpExecutorOptions */
-    const char     *device;     /* borrowed for the call */
-    bool            require_cuda, require_graph;
-    RpExecMode      mode;
+    uint64_t seed; /* of the caller's order of sequences: only kept and compared, as nothing is random here */
+    int      n_threads; /* this and the rest as in RpExecutorOptions */
+    const char *device; /* borrowed for the call */
+    bool        require_cuda, require_graph;
+    RpExecMode  mode;
+    bool        change_options; /* a checkpoint resumes even with other options than those before it */
 } RpTrainOptions;
 
 /* Bytes that a trainer would allocate. Not included: scratch memory of kernels, and a copy of the largest tensor
@@ -86,7 +87,8 @@ RP_NODISCARD static inline RpStatus rp_trainer_memory(const RpModel *m, const Rp
 /* `options` may be NULL for the defaults. The caller frees *out, before the model; on failure it is NULL.
  * Quantised weights are dequantised. A model that rp_trainer_save wrote resumes: with the same options the next
  * steps have the bits that they would have had without the interruption.
- * RP_E_ARG names an option that is out of range, or a tensor with NaN or infinity; RP_E_UNSUPPORTED names an
+ * RP_E_ARG names an option that is out of range, or one that differs from that of the checkpoint and would change
+ * the bits, with both values (unless change_options is set); or a tensor with NaN or infinity; RP_E_UNSUPPORTED names an
  * option, or an op without a gradient rule (docs/training.md); RP_E_FORMAT for a damaged checkpoint; RP_E_NOMEM
  * if the memory of RpTrainMemory exceeds the free memory of the device, with the figures: nothing is allocated
  * then; otherwise as rp_executor_open. */
@@ -102,8 +104,9 @@ RP_API void rp_trainer_free(RpTrainer *t); /* NULL is allowed */
  * -1 marks padding, which is not learned: put it at the end of a sequence. `result` may be NULL. Nothing is
  * allocated. RP_E_ARG names a token that is outside of the vocabulary, or says that all are padding. RP_E_ARG
  * also if the loss or a gradient is NaN or infinite, with the step and the first such tensor; the weights are
- * then those before the step, and looking for the tensor may allocate. Other errors as rp_executor_run. No error
- * counts as a step. */
+ * then those before the step, and looking for the tensor may allocate. An update with an absurd rate (above 1e20) that
+ * makes a weight NaN or infinite is RP_E_ARG too, and names the tensor; the weights are then lost: resume from a
+ * checkpoint. Other errors as rp_executor_run. No error counts as a step. */
 RP_API RP_NODISCARD RpStatus rp_trainer_step_sized(RpTrainer *t, const int32_t *tokens, RpTrainResult *result,
                                                    size_t result_bytes);
 RP_NODISCARD static inline RpStatus rp_trainer_step(RpTrainer *t, const int32_t *tokens,
@@ -121,7 +124,7 @@ RP_API RP_NODISCARD RpStatus rp_trainer_evaluate(RpTrainer *t, const int32_t *to
 RP_API const float *rp_trainer_expert_load(const RpTrainer *t, int layer);
 
 /* Writes a checkpoint: a GGUF file of the model in f32 with its metadata, which rp_model_open opens like any
- * other, with tensors "train.m.<name>" and "train.v.<name>" and the key train.step. The file appears under `path`
+ * other, with tensors "train.m.<name>" and "train.v.<name>" and keys train.step and "train.<option>". The file appears under `path`
  * as a whole (file.h). RP_E_IO, RP_E_ARG for a path that is not a regular file, RP_E_CUDA. */
 RP_API RP_NODISCARD RpStatus rp_trainer_save(RpTrainer *t, const char *path);
 

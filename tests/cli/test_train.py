@@ -183,6 +183,20 @@ def test_ctrl_c_and_resume_change_no_bit():
     expect_refusal(train(*command, "--resume", said[2], "--steps", "39"), 1, "has made 40 steps already")
 
 
+def test_a_resume_with_other_options_must_be_meant():
+    whole_run()
+    saved = path("whole.checkpoint.gguf")
+    command = [*SHAPE, "-o", path("more.gguf"), "--checkpoint", path("more.checkpoint.gguf"), "--resume", saved]
+    expect_refusal(train(*command, "--steps", "42"), 1, saved, "n_steps = 42, but the training before had n_steps = 40",
+                   "change_options")
+    expect_refusal(train(*command, "--steps", "40", "--lr", "0.01"), 1, "lr = 0.0", "had lr = 0.00100000005")
+    expect_refusal(train(*command, "--steps", "40", "--seed", "7"), 1, "seed = 7, but the training before had seed = 0")
+    expect_refusal(train(*command, "--steps", "40", "-b", "4"), 1, "batch = 4, but the training before had batch = 2")
+    expect(not os.path.exists(path("more.gguf")), "no output")
+    r = ok(train(*command, "--steps", "42", "--lr", "0.0005", "--change-options"))
+    expect("resumed after step 40" in r.err and "more.gguf: 42 of 42 steps" in r.err, "with --change-options it goes on", r)
+
+
 def test_a_kill_loses_no_more_than_the_steps_since_the_checkpoint():
     whole_run()
     random.seed(1)

@@ -7,6 +7,7 @@
 static const RpTrainOptions options = {.batch     = 2,
                                        .seq       = 8,
                                        .lr        = 3e-3f,
+                                       .eps       = 1e-6f,
                                        .warmup    = 2,
                                        .n_steps   = 9,
                                        .schedule  = RP_TRAIN_COSINE,
@@ -39,6 +40,142 @@ Test(train_files, a_checkpoint_resumes_bit_for_bit) {
         train_close(resumed, saved);
         train_close(t, m);
     }
+}
+
+/* A trainer that made two steps with `options`, resumed with `o`. */
+static void resume(const char *name, const RpTrainOptions *o, const char *refusal) {
+    RpModel   *m, *saved;
+    RpTrainer *t = train_open(name, &options, &m), *resumed = NULL;
+    (void)train_steps(t, m, &options, 2);
+    saved = open_saved(t, "other");
+    if (refusal != NULL) {
+        REFUSED(rp_trainer_open(saved, o, &resumed), RP_E_ARG, refusal);
+        cr_expect_null(resumed);
+    } else {
+        OK(rp_trainer_open(saved, o, &resumed));
+        cr_expect_eq(rp_trainer_n_steps(resumed), 2);
+    }
+    train_close(resumed, saved);
+    train_close(t, m);
+}
+
+Test(train_files, a_resume_with_other_options_names_the_first_that_differs) {
+    static const char *const texts[] = {
+        "other.gguf: batch = 3, but the training before had batch = 2: resume with the same options, or set "
+        "change_options",
+        ": seq = 9, but the training before had seq = 8",
+        ": accumulate = 2, but the training before had accumulate = 1",
+        ": n_steps = 10, but the training before had n_steps = 9",
+        ": lr = 0.00400000019, but the training before had lr = 0.00300000003",
+        ": lr_end = 0.00100000005, but the training before had lr_end = 0",
+        ": schedule = constant, but the training before had schedule = cosine",
+        ": warmup = 3, but the training before had warmup = 2",
+        ": beta1 = 0.800000012, but the training before had beta1 = 0.899999976",
+        ": beta2 = 0.99000001, but the training before had beta2 = 0.999000013",
+        ": eps = 9.99999994e-09, but the training before had eps = 9.99999997e-07",
+        ": weight_decay = 0.100000001, but the training before had weight_decay = 0",
+        ": max_norm = inf, but the training before had max_norm = 1",
+        ": aux_loss = 0.0299999993, but the training before had aux_loss = 0.0199999996",
+        ": seed = 18446744073709551615, but the training before had seed = 0",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        RpTrainOptions o = options;
+        switch (i) {
+        case 0:
+            o.batch = 3;
+            break;
+        case 1:
+            o.seq = 9;
+            break;
+        case 2:
+            o.accumulate = 2;
+            break;
+        case 3:
+            o.n_steps = 10;
+            break;
+        case 4:
+            o.lr = 4e-3f;
+            break;
+        case 5:
+            o.lr_end = 1e-3f;
+            break;
+        case 6:
+            o.schedule = RP_TRAIN_CONSTANT;
+            break;
+        case 7:
+            o.warmup = 3;
+            break;
+        case 8:
+            o.beta1 = 0.8f;
+            break;
+        case 9:
+            o.beta2 = 0.99f;
+            break;
+        case 10:
+            o.eps = 1e-8f;
+            break;
+        case 11:
+            o.weight_decay = 0.1f;
+            break;
+        case 12:
+            o.max_norm = INFINITY;
+            break;
+        case 13:
+            o.aux_loss = 0.03f;
+            break;
+        default:
+            o.seed = UINT64_MAX;
+        }
+        resume("mixtral-f32", &o, texts[i]);
+        o.change_options = true;
+        resume("mixtral-f32", &o, NULL);
+    }
+}
+
+/* Other threads, and an auxiliary loss where there are no experts. */
+Test(train_files, a_resume_takes_options_that_change_no_bit) {
+    RpTrainOptions o = options;
+    o.n_threads = 1, o.accumulate = 1, o.beta1 = 0.9f, o.max_norm = 1.0f, o.aux_loss = 0.5f;
+    resume("llama-f32", &o, NULL);
+}
+
+/* With a constant rate the number of steps means nothing, nor does a warm-up that is over. */
+Test(train_files, a_resume_of_a_constant_rate_may_have_more_steps) {
+    RpTrainOptions o = options;
+    RpModel       *m, *saved;
+    RpTrainer     *resumed;
+    o.schedule   = RP_TRAIN_CONSTANT;
+    RpTrainer *t = train_open("llama-f32", &o, &m);
+    (void)train_steps(t, m, &o, 3);
+    saved     = open_saved(t, "constant");
+    o.n_steps = 1000, o.lr_end = 0.5f, o.warmup = 4;
+    OK(rp_trainer_open(saved, &o, &resumed));
+    rp_trainer_free(resumed);
+    o.warmup = 5;
+    REFUSED(rp_trainer_open(saved, &o, &resumed), RP_E_ARG,
+            ": warmup = 5, but the training before had warmup = 2");
+    train_close(NULL, saved);
+    train_close(t, m);
+}
+
+/* After a change the new options are those of the next checkpoint. */
+Test(train_files, a_changed_option_is_that_of_the_next_checkpoint) {
+    RpTrainOptions o = options;
+    RpModel       *m, *saved, *again;
+    RpTrainer     *t = train_open("llama-f32", &options, &m), *resumed, *third;
+    (void)train_steps(t, m, &options, 1);
+    saved = open_saved(t, "before");
+    o.lr = 1e-4f, o.change_options = true;
+    OK(rp_trainer_open(saved, &o, &resumed));
+    again            = open_saved(resumed, "changed");
+    o.change_options = false;
+    OK(rp_trainer_open(again, &o, &third));
+    rp_trainer_free(third);
+    REFUSED(rp_trainer_open(again, &options, &third), RP_E_ARG,
+            "but the training before had lr = 9.99999975e-05");
+    train_close(NULL, again);
+    train_close(resumed, saved);
+    train_close(t, m);
 }
 
 /* Metadata, weights and the summary are those of a model; nothing of the optimiser shows. */
@@ -137,11 +274,13 @@ static void blow_up(int accumulate) {
     OK(rp_trainer_step(t, tokens, &r));
     char *before = train_checkpoint(t, &n);
     for (int i = 0; i < 2; i++) {
-        const RpStatus st = rp_trainer_step(t, tokens, &r); /* the loss or, on another device, the norm of the gradients */
+        const RpStatus st =
+            rp_trainer_step(t, tokens, &r); /* the loss or, on another device, the norm of the gradients */
         cr_expect_eq(st, RP_E_ARG);
         cr_expect_eq(strncmp(rp_last_error(), "training: step 2: the ", 22), 0, "%s", rp_last_error());
-        cr_expect_not_null(strstr(rp_last_error(), " is NaN: the gradient of 'token_embd.weight' is not finite; "
-                                                   "the weights are those before the step"),
+        cr_expect_not_null(strstr(rp_last_error(),
+                                  " is NaN: the gradient of 'token_embd.weight' is not finite; "
+                                  "the weights are those before the step"),
                            "%s", rp_last_error());
         char *after = train_checkpoint(t, &n_after);
         cr_expect(n == n_after && memcmp(before, after, n) == 0, "the weights have changed");
@@ -156,14 +295,24 @@ static void blow_up(int accumulate) {
 Test(train_files, a_step_that_is_not_finite_changes_nothing) { blow_up(1); }
 Test(train_files, nor_does_one_of_several_micro_batches) { blow_up(3); }
 
-/* The weights themselves are infinite after the first step. */
-Test(train_files, names_a_weight_that_is_not_finite) {
-    static int32_t tokens[MAX_TRAIN_TOKENS];
-    RpTrainOptions o = {.batch = 2, .seq = 8, .lr = 3e38f, .n_threads = 2};
-    RpModel       *m;
-    RpTrainer     *t = train_open("llama-f32", &o, &m);
-    train_tokens(1, 0, 2, 8, rp_model_info(m)->n_vocab, tokens);
-    OK(rp_trainer_step(t, tokens, NULL));
-    REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "the weight 'token_embd.weight' is not finite");
-    train_close(t, m);
+/* The step whose update makes a weight infinite reports it. */
+Test(train_files, names_a_weight_that_its_step_makes_infinite) {
+    static const RpTrainOptions bad[] = {
+        {.batch = 2, .seq = 8,    .lr = 3e38f,           .n_threads = 2},
+        { .batch = 2,  .seq = 8, .lr = 1e19f, .weight_decay = 1e20f, .n_threads = 2},
+    };
+    for (int i = 0; i < 2; i++) {
+        static int32_t tokens[MAX_TRAIN_TOKENS];
+        RpModel       *m;
+        RpTrainer     *t = train_open("llama-f32", &bad[i], &m);
+        RpTrainResult  r;
+        train_tokens(1, 0, 2, 8, rp_model_info(m)->n_vocab, tokens);
+        REFUSED(rp_trainer_step(t, tokens, &r), RP_E_ARG, "training: step 1: the update with the rate ");
+        cr_expect_not_null(strstr(rp_last_error(), "makes the weight 'token_embd.weight' not finite"), "%s",
+                           rp_last_error());
+        cr_expect_eq(r.step, 0);
+        cr_expect_eq(rp_trainer_n_steps(t), 0);
+        REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "the weight 'token_embd.weight' is not finite");
+        train_close(t, m);
+    }
 }

@@ -25,6 +25,45 @@ Test(expert_load, counts_the_choices_of_each_expert) {
 
 Test(expert_load, ids_that_are_no_expert_count_for_none) { check(8, 2, 100, 20); }
 
+/* A weight of 0 leaves a token out; the others count more. */
+Test(expert_load, weighs_the_tokens) {
+    int32_t          ids[6]     = {0, 2, 2, 1, 0, 2};
+    float            weights[3] = {1.5f, 0.0f, 1.5f}, y[3];
+    const double     want[3]    = {0.5, 0.0, 0.5}; /* ids 0, 2, 0, 2 of 1.5 / 6 each */
+    const RpOpParams p          = {.expert_load = {.experts = 3}};
+    const RpOpArgs   args       = {
+                .dst    = tensor(RP_F32, y, 3, 1, 1, 1),
+                .src    = {tensor(RP_I32, ids, 2, 3, 1, 1), tensor(RP_F32, weights, 3, 1, 1, 1)},
+                .params = &p
+    };
+    run_variants(rp_cpu_expert_load, &args);
+    expect_near(y, want, 3, 6e-8);
+}
+
+/* More tokens than threads of a block, each with its own weight. */
+Test(expert_load, weighs_many_tokens) {
+    enum { EXPERTS = 5, K = 3, TOKENS = 700 };
+    int32_t          ids[K * TOKENS];
+    float            weights[TOKENS], y[EXPERTS];
+    double           want[EXPERTS] = {0};
+    const RpOpParams p             = {.expert_load = {.experts = EXPERTS}};
+    for (int t = 0; t < TOKENS; t++) {
+        weights[t] = (float)(t % 11) / 8.0f;
+        for (int j = 0; j < K; j++) {
+            ids[t * K + j] = (t * 3 + j * 2) % 7 - 1;
+            if (ids[t * K + j] >= 0 && ids[t * K + j] < EXPERTS)
+                want[ids[t * K + j]] += (double)weights[t] / (K * TOKENS);
+        }
+    }
+    const RpOpArgs args = {
+        .dst    = tensor(RP_F32, y, EXPERTS, 1, 1, 1),
+        .src    = {tensor(RP_I32, ids, K, TOKENS, 1, 1), tensor(RP_F32, weights, TOKENS, 1, 1, 1)},
+        .params = &p
+    };
+    run_variants(rp_cpu_expert_load, &args);
+    expect_near(y, want, EXPERTS, 1e-6);
+}
+
 Test(expert_load, refuses_other_shapes) {
     int32_t    ids[4] = {0};
     float      y[3];
@@ -33,6 +72,10 @@ Test(expert_load, refuses_other_shapes) {
           .dst = tensor(RP_F32, y, 3, 1, 1, 1), .src = {tensor(RP_I32, ids, 2, 2, 1, 1)}, .params = &p};
     REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
             "expert_load: result f32 [3,1], contiguous f32 [2,1] is wanted");
+    args.dst                 = tensor(RP_F32, y, 2, 1, 1, 1);
+    args.expert_load.weights = tensor(RP_F32, y, 3, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
+            "expert_load: weights f32 [3,1], contiguous f32 [2,1] is wanted");
     args.expert_load.ids = tensor(RP_I32, ids, 1 << 13, 1 << 12, 1, 1);
     REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
             "expert_load: 33554432 ids: at most 16777216");

@@ -144,6 +144,9 @@ static TensorNode *ids(ComputeGraph *g, int i) { return (void)i, in(g, RP_I32, 2
 static TensorNode *short_sums(ComputeGraph *g, int i) {
     return i == 0 ? in(g, RP_F32, 5, 3) : state(g, 5, 1);
 }
+static TensorNode *three_weights(ComputeGraph *g, int i) {
+    return in(g, i == 0 ? RP_I32 : RP_F32, i == 0 ? 2 : 3, 2 - i);
+}
 static TensorNode *adamw_with_short_v(ComputeGraph *g, int i) {
     return i > 3 ? in(g, i == 4 ? RP_F32 : RP_I32, 1, 1) : state(g, 5, i == 3 ? 2 : 3);
 }
@@ -160,6 +163,8 @@ Test(loss_graph, refuses_other_shapes) {
     refused(RP_OP_EXPERT_LOAD, none, ids, 1, "there must be at least one expert");
     refused(RP_OP_EXPERT_LOAD, (RpOpParams){.expert_load = {.experts = 2}}, floats, 1,
             "the ids must be contiguous i32 [k, tokens]");
+    refused(RP_OP_EXPERT_LOAD, (RpOpParams){.expert_load = {.experts = 2}}, three_weights, 2,
+            "the weights must be f32, one per token");
     refused(RP_OP_AUX_LOSS, none, floats, 2, "the load must be f32, one per expert");
     refused(RP_OP_AUX_LOSS, none, ids, 2, "the probabilities must be a contiguous f32 matrix");
     refused(RP_OP_AUX_LOSS_BACKWARD, none, vectors, 2, "there must be at least one token");
