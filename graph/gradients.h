@@ -25,9 +25,13 @@
 
 typedef struct Backward {
     ComputeGraph *g;
-    TensorNode  **grad;  /* [n_nodes] of the forward graph, by node number; NULL: none so far */
-    bool         *needs; /* [n_nodes]: a parameter, or computed from one */
+    int           n_nodes; /* of the forward graph */
+    TensorNode  **grad;    /* [n_nodes], by node number; NULL: none so far */
+    bool         *needs;   /* [n_nodes]: a parameter, or computed from one */
+    TensorNode  **again;   /* [n_nodes]: the clone that the rules read instead (recompute.c), or NULL */
 } Backward;
+
+/* Nodes that rules see are forward nodes or clones of them. Their `tag` is the number of the forward node. */
 
 /* Adds the nodes for y, whose gradient is dy: contiguous f32 of its shape. Returns NULL, or why it cannot. */
 typedef const char *GradientRule(Backward *b, const TensorNode *y, TensorNode *dy);
@@ -44,6 +48,9 @@ bool rp_backward_needs(const Backward *b, const TensorNode *source);
 /* Adds `part`, f32 with the elements of `source` in its shape, to the gradient of `source`. Parts are added in the
  * order of the calls. Does nothing if the gradient is not wanted. */
 void rp_backward_give(Backward *b, TensorNode *source, TensorNode *part);
+
+/* If `last` is the last node of a layer: clones the nodes of the layer into b->again. */
+RP_NODISCARD RpStatus rp_backward_recompute(Backward *b, int last);
 
 /* x as contiguous f32: x itself, or a copy. */
 TensorNode *rp_backward_contiguous(ComputeGraph *g, TensorNode *x);

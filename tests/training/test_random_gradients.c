@@ -4,6 +4,8 @@
  *
  *     slope = (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h        f sums the loss in double
  *
+ * Every second graph computes its activations again; a layer is two ops.
+ *
  * REPRISE_TEST_SEED=N runs one graph and prints it; the graph of a seed that fails is printed too. */
 #include "tests/golden.h"
 
@@ -189,10 +191,12 @@ static void build(Case *c) {
     c->choice            = rp_graph_input(c->g, "choice", RP_I32, (int64_t[]){2, TOKENS, 1, 1});
     for (int i = 0; i < 2; i++) put(c, param(c, 2 + below(c, 5), TOKENS, 1));
     for (int64_t n = 2 + below(c, MAX_OPS - 1); n > 0; n--) {
+        rp_graph_set_layer(c->g, (int)n / 2);
         TensorNode *x = builds[below(c, sizeof builds / sizeof *builds)](c);
         cr_assert_not_null(x, "seed %llu: %s", (unsigned long long)c->seed, rp_last_error());
         put(c, x);
     }
+    rp_graph_set_layer(c->g, -1);
     for (int i = 0; i < c->n_pool; i++) {
         if (c->pool[i].read) continue;
         TensorNode *x = c->pool[i].node, *square = rp_mul(c->g, x, rp_scale(c->g, x, 0.5f, 0.75f));
@@ -266,6 +270,7 @@ static double check(uint64_t seed, bool show) {
     ExecPlan   *plan;
     RpExecutor *e;
     build(&c);
+    rp_graph_set_recompute(c.g, seed % 2 == 0);
     OK(rp_graph_backward(c.g, c.loss, c.params, c.n_params, c.grads));
     outputs[0] = c.loss;
     for (int i = 0; i < c.n_params; i++) outputs[i + 1] = c.grads[i];
