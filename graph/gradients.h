@@ -13,14 +13,15 @@
 #define RP_GRADIENTS(RULE, CONSTANT, NONE)                                                                             \
     RULE(get_rows) RULE(rms_norm) RULE(mul_mat) RULE(rope) RULE(soft_max) RULE(silu) RULE(sigmoid) RULE(gelu)          \
     RULE(mul) RULE(add) RULE(scale) RULE(copy) RULE(route) RULE(mul_mat_id) RULE(add_id) RULE(combine)                 \
-    RULE(swiglu_oai) RULE(attention) RULE(cross_entropy) RULE(aux_loss) RULE(gemm) RULE(repeat_backward)               \
-    RULE(view) RULE(reshape) RULE(permute) RULE(transpose)                                                             \
+    RULE(swiglu_oai) RULE(attention) RULE(cross_entropy) RULE(linear_cross_entropy) RULE(aux_loss) RULE(gemm)          \
+    RULE(repeat_backward) RULE(view) RULE(reshape) RULE(permute) RULE(transpose)                                       \
     CONSTANT(top_k) CONSTANT(expert_load) CONSTANT(sample) CONSTANT(sample_rows) CONSTANT(fill)                        \
     NONE(linear) NONE(gate_up) NONE(qkv) NONE(router) NONE(experts_down) NONE(quantize)                                \
-    NONE(cross_entropy_backward) NONE(aux_loss_backward) NONE(grad_norm) NONE(grad_clip) NONE(adamw)                   \
-    NONE(swiglu_oai_backward) NONE(silu_backward) NONE(gelu_backward) NONE(soft_max_backward)                          \
-    NONE(rms_norm_backward) NONE(attention_backward) NONE(get_rows_backward) NONE(combine_backward)                    \
-    NONE(route_backward) NONE(mul_mat_id_backward) NONE(mul_mat_id_transposed) NONE(bits) NONE(after)
+    NONE(cross_entropy_backward) NONE(linear_cross_entropy_backward) NONE(aux_loss_backward) NONE(grad_norm)           \
+    NONE(grad_clip) NONE(adamw) NONE(swiglu_oai_backward) NONE(silu_backward) NONE(gelu_backward)                      \
+    NONE(soft_max_backward) NONE(rms_norm_backward) NONE(attention_backward) NONE(get_rows_backward)                   \
+    NONE(combine_backward) NONE(route_backward) NONE(mul_mat_id_backward) NONE(mul_mat_id_transposed) NONE(bits)       \
+    NONE(after)
 /* clang-format on */
 
 typedef struct Backward {
