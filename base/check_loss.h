@@ -37,6 +37,38 @@ static inline RpStatus rp_check_cross_entropy_backward(const RpOpArgs *args) {
     return rp_check_array("cross_entropy_backward", "dy", &args->cross_entropy_backward.dy, RP_F32, rows, 1);
 }
 
+static inline RpStatus rp_check_linear_sources(const char *op, const RpTensorView *x, const RpTensorView *w,
+                                               const RpTensorView *targets, const RpTensorView *stats,
+                                               const RpTensorView *chunk) {
+    const int64_t k = w->ne[0], rows = x->ne[1];
+    RP_TRY(rp_check_array(op, "x", x, RP_F32, k, rows));
+    RP_TRY(rp_check_array(op, "w", w, RP_F32, k, w->ne[1]));
+    RP_TRY(rp_check_array(op, "targets", targets, RP_I32, rows, 1));
+    RP_TRY(rp_check_array(op, "stats", stats, RP_F32, RP_LINEAR_STATS, rows));
+    return rp_check_array(op, "chunk", chunk, RP_F32, chunk->ne[0], rows);
+}
+
+static inline RpStatus rp_check_linear_cross_entropy(const RpOpArgs *args) {
+    static const char op[] = "linear_cross_entropy";
+    RP_TRY(rp_check_linear_sources(op, &args->linear_cross_entropy.x, &args->linear_cross_entropy.w,
+                                   &args->linear_cross_entropy.targets, &args->linear_cross_entropy.stats,
+                                   &args->linear_cross_entropy.chunk));
+    return rp_check_array(op, "result", &args->dst, RP_F32, args->linear_cross_entropy.x.ne[1], 1);
+}
+
+static inline RpStatus rp_check_linear_cross_entropy_backward(const RpOpArgs *args) {
+    static const char   op[] = "linear_cross_entropy_backward";
+    const RpTensorView *x    = &args->linear_cross_entropy_backward.x,
+                       *w    = &args->linear_cross_entropy_backward.w,
+                       *dw   = &args->linear_cross_entropy_backward.dw;
+    RP_TRY(rp_check_linear_sources(op, x, w, &args->linear_cross_entropy_backward.targets,
+                                   &args->linear_cross_entropy_backward.stats,
+                                   &args->linear_cross_entropy_backward.chunk));
+    RP_TRY(rp_check_array(op, "dy", &args->linear_cross_entropy_backward.dy, RP_F32, x->ne[1], 1));
+    if (rp_is_present(dw)) RP_TRY(rp_check_array(op, "dw", dw, RP_F32, w->ne[0], w->ne[1]));
+    return rp_check_array(op, "result", &args->dst, RP_F32, x->ne[0], x->ne[1]);
+}
+
 static inline RpStatus rp_check_expert_load(const RpOpArgs *args) {
     const RpTensorView *ids     = &args->expert_load.ids;
     const int32_t       experts = args->params->expert_load.experts;

@@ -24,6 +24,9 @@ CpuNeeds rp_cpu_needs(TensorOp op, const RpOpArgs *args) {
         [RP_OP_RMS_NORM_BACKWARD]     = rp_needs_rms_norm_backward,
         [RP_OP_MUL_MAT_ID_BACKWARD]   = rp_needs_mul_mat_id_backward,
         [RP_OP_MUL_MAT_ID_TRANSPOSED] = rp_needs_mul_mat_id_transposed,
+        [RP_OP_LINEAR_CROSS_ENTROPY]  = rp_needs_linear_cross_entropy,
+
+        [RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD] = rp_needs_linear_cross_entropy_backward,
     };
     if ((unsigned)op < RP_OP_COUNT && table[op] != NULL) return table[op](args);
     return (CpuNeeds){.phases = 1};

@@ -37,7 +37,7 @@ static const RuleRow *row_of(TensorOp op) {
 }
 
 bool rp_backward_needs(const Backward *b, const TensorNode *source) {
-    return source != NULL && b->needs[source->id];
+    return source != NULL && b->needs[source->tag];
 }
 
 TensorNode *rp_backward_contiguous(ComputeGraph *g, TensorNode *x) {
@@ -47,7 +47,7 @@ TensorNode *rp_backward_contiguous(ComputeGraph *g, TensorNode *x) {
 
 void rp_backward_give(Backward *b, TensorNode *source, TensorNode *part) {
     if (!rp_backward_needs(b, source) || part == NULL) return;
-    TensorNode **grad = &b->grad[source->id];
+    TensorNode **grad = &b->grad[source->tag];
     *grad             = *grad == NULL
                             ? part
                             : rp_add(b->g, rp_backward_contiguous(b->g, *grad), rp_backward_contiguous(b->g, part));
@@ -112,14 +112,16 @@ static RpStatus walk(Backward *b, TensorNode *loss) {
     b->grad[loss->id] = rp_graph_op(g, RP_OP_FILL, &ones, NULL, 0);
     for (int i = loss->id; i >= 0 && st == RP_OK; i--) {
         const TensorNode *n = g->nodes[i];
-        if (n->kind != NODE_OP || !b->needs[i] || b->grad[i] == NULL) continue;
+        if (g->recompute) st = rp_backward_recompute(b, i);
+        if (st != RP_OK || n->kind != NODE_OP || !b->needs[i] || b->grad[i] == NULL) continue;
         bool inner = false; /* a parameter that is itself computed from no other parameter ends the walk */
         for (int s = 0; s < RP_MAX_SRC; s++) inner = inner || rp_backward_needs(b, n->src[s]);
         if (!inner) continue;
-        g->layer           = n->layer;
-        GradientRule *rule = row_of(n->op)->rule;
-        const char   *why =
-            rule != NULL ? rule(b, n, rp_backward_contiguous(g, b->grad[i])) : "this op has no gradient rule";
+        g->layer               = n->layer;
+        GradientRule     *rule = row_of(n->op)->rule;
+        const TensorNode *seen = b->again[i] != NULL ? b->again[i] : n;
+        const char       *why =
+            rule != NULL ? rule(b, seen, rp_backward_contiguous(g, b->grad[i])) : "this op has no gradient rule";
         if (why != NULL || g->status != RP_OK) st = refuse(g, RP_E_UNSUPPORTED, n, why != NULL ? why : "");
     }
     g->layer = layer;
@@ -146,17 +148,22 @@ RpStatus rp_graph_backward(ComputeGraph *g, TensorNode *loss, TensorNode *const 
 
     RP_TRY(check_arguments(g, loss, params, n_params));
     const int n = g->n_nodes;
-    Backward  b = {
-         .g = g, .grad = calloc((size_t)n, sizeof(TensorNode *)), .needs = calloc((size_t)n, sizeof(bool))};
-    RpStatus st;
-    if (b.grad == NULL || b.needs == NULL) {
+    Backward  b = {.g       = g,
+                   .n_nodes = n,
+                   .grad    = calloc((size_t)n, sizeof(TensorNode *)),
+                   .needs   = calloc((size_t)n, sizeof(bool)),
+                   .again   = calloc((size_t)n, sizeof(TensorNode *))};
+    RpStatus  st;
+    if (b.grad == NULL || b.needs == NULL || b.again == NULL) {
         st = rp_fail(RP_E_NOMEM, "out of memory in rp_graph_backward");
     } else {
+        for (int i = 0; i < n; i++) g->nodes[i]->tag = i;
         find_needs(g, n, params, n_params, b.needs);
         st = walk(&b, loss);
         if (st == RP_OK) st = collect(&b, params, n_params, grads);
     }
     free(b.grad);
     free(b.needs);
+    free(b.again);
     return st;
 }

@@ -290,6 +290,20 @@ const char *rp_gradient_cross_entropy(Backward *b, const TensorNode *y, TensorNo
     return NULL;
 }
 
+const char *rp_gradient_linear_cross_entropy(Backward *b, const TensorNode *y, TensorNode *dy) {
+    TensorNode *x = y->from.linear_cross_entropy.x, *w = y->from.linear_cross_entropy.w,
+               *stats     = after(b, y->from.linear_cross_entropy.stats, b->g->nodes[y->id]),
+               *chunk     = buffer_like(b, y->from.linear_cross_entropy.chunk), *dw = NULL;
+    const RpOpParams p    = {.linear_cross_entropy_backward = y->params.linear_cross_entropy};
+    if (rp_backward_needs(b, w)) dw = buffer_like(b, w);
+    TensorNode *dx = rp_graph_op(
+        b->g, RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD, &p,
+        (TensorNode *const[]){dy, x, w, y->from.linear_cross_entropy.targets, stats, chunk, dw}, 7);
+    rp_backward_give(b, x, dx);
+    if (dw != NULL) rp_backward_give(b, w, after(b, dw, dx));
+    return NULL;
+}
+
 const char *rp_gradient_aux_loss(Backward *b, const TensorNode *y, TensorNode *dy) {
     TensorNode      *probs = y->from.aux_loss.probs;
     const RpOpParams p     = {.aux_loss_backward = {.tokens = (int32_t)probs->view.ne[1]}};

@@ -168,6 +168,10 @@ void rp_graph_set_layer(ComputeGraph *g, int layer) {
     if (g != NULL) g->layer = layer;
 }
 
+void rp_graph_set_recompute(ComputeGraph *g, bool on) {
+    if (g != NULL) g->recompute = on;
+}
+
 /* A source in an error text: its name, or "silu (node 4)" without one. */
 static void name_source(const TensorNode *n, char *text, size_t size) {
     if (n->name != NULL && n->name[0] != '\0')

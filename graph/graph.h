@@ -60,6 +60,7 @@ struct ComputeGraph {
     int          n_nodes, capacity;
     GraphBlock  *blocks; /* the arena of nodes and names */
     int          layer;
+    bool         recompute;         /* rp_graph_set_recompute */
     bool         finished, changed; /* changed: set by rp_graph_mutate and rp_graph_push, cleared by a pass */
     RpStatus     status;            /* the first failure while building; later ones are not recorded */
     char         error[1024];       /* its text */

@@ -1,6 +1,7 @@
 /* Shape rules of the ops of losses and of the optimiser. n is the length of a row, t the number of tokens:
  *
  *     logits [n,t], targets i32 [t] -> cross_entropy [t]
+ *     x [k,t], w [k,vocab], targets -> linear_cross_entropy [t];  its backward op: like x
  *     ids i32 [k,t], [weights [t]] -> expert_load [experts];  probs [experts,t], load -> aux_loss [1]
  *     gradients -> grad_norm: its state;  gradient, norm -> grad_clip;  gradient, parameter -> adamw: the parameter */
 #include "graph/shape.h"
@@ -33,6 +34,44 @@ SHAPE_RULE(cross_entropy_backward) {
     if (!rp_shape_is_vector(in->cross_entropy_backward.dy, x->ne[1]))
         REFUSE(RP_E_SHAPE, "dy must be f32, one per row of logits");
     return rp_shape_unary(in, params, out, why);
+}
+
+/* The sources that both ops have. */
+static RpStatus check_linear(const RpTensorView *x, const RpTensorView *w, const RpTensorView *targets,
+                             const RpTensorView *stats, const RpTensorView *chunk, const char **why) {
+    if (!is_matrix(x) || !is_matrix(w) || !rp_view_is_contiguous(x) || !rp_view_is_contiguous(w) ||
+        x->ne[0] != w->ne[0])
+        REFUSE(RP_E_SHAPE, "x and w must be contiguous f32 matrices with rows of one length");
+    if (!rp_shape_is_index(targets, x->ne[1])) REFUSE(RP_E_SHAPE, "targets must be i32, one per row of x");
+    if (!is_matrix(stats) || !rp_view_is_contiguous(stats) || stats->ne[0] != RP_LINEAR_STATS ||
+        stats->ne[1] != x->ne[1])
+        REFUSE(RP_E_SHAPE, "stats must be contiguous f32, RP_LINEAR_STATS per row of x");
+    if (!is_matrix(chunk) || !rp_view_is_contiguous(chunk) || chunk->ne[1] != x->ne[1])
+        REFUSE(RP_E_SHAPE, "the chunk must be a contiguous f32 matrix with as many rows as x");
+    return RP_OK;
+}
+
+SHAPE_RULE(linear_cross_entropy) {
+    const RpTensorView *x = in->linear_cross_entropy.x;
+    (void)params;
+    RP_TRY(check_linear(x, in->linear_cross_entropy.w, in->linear_cross_entropy.targets,
+                        in->linear_cross_entropy.stats, in->linear_cross_entropy.chunk, why));
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){x->ne[1], 1, 1, 1}, NULL);
+    return RP_OK;
+}
+
+SHAPE_RULE(linear_cross_entropy_backward) {
+    const RpTensorView *x  = in->linear_cross_entropy_backward.x, *w = in->linear_cross_entropy_backward.w,
+                       *dw = in->linear_cross_entropy_backward.dw;
+    (void)params;
+    RP_TRY(check_linear(x, w, in->linear_cross_entropy_backward.targets, in->linear_cross_entropy_backward.stats,
+                        in->linear_cross_entropy_backward.chunk, why));
+    if (!rp_shape_is_vector(in->linear_cross_entropy_backward.dy, x->ne[1]))
+        REFUSE(RP_E_SHAPE, "dy must be f32, one per row of x");
+    if (dw != NULL && (dw->dtype != RP_F32 || !rp_shape_same(dw, w) || !rp_view_is_contiguous(dw)))
+        REFUSE(RP_E_SHAPE, "dw must be contiguous f32 of the shape of w");
+    *out = rp_view_contiguous(RP_F32, x->ne, NULL);
+    return RP_OK;
 }
 
 SHAPE_RULE(expert_load) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Gradients of attention, RMSNorm and the activation of gpt-oss by torch.autograd in float64, for the tests of
-attention_backward, rms_norm_backward and swiglu_oai_backward. Made with PyTorch 2.15.0; the first line of the output names the version.
+"""Gradients of attention, RMSNorm, the activation of gpt-oss and the cross entropy of a product by torch.autograd in float64, for
+the tests of attention_backward, rms_norm_backward, swiglu_oai_backward and linear_cross_entropy_backward. Made with PyTorch 2.15.0; the first line of the output names the version.
 
     golden_backward.py >tests/golden/backward.txt
 
@@ -69,6 +69,17 @@ def rms_norm(rows, dim, eps):
     line(w.grad)
 
 
+def linear_cross_entropy(tokens, dim, vocab, scale):
+    """Logits are scale * w x. Every third token, from the second on, has no target. The losses are the first line."""
+    print("linear_cross_entropy", tokens, dim, vocab, scale)
+    x, w, dy = values(1, tokens, dim), values(2, vocab, dim), values(3, tokens)
+    targets = torch.tensor([-1 if t % 3 == 1 else (5 * t + 2) % vocab for t in range(tokens)])
+    losses = torch.nn.functional.cross_entropy(scale * (x @ w.T), targets, ignore_index=-1, reduction="none")
+    losses.backward(dy.detach())
+    for result in (losses, x.grad, w.grad):
+        line(result)
+
+
 print(f"# tools/golden_backward.py, torch {torch.__version__}")
 attention(False, 2, 3, 5, 4, 2, 4, 0.5)
 attention(True, 2, 3, 5, 4, 2, 4, 0.5)
@@ -80,3 +91,5 @@ attention_sinks(True, 3, 1, 7, 7, 3, 1, 5, 2.0)
 attention_sinks(False, 4, 1, 3, 6, 2, 2, 4, 0.5)
 swiglu_oai(40, 1.702, 7.0)
 swiglu_oai(40, 1.702, 0.6)
+linear_cross_entropy(5, 6, 11, 1.0)
+linear_cross_entropy(7, 4, 13, 2.5)

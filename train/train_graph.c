@@ -81,6 +81,7 @@ static RpStatus backward(Build *u) {
     TensorNode **params = calloc((size_t)u->training.n_params, sizeof(TensorNode *));
     if (params == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a training graph");
     for (int i = 0; i < u->training.n_params; i++) params[i] = u->training.params[i].state;
+    rp_graph_set_recompute(u->b.g, u->t->o.recompute);
     const RpStatus st = rp_graph_backward(u->b.g, u->loss, params, u->training.n_params, u->grads);
     free(params);
     return st;

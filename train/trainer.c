@@ -50,7 +50,6 @@ static RpStatus check_numbers(const RpTrainOptions *o) {
 }
 
 static RpStatus check_supported(const RpTrainOptions *o) {
-    if (o->recompute) return rp_fail(RP_E_UNSUPPORTED, "training: recompute is not supported");
     if (o->compute != RP_F32)
         return rp_fail(RP_E_UNSUPPORTED, "training: compute = %s: only f32 is supported",
                        rp_dtype_name(o->compute));

@@ -13,7 +13,7 @@ typedef struct TrainArgs {
     int32_t  steps, batch, seq, warmup, accumulate, vocab, eval_every, checkpoint_every, token_bytes, threads;
     float    minutes, lr, lr_end, weight_decay, max_norm, aux_loss, beta1, beta2, hold_out;
     uint64_t seed;
-    bool     constant, change_options, quiet;
+    bool     constant, change_options, recompute, quiet;
     DeviceArgs device;
 } TrainArgs;
 

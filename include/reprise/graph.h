@@ -161,6 +161,12 @@ RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 RP_API RP_NODISCARD RpStatus rp_graph_backward(ComputeGraph *g, TensorNode *loss, TensorNode *const params[],
                                                int n_params, TensorNode *grads[]);
 
+/* Saves memory in training, at the price of time: rp_graph_backward then adds the nodes of each layer (rp_graph_set_layer)
+ * a second time, in front of the layer's backward nodes, which read these. So the memory of the first ones is free for
+ * others as soon as the forward pass has left the layer. What it reads of other layers is kept. The bits of the gradients
+ * are the same. Nodes without a layer, and layers with a store, are kept. Off in a new graph; NULL changes nothing. */
+RP_API void rp_graph_set_recompute(ComputeGraph *g, bool on);
+
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
  * state needs. Outputs must be computed nodes. Returns the first error of the whole construction, also RP_E_NOMEM for a
  * NULL graph; RP_E_ARG for bad outputs or two leaves of one name; RP_E_STATE if the graph is finished already.

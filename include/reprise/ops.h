@@ -271,6 +271,14 @@ enum { RP_STORE_TARGET = 1 };
     of mode, of n_dims, of freq_base, of freq_scale, of ext_factor, of attn_factor, of beta_fast, of beta_slow,       \
         of n_ctx_orig
 
+typedef struct RpLinearCrossEntropyParams {
+    float scale; /* factor of the logits; 0: none */
+} RpLinearCrossEntropyParams;
+
+/* Rows of the state of op linear_cross_entropy for a column: the largest logit, the sum of exp(logit - largest) as the sum of
+ * two floats, the logit of the target. */
+enum { RP_LINEAR_STATS = 4 };
+
 /* The table of ops, with the mathematics above each row:
  *
  *     OP(ID, name, required, (sources), params struct, (parameters), shape rule, flags)
@@ -478,6 +486,20 @@ enum { RP_STORE_TARGET = 1 };
     /* y[:,j,t] = w[:,:,ids[j,t]]^T * x[:,j,t], 0 if the id is not in 0..experts-1: dx of mul_mat_id, from dy          \
      * src w [n,m,experts], x [m,k,t], ids i32 [k,t]; y [n,k,t] */                                                     \
     OP(MUL_MAT_ID_TRANSPOSED, mul_mat_id_transposed, 3, (w, x, ids), RpNoParams, (unused), mul_mat_id_transposed, 0)   \
+    /* y[t] = log(sum_i exp(l[i,t])) - l[targets[t],t], 0 where the target is -1; l = scale * w x, the logits, of which \
+     * `chunk` holds n at a time. chunk and stats are written; linear_cross_entropy_backward reads stats.              \
+     * src x [k,t], w [k,vocab], targets i32 [t], stats [RP_LINEAR_STATS,t], chunk [n,t], contiguous; y [t] */         \
+    OP(LINEAR_CROSS_ENTROPY, linear_cross_entropy, 5, (x, w, targets, stats, chunk), RpLinearCrossEntropyParams, (scale), \
+       linear_cross_entropy,                                                                                           \
+       RP_WRITES(RP_SOURCE(linear_cross_entropy, stats)) | RP_WRITES(RP_SOURCE(linear_cross_entropy, chunk)))          \
+    /* d[i,t] = scale * (softmax_i(l[:,t]) - (i = targets[t])) * dy[t], 0 where the target is -1, n rows at a time     \
+     * dx[:,t] = sum_i d[i,t] w[:,i], chunk by chunk;  dw[:,i] = sum_t d[i,t] x[:,t]                                   \
+     * src dy [t], then x, w, targets and stats as of linear_cross_entropy, chunk [n,t], [dw [k,vocab]]; chunk and dw  \
+     * are written; y = dx [k,t] */                                                                                    \
+    OP(LINEAR_CROSS_ENTROPY_BACKWARD, linear_cross_entropy_backward, 6, (dy, x, w, targets, stats, chunk, dw),         \
+       RpLinearCrossEntropyParams, (scale), linear_cross_entropy_backward,                                             \
+       RP_WRITES(RP_SOURCE(linear_cross_entropy_backward, chunk)) |                                                    \
+           RP_WRITES(RP_SOURCE(linear_cross_entropy_backward, dw)))                                                    \
     /* y = value: where a sum begins, and memory that another op writes to                                             \
      * no source; y [ne] */                                                                                            \
     OP(FILL, fill, 0, (unused), RpFillParams, (ne, value, unused), fill, 0)

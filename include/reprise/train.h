@@ -43,7 +43,8 @@ typedef struct RpTrainOptions {
     float           weight_decay;      /* of matrices; vectors (norms, biases) do not decay */
     float           max_norm;          /* of all gradients together; 0: 1; infinity: no clipping */
     float           aux_loss;   /* factor of the loss that balances the load of experts (RpTrainResult) */
-    bool            recompute;  /* compute activations again in the backward pass: not supported yet */
+    bool            recompute;  /* compute the activations of a layer again in the backward pass, instead of
+                                   keeping them: less memory, more time, the same bits */
     RpDtype         compute;    /* RP_F32; others are not supported yet */
     int32_t         lora_rank;  /* 0: all parameters are trained; others are not supported yet */
     float           lora_alpha; /* unused */

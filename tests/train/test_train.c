@@ -159,6 +159,56 @@ Test(train, gives_the_same_bits_for_any_number_of_threads) {
     }
 }
 
+/* ---- recompute ---- */
+
+/* Dense, with experts, and with latent attention; also with micro-batches. */
+Test(train, activations_computed_again_change_no_bit) {
+    static const char *const names[] = {"llama-f32", "gpt-oss-f32", "qwen3moe-f32", "deepseek2-f32"};
+    for (int k = 0; k < 4; k++) {
+        RpModel       *m[2];
+        RpTrainer     *t[2];
+        RpTrainResult  r[2];
+        RpTrainOptions o = small;
+        o.accumulate     = 1 + k % 2;
+        for (int i = 0; i < 2; i++) {
+            o.recompute = i == 1;
+            t[i]        = train_open(names[k], &o, &m[i]);
+            r[i]        = train_steps(t[i], m[i], &o, 3);
+        }
+        cr_expect_gt(rp_plan_memory(rp_trainer_plan(t[1])).n_steps, rp_plan_memory(rp_trainer_plan(t[0])).n_steps);
+        train_expect_equal(t[0], t[1], names[k]);
+        cr_expect(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm && r[0].aux_loss == r[1].aux_loss);
+        for (int i = 0; i < 2; i++) train_close(t[i], m[i]);
+    }
+}
+
+/* Of 30 layers the inputs stay, and the activations of one. */
+Test(train, activations_computed_again_take_less_memory) {
+    static const struct {
+        const char *preset;
+        double      most;
+    } rows[] = {
+        {"smollm2-135m", 0.14},
+        {"nn-6.9b",      0.06},
+        {"demo",         0.26},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RpModel       *m;
+        RpTrainMemory  kept, again;
+        RpTrainOptions o = {.batch = 16, .seq = 256};
+        OK(rp_model_open_preset(rows[i].preset, "F32", &m));
+        OK(rp_trainer_memory(m, &o, &kept));
+        o.recompute = true;
+        OK(rp_trainer_memory(m, &o, &again));
+        const double share = (double)again.activations / (double)kept.activations;
+        cr_log_info("%s: activations %.1f MB, computed again %.1f MB", rows[i].preset,
+                    (double)kept.activations / 1e6, (double)again.activations / 1e6);
+        cr_expect_leq(share, rows[i].most, "%s: %.3f of the memory", rows[i].preset, share);
+        cr_expect(again.weights == kept.weights && again.gradients == kept.gradients);
+        rp_model_free(m);
+    }
+}
+
 /* ---- micro-batches ---- */
 
 /* One batch of 6, and 2 and 3 micro-batches of as many sequences. */
@@ -353,7 +403,6 @@ Test(train, refuses_bad_options) {
         {{.aux_loss = INFINITY},           RP_E_ARG,         "training: aux_loss is infinite"              },
         {{.schedule = (RpTrainSchedule)7}, RP_E_ARG,         "training: there is no schedule 7"            },
         {{.schedule = RP_TRAIN_COSINE},    RP_E_ARG,         "a cosine needs more steps than the warm-up"  },
-        {{.recompute = true},              RP_E_UNSUPPORTED, "training: recompute is not supported"        },
         {{.compute = RP_BF16},             RP_E_UNSUPPORTED, "training: compute = bf16: only f32"          },
         {{.lora_rank = 8},                 RP_E_UNSUPPORTED, "training: lora_rank = 8"                     },
     };

@@ -10,7 +10,7 @@ enum { MICRO_BATCHES = 1 };
 enum { MICRO_BATCHES = 3 };
 #endif
 static const RpTrainOptions options = {
-    .batch = 1, .seq = 4, .accumulate = MICRO_BATCHES, .aux_loss = 0.01f, .n_threads = 2};
+    .batch = 1, .seq = 4, .accumulate = MICRO_BATCHES, .aux_loss = 0.01f, .recompute = true, .n_threads = 2};
 
 static RpStatus train(RpTrainer *t, const char *type) {
     static const int32_t tokens[15] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

@@ -76,6 +76,50 @@ Test(backward_graph, takes_no_memory_for_products_of_columns) {
     rp_graph_free(c.g);
 }
 
+/* ---- activations that are computed again ---- */
+
+/* Two layers of two products each, and a node without a layer; with `store` layer 0 also stores into a state. */
+static void build_layers(Case *c, bool again, bool store) {
+    enum { N = 16, T = 64 };
+    TensorNode *x = rp_graph_input(c->g, "x", RP_F32, (int64_t[]){N, T, 1, 1});
+    for (int i = 0; i < 2; i++) {
+        char name[8];
+        rp_graph_set_layer(c->g, i);
+        snprintf(name, sizeof name, "act%d", i);
+        TensorNode *a = rp_node_set_name(rp_silu(c->g, rp_mul_mat(c->g, param(c, N, 4 * N, 1), x)), name);
+        if (store && i == 0)
+            (void)rp_store(c->g, a, rp_graph_state(c->g, "s", RP_F32, (int64_t[]){4 * N, T, 1, 1}), NULL);
+        x = rp_add(c->g, x, rp_mul_mat(c->g, param(c, 4 * N, N, 1), a));
+    }
+    rp_graph_set_layer(c->g, -1);
+    c->loss = rp_node_set_name(rp_silu(c->g, x), "last");
+    rp_graph_set_recompute(c->g, again);
+    OK(rp_graph_backward(c->g, c->loss, c->params, 4, c->grads));
+    OK(rp_graph_finish(c->g, c->grads, 4));
+}
+
+/* The bytes of the plan. */
+static size_t layers_of(bool again, bool store, bool first, bool second) {
+    Case      c = {.g = rp_graph_new()};
+    ExecPlan *plan;
+    build_layers(&c, again, store);
+    cr_expect_eq(rp_graph_find(c.g, "act0_again") != NULL, first);
+    cr_expect_eq(rp_graph_find(c.g, "act1_again") != NULL, second);
+    cr_expect_null(rp_graph_find(c.g, "last_again"));
+    OK(rp_plan_new(c.g, &plan));
+    const size_t bytes = rp_plan_memory(plan).arena;
+    rp_plan_free(plan);
+    rp_graph_free(c.g);
+    return bytes;
+}
+
+Test(backward_graph, computes_the_activations_of_layers_again) {
+    const size_t kept = layers_of(false, false, false, false), again = layers_of(true, false, true, true);
+    cr_expect_lt(again, kept, "%zu bytes, and %zu", again, kept);
+}
+
+Test(backward_graph, keeps_the_activations_of_a_layer_that_stores) { layers_of(true, true, false, true); }
+
 /* ---- the table of docs/training.md ---- */
 
 /* The first column of each row of its tables, one after the other. */

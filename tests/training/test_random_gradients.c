@@ -4,6 +4,8 @@
  *
  *     slope = (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h        f sums the loss in double
  *
+ * Every second graph computes its activations again; a layer is two ops.
+ *
  * REPRISE_TEST_SEED=N runs one graph and prints it; the graph of a seed that fails is printed too. */
 #include "tests/golden.h"
 
@@ -179,8 +181,18 @@ static TensorNode *entropy(Case *c) {
     return rp_reshape(c->g, x, 1, TOKENS, 1, 1);
 }
 
+/* The same through a vocabulary of 5, two at a time. */
+static TensorNode *linear_entropy(Case *c) {
+    TensorNode      *x = rp_cast(c->g, rows(c), RP_F32), *w = param(c, length(x), 5, 1);
+    const RpOpParams stats = {.fill = {.ne = {RP_LINEAR_STATS, TOKENS, 1, 1}}}, chunk = {.fill = {.ne = {2, TOKENS, 1, 1}}};
+    const RpOpParams p     = {.linear_cross_entropy = {.scale = 1.5f}};
+    TensorNode      *src[] = {x, w, c->ids, rp_graph_op(c->g, RP_OP_FILL, &stats, NULL, 0),
+                              rp_graph_op(c->g, RP_OP_FILL, &chunk, NULL, 0)};
+    return rp_reshape(c->g, rp_graph_op(c->g, RP_OP_LINEAR_CROSS_ENTROPY, &p, src, 5), 1, TOKENS, 1, 1);
+}
+
 static Build *const builds[] = {activation, binary,   binary, scaled, norm,      product, gemm,   softened,
-                                gated,      gathered, turned, sliced, attention, experts, entropy};
+                                gated,      gathered, turned, sliced, attention, experts, entropy, linear_entropy};
 
 /* The sum of every node that nothing reads, so that the loss depends on all parameters. */
 static void build(Case *c) {
@@ -189,10 +201,12 @@ static void build(Case *c) {
     c->choice            = rp_graph_input(c->g, "choice", RP_I32, (int64_t[]){2, TOKENS, 1, 1});
     for (int i = 0; i < 2; i++) put(c, param(c, 2 + below(c, 5), TOKENS, 1));
     for (int64_t n = 2 + below(c, MAX_OPS - 1); n > 0; n--) {
+        rp_graph_set_layer(c->g, (int)n / 2);
         TensorNode *x = builds[below(c, sizeof builds / sizeof *builds)](c);
         cr_assert_not_null(x, "seed %llu: %s", (unsigned long long)c->seed, rp_last_error());
         put(c, x);
     }
+    rp_graph_set_layer(c->g, -1);
     for (int i = 0; i < c->n_pool; i++) {
         if (c->pool[i].read) continue;
         TensorNode *x = c->pool[i].node, *square = rp_mul(c->g, x, rp_scale(c->g, x, 0.5f, 0.75f));
@@ -266,6 +280,7 @@ static double check(uint64_t seed, bool show) {
     ExecPlan   *plan;
     RpExecutor *e;
     build(&c);
+    rp_graph_set_recompute(c.g, seed % 2 == 0);
     OK(rp_graph_backward(c.g, c.loss, c.params, c.n_params, c.grads));
     outputs[0] = c.loss;
     for (int i = 0; i < c.n_params; i++) outputs[i + 1] = c.grads[i];

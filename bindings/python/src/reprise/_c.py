@@ -1188,6 +1188,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_graph_optimize": ("status", ["pointer", "text"], "g disable"),
     "rp_graph_optimize_to": ("status", ["pointer", "text", "text"], "g disable last"),
     "rp_graph_set_layer": (None, ["pointer", "i32"], "g layer"),
+    "rp_graph_set_recompute": (None, ["pointer", "bool"], "g on"),
     "rp_graph_state": ("pointer", ["pointer", "text", "i32", "pointer"], "g name dtype ne"),
     "rp_graph_verify": ("status", ["pointer"], "g"),
     "rp_graph_weight": ("pointer", ["pointer", "text", "pointer"], "g name view"),

@@ -589,6 +589,7 @@ extern "C" {
     pub fn rp_graph_set_layer(g: *mut ComputeGraph, layer: c_int);
     pub fn rp_node_set_name(node: *mut TensorNode, name: *const c_char) -> *mut TensorNode;
     pub fn rp_graph_backward(g: *mut ComputeGraph, loss: *mut TensorNode, params: *const *mut TensorNode, n_params: c_int, grads: *mut *mut TensorNode) -> RpStatus;
+    pub fn rp_graph_set_recompute(g: *mut ComputeGraph, on: bool);
     pub fn rp_graph_finish(g: *mut ComputeGraph, outputs: *const *mut TensorNode, n_outputs: c_int) -> RpStatus;
     pub fn rp_graph_optimize(g: *mut ComputeGraph, disable: *const c_char) -> RpStatus;
     pub fn rp_graph_optimize_to(g: *mut ComputeGraph, disable: *const c_char, last: *const c_char) -> RpStatus;
