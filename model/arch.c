@@ -34,8 +34,8 @@ static WeightName name_of(const RpGgufTensor *t) {
     return name;
 }
 
-/* The state of a tensor that is trained, made when it is first used. */
-static TensorNode *parameter(Builder *b, const RpGgufTensor *t) {
+/* Made when it is first used. */
+TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t) {
     ArchTraining *train = b->training;
     for (int i = 0; i < train->n_params; i++)
         if (train->params[i].tensor == t) return train->params[i].state;
@@ -46,7 +46,7 @@ static TensorNode *parameter(Builder *b, const RpGgufTensor *t) {
 
 /* The view points into the mapped file: the graph borrows the weight. */
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t) {
-    return b->training != NULL ? parameter(b, t) : rp_graph_weight(b->g, name_of(t).text, &t->view);
+    return b->training != NULL && b->training->pairs == NULL ? rp_arch_state(b, t) : rp_arch_constant(b, t);
 }
 
 TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t) {
@@ -72,6 +72,7 @@ TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                            const char *what) {
     TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_weight(b, w), x), what);
+    y             = rp_arch_adapted(b, y, x, w, what);
     return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
 }
 

@@ -3,6 +3,7 @@
 #ifndef MODEL_ARCH_H
 #define MODEL_ARCH_H
 
+#include "model/adapter.h"
 #include "model/model.h"
 
 /* A tensor of the file and the f32 state that holds it while it is trained. */
@@ -23,7 +24,9 @@ typedef struct ArchTraining {
     int32_t     n_seq;
     ArchParam  *params; /* room for as many as the file has tensors */
     int         n_params;
-    ArchRouter *routers; /* [n_layer], zeroed */
+    const AdapterPair *pairs; /* only these are trained, and weights are those of the file; NULL: all weights are */
+    int                n_pairs;
+    ArchRouter        *routers; /* [n_layer], zeroed */
     TensorNode
         *mask; /* state "causal_mask" [t / n_seq, t / n_seq], which latent attention needs; else NULL */
 } ArchTraining;
@@ -49,6 +52,7 @@ TensorNode *rp_arch_training_logits(Builder *b);
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t); /* NULL for NULL */
 TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t); /* the same, never trained */
+TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t);    /* the same, trained */
 
 /* Names the node "blk.<layer>.<what>"; returns it. */
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
@@ -56,9 +60,12 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 /* y = x * rsqrt(mean(x^2) + eps) * w; NULL: no weight. */
 TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what);
 
-/* y = w x + bias, [w.ne1, t]; NULL: no bias. */
+/* y = w x + bias, [w.ne1, t], with what adapters add; NULL: no bias. */
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                            const char *what);
+
+/* y = w x, with the scale * b (a x) of each pair for w added (arch_adapter.c). */
+TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w, const char *what);
 
 /* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
  * the cache after the store, so that readers come later in the graph. */

@@ -23,6 +23,7 @@ void rp_model_free(RpModel *m) {
     if (m == NULL) return;
     rp_tokenizer_free(m->tokenizer);
     rp_gguf_close(m->file);
+    rp_model_free_adapters(m);
     free(m->layers);
     free(m);
 }

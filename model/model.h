@@ -4,6 +4,7 @@
 
 #include "reprise/model.h"
 
+#include "model/adapter.h"
 #include "model/config.h"
 
 /* Tensors of one layer, borrowed from the file; NULL where the architecture has none or an optional one is
@@ -29,6 +30,9 @@ struct RpModel {
     char                name[128];
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
     LayerWeights       *layers;                                           /* [n_layer] */
+    RpGgufFile        **adapters; /* owned */
+    AdapterPair        *pairs;    /* of all adapters */
+    int                 n_adapters, n_pairs;
 };
 
 /* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
