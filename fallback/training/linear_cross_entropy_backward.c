@@ -31,10 +31,10 @@ static void differentiate(const VocabularyChunk *v, int64_t t, int32_t target, c
         memset(d, 0, (size_t)v->rows * sizeof *d);
         return;
     }
-    const double sum = (double)stats[1] + (double)stats[2];
+    const double sum = (double)stats[1];
     weigh(d, stats[0], (float)(1.0 / sum), dy, v->rows);
     if (target < v->first || target >= v->first + v->rows) return;
-    const double p       = (double)rp_expf(stats[3] - stats[0]) / sum;
+    const double p       = (double)rp_expf(stats[2] - stats[0]) / sum;
     d[target - v->first] = (float)((p - 1.0) * (double)dy);
 }
 
