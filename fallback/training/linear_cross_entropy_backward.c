@@ -55,7 +55,8 @@ RpStatus rp_cpu_linear_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx 
     RP_TRY(rp_check_linear_cross_entropy_backward(args));
     RP_TRY(rp_check_targets("linear_cross_entropy_backward", targets, w->ne[1]));
     const float           scale = args->params->linear_cross_entropy_backward.scale;
-    const VocabularyChunk v     = rp_vocabulary_chunk(&args->linear_cross_entropy_backward.x, w, chunk, ctx->phase / PHASES);
+    const VocabularyChunk v =
+        rp_vocabulary_chunk(&args->linear_cross_entropy_backward.x, w, chunk, ctx->phase / PHASES);
     if (ctx->phase % PHASES == 0) {
         VocabularyProduct p;
         rp_vocabulary_logits(&v, scale, &p);
