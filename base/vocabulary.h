@@ -9,6 +9,8 @@
 
 #include "base/check_loss.h"
 
+#include <string.h>
+
 typedef struct VocabularyChunk {
     RpTensorView x, w, logits; /* w [k,rows], logits [rows,t] in the buffer */
     int64_t      first, rows;  /* of the vocabulary */
@@ -35,9 +37,10 @@ static inline RpTensorView rp_vocabulary_rows(const RpTensorView *m, int64_t fir
 static inline VocabularyChunk rp_vocabulary_chunk(const RpTensorView *x, const RpTensorView *w,
                                                   const RpTensorView *chunk, int64_t c) {
     const int64_t   n = chunk->ne[0], first = c * n, left = w->ne[1] - first;
-    VocabularyChunk v = {.x = *x, .logits = *chunk, .first = first, .rows = left < n ? left : n};
-    v.w               = rp_vocabulary_rows(w, first, v.rows);
-    v.logits.ne[0]    = v.rows;
+    VocabularyChunk v;
+    v.first = first, v.rows = left < n ? left : n;
+    v.x = *x, v.w = rp_vocabulary_rows(w, first, v.rows), v.logits = *chunk;
+    v.logits.ne[0] = v.rows;
     return v;
 }
 
@@ -49,26 +52,28 @@ static inline RpTensorView rp_vocabulary_transposed(const RpTensorView *m) {
 }
 
 /* `p` holds its own parameters, so it is not to be copied. */
-static inline void rp_vocabulary_logits(const VocabularyChunk *v, float scale, VocabularyProduct *p) {
-    *p                   = (VocabularyProduct){.args = {.dst = v->logits}};
-    p->params.gemm.alpha = scale != 0.0f ? scale : 1.0f;
-    p->args.gemm.a = v->x, p->args.gemm.b = rp_vocabulary_transposed(&v->w);
+static inline void rp_vocabulary_product(VocabularyProduct *p, const RpTensorView *a, const RpTensorView *b,
+                                         const RpTensorView *y) {
+    memset(p, 0, sizeof *p);
+    p->params.gemm.alpha = 1.0f;
+    p->args.dst = *y, p->args.gemm.a = *a, p->args.gemm.b = *b;
     p->args.params = &p->params;
+}
+
+static inline void rp_vocabulary_logits(const VocabularyChunk *v, float scale, VocabularyProduct *p) {
+    const RpTensorView w = rp_vocabulary_transposed(&v->w);
+    rp_vocabulary_product(p, &v->x, &w, &v->logits);
+    if (scale != 0.0f) p->params.gemm.alpha = scale;
 }
 
 static inline void rp_vocabulary_dx(const VocabularyChunk *v, const RpTensorView *dx, VocabularyProduct *p) {
-    *p                   = (VocabularyProduct){.args = {.dst = *dx}};
-    p->params.gemm.alpha = 1.0f;
-    p->args.gemm.a = v->logits, p->args.gemm.b = v->w;
+    rp_vocabulary_product(p, &v->logits, &v->w, dx);
     if (v->first > 0) p->params.gemm.beta = 1.0f, p->args.gemm.c = *dx;
-    p->args.params = &p->params;
 }
 
 static inline void rp_vocabulary_dw(const VocabularyChunk *v, const RpTensorView *dw, VocabularyProduct *p) {
-    *p                   = (VocabularyProduct){.args = {.dst = rp_vocabulary_rows(dw, v->first, v->rows)}};
-    p->params.gemm.alpha = 1.0f;
-    p->args.gemm.a = rp_vocabulary_transposed(&v->logits), p->args.gemm.b = v->x;
-    p->args.params = &p->params;
+    const RpTensorView d = rp_vocabulary_transposed(&v->logits), rows = rp_vocabulary_rows(dw, v->first, v->rows);
+    rp_vocabulary_product(p, &d, &v->x, &rows);
 }
 
 #endif

@@ -138,17 +138,22 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
     return step_word(b, offsetof(RpStepState, token), "token");
 }
 
-/* [n_vocab, n_out] */
-static TensorNode *logits_of(Builder *b, TensorNode *x, TensorNode *embd) {
+static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
     const RpModel *m = b->m;
     x                = rp_arch_norm(b, x, m->output_norm, "output_norm");
-    x                = rp_mul_mat(b->g, m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), x);
-    if (m->config.logit_scale != 1.0f) x = rp_scale(b->g, x, m->config.logit_scale, 0.0f);
-    return rp_arch_name_node(b, x, "logits");
+    return (ArchOutput){.w     = m->output == m->token_embd ? embd : rp_arch_weight(b, m->output),
+                        .x     = x,
+                        .scale = m->config.logit_scale};
 }
 
-/* From the tokens to the logits of those that `rows` names; NULL: of all. */
-static TensorNode *decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
+TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
+    TensorNode *y = rp_mul_mat(b->g, of->w, of->x);
+    if (of->scale != 1.0f) y = rp_scale(b->g, y, of->scale, 0.0f);
+    return rp_arch_name_node(b, y, "logits");
+}
+
+/* From the tokens to the last product, for those that `rows` names; NULL: all. */
+static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     const RpModel *m    = b->m;
     TensorNode    *embd = rp_arch_weight(b, m->token_embd);
     b->rope_factors     = rp_arch_constant(b, m->rope_factors);
@@ -164,7 +169,7 @@ static TensorNode *decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     rp_graph_set_layer(b->g, -1);
     /* only these rows need the output matrix, the largest of the model */
     if (rows != NULL) x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
-    return logits_of(b, x, embd);
+    return output_of(b, x, embd);
 }
 
 /* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
@@ -175,7 +180,8 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     TensorNode    *tokens = tokens_of(b, o);
     TensorNode    *rows =
         o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
-    TensorNode *logits = decoder(b, tokens, rows);
+    const ArchOutput output = decoder(b, tokens, rows);
+    TensorNode      *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
         const int64_t n_vocab = m->token_embd->view.ne[1];
         TensorNode   *scratch = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});
@@ -184,7 +190,7 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     return logits;
 }
 
-TensorNode *rp_arch_training_logits(Builder *b) {
+ArchOutput rp_arch_training(Builder *b) {
     const RpModelGraphOptions o = {0};
     return decoder(b, tokens_of(b, &o), NULL);
 }

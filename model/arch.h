@@ -45,9 +45,18 @@ typedef struct Builder {
     ArchTraining  *training; /* NULL: a graph that decodes */
 } Builder;
 
-/* The graph of n_tok tokens up to the logits [n_vocab, n_tok], with the inputs "tokens" and "pos", if a layer rotates;
+/* The last product of the graph, whose result are the logits: scale * w x. */
+typedef struct ArchOutput {
+    TensorNode *w, *x; /* [n_embd, n_vocab], [n_embd, n_tok] */
+    float       scale;
+} ArchOutput;
+
+/* The graph of n_tok tokens up to its last product, with the inputs "tokens" and "pos", if a layer rotates;
  * b->training is filled in. */
-TensorNode *rp_arch_training_logits(Builder *b);
+ArchOutput rp_arch_training(Builder *b);
+
+/* The logits [n_vocab, n_tok]. */
+TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of);
 
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t); /* NULL for NULL */

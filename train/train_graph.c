@@ -1,7 +1,7 @@
 /* The graphs of a trainer. GRAPH_STEP, for parameters p, with what a run changes in capitals:
  *
- *     TOKENS, POS -> decoder of the model (model/arch.h) -> logits
- *     losses = cross_entropy(logits, TARGETS)
+ *     TOKENS, POS -> decoder of the model (model/arch.h) -> x, logits = w x
+ *     losses = cross_entropy(logits, TARGETS), or linear_cross_entropy(x, w, TARGETS) if the logits are many
  *     loss   = sum(losses) * FACTOR + mean over the layers with experts of o.aux_loss * aux_loss(router)
  *     g[p]   = gradient of loss with respect to p, by rp_graph_backward
  *     norm   = sqrt(sum of all g^2) + 0 * loss, which is not finite if the loss is not
@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_LOGITS = 64 << 20, CHUNK = 16 << 20, MIN_ROWS = 256 };
 
 typedef struct Build {
     RpTrainer     *t;
@@ -45,6 +47,23 @@ static TensorNode *state_of(Build *u, int i, const char *what) {
     char                name[160];
     snprintf(name, sizeof name, "%s.%.*s", what, (int)(t->name.len < 127 ? t->name.len : 127), t->name.ptr);
     return rp_graph_state(u->b.g, name, RP_F32, t->view.ne);
+}
+
+/* A buffer of n floats for each token. */
+static TensorNode *buffer(Build *u, int64_t n) {
+    const RpOpParams p = {.fill = {.ne = {n, u->b.n_tok, 1, 1}}};
+    return rp_graph_op(u->b.g, RP_OP_FILL, &p, NULL, 0);
+}
+
+/* The losses [n_tok]. Logits of more than MAX_LOGITS bytes are never held at once: CHUNK bytes of them are. */
+static TensorNode *losses_of(Build *u, const ArchOutput *of, TensorNode *targets) {
+    const int64_t n_tok = u->b.n_tok, n_vocab = u->b.m->token_embd->view.ne[1], room = CHUNK / 4 / n_tok;
+    if (n_vocab * n_tok * 4 <= MAX_LOGITS)
+        return op(u, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *const[]){rp_arch_logits(&u->b, of), targets}, 2);
+    const int64_t    rows = room / MIN_ROWS < 1 ? MIN_ROWS : room / MIN_ROWS * MIN_ROWS;
+    const RpOpParams p    = {.linear_cross_entropy = {.scale = of->scale}};
+    return op(u, RP_OP_LINEAR_CROSS_ENTROPY, &p,
+              (TensorNode *const[]){of->x, of->w, targets, buffer(u, RP_LINEAR_STATS), buffer(u, rows)}, 5);
 }
 
 /* sum(losses) * factor: one float */
@@ -156,11 +175,11 @@ static void optimise(Build *u) {
 
 static RpStatus build(Build *u) {
     const RpTrainOptions *o        = &u->t->o;
-    TensorNode           *logits   = rp_arch_training_logits(&u->b);
+    const ArchOutput      output   = rp_arch_training(&u->b);
     int                   n_routed = 0;
     TensorNode           *targets =
         rp_graph_input(u->b.g, "targets", RP_I32, (int64_t[]){(int64_t)o->batch * o->seq, 1, 1, 1});
-    u->losses                  = op(u, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *const[]){logits, targets}, 2);
+    u->losses                  = losses_of(u, &output, targets);
     u->outputs[u->n_outputs++] = rp_node_set_name(u->losses, "losses");
     if (u->kind != GRAPH_EVALUATE) {
         for (int i = 0; i < u->b.m->config.n_layer; i++) n_routed += u->training.routers[i].ids != NULL;

@@ -1,8 +1,8 @@
 /* y[t] = log(sum_i exp(l[i,t])) - l[target,t], l = scale * w x, without a place for all of l. For each chunk of the vocabulary
  *
  *     phase 0   the logits of the chunk, by op gemm
- *     phase 1   top and sum of each column, sum = sum_i exp(l[i] - top) in double: the sum so far and that of the chunk are
- *               taken relative to the larger top (Milakov and Gimelshein 2018, arXiv:1805.02867). Columns are divided among
+ *     phase 1   top and sum of each column, sum = sum_i exp(l[i] - top): the sum so far and that of the chunk are taken
+ *               relative to the larger top (Milakov and Gimelshein 2018, arXiv:1805.02867). Columns are divided among
  *               the workers
  *
  * The losses follow from top, sum and the logit of the target after the last chunk. No bit depends on the number of workers
@@ -25,14 +25,12 @@ static void fold(const VocabularyChunk *v, int64_t t, int32_t target, float *sta
     double       sum = s.sum;
     if (v->first > 0) {
         const float before = stats[0], top = before > s.top ? before : s.top;
-        sum   = ((double)stats[1] + (double)stats[2]) * exp((double)before - (double)top) +
-              s.sum * exp((double)s.top - (double)top);
+        sum   = (double)stats[1] * exp((double)before - (double)top) + s.sum * exp((double)s.top - (double)top);
         s.top = top;
     }
     stats[0] = s.top;
     stats[1] = (float)sum;
-    stats[2] = (float)(sum - (double)stats[1]);
-    if (target >= v->first && target < v->first + v->rows) stats[3] = l[target - v->first];
+    if (target >= v->first && target < v->first + v->rows) stats[2] = l[target - v->first];
 }
 
 RpStatus rp_cpu_linear_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -54,9 +52,7 @@ RpStatus rp_cpu_linear_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
         if (target >= 0) fold(&v, t, target, stats);
         if (target < 0) memset(stats, 0, RP_LINEAR_STATS * sizeof *stats);
         if (is_last)
-            y[t] = target < 0 ? 0.0f
-                              : (float)(log((double)stats[1] + (double)stats[2]) -
-                                        ((double)stats[3] - (double)stats[0]));
+            y[t] = target < 0 ? 0.0f : (float)(log((double)stats[1]) - ((double)stats[2] - (double)stats[0]));
     }
     return RP_OK;
 }

@@ -31,10 +31,10 @@ static void differentiate(const VocabularyChunk *v, int64_t t, int32_t target, c
         memset(d, 0, (size_t)v->rows * sizeof *d);
         return;
     }
-    const double sum = (double)stats[1] + (double)stats[2];
+    const double sum = (double)stats[1];
     weigh(d, stats[0], (float)(1.0 / sum), dy, v->rows);
     if (target < v->first || target >= v->first + v->rows) return;
-    const double p       = (double)rp_expf(stats[3] - stats[0]) / sum;
+    const double p       = (double)rp_expf(stats[2] - stats[0]) / sum;
     d[target - v->first] = (float)((p - 1.0) * (double)dy);
 }
 
@@ -55,7 +55,8 @@ RpStatus rp_cpu_linear_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx 
     RP_TRY(rp_check_linear_cross_entropy_backward(args));
     RP_TRY(rp_check_targets("linear_cross_entropy_backward", targets, w->ne[1]));
     const float           scale = args->params->linear_cross_entropy_backward.scale;
-    const VocabularyChunk v     = rp_vocabulary_chunk(&args->linear_cross_entropy_backward.x, w, chunk, ctx->phase / PHASES);
+    const VocabularyChunk v =
+        rp_vocabulary_chunk(&args->linear_cross_entropy_backward.x, w, chunk, ctx->phase / PHASES);
     if (ctx->phase % PHASES == 0) {
         VocabularyProduct p;
         rp_vocabulary_logits(&v, scale, &p);

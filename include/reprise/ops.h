@@ -275,9 +275,8 @@ typedef struct RpLinearCrossEntropyParams {
     float scale; /* factor of the logits; 0: none */
 } RpLinearCrossEntropyParams;
 
-/* Rows of the state of op linear_cross_entropy for a column: the largest logit, the sum of exp(logit - largest) as the sum of
- * two floats, the logit of the target. */
-enum { RP_LINEAR_STATS = 4 };
+/* What op linear_cross_entropy leaves of a column: the largest logit, the sum of exp(logit - largest), the target's logit. */
+enum { RP_LINEAR_STATS = 3 };
 
 /* The table of ops, with the mathematics above each row:
  *

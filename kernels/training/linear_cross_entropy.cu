@@ -23,7 +23,7 @@ __device__ void fold(const FoldArgs &p, const float *l, int64_t t, LogSum s) {
     float        *stats  = p.stats + RP_LINEAR_STATS * t;
     const int32_t target = p.targets[t];
     const int64_t at     = target - p.first;
-    float         of     = p.first > 0 ? stats[3] : 0.0f;
+    float         of     = p.first > 0 ? stats[2] : 0.0f;
     if (p.first > 0) {
         LogSum     before = {stats[0], stats[1]};
         const float top   = fmaxf(before.top, s.top);
@@ -32,7 +32,7 @@ __device__ void fold(const FoldArgs &p, const float *l, int64_t t, LogSum s) {
     }
     if (target == -1) s.top = s.sum = of = 0.0f;
     if (at >= 0 && at < p.logits.ne[0]) of = l[at];
-    stats[0] = s.top, stats[1] = s.sum, stats[2] = 0.0f, stats[3] = of;
+    stats[0] = s.top, stats[1] = s.sum, stats[2] = of;
     if (p.first + p.logits.ne[0] < p.vocab) return;
     p.y[t] = target == -1 ? 0.0f : target < 0 || target >= p.vocab ? NAN : logf(s.sum) - (of - s.top);
 }

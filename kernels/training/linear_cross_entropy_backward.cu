@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(THREADS) linear_cross_entropy_backward_kernel(
         for (int64_t i = threadIdx.x; i < n; i += THREADS) d[i] = target == -1 ? 0.0f : NAN;
         return;
     }
-    const float top = stats[0], inverse = 1.0f / (stats[1] + stats[2]), factor = p.scale * p.dy[t];
+    const float top = stats[0], inverse = 1.0f / stats[1], factor = p.scale * p.dy[t];
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const float y = expf(d[i] - top) * inverse;
         d[i]          = (i == at ? y - 1.0f : y) * factor;

@@ -121,6 +121,14 @@ static TensorNode *cross_entropy(Case *c) {
     TensorNode *x = param(c, 5, 4, 1);
     return op(c, RP_OP_CROSS_ENTROPY, (RpOpParams){0}, x, ids(c, 4, 1));
 }
+/* A vocabulary of 7, three at a time. */
+static TensorNode *linear_cross_entropy(Case *c) {
+    const RpOpParams p = {.linear_cross_entropy = {.scale = 0.75f}};
+    const RpOpParams s = {.fill = {.ne = {RP_LINEAR_STATS, 4, 1, 1}}}, n = {.fill = {.ne = {3, 4, 1, 1}}};
+    TensorNode      *x = param(c, 5, 4, 1), *w = param(c, 5, 7, 1), *stats = rp_graph_op(c->g, RP_OP_FILL, &s, NULL, 0),
+               *chunk = rp_graph_op(c->g, RP_OP_FILL, &n, NULL, 0);
+    return rp_graph_op(c->g, RP_OP_LINEAR_CROSS_ENTROPY, &p, (TensorNode *[]){x, w, ids(c, 4, 1), stats, chunk}, 5);
+}
 static TensorNode *aux_loss(Case *c) {
     TensorNode *x = param(c, 3, 4, 1),
                *p = rp_soft_max(c->g, x, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
@@ -347,6 +355,7 @@ GRADIENT(add_id)
 GRADIENT(combine)
 GRADIENT(route)
 GRADIENT(cross_entropy)
+GRADIENT(linear_cross_entropy)
 GRADIENT(aux_loss)
 GRADIENT(gemm)
 GRADIENT(sum)

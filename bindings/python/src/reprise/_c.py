@@ -227,14 +227,16 @@ class TensorOp(enum.IntEnum):
     RP_OP_REPEAT_BACKWARD = 45
     RP_OP_MUL_MAT_ID_BACKWARD = 46
     RP_OP_MUL_MAT_ID_TRANSPOSED = 47
-    RP_OP_FILL = 48
-    RP_OP_VIEW = 49
-    RP_OP_RESHAPE = 50
-    RP_OP_PERMUTE = 51
-    RP_OP_TRANSPOSE = 52
-    RP_OP_BITS = 53
-    RP_OP_AFTER = 54
-    RP_OP_COUNT = 55
+    RP_OP_LINEAR_CROSS_ENTROPY = 48
+    RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD = 49
+    RP_OP_FILL = 50
+    RP_OP_VIEW = 51
+    RP_OP_RESHAPE = 52
+    RP_OP_PERMUTE = 53
+    RP_OP_TRANSPOSE = 54
+    RP_OP_BITS = 55
+    RP_OP_AFTER = 56
+    RP_OP_COUNT = 57
 
 
 class RpNnStatus(enum.IntEnum):
@@ -621,6 +623,11 @@ class RpKernelLaunch(ct.Structure): # 120 bytes
             ("block", ct.c_uint32 * 3), ("shared_bytes", ct.c_uint32), ("arguments", ct.c_void_p),
             ("any_type", ct.c_bool), ("enqueue", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p)),
             ("arg", ct.c_void_p), ("addresses", ct.c_void_p * 3), ("waits", ct.c_bool), ("instance", ct.c_void_p)]
+
+
+class RpLinearCrossEntropyParams(ct.Structure): # 4 bytes
+    scale: float
+    _fields_ = [("scale", ct.c_float)]
 
 
 class RpLinearParams(ct.Structure): # 24 bytes
@@ -1054,6 +1061,8 @@ class RpOpParams(ct.Union): # 72 bytes
     repeat_backward: RpRepeatBackwardParams
     mul_mat_id_backward: RpMulMatIdBackwardParams
     mul_mat_id_transposed: RpNoParams
+    linear_cross_entropy: RpLinearCrossEntropyParams
+    linear_cross_entropy_backward: RpLinearCrossEntropyParams
     fill: RpFillParams
     view: RpViewParams
     reshape: RpReshapeParams
@@ -1078,8 +1087,10 @@ class RpOpParams(ct.Union): # 72 bytes
             ("get_rows_backward", RpGetRowsBackwardParams), ("combine_backward", RpNoParams),
             ("route_backward", RpRouteParams), ("repeat_backward", RpRepeatBackwardParams),
             ("mul_mat_id_backward", RpMulMatIdBackwardParams), ("mul_mat_id_transposed", RpNoParams),
-            ("fill", RpFillParams), ("view", RpViewParams), ("reshape", RpReshapeParams),
-            ("permute", RpPermuteParams), ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
+            ("linear_cross_entropy", RpLinearCrossEntropyParams),
+            ("linear_cross_entropy_backward", RpLinearCrossEntropyParams), ("fill", RpFillParams),
+            ("view", RpViewParams), ("reshape", RpReshapeParams), ("permute", RpPermuteParams),
+            ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
 
 
 class RpSourceShapes(ct.Union): # 112 bytes

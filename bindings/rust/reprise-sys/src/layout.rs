@@ -162,6 +162,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpFillParams, ne), 0, "RpFillParams.ne");
     assert_eq!(offset!(RpFillParams, value), 32, "RpFillParams.value");
     assert_eq!(offset!(RpFillParams, unused), 36, "RpFillParams.unused");
+    assert_eq!((size_of::<RpLinearCrossEntropyParams>(), align_of::<RpLinearCrossEntropyParams>()), (4, 4), "RpLinearCrossEntropyParams");
+    assert_eq!(offset!(RpLinearCrossEntropyParams, scale), 0, "RpLinearCrossEntropyParams.scale");
     assert_eq!((size_of::<RpCustomParams>(), align_of::<RpCustomParams>()), (64, 4), "RpCustomParams");
     assert_eq!(offset!(RpCustomParams, f), 0, "RpCustomParams.f");
     assert_eq!(offset!(RpCustomParams, i), 32, "RpCustomParams.i");
@@ -215,6 +217,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpOpParams, repeat_backward), 0, "RpOpParams.repeat_backward");
     assert_eq!(offset!(RpOpParams, mul_mat_id_backward), 0, "RpOpParams.mul_mat_id_backward");
     assert_eq!(offset!(RpOpParams, mul_mat_id_transposed), 0, "RpOpParams.mul_mat_id_transposed");
+    assert_eq!(offset!(RpOpParams, linear_cross_entropy), 0, "RpOpParams.linear_cross_entropy");
+    assert_eq!(offset!(RpOpParams, linear_cross_entropy_backward), 0, "RpOpParams.linear_cross_entropy_backward");
     assert_eq!(offset!(RpOpParams, fill), 0, "RpOpParams.fill");
     assert_eq!(offset!(RpOpParams, view), 0, "RpOpParams.view");
     assert_eq!(offset!(RpOpParams, reshape), 0, "RpOpParams.reshape");

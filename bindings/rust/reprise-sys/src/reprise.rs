@@ -165,6 +165,7 @@ pub const RP_FLAG_WRITES_DST: c_int = 4;
 pub const RP_FLAG_FUSED: c_int = 8;
 pub const RP_FLAG_WRITES: c_int = 8;
 pub const RP_STORE_TARGET: c_int = 1;
+pub const RP_LINEAR_STATS: c_int = 3;
 pub type TensorOp = c_int;
 pub const RP_OP_GET_ROWS: TensorOp = 0;
 pub const RP_OP_RMS_NORM: TensorOp = 1;
@@ -214,14 +215,16 @@ pub const RP_OP_ROUTE_BACKWARD: TensorOp = 44;
 pub const RP_OP_REPEAT_BACKWARD: TensorOp = 45;
 pub const RP_OP_MUL_MAT_ID_BACKWARD: TensorOp = 46;
 pub const RP_OP_MUL_MAT_ID_TRANSPOSED: TensorOp = 47;
-pub const RP_OP_FILL: TensorOp = 48;
-pub const RP_OP_VIEW: TensorOp = 49;
-pub const RP_OP_RESHAPE: TensorOp = 50;
-pub const RP_OP_PERMUTE: TensorOp = 51;
-pub const RP_OP_TRANSPOSE: TensorOp = 52;
-pub const RP_OP_BITS: TensorOp = 53;
-pub const RP_OP_AFTER: TensorOp = 54;
-pub const RP_OP_COUNT: TensorOp = 55;
+pub const RP_OP_LINEAR_CROSS_ENTROPY: TensorOp = 48;
+pub const RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD: TensorOp = 49;
+pub const RP_OP_FILL: TensorOp = 50;
+pub const RP_OP_VIEW: TensorOp = 51;
+pub const RP_OP_RESHAPE: TensorOp = 52;
+pub const RP_OP_PERMUTE: TensorOp = 53;
+pub const RP_OP_TRANSPOSE: TensorOp = 54;
+pub const RP_OP_BITS: TensorOp = 55;
+pub const RP_OP_AFTER: TensorOp = 56;
+pub const RP_OP_COUNT: TensorOp = 57;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpNoParams {
@@ -457,6 +460,11 @@ pub struct RpFillParams {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct RpLinearCrossEntropyParams {
+    pub scale: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct RpCustomParams {
     pub f: [f32; 8],
     pub i: [i32; 8],
@@ -513,6 +521,8 @@ pub union RpOpParams {
     pub repeat_backward: RpRepeatBackwardParams,
     pub mul_mat_id_backward: RpMulMatIdBackwardParams,
     pub mul_mat_id_transposed: RpNoParams,
+    pub linear_cross_entropy: RpLinearCrossEntropyParams,
+    pub linear_cross_entropy_backward: RpLinearCrossEntropyParams,
     pub fill: RpFillParams,
     pub view: RpViewParams,
     pub reshape: RpReshapeParams,
