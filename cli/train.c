@@ -2,6 +2,8 @@
 #include "cli/train/train.h"
 #include "cli/commands.h"
 
+#include "reprise/device.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +85,38 @@ static RpStatus describe(const RpModel *m, const RpTrainOptions *o, const RpTrai
     return RP_OK;
 }
 
+/* Refuses a preset that does not fit before its tokenizer is trained and its weights are written, which takes long. With
+ * another vocabulary than that of the preset only a lower bound is known: without what the vocabulary takes. */
+static RpStatus check_preset(void) {
+    RpModel       *m;
+    RpTrainOptions o;
+    RpTrainMemory  need;
+    RpDeviceMemory d;
+    if (args.preset == NULL || args.resume != NULL) return RP_OK;
+    RP_TRY(rp_model_open_preset(args.preset, "F32", &m));
+    const RpModelInfo *info  = rp_model_info(m);
+    const size_t       vocab = (size_t)info->n_vocab * (size_t)info->n_embd * 2 * 5 * sizeof(float);
+    RpStatus           st    = options_of(m, &o);
+    if (st == RP_OK) st = rp_trainer_memory(m, &o, &need);
+    if (st == RP_OK) st = rp_device_memory(o.device, o.require_cuda, &d);
+    rp_model_free(m);
+    RP_TRY(st);
+    if (args.vocab > 0 || args.tokenizer != NULL) {
+        need.total -= need.activations;
+        need.total -= need.total > vocab ? vocab : need.total;
+    }
+    if ((d.free_bytes == 0 && !d.is_own) || need.total <= d.free_bytes) return RP_OK;
+    return rp_fail(
+        RP_E_NOMEM,
+        "the preset %s: training %d sequences of %d tokens takes %.1f GB: %.1f GB for the weights in f32, "
+        "%.1f GB "
+        "for the optimiser, %.1f GB for gradients, %.1f GB for activations; %.1f GB are free on %s",
+        args.preset, args.batch, args.seq,
+        (double)(need.weights + need.optimizer + need.gradients + need.activations) / 1e9,
+        (double)need.weights / 1e9, (double)need.optimizer / 1e9, (double)need.gradients / 1e9,
+        (double)need.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
+}
+
 /* If all steps are made, the model is still to be written. */
 static RpStatus check_steps(const RpModel *m) {
     uint32_t made = 0;
@@ -97,6 +131,7 @@ static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RpTrainOptions o;
     RP_TRY(cli_train_try_output(args.output));
     RP_TRY(cli_train_try_output(args.checkpoint));
+    RP_TRY(check_preset());
     RP_TRY(cli_train_start(&args, m, c));
     RP_TRY(options_of(*m, &o));
     RP_TRY(cli_corpus_split(c, args.hold_out, args.seq));

@@ -134,6 +134,16 @@ Test(synth, counts_the_weights_that_a_token_reads) {
     remove(path);
 }
 
+/* 30 layers of: attention 768 * (768 + 64 + 64 + 768), two norms, router 768 * 16, 16 experts of 3 * 768 * 1536. */
+Test(synth, has_a_reference_model_of_a_size_to_train) {
+    RpModel *m;
+    OK(rp_model_open_preset("nn-1.8b", "F32", &m));
+    const uint64_t layer = 768 * (2 * 768 + 2 * 64) + 2 * 768 + 768 * 16 + 16LL * 3 * 768 * 1536;
+    cr_expect_eq((uint64_t)rp_model_info(m)->n_params, 30 * layer + 2 * 32000 * 768 + 768);
+    cr_expect_eq(rp_model_info(m)->n_ctx_train, 32768);
+    rp_model_free(m);
+}
+
 /* llama.cpp refuses a file with a tensor more or less than the architecture has. */
 Test(synth, has_the_tensors_of_the_real_model) {
     static const struct {
