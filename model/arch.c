@@ -148,6 +148,7 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
     TensorNode *y = rp_mul_mat(b->g, of->w, of->x);
+    y             = rp_arch_adapted(b, y, of->x, b->m->output, "output");
     if (of->scale != 1.0f) y = rp_scale(b->g, y, of->scale, 0.0f);
     return rp_arch_name_node(b, y, "logits");
 }

@@ -4,7 +4,8 @@
  *     checkpoint  the same, train.step, options       the same, then train.m.<name> of each trained one,
  *                                                     then train.v.<name>
  *
- * A checkpoint is opened as a model, which ignores tensors and keys "train.*" (model/weights.c). */
+ * Of an adapter the files have the format of model/adapter.c, and the checkpoint the same further tensors and keys.
+ * A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
 #include "train/trainer.h"
 
 #include "base/argument.h"
@@ -23,41 +24,70 @@ static RpStatus set_state(RpTrainer *t, const TensorNode *state, const void *dat
     return rp_executor_set(t->graphs[GRAPH_STEP].exec, state, data, (size_t)n * sizeof(float));
 }
 
+const RpGgufFile *rp_trainer_origin(const RpTrainer *t) {
+    return t->adapter == NULL ? t->model->file : t->origin;
+}
+
+/* The tensor of parameter p in the file with which the trainer begins, "train.<which>.<name>" or <name>. */
+static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *which, const RpGgufTensor **out) {
+    char              name[192];
+    const RpGgufFile *f    = rp_trainer_origin(t);
+    const int64_t    *want = p->tensor->view.ne, *ne;
+    snprintf(name, sizeof name, "%s%s", which, p->name);
+    *out = rp_gguf_find_tensor(f, name);
+    if (*out == NULL) return rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", rp_gguf_path(f), name);
+    ne = (*out)->view.ne;
+    if ((*out)->known && memcmp(ne, want, RP_MAX_DIMS * sizeof *ne) == 0) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: tensor %s is %s [%lld,%lld,%lld]: numbers [%lld,%lld,%lld] are wanted",
+                   rp_gguf_path(f), name, rp_gguf_type_name((*out)->gguf_type), (long long)ne[0],
+                   (long long)ne[1], (long long)ne[2], (long long)want[0], (long long)want[1],
+                   (long long)want[2]);
+}
+
 static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
-    const RpTensorView *v = &p->tensor->view;
+    const RpGgufTensor *from = p->tensor;
+    if (t->adapter != NULL) RP_TRY(find(t, p, "", &from));
+    const RpTensorView *v = &from->view;
     for (int64_t i = 0; i < rp_view_rows(v); i++)
         rp_dequantize_row(v->dtype, rp_view_row(v, i), v->ne[0], t->buffer + i * v->ne[0]);
     const int64_t bad = rp_trainer_not_finite(t->buffer, p->n);
     if (bad < p->n)
-        return rp_fail(RP_E_ARG, "%s: tensor %s has %g at element %lld", rp_gguf_path(t->model->file),
+        return rp_fail(RP_E_ARG, "%s: tensor %s has %g at element %lld", rp_gguf_path(rp_trainer_origin(t)),
                        p->name, (double)t->buffer[bad], (long long)bad);
     return set_state(t, p->weight, t->buffer, p->n);
 }
 
 static RpStatus restore_moment(RpTrainer *t, const TrainParam *p, const char *which,
                                const TensorNode *state) {
-    char name[192];
-    snprintf(name, sizeof name, "train.%s.%s", which, p->name);
-    const RpGgufTensor *from = rp_gguf_find_tensor(t->model->file, name);
-    if (from == NULL || !from->known || from->view.dtype != RP_F32 ||
-        memcmp(from->view.ne, p->tensor->view.ne, sizeof from->view.ne) != 0)
-        return rp_fail(RP_E_FORMAT,
-                       "%s: tensor %s of the checkpoint is missing or not f32 of the shape of %s",
-                       rp_gguf_path(t->model->file), name, p->name);
+    const RpGgufTensor *from;
+    RP_TRY(find(t, p, which, &from));
+    if (from->view.dtype != RP_F32)
+        return rp_fail(RP_E_FORMAT, "%s: tensor %s%s is not f32", rp_gguf_path(rp_trainer_origin(t)), which,
+                       p->name);
     return set_state(t, state, from->view.data, p->n);
 }
 
+static RpStatus begin_adapter(RpTrainer *t) {
+    for (int i = 0; i < t->n_params; i++) {
+        rp_trainer_begin_matrix(t, i, t->buffer);
+        RP_TRY(set_state(t, t->params[i].weight, t->buffer, t->params[i].n));
+    }
+    return RP_OK;
+}
+
 RpStatus rp_trainer_restore(RpTrainer *t) {
-    uint32_t step = 0;
-    RP_TRY(rp_gguf_get_u32(t->model->file, "train.step", &step));
+    const RpGgufFile *f    = rp_trainer_origin(t);
+    uint32_t          step = 0;
+    if (f == NULL) return begin_adapter(t);
+    RP_TRY(rp_gguf_get_u32(f, "train.step", &step));
     t->step = (int64_t)step;
     RP_TRY(rp_trainer_compare_options(t));
     for (int i = 0; i < t->n_params; i++) {
         const TrainParam *p = &t->params[i];
         RP_TRY(restore_weight(t, p));
         if (step == 0) continue;
-        RP_TRY(restore_moment(t, p, "m", p->m));
-        RP_TRY(restore_moment(t, p, "v", p->v));
+        RP_TRY(restore_moment(t, p, "train.m.", p->m));
+        RP_TRY(restore_moment(t, p, "train.v.", p->v));
     }
     return RP_OK;
 }
@@ -82,8 +112,18 @@ static void put_moment(GgufWriter *w, const TrainParam *p, const char *which) {
     rp_gguf_put_tensor(w, name, (size_t)n, RP_F32, p->tensor->view.ne);
 }
 
-/* Metadata and tensor table. */
-static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
+/* Metadata and tensor table of an adapter, as llama.cpp reads it (model/adapter.c). */
+static void describe_adapter(const RpTrainer *t, GgufWriter *w) {
+    rp_gguf_put_string(w, "general.type", "adapter");
+    rp_gguf_put_string(w, "general.architecture", rp_model_info(t->model)->arch);
+    rp_gguf_put_string(w, "adapter.type", "lora");
+    rp_gguf_put_f32(w, "adapter.lora.alpha", t->o.lora_alpha);
+    for (int i = 0; i < t->n_params; i++)
+        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32, t->params[i].tensor->view.ne);
+}
+
+/* Metadata and tensor table of the whole model. */
+static RpStatus describe_model(const RpTrainer *t, GgufWriter *w) {
     const RpGgufFile *f = t->model->file;
     for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
         const RpGgufValue *v = rp_gguf_value(f, i);
@@ -92,10 +132,6 @@ static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
             rp_gguf_put_value(w, v);
     }
     rp_gguf_put_u32(w, "general.file_type", 0); /* f32 */
-    if (with_state) {
-        rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
-        rp_trainer_put_options(&t->o, w);
-    }
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const RpDtype       type   = param_of(t, tensor) != NULL ? RP_F32 : tensor->view.dtype;
@@ -105,6 +141,18 @@ static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
                            rp_gguf_path(f), (int)(tensor->name.len < 96 ? tensor->name.len : 96),
                            tensor->name.ptr);
         rp_gguf_put_tensor(w, tensor->name.ptr, tensor->name.len, type, tensor->view.ne);
+    }
+    return RP_OK;
+}
+
+static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
+    if (t->adapter != NULL)
+        describe_adapter(t, w);
+    else
+        RP_TRY(describe_model(t, w));
+    if (with_state) {
+        rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
+        rp_trainer_put_options(&t->o, w);
     }
     for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], "m");
     for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], "v");
@@ -117,16 +165,24 @@ static RpStatus write_state(RpTrainer *t, GgufWriter *w, const TensorNode *state
     return rp_gguf_writer_data(w, t->buffer, bytes);
 }
 
-static RpStatus write_tensors(RpTrainer *t, GgufWriter *w, bool with_state) {
+/* The tensors of the model, the trained ones as they are now; or the matrices of the adapter. */
+static RpStatus write_weights(RpTrainer *t, GgufWriter *w) {
     const RpGgufFile *f = t->model->file;
-    RP_TRY(describe(t, w, with_state));
-    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
+    for (int i = 0; i < t->n_params && t->adapter != NULL; i++)
+        RP_TRY(write_state(t, w, t->params[i].weight, t->params[i].n));
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f) && t->adapter == NULL; i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const TrainParam   *p      = param_of(t, tensor);
         if (begins_with(tensor->name, "train.")) continue;
         RP_TRY(p != NULL ? write_state(t, w, p->weight, p->n)
                          : rp_gguf_writer_data(w, tensor->view.data, tensor->bytes));
     }
+    return RP_OK;
+}
+
+static RpStatus write_tensors(RpTrainer *t, GgufWriter *w, bool with_state) {
+    RP_TRY(describe(t, w, with_state));
+    RP_TRY(write_weights(t, w));
     for (int i = 0; i < t->n_params && with_state; i++)
         RP_TRY(write_state(t, w, t->params[i].m, t->params[i].n));
     for (int i = 0; i < t->n_params && with_state; i++)
@@ -151,6 +207,7 @@ RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type) {
     RP_NOT_NULL(path, "path");
 
     if (type == NULL || strcasecmp(type, "F32") == 0) return write_file(t, path, false);
+    if (t->adapter != NULL) return rp_fail(RP_E_ARG, "%s: type %s: adapters are written in F32", path, type);
     const size_t room = strlen(path) + 32;
     char        *f32  = malloc(room);
     if (f32 == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a path");

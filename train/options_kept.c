@@ -25,7 +25,8 @@ static const struct {
     OPTION(n_steps, WHOLE),     OPTION(lr, NUMBER),       OPTION(lr_end, NUMBER),
     OPTION(schedule, SCHEDULE), OPTION(warmup, WHOLE),    OPTION(beta1, NUMBER),
     OPTION(beta2, NUMBER),      OPTION(eps, NUMBER),      OPTION(weight_decay, NUMBER),
-    OPTION(max_norm, NUMBER),   OPTION(aux_loss, NUMBER),
+    OPTION(max_norm, NUMBER),   OPTION(aux_loss, NUMBER), OPTION(lora_rank, WHOLE),
+    OPTION(lora_alpha, NUMBER),
 };
 
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
@@ -72,7 +73,7 @@ static RpStatus refuse(const RpTrainer *t, const char *name, const char *now, co
     return rp_fail(RP_E_ARG,
                    "%s: %s = %s, but the training before had %s = %s: resume with the same options, or set "
                    "change_options to go on with others",
-                   rp_gguf_path(t->model->file), name, now, name, before);
+                   rp_gguf_path(rp_trainer_origin(t)), name, now, name, before);
 }
 
 static void print_value(OptionKind kind, double value, char *buf, size_t size) {
@@ -104,7 +105,7 @@ static bool matters(const RpTrainer *t, int i, const double before[N_OPTIONS]) {
 static RpStatus compare_seed(const RpTrainer *t) {
     char         now[24], before[32];
     RpGgufString seed = {0};
-    RP_TRY(rp_gguf_get_string(t->model->file, seed_key, &seed));
+    RP_TRY(rp_gguf_get_string(rp_trainer_origin(t), seed_key, &seed));
     snprintf(now, sizeof now, "%" PRIu64, t->o.seed);
     if (seed.ptr == NULL || (seed.len == strlen(now) && memcmp(seed.ptr, now, seed.len) == 0)) return RP_OK;
     snprintf(before, sizeof before, "%.*s", (int)(seed.len < 24 ? seed.len : 24), seed.ptr);
@@ -113,10 +114,10 @@ static RpStatus compare_seed(const RpTrainer *t) {
 
 RpStatus rp_trainer_compare_options(const RpTrainer *t) {
     double before[N_OPTIONS];
-    if (t->o.change_options) return RP_OK;
+    if (t->o.change_options || rp_trainer_origin(t) == NULL) return RP_OK;
     for (int i = 0; i < N_OPTIONS; i++) {
         before[i] = value_of(&t->o, i);
-        RP_TRY(read_option(t->model->file, i, &before[i]));
+        RP_TRY(read_option(rp_trainer_origin(t), i, &before[i]));
     }
     for (int i = 0; i < N_OPTIONS; i++) {
         char         was[32], is[32];

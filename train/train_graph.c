@@ -58,7 +58,8 @@ static TensorNode *buffer(Build *u, int64_t n) {
 /* The losses [n_tok]. Logits of more than MAX_LOGITS bytes are never held at once: CHUNK bytes of them are. */
 static TensorNode *losses_of(Build *u, const ArchOutput *of, TensorNode *targets) {
     const int64_t n_tok = u->b.n_tok, n_vocab = u->b.m->token_embd->view.ne[1], room = CHUNK / 4 / n_tok;
-    if (n_vocab * n_tok * 4 <= MAX_LOGITS)
+    const bool floats = u->t->adapter == NULL; /* the output matrix is f32 */
+    if (n_vocab * n_tok * 4 <= MAX_LOGITS || !floats)
         return op(u, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *const[]){rp_arch_logits(&u->b, of), targets}, 2);
     const int64_t    rows = room / MIN_ROWS < 1 ? MIN_ROWS : room / MIN_ROWS * MIN_ROWS;
     const RpOpParams p    = {.linear_cross_entropy = {.scale = of->scale}};
@@ -220,12 +221,16 @@ static RpStatus list_params(const Build *u) {
 
 RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
     const ModelConfig *c   = &t->model->config;
-    const size_t       all = (size_t)rp_gguf_n_tensors(t->model->file);
+    int                n_pairs;
+    const AdapterPair *pairs = rp_trainer_pairs(t, &n_pairs);
+    const size_t       all   = pairs != NULL ? 2 * (size_t)n_pairs : (size_t)rp_gguf_n_tensors(t->model->file);
     Build              u   = {.t = t, .kind = kind};
     if (t->graphs[kind].plan != NULL) return RP_OK;
     t->graphs[kind].graph = rp_graph_new();
     u.b = (Builder){.m = t->model, .g = t->graphs[kind].graph, .n_tok = t->o.batch * t->o.seq, .layer = -1};
     u.training   = (ArchTraining){.n_seq   = t->o.batch,
+                                  .pairs   = pairs,
+                                  .n_pairs = n_pairs,
                                   .params  = calloc(all, sizeof *u.training.params),
                                   .routers = calloc((size_t)c->n_layer, sizeof *u.training.routers)};
     u.b.training = &u.training;

@@ -37,6 +37,11 @@ static RpStatus check_numbers(const RpTrainOptions *o) {
         RP_TRY(not_infinite(names[i], (double)finite[i]));
     }
     RP_TRY(not_negative("max_norm", (double)o->max_norm));
+    RP_TRY(not_negative("lora_rank", o->lora_rank));
+    RP_TRY(not_negative("lora_alpha", (double)o->lora_alpha));
+    RP_TRY(not_infinite("lora_alpha", (double)o->lora_alpha));
+    if (o->adapter != NULL && o->lora_rank == 0)
+        return rp_fail(RP_E_ARG, "training: adapter = %s, but lora_rank = 0", o->adapter);
     if (o->beta1 >= 1.0f || o->beta2 >= 1.0f)
         return rp_fail(RP_E_ARG, "training: beta1 = %g, beta2 = %g: less than 1 is wanted", (double)o->beta1,
                        (double)o->beta2);
@@ -53,8 +58,6 @@ static RpStatus check_supported(const RpTrainOptions *o) {
     if (o->compute != RP_F32)
         return rp_fail(RP_E_UNSUPPORTED, "training: compute = %s: only f32 is supported",
                        rp_dtype_name(o->compute));
-    if (o->lora_rank != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "training: lora_rank = %d: LoRA is not supported", o->lora_rank);
     return RP_OK;
 }
 
@@ -71,6 +74,13 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
     if (o.beta2 == 0.0f) o.beta2 = 0.999f;
     if (o.eps == 0.0f) o.eps = 1e-8f;
     if (o.max_norm == 0.0f) o.max_norm = 1.0f;
+    if (o.lora_rank == 0 || o.lora_alpha == 0.0f) o.lora_alpha = (float)o.lora_rank;
+    if (m->n_pairs > 0)
+        return rp_fail(RP_E_UNSUPPORTED, "training: %s has an adapter: merge it before (rp_merge_adapters)",
+                       rp_gguf_path(m->file));
+    if (o.lora_rank > rp_model_info(m)->n_embd)
+        return rp_fail(RP_E_ARG, "training: lora_rank = %d: at most %d, the model's width, is possible",
+                       o.lora_rank, rp_model_info(m)->n_embd);
     if (o.seq > n_train)
         return rp_fail(RP_E_ARG, "training: seq = %d: the model is made for at most %d positions", o.seq,
                        n_train);
@@ -87,6 +97,8 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
 void rp_trainer_free(RpTrainer *t) {
     if (t == NULL) return;
     for (int i = N_GRAPHS - 1; i >= 0; i--) rp_trainer_close_graph(&t->graphs[i]);
+    rp_trainer_free_adapter(t->adapter);
+    rp_gguf_close(t->origin);
     free(t->params);
     free(t->routed);
     free(t->loads);
@@ -116,7 +128,8 @@ static RpStatus plan_trainer(const RpModel *m, const RpTrainOptions *o, RpTraine
     if (t == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a trainer");
     t->model          = m;
     const RpStatus st = rp_trainer_options(m, o, &t->o);
-    const RpStatus at = st == RP_OK ? plan_graphs(t) : st;
+    RpStatus at       = st == RP_OK ? rp_trainer_plan_adapter(t) : st;
+    if (at == RP_OK) at = plan_graphs(t);
     if (at != RP_OK) {
         rp_trainer_free(t);
         return at;
@@ -246,9 +259,13 @@ static RpStatus open_trainer(RpTrainer *t) {
     RP_TRY(check_memory(t));
     for (int kind = 0; kind < N_GRAPHS; kind++)
         if (needs(t, (TrainGraphKind)kind)) RP_TRY(rp_trainer_open_graph(t, (TrainGraphKind)kind));
-    t->o.device = NULL; /* borrowed for the call */
     RP_TRY(fill_mask(t));
-    return rp_trainer_restore(t);
+    if (t->o.adapter != NULL) RP_TRY(rp_gguf_open(t->o.adapter, &t->origin));
+    RP_TRY(rp_trainer_restore(t));
+    t->o.device = t->o.adapter = NULL; /* borrowed for the call */
+    rp_gguf_close(t->origin);
+    t->origin = NULL;
+    return RP_OK;
 }
 
 RpStatus rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options, size_t options_bytes,

@@ -39,8 +39,12 @@ typedef struct TrainGraph {
     const float **loads, **aux; /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
 } TrainGraph;
 
+typedef struct TrainAdapter TrainAdapter;
+
 struct RpTrainer {
     const RpModel *model;
+    TrainAdapter  *adapter; /* what is trained with lora_rank; else NULL */
+    RpGgufFile    *origin;  /* the adapter with which it begins, while it is opened; or NULL */
     RpTrainOptions o; /* with the defaults */
     TrainGraph     graphs[N_GRAPHS];
     TrainParam    *params;
@@ -54,6 +58,19 @@ struct RpTrainer {
 /* The options with their defaults, checked. */
 RP_NODISCARD RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options,
                                          RpTrainOptions *out);
+
+/* Describes the matrices that are trained with lora_rank. */
+RP_NODISCARD RpStatus rp_trainer_plan_adapter(RpTrainer *t);
+void                  rp_trainer_free_adapter(TrainAdapter *a);
+
+/* [*n] pairs of matrices; NULL without lora_rank. */
+const AdapterPair *rp_trainer_pairs(const RpTrainer *t, int *n);
+
+/* The values x [t->params[i].n] with which matrix i of a new adapter begins. */
+void rp_trainer_begin_matrix(const RpTrainer *t, int i, float *x);
+
+/* The file with which the trainer begins: the model's, or that of an adapter; NULL for a new adapter. */
+const RpGgufFile *rp_trainer_origin(const RpTrainer *t);
 
 /* Graph and plan of one kind. GRAPH_STEP fills in t->params and t->routed. */
 RP_NODISCARD RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind);

@@ -56,7 +56,16 @@ RP_NODISCARD static inline RpStatus rp_model_open(const char *path, const RpMode
     return rp_model_open_sized(path, options, sizeof *options, out);
 }
 
-/* The same from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
+/* Adds a LoRA adapter, which is applied whenever the model runs: y = w x + f * b (a x) for each adapted matrix w [n,m], with
+ * a [n,rank] and b [rank,m] of any type, and f = scale * alpha / rank (scale, if the file has no alpha). `path` is a GGUF file
+ * of llama.cpp's convert_lora_to_gguf.py or of a trainer (train.h); it stays open until rp_model_free. Several adapters add
+ * up. Call it before the model makes a graph, a session or a trainer. The path is copied.
+ * RP_E_FORMAT for another kind of file, another architecture, a tensor that the model does not have or one without its pair;
+ * RP_E_SHAPE names the tensor and the shapes; RP_E_UNSUPPORTED for tensors of embeddings, norms and experts; RP_E_ARG for a
+ * scale that is not finite; RP_E_IO, RP_E_NOMEM. The model is then as before. */
+RP_API RP_NODISCARD RpStatus rp_model_add_adapter(RpModel *m, const char *path, float scale);
+
+/* rp_model_open from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
 RP_API RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out);
 RP_API void                  rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
 

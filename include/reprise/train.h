@@ -31,6 +31,10 @@ typedef struct RpTrainer RpTrainer;
 /* The learning rate after the warm-up: that of the options, or half a period of a cosine from it to lr_end. */
 typedef enum RpTrainSchedule { RP_TRAIN_CONSTANT, RP_TRAIN_COSINE } RpTrainSchedule;
 
+/* With lora_rank = r an adapter is trained (LoRA, Hu et al. 2021): y = w x + lora_alpha / r * b (a x) for each matrix w [n,m]
+ * of the layers, but routers and experts, with a [n,r] and b [r,m] in f32. The weights of the model stay as they are stored,
+ * quantised or not. a begins with random numbers of `seed`, b with zeros. rp_trainer_save and rp_trainer_export then write
+ * the adapter alone, in the format of llama.cpp, for rp_model_add_adapter and rp_merge_adapters. */
 typedef struct RpTrainOptions {
     int32_t batch, seq; /* sequences of a micro-batch, tokens of a sequence; 0: 16, the training context */
     int32_t accumulate; /* micro-batches of a step, whose gradients are added; 0: 1 */
@@ -46,14 +50,16 @@ typedef struct RpTrainOptions {
     bool            recompute;  /* compute the activations of a layer again in the backward pass, instead of
                                    keeping them: less memory, more time, the same bits */
     RpDtype         compute;    /* RP_F32; others are not supported yet */
-    int32_t         lora_rank;  /* 0: all parameters are trained; others are not supported yet */
-    float           lora_alpha; /* unused */
-    uint64_t seed; /* of the caller's order of sequences: only kept and compared, as nothing is random here */
+    int32_t         lora_rank;  /* 0: all parameters are trained; else only an adapter of this rank (below) */
+    float           lora_alpha; /* the adapter counts lora_alpha / lora_rank; 0: lora_rank */
+    uint64_t seed; /* of a new adapter; and the caller's, who may choose sequences by it: it is kept and compared */
     int      n_threads; /* this and the rest as in RpExecutorOptions */
     const char *device; /* borrowed for the call */
     bool        require_cuda, require_graph;
     RpExecMode  mode;
     bool        change_options; /* a checkpoint resumes even with other options than those before it */
+    const char *adapter;        /* with lora_rank: begin with this adapter, or resume this checkpoint of one; borrowed for
+                                   the call; NULL: a new one */
 } RpTrainOptions;
 
 /* Bytes that a trainer would allocate. Not included: scratch memory of kernels, and a copy of the largest tensor
