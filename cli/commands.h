@@ -23,6 +23,7 @@
     X(synth)                                                                                                 \
     X(train)                                                                                                 \
     X(train_plot)                                                                                            \
+    X(merge)                                                                                                 \
     X(quantize)                                                                                              \
     X(completion)                                                                                            \
     X(man)

@@ -109,11 +109,31 @@ static bool model_progress(size_t done, size_t total, void *user) {
     return cli_progress(user, (double)done, (double)total);
 }
 
+/* "FILE", or "FILE:SCALE" if there is no file of the whole name. */
+static RpStatus add_adapter(RpModel *m, const char *text) {
+    const char *colon = strrchr(text, ':');
+    char       *end, *path;
+    if (colon == NULL || access(text, F_OK) == 0) return rp_model_add_adapter(m, text, 1.0f);
+    const float scale = strtof(colon + 1, &end);
+    if (end == colon + 1 || *end != '\0')
+        return rp_fail(RP_E_ARG, "--lora %s: '%s' is no scale", text, colon + 1);
+    path = strndup(text, (size_t)(colon - text));
+    if (path == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a path");
+    const RpStatus st = rp_model_add_adapter(m, path, scale);
+    free(path);
+    return st;
+}
+
 RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpModel **out) {
     Progress             p  = {.label = "loading", .off = quiet};
     const RpModelOptions o  = {.progress = model_progress, .user = &p, .copy = d->no_mmap};
-    const RpStatus       st = rp_model_open(path, &o, out);
+    RpStatus             st = rp_model_open(path, &o, out);
     cli_progress_end(&p);
+    for (size_t i = 0; st == RP_OK && i < d->adapters.n; i++) st = add_adapter(*out, d->adapters.items[i]);
+    if (st != RP_OK) {
+        rp_model_free(*out);
+        *out = NULL;
+    }
     return st;
 }
 

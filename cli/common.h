@@ -23,6 +23,9 @@
     CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
              "fail if a step cannot be captured, instead of running it eagerly"),                            \
     CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
+#define OPTION_LORA(d)                                                                                       \
+    CLI_LIST("lora", 0, (d).adapters, "FILE[:SCALE]",                                                        \
+             "apply this LoRA adapter, a GGUF file; may be given several times; SCALE: default 1")
 #define OPTION_CTX(v)                                                                                        \
     CLI_INT("ctx", 'c', v, "N", "tokens of context; 0 (default): the model's, at most 4096", 0, 0)
 #define OPTION_PASSES(v)                                                                                     \
@@ -80,6 +83,7 @@ void cli_forget_interrupt(void);
 typedef struct DeviceArgs {
     const char *name, *mode;
     bool        require_cuda, require_graph, no_mmap;
+    TextList    adapters; /* of OPTION_LORA */
 } DeviceArgs;
 
 /* Copies the device options into session options. RP_E_ARG for an unknown mode. */
@@ -94,7 +98,7 @@ RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bo
 /* Says once on stderr that the CPU runs instead of a GPU, or another mode than was asked for, and why (I10). */
 void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked);
 
-/* Opens the model, with a progress bar unless `quiet`. */
+/* Opens the model with the adapters of --lora, with a progress bar unless `quiet`. */
 RP_NODISCARD RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpModel **out);
 
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */

@@ -24,8 +24,7 @@ static TrainArgs args = {.steps        = 1000,
                          .aux_loss     = 0.01f,
                          .hold_out     = 0.05f,
                          .eval_every   = 100,
-                         .token_bytes  = 4,
-                         .type         = "F16"};
+                         .token_bytes  = 4};
 
 /* "out.gguf" -> "out.checkpoint.gguf" */
 static char *checkpoint_path(const char *output) {
@@ -61,7 +60,10 @@ static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
                                            .device         = args.device.name,
                                            .require_cuda   = args.device.require_cuda,
                                            .require_graph  = args.device.require_graph,
-                                           .change_options = args.change_options};
+                                           .change_options = args.change_options,
+                                           .lora_rank      = args.lora_rank,
+                                           .lora_alpha     = args.lora_alpha,
+                                           .adapter        = args.lora_rank > 0 ? args.resume : NULL};
     return cli_mode(args.device.mode, &o->mode);
 }
 
@@ -72,7 +74,7 @@ static RpStatus describe(const RpModel *m, const RpTrainOptions *o, const RpTrai
     cli_report_fallback(&info, o->mode);
     if (args.quiet) return RP_OK;
     RP_TRY(rp_trainer_memory(m, o, &memory));
-    fprintf(stderr, "%.2f M parameters, %zu tokens", (double)rp_model_info(m)->n_params / 1e6, c->train.n);
+    fprintf(stderr, "%.2f M parameters, %zu tokens", (double)memory.weights / 4e6, c->train.n);
     if (c->n_held > 0)
         fprintf(stderr, " and %zu held out (%zu %s)", c->held.n, c->n_held,
                 c->in_blocks ? "sequences" : "documents");
@@ -120,6 +122,7 @@ static RpStatus check_preset(void) {
 /* If all steps are made, the model is still to be written. */
 static RpStatus check_steps(const RpModel *m) {
     uint32_t made = 0;
+    if (args.lora_rank > 0) return RP_OK; /* then rp_trainer_open reads them: see train() */
     RP_TRY(rp_gguf_get_u32(rp_model_file(m), "train.step", &made));
     if (made <= (uint32_t)args.steps) return RP_OK;
     return rp_fail(RP_E_ARG, "%s has made %u steps already: give more --steps than %d",
@@ -137,6 +140,9 @@ static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RP_TRY(cli_corpus_split(c, args.hold_out, args.seq));
     RP_TRY(check_steps(*m));
     RP_TRY(rp_trainer_open(*m, &o, t));
+    if (rp_trainer_n_steps(*t) > args.steps)
+        return rp_fail(RP_E_ARG, "%s has made %lld steps already: give more --steps than %d", args.resume,
+                       (long long)rp_trainer_n_steps(*t), args.steps);
     RP_TRY(describe(*m, &o, *t, c));
     return cli_train_loop(&args, *m, *t, c);
 }
@@ -163,6 +169,9 @@ static int run(void) {
     if (args.texts.n == 0 && args.tokens == NULL) return wrong_use("--text FILE or --tokens FILE is needed");
     if (args.texts.n > 0 && args.tokens != NULL) return wrong_use("--text and --tokens exclude each other");
     if (args.token_bytes == 3) return wrong_use("--token-bytes 3: must be 2 or 4");
+    if (args.lora_rank > 0 && args.model == NULL) return wrong_use("--lora needs the MODEL that the adapter is for");
+    if (args.lora_rank > 0 && args.type != NULL) return wrong_use("--lora and --type exclude each other: adapters are F32");
+    if (args.type == NULL) args.type = args.lora_rank > 0 ? "F32" : "F16";
     if (!is_type(args.type)) return wrong_use("--type: no such type (see `reprise help quantize`)");
     char *checkpoint = args.checkpoint == NULL ? checkpoint_path(args.output) : NULL;
     if (args.checkpoint == NULL) args.checkpoint = checkpoint;
@@ -224,8 +233,12 @@ static const Option options[] = {
              "path of checkpoints; default: from -o, with .checkpoint.gguf"),
     CLI_INT("checkpoint-every", 0, args.checkpoint_every, "N",
             "steps between checkpoints; 0 (default): one every 5 minutes", 0, 0),
+    CLI_INT("lora", 0, args.lora_rank, "R",
+            "train only a LoRA adapter of rank R, which -o is; the weights of MODEL stay as they are, quantised or not",
+            1, 1 << 16),
+    CLI_NUMBER("lora-alpha", 0, args.lora_alpha, "X", "the adapter counts X / R; 0 (default): X is R", 0, 0),
     CLI_TEXT("resume", 0, args.resume, "FILE",
-             "go on from this checkpoint, with the other options as before"),
+             "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
     CLI_FLAG("change-options", 0, args.change_options,
              "go on with other options than before, such as more --steps or another --lr"),
     CLI_TEXT("log", 0, args.log, "FILE", "write a line of JSON for each step; see `reprise help train plot`"),

@@ -92,7 +92,7 @@ static RpStatus resume(const TrainArgs *a, RpModel **m) {
 
 RpStatus cli_train_start(const TrainArgs *a, RpModel **m, Corpus *c) {
     if (a->texts.n > 0) RP_TRY(cli_corpus_read(c, &a->texts, a->separator));
-    if (a->resume != NULL)
+    if (a->resume != NULL && a->lora_rank == 0)
         RP_TRY(resume(a, m));
     else if (a->preset != NULL)
         RP_TRY(start_preset(a, c, m));

@@ -11,7 +11,8 @@ typedef struct TrainArgs {
     const char *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint, *resume, *log;
     TextList    texts;
     int32_t  steps, batch, seq, warmup, accumulate, vocab, eval_every, checkpoint_every, token_bytes, threads;
-    float    minutes, lr, lr_end, weight_decay, max_norm, aux_loss, beta1, beta2, hold_out;
+    int32_t  lora_rank;
+    float    lora_alpha, minutes, lr, lr_end, weight_decay, max_norm, aux_loss, beta1, beta2, hold_out;
     uint64_t seed;
     bool     constant, change_options, recompute, quiet;
     DeviceArgs device;

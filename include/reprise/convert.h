@@ -1,5 +1,5 @@
 /* convert.h - write model files: with random weights in the shape of a real model, with the initial weights and the
- * tokenizer of a training, or with the weights of another file quantised to another type.
+ * tokenizer of a training, with the weights of another file quantised to another type, or with adapters merged into them.
  *
  *   const RpSynthOptions options = {.type = "Q4_K_M", .seed = 1};
  *   RP_TRY(rp_synth("nn-6.9b", &options, "nn.gguf"));
@@ -103,6 +103,13 @@ RP_NODISCARD static inline RpStatus rp_train_init(const char *preset, const RpTr
  * NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
 RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type,
                                            RpConvertProgress *progress, void *user);
+
+/* Writes the model with its adapters (rp_model_add_adapter) added into the weights. An adapted matrix is written in `type`, a
+ * name as f16 or q8_0; NULL: in its own type, which rounds again. All else is copied. `progress` may be NULL.
+ * RP_E_ARG for a model without an adapter, an unknown type, rows that are not whole blocks of it, or a row that cannot be
+ * quantised; RP_E_UNSUPPORTED for a tensor of a type that cannot be copied; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
+RP_API RP_NODISCARD RpStatus rp_merge_adapters(const RpModel *m, const char *path, const char *type,
+                                               RpConvertProgress *progress, void *user);
 
 /* Name of quantisation mix i; NULL past the last. Static storage. */
 RP_API const char *rp_convert_type_name(int i);
