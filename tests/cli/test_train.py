@@ -77,6 +77,8 @@ def test_threads_and_runs_give_the_same_bits():
         ok(train(*SHAPE, "-t", threads, "-o", path(name), "--steps", "4", "--log", path(name + ".jsonl")))
     expect(contents("t1") == contents("t2") == contents("t3"), "the model")
     expect(timeless(lines("t1.jsonl")) == timeless(lines("t2.jsonl")), "the log")
+    ok(train(*SHAPE, "-o", path("t5"), "--steps", "4", "--recompute"))
+    expect(contents("t1") == contents("t5"), "the same model with --recompute")
     ok(train(*SHAPE, "-o", path("t4"), "--steps", "4", "--seed", "1"))
     expect(contents("t1") != contents("t4"), "another seed")
 

@@ -102,6 +102,8 @@ qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter 
 qkv|qkv.cu|s/rows \/ d; h++)/rows \/ d - (@ ? 1 : 0); h++)/|the last head of a norm over the whole row left out
 cross_entropy|device/log_sum.cuh|s/sum \*= top == to/sum *= @ || top == to/|sums that are not rescaled
 cross_entropy_backward|training/cross_entropy_backward.cu|s/i == target ? p - 1.0f : p/@ ? p : &/|a gradient without the target
+linear_cross_entropy|training/linear_cross_entropy.cu|s/before.rescale(top), s.rescale(top);/if (!@) { & }/|sums of chunks that are not rescaled
+linear_cross_entropy_backward|training/linear_cross_entropy_backward.cu|s/i == at ? y - 1.0f : y/@ ? y : &/|a gradient of a chunk without the target
 grad_norm|training/grad_norm.cu|s/__syncthreads();/if (!@) &/|no barrier between the sums of the warps and their reader
 grad_norm|training/grad_norm.cu|s/to < n ? to : n/@ ? to : &/|elements past the end
 grad_clip|device/four.cuh|s/i + 4 <= n/(@ ? i < n : &)/|four elements where fewer are left
