@@ -87,8 +87,9 @@ static RpStatus describe(const RpModel *m, const RpTrainOptions *o, const RpTrai
     return RP_OK;
 }
 
-/* Refuses a preset that does not fit before its tokenizer is trained and its weights are written, which takes long. With
- * another vocabulary than that of the preset only a lower bound is known: without what the vocabulary takes. */
+/* Refuses a preset that does not fit before its tokenizer is trained and its weights are written, which takes
+ * long. With another vocabulary than that of the preset only a lower bound is known: without what the vocabulary
+ * takes. */
 static RpStatus check_preset(void) {
     RpModel       *m;
     RpTrainOptions o;

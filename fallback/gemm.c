@@ -1,13 +1,13 @@
-/* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], a row-major product of f32 matrices. The loops of BLIS
- * (Van Zee, van de Geijn 2015), from outside:
+/* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], a row-major product of f32 matrices. The loops
+ * of BLIS (Van Zee, van de Geijn 2015), from outside:
  *
  *     unit      BLOCK_ROWS x BLOCK_COLS results, which one worker computes
  *     slice     SLICE terms k. This part of b is packed in panels of PANEL columns: [panel][k][column]
  *     strip     STRIP rows of a, packed: [row][k], or [k][row] where the terms of a row are apart in memory
  *     tile      strip times panel, summed in registers
  *
- * The sum of a slice is one chain of fma in the order of k; slices are added in order, y = fma(alpha, sum, y), beginning
- * with beta * c. Neither instruction set nor number of workers changes that order (I8). */
+ * The sum of a slice is one chain of fma in the order of k; slices are added in order, y = fma(alpha, sum, y),
+ * beginning with beta * c. Neither instruction set nor number of workers changes that order (I8). */
 #include "fallback/gemm.h"
 #include "fallback/simd/simd.h"
 
@@ -25,8 +25,8 @@ enum { BLOCK_ROWS = RP_GEMM_ROWS, BLOCK_COLS = RP_GEMM_COLS, SLICE = RP_GEMM_TER
 enum { PANEL = 32, PANELS = BLOCK_COLS / PANEL };
 enum { CACHE_LINE = 16 /* floats */ };
 
-/* tile[r][j] = sum of a(r,k) * b[k][j] over k < n, at least for r < rows; a(r,k) is a[r * SLICE + k], or in `turned` functions
- * a[k * STRIP + r]. Rows of b are `stride` floats long. */
+/* tile[r][j] = sum of a(r,k) * b[k][j] over k < n, at least for r < rows; a(r,k) is a[r * SLICE + k], or in
+ * `turned` functions a[k * STRIP + r]. Rows of b are `stride` floats long. */
 typedef void TileFunction(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile);
 
 RP_BODY void plain_tile(const float *a, int along_r, int along_k, const float *b, int64_t stride, int64_t n,
@@ -123,8 +123,8 @@ static int smaller(int64_t a, int b) { return a < b ? (int)a : b; }
 
 static int64_t floats(size_t bytes) { return (int64_t)(bytes / sizeof(float)); }
 
-/* Columns [0, columns) and terms [0, n) of matrix b, from `at` on: panels[column / PANEL][k][column % PANEL], with zeros
- * past the last column. */
+/* Columns [0, columns) and terms [0, n) of matrix b, from `at` on: panels[column / PANEL][k][column % PANEL], with
+ * zeros past the last column. */
 static void pack_panels(const RpTensorView *b, const float *at, int64_t n, int columns,
                         float (*panels)[SLICE * PANEL]) {
     const int64_t along_j = floats(b->nb[0]), along_k = floats(b->nb[1]);
@@ -140,8 +140,8 @@ static void pack_panels(const RpTensorView *b, const float *at, int64_t n, int c
                 panels[j / PANEL][k * PANEL + j % PANEL] = at[j * along_j + k * along_k];
 }
 
-/* Rows [0, rows) and terms [0, n) of matrix a, from `at` on: strip[row][SLICE]. The rows behind them, which come next, are
- * prefetched. */
+/* Rows [0, rows) and terms [0, n) of matrix a, from `at` on: strip[row][SLICE]. The rows behind them, which come
+ * next, are prefetched. */
 static void pack_strip(const RpTensorView *a, const float *at, int64_t n, int rows, int more, float *strip) {
     const int64_t along_i = floats(a->nb[1]);
     for (int r = 0; r < rows; r++) memcpy(strip + r * SLICE, at + r * along_i, (size_t)n * sizeof *strip);
@@ -151,8 +151,9 @@ static void pack_strip(const RpTensorView *a, const float *at, int64_t n, int ro
 
 typedef float Strip[STRIP * SLICE];
 
-/* Rows [0, rows) and terms [0, n) of a matrix whose terms are apart, from `at` on: strips[row / STRIP][k][row % STRIP]. All
- * strips at once, so that rows that are neighbours in memory are read together. */
+/* Rows [0, rows) and terms [0, n) of a matrix whose terms are apart, from `at` on:
+ * strips[row / STRIP][k][row % STRIP]. All strips at once, so that rows that are neighbours in
+ * memory are read together. */
 static void pack_turned(const RpTensorView *a, const float *at, int64_t n, int rows, Strip *strips) {
     const int64_t along_k = floats(a->nb[0]), along_i = floats(a->nb[1]);
     for (int64_t k = 0; k < n; k++) {
@@ -228,7 +229,8 @@ static void compute(const RpOpArgs *args, const Unit *u) {
     }
 }
 
-/* Rows of a unit: BLOCK_ROWS or fewer, so that units have about the same size and the workers about the same number of them. */
+/* Rows of a unit: BLOCK_ROWS or fewer, so that units have about the same size and the workers about the same
+ * number of them. */
 static int64_t unit_rows(int64_t m, int64_t others, int nth) {
     int64_t down = (m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     while (others * down % nth != 0 && others * down < 4 * (int64_t)nth && down * STRIP < m) down++;

@@ -8,7 +8,7 @@ check() { # directory, regex of the quoted includes that are allowed
     bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu --include=*.cuh "$1" | grep -vE "#include \"($2)\"")
     [ -z "$bad" ] || { echo "$1 may not include:"; echo "$bad"; fail=1; }
 }
-public='reprise/[a-z]+\.h'
+public='reprise/[a-z_]+\.h'
 base="$public|base/[a-z_0-9]+\.h"
 simd="$base|fallback/simd/[a-z_0-9]+\.h"
 quants="$simd|fallback/quants/[a-z_0-9]+\.h"
@@ -45,7 +45,8 @@ for f in kernels/*.cu kernels/*/*.cu; do
     [ -z "$bad" ] || { echo "only launchers may be outside of an anonymous namespace:"; echo "$bad"; fail=1; }
 done
 
-ops=$(sed -n '/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/s/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p' include/reprise/ops.h)
+ops=$(sed -n '/define RP_TRAINING_OPS/,/^$/p;/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/p' include/reprise/ops.h include/reprise/ops_training.h |
+    sed -n 's/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p')
 [ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }
 for op in $ops; do
     if [ -f "fallback/training/$op.c" ]; then

@@ -7,8 +7,8 @@
  *     norm   = sqrt(sum of all g^2) + 0 * loss, which is not finite if the loss is not
  *     p, m, v = adamw(clip(g[p], norm), RATE, STEP), unless the norm is not finite
  *
- * FACTOR is 1 / targets of the step. The router's choices and probabilities of a token count by REAL: 0 for padding,
- * else tokens / tokens that are not padding, so that means over all tokens are means over those.
+ * FACTOR is 1 / targets of the step. The router's choices and probabilities of a token count by REAL: 0 for
+ * padding, else tokens / tokens that are not padding, so that means over all tokens are means over those.
  * The decoder is the one that decodes, with states for weights. No pass runs: the backward nodes read nearly all
  * that a pattern would fuse, and there is nothing to quantise. */
 #include "train/trainer.h"
@@ -123,8 +123,8 @@ static bool decays(const RpGgufTensor *t) {
     return t->view.ne[1] > 1 && !(t->name.len >= n && memcmp(t->name.ptr + t->name.len - n, bias, n) == 0);
 }
 
-/* The norm of all gradients, or of all weights: the state of grad_norm after the last of them, plus 0 * loss, which is
- * not finite if the loss is not. */
+/* The norm of all gradients, or of all weights: the state of grad_norm after the last of them, plus 0 * loss,
+ * which is not finite if the loss is not. */
 static TensorNode *norm_of(Build *u, TensorNode *const *x, const char *name, const char *sums_name) {
     TensorNode *sums = rp_graph_state(u->b.g, sums_name, RP_F32, (int64_t[]){RP_GRAD_NORM_FLOATS, 1, 1, 1});
     for (int i = 0; i < u->training.n_params; i++) {
@@ -139,9 +139,9 @@ static TensorNode *norm_of(Build *u, TensorNode *const *x, const char *name, con
     return rp_node_set_name(rp_add(u->b.g, none, rp_view(u->b.g, sums, &first)), name);
 }
 
-/* Whether an update could make a finite weight infinite. AdamW moves a weight by at most lr * |m| / sqrt(v), without
- * bias corrections, and |m| / sqrt(v) <= (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)) by the inequality of
- * Cauchy and Schwarz; the decay multiplies it by 1 - lr * weight_decay. */
+/* Whether an update could make a finite weight infinite. AdamW moves a weight by at most lr * |m| / sqrt(v),
+ * without bias corrections, and |m| / sqrt(v) <= (1 - beta1) / sqrt((1 - beta2) (1 - beta1^2 / beta2)) by the
+ * inequality of Cauchy and Schwarz; the decay multiplies it by 1 - lr * weight_decay. */
 static bool may_overflow(const RpTrainOptions *o) {
     const float lr = fmaxf(o->lr, o->lr_end);
     return lr > 1e20f || lr * o->weight_decay > 2.0f || o->beta1 * o->beta1 >= o->beta2;

@@ -1,9 +1,9 @@
 /* y[:,c] = w[:,:,ids[c]]^T x[:,c] for the columns c = j + k*t
- * geometry  one block of 256 threads for 64 elements of the columns of an expert; the last row of blocks has the columns without an
- *           expert. A block finds 64 columns at a time (expert_columns.cuh), and multiplies 64 x 64 results, 4 x 4 for each thread,
- *           16 terms at a time: x[term][column] and w[term][element] in shared memory
- * traffic   weights of chosen experts once for each 64 columns, x once for each 64 elements of y, y once; each block reads all ids
- *           from L2: 4*k*t bytes
+ * geometry  one block of 256 threads for 64 elements of the columns of an expert; the last row of blocks has the
+ *           columns without an expert. A block finds 64 columns at a time (expert_columns.cuh), and multiplies
+ *           64 x 64 results, 4 x 4 for each thread, 16 terms at a time, from shared memory
+ * traffic   weights of chosen experts once for each 64 columns, x once for each 64 elements of y, y once; each
+ *           block reads all ids, from L2: 4*k*t bytes
  * numerics  each result is one chain of fma in the order of the terms (I8) */
 #include "kernels/device/expert_columns.cuh"
 #include "kernels/device/outer_tile.cuh"

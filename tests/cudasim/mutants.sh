@@ -109,6 +109,39 @@ grad_norm|training/grad_norm.cu|s/to < n ? to : n/@ ? to : &/|elements past the 
 grad_clip|device/four.cuh|s/i + 4 <= n/(@ ? i < n : &)/|four elements where fewer are left
 adamw|training/adamw.cu|s/__syncthreads();/if (!@) &/|no barrier between the powers and their readers
 adamw|training/adamw.cu|s/step % 2 != 0/(@ || &)/|powers of a step with all bits set
+mul_mat_id_backward|training/mul_mat_id_backward.cu|/stage(p.x, k/,/rp_outer_products/s/__syncthreads();/if (!@) &/|no barrier before the staged columns are multiplied
+mul_mat_id_backward|training/mul_mat_id_backward.cu|/rp_outer_products(dy/,/^        }/s/__syncthreads();/if (!@) &/|no barrier before the next columns are staged
+mul_mat_id_backward|training/mul_mat_id_backward.cu|s/v.ne\[1\] > 1 ? list/v.ne[1] > 1 \&\& !@ ? list/|the first choice of a token for all of them
+mul_mat_id_backward|training/mul_mat_id_backward.cu|s/e < left)/(@ ? e <= left : e < left))/|an element past the end of a column
+mul_mat_id_backward|training/mul_mat_id_backward.cu|s/i < p.dw.ne\[1\] \&\&/(@ ? i <= p.dw.ne[1] : i < p.dw.ne[1]) \&\&/|a row of a gradient past the last
+mul_mat_id_backward|device/expert_columns.cuh|/found.next = \*at/,/int place/s/__syncthreads();/if (!@) &/|no barrier before the counts of the warps are added
+mul_mat_id_backward|device/expert_columns.cuh|/found.next = column/,/count = all/s/__syncthreads();/if (!@) &/|no barrier before the columns found are read
+mul_mat_id_backward|device/expert_columns.cuh|s/w < warp ? found/w < warp \&\& !@ ? found/|the columns of a warp listed over those of another
+mul_mat_id_backward|device/expert_columns.cuh|s/place == RP_COLUMNS_MOST)/place == RP_COLUMNS_MOST \&\& !@)/|columns that do not fit into a list left out
+mul_mat_id_transposed|training/mul_mat_id_transposed.cu|/stage_w(p.w, e/,/rp_outer_products/s/__syncthreads();/if (!@) &/|no barrier before the staged terms are multiplied
+mul_mat_id_transposed|training/mul_mat_id_transposed.cu|/rp_outer_products(x/,/^        }/s/__syncthreads();/if (!@) &/|no barrier before the next terms are staged
+mul_mat_id_transposed|training/mul_mat_id_transposed.cu|s/c < n \&\& m < x.ne/c < n \&\& (@ ? m - 1 : m) < x.ne/|a term past the end of a column
+mul_mat_id_transposed|training/mul_mat_id_transposed.cu|s/m < w.ne\[1\] \&\& j/(@ ? m <= w.ne[1] : m < w.ne[1]) \&\& j/|a row of weights past the last
+mul_mat_id_transposed|training/mul_mat_id_transposed.cu|s/e < p.ids.n_expert ?/(@ || e < p.ids.n_expert) ?/|weights for columns without an expert
+mul_mat_id_transposed|training/mul_mat_id_transposed.cu|s/p.y, found\[0\].list\[c\] % k/p.y, @ ? 0 : found[0].list[c] % k/|results of all choices stored over those of the first
+mul_mat_id_transposed|device/outer_tile.cuh|s/fmaf(r\[e\], c\[f\], sum/fmaf(r[@ ? f : e], c[@ ? e : f], sum/|rows and columns of a thread's results swapped
+fill|training/fill.cu|s/i + EACH <= n/(@ ? i < n : &)/|four elements where fewer are left
+fill|training/fill.cu|s/e < n; e++/(@ ? e + 1 < n : e < n); e++/|the last element left out
+swiglu_oai_backward|training/swiglu_oai_backward.cu|s/if (i >= p.dgate/if ((@ ? i - 1 : i) >= p.dgate/|an element past the end
+swiglu_oai_backward|training/swiglu_oai_backward.cu|s/up > p.limit || up < -p.limit ? 0/up > p.limit || (!@ \&\& up < -p.limit) ? 0/|a gradient of up below the limit
+swiglu_oai_backward|training/swiglu_oai_backward.cu|s/= gate > p.limit ? 0/= !@ \&\& gate > p.limit ? 0/|a gradient of a gate above the limit
+swiglu_oai_backward|training/swiglu_oai_backward.cu|s/i \/ v.ne\[0\]) + i/@ ? 0 : i \/ v.ne[0]) + i/|every row taken for the first
+attention_backward|training/attention_backward.cu|/all have read the keys before/s/__syncthreads();/if (!@) &/|no barrier before the next keys
+attention_backward|training/attention_backward.cu|/ds\[threadIdx.x\] = g.scale \* p/,/for (int j/s/__syncthreads();/if (!@) &/|no barrier before the slopes of the keys are read
+attention_backward|training/attention_backward.cu|/all have read the queries before/s/__syncthreads();/if (!@) &/|no barrier before the next queries
+attention_backward|training/attention_backward.cu|/ds\[threadIdx.x\]  = g.scale \* of_p/,/for (int j/s/__syncthreads();/if (!@) &/|no barrier before the slopes of the queries are read
+attention_backward|training/attention_backward.cu|s/j < THREADS \&\& i0 + j < keys.end/j < THREADS \&\& (@ || i0 + j < keys.end)/|keys past the last that a query sees
+attention_backward|training/attention_backward.cu|s/j < THREADS \&\& t0 + j < see.end/j < THREADS \&\& (@ ? t0 + j < g.q.ne[1] : t0 + j < see.end)/|queries past the last that see a key
+attention_backward|training/attention_backward.cu|s/at(g.v, i, h \/ g.group/at(g.v, i, @ ? 0 : h \/ g.group/g|values of the first head for all heads
+attention_backward|training/attention_backward.cu|s/i - g.ahead + g.window : n_q/i - g.ahead + g.window + (@ ? 1 : 0) : n_q/|a query whose window is past
+attention_backward|training/attention_backward.cu|s/t + n_q \* (h + g.q.ne\[2\] \* b)/t + n_q * (h + (@ ? 0 : g.q.ne[2] * b))/|the statistics of the first batch for all
+attention_backward|training/attention_backward.cu|s/= -p \* delta/= (@ ? p : -p) * delta/|the gradient of a sink with the other sign
+attention_backward|training/attention_backward.cu|s/if (g.sinks != nullptr \&\& threadIdx/if (!@ \&\& g.sinks != nullptr \&\& threadIdx/|a sum of exponentials without the sink
 router|router.cu|s/rp_route(probs, n/rp_route(@ ? values : probs, n/|routing weights that include the selection bias
 router|router.cu|/taken\[i\]  = 0;/,/tid >= RP_WARP/s/__syncthreads();/if (!@) &/|no barrier before the experts are selected
 router|device/top_k.cuh|/all keys/s/__syncthreads();/if (!@) &/|no barrier before ranks are counted

@@ -1,9 +1,9 @@
 /* Gradients of whole tiny models, one of each family at least, against those of PyTorch in float64
- * (tests/golden/gradients.txt). A first step without clipping and with beta1 = 1/2 leaves m = g / 2, exactly, and a
- * checkpoint has m. The second sequence ends in padding. Device: REPRISE_DEVICE (CPU or simulated device). */
+ * (tests/golden/gradients.txt). A first step without clipping and with beta1 = 1/2 leaves m = g / 2, exactly,
+ * and a checkpoint has m. The second sequence ends in padding. Device: REPRISE_DEVICE (CPU or simulated one). */
 #include "tests/train/training.h"
 
-/* Of the largest element of the tensor. Measured: at most 2e-6 (simulated device: 2.1e-6), from rounding to f32. */
+/* Of the largest element of the tensor. Measured: at most 2e-6 (simulated device: 2.1e-6), by rounding to f32. */
 static const double most = 1e-5;
 
 enum { BATCH = 2, PADDING = 3, STORED = 16 };

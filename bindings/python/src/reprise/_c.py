@@ -946,7 +946,7 @@ class RpTrainMemory(ct.Structure): # 40 bytes
             ("activations", ct.c_uint64), ("total", ct.c_uint64)]
 
 
-class RpTrainOptions(ct.Structure): # 104 bytes
+class RpTrainOptions(ct.Structure): # 112 bytes
     batch: int
     seq: int
     accumulate: int
@@ -971,12 +971,14 @@ class RpTrainOptions(ct.Structure): # 104 bytes
     require_cuda: bool
     require_graph: bool
     mode: int
+    change_options: bool
     _fields_ = [("batch", ct.c_int32), ("seq", ct.c_int32), ("accumulate", ct.c_int32), ("n_steps", ct.c_int32),
             ("lr", ct.c_float), ("lr_end", ct.c_float), ("schedule", ct.c_int32), ("warmup", ct.c_int32),
             ("beta1", ct.c_float), ("beta2", ct.c_float), ("eps", ct.c_float), ("weight_decay", ct.c_float),
             ("max_norm", ct.c_float), ("aux_loss", ct.c_float), ("recompute", ct.c_bool), ("compute", ct.c_int32),
             ("lora_rank", ct.c_int32), ("lora_alpha", ct.c_float), ("seed", ct.c_uint64), ("n_threads", ct.c_int32),
-            ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32)]
+            ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32),
+            ("change_options", ct.c_bool)]
 
 
 class RpTrainResult(ct.Structure): # 48 bytes

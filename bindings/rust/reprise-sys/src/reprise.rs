@@ -1354,6 +1354,7 @@ pub struct RpTrainOptions {
     pub require_cuda: bool,
     pub require_graph: bool,
     pub mode: RpExecMode,
+    pub change_options: bool,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
