@@ -1,5 +1,9 @@
 /* ops_training.h - the rows of ops.h for training: losses, the optimiser, and the gradients of ops. ops.h includes
- * this file; its columns and the notation of its comments are described there. */
+ * this file; its columns and the notation of its comments are described there.
+ *
+ *   TensorNode *sources[2] = {dy, x}; // dy is the gradient of the loss with respect to silu(x)
+ *   TensorNode *dx = rp_graph_op(g, RP_OP_SILU_BACKWARD, NULL, sources, 2);
+ */
 #ifndef REPRISE_OPS_TRAINING_H
 #define REPRISE_OPS_TRAINING_H
 
