@@ -48,7 +48,7 @@ static RpStatus expect(const RpGgufFile *f, const char *key, const char *wanted)
 }
 
 /* An adapter that begins in the middle of a text would have to be switched on there. */
-static RpStatus check_file(const RpModel *m, const RpGgufFile *f) {
+RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f) {
     static const char invocation[] = "adapter.alora.invocation_tokens";
     RP_TRY(expect(f, "general.type", "adapter"));
     RP_TRY(expect(f, "adapter.type", "lora"));
@@ -124,7 +124,7 @@ static RpStatus add_tensor(RpModel *m, const RpGgufFile *f, const RpGgufTensor *
 static RpStatus add_file(RpModel *m, const RpGgufFile *f, float scale) {
     const int64_t n     = rp_gguf_n_tensors(f);
     float         alpha = 0.0f;
-    RP_TRY(check_file(m, f));
+    RP_TRY(rp_adapter_check(m, f));
     RP_TRY(rp_gguf_get_f32(f, "adapter.lora.alpha", &alpha));
     if (!isfinite(alpha))
         return rp_fail(RP_E_FORMAT, "%s: adapter.lora.alpha is %g", rp_gguf_path(f), (double)alpha);

@@ -17,6 +17,9 @@ typedef struct AdapterPair {
  * not the embedding. */
 bool rp_model_adapts(const RpModel *m, const RpGgufTensor *t);
 
+/* RP_E_FORMAT if the file is no adapter for the model's architecture. */
+RP_NODISCARD RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f);
+
 void rp_model_free_adapters(RpModel *m);
 
 #endif

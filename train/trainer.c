@@ -261,6 +261,7 @@ static RpStatus open_trainer(RpTrainer *t) {
         if (needs(t, (TrainGraphKind)kind)) RP_TRY(rp_trainer_open_graph(t, (TrainGraphKind)kind));
     RP_TRY(fill_mask(t));
     if (t->o.adapter != NULL) RP_TRY(rp_gguf_open(t->o.adapter, &t->origin));
+    if (t->origin != NULL) RP_TRY(rp_adapter_check(t->model, t->origin));
     RP_TRY(rp_trainer_restore(t));
     t->o.device = t->o.adapter = NULL; /* borrowed for the call */
     rp_gguf_close(t->origin);
