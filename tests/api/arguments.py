@@ -39,6 +39,7 @@ VALID = {
     "rp_train_init_sized.preset": '"tiny"', "const RpGgufString *": '&(RpGgufString){"text", 4}', "size_t n_texts": "1",
     "const RpTrainTokenizerOptions *": "&(RpTrainTokenizerOptions){.n_vocab = 300}",
     "const RpTrainInitOptions *": "&(RpTrainInitOptions){.seed = 1}", "rp_new_file_open.path": "NOWHERE", "const char *disable": '""',
+    "rp_model_add_adapter.m": "x->model", "rp_merge_adapters.path": "NOWHERE", "rp_merge_adapters.progress": "NULL",
     "const char *last": "NULL", "rp_requantize.progress": "NULL", "rp_fail.fmt": '"%s", ""',
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
@@ -110,7 +111,7 @@ ALLOWED = {
         "rp_synth_sized", "rp_train_tokenizer_sized", "rp_train_init_sized", "rp_model_open_sized", "rp_executor_open_sized",
         "rp_graph_dump_sized", "rp_session_memory_sized",
         "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized")),
-    "rp_trainer_step_sized.result", "rp_trainer_export.type",
+    "rp_trainer_step_sized.result", "rp_trainer_export.type", "rp_merge_adapters.type", "rp_merge_adapters.progress",
     "rp_model_open_preset.type", "rp_requantize.progress", "rp_session_prefill.progress", "rp_device_memory_sized.device",
     "rp_executor_states_bind.states", "rp_executor_weights_bind.plan", "rp_executor_reply_end.ran_on",
     "rp_verify_difference.at", "rp_new_file_close.file", "rp_graph_op.params", "rp_graph_optimize.disable",
@@ -189,7 +190,7 @@ MEMBERS = {
     "RpGenerateOptions.tokens": [],
     **{f"RpTrainOptions.{name}": ["-1", "INT32_MIN"] for name in ("accumulate", "n_steps", "warmup")},
     "RpTrainOptions.max_norm": ["(float)NAN", "-1.0f"], "RpTrainOptions.lora_alpha": [], "RpTrainOptions.seed": [],
-    "RpTrainOptions.change_options": [], "RpTrainOptions.adapter": [],
+    "RpTrainOptions.change_options": [], "RpTrainOptions.adapter": ['"no/such/file"'],
     "RpTrainOptions.recompute": [], "RpTrainOptions.n_threads": ["-1", "INT32_MAX"], "RpTrainOptions.device": ['"tpu"'],
     "RpViewParams.nb[0]": ["SIZE_MAX"], "RpViewParams.offset": ["SIZE_MAX", "SIZE_MAX / 2 + 1"],
 }

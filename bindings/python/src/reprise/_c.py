@@ -946,7 +946,7 @@ class RpTrainMemory(ct.Structure): # 40 bytes
             ("activations", ct.c_uint64), ("total", ct.c_uint64)]
 
 
-class RpTrainOptions(ct.Structure): # 112 bytes
+class RpTrainOptions(ct.Structure): # 120 bytes
     batch: int
     seq: int
     accumulate: int
@@ -972,13 +972,14 @@ class RpTrainOptions(ct.Structure): # 112 bytes
     require_graph: bool
     mode: int
     change_options: bool
+    adapter: bytes | None
     _fields_ = [("batch", ct.c_int32), ("seq", ct.c_int32), ("accumulate", ct.c_int32), ("n_steps", ct.c_int32),
             ("lr", ct.c_float), ("lr_end", ct.c_float), ("schedule", ct.c_int32), ("warmup", ct.c_int32),
             ("beta1", ct.c_float), ("beta2", ct.c_float), ("eps", ct.c_float), ("weight_decay", ct.c_float),
             ("max_norm", ct.c_float), ("aux_loss", ct.c_float), ("recompute", ct.c_bool), ("compute", ct.c_int32),
             ("lora_rank", ct.c_int32), ("lora_alpha", ct.c_float), ("seed", ct.c_uint64), ("n_threads", ct.c_int32),
             ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32),
-            ("change_options", ct.c_bool)]
+            ("change_options", ct.c_bool), ("adapter", ct.c_char_p)]
 
 
 class RpTrainResult(ct.Structure): # 48 bytes
@@ -1207,8 +1208,10 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_graph_weight": ("pointer", ["pointer", "text", "pointer"], "g name view"),
     "rp_last_error": ("text", [], ""),
     "rp_match_node": ("pointer", ["pointer", "text"], "m name"),
+    "rp_merge_adapters": ("status", ["pointer", "text", "text", "pointer", "pointer"], "m path type progress user"),
     "rp_mode_from_name": ("status", ["text", "pointer"], "name out"),
     "rp_mode_name": ("text", ["i32"], "mode"),
+    "rp_model_add_adapter": ("status", ["pointer", "text", "f32"], "m path scale"),
     "rp_model_file": ("pointer", ["pointer"], "m"),
     "rp_model_free": (None, ["pointer"], "m"),
     "rp_model_graph_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),

@@ -504,7 +504,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpCudaSource, shared_bytes), 52, "RpCudaSource.shared_bytes");
     assert_eq!(offset!(RpCudaSource, flags), 56, "RpCudaSource.flags");
     assert_eq!(offset!(RpCudaSource, unused), 60, "RpCudaSource.unused");
-    assert_eq!((size_of::<RpTrainOptions>(), align_of::<RpTrainOptions>()), (112, 8), "RpTrainOptions");
+    assert_eq!((size_of::<RpTrainOptions>(), align_of::<RpTrainOptions>()), (120, 8), "RpTrainOptions");
     assert_eq!(offset!(RpTrainOptions, batch), 0, "RpTrainOptions.batch");
     assert_eq!(offset!(RpTrainOptions, seq), 4, "RpTrainOptions.seq");
     assert_eq!(offset!(RpTrainOptions, accumulate), 8, "RpTrainOptions.accumulate");
@@ -530,6 +530,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpTrainOptions, require_graph), 97, "RpTrainOptions.require_graph");
     assert_eq!(offset!(RpTrainOptions, mode), 100, "RpTrainOptions.mode");
     assert_eq!(offset!(RpTrainOptions, change_options), 104, "RpTrainOptions.change_options");
+    assert_eq!(offset!(RpTrainOptions, adapter), 112, "RpTrainOptions.adapter");
     assert_eq!((size_of::<RpTrainMemory>(), align_of::<RpTrainMemory>()), (40, 8), "RpTrainMemory");
     assert_eq!(offset!(RpTrainMemory, weights), 0, "RpTrainMemory.weights");
     assert_eq!(offset!(RpTrainMemory, optimizer), 8, "RpTrainMemory.optimizer");

@@ -728,6 +728,7 @@ pub struct RpModelGraphOptions {
 }
 extern "C" {
     pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
+    pub fn rp_model_add_adapter(m: *mut RpModel, path: *const c_char, scale: f32) -> RpStatus;
     pub fn rp_model_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpModel) -> RpStatus;
     pub fn rp_model_free(m: *mut RpModel);
     pub fn rp_model_info(m: *const RpModel) -> *const RpModelInfo;
@@ -771,6 +772,7 @@ extern "C" {
     pub fn rp_train_tokenizer_sized(texts: *const RpGgufString, n_texts: usize, options: *const RpTrainTokenizerOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_train_init_sized(preset: *const c_char, options: *const RpTrainInitOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_requantize(in_: *const c_char, out: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
+    pub fn rp_merge_adapters(m: *const RpModel, path: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
     pub fn rp_convert_type_name(i: c_int) -> *const c_char;
 }
 
@@ -1355,6 +1357,7 @@ pub struct RpTrainOptions {
     pub require_graph: bool,
     pub mode: RpExecMode,
     pub change_options: bool,
+    pub adapter: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
