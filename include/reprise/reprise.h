@@ -24,6 +24,7 @@
 #include "reprise/kernel.h"
 #include "reprise/model.h"
 #include "reprise/ops.h"
+#include "reprise/ops_training.h"
 #include "reprise/options.h"
 #include "reprise/quants.h"
 #include "reprise/sampler.h"

@@ -435,7 +435,9 @@ Test(train, refuses_bad_options) {
         {{.schedule = (RpTrainSchedule)7}, RP_E_ARG,         "training: there is no schedule 7"            },
         {{.schedule = RP_TRAIN_COSINE},    RP_E_ARG,         "a cosine needs more steps than the warm-up"  },
         {{.compute = RP_BF16},             RP_E_UNSUPPORTED, "training: compute = bf16: only f32"          },
-        {{.lora_rank = 8},                 RP_E_UNSUPPORTED, "training: lora_rank = 8"                     },
+        {{.lora_rank = -1},                RP_E_ARG,         "training: lora_rank = -1"                    },
+        {{.lora_rank = 65},                RP_E_ARG,         "lora_rank = 65: at most 64"                  },
+        {{.lora_alpha = INFINITY},         RP_E_ARG,         "training: lora_alpha is infinite"            },
     };
     RpModel *m = golden_open_tiny("llama-f32");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
