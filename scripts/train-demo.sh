@@ -16,5 +16,5 @@ bible -f gen1:1-rev22:21 | awk '
     NR > 1 { printf "%s", chapter == last ? " " : "\n\n" }
     { printf "%s", $0; last = chapter }
     END { print "" }' >"$text"
-"$(dirname "$0")/../build/reprise" train --preset demo --text "$text" --seed 1 --batch 16 --seq 256 --steps 800 --warmup 60 \
+"$(dirname "$0")/../build/reprise" train --preset demo --text "$text" --seed 1 --batch 16 --seq 256 --steps 1000 --warmup 60 \
     --lr 2e-3 --lr-end 1e-4 --type Q6_K --output "$out" "$@"

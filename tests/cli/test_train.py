@@ -127,6 +127,48 @@ def test_a_model_is_trained_further():
     expect(a == b, "the same tokenizer", (a, b))
 
 
+def test_an_adapter_is_trained_applied_and_merged():
+    base, text = os.path.join(SOURCE, "tests/golden/tiny/llama-q4_0.gguf"), path("tokens.bin")
+    with open(text, "wb") as f:
+        f.write(struct.pack("<600H", *(random.Random(3).choices(range(12), k=600))))
+    same = ["--tokens", text, "--token-bytes", "2", "--lora", "4", "-b", "2", "--seq", "16", "--lr", "0.01", "--hold-out", "0"]
+    before = open(base, "rb").read()
+    r = ok(train(base, *same, "-o", path("lora.gguf"), "--steps", "30"))
+    expect("0.01 M parameters" in r.err, "parameters of the adapter", r)
+    losses = [float(x) for x in re.findall(r"loss ([0-9.]+)", r.err)]
+    expect(losses[-1] < losses[0] - 0.5, "it learns", r)
+    expect(open(base, "rb").read() == before, "the model is as it was")
+    ok(train(base, *same, "-o", path("half.gguf"), "--steps", "30", "--minutes", "0", "--checkpoint-every", "10"))
+    expect(contents("half.gguf") == contents("lora.gguf"), "same bits")
+    r = ok(train(base, *same, "-o", path("further.gguf"), "--steps", "40", "--resume", path("half.checkpoint.gguf"), "--change-options"))
+    expect("resumed after step 30" in r.err and "40 of 40 steps" in r.err, "resume", r)
+    expect_refusal(train(base, *same, "-o", path("no.gguf"), "--steps", "20", "--resume", path("half.checkpoint.gguf"),
+                         "--change-options"), 1, "has made 30 steps already")
+    ok(run("merge", base, "--lora", path("lora.gguf"), "-o", path("merged.gguf"), "--type", "f32"))
+
+    def perplexity(*model):
+        r = ok(run("perplexity", *model, "-f", TEXT, "-q"))
+        return float(re.search(r"perplexity ([0-9.]+)", r.text).group(1))
+    applied, merged, plain = perplexity(base, "--lora", path("lora.gguf")), perplexity(path("merged.gguf")), perplexity(base)
+    expect(abs(applied - merged) < 0.01 * merged, f"applied {applied}, merged {merged}")
+    expect(abs(applied - plain) > 0.05 * plain, f"applied {applied}, without it {plain}")
+    expect(perplexity(base, "--lora", path("lora.gguf") + ":0") == plain, "a scale of 0")
+
+
+def test_adapters_that_do_not_fit_are_refused():
+    base = TINY
+    golden = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
+    for name, words in ((base, "general.type is ''"), (path("missing.gguf"), "missing.gguf"), (golden + ":x", "'x' is no scale"),
+                        (golden + ":nan", "a scale of nan")):
+        expect_refusal(run("verify", base, "--lora", name), 1, words)
+    expect_refusal(run("verify", os.path.join(SOURCE, "tests/golden/tiny/qwen3moe-f32.gguf"), "--lora", golden), 1, "'qwen3moe' is wanted")
+    expect_refusal(run("merge", base, "-o", path("x.gguf")), 2, "--lora FILE and -o OUT are needed")
+    expect_refusal(run("merge", base, "--lora", golden, "-o", path("x.gguf"), "--type", "q4_k"), 1, "rows of 64 are not whole blocks")
+    expect(not os.path.exists(path("x.gguf")), "nothing is written")
+    expect_refusal(train("--preset", "tiny", "--text", TEXT, "--lora", "4", "-o", path("x.gguf")), 2, "--lora needs the MODEL")
+    expect_refusal(train(base, "--text", TEXT, "--lora", "4", "--type", "F16", "-o", path("x.gguf")), 2, "exclude each other")
+
+
 def test_the_simulated_device_learns_the_same():
     if not ON_DEVICE:
         return "no simulated device"
