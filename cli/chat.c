@@ -211,7 +211,7 @@ static const Option options[] = {
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device),
+    OPTION_LORA(args.device.adapters),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),

@@ -124,12 +124,17 @@ static RpStatus add_adapter(RpModel *m, const char *text) {
     return st;
 }
 
+RpStatus cli_add_adapters(RpModel *m, const TextList *adapters) {
+    for (size_t i = 0; i < adapters->n; i++) RP_TRY(add_adapter(m, adapters->items[i]));
+    return RP_OK;
+}
+
 RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpModel **out) {
     Progress             p  = {.label = "loading", .off = quiet};
     const RpModelOptions o  = {.progress = model_progress, .user = &p, .copy = d->no_mmap};
     RpStatus             st = rp_model_open(path, &o, out);
     cli_progress_end(&p);
-    for (size_t i = 0; st == RP_OK && i < d->adapters.n; i++) st = add_adapter(*out, d->adapters.items[i]);
+    if (st == RP_OK) st = cli_add_adapters(*out, &d->adapters);
     if (st != RP_OK) {
         rp_model_free(*out);
         *out = NULL;

@@ -23,8 +23,8 @@
     CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
              "fail if a step cannot be captured, instead of running it eagerly"),                            \
     CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
-#define OPTION_LORA(d)                                                                                       \
-    CLI_LIST("lora", 0, (d).adapters, "FILE[:SCALE]",                                                        \
+#define OPTION_LORA(v)                                                                                       \
+    CLI_LIST("lora", 0, v, "FILE[:SCALE]",                                                                   \
              "apply this LoRA adapter, a GGUF file; may be given several times; SCALE: default 1")
 #define OPTION_CTX(v)                                                                                        \
     CLI_INT("ctx", 'c', v, "N", "tokens of context; 0 (default): the model's, at most 4096", 0, 0)
@@ -100,6 +100,9 @@ void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked);
 
 /* Opens the model with the adapters of --lora, with a progress bar unless `quiet`. */
 RP_NODISCARD RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpModel **out);
+
+/* Adds the adapters of --lora to the model: "FILE" or "FILE:SCALE". */
+RP_NODISCARD RpStatus cli_add_adapters(RpModel *m, const TextList *adapters);
 
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
 RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);

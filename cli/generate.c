@@ -184,7 +184,7 @@ static const Option options[] = {
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device),
+    OPTION_LORA(args.device.adapters),
     OPTION_CTX(args.ctx),
     CLI_LIST("stop", 0, args.stop, "TEXT", "end the reply before this text; may be repeated"),
     CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the chat template"),

@@ -12,6 +12,7 @@
 static struct {
     GraphSource source;
     const char *output, *places[3]; /* places: positional arguments */
+    TextList    adapters;
     int32_t     layer;
     bool        dot, text, json, fold, cuda, diff, exit_code;
 } args = {.layer = -1, .source = {.tokens = 1}};
@@ -98,6 +99,7 @@ static int run(void) {
     }
     RpModel *m  = NULL;
     RpStatus st = rp_model_open(args.source.model, NULL, &m);
+    if (st == RP_OK) st = cli_add_adapters(m, &args.adapters);
     if (st == RP_OK) st = build_and_dump(m);
     rp_model_free(m);
     return cli_exit(st);
@@ -105,6 +107,7 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_TEXT("model", 'm', args.source.model, "MODEL", MODEL_HELP),
+    OPTION_LORA(args.adapters),
     CLI_FLAG("text", 0, args.text, "print one line per node (default)"),
     CLI_FLAG("dot", 0, args.dot, "print a drawing for Graphviz"),
     CLI_FLAG("json", 0, args.json, "print one JSON object"),

@@ -107,7 +107,7 @@ static const Option options[] = {
     CLI_INT("window", 0, args.window, "N", "tokens per window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device),
+    OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),

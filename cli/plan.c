@@ -6,6 +6,7 @@
 static struct {
     const char *model, *passes, *kv, *output;
     int32_t     tokens, ctx;
+    TextList    adapters;
     bool        json;
 } args = {.tokens = 1};
 
@@ -65,6 +66,7 @@ static RpStatus plan_and_dump(const RpModel *m) {
 static int run(void) {
     RpModel *m  = NULL;
     RpStatus st = rp_model_open(args.model, NULL, &m);
+    if (st == RP_OK) st = cli_add_adapters(m, &args.adapters);
     if (st == RP_OK) st = plan_and_dump(m);
     rp_model_free(m);
     return cli_exit(st);
@@ -72,6 +74,7 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
+    OPTION_LORA(args.adapters),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens per step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),

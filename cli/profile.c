@@ -268,7 +268,7 @@ static const Option options[] = {
     CLI_INT("top", 0, args.top, "N", "how many of the slowest nodes to print, default 12", 0, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device),
+    OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     CLI_TEXT("dot", 0, args.dot, "FILE", "write a drawing of the graph with its times, for Graphviz"),

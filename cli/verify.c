@@ -358,7 +358,7 @@ static const Option options[] = {
                "largest difference allowed, relative to a node's largest value, default 2e-5", 0, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device),
+    OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),

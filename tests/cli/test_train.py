@@ -153,6 +153,9 @@ def test_an_adapter_is_trained_applied_and_merged():
     expect(abs(applied - merged) < 0.01 * merged, f"applied {applied}, merged {merged}")
     expect(abs(applied - plain) > 0.05 * plain, f"applied {applied}, without it {plain}")
     expect(perplexity(base, "--lora", path("lora.gguf") + ":0") == plain, "a scale of 0")
+    r = ok(run("graph", base, "--lora", path("lora.gguf")))
+    expect("blk.1.ffn_down.weight.lora_b" in r.text, "the matrices of the adapter", r)
+    expect("lora" in ok(run("plan", base, "--lora", path("lora.gguf"))).text, "plan")
 
 
 def test_adapters_that_do_not_fit_are_refused():

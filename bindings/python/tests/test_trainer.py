@@ -46,6 +46,28 @@ def test_learns_and_resumes(untrained, tmp_path):
         assert abs(trainer.evaluate(tokens.reshape(-1, SEQ + 1)) - loss) < 1e-6
 
 
+def test_adapters(untrained, tmp_path):
+    tokens = batches(untrained, 20)
+    with reprise.Trainer(reprise.Model(untrained), lora_rank=4, seed=5, **OPTIONS) as trainer:
+        losses = [trainer.step(batch).loss for batch in tokens]
+        loss = trainer.evaluate(tokens[0])
+        trainer.save(tmp_path / "checkpoint.gguf")
+        trainer.export(tmp_path / "adapter.gguf")
+    assert losses[-1] < losses[0] - 0.1
+    with reprise.Trainer(reprise.Model(untrained), lora_rank=4, seed=5, adapter=tmp_path / "checkpoint.gguf", **OPTIONS) as trainer:
+        assert trainer.n_steps == 20 and trainer.evaluate(tokens[0]) == loss
+    model = reprise.Model(untrained)
+    plain = np.array(model.logits(tokens[0, :1, :8]))
+    model = reprise.Model(untrained)
+    model.add_adapter(tmp_path / "adapter.gguf")
+    applied = np.array(model.logits(tokens[0, :1, :8]))
+    model.merge(tmp_path / "merged.gguf")
+    merged = np.array(reprise.Model(tmp_path / "merged.gguf").logits(tokens[0, :1, :8]))
+    assert np.abs(applied - merged).max() < 0.01 < np.abs(applied - plain).max()
+    with pytest.raises(reprise.FormatError, match="general.type is ''"):
+        model.add_adapter(untrained)
+
+
 def test_memory_is_known_before(untrained):
     memory = reprise.Trainer.memory(reprise.Model(untrained), **OPTIONS)
     assert memory.total == sum(memory[:4]) and memory.optimizer == 2 * memory.weights

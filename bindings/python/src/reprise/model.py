@@ -121,6 +121,14 @@ class Model(Handle):
         """Names, types, shapes and the memory of the weights."""
         return Tensors(self, lib.rp_model_file(self))
 
+    def add_adapter(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
+        """Applies a LoRA adapter whenever the model runs. Call it before the first session or graph."""
+        lib.rp_model_add_adapter(self, path, scale)
+
+    def merge(self, path: str | os.PathLike[str], type: str | None = None) -> None:
+        """Writes the model with its adapters added into the weights; those that change in `type`, None: as they are."""
+        lib.rp_merge_adapters(self, path, type, None, None)
+
     def session(self, **options: Any) -> Session:
         """A sequence with its KV cache; the options are those of Session."""
         return Session(self, **options)
