@@ -64,6 +64,10 @@ static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
                                            .lora_rank      = args.lora_rank,
                                            .lora_alpha     = args.lora_alpha,
                                            .adapter        = args.lora_rank > 0 ? args.resume : NULL};
+    if (args.compute != NULL && strcasecmp(args.compute, "bf16") == 0)
+        o->compute = RP_BF16;
+    else if (args.compute != NULL && strcasecmp(args.compute, "f32") != 0)
+        return rp_fail(RP_E_ARG, "--compute %s: f32 or bf16 is wanted", args.compute);
     return cli_mode(args.device.mode, &o->mode);
 }
 
@@ -210,6 +214,8 @@ static const Option options[] = {
             1, 1 << 20),
     CLI_FLAG("recompute", 0, args.recompute,
              "compute activations again instead of keeping them: less memory, more time, the same model"),
+    CLI_TEXT("compute", 0, args.compute, "TYPE",
+             "f32 (default), or bf16: products read the weights rounded to it"),
     CLI_NUMBER("lr", 0, args.lr, "X", "largest learning rate, default 0.001", 1e-12, 0),
     PLAIN_NUMBER("lr-end", args.lr_end, "learning rate of the last step, default a twentieth of --lr"),
     CLI_FLAG("constant", 0, args.constant, "keep --lr after the warm-up, instead of lowering it by a cosine"),

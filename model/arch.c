@@ -49,6 +49,19 @@ TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t) {
     return b->training != NULL && b->training->pairs == NULL ? rp_arch_state(b, t) : rp_arch_constant(b, t);
 }
 
+/* A weight that is trained, as bf16: one rounding of it in each run. */
+static TensorNode *for_product(Builder *b, TensorNode *w) {
+    const bool rounds = b->training != NULL && b->training->compute == RP_BF16 && b->training->pairs == NULL;
+    return rounds ? rp_cast(b->g, w, RP_BF16) : w;
+}
+
+/* Routers stay f32: a choice of experts is easily changed by rounding. */
+TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t) {
+    const LayerWeights *l = b->layer >= 0 ? &b->m->layers[b->layer] : NULL;
+    const bool          routes = l != NULL && (t == l->router || t == l->shared_gate);
+    return routes ? rp_arch_weight(b, t) : for_product(b, rp_arch_weight(b, t));
+}
+
 TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t) {
     return t != NULL ? rp_graph_weight(b->g, name_of(t).text, &t->view) : NULL;
 }
@@ -71,7 +84,7 @@ TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const
 
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                            const char *what) {
-    TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_weight(b, w), x), what);
+    TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_matrix(b, w), x), what);
     y             = rp_arch_adapted(b, y, x, w, what);
     return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
 }
@@ -147,7 +160,7 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
 }
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
-    TensorNode *y = rp_mul_mat(b->g, of->w, of->x);
+    TensorNode *y = rp_mul_mat(b->g, for_product(b, of->w), of->x);
     y             = rp_arch_adapted(b, y, of->x, b->m->output, "output");
     if (of->scale != 1.0f) y = rp_scale(b->g, y, of->scale, 0.0f);
     return rp_arch_name_node(b, y, "logits");

@@ -24,6 +24,7 @@ typedef struct ArchTraining {
     int32_t     n_seq;
     ArchParam  *params; /* room for as many as the file has tensors */
     int         n_params;
+    RpDtype            compute; /* RP_BF16: products read a copy of the weights in bf16; else RP_F32 */
     const AdapterPair *pairs; /* only these are trained, and weights are those of the file; NULL: all weights are */
     int                n_pairs;
     ArchRouter        *routers; /* [n_layer], zeroed */
@@ -59,6 +60,7 @@ ArchOutput rp_arch_training(Builder *b);
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of);
 
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
+TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t);   /* for a product: in the type of `compute` */
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t); /* NULL for NULL */
 TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t); /* the same, never trained */
 TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t);    /* the same, trained */

@@ -175,7 +175,7 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     q                  = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
     TensorNode *q_rope = rp_arch_rotated(b, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
     TensorNode *q_nope = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
-    TensorNode *q_latent = rp_mul_mat(g, rp_arch_weight(b, l->k_b), q_nope);
+    TensorNode *q_latent = rp_mul_mat(g, rp_arch_matrix(b, l->k_b), q_nope);
     rp_arch_name_node(b, q_latent, "q_latent");
 
     TensorNode   *kv     = rp_arch_linear(b, x, l->kv_a, NULL, "kv_a");
@@ -189,7 +189,7 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     TensorNode *sum = b->training != NULL ? attend_latent_sequences(b, q_latent, q_rope, latent, k_rope)
                                           : attend_latent(b, q_latent, q_rope, latent, k_rope);
     rp_arch_name_node(b, sum, "weighted");
-    TensorNode *values = rp_arch_name_node(b, rp_mul_mat(g, rp_arch_weight(b, l->v_b), sum), "values");
+    TensorNode *values = rp_arch_name_node(b, rp_mul_mat(g, rp_arch_matrix(b, l->v_b), sum), "values");
     TensorNode *heads  = rp_cast(g, rp_permute(g, values, 0, 2, 1, 3), RP_F32);
     TensorNode *joined =
         rp_reshape(g, rp_arch_name_node(b, heads, "attn"), n_head * m->value, b->n_tok, 1, 1);

@@ -25,7 +25,7 @@ static const struct {
     OPTION(n_steps, WHOLE),     OPTION(lr, NUMBER),       OPTION(lr_end, NUMBER),
     OPTION(schedule, SCHEDULE), OPTION(warmup, WHOLE),    OPTION(beta1, NUMBER),
     OPTION(beta2, NUMBER),      OPTION(eps, NUMBER),      OPTION(weight_decay, NUMBER),
-    OPTION(max_norm, NUMBER),   OPTION(aux_loss, NUMBER), OPTION(lora_rank, WHOLE),
+    OPTION(max_norm, NUMBER),   OPTION(aux_loss, NUMBER), OPTION(lora_rank, WHOLE), OPTION(compute, WHOLE),
     OPTION(lora_alpha, NUMBER),
 };
 

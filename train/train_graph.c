@@ -58,7 +58,7 @@ static TensorNode *buffer(Build *u, int64_t n) {
 /* The losses [n_tok]. Logits of more than MAX_LOGITS bytes are never held at once: CHUNK bytes of them are. */
 static TensorNode *losses_of(Build *u, const ArchOutput *of, TensorNode *targets) {
     const int64_t n_tok = u->b.n_tok, n_vocab = u->b.m->token_embd->view.ne[1], room = CHUNK / 4 / n_tok;
-    const bool floats = u->t->adapter == NULL; /* the output matrix is f32 */
+    const bool floats = u->t->adapter == NULL && u->t->o.compute == RP_F32; /* the output matrix is f32 */
     if (n_vocab * n_tok * 4 <= MAX_LOGITS || !floats)
         return op(u, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *const[]){rp_arch_logits(&u->b, of), targets}, 2);
     const int64_t    rows = room / MIN_ROWS < 1 ? MIN_ROWS : room / MIN_ROWS * MIN_ROWS;
@@ -229,6 +229,7 @@ RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
     t->graphs[kind].graph = rp_graph_new();
     u.b = (Builder){.m = t->model, .g = t->graphs[kind].graph, .n_tok = t->o.batch * t->o.seq, .layer = -1};
     u.training   = (ArchTraining){.n_seq   = t->o.batch,
+                                  .compute = t->o.compute,
                                   .pairs   = pairs,
                                   .n_pairs = n_pairs,
                                   .params  = calloc(all, sizeof *u.training.params),
@@ -236,10 +237,10 @@ RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
     u.b.training = &u.training;
     u.grads      = calloc(all, sizeof(TensorNode *));
     u.outputs    = calloc(2 * (size_t)c->n_layer + 3, sizeof(TensorNode *));
-    RpStatus st  = rp_fail(RP_E_NOMEM, "out of memory for a training graph");
-    if (u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL && u.grads != NULL &&
-        u.outputs != NULL)
-        st = build(&u);
+    RpStatus   st;
+    const bool room = u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL && u.grads != NULL &&
+        u.outputs != NULL;
+    st = room ? build(&u) : rp_fail(RP_E_NOMEM, "out of memory for a training graph");
     if (st == RP_OK && kind == GRAPH_STEP) st = list_params(&u);
     free(u.training.params);
     free(u.training.routers);

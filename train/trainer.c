@@ -54,10 +54,14 @@ static RpStatus check_numbers(const RpTrainOptions *o) {
     return RP_OK;
 }
 
-static RpStatus check_supported(const RpTrainOptions *o) {
-    if (o->compute != RP_F32)
-        return rp_fail(RP_E_UNSUPPORTED, "training: compute = %s: only f32 is supported",
+static RpStatus check_compute(const RpTrainOptions *o) {
+    if (o->compute != RP_F32 && o->compute != RP_BF16)
+        return rp_fail(RP_E_UNSUPPORTED, "training: compute = %s: only f32 and bf16 are supported",
                        rp_dtype_name(o->compute));
+    if (o->compute == RP_BF16 && o->lora_rank > 0)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "training: compute = bf16 with lora_rank = %d: the weights stay as they are stored",
+                       o->lora_rank);
     return RP_OK;
 }
 
@@ -65,7 +69,7 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
     const int32_t  n_train = rp_model_info(m)->n_ctx_train;
     RpTrainOptions o       = *options;
     RP_TRY(check_numbers(&o));
-    RP_TRY(check_supported(&o));
+    RP_TRY(check_compute(&o));
     if (o.batch == 0) o.batch = DEFAULT_BATCH;
     if (o.seq == 0) o.seq = n_train;
     if (o.accumulate == 0) o.accumulate = 1;

@@ -8,7 +8,7 @@
 #include "reprise/train.h"
 
 typedef struct TrainArgs {
-    const char *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint, *resume, *log;
+    const char *compute, *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint, *resume, *log;
     TextList    texts;
     int32_t  steps, batch, seq, warmup, accumulate, vocab, eval_every, checkpoint_every, token_bytes, threads;
     int32_t  lora_rank;

@@ -49,7 +49,8 @@ typedef struct RpTrainOptions {
     float           aux_loss;   /* factor of the loss that balances the load of experts (RpTrainResult) */
     bool            recompute;  /* compute the activations of a layer again in the backward pass, instead of
                                    keeping them: less memory, more time, the same bits */
-    RpDtype         compute;    /* RP_F32; others are not supported yet */
+    RpDtype         compute;    /* RP_F32; RP_BF16: products, but routers, read the weights rounded to bf16. Weights, optimiser,
+                                   gradients, activations and sums stay f32. Not with lora_rank */
     int32_t         lora_rank;  /* 0: all parameters are trained; else only an adapter of this rank (below) */
     float           lora_alpha; /* the adapter counts lora_alpha / lora_rank; 0: lora_rank */
     uint64_t seed; /* of a new adapter; and the caller's, who may choose sequences by it: it is kept and compared */

@@ -158,6 +158,15 @@ def test_an_adapter_is_trained_applied_and_merged():
     expect("lora" in ok(run("plan", base, "--lora", path("lora.gguf"))).text, "plan")
 
 
+def test_bf16_products():
+    made = []
+    for more in ([], ["--compute", "f32"], ["--compute", "bf16"]):
+        ok(train(*SHAPE, *more, "-o", path("bf16.gguf"), "--steps", "3"))
+        made.append(contents("bf16.gguf"))
+    expect(made[0] == made[1] and made[1] != made[2], "bf16 changes the bits, f32 is the default")
+    expect_refusal(train(*SHAPE, "--compute", "f8", "-o", path("bf16.gguf")), 1, "--compute f8: f32 or bf16 is wanted")
+
+
 def test_adapters_that_do_not_fit_are_refused():
     base = TINY
     golden = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")

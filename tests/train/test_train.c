@@ -3,6 +3,8 @@
  * allocation, refusals. Device: REPRISE_DEVICE (CPU or simulated device). */
 #include "tests/train/training.h"
 
+#include "reprise/convert.h"
+
 #include <stdatomic.h>
 
 /* ---- I3: counts allocations, by replacing malloc with a counting one that calls glibc's ---- */
@@ -409,6 +411,44 @@ Test(train, allocates_nothing_after_open) {
 
 /* ---- refusals ---- */
 
+/* ---- bf16 ---- */
+
+/* A model of bf16 weights: rounding changes nothing then, so both kinds of products have the same results. */
+static RpModel *open_rounded(const char *name) {
+    char     from[1024], path[96];
+    RpModel *m;
+    snprintf(from, sizeof from, GOLDEN_DIR "tiny/%s.gguf", name);
+    OK(rp_requantize(from, train_path("rounded", path, sizeof path), "BF16", NULL, NULL));
+    OK(rp_model_open(path, NULL, &m));
+    remove(path); /* it stays mapped */
+    return m;
+}
+
+Test(train, bf16_products_read_rounded_weights) {
+    static const char *const names[] = {"llama-f32", "qwen3moe-f32", "deepseek2-f32"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        RpTrainOptions o[3] = {small, small, small};
+        RpTrainResult  r[3];
+        RpTrainer     *t[3];
+        RpModel       *rounded = open_rounded(names[k]), *whole = golden_open_tiny(names[k]);
+        o[1].compute = o[2].compute = RP_BF16;
+        for (int i = 0; i < 3; i++) {
+            OK(rp_trainer_open(i < 2 ? rounded : whole, &o[i], &t[i]));
+            r[i] = train_steps(t[i], rounded, &o[i], 1);
+        }
+        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss, r[1].loss);
+        cr_expect_float_eq(r[0].grad_norm, r[1].grad_norm, 2e-6 * r[0].grad_norm, "%s: %.9g %.9g", names[k],
+                           r[0].grad_norm, r[1].grad_norm);
+        cr_expect(r[2].loss != r[1].loss, "%s: nothing is rounded", names[k]);
+        /* the weights themselves are f32: 20 small steps lower the loss as those of f32 products do */
+        for (int i = 0; i < 2; i++) r[i] = train_steps(t[i], rounded, &o[i], 20);
+        cr_expect_float_eq(r[0].loss, r[1].loss, 0.01 * r[0].loss, "%s: %g %g", names[k], r[0].loss, r[1].loss);
+        for (int i = 0; i < 3; i++) rp_trainer_free(t[i]);
+        rp_model_free(rounded), rp_model_free(whole);
+    }
+}
+
+
 Test(train, refuses_bad_options) {
     static const struct {
         RpTrainOptions o;
@@ -434,7 +474,8 @@ Test(train, refuses_bad_options) {
         {{.aux_loss = INFINITY},           RP_E_ARG,         "training: aux_loss is infinite"              },
         {{.schedule = (RpTrainSchedule)7}, RP_E_ARG,         "training: there is no schedule 7"            },
         {{.schedule = RP_TRAIN_COSINE},    RP_E_ARG,         "a cosine needs more steps than the warm-up"  },
-        {{.compute = RP_BF16},             RP_E_UNSUPPORTED, "training: compute = bf16: only f32"          },
+        {{.compute = RP_F16},              RP_E_UNSUPPORTED, "training: compute = f16: only f32 and bf16"  },
+        {{.compute = RP_BF16, .lora_rank = 2}, RP_E_UNSUPPORTED, "compute = bf16 with lora_rank = 2"       },
         {{.lora_rank = -1},                RP_E_ARG,         "training: lora_rank = -1"                    },
         {{.lora_rank = 65},                RP_E_ARG,         "lora_rank = 65: at most 64"                  },
         {{.lora_alpha = INFINITY},         RP_E_ARG,         "training: lora_alpha is infinite"            },
