@@ -201,9 +201,9 @@ static Windows read_windows(FILE *f, const char *label) {
     return windows;
 }
 
-/* Without the pass `quantize` each window has the perplexity of llama.cpp with dequantised weights, within 0.1 %. Where
- * two experts are nearly equal, another rounding chooses the other one: of 20 windows of the demo model 17 differ by less
- * than 0.012 %, three by 0.05 to 0.13 %. Quantised
+/* Without the pass `quantize` each window has the perplexity of llama.cpp with dequantised weights, within 0.1 %.
+ * Where two experts are nearly equal, another rounding chooses the other one: of 20 windows of the demo model 17
+ * differ by less than 0.012 %, three by 0.05 to 0.13 %. Quantised
  * activations change that of SmolLM2 by 0.3 to 0.9 % for windows of 64 to 512 tokens, and another order of the
  * same sums by up to 0.4 % more or less. The limit is therefore 1 % of all windows together, or the change in
  * llama.cpp if that is larger. */
@@ -227,7 +227,8 @@ static void check_perplexity(const char *path, const char *golden) {
         "%s: perplexity %.4f, each window within %.3f %%; quantised activations change it by %.2f %%, "
         "llama.cpp's by %.2f %%",
         golden, together(&exact), 100.0 * worst, 100.0 * change, 100.0 * their_change);
-    cr_expect_leq(worst, has_experts ? 0.003 : 0.001, "the perplexity of a window differs by %.3f %%", 100.0 * worst);
+    cr_expect_leq(worst, has_experts ? 0.003 : 0.001, "the perplexity of a window differs by %.3f %%",
+                  100.0 * worst);
     cr_expect_leq(fabs(change), fmax(0.01, fabs(their_change)),
                   "quantised activations change it by %.2g %%, llama.cpp's by %.2g %%", 100.0 * change,
                   100.0 * their_change);
