@@ -2,6 +2,8 @@
  * once (tests/host_scenario.h). A checkpoint whose writing failed is not there, and the trainer goes on. */
 #include "tests/host_scenario.h"
 
+#include "reprise/convert.h"
+
 TestSuite(train_faults, .init = make_folder, .fini = remove_folder);
 
 #ifdef RP_TEST_SLOW
@@ -43,6 +45,44 @@ static RpStatus open_and_train(const char *type) {
 }
 
 Test(train_faults, a_trainer_and_its_files) { fail_each_call("train", open_and_train, "Q8_0"); }
+
+/* An adapter is added and merged, and another one trained. */
+static RpStatus merge(const char *path) {
+    RpModel *m;
+    RP_TRY(rp_model_open(GOLDEN_DIR "tiny/llama-f32.gguf", NULL, &m));
+    RpStatus st = rp_model_add_adapter(m, GOLDEN_DIR "lora/adapter.gguf", 0.5f);
+    if (st == RP_OK) st = rp_model_add_adapter(m, GOLDEN_DIR "lora/adapter.gguf", 0.25f);
+    if (st == RP_OK) st = rp_merge_adapters(m, path, "Q8_0", NULL, NULL);
+    if (st == RP_OK) remove(path);
+    rp_model_free(m);
+    return st;
+}
+
+static RpStatus use_adapters(const char *unused) {
+    char           path[96];
+    RpTrainOptions o = {.batch = 1, .seq = 4, .lora_rank = 2, .n_threads = 1};
+    RpModel       *m;
+    RpTrainer     *t;
+    (void)unused;
+    snprintf(path, sizeof path, "%s/adapter.gguf", folder);
+    RP_TRY(merge(path));
+    RP_TRY(rp_model_open(GOLDEN_DIR "tiny/llama-q4_0.gguf", NULL, &m));
+    RpStatus st = rp_trainer_open(m, &o, &t);
+    if (st == RP_OK) {
+        st = rp_trainer_save(t, path);
+        rp_trainer_free(t);
+    }
+    if (st == RP_OK) {
+        o.adapter = path;
+        st        = rp_trainer_open(m, &o, &t);
+        remove(path);
+        if (st == RP_OK) rp_trainer_free(t);
+    }
+    rp_model_free(m);
+    return st;
+}
+
+Test(train_faults, adapters) { fail_each_call("adapters", use_adapters, ""); }
 
 /* A step that is not finite opens a further graph to find the tensor: without memory the error lacks its name. */
 static RpStatus blow_up(const char *unused) {
