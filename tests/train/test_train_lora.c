@@ -130,7 +130,7 @@ Test(train_lora, merged_weights_follow_the_formula) {
             for (int64_t k = 0; k < w->view.ne[0]; k++) {
                 double want = at(&w->view, k, r);
                 for (int64_t j = 0; j < 3; j++) want += 0.5 * 6.0 / 3.0 * at(b, j, r) * at(a, k, j);
-                cr_assert_float_eq(at(y, k, r), want, 1e-6, "%s [%d,%d]", name, (int)k, (int)r);
+                cr_expect_float_eq(at(y, k, r), want, 1e-6, "%s [%d,%d]", name, (int)k, (int)r);
             }
         adapted++;
     }
