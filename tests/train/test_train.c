@@ -214,18 +214,35 @@ Test(train, activations_computed_again_take_less_memory) {
 /* ---- large vocabularies ---- */
 
 #ifndef RP_TEST_SLOW
+/* Writes a tiny model with a vocabulary of n_vocab, the tokenizer of which is trained on random letters. */
+static void write_model_of_vocabulary(int32_t n_vocab, const char *path) {
+    static char letters[100000];
+    char        tokenizer[96];
+    uint32_t    state = 1;
+    for (size_t i = 0; i < sizeof letters; i++) {
+        state      = 1664525 * state + 1013904223;
+        letters[i] = i % 8 == 0 ? ' ' : (char)('a' + (state >> 24) % 26);
+    }
+    const RpGgufString text = {letters, sizeof letters};
+    OK(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.n_vocab = n_vocab},
+                          train_path("tokenizer", tokenizer, sizeof tokenizer)));
+    OK(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = tokenizer, .seed = 3}, path));
+    remove(tokenizer);
+}
+
 /* The logits of one batch are 75 MB, so the loss takes them in chunks; those of half a batch are held at once. */
 Test(train, losses_of_a_large_vocabulary_are_those_of_a_small_one) {
-    enum { SEQ = 256, BATCH = 18 };
+    enum { SEQ = 128, BATCH = 18, VOCAB = 8192 };
     static int32_t tokens[BATCH * (SEQ + 1)];
     char           path[96];
     RpModel       *m;
     RpTrainer     *t[2];
     RpTrainResult  r[2];
     double         loss[2];
-    OK(rp_synth("demo", &(RpSynthOptions){.type = "F32", .seed = 3}, train_path("demo", path, sizeof path)));
+    write_model_of_vocabulary(VOCAB, train_path("vocabulary", path, sizeof path));
     OK(rp_model_open(path, NULL, &m));
     remove(path);
+    cr_assert_eq(rp_model_info(m)->n_vocab, VOCAB);
     for (int i = 0; i < BATCH * (SEQ + 1); i++) tokens[i] = (i * 7919 + i / 13) % rp_model_info(m)->n_vocab;
     for (int i = 0; i < 2; i++) {
         const RpTrainOptions o = {.batch = BATCH / (i + 1), .seq = SEQ, .accumulate = i + 1, .n_threads = 2, .device = "cpu"};
