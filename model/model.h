@@ -47,9 +47,6 @@ RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_voca
  * RP_E_UNSUPPORTED for a type that is not computed with. */
 RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
 
-/* A tensor of the optimiser in a checkpoint (reprise/train.h), "train.*": no part of the model. */
-bool rp_model_is_training(const RpGgufTensor *t);
-
 /* RP_E_UNSUPPORTED names a tensor that the model found no use for, unless REPRISE_UNUSED_TENSORS says ignore. */
 RP_NODISCARD RpStatus rp_model_check_unused(const RpModel *m);
 

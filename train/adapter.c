@@ -7,6 +7,7 @@
 #include "train/trainer.h"
 
 #include "model/convert/random.h"
+#include "model/gguf/gguf_file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ RpStatus rp_trainer_plan_adapter(RpTrainer *t) {
         return rp_fail(RP_E_NOMEM, "out of memory for an adapter");
     for (size_t i = 0; i < n; i++) {
         const RpGgufTensor *w = rp_gguf_tensor(m->file, (int64_t)i);
-        if (!rp_model_is_training(w) && is_trained(m, w))
+        if (!rp_gguf_is_training(w->name) && is_trained(m, w))
             RP_TRY(add_pair(a, w, t->o.lora_rank, t->o.lora_alpha / (float)t->o.lora_rank));
     }
     return RP_OK;

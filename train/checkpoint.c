@@ -9,6 +9,7 @@
 #include "train/trainer.h"
 
 #include "base/argument.h"
+#include "model/gguf/gguf_file.h"
 #include "reprise/convert.h"
 #include "reprise/quants.h"
 
@@ -94,12 +95,6 @@ RpStatus rp_trainer_restore(RpTrainer *t) {
 
 /* ---- writing ---- */
 
-static bool begins_with(RpGgufString s, const char *text) {
-    return s.len >= strlen(text) && memcmp(s.ptr, text, strlen(text)) == 0;
-}
-
-static bool is_key(RpGgufString s, const char *key) { return s.len == strlen(key) && begins_with(s, key); }
-
 static const TrainParam *param_of(const RpTrainer *t, const RpGgufTensor *tensor) {
     int i = 0;
     while (i < t->n_params && t->params[i].tensor != tensor) i++;
@@ -125,17 +120,12 @@ static void describe_adapter(const RpTrainer *t, GgufWriter *w) {
 /* Metadata and tensor table of the whole model. */
 static RpStatus describe_model(const RpTrainer *t, GgufWriter *w) {
     const RpGgufFile *f = t->model->file;
-    for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
-        const RpGgufValue *v = rp_gguf_value(f, i);
-        if (!is_key(v->key, "general.file_type") && !is_key(v->key, "general.quantization_version") &&
-            !is_key(v->key, "general.alignment") && !begins_with(v->key, "train."))
-            rp_gguf_put_value(w, v);
-    }
+    rp_gguf_put_values(w, f, false);
     rp_gguf_put_u32(w, "general.file_type", 0); /* f32 */
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const RpDtype       type   = param_of(t, tensor) != NULL ? RP_F32 : tensor->view.dtype;
-        if (begins_with(tensor->name, "train.")) continue;
+        if (rp_gguf_is_training(tensor->name)) continue;
         if (!tensor->known)
             return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied",
                            rp_gguf_path(f), (int)(tensor->name.len < 96 ? tensor->name.len : 96),
@@ -173,7 +163,7 @@ static RpStatus write_weights(RpTrainer *t, GgufWriter *w) {
     for (int64_t i = 0; i < rp_gguf_n_tensors(f) && t->adapter == NULL; i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const TrainParam   *p      = param_of(t, tensor);
-        if (begins_with(tensor->name, "train.")) continue;
+        if (rp_gguf_is_training(tensor->name)) continue;
         RP_TRY(p != NULL ? write_state(t, w, p->weight, p->n)
                          : rp_gguf_writer_data(w, tensor->view.data, tensor->bytes));
     }

@@ -6,13 +6,13 @@
 #include "reprise/convert.h"
 
 #include "base/argument.h"
+#include "model/gguf/gguf_file.h"
 #include "model/gguf/gguf_write.h"
 #include "model/model.h"
 #include "reprise/quants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 typedef struct Merge {
@@ -51,15 +51,10 @@ static RpStatus check_tensor(const Merge *g, const RpGgufTensor *t) {
 
 static RpStatus describe(const Merge *g) {
     const RpGgufFile *f = g->m->file;
-    for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
-        const RpGgufValue *v = rp_gguf_value(f, i);
-        const bool         alignment =
-            v->key.len == 17 && memcmp(v->key.ptr, "general.alignment", 17) == 0;
-        if (!alignment && !(v->key.len >= 6 && memcmp(v->key.ptr, "train.", 6) == 0)) rp_gguf_put_value(g->out, v);
-    }
+    rp_gguf_put_values(g->out, f, true);
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        if (rp_model_is_training(t)) continue;
+        if (rp_gguf_is_training(t->name)) continue;
         RP_TRY(check_tensor(g, t));
         rp_gguf_put_tensor(g->out, t->name.ptr, t->name.len, type_of(g, t), t->view.ne);
     }
@@ -112,7 +107,7 @@ static RpStatus merge(Merge *g) {
     RP_TRY(describe(g));
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        if (rp_model_is_training(t)) continue;
+        if (rp_gguf_is_training(t->name)) continue;
         if (is_adapted(g, t)) {
             const RpStatus st = merge_rows(g, t);
             drop_pairs(g);

@@ -4,14 +4,14 @@
 
 #include "base/argument.h"
 
-#include "model/gguf/gguf_write.h"
 #include "model/convert/quant_mix.h"
+#include "model/gguf/gguf_file.h"
+#include "model/gguf/gguf_write.h"
 #include "reprise/quants.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 typedef struct Requantize {
@@ -41,13 +41,6 @@ static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
                    type != NULL ? type : "of an unknown type");
 }
 
-/* Nothing of the optimiser is copied from a checkpoint (reprise/train.h). */
-static bool is_of_optimizer(RpGgufString name) { return name.len >= 6 && memcmp(name.ptr, "train.", 6) == 0; }
-
-static bool is_key(const RpGgufValue *v, const char *key) {
-    return v->key.len == strlen(key) && memcmp(v->key.ptr, key, v->key.len) == 0;
-}
-
 /* Metadata and tensor table of the new file. Keys that the conversion changes are replaced. */
 static RpStatus describe(Requantize *r) {
     RpGgufString arch    = {"", 0};
@@ -58,17 +51,12 @@ static RpStatus describe(Requantize *r) {
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
     r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
     r->tied    = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
-    for (int64_t i = 0; i < rp_gguf_n_values(r->in); i++) {
-        const RpGgufValue *v = rp_gguf_value(r->in, i);
-        if (!is_key(v, "general.file_type") && !is_key(v, "general.quantization_version") &&
-            !is_key(v, "general.alignment") && !is_of_optimizer(v->key))
-            rp_gguf_put_value(r->out, v);
-    }
+    rp_gguf_put_values(r->out, r->in, false);
     rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
     rp_gguf_put_u32(r->out, "general.quantization_version", 2);
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(r->in, i);
-        if (is_of_optimizer(t->name)) continue;
+        if (rp_gguf_is_training(t->name)) continue;
         RP_TRY(check_tensor(r, t));
         rp_gguf_put_tensor(r->out, t->name.ptr, t->name.len, type_of(r, t), t->view.ne);
     }
@@ -181,7 +169,7 @@ static RpStatus convert(Requantize *r) {
                       ? RP_OK
                       : rp_fail(RP_E_NOMEM, "out of memory for a batch of rows");
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && st == RP_OK; i++)
-        if (!is_of_optimizer(rp_gguf_tensor(r->in, i)->name))
+        if (!rp_gguf_is_training(rp_gguf_tensor(r->in, i)->name))
             st = convert_tensor(r, w, rp_gguf_tensor(r->in, i), longest);
     free(w->floats);
     free(w->batch);
