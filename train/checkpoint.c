@@ -19,6 +19,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+/* Prefixes of the tensors of a parameter: its weights, AdamW's mean of gradients and of their squares. */
+static const char weights[] = "", first_moment[] = "train.m.", second_moment[] = "train.v.";
+
 /* ---- reading ---- */
 
 static RpStatus set_state(RpTrainer *t, const TensorNode *state, const void *data, int64_t n) {
@@ -29,12 +32,12 @@ const RpGgufFile *rp_trainer_origin(const RpTrainer *t) {
     return t->adapter == NULL ? t->model->file : t->origin;
 }
 
-/* The tensor of parameter p in the file with which the trainer begins, "train.<which>.<name>" or <name>. */
-static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *which, const RpGgufTensor **out) {
+/* The tensor <prefix><name> of parameter p in the file with which the trainer begins. */
+static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *prefix, const RpGgufTensor **out) {
     char              name[192];
     const RpGgufFile *f    = rp_trainer_origin(t);
     const int64_t    *want = p->tensor->view.ne, *ne;
-    snprintf(name, sizeof name, "%s%s", which, p->name);
+    snprintf(name, sizeof name, "%s%s", prefix, p->name);
     *out = rp_gguf_find_tensor(f, name);
     if (*out == NULL) return rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", rp_gguf_path(f), name);
     ne = (*out)->view.ne;
@@ -47,7 +50,7 @@ static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *which,
 
 static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
     const RpGgufTensor *from = p->tensor;
-    if (t->adapter != NULL) RP_TRY(find(t, p, "", &from));
+    if (t->adapter != NULL) RP_TRY(find(t, p, weights, &from));
     const RpTensorView *v = &from->view;
     for (int64_t i = 0; i < rp_view_rows(v); i++)
         rp_dequantize_row(v->dtype, rp_view_row(v, i), v->ne[0], t->buffer + i * v->ne[0]);
@@ -58,12 +61,12 @@ static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
     return set_state(t, p->weight, t->buffer, p->n);
 }
 
-static RpStatus restore_moment(RpTrainer *t, const TrainParam *p, const char *which,
+static RpStatus restore_moment(RpTrainer *t, const TrainParam *p, const char *prefix,
                                const TensorNode *state) {
     const RpGgufTensor *from;
-    RP_TRY(find(t, p, which, &from));
+    RP_TRY(find(t, p, prefix, &from));
     if (from->view.dtype != RP_F32)
-        return rp_fail(RP_E_FORMAT, "%s: tensor %s%s is not f32", rp_gguf_path(rp_trainer_origin(t)), which,
+        return rp_fail(RP_E_FORMAT, "%s: tensor %s%s is not f32", rp_gguf_path(rp_trainer_origin(t)), prefix,
                        p->name);
     return set_state(t, state, from->view.data, p->n);
 }
@@ -87,8 +90,8 @@ RpStatus rp_trainer_restore(RpTrainer *t) {
         const TrainParam *p = &t->params[i];
         RP_TRY(restore_weight(t, p));
         if (step == 0) continue;
-        RP_TRY(restore_moment(t, p, "train.m.", p->m));
-        RP_TRY(restore_moment(t, p, "train.v.", p->v));
+        RP_TRY(restore_moment(t, p, first_moment, p->m));
+        RP_TRY(restore_moment(t, p, second_moment, p->v));
     }
     return RP_OK;
 }
@@ -101,9 +104,9 @@ static const TrainParam *param_of(const RpTrainer *t, const RpGgufTensor *tensor
     return i < t->n_params ? &t->params[i] : NULL;
 }
 
-static void put_moment(GgufWriter *w, const TrainParam *p, const char *which) {
+static void put_moment(GgufWriter *w, const TrainParam *p, const char *prefix) {
     char      name[192];
-    const int n = snprintf(name, sizeof name, "train.%s.%s", which, p->name);
+    const int n = snprintf(name, sizeof name, "%s%s", prefix, p->name);
     rp_gguf_put_tensor(w, name, (size_t)n, RP_F32, p->tensor->view.ne);
 }
 
@@ -144,8 +147,8 @@ static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
         rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
         rp_trainer_put_options(&t->o, w);
     }
-    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], "m");
-    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], "v");
+    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], first_moment);
+    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], second_moment);
     return rp_gguf_writer_begin(w);
 }
 
