@@ -344,23 +344,6 @@ Test(train, the_auxiliary_loss_balances) {
 
 /* ---- evaluation ---- */
 
-/* Mean cross entropy by rp_model_logits, which has an f16 KV cache. */
-static double loss_of_logits(const RpModel *m, const int32_t *tokens, int n_seq, int seq) {
-    const int32_t n_vocab = rp_model_info(m)->n_vocab;
-    int32_t       ids[MAX_TRAIN_TOKENS];
-    double        loss   = 0.0;
-    float        *logits = malloc((size_t)n_seq * (size_t)seq * (size_t)n_vocab * sizeof *logits);
-    for (int s = 0; s < n_seq; s++) memcpy(ids + s * seq, tokens + s * (seq + 1), (size_t)seq * sizeof *ids);
-    OK(rp_model_logits(m, ids, (size_t)n_seq, (size_t)seq, logits));
-    for (int i = 0; i < n_seq * seq; i++) {
-        double sum = 0.0;
-        for (int v = 0; v < n_vocab; v++) sum += exp((double)logits[i * n_vocab + v]);
-        loss += log(sum) - (double)logits[i * n_vocab + tokens[i + i / seq + 1]];
-    }
-    free(logits);
-    return loss / (n_seq * seq);
-}
-
 Test(train, evaluates_as_the_session_of_the_exported_model) {
     static const char *const names[] = {"llama-f32",      "qwen3moe-f32",          "qwen2moe-f32",
                                         "qwen2-mix",      "llama-factors",         "mixtral-f32",
@@ -385,7 +368,7 @@ Test(train, evaluates_as_the_session_of_the_exported_model) {
         OK(rp_trainer_export(t, train_path("export", path, sizeof path), "F32"));
         OK(rp_model_open(path, NULL, &exported));
         remove(path);
-        const double want = loss_of_logits(exported, tokens, 5, 8);
+        const double want = train_loss_of_logits(exported, tokens, 5, 8);
         cr_expect_float_eq(loss, want, 2e-3 * want, "%s: %g, the session has %g", names[k], loss, want);
         cr_expect_gt(fabs(loss - before), 10.0 * fabs(loss - want), "%s: %g, before %g", names[k], loss,
                      before);
