@@ -36,9 +36,8 @@ struct RpModel {
 };
 
 /* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
- * file. `tied`: no output matrix. `biases`: the optional biases that the architecture has are
- * included. Stops at the first error and
- * returns it. */
+ * file. `tied`: no output matrix. `biases`: the optional biases that the architecture has are included. Stops at
+ * the first error and returns it. */
 typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);

@@ -1,4 +1,4 @@
-/* What a trainer with lora_rank trains: for each matrix w [n,m] of the layers, but routers and experts, a pair
+/* The parameters of a trainer with lora_rank: for each matrix w [n,m] of the layers, but routers and experts, a pair
  *
  *     <w>.lora_a [n,rank]   normal numbers of deviation 1 / sqrt(3 n), as PEFT's uniform ones
  *     <w>.lora_b [rank,m]   zeros, so the first step begins with the model itself

@@ -4,7 +4,7 @@
  *     checkpoint  the same, train.step, options       the same, then train.m.<name> of each trained one,
  *                                                     then train.v.<name>
  *
- * Of an adapter the files have the format of model/adapter.c, and the checkpoint the same further tensors and keys.
+ * The files of an adapter have the format of model/adapter.c; its checkpoint has the same further tensors and keys.
  * A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
 #include "train/trainer.h"
 

@@ -193,7 +193,7 @@ static RpStatus build(Build *u) {
     return rp_plan_new(u->b.g, &u->t->graphs[u->kind].plan);
 }
 
-/* What the rest of the trainer needs to know of the parameters. */
+/* Fills in the parameters and routed layers of the trainer. */
 static RpStatus list_params(const Build *u) {
     RpTrainer *t = u->t;
     t->params    = calloc((size_t)u->training.n_params, sizeof *t->params);

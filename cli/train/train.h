@@ -77,7 +77,7 @@ typedef struct TrainLog {
     const char *path;
 } TrainLog;
 
-/* What a step leaves behind. */
+/* The results of a step. */
 typedef struct StepReport {
     RpTrainResult result;
     double tokens_per_s, balance; /* balance: largest load of an expert, times their number; 0: no experts */

@@ -184,7 +184,7 @@ Test(train, activations_computed_again_change_no_bit) {
     }
 }
 
-/* Of 30 layers the inputs stay, and the activations of one. */
+/* The inputs of all layers stay, and the activations of one. */
 Test(train, activations_computed_again_take_less_memory) {
     static const struct {
         const char *preset;

@@ -3,7 +3,8 @@
  * and a checkpoint has m. The second sequence ends in padding. Device: REPRISE_DEVICE (CPU or simulated one). */
 #include "tests/train/training.h"
 
-/* Of the largest element of the tensor. Measured: at most 2e-6 (simulated device: 2.1e-6), by rounding to f32. */
+/* Largest error, as a share of the largest element of the tensor. Measured: at most 2e-6 (simulated device: 2.1e-6), by
+ * rounding to f32. */
 static const double most = 1e-5;
 
 enum { BATCH = 2, PADDING = 3, STORED = 16 };
@@ -66,7 +67,7 @@ static double compare(char *line, const RpGgufFile *f, const char *model) {
     return off;
 }
 
-/* How many tensors of the checkpoint have a gradient. */
+/* The number of tensors of the checkpoint that have a gradient. */
 static int n_gradients(const RpGgufFile *f) {
     int n = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
