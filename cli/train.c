@@ -174,8 +174,10 @@ static int run(void) {
     if (args.texts.n == 0 && args.tokens == NULL) return wrong_use("--text FILE or --tokens FILE is needed");
     if (args.texts.n > 0 && args.tokens != NULL) return wrong_use("--text and --tokens exclude each other");
     if (args.token_bytes == 3) return wrong_use("--token-bytes 3: must be 2 or 4");
-    if (args.lora_rank > 0 && args.model == NULL) return wrong_use("--lora needs the MODEL that the adapter is for");
-    if (args.lora_rank > 0 && args.type != NULL) return wrong_use("--lora and --type exclude each other: adapters are F32");
+    if (args.lora_rank > 0 && args.model == NULL)
+        return wrong_use("--lora needs the MODEL that the adapter is for");
+    if (args.lora_rank > 0 && args.type != NULL)
+        return wrong_use("--lora and --type exclude each other: adapters are F32");
     if (args.type == NULL) args.type = args.lora_rank > 0 ? "F32" : "F16";
     if (!is_type(args.type)) return wrong_use("--type: no such type (see `reprise help quantize`)");
     char *checkpoint = args.checkpoint == NULL ? checkpoint_path(args.output) : NULL;
@@ -241,11 +243,13 @@ static const Option options[] = {
     CLI_INT("checkpoint-every", 0, args.checkpoint_every, "N",
             "steps between checkpoints; 0 (default): one every 5 minutes", 0, 0),
     CLI_INT("lora", 0, args.lora_rank, "R",
-            "train only a LoRA adapter of rank R, which -o is; the weights of MODEL stay as they are, quantised or not",
+            "train only a LoRA adapter of rank R, which -o is; the weights of MODEL stay as they are, "
+            "quantised or not",
             1, 1 << 16),
     CLI_NUMBER("lora-alpha", 0, args.lora_alpha, "X", "the adapter counts X / R; 0 (default): X is R", 0, 0),
-    CLI_TEXT("resume", 0, args.resume, "FILE",
-             "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
+    CLI_TEXT(
+        "resume", 0, args.resume, "FILE",
+        "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
     CLI_FLAG("change-options", 0, args.change_options,
              "go on with other options than before, such as more --steps or another --lr"),
     CLI_TEXT("log", 0, args.log, "FILE", "write a line of JSON for each step; see `reprise help train plot`"),

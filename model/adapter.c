@@ -117,8 +117,8 @@ static RpStatus add_tensor(RpModel *m, const RpGgufFile *f, const RpGgufTensor *
     AdapterPair p = {.a = t, .b = find(f, stem, suffix_b), .adapter = m->n_adapters};
     RP_TRY(find_weight(m, f, t, &p.weight));
     RP_TRY(check_shapes(f, &p));
-    p.scale                 = alpha != 0.0f ? scale * alpha / (float)p.b->view.ne[0] : scale;
-    m->pairs[m->n_pairs++]  = p;
+    p.scale                = alpha != 0.0f ? scale * alpha / (float)p.b->view.ne[0] : scale;
+    m->pairs[m->n_pairs++] = p;
     return RP_OK;
 }
 

@@ -4,8 +4,8 @@
  *     checkpoint  the same, train.step, options       the same, then train.m.<name> of each trained one,
  *                                                     then train.v.<name>
  *
- * The files of an adapter have the format of model/adapter.c; its checkpoint has the same further tensors and keys.
- * A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
+ * The files of an adapter have the format of model/adapter.c; its checkpoint has the same further tensors and
+ * keys. A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
 #include "train/trainer.h"
 
 #include "base/argument.h"
@@ -117,7 +117,8 @@ static void describe_adapter(const RpTrainer *t, GgufWriter *w) {
     rp_gguf_put_string(w, "adapter.type", "lora");
     rp_gguf_put_f32(w, "adapter.lora.alpha", t->o.lora_alpha);
     for (int i = 0; i < t->n_params; i++)
-        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32, t->params[i].tensor->view.ne);
+        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32,
+                           t->params[i].tensor->view.ne);
 }
 
 /* Metadata and tensor table of the whole model. */

@@ -228,7 +228,8 @@ Test(train, losses_of_a_large_vocabulary_are_those_of_a_small_one) {
     remove(path);
     for (int i = 0; i < BATCH * (SEQ + 1); i++) tokens[i] = (i * 7919 + i / 13) % rp_model_info(m)->n_vocab;
     for (int i = 0; i < 2; i++) {
-        const RpTrainOptions o = {.batch = BATCH / (i + 1), .seq = SEQ, .accumulate = i + 1, .n_threads = 2, .device = "cpu"};
+        const RpTrainOptions o = {
+            .batch = BATCH / (i + 1), .seq = SEQ, .accumulate = i + 1, .n_threads = 2, .device = "cpu"};
         OK(rp_trainer_open(m, &o, &t[i]));
         OK(rp_trainer_step(t[i], tokens, &r[i]));
         OK(rp_trainer_evaluate(t[i], tokens, 1, &loss[i]));
@@ -423,7 +424,8 @@ Test(train, bf16_products_read_rounded_weights) {
             OK(rp_trainer_open(i < 2 ? rounded : whole, &o[i], &t[i]));
             r[i] = train_steps(t[i], rounded, &o[i], 1);
         }
-        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss, r[1].loss);
+        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss,
+                           r[1].loss);
         cr_expect_float_eq(r[0].grad_norm, r[1].grad_norm, 2e-6 * r[0].grad_norm, "%s: %.9g %.9g", names[k],
                            r[0].grad_norm, r[1].grad_norm);
         cr_expect(r[2].loss != r[1].loss, "%s: nothing is rounded", names[k]);

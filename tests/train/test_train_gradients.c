@@ -3,8 +3,8 @@
  * and a checkpoint has m. The second sequence ends in padding. Device: REPRISE_DEVICE (CPU or simulated one). */
 #include "tests/train/training.h"
 
-/* Largest error, as a share of the largest element of the tensor. Measured: at most 2e-6 (simulated device: 2.1e-6), by
- * rounding to f32. */
+/* Largest error, as a share of the largest element of the tensor. Measured: at most 2e-6 (2.1e-6 on the
+ * simulated device), by rounding to f32. */
 static const double most = 1e-5;
 
 enum { BATCH = 2, PADDING = 3, STORED = 16 };
