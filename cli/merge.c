@@ -15,7 +15,7 @@ static int run(void) {
         cli_say("reprise merge", "--lora FILE and -o OUT are needed (see `reprise merge --help`)");
         return EXIT_USAGE;
     }
-    cli_catch_interrupts();
+    cli_catch_termination();
     RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = rp_merge_adapters(m, args.output, args.type, cli_convert_progress, &p);
     rp_model_free(m);

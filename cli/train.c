@@ -182,7 +182,7 @@ static int run(void) {
     if (!is_type(args.type)) return wrong_use("--type: no such type (see `reprise help quantize`)");
     char *checkpoint = args.checkpoint == NULL ? checkpoint_path(args.output) : NULL;
     if (args.checkpoint == NULL) args.checkpoint = checkpoint;
-    cli_catch_interrupts();
+    cli_catch_termination();
     const RpStatus st =
         args.checkpoint != NULL ? train(&m, &t, &corpus) : rp_fail(RP_E_NOMEM, "out of memory for a path");
     rp_trainer_free(t);
@@ -270,7 +270,7 @@ const Command cli_command_train = {
         "the number of the step only.\n"
         "On a terminal a bar shows the loss, and for a mixture of experts the balance: the "
         "largest load of an expert, times their number; 1 is perfect.\n"
-        "Ctrl-C ends the training after the step and writes a checkpoint. The same command "
+        "Ctrl-C or SIGTERM ends the training after the step and writes a checkpoint. The same command "
         "with --resume FILE then goes on as if nothing had happened, bit for bit. Other options than before "
         "are refused without --change-options.\n"
         "    reprise train --preset demo --text bible.txt -o bible.gguf --log log.jsonl\n"
