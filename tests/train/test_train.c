@@ -184,7 +184,7 @@ Test(train, activations_computed_again_change_no_bit) {
     }
 }
 
-/* Of 30 layers the inputs stay, and the activations of one. */
+/* The inputs of all layers stay, and the activations of one. */
 Test(train, activations_computed_again_take_less_memory) {
     static const struct {
         const char *preset;
@@ -245,7 +245,8 @@ Test(train, losses_of_a_large_vocabulary_are_those_of_a_small_one) {
     cr_assert_eq(rp_model_info(m)->n_vocab, VOCAB);
     for (int i = 0; i < BATCH * (SEQ + 1); i++) tokens[i] = (i * 7919 + i / 13) % rp_model_info(m)->n_vocab;
     for (int i = 0; i < 2; i++) {
-        const RpTrainOptions o = {.batch = BATCH / (i + 1), .seq = SEQ, .accumulate = i + 1, .n_threads = 2, .device = "cpu"};
+        const RpTrainOptions o = {
+            .batch = BATCH / (i + 1), .seq = SEQ, .accumulate = i + 1, .n_threads = 2, .device = "cpu"};
         OK(rp_trainer_open(m, &o, &t[i]));
         OK(rp_trainer_step(t[i], tokens, &r[i]));
         OK(rp_trainer_evaluate(t[i], tokens, 1, &loss[i]));
@@ -361,23 +362,6 @@ Test(train, the_auxiliary_loss_balances) {
 
 /* ---- evaluation ---- */
 
-/* Mean cross entropy by rp_model_logits, which has an f16 KV cache. */
-static double loss_of_logits(const RpModel *m, const int32_t *tokens, int n_seq, int seq) {
-    const int32_t n_vocab = rp_model_info(m)->n_vocab;
-    int32_t       ids[MAX_TRAIN_TOKENS];
-    double        loss   = 0.0;
-    float        *logits = malloc((size_t)n_seq * (size_t)seq * (size_t)n_vocab * sizeof *logits);
-    for (int s = 0; s < n_seq; s++) memcpy(ids + s * seq, tokens + s * (seq + 1), (size_t)seq * sizeof *ids);
-    OK(rp_model_logits(m, ids, (size_t)n_seq, (size_t)seq, logits));
-    for (int i = 0; i < n_seq * seq; i++) {
-        double sum = 0.0;
-        for (int v = 0; v < n_vocab; v++) sum += exp((double)logits[i * n_vocab + v]);
-        loss += log(sum) - (double)logits[i * n_vocab + tokens[i + i / seq + 1]];
-    }
-    free(logits);
-    return loss / (n_seq * seq);
-}
-
 Test(train, evaluates_as_the_session_of_the_exported_model) {
     static const char *const names[] = {"llama-f32",      "qwen3moe-f32",          "qwen2moe-f32",
                                         "qwen2-mix",      "llama-factors",         "mixtral-f32",
@@ -402,7 +386,7 @@ Test(train, evaluates_as_the_session_of_the_exported_model) {
         OK(rp_trainer_export(t, train_path("export", path, sizeof path), "F32"));
         OK(rp_model_open(path, NULL, &exported));
         remove(path);
-        const double want = loss_of_logits(exported, tokens, 5, 8);
+        const double want = train_loss_of_logits(exported, tokens, 5, 8);
         cr_expect_float_eq(loss, want, 2e-3 * want, "%s: %g, the session has %g", names[k], loss, want);
         cr_expect_gt(fabs(loss - before), 10.0 * fabs(loss - want), "%s: %g, before %g", names[k], loss,
                      before);
@@ -457,7 +441,8 @@ Test(train, bf16_products_read_rounded_weights) {
             OK(rp_trainer_open(i < 2 ? rounded : whole, &o[i], &t[i]));
             r[i] = train_steps(t[i], rounded, &o[i], 1);
         }
-        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss, r[1].loss);
+        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss,
+                           r[1].loss);
         cr_expect_float_eq(r[0].grad_norm, r[1].grad_norm, 2e-6 * r[0].grad_norm, "%s: %.9g %.9g", names[k],
                            r[0].grad_norm, r[1].grad_norm);
         cr_expect(r[2].loss != r[1].loss, "%s: nothing is rounded", names[k]);
