@@ -5,7 +5,9 @@
 // accesses outside device memory, reads of memory that nobody wrote, misaligned accesses and PDL hazards. The
 // other sim_*.cpp files need -DSIM_RACE too.
 //
-// Shadow memory has one cell per byte: the last write and two readers since. Each has a time stamp of four levels:
+// Shadow memory has cells: the last write and two readers since. A cell stands for a page of memory while only whole
+// pages are accessed (copies), then for a word while only whole words are, then for a byte. Each access has a time
+// stamp of four levels:
 //
 //     Acc = launch | grid: grid barriers so far | blk, epoch: block, its barriers so far | tid, clk: thread, its clock
 //
@@ -43,34 +45,89 @@ struct Acc { // one access; launch 0: none
     uint32_t launch, blk, epoch, grid, clk;
     uint16_t tid, atomic;
 };
-struct Cell { // one byte: last write, two readers since, whether it was ever written
+struct Cell { // last write, two readers since, whether it was ever written
     Acc  w, r[2];
     bool init;
 };
-struct Page { // 64 bytes of memory
-    Cell c[64];
+enum { WORD = 4, PAGE = 256 };
+struct Word {
+    Cell                    all;
+    std::unique_ptr<Cell[]> bytes; // null while its bytes have the same history
 };
-static std::unordered_map<uintptr_t, Page>     shadow;
+struct Page {
+    Cell                    all;
+    std::unique_ptr<Word[]> words; // null while its words have the same history
+};
+static std::unordered_map<uintptr_t, Page>     shadow; // by address / PAGE
 static std::unordered_map<uintptr_t, RaceSeen> released; // per atomic word: what its writers have published
 // pdl_floor: the first launch that may still run beside the present one, 0 if none may.
 static uint32_t                                grid_epoch, pdl_floor, prev_launch;
 static bool                                    on;
 static std::map<std::string, int>              said;
 
-static Cell *cell(uintptr_t a) {
-    static uintptr_t ck = ~(uintptr_t)0;
-    static Page     *cp;
-    if (a >> 6 != ck) {
-        ck = a >> 6;
-        cp = &shadow[ck];
-    }
-    return &cp->c[a & 63];
+static Page *page_of(uintptr_t a) {
+    static struct {
+        uintptr_t number;
+        Page     *page;
+    } found[512];
+    const uintptr_t number = a / PAGE;
+    auto           &at     = found[number % 512];
+    if (at.page == nullptr || at.number != number) at = {number, &shadow[number]};
+    return at.page;
 }
-void race_forget(const void *p, size_t n, bool init) {
-    for (size_t i = 0; i < n; i++) {
-        Cell *c = cell((uintptr_t)p + i);
-        *c      = Cell{};
-        c->init = init;
+static Word *words_of(Page *p) {
+    if (!p->words) {
+        p->words.reset(new Word[PAGE / WORD]);
+        for (int i = 0; i < PAGE / WORD; i++) p->words[i].all = p->all;
+    }
+    return p->words.get();
+}
+static Cell *bytes_of(Word *w) {
+    if (!w->bytes) {
+        w->bytes.reset(new Cell[WORD]);
+        for (int i = 0; i < WORD; i++) w->bytes[i] = w->all;
+    }
+    return w->bytes.get();
+}
+// Calls f with each cell of n bytes.
+template <typename F> static inline void each_cell(uintptr_t a, size_t n, const F &f) {
+    for (size_t step; n > 0; a += step, n -= step) {
+        Page *p = page_of(a);
+        if (!p->words && a % PAGE == 0 && n >= PAGE) {
+            step = PAGE;
+            f(&p->all);
+            continue;
+        }
+        Word *w = &words_of(p)[a % PAGE / WORD];
+        if (!w->bytes && a % WORD == 0 && n >= WORD) {
+            step = WORD;
+            f(&w->all);
+            continue;
+        }
+        step = 1;
+        f(&bytes_of(w)[a % WORD]);
+    }
+}
+void race_forget(const void *memory, size_t n, bool init) {
+    const Cell fresh = {{}, {}, init};
+    uintptr_t  a     = (uintptr_t)memory;
+    for (size_t step; n > 0; a += step, n -= step) {
+        Page *p = page_of(a);
+        if (a % PAGE == 0 && n >= PAGE) {
+            step   = PAGE;
+            p->all = fresh;
+            p->words.reset();
+            continue;
+        }
+        Word *w = &words_of(p)[a % PAGE / WORD];
+        if (a % WORD == 0 && n >= WORD) {
+            step   = WORD;
+            w->all = fresh;
+            w->bytes.reset();
+            continue;
+        }
+        step                  = 1;
+        bytes_of(w)[a % WORD] = fresh;
     }
 }
 static void join(RaceSeen *&d, const RaceSeen &s) {
@@ -235,19 +292,14 @@ static int      space(uintptr_t a, size_t n, bool wr, void *pc) {
 }
 // The CUDA thread that runs, null in host code.
 static inline Fiber *here(void) { return sim_here ? sim_f : nullptr; }
-// One access of n bytes by the running thread; at: atomic. A third reader replaces the second: a race with the
-// one that was dropped goes unnoticed.
-static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
-    Fiber *f = here();
-    if (!f || !on || ((char *)a >= sim_stk_lo && (char *)a < sim_stk_hi)) return;
-    if ((uintptr_t)&threadIdx == a || (a >= (uintptr_t)&threadIdx - 256 && a < (uintptr_t)&threadIdx + 256))
-        return; // built-in variables (TLS)
+// One access of n bytes by thread f; at: atomic. A third reader replaces the second: a race with the one that was
+// dropped goes unnoticed.
+static __attribute__((noinline)) void check(Fiber *f, uintptr_t a, size_t n, bool wr, bool at, void *pc) {
     int sp = space(a, n, wr, pc);
     if (sp != SHARED && sp != GLOBAL) return;
     if (n <= 16 && a % n) complain("misaligned access", a, n, wr, nullptr, pc);
-    Acc me = now(f, at);
-    for (size_t i = 0; i < n; i++) {
-        Cell *c = cell(a + i);
+    const Acc me = now(f, at);
+    each_cell(a, n, [&](Cell *c) {
         if (!wr && !c->init) {
             complain("read of memory that was never written", a, n, wr, nullptr, pc);
             c->init = true;
@@ -275,7 +327,14 @@ static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
             c->r[0] = me;
         else
             c->r[1] = me;
-    }
+    });
+}
+// An access by the running thread. Its stack and the built-in variables (TLS) are its own.
+static inline void access(uintptr_t a, size_t n, bool wr, bool at, void *pc) {
+    if (((char *)a >= sim_stk_lo && (char *)a < sim_stk_hi) || !on) return;
+    Fiber *f = here();
+    if (!f || (a >= (uintptr_t)&threadIdx - 256 && a < (uintptr_t)&threadIdx + 256)) return;
+    check(f, a, n, wr, at, pc);
 }
 // An access by a copy or memset of the runtime, or by a cp.async of the running thread.
 void race_touch(const void *p, size_t n, bool wr) {
@@ -283,24 +342,22 @@ void race_touch(const void *p, size_t n, bool wr) {
         access((uintptr_t)p, n, wr, false, __builtin_return_address(0));
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        Cell *c = cell((uintptr_t)p + i);
+    each_cell((uintptr_t)p, n, [&](Cell *c) {
         if (sim_order && sim_order->cur >= 0)
             for (Acc *o : {&c->w, &c->r[0], &c->r[1]})
                 if (o->launch && (wr || o == &c->w) && !ordered(*o, nullptr))
-                    complain("race between graph nodes (copy or memset)", (uintptr_t)p + i, n, wr, o,
-                             nullptr);
+                    complain("race between graph nodes (copy or memset)", (uintptr_t)p, n, wr, o, nullptr);
         if (wr) {
             c->w    = Acc{sim_launch_id, 0, 0, 0, 0, 0, 0};
             c->r[0] = c->r[1] = Acc{};
             c->init           = true;
         }
-    }
+    });
 }
 // The target of a cp.async: written now, and unreadable (not initialised) until it is waited for.
 void race_async(void *p, size_t n) {
     access((uintptr_t)p, n, true, false, __builtin_return_address(0));
-    for (size_t i = 0; i < n; i++) cell((uintptr_t)p + i)->init = false;
+    each_cell((uintptr_t)p, n, [](Cell *c) { c->init = false; });
 }
 // Release: a fence, then an atomic by this thread, or a fence, a barrier, then an atomic by another thread of
 // the block. Acquire: an atomic, then a fence. An atomic with `order` 1 (acquire), 2 (release) or 3 (both) has
