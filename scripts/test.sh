@@ -56,8 +56,8 @@ fi
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch='-DRP_CUDA_ARCHITECTURES=90 -DCMAKE_CUDA_FLAGS=-lineinfo'
 
-# The suites of the race build that run as they are, and those that find planted bugs, which tests/cudasim/mutants.sh links
-# and runs without a bug and with each.
+# The suites of the race build that run as they are, and those that find planted bugs, which tests/cudasim/mutants.sh runs
+# without a bug and with each.
 race_suites() { # further options of ctest
     ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/cudasim/mutants.sh --suites | paste -sd'|'))\$" "$@"
 }
@@ -76,7 +76,7 @@ build() { # preset, build folder
     [ "$preset" = race ] || set -- $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON}
     cmake $fresh --preset "$preset" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
     if [ "$preset" = race ]; then
-        [ -f "$folder/tests/cudasim/cuda_headers.txt" ] || exit 0
+        [ -d "$folder/tests/cudasim/planted" ] || exit 0
         targets=$(race_targets)
     fi
     # shellcheck disable=SC2086
@@ -154,13 +154,13 @@ if [ -z "$quick" ]; then
 
     step "CUDA kernels on the simulated device with every access checked; mutation tests"
     await race
-    if [ -f build/race/tests/cudasim/cuda_headers.txt ]; then
+    if [ -d build/race/tests/cudasim/planted ]; then
         if race_suites -j$(($(nproc) + 1)) --output-on-failure >"$log" 2>&1; then
             tail -3 "$log"; passed=$((passed + 1))
         else
             tail -60 "$log"; failed=$((failed + 1))
         fi
-        if tests/cudasim/mutants.sh . build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+        if tests/cudasim/mutants.sh build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         if tests/cudasim/executor_mutants.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     else
         skip 3 "race checks and planted bugs: no CUDA headers"

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Plants bugs in a copy of the CUDA kernels: each must be caught by the tests of the op on the simulated device, built with
-# every access checked.
-#   mutants.sh SOURCE_DIR RACE_BUILD_DIR [SUITE...]   SUITE: only the bugs that these suites find
-#   mutants.sh --suites                                 prints the suites that find planted bugs
-#   mutants.sh --apply SOURCE_DIR                    fails if an expression changes nothing; builds nothing
+# Plants bugs in the CUDA kernels: each must be caught by the tests of the op on the simulated device, built with every
+# access checked.
+#   mutants.sh RACE_BUILD_DIR [SUITE...]           SUITE: only the bugs that these suites find
+#   mutants.sh --suites                            prints the suites that find planted bugs
+#   mutants.sh --plant SOURCE_DIR FOLDER           writes FOLDER/kernels, the kernels with the bugs; fails if one changes nothing
 #
-# The bugs that one suite finds share one build. Each is a sed expression in which `@` stands for the condition that selects the bug:
+# The race build compiles the kernels with all bugs planted. Each is a sed expression in which `@` stands for the condition
+# that selects the bug:
 #   s/id < n/(@ ? id <= n : id < n)/        becomes        (sim_bug(3) ? id <= n : id < n)
-# and SIM_BUG=3 in the environment selects it. With SIM_BUG=0 the tests must pass. SIM_FUSED: butterflies
+# and SIM_BUG=3 in the environment selects it. With none selected the tests must pass. SIM_FUSED: butterflies
 # over a warp in one step, which takes less time; without a bug the shuffles run.
 set -eu
 export REPRISE_SPECIALIZE=off
@@ -168,107 +169,77 @@ BUGS
 
 # The suite that has the tests of an op.
 suites_of() { sed 's/^tile_.*/mul_mat/; s/_prefill//'; }
+suites() { bugs | cut -d'|' -f1 | suites_of | uniq; }
 
 if [ "$1" = --suites ]; then
-    bugs | cut -d'|' -f1 | suites_of | uniq
+    suites
     exit
 fi
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-caught=0 missed=0
 
-# Applies every expression of the ops of a suite to its copy of the kernels; writes numbers, ops and descriptions to
-# $temp/bugs.
-plant() { # suite
-    rm -rf "$temp/kernels"
-    cp -r "$source/kernels" "$temp/kernels"
-    n=0
-    : >"$temp/bugs"
-    bugs | while IFS= read -r row; do
-        [ "$(echo "${row%%|*}" | suites_of)" != "$1" ] || echo "$row"
-    done >"$temp/rows"
+# Files that have not changed keep their time, so that they are not compiled again.
+copy_changed() { # from, to
+    (cd "$1" && find . -type f) | while IFS= read -r file; do
+        cmp -s "$1/$file" "$2/$file" || { mkdir -p "$2/${file%/*}"; cp "$1/$file" "$2/$file"; }
+    done
+}
+
+if [ "$1" = --plant ]; then
+    cp -r "$2/kernels" "$temp/kernels"
+    bugs >"$temp/rows"
+    n=0 missed=0
     while IFS= read -r row; do
-        op=${row%%|*} file=$(echo "$row" | cut -d'|' -f2) text=${row##*|} n=$((n + 1))
-        expression=${row#*|*|} expression=${expression%|*}
+        file=$(echo "$row" | cut -d'|' -f2) n=$((n + 1)) expression=${row#*|*|} expression=${expression%|*}
         cp "$temp/kernels/$file" "$temp/before"
         sed -i "$(echo "$expression" | sed "s/@/sim_bug($n)/g")" "$temp/kernels/$file"
         if cmp -s "$temp/before" "$temp/kernels/$file"; then
-            echo "$op, $text: the expression changes nothing in kernels/$file"; missed=$((missed + 1))
-        else
-            echo "$n $op $text" >>"$temp/bugs"
+            echo "${row%%|*}, ${row##*|}: the expression changes nothing in kernels/$file"; missed=$((missed + 1))
         fi
     done <"$temp/rows"
-}
-
-if [ "$1" = --apply ]; then
-    source=$(cd "$2" && pwd)
-    for suite in $(bugs | cut -d'|' -f1 | suites_of | uniq); do plant "$suite"; done
+    copy_changed "$temp/kernels" "$3/kernels"
     [ "$missed" = 0 ]
     exit
 fi
 
-source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
-objects=$build/tests/cudasim/CMakeFiles
-include=$(cat "$build/tests/cudasim/cuda_headers.txt")
-shift 2
-only=" $* "
-
-compile() { # suite: its kernels with the bugs, and all others as they are
-    with=$(cut -d' ' -f2 "$temp/bugs" | sort -u)
-    changed=
-    for op in $with; do
-        clang++ -std=c++17 -O1 -w -fsanitize=thread -fno-slp-vectorize -fno-vectorize -ffp-contract=off -DRP_CUDASIM -DSIM_RACE -D_GNU_SOURCE -xc++ \
-            -include "$source/tests/cudasim/sim_cuda.h" -I"$temp" -I"$source" -I"$source/tests/cudasim" \
-            -I"$source/include" -I"$build/include" -isystem "$include" -c "$(find "$temp/kernels" -name "$op.cu")" -o "$temp/$op.o"
-        changed="$changed $temp/$op.o"
-    done
-    others=
-    for object in $(find "$objects/rp_kernels_sim.dir" "$objects/cudasim.dir" -name '*.o'); do
-        name=$(basename "$object" .o) # objects of deleted sources, left by an older build, are not linked
-        ! echo "$with" | grep -qx "${name%.cu}" || continue
-        if [ -f "$source/kernels/$name" ] || [ -f "$source/kernels/blas/$name" ] || [ -f "$source/kernels/training/$name" ] || [ -f "$source/tests/cudasim/$name" ]; then others="$others $object"; fi
-    done
-    # shellcheck disable=SC2046,SC2086
-    clang++ $changed $others $(find "$objects/cudasim_$1.dir" -name '*.o') -Wl,--start-group "$build"/librp_*.a -Wl,--end-group \
-        $(pkg-config --libs libpcre2-8 criterion) -lm -lpthread -o "$temp/test"
-}
+build=$(cd "$1" && pwd)
+shift
+if [ $# = 0 ]; then # one process for each suite, as many at a time as there are cores
+    failed=0 # the longest first
+    { echo mul_mat; echo attention; suites | grep -vx -e mul_mat -e attention; } |
+        xargs -P "$(nproc)" -n 1 sh "$0" "$build" >"$temp/all" || failed=1
+    grep -v 'planted bugs caught$' "$temp/all" || true
+    awk '/planted bugs caught$/ { caught += $1; all += $3 } END { print caught " of " all " planted bugs caught" }' "$temp/all"
+    exit $failed
+fi
 
 # Tests of the suite for an op, as an extended regular expression.
 tests_of() {
     case $1 in tile_*) echo "${1#tile_}" ;; attention_prefill) echo "chunks_in_registers|see_it|many_tokens|the_op_quantize" ;; *) echo . ;; esac
 }
 
-catches() { # number of a bug, op; tests run one by one, the fastest first, as most bugs fail one that takes milliseconds
-    grep -E "$(tests_of "$2")" "$temp/tests" >"$temp/tests_of_op" || return 1
+catches() { # suite, number of a bug, op; tests run one by one, the fastest first, as most bugs fail one that takes milliseconds
+    grep -E "$(tests_of "$3")" "$temp/tests" >"$temp/tests_of_op" || return 1
     while read -r test; do
-        SIM_BUG=$1 SIM_FUSED=1 "$temp/test" -j1 --filter "*/$test" >"$temp/log" 2>&1 </dev/null || return 0
+        SIM_BUG=$2 SIM_FUSED=1 "$build/tests/cudasim_$1" -j1 --filter "*/$test" >"$temp/log" 2>&1 </dev/null || return 0
     done <"$temp/tests_of_op"
     return 1
 }
 
-if [ "$only" = "  " ]; then # one process for each suite, as many at a time as there are cores
-    failed=0 # the longest first
-    { echo mul_mat; echo attention; bugs | cut -d'|' -f1 | suites_of | uniq | grep -vx -e mul_mat -e attention; } |
-        xargs -P "$(nproc)" -n 1 sh "$source/tests/cudasim/mutants.sh" "$source" "$build" >"$temp/all" || failed=1
-    grep -v 'planted bugs caught$' "$temp/all" || true
-    awk '/planted bugs caught$/ { caught += $1; all += $3 } END { print caught " of " all " planted bugs caught" }' "$temp/all"
-    exit $failed
-fi
-
-for suite in $(bugs | cut -d'|' -f1 | suites_of | uniq); do
-    case $only in *" $suite "*) ;; *) continue ;; esac
-    plant "$suite"
-    compile "$suite"
-    if ! SIM_BUG=0 "$temp/test" -j1 --verbose >"$temp/log" 2>&1; then
+caught=0 missed=0
+for suite in "$@"; do
+    if ! SIM_BUG=0 "$build/tests/cudasim_$suite" -j1 --verbose >"$temp/log" 2>&1; then
         echo "$suite: the tests fail without a bug"; tail -5 "$temp/log"; missed=$((missed + 1)); continue
     fi
     sed -n 's/^\[PASS\] [a-z_0-9]*::\([a-z_0-9]*\): (\([0-9.]*\)s)$/\2 \1/p' "$temp/log" | sort -n | cut -d' ' -f2 >"$temp/tests"
     [ -s "$temp/tests" ] || { echo "$suite: no test has run"; missed=$((missed + 1)); }
-    while read -r n op text; do
-        if catches "$n" "$op"; then
+    bugs | awk '{ print NR "|" $0 }' >"$temp/bugs"
+    while IFS='|' read -r n op row; do
+        [ "$(echo "$op" | suites_of)" = "$suite" ] || continue
+        if catches "$suite" "$n" "$op"; then
             caught=$((caught + 1))
         else
-            echo "NOT CAUGHT: $text ($op)"; missed=$((missed + 1))
+            echo "NOT CAUGHT: ${row##*|} ($op)"; missed=$((missed + 1))
         fi
     done <"$temp/bugs"
 done

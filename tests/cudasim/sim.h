@@ -29,7 +29,7 @@
  *     SIM_CAPABILITY=N  compute capability that the device reports at first, 90
  *     SIM_L2_KB=N       L2 cache that the device reports at first, 51200
  *     SIM_COST_US=N     kernels are not executed: each takes so much simulated time (sim_cost)
- *     SIM_BUG=N         the planted bug that is active in a build of mutants.sh
+ *     SIM_BUG=N         the planted bug that is active in a race build (mutants.sh)
  */
 #ifndef SIM_TEST_H
 #define SIM_TEST_H

@@ -277,7 +277,5 @@ void sim_run_kernel(SimLaunch &l) {
     sim_here = false;
 }
 
-bool sim_bug(int number) {
-    static const int selected = getenv("SIM_BUG") ? atoi(getenv("SIM_BUG")) : 0;
-    return number == selected;
-}
+static const int selected_bug = getenv("SIM_BUG") ? atoi(getenv("SIM_BUG")) : 0;
+bool             sim_bug(int number) { return number == selected_bug; }
