@@ -111,7 +111,7 @@ __device__ static inline unsigned rp_blocks_of_rows(const ColumnGrid &grid, int 
 
 /* The work of block number `block` of the grid, a part of the rows of w. */
 __device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const RpTensorView &w, int block) {
-    GemvWork work   = {w.ne[1], w.ne[0], 1, grid.split};
+    GemvWork work   = {(int)w.ne[1], (int)w.ne[0], 1, grid.split};
     work.early      = grid.early;
     work.first_tile = rp_first_tile(grid, block);
     work.n_tiles    = grid.unit * (grid.turns + (block < grid.rest ? 1 : 0));
@@ -120,11 +120,11 @@ __device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const R
 
 /* The rows of the block, [first, end). */
 struct BlockRows {
-    int64_t first, end;
+    int first, end;
 };
 
 __device__ static inline BlockRows rp_block_rows(const GemvWork &work) {
-    const int64_t end = rp_gemv_block_row(work, work.n_tiles);
+    const int end = rp_gemv_block_row(work, work.n_tiles);
     return {rp_gemv_block_row(work, 0), end < work.rows ? end : work.rows};
 }
 
@@ -133,8 +133,8 @@ __device__ static inline BlockRows rp_block_rows(const GemvWork &work) {
 struct BiasedSums {
     float          *sums;
     const float    *bias;
-    int64_t         rows;
-    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+    int             rows;
+    __device__ void operator()(int m, int, const float (&v)[RP_GEMV_ROWS]) const {
         for (int r = 0; r < RP_GEMV_ROWS; r++)
             if (m + r < rows) sums[m + r] = v[r] + (bias != nullptr ? bias[m + r] : 0.0f);
     }

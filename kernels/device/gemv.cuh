@@ -40,16 +40,16 @@ enum {
  *
  *     (first_tile + i) * (RP_GEMV_WARPS / (split * n_experts)) * parts * warp_results */
 struct GemvWork {
-    int64_t rows, n; /* results per column; terms of each sum */
-    int     columns, split;
-    int     warp_results = RP_GEMV_ROWS; /* 2: two rows of one matrix; 1: one row of each of two */
-    int     n_experts    = 1;            /* experts side by side: the same rows of different matrices */
-    int     parts        = 1;            /* parts of a warp, each with rows of its own (rp_gemv_parts) */
-    bool    inactive     = false;        /* this warp takes part in barriers only */
-    int     early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
+    int  rows, n; /* results per column; terms of each sum */
+    int  columns, split;
+    int  warp_results = RP_GEMV_ROWS; /* 2: two rows of one matrix; 1: one row of each of two */
+    int  n_experts    = 1;            /* experts side by side: the same rows of different matrices */
+    int  parts        = 1;            /* parts of a warp, each with rows of its own (rp_gemv_parts) */
+    bool inactive     = false;        /* this warp takes part in barriers only */
+    int  early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
                                             kernel has waited already */
-    int     first_tile   = 0;
-    int     n_tiles      = 1;
+    int  first_tile   = 0;
+    int  n_tiles      = 1;
 };
 
 /* Exponent of a power of two. split and n_experts are powers of two, so that divisions are shifts. */
@@ -94,15 +94,15 @@ template <int C> static inline int64_t rp_gemv_shared(int64_t n) {
 }
 
 /* The first row of the block's row tile, and of the warp within it. */
-__device__ static inline int64_t rp_gemv_block_row(const GemvWork &work, int64_t tile) {
-    return (int64_t)(work.first_tile + (int)tile) *
+__device__ static inline int rp_gemv_block_row(const GemvWork &work, int tile) {
+    return (work.first_tile + tile) *
            ((RP_GEMV_WARPS >> rp_log2(work.split * work.n_experts)) * work.parts * work.warp_results);
 }
 
 /* Lanes that share the two rows of a warp or of a part. */
 __device__ static inline int rp_gemv_lanes(const GemvWork &work) { return RP_WARP >> rp_log2(work.parts); }
 
-__device__ static inline int64_t rp_gemv_warp_row(const GemvWork &work, int64_t tile) {
+__device__ static inline int rp_gemv_warp_row(const GemvWork &work, int tile) {
     const int warp = (int)(threadIdx.x / RP_WARP), lane = (int)(threadIdx.x % RP_WARP);
     const int pair = (warp >> rp_log2(work.split * work.n_experts)) * work.parts + lane / rp_gemv_lanes(work);
     return rp_gemv_block_row(work, tile) + pair * work.warp_results;
@@ -155,9 +155,8 @@ __device__ static inline int rp_gemv_lane_frag(const GemvWork &work) {
 struct GemvRows {
     char           *y;
     size_t          y_stride;
-    int64_t         rows;
-    int             columns;
-    __device__ void operator()(int64_t m, int c, const float (&v)[RP_GEMV_ROWS]) const {
+    int             rows, columns;
+    __device__ void operator()(int m, int c, const float (&v)[RP_GEMV_ROWS]) const {
         for (int r = 0; r < RP_GEMV_ROWS; r++)
             if (m + r < rows && c < columns) ((float *)(y + (size_t)c * y_stride))[m + r] = v[r];
     }
@@ -192,12 +191,12 @@ __device__ static inline void rp_warp_sums(float (&v)[2], int n_lanes) {
  * Two buffers save a barrier: while slow warps still read tile i, fast ones may write tile i + 1. A warp can reach
  * tile i + 2 only past the barrier of tile i + 1, when all have read tile i. */
 template <int C, class Put>
-__device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t                   tile,
+__device__ static inline void rp_gemv_reduce(const GemvWork &work, int                       tile,
                                              const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
     enum { RESULTS = RP_GEMV_WARPS * RP_GEMV_ROWS * C };
     RP_SHARED(float, buffers, [2 * RESULTS]);
     const int     lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
-    const int64_t m        = rp_gemv_warp_row(work, tile);
+    const int     m        = rp_gemv_warp_row(work, tile);
     float        *partials = buffers + tile % 2 * RESULTS;
     for (int c = 0; c < C; c++) {
         float sum[RP_GEMV_ROWS] = {acc[0][c], acc[1][c]};
@@ -219,10 +218,10 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t      
 }
 
 /* Every thread of the block calls it at the end of a row tile. It does nothing, unless a Put has an overload of it. */
-template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int64_t) {}
+template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int) {}
 
 template <int C, class Put>
-__device__ static inline void rp_gemv_finish(const GemvWork &work, int64_t                   tile,
+__device__ static inline void rp_gemv_finish(const GemvWork &work, int                       tile,
                                              const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
     rp_gemv_reduce<C>(work, tile, acc, put);
     rp_gemv_end_tile(put, work, tile);

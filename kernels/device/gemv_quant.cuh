@@ -94,7 +94,7 @@ __device__ static inline void rp_gemv_frag(const GemvWork &work,
 template <RpDtype T> struct QuantRows {
     Planes          planes[RP_GEMV_ROWS];
     int64_t         first_frag[RP_GEMV_ROWS];
-    __device__ void prefetch_and_wait(const GemvWork &work, int64_t n_frags) const {
+    __device__ void prefetch_and_wait(const GemvWork &work, int n_frags) const {
         for (int k = 0; k < Blocks<T>::QUANT_PLANES; k++)
             rp_gemv_prefetch(work, quants(0, k), quants(1, k), n_frags * 16, Blocks<T>::QUANT_PLANES);
         rp_gemv_wait(work);
@@ -111,13 +111,14 @@ template <RpDtype T> struct QuantRows {
  * of the tensor (of an expert's or a head's matrix). */
 template <RpDtype T> struct OneMatrix {
     Planes     planes;
-    int64_t    first, rows, n_frags;
-    __device__ QuantRows<T> at(int64_t m) const {
-        const int64_t last = rows - 1;
+    int64_t    first;
+    int        rows, n_frags;
+    __device__ QuantRows<T> at(int m) const {
+        const int last = rows - 1;
         return two(m < last ? m : last, m + 1 < last ? m + 1 : last);
     }
     /* Any two rows. */
-    __device__ QuantRows<T> two(int64_t a, int64_t b) const {
+    __device__ QuantRows<T> two(int a, int b) const {
         return {
             {planes,                planes               },
             {(first + a) * n_frags, (first + b) * n_frags}
@@ -128,8 +129,9 @@ template <RpDtype T> struct OneMatrix {
 /* Row m of each of two matrices, for gate and up. */
 template <RpDtype T> struct TwoMatrices {
     Planes     planes[RP_GEMV_ROWS];
-    int64_t    first, rows, n_frags;
-    __device__ QuantRows<T> at(int64_t m) const {
+    int64_t    first;
+    int        rows, n_frags;
+    __device__ QuantRows<T> at(int m) const {
         const int64_t first_frag = (first + (m < rows ? m : rows - 1)) * n_frags;
         return {
             {planes[0],  planes[1] },
@@ -155,13 +157,13 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
     RP_SHARED_DYNAMIC(char, staged);
     enum { LOADS = Blocks<T>::LOADS };
     constexpr int FRAG = QuantType<T>::FRAG, SUM_BLOCKS = FRAG / RP_SUM_BLOCK; /* of a fragment */
-    const int     n_frags = (int)(work.n / FRAG), slice = RP_GEMV_STAGED / columns.n_staged() / FRAG;
+    const int     n_frags = work.n / FRAG, slice = RP_GEMV_STAGED / columns.n_staged() / FRAG;
     const int     step = work.split * RP_WARP, first = rp_gemv_lane_frag(work);
     const int     first_at = Blocks<T>::first_sum_block(first);
     typename Blocks<T>::Lane lane(first);
     int                      held = -1;
     lane.keep();
-    for (int64_t tile = 0; tile < work.n_tiles; tile++) {
+    for (int tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break; /* the whole block */
         const QuantRows<T>            rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float                         acc[RP_GEMV_ROWS][C] = {};
@@ -212,10 +214,10 @@ template <RpDtype T, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_dequant(const GemvWork &work, const Weights &weights, Columns columns,
                                               const Put &put) {
     constexpr int FRAG    = QuantType<T>::FRAG;
-    const int     n_frags = (int)(work.n / FRAG);
+    const int     n_frags = work.n / FRAG;
     weights.at(rp_gemv_warp_row(work, 0)).prefetch_and_wait(work, n_frags);
     columns.open();
-    for (int64_t tile = 0; tile < work.n_tiles; tile++) {
+    for (int tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;
         const QuantRows<T> rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float              acc[RP_GEMV_ROWS][1] = {};
