@@ -44,6 +44,14 @@ static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
 /* Nothing of the optimiser is copied from a checkpoint (reprise/train.h). */
 static bool is_of_optimizer(RpGgufString name) { return name.len >= 6 && memcmp(name.ptr, "train.", 6) == 0; }
 
+static bool has_experts(const RpGgufFile *f) {
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
+        const RpGgufString name = rp_gguf_tensor(f, i)->name;
+        if (memmem(name.ptr, name.len, "_exps.", strlen("_exps.")) != NULL) return true;
+    }
+    return false;
+}
+
 static bool is_key(const RpGgufValue *v, const char *key) {
     return v->key.len == strlen(key) && memcmp(v->key.ptr, key, v->key.len) == 0;
 }
@@ -57,6 +65,7 @@ static RpStatus describe(Requantize *r) {
     snprintf(key, sizeof key, "%.*s.block_count", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
     r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
+    if (!has_experts(r->in)) r->mix = rp_quant_mix_dense(r->mix);
     r->tied    = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
     for (int64_t i = 0; i < rp_gguf_n_values(r->in); i++) {
         const RpGgufValue *v = rp_gguf_value(r->in, i);
