@@ -30,7 +30,7 @@ struct ExpertsDownArgs {
 
 /* Columns: those of the experts that the block computes side by side; the warp multiplies column `slot`. */
 struct ExpertColumns {
-    enum { COLUMNS = 1 };
+    enum { COLUMNS = 1, WARPS = RP_GEMV_WARPS };
     GemvColumns<RP_GEMV_WARPS> all;
     int                        n_experts, slot;
     __device__ int             n_staged() const { return n_experts; }
@@ -68,11 +68,12 @@ struct ExpertsDownPut {
     __device__ void operator()(int m, int, const float (&v)[RP_GEMV_ROWS]) const {
         const int rows = (int)p.w.ne[1];
         const int pair = (m & (tile_rows() - 1)) / RP_GEMV_ROWS,
-                  slot     = ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
-        float *to          = buffer(m) + (pair * p.n_experts + slot) * RP_GEMV_ROWS;
+                  slot = ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
+        float *to      = buffer(m) + (pair * p.n_experts + slot) * RP_GEMV_ROWS;
         for (int r = 0; r < RP_GEMV_ROWS; r++) {
             const bool valid = expert >= 0 && m + r < rows;
-            to[r] = !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[(int64_t)expert * rows + m + r] : 0.0f);
+            to[r] =
+                !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[(int64_t)expert * rows + m + r] : 0.0f);
         }
     }
 

@@ -117,7 +117,7 @@ __device__ static inline void rp_gemv_float(const GemvWork &work, const Weights 
             rp_float_rows<T, C, true>(work, rows, columns, length, acc);
         else
             rp_float_rows<T, C, false>(work, rows, columns, length, acc);
-        rp_gemv_finish<C>(work, tile, acc, put);
+        rp_gemv_finish<C, RP_GEMV_WARPS>(work, tile, acc, put);
     }
 }
 
