@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static double                start_time; /* of main, as cli_now */
-static volatile sig_atomic_t interrupt;
+static volatile sig_atomic_t interrupt; /* the signal that was caught; 0: none */
 
 /* Prints the text as one line: line ends and tabs become \xNN too, which rp_visible_text leaves alone. */
 static void say(Style style, const char *who, const char *fmt, va_list ap) {
@@ -43,7 +43,7 @@ void cli_warn(const char *fmt, ...) {
 
 int cli_exit(RpStatus status) {
     if (status == RP_OK) return EXIT_OK;
-    if (status == RP_E_CANCELLED && interrupt) return EXIT_INTERRUPTED;
+    if (status == RP_E_CANCELLED && interrupt) return 128 + interrupt;
     cli_say("reprise", "%s", rp_last_error());
     return EXIT_ERROR;
 }
@@ -77,7 +77,7 @@ int cli_close_stdout(int exit_status) {
     if (stdout_error == 0 && ferror(stdout)) stdout_error = EIO;
     if (stdout_error == 0) return exit_status;
     if (stdout_error != EPIPE) cli_say("reprise", "standard output: %s", strerror(stdout_error));
-    return exit_status == EXIT_OK || exit_status == EXIT_INTERRUPTED ? EXIT_ERROR : exit_status;
+    return exit_status == EXIT_OK || exit_status > 128 ? EXIT_ERROR : exit_status;
 }
 
 double cli_now(void) {
@@ -90,9 +90,8 @@ void   cli_start_clock(void) { start_time = cli_now(); }
 double cli_since_start(void) { return cli_now() - start_time; }
 
 static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    if (interrupt) _exit(EXIT_INTERRUPTED);
-    interrupt = 1;
+    if (interrupt) _exit(128 + signal_number);
+    interrupt = signal_number;
 }
 
 /* Without SA_RESTART, so that Ctrl-C ends a read from the terminal with EINTR. */
@@ -100,6 +99,14 @@ void cli_catch_interrupts(void) {
     struct sigaction action = {.sa_handler = on_interrupt};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+}
+
+void cli_catch_termination(void) {
+    struct sigaction action = {.sa_handler = on_interrupt}, old;
+    cli_catch_interrupts();
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
 }
 
 bool cli_interrupted(void) { return interrupt != 0; }

@@ -4,7 +4,7 @@
 
 #include "cli/common.h"
 
-/* An RpConvertProgress callback that draws the bar `progress`, a Progress *; false after Ctrl-C. */
+/* An RpConvertProgress callback that draws the bar `progress`, a Progress *; false after Ctrl-C or SIGTERM. */
 bool cli_convert_progress(size_t done, size_t total, void *progress);
 
 /* Ends the bar, describes the file at `path` on stderr unless `quiet`, and returns the exit status. */

@@ -15,7 +15,7 @@ static int run(void) {
         cli_say("reprise merge", "--lora FILE and -o OUT are needed (see `reprise merge --help`)");
         return EXIT_USAGE;
     }
-    cli_catch_interrupts();
+    cli_catch_termination();
     RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = rp_merge_adapters(m, args.output, args.type, cli_convert_progress, &p);
     rp_model_free(m);
@@ -26,8 +26,9 @@ static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_LORA(args.device.adapters),
     CLI_TEXT("output", 'o', args.output, "OUT", "path of the file to write"),
-    CLI_TEXT("type", 0, args.type, "TYPE",
-             "type of the matrices that are changed: F16, Q8_0, ...; default: as they are, which rounds again"),
+    CLI_TEXT(
+        "type", 0, args.type, "TYPE",
+        "type of the matrices that are changed: F16, Q8_0, ...; default: as they are, which rounds again"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 

@@ -13,7 +13,7 @@ static int run(void) {
         cli_say("reprise quantize", "--type TYPE is needed (see `reprise quantize --help`)");
         return EXIT_USAGE;
     }
-    cli_catch_interrupts();
+    cli_catch_termination();
     const RpStatus st = rp_requantize(args.input, args.output, args.type, cli_convert_progress, &p);
     return cli_convert_done(st, args.output, args.quiet, &p);
 }

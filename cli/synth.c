@@ -28,7 +28,7 @@ static int run(void) {
     Progress             p = {.label = args.preset, .off = args.quiet};
     const RpSynthOptions o = {
         .type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p};
-    cli_catch_interrupts();
+    cli_catch_termination();
     const RpStatus st = rp_synth(args.preset, &o, args.output);
     return cli_convert_done(st, args.output, args.quiet, &p);
 }

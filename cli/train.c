@@ -174,13 +174,15 @@ static int run(void) {
     if (args.texts.n == 0 && args.tokens == NULL) return wrong_use("--text FILE or --tokens FILE is needed");
     if (args.texts.n > 0 && args.tokens != NULL) return wrong_use("--text and --tokens exclude each other");
     if (args.token_bytes == 3) return wrong_use("--token-bytes 3: must be 2 or 4");
-    if (args.lora_rank > 0 && args.model == NULL) return wrong_use("--lora needs the MODEL that the adapter is for");
-    if (args.lora_rank > 0 && args.type != NULL) return wrong_use("--lora and --type exclude each other: adapters are F32");
+    if (args.lora_rank > 0 && args.model == NULL)
+        return wrong_use("--lora needs the MODEL that the adapter is for");
+    if (args.lora_rank > 0 && args.type != NULL)
+        return wrong_use("--lora and --type exclude each other: adapters are F32");
     if (args.type == NULL) args.type = args.lora_rank > 0 ? "F32" : "F16";
     if (!is_type(args.type)) return wrong_use("--type: no such type (see `reprise help quantize`)");
     char *checkpoint = args.checkpoint == NULL ? checkpoint_path(args.output) : NULL;
     if (args.checkpoint == NULL) args.checkpoint = checkpoint;
-    cli_catch_interrupts();
+    cli_catch_termination();
     const RpStatus st =
         args.checkpoint != NULL ? train(&m, &t, &corpus) : rp_fail(RP_E_NOMEM, "out of memory for a path");
     rp_trainer_free(t);
@@ -241,11 +243,13 @@ static const Option options[] = {
     CLI_INT("checkpoint-every", 0, args.checkpoint_every, "N",
             "steps between checkpoints; 0 (default): one every 5 minutes", 0, 0),
     CLI_INT("lora", 0, args.lora_rank, "R",
-            "train only a LoRA adapter of rank R, which -o is; the weights of MODEL stay as they are, quantised or not",
+            "train only a LoRA adapter of rank R, which -o is; the weights of MODEL stay as they are, "
+            "quantised or not",
             1, 1 << 16),
     CLI_NUMBER("lora-alpha", 0, args.lora_alpha, "X", "the adapter counts X / R; 0 (default): X is R", 0, 0),
-    CLI_TEXT("resume", 0, args.resume, "FILE",
-             "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
+    CLI_TEXT(
+        "resume", 0, args.resume, "FILE",
+        "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
     CLI_FLAG("change-options", 0, args.change_options,
              "go on with other options than before, such as more --steps or another --lr"),
     CLI_TEXT("log", 0, args.log, "FILE", "write a line of JSON for each step; see `reprise help train plot`"),
@@ -266,7 +270,7 @@ const Command cli_command_train = {
         "the number of the step only.\n"
         "On a terminal a bar shows the loss, and for a mixture of experts the balance: the "
         "largest load of an expert, times their number; 1 is perfect.\n"
-        "Ctrl-C ends the training after the step and writes a checkpoint. The same command "
+        "Ctrl-C or SIGTERM ends the training after the step and writes a checkpoint. The same command "
         "with --resume FILE then goes on as if nothing had happened, bit for bit. Other options than before "
         "are refused without --change-options.\n"
         "    reprise train --preset demo --text bible.txt -o bible.gguf --log log.jsonl\n"

@@ -8,6 +8,7 @@
 #include "model/adapter.h"
 
 #include "base/argument.h"
+#include "model/gguf/gguf_file.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -105,7 +106,7 @@ static RpStatus find_weight(const RpModel *m, const RpGgufFile *f, const RpGgufT
 static RpStatus add_tensor(RpModel *m, const RpGgufFile *f, const RpGgufTensor *t, float scale, float alpha) {
     const RpGgufString stem = {t->name.ptr, t->name.len > SUFFIX ? t->name.len - SUFFIX : 0};
     const bool         is_a = ends_with(t->name, suffix_a);
-    if (rp_model_is_training(t)) return RP_OK;
+    if (rp_gguf_is_training(t->name)) return RP_OK;
     if (!is_a && !ends_with(t->name, suffix_b))
         return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is no .lora_a or .lora_b", rp_gguf_path(f),
                        shown(t->name), t->name.ptr);
@@ -116,8 +117,8 @@ static RpStatus add_tensor(RpModel *m, const RpGgufFile *f, const RpGgufTensor *
     AdapterPair p = {.a = t, .b = find(f, stem, suffix_b), .adapter = m->n_adapters};
     RP_TRY(find_weight(m, f, t, &p.weight));
     RP_TRY(check_shapes(f, &p));
-    p.scale                 = alpha != 0.0f ? scale * alpha / (float)p.b->view.ne[0] : scale;
-    m->pairs[m->n_pairs++]  = p;
+    p.scale                = alpha != 0.0f ? scale * alpha / (float)p.b->view.ne[0] : scale;
+    m->pairs[m->n_pairs++] = p;
     return RP_OK;
 }
 

@@ -10,8 +10,9 @@
  *         |                                                                           ^
  *         +---------------------------------------------------------------------------+
  *
- * [brackets]: where the family has it. A layer without attention begins with the second half. Activations are [n_embd, n_tok] f32. Shapes are fixed (I2); everything
- * that changes from run to run is in `tokens`, `pos`, `out_rows` or the step state (I4). */
+ * [brackets]: where the family has it. A layer without attention begins with the second half. Activations are
+ * [n_embd, n_tok] f32. Shapes are fixed (I2); everything that changes from run to run is in `tokens`, `pos`,
+ * `out_rows` or the step state (I4). */
 #include "model/arch.h"
 
 #include "base/argument.h"

@@ -21,11 +21,12 @@ typedef struct ArchRouter {
 /* A graph to be trained: its parameters are states, named as the tensors of the file. Each of n_seq sequences of
  * n_tok / n_seq tokens begins at position 0 and attends to itself; there are no caches. */
 typedef struct ArchTraining {
-    int32_t     n_seq;
-    ArchParam  *params; /* room for as many as the file has tensors */
-    int         n_params;
-    RpDtype            compute; /* RP_BF16: products read a copy of the weights in bf16; else RP_F32 */
-    const AdapterPair *pairs; /* only these are trained, and weights are those of the file; NULL: all weights are */
+    int32_t    n_seq;
+    ArchParam *params; /* room for as many as the file has tensors */
+    int        n_params;
+    RpDtype    compute; /* RP_BF16: products read a copy of the weights in bf16; else RP_F32 */
+    /* Only these are trained, and weights are those of the file. NULL: all weights are trained. */
+    const AdapterPair *pairs;
     int                n_pairs;
     ArchRouter        *routers; /* [n_layer], zeroed */
     TensorNode
@@ -76,7 +77,8 @@ TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, con
                            const char *what);
 
 /* y = w x, with the scale * b (a x) of each pair for w added (arch_adapter.c). */
-TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w, const char *what);
+TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w,
+                            const char *what);
 
 /* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
  * the cache after the store, so that readers come later in the graph. */

@@ -1,5 +1,6 @@
-/* The table of architectures. A family that recombines known kinds and features is one row here; a new kind or feature is
- * a field of ArchRow and a line in the builder that reads it. Sizes and the values of the keys come from the file. */
+/* The table of architectures. A family that recombines known kinds and features is one row here; a new kind or
+ * feature is a field of ArchRow and a line in the builder that reads it. Sizes and the values of the keys come
+ * from the file. */
 #include "model/arch_table.h"
 
 #include "reprise/model.h"

@@ -61,7 +61,7 @@ static void fill_info(RpModel *m) {
                           .n_ctx_train   = c->n_ctx_train};
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
-        if (rp_model_is_training(t)) continue;
+        if (rp_gguf_is_training(t->name)) continue;
         info->n_params += rp_view_elems(&t->view);
         info->weight_bytes += t->bytes;
     }
@@ -135,7 +135,7 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
     size_t       done = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
-        if (rp_model_is_training(t)) continue;
+        if (rp_gguf_is_training(t->name)) continue;
         for (size_t at = 0; t->known && at < t->bytes; at += READ_AHEAD) {
             const size_t    n    = t->bytes - at < READ_AHEAD ? t->bytes - at : READ_AHEAD;
             const uintptr_t from = ((uintptr_t)t->view.data + at) / page * page;

@@ -36,9 +36,8 @@ struct RpModel {
 };
 
 /* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
- * file. `tied`: no output matrix. `biases`: the optional biases that the architecture has are
- * included. Stops at the first error and
- * returns it. */
+ * file. `tied`: no output matrix. `biases`: the optional biases that the architecture has are included. Stops at
+ * the first error and returns it. */
 typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);
@@ -46,9 +45,6 @@ RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_voca
 /* Finds every tensor and checks its shape and type. RP_E_FORMAT where one is missing, RP_E_SHAPE, RP_E_DTYPE,
  * RP_E_UNSUPPORTED for a type that is not computed with. */
 RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
-
-/* A tensor of the optimiser in a checkpoint (reprise/train.h), "train.*": no part of the model. */
-bool rp_model_is_training(const RpGgufTensor *t);
 
 /* RP_E_UNSUPPORTED names a tensor that the model found no use for, unless REPRISE_UNUSED_TENSORS says ignore. */
 RP_NODISCARD RpStatus rp_model_check_unused(const RpModel *m);

@@ -42,7 +42,8 @@ static void set_state(RpStepState *s, const RpSamplerParams *p) {
                      .seed_high      = (uint32_t)(p->seed >> 32)};
 }
 
-RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab, RpSampler **out) {
+RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab,
+                              RpSampler **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(params, "params");
 

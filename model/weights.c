@@ -4,6 +4,7 @@
  * Ownership: RpGgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
  * copied. */
 #include "model/model.h"
+#include "model/gguf/gguf_file.h"
 
 #include "reprise/options.h"
 
@@ -253,11 +254,6 @@ static bool is_used(const RpModel *m, const RpGgufTensor *t) {
     return false;
 }
 
-bool rp_model_is_training(const RpGgufTensor *t) {
-    static const char prefix[] = "train.";
-    return t->name.len >= sizeof prefix - 1 && memcmp(t->name.ptr, prefix, sizeof prefix - 1) == 0;
-}
-
 RpStatus rp_model_check_unused(const RpModel *m) {
     const char  *option   = rp_option(RP_OPT_UNUSED_TENSORS);
     int64_t      n_unused = 0;
@@ -267,7 +263,7 @@ RpStatus rp_model_check_unused(const RpModel *m) {
         return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': refuse or ignore is wanted", option);
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
-        if (!is_used(m, t) && !rp_model_is_training(t) && n_unused++ == 0) first = t->name;
+        if (!is_used(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0) first = t->name;
     }
     if (n_unused == 0) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,

@@ -202,10 +202,9 @@ static Windows read_windows(FILE *f, const char *label) {
 }
 
 /* Without the pass `quantize` each window has the perplexity of llama.cpp with dequantised weights, within 0.1 %.
- * Where two experts are nearly equal, another rounding chooses the other one: of 20 windows of the demo model 17
- * differ by less than 0.012 %, three by 0.05 to 0.13 %. Quantised
- * activations change that of SmolLM2 by 0.3 to 0.9 % for windows of 64 to 512 tokens, and another order of the
- * same sums by up to 0.4 % more or less. The limit is therefore 1 % of all windows together, or the change in
+ * If two experts are nearly equal, another rounding chooses the other one: of 20 windows of the demo model 17
+ * differ by less than 0.012 %, three by 0.05 to 0.13 %. Quantised activations change that of SmolLM2 by 0.3 to
+ * 0.9 % for windows of 64 to 512 tokens, and another order of the same sums by up to 0.4 % more or less. The limit is therefore 1 % of all windows together, or the change in
  * llama.cpp if that is larger. */
 static void check_perplexity(const char *path, const char *golden) {
     RpModel *m;

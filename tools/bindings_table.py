@@ -17,7 +17,7 @@ import functions as nn_lists  # noqa: E402
 import headers  # noqa: E402
 
 NAMES = {"python": "Python", "rust": "Rust", "go": "Go"}
-# What a binding leaves out on purpose.
+# Functions that a binding leaves out on purpose.
 BY_LANGUAGE = [
     (r"rp_(fail|match_node|node_params|cpu_kernel)$", "for kernels and rules in C"),
     (r"rp_gguf_(get_|number_at|string_at|value_type_name)|rp_dtype_from_gguf$", "Python: metadata is a mapping"),

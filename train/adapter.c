@@ -1,4 +1,5 @@
-/* What a trainer with lora_rank trains: for each matrix w [n,m] of the layers, but routers and experts, a pair
+/* The parameters of a trainer with lora_rank: a pair for each matrix w [n,m] of the layers, but not of routers and
+ * experts
  *
  *     <w>.lora_a [n,rank]   normal numbers of deviation 1 / sqrt(3 n), as PEFT's uniform ones
  *     <w>.lora_b [rank,m]   zeros, so the first step begins with the model itself
@@ -7,6 +8,7 @@
 #include "train/trainer.h"
 
 #include "model/convert/random.h"
+#include "model/gguf/gguf_file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,18 +29,20 @@ struct TrainAdapter {
 
 static bool is_trained(const RpModel *m, const RpGgufTensor *t) {
     static const char router[] = ".ffn_gate_inp";
-    return rp_model_adapts(m, t) && t != m->output && memmem(t->name.ptr, t->name.len, router, sizeof router - 1) == NULL;
+    return rp_model_adapts(m, t) && t != m->output &&
+           memmem(t->name.ptr, t->name.len, router, sizeof router - 1) == NULL;
 }
 
 static RpStatus describe(Matrix *x, const RpGgufTensor *w, const char *suffix, int64_t ne0, int64_t ne1) {
     const size_t row = (size_t)ne0 * sizeof(float), bytes = row * (size_t)ne1;
-    const int    n   = snprintf(x->name, sizeof x->name, "%.*s%s", (int)w->name.len, w->name.ptr, suffix);
+    const int    n = snprintf(x->name, sizeof x->name, "%.*s%s", (int)w->name.len, w->name.ptr, suffix);
     if (n < 0 || (size_t)n >= sizeof x->name)
         return rp_fail(RP_E_UNSUPPORTED, "training: the name of tensor %.*s is too long", 96, w->name.ptr);
     x->tensor = (RpGgufTensor){
-        .name = {x->name, (size_t)n},
-          .known = true, .bytes = bytes,
-          .view = {.dtype = RP_F32, .ne = {ne0, ne1, 1, 1}, .nb = {sizeof(float), row, bytes, bytes}}
+        .name  = {x->name, (size_t)n},
+        .known = true,
+        .bytes = bytes,
+        .view  = {.dtype = RP_F32, .ne = {ne0, ne1, 1, 1}, .nb = {sizeof(float), row, bytes, bytes}},
     };
     return RP_OK;
 }
@@ -71,7 +75,7 @@ RpStatus rp_trainer_plan_adapter(RpTrainer *t) {
         return rp_fail(RP_E_NOMEM, "out of memory for an adapter");
     for (size_t i = 0; i < n; i++) {
         const RpGgufTensor *w = rp_gguf_tensor(m->file, (int64_t)i);
-        if (!rp_model_is_training(w) && is_trained(m, w))
+        if (!rp_gguf_is_training(w->name) && is_trained(m, w))
             RP_TRY(add_pair(a, w, t->o.lora_rank, t->o.lora_alpha / (float)t->o.lora_rank));
     }
     return RP_OK;

@@ -4,11 +4,12 @@
  *     checkpoint  the same, train.step, options       the same, then train.m.<name> of each trained one,
  *                                                     then train.v.<name>
  *
- * Of an adapter the files have the format of model/adapter.c, and the checkpoint the same further tensors and keys.
- * A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
+ * The files of an adapter have the format of model/adapter.c; its checkpoint has the same further tensors and
+ * keys. A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
 #include "train/trainer.h"
 
 #include "base/argument.h"
+#include "model/gguf/gguf_file.h"
 #include "reprise/convert.h"
 #include "reprise/quants.h"
 
@@ -17,6 +18,9 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+/* Prefixes of the tensors of a parameter: its weights, AdamW's mean of gradients and of their squares. */
+static const char weights[] = "", first_moment[] = "train.m.", second_moment[] = "train.v.";
 
 /* ---- reading ---- */
 
@@ -28,12 +32,12 @@ const RpGgufFile *rp_trainer_origin(const RpTrainer *t) {
     return t->adapter == NULL ? t->model->file : t->origin;
 }
 
-/* The tensor of parameter p in the file with which the trainer begins, "train.<which>.<name>" or <name>. */
-static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *which, const RpGgufTensor **out) {
+/* The tensor <prefix><name> of parameter p in the file with which the trainer begins. */
+static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *prefix, const RpGgufTensor **out) {
     char              name[192];
     const RpGgufFile *f    = rp_trainer_origin(t);
     const int64_t    *want = p->tensor->view.ne, *ne;
-    snprintf(name, sizeof name, "%s%s", which, p->name);
+    snprintf(name, sizeof name, "%s%s", prefix, p->name);
     *out = rp_gguf_find_tensor(f, name);
     if (*out == NULL) return rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", rp_gguf_path(f), name);
     ne = (*out)->view.ne;
@@ -46,7 +50,7 @@ static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *which,
 
 static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
     const RpGgufTensor *from = p->tensor;
-    if (t->adapter != NULL) RP_TRY(find(t, p, "", &from));
+    if (t->adapter != NULL) RP_TRY(find(t, p, weights, &from));
     const RpTensorView *v = &from->view;
     for (int64_t i = 0; i < rp_view_rows(v); i++)
         rp_dequantize_row(v->dtype, rp_view_row(v, i), v->ne[0], t->buffer + i * v->ne[0]);
@@ -57,12 +61,12 @@ static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
     return set_state(t, p->weight, t->buffer, p->n);
 }
 
-static RpStatus restore_moment(RpTrainer *t, const TrainParam *p, const char *which,
+static RpStatus restore_moment(RpTrainer *t, const TrainParam *p, const char *prefix,
                                const TensorNode *state) {
     const RpGgufTensor *from;
-    RP_TRY(find(t, p, which, &from));
+    RP_TRY(find(t, p, prefix, &from));
     if (from->view.dtype != RP_F32)
-        return rp_fail(RP_E_FORMAT, "%s: tensor %s%s is not f32", rp_gguf_path(rp_trainer_origin(t)), which,
+        return rp_fail(RP_E_FORMAT, "%s: tensor %s%s is not f32", rp_gguf_path(rp_trainer_origin(t)), prefix,
                        p->name);
     return set_state(t, state, from->view.data, p->n);
 }
@@ -86,19 +90,13 @@ RpStatus rp_trainer_restore(RpTrainer *t) {
         const TrainParam *p = &t->params[i];
         RP_TRY(restore_weight(t, p));
         if (step == 0) continue;
-        RP_TRY(restore_moment(t, p, "train.m.", p->m));
-        RP_TRY(restore_moment(t, p, "train.v.", p->v));
+        RP_TRY(restore_moment(t, p, first_moment, p->m));
+        RP_TRY(restore_moment(t, p, second_moment, p->v));
     }
     return RP_OK;
 }
 
 /* ---- writing ---- */
-
-static bool begins_with(RpGgufString s, const char *text) {
-    return s.len >= strlen(text) && memcmp(s.ptr, text, strlen(text)) == 0;
-}
-
-static bool is_key(RpGgufString s, const char *key) { return s.len == strlen(key) && begins_with(s, key); }
 
 static const TrainParam *param_of(const RpTrainer *t, const RpGgufTensor *tensor) {
     int i = 0;
@@ -106,9 +104,9 @@ static const TrainParam *param_of(const RpTrainer *t, const RpGgufTensor *tensor
     return i < t->n_params ? &t->params[i] : NULL;
 }
 
-static void put_moment(GgufWriter *w, const TrainParam *p, const char *which) {
+static void put_moment(GgufWriter *w, const TrainParam *p, const char *prefix) {
     char      name[192];
-    const int n = snprintf(name, sizeof name, "train.%s.%s", which, p->name);
+    const int n = snprintf(name, sizeof name, "%s%s", prefix, p->name);
     rp_gguf_put_tensor(w, name, (size_t)n, RP_F32, p->tensor->view.ne);
 }
 
@@ -119,23 +117,19 @@ static void describe_adapter(const RpTrainer *t, GgufWriter *w) {
     rp_gguf_put_string(w, "adapter.type", "lora");
     rp_gguf_put_f32(w, "adapter.lora.alpha", t->o.lora_alpha);
     for (int i = 0; i < t->n_params; i++)
-        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32, t->params[i].tensor->view.ne);
+        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32,
+                           t->params[i].tensor->view.ne);
 }
 
 /* Metadata and tensor table of the whole model. */
 static RpStatus describe_model(const RpTrainer *t, GgufWriter *w) {
     const RpGgufFile *f = t->model->file;
-    for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
-        const RpGgufValue *v = rp_gguf_value(f, i);
-        if (!is_key(v->key, "general.file_type") && !is_key(v->key, "general.quantization_version") &&
-            !is_key(v->key, "general.alignment") && !begins_with(v->key, "train."))
-            rp_gguf_put_value(w, v);
-    }
+    rp_gguf_put_values(w, f, false);
     rp_gguf_put_u32(w, "general.file_type", 0); /* f32 */
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const RpDtype       type   = param_of(t, tensor) != NULL ? RP_F32 : tensor->view.dtype;
-        if (begins_with(tensor->name, "train.")) continue;
+        if (rp_gguf_is_training(tensor->name)) continue;
         if (!tensor->known)
             return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied",
                            rp_gguf_path(f), (int)(tensor->name.len < 96 ? tensor->name.len : 96),
@@ -154,8 +148,8 @@ static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
         rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
         rp_trainer_put_options(&t->o, w);
     }
-    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], "m");
-    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], "v");
+    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], first_moment);
+    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], second_moment);
     return rp_gguf_writer_begin(w);
 }
 
@@ -173,7 +167,7 @@ static RpStatus write_weights(RpTrainer *t, GgufWriter *w) {
     for (int64_t i = 0; i < rp_gguf_n_tensors(f) && t->adapter == NULL; i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const TrainParam   *p      = param_of(t, tensor);
-        if (begins_with(tensor->name, "train.")) continue;
+        if (rp_gguf_is_training(tensor->name)) continue;
         RP_TRY(p != NULL ? write_state(t, w, p->weight, p->n)
                          : rp_gguf_writer_data(w, tensor->view.data, tensor->bytes));
     }

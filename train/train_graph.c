@@ -58,7 +58,7 @@ static TensorNode *buffer(Build *u, int64_t n) {
 /* The losses [n_tok]. Logits of more than MAX_LOGITS bytes are never held at once: CHUNK bytes of them are. */
 static TensorNode *losses_of(Build *u, const ArchOutput *of, TensorNode *targets) {
     const int64_t n_tok = u->b.n_tok, n_vocab = u->b.m->token_embd->view.ne[1], room = CHUNK / 4 / n_tok;
-    const bool floats = u->t->adapter == NULL && u->t->o.compute == RP_F32; /* the output matrix is f32 */
+    const bool    floats = u->t->adapter == NULL && u->t->o.compute == RP_F32; /* the output matrix is f32 */
     if (n_vocab * n_tok * 4 <= MAX_LOGITS || !floats)
         return op(u, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *const[]){rp_arch_logits(&u->b, of), targets}, 2);
     const int64_t    rows = room / MIN_ROWS < 1 ? MIN_ROWS : room / MIN_ROWS * MIN_ROWS;
@@ -193,7 +193,7 @@ static RpStatus build(Build *u) {
     return rp_plan_new(u->b.g, &u->t->graphs[u->kind].plan);
 }
 
-/* What the rest of the trainer needs to know of the parameters. */
+/* Fills in the parameters and routed layers of the trainer. */
 static RpStatus list_params(const Build *u) {
     RpTrainer *t = u->t;
     t->params    = calloc((size_t)u->training.n_params, sizeof *t->params);
@@ -220,10 +220,10 @@ static RpStatus list_params(const Build *u) {
 }
 
 RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
-    const ModelConfig *c   = &t->model->config;
+    const ModelConfig *c = &t->model->config;
     int                n_pairs;
     const AdapterPair *pairs = rp_trainer_pairs(t, &n_pairs);
-    const size_t       all   = pairs != NULL ? 2 * (size_t)n_pairs : (size_t)rp_gguf_n_tensors(t->model->file);
+    const size_t       all = pairs != NULL ? 2 * (size_t)n_pairs : (size_t)rp_gguf_n_tensors(t->model->file);
     Build              u   = {.t = t, .kind = kind};
     if (t->graphs[kind].plan != NULL) return RP_OK;
     t->graphs[kind].graph = rp_graph_new();
@@ -238,8 +238,8 @@ RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
     u.grads      = calloc(all, sizeof(TensorNode *));
     u.outputs    = calloc(2 * (size_t)c->n_layer + 3, sizeof(TensorNode *));
     RpStatus   st;
-    const bool room = u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL && u.grads != NULL &&
-        u.outputs != NULL;
+    const bool room = u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL &&
+                      u.grads != NULL && u.outputs != NULL;
     st = room ? build(&u) : rp_fail(RP_E_NOMEM, "out of memory for a training graph");
     if (st == RP_OK && kind == GRAPH_STEP) st = list_params(&u);
     free(u.training.params);

@@ -132,7 +132,7 @@ static RpStatus plan_trainer(const RpModel *m, const RpTrainOptions *o, RpTraine
     if (t == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a trainer");
     t->model          = m;
     const RpStatus st = rp_trainer_options(m, o, &t->o);
-    RpStatus at       = st == RP_OK ? rp_trainer_plan_adapter(t) : st;
+    RpStatus       at = st == RP_OK ? rp_trainer_plan_adapter(t) : st;
     if (at == RP_OK) at = plan_graphs(t);
     if (at != RP_OK) {
         rp_trainer_free(t);

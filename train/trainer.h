@@ -45,7 +45,7 @@ struct RpTrainer {
     const RpModel *model;
     TrainAdapter  *adapter; /* what is trained with lora_rank; else NULL */
     RpGgufFile    *origin;  /* the adapter with which it begins, while it is opened; or NULL */
-    RpTrainOptions o; /* with the defaults */
+    RpTrainOptions o;       /* with the defaults */
     TrainGraph     graphs[N_GRAPHS];
     TrainParam    *params;
     int            n_params, n_routed; /* n_routed: layers with experts */

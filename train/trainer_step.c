@@ -60,7 +60,7 @@ static size_t n_tokens(const RpTrainer *t) { return (size_t)t->o.batch * (size_t
 
 /* ---- a step ---- */
 
-/* Of step 1, 2, ... */
+/* The learning rate of step 1, 2, ... */
 static double rate_of(const RpTrainOptions *o, int64_t step) {
     if (step < o->warmup) return (double)o->lr * (double)step / (double)o->warmup;
     if (o->schedule == RP_TRAIN_CONSTANT) return (double)o->lr;

@@ -1,5 +1,6 @@
 """The functions of nn.h in Go: nn/functions.go, on slices and on buffers of a device."""
 from shapes import expression, query_of
+from wrapped import lines_of
 
 KINDS = {"int32_t": "int32", "int64_t": "int64", "uint32_t": "uint32", "uint64_t": "uint64", "float": "float32",
          "double": "float64", "uint8_t": "byte", "int8_t": "int8", "void": "byte", "uint16_t": "uint16"}
@@ -111,7 +112,7 @@ class Writer:
         name = exported(f.name)
         result = f"({KINDS[f.kinds[f.returns][1][1]]}, error)" if f.returns else "error"
         doc = [f"// {name} is {self.symbol}" + (":" if f.doc else ".")]
-        doc += ["//", *(f"//\t{line}" for line in wrap(f.doc))] if f.doc else []
+        doc += ["//", *(f"//\t{line}" for line in lines_of(f.doc))] if f.doc else []
         lines = [*doc, f"func {'' if self.host else '(s *Stream) '}{name}({self.parameters()}) {result} {{",
                  *(f"\t{line}" for line in self.prologue())]
         checks = "".join(f",\n\t\t{c}" for c in self.checks())
@@ -120,17 +121,6 @@ class Writer:
         if f.returns:
             lines.append(f"\treturn {KINDS[f.kinds[f.returns][1][1]]}({identifier(f.returns)}), err")
         return "\n".join([*lines, "}"])
-
-
-def wrap(text, width=100):
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return lines + [line]
 
 
 def generate(functions):

@@ -1,6 +1,7 @@
 """The safe functions of nn.h in Rust: reprise/src/nn/functions.rs, for slices and for buffers of a device."""
 from rust_raw import NAMES, identifier
 from shapes import expression, query_of
+from wrapped import lines_of
 
 HEAD = """// The functions of reprise/nn.h on slices, and on buffers of a device. Made by bindings/generator; do not edit.
 #![allow(non_snake_case, unused_imports, clippy::all)]
@@ -126,7 +127,7 @@ class Writer:
             link = f"[`{f.name}`]" + ("" if self.host else f"(Self::{f.name})")
             return [f"{link} with `{self.alias[0]}` as its own `{self.alias[1]}`."]
         if f.doc:
-            return ["```text", *wrap(f.doc), "```"]
+            return ["```text", *lines_of(f.doc), "```"]
         return [f"`{self.symbol}` of reprise/nn.h."]
 
     def write(self):
@@ -138,17 +139,6 @@ class Writer:
                  f"{tab}pub fn {name}({', '.join(inside)}) -> Result<{result}> {{",
                  *(f"{tab}    {line}" for line in self.body()), tab + "}"]
         return "\n".join(lines)
-
-
-def wrap(text, width=100):
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return lines + [line]
 
 
 def generate(functions):

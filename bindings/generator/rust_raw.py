@@ -100,7 +100,7 @@ class Raw:
         order = list(dict.fromkeys(h for h in self.d.header.values() if h != "nn.h"))
         text = self.file(order, "The declarations of reprise/reprise.h.")
         extra = ["", "/// `FILE` of the C library.", "#[repr(C)]", "pub struct FILE {", "    _opaque: [u8; 0],", "}",
-                 "/// What `cudaStream_t` points to.", "#[repr(C)]", "pub struct CUstream_st {", "    _opaque: [u8; 0],", "}"]
+                 "/// The target of a `cudaStream_t`.", "#[repr(C)]", "pub struct CUstream_st {", "    _opaque: [u8; 0],", "}"]
         return "\n".join([*text, *extra]) + "\n"
 
     def nn(self):

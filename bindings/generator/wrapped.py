@@ -1,6 +1,7 @@
-"""functions.txt of a binding: the public C functions that its code calls, one a line."""
+"""functions.txt of a binding: the public C functions that its code calls, one a line. Lines of a doc comment."""
 import pathlib
 import re
+import textwrap
 
 
 def wrapped(folder, patterns, known):
@@ -13,3 +14,8 @@ def wrapped(folder, patterns, known):
             found |= set(re.findall(re.escape(call) + r"\b(rp_\w+)", text))
     names = {name if name in known else name + "_sized" for name in found} & set(known)
     return "".join(f"{name}\n" for name in sorted(names))
+
+
+def lines_of(text):
+    """`text` in lines of at most 100 characters; no word or name is cut."""
+    return textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False)

@@ -119,7 +119,7 @@ static double count(RpDtype dtype, int64_t rows) {
 RpStatus cli_product_speed(RpDtype dtype, ProductSpeed *out) {
     enum { FEW = 16, MANY = 32 };
     RP_TRY(speed(dtype, &out->gb_s));
-    const double few = count(dtype, FEW), many = count(dtype, MANY);
+    const double few = count(dtype, FEW), many = few > 0.0 ? count(dtype, MANY) : 0.0;
     out->instructions = few > 0.0 && many > few
                             ? (many - few) / ((double)(MANY - FEW) * (double)rp_row_bytes(dtype, SHORT_N))
                             : 0.0;

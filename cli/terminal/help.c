@@ -137,5 +137,5 @@ void cli_help_program(void) {
     printf("  ");
     cli_wrap(stdout, archs, 2, 2, p.width);
     puts("");
-    put_paragraph(&p, "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted");
+    put_paragraph(&p, "Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted, 143 terminated");
 }

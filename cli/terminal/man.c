@@ -129,7 +129,7 @@ static void put_page(FILE *out) {
     for (size_t i = 0; i < cli_n_commands; i++) put_command(cli_commands[i], out);
     put_environment(out);
     fputs(".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nfailure; one line on standard error names the cause\n"
-          ".TP\n2\nwrong usage\n.TP\n130\ninterrupted by Ctrl\\-C\n"
+          ".TP\n2\nwrong usage\n.TP\n130\ninterrupted by Ctrl\\-C\n.TP\n143\nended by SIGTERM\n"
           ".SH FILES\n.TP\n\\fI../share/reprise/demo.gguf\\fR\nthe demo model, relative to the folder of the "
           "program\n",
           out);

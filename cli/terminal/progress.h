@@ -21,7 +21,7 @@ typedef struct Progress {
 } Progress;
 
 /* Draws the share of the step that is done and the time left, if the step takes more than half a second. False after
- * Ctrl-C, where it is caught (cli_catch_interrupts). */
+ * a signal that is caught (cli_catch_interrupts, cli_catch_termination). */
 bool cli_progress(Progress *p, double done, double total);
 
 /* Begins a step and draws its name at once: its length may not be known. The same result. */

@@ -8,8 +8,9 @@
 #include "reprise/train.h"
 
 typedef struct TrainArgs {
-    const char *compute, *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint, *resume, *log;
-    TextList    texts;
+    const char *compute, *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint,
+        *resume, *log;
+    TextList texts;
     int32_t  steps, batch, seq, warmup, accumulate, vocab, eval_every, checkpoint_every, token_bytes, threads;
     int32_t  lora_rank;
     float    lora_alpha, minutes, lr, lr_end, weight_decay, max_norm, aux_loss, beta1, beta2, hold_out;
@@ -77,7 +78,7 @@ typedef struct TrainLog {
     const char *path;
 } TrainLog;
 
-/* What a step leaves behind. */
+/* The results of a step. */
 typedef struct StepReport {
     RpTrainResult result;
     double tokens_per_s, balance; /* balance: largest load of an expert, times their number; 0: no experts */

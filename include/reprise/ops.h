@@ -276,7 +276,8 @@ typedef struct RpLinearCrossEntropyParams {
     float scale; /* factor of the logits; 0: none */
 } RpLinearCrossEntropyParams;
 
-/* What op linear_cross_entropy leaves of a column: the largest logit, the sum of exp(logit - largest), the target's logit. */
+/* Floats of a column in the statistics of op linear_cross_entropy: the largest logit, the sum of exp(logit - largest), the
+ * target's logit. */
 enum { RP_LINEAR_STATS = 3 };
 
 /* The table of ops, with the mathematics above each row:

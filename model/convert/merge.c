@@ -6,26 +6,21 @@
 #include "reprise/convert.h"
 
 #include "base/argument.h"
-#include "model/gguf/gguf_write.h"
+#include "model/convert/rows.h"
+#include "model/gguf/gguf_file.h"
 #include "model/model.h"
 #include "reprise/quants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 typedef struct Merge {
-    const RpModel     *m;
-    GgufWriter        *out;
-    const char        *type; /* or NULL: that of each tensor */
-    RpDtype            dtype;
-    RpConvertProgress *progress;
-    void              *user;
-    size_t             done;
-    float             *row, *b; /* of the longest w and b */
-    char              *quants;  /* a row of any type */
-    float            **a;       /* [n_pairs], those of the present tensor in f32; else NULL */
+    const RpModel *m;
+    const char    *type; /* or NULL: that of each tensor */
+    RpDtype        dtype;
+    RowWriter      rows;
+    float        **a; /* [n_pairs], those of the present tensor in f32; else NULL */
 } Merge;
 
 static bool is_adapted(const Merge *g, const RpGgufTensor *t) {
@@ -51,19 +46,14 @@ static RpStatus check_tensor(const Merge *g, const RpGgufTensor *t) {
 
 static RpStatus describe(const Merge *g) {
     const RpGgufFile *f = g->m->file;
-    for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
-        const RpGgufValue *v = rp_gguf_value(f, i);
-        const bool         alignment =
-            v->key.len == 17 && memcmp(v->key.ptr, "general.alignment", 17) == 0;
-        if (!alignment && !(v->key.len >= 6 && memcmp(v->key.ptr, "train.", 6) == 0)) rp_gguf_put_value(g->out, v);
-    }
+    rp_gguf_put_values(g->rows.out, f, true);
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        if (rp_model_is_training(t)) continue;
+        if (rp_gguf_is_training(t->name)) continue;
         RP_TRY(check_tensor(g, t));
-        rp_gguf_put_tensor(g->out, t->name.ptr, t->name.len, type_of(g, t), t->view.ne);
+        rp_gguf_put_tensor(g->rows.out, t->name.ptr, t->name.len, type_of(g, t), t->view.ne);
     }
-    return rp_gguf_writer_begin(g->out);
+    return rp_gguf_writer_begin(g->rows.out);
 }
 
 /* Dequantises the a of the tensor's pairs. */
@@ -83,28 +73,18 @@ static void drop_pairs(Merge *g) {
     for (int i = 0; i < g->m->n_pairs; i++) free(g->a[i]), g->a[i] = NULL;
 }
 
-static void add_pair(Merge *g, const AdapterPair *p, const float *a, int64_t row) {
-    const RpTensorView *b = &p->b->view;
-    const int64_t       n = p->a->view.ne[0];
-    rp_dequantize_row(b->dtype, rp_view_row(b, row), b->ne[0], g->b);
-    for (int64_t r = 0; r < b->ne[0]; r++)
-        for (int64_t k = 0; k < n; k++) g->row[k] += p->scale * g->b[r] * a[r * n + k];
-}
-
-static RpStatus merge_rows(Merge *g, const RpGgufTensor *t) {
-    const RpTensorView *w  = &t->view;
-    const RpDtype       to = type_of(g, t);
-    RP_TRY(load_pairs(g, t));
-    for (int64_t i = 0; i < rp_view_rows(w); i++) {
-        rp_dequantize_row(w->dtype, rp_view_row(w, i), w->ne[0], g->row);
-        for (int k = 0; k < g->m->n_pairs; k++)
-            if (g->a[k] != NULL) add_pair(g, &g->m->pairs[k], g->a[k], i);
-        if (rp_quantize_row(to, g->row, w->ne[0], g->quants) != RP_OK)
-            return rp_fail(RP_E_ARG, "%s: tensor %.*s, row %lld: %.200s", rp_gguf_path(g->m->file),
-                           (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, (long long)i, rp_last_error());
-        RP_TRY(rp_gguf_writer_data(g->out, g->quants, rp_row_bytes(to, w->ne[0])));
+/* Row i of w with those of b a added; `scratch`: a row of b. */
+static void add_pairs(const void *user, int64_t i, float *row, float *scratch) {
+    const Merge *g = user;
+    for (int k = 0; k < g->m->n_pairs; k++) {
+        const AdapterPair  *p = &g->m->pairs[k];
+        const RpTensorView *b = &p->b->view;
+        const int64_t       n = p->a->view.ne[0];
+        if (g->a[k] == NULL) continue;
+        rp_dequantize_row(b->dtype, rp_view_row(b, i), b->ne[0], scratch);
+        for (int64_t r = 0; r < b->ne[0]; r++)
+            for (int64_t e = 0; e < n; e++) row[e] += p->scale * scratch[r] * g->a[k][r * n + e];
     }
-    return RP_OK;
 }
 
 static RpStatus merge(Merge *g) {
@@ -112,16 +92,12 @@ static RpStatus merge(Merge *g) {
     RP_TRY(describe(g));
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        if (rp_model_is_training(t)) continue;
-        if (is_adapted(g, t)) {
-            const RpStatus st = merge_rows(g, t);
-            drop_pairs(g);
-            RP_TRY(st);
-        } else
-            RP_TRY(rp_gguf_writer_data(g->out, t->view.data, t->bytes));
-        g->done += rp_row_bytes(type_of(g, t), t->view.ne[0]) * (size_t)rp_view_rows(&t->view);
-        if (g->progress != NULL && !g->progress(g->done, rp_gguf_writer_total(g->out), g->user))
-            return rp_fail(RP_E_CANCELLED, "%s: merging was stopped", rp_gguf_path(f));
+        if (rp_gguf_is_training(t->name)) continue;
+        RpStatus st = load_pairs(g, t);
+        if (st == RP_OK)
+            st = rp_row_writer_tensor(&g->rows, t, type_of(g, t), is_adapted(g, t) ? add_pairs : NULL, g);
+        drop_pairs(g);
+        RP_TRY(st);
     }
     return RP_OK;
 }
@@ -137,18 +113,13 @@ static RpStatus find_type(Merge *g) {
 }
 
 static RpStatus allocate(Merge *g) {
-    int64_t longest = 1, rank = 1;
     for (int i = 0; i < g->m->n_pairs; i++) {
-        const int64_t n = g->m->pairs[i].a->view.ne[0], r = g->m->pairs[i].b->view.ne[0];
-        longest = n > longest ? n : longest;
-        rank    = r > rank ? r : rank;
+        const int64_t rank = g->m->pairs[i].b->view.ne[0];
+        g->rows.scratch    = rank > g->rows.scratch ? rank : g->rows.scratch;
     }
-    g->row    = malloc((size_t)longest * sizeof(float));
-    g->quants = malloc((size_t)longest * sizeof(float)); /* no type takes more */
-    g->b      = malloc((size_t)rank * sizeof(float));
-    g->a      = calloc((size_t)g->m->n_pairs, sizeof(float *));
-    if (g->row != NULL && g->quants != NULL && g->b != NULL && g->a != NULL) return RP_OK;
-    return rp_fail(RP_E_NOMEM, "out of memory for a row of weights");
+    g->a = calloc((size_t)g->m->n_pairs, sizeof(float *));
+    if (g->a == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an adapter");
+    return rp_row_writer_begin(&g->rows);
 }
 
 RpStatus rp_merge_adapters(const RpModel *m, const char *path, const char *type, RpConvertProgress *progress,
@@ -156,15 +127,14 @@ RpStatus rp_merge_adapters(const RpModel *m, const char *path, const char *type,
     RP_NOT_NULL(m, "m");
     RP_NOT_NULL(path, "path");
 
-    Merge g = {.m = m, .type = type, .progress = progress, .user = user};
+    Merge g = {.m = m, .type = type};
+    g.rows  = (RowWriter){.in = m->file, .progress = progress, .user = user, .action = "merging"};
     if (m->n_pairs == 0) return rp_fail(RP_E_ARG, "%s has no adapter", rp_gguf_path(m->file));
     RP_TRY(find_type(&g));
     RpStatus st = allocate(&g);
-    if (st == RP_OK) st = rp_gguf_writer_open(path, &g.out);
-    if (st == RP_OK) st = rp_gguf_writer_close(g.out, merge(&g));
-    free(g.row);
-    free(g.quants);
-    free(g.b);
+    if (st == RP_OK) st = rp_gguf_writer_open(path, &g.rows.out);
+    if (st == RP_OK) st = rp_gguf_writer_close(g.rows.out, merge(&g));
+    rp_row_writer_end(&g.rows);
     free(g.a);
     return st;
 }

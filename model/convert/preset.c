@@ -75,5 +75,6 @@ RpStatus rp_preset_find(const char *name, const Preset **out) {
 
 float rp_preset_rope_base(const Preset *p) {
     const double d = p->head_dim;
-    return p->ntk_alpha > 0.0f ? (float)((double)p->rope_base * pow((double)p->ntk_alpha, d / (d - 2.0))) : p->rope_base;
+    if (p->ntk_alpha <= 0.0f) return p->rope_base;
+    return (float)((double)p->rope_base * pow((double)p->ntk_alpha, d / (d - 2.0)));
 }

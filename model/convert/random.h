@@ -1,5 +1,5 @@
-/* random.h - random numbers of written models: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), and normal deviates from
- * sums of uniform numbers, so that every machine computes the same bits. */
+/* random.h - random numbers of written models: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), and normal deviates
+ * from sums of uniform numbers, so that every machine computes the same bits. */
 #ifndef MODEL_CONVERT_RANDOM_H
 #define MODEL_CONVERT_RANDOM_H
 

@@ -5,6 +5,7 @@
 
 #include "reprise/gguf.h"
 
+#include <string.h>
 #include <time.h>
 
 typedef struct RpGgufMap {
@@ -41,6 +42,12 @@ RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);
  * fails with RP_E_IO if size or time of modification of the file have changed; the caller closes `f` then. */
 RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
 RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
+
+/* Name of a tensor or key of a checkpoint that is no part of the model, "train.*" (reprise/train.h). */
+static inline bool rp_gguf_is_training(RpGgufString name) {
+    static const char prefix[] = "train.";
+    return name.len >= sizeof prefix - 1 && memcmp(name.ptr, prefix, sizeof prefix - 1) == 0;
+}
 
 /* Build the hash indices of keys and of tensor names. RP_E_FORMAT for a name that occurs twice. */
 RP_NODISCARD RpStatus rp_gguf_index_values(RpGgufFile *f);

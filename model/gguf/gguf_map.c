@@ -1,6 +1,6 @@
-/* The memory of a GGUF file. Metadata is read into private memory while the file is parsed, so another process that
- * writes to the file cannot change a length between its check and its use, and truncating the file raises no SIGBUS
- * there. Tensor data behind it is mapped:
+/* The memory of a GGUF file. Metadata is read into private memory while the file is parsed, so another process
+ * that writes to the file cannot change a length between its check and its use, and truncating the file raises no
+ * SIGBUS there. Tensor data behind it is mapped:
  *
  *     | header, values, tensor table | tensor data of the last chunk |  tensor data ...            |
  *     | private, read by chunks of READ_CHUNK bytes  0 .. read_bytes | mapped, or read as well     | */

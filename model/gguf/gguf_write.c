@@ -2,6 +2,7 @@
  * appears under its name only when it is complete (reprise/file.h). */
 #include "model/gguf/gguf_write.h"
 
+#include "model/gguf/gguf_file.h"
 #include "reprise/file.h"
 
 #include <errno.h>
@@ -113,6 +114,22 @@ void rp_gguf_put_value(GgufWriter *w, const RpGgufValue *v) {
     }
     append(w, &w->values, v->data, elements_size(v));
     w->n_values++;
+}
+
+static bool is_one_of(RpGgufString key, const char *const *keys, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (key.len == strlen(keys[i]) && memcmp(key.ptr, keys[i], key.len) == 0) return true;
+    return false;
+}
+
+void rp_gguf_put_values(GgufWriter *w, const RpGgufFile *f, bool types) {
+    static const char *const left_out[] = {"general.alignment", "general.file_type",
+                                           "general.quantization_version"};
+    const size_t             n          = types ? 1 : sizeof left_out / sizeof left_out[0];
+    for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
+        const RpGgufValue *v = rp_gguf_value(f, i);
+        if (!is_one_of(v->key, left_out, n) && !rp_gguf_is_training(v->key)) rp_gguf_put_value(w, v);
+    }
 }
 
 static size_t padded(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }

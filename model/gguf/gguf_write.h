@@ -22,6 +22,10 @@ void rp_gguf_put_element(GgufWriter *w, const void *data, size_t bytes);
 void rp_gguf_put_text(GgufWriter *w, const char *text, size_t len);
 void rp_gguf_put_value(GgufWriter *w, const RpGgufValue *value); /* copied from another file */
 
+/* Copies all values but general.alignment, which the writer chooses, and "train.*" (gguf_file.h). Without `types`
+ * also all but general.file_type and general.quantization_version: they describe the tensors of `f`. */
+void rp_gguf_put_values(GgufWriter *w, const RpGgufFile *f, bool types);
+
 /* Announces a tensor: its entry in the table, with the offset that follows from those before it. */
 void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtype dtype,
                         const int64_t ne[RP_MAX_DIMS]);

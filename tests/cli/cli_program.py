@@ -103,8 +103,8 @@ class Terminal:
     def write(self, data):
         os.write(self.fd, data)
 
-    def wait_for(self, wanted, seconds=60):
-        """Reads until the output has `wanted` after what was waited for before; returns what comes up to its end."""
+    def read_until(self, wanted, seconds):
+        """Reads until the output has `wanted` after what was waited for before, or ends; returns where it is, or -1."""
         end = time.time() + seconds
         while wanted not in self.output[self.seen :] and time.time() < end:
             if not select.select([self.fd], [], [], 0.1)[0]:
@@ -113,13 +113,19 @@ class Terminal:
                 self.output += os.read(self.fd, 4096)
             except OSError:
                 break
-        at = self.output.find(wanted, self.seen)
-        start, self.seen = self.seen, at + len(wanted) if at >= 0 else len(self.output)
+        return self.output.find(wanted, self.seen)
+
+    def wait_for(self, wanted, seconds=60):
+        """Reads until the output has `wanted` after what was waited for before; returns what comes up to its end."""
+        at = self.read_until(wanted, seconds)
+        if at < 0:
+            raise AssertionError(f"no {wanted!r} within {seconds} s or before the end in {self.output[self.seen :]!r}")
+        start, self.seen = self.seen, at + len(wanted)
         return self.output[start : self.seen]
 
     def finish(self, seconds=60):
         """Waits for the end: exit status, or -N for signal N; the whole output as text."""
-        self.wait_for(b"\0never", seconds)
+        self.read_until(b"\0never", seconds)
         self.same_settings = termios.tcgetattr(self.fd) == self.settings
         done, end = 0, time.time() + 10
         while not done and time.time() < end:

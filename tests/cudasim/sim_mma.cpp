@@ -4,7 +4,7 @@
 #include "tests/cudasim/sim_internal.h"
 
 namespace {
-// What a lane passes; a pointer to it is the operand of the collective.
+// Arguments of a lane; a pointer to them is the operand of the collective.
 struct LoadArgs {
     uint32_t *r;
     char      row[16];

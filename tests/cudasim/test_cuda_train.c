@@ -34,7 +34,7 @@ Test(cuda_train, a_step_is_one_launch) {
 
 Test(cuda_train, a_step_of_micro_batches_is_one_launch_each) { expect_replay("llama-f32", 3); }
 
-/* What rp_trainer_memory says is what the device holds, but for scratch memory of kernels and the padding of
+/* The device holds as much as rp_trainer_memory says, but for scratch memory of kernels and the padding of
  * states. */
 Test(cuda_train, takes_the_memory_that_was_planned) {
     const RpTrainOptions o = {.batch = 4, .seq = 32, .device = "cuda"};

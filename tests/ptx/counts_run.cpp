@@ -80,7 +80,7 @@ static string name_of(const string &op, const string &kernel) {
     const size_t from = kernel[0] == '(' ? 1 : 0;
     return op + " " + kernel.substr(from, kernel.find_first_of("<)", from) - from);
 }
-// Of all results only the chosen experts decide which addresses later launches read.
+// The chosen experts are the only results that decide which addresses later launches read.
 static bool chooses_experts(const string &op) { return op == "router" || op == "route" || op == "top_k"; }
 
 static bool is_address(uint64_t word) {

@@ -291,7 +291,8 @@ void             definitions(const Statement &s, vector<int> &defs, vector<int> 
 vector<uint32_t> immediate_post_dominators(const Body &b); // for each branch: the statement where paths join
 Registers        assign_slots(const Body &b);
 
-// What is done to operands before an instruction and to its result after it, where its own function does not (ptx_around.cpp).
+// Changes of the operands before an instruction and of its result after it that its own function does not make
+// (ptx_around.cpp).
 struct Around {
     Type    source = Type::none, result = Type::none; // of the operands concerned
     uint8_t flush  = 0;                               // bit k: subnormals of source k become zeros

@@ -16,7 +16,7 @@ enum Type { F16, BF16, S8 };
 struct Position {
     int row, column;
 };
-// Where register r, element e of a lane lies, with the names of the ISA: groupID = g, threadID_in_group = t.
+// Positions of the elements that a lane holds, with the names of the ISA: groupID = g, threadID_in_group = t.
 struct Product {
     const char *name, *types;
     Type        type;

@@ -1,6 +1,6 @@
-/* LoRA adapters: logits against llama.cpp's (tests/golden/lora), gradients against those of the merged weights, which
- * test_train_gradients.c compares with PyTorch's, merging against the formula, resume, refusals. Device: REPRISE_DEVICE
- * (CPU or simulated device). */
+/* LoRA adapters: logits against llama.cpp's (tests/golden/lora), gradients against those of the merged weights,
+ * which test_train_gradients.c compares with PyTorch's, merging against the formula, resume, refusals. Device:
+ * REPRISE_DEVICE (CPU or simulated device). */
 #include "tests/train/training.h"
 
 #include "reprise/convert.h"
@@ -54,7 +54,8 @@ static void expect_logits(const RpModel *m, const int32_t *ids, size_t n, const 
     static float got[MAX_IDS * VOCAB];
     RpSession   *s;
     logits_of(m, ids, n, got);
-    cr_expect_lt(largest_difference(got, want, n * VOCAB), 0.01, "%g", largest_difference(got, want, n * VOCAB));
+    cr_expect_lt(largest_difference(got, want, n * VOCAB), 0.01, "%g",
+                 largest_difference(got, want, n * VOCAB));
     OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = MAX_IDS, .n_threads = 2}, &s));
     OK(rp_session_prefill(s, ids, n, NULL, NULL));
     cr_expect_lt(largest_difference(rp_session_logits(s), want + (n - 1) * VOCAB, VOCAB), 0.01);
@@ -66,8 +67,8 @@ Test(train_lora, logits_are_those_of_llama_cpp) {
     int32_t      ids[MAX_IDS];
     char        *line = NULL;
     size_t       size = 0, scales = 0;
-    FILE        *f    = golden_open("lora/logits.txt");
-    const size_t n    = golden_ids(golden_line(f, &line, &size) + strlen("ids "), ids, MAX_IDS);
+    FILE        *f = golden_open("lora/logits.txt");
+    const size_t n = golden_ids(golden_line(f, &line, &size) + strlen("ids "), ids, MAX_IDS);
     cr_assert_eq(n, 12);
     while (golden_line(f, &line, &size) != NULL) {
         float    scale;
@@ -159,22 +160,13 @@ Test(train_lora, a_merge_into_quantised_weights_is_refused_or_rounded) {
 
 /* ---- training ---- */
 
-/* A checkpoint after one step without clipping: with beta1 = 1/2 it has m = gradient / 2. */
+/* Without clipping and with beta1 = 1/2 it has m = gradient / 2. */
 static RpGgufFile *first_step(const RpModel *m, RpTrainOptions o) {
-    char       path[96];
-    int32_t    tokens[MAX_TRAIN_TOKENS];
-    RpTrainer *t;
-    RpGgufFile *f;
+    int32_t tokens[MAX_TRAIN_TOKENS];
     o.beta1    = 0.5f;
     o.max_norm = INFINITY;
     train_tokens(1, 0, o.batch, o.seq, rp_model_info(m)->n_vocab, tokens);
-    OK(rp_trainer_open(m, &o, &t));
-    OK(rp_trainer_step(t, tokens, NULL));
-    OK(rp_trainer_save(t, train_path("step", path, sizeof path)));
-    OK(rp_gguf_open(path, &f));
-    remove(path);
-    rp_trainer_free(t);
-    return f;
+    return train_first_step(m, &o, tokens, NULL);
 }
 
 /* An adapter of all matrices with a and b other than zero: after five steps. */
@@ -188,13 +180,13 @@ static void write_trained(const RpModel *m, char *path, size_t size) {
 
 /* With w' = w + s b a: da = s b^T dw', db = s dw' a^T. */
 static void compare_gradients(const RpGgufFile *whole, const RpGgufFile *lora, const char *name) {
-    const double        s  = (double)small.lora_alpha / small.lora_rank;
-    char                moment[160];
+    const double s = (double)small.lora_alpha / small.lora_rank;
+    char         moment[160];
     snprintf(moment, sizeof moment, "train.m.%s", name);
     const RpTensorView *dw = view_of(whole, moment, ""), *da = view_of(lora, moment, ".lora_a"),
                        *db = view_of(lora, moment, ".lora_b");
-    char                path[96];
-    RpGgufFile         *f;
+    char        path[96];
+    RpGgufFile *f;
     OK(rp_gguf_open(train_path("adapter", path, sizeof path), &f));
     const RpTensorView *a = view_of(f, name, ".lora_a"), *b = view_of(f, name, ".lora_b");
     double              worst = 0.0, largest = 0.0;
@@ -268,7 +260,7 @@ Test(train_lora, a_resume_has_the_same_bits) {
     RpModel       *m = golden_open_tiny("llama-q4_0"), *fresh = golden_open_tiny("llama-q4_0");
     RpTrainer     *t, *again;
     RpTrainOptions o = small;
-    double         loss[2];
+    double         loss, at_run_time;
     int32_t        tokens[MAX_TRAIN_TOKENS];
     OK(rp_trainer_open(m, &small, &t));
     train_steps(t, m, &small, 3);
@@ -289,19 +281,9 @@ Test(train_lora, a_resume_has_the_same_bits) {
     OK(rp_trainer_save(t, path));
     OK(rp_model_add_adapter(fresh, path, 1.0f));
     train_tokens(1, 0, small.batch, small.seq, rp_model_info(m)->n_vocab, tokens);
-    OK(rp_trainer_evaluate(t, tokens, (size_t)small.batch, &loss[0]));
-    loss[1] = 0.0;
-    for (int s = 0; s < small.batch; s++) {
-        static float   y[MAX_IDS * VOCAB];
-        const int32_t *ids = tokens + s * (small.seq + 1);
-        logits_of(fresh, ids, (size_t)small.seq, y);
-        for (int i = 0; i < small.seq; i++) {
-            double sum = 0.0;
-            for (int v = 0; v < VOCAB; v++) sum += exp((double)y[i * VOCAB + v]);
-            loss[1] += (log(sum) - (double)y[i * VOCAB + ids[i + 1]]) / (small.batch * small.seq);
-        }
-    }
-    cr_expect_float_eq(loss[0], loss[1], 0.02 * loss[0], "%g, at run time %g", loss[0], loss[1]);
+    OK(rp_trainer_evaluate(t, tokens, (size_t)small.batch, &loss));
+    at_run_time = train_loss_of_logits(fresh, tokens, small.batch, small.seq);
+    cr_expect_float_eq(loss, at_run_time, 0.02 * loss, "%g, at run time %g", loss, at_run_time);
     remove(path);
     rp_trainer_free(t);
     rp_model_free(m), rp_model_free(fresh);
@@ -310,11 +292,13 @@ Test(train_lora, a_resume_has_the_same_bits) {
 /* ---- refusals ---- */
 
 Test(train_lora, other_files_are_refused_and_change_nothing) {
-    RpModel    *m = golden_open_tiny("llama-f32"), *moe = golden_open_tiny("qwen3moe-f32"),
-            *dense = golden_open_tiny("llama-f32");
+    RpModel     *m     = golden_open_tiny("llama-f32");
+    RpModel     *moe   = golden_open_tiny("qwen3moe-f32");
+    RpModel     *dense = golden_open_tiny("llama-f32");
     const size_t bytes = rp_model_info(m)->weight_bytes;
-    RpTrainer  *t;
-    REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "tiny/llama-f32.gguf", 1.0f), RP_E_FORMAT, "general.type is ''");
+    RpTrainer   *t;
+    REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "tiny/llama-f32.gguf", 1.0f), RP_E_FORMAT,
+            "general.type is ''");
     REFUSED(rp_model_add_adapter(moe, ADAPTER, 1.0f), RP_E_FORMAT, "'llama': 'qwen3moe' is wanted");
     REFUSED(rp_model_add_adapter(m, ADAPTER, NAN), RP_E_ARG, "a scale of nan");
     REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "lora/missing.gguf", 1.0f), RP_E_IO, "missing.gguf");

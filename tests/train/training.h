@@ -49,6 +49,38 @@ static inline const char *train_path(const char *name, char *path, size_t size) 
     return path;
 }
 
+/* The checkpoint after one step on `tokens`; the caller closes it. `r` may be NULL. */
+static inline RpGgufFile *train_first_step(const RpModel *m, const RpTrainOptions *o, const int32_t *tokens,
+                                           RpTrainResult *r) {
+    char        path[96];
+    RpTrainer  *t;
+    RpGgufFile *f;
+    OK(rp_trainer_open(m, o, &t));
+    OK(rp_trainer_step(t, tokens, r));
+    OK(rp_trainer_save(t, train_path("step", path, sizeof path)));
+    OK(rp_gguf_open(path, &f));
+    remove(path); /* it stays mapped */
+    rp_trainer_free(t);
+    return f;
+}
+
+/* Mean cross entropy of [n_seq][seq + 1] tokens by rp_model_logits, which has an f16 KV cache. */
+static inline double train_loss_of_logits(const RpModel *m, const int32_t *tokens, int n_seq, int seq) {
+    const int32_t n_vocab = rp_model_info(m)->n_vocab;
+    int32_t       ids[MAX_TRAIN_TOKENS];
+    double        loss   = 0.0;
+    float        *logits = malloc((size_t)n_seq * (size_t)seq * (size_t)n_vocab * sizeof *logits);
+    for (int s = 0; s < n_seq; s++) memcpy(ids + s * seq, tokens + s * (seq + 1), (size_t)seq * sizeof *ids);
+    OK(rp_model_logits(m, ids, (size_t)n_seq, (size_t)seq, logits));
+    for (int i = 0; i < n_seq * seq; i++) {
+        double sum = 0.0;
+        for (int v = 0; v < n_vocab; v++) sum += exp((double)logits[i * n_vocab + v]);
+        loss += log(sum) - (double)logits[i * n_vocab + tokens[i + i / seq + 1]];
+    }
+    free(logits);
+    return loss / (n_seq * seq);
+}
+
 /* The checkpoint of a trainer, *n bytes; the caller frees. */
 static inline char *train_checkpoint(RpTrainer *t, size_t *n) {
     enum { ROOM = 1 << 22 };

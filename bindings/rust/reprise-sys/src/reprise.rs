@@ -1402,7 +1402,7 @@ extern "C" {
 pub struct FILE {
     _opaque: [u8; 0],
 }
-/// What `cudaStream_t` points to.
+/// The target of a `cudaStream_t`.
 #[repr(C)]
 pub struct CUstream_st {
     _opaque: [u8; 0],

@@ -29,7 +29,7 @@ use std::ptr::{null_mut, NonNull};
 #[derive(Debug)]
 pub struct Model {
     raw: NonNull<sys::RpModel>,
-    /// What [`Model::open_memory`] reads from.
+    /// The memory of [`Model::open_memory`].
     _memory: Option<Box<[u8]>>,
 }
 

@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::os::raw::{c_char, c_void};
 use std::ptr::null_mut;
 
-/// What a [`Buffer`] can hold.
+/// An element of a [`Buffer`].
 ///
 /// # Safety
 /// Every bit pattern is a value.
