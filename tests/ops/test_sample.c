@@ -233,9 +233,8 @@ Test(sample, samples_from_a_vocabulary_of_152k) {
 
 Test(sample, agrees_with_the_cpu_on_152k_logits_of_any_shape) {
     static const ShapedCase cases[] = {
-        {"one far above", 1e30f, 60000, 0.9f, 0.2f, 1.0f, MANY},
-        {"masked",        1.0f,  60000, 0.9f, 0.1f, 1.1f, MANY},
-        {"denormal",      1.0f,  60000, 0.9f, 0.1f, 1.0f, MANY},
+        {"masked",   1.0f, 60000, 0.9f, 0.1f, 1.1f, MANY},
+        {"denormal", 1.0f, 60000, 0.9f, 0.1f, 1.0f, MANY},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         cr_expect_eq(sample_shaped(&cases[i], (uint32_t)i).s.drawn_low, 1u, "%s", cases[i].shape);
