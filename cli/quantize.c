@@ -29,7 +29,7 @@ const Command cli_command_quantize = {.name      = "quantize",
                                       .help      = "write a model's weights in another type",
                                       .usage     = "IN OUT --type TYPE [options]",
                                       .notes     = "Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K "
-                                                   "Q5_K Q6_K, MXFP4 (experts; Q8_0 elsewhere), and the "
+                                                   "Q5_K Q6_K, MXFP4 (Q8_0 beside experts), and the "
                                                    "quantisation mixes Q4_K_M and Q5_K_M. Vectors and routers "
                                                    "stay F32. OUT appears when it is complete."
                                                    "",

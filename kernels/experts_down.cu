@@ -30,7 +30,7 @@ struct ExpertsDownArgs {
 
 /* Columns: those of the experts that the block computes side by side; the warp multiplies column `slot`. */
 struct ExpertColumns {
-    enum { COLUMNS = 1 };
+    enum { COLUMNS = 1, WARPS = RP_GEMV_WARPS };
     GemvColumns<RP_GEMV_WARPS> all;
     int                        n_experts, slot;
     __device__ int             n_staged() const { return n_experts; }
@@ -63,23 +63,24 @@ struct ExpertsDownPut {
         return (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * work.parts * RP_GEMV_ROWS;
     }
 
-    __device__ float *buffer(int64_t m) const { return table + ((m & tile_rows()) != 0 ? RESULTS : 0); }
+    __device__ float *buffer(int m) const { return table + ((m & tile_rows()) != 0 ? RESULTS : 0); }
 
-    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
-        const int64_t rows = p.w.ne[1];
-        const int     pair = (int)(m & (tile_rows() - 1)) / RP_GEMV_ROWS,
-                  slot     = ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
-        float *to          = buffer(m) + (pair * p.n_experts + slot) * RP_GEMV_ROWS;
+    __device__ void operator()(int m, int, const float (&v)[RP_GEMV_ROWS]) const {
+        const int rows = (int)p.w.ne[1];
+        const int pair = (m & (tile_rows() - 1)) / RP_GEMV_ROWS,
+                  slot = ((int)threadIdx.x / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
+        float *to      = buffer(m) + (pair * p.n_experts + slot) * RP_GEMV_ROWS;
         for (int r = 0; r < RP_GEMV_ROWS; r++) {
             const bool valid = expert >= 0 && m + r < rows;
-            to[r] = !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[expert * rows + m + r] : 0.0f);
+            to[r] =
+                !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[(int64_t)expert * rows + m + r] : 0.0f);
         }
     }
 
     /* The end of a row tile: thread tid adds up row tid % 2 of row pair tid / 2. */
-    __device__ void end_tile(int64_t tile) const {
-        const int     tid   = (int)threadIdx.x;
-        const int64_t first = rp_gemv_block_row(work, tile), row = first + tid;
+    __device__ void end_tile(int tile) const {
+        const int tid   = (int)threadIdx.x;
+        const int first = rp_gemv_block_row(work, tile), row = first + tid;
         __syncthreads();
         if (tid >= tile_rows() || row >= work.rows) return;
         const float *from =
@@ -92,7 +93,7 @@ struct ExpertsDownPut {
     }
 };
 
-__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &, int64_t tile) {
+__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &, int tile) {
     put.end_tile(tile);
 }
 

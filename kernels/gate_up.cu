@@ -52,22 +52,22 @@ enum { MAX_ROWS = 256 }; /* of a block */
 
 struct GateUpPut {
     float          *sums;
-    int64_t         first;
-    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
-        for (int i = 0; i < 2; i++) sums[2 * (int)(m - first) + i] = v[i];
+    int             first;
+    __device__ void operator()(int m, int, const float (&v)[RP_GEMV_ROWS]) const {
+        for (int i = 0; i < 2; i++) sums[2 * (m - first) + i] = v[i];
     }
 };
 
 /* Bias and activation of the block's rows. */
 __device__ void finish_rows(const GateUpArgs &p, const BlockRows &mine, int32_t expert, const float *sums) {
-    const int64_t rows = p.w[0].ne[1];
-    float        *row  = p.quantizes ? p.f32_result + blockIdx.y * rows : (float *)rp_row(p.y, blockIdx.y);
+    const int rows = (int)p.w[0].ne[1];
+    float    *row  = p.quantizes ? p.f32_result + (int64_t)blockIdx.y * rows : (float *)rp_row(p.y, blockIdx.y);
     __syncthreads();
-    for (int64_t m = mine.first + threadIdx.x; m < mine.end; m += RP_GEMV_THREADS) {
+    for (int m = mine.first + (int)threadIdx.x; m < mine.end; m += RP_GEMV_THREADS) {
         float half[2];
         for (int i = 0; i < 2; i++) {
-            half[i] = sums[2 * (int)(m - mine.first) + i];
-            if (p.bias[i] != nullptr && expert >= 0) half[i] += p.bias[i][expert * rows + m];
+            half[i] = sums[2 * (m - mine.first) + i];
+            if (p.bias[i] != nullptr && expert >= 0) half[i] += p.bias[i][(int64_t)expert * rows + m];
         }
         const float v = gated(p, half[0], half[1]);
         if (p.whole) /* whole warps: mine.first and mine.end are multiples of 32 */
@@ -87,14 +87,14 @@ __device__ GemvWork work_of(const GateUpArgs &p) {
 __device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work, const BlockRows &mine) {
     if (!p.quantizes || p.whole) return;
     const int shift    = rp_log2(p.counter_rows);
-    float    *result   = p.f32_result + blockIdx.y * work.rows;
+    float    *result   = p.f32_result + (int64_t)blockIdx.y * work.rows;
     unsigned *counters = p.counters + blockIdx.y * p.n_counters;
-    for (int g = (int)(mine.first >> shift); (int64_t)g << shift < mine.end; g++) {
-        const int64_t first = (int64_t)g << shift,
-                      end   = first + p.counter_rows < work.rows ? first + p.counter_rows : work.rows;
+    for (int g = mine.first >> shift; g << shift < mine.end; g++) {
+        const int first = g << shift,
+                  end   = first + p.counter_rows < work.rows ? first + p.counter_rows : work.rows;
         if (!rp_arrives_last(counters + g, rp_blocks_of_rows(p.grid, RP_GEMV_WARPS / work.split, first, end)))
             continue;
-        for (int64_t i = first + threadIdx.x; i < end; i += RP_GEMV_THREADS) /* whole warps */
+        for (int i = first + (int)threadIdx.x; i < end; i += RP_GEMV_THREADS) /* whole warps */
             rp_quantize_block(__ldcg(result + i), rp_row(p.y, blockIdx.y), work.rows, i / RP_ACT_BLOCK);
     }
 }

@@ -25,10 +25,10 @@ struct LinearArgs {
 /* Epilogue per row. __fadd_rn keeps the compiler from fusing the addition with a product, which op add does not. */
 struct LinearPut {
     const LinearArgs &p;
-    __device__ void   operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+    __device__ void   operator()(int m, int, const float (&v)[RP_GEMV_ROWS]) const {
           for (int r = 0; r < RP_GEMV_ROWS; r++) {
-              const int64_t i = m + r;
-              if (i >= p.w.ne[1]) return;
+              const int i = m + r;
+              if (i >= (int)p.w.ne[1]) return;
             float sum = v[r] + (p.bias != nullptr ? p.bias[i] : 0.0f);
               if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
             if (p.post)

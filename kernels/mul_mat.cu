@@ -49,11 +49,11 @@ template <int C> struct Product {
 template <int C> __device__ Product<C> product_of(const MulMatArgs &p) {
     const int64_t t = (int64_t)blockIdx.y * C, h = blockIdx.z % p.x.ne[2], b = blockIdx.z / p.x.ne[2];
     const int     columns  = (int)(p.x.ne[1] - t < C ? p.x.ne[1] - t : C);
-    GemvWork      work     = {p.w.ne[1], p.w.ne[0], columns, p.split};
+    GemvWork      work     = {(int)p.w.ne[1], (int)p.w.ne[0], columns, p.split};
     work.first_tile        = (int)blockIdx.x;
     work.early             = p.early;
     const GemvColumns<C> x = {rp_row_at(p.x, t, h, b), p.x.nb[1], p.w.ne[0], columns};
-    const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], p.w.ne[1], columns};
+    const GemvRows       y = {rp_row_at(p.y, t, h, b), p.y.nb[1], (int)p.w.ne[1], columns};
     return {work, x, y};
 }
 
@@ -62,10 +62,10 @@ template <class Form, int C>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(C)) mul_mat_kernel(MulMatArgs p) {
     rp_gemv_open(p.early);
     Product<C> product = product_of<C>(p);
-    if (Form::FLOAT) product.work.n = inner_length(p, blockIdx.y * C);
+    if (Form::FLOAT) product.work.n = (int)inner_length(p, blockIdx.y * C);
     if (Form::FLOAT && p.bound == RP_BOUND_ROWS) { /* rows past the position are left unwritten */
         const int64_t end = last_position(p, blockIdx.y) + 1;
-        if (end < product.work.rows) product.work.rows = product.put.rows = end;
+        if (end < product.work.rows) product.work.rows = product.put.rows = (int)end;
         if (rp_gemv_block_row(product.work, 0) >= product.work.rows) return; /* the whole block */
     }
     const HeadMatrix m = matrix_of_head(p);

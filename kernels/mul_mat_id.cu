@@ -133,10 +133,10 @@ struct IdProduct {
 
 __device__ IdProduct product_of(const MulMatIdArgs &p) {
     const int64_t j = blockIdx.y, t = blockIdx.z;
-    GemvWork      work     = {p.w.ne[1], p.w.ne[0], 1, p.split};
+    GemvWork      work     = {(int)p.w.ne[1], (int)p.w.ne[0], 1, p.split};
     work.first_tile        = (int)blockIdx.x;
     const GemvColumns<1> x = {rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0), 0, p.w.ne[0], 1};
-    const GemvRows       y = {rp_row_at(p.y, j, t, 0), 0, p.w.ne[1], 1};
+    const GemvRows       y = {rp_row_at(p.y, j, t, 0), 0, (int)p.w.ne[1], 1};
     return {work, x, y};
 }
 

@@ -1,10 +1,14 @@
 /* Query, key and value projections of one token, c = column(x):
  *     y = rope(norm(wq c + bias))    k_cache[:,pos] = rope(norm(wk c + bias))    v_cache[:,pos] = wv c + bias
  * A position outside of the caches stores nothing.
- * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh). The grid has the blocks of all projections, as
- *           many as the device holds at a time, with about the same number of bytes each:
+ * geometry  GEMV, row tiles of 8/split row pairs (gemv.cuh). With q8_act columns a multiprocessor has one block of 16
+ *           warps, so that it computes the column once; else blocks have 8 warps. The grid has the blocks of all
+ *           projections, as many as the device holds at a time, with about the same number of bytes each:
  *
  *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
+ *
+ *           Projections whose weights have another type have a launch of their own, but for values in Q6_K beside Q4_K or
+ *           Q5_K.
  *
  *           A rotation needs two rows, which are those of a warp (pair_of). So a block rotates and stores its own rows,
  *           32 pairs at a time by the lanes of a warp. Norms and stores in q8_0 need more of a head. Then sums go to
@@ -24,9 +28,6 @@
 namespace {
 
 enum { Q, K, V, PROJS };
-
-/* Resident blocks of the kernels for any types of weights. */
-enum { MIXED_BLOCKS = 2, MIXED_DEQUANT_BLOCKS = 2 };
 
 /* One projection. */
 struct QkvProj {
@@ -87,12 +88,12 @@ __device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int6
  *     m        0  1   2  3   4  5   6  7
  *     row      0  3   1  4   2  5   6  7  */
 struct RowPair {
-    int     head, pair; /* pair: of the rotation; -1 if the rows do not rotate */
-    int64_t first, second;
+    int head, pair; /* pair: of the rotation; -1 if the rows do not rotate */
+    int first, second;
 };
 
-__device__ RowPair pair_of(const QkvArgs &p, int proj, int64_t m) {
-    const int d = p.head_dim, n_dims = p.rope.p.n_dims, h = (int)m / d, j = (int)m - h * d;
+__device__ RowPair pair_of(const QkvArgs &p, int proj, int m) {
+    const int d = p.head_dim, n_dims = p.rope.p.n_dims, h = m / d, j = m - h * d;
     RowPair   r = {h, proj != V && j < n_dims ? j / 2 : -1, m, m + 1};
     if (r.pair >= 0 && p.rope.p.mode != RP_ROPE_NORM)
         r.first = m - j + j / 2, r.second = r.first + n_dims / 2;
@@ -100,72 +101,76 @@ __device__ RowPair pair_of(const QkvArgs &p, int proj, int64_t m) {
 }
 
 /* Rotates and stores the rows of results m and m + 1, of which a and b are the sums. */
-__device__ void store_pair(const QkvArgs &p, int which, int64_t m, float a, float b) {
+__device__ void store_pair(const QkvArgs &p, int which, int m, float a, float b) {
     const QkvProj &proj = proj_of(p, which);
     const RowPair  r    = pair_of(p, which, m);
     char          *row  = place_of(p, proj, which, r.head);
     if (row == nullptr) return;
     if (proj.bias != nullptr) a += proj.bias[r.first], b += proj.bias[r.second];
     if (r.pair >= 0) rp_rotate(rp_rotation(p.rope, p.pos[0], p.factors, r.pair), a, b, &a, &b);
-    const int64_t head = which == Q ? (int64_t)r.head * p.head_dim : 0;
+    const int head = which == Q ? r.head * p.head_dim : 0;
     rp_put_float(proj.out.dtype, row, r.first - head, a);
     rp_put_float(proj.out.dtype, row, r.second - head, b);
 }
 
-/* The sums of results m and m + 1 that are stored directly: 32 pairs for the lanes of a warp. There is one buffer for
- * even runs of 32 pairs and one for odd ones: while a warp stores one run, others may write the next. They reach the one
- * after only past its barrier (rp_gemv_reduce). */
-__device__ float *pair_sums(int64_t m) {
+/* The sums of results `at` and at + 1 of the block that are stored directly: 32 pairs for the lanes of a warp. There is one
+ * buffer for even runs of 32 pairs and one for odd ones: while a warp stores one run, others may write the next. They reach
+ * the one after only past its barrier (rp_gemv_reduce). */
+__device__ float *pair_sums(int at) {
     RP_SHARED(float, sums, [2 * 2 * RP_WARP]);
-    return sums + (int)m % (2 * 2 * RP_WARP);
+    return sums + at % (2 * 2 * RP_WARP);
 }
 
-/* Stores the pairs of the block's row tiles so far, if `tile` is its last one or ends a run of 32. Not inlined, and finds
- * its rows again, so that it takes no registers from the products. */
+/* Stores the pairs of the block's row tiles before `tile`, if there are no more or they end a run of 32. Not inlined, and
+ * finds its rows again, so that it takes no registers from the products. */
 __device__ RP_NOINLINE void store_pairs(const QkvArgs &p, int tile) {
     enum { RUN = 2 * RP_WARP };
-    const QkvBlock b     = block_of(p);
-    const int      first = (int)rp_gemv_block_row(b.work, 0), end = (int)rp_gemv_block_row(b.work, tile + 1),
-              rows = (int)b.work.rows, run = (end - 1) / RUN * RUN;
-    if (end % RUN != 0 && end < rows && tile + 1 < b.work.n_tiles) return;
+    const QkvBlock  b    = block_of(p);
+    const BlockRows mine = rp_block_rows(b.work);
+    const int       next = rp_gemv_block_row(b.work, tile), end = next < mine.end ? next : mine.end,
+              n = end - mine.first;
+    if (n % RUN != 0 && end < mine.end) return;
     __syncthreads(); /* the sums of all warps are in shared memory */
-    const int m = (run > first ? run : first) + 2 * (int)threadIdx.x;
-    if (threadIdx.x < RP_WARP && m < (end < rows ? end : rows))
-        store_pair(p, b.proj, m, pair_sums(m)[0], pair_sums(m)[1]);
+    const int at = (n - 1) / RUN * RUN + 2 * (int)threadIdx.x;
+    if (threadIdx.x < RP_WARP && at < n)
+        store_pair(p, b.proj, mine.first + at, pair_sums(at)[0], pair_sums(at)[1]);
 }
 
-struct QkvPut {
+template <int WARPS> struct QkvPut {
     const QkvArgs  &p;
+    const GemvWork &work;
     int             proj;
-    int64_t         rows;
-    __device__ void operator()(int64_t m, int c, const float (&v)[RP_GEMV_ROWS]) const {
+    __device__ void operator()(int m, int c, const float (&v)[RP_GEMV_ROWS]) const {
         const QkvProj &t = proj_of(p, proj);
         if (!t.direct)
-            BiasedSums{t.sums, t.bias, rows}(m, c, v);
+            BiasedSums{t.sums, t.bias, work.rows}(m, c, v);
         else
-            pair_sums(m)[0] = v[0], pair_sums(m)[1] = v[1];
+            for (int i = 0; i < 2; i++) pair_sums(m - rp_gemv_block_row(work, 0))[i] = v[i];
     }
 };
 
-__device__ void rp_gemv_end_tile(const QkvPut &put, const GemvWork &, int64_t tile) {
-    if (proj_of(put.p, put.proj).direct) store_pairs(put.p, (int)tile);
+template <int WARPS> __device__ void rp_gemv_end_tile(const QkvPut<WARPS> &put, const GemvWork &, int tile) {
+    if (proj_of(put.p, put.proj).direct) store_pairs(put.p, tile + WARPS / RP_GEMV_WARPS);
 }
 
-/* Weights: the rows of pair_of where the block stores them, else those of the matrix in their order. */
-template <class Matrix> struct HeadRows {
-    Matrix          w;
+/* Weights: the rows of pair_of where the block stores them, else those of the matrix in their order. The matrix is made
+ * again for each row tile, from the kernel's parameters: kept, it takes ten registers from the loop along k. */
+template <class Form> struct HeadRows {
     const QkvArgs  &p;
+    const GemvWork &work;
     int             proj;
-    __device__ auto at(int64_t m) const {
-        if (!proj_of(p, proj).direct || m >= w.rows) return w.at(m);
+    __device__ auto matrix() const { return Form::matrix(proj_of(p, proj).w, work); }
+    __device__ auto at(int m) const {
+        if (!proj_of(p, proj).direct || m >= work.rows) return matrix().at(m);
         const RowPair r = pair_of(p, proj, m);
-        return w.two(r.first, r.second);
+        return matrix().two(r.first, r.second);
     }
-    __device__ bool aligned() const { return w.aligned(); }
+    __device__ bool aligned() const { return matrix().aligned(); }
 };
 
 /* Norm, rotation and store of one head by the last-arriving block. Not inlined, so that the arithmetic of the
  * angles takes no registers from the products. v, the head in shared memory, reuses the space of the staged column. */
+template <int THREADS>
 __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, int which, int64_t h,
                                         float whole_scale) {
     RP_SHARED_DYNAMIC(float, v);
@@ -175,35 +180,35 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     const float *weight =
         proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
     __syncthreads(); /* all threads have read the head before */
-    for (int i = tid; i < d; i += RP_GEMV_THREADS) v[i] = __ldcg(proj.sums + h * d + i);
+    for (int i = tid; i < d; i += THREADS) v[i] = __ldcg(proj.sums + h * d + i);
     __syncthreads();
     if (normalizes) {
-        const float scale =
-            p.norm == RP_HEAD_NORM_WHOLE ? whole_scale : rp_rms_scale<false>(v, d, p.norm_eps, scratch);
-        for (int i = tid; i < d; i += RP_GEMV_THREADS)
-            v[i] = v[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
+        const float scale = p.norm == RP_HEAD_NORM_WHOLE
+                                ? whole_scale
+                                : rp_rms_scale<false, THREADS>(v, d, p.norm_eps, scratch);
+        for (int i = tid; i < d; i += THREADS) v[i] = v[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
         __syncthreads();
     }
     if (rotates) {
-        for (int pair = tid; pair < p.rope.p.n_dims / 2; pair += RP_GEMV_THREADS)
+        for (int pair = tid; pair < p.rope.p.n_dims / 2; pair += THREADS)
             rp_rotate_row(p.rope, rp_rotation(p.rope, p.pos[0], p.factors, pair), pair, v, v);
         __syncthreads();
     }
     char *row = place_of(p, proj, which, h);
     if (row == nullptr) return;
     if (proj.out.dtype == RP_Q8_0) {
-        for (int i = tid; i < d; i += RP_GEMV_THREADS) /* whole warps */
+        for (int i = tid; i < d; i += THREADS) /* whole warps */
             rp_put_q8_0(v[i], (uint8_t *)row + (h * d + i) / RP_WARP * RP_Q8_0_BYTES);
         return;
     }
     const int64_t at = which == Q ? 0 : h * d;
-    for (int i = tid; i < d; i += RP_GEMV_THREADS) rp_put_float(proj.out.dtype, row, at + i, v[i]);
+    for (int i = tid; i < d; i += THREADS) rp_put_float(proj.out.dtype, row, at + i, v[i]);
 }
 
 /* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it. With d = 24 and blocks
  * of 16 rows, head 1 (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. Not
  * inlined, so that nothing of it takes registers from the product. */
-__device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
+template <int THREADS> __device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const QkvBlock b    = block_of(p);
     const QkvProj &proj = proj_of(p, b.proj);
@@ -212,27 +217,34 @@ __device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
     const BlockRows mine = rp_block_rows(b.work);
     if (p.norm == RP_HEAD_NORM_WHOLE && b.proj != V) {
         if (!rp_arrives_last(proj.counters, (unsigned)proj.grid.blocks)) return;
-        const float scale = rp_rms_scale<true>(proj.sums, b.work.rows, p.norm_eps, scratch);
-        for (int64_t h = 0; h < b.work.rows / d; h++) finish_head(p, proj, b.proj, h, scale);
+        const float scale = rp_rms_scale<true, THREADS>(proj.sums, b.work.rows, p.norm_eps, scratch);
+        for (int h = 0; h < b.work.rows / d; h++) finish_head<THREADS>(p, proj, b.proj, h, scale);
         return;
     }
-    for (int64_t h = (int)mine.first / d; h * d < mine.end; h++) {
+    for (int h = mine.first / d; h * d < mine.end; h++) {
         const unsigned blocks = rp_blocks_of_rows(proj.grid, tile_rows, h * d, (h + 1) * d);
-        if (rp_arrives_last(proj.counters + h, blocks)) finish_head(p, proj, b.proj, h, 1.0f);
+        if (rp_arrives_last(proj.counters + h, blocks)) finish_head<THREADS>(p, proj, b.proj, h, 1.0f);
     }
 }
 
-template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
-    const auto matrix = Form::matrix(proj_of(p, b.proj).w, b.work);
-    Form::product(b.work, HeadRows<decltype(matrix)>{matrix, p, b.proj}, FusedColumn(p.column),
-                  QkvPut{p, b.proj, b.work.rows});
-}
+/* Warps of a block, and blocks that a multiprocessor holds at a time. */
+template <class Form> struct BlockShape {
+    enum {
+        WARPS    = (Form::STAGED ? 2 : 1) * RP_GEMV_WARPS,
+        THREADS  = WARPS * RP_WARP,
+        RESIDENT = Form::STAGED ? 1 : Form::min_blocks(1)
+    };
+};
 
-constexpr int smaller(int a, int b) { return a < b ? a : b; }
+template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
+    constexpr int WARPS = BlockShape<Form>::WARPS;
+    Form::product(b.work, HeadRows<Form>{p, b.work, b.proj}, ColumnOfBlock<WARPS>(p.column),
+                  QkvPut<WARPS>{p, b.work, b.proj});
+}
 
 /* Weights of one form, or those of the values of another. */
 template <class Form, class ValueForm>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(Form::min_blocks(1), ValueForm::min_blocks(1)))
+__global__ void __launch_bounds__(BlockShape<Form>::THREADS, BlockShape<Form>::RESIDENT)
     qkv_kernel(const __grid_constant__ QkvArgs p) {
     rp_gemv_open(p.early);
     const QkvBlock b = block_of(p);
@@ -240,38 +252,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, smaller(Form::min_blocks(1), 
         rows_of<Form>(p, b);
     else
         rows_of<ValueForm>(p, b);
-    finish_heads(p);
-}
-
-template <RpDtype T> __device__ inline void quant_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    rows_of<QuantForm<T>>(p, b);
-}
-
-template <RpDtype T> __device__ inline void dequant_rows_of(const QkvArgs &p, const QkvBlock &b) {
-    rows_of<DequantForm<T>>(p, b);
-}
-
-/* Any types: each block branches on the type of its projection, so the kernel needs the registers of the largest
- * branch. */
-__global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_BLOCKS)
-    mixed_kernel(const __grid_constant__ QkvArgs p) {
-    rp_gemv_open(p.early);
-    const QkvBlock b    = block_of(p);
-    const RpDtype  type = proj_of(p, b.proj).w.dtype;
-    RP_DEVICE_FOR_QUANT(type, quant_rows_of, p, b);
-    finish_heads(p);
-}
-
-__global__ void __launch_bounds__(RP_GEMV_THREADS, MIXED_DEQUANT_BLOCKS)
-    mixed_dequant_kernel(const __grid_constant__ QkvArgs p) {
-    rp_gemv_open(p.early);
-    const QkvBlock b    = block_of(p);
-    const RpDtype  type = proj_of(p, b.proj).w.dtype;
-    if (type == RP_F32) rows_of<FloatForm<RP_F32>>(p, b);
-    if (type == RP_F16) rows_of<FloatForm<RP_F16>>(p, b);
-    if (type == RP_BF16) rows_of<FloatForm<RP_BF16>>(p, b);
-    RP_DEVICE_FOR_QUANT(type, dequant_rows_of, p, b);
-    finish_heads(p);
+    finish_heads<BlockShape<Form>::THREADS>(p);
 }
 
 /* The tiles of one projection, until they are divided among blocks. */
@@ -286,17 +267,25 @@ ProjTiles tiles_of(const RpTensorView &w) {
     return {rp_blocks(w.ne[1], rows), rows * (int64_t)rp_row_bytes(w.dtype, w.ne[0]), 1, split};
 }
 
-/* Divides the tiles among blocks of about the same number of bytes, at most `per_sm` per multiprocessor. The tiles of a
- * block grow by one where that makes the smallest blocks, until there are few enough. */
-void divide_blocks(QkvArgs &p, int per_sm, bool early, const RpKernelCtx *ctx) {
-    const int64_t slots = rp_tuning_blocks(ctx, per_sm);
-    ProjTiles     t[PROJS];
-    for (int i = Q; i < PROJS; i++) t[i] = tiles_of(p.proj[i].w);
+/* Bit i: the launch computes projection i. */
+enum { ALL_PROJS = 1 << Q | 1 << K | 1 << V };
+
+/* Divides the tiles among blocks of about the same number of bytes, at most as many as the device holds at a time. The
+ * tiles of a block grow by one where that makes the smallest blocks, until there are few enough. */
+template <class Form> void divide_blocks(QkvArgs &p, unsigned projs, bool early, const RpKernelCtx *ctx) {
+    enum { TILES = BlockShape<Form>::WARPS / RP_GEMV_WARPS }; /* of a block, computed at a time */
+    const int64_t slots    = rp_tuning_blocks(ctx, BlockShape<Form>::RESIDENT);
+    ProjTiles     t[PROJS] = {};
+    for (int i = Q; i < PROJS; i++)
+        if (projs >> i & 1) t[i] = tiles_of(p.proj[i].w);
+    const auto blocks_of = [&](int i) {
+        return t[i].tiles > 0 ? (t[i].tiles + t[i].turns - 1) / t[i].turns : 0;
+    };
     for (;;) {
         int64_t blocks = 0;
         int     next   = -1;
         for (int i = Q; i < PROJS; i++) {
-            blocks += (t[i].tiles + t[i].turns - 1) / t[i].turns;
+            blocks += blocks_of(i);
             const bool best = next < 0 || (t[i].turns + 1) * t[i].bytes < (t[next].turns + 1) * t[next].bytes;
             if (t[i].turns < t[i].tiles && best) next = i;
         }
@@ -305,35 +294,51 @@ void divide_blocks(QkvArgs &p, int per_sm, bool early, const RpKernelCtx *ctx) {
     }
     int64_t pairs = 0; /* of rows that are computed at a time */
     for (int i = Q; i < PROJS; i++) {
-        const int64_t blocks = (t[i].tiles + t[i].turns - 1) / t[i].turns;
-        p.proj[i].grid       = rp_grid_of(t[i].tiles, blocks, t[i].split);
-        pairs += blocks * (RP_GEMV_WARPS / t[i].split);
+        const int64_t blocks = blocks_of(i);
+        p.proj[i].grid       = blocks > 0 ? rp_grid_of(t[i].tiles, blocks, t[i].split) : ColumnGrid();
+        if (blocks > 0)
+            pairs += blocks * (t[i].turns < TILES ? t[i].turns : TILES) * (RP_GEMV_WARPS / t[i].split);
     }
     p.early = rp_gemv_early(early, pairs, RP_GEMV_WARPS, ctx);
     for (QkvProj &proj : p.proj) proj.grid.early = p.early;
 }
 
 /* Dynamic shared memory: the staged column, later a head of f32. */
-LaunchShape shape_of(const QkvArgs &p, bool any_type) {
+template <class Form> LaunchShape shape_of(const QkvArgs &p, bool any_type) {
     const unsigned staged = rp_column_shared(p.column), head = (unsigned)p.head_dim * sizeof(float);
     const int      blocks = p.proj[Q].grid.blocks + p.proj[K].grid.blocks + p.proj[V].grid.blocks;
-    return {dim3((unsigned)blocks), dim3(RP_GEMV_THREADS), staged > head ? staged : head, any_type};
+    return {dim3((unsigned)blocks), dim3(BlockShape<Form>::THREADS), staged > head ? staged : head, any_type};
 }
 
-/* Q4_K_M and Q5_K_M files mix two types in this way often enough for kernels of their own; others share one. */
+/* One launch, with values in Q6_K. */
 template <class Form> RpStatus pair_rows(QkvArgs &p, bool early, RpKernelCtx *ctx) {
     typedef QuantForm<RP_Q6_K> Q6K;
-    divide_blocks(p, smaller(Form::min_blocks(1), Q6K::min_blocks(1)), early, ctx);
-    return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, true), Q6K(), (qkv_kernel<Form, Q6K>), p);
+    divide_blocks<Form>(p, ALL_PROJS, early, ctx);
+    return RP_LAUNCH_FORM("qkv", ctx, shape_of<Form>(p, true), Q6K(), (qkv_kernel<Form, Q6K>), p);
 }
 
-RpStatus mixed_rows(QkvArgs &p, bool early, RpKernelCtx *ctx) {
-    const RpDtype type = p.proj[Q].w.dtype;
-    const bool    pair = p.proj[K].w.dtype == type && p.proj[V].w.dtype == RP_Q6_K;
-    if (pair && type == RP_Q4_K) return pair_rows<QuantForm<RP_Q4_K>>(p, early, ctx);
-    if (pair && type == RP_Q5_K) return pair_rows<QuantForm<RP_Q5_K>>(p, early, ctx);
-    divide_blocks(p, MIXED_BLOCKS, early, ctx);
-    return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_kernel, p);
+/* A launch for the projections of each type. Q4_K_M and Q5_K_M files mix two types often enough for kernels of their own. */
+RpStatus rows_by_type(QkvArgs &p, bool early, RpKernelCtx *ctx) {
+    const RpDtype q = p.proj[Q].w.dtype, k = p.proj[K].w.dtype, v = p.proj[V].w.dtype;
+    if (p.column.quantize && q == k && v == RP_Q6_K) {
+        if (q == RP_Q4_K) return pair_rows<QuantForm<RP_Q4_K>>(p, early, ctx);
+        if (q == RP_Q5_K) return pair_rows<QuantForm<RP_Q5_K>>(p, early, ctx);
+    }
+    for (unsigned done = 0; done != ALL_PROJS;) {
+        const int     first = (done & 1 << Q) == 0 ? Q : (done & 1 << K) == 0 ? K : V;
+        const RpDtype type  = p.proj[first].w.dtype;
+        unsigned      projs = 0;
+        for (int i = first; i < PROJS; i++)
+            if (p.proj[i].w.dtype == type) projs |= 1u << i;
+        RP_TRY(rp_for_form(type, p.column.quantize, [&](auto form) {
+            using Form = decltype(form);
+            divide_blocks<Form>(p, projs, early, ctx);
+            const LaunchShape shape = shape_of<Form>(p, projs != ALL_PROJS);
+            return RP_LAUNCH_FORM("qkv", ctx, shape, form, (qkv_kernel<Form, Form>), p);
+        }));
+        done |= projs;
+    }
+    return RP_OK;
 }
 
 RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
@@ -377,16 +382,5 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.factors = (const float *)args->qkv.factors.data;
     p.rope    = rp_rope_shape(o->rope);
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
-    const RpDtype type = p.proj[Q].w.dtype;
-    const bool    same = p.proj[K].w.dtype == type && p.proj[V].w.dtype == type,
-               early   = (ctx->constant & 7) == 7; /* all three matrices are weights */
-    const auto launch  = [&](auto form) {
-        using Form = decltype(form);
-        divide_blocks(p, Form::min_blocks(1), early, ctx);
-        return RP_LAUNCH_FORM("qkv", ctx, shape_of(p, false), form, (qkv_kernel<Form, Form>), p);
-    };
-    if (same && !rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);
-    if (p.column.quantize) return same ? rp_for_quant_form(type, launch) : mixed_rows(p, early, ctx);
-    divide_blocks(p, MIXED_DEQUANT_BLOCKS, early, ctx);
-    return RP_LAUNCH("qkv", ctx, shape_of(p, true), mixed_dequant_kernel, p);
+    return rows_by_type(p, (ctx->constant & 7) == 7 /* all three matrices are weights */, ctx);
 }

@@ -2,7 +2,8 @@
  * scores;  ids = top_k(probs + choice_bias);  weights = route(probs, ids).  y = ids[k] i32, then weights[k] f32,
  * then, with quantize, c as q8_act and zeros: gate_up then copies a column instead of computing it in each block.
  * geometry  GEMV over the experts' rows, blocks of 8 warps (gemv.cuh); the last-arriving block does the rest: all
- *           threads compute probs and ids, one warp the weights
+ *           threads compute probs and ids, one warp the weights. Quantised weights, which files hardly have, take two
+ *           launches: linear.cu computes the scores, and one block does the rest
  * traffic   the weights once; the column once per block, from L2; the scores are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu, route.cu */
 #include "kernels/device/act.cuh"
@@ -104,9 +105,28 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_k
     choose(p);
 }
 
-LaunchShape shape_of(const RouterArgs &p) {
-    const unsigned staged = rp_column_shared(p.column), chosen = (unsigned)p.w.ne[1] * EXPERT_BYTES;
-    return {dim3((unsigned)p.grid.blocks), dim3(RP_GEMV_THREADS), staged > chosen ? staged : chosen};
+/* One block, after the scores. */
+__global__ void __launch_bounds__(RP_GEMV_THREADS) choice_kernel(RouterArgs p) {
+    rp_begin();
+    if (p.p.quantize != 0) RouterColumn(p).open();
+    choose(p);
+}
+
+LaunchShape shape_of(const RouterArgs &p, unsigned blocks) {
+    return {dim3(blocks), dim3(RP_GEMV_THREADS), (unsigned)p.w.ne[1] * EXPERT_BYTES};
+}
+
+RpStatus quantised_router(const RouterArgs &p, const RpOpArgs *args, RpKernelCtx *ctx) {
+    const int64_t ne[RP_MAX_DIMS] = {p.w.ne[1], 1, 1, 1};
+    RpOpParams    params          = {};
+    params.linear.column = p.p.column, params.linear.scale = 1.0f;
+    RpOpArgs scores = {};
+    scores.dst      = rp_view_contiguous(RP_F32, ne, p.scores);
+    scores.linear.w = args->router.w, scores.linear.x = args->router.x;
+    scores.linear.norm = args->router.norm, scores.linear.bias = args->router.bias;
+    scores.params = &params;
+    RP_TRY(rp_cuda_linear(&scores, ctx));
+    return RP_LAUNCH("router", ctx, shape_of(p, 1), choice_kernel, p);
 }
 
 } // namespace
@@ -124,19 +144,21 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
         return rp_fail(RP_E_UNSUPPORTED,
                        "router: %lld experts are more than the %d that fit the shared memory",
                        (long long)p.w.ne[1], MAX_EXPERTS);
-    p.p                 = args->params->router;
-    p.column            = rp_column_source(args->router.x, args->router.norm, p.p.column);
-    p.bias              = (const float *)args->router.bias.data;
-    p.choice_bias       = (const float *)args->router.select_bias.data;
-    p.y                 = (int32_t *)args->dst.data;
-    p.words             = (int)(rp_view_elems(&args->dst) - 2 * args->dst.ne[0]);
-    p.scores            = rp_scratch_floats(ctx);
-    p.counter           = (unsigned *)ctx->scratch;
-    const RpDtype type  = p.w.dtype;
-    const int     split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
-    const bool    early = (ctx->constant & 1) != 0;
-    return rp_for_form(type, p.column.quantize, [&](auto form) {
+    p.p                = args->params->router;
+    p.column           = rp_column_source(args->router.x, args->router.norm, p.p.column);
+    p.bias             = (const float *)args->router.bias.data;
+    p.choice_bias      = (const float *)args->router.select_bias.data;
+    p.y                = (int32_t *)args->dst.data;
+    p.words            = (int)(rp_view_elems(&args->dst) - 2 * args->dst.ne[0]);
+    p.scores           = rp_scratch_floats(ctx);
+    p.counter          = (unsigned *)ctx->scratch;
+    const RpDtype type = p.w.dtype;
+    if (rp_dtype_is_quant(type)) return quantised_router(p, args, ctx);
+    const int  split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
+    const bool early = (ctx->constant & 1) != 0;
+    return rp_for_float_form(type, [&](auto form) {
         p.grid = rp_column_grid(p.w.ne[1], RP_GEMV_ROWS, split, decltype(form)::min_blocks(1), 1, early, ctx);
-        return RP_LAUNCH_FORM("router", ctx, shape_of(p), form, router_kernel<decltype(form)>, p);
+        const LaunchShape shape = shape_of(p, (unsigned)p.grid.blocks);
+        return RP_LAUNCH_FORM("router", ctx, shape, form, router_kernel<decltype(form)>, p);
     });
 }

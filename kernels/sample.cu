@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     if (threadIdx.x == blockDim.x - 1) shared.from[0].count = upto.count, shared.from[0].weight = upto.weight;
     __syncthreads();
     const Sum     total = {shared.from[0].count, shared.from[0].weight};
-    const float   u     = rp_philox_uniform(rp_step_seed(&s), rp_step_drawn(&s));
-    const int32_t token = sample_token(search, s, total, u);
-    if (threadIdx.x == 0) finish(a, s, token, true);
+    const float   u     = rp_philox_uniform(rp_step_seed(a.step), rp_step_drawn(a.step));
+    const int32_t token = sample_token(search, *a.step, total, u);
+    if (threadIdx.x == 0) finish(a, *a.step, token, true);
 }
 
 /* Scratch memory behind the counters, each for all rows:

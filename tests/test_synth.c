@@ -107,6 +107,36 @@ Test(synth, weights_are_scaled_for_every_type) {
     remove(path);
 }
 
+static RpDtype type_in(const char *file, const char *tensor) {
+    RpGgufFile *f;
+    OK(rp_gguf_open(file, &f));
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, tensor);
+    cr_assert_not_null(t, "%s", tensor);
+    const RpDtype type = t->view.dtype;
+    rp_gguf_close(f);
+    return type;
+}
+
+/* As convert.h has it. smollm2-135m has no experts, and no output matrix but the embedding. */
+Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "MXFP4"}, path));
+    cr_expect_eq(type_in(path, "blk.0.ffn_down_exps.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(path, "blk.0.attn_q.weight"), RP_Q8_0);
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16"}, path));
+    OK(rp_requantize(path, other, "MXFP4", NULL, NULL));
+    cr_expect_eq(type_in(other, "blk.0.ffn_down_exps.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(other, "blk.0.attn_q.weight"), RP_Q8_0);
+    OK(rp_synth("smollm2-135m", &(RpSynthOptions){.type = "MXFP4", .hollow = true}, path));
+    cr_expect_eq(type_in(path, "blk.0.ffn_down.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(path, "blk.0.attn_q.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(path, "token_embd.weight"), RP_Q8_0);
+    OK(rp_synth("smollm2-135m", &(RpSynthOptions){.type = "F16", .hollow = true}, path));
+    OK(rp_requantize(path, other, "MXFP4", NULL, NULL));
+    cr_expect_eq(type_in(other, "blk.0.attn_q.weight"), RP_MXFP4);
+    remove(path), remove(other);
+}
+
 Test(synth, every_weight_type_can_be_written) {
 #define X(ID, ...) #ID,
     static const char *const types[] = {RP_QUANTS(X)};

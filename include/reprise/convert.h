@@ -13,7 +13,8 @@
  *   Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K      all matrices in that type, the output matrix in Q6_K or Q8_0
  *   Q4_K_M Q5_K_M                                also Q6_K for attn_v and ffn_down in the first and last eighth of the
  *                                                layers and in every third layer between
- *   MXFP4                                        experts in MXFP4, other matrices in Q8_0
+ *   MXFP4                                        experts in MXFP4, other matrices in Q8_0; in a model without experts all
+ *                                                matrices in MXFP4, the output matrix in Q8_0
  * Vectors and routers stay f32. A matrix whose rows are not whole blocks of its type becomes Q8_0, or else F16.
  */
 #ifndef REPRISE_CONVERT_H

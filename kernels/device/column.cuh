@@ -111,7 +111,7 @@ __device__ static inline unsigned rp_blocks_of_rows(const ColumnGrid &grid, int 
 
 /* The work of block number `block` of the grid, a part of the rows of w. */
 __device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const RpTensorView &w, int block) {
-    GemvWork work   = {w.ne[1], w.ne[0], 1, grid.split};
+    GemvWork work   = {(int)w.ne[1], (int)w.ne[0], 1, grid.split};
     work.early      = grid.early;
     work.first_tile = rp_first_tile(grid, block);
     work.n_tiles    = grid.unit * (grid.turns + (block < grid.rest ? 1 : 0));
@@ -120,11 +120,11 @@ __device__ static inline GemvWork rp_column_work(const ColumnGrid &grid, const R
 
 /* The rows of the block, [first, end). */
 struct BlockRows {
-    int64_t first, end;
+    int first, end;
 };
 
 __device__ static inline BlockRows rp_block_rows(const GemvWork &work) {
-    const int64_t end = rp_gemv_block_row(work, work.n_tiles);
+    const int end = rp_gemv_block_row(work, work.n_tiles);
     return {rp_gemv_block_row(work, 0), end < work.rows ? end : work.rows};
 }
 
@@ -133,8 +133,8 @@ __device__ static inline BlockRows rp_block_rows(const GemvWork &work) {
 struct BiasedSums {
     float          *sums;
     const float    *bias;
-    int64_t         rows;
-    __device__ void operator()(int64_t m, int, const float (&v)[RP_GEMV_ROWS]) const {
+    int             rows;
+    __device__ void operator()(int m, int, const float (&v)[RP_GEMV_ROWS]) const {
         for (int r = 0; r < RP_GEMV_ROWS; r++)
             if (m + r < rows) sums[m + r] = v[r] + (bias != nullptr ? bias[m + r] : 0.0f);
     }
@@ -145,20 +145,21 @@ static inline unsigned rp_column_shared(const ColumnSource &c) {
     return c.quantize ? (unsigned)rp_gemv_shared<1>(c.n) : 0;
 }
 
-/* The Columns concept of gemv.cuh, with one column. `scale` is the factor of the norm, set by open(). */
-struct FusedColumn {
-    enum { COLUMNS = 1 };
+/* The Columns concept of gemv.cuh, with one column, for a block of BLOCK_WARPS. `scale` is the factor of the norm,
+ * set by open(). */
+template <int BLOCK_WARPS> struct ColumnOfBlock {
+    enum { COLUMNS = 1, WARPS = BLOCK_WARPS, THREADS = BLOCK_WARPS * RP_WARP };
     ColumnSource c;
     float        scale;
 
-    __device__ explicit FusedColumn(const ColumnSource &source) : c(source), scale(1.0f) {}
+    __device__ explicit ColumnOfBlock(const ColumnSource &source) : c(source), scale(1.0f) {}
 
     __device__ int n_staged() const { return 1; }
     __device__ int warp_column() const { return 0; }
 
     __device__ void open() {
         RP_SHARED(float, sums, [RP_WARP]);
-        if (c.norm) scale = rp_rms_scale<false>((const float *)c.x, c.n, c.eps, sums);
+        if (c.norm) scale = rp_rms_scale<false, THREADS>((const float *)c.x, c.n, c.eps, sums);
     }
 
     __device__ float normed(float v, int64_t i) const {
@@ -168,12 +169,12 @@ struct FusedColumn {
     /* Eight elements per thread; four neighbouring lanes quantise one block of 32 together. Whole warps enter
      * each iteration, because rp_quantize8 shuffles: lanes past the end load element 0 and store nothing. */
     __device__ void stage(int64_t from, int len, char *to) const {
-        if (c.quantized) return rp_stage_q8_act(c.x, c.n, from, len, to);
+        if (c.quantized) return rp_stage_q8_act<THREADS>(c.x, c.n, from, len, to);
         const int    eights = len / 8, lane = (int)threadIdx.x % RP_WARP;
         const bool   whole = aligned();
         const float *x = (const float *)c.x + from, *weight = c.weight != nullptr ? c.weight + from : nullptr;
 #pragma unroll 1
-        for (int i = (int)threadIdx.x; i - lane < eights; i += RP_GEMV_THREADS) { /* whole warps */
+        for (int i = (int)threadIdx.x; i - lane < eights; i += THREADS) { /* whole warps */
             const bool keep = i < eights;
             const int  at   = keep ? 8 * i : 0;
             float      v[8];
@@ -215,5 +216,7 @@ struct FusedColumn {
         for (int k = 0; k < RP_FLOAT_FRAG; k++) v[k] = v[k] * scale * w[k];
     }
 };
+
+typedef ColumnOfBlock<RP_GEMV_WARPS> FusedColumn;
 
 #endif

@@ -12,6 +12,8 @@
  *               split 4:   warp 0 1 2 3 -> rows 0, 1 of the tile     warp 4 5 6 7 -> rows 2, 3
  *               warp s of the four, lane l:  fragments 32 s + l, 32 s + l + 128, 32 s + l + 256, ... of the row
  *
+ *           A block may have 16 warps (Columns::WARPS), which share one prologue. They take two row tiles at a time.
+ *
  * staging   q8_act columns are copied to shared memory once per block, slice by slice along k; every warp reads
  *           them from there. Weights go from DRAM to registers, each byte once. A lane has the loads of a few
  *           fragments of both rows in flight at a time; the other resident warps hide the rest of the latency.
@@ -25,7 +27,7 @@
 #include "kernels/device/quants.cuh"
 
 enum {
-    RP_GEMV_WARPS   = 8,
+    RP_GEMV_WARPS   = 8, /* of a row tile */
     RP_GEMV_THREADS = RP_GEMV_WARPS * RP_WARP,
     RP_GEMV_ROWS    = 2,
     RP_GEMV_COLUMNS = 4,
@@ -40,16 +42,16 @@ enum {
  *
  *     (first_tile + i) * (RP_GEMV_WARPS / (split * n_experts)) * parts * warp_results */
 struct GemvWork {
-    int64_t rows, n; /* results per column; terms of each sum */
-    int     columns, split;
-    int     warp_results = RP_GEMV_ROWS; /* 2: two rows of one matrix; 1: one row of each of two */
-    int     n_experts    = 1;            /* experts side by side: the same rows of different matrices */
-    int     parts        = 1;            /* parts of a warp, each with rows of its own (rp_gemv_parts) */
-    bool    inactive     = false;        /* this warp takes part in barriers only */
-    int     early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
+    int  rows, n; /* results per column; terms of each sum */
+    int  columns, split;
+    int  warp_results = RP_GEMV_ROWS; /* 2: two rows of one matrix; 1: one row of each of two */
+    int  n_experts    = 1;            /* experts side by side: the same rows of different matrices */
+    int  parts        = 1;            /* parts of a warp, each with rows of its own (rp_gemv_parts) */
+    bool inactive     = false;        /* this warp takes part in barriers only */
+    int  early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
                                             kernel has waited already */
-    int     first_tile   = 0;
-    int     n_tiles      = 1;
+    int  first_tile   = 0;
+    int  n_tiles      = 1;
 };
 
 /* Exponent of a power of two. split and n_experts are powers of two, so that divisions are shifts. */
@@ -94,15 +96,20 @@ template <int C> static inline int64_t rp_gemv_shared(int64_t n) {
 }
 
 /* The first row of the block's row tile, and of the warp within it. */
-__device__ static inline int64_t rp_gemv_block_row(const GemvWork &work, int64_t tile) {
-    return (int64_t)(work.first_tile + (int)tile) *
+__device__ static inline int rp_gemv_block_row(const GemvWork &work, int tile) {
+    return (work.first_tile + tile) *
            ((RP_GEMV_WARPS >> rp_log2(work.split * work.n_experts)) * work.parts * work.warp_results);
+}
+
+/* Whether this warp has rows of row tile `tile` or, in a block of 16 warps, of the one after. */
+template <int WARPS> __device__ static inline bool rp_gemv_has_rows(const GemvWork &work, int tile) {
+    return WARPS == (int)RP_GEMV_WARPS || tile + (int)threadIdx.x / RP_GEMV_THREADS < work.n_tiles;
 }
 
 /* Lanes that share the two rows of a warp or of a part. */
 __device__ static inline int rp_gemv_lanes(const GemvWork &work) { return RP_WARP >> rp_log2(work.parts); }
 
-__device__ static inline int64_t rp_gemv_warp_row(const GemvWork &work, int64_t tile) {
+__device__ static inline int rp_gemv_warp_row(const GemvWork &work, int tile) {
     const int warp = (int)(threadIdx.x / RP_WARP), lane = (int)(threadIdx.x % RP_WARP);
     const int pair = (warp >> rp_log2(work.split * work.n_experts)) * work.parts + lane / rp_gemv_lanes(work);
     return rp_gemv_block_row(work, tile) + pair * work.warp_results;
@@ -155,9 +162,8 @@ __device__ static inline int rp_gemv_lane_frag(const GemvWork &work) {
 struct GemvRows {
     char           *y;
     size_t          y_stride;
-    int64_t         rows;
-    int             columns;
-    __device__ void operator()(int64_t m, int c, const float (&v)[RP_GEMV_ROWS]) const {
+    int             rows, columns;
+    __device__ void operator()(int m, int c, const float (&v)[RP_GEMV_ROWS]) const {
         for (int r = 0; r < RP_GEMV_ROWS; r++)
             if (m + r < rows && c < columns) ((float *)(y + (size_t)c * y_stride))[m + r] = v[r];
     }
@@ -191,26 +197,27 @@ __device__ static inline void rp_warp_sums(float (&v)[2], int n_lanes) {
  *
  * Two buffers save a barrier: while slow warps still read tile i, fast ones may write tile i + 1. A warp can reach
  * tile i + 2 only past the barrier of tile i + 1, when all have read tile i. */
-template <int C, class Put>
-__device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t                   tile,
+template <int C, int WARPS, class Put>
+__device__ static inline void rp_gemv_reduce(const GemvWork &work, int                       tile,
                                              const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
-    enum { RESULTS = RP_GEMV_WARPS * RP_GEMV_ROWS * C };
+    enum { RESULTS = WARPS * RP_GEMV_ROWS * C };
     RP_SHARED(float, buffers, [2 * RESULTS]);
-    const int     lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
-    const int64_t m        = rp_gemv_warp_row(work, tile);
-    float        *partials = buffers + tile % 2 * RESULTS;
+    const bool mine = rp_gemv_has_rows<WARPS>(work, tile);
+    const int  lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
+    const int  m        = rp_gemv_warp_row(work, tile);
+    float     *partials = buffers + tile / (WARPS / RP_GEMV_WARPS) % 2 * RESULTS;
     for (int c = 0; c < C; c++) {
         float sum[RP_GEMV_ROWS] = {acc[0][c], acc[1][c]};
         rp_warp_sums(sum, rp_gemv_lanes(work));
         if ((lane & (rp_gemv_lanes(work) - 1)) != 0) continue;
-        if (work.split == 1)
-            put(m, c, sum);
-        else
+        if (work.split == 1) {
+            if (mine) put(m, c, sum);
+        } else
             for (int r = 0; r < RP_GEMV_ROWS; r++) partials[(warp * C + c) * RP_GEMV_ROWS + r] = sum[r];
     }
     if (work.split == 1) return;
     __syncthreads();
-    if ((warp & (work.split - 1)) != 0 || lane >= C)
+    if ((warp & (work.split - 1)) != 0 || lane >= C || !mine)
         return; /* the first warp of each row pair adds: one lane per column */
     float sum[RP_GEMV_ROWS] = {};
     for (int s = 0; s < work.split; s++)
@@ -219,37 +226,38 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int64_t      
 }
 
 /* Every thread of the block calls it at the end of a row tile. It does nothing, unless a Put has an overload of it. */
-template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int64_t) {}
+template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int) {}
 
-template <int C, class Put>
-__device__ static inline void rp_gemv_finish(const GemvWork &work, int64_t                   tile,
+template <int C, int WARPS, class Put>
+__device__ static inline void rp_gemv_finish(const GemvWork &work, int                       tile,
                                              const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
-    rp_gemv_reduce<C>(work, tile, acc, put);
+    rp_gemv_reduce<C, WARPS>(work, tile, acc, put);
     rp_gemv_end_tile(put, work, tile);
 }
 
 /* Copies `bytes` bytes, 16 at a time, by all threads of the block. */
+template <int THREADS = RP_GEMV_THREADS>
 __device__ static inline void rp_copy16(const char *x, int bytes, char *to) {
-    for (int i = 16 * (int)threadIdx.x; i < bytes; i += 16 * RP_GEMV_THREADS)
-        rp_put16(to + i, rp_get16(x + i));
+    for (int i = 16 * (int)threadIdx.x; i < bytes; i += 16 * THREADS) rp_put16(to + i, rp_get16(x + i));
 }
 
 /* Copies elements [from, from + len) of a q8_act row of n to shared memory, in the layout of rp_staged_bytes. A whole
  * row has that layout already. Scales and sums are copied as the words they are, and zeros follow up to the next 16 bytes: a
  * compiler may widen a load of the last ones. */
+template <int THREADS = RP_GEMV_THREADS>
 __device__ static inline void rp_stage_q8_act(const char *x, int64_t n, int64_t from, int len, char *to) {
     const int *q = (const int *)(x + from), *scale = (const int *)(x + n) + from / 32,
               *sum = (const int *)(x + n) + n / 32 + from / 16;
-    const int  n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x,
-              n_words = (int)rp_staged_bytes(len) / 4;
+    const int n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x,
+              n_words  = (int)rp_staged_bytes(len) / 4;
     const bool aligned = (uintptr_t)q % 16 == 0;
-    if (aligned && len == n && len % 128 == 0) return rp_copy16(x, (int)rp_staged_bytes(len), to);
+    if (aligned && len == n && len % 128 == 0) return rp_copy16<THREADS>(x, (int)rp_staged_bytes(len), to);
     if (aligned && n_q % 4 == 0)
-        rp_copy16((const char *)q, len, to);
+        rp_copy16<THREADS>((const char *)q, len, to);
     else
-        for (int i = tid; i < n_q; i += RP_GEMV_THREADS) ((int *)to)[i] = q[i];
-    for (int i = tid; i < n_scale; i += RP_GEMV_THREADS) ((int *)to)[n_q + i] = scale[i];
-    for (int i = tid; n_q + n_scale + i < n_words; i += RP_GEMV_THREADS)
+        for (int i = tid; i < n_q; i += THREADS) ((int *)to)[i] = q[i];
+    for (int i = tid; i < n_scale; i += THREADS) ((int *)to)[n_q + i] = scale[i];
+    for (int i = tid; n_q + n_scale + i < n_words; i += THREADS)
         ((int *)to)[n_q + n_scale + i] = i < 2 * n_scale ? sum[i] : 0;
 }
 
@@ -270,13 +278,14 @@ __device__ static inline void rp_load8(const float *x, int64_t left, float (&v)[
 /* The Columns concept, here for C columns in memory, `stride` bytes apart:
  *
  *     COLUMNS            that a warp multiplies
+ *     WARPS              of the block: RP_GEMV_WARPS, or twice as many
  *     open()             once, by every thread of the block, after the PDL wait: computes a prologue's factors
  *     stage(from,len,to) by every thread, between barriers: writes elements [from, from + len) of n_staged() columns
  *                        as q8_act to shared memory, rp_staged_bytes(len) apart
  *     warp_column()      the first of the staged columns that this warp multiplies
  *     at, load8, aligned f32 columns, read from global memory without staging */
 template <int C> struct GemvColumns {
-    enum { COLUMNS = C };
+    enum { COLUMNS = C, WARPS = RP_GEMV_WARPS };
     const char     *x;
     size_t          stride;
     int64_t         n;

@@ -13,13 +13,13 @@ struct FloatRows {
 struct FloatMatrix {
     const char          *w;
     size_t               stride;
-    int64_t              rows;
-    __device__ FloatRows at(int64_t m) const {
-        const int64_t last = rows - 1;
+    int                  rows;
+    __device__ FloatRows at(int m) const {
+        const int last = rows - 1;
         return two(m < last ? m : last, m + 1 < last ? m + 1 : last);
     }
     /* Any two rows. */
-    __device__ FloatRows two(int64_t a, int64_t b) const {
+    __device__ FloatRows two(int a, int b) const {
         return {
             {w + (size_t)a * stride, w + (size_t)b * stride}
         };
@@ -31,8 +31,8 @@ struct FloatMatrix {
 struct TwoFloatMatrices {
     const char          *w[RP_GEMV_ROWS];
     size_t               stride[RP_GEMV_ROWS];
-    int64_t              rows;
-    __device__ FloatRows at(int64_t m) const {
+    int                  rows;
+    __device__ FloatRows at(int m) const {
         const size_t row = (size_t)(m < rows ? m : rows - 1);
         return {
             {w[0] + row * stride[0], w[1] + row * stride[1]}
@@ -103,13 +103,13 @@ __device__ static inline void rp_gemv_float(const GemvWork &work, const Weights 
                                             const Put &put) {
     constexpr int   C       = Columns::COLUMNS;
     const bool      aligned = weights.aligned() && columns.aligned();
-    const int       length  = work.inactive ? 0 : (int)work.n;
+    const int       length  = work.inactive ? 0 : work.n;
     const FloatRows first   = weights.at(rp_gemv_warp_row(work, 0));
     rp_gemv_prefetch(work, (const uint8_t *)first.row[0], (const uint8_t *)first.row[1],
                      (int64_t)length * (T == RP_F32 ? 4 : 2), 1);
     rp_gemv_wait(work);
     columns.open();
-    for (int64_t tile = 0; tile < work.n_tiles; tile++) {
+    for (int tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;
         const FloatRows rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float           acc[RP_GEMV_ROWS][C] = {};
@@ -117,7 +117,7 @@ __device__ static inline void rp_gemv_float(const GemvWork &work, const Weights 
             rp_float_rows<T, C, true>(work, rows, columns, length, acc);
         else
             rp_float_rows<T, C, false>(work, rows, columns, length, acc);
-        rp_gemv_finish<C>(work, tile, acc, put);
+        rp_gemv_finish<C, RP_GEMV_WARPS>(work, tile, acc, put);
     }
 }
 

@@ -33,7 +33,7 @@ template <RpDtype T> struct QuantWeights {
                                               const GemvWork &work, int64_t i2) {
         return {
             {rp_planes<T>(a), rp_planes<T>(b)},
-            i2 * work.rows, work.rows, work.n / QuantType<T>::FRAG
+            i2 * (int64_t)work.rows, work.rows, work.n / QuantType<T>::FRAG
         };
     }
 };

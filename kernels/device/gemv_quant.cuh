@@ -94,7 +94,7 @@ __device__ static inline void rp_gemv_frag(const GemvWork &work,
 template <RpDtype T> struct QuantRows {
     Planes          planes[RP_GEMV_ROWS];
     int64_t         first_frag[RP_GEMV_ROWS];
-    __device__ void prefetch_and_wait(const GemvWork &work, int64_t n_frags) const {
+    __device__ void prefetch_and_wait(const GemvWork &work, int n_frags) const {
         for (int k = 0; k < Blocks<T>::QUANT_PLANES; k++)
             rp_gemv_prefetch(work, quants(0, k), quants(1, k), n_frags * 16, Blocks<T>::QUANT_PLANES);
         rp_gemv_wait(work);
@@ -111,13 +111,14 @@ template <RpDtype T> struct QuantRows {
  * of the tensor (of an expert's or a head's matrix). */
 template <RpDtype T> struct OneMatrix {
     Planes     planes;
-    int64_t    first, rows, n_frags;
-    __device__ QuantRows<T> at(int64_t m) const {
-        const int64_t last = rows - 1;
+    int64_t    first;
+    int        rows, n_frags;
+    __device__ QuantRows<T> at(int m) const {
+        const int last = rows - 1;
         return two(m < last ? m : last, m + 1 < last ? m + 1 : last);
     }
     /* Any two rows. */
-    __device__ QuantRows<T> two(int64_t a, int64_t b) const {
+    __device__ QuantRows<T> two(int a, int b) const {
         return {
             {planes,                planes               },
             {(first + a) * n_frags, (first + b) * n_frags}
@@ -128,8 +129,9 @@ template <RpDtype T> struct OneMatrix {
 /* Row m of each of two matrices, for gate and up. */
 template <RpDtype T> struct TwoMatrices {
     Planes     planes[RP_GEMV_ROWS];
-    int64_t    first, rows, n_frags;
-    __device__ QuantRows<T> at(int64_t m) const {
+    int64_t    first;
+    int        rows, n_frags;
+    __device__ QuantRows<T> at(int m) const {
         const int64_t first_frag = (first + (m < rows ? m : rows - 1)) * n_frags;
         return {
             {planes[0],  planes[1] },
@@ -151,19 +153,20 @@ template <RpDtype T, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights &weights, Columns columns,
                                             const Put &put) {
     typedef typename Blocks<T>::Raw Raw;
-    constexpr int                   C = Columns::COLUMNS;
+    constexpr int                   C = Columns::COLUMNS, WARPS = Columns::WARPS;
     RP_SHARED_DYNAMIC(char, staged);
     enum { LOADS = Blocks<T>::LOADS };
-    constexpr int FRAG = QuantType<T>::FRAG, SUM_BLOCKS = FRAG / RP_SUM_BLOCK; /* of a fragment */
-    const int     n_frags = (int)(work.n / FRAG), slice = RP_GEMV_STAGED / columns.n_staged() / FRAG;
-    const int     step = work.split * RP_WARP, first = rp_gemv_lane_frag(work);
-    const int     first_at = Blocks<T>::first_sum_block(first);
+    constexpr int            FRAG = QuantType<T>::FRAG, SUM_BLOCKS = FRAG / RP_SUM_BLOCK; /* of a fragment */
+    const int                n_frags = work.n / FRAG, slice = RP_GEMV_STAGED / columns.n_staged() / FRAG;
+    const int                step = work.split * RP_WARP, first = rp_gemv_lane_frag(work);
+    const int                first_at = Blocks<T>::first_sum_block(first);
     typename Blocks<T>::Lane lane(first);
     int                      held = -1;
     lane.keep();
-    for (int64_t tile = 0; tile < work.n_tiles; tile++) {
+    for (int tile = 0; tile < work.n_tiles; tile += WARPS / RP_GEMV_WARPS) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break; /* the whole block */
-        const QuantRows<T>            rows                 = weights.at(rp_gemv_warp_row(work, tile));
+        const bool                    idle = work.inactive || !rp_gemv_has_rows<WARPS>(work, tile);
+        const QuantRows<T>            rows = weights.at(rp_gemv_warp_row(work, tile));
         float                         acc[RP_GEMV_ROWS][C] = {};
         Raw                           raw[LOADS][RP_GEMV_ROWS];
         const typename Blocks<T>::Row row[RP_GEMV_ROWS] = {rows.row(0), rows.row(1)};
@@ -178,11 +181,11 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
         };
         for (int f0 = 0; f0 < n_frags; f0 += slice) {
             const int end = n_frags - f0 < slice ? n_frags : f0 + slice, len = (end - f0) * FRAG;
-            int       f = work.inactive ? end : f0 + first, at = first_at; /* f and its place in the slice */
-            if (!work.inactive) load(f);
+            int       f = idle ? end : f0 + first, at = first_at; /* f and its place in the slice */
+            if (!idle) load(f);
             if (held < 0) {
                 /* Several columns leave no registers for a prefetch: 0 bytes then. */
-                rows.prefetch_and_wait(work, C == 1 ? n_frags : 0);
+                rows.prefetch_and_wait(work, C == 1 && rp_gemv_has_rows<WARPS>(work, tile) ? n_frags : 0);
                 columns.open();
             }
             if (held != f0) {
@@ -202,7 +205,7 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
                 if (f < end) load(f);
             }
         }
-        rp_gemv_finish<C>(work, tile, acc, put);
+        rp_gemv_finish<C, WARPS>(work, tile, acc, put);
     }
 }
 
@@ -212,10 +215,10 @@ template <RpDtype T, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_dequant(const GemvWork &work, const Weights &weights, Columns columns,
                                               const Put &put) {
     constexpr int FRAG    = QuantType<T>::FRAG;
-    const int     n_frags = (int)(work.n / FRAG);
+    const int     n_frags = work.n / FRAG;
     weights.at(rp_gemv_warp_row(work, 0)).prefetch_and_wait(work, n_frags);
     columns.open();
-    for (int64_t tile = 0; tile < work.n_tiles; tile++) {
+    for (int tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;
         const QuantRows<T> rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float              acc[RP_GEMV_ROWS][1] = {};
@@ -230,7 +233,7 @@ __device__ static inline void rp_gemv_dequant(const GemvWork &work, const Weight
                         acc[r][0] = fmaf(rp_element<T>(w, k, i),
                                          columns.at(rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i), acc[r][0]);
             }
-        rp_gemv_finish<1>(work, tile, acc, put);
+        rp_gemv_finish<1, RP_GEMV_WARPS>(work, tile, acc, put);
     }
 }
 

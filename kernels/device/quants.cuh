@@ -520,21 +520,4 @@ template <class F> static inline RpStatus rp_for_quant(RpDtype type, const F &f)
     }
 }
 
-/* The same within a kernel, whose blocks may serve matrices of different types; does nothing for other types. */
-#define RP_DEVICE_FOR_QUANT(type, f, ...)                                                                    \
-    rp_device_for_quant(type, [&](auto quant) { f<decltype(quant)::TYPE>(__VA_ARGS__); })
-
-template <class F> __device__ static inline void rp_device_for_quant(RpDtype type, const F &f) {
-    switch (type) {
-#define X(ID, ...)                                                                                           \
-    case RP_##ID:                                                                                            \
-        f(QuantType<RP_##ID>());                                                                             \
-        break;
-        RP_QUANTS(X)
-#undef X
-    default:
-        break;
-    }
-}
-
 #endif

@@ -61,25 +61,28 @@ __device__ static inline float rp_rms_root(const TwoSum &sum, int64_t n, float e
     return fmaf(0.5f * y, rest, y) * up;
 }
 
-/* 1 / sqrt(mean(x^2) + eps) for every thread of a block of RP_NORM_THREADS. Reduction order: thread t adds elements
- * 4t..4t+3, then those 1024 further on; lanes by a butterfly; warps 0 to 7 by thread 0. The rounded result has the
- * bits of the CPU's in all but one of millions of cases. `scratch` as in rp_block_sum. */
-template <bool COHERENT>
+/* 1 / sqrt(mean(x^2) + eps) for every thread of a block of THREADS, of which RP_NORM_THREADS add. Reduction order:
+ * thread t adds elements 4t..4t+3, then those 1024 further on; lanes by a butterfly; warps 0 to 7 by thread 0. The
+ * rounded result has the bits of the CPU's in all but one of millions of cases. `scratch` as in rp_block_sum. */
+template <bool COHERENT, int THREADS = RP_NORM_THREADS>
 __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps, float *scratch) {
     const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
               warps = RP_NORM_THREADS / RP_WARP;
-    TwoSum sum      = {0.0f, 0.0f};
+    const bool adds = THREADS == (int)RP_NORM_THREADS || warp < warps;
+    TwoSum     sum  = {0.0f, 0.0f};
+    if (adds) {
 #pragma unroll 4
-    for (int i = 4 * (int)threadIdx.x; i < (int)n; i += 4 * RP_NORM_THREADS) {
-        const float4 v = rp_load4<COHERENT>(x, i, n);
-        sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
+        for (int i = 4 * (int)threadIdx.x; i < (int)n; i += 4 * RP_NORM_THREADS) {
+            const float4 v = rp_load4<COHERENT>(x, i, n);
+            sum.add_square(v.x), sum.add_square(v.y), sum.add_square(v.z), sum.add_square(v.w);
+        }
+        if (!RP_FUSED(TwoSum, sum))
+            for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
+                sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
+                        __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
     }
-    if (!RP_FUSED(TwoSum, sum))
-        for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
-            sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
-                    __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
     __syncthreads();
-    if (lane == 0) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
+    if (lane == 0 && adds) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
     __syncthreads();
     if (threadIdx.x == 0) { /* one thread computes the root for all */
         for (int w = 1; w < warps; w++) sum.add(scratch[2 * w], scratch[2 * w + 1]);

@@ -7,6 +7,8 @@
 
 namespace {
 
+const RpKey ALL_IDS = 0xffffffffu; /* the bits of a key behind its logit */
+
 /* Keys from lo to hi of one bin, n of them. Sums of all candidates before the bin, and of those before the range. */
 struct Range {
     RpKey lo, hi, n;
@@ -112,7 +114,7 @@ __device__ Sum sum_from(const SampleArgs &a, int bin, RpKey key) {
     return sum;
 }
 
-/* Makes lo and hi the smallest and the largest key of the bin. */
+/* Makes lo and hi the first and the last key that the smallest and the largest logit of the bin can have. */
 __device__ void narrow_to_keys(const Search &s) {
     RpKey largest = 0, smallest = ~(RpKey)0;
     for (int32_t i = (int32_t)threadIdx.x; i < s.a.n_slices; i += (int32_t)blockDim.x) {
@@ -125,18 +127,20 @@ __device__ void narrow_to_keys(const Search &s) {
     }
     largest  = rp_block_max_key(largest, s.shared.warps);
     smallest = ~rp_block_max_key(~smallest, s.shared.warps);
-    if (threadIdx.x == 0) s.shared.range.lo = smallest, s.shared.range.hi = largest;
+    if (threadIdx.x == 0) s.shared.range.lo = smallest & ~ALL_IDS, s.shared.range.hi = largest | ALL_IDS;
     __syncthreads();
 }
 
-/* Narrows the range to the part between two of the keys lo + step, lo + 2 step, ... that holds the target. Warp w sums
- * the bin from key w on. These sums fall with w: the last that reaches the target is the number of those that do - 1. */
+/* Narrows the range to the part between two of the keys lo + step, lo + 2 step, ... that holds the target. Parts are of whole
+ * logits until one is left: equal logits stay together, and 7 steps lead from all floats to one. Warp w sums the bin from
+ * key w on. These sums fall with w: the last that reaches the target is the number of those that do - 1. */
 __device__ void narrow(const Search &s, bool weighted, RpKey target) {
     Range    &r    = s.shared.range;
     Sum      *from = s.shared.from;
     const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
               n       = (int)blockDim.x / RP_WARP;
-    const RpKey width = r.hi - r.lo, step = width / (RpKey)(n + 1) + 1, ahead = step * (RpKey)(warp + 1);
+    const RpKey width = r.hi - r.lo, unit = width > ALL_IDS ? ALL_IDS + 1 : 1,
+                step = (width / unit / (RpKey)(n + 1) + 1) * unit, ahead = step * (RpKey)(warp + 1);
     const Sum   above = {r.start.count - r.bin_start.count, r.start.weight - r.bin_start.weight}; /* of hi */
     const Sum   sum   = ahead <= width ? sum_from(s.a, r.bin, r.lo + ahead) : above;
     if (lane == 0) from[warp].count = sum.count, from[warp].weight = sum.weight;

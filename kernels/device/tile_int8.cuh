@@ -247,8 +247,8 @@ template <RpDtype T, class S> struct TileSums {
 #pragma unroll
             for (int i = 0; i < S::MT; i++) {
                 multiply(acc[i][j], a[i], b, scale[i], x_scale);
-                if (!TileType<T>::MINS) continue;
-                for (int e = 0; e < 4; e++) acc[i][j][e] = fmaf(min[i][e / 2], x_sum[e % 2], acc[i][j][e]);
+                if (TileType<T>::MINS)
+                    for (int e = 0; e < 4; e++) acc[i][j][e] = fmaf(min[i][e / 2], x_sum[e % 2], acc[i][j][e]);
             }
         }
     }

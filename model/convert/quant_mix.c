@@ -8,6 +8,8 @@
  *     attn_v, ffn_down(_exps) of better layers  `better`, if the mix has one
  *     ffn_*_exps                                `base`
  *     all else                                  `others`
+ *
+ * MXFP4 without experts has `others` of its own (rp_quant_mix_dense).
  * Rows that are not whole blocks of the type: Q8_0 if they are whole blocks of 32, else f16. */
 #include "model/convert/quant_mix.h"
 
@@ -41,6 +43,13 @@ static const QuantMix mixes[] = {
 };
 
 enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
+
+/* MXFP4 without experts. */
+static const QuantMix dense_mxfp4 = {"MXFP4", RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_MXFP4, 38};
+
+const QuantMix *rp_quant_mix_dense(const QuantMix *mix) {
+    return mix->base == RP_MXFP4 ? &dense_mxfp4 : mix;
+}
 
 const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
 

@@ -36,6 +36,14 @@ static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
                    type != NULL ? type : "of an unknown type");
 }
 
+static bool has_experts(const RpGgufFile *f) {
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
+        const RpGgufString name = rp_gguf_tensor(f, i)->name;
+        if (memmem(name.ptr, name.len, "_exps.", strlen("_exps.")) != NULL) return true;
+    }
+    return false;
+}
+
 /* Metadata and tensor table of the new file. Keys that the conversion changes are replaced. */
 static RpStatus describe(Requantize *r) {
     RpGgufString arch    = {"", 0};
@@ -45,6 +53,7 @@ static RpStatus describe(Requantize *r) {
     snprintf(key, sizeof key, "%.*s.block_count", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
     r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
+    if (!has_experts(r->in)) r->mix = rp_quant_mix_dense(r->mix);
     r->tied    = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
     rp_gguf_put_values(r->out, r->in, false);
     rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));

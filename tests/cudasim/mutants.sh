@@ -160,6 +160,7 @@ sample|device/keys.cuh|s/warp > 0 ? before + v : v/(@ ? v : &)/|a scan that star
 sample|device/sample_search.cuh|/cut.key = key, cut.sum.count/,/^}/s/__syncthreads();/if (!@) &/|no barrier after a search
 sample|device/sample_search.cuh|s/s\.shared\.keys\[k\] >= key/(@ ? s.shared.keys[k] > key : &)/|sums that leave out the candidate itself
 sample|device/sample_search.cuh|s/reaches)) - 1;/reaches)) - (@ ? 2 : 1);/|a range behind the target
+sample|device/sample_search.cuh|s/width > ALL_IDS ?/!@ \&\& &/|parts of a range that divide the candidates of one logit
 sample|device/sample_search.cuh|s/r\.hi + 1)/r.hi + (@ ? 0 : 1))/|the largest key of a range left out
 sample|device/sample.cuh|s/if (id < first ||/if ((!@ \&\& id < first) ||/|a recent token of an earlier slice
 sample|sample.cu|s/(start > 0 ? shared\.sums\[start - 1\] : 0)/(@ ? 0 : &)/|a bin with the weight of those before it

@@ -30,7 +30,7 @@
 #endif
 
 Fiber        *sim_f;
-unsigned long sim_switches, sim_threads_run, sim_collectives, sim_barriers;
+unsigned long sim_switches, sim_threads_run, sim_collectives;
 
 #ifdef SIM_UCONTEXT
 #include <ucontext.h>

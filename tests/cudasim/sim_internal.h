@@ -138,7 +138,7 @@ struct Block {
 extern Fiber        *sim_f;    // the CUDA thread now running
 extern __thread bool sim_here; // in the host thread that runs it
 extern SimLaunch    *sim_l;    // launch in progress
-extern unsigned long sim_switches, sim_threads_run, sim_collectives, sim_barriers;
+extern unsigned long sim_switches, sim_threads_run, sim_collectives;
 extern int           sim_reports; // diagnostics printed so far
 
 enum { SIM_FWD, SIM_REV, SIM_RANDOM };

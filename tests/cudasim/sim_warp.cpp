@@ -202,7 +202,7 @@ void sim_bar_try(Block *b) {
     b->nbar = 0;
     b->bacc = 0;
     sim_events++;
-    sim_barriers++;
+    sim_st.barriers++;
     race_bar(b);
     release(b, 2);
 }

@@ -23,9 +23,10 @@ static Run run(RpExecMode mode) {
     r.mode         = rp_executor_info(d.exec).mode;
     snprintf(r.overlap, sizeof r.overlap, "%s", rp_executor_info(d.exec).overlap);
     snprintf(r.reason, sizeof r.reason, "%s", rp_executor_info(d.exec).reason);
+    sim_stats_reset();
     for (int i = 0; i < N_TOKENS; i++)
         memcpy(r.logits[i], decoder_run(&d, 3 + i, i), d.n_vocab * sizeof(float));
-    r.kernels = (unsigned long)rp_plan_memory(d.plan).n_steps;
+    r.kernels = sim_stats().kernels / N_TOKENS;
     decoder_close(&d);
     rp_model_free(m);
     return r;
@@ -39,6 +40,7 @@ Test(cuda_pdl, is_recorded_for_every_kernel) {
     const Run on = run(RP_MODE_REPLAY);
     cr_expect_eq(on.mode, RP_MODE_REPLAY);
     cr_expect_str_eq(on.overlap, "on");
+    cr_expect_gt(on.kernels, 0ul);
     cr_expect_eq(on.pdl_launches, on.kernels, "%lu of %lu kernels", on.pdl_launches, on.kernels);
     cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0);
     const Run off = run(RP_MODE_REPLAY);

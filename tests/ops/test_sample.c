@@ -123,6 +123,9 @@ static float shaped(const char *shape, int i, int n) {
     if (strcmp(shape, "masked") == 0)
         return i % 5 == 0 ? NAN : i % 7 == 0 ? -INFINITY : i % 11 == 0 ? -1e30f : u;
     if (strcmp(shape, "infinite") == 0) return i % 2 == 0 ? INFINITY : u;
+    if (strcmp(shape, "denormal") == 0) return (float)(int)(1000.0f * u) * 0x1p-149f;
+    if (strcmp(shape, "cluster") == 0) /* see takes_at_most_seven_steps_a_search */
+        return i < 3 ? (i == 0 ? 1.0f : i == 1 ? -0x1.fp-10f : 0x1p-26f) : i == n - 1 ? -1.0f : 0.0f;
     if (strcmp(shape, "text") == 0) return -4.0f * logf(u + 1e-7f) + 8.0f * u; /* few high ones */
     return i % 2 == 0 ? (i % 4 == 0 ? 0.0f : -0.0f) : 4.0f * u - 2.0f; /* "zeros": and others around them */
 }
@@ -226,6 +229,40 @@ Test(sample, samples_from_a_vocabulary_of_152k) {
     const Step       step = sample_shaped(&c, 5);
     cr_expect_eq(step.s.drawn_low, 1u);
     cr_expect_eq(step.recent[3], step.s.token);
+}
+
+Test(sample, agrees_with_the_cpu_on_152k_logits_of_any_shape) {
+    static const ShapedCase cases[] = {
+        {"masked",   1.0f, 60000, 0.9f, 0.1f, 1.1f, MANY},
+        {"denormal", 1.0f, 60000, 0.9f, 0.1f, 1.0f, MANY},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(sample_shaped(&cases[i], (uint32_t)i).s.drawn_low, 1u, "%s", cases[i].shape);
+}
+
+/* Barriers of blocks that one run of the CUDA kernel executes; 0 without it, and from PTX. */
+static long barriers_of(const ShapedCase *c) {
+#ifdef RP_TEST_CUDA
+    const unsigned long before = sim_stats().barriers;
+#endif
+    cr_expect_eq(sample_shaped(c, 3).s.drawn_low, 1u, "%s", c->shape);
+#ifdef RP_TEST_CUDA
+    return (long)(sim_stats().barriers - before) / 2; /* cuda_run launches twice */
+#else
+    return 0;
+#endif
+}
+
+/* The steps in which searches narrow the range of keys in a bin, three barriers each. "cluster" is made for most steps: its bin holds
+ * the logits from -2^-9 to 2^-25, 1.85e9 floats, of which almost all candidates have one. A step leaves 1/33 of the range. All
+ * three searches end there. In "equal" no step is needed. */
+Test(sample, takes_at_most_seven_steps_a_search) {
+    enum { SEARCHES = 3, BARRIERS = 3 };
+    const ShapedCase equal   = {"equal", 1.0f, MANY / 2, 0.5f, 0.0f, 1.0f, MANY},
+                     cluster = {"cluster", 1.0f, MANY / 2, 0.5f, 0.0f, 1.0f, MANY};
+    const long       none = barriers_of(&equal), steps = (barriers_of(&cluster) - none) / BARRIERS;
+    cr_expect_leq(steps, SEARCHES * 7L, "%ld steps", steps);
+    if (none > 0) cr_expect_geq(steps, SEARCHES * 6L, "%ld steps: the logits are not the worst", steps);
 }
 
 Test(sample, refuses_bad_logits_and_states) {

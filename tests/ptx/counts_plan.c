@@ -16,6 +16,7 @@
 #include "executor/plan_walk.h"
 #include "reprise/step.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ typedef struct CountedPlan {
     Weight       *weights;
     RpCudaTuning  tuning, other; /* other: with twice as many multiprocessors */
     int           n_weights, step;
+    bool          preset; /* no weights but zeros */
     double       *other_grids; /* of each launch, on twice as many multiprocessors */
     int           n_grids, launch;
     char         *arena, *scratch;
@@ -184,6 +186,21 @@ static RpStatus note_grid(void *user, const RpKernelLaunch *l) {
     return RP_OK;
 }
 
+/* Logits of a preset, which has no text: ln of probabilities that fall with the rank as in Zipf's law,
+ *
+ *     p(rank) ~ rank^-1.5      the first has 38 %, the first 10 have 76 %, the first 100 have 92 %
+ *
+ * in an order that spreads the ranks over the vocabulary: the factor, a prime, and n have no common divisor. */
+static void set_logits(const RpTensorView *logits) {
+    const uint64_t factor = 2654435761u;
+    const int64_t n = logits->ne[0];
+    for (int64_t row = 0; row < logits->ne[1]; row++) {
+        float *x = (float *)((char *)logits->data + (size_t)row * logits->nb[1]);
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (float)(-1.5 * log((double)((uint64_t)i * factor % (uint64_t)n + 1)));
+    }
+}
+
 static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
     CountedPlan *p = user;
     if (l->function == NULL)
@@ -191,6 +208,8 @@ static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
     const TensorNode *node    = p->plan->steps[p->step].node;
     const bool        follows = p->launch < p->n_grids && p->other_grids[p->launch] != grid_blocks(l);
     p->launch++;
+    if (p->preset && strcmp(rp_node_op_name(node), "sample") == 0)
+        set_logits(&p->args[p->step].sample.logits);
     counts_launch(p->run, l, rp_node_op_name(node), rp_node_name(node), follows ? p->tuning.n_sm : 0);
     return RP_OK;
 }
@@ -240,6 +259,7 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
     const int32_t       n_tok = decode ? 1 : a->chunk, pos = decode ? a->pos : 0;
     const int32_t       n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
     CountedPlan         p     = {.run    = counts_open((unsigned)a->blocks, !a->no_registers),
+                                 .preset = a->model == NULL,
                                  .tuning = tuning_of(a, 1),
                                  .other  = tuning_of(a, 2)};
     RpModelGraphOptions o     = {

@@ -140,7 +140,8 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     if (r->specialized)
         specialize(r, l, op, u.registers > 0 ? blocks_per_sm(c.threads, u.registers, c.shared_bytes) : 1, g,
                    &u);
-    c.counts      = count_grid(g, memory, r->blocks, &c.sampled);
+    // The last block of `sample` searches what all blocks have sorted.
+    c.counts      = count_grid(g, memory, op == string("sample") ? 0 : r->blocks, &c.sampled);
     c.by_file     = by_file(*g.kernel, c.counts);
     c.warp_flight = bytes_in_flight(g, memory, c.sampled);
     c.registers   = u.registers;

@@ -21,13 +21,13 @@ soft_max|soft_max|1|shfl\.sync|s/, %r\d+;$/, 65535;/|a shuffle with a mask of ha
 soft_max|soft_max|2|bar\.sync|s/bar.sync.*//|no barrier in a sum over a block
 soft_max|soft_max|0|ex2\.approx|s/ex2.approx(.ftz)?/rcp.approx$1/|another function
 add|add|0|add\.(rn\.)?f32|s/add\.(rn\.)?f32/add.rz.f32/|sums rounded to zero
-add|add|1|setp\.[lg][te]\.s64|s/setp.(lt|ge)/$1 eq "lt" ? "setp.le" : "setp.gt"/e|an element past the end
+add|add|0|setp\.[lg][te]\.s64|s/setp.(lt|ge)/$1 eq "lt" ? "setp.le" : "setp.gt"/e|an element past the end
 mul|mul|0|griddepcontrol\.wait|s/griddepcontrol.wait;//|no wait in a product of elements
 mul|mul|0|mul\.(rn\.)?f32|s/mul\.(rn\.)?f32/mul.rm.f32/|products of elements rounded down
 silu|silu|0|neg\.f32|s/neg.f32/mov.f32/|a sign left out
 copy|copy|1|st\.global|s/\+(\d+)\]/"+".($1+2)."]"/e or s/\[(%rd\d+)\]/[$1+2]/|a store two bytes too far
 quantize|quantize|0|add\.rn\.f32|s/add.rn/add.rz/|quants rounded to zero
-quantize|quantize|1|shfl\.sync\.bfly|s/(bfly\S*\s+\S+ \S+) \S+,/$1 3,/|a maximum over other lanes
+quantize|quantize|1|shfl\.sync\.bfly|s/(bfly\S*\s+\S+ \S+) \S+,/$1 8,/|a maximum over other lanes
 rope|rope|0|neg\.f32|s/neg.f32/mov.f32/|a cosine or sine without its sign
 top_k|top_k|1|bar\.warp\.sync|s/bar.warp.sync.*//|no barrier of a warp before a mark is set
 top_k|top_k|0|setp\.lt\.s32|s/setp.lt/setp.gt/|ties to the higher index
@@ -36,8 +36,9 @@ get_rows|get_rows|1|ld\.global\.(nc\.)?v4|s/\[(%rd\d+)(\+\d+)?\]/[$1+32]/|an off
 attention|attention|0|atom\.acq_rel|s/acq_rel/acquire/|an arrival of a split that releases nothing
 attention|attention|0|atom\.acq_rel|s/acq_rel/release/|an arrival of a split that acquires nothing
 attention|attention|0|atom\.acq_rel|s/inc/add/|a counter that is not zero for the next launch
-attention|attention|1|bar\.sync|s/bar.sync.*//|no barrier before the queries are read
-attention|attention|2|bar\.sync|s/bar.sync.*//|no barrier before the maxima of the warps are read
+attention|attention|2|bar\.sync|s/bar.sync.*//|no barrier before the keys of a tile in f32 are read
+attention|attention|29|bar\.sync|s/bar.sync.*//|no barrier before the queries are read
+attention|attention|30|bar\.sync|s/bar.sync.*//|no barrier before the maxima of the warps are read
 attention|attention|0|mma\.sync|s/\}, \{(%r\d+), (%r\d+), (%r\d+), /}, {$1, $3, $2, /|wrong rows and columns of a fragment
 linear|linear|0|atom\.acq_rel|s/acq_rel/relaxed/|an arrival without a memory order
 linear|linear|2|bar\.sync|s/bar.sync.*//|no barrier in the norm of a product
