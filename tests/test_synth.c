@@ -117,7 +117,7 @@ static RpDtype type_in(const char *file, const char *tensor) {
     return type;
 }
 
-/* As convert.h has it. smollm2-135m has no experts, and no output matrix but the embedding. */
+/* As convert.h has it. smollm2-135m has no experts, and no output matrix but the embedding; llama-f16 has no experts. */
 Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
     name_files();
     OK(rp_synth("tiny", &(RpSynthOptions){.type = "MXFP4"}, path));
@@ -131,9 +131,9 @@ Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
     cr_expect_eq(type_in(path, "blk.0.ffn_down.weight"), RP_MXFP4);
     cr_expect_eq(type_in(path, "blk.0.attn_q.weight"), RP_MXFP4);
     cr_expect_eq(type_in(path, "token_embd.weight"), RP_Q8_0);
-    OK(rp_synth("smollm2-135m", &(RpSynthOptions){.type = "F16", .hollow = true}, path));
-    OK(rp_requantize(path, other, "MXFP4", NULL, NULL));
+    OK(rp_requantize(RP_SOURCE_DIR "/tests/golden/tiny/llama-f16.gguf", other, "MXFP4", NULL, NULL));
     cr_expect_eq(type_in(other, "blk.0.attn_q.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(other, "output.weight"), RP_Q8_0);
     remove(path), remove(other);
 }
 
