@@ -130,10 +130,13 @@ static void pack_panels(const RpTensorView *b, const float *at, int64_t n, int c
     const int64_t along_j = floats(b->nb[0]), along_k = floats(b->nb[1]);
     if (columns % PANEL != 0) memset(panels[columns / PANEL], 0, sizeof *panels);
     if (along_j == 1)
-        for (int64_t k = 0; k < n; k++)
-            for (int j = 0; j < columns; j += PANEL)
-                memcpy(panels[j / PANEL] + k * PANEL, at + k * along_k + j,
-                       (size_t)smaller(columns - j, PANEL) * sizeof(float));
+        for (int64_t k = 0; k < n; k++) {
+            const float *from = at + k * along_k;
+            int          j    = 0;
+            for (; j + PANEL <= columns; j += PANEL)
+                memcpy(panels[j / PANEL] + k * PANEL, from + j, PANEL * sizeof *from);
+            for (int r = j; r < columns; r++) panels[j / PANEL][k * PANEL + r - j] = from[r];
+        }
     else
         for (int j = 0; j < columns; j++)
             for (int64_t k = 0; k < n; k++)

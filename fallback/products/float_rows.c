@@ -93,7 +93,16 @@ static int f32_columns(const FloatWork *work, const char *rows, size_t stride, i
     return end;
 }
 
+/* One column: returns the number of rows done. */
+static int64_t one_column(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    if (work->n_cols != 1 || !work->whole || work->y[0] == NULL || !rp_gemv_float_takes(work->weights)) return 0;
+    const FloatColumn c = {rows, stride, work->n, (const float *)(const void *)work->x[0], work->y[0] + m};
+    return rp_gemv_float(work->weights, &c, n_rows);
+}
+
 void rp_float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    const int64_t done = one_column(work, rows, stride, m, n_rows);
+    rows += (size_t)done * stride, m += done, n_rows -= done;
     for (int c = f32_columns(work, rows, stride, m, n_rows); c < work->n_cols; c += FLOAT_COLS) {
         const int end = c + FLOAT_COLS < work->n_cols ? c + FLOAT_COLS : work->n_cols;
         int64_t   i   = 0;

@@ -59,4 +59,19 @@ typedef struct FloatKernels {
 /* Those of the instruction set in use (rp_cpu_isa). */
 FloatKernels rp_float_kernels(void);
 
+/* Rows of n elements, `stride` bytes apart, times one column (gemv_float.c). */
+typedef struct FloatColumn {
+    const char  *rows;
+    size_t       stride;
+    int64_t      n;
+    const float *x;
+    float       *y;
+} FloatColumn;
+
+/* Whether rp_gemv_float has this type: f32, f16, bf16. */
+bool rp_gemv_float_takes(RpDtype type);
+
+/* y[r] = row r . x for whole groups of RP_DOT_ROWS of n_rows rows; returns how many rows that is. */
+int64_t rp_gemv_float(RpDtype type, const FloatColumn *column, int64_t n_rows);
+
 #endif
