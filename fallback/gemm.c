@@ -6,6 +6,8 @@
  *     strip     STRIP rows of a, packed: [row][k], or [k][row] where the terms of a row are apart in memory
  *     tile      strip times panel, summed in registers
  *
+ * One row is multiplied without them (one_row), since each element of b is used once.
+ *
  * The sum of a slice is one chain of fma in the order of k; slices are added in order, y = fma(alpha, sum, y),
  * beginning with beta * c. Neither instruction set nor number of workers changes that order (I8). */
 #include "fallback/gemm.h"
@@ -240,8 +242,68 @@ static int64_t unit_rows(int64_t m, int64_t others, int nth) {
     return (m + down * STRIP - 1) / (down * STRIP) * STRIP;
 }
 
+/* ---- one row: b is read once, in the order of memory ---- */
+
+enum { ROW_COLS = 2048, AT_ONCE = 4 };
+
+/* sums[j] += a[0] b[0][j], then a[1] b[1][j], ... Prefetches the rows behind them. */
+RP_BODY void add_rows_body(const float *a, const float *restrict b, int64_t stride, int columns,
+                           float *restrict sums) {
+    const float terms[AT_ONCE] = {a[0], a[1], a[2], a[3]};
+    int         j              = 0;
+    for (; j + CACHE_LINE <= columns; j += CACHE_LINE) {
+        for (int k = AT_ONCE; k < 2 * AT_ONCE; k++) __builtin_prefetch(b + k * stride + j, 0, 2);
+        for (int l = j; l < j + CACHE_LINE; l++)
+            for (int k = 0; k < AT_ONCE; k++) sums[l] = fmaf(terms[k], b[k * stride + l], sums[l]);
+    }
+    for (; j < columns; j++)
+        for (int k = 0; k < AT_ONCE; k++) sums[j] = fmaf(terms[k], b[k * stride + j], sums[j]);
+}
+RP_VARIANTS(add_rows, (const float *a, const float *b, int64_t stride, int columns, float *sums),
+            (a, b, stride, columns, sums))
+
+RP_BODY void add_row_body(float a, const float *b, int columns, float *sums) {
+    for (int j = 0; j < columns; j++) sums[j] = fmaf(a, b[j], sums[j]);
+}
+RP_VARIANTS(add_row, (float a, const float *b, int columns, float *sums), (a, b, columns, sums))
+
+/* Terms [k0, k0 + n) of the results of u. */
+static void sum_slice(const RpOpArgs *args, const Unit *u, int64_t k0, int64_t n, float *sums) {
+    const RpTensorView *a = &args->gemm.a, *b = &args->gemm.b;
+    const int           columns = (int)(u->j1 - u->j0);
+    float               terms[SLICE];
+    memset(sums, 0, (size_t)columns * sizeof *sums);
+    for (int64_t k = 0; k < n; k++) terms[k] = *element(a, k0 + k, 0, u->s);
+    int64_t k = 0;
+    for (; k + AT_ONCE <= n; k += AT_ONCE)
+        add_rows(terms + k, element(b, u->j0, k0 + k, u->s), floats(b->nb[1]), columns, sums);
+    for (; k < n; k++) add_row(terms[k], element(b, u->j0, k0 + k, u->s), columns, sums);
+}
+
+/* Matrix s. The workers share its columns, whole cache lines each. */
+static void one_row(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t s) {
+    const int64_t       n = args->dst.ne[0], lines = (n + CACHE_LINE - 1) / CACHE_LINE;
+    const int64_t       n_k = args->params->gemm.alpha != 0.0f ? args->gemm.a.ne[0] : 0;
+    const int64_t       end = lines * (ctx->ith + 1) / ctx->nth * CACHE_LINE;
+    alignas(64) float   sums[ROW_COLS];
+    for (int64_t j = lines * ctx->ith / ctx->nth * CACHE_LINE; j < end && j < n; j += ROW_COLS) {
+        const int64_t most = end < n ? end - j : n - j;
+        const Unit    u    = {.i1 = 1, .j0 = j, .j1 = j + smaller(most, ROW_COLS), .s = s};
+        for (int64_t k0 = 0; k0 == 0 || k0 < n_k; k0 += SLICE) {
+            Merge m   = merge_at(args, &u, k0, 0, j);
+            m.columns = (int)(u.j1 - u.j0);
+            sum_slice(args, &u, k0, smaller(n_k - k0, SLICE), sums);
+            merge(&m, sums);
+        }
+    }
+}
+
 RpStatus rp_cpu_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_check_gemm(args));
+    if (args->dst.ne[1] == 1 && args->gemm.b.nb[0] == sizeof(float)) {
+        for (int64_t s = 0; s < args->dst.ne[2]; s++) one_row(args, ctx, s);
+        return RP_OK;
+    }
     const int64_t n = args->dst.ne[0], m = args->dst.ne[1];
     const int64_t across = (n + BLOCK_COLS - 1) / BLOCK_COLS;
     const int64_t rows = unit_rows(m, across * args->dst.ne[2], ctx->nth), down = (m + rows - 1) / rows;

@@ -64,6 +64,12 @@ Test(gemm, multiplies_matrices_of_any_size) {
     check((Case){3, 320, 150, 1, false, false, 1, 0}); /* few rows: b is not packed */
 }
 
+Test(gemm, multiplies_one_row) {
+    check((Case){1, 2100, 301, 1, false, false, 1, 0}); /* columns in two steps; terms that are no multiple of 4 */
+    check((Case){1, 77, 131, 3, true, false, 0.5f, 2});
+    check((Case){1, 16, 5, 1, false, false, 0, 3});
+}
+
 Test(gemm, multiplies_transposed_matrices) {
     for (int i = 0; i < 4; i++) check((Case){29, 67, 45, 1, i % 2 != 0, i / 2 != 0, 1, 0});
 }
