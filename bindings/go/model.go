@@ -133,6 +133,45 @@ func (m *Model) Info() (ModelInfo, error) {
 	}, nil
 }
 
+// AddAdapter applies a LoRA adapter, a GGUF file, whenever the model runs: y = w x + scale * alpha / rank * b (a x) for each matrix
+// that it adapts. Several add up. It is a State error while sessions of the model are open.
+func (m *Model) AddAdapter(path string, scale float32) error {
+	p, err := cString("rp_model_add_adapter", "path", path)
+	if err != nil {
+		return err
+	}
+	defer free(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return &Error{Code: int(State), Text: "model is closed"}
+	}
+	if m.users > 0 {
+		return &Error{Code: int(State), Text: "rp_model_add_adapter: a session of the model is open, or a call under way"}
+	}
+	return call(func() C.RpStatus { return C.rp_model_add_adapter(m.raw, p, C.float(scale)) })
+}
+
+// MergeAdapters writes the model with its adapters added into the weights. An adapted matrix is written in the type, such as "f16";
+// "": in its own. All else is copied.
+func (m *Model) MergeAdapters(path, dtype string) error {
+	if err := m.enter(); err != nil {
+		return err
+	}
+	defer m.leave()
+	texts, release, err := cStrings("rp_merge_adapters", "text", []string{path, dtype})
+	if err != nil {
+		return err
+	}
+	defer release()
+	c := unsafe.Slice(texts, 2)
+	kind := c[1]
+	if dtype == "" {
+		kind = nil
+	}
+	return call(func() C.RpStatus { return C.rp_merge_adapters(m.raw, c[0], kind, nil, nil) })
+}
+
 // Logits are those after every token of sequences of seq tokens, each from an empty context: [len(ids)/seq][seq][Vocab].
 func (m *Model) Logits(ids []int32, seq int) ([]float32, error) {
 	if err := m.enter(); err != nil {

@@ -5,8 +5,10 @@ package reprise
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -189,6 +191,74 @@ func TestAPanicOfACallbackGoesThrough(t *testing.T) {
 	}()
 	if err := s.Step(3); err != nil { // the session can go on
 		t.Error(err)
+	}
+}
+
+// ofLlamaCpp has the ids of tests/golden/lora/logits.txt, which llama.cpp wrote, and its logits with the adapter at scale 1.
+func ofLlamaCpp(t *testing.T) (ids []int32, logits []float32) {
+	t.Helper()
+	for _, line := range strings.Split(string(must[[]byte](t)(os.ReadFile(source("tests/golden/lora/logits.txt")))), "\n") {
+		words := strings.Fields(line)
+		if strings.HasPrefix(line, "ids ") {
+			for _, w := range words[1:] {
+				ids = append(ids, int32(must[int](t)(strconv.Atoi(w))))
+			}
+		}
+		if strings.HasPrefix(line, "logits 1 ") {
+			for _, w := range words[2:] {
+				logits = append(logits, float32(must[float64](t)(strconv.ParseFloat(w, 32))))
+			}
+		}
+	}
+	return ids, logits
+}
+
+func near(a, b []float32) bool {
+	for i := range a {
+		if len(a) != len(b) || math.Abs(float64(a[i]-b[i])) > 0.01 {
+			return false
+		}
+	}
+	return len(a) > 0
+}
+
+func TestAdaptersAreAppliedAndMerged(t *testing.T) {
+	ids, want := ofLlamaCpp(t)
+	adapter, base := source("tests/golden/lora/adapter.gguf"), source("tests/golden/tiny/llama-f32.gguf")
+	m := must[*Model](t)(OpenModel(base, nil))
+	merged := filepath.Join(t.TempDir(), "merged.gguf")
+	if err := m.MergeAdapters(merged, ""); err == nil || !strings.Contains(err.Error(), "adapter") {
+		t.Fatal(err)
+	}
+	if near(must[[]float32](t)(m.Logits(ids, len(ids))), want) {
+		t.Fatal("the adapter changes nothing")
+	}
+	for _, scale := range []float32{0.75, 0.25} {
+		if err := m.AddAdapter(adapter, scale); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !near(must[[]float32](t)(m.Logits(ids, len(ids))), want) {
+		t.Fatal("not the logits of llama.cpp")
+	}
+	if err := m.MergeAdapters(merged, ""); err != nil {
+		t.Fatal(err)
+	}
+	written := must[*Model](t)(OpenModel(merged, nil))
+	if !near(must[[]float32](t)(written.Logits(ids, len(ids))), want) {
+		t.Fatal("not the logits of llama.cpp after merging")
+	}
+	if err := m.AddAdapter(base, 1); err == nil || !strings.Contains(err.Error(), "general.type is ''") {
+		t.Fatal(err)
+	}
+	s := must[*Session](t)(m.NewSession(SessionOptions{Context: 8, Device: "cpu"}))
+	if err := m.AddAdapter(adapter, 1); err == nil || !strings.Contains(err.Error(), "a session of the model is open") {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	_ = m.Close()
+	if err := m.AddAdapter(adapter, 1); err == nil || !strings.Contains(err.Error(), "model is closed") {
+		t.Fatal(err)
 	}
 }
 

@@ -9,7 +9,7 @@ use std::os::raw::c_void;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 
 /// An open model. It does not change, and any number of sessions and threads may use it.
 ///
@@ -155,6 +155,22 @@ impl Model {
         let mut kind = 0;
         check(unsafe { sys::rp_chat_detect(sys::rp_model_file(self.raw()), &mut kind) })?;
         Ok(ChatKind(kind))
+    }
+
+    /// Applies a LoRA adapter, a GGUF file, whenever the model runs: y = w x + `scale` * alpha / rank * b (a x) for each matrix
+    /// that it adapts. Several add up. Sessions borrow the model, so none of them sees it change.
+    pub fn add_adapter(&mut self, path: impl AsRef<Path>, scale: f32) -> Result<()> {
+        let path = path_string("rp_model_add_adapter", "path", path.as_ref())?;
+        check(unsafe { sys::rp_model_add_adapter(self.raw(), path.as_ptr(), scale) })
+    }
+
+    /// Writes the model with its adapters added into the weights. An adapted matrix is written in `kind`, such as `f16`; `None`:
+    /// in its own type. All else is copied.
+    pub fn merge_adapters(&self, path: impl AsRef<Path>, kind: Option<&str>) -> Result<()> {
+        let path = path_string("rp_merge_adapters", "path", path.as_ref())?;
+        let kind = kind.map(|k| c_string("rp_merge_adapters", "type", k)).transpose()?;
+        let kind = kind.as_ref().map_or(null(), |k| k.as_ptr());
+        check(unsafe { sys::rp_merge_adapters(self.raw(), path.as_ptr(), kind, None, null_mut()) })
     }
 
     /// A conversation as token ids, which end where the reply of the assistant begins. Messages are plain text: one that

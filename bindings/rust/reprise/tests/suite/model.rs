@@ -24,6 +24,38 @@ fn a_model_tells_what_it_is() {
     assert_eq!(Model::open_preset("nn-6.9b", "Q4_K_M").unwrap().info().n_expert, 16);
 }
 
+/// The ids of tests/golden/lora/logits.txt, which llama.cpp wrote, and its logits with the adapter at scale 1.
+fn of_llama_cpp() -> (Vec<i32>, Vec<f32>) {
+    let text = std::fs::read_to_string(source("tests/golden/lora/logits.txt")).unwrap();
+    let ids = text.lines().find_map(|l| l.strip_prefix("ids ")).unwrap();
+    let logits = text.lines().filter_map(|l| l.strip_prefix("logits 1 ")).flat_map(|l| l.split(' '));
+    (ids.split(' ').map(|x| x.parse().unwrap()).collect(), logits.map(|x| x.parse().unwrap()).collect())
+}
+
+fn close(a: &[f32], b: &[f32]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| (x - y).abs() < 0.01)
+}
+
+#[test]
+fn adapters_are_applied_and_merged() {
+    let (ids, want) = of_llama_cpp();
+    let adapter = source("tests/golden/lora/adapter.gguf");
+    let mut model = Model::open(source("tests/golden/tiny/llama-f32.gguf")).unwrap();
+    let merged = std::env::temp_dir().join(format!("reprise-rust-merged-{}.gguf", std::process::id()));
+    let text = model.merge_adapters(&merged, None).unwrap_err().to_string();
+    assert!(text.contains("adapter"), "{}", text);
+    assert!(!close(&model.logits(&ids, ids.len()).unwrap(), &want));
+    model.add_adapter(&adapter, 0.75).unwrap();
+    model.add_adapter(&adapter, 0.25).unwrap();
+    assert!(close(&model.logits(&ids, ids.len()).unwrap(), &want));
+    model.merge_adapters(&merged, None).unwrap();
+    let written = Model::open(&merged).unwrap();
+    std::fs::remove_file(&merged).unwrap();
+    assert!(close(&written.logits(&ids, ids.len()).unwrap(), &want));
+    let text = model.add_adapter(source("tests/golden/tiny/llama-f32.gguf"), 1.0).unwrap_err().to_string();
+    assert!(text.contains("general.type is ''"), "{}", text);
+}
+
 #[test]
 fn text_becomes_tokens_and_text_again() {
     let model = Model::open(source("assets/demo.gguf")).unwrap();
