@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GEMM = [(128, 128, 128), (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (32, 4096, 4096), (1, 4096, 4096)]
 GEMV = ["f32", "f16", "q8_0", "q6_k", "q4_k", "q4_0", "mxfp4"]
 SIDE = 4096
-PAUSE = 0.02  # until the threads of the other library sleep
+PAUSE = 0.1  # until the threads of the other library sleep
+WARM = 0.02  # until the scheduler has spread those that woke up
 
 
 def turns(calls, count, operations):
@@ -27,7 +28,9 @@ def turns(calls, count, operations):
     for turn in range(count + 1):
         for call, rate in zip(calls, rates):
             time.sleep(PAUSE)
-            call()
+            start = time.perf_counter()
+            while time.perf_counter() < start + WARM:
+                call()
             start = time.perf_counter()
             for _ in range(repeats):
                 call()
