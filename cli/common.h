@@ -56,7 +56,8 @@
 void cli_say(const char *who, const char *fmt, ...) RP_PRINTF(2, 3);
 void cli_warn(const char *fmt, ...) RP_PRINTF(1, 2); /* who: reprise */
 
-/* The exit status of a command that ends with `status`. Prints the error text; 128 + the signal that was caught. */
+/* The exit status of a command that ends with `status`: 128 + the signal that was caught; else prints the error
+ * text. */
 int cli_exit(RpStatus status);
 
 /* The text as rp_visible_text shows it; the caller frees. NULL if out of memory. */
@@ -76,7 +77,8 @@ void   cli_start_clock(void);
 
 /* From here on Ctrl-C sets a flag that the commands poll; a second Ctrl-C while it is set ends the program. */
 void cli_catch_interrupts(void);
-/* The same for SIGTERM and, without nohup, SIGHUP: for commands that write files, whose temporary file they remove. */
+/* The same for SIGTERM and, without nohup, SIGHUP: for commands that write files, whose temporary file they
+ * remove. */
 void cli_catch_termination(void);
 bool cli_interrupted(void);
 void cli_forget_interrupt(void);

@@ -13,7 +13,8 @@
 /* Starting the workers takes as long as some ten thousand elements. */
 enum { ELEMENTS_FOR_THREADS = 32768 };
 
-/* Workers wait so long for the next call before they sleep: waking one took a tenth of a product of 512 x 512 x 512. */
+/* So long workers wait for the next call before they sleep. Waking them took a tenth of a product of 512 x 512 x 512,
+ * and the scheduler often put them on the core of the caller. */
 enum { SPIN_US = 200 };
 
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;

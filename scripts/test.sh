@@ -56,8 +56,8 @@ fi
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch='-DRP_CUDA_ARCHITECTURES=90 -DCMAKE_CUDA_FLAGS=-lineinfo'
 
-# The suites of the race build that run as they are, and those that find planted bugs, which tests/cudasim/mutants.sh runs
-# without a bug and with each.
+# The suites of the race build that run as they are, and those that find planted bugs, which
+# tests/cudasim/mutants.sh runs without a bug and with each.
 race_suites() { # further options of ctest
     ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/cudasim/mutants.sh --suites | paste -sd'|'))\$" "$@"
 }

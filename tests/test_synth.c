@@ -117,7 +117,8 @@ static RpDtype type_in(const char *file, const char *tensor) {
     return type;
 }
 
-/* As convert.h has it. smollm2-135m has no experts, and no output matrix but the embedding; llama-f16 has no experts. */
+/* As convert.h has it. smollm2-135m has no experts, and no output matrix but the embedding; llama-f16 has no
+ * experts. */
 Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
     name_files();
     OK(rp_synth("tiny", &(RpSynthOptions){.type = "MXFP4"}, path));

@@ -82,12 +82,20 @@ func newModel(raw *C.RpModel, memory unsafe.Pointer, err error) (*Model, error) 
 	return m, nil
 }
 
+// isOpen is an error if the model is closed. The caller holds mu.
+func (m *Model) isOpen() error {
+	if m.closed {
+		return &Error{Code: int(State), Text: "model is closed"}
+	}
+	return nil
+}
+
 // enter keeps the model open until leave.
 func (m *Model) enter() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return &Error{Code: int(State), Text: "model is closed"}
+	if err := m.isOpen(); err != nil {
+		return err
 	}
 	m.users++
 	return nil
@@ -133,8 +141,8 @@ func (m *Model) Info() (ModelInfo, error) {
 	}, nil
 }
 
-// AddAdapter applies a LoRA adapter, a GGUF file, whenever the model runs: y = w x + scale * alpha / rank * b (a x) for each matrix
-// that it adapts. Several add up. It is a State error while sessions of the model are open.
+// AddAdapter applies a LoRA adapter, a GGUF file, whenever the model runs: y = w x + scale * alpha / rank * b (a x) for
+// each matrix that it adapts. Several add up. It is a State error while sessions of the model are open.
 func (m *Model) AddAdapter(path string, scale float32) error {
 	p, err := cString("rp_model_add_adapter", "path", path)
 	if err != nil {
@@ -143,17 +151,18 @@ func (m *Model) AddAdapter(path string, scale float32) error {
 	defer free(p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return &Error{Code: int(State), Text: "model is closed"}
+	if err := m.isOpen(); err != nil {
+		return err
 	}
 	if m.users > 0 {
-		return &Error{Code: int(State), Text: "rp_model_add_adapter: a session of the model is open, or a call under way"}
+		text := "rp_model_add_adapter: a session of the model is open, or a call under way"
+		return &Error{Code: int(State), Text: text}
 	}
 	return call(func() C.RpStatus { return C.rp_model_add_adapter(m.raw, p, C.float(scale)) })
 }
 
-// MergeAdapters writes the model with its adapters added into the weights. An adapted matrix is written in the type, such as "f16";
-// "": in its own. All else is copied.
+// MergeAdapters writes the model with its adapters added into the weights. An adapted matrix is written in the type, such
+// as "f16"; "": in its own. All else is copied.
 func (m *Model) MergeAdapters(path, dtype string) error {
 	if err := m.enter(); err != nil {
 		return err

@@ -95,7 +95,7 @@ static int f32_columns(const FloatWork *work, const char *rows, size_t stride, i
 
 /* One column: returns the number of rows done. */
 static int64_t one_column(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
-    if (work->n_cols != 1 || !work->whole || work->y[0] == NULL || !rp_gemv_float_takes(work->weights)) return 0;
+    if (work->n_cols != 1 || !work->whole || work->y[0] == NULL) return 0;
     const FloatColumn c = {rows, stride, work->n, (const float *)(const void *)work->x[0], work->y[0] + m};
     return rp_gemv_float(work->weights, &c, n_rows);
 }

@@ -68,10 +68,8 @@ typedef struct FloatColumn {
     float       *y;
 } FloatColumn;
 
-/* Whether rp_gemv_float has this type: f32, f16, bf16. */
-bool rp_gemv_float_takes(RpDtype type);
-
-/* y[r] = row r . x for whole groups of RP_DOT_ROWS of n_rows rows; returns how many rows that is. */
+/* y[r] = row r . x for whole groups of RP_DOT_ROWS of n_rows rows; returns how many rows that is: 0 without vectors and
+ * for types other than f32, f16 and bf16. */
 int64_t rp_gemv_float(RpDtype type, const FloatColumn *column, int64_t n_rows);
 
 #endif

@@ -1,10 +1,10 @@
-/* One column times rows of f32, f16 or bf16: rows are converted in registers, four at a time, and the next four are
- * prefetched meanwhile. The order of a sum is that of float_rows.h:
+/* One column times rows of f32, f16 or bf16: rows are converted in registers, four at a time, and the next four
+ * are prefetched meanwhile. The order of a sum is that of float_rows.h:
  *
- *     y[r] = sum over lanes l of ( w[r][l] x[l] + w[r][l + 16] x[l + 16] + ... ), the upper half added to the lower half
+ *     y[r] = sum over lanes l of ( w[r][l] x[l] + w[r][l + 16] x[l + 16] + ... )
  *
- * While element i of four rows is multiplied, as many bytes as the four loads have are prefetched from 4 i elements into
- * the group of rows that is `ahead` bytes on, so that each cache line of it is prefetched once. */
+ * While element i of four rows is multiplied, as many bytes as the four loads have are prefetched from 4 i elements
+ * into the group of rows that is `ahead` bytes on, so that each cache line of it is prefetched once. */
 #include "fallback/products/float_rows.h"
 #include "fallback/products/trees_avx512.h"
 #include "fallback/simd/prefetch.h"
@@ -15,9 +15,8 @@
 
 enum { ROWS = RP_DOT_ROWS };
 
+#if defined(RP_X86) || defined(__aarch64__)
 RP_BODY size_t size_of(RpDtype type) { return type == RP_F32 ? sizeof(float) : sizeof(uint16_t); }
-
-bool rp_gemv_float_takes(RpDtype type) { return type == RP_F32 || type == RP_F16 || type == RP_BF16; }
 
 RP_BODY float element(RpDtype type, const char *row, int64_t i) {
     if (type == RP_F32) return ((const float *)(const void *)row)[i];
@@ -32,15 +31,7 @@ RP_BODY void add_rest(RpDtype type, const char *w, size_t stride, const float *x
         for (int64_t i = whole; i < n; i++)
             acc[r][i - whole] = fmaf(element(type, w + (size_t)r * stride, i), x[i], acc[r][i - whole]);
 }
-
-RP_BODY void add_plain(RpDtype type, const char *w, size_t stride, size_t ahead, const float *x,
-                       int64_t whole, float (*acc)[RP_LANES]) {
-    (void)ahead;
-    for (int r = 0; r < ROWS; r++)
-        for (int64_t i = 0; i < whole; i += RP_LANES)
-            for (int l = 0; l < RP_LANES; l++)
-                acc[r][l] = fmaf(element(type, w + (size_t)r * stride, i + l), x[i + l], acc[r][l]);
-}
+#endif
 
 #ifdef RP_X86
 RP_TARGET_AVX512 RP_BODY __m512 load_avx512(RpDtype type, const char *at) {
@@ -139,9 +130,8 @@ RP_BODY void add_neon(RpDtype type, const char *w, size_t stride, size_t ahead, 
                                      FloatReduce *reduce) {                                                  \
         if (type == RP_F32) return groups_##isa(RP_F32, c, n_rows, reduce);                                  \
         if (type == RP_F16) return groups_##isa(RP_F16, c, n_rows, reduce);                                  \
-        return groups_##isa(RP_BF16, c, n_rows, reduce);                                                     \
+        return type == RP_BF16 ? groups_##isa(RP_BF16, c, n_rows, reduce) : 0;                               \
     }
-GEMV(plain, )
 #ifdef RP_X86
 GEMV(avx2, RP_TARGET_AVX2)
 GEMV(avx512, RP_TARGET_AVX512)
@@ -150,14 +140,14 @@ GEMV(neon, )
 #endif
 
 int64_t rp_gemv_float(RpDtype type, const FloatColumn *column, int64_t n_rows) {
+#ifdef RP_X86
     FloatReduce   *reduce = rp_float_kernels().reduce;
     const RpCpuIsa isa    = rp_cpu_isa();
-#ifdef RP_X86
     if (isa == RP_ISA_AVX512_VNNI) return gemv_avx512(type, column, n_rows, reduce);
     if (isa == RP_ISA_AVX2) return gemv_avx2(type, column, n_rows, reduce);
 #elif defined(__aarch64__)
-    if (isa != RP_ISA_PLAIN) return gemv_neon(type, column, n_rows, reduce);
+    if (rp_cpu_isa() != RP_ISA_PLAIN) return gemv_neon(type, column, n_rows, rp_float_kernels().reduce);
 #endif
-    (void)isa;
-    return gemv_plain(type, column, n_rows, reduce);
+    (void)type, (void)column, (void)n_rows;
+    return 0;
 }

@@ -157,15 +157,15 @@ impl Model {
         Ok(ChatKind(kind))
     }
 
-    /// Applies a LoRA adapter, a GGUF file, whenever the model runs: y = w x + `scale` * alpha / rank * b (a x) for each matrix
-    /// that it adapts. Several add up. Sessions borrow the model, so none of them sees it change.
+    /// Applies a LoRA adapter, a GGUF file, whenever the model runs: y = w x + `scale` * alpha / rank * b (a x) for
+    /// each matrix that it adapts. Several add up. Sessions borrow the model, so none of them sees it change.
     pub fn add_adapter(&mut self, path: impl AsRef<Path>, scale: f32) -> Result<()> {
         let path = path_string("rp_model_add_adapter", "path", path.as_ref())?;
         check(unsafe { sys::rp_model_add_adapter(self.raw(), path.as_ptr(), scale) })
     }
 
-    /// Writes the model with its adapters added into the weights. An adapted matrix is written in `kind`, such as `f16`; `None`:
-    /// in its own type. All else is copied.
+    /// Writes the model with its adapters added into the weights. An adapted matrix is written in `kind`, such as
+    /// `f16`; `None`: in its own type. All else is copied.
     pub fn merge_adapters(&self, path: impl AsRef<Path>, kind: Option<&str>) -> Result<()> {
         let path = path_string("rp_merge_adapters", "path", path.as_ref())?;
         let kind = kind.map(|k| c_string("rp_merge_adapters", "type", k)).transpose()?;
