@@ -10,10 +10,11 @@ nbclient = pytest.importorskip("nbclient")
 config = pytest.importorskip("traitlets.config")
 
 
-def test_the_tour():
+def test_the_tour(tmp_path):
     notebook = nbformat.read(SOURCE / "bindings/python/notebooks/tour.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "the notebook is kept without outputs"
-    files = config.Config({"KernelManager": {"transport": "ipc"}}) # no port is opened
+    # No port is opened, and the sockets are not put into the source tree, which other tests copy.
+    files = config.Config({"KernelManager": {"transport": "ipc", "ip": str(tmp_path / "kernel")}})
     nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3", config=files).execute()
     kinds = [{kind for output in cell.get("outputs", []) for kind in output.get("data", {})} for cell in notebook.cells]
     assert sum("image/png" in k for k in kinds) == 3
