@@ -1,14 +1,17 @@
-/* The part of Criterion's interface that these tests use. It replaces Criterion where that is not installed and
- * under the thread sanitizer (Criterion's shared arena fails to map, its reporter is not instrumented). Every
- * test runs in a separate process; a program may have several source files. */
+/* The part of Criterion's interface that these tests use. It replaces Criterion where that is not installed, in cross
+ * builds (Criterion starts a program anew for each test, which fails in qemu) and in instrumented builds: there it
+ * starts faster and compiles faster, and Criterion's shared arena fails to map under the thread sanitizer. Every test
+ * runs in a separate process; a program may have several source files. */
 #pragma once
 #pragma GCC system_header
 
+#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct PlainTest PlainTest;
@@ -94,27 +97,41 @@ static void plain_run(const PlainTest *t) {
     exit(plain_failures > 0 ? PLAIN_FAILED : 0);
 }
 
-/* Runs all tests, or those of the test or suite that the argument names. Options are ignored. */
+/* The exit status of the test; -1 if it crashed. */
+static int plain_run_in_child(const PlainTest *t, double *seconds) {
+    struct timespec from, to;
+    int             status = -1;
+    fflush(NULL);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    const pid_t child = fork();
+    if (child == 0) plain_run(t);
+    if (child < 0 || waitpid(child, &status, 0) != child) perror("fork"), status = -1;
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    *seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* --filter PATTERN: tests whose SUITE/TEST it matches; --verbose: names those that pass. Other options are ignored. */
 PLAIN_ONE int main(int argc, char **argv) {
-    const char *only  = NULL;
+    const char *only    = "*";
+    bool        verbose = false;
     int         n_run = 0, n_failed = 0, n_skipped = 0;
-    for (int i = 1; i < argc; i++)
-        if (argv[i][0] != '-') only = argv[i];
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc) only = argv[++i];
+        if (strcmp(argv[i], "--verbose") == 0) verbose = true;
+    }
     for (const PlainTest *t = plain_tests; t != NULL; t = t->next) {
-        if (only != NULL && strcmp(only, t->name) != 0 && strcmp(only, t->suite) != 0) continue;
-        fflush(NULL);
-        const pid_t child = fork();
-        if (child == 0) plain_run(t);
-        int status = -1;
-        if (child < 0 || waitpid(child, &status, 0) != child) perror("fork"), status = -1;
+        char   name[256];
+        double seconds;
+        snprintf(name, sizeof name, "%s/%s", t->suite, t->name);
+        if (fnmatch(only, name, FNM_EXTMATCH) != 0) continue;
+        const int status = plain_run_in_child(t, &seconds);
         n_run++;
-        if (status == 0) continue;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == PLAIN_SKIPPED) {
-            n_skipped++;
-            continue;
-        }
-        n_failed++;
-        fprintf(stderr, "[FAIL] %s::%s%s\n", t->suite, t->name, WIFSIGNALED(status) ? ": crashed" : "");
+        n_failed += status != 0 && status != PLAIN_SKIPPED;
+        n_skipped += status == PLAIN_SKIPPED;
+        if (status == 0 && verbose) fprintf(stderr, "[PASS] %s::%s: (%.2fs)\n", t->suite, t->name, seconds);
+        if (status != 0 && status != PLAIN_SKIPPED)
+            fprintf(stderr, "[FAIL] %s::%s%s\n", t->suite, t->name, status < 0 ? ": crashed" : "");
     }
     fprintf(stderr, "%d tests, %d failed, %d skipped\n", n_run, n_failed, n_skipped);
     return n_run == 0 || n_failed > 0;
