@@ -294,7 +294,7 @@ def test_a_time_limit_ends_the_run():
 def test_a_terminal_shows_a_bar():
     t = Terminal("train", *SHAPE, "-o", path("bar.gguf"), "--steps", "100000", "--eval-every", "50", columns=110)
     t.wait_for(b"step 50 of 100000: validation loss")
-    t.wait_for(b"s left")
+    t.wait_for(b"tok/s, balance")
     t.write(b"\x03")
     code, text = t.finish()
     expect(code == 130 and t.same_settings, "Ctrl-C", (code, text))

@@ -14,7 +14,12 @@ target_sources(cudasim PRIVATE ${ptx_sources})
 list(GET RP_PTX_ARCHITECTURES 0 ptx_first)
 set(ptx_folder ${PROJECT_BINARY_DIR}/ptx)
 set(ptx_options -O3 -ffp-contract=off -Wall -Wextra)
-if(SIM_AVX2)
+include(CheckCXXSourceRuns)
+set(CMAKE_REQUIRED_FLAGS -march=x86-64-v3)
+check_cxx_source_runs("#include <immintrin.h>
+  int main(int n, char **) { volatile float x = (float)n; return _mm256_movemask_ps(_mm256_set1_ps(x)); }" RP_PTX_AVX2)
+unset(CMAKE_REQUIRED_FLAGS)
+if(RP_PTX_AVX2)
   list(APPEND ptx_options -march=x86-64-v3) # loops over 32 lanes: four times as fast as SSE2
 endif()
 set_source_files_properties(${ptx_sources} PROPERTIES COMPILE_OPTIONS "${ptx_options}"
