@@ -3,7 +3,7 @@
 #
 #   scripts/fuzz.sh [MINUTES] [TARGET...]   MINUTES in all, default 60; default: every target. What they learn is kept in
 #                                           fuzz-corpus/TARGET, inputs that fail in fuzz-corpus/findings
-#   scripts/fuzz.sh --gate                  60 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
+#   scripts/fuzz.sh --gate                  40 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
 #   scripts/fuzz.sh --save TARGET...        inputs of fuzz-corpus/TARGET that together reach all that it reaches become
 #                                           tests/fuzz/corpus/TARGET.hex
 #   scripts/fuzz.sh --build                 builds the targets only, at the lowest priority
@@ -78,7 +78,7 @@ case ${1-} in
 --one) shift; run_one "$@"; exit ;;
 --save) shift; for target in "$@"; do save_one "$target"; done; exit ;;
 --build) cmake --preset fuzz && exec nice -n 19 ninja -C build/fuzz fuzz_targets; exit 1 ;;
---gate) seconds_in_all=60 corpus=$(mktemp -d); shift ;;
+--gate) seconds_in_all=40 corpus=$(mktemp -d); shift ;;
 [0-9]*) seconds_in_all=$(($1 * 60)) corpus=fuzz-corpus; shift ;;
 -*) sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
 *) seconds_in_all=3600 corpus=fuzz-corpus ;;
