@@ -13,11 +13,6 @@ __device__ int64_t id_of(const RpTensorView &ids, int64_t t) {
     return ids.data != nullptr ? ((const int32_t *)ids.data)[t] : t;
 }
 
-__device__ const char *row_of(const RpTensorView &w, const RpTensorView &ids, int64_t t) {
-    const int64_t id = id_of(ids, t);
-    return id >= 0 && id < w.ne[1] ? (const char *)w.data + (size_t)id * w.nb[1] : nullptr;
-}
-
 /* fmaf(v, scale, 0), as op scale computes it, so that fusing the two changes no bit. A scale of 0 means none. */
 __device__ float scaled(float v, float scale) { return scale != 0.0f ? fmaf(v, scale, 0.0f) : v; }
 
@@ -46,19 +41,23 @@ template <RpDtype T>
 __global__ void __launch_bounds__(THREADS)
     float_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
     rp_begin();
-    const char *row = row_of(w, ids, blockIdx.x);
-    float      *out = (float *)rp_row(y, blockIdx.x);
-    const int   n   = (int)w.ne[0];
+    const int64_t id    = id_of(ids, blockIdx.x);
+    const bool    valid = id >= 0 && id < w.ne[1];
+    const char   *row   = (const char *)w.data + (valid ? (size_t)id * w.nb[1] : 0);
+    float        *out   = (float *)rp_row(y, blockIdx.x);
+    const int     n     = (int)w.ne[0];
+    typedef std::conditional_t<T == RP_F32, float, uint16_t> Element;
     for (int i0 = (int)threadIdx.x; i0 < n; i0 += LOADS * THREADS) {
-        float v[LOADS];
+        Element v[LOADS];
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) {
+        for (int k = 0; k < LOADS; k++) { /* without conditions or conversions, so that all are in flight */
             const int i = i0 + k * THREADS;
-            v[k]        = row != nullptr && i < n ? scaled(rp_float_at(T, row, i), scale) : NAN;
+            v[k]        = ((const Element *)row)[i < n ? i : n - 1];
         }
 #pragma unroll
         for (int k = 0; k < LOADS; k++)
-            if (i0 + k * THREADS < n) out[i0 + k * THREADS] = v[k];
+            if (i0 + k * THREADS < n)
+                out[i0 + k * THREADS] = valid ? scaled(rp_float_at(T, (const char *)&v[k], 0), scale) : NAN;
     }
 }
 

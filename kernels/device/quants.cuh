@@ -54,6 +54,17 @@ template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, unsigne
     return rp_ldg16((const uint4 *)plane + i);
 }
 
+/* Byte i of a plane as a word: nvcc converts the result of __ldg of a byte at once, which waits for it. */
+__device__ static inline unsigned rp_load_byte(const uint8_t *plane, unsigned i) {
+#ifdef RP_CUDASIM
+    return plane[i];
+#else
+    unsigned byte;
+    asm("ld.global.nc.u8 %0, [%1];" : "=r"(byte) : "l"(plane + i));
+    return byte;
+#endif
+}
+
 /* Selects instead of an array, so that the words stay in registers. */
 __device__ static inline unsigned rp_word(const uint4 &v, int i) {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
@@ -300,13 +311,12 @@ template <> struct Blocks<RP_Q8_0> : SmallBlocks {
 };
 
 /* 4-bit floats 0 0.5 1 1.5 2 3 4 6 and their negatives. Doubled they are integers, so the scale is halved: 2^(e-128).
- * For e < 2 that is a subnormal float; otherwise e - 1 is its exponent field. Nibble n of word w of the quants is element
- * 8w + n. */
+ * Nibble n of word w of the quants is element 8w + n. */
 template <> struct Blocks<RP_MXFP4> : SmallBlocks {
     enum { MINUS = 1, HAS_MIN = 0 };
     struct Raw {
-        uint4   q;
-        uint8_t e;
+        uint4    q;
+        unsigned e;
     };
     struct Row {
         const uint8_t *qs, *e;
@@ -315,7 +325,7 @@ template <> struct Blocks<RP_MXFP4> : SmallBlocks {
         return {RP_PLANE(p, MXFP4, qs) + 16 * first, RP_PLANE(p, MXFP4, e) + first};
     }
     __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<uint8_t>(row.e, f)};
+        return {rp_load<uint4>(row.qs, f), rp_load_byte(row.e, f)};
     }
     /* Four nibbles to four bytes: 0 1 2 3 4 6 8 12 by the low three bits, 0 where bit 3 is set, since rp_bytes then takes
      * the sign of that byte. */
@@ -325,10 +335,14 @@ template <> struct Blocks<RP_MXFP4> : SmallBlocks {
         __device__ void keep() { table += rp_keep(threadIdx.x) - threadIdx.x; }
         __device__ int  four(unsigned nibbles) const { return (int)rp_bytes(table, 0x0c080604u, nibbles); }
     };
+    /* 2^(e-128): e is the exponent field of the double of it, but that 2^-127 is subnormal, and 255 stands for infinity. */
+    __device__ static float half_scale(unsigned e) {
+        const unsigned least = 0x00400000u, bits = e << 23;
+        return fminf(0.5f * __uint_as_float(bits > least ? bits : least), 0x1p127f);
+    }
     /* Positive values in q, the magnitude of negative ones in minus. */
     __device__ static Fragment<1> dequantize(const Raw &w, const Lane &lane) {
-        const int   e = w.e, normal = (e - 1) << 23, subnormal = 0x00200000 << (e < 1 ? e : 1);
-        Fragment<1> r = scaled(__uint_as_float((unsigned)(normal > subnormal ? normal : subnormal)), 0.0f);
+        Fragment<1> r = scaled(half_scale(w.e), 0.0f);
         for (int i = 0; i < 4; i++) {
             const unsigned q = rp_word(w.q, i), minus = q ^ 0x88888888u;
             const int      k = i / 2, at = i % 2 * 2;
