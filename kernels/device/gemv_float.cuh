@@ -72,7 +72,7 @@ template <RpDtype T, bool ALIGNED> struct Weights8 {
 };
 
 /* Accumulates `length` terms: a lane takes eight consecutive elements, then those 32 * split * 8 further on. Elements past
- * the end are zeros, which change no sum: it begins with +0, and is -0 at no time. */
+ * the end are zeros, which change no sum: it begins with +0, and is -0 at no time. ALIGNED: there are none past the end. */
 template <RpDtype T, int C, bool ALIGNED, class Columns>
 __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRows &rows,
                                             const Columns &columns, int length,
@@ -80,13 +80,14 @@ __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRow
     const int step = work.split * RP_WARP * RP_FLOAT_FRAG;
 #pragma unroll 2
     for (int i = rp_gemv_lane_frag(work) * RP_FLOAT_FRAG; i < length; i += step) {
+        const int64_t        left = ALIGNED ? RP_FLOAT_FRAG : length - i;
         Weights8<T, ALIGNED> a[RP_GEMV_ROWS];
         float                x[C][RP_FLOAT_FRAG];
 #pragma unroll
         for (int r = 0; r < RP_GEMV_ROWS; r++)
-            a[r].load(rows.row[r] + (size_t)i * (T == RP_F32 ? 4 : 2), length - i);
+            a[r].load(rows.row[r] + (size_t)i * (T == RP_F32 ? 4 : 2), left);
 #pragma unroll
-        for (int c = 0; c < C; c++) columns.template load8<ALIGNED>(c, i, length - i, x[c]);
+        for (int c = 0; c < C; c++) columns.template load8<ALIGNED>(c, i, left, x[c]);
 #pragma unroll
         for (int k = 0; k < RP_FLOAT_FRAG; k++)
 #pragma unroll
@@ -96,13 +97,13 @@ __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRow
     }
 }
 
-/* Float GEMV: products and sums in f32. One unaligned row or column sends the whole block to scalar loads; the sums
- * stay the same. */
+/* Float GEMV: products and sums in f32. One unaligned row or column, or a number of terms that is no multiple of eight,
+ * sends the whole block to scalar loads; the sums stay the same. */
 template <RpDtype T, class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_float(const GemvWork &work, const Weights &weights, Columns columns,
                                             const Put &put) {
     constexpr int   C       = Columns::COLUMNS;
-    const bool      aligned = weights.aligned() && columns.aligned();
+    const bool      aligned = weights.aligned() && columns.aligned() && work.n % RP_FLOAT_FRAG == 0;
     const int       length  = work.inactive ? 0 : work.n;
     const FloatRows first   = weights.at(rp_gemv_warp_row(work, 0));
     rp_gemv_prefetch(work, (const uint8_t *)first.row[0], (const uint8_t *)first.row[1],
