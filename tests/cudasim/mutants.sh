@@ -74,7 +74,7 @@ mul_mat_id|mul_mat_id.cu|/atomicAdd(&before\[1\]/,/const int tiles/s/__syncthrea
 mul_mat_id|mul_mat_id.cu|/of_warp\[warp\] = mine;/,/for (int i = tid; i < e/s/__syncthreads();/if (!@) &/|no barrier before the columns are counted
 mul_mat_id|mul_mat_id.cu|s/at += of_warp\[i\]/at += of_warp[@ ? 0 : i]/|the columns of a warp listed over those of another
 get_rows|device/quants.cuh|s/RP_PLANE(p, Q6_K, scales)/(@ ? 8 * p.blocks : 0) + &/|a plane at too large an offset
-get_rows|get_rows.cu|s/scaled(rp_float_at(T, row, i), scale)/(@ ? rp_float_at(T, row, i) : &)/|float rows that are not scaled
+get_rows|get_rows.cu|s/scaled(rp_float_at(.*), scale)/(@ ? rp_float_at(T, (const char *)(v + k), 0) : &)/|float rows that are not scaled
 rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
 linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum/(@ ? sum : &)/|no residual
 linear|linear.cu|s/__fadd_rn(v, p.residual\[i\])/(@ ? v : &)/|no residual after a post-norm
