@@ -1,7 +1,8 @@
 /* Environment variables, one row each in RP_OPTIONS. An unset or empty variable has the default of its
  * row. */
-#include "reprise/options.h"
+#include "base/option_number.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -26,3 +27,14 @@ const char *rp_option(RpOption option) {
 const char *rp_option_name(RpOption option) { return is_option(option) ? rows[option].name : ""; }
 const char *rp_option_default(RpOption option) { return is_option(option) ? rows[option].value : ""; }
 const char *rp_option_help(RpOption option) { return is_option(option) ? rows[option].help : ""; }
+
+RpStatus rp_option_number(RpOption option, long max, long *out) {
+    const char *text = rp_option(option);
+    char       *end;
+    errno = 0;
+    *out  = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || *out < 0 || *out > max)
+        return rp_fail(RP_E_ARG, "%s='%s': a number from 0 to %ld is wanted", rp_option_name(option), text,
+                       max);
+    return RP_OK;
+}

@@ -7,11 +7,11 @@
 #include "executor/backend.h"
 
 #include "base/clock.h"
+#include "base/option_number.h"
 #include "executor/median.h"
 #include "executor/pool.h"
 #include "executor/prefetch.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,22 +51,10 @@ static void close_cpu(RpExecutor *e) {
     free(cpu(e)->scratch);
 }
 
-/* The value of an option as a number from 0 to max. */
-static RpStatus option_number(RpOption option, long max, long *out) {
-    const char *text = rp_option(option);
-    char       *end;
-    errno = 0;
-    *out  = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || *out < 0 || *out > max)
-        return rp_fail(RP_E_ARG, "%s='%s': a number from 0 to %ld is wanted", rp_option_name(option), text,
-                       max);
-    return RP_OK;
-}
-
 static RpStatus open_pool(const RpExecutorOptions *o, ThreadPool **out) {
     long n = o->n_threads, spin_us = 0;
-    RP_TRY(option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
-    if (n == 0) RP_TRY(option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
+    RP_TRY(rp_option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
+    if (n == 0) RP_TRY(rp_option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
     if (n == 0) n = sysconf(_SC_NPROCESSORS_ONLN);
     if (n < 0 || n > RP_POOL_MAX)
         return rp_fail(RP_E_ARG, "%ld threads: between 1 and %d can be used", n, RP_POOL_MAX);

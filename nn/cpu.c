@@ -3,11 +3,10 @@
  * are the same (I8). */
 #include "nn/call.h"
 
+#include "base/option_number.h"
 #include "executor/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* Starting the workers takes as long as some ten thousand elements. */
@@ -46,14 +45,9 @@ static RpStatus work(void *arg, int ith, int nth) {
 }
 
 static RpStatus number_of_threads(int *out) {
-    const char *text = rp_option(RP_OPT_THREADS);
-    char       *end;
-    errno        = 0;
-    const long n = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || n < 0 || n > RP_POOL_MAX)
-        return rp_fail(RP_E_ARG, "%s='%s': a number from 0 to %d is wanted", rp_option_name(RP_OPT_THREADS),
-                       text, RP_POOL_MAX);
-    *out = n > 0 ? (int)n : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    long n = 0;
+    RP_TRY(rp_option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
+    *out = (int)(n > 0 ? n : sysconf(_SC_NPROCESSORS_ONLN));
     return RP_OK;
 }
 

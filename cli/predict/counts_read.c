@@ -58,13 +58,11 @@ static void copy_name(const char *path, char out[64]) {
 static RpStatus get_instructions(const Reader *r, const json_t *o, KernelCounts *k) {
     json_t     *classes = json_object_get(o, "warp_instructions"), *v;
     const char *name;
-    double      dots = 0.0;
     if (!json_is_object(classes)) return missing(r, "warp_instructions", "an object");
     RP_TRY(get_number(r, classes, "int", 0, &k->ints));
-    RP_TRY(get_number(r, classes, "dot", 0, &dots));
+    RP_TRY(get_number(r, classes, "dot", 0, &k->dots));
     RP_TRY(get_number(r, classes, "float", 0, &k->floats));
     RP_TRY(get_number(r, classes, "double", 0, &k->doubles));
-    k->ints += dots;
     json_object_foreach(classes, name, v) {
         double n = 0.0;
         RP_TRY(get_number(r, classes, name, 0, &n));

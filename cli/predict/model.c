@@ -6,6 +6,7 @@
 /* Assumptions of the model. None was measured for this project; docs/gpu-model.md says where each comes from. */
 static const double BANDWIDTH     = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
 static const double ISSUE         = 2.8; /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
+static const int    DOT_LANES     = 64; /* int8 dot products a clock of an SM: on one pipe of those for floats */
 static const double LOADED        = 1.5; /* latency under load / idle latency */
 static const double BARRIER       = 40.0; /* clocks of a barrier */
 static const double GAP_US        = 1.0;  /* between two kernels of a graph */
@@ -71,7 +72,8 @@ static double issue_us(const Gpu *g, const KernelCounts *k) {
     const double share  = share_of_an_sm(g, k);
     double       clocks = k->instructions / ISSUE;
     clocks              = most(clocks, k->ints * 32.0 / g->int_lanes);
-    clocks              = most(clocks, k->floats * 32.0 / g->float_lanes);
+    clocks              = most(clocks, k->dots * 32.0 / DOT_LANES);
+    clocks              = most(clocks, (k->floats + k->dots) * 32.0 / g->float_lanes);
     clocks              = most(clocks, k->doubles * 32.0 / g->double_lanes);
     return share * clocks / (g->clock_ghz * 1e3);
 }

@@ -12,7 +12,7 @@
 typedef struct Gpu {
     const char *name, *title;
     int         sms, max_warps, max_blocks, shared_kb; /* the last three: of an SM */
-    int int_lanes, float_lanes, double_lanes; /* results a clock of an SM; int8 dot products count as int */
+    int int_lanes, float_lanes, double_lanes; /* results a clock of an SM */
     double clock_ghz, gb_s;                   /* boost clock; DRAM bandwidth */
     double latency_ns, l2_ns;                 /* of a load that misses the caches, and of one from L2 */
     double tensor_f16, tensor_s8; /* dense, 10^12 operations a second, 2 a multiply-add; f32 sums of f16 */
@@ -32,8 +32,8 @@ typedef struct KernelCounts {
     double blocks, launches;
     double sms; /* multiprocessors that the grid was planned for; 0: it does not depend on them */
     int    threads, registers, shared_bytes; /* of a block */
-    double instructions;                     /* of warps, all classes; the next three are classes */
-    double ints, floats, doubles;            /* ints: integer arithmetic and int8 dot products */
+    double instructions;                     /* of warps, all classes; the next four are classes */
+    double ints, dots, floats, doubles;      /* dots: int8 dot products */
     double tensor_f16, tensor_s8;            /* multiply-adds of mma */
     double dram_bytes;                       /* weights and KV cache */
     double early_bytes;                      /* of weights, asked for before the wait for the kernel before */

@@ -13,15 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The offset behind the last line that stays: lines up to the first of a step after n, or to one without an
- * end. */
-static long end_of_steps(FILE *f, int64_t n) {
+/* The offset behind the last line that stays: lines up to the first of a step after n, or to one without an end.
+ * *validated: one of them is the validation after step n. */
+static long end_of_steps(FILE *f, int64_t n, bool *validated) {
     char     *line = NULL;
     size_t    size = 0;
     long      end  = 0;
     long long step;
-    for (ssize_t len; (len = getline(&line, &size, f)) > 0 && line[len - 1] == '\n'; end += (long)len)
-        if (sscanf(line, "{\"step\":%lld,", &step) == 1 && step > n) break;
+    for (ssize_t len; (len = getline(&line, &size, f)) > 0 && line[len - 1] == '\n'; end += (long)len) {
+        if (sscanf(line, "{\"step\":%lld,", &step) != 1) continue;
+        if (step > n) break;
+        if (step == n && strstr(line, "\"validation_loss\"") != NULL) *validated = true;
+    }
     free(line);
     return end;
 }
@@ -32,7 +35,7 @@ RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n) {
     log->f = n > 0 ? fopen(path, "r+") : NULL;
     if (log->f == NULL) log->f = fopen(path, "w");
     if (log->f == NULL) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    const long end = n > 0 ? end_of_steps(log->f, n) : 0;
+    const long end = n > 0 ? end_of_steps(log->f, n, &log->validated) : 0;
     if (n == 0 || (ftruncate(fileno(log->f), end) == 0 && fseek(log->f, end, SEEK_SET) == 0)) return RP_OK;
     const RpStatus st = rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
     fclose(log->f);

@@ -123,6 +123,11 @@ static bool validation_is_due(const Loop *l) {
     return l->n_held > 0 && (step % l->args->eval_every == 0 || step == l->args->steps);
 }
 
+/* The run before was interrupted between its last step and the end of the validation after it. */
+static bool validation_was_interrupted(const Loop *l) {
+    return l->first > 0 && l->log.f != NULL && !l->log.validated && validation_is_due(l);
+}
+
 /* ---- steps ---- */
 
 static RpStatus save(Loop *l) {
@@ -182,7 +187,7 @@ static RpStatus interrupted(Loop *l) {
 
 static RpStatus run(Loop *l) {
     (void)cli_progress(&l->progress, 0.0, 1.0); /* starts its clock */
-    if (l->n_held > 0 && l->first == 0) RP_TRY(validate(l));
+    if ((l->n_held > 0 && l->first == 0) || validation_was_interrupted(l)) RP_TRY(validate(l));
     while (!is_done(l) && !cli_interrupted()) {
         RP_TRY(step(l));
         if (!cli_interrupted() && validation_is_due(l)) RP_TRY(validate(l));

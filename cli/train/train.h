@@ -76,6 +76,7 @@ RP_NODISCARD RpStatus cli_train_try_output(const char *path);
 typedef struct TrainLog {
     FILE       *f; /* NULL: no log */
     const char *path;
+    bool        validated; /* it has the validation after the last step before a resume */
 } TrainLog;
 
 /* The results of a step. */

@@ -81,7 +81,11 @@ def test_a_grid_that_follows_the_gpu_has_as_many_blocks_an_sm_on_each():
 
 
 def test_the_slowest_arithmetic_pipe_decides():
-    check(kernel(int=132 * 1e6, dot=132 * 1e6), "issue", 1e6 / 1.98e3)  # 64 lanes: half a clock each
+    check(kernel(int=132 * 2e6), "issue", 1e6 / 1.98e3)  # 64 lanes: half a warp a clock
+    check(kernel(int=132 * 2e6, dot=132 * 2e6), "issue", 4e6 / 2.8 / 1.98e3)  # two pipes: the schedulers are slower
+    check(kernel(int=132 * 1e6, dot=132 * 2e6, float=132 * 1e6), "issue", 4e6 / 2.8 / 1.98e3)
+    check(kernel(int=132 * 1e6, dot=132 * 3e6), "issue", 1.5e6 / 1.98e3)
+    check(kernel(dot=108 * 1e6, float=108 * 1e6, grid=[1080, 1, 1]), "issue", 1e6 / 1.41e3, serial=2 * 330 * 1.5 / 1e3, gpu="a100")
     check(kernel(float=132 * 3e6), "issue", 3e6 / 2.8 / 1.98e3)  # 4 a clock: the schedulers are slower
     check(kernel(double=132 * 1e6), "issue", 0.5e6 / 1.98e3)
     check(kernel(double=128 * 1e6, grid=[1280, 1, 1]), "issue", 16e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")

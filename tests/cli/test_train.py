@@ -241,6 +241,25 @@ def test_ctrl_c_and_resume_change_no_bit():
     expect_refusal(train(*command, "--resume", said[2], "--steps", "39"), 1, "has made 40 steps already")
 
 
+def test_an_interrupted_validation_is_made_up_for():
+    validated = [*SHAPE, "--steps", "12", "--eval-every", "1"]
+    ok(train(*validated, "-o", path("all.gguf"), "--log", path("all.jsonl")))
+    command, missing = [*validated, "-o", path("gap.gguf"), "--log", path("gap.jsonl")], False
+    for _ in range(20):
+        p = start(*command)
+        wait_for_steps(p, "gap.jsonl", 3)
+        p.send_signal(signal.SIGINT)
+        p.communicate()
+        if missing := "loss" in lines("gap.jsonl")[-1]:
+            break
+        os.remove(path("gap.jsonl"))
+    expect(missing, "interrupted between a step and the end of the validation after it")
+    ok(train(*command, "--resume", path("gap.checkpoint.gguf")))
+    expect(timeless(lines("gap.jsonl")) == timeless(lines("all.jsonl")), "the log of an uninterrupted run", lines("gap.jsonl"))
+    ok(train(*command, "--resume", path("gap.checkpoint.gguf")))  # all steps are made
+    expect(timeless(lines("gap.jsonl")) == timeless(lines("all.jsonl")), "and no validation twice", lines("gap.jsonl"))
+
+
 def test_a_resume_with_other_options_must_be_meant():
     whole_run()
     saved = path("whole.checkpoint.gguf")
