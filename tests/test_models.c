@@ -126,7 +126,7 @@ Test(models, demo_continues_as_llama_cpp_does) { check_model(demo_path(), "demo/
 
 /* ---- perplexity ---- */
 
-enum { WINDOW = 256, MAX_WINDOWS = 32 };
+enum { WINDOW = 256, MAX_WINDOWS = 32, LANES = 8 /* that the compiler makes a vector of */ };
 
 typedef struct Likelihood {
     const int32_t *ids;
@@ -134,12 +134,21 @@ typedef struct Likelihood {
     double         sum;
 } Likelihood;
 
+static float largest(const float *x, int32_t n) {
+    float top[LANES];
+    for (int i = 0; i < LANES; i++) top[i] = x[0];
+    for (int32_t k = 0; k + LANES <= n; k += LANES)
+        for (int i = 0; i < LANES; i++) top[i] = x[k + i] > top[i] ? x[k + i] : top[i];
+    for (int32_t k = n / LANES * LANES; k < n; k++) top[0] = x[k] > top[0] ? x[k] : top[0];
+    for (int i = 1; i < LANES; i++) top[0] = top[i] > top[0] ? top[i] : top[0];
+    return top[0];
+}
+
 static void add_likelihood(size_t i, const float *logits, void *user) {
     Likelihood *l = user;
     if (i + 1 == WINDOW) return;
-    float  top = -HUGE_VALF;
-    double sum = 0.0;
-    for (int32_t k = 0; k < l->n_vocab; k++) top = logits[k] > top ? logits[k] : top;
+    const float top = largest(logits, l->n_vocab);
+    double      sum = 0.0;
     for (int32_t k = 0; k < l->n_vocab; k++) sum += (double)expf(logits[k] - top);
     l->sum += (double)top + log(sum) - (double)logits[l->ids[i + 1]];
 }

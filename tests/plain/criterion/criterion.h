@@ -1,6 +1,6 @@
 /* The part of Criterion's interface that these tests use. It replaces Criterion where that is not installed, in cross
- * builds (Criterion starts a program anew for each test, which fails in qemu) and in instrumented builds: there it
- * starts faster and compiles faster, and Criterion's shared arena fails to map under the thread sanitizer. Every test
+ * builds (Criterion starts a program anew for each test, which fails in qemu), in instrumented builds (Criterion's shared
+ * arena fails to map under the thread sanitizer), and on the simulated device: it starts and compiles faster. Every test
  * runs in a separate process; a program may have several source files. */
 #pragma once
 #pragma GCC system_header
