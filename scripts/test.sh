@@ -18,7 +18,7 @@ esac
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
-need $BUILD_PACKAGES g++ libcriterion-dev abigail-tools python3 python3-numpy python3-pip python3-venv graphviz
+need $BUILD_PACKAGES g++ ccache libcriterion-dev abigail-tools python3 python3-numpy python3-pip python3-venv graphviz
 passed=0 failed=0 skipped=0 names=
 skip() { # number of tests, what they test: named again at the end
     echo "SKIPPED: $2" >&2
@@ -66,15 +66,20 @@ race_targets() {
     tests/cudasim/mutants.sh --suites | sed 's/^/cudasim_/'
 }
 
+# The race build compiles the C sources with the options of the release build: it takes their objects from a cache.
+export CCACHE_DIR="$PWD/build/ccache"
+
 build() { # preset, build folder
-    preset=$1 folder=$2 fresh='' targets=''
+    preset=$1 folder=$2 fresh='' targets='' launcher=''
+    case $preset in release | race) launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache ;; esac
     if [ "$preset" = fuzz ]; then exec scripts/fuzz.sh --build; fi
     # A folder of another generator, as of a plain `cmake -B build`, is configured anew.
     grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$folder/CMakeCache.txt" || fresh=--fresh
     set --
     # shellcheck disable=SC2086
     [ "$preset" = race ] || set -- $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON}
-    cmake $fresh --preset "$preset" ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
+    # shellcheck disable=SC2086
+    cmake $fresh --preset "$preset" $launcher ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
     if [ "$preset" = race ]; then
         [ -d "$folder/tests/cudasim/planted" ] || exit 0
         targets=$(race_targets)
