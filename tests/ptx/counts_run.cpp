@@ -64,12 +64,17 @@ static Launch launch_of(const RpKernelLaunch *l, const Kernel &k) {
         memcpy(g.params.data() + k.body.param_at[n], l->arguments[n], k.body.param_bytes[n]);
     return g;
 }
+// Of the kernels, not of the toolkit, whose headers are *.h and *.hpp. NVRTC knows no folders.
+static bool is_of_kernels(const string &file) {
+    const size_t dot = file.rfind('.');
+    return dot != string::npos && file.compare(dot, 3, ".cu") == 0;
+}
 static std::map<string, double> by_file(const Kernel &k, const Counts &c) {
     std::map<string, double> r;
     string                   last = "?";
     for (size_t n = 0; n < c.executed.size(); n++) {
         const auto f = k.files.find(k.body.code[n].file);
-        if (f != k.files.end() && f->second.find("/kernels/") != string::npos)
+        if (f != k.files.end() && is_of_kernels(f->second))
             last = f->second.substr(f->second.rfind('/') + 1);
         if (c.executed[n] > 0) r[last] += c.executed[n];
     }
