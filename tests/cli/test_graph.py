@@ -310,6 +310,15 @@ def test_instructions_are_counted_on_the_simulated_device():
     expect("gate_up.cu" in table.text and re.search(r"^gate_up .* 224 +4 ", table.text, re.M), "a table", table)
     on = json.loads(ok(run_on_device(*large, "--sms", "66", "--json")).out)
     expect(on["sms"] == 66 and {66, 0} == {k["sms"] for k in on["kernels"]}, "grids that follow the GPU, and others", on)
+    tiny, special = ["bench", "counts", "--preset", "tiny", "--phase", "decode", "--no-registers", "--json"], {}
+    for option in "-q", "--specialized":
+        r = run_on_device(*tiny, option)
+        if r.code == 0 or "NVRTC" not in r.err:
+            special[option] = next(k for k in json.loads(ok(r).out)["kernels"] if k["name"].startswith("gate_up"))
+    if len(special) == 2:  # with NVRTC
+        before, after = special.values()
+        expect(sum(after["warp_instructions"].values()) < 0.9 * sum(before["warp_instructions"].values()), "fewer", special)
+        expect("gate_up.cu" in after["by_file"] and "?" not in after["by_file"], "files of specialised kernels", after)
     for block, name in ((34 / 32, "Q8_0"), (144 / 256, "Q4_K")):
         kernels = json.loads(ok(run_on_device(*large, "--type", name, "--json")).out)["kernels"]
         gate_up = next(k for k in kernels if k["name"].startswith("gate_up"))
