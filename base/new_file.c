@@ -1,7 +1,7 @@
 /* Files that are written as a whole (reprise/file.h).
  *
  *     folder/.reprise-<random>   created with O_EXCL, written, fsync, then renamed to folder/name, fsync of folder */
-#include "reprise/file.h"
+#include "base/new_file.h"
 
 #include "base/argument.h"
 
@@ -20,6 +20,7 @@ struct RpNewFile {
     char *path;      /* as given, for errors */
     char *target;    /* path without links */
     char *temporary; /* NULL: written in place */
+    char *kept;      /* the name that the old file gets; NULL: none */
 };
 
 static RpStatus failed(const char *path, const char *what) {
@@ -95,6 +96,20 @@ FILE *rp_new_file_stream(RpNewFile *f) { return f != NULL ? f->stream : NULL; }
 
 bool rp_new_file_in_place(const RpNewFile *f) { return f != NULL && f->temporary == NULL; }
 
+RpStatus rp_new_file_keep(RpNewFile *f, const char *suffix) {
+    RP_NOT_NULL(f, "f");
+    RP_NOT_NULL(suffix, "suffix");
+    if (f->temporary == NULL) return rp_fail(RP_E_ARG, "%s: is not a regular file", f->path);
+    const size_t size = strlen(f->target) + strlen(suffix) + 1;
+    if (suffix[0] == '\0' || strchr(suffix, '/') != NULL)
+        return rp_fail(RP_E_ARG, "%s: suffix '%s' gives no other file of its folder", f->path, suffix);
+    free(f->kept);
+    f->kept = malloc(size);
+    if (f->kept == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
+    snprintf(f->kept, size, "%s%s", f->target, suffix);
+    return RP_OK;
+}
+
 /* The new name is on the disk once its folder is. Some file systems cannot sync folders, which is no failure. */
 static void sync_folder(const char *target) {
     char        folder[PATH_MAX];
@@ -107,6 +122,66 @@ static void sync_folder(const char *target) {
     close(fd);
 }
 
+static bool write_all(int fd, const char *data, size_t n) {
+    while (n > 0) {
+        const ssize_t written = write(fd, data, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        data += written;
+        n -= (size_t)written;
+    }
+    return true;
+}
+
+/* False with errno. */
+static bool copy_data(int from, int to) {
+    enum { ROOM = 1 << 16 };
+    struct stat st;
+    char       *data = malloc(ROOM);
+    ssize_t     n    = -1;
+    while (data != NULL && ((n = read(from, data, ROOM)) > 0 || (n < 0 && errno == EINTR)))
+        if (n > 0 && !write_all(to, data, (size_t)n)) break;
+    free(data);
+    return n == 0 && fstat(from, &st) == 0 && fchmod(to, st.st_mode & 0777) == 0 && fsync(to) == 0;
+}
+
+/* For file systems without hard links. */
+static RpStatus copy_old(const RpNewFile *f, const char *name) {
+    const int  from = open(f->target, O_RDONLY | O_CLOEXEC),
+               to   = from >= 0 ? open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    const bool done = to >= 0 && copy_data(from, to);
+    RpStatus   st   = done ? RP_OK : failed(f->path, "copying it before it is replaced");
+    if (from >= 0) close(from);
+    if (to >= 0 && close(to) != 0 && done) st = failed(f->path, "copying it before it is replaced");
+    if (to >= 0 && st != RP_OK) (void)unlink(name);
+    return st;
+}
+
+/* Gives the old file its second name. Its first one stays until the new file gets it, so that it has a file at each
+ * moment. A rename to another link of the same file does nothing: then the temporary name is left and removed. */
+static RpStatus keep_old(const RpNewFile *f) {
+    const size_t size = strlen(f->temporary) + sizeof ".old";
+    char        *name = malloc(size);
+    RpStatus     st   = RP_OK;
+    if (name == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
+    snprintf(name, size, "%s.old", f->temporary);
+    if (link(f->target, name) != 0) {
+        const int error = errno;
+        if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS || error == EMLINK)
+            st = copy_old(f, name);
+        else if (error != ENOENT)
+            st = failed(f->path, "a second name");
+        if (st != RP_OK || error == ENOENT) {
+            free(name);
+            return st;
+        }
+    }
+    if (rename(name, f->kept) != 0) st = failed(f->kept, "");
+    (void)unlink(name);
+    free(name);
+    return st;
+}
+
 static RpStatus finish(RpNewFile *f) {
     errno            = 0;
     const bool wrote = fflush(f->stream) == 0 && !ferror(f->stream);
@@ -114,6 +189,7 @@ static RpStatus finish(RpNewFile *f) {
     if (!wrote || (sync && fsync(fileno(f->stream)) != 0))
         return rp_fail(RP_E_IO, "%s: %s", f->path, errno != 0 ? strerror(errno) : "could not be written");
     if (!sync) return RP_OK;
+    if (f->kept != NULL) RP_TRY(keep_old(f));
     if (rename(f->temporary, f->target) != 0) return failed(f->path, "");
     sync_folder(f->target);
     return RP_OK;
@@ -132,6 +208,7 @@ RpStatus rp_new_file_close(RpNewFile *f, RpStatus status) {
     if (f->stream != NULL && fclose(f->stream) != 0 && status == RP_OK && f->temporary == NULL)
         status = failed(f->path, "");
     if (status != RP_OK && f->temporary != NULL) (void)unlink(f->temporary);
+    free(f->kept);
     free(f->temporary);
     free(f->target);
     free(f->path);

@@ -20,12 +20,15 @@ static atomic_long           live;
 static const char           *only; /* NULL: calls of any function count */
 static _Atomic(const char *) failed;
 static atomic_int            failed_kind;
+static bool                  no_links;
 
 void host_fault_arm_call(const char *function, int k) {
     atomic_store(&failed, NULL);
     only = function;
     atomic_store(&left, k);
 }
+
+void host_without_links(bool without) { no_links = without; }
 
 void host_fault_arm(int k) { host_fault_arm_call(NULL, k); }
 
@@ -170,6 +173,10 @@ WRAP(int, fchmod, int fd, mode_t mode) { return fails("fchmod", HOST_FILE) ? -1 
 WRAP(int, fstat, int fd, struct stat *out) { return fails("fstat", HOST_FILE) ? -1 : __real_fstat(fd, out); }
 WRAP(int, rename, const char *from, const char *to) {
     return fails("rename", HOST_FILE) ? -1 : __real_rename(from, to);
+}
+WRAP(int, link, const char *from, const char *to) {
+    if (no_links) errno = EPERM;
+    return no_links || fails("link", HOST_FILE) ? -1 : __real_link(from, to);
 }
 WRAP(int, stat, const char *path, struct stat *out) {
     return fails("stat", HOST_FILE) ? -1 : __real_stat(path, out);

@@ -14,6 +14,9 @@ void host_fault_arm(int k);
 /* The same for the calls of one function. */
 void host_fault_arm_call(const char *function, int k);
 
+/* True: there are no hard links, as in FAT (EPERM). */
+void host_without_links(bool without);
+
 /* No call fails any more. Returns the name of the function that failed, NULL if there were fewer than k calls. */
 const char *host_fault_disarm(HostFaultKind *kind);
 

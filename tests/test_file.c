@@ -1,4 +1,5 @@
 /* Files that are written as a whole: whatever happens, the name holds the old file or the complete new one. */
+#include "base/new_file.h"
 #include "tests/golden.h"
 
 #include <fcntl.h>
@@ -197,4 +198,63 @@ Test(file, stays_when_the_disk_is_full) {
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     expect_text(in("x"), "old");
     cr_expect_eq(files_in_folder(), 1);
+}
+
+/* ---- the old file is kept ---- */
+
+static RpStatus replace_and_keep(const char *path, const char *text, RpStatus status) {
+    RpNewFile *file;
+    RP_TRY(rp_new_file_open(path, &file));
+    fputs(text, rp_new_file_stream(file));
+    return rp_new_file_close(file, status == RP_OK ? rp_new_file_keep(file, ".1") : status);
+}
+
+Test(file, keeps_the_old_file) {
+    OK(replace_and_keep(in("x"), "first", RP_OK));
+    expect_text(in("x"), "first");
+    cr_expect_eq(files_in_folder(), 1, "there was nothing to keep");
+    OK(replace_and_keep(in("x"), "second", RP_OK));
+    OK(replace_and_keep(in("x"), "third", RP_OK));
+    expect_text(in("x"), "third");
+    expect_text(in("x.1"), "second");
+    cr_expect_eq(replace_and_keep(in("x"), "fourth", RP_E_CANCELLED), RP_E_CANCELLED);
+    expect_text(in("x"), "third");
+    expect_text(in("x.1"), "second");
+    cr_expect_eq(files_in_folder(), 2);
+}
+
+/* A writer that was killed between its renames leaves both names for one file. */
+Test(file, keeps_a_file_that_has_both_names) {
+    put(in("x"), "old");
+    cr_assert_eq(link(in("x"), in("x.1")), 0);
+    OK(replace_and_keep(in("x"), "new", RP_OK));
+    expect_text(in("x"), "new");
+    expect_text(in("x.1"), "old");
+    cr_expect_eq(files_in_folder(), 2);
+}
+
+Test(file, keeps_the_file_that_a_link_leads_to) {
+    cr_assert_eq(mkdir(in("there"), 0700), 0);
+    put(in("there/x"), "old");
+    cr_assert_eq(symlink("there/x", in("link")), 0);
+    OK(replace_and_keep(in("link"), "new", RP_OK));
+    expect_text(in("there/x"), "new");
+    expect_text(in("there/x.1"), "old");
+    cr_expect_eq(files_in_folder(), 2);
+}
+
+Test(file, refuses_to_replace_what_cannot_be_kept) {
+    RpNewFile *file;
+    put(in("x"), "old");
+    cr_assert_eq(mkdir(in("x.1"), 0700), 0);
+    REFUSED(replace_and_keep(in("x"), "new", RP_OK), RP_E_IO, "x.1: Is a directory");
+    expect_text(in("x"), "old");
+    cr_expect_eq(files_in_folder(), 2);
+    OK(rp_new_file_open(in("x"), &file));
+    REFUSED(rp_new_file_keep(file, ""), RP_E_ARG, "suffix ''");
+    REFUSED(rp_new_file_keep(file, "/../y"), RP_E_ARG, "suffix '/../y'");
+    cr_expect_eq(rp_new_file_close(file, RP_E_CANCELLED), RP_E_CANCELLED);
+    OK(rp_new_file_open("/dev/null", &file));
+    REFUSED(rp_new_file_keep(file, ".1"), RP_E_ARG, "/dev/null");
+    OK(rp_new_file_close(file, RP_OK));
 }

@@ -1,5 +1,6 @@
 /* Files that are replaced while memory, files and threads fail: every call once (host_scenario.h), and disks that become
  * full. The old file must stay whole until the new one is complete. */
+#include "base/new_file.h"
 #include "tests/host_scenario.h"
 
 #include <signal.h>
@@ -152,4 +153,58 @@ Test(file_faults, a_file_that_cannot_be_synced_keeps_its_old_contents) {
     cr_expect_str_eq(host_fault_disarm(&kind), "fsync");
     cr_expect(read_target());
     cr_expect_eq(entries(folder), 3);
+}
+
+/* ---- the old file is kept ---- */
+
+static const char *kept(void) {
+    static char path[160];
+    snprintf(path, sizeof path, "%s.1", target());
+    return path;
+}
+
+static RpStatus replace_and_keep(const char *text) {
+    RpNewFile *file;
+    RP_TRY(rp_new_file_open(target(), &file));
+    fputs(text, rp_new_file_stream(file));
+    return rp_new_file_close(file, rp_new_file_keep(file, ".1"));
+}
+
+static bool has_text(const char *path, const char *want) {
+    char  got[64] = "";
+    FILE *f       = fopen(path, "rb");
+    if (f == NULL) return false;
+    got[fread(got, 1, sizeof got - 1, f)] = '\0';
+    fclose(f);
+    return strcmp(got, want) == 0;
+}
+
+/* The name has a file after each failure, and the kept one is the one before or the one before that. */
+static RpStatus keep(const char *text) {
+    const RpStatus st = replace_and_keep(text);
+    HostFaultKind  kind;
+    (void)host_fault_disarm(&kind);
+    cr_expect(has_text(target(), st == RP_OK ? text : old_text));
+    cr_expect(has_text(kept(), old_text) || (st != RP_OK && has_text(kept(), "older")));
+    FILE *f = fopen(kept(), "wb");
+    fputs("older", f);
+    fclose(f);
+    put_old();
+    return st;
+}
+
+static void check_keep(void) {
+    FILE *f = fopen(kept(), "wb");
+    fputs("older", f);
+    fclose(f);
+    put_old();
+    fail_each_call("keep", keep, "the new file");
+}
+
+Test(file_faults, keeping_the_old_file) { check_keep(); }
+
+Test(file_faults, keeping_the_old_file_without_hard_links) {
+    host_without_links(true);
+    check_keep();
+    host_without_links(false);
 }

@@ -2,8 +2,8 @@
  * appears under its name only when it is complete (reprise/file.h). */
 #include "model/gguf/gguf_write.h"
 
+#include "base/new_file.h"
 #include "model/gguf/gguf_file.h"
-#include "reprise/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -212,6 +212,8 @@ RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
     *out = w;
     return RP_OK;
 }
+
+RpStatus rp_gguf_writer_keep(GgufWriter *w, const char *suffix) { return rp_new_file_keep(w->file, suffix); }
 
 RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
     if (status == RP_OK && w->at != w->n_tensors)
