@@ -197,8 +197,8 @@ def test_an_interrupt_ends_a_reply(session):
         raise KeyboardInterrupt
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
             while True:
                 session.rewind(0)
                 session.generate("In the beginning", ignore_end=True).text

@@ -27,14 +27,16 @@ class Owner:
         self.pointer, self.free, self.parents = pointer, free, parents
         self.borrowed: list[Any] = []
         self.holders = 1
+        self.busy = threading.Lock()
         for parent in parents:
             parent.hold()
 
     def hold(self) -> Owner:
-        with lock:
-            if self.holders == 0:
-                raise ClosedError("the object was closed by another thread")
-            self.holders += 1
+        with lock: # no call in here: it could start the collector, whose finalizers take the lock
+            is_open = self.holders > 0
+            self.holders += is_open
+        if not is_open:
+            raise ClosedError("the object was closed by another thread")
         return self
 
     def release(self) -> None:
@@ -47,6 +49,21 @@ class Owner:
             for parent in self.parents:
                 parent.release()
 
+    @contextmanager
+    def used(self, what: str) -> Iterator[None]:
+        """For calls during which no other thread may use the object. Refers to no Handle, so a thread may wait in it: what the
+        frames of a thread refer to is never collected."""
+        self.hold()
+        try:
+            if not self.busy.acquire(blocking=False):
+                raise StateError(f"the {what} is in use by another call")
+            try:
+                yield
+            finally:
+                self.busy.release()
+        finally:
+            self.release()
+
 
 class Handle:
     """Base of the objects that own a C object."""
@@ -54,7 +71,6 @@ class Handle:
     def __init__(self, pointer: int, free: Callable[[int], Any], parents: tuple[Owner, ...] = ()) -> None:
         self._owner = Owner(pointer, free, parents)
         self._release = weakref.finalize(self, self._owner.release)
-        self._busy = threading.Lock()
 
     def _hold(self) -> Owner:
         """For the time of a call: the object is not freed before release()."""
@@ -86,12 +102,8 @@ class Handle:
         """For calls during which no other thread may use the object."""
         owner = self._hold()
         try:
-            if not self._busy.acquire(blocking=False):
-                raise StateError(f"the {type(self).__name__} is in use by another call")
-            try:
+            with owner.used(type(self).__name__):
                 yield
-            finally:
-                self._busy.release()
         finally:
             owner.release()
 

@@ -183,7 +183,7 @@ class Executor(Handle):
         parents = (self.plan._owner,) + ((share._owner,) if share is not None else ())
         super().__init__(out.value or 0, lib.rp_executor_free, parents)
         if share is not None:
-            self._busy = share._busy # executors that share count as one
+            self._owner.busy = share._owner.busy # executors that share count as one
         self._bound: list[Owner] = []
         weakref.finalize(self, unbind, self._bound, self._pointer)
 
@@ -285,16 +285,20 @@ class Executor(Handle):
                          end=ends.ctypes.data, n_end=ends.size)
         pos = int(words[1]) if words.size > 1 else 0
         token = ct.c_int32()
-        with self._use():
-            lib.rp_executor_reply_begin_sized(self, ct.byref(options), ct.sizeof(options))
-            try:
-                for _ in range(min(max_tokens, n_ctx - pos)):
-                    lib.rp_executor_reply_next(self, ct.byref(token))
-                    yield token.value
-                    if token.value in ends:
-                        return
-            finally:
-                lib.rp_executor_reply_end(self, None)
+        owner = self._hold() # the collector closes this generator after the executor, and after the generator of _use()
+        try:
+            with self._use():
+                lib.rp_executor_reply_begin_sized(self, ct.byref(options), ct.sizeof(options))
+                try:
+                    for _ in range(min(max_tokens, n_ctx - pos)):
+                        lib.rp_executor_reply_next(self, ct.byref(token))
+                        yield token.value
+                        if token.value in ends:
+                            return
+                finally:
+                    lib.rp_executor_reply_end(owner.pointer, None)
+        finally:
+            owner.release()
 
     # ---- verification and profiling ----
 

@@ -7,8 +7,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from . import _c
-from ._lib import lib, params, texts
+from ._lib import lib, params
 from .sampler import Sampler
 from .tokenizer import ids_of, token_list
 
@@ -28,65 +31,75 @@ class Part(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What a call of rp_generate gets."""
+    """What a call of rp_generate gets. `prompt` is a copy, and `stop` an array of C with its length: arrays and texts of the caller
+    could refer to the reply."""
 
-    prompt: Any
-    sampler: Sampler
+    prompt: npt.NDArray[np.int32]
     max_tokens: int
-    stop: tuple[str, ...]
+    stop: tuple[Any, int]
     ignore_end: bool
     print_special: bool
 
 
-class Call:
-    """One call of rp_generate. `put` receives its parts and returns False to end it."""
+def note_tokens(history: list[int], session: int, before: int, tokens: list[int]) -> None:
+    """Notes the tokens of the context: those of `tokens` that were appended after position `before`."""
+    history[before:] = tokens
+    del history[int(lib.rp_session_n_past(session)):]
 
-    def __init__(self, session: Session, options: Options) -> None:
-        self.session, self.options = session, options
-        self.put: Callable[[Part], bool] = lambda part: True
+
+class Call:
+    """One call of rp_generate. It refers to C objects and to no Session or Sampler: its thread waits between two parts, and would
+    keep them, and what they refer to, for ever."""
+
+    def __init__(self, session: Session, sampler: Sampler, options: Options) -> None:
+        self.session, self.sampler, self.options = session._owner, sampler._owner, options
+        self.history = session._history
         self.parts: list[Part] = []
         self.tokens: list[int] = []
         self.result = _c.RpGenerateResult()
-        self.error: BaseException | None = None
+        self.errors: list[BaseException] = [] # taken out where they are raised: their frames refer to the reply
         self.cancelled = False
 
-    def _on_text(self, into: _c.RpTokenList, text: int | None, length: int) -> bool:
+    def _on_text(self, put: Callable[[Part], bool], into: _c.RpTokenList, text: int | None, length: int) -> bool:
         new = ids_of(into, len(self.tokens))
         self.tokens += new
         part = Part(ct.string_at(text, length).decode("utf-8", "replace") if text and length else "", tuple(new))
         self.parts.append(part)
-        return self.put(part) and not self.cancelled
+        return put(part) and not self.cancelled
 
     def _guarded(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """An exception in a callback ends the call and is raised behind it."""
         try:
             return function(*arguments)
         except BaseException as error: # noqa: B036: KeyboardInterrupt too
-            self.error = error
+            self.errors[:] = [error]
             return False
 
-    def run(self) -> None:
+    def run(self, put: Callable[[Part], bool]) -> None:
+        """`put` receives the parts and returns False to end the call."""
         o, kinds = self.options, {field[0]: field[1] for field in _c.RpGenerateOptions._fields_}
-        stops, n_stop = texts(o.stop)
-        with token_list() as tokens, self.session._generating():
-            on_text = kinds["on_text"](lambda text, length, user: self._guarded(self._on_text, tokens, text, length))
+        stops, n_stop = o.stop
+        with token_list() as tokens, self.session.used("Session"):
+            on_text = kinds["on_text"](lambda text, length, user: self._guarded(self._on_text, put, tokens, text, length))
             prefill = kinds["prefill_progress"](lambda done, total, user: self._guarded(lambda: not self.cancelled))
             given = params(_c.RpGenerateOptions, max_tokens=o.max_tokens, stop=ct.addressof(stops), n_stop=n_stop,
                            ignore_end=o.ignore_end, print_special=o.print_special, on_text=on_text, prefill_progress=prefill,
                            tokens=ct.addressof(tokens))
-            before = self.session.n_past
+            session = self.session.pointer
+            before = int(lib.rp_session_n_past(session))
             try:
-                with o.sampler._use():
-                    lib.rp_generate_sized(self.session, o.sampler, o.prompt.ctypes.data if o.prompt.size else None, o.prompt.size,
-                                          ct.byref(given), ct.sizeof(given), ct.byref(self.result), ct.sizeof(self.result))
+                with self.sampler.used("Sampler"):
+                    lib.rp_generate_sized(session, self.sampler.pointer, o.prompt.ctypes.data if o.prompt.size else None,
+                                          o.prompt.size, ct.byref(given), ct.sizeof(given), ct.byref(self.result),
+                                          ct.sizeof(self.result))
             finally:
                 rest = ids_of(tokens, len(self.tokens)) # an end token has no text
                 self.tokens += rest
                 if rest:
                     self.parts.append(Part("", tuple(rest)))
-                self.session._appended(before, [*o.prompt.tolist(), *self.tokens])
-        if self.error is not None:
-            raise self.error
+                note_tokens(self.history, session, before, [*o.prompt.tolist(), *self.tokens])
+        if self.errors:
+            raise self.errors.pop()
 
 
 class Channel:
@@ -97,10 +110,9 @@ class Channel:
     def __init__(self, call: Call) -> None:
         self.call = call
         self.part: Part | None = None
-        self.failure: BaseException | None = None
+        self.failures: list[BaseException] = [] # taken out where they are raised, as Call.errors
         self.wanted, self.ready = threading.Semaphore(0), threading.Semaphore(0)
         self.done = self.free = False
-        call.put = self.put
         self.thread = threading.Thread(target=self.body, name="reprise reply", daemon=True)
         self.thread.start()
 
@@ -116,9 +128,9 @@ class Channel:
         self.wanted.acquire()
         try:
             if not self.call.cancelled:
-                self.call.run()
+                self.call.run(self.put)
         except BaseException as error: # noqa: B036
-            self.failure = error
+            self.failures.append(error)
         last = self.call.parts[-1] if self.call.parts else None
         self.part = last if last is not self.part and not self.call.cancelled else None # the end token
         self.done = True
@@ -136,8 +148,8 @@ class Channel:
 
     def finish(self) -> None:
         self.thread.join()
-        if self.failure is not None:
-            raise self.failure
+        if self.failures:
+            raise self.failures.pop()
 
     def run_out(self) -> None:
         """The rest, without a stop at each part."""
@@ -162,8 +174,8 @@ class Reply(Iterator[Part]):
         reply.close()                                  ends it early, as any other use of the session does
     """
 
-    def __init__(self, session: Session, options: Options) -> None:
-        self._call, self._session = Call(session, options), session
+    def __init__(self, session: Session, sampler: Sampler, options: Options) -> None:
+        self._call, self._session, self._sampler = Call(session, sampler, options), session, sampler
         self._channel: Channel | None = None
         self._finished = False
 
@@ -181,6 +193,8 @@ class Reply(Iterator[Part]):
     def _advance(self, step: Callable[[Channel], Part | None]) -> Part | None:
         if self._channel is None:
             self._session._idle()
+            for handle in (self._session, self._sampler):
+                handle._hold().release() # it is not closed
             self._channel = Channel(self._call)
             self._session._replying = weakref.ref(self)
             weakref.finalize(self, self._channel.cancel)

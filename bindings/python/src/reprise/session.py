@@ -14,10 +14,10 @@ from . import _c
 from ._arrays import Array, DtypeLike, dtype_number, tokens_array
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
-from ._lib import integer, lib, params
+from ._lib import integer, lib, params, texts
 from .errors import ArgumentError, UnsupportedError
 from .executor import BorrowedPlan, ExecutorInfo, Mode, filled, info_of, mode_number
-from .reply import Options, Reply
+from .reply import Options, Reply, note_tokens
 from .sampler import Sampler, Sampling
 from .tokenizer import Message, Tokenizer
 
@@ -99,13 +99,9 @@ class Session(Handle):
         with self._use():
             yield
 
-    def _generating(self) -> Any:
-        return self._use()
-
     def _appended(self, before: int, tokens: list[int]) -> None:
         """Notes the tokens of the context: those of `tokens` that were appended after position `before`."""
-        self._history[before:] = tokens
-        del self._history[self.n_past:]
+        note_tokens(self._history, self._pointer, before, tokens)
 
     def close(self) -> None:
         self._idle()
@@ -216,8 +212,8 @@ class Session(Handle):
         limit = 0 if max_tokens is None else integer("i32")("generate: max_tokens", max_tokens)
         if max_tokens == 0:
             raise ArgumentError("generate: max_tokens = 0: None is no limit, else at least 1 is wanted")
-        return Reply(self, Options(ids, sampler or Sampler(self._n_vocab, **sampling), limit,
-                                   (stop,) if isinstance(stop, str) else tuple(stop), ignore_end, print_special))
+        return Reply(self, sampler or Sampler(self._n_vocab, **sampling),
+                     Options(ids.copy(), limit, texts((stop,) if isinstance(stop, str) else stop), ignore_end, print_special))
 
     def chat(self, messages: str | Sequence[Message], *, template: str | None = None, **options: Any) -> Reply:
         """The reply to a conversation: system? (user assistant)* user. A message is {"role": ..., "content": ...} or a pair; a text
