@@ -1,53 +1,43 @@
 /* Files that are written as a whole (reprise/file.h).
  *
- *     folder/.reprise-<random>   created with O_EXCL, written, fsync, then renamed to folder/name, fsync of folder */
+ *     folder/.reprise-<target>-<random>   created (temporary.h), written, fsync, then renamed to folder/name, fsync of
+ *                                         folder */
 #include "base/new_file.h"
 
 #include "base/argument.h"
+#include "base/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 struct RpNewFile {
-    FILE *stream;
-    char *path;      /* as given, for errors */
-    char *target;    /* path without links */
-    char *temporary; /* NULL: written in place */
-    char *kept;      /* the name that the old file gets; NULL: none */
+    FILE  *stream;
+    char  *path;      /* as given, for errors */
+    char  *target;    /* path without links */
+    char  *temporary; /* NULL: written in place */
+    char  *kept;      /* the name that the old file gets; NULL: none */
+    mode_t mode;      /* permissions that it gets when it is complete */
+    bool   own_mode;  /* the file system keeps them */
 };
 
 static RpStatus failed(const char *path, const char *what) {
     return rp_fail(RP_E_IO, "%s: %s%s%s", path, what, what[0] != '\0' ? ": " : "", strerror(errno));
 }
 
-/* Opens the temporary file of f->target and sets f->temporary. The name is as long for every target. */
+/* Opens the temporary file of f->target. A file system that did not create it for its owner alone, such as FAT, gives permissions
+ * by itself and may refuse others. */
 static RpStatus create(RpNewFile *f, int *fd) {
-    static const char name[] = ".reprise-";
-    const char       *slash  = strrchr(f->target, '/');
-    const size_t      folder = slash != NULL ? (size_t)(slash - f->target) + 1 : 0,
-                 size        = folder + sizeof name + 16;
-    f->temporary             = malloc(size);
-    if (f->temporary == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
-    for (int attempt = 0; attempt < 100; attempt++) {
-        uint64_t number;
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) break;
-        snprintf(f->temporary, size, "%.*s%s%016llx", (int)folder, f->target, name,
-                 (unsigned long long)number);
-        *fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*fd >= 0 || errno != EEXIST) break;
-    }
-    if (*fd >= 0) return RP_OK;
-    const RpStatus st = failed(f->path, "a temporary file in its folder");
-    free(f->temporary);
-    f->temporary = NULL;
-    return st;
+    struct stat st;
+    (void)rp_temporary_clean(f->target, NULL, 0);
+    RP_TRY(rp_temporary_create(f->path, f->target, &f->temporary, fd));
+    if (fstat(*fd, &st) != 0) return failed(f->path, "");
+    f->own_mode = (st.st_mode & 0177) == 0;
+    return RP_OK;
 }
 
 /* Finds out what stands at the path, and opens the file to be written. */
@@ -57,6 +47,7 @@ static RpStatus open_file(RpNewFile *f, int *fd) {
         if (errno != ENOENT) return failed(f->path, "");
         if (lstat(f->path, &old) == 0) return rp_fail(RP_E_ARG, "%s: is a link that leads nowhere", f->path);
         f->target = strdup(f->path);
+        f->mode   = rp_temporary_mode();
         return f->target != NULL ? create(f, fd) : rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
     }
     if (S_ISDIR(old.st_mode)) return rp_fail(RP_E_ARG, "%s: is a folder", f->path);
@@ -68,8 +59,8 @@ static RpStatus open_file(RpNewFile *f, int *fd) {
     if (f->target == NULL) return failed(f->path, "");
     if (access(f->target, W_OK) != 0)
         return failed(f->path, ""); /* a rename would replace a read-only file */
-    RP_TRY(create(f, fd));
-    return fchmod(*fd, old.st_mode & 0777) == 0 ? RP_OK : failed(f->path, "permissions");
+    f->mode = old.st_mode & 0777;
+    return create(f, fd);
 }
 
 RpStatus rp_new_file_open(const char *path, RpNewFile **out) {
@@ -93,6 +84,22 @@ RpStatus rp_new_file_open(const char *path, RpNewFile **out) {
 }
 
 FILE *rp_new_file_stream(RpNewFile *f) { return f != NULL ? f->stream : NULL; }
+
+const char *rp_new_file_temporary(const RpNewFile *f) {
+    return f != NULL && f->temporary != NULL ? f->temporary : "";
+}
+
+int32_t rp_new_file_clean(const char *path, char *names, size_t names_bytes) {
+    struct stat st;
+    if (names == NULL) names_bytes = 0;
+    if (names_bytes > 0) names[0] = '\0';
+    if (path == NULL || (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))) return 0;
+    char *target = realpath(path, NULL);
+    if (target == NULL && errno != ENOENT) return 0;
+    const int32_t n = rp_temporary_clean(target != NULL ? target : path, names, names_bytes);
+    free(target);
+    return n;
+}
 
 bool rp_new_file_in_place(const RpNewFile *f) { return f != NULL && f->temporary == NULL; }
 
@@ -147,8 +154,8 @@ static bool copy_data(int from, int to) {
 
 /* For file systems without hard links. */
 static RpStatus copy_old(const RpNewFile *f, const char *name) {
-    const int  from = open(f->target, O_RDONLY | O_CLOEXEC),
-               to   = from >= 0 ? open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    const int from  = open(f->target, O_RDONLY | O_CLOEXEC),
+              to    = from >= 0 ? open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     const bool done = to >= 0 && copy_data(from, to);
     RpStatus   st   = done ? RP_OK : failed(f->path, "copying it before it is replaced");
     if (from >= 0) close(from);
@@ -186,6 +193,7 @@ static RpStatus finish(RpNewFile *f) {
     errno            = 0;
     const bool wrote = fflush(f->stream) == 0 && !ferror(f->stream);
     const bool sync  = wrote && f->temporary != NULL;
+    if (sync && f->own_mode && fchmod(fileno(f->stream), f->mode) != 0) return failed(f->path, "permissions");
     if (!wrote || (sync && fsync(fileno(f->stream)) != 0))
         return rp_fail(RP_E_IO, "%s: %s", f->path, errno != 0 ? strerror(errno) : "could not be written");
     if (!sync) return RP_OK;

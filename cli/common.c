@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static double                start_time; /* of main, as cli_now */
-static volatile sig_atomic_t interrupt; /* the signal that was caught; 0: none */
+static volatile sig_atomic_t interrupt;  /* the signal that was caught; 0: none */
 
 /* Prints the text as one line: line ends and tabs become \xNN too, which rp_visible_text leaves alone. */
 static void say(Style style, const char *who, const char *fmt, va_list ap) {
@@ -191,10 +191,17 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
     return st;
 }
 
+void cli_clean_output(const char *path) {
+    char          names[1000];
+    const int32_t n = rp_new_file_clean(path, names, sizeof names);
+    if (n > 0) cli_warn("removed what a killed run left of %s (%d): %s", path, n, names);
+}
+
 RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out) {
     *file = NULL;
     *out  = stdout;
     if (path == NULL || strcmp(path, "-") == 0) return RP_OK;
+    cli_clean_output(path);
     RP_TRY(rp_new_file_open(path, file));
     *out = rp_new_file_stream(*file);
     return RP_OK;

@@ -16,6 +16,7 @@ static int run(void) {
         return EXIT_USAGE;
     }
     cli_catch_termination();
+    cli_clean_output(args.output);
     RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = rp_merge_adapters(m, args.output, args.type, cli_convert_progress, &p);
     rp_model_free(m);

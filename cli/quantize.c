@@ -14,6 +14,7 @@ static int run(void) {
         return EXIT_USAGE;
     }
     cli_catch_termination();
+    cli_clean_output(args.output);
     const RpStatus st = rp_requantize(args.input, args.output, args.type, cli_convert_progress, &p);
     return cli_convert_done(st, args.output, args.quiet, &p);
 }

@@ -29,6 +29,7 @@ static int run(void) {
     const RpSynthOptions o = {
         .type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p};
     cli_catch_termination();
+    cli_clean_output(args.output);
     const RpStatus st = rp_synth(args.preset, &o, args.output);
     return cli_convert_done(st, args.output, args.quiet, &p);
 }

@@ -114,7 +114,8 @@ WRAP(void, free, void *p) {
 WRAP(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t offset) {
     if (fails("mmap", HOST_MEMORY)) return MAP_FAILED;
     void *p = __real_mmap(at, n, prot, flags, fd, offset);
-    if (p != MAP_FAILED && (flags & MAP_FIXED) == 0) atomic_fetch_add(&live, 1); /* MAP_FIXED: within another one */
+    if (p != MAP_FAILED && (flags & MAP_FIXED) == 0)
+        atomic_fetch_add(&live, 1); /* MAP_FIXED: within another one */
     return p;
 }
 

@@ -2,6 +2,7 @@
 #include "base/new_file.h"
 #include "tests/golden.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -197,6 +198,140 @@ Test(file, stays_when_the_disk_is_full) {
     const int status = in_child(fill_the_disk);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     expect_text(in("x"), "old");
+    cr_expect_eq(files_in_folder(), 1);
+}
+
+/* ---- temporary files ---- */
+
+/* The names of the temporary files in the folder, in alphabetical order, with a space behind each. */
+static const char *temporaries(void) {
+    static char     text[1024];
+    struct dirent **list;
+    const int       n = scandir(folder, &list, NULL, alphasort);
+    text[0]           = '\0';
+    for (int i = 0; i < n; i++) {
+        if (strncmp(list[i]->d_name, ".reprise-", 9) == 0) strcat(strcat(text, list[i]->d_name), " ");
+        free(list[i]);
+    }
+    free(list);
+    return text;
+}
+
+Test(file, nobody_else_can_read_a_temporary_file) {
+    RpNewFile *file;
+    umask(0);
+    for (int replaces = 0; replaces < 2; replaces++) {
+        if (replaces == 1) {
+            put(in("x"), "old");
+            cr_assert_eq(chmod(in("x"), 0666), 0);
+        }
+        OK(rp_new_file_open(in("x"), &file));
+        cr_expect_eq(mode_of(rp_new_file_temporary(file)), 0600);
+        fputs("secret", rp_new_file_stream(file));
+        fflush(rp_new_file_stream(file));
+        cr_expect_eq(mode_of(rp_new_file_temporary(file)), 0600);
+        OK(rp_new_file_close(file, RP_OK));
+        cr_expect_eq(mode_of(in("x")), 0666);
+        remove(in("x"));
+    }
+}
+
+static void die_with_another_file(void) {
+    RpNewFile *file;
+    char       name[192];
+    if (rp_new_file_open(in("x"), &file) != RP_OK) _exit(1);
+    snprintf(name, sizeof name, "%s.more", rp_new_file_temporary(file));
+    put(name, "more");
+    kill(getpid(), SIGKILL);
+}
+
+Test(file, removes_what_a_killed_writer_left) {
+    char names[512], left[64];
+    (void)in_child(die_while_writing);
+    cr_expect_eq(files_in_folder(), 1);
+    snprintf(left, sizeof left, "%.42s", temporaries());
+    cr_expect_eq(rp_new_file_clean(in("y"), names, sizeof names), 0, "another target");
+    cr_expect_str_eq(names, "");
+    cr_expect_eq(rp_new_file_clean(in("x"), names, sizeof names), 1);
+    cr_expect_str_eq(names, in(left));
+    cr_expect_eq(files_in_folder(), 0);
+    (void)in_child(die_while_writing);
+    (void)in_child(die_with_another_file);
+    cr_expect_eq(files_in_folder(), 2, "the second writer removed the first one's file");
+    OK(write_text(in("x"), "new", RP_OK));
+    cr_expect_eq(files_in_folder(), 1);
+    (void)in_child(die_with_another_file);
+    cr_expect_eq(rp_new_file_clean(in("x"), names, 20), 2);
+    cr_expect_eq(strlen(names), 19);
+    expect_text(in("x"), "new");
+}
+
+/* The file of a living writer stays, also if the writer has another file of its own. */
+Test(file, does_not_remove_the_file_of_a_living_writer) {
+    RpNewFile *a, *b;
+    char       more[192];
+    OK(rp_new_file_open(in("x"), &a));
+    snprintf(more, sizeof more, "%s.more", rp_new_file_temporary(a));
+    OK(write_text(more, "more", RP_OK));
+    fputs("a", rp_new_file_stream(a));
+    OK(rp_new_file_open(in("x"), &b));
+    cr_expect_eq(rp_new_file_clean(in("x"), NULL, 0), 0);
+    expect_text(more, "more");
+    remove(more);
+    cr_expect_eq(rp_new_file_close(b, RP_E_CANCELLED), RP_E_CANCELLED);
+    OK(rp_new_file_close(a, RP_OK));
+    expect_text(in("x"), "a");
+    cr_expect_eq(files_in_folder(), 1);
+}
+
+/* Names of this form that are no regular files of a dead writer: of another target, of an earlier version, a folder, a
+ * link, a name that goes on otherwise. */
+Test(file, removes_no_other_file) {
+    char name[64], text[1024];
+    (void)in_child(die_while_writing);
+    snprintf(name, sizeof name, "%.42s", temporaries());
+    put(in("precious"), "precious");
+    remove(in(name));
+    cr_assert_eq(symlink("precious", in(name)), 0);
+    strcat(name, ".d");
+    cr_assert_eq(mkdir(in(name), 0700), 0);
+    name[42] = 'x';
+    put(in(name), "");
+    put(in(".reprise-0123456789abcdef"), "");
+    put(in(".reprise-0123456789abcdef-0123456789abcdef"), "");
+    strcpy(text, temporaries());
+    OK(write_text(in("x"), "new", RP_OK));
+    cr_expect_str_eq(temporaries(), text);
+    cr_expect_eq(rp_new_file_clean(in("x"), NULL, 0), 0);
+    expect_text(in("precious"), "precious");
+}
+
+/* Several processes write and clean at once: no writer loses its file. */
+static void write_many(void) {
+    for (int i = 0; i < 100; i++) {
+        (void)rp_new_file_clean(in("x"), NULL, 0);
+        if (write_text(in("x"), "all of it", i % 2 == 0 ? RP_OK : RP_E_CANCELLED) !=
+            (i % 2 == 0 ? RP_OK : RP_E_CANCELLED))
+            _exit(1);
+    }
+}
+
+Test(file, writers_do_not_remove_each_others_files) {
+    pid_t child[4];
+    for (int i = 0; i < 4; i++) {
+        child[i] = fork();
+        cr_assert(child[i] >= 0);
+        if (child[i] == 0) {
+            write_many();
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        int status = 0;
+        cr_assert_eq(waitpid(child[i], &status, 0), child[i]);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "writer %d failed", i);
+    }
+    expect_text(in("x"), "all of it");
     cr_expect_eq(files_in_folder(), 1);
 }
 

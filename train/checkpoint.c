@@ -9,6 +9,7 @@
 #include "train/trainer.h"
 
 #include "base/argument.h"
+#include "base/temporary.h"
 #include "model/gguf/gguf_file.h"
 #include "reprise/convert.h"
 #include "reprise/quants.h"
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 /* Prefixes of the tensors of a parameter: its weights, AdamW's mean of gradients and of their squares. */
 static const char weights[] = "", first_moment[] = "train.m.", second_moment[] = "train.v.";
@@ -202,16 +202,10 @@ RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type) {
 
     if (type == NULL || strcasecmp(type, "F32") == 0) return write_file(t, path, false);
     if (t->adapter != NULL) return rp_fail(RP_E_ARG, "%s: type %s: adapters are written in F32", path, type);
-    const size_t room = strlen(path) + 32;
-    char        *f32  = malloc(room);
-    if (f32 == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a path");
-    snprintf(f32, room, "%s.f32-%ld", path, (long)getpid());
-    RpStatus st = access(f32, F_OK) != 0 ? write_file(t, f32, false)
-                                         : rp_fail(RP_E_IO, "%s exists: it would be a temporary file", f32);
-    if (st == RP_OK) {
-        st = rp_requantize(f32, path, type, NULL, NULL);
-        remove(f32);
-    }
-    free(f32);
+    Scratch  f32;
+    RpStatus st = rp_scratch_open(path, "f32", &f32);
+    if (st == RP_OK) st = write_file(t, f32.path, false);
+    if (st == RP_OK) st = rp_requantize(f32.path, path, type, NULL, NULL);
+    rp_scratch_close(&f32);
     return st;
 }

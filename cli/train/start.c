@@ -1,34 +1,21 @@
 /* The model with which a training begins: a checkpoint, a model file, or a preset with a trained or copied
- * tokenizer. Files that are needed only to open the model are written beside the output and lose their names at
- * once. */
+ * tokenizer. Files that are needed only to open the model are written beside the output and lose their names when it
+ * is open. */
 #include "cli/convert.h"
 #include "cli/train/train.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MAX_PATH = 4096 };
 
 RpStatus cli_train_try_output(const char *path) {
     RpNewFile *file;
+    cli_clean_output(path);
     RP_TRY(rp_new_file_open(path, &file));
     const bool in_place = rp_new_file_in_place(file);
     (void)!rp_new_file_close(file, rp_fail(RP_E_CANCELLED, "only tried"));
     return in_place ? rp_fail(RP_E_ARG, "%s is not a regular file", path) : RP_OK;
-}
-
-/* Creates a new, empty file in the folder of `beside`. */
-static RpStatus temporary(const char *beside, char path[MAX_PATH]) {
-    const char *slash = strrchr(beside, '/');
-    const int   n     = slash != NULL ? (int)(slash - beside) + 1 : 0;
-    if (snprintf(path, MAX_PATH, "%.*s.reprise-XXXXXX", n, beside) >= MAX_PATH)
-        return rp_fail(RP_E_ARG, "the path of %s is too long", beside);
-    const int fd = mkstemp(path);
-    if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    (void)close(fd);
-    return RP_OK;
 }
 
 static RpStatus train_tokenizer(const TrainArgs *a, const Corpus *c, int32_t n_vocab, const char *path) {
@@ -72,15 +59,19 @@ static RpStatus open_preset(const TrainArgs *a, const Corpus *c, const char *tok
 
 /* A tokenizer is trained if there are texts and none is given. */
 static RpStatus start_preset(const TrainArgs *a, const Corpus *c, RpModel **m) {
+    RpNewFile *output; /* its temporary file gives names to the others */
     char       tokenizer[MAX_PATH], model[MAX_PATH];
-    const bool trains = a->texts.n > 0 && a->tokenizer == NULL;
-    if (trains) RP_TRY(temporary(a->output, tokenizer));
-    RpStatus st = temporary(a->output, model);
-    if (st == RP_OK) {
-        st = open_preset(a, c, trains ? tokenizer : NULL, model, m);
-        (void)unlink(model); /* the mapping keeps the contents */
-    }
-    if (trains) (void)unlink(tokenizer);
+    RP_TRY(rp_new_file_open(a->output, &output));
+    const char *name = rp_new_file_temporary(output);
+    RpStatus    st   = RP_OK;
+    if (snprintf(tokenizer, MAX_PATH, "%s.tokenizer", name) >= MAX_PATH)
+        st = rp_fail(RP_E_ARG, "the path of %s is too long", a->output);
+    snprintf(model, MAX_PATH, "%s.model", name);
+    if (st == RP_OK)
+        st = open_preset(a, c, a->texts.n > 0 && a->tokenizer == NULL ? tokenizer : NULL, model, m);
+    (void)unlink(model); /* the mapping keeps the contents */
+    (void)unlink(tokenizer);
+    (void)!rp_new_file_close(output, RP_E_CANCELLED);
     return st;
 }
 

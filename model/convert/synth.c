@@ -11,6 +11,7 @@
 
 #include "base/dtypes.h"
 #include "base/sized.h"
+#include "base/temporary.h"
 #include "model/convert/preset.h"
 #include "model/convert/quant_mix.h"
 #include "model/convert/random.h"
@@ -18,12 +19,10 @@
 #include "model/model.h"
 #include "reprise/quants.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_ROW = 1 << 16, N_TEMPLATES = 16, MAX_BLOCK = 256 };
 
@@ -160,7 +159,7 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
     RP_TRY(rp_sized_in(&s.options, sizeof s.options, options, options_bytes, "RpSynthOptions"));
     RP_TRY(rp_preset_find(preset, &s.preset));
     RP_TRY(rp_quant_mix_find(s.options.type != NULL ? s.options.type : "Q8_0", &s.mix));
-    s.config    = rp_preset_config(s.preset);
+    s.config = rp_preset_config(s.preset);
     if (s.config.experts.n == 0) s.mix = rp_quant_mix_dense(s.mix);
     s.row       = malloc(MAX_ROW * sizeof *s.row);
     s.quantized = malloc(MAX_ROW * sizeof *s.row);
@@ -173,21 +172,20 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
     return st;
 }
 
-/* Writes a hollow file, maps it and removes its name. */
+/* Writes a hollow file, maps it and removes its name. Its temporary names are those of the file TMPDIR/preset. */
 RpStatus rp_model_open_preset(const char *preset, const char *type, RpModel **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(preset, "preset");
 
     const char *dir = getenv("TMPDIR");
     char        path[512];
-    if (snprintf(path, sizeof path, "%s/reprise-XXXXXX", dir != NULL && dir[0] != '\0' ? dir : "/tmp") >=
+    if (snprintf(path, sizeof path, "%s/preset", dir != NULL && dir[0] != '\0' ? dir : "/tmp") >=
         (int)sizeof path)
         return rp_fail(RP_E_ARG, "TMPDIR is too long");
-    const int fd = mkstemp(path);
-    if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    (void)close(fd);
-    RpStatus st = rp_synth(preset, &(RpSynthOptions){.type = type, .hollow = true}, path);
-    if (st == RP_OK) st = rp_model_open(path, NULL, out);
-    (void)unlink(path); /* the mapping keeps the contents */
+    Scratch  file;
+    RpStatus st = rp_scratch_open(path, "gguf", &file);
+    if (st == RP_OK) st = rp_synth(preset, &(RpSynthOptions){.type = type, .hollow = true}, file.path);
+    if (st == RP_OK) st = rp_model_open(file.path, NULL, out);
+    rp_scratch_close(&file); /* the mapping keeps the contents */
     return st;
 }

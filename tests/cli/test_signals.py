@@ -89,6 +89,45 @@ def test_sigterm_ends_merge():
     check_ends(signal.SIGTERM, "merge", "merge", float_model(), "--lora", adapter(), "--type", "F16", "-o")
 
 
+def killed_while_it_writes(folder, *command):
+    """Several attempts, until a killed command leaves its temporary file, whose name is returned."""
+    for _ in range(20):
+        p = subprocess.Popen([PROGRAM, *command], stderr=subprocess.DEVNULL, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+        while p.poll() is None and not temporaries(folder):
+            time.sleep(0.0005)
+        p.kill()
+        p.wait()
+        if temporaries(folder):
+            return temporaries(folder)
+    raise AssertionError("no attempt left a temporary file")
+
+
+def test_the_next_run_removes_what_a_killed_one_left():
+    folder = path("killed")
+    os.mkdir(folder)
+    out, other = os.path.join(folder, "out.gguf"), os.path.join(folder, "other.gguf")
+    quantize = ["quantize", "--type", "Q5_K_M", float_model()]
+    left = killed_while_it_writes(folder, *quantize, out)
+    expect(os.stat(os.path.join(folder, left[0])).st_mode & 0o777 == 0o600, "no one else can read it", left)
+    ok(run(*quantize, other, "-q"))
+    expect(temporaries(folder) == left, "a run of another output leaves it alone", temporaries(folder))
+    r = ok(run(*quantize, out, "-q"))
+    expect(r.err.count("removed") == 1 and os.path.join(folder, left[0]) in r.err, "it is named once", r)
+    expect(sorted(os.listdir(folder)) == ["other.gguf", "out.gguf"], "it is gone", os.listdir(folder))
+
+
+def test_the_next_training_removes_what_a_killed_one_left():
+    folder = path("killed_training")
+    os.mkdir(folder)
+    out = os.path.join(folder, "out.gguf")
+    train = ["train", "--preset", "tiny", "--text", TEXT, "--seq", "16", "-b", "2", "-t", "1", "-o", out, "--steps", "1", "-q",
+             "--type", "Q8_0"]
+    left = killed_while_it_writes(folder, *train)
+    r = ok(run(*train))
+    expect(all(name in r.err for name in left), "they are named", (left, r))
+    expect(temporaries(folder) == [], "they are gone", os.listdir(folder))
+
+
 def test_nohup_stays():
     os.mkdir(path("nohup"))
     out = path("nohup", "out.gguf")

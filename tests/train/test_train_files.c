@@ -204,6 +204,24 @@ Test(train_files, a_checkpoint_is_a_model) {
     train_close(t, m);
 }
 
+/* Earlier versions wrote to "<path>.f32-<process>" first: a file of that name made the export fail. */
+Test(train_files, an_export_needs_no_name_of_its_own) {
+    char       path[96], f32[128];
+    RpModel   *m, *exported;
+    RpTrainer *t = train_open("llama-f32", &options, &m);
+    train_path("named", path, sizeof path);
+    snprintf(f32, sizeof f32, "%s.f32-%ld", path, (long)getpid());
+    FILE *f = fopen(f32, "w");
+    cr_assert_not_null(f);
+    fclose(f);
+    OK(rp_trainer_export(t, path, "Q8_0"));
+    OK(rp_model_open(path, NULL, &exported));
+    cr_expect_eq(access(f32, F_OK), 0, "the file of another program is there");
+    rp_model_free(exported);
+    remove(path), remove(f32);
+    train_close(t, m);
+}
+
 Test(train_files, exports_in_every_type) {
     static const char *const types[] = {NULL, "F32", "f16", "BF16", "Q8_0", "Q4_0"};
     RpModel                 *m;

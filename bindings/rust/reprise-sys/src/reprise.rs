@@ -1158,7 +1158,9 @@ pub struct RpNewFile {
 }
 extern "C" {
     pub fn rp_new_file_open(path: *const c_char, out: *mut *mut RpNewFile) -> RpStatus;
+    pub fn rp_new_file_clean(path: *const c_char, names: *mut c_char, names_bytes: usize) -> i32;
     pub fn rp_new_file_stream(file: *mut RpNewFile) -> *mut FILE;
+    pub fn rp_new_file_temporary(file: *const RpNewFile) -> *const c_char;
     pub fn rp_new_file_in_place(file: *const RpNewFile) -> bool;
     pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
 }
