@@ -235,6 +235,8 @@ Test(bpe_train, refuses_an_unknown_preset_and_a_file_without_a_tokenizer) {
     free(bytes.p);
     REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = other}, path), RP_E_UNSUPPORTED,
             "has no tokenizer");
+    REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = other}, other), RP_E_ARG,
+            "an output must not be an input");
     REFUSED(rp_train_init("tiny", NULL, "/nowhere/x.gguf"), RP_E_IO, "/nowhere/x.gguf");
     cr_expect_neq(access(path, F_OK), 0);
     remove(other);

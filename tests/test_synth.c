@@ -6,6 +6,7 @@
 #include "reprise/convert.h"
 #include "reprise/quants.h"
 
+#include <fcntl.h>
 #include <math.h>
 
 static char path[64], other[80];
@@ -281,4 +282,27 @@ Test(requantize, converts_floats_and_copies_metadata) {
     REFUSED(rp_requantize(other, path, "Q4_0", NULL, NULL), RP_E_UNSUPPORTED,
             "is Q8_0: only files of f32, f16 and bf16 are converted");
     remove(path), remove(other);
+}
+
+Test(requantize, refuses_its_input_as_output_under_every_name) {
+    char   link[96];
+    size_t n, n_after;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16", .seed = 3}, path));
+    char *before = contents(path, &n), dotted[96];
+    snprintf(dotted, sizeof dotted, "/tmp/.%s", path + strlen("/tmp"));
+    snprintf(link, sizeof link, "%s.link", path);
+    REFUSED(rp_requantize(path, path, "Q8_0", NULL, NULL), RP_E_ARG, "an output must not be an input");
+    REFUSED(rp_requantize(path, dotted, "Q8_0", NULL, NULL), RP_E_ARG, "an output must not be an input");
+    cr_assert_eq(symlink(path, link), 0);
+    REFUSED(rp_requantize(path, link, "Q8_0", NULL, NULL), RP_E_ARG, link);
+    REFUSED(rp_requantize(link, path, "Q8_0", NULL, NULL), RP_E_ARG, link);
+    remove(link);
+    cr_assert_eq(linkat(AT_FDCWD, path, AT_FDCWD, link, 0), 0);
+    REFUSED(rp_requantize(path, link, "Q8_0", NULL, NULL), RP_E_ARG, path);
+    remove(link);
+    char *after = contents(path, &n_after);
+    cr_expect(n == n_after && memcmp(before, after, n) == 0, "the input has changed");
+    free(before), free(after);
+    remove(path);
 }

@@ -190,9 +190,18 @@ static RpStatus write_file(RpTrainer *t, const char *path, bool with_state) {
     return rp_gguf_writer_close(w, write_tensors(t, w, with_state));
 }
 
+/* No file with which the training began may be replaced, but a checkpoint by a checkpoint. */
+static RpStatus check_output(const RpTrainer *t, const char *path, bool is_checkpoint) {
+    const RpGgufFile *origin  = rp_trainer_origin(t);
+    const bool        resumed = origin != NULL && rp_gguf_find(origin, "train.step") != NULL;
+    if (origin != NULL && !(is_checkpoint && resumed)) RP_TRY(rp_gguf_refuse_output(origin, path));
+    return origin != t->model->file ? rp_gguf_refuse_output(t->model->file, path) : RP_OK;
+}
+
 RpStatus rp_trainer_save(RpTrainer *t, const char *path) {
     RP_NOT_NULL(t, "t");
     RP_NOT_NULL(path, "path");
+    RP_TRY(check_output(t, path, true));
     return write_file(t, path, true);
 }
 
@@ -200,6 +209,7 @@ RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type) {
     RP_NOT_NULL(t, "t");
     RP_NOT_NULL(path, "path");
 
+    RP_TRY(check_output(t, path, false));
     if (type == NULL || strcasecmp(type, "F32") == 0) return write_file(t, path, false);
     if (t->adapter != NULL) return rp_fail(RP_E_ARG, "%s: type %s: adapters are written in F32", path, type);
     Scratch  f32;

@@ -268,8 +268,6 @@ static RpStatus open_trainer(RpTrainer *t) {
     if (t->origin != NULL) RP_TRY(rp_adapter_check(t->model, t->origin));
     RP_TRY(rp_trainer_restore(t));
     t->o.device = t->o.adapter = NULL; /* borrowed for the call */
-    rp_gguf_close(t->origin);
-    t->origin = NULL;
     return RP_OK;
 }
 

@@ -44,7 +44,7 @@ typedef struct TrainAdapter TrainAdapter;
 struct RpTrainer {
     const RpModel *model;
     TrainAdapter  *adapter; /* what is trained with lora_rank; else NULL */
-    RpGgufFile    *origin;  /* the adapter with which it begins, while it is opened; or NULL */
+    RpGgufFile    *origin;  /* the adapter with which it begins, or NULL */
     RpTrainOptions o;       /* with the defaults */
     TrainGraph     graphs[N_GRAPHS];
     TrainParam    *params;

@@ -90,7 +90,7 @@ typedef struct RpTrainInitOptions {
 
 /* Writes a model in the shape of a preset, to be trained: matrices are normal with deviation 1/sqrt(row length), those
  * that add to the residual stream (attn_output, ffn_down) divided by sqrt(2 * layers); norms are 1, biases 0; all f32.
- * RP_E_ARG for an unknown preset; RP_E_UNSUPPORTED for a file without a tokenizer; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED.
+ * RP_E_ARG for an unknown preset, or if `path` is the tokenizer's; RP_E_UNSUPPORTED for a file without a tokenizer; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED.
  * `options` may be NULL. */
 RP_API RP_NODISCARD RpStatus rp_train_init_sized(const char *preset, const RpTrainInitOptions *options,
                                                  size_t options_bytes, const char *path);
@@ -100,14 +100,14 @@ RP_NODISCARD static inline RpStatus rp_train_init(const char *preset, const RpTr
 }
 
 /* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be
- * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG for an unknown type, or a row with
- * NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
+ * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG if `out` is the file `in`, also by a link, for
+ * an unknown type, or for a row with NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
 RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type,
                                            RpConvertProgress *progress, void *user);
 
 /* Writes the model with its adapters (rp_model_add_adapter) added into the weights. An adapted matrix is written in `type`, a
  * name as f16 or q8_0; NULL: in its own type, which rounds again. All else is copied. `progress` may be NULL.
- * RP_E_ARG for a model without an adapter, an unknown type, rows that are not whole blocks of it, or a row that cannot be
+ * RP_E_ARG if `path` is the file of the model or of an adapter, for a model without an adapter, an unknown type, rows that are not whole blocks of it, or a row that cannot be
  * quantised; RP_E_UNSUPPORTED for a tensor of a type that cannot be copied; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
 RP_API RP_NODISCARD RpStatus rp_merge_adapters(const RpModel *m, const char *path, const char *type,
                                                RpConvertProgress *progress, void *user);

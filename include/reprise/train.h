@@ -133,11 +133,13 @@ RP_API const float *rp_trainer_expert_load(const RpTrainer *t, int layer);
 
 /* Writes a checkpoint: a GGUF file of the model in f32 with its metadata, which rp_model_open opens like any
  * other, with tensors "train.m.<name>" and "train.v.<name>" and keys train.step and "train.<option>". The file appears under `path`
- * as a whole (file.h). RP_E_IO, RP_E_ARG for a path that is not a regular file, RP_E_CUDA. */
+ * as a whole (file.h). It may replace the checkpoint with which the training began, but no other file that was opened:
+ * RP_E_ARG then, and for a path that is not a regular file; RP_E_IO, RP_E_CUDA. */
 RP_API RP_NODISCARD RpStatus rp_trainer_save(RpTrainer *t, const char *path);
 
 /* Writes the model alone, in a type of rp_requantize; NULL: F32. Types but F32 take a temporary f32 file beside
- * `path`. Errors as rp_trainer_save and rp_requantize. */
+ * `path`. RP_E_ARG if `path` is a file with which the training began, also a checkpoint; other errors as rp_trainer_save and
+ * rp_requantize. */
 RP_API RP_NODISCARD RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type);
 
 RP_API int64_t rp_trainer_n_steps(const RpTrainer *t); /* made so far, also before a resume */

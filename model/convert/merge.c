@@ -131,6 +131,8 @@ RpStatus rp_merge_adapters(const RpModel *m, const char *path, const char *type,
     g.rows  = (RowWriter){.in = m->file, .progress = progress, .user = user, .action = "merging"};
     if (m->n_pairs == 0) return rp_fail(RP_E_ARG, "%s has no adapter", rp_gguf_path(m->file));
     RP_TRY(find_type(&g));
+    RP_TRY(rp_gguf_refuse_output(m->file, path));
+    for (int i = 0; i < m->n_adapters; i++) RP_TRY(rp_gguf_refuse_output(m->adapters[i], path));
     RpStatus st = allocate(&g);
     if (st == RP_OK) st = rp_gguf_writer_open(path, &g.rows.out);
     if (st == RP_OK) st = rp_gguf_writer_close(g.rows.out, merge(&g));

@@ -87,7 +87,8 @@ RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConv
     Requantize r = {0};
     RP_TRY(rp_quant_mix_find(type, &r.mix));
     RP_TRY(rp_gguf_open(in, &r.in));
-    RpStatus st = rp_gguf_writer_open(out, &r.out);
+    RpStatus st = rp_gguf_refuse_output(r.in, out);
+    if (st == RP_OK) st = rp_gguf_writer_open(out, &r.out);
     r.rows =
         (RowWriter){.in = r.in, .out = r.out, .progress = progress, .user = user, .action = "conversion"};
     if (st == RP_OK) st = rp_gguf_writer_close(r.out, convert(&r));

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "model/convert/preset.h"
 #include "model/convert/random.h"
+#include "model/gguf/gguf_file.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -112,7 +113,8 @@ RpStatus rp_train_init_sized(const char *preset, const RpTrainInitOptions *optio
     RpStatus st = RP_OK;
     if (s.options.tokenizer != NULL) {
         RP_TRY(rp_gguf_open(s.options.tokenizer, &tokenizer));
-        st = vocabulary_of(tokenizer, &s.preset.n_vocab);
+        st = rp_gguf_refuse_output(tokenizer, path);
+        if (st == RP_OK) st = vocabulary_of(tokenizer, &s.preset.n_vocab);
     }
     s.config = rp_preset_config(&s.preset);
     if (st == RP_OK) st = rp_gguf_writer_open(path, &s.out);

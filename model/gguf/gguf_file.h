@@ -6,12 +6,15 @@
 #include "reprise/gguf.h"
 
 #include <string.h>
+#include <sys/types.h>
 #include <time.h>
 
 typedef struct RpGgufMap {
     char           *data; /* NULL: the memory is the caller's */
     int             fd;   /* until rp_gguf_end_load; then, and for memory of the caller, -1 */
     bool            copy; /* private memory for the whole file; else only for what rp_gguf_read_in has read */
+    dev_t           device; /* which file it is: device, inode and mtime, as inodes are used again */
+    ino_t           inode;
     struct timespec mtime;
 } RpGgufMap;
 
@@ -42,6 +45,10 @@ RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);
  * fails with RP_E_IO if size or time of modification of the file have changed; the caller closes `f` then. */
 RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
 RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
+
+/* RP_E_ARG if `path`, to which a file is about to be written, leads to the file `input`. No output may replace an input,
+ * although `input` could still be read: the file that the user has would be gone. */
+RP_NODISCARD RpStatus rp_gguf_refuse_output(const RpGgufFile *input, const char *path);
 
 /* Name of a tensor or key of a checkpoint that is no part of the model, "train.*" (reprise/train.h). */
 static inline bool rp_gguf_is_training(RpGgufString name) {

@@ -44,7 +44,12 @@ RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) 
                        strerror(error));
     }
     *size = bytes;
-    *out  = (RpGgufMap){.data = data, .fd = fd, .copy = copy, .mtime = info.st_mtim};
+    *out  = (RpGgufMap){.data   = data,
+                        .fd     = fd,
+                        .copy   = copy,
+                        .device = info.st_dev,
+                        .inode  = info.st_ino,
+                        .mtime  = info.st_mtim};
     return RP_OK;
 }
 
@@ -81,6 +86,17 @@ RpStatus rp_gguf_end_load(RpGgufFile *f) {
     if (mprotect(f->map.data, f->read_bytes, PROT_READ) != 0)
         return rp_fail(RP_E_IO, "%s: %s", f->path, strerror(errno));
     return RP_OK;
+}
+
+RpStatus rp_gguf_refuse_output(const RpGgufFile *input, const char *path) {
+    struct stat            info;
+    const RpGgufMap       *map = &input->map;
+    const struct timespec *old = &map->mtime, *now = &info.st_mtim;
+    if (map->data == NULL || stat(path, &info) != 0) return RP_OK;
+    const bool same = info.st_dev == map->device && info.st_ino == map->inode && now->tv_sec == old->tv_sec &&
+                      now->tv_nsec == old->tv_nsec;
+    if (!same) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s and %s are the same file: an output must not be an input", path, input->path);
 }
 
 void rp_gguf_unmap(RpGgufMap *map, size_t bytes) {

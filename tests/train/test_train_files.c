@@ -244,6 +244,36 @@ Test(train_files, exports_in_every_type) {
     train_close(t, m);
 }
 
+/* The file may be replaced by a checkpoint if it is one, never by a model. */
+static void expect_kept(const char *path, bool is_checkpoint) {
+    size_t     n, n_after;
+    RpModel   *m;
+    RpTrainer *t;
+    char      *before = train_read_file(path, &n), *after;
+    OK(rp_model_open(path, NULL, &m));
+    OK(rp_trainer_open(m, &options, &t));
+    REFUSED(rp_trainer_export(t, path, NULL), RP_E_ARG, "an output must not be an input");
+    REFUSED(rp_trainer_export(t, path, "F16"), RP_E_ARG, path);
+    if (!is_checkpoint) REFUSED(rp_trainer_save(t, path), RP_E_ARG, "an output must not be an input");
+    after = train_read_file(path, &n_after);
+    cr_expect(n == n_after && memcmp(before, after, n) == 0, "%s has changed", path);
+    for (int i = 0; i < 2 && is_checkpoint; i++) OK(rp_trainer_save(t, path));
+    free(before), free(after);
+    train_close(t, m);
+}
+
+Test(train_files, no_output_replaces_the_file_with_which_it_began) {
+    char       model[96], checkpoint[96];
+    RpModel   *m;
+    RpTrainer *t = train_open("llama-f32", &options, &m);
+    OK(rp_trainer_export(t, train_path("began", model, sizeof model), NULL));
+    OK(rp_trainer_save(t, train_path("saved", checkpoint, sizeof checkpoint)));
+    train_close(t, m);
+    expect_kept(model, false);
+    expect_kept(checkpoint, true);
+    remove(model), remove(checkpoint);
+}
+
 /* A name of the optimiser's tensors is changed in the file. */
 Test(train_files, refuses_a_damaged_checkpoint) {
     static const char *const name = "train.v.output_norm.weight";

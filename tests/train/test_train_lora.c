@@ -291,6 +291,44 @@ Test(train_lora, a_resume_has_the_same_bits) {
 
 /* ---- refusals ---- */
 
+/* Neither a merge nor a training writes over the model or the adapter; a checkpoint may replace the one that is resumed. */
+Test(train_lora, no_output_is_an_input) {
+    static const char *const words = "an output must not be an input";
+    char                     base[96], adapter[96], saved[96];
+    RpModel                 *m = golden_open_tiny("llama-f32"), *with;
+    RpTrainer               *t, *again;
+    RpTrainOptions           o = small;
+    train_path("base", base, sizeof base), train_path("saved", saved, sizeof saved);
+    OK(rp_trainer_open(m, &small, &t));
+    OK(rp_trainer_export(t, train_path("adapter", adapter, sizeof adapter), NULL));
+    OK(rp_trainer_save(t, saved));
+    rp_trainer_free(t);
+    OK(rp_model_add_adapter(m, ADAPTER, 1.0f));
+    OK(rp_merge_adapters(m, base, NULL, NULL, NULL));
+    rp_model_free(m);
+
+    OK(rp_model_open(base, NULL, &with));
+    o.adapter = adapter;
+    OK(rp_trainer_open(with, &o, &again));
+    REFUSED(rp_trainer_save(again, adapter), RP_E_ARG, adapter);
+    REFUSED(rp_trainer_export(again, adapter, NULL), RP_E_ARG, words);
+    REFUSED(rp_trainer_save(again, base), RP_E_ARG, base);
+    REFUSED(rp_trainer_export(again, base, NULL), RP_E_ARG, words);
+    rp_trainer_free(again);
+    o.adapter = saved;
+    OK(rp_trainer_open(with, &o, &again));
+    REFUSED(rp_trainer_export(again, saved, NULL), RP_E_ARG, words);
+    OK(rp_trainer_save(again, saved));
+    OK(rp_trainer_save(again, saved));
+    rp_trainer_free(again);
+
+    OK(rp_model_add_adapter(with, adapter, 1.0f));
+    REFUSED(rp_merge_adapters(with, base, NULL, NULL, NULL), RP_E_ARG, base);
+    REFUSED(rp_merge_adapters(with, adapter, NULL, NULL, NULL), RP_E_ARG, adapter);
+    rp_model_free(with);
+    remove(base), remove(adapter), remove(saved);
+}
+
 Test(train_lora, other_files_are_refused_and_change_nothing) {
     RpModel     *m     = golden_open_tiny("llama-f32");
     RpModel     *moe   = golden_open_tiny("qwen3moe-f32");

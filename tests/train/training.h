@@ -81,16 +81,23 @@ static inline double train_loss_of_logits(const RpModel *m, const int32_t *token
     return loss / (n_seq * seq);
 }
 
-/* The checkpoint of a trainer, *n bytes; the caller frees. */
-static inline char *train_checkpoint(RpTrainer *t, size_t *n) {
+/* The *n bytes of a file; the caller frees. */
+static inline char *train_read_file(const char *path, size_t *n) {
     enum { ROOM = 1 << 22 };
-    char path[96], *bytes = malloc(ROOM);
-    OK(rp_trainer_save(t, train_path("bytes", path, sizeof path)));
-    FILE *f = fopen(path, "rb");
+    char *bytes = malloc(ROOM);
+    FILE *f     = fopen(path, "rb");
     cr_assert(f != NULL && bytes != NULL);
     *n = fread(bytes, 1, ROOM, f);
     cr_assert_lt(*n, (size_t)ROOM);
     fclose(f);
+    return bytes;
+}
+
+/* The checkpoint of a trainer, *n bytes; the caller frees. */
+static inline char *train_checkpoint(RpTrainer *t, size_t *n) {
+    char path[96];
+    OK(rp_trainer_save(t, train_path("bytes", path, sizeof path)));
+    char *bytes = train_read_file(path, n);
     remove(path);
     return bytes;
 }
