@@ -208,7 +208,7 @@ static const Option options[] = {
     CLI_TEXT("type", 0, args.type, "TYPE", "type of its weights, default F16; see `reprise help quantize`"),
     CLI_INT("steps", 'n', args.steps, "N", "steps, and length of the schedule; default 1000", 1, 0),
     CLI_NUMBER("minutes", 0, args.minutes, "M",
-               "end after M minutes, if the steps take longer; 0 (default): no limit", 0, 0),
+               "end after M minutes, but not before a step is made; 0 (default): no limit", 0, 0),
     CLI_INT("batch", 'b', args.batch, "B", "sequences of a batch, default 16", 1, 1 << 20),
     CLI_INT("seq", 0, args.seq, "T", "tokens of a sequence; 0 (default): the model's context, at most 1024",
             0, 1 << 24),

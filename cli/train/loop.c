@@ -173,9 +173,11 @@ static RpStatus step(Loop *l) {
     return RP_OK;
 }
 
+/* The time limit ends a run after its first step at the earliest, so that repeated runs come to an end. */
 static bool is_done(const Loop *l) {
     if (rp_trainer_n_steps(l->t) >= l->args->steps) return true;
-    return l->args->minutes > 0.0f && cli_now() - l->begin >= 60.0 * (double)l->args->minutes;
+    return rp_trainer_n_steps(l->t) > l->first && l->args->minutes > 0.0f &&
+           cli_now() - l->begin >= 60.0 * (double)l->args->minutes;
 }
 
 static RpStatus interrupted(Loop *l) {
