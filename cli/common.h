@@ -24,7 +24,7 @@
              "fail if a step cannot be captured, instead of running it eagerly"),                            \
     CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
 #define OPTION_LORA(v)                                                                                       \
-    CLI_LIST("lora", 0, v, "FILE[:SCALE]",                                                                   \
+    CLI_FILES(FILE_READ_SETTINGS, "lora", 0, v, "FILE[:SCALE]",                                                                 \
              "apply this LoRA adapter, a GGUF file; may be given several times; SCALE: default 1")
 #define OPTION_CTX(v)                                                                                        \
     CLI_INT("ctx", 'c', v, "N", "tokens of context; 0 (default): the model's, at most 4096", 0, 0)

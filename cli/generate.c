@@ -179,7 +179,7 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the prompt; -: standard input"),
-    CLI_TEXT("file", 'f', args.file, "FILE", "read the prompt from a file; -: standard input"),
+    CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "read the prompt from a file; -: standard input"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens, default 256; 0: until the context is full", 0, 0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),

@@ -71,13 +71,24 @@ static int run_diff(const char *const sides[2]) {
     return args.exit_code && !same ? EXIT_ERROR : EXIT_OK;
 }
 
+/* Positional arguments. One, or three with --diff: the first is the model. */
+static int n_places(void) {
+    return (args.places[0] != NULL) + (args.places[1] != NULL) + (args.places[2] != NULL);
+}
+
+static bool model_is_placed(void) { return n_places() == (args.diff ? 3 : 1); }
+
+static void default_files(FileList *list) {
+    const char *searched;
+    if (args.source.model == NULL && !model_is_placed())
+        cli_files_add(list, FILE_READ, "the demo model", cli_default_model(&searched));
+}
+
 static int run(void) {
     const char *searched = "";
     if (args.dot + args.text + args.json > 1) return usage("--dot, --text and --json exclude each other");
-    /* One or three positional arguments, without --diff or with it: the first is the model. */
-    const int         n     = (args.places[0] != NULL) + (args.places[1] != NULL) + (args.places[2] != NULL);
-    const char *const model = n == (args.diff ? 3 : 1) ? args.places[0] : NULL;
-    if (!args.diff && n > 1) {
+    const char *const model = model_is_placed() ? args.places[0] : NULL;
+    if (!args.diff && n_places() > 1) {
         cli_say("reprise graph",
                 "`%s` is not an option, and only --diff takes more graphs (see `reprise graph --help`)",
                 args.places[1]);
@@ -106,7 +117,7 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_TEXT("model", 'm', args.source.model, "MODEL", MODEL_HELP),
+    CLI_FILE(FILE_READ, "model", 'm', args.source.model, "MODEL", MODEL_HELP),
     OPTION_LORA(args.adapters),
     CLI_FLAG("text", 0, args.text, "print one line per node (default)"),
     CLI_FLAG("dot", 0, args.dot, "print a drawing for Graphviz"),
@@ -122,12 +133,12 @@ static const Option options[] = {
     OPTION_PASSES(args.source.passes),
     OPTION_KV(args.source.kv),
     CLI_TEXT("after", 0, args.source.after, "PASS", "the graph after this pass, before the next"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "write to a file instead of standard output"),
     CLI_FLAG("diff", 0, args.diff, "print the differences between the graphs A and B"),
     CLI_FLAG("exit-code", 0, args.exit_code, "with --diff: exit with status 1 if they differ"),
-    CLI_OPTIONAL(args.places[0], "MODEL", "as with -m"),
-    CLI_OPTIONAL(args.places[1], "A", "with --diff: a graph, see below"),
-    CLI_OPTIONAL(args.places[2], "B", "with --diff: the graph to compare it with"),
+    CLI_OPTIONAL(FILE_READ_SETTINGS, args.places[0], "MODEL", "as with -m"),
+    CLI_OPTIONAL(FILE_READ_SETTINGS, args.places[1], "A", "with --diff: a graph, see below"),
+    CLI_OPTIONAL(FILE_READ_SETTINGS, args.places[2], "B", "with --diff: the graph to compare it with"),
 };
 
 const Command cli_command_graph = {
@@ -149,4 +160,5 @@ const Command cli_command_graph = {
                  "printed once.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
+    .files     = default_files,
     .run       = run};

@@ -103,7 +103,7 @@ static int run(void) {
 
 static const Option options[] = {
     OPTION_MODEL(args.model),
-    CLI_NEEDED("file", 'f', args.file, "FILE", "the text; -: standard input"),
+    CLI_NEEDED(FILE_READ, "file", 'f', args.file, "FILE", "the text; -: standard input"),
     CLI_INT("window", 0, args.window, "N", "tokens per window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),

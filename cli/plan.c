@@ -80,7 +80,7 @@ static const Option options[] = {
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
-    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "write to a file instead of standard output"),
 };
 
 const Command cli_command_plan = {.name      = "plan",

@@ -271,9 +271,11 @@ static const Option options[] = {
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
-    CLI_TEXT("dot", 0, args.dot, "FILE", "write a drawing of the graph with its times, for Graphviz"),
+    CLI_FILE(FILE_WRITTEN, "dot", 0, args.dot, "FILE",
+             "write a drawing of the graph with its times, for Graphviz"),
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
-    CLI_TEXT("trace", 0, args.trace, "FILE", "write trace events for ui.perfetto.dev or chrome://tracing"),
+    CLI_FILE(FILE_WRITTEN, "trace", 0, args.trace, "FILE",
+             "write trace events for ui.perfetto.dev or chrome://tracing"),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),
 };

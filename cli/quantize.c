@@ -20,8 +20,8 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_ARGUMENT(args.input, "IN", "a GGUF file of f32, f16 or bf16 weights"),
-    CLI_ARGUMENT(args.output, "OUT", "path of the file to write"),
+    CLI_ARGUMENT(FILE_READ, args.input, "IN", "a GGUF file of f32, f16 or bf16 weights"),
+    CLI_ARGUMENT(FILE_WRITTEN, args.output, "OUT", "path of the file to write"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights: F16, Q8_0, Q4_K_M, ..."),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };

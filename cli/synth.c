@@ -35,8 +35,8 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_ARGUMENT(args.preset, "PRESET", "the shape of the model; `list` prints all presets"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "path of the file to write"),
+    CLI_ARGUMENT(FILE_NONE, args.preset, "PRESET", "the shape of the model; `list` prints all presets"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "path of the file to write"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights, default Q8_0; see `reprise help quantize`"),
     CLI_SEED("seed", 's', args.seed, "S", "seed of the random numbers, default 0"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),

@@ -63,7 +63,7 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the text; -: standard input"),
-    CLI_TEXT("file", 'f', args.file, "FILE", "read the text from a file; -: standard input"),
+    CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "read the text from a file; -: standard input"),
     CLI_FLAG("ids", 0, args.ids, "print only the ids, on one line"),
     CLI_FLAG("no-special", 0, args.no_special,
              "add no BOS, and read control tokens in the text as plain text"),

@@ -37,6 +37,14 @@ static char *checkpoint_path(const char *output) {
     return path;
 }
 
+static char *default_checkpoint; /* owned */
+
+static void default_files(FileList *list) {
+    if (args.checkpoint != NULL || args.output == NULL) return;
+    args.checkpoint = default_checkpoint = checkpoint_path(args.output);
+    cli_files_add(list, FILE_CHECKPOINT, "the checkpoint", args.checkpoint);
+}
+
 static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
     const int32_t n_ctx = rp_model_info(m)->n_ctx_train;
     if (args.seq == 0) args.seq = n_ctx < MAX_DEFAULT_SEQ ? n_ctx : MAX_DEFAULT_SEQ;
@@ -134,11 +142,26 @@ static RpStatus check_steps(const RpModel *m) {
                    args.resume != NULL ? args.resume : args.model, made, args.steps);
 }
 
+/* A checkpoint may be written over the one that is resumed, but not over an adapter, which --lora resumes too. */
+static RpStatus check_resumed(void) {
+    RpGgufFile *f;
+    if (args.lora_rank == 0 || args.resume == NULL || !cli_same_file(args.resume, args.checkpoint))
+        return RP_OK;
+    RP_TRY(rp_gguf_open(args.resume, &f));
+    const bool is_checkpoint = rp_gguf_find(f, "train.step") != NULL;
+    rp_gguf_close(f);
+    if (is_checkpoint) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s is an adapter, not a checkpoint: --checkpoint must be another file",
+                   args.resume);
+}
+
 /* Everything that can fail without a step fails before the first one. */
 static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RpTrainOptions o;
     RP_TRY(cli_train_try_output(args.output));
     RP_TRY(cli_train_try_output(args.checkpoint));
+    RP_TRY(cli_train_log_check(args.log));
+    RP_TRY(check_resumed());
     RP_TRY(check_preset());
     RP_TRY(cli_train_start(&args, m, c));
     RP_TRY(options_of(*m, &o));
@@ -180,15 +203,13 @@ static int run(void) {
         return wrong_use("--lora and --type exclude each other: adapters are F32");
     if (args.type == NULL) args.type = args.lora_rank > 0 ? "F32" : "F16";
     if (!is_type(args.type)) return wrong_use("--type: no such type (see `reprise help quantize`)");
-    char *checkpoint = args.checkpoint == NULL ? checkpoint_path(args.output) : NULL;
-    if (args.checkpoint == NULL) args.checkpoint = checkpoint;
     cli_catch_termination();
     const RpStatus st =
         args.checkpoint != NULL ? train(&m, &t, &corpus) : rp_fail(RP_E_NOMEM, "out of memory for a path");
     rp_trainer_free(t);
     rp_model_free(m);
     cli_corpus_free(&corpus);
-    free(checkpoint);
+    free(default_checkpoint);
     free(args.texts.items);
     return cli_exit(st);
 }
@@ -199,12 +220,13 @@ static const Option options[] = {
     CLI_MODEL_OPTIONAL("model", 'm', args.model, "MODEL",
                        "the model to train further, a GGUF file, with or without -m before it"),
     CLI_TEXT("preset", 'p', args.preset, "PRESET", "a new model of this shape; see `reprise synth list`"),
-    CLI_LIST("text", 'f', args.texts, "FILE", "a text; may be given several times; -: standard input"),
-    CLI_TEXT("tokens", 0, args.tokens, "FILE", "token ids instead, little-endian integers"),
+    CLI_FILES(FILE_READ, "text", 'f', args.texts, "FILE",
+              "a text; may be given several times; -: standard input"),
+    CLI_FILE(FILE_READ, "tokens", 0, args.tokens, "FILE", "token ids instead, little-endian integers"),
     CLI_INT("token-bytes", 0, args.token_bytes, "N", "bytes of an id in --tokens: 2 or 4 (default)", 2, 4),
     CLI_TEXT("separator", 0, args.separator, "TEXT",
              "text between documents, default: a blank line; empty: a file is one document"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "path of the trained model"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "path of the trained model"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of its weights, default F16; see `reprise help quantize`"),
     CLI_INT("steps", 'n', args.steps, "N", "steps, and length of the schedule; default 1000", 1, 0),
     CLI_NUMBER("minutes", 0, args.minutes, "M",
@@ -233,12 +255,12 @@ static const Option options[] = {
     CLI_INT("vocab", 0, args.vocab, "N",
             "tokens of the tokenizer that is trained for a preset; 0 (default): those of the preset", 0,
             1 << 24),
-    CLI_TEXT("tokenizer", 0, args.tokenizer, "MODEL",
+    CLI_FILE(FILE_READ, "tokenizer", 0, args.tokenizer, "MODEL",
              "copy the tokenizer of this file instead of training one"),
     CLI_INT("eval-every", 0, args.eval_every, "N", "steps between validations, default 100", 1, 0),
     CLI_NUMBER("hold-out", 0, args.hold_out, "X",
                "share of the documents for validation, default 0.05; 0: none", 0, 0.5),
-    CLI_TEXT("checkpoint", 0, args.checkpoint, "FILE",
+    CLI_FILE(FILE_CHECKPOINT, "checkpoint", 0, args.checkpoint, "FILE",
              "path of checkpoints; default: from -o, with .checkpoint.gguf"),
     CLI_INT("checkpoint-every", 0, args.checkpoint_every, "N",
             "steps between checkpoints; 0 (default): one every 5 minutes", 0, 0),
@@ -247,12 +269,14 @@ static const Option options[] = {
             "quantised or not",
             1, 1 << 16),
     CLI_NUMBER("lora-alpha", 0, args.lora_alpha, "X", "the adapter counts X / R; 0 (default): X is R", 0, 0),
-    CLI_TEXT(
-        "resume", 0, args.resume, "FILE",
+    CLI_FILE(
+        FILE_RESUMED, "resume", 0, args.resume, "FILE",
         "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
     CLI_FLAG("change-options", 0, args.change_options,
              "go on with other options than before, such as more --steps or another --lr"),
-    CLI_TEXT("log", 0, args.log, "FILE", "write a line of JSON for each step; see `reprise help train plot`"),
+    CLI_FILE(FILE_WRITTEN, "log", 0, args.log, "FILE",
+             "write a line of JSON for each step; replaces or, with --resume, continues an earlier log; see "
+             "`reprise help train plot`"),
     CLI_SEED("seed", 's', args.seed, "S", "seed of the weights and of the sequences, default 0"),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
@@ -277,4 +301,5 @@ const Command cli_command_train = {
         "    reprise train plot log.jsonl -o log.svg",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
+    .files     = default_files,
     .run       = run};

@@ -19,8 +19,8 @@ static RpStatus plot(void) {
 static int run(void) { return cli_exit(plot()); }
 
 static const Option options[] = {
-    CLI_ARGUMENT(args.log, "FILE", "the log that `reprise train --log` wrote; -: standard input"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
+    CLI_ARGUMENT(FILE_READ, args.log, "FILE", "the log that `reprise train --log` wrote; -: standard input"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "write to a file instead of standard output"),
 };
 
 const Command cli_command_train_plot = {

@@ -220,7 +220,7 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_TEXT("file", 'f', args.file, "FILE", "file to read, such as a model; default: 256 MB of memory"),
+    CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "file to read, such as a model; default: 256 MB of memory"),
     CLI_INT("threads", 't', args.threads, "N", "highest number of threads; 0 (default): one per core", 0,
             512),
     CLI_FLAG("read", 0, args.read_only,

@@ -296,8 +296,8 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_ARGUMENT(args.shell, "SHELL", "bash, zsh or fish"),
-    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
+    CLI_ARGUMENT(FILE_NONE, args.shell, "SHELL", "bash, zsh or fish"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "write to a file instead of standard output"),
 };
 
 const Command cli_command_completion = {

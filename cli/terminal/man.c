@@ -148,7 +148,7 @@ static int run(void) {
 }
 
 static const Option options[] = {
-    CLI_TEXT("output", 'o', args.output, "FILE", "write to a file instead of standard output"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "write to a file instead of standard output"),
 };
 
 const Command cli_command_man = {.name      = "man",

@@ -256,7 +256,7 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
         if (!parse_positional(command, argv[i], &model)) return PARSE_ERROR;
         i++;
     }
-    return check_needed(command, model) ? PARSE_RUN : PARSE_ERROR;
+    return check_needed(command, model) ? cli_check_files(command) : PARSE_ERROR;
 }
 
 int cli_parse_color(int argc, char *const argv[]) {

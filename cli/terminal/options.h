@@ -3,6 +3,8 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include "cli/terminal/files.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,32 +34,38 @@ typedef struct Option {
     const char *arg, *help;       /* arg: name of the value in the help text */
     double      min, max;         /* of INT and NUMBER; max 0: no upper limit */
     bool        needed, is_model; /* needed: an error if absent; is_model: see cli_parse */
+    FileUse     file;             /* of TEXT and LIST whose values are paths */
 } Option;
 
-/* NEEDED is a required option; ARGUMENT and OPTIONAL are positional arguments. MODEL is -m, and its value may also be
- * positional; if it is absent, the command gets the demo model, with MODEL_OPTIONAL NULL. */
+/* FILE is an option whose value is a path, FILES one that may be repeated; `use` says what is done with the file. NEEDED
+ * is a required FILE; ARGUMENT and OPTIONAL are positional arguments. MODEL is -m, and its value may also be positional;
+ * if it is absent, the command gets the demo model, with MODEL_OPTIONAL NULL. */
 #define CLI_FLAG(name, letter, v, help)                                                                      \
-    { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false, false }
+    { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false, false, FILE_NONE }
 #define CLI_TEXT(name, letter, v, arg, help)                                                                 \
-    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, false }
-#define CLI_NEEDED(name, letter, v, arg, help)                                                               \
-    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
-#define CLI_MODEL(name, letter, v, arg, help)                                                                \
-    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true }
-#define CLI_MODEL_OPTIONAL(name, letter, v, arg, help)                                                       \
-    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, true }
-#define CLI_ARGUMENT(v, arg, help)                                                                           \
-    { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, true, false }
-#define CLI_OPTIONAL(v, arg, help)                                                                           \
-    { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, false, false }
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, false, FILE_NONE }
 #define CLI_LIST(name, letter, v, arg, help)                                                                 \
-    { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false }
+    { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false, FILE_NONE }
+#define CLI_FILE(use, name, letter, v, arg, help)                                                            \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, false, use }
+#define CLI_FILES(use, name, letter, v, arg, help)                                                           \
+    { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false, use }
+#define CLI_NEEDED(use, name, letter, v, arg, help)                                                          \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, false, use }
+#define CLI_MODEL(name, letter, v, arg, help)                                                                \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true, FILE_READ }
+#define CLI_MODEL_OPTIONAL(name, letter, v, arg, help)                                                       \
+    { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, true, FILE_READ }
+#define CLI_ARGUMENT(use, v, arg, help)                                                                      \
+    { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, true, false, use }
+#define CLI_OPTIONAL(use, v, arg, help)                                                                      \
+    { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, false, false, use }
 #define CLI_SEED(name, letter, v, arg, help)                                                                 \
-    { name, letter, OPTION_SEED, &(v), arg, help, 0, 0, false, false }
+    { name, letter, OPTION_SEED, &(v), arg, help, 0, 0, false, false, FILE_NONE }
 #define CLI_INT(name, letter, v, arg, help, min, max)                                                        \
-    { name, letter, OPTION_INT, &(v), arg, help, min, max, false, false }
+    { name, letter, OPTION_INT, &(v), arg, help, min, max, false, false, FILE_NONE }
 #define CLI_NUMBER(name, letter, v, arg, help, min, max)                                                     \
-    { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false, false }
+    { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false, false, FILE_NONE }
 
 typedef struct Command {
     const char *name, *help;
@@ -67,6 +75,8 @@ typedef struct Command {
                           * space are printed as they are */
     const Option *options;
     size_t        n_options;
+    void (*files)(
+        FileList *);  /* NULL, or adds files with cli_files_add that no option names, such as defaults */
     int (*run)(void); /* returns the exit status */
 } Command;
 
@@ -79,9 +89,12 @@ enum { N_COMMON_OPTIONS = 2 };
 extern const Option cli_common_options[N_COMMON_OPTIONS];
 
 /* Parses argv[0..argc) into the option variables. A positional argument is the model, if there is a MODEL option that
- * has got none by position yet, else the next positional one. PARSE_ERROR and PARSE_NO_MEMORY after printing one line
- * on stderr. */
+ * has got none by position yet, else the next positional one. An output that is an input or another output is an error too
+ * (files.h). PARSE_ERROR and PARSE_NO_MEMORY after printing one line on stderr. */
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
+
+/* PARSE_RUN, or PARSE_ERROR after printing that an output of the parsed command is an input or another output. */
+ParseResult cli_check_files(const Command *command);
 
 /* Parses --color WHEN at the beginning of argv. Returns the number of arguments it used, -1 after printing an error. */
 int cli_parse_color(int argc, char *const argv[]);

@@ -8,9 +8,12 @@
 #include "cli/train/train.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The offset behind the last line that stays: lines up to the first of a step after n, or to one without an end.
@@ -29,23 +32,92 @@ static long end_of_steps(FILE *f, int64_t n, bool *validated) {
     return end;
 }
 
+static RpStatus failed(const char *path) { return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno)); }
+
+/* Opens an existing regular file to read and write, another one (a pipe, a device) to write. *f is NULL if there is none.
+ * The file is not changed. */
+static RpStatus open_existing(const char *path, bool *is_regular, FILE **f) {
+    struct stat info;
+    *f           = NULL;
+    *is_regular  = stat(path, &info) != 0 || S_ISREG(info.st_mode);
+    const int fd = open(path, (*is_regular ? O_RDWR : O_WRONLY) | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return errno == ENOENT ? RP_OK : failed(path);
+    *f = fdopen(fd, *is_regular ? "r+" : "w");
+    if (*f != NULL) return RP_OK;
+    const RpStatus st = failed(path);
+    close(fd);
+    return st;
+}
+
+/* Whether the first line is a JSON object that begins with "step". A killed run may have left a part of a line. Other files
+ * may have no lines at all: only the beginning of one is read at first. */
+static bool begins_as_log(FILE *f) {
+    char         begin[32], *line = NULL;
+    long long    step;
+    size_t       size = 0;
+    const size_t got  = fread(begin, 1, sizeof begin - 1, f);
+    begin[got]        = '\0';
+    if (got == 0) return true;
+    if (sscanf(begin, "{\"step\":%lld", &step) != 1 || step < 0) return false;
+    rewind(f);
+    const ssize_t n      = getline(&line, &size, f);
+    const bool    whole  = n > 0 && line[n - 1] == '\n';
+    json_t       *object = whole ? json_loadb(line, (size_t)n, 0, NULL) : NULL;
+    json_decref(object);
+    free(line);
+    return n > 0 && (!whole || object != NULL);
+}
+
+static RpStatus check_beginning(FILE *f, const char *path) {
+    const bool is_log = begins_as_log(f);
+    if (ferror(f)) return failed(path);
+    rewind(f);
+    if (is_log) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s exists and does not begin as the log of a training, with {\"step\":", path);
+}
+
+RpStatus cli_train_log_check(const char *path) {
+    struct stat info;
+    bool        is_regular;
+    FILE       *f;
+    if (path == NULL || (stat(path, &info) == 0 && !S_ISREG(info.st_mode))) return RP_OK;
+    RP_TRY(open_existing(path, &is_regular, &f));
+    if (f == NULL) return RP_OK;
+    const RpStatus st = check_beginning(f, path);
+    fclose(f);
+    return st;
+}
+
+/* Removes the lines of steps after n and goes behind the others. */
+static RpStatus cut(TrainLog *log, int64_t n) {
+    RP_TRY(check_beginning(log->f, log->path));
+    const long end = n > 0 ? end_of_steps(log->f, n, &log->validated) : 0;
+    if (ferror(log->f) || ftruncate(fileno(log->f), end) != 0 || fseek(log->f, end, SEEK_SET) != 0)
+        return failed(log->path);
+    return RP_OK;
+}
+
+/* A link that leads nowhere is refused, as by rp_new_file_open. */
+static RpStatus create(TrainLog *log) {
+    log->f = fopen(log->path, "wx");
+    return log->f != NULL ? RP_OK : failed(log->path);
+}
+
 RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n) {
+    bool is_regular;
     *log = (TrainLog){.path = path};
     if (path == NULL) return RP_OK;
-    log->f = n > 0 ? fopen(path, "r+") : NULL;
-    if (log->f == NULL) log->f = fopen(path, "w");
-    if (log->f == NULL) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    const long end = n > 0 ? end_of_steps(log->f, n, &log->validated) : 0;
-    if (n == 0 || (ftruncate(fileno(log->f), end) == 0 && fseek(log->f, end, SEEK_SET) == 0)) return RP_OK;
-    const RpStatus st = rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    RP_TRY(open_existing(path, &is_regular, &log->f));
+    if (log->f == NULL) return create(log);
+    const RpStatus st = is_regular ? cut(log, n) : RP_OK;
+    if (st == RP_OK) return RP_OK;
     fclose(log->f);
     log->f = NULL;
     return st;
 }
 
 static RpStatus flush(TrainLog *log) {
-    if (fflush(log->f) == 0 && !ferror(log->f)) return RP_OK;
-    return rp_fail(RP_E_IO, "%s: %s", log->path, strerror(errno));
+    return fflush(log->f) == 0 && !ferror(log->f) ? RP_OK : failed(log->path);
 }
 
 RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t, const RpModelInfo *m) {
@@ -78,5 +150,5 @@ RpStatus cli_train_log_close(TrainLog *log, RpStatus status) {
     if (log->f == NULL) return status;
     const bool closed = fclose(log->f) == 0;
     log->f            = NULL;
-    return status != RP_OK || closed ? status : rp_fail(RP_E_IO, "%s: %s", log->path, strerror(errno));
+    return status != RP_OK || closed ? status : failed(log->path);
 }

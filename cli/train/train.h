@@ -85,8 +85,12 @@ typedef struct StepReport {
     double tokens_per_s, balance; /* balance: largest load of an expert, times their number; 0: no experts */
 } StepReport;
 
+/* RP_E_ARG for a regular file that neither is empty nor begins as a log: it would be lost. RP_OK if there is no file, or
+ * for NULL. */
+RP_NODISCARD RpStatus cli_train_log_check(const char *path);
+
 /* Opens the log of a run that begins after step `n`. Lines of later steps, which a resumed run makes again, are
- * removed. */
+ * removed; at n = 0 all lines are. Errors as cli_train_log_check. */
 RP_NODISCARD RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n);
 RP_NODISCARD RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t,
                                          const RpModelInfo *m);
