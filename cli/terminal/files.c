@@ -18,9 +18,9 @@ typedef struct FileId {
 
 typedef struct CliFile {
     FileUse     use;
-    const char *dashes, *name,
-        *path; /* dashes: "--" before the name of an option; path NULL: a standard stream */
-    FileId id;
+    const char *dashes;      /* "--" before the name of an option, else "" */
+    const char *name, *path; /* path NULL: a standard stream */
+    FileId      id;
 } CliFile;
 
 struct FileList {
