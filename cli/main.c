@@ -80,7 +80,7 @@ static int run_command(const Command *c, int argc, char *argv[]) {
     case PARSE_HELP:
         cli_help(c);
         return EXIT_OK;
-    case PARSE_NO_MEMORY:
+    case PARSE_FAILED:
         return EXIT_ERROR;
     case PARSE_ERROR:
         break;

@@ -4,6 +4,7 @@
 
 #include "cli/common.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ typedef struct CliFile {
 struct FileList {
     CliFile *items;
     size_t   n, room;
-    bool     no_memory;
+    bool     failed; /* and an error was printed */
 };
 
 /* False for devices, pipes and folders, which are not replaced. */
@@ -64,7 +65,8 @@ static void append(FileList *list, const CliFile *file) {
         const size_t room  = 2 * list->room + 16;
         CliFile     *grown = realloc(list->items, room * sizeof *grown);
         if (grown == NULL) {
-            list->no_memory = true;
+            if (!list->failed) cli_say("reprise", "out of memory for a list of files");
+            list->failed = true;
             return;
         }
         list->items = grown;
@@ -98,7 +100,12 @@ void cli_files_add(FileList *list, FileUse use, const char *name, const char *pa
 static void add_stream(FileList *list, FileUse use, const char *name, int fd) {
     struct stat info;
     CliFile     file = {.use = use, .dashes = "", .name = name};
-    if (fstat(fd, &info) == 0 && is_regular(&info, &file.id)) append(list, &file);
+    if (list->failed) return;
+    if (fstat(fd, &info) != 0) {
+        cli_say("reprise", "%s: %s", name, strerror(errno));
+        list->failed = true;
+    } else if (is_regular(&info, &file.id))
+        append(list, &file);
 }
 
 static void add_option(FileList *list, const Option *o) {
@@ -148,9 +155,7 @@ ParseResult cli_check_files(const Command *command) {
     if (command->files != NULL) command->files(&list);
     add_stream(&list, FILE_READ, "standard input", STDIN_FILENO);
     add_stream(&list, FILE_WRITTEN, "standard output", STDOUT_FILENO);
-    const bool right = list.no_memory || compare(command->name, &list);
+    const bool right = list.failed || compare(command->name, &list);
     free(list.items);
-    if (!list.no_memory) return right ? PARSE_RUN : PARSE_ERROR;
-    cli_say("reprise", "out of memory for a list of files");
-    return PARSE_NO_MEMORY;
+    return list.failed ? PARSE_FAILED : right ? PARSE_RUN : PARSE_ERROR;
 }

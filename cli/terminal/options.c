@@ -249,7 +249,7 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
         }
         if (!options_done && argv[i][0] == '-' && argv[i][1] != '\0') {
             const int took = parse_option(command, argc - i, argv + i);
-            if (took == 0) return no_memory ? PARSE_NO_MEMORY : PARSE_ERROR;
+            if (took == 0) return no_memory ? PARSE_FAILED : PARSE_ERROR;
             i += took;
             continue;
         }

@@ -82,7 +82,7 @@ typedef struct Command {
 
 enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR, PARSE_NO_MEMORY } ParseResult;
+typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR, PARSE_FAILED } ParseResult;
 
 /* The options of every command: --color and --help. */
 enum { N_COMMON_OPTIONS = 2 };
@@ -90,10 +90,10 @@ extern const Option cli_common_options[N_COMMON_OPTIONS];
 
 /* Parses argv[0..argc) into the option variables. A positional argument is the model, if there is a MODEL option that
  * has got none by position yet, else the next positional one. An output that is an input or another output is an error too
- * (files.h). PARSE_ERROR and PARSE_NO_MEMORY after printing one line on stderr. */
+ * (files.h). PARSE_ERROR for wrong use and PARSE_FAILED for other failures, after printing one line on stderr. */
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
 
-/* PARSE_RUN, or PARSE_ERROR after printing that an output of the parsed command is an input or another output. */
+/* Compares the files of a parsed command line. Results and messages as cli_parse. */
 ParseResult cli_check_files(const Command *command);
 
 /* Parses --color WHEN at the beginning of argv. Returns the number of arguments it used, -1 after printing an error. */
