@@ -4,6 +4,7 @@
 
 #include "reprise/device.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,16 @@ static char *checkpoint_path(const char *output) {
 
 static char *default_checkpoint; /* owned */
 
-static void default_files(FileList *list) {
-    if (args.checkpoint != NULL || args.output == NULL) return;
-    args.checkpoint = default_checkpoint = checkpoint_path(args.output);
-    cli_files_add(list, FILE_CHECKPOINT, "the checkpoint", args.checkpoint);
+/* The default of --checkpoint, and the checkpoint before, which is renamed to FILE.1 in the folder that links lead to. */
+static void computed_files(FileList *list) {
+    static char target[PATH_MAX], kept[PATH_MAX + sizeof ".1"];
+    if (args.checkpoint == NULL && args.output != NULL) {
+        args.checkpoint = default_checkpoint = checkpoint_path(args.output);
+        cli_files_add(list, FILE_CHECKPOINT, "the checkpoint", args.checkpoint);
+    }
+    if (args.checkpoint == NULL) return;
+    snprintf(kept, sizeof kept, "%s.1", realpath(args.checkpoint, target) != NULL ? target : args.checkpoint);
+    cli_files_add(list, FILE_CHECKPOINT, "the checkpoint before", kept);
 }
 
 static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
@@ -301,5 +308,5 @@ const Command cli_command_train = {
         "    reprise train plot log.jsonl -o log.svg",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
-    .files     = default_files,
+    .files     = computed_files,
     .run       = run};

@@ -193,7 +193,16 @@ def test_names_that_are_computed():
         refused("train", files, ["train", "--preset", "tiny", "--text", text, "-o", out, *one], "the default checkpoint",
                 "the checkpoint", text)
     log = path("b.checkpoint.gguf")
-    refused("train", files, ["train", "--preset", "tiny", "--text", TEXT, "-o", path("b"), "--log", log, *one], "the default checkpoint", "the checkpoint", "another output")
+    refused("train", files, ["train", "--preset", "tiny", "--text", TEXT, "-o", path("b"), "--log", log, *one],
+            "the default checkpoint", "the checkpoint", "another output")
+    old, link = copy(TEXT, "c.1"), path("c-link")
+    copy(TEXT, "c"), os.symlink(path("c"), link)
+    files = all_files()
+    for name in (path("c"), link):
+        refused("train", files, ["train", "--preset", "tiny", "--text", old, "-o", path("b"), "--checkpoint", name, *one],
+                "the checkpoint before", "the checkpoint before", old, "an input")
+    os.remove(path("c")), os.remove(old), os.remove(link)
+    files = all_files()
     refused("merge", files, ["merge", model, "--lora", adapter + ":0.5", "-o", adapter], "an adapter with a scale", adapter)
     refused("graph", files, ["graph", "--diff", model + ":raw", "tiny:raw", "-o", model], "a model with a setting", model)
     refused("graph", files, ["graph", "--diff", path("colon:raw:tokens=2"), "tiny", "-o", path("colon:raw")], "a colon", "colon:raw")
@@ -227,6 +236,8 @@ def test_a_resumed_training_goes_on_writing_its_checkpoint():
     os.symlink(saved, path("saved-link"))
     ok(run("train", *shape, "--steps", "3", "--resume", saved))
     ok(run("train", *shape, "--steps", "4", "--resume", path("saved-link"), "--checkpoint", saved))
+    shutil.copy(saved, saved + ".1")
+    ok(run("train", *shape, "--steps", "5", "--resume", saved + ".1", "--checkpoint", saved))
     expect("train.step" in ok(run("inspect", saved)).text, "a checkpoint")
     files = all_files()
     refused("train", files, ["train", *shape, "--steps", "5", "--resume", path("r.gguf")], "the model is the output", "--output")
