@@ -93,8 +93,7 @@ const Command cli_command_counts = {
     .help      = "count the instructions and the memory traffic of the CUDA kernels, without a GPU",
     .usage     = "[MODEL | --preset PRESET] [options]",
     .notes     = "The program build/tests/cudasim_reprise of a build with tests and nvcc has this command; "
-                 "docs/counts.md "
-                 "defines the counters. With --json: one object a phase, one kernel a line.",
+                 "docs/gpu-model.md defines the counters. With --json: one object a phase, one kernel a line.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

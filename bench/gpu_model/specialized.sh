@@ -1,5 +1,5 @@
 #!/bin/sh
-# Predicted decode at position 2047 with the shipped kernels and with those that NVRTC specialises (docs/specialized-kernels.md):
+# Predicted decode at position 2047 with the shipped kernels and with those that NVRTC specialises (docs/source-kernels.md):
 # the table of docs/gpu-kernels.md. Some minutes; needs NVRTC.
 #   bench/gpu_model/specialized.sh build/tests/cudasim_reprise
 set -e

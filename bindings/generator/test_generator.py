@@ -63,14 +63,14 @@ class Changed(unittest.TestCase):
 
 
 class Readme(unittest.TestCase):
-    """The examples of README.md are lines of those in the README of the language, which are compiled."""
+    """The examples of docs/languages.md are lines of those in the README of the language, which are compiled."""
 
     def test_the_examples_are_those_of_the_bindings(self):
         for language in ("rust", "go"):
             def lines(path):
                 found = re.search(r"```%s\S*\n(.*?)```" % language, (SOURCE / path).read_text(), re.S)
                 return [line.strip() for line in found[1].splitlines()]
-            compiled, shown = lines(f"bindings/{language}/README.md"), lines("README.md")
+            compiled, shown = lines(f"bindings/{language}/README.md"), lines("docs/languages.md")
             self.assertEqual([line for line in shown if line not in compiled], [], language)
 
 

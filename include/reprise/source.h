@@ -29,7 +29,7 @@
  * Sources are compiled when an executor with such an op is opened on a CUDA device, several at a time, never in a
  * run. Results are kept in XDG_CACHE_HOME/reprise or ~/.cache/reprise, unless the text or an option includes files
  * other than <...> of the toolkit; that folder may be deleted at any time. rp_executor_info().kernels says what was
- * done. Quantised weights lie on the device in planes (docs/design.md), so a shape rule should refuse quantised
+ * done. Quantised weights lie on the device in planes (docs/cuda.md), so a shape rule should refuse quantised
  * types.
  */
 #ifndef REPRISE_SOURCE_H

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Compares the results of each op compiled for the host with those of its PTX, bit by bit: the logs that the tests
 # cudasim_<op> and ptx_<op> have written (tests/cudasim/sim_bits.cpp).
-#   bits.sh BITS_DIR DOC OPS            fails if the table in DOC (docs/ptx.md) is another; OPS: their names between commas
+#   bits.sh BITS_DIR DOC OPS            fails if the table in DOC (docs/gpu-model.md) is another; OPS: their names between commas
 #   bits.sh BITS_DIR DOC OPS --write    writes it
 #
 # Exit status 77: not all ops have run in both forms.

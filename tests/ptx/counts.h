@@ -5,7 +5,7 @@
 //     PTX ---------ptxas------> registers, shared memory, blocks an SM            counts_usage.cpp
 //     plan --------walk-------> one KernelCounts for each distinct launch         counts_plan.c, counts_run.cpp
 //
-// docs/counts.md defines each counter.
+// docs/gpu-model.md defines each counter.
 #ifndef TESTS_PTX_COUNTS_H
 #define TESTS_PTX_COUNTS_H
 #include "tests/ptx/ptx.h"

@@ -68,7 +68,7 @@ endforeach()
 set(both ${ptx_ops})
 list(TRANSFORM both REPLACE "(.+)" "ptx_\\1;cudasim_\\1")
 list(JOIN ptx_ops "," ops)
-add_test(NAME ptx_bits COMMAND ${PROJECT_SOURCE_DIR}/tests/ptx/bits.sh ${bits_folder} ${PROJECT_SOURCE_DIR}/docs/ptx.md ${ops})
+add_test(NAME ptx_bits COMMAND ${PROJECT_SOURCE_DIR}/tests/ptx/bits.sh ${bits_folder} ${PROJECT_SOURCE_DIR}/docs/gpu-model.md ${ops})
 set_tests_properties(ptx_bits PROPERTIES DEPENDS "${both}" SKIP_RETURN_CODE 77)
 
 # The longest start first.
