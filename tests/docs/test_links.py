@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every relative link in the Markdown files leads to a file of the tree, and its anchor to a heading of that file. Every
-Markdown file that a source file names exists. Every page of docs/ and bench/log/ can be reached from README.md. No network.
+Markdown file that a source file names exists. Every page of docs/ and bench/log/ can be reached from README.md, which has at
+most 150 lines. Every script that a page names exists. No network.
 
     test_links.py SOURCE_DIR"""
 import pathlib
@@ -10,7 +11,7 @@ import sys
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 SKIPPED = re.compile(r"(^|/)(\.\w|build|models|target|__pycache__|out\b|node_modules)")
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
-NAMED = re.compile(r"(?<![\w./:-])((?:docs|bench|tests|bindings|tools|examples)/[\w./-]*\w\.md|README\.md|CONTRIBUTING\.md)(?:#([\w-]+))?")
+NAMED = re.compile(r"(?<![\w./:-])((?:docs(?!/reference/)|bench|tests|bindings|tools|examples)/[\w./-]*\w\.md|README\.md|CONTRIBUTING\.md)(?:#([\w-]+))?")
 TEXTS = {".c", ".h", ".cu", ".cuh", ".py", ".sh", ".cmake", ".in", ".rs", ".go", ".txt", ".json", ".toml", ".yml", ".cpp", ".cc", ".md"}
 
 
@@ -75,6 +76,9 @@ def check_target(page, line, target, base, wrong):
 
 def check_page(page, wrong):
     """The pages that this one links to."""
+    for name in re.findall(r"(?<![\w/.-])((?:scripts|tools|bench)/[\w/]+\.(?:sh|py))\b", page.read_text()):
+        if not (SOURCE / name).exists():
+            wrong.append(f"{page.relative_to(SOURCE)}: there is no {name}")
     text, linked = without_code(page.read_text()), set()
     for match in LINK.finditer(text):
         if not re.match(r"[a-z]+:", match[1]):
@@ -108,6 +112,9 @@ def main():
         if page not in reached and page.parent in (SOURCE / "docs", SOURCE / "bench/log"):
             wrong.append(f"{page.relative_to(SOURCE)}: no chain of links from README.md leads to it")
     n_links = sum(len(found) for found in links.values())
+    n_lines = len((SOURCE / "README.md").read_text().splitlines())
+    if n_lines > 150:
+        wrong.append(f"README.md has {n_lines} lines, more than 150")
     print(f"{len(links)} pages, {n_links} different links, {n_sources} source files")
     if not n_links or not n_sources:
         wrong.append("nothing was checked")
