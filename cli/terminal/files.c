@@ -85,9 +85,10 @@ static bool identify_settings(const char *text, FileId *id) {
 
 static bool is_output(const CliFile *f) { return f->use >= FILE_WRITTEN; }
 
-/* An input that does not exist may be something else, as a preset. */
+/* An input that does not exist may be something else, as a preset. "-" is compared between outputs: some commands write
+ * a file of that name, for others two of them would be mixed on standard output. */
 static void add(FileList *list, CliFile *f) {
-    if (f->use == FILE_NONE || f->path == NULL || strcmp(f->path, "-") == 0) return;
+    if (f->use == FILE_NONE || f->path == NULL || (!is_output(f) && strcmp(f->path, "-") == 0)) return;
     const bool found =
         f->use == FILE_READ_SETTINGS ? identify_settings(f->path, &f->id) : identify(f->path, &f->id);
     if (found && (is_output(f) || f->id.missing == NULL)) append(list, f);

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a command does with a path. A value "-" is a standard stream. FILE_CHECKPOINT may be the file of FILE_RESUMED: a
- * resumed training goes on writing its checkpoint. */
+/* What a command does with a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on writing
+ * its checkpoint. */
 typedef enum FileUse {
     FILE_NONE, /* not a path */
     FILE_READ,
@@ -20,7 +20,8 @@ typedef enum FileUse {
 
 typedef struct FileList FileList;
 
-/* Adds a path that `name` describes in an error. Both are borrowed. NULL and "-" are left out. */
+/* Adds a path that `name` describes in an error. Both are borrowed. NULL is left out, and the input "-", which is
+ * standard input. */
 void cli_files_add(FileList *list, FileUse use, const char *name, const char *path);
 
 /* True if both paths lead to one regular file, also by links. Paths without a file are the same if they have the same

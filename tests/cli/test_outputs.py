@@ -206,6 +206,7 @@ def test_names_that_are_computed():
     refused("merge", files, ["merge", model, "--lora", adapter + ":0.5", "-o", adapter], "an adapter with a scale", adapter)
     refused("graph", files, ["graph", "--diff", model + ":raw", "tiny:raw", "-o", model], "a model with a setting", model)
     refused("graph", files, ["graph", "--diff", path("colon:raw:tokens=2"), "tiny", "-o", path("colon:raw")], "a colon", "colon:raw")
+    refused("profile", files, ["profile", model, "--dot", "-", "--trace", "-"], "both on standard output", "another output")
     for command in (["graph"], ["plan"]):
         refused(command[0], files, [*command, "-o", model], "the default model", model, REPRISE_MODEL=model)
 
