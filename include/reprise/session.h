@@ -11,8 +11,9 @@
  *
  * Results depend neither on how the tokens were split into calls nor on the number of threads (I8). On a GPU, chunks of
  * five tokens and more are an exception: their products with quantised weights add in another order than single steps,
- * and cuBLASLt, if it is present (REPRISE_BLAS), computes products of 32 tokens and more with float weights, of 256 and
- * more with quantised weights. A prefill in such chunks is close to single steps, but not bit-identical.
+ * and cuBLASLt, if it is present (REPRISE_BLAS), computes products of 32 tokens and more with float weights, of 2048 and
+ * more with quantised weights on GPUs for data centers. A prefill in such chunks is close to single steps, but not
+ * bit-identical.
  * One thread at a time may use a session. It borrows the model, which must outlive it.
  */
 #ifndef REPRISE_SESSION_H
