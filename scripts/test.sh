@@ -5,7 +5,7 @@
 #   scripts/test.sh [--quick | --all]      --quick: the release build only, without the bindings
 #                                          --all: also tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
-#                                          failing, perplexity of every window, ten minutes of fuzzing
+#                                          failing, perplexity of every window, the HTML book, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' limit=900 without_long='-LE long' ptx=90
@@ -169,6 +169,11 @@ if [ -z "$quick" ]; then
         if tests/cudasim/executor_mutants.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     else
         skip 3 "race checks and planted bugs: no CUDA headers"
+    fi
+
+    if [ -n "$all" ]; then
+        step "HTML book of the documentation"
+        if scripts/docs.sh; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     fi
 
     step "fuzzing"
