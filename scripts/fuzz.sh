@@ -19,6 +19,7 @@ limits() { # target: its options
     dump) echo "-max_len=20000 -dict=tests/fuzz/dump.dict" ;;
     chat) echo "-max_len=500 -len_control=0" ;;
     text) echo "-max_len=400 -len_control=0" ;;
+    texts | bpe) echo "-max_len=600" ;;
     *) echo "-max_len=200 -len_control=0" ;;
     esac
 }
@@ -30,7 +31,7 @@ seeds() { # target, folder
 import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
-if target in ("model", "convert", "chat", "api"):
+if target in ("model", "convert", "chat", "api", "adapter"):
     inputs = [bytes([i, i * 8, i * 3, i * 37 % 256, i * 5, i, i * 7, i]) for i in range(31)]
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]

@@ -14,7 +14,7 @@ import sys
 import c_reference
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "bench/log/*.md", "bench/results/*.md", "bindings/*/README.md",
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "bench/log/*.md", "bench/results/*.md", "bindings/*/README.md",
          "tests/**/README.md", "CHANGELOG.md"]
 PYTHON = {"reprise": "The package", "reprise.model": "Models", "reprise.session": "Sessions", "reprise.reply": "Replies",
           "reprise.sampler": "Sampling", "reprise.tokenizer": "Tokenizers", "reprise.trainer": "Training",

@@ -52,8 +52,18 @@ extern const char *const fuzz_vocabulary[]; /* files that hold a vocabulary only
 void fuzz_file_make(FuzzFile *f, const char *const *list, const uint8_t *data, size_t size);
 void fuzz_file_free(FuzzFile *f);
 
+/* The same, of a file that is open; byte 0 of the input is not read. */
+void fuzz_file_make_from(FuzzFile *f, const RpGgufFile *from, const uint8_t *data, size_t size);
+
 /* One edit. Edits of bytes are made later, on the written file. */
 void fuzz_file_edit(FuzzFile *f, const uint8_t edit[FUZZ_EDIT]);
+
+/* The path of a file in memory, "/dev/shm/fuzz-PID-<name>", and a file of these bytes there. */
+void fuzz_path(char path[64], const char *name);
+void fuzz_save(const char *path, const void *bytes, size_t n);
+
+/* Ends the program as a finding, with the last error of the library. */
+void fuzz_expect(bool ok, const char *what);
 
 /* A mutator for such inputs: changes the head, or adds, removes, copies or changes an edit. */
 size_t fuzz_mutate(uint8_t *data, size_t size, size_t room, unsigned seed);

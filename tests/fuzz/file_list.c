@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 
@@ -162,19 +163,41 @@ static void edit_bytes(FuzzFile *f, const uint8_t e[FUZZ_EDIT]) {
     if (e[0] % 32 == EDIT_CUT) f->n = f->n - value % f->n;
 }
 
-void fuzz_file_make(FuzzFile *f, const char *const *list, const uint8_t *data, size_t size) {
+void fuzz_file_make_from(FuzzFile *f, const RpGgufFile *from, const uint8_t *data, size_t size) {
     size_t n = size > FUZZ_HEAD ? (size - FUZZ_HEAD) / FUZZ_EDIT : 0;
     if (n > FUZZ_MAX_EDITS) n = FUZZ_MAX_EDITS;
-    read_file(f, fuzz_golden(list, size > 0 ? data[0] : 0));
+    read_file(f, from);
     for (size_t i = 0; i < n; i++) fuzz_file_edit(f, data + FUZZ_HEAD + i * FUZZ_EDIT);
     write_file(f);
     for (size_t i = 0; i < n; i++) edit_bytes(f, data + FUZZ_HEAD + i * FUZZ_EDIT);
+}
+
+void fuzz_file_make(FuzzFile *f, const char *const *list, const uint8_t *data, size_t size) {
+    fuzz_file_make_from(f, fuzz_golden(list, size > 0 ? data[0] : 0), data, size);
 }
 
 void fuzz_file_free(FuzzFile *f) {
     for (int i = 0; i < f->n_values; i++) free(f->values[i].data);
     for (int i = 0; i < f->n_tensors; i++) free(f->tensors[i].data);
     free(f->bytes);
+}
+
+/* ---- findings and files in memory ---- */
+
+void fuzz_expect(bool ok, const char *what) {
+    if (ok) return;
+    fprintf(stderr, "%s; the last error: %s\n", what, rp_last_error());
+    __builtin_trap();
+}
+
+void fuzz_path(char path[64], const char *name) {
+    snprintf(path, 64, "/dev/shm/fuzz-%d-%s", (int)getpid(), name);
+}
+
+void fuzz_save(const char *path, const void *bytes, size_t n) {
+    FILE      *out = fopen(path, "wb");
+    const bool ok  = out != NULL && fwrite(bytes, 1, n, out) == n;
+    fuzz_expect(out != NULL && fclose(out) == 0 && ok, "a file in memory cannot be written");
 }
 
 /* ---- mutation ---- */

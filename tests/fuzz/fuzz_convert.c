@@ -16,24 +16,11 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
     return fuzz_mutate(data, size, room, seed);
 }
 
-static void expect(bool ok, const char *what) {
-    if (ok) return;
-    fprintf(stderr, "%s; the last error: %s\n", what, rp_last_error());
-    __builtin_trap();
-}
-
 static bool opens(const char *path) {
     RpModel *m;
     if (rp_model_open(path, NULL, &m) != RP_OK) return false;
     rp_model_free(m);
     return true;
-}
-
-static bool save(const char *path, const FuzzFile *f) {
-    FILE *out = fopen(path, "wb");
-    if (out == NULL) return false;
-    const bool ok = fwrite(f->bytes, 1, f->n, out) == f->n;
-    return fclose(out) == 0 && ok;
 }
 
 static const char *type_of(uint8_t option) {
@@ -42,27 +29,21 @@ static const char *type_of(uint8_t option) {
     return rp_convert_type_name(option % n);
 }
 
-/* Names of files in memory, one pair a process. */
-static void paths(char in[64], char out[64]) {
-    snprintf(in, 64, "/dev/shm/fuzz-%d-in.gguf", (int)getpid());
-    snprintf(out, 64, "/dev/shm/fuzz-%d-out.gguf", (int)getpid());
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char        in[64], out[64];
     FuzzFile    f;
     RpGgufFile *g;
-    paths(in, out);
+    fuzz_path(in, "in.gguf"), fuzz_path(out, "out.gguf");
     fuzz_file_make(&f, fuzz_float, data, size);
     if (f.n <= FUZZ_MAX_BYTES) {
-        expect(save(in, &f), "the file cannot be written");
+        fuzz_save(in, f.bytes, f.n);
         if (rp_requantize(in, out, type_of(size > 1 ? data[1] : 0), NULL, NULL) == RP_OK) {
-            expect(rp_gguf_open(out, &g) == RP_OK, "the file that was written does not open");
+            fuzz_expect(rp_gguf_open(out, &g) == RP_OK, "the file that was written does not open");
             rp_gguf_close(g);
-            if (opens(in)) expect(opens(out), "a model was quantised, and the result is none");
+            if (opens(in)) fuzz_expect(opens(out), "a model was quantised, and the result is none");
             unlink(out);
         }
-        expect(access(out, F_OK) != 0, "a file is left behind after a failure");
+        fuzz_expect(access(out, F_OK) != 0, "a file is left behind after a failure");
         unlink(in);
     }
     fuzz_file_free(&f);

@@ -21,12 +21,6 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 
 enum { MAX_PROMPT = 12, MAX_SESSION = 32 << 20 };
 
-static void expect(bool ok, const char *what) {
-    if (ok) return;
-    fprintf(stderr, "%s; the last error: %s\n", what, rp_last_error());
-    __builtin_trap();
-}
-
 static bool small(const RpModelInfo *i) {
     return i->n_layer <= 8 && i->n_vocab <= 1024 && i->n_embd <= 1024 && i->n_head <= 64 &&
            i->head_dim <= 512 && i->n_ff <= 2048 && i->n_expert <= 64;
@@ -47,10 +41,10 @@ static void sample(const float *logits, int32_t n_vocab, uint8_t how) {
     p.top_p               = (how & 16) != 0 ? 0.9f : 1.0f;
     p.min_p               = (how & 32) != 0 ? 0.05f : 0.0f;
     p.repeat_penalty      = (how & 64) != 0 ? 1.3f : 1.0f;
-    expect(rp_sampler_new(&p, n_vocab, &s) == RP_OK, "no sampler");
+    fuzz_expect(rp_sampler_new(&p, n_vocab, &s) == RP_OK, "no sampler");
     for (int i = 0; i < 3; i++) {
         const RpStatus st = rp_sampler_sample(s, logits, &token);
-        expect(st == RP_OK ? token >= 0 && token < n_vocab : st == RP_E_ARG, "the sampler failed");
+        fuzz_expect(st == RP_OK ? token >= 0 && token < n_vocab : st == RP_E_ARG, "the sampler failed");
     }
     rp_sampler_free(s);
 }
@@ -70,26 +64,26 @@ static void run(const RpModel *m, RpSession *s, const uint8_t o[FUZZ_HEAD]) {
     for (int32_t i = 0; i < n + 2; i++) tokens[i] = (o[5] + i * 7) % n_vocab;
     float *logits = malloc((size_t)n_vocab * sizeof *logits);
     if (logits == NULL) return;
-    expect(rp_session_prefill(s, tokens, (size_t)n, NULL, NULL) == RP_OK, "the prefill failed");
-    for (int32_t i = n; i < n + 2; i++) expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
+    fuzz_expect(rp_session_prefill(s, tokens, (size_t)n, NULL, NULL) == RP_OK, "the prefill failed");
+    for (int32_t i = n; i < n + 2; i++) fuzz_expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
     memcpy(logits, rp_session_logits(s), (size_t)n_vocab * sizeof *logits);
     sample(logits, n_vocab, o[6]);
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
         if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
-        expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
+        fuzz_expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
         if (isa % 2 == 0) /* all tokens at once, or one by one */
-            expect(rp_session_prefill(s, tokens, (size_t)n + 2, NULL, NULL) == RP_OK,
-                   "the second prefill failed");
+            fuzz_expect(rp_session_prefill(s, tokens, (size_t)n + 2, NULL, NULL) == RP_OK,
+                        "the second prefill failed");
         else
             for (int32_t i = 0; i < n + 2; i++)
-                expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
-        expect(same(logits, rp_session_logits(s), (size_t)n_vocab),
-               "other logits with another split or instruction set");
+                fuzz_expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
+        fuzz_expect(same(logits, rp_session_logits(s), (size_t)n_vocab),
+                    "other logits with another split or instruction set");
     }
     if (o[7] % 4 == 0) {
-        expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
-        expect(rp_session_score(s, tokens, (size_t)n + 2, add_loss, &loss) == RP_OK, "the score failed");
-        expect(same(logits, rp_session_logits(s), (size_t)n_vocab), "other logits in the score");
+        fuzz_expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
+        fuzz_expect(rp_session_score(s, tokens, (size_t)n + 2, add_loss, &loss) == RP_OK, "the score failed");
+        fuzz_expect(same(logits, rp_session_logits(s), (size_t)n_vocab), "other logits in the score");
     }
     free(logits);
 }

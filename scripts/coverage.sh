@@ -1,0 +1,34 @@
+#!/bin/sh
+# Which branches do the tests take, and which functions and lines do they never run? Builds the C code with gcov in
+# build/coverage, runs the suites that need no GPU, and prints the share of lines and branches per directory, then what never
+# ran. The host code for CUDA is counted where it is compiled: for the simulated device.
+#
+#   scripts/coverage.sh [OPTIONS OF CTEST]     e.g. -R 'train|cli'; default: every suite but bindings, PTX and packaging
+#   scripts/coverage.sh --cpu [OPTIONS...]     without the simulated device, in half the time
+#   scripts/coverage.sh --report               reports what the last run counted, without running anything
+#
+# The report goes to build/coverage/never-run.txt too. JOBS: how many compilers and suites run at a time, default: one per core.
+set -eu
+cd "$(dirname "$0")/.."
+build=build/coverage jobs=${JOBS:-$(nproc)} cpu=
+
+report() { python3 tools/coverage.py "$build" | tee "$build/never-run.txt"; }
+
+case ${1-} in
+--report) report; exit ;;
+--cpu) shift; cpu="-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON -DRP_CUDA_HEADERS=" ;;
+--help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
+esac
+. scripts/setup.sh
+# shellcheck disable=SC2086
+need $BUILD_PACKAGES gcc g++ python3
+# -O1 keeps the lines of a function apart and the kernels fast enough; -fno-inline counts every function by itself.
+# shellcheck disable=SC2086
+cmake -S . -B "$build" -G Ninja $cpu -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=gcc -DRP_CUDA=OFF -DRP_PTX=OFF -DRP_TESTS=ON \
+    -DCMAKE_C_FLAGS_DEBUG="-O1 -fno-inline --coverage" -DCMAKE_CXX_FLAGS_DEBUG=-O2 \
+    -DCMAKE_EXE_LINKER_FLAGS=--coverage -DCMAKE_SHARED_LINKER_FLAGS=--coverage -DCMAKE_MODULE_LINKER_FLAGS=--coverage >/dev/null
+ninja -C "$build" -j "$jobs"
+find "$build" -name '*.gcda' -delete
+[ $# -gt 0 ] || set -- -E '^(bindings|abi|install|docs|gpu_model|gpu_check|planted|executor_bugs|layering|ptx)'
+ctest --test-dir "$build" -j "$jobs" --timeout 3600 "$@" | grep -v ' Start ' || echo "some suites failed; what they counted is reported"
+report
