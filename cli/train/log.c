@@ -10,22 +10,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The offset behind the last line that stays: lines up to the first of a step after n, or to one without an end.
- * *validated: one of them is the validation after step n. */
+/* The offset behind the last line of a step up to n, before the first of a later one. Behind it may be lines that are
+ * none: a loss of power leaves any bytes. *validated: one of those that stay is the validation after step n. */
 static long end_of_steps(FILE *f, int64_t n, bool *validated) {
     char     *line = NULL;
     size_t    size = 0;
-    long      end  = 0;
+    long      at = 0, end = 0;
     long long step;
-    for (ssize_t len; (len = getline(&line, &size, f)) > 0 && line[len - 1] == '\n'; end += (long)len) {
+    for (ssize_t len; (len = getline(&line, &size, f)) > 0 && line[len - 1] == '\n';) {
+        at += (long)len;
         if (sscanf(line, "{\"step\":%lld,", &step) != 1) continue;
         if (step > n) break;
+        end = at;
         if (step == n && strstr(line, "\"validation_loss\"") != NULL) *validated = true;
     }
     free(line);
@@ -146,8 +149,30 @@ RpStatus cli_train_log_validation(TrainLog *log, int64_t step, double loss, size
     return flush(log);
 }
 
+/* Also the entry in the folder. Pipes, and folders of some file systems, cannot be synced, which is no failure. */
+static RpStatus sync_to_disk(TrainLog *log) {
+    if (fsync(fileno(log->f)) != 0 && errno != EINVAL && errno != EROFS) return failed(log->path);
+    char *path = strdup(log->path);
+    if (path == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", log->path);
+    const int      fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const RpStatus st = fd >= 0 || errno == EACCES ? RP_OK : failed(log->path);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(path);
+    return st;
+}
+
+RpStatus cli_train_log_sync(TrainLog *log) {
+    if (log->f == NULL) return RP_OK;
+    RP_TRY(flush(log));
+    return sync_to_disk(log);
+}
+
 RpStatus cli_train_log_close(TrainLog *log, RpStatus status) {
     if (log->f == NULL) return status;
+    if (status == RP_OK) status = cli_train_log_sync(log);
     const bool closed = fclose(log->f) == 0;
     log->f            = NULL;
     return status != RP_OK || closed ? status : failed(log->path);

@@ -134,6 +134,7 @@ static RpStatus save(Loop *l) {
     const bool is_there =
         l->saved == rp_trainer_n_steps(l->t) && strcmp(l->saved_in, l->args->checkpoint) == 0;
     if (is_there) return RP_OK;
+    RP_TRY(cli_train_log_sync(&l->log)); /* a run that resumes the checkpoint finds the lines of its steps */
     RP_TRY(rp_trainer_save(l->t, l->args->checkpoint));
     l->saved    = rp_trainer_n_steps(l->t);
     l->saved_in = l->args->checkpoint;
