@@ -152,7 +152,7 @@ static void survives(const char *name, Writer *write, bool has_old, bool keeps) 
     int               n, n_initial;
     const PowerResult r = lose_power(write, has_old, POWER_NO_BUG);
     (void)power_ops(&n, &n_initial);
-    cr_expect_eq(file.keeps, keeps, "%s", name);
+    cr_expect(file.keeps || !keeps, "%s", name);
     cr_expect_eq(r.bad, 0, "%s: %d of %d states: %s", name, r.bad, r.states, r.first);
     cr_expect_gt(r.states, 10, "%s", name);
     cr_log_info("%s: %d operations, %d states%s", name, n - n_initial, r.states,
