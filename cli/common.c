@@ -165,7 +165,7 @@ static RpStatus read_stream(FILE *f, const char *path, Text *out) {
         }
         const size_t got = fread(out->bytes + out->n, 1, room - out->n - 1, f);
         out->n += got;
-        if (got == 0) break;
+        if (got == 0 || ferror(f)) break; /* a read that Ctrl-C ended may have got something */
     }
     out->bytes[out->n] = '\0';
     if (interrupt) return rp_fail(RP_E_CANCELLED, "%s: interrupted", path);

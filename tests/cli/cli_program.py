@@ -1,6 +1,9 @@
 """Runs the program for the suites of this folder: with pipes, or on a pseudo-terminal. Checks and counts.
 
     test_NAME.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
+
+No test passes or fails by how long something takes. A test that needs the program at some point waits for an event there:
+output, a file, a system call. HANG_S ends what hangs.
 """
 
 import fcntl
@@ -26,6 +29,7 @@ ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench"
              "profile", "verify", "train"]
 COMMANDS = ON_MODELS + ["synth", "train plot", "quantize", "devices", "bench machine", "completion", "man"]
 TMP = tempfile.TemporaryDirectory()
+HANG_S = float(os.environ.get("REPRISE_TEST_HANG_S", 600))
 
 
 class Result:
@@ -37,13 +41,13 @@ class Result:
         return f"exit {self.code}\n  stdout {self.out[:400]!r}\n  stderr {self.err[:400]!r}"
 
 
-def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, preexec_fn=None, **env):
+def run(*args, stdin=b"", stdout=subprocess.PIPE, preexec_fn=None, **env):
     p = subprocess.run(
         [PROGRAM, *args],
         input=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
-        timeout=timeout,
+        timeout=HANG_S,
         preexec_fn=preexec_fn,
         env={**os.environ, "REPRISE_DEVICE": "cpu", **env},
     )
@@ -51,7 +55,7 @@ def run(*args, stdin=b"", stdout=subprocess.PIPE, timeout=120, preexec_fn=None, 
 
 
 def run_on_device(*args, **env):
-    p = subprocess.run([ON_DEVICE, *args], capture_output=True, timeout=300, env={**os.environ, **env})
+    p = subprocess.run([ON_DEVICE, *args], capture_output=True, timeout=HANG_S, env={**os.environ, **env})
     return Result(p.returncode, p.stdout, p.stderr)
 
 
@@ -82,6 +86,32 @@ def ok(r):
     return r
 
 
+def wait_until(condition, what):
+    end = time.monotonic() + HANG_S
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {HANG_S} s")
+        time.sleep(0.001)
+
+
+def wait_until_read(p):
+    """Waits until the process has read all of its standard input, a pipe, and sleeps because it wants more."""
+    unread, state = bytes(4), re.compile(r"^\d+ \(.*\) S ")
+
+    def sleeps():
+        with open(f"/proc/{p.pid}/stat") as f:
+            return state.match(f.read())
+    wait_until(lambda: fcntl.ioctl(p.stdin, termios.FIONREAD, unread) == unread and sleeps(), "standard input is read")
+
+
+def one_write_pipe():
+    """A pipe that holds one write: the program that writes to it is at most one write ahead of the reader."""
+    F_SETPIPE_SZ = 1031
+    r, w = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
+    fcntl.fcntl(w, F_SETPIPE_SZ, 1)  # one page, which one write takes
+    return r, w
+
+
 def need_real():
     return None if os.path.exists(REAL) else "no models/" + os.path.basename(REAL)
 
@@ -103,10 +133,10 @@ class Terminal:
     def write(self, data):
         os.write(self.fd, data)
 
-    def read_until(self, wanted, seconds):
+    def read_until(self, wanted):
         """Reads until the output has `wanted` after what was waited for before, or ends; returns where it is, or -1."""
-        end = time.time() + seconds
-        while wanted not in self.output[self.seen :] and time.time() < end:
+        end = time.monotonic() + HANG_S
+        while wanted not in self.output[self.seen :] and time.monotonic() < end:
             if not select.select([self.fd], [], [], 0.1)[0]:
                 continue
             try:
@@ -115,20 +145,20 @@ class Terminal:
                 break
         return self.output.find(wanted, self.seen)
 
-    def wait_for(self, wanted, seconds=60):
+    def wait_for(self, wanted):
         """Reads until the output has `wanted` after what was waited for before; returns what comes up to its end."""
-        at = self.read_until(wanted, seconds)
+        at = self.read_until(wanted)
         if at < 0:
-            raise AssertionError(f"no {wanted!r} within {seconds} s or before the end in {self.output[self.seen :]!r}")
+            raise AssertionError(f"no {wanted!r} within {HANG_S} s or before the end in {self.output[self.seen :]!r}")
         start, self.seen = self.seen, at + len(wanted)
         return self.output[start : self.seen]
 
-    def finish(self, seconds=60):
+    def finish(self):
         """Waits for the end: exit status, or -N for signal N; the whole output as text."""
-        self.read_until(b"\0never", seconds)
+        self.read_until(b"\0never")
         self.same_settings = termios.tcgetattr(self.fd) == self.settings
-        done, end = 0, time.time() + 10
-        while not done and time.time() < end:
+        done, end = 0, time.monotonic() + HANG_S
+        while not done and time.monotonic() < end:
             done, status = os.waitpid(self.pid, os.WNOHANG)
             time.sleep(0.02)
         if not done:
@@ -153,10 +183,10 @@ def run_tests(tests):
             skipped = test()
             outcome = "skipped" if skipped else "passed"
             if skipped:
-                print(f"skipped {name}: {skipped}")
+                print(f"skipped {name}: {skipped}", flush=True)
         except Exception as e:  # one failing test must not hide the others
             outcome = "failed"
-            print(f"FAILED {name}: {type(e).__name__}: {e}")
+            print(f"FAILED {name}: {type(e).__name__}: {e}", flush=True)
         counts[outcome] += 1
     print(", ".join(f"{n} {what}" for what, n in counts.items()))
     sys.exit(counts["failed"] > 0)

@@ -16,8 +16,8 @@ import signal
 import subprocess
 import tempfile
 
-from cli_program import (COMMANDS, ON_MODELS, PROGRAM, SOURCE, TINY, TMP, Result, expect, expect_refusal, ok, run, run_tests,
-                         temporary)
+from cli_program import (COMMANDS, HANG_S, ON_MODELS, PROGRAM, SOURCE, TINY, TMP, Result, expect, expect_refusal, ok, run,
+                         run_tests, temporary)
 
 
 # ---- help and wrong use ----
@@ -255,7 +255,7 @@ def test_a_model_that_becomes_shorter_is_named_as_the_cause():
         p.stdin.flush()
         p.stdout.read(1)  # the first reply: the model is open
         os.truncate(path, 1 << 16)
-        out, err = p.communicate(b"b\n", timeout=60)
+        out, err = p.communicate(b"b\n", timeout=HANG_S)
         r = Result(p.returncode, out, err)
         expect(r.code == (0 if more else -signal.SIGBUS), "the end", r)
         expect(more or r.err.count("--no-mmap") == 1, "the remedy, once", r)

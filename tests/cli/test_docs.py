@@ -23,6 +23,7 @@ if len(ARGS) > 2:
     PROGRAMS["build/tests/cudasim_moe_gate"] = os.path.join(os.path.dirname(os.path.abspath(ARGS[2])), "cudasim_moe_gate")
 VERSION = subprocess.run([REPRISE, "--version"], capture_output=True, text=True).stdout
 WIDTH = 116
+HANG_S = float(os.environ.get("REPRISE_TEST_HANG_S", 600))
 MODELS = os.environ.get("REPRISE_MODELS", str(SOURCE / "models"))
 NO_NVRTC = re.compile(r"NVRTC: no libnvrtc|loading of its kernel: operation not supported")
 ISAS = r"\b(plain|avx2|avx512-vnni|neon|neon-dotprod)\b"
@@ -87,7 +88,7 @@ def check(page, at, command, expected):
     environment = dict(os.environ) if program != REPRISE else {**os.environ, "REPRISE_DEVICE": "cpu"}
     with tempfile.TemporaryDirectory() as cache: # of compiled kernels
         environment["XDG_CACHE_HOME"] = cache
-        run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=300, env=environment)
+        run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=HANG_S, env=environment)
     output = (run.stdout + "\n" + run.stderr).replace(MODELS, "models")
     if run.returncode != 0 and NO_NVRTC.search(output):
         return "there is no NVRTC, or no interpreter of its PTX"

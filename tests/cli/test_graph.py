@@ -89,7 +89,7 @@ def test_machine_in_json():  # its threads are those of the next test, which a t
     data = temporary("bytes", bytes(range(256)) * 4096 * 16)
     m = json.loads(ok(run("bench", "machine", "-f", data, "--json", REPRISE_PREFETCH="l1:8192")).out)
     expect(m["prefetch"] == "l1:8192" and m["prefetch_trials"] == [], "what REPRISE_PREFETCH says", m)
-    expect(m["ghz"] > 0.1 and m["latency_ns"] > 1 and m["misses_in_flight"] >= 1, "a machine", m)
+    expect(m["ghz"] > 0 and m["latency_ns"] > 0 and m["misses_in_flight"] > 0, "a machine", m)
     by_type = {p["type"]: p for p in m["products"]}
     expect(len(by_type) == 9 and all(p["gb_s"] > 0 for p in by_type.values()), "products", m)
     if by_type["q8_0"]["instructions_per_byte"] > 0:

@@ -13,7 +13,7 @@ import shutil
 import struct
 import subprocess
 
-from cli_program import MIX, PROGRAM, SOURCE, TINY, TMP, expect, expect_refusal, ok, run, run_tests
+from cli_program import HANG_S, MIX, PROGRAM, SOURCE, TINY, TMP, expect, expect_refusal, ok, run, run_tests
 
 TEXT = os.path.join(SOURCE, "tests/golden/bpe_train/text.txt")
 ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
@@ -178,7 +178,7 @@ def test_standard_output_and_input_are_files_too():
             with open(target, "ab") as f:
                 refused(command, files, line, f"standard output is {name}", "standard output", f"{target}", stdout=f)
             if use == "w":
-                p = subprocess.run([PROGRAM, *line], stdin=open(target, "rb"), capture_output=True, timeout=120)
+                p = subprocess.run([PROGRAM, *line], stdin=open(target, "rb"), capture_output=True, timeout=HANG_S)
                 expect(p.returncode == 2 and b"standard input" in p.stderr, f"{command}: standard input is {name}", p)
                 expect(all_files() == files, "every file as before")
     os.remove(path("target"))
@@ -226,7 +226,7 @@ def test_what_is_not_the_same_file_is_not_refused():
     ok(run("plan", model, "-o", path("p.txt")))
     for args in (["plan", model, "-o", "-"], ["graph", model]):  # `> FILE` beside FILE 2>&1
         with open(path("both"), "wb") as f:
-            p = subprocess.run([PROGRAM, *args], stdout=f, stderr=f, timeout=120)
+            p = subprocess.run([PROGRAM, *args], stdout=f, stderr=f, timeout=HANG_S)
         expect(p.returncode == 0 and len(contents(path("both"))) > 100, "output and messages in one file", args)
 
 

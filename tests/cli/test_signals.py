@@ -2,16 +2,16 @@
 
     test_signals.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
 
-A signal is sent as soon as the temporary file is there. A command that has ended by then is started again.
+A command is traced up to the system call that makes the temporary file, and some calls further; there it gets the signal.
 """
 
+import ctypes
 import os
 import signal
 import struct
 import subprocess
-import time
 
-from cli_program import PROGRAM, SOURCE, TMP, expect, ok, run, run_tests
+from cli_program import HANG_S, PROGRAM, SOURCE, TMP, expect, ok, run, run_tests
 
 TEXT = os.path.join(SOURCE, "tests/golden/bpe_train/text.txt")
 OLD = b"the file that stood there"
@@ -41,32 +41,54 @@ def temporaries(folder):
     return [name for name in os.listdir(folder) if name.startswith(".reprise-")]
 
 
-def end_while_it_writes(number, folder, *command, **more):
-    """The exit status of the command, which gets the signal when a temporary file is in the folder."""
-    p = subprocess.Popen([PROGRAM, *command], stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"}, **more)
-    while p.poll() is None and not temporaries(folder):
-        time.sleep(0.0005)
-    if p.poll() is None:
-        p.send_signal(number)
-    err = p.communicate(timeout=120)[1].decode()
-    expect(temporaries(folder) == [], "no temporary file", (p.returncode, err))
+PTRACE_TRACEME, PTRACE_DETACH, PTRACE_SYSCALL = 0, 17, 24
+
+
+def ptrace(request, pid, number=0):
+    """Request of the kernel for a traced process, which gets signal `number`."""
+    call = ctypes.CDLL(None, use_errno=True).ptrace
+    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    expect(call(request, pid, None, number) == 0, "ptrace", os.strerror(ctypes.get_errno()))
+
+
+def end_at(number, is_there, more_calls, command, ignored=()):
+    """Exit status and messages of the command, which gets the signal at the end of a system call: `more_calls` after the first
+    at whose end is_there(), if it has not ended by then."""
+    def traced():
+        for one in ignored:
+            signal.signal(one, signal.SIG_IGN)
+        ptrace(PTRACE_TRACEME, 0)
+    p = subprocess.Popen([PROGRAM, *command], stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"}, preexec_fn=traced)
+    left = 2 * more_calls  # a stop where a call begins, and one where it ends
+    while True:
+        status = os.waitpid(p.pid, 0)[1]
+        if not os.WIFSTOPPED(status):
+            p.returncode = os.waitstatus_to_exitcode(status)
+            break
+        stop = os.WSTOPSIG(status)
+        if is_there():
+            if left == 0:
+                ptrace(PTRACE_DETACH, p.pid, number)
+                break
+            left -= 1
+        ptrace(PTRACE_SYSCALL, p.pid, 0 if stop == signal.SIGTRAP else stop)
+    err = p.communicate(timeout=HANG_S)[1].decode()
     return p.returncode, err
 
 
 def check_ends(number, name, *command):
-    """At least one of several attempts is ended by the signal, and then the old file is as it was."""
+    """The signal ends the command wherever it writes, and the old file is as it was."""
     folder = path(name)
     out = os.path.join(folder, "out.gguf")
     os.mkdir(folder)
-    for _ in range(20):
+    for more_calls in (0, 1, 10, 40):
         with open(out, "wb") as f:
             f.write(OLD)
-        code, err = end_while_it_writes(number, folder, *command, out, "-q")
-        if code != 0:
-            break
-    expect(code == 128 + number and err == "", "the status of the signal", (code, err))
-    with open(out, "rb") as f:
-        expect(f.read() == OLD, "the old file")
+        code, err = end_at(number, lambda: temporaries(folder) != [], more_calls, [*command, out, "-q"])
+        expect(temporaries(folder) == [], "no temporary file", (more_calls, code, err))
+        expect(code == 128 + number and err == "", "the status of the signal", (more_calls, code, err))
+        with open(out, "rb") as f:
+            expect(f.read() == OLD, "the old file", more_calls)
 
 
 def test_sigterm_ends_quantize():
@@ -90,16 +112,10 @@ def test_sigterm_ends_merge():
 
 
 def killed_while_it_writes(folder, *command):
-    """Several attempts, until a killed command leaves its temporary file, whose name is returned."""
-    for _ in range(20):
-        p = subprocess.Popen([PROGRAM, *command], stderr=subprocess.DEVNULL, env={**os.environ, "REPRISE_DEVICE": "cpu"})
-        while p.poll() is None and not temporaries(folder):
-            time.sleep(0.0005)
-        p.kill()
-        p.wait()
-        if temporaries(folder):
-            return temporaries(folder)
-    raise AssertionError("no attempt left a temporary file")
+    """The name of the temporary file that a killed command leaves."""
+    code, err = end_at(signal.SIGKILL, lambda: temporaries(folder) != [], 3, command)
+    expect(code == -signal.SIGKILL and temporaries(folder), "a killed command leaves its temporary file", (code, err))
+    return temporaries(folder)
 
 
 def test_the_next_run_removes_what_a_killed_one_left():
@@ -131,9 +147,9 @@ def test_the_next_training_removes_what_a_killed_one_left():
 def test_nohup_stays():
     os.mkdir(path("nohup"))
     out = path("nohup", "out.gguf")
-    code, err = end_while_it_writes(signal.SIGHUP, path("nohup"), "quantize", "--type", "Q5_K_M", float_model(), out, "-q",
-                                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    expect(code == 0 and err == "", "it goes on", (code, err))
+    code, err = end_at(signal.SIGHUP, lambda: temporaries(path("nohup")) != [], 10,
+                       ["quantize", "--type", "Q5_K_M", float_model(), out, "-q"], ignored=[signal.SIGHUP])
+    expect(code == 0 and err == "" and temporaries(path("nohup")) == [], "it goes on", (code, err))
     ok(run("inspect", out))
 
 
@@ -143,15 +159,11 @@ def test_sigterm_while_a_checkpoint_is_written():
     out, checkpoint = os.path.join(folder, "out.gguf"), os.path.join(folder, "out.checkpoint.gguf")
     command = ["train", "--preset", "tiny", "--text", TEXT, "--seq", "16", "-b", "2", "-t", "1", "-o", out, "--steps", "500",
                "--checkpoint-every", "1"]
-    for _ in range(20):
+    for more_calls in range(20):
         # the first temporary files only try whether the folder can be written to
-        p = subprocess.Popen([PROGRAM, *command], stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"})
-        while p.poll() is None and not (os.path.exists(checkpoint) and temporaries(folder)):
-            time.sleep(0.0005)
-        p.send_signal(signal.SIGTERM)
-        err = p.communicate(timeout=120)[1].decode()
-        expect(temporaries(folder) == [] and not os.path.exists(out), "no temporary file, no model", (p.returncode, err))
-        expect(p.returncode == 128 + signal.SIGTERM, "the status of the signal", (p.returncode, err))
+        code, err = end_at(signal.SIGTERM, lambda: os.path.exists(checkpoint) and temporaries(folder) != [], more_calls, command)
+        expect(temporaries(folder) == [] and not os.path.exists(out), "no temporary file, no model", (more_calls, code, err))
+        expect(code == 128 + signal.SIGTERM, "the status of the signal", (more_calls, code, err))
         expect("interrupted after step" in err and "--resume" in err, "how to resume", err)
         ok(run("inspect", checkpoint))
         os.remove(checkpoint)

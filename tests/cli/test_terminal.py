@@ -11,10 +11,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
+import termios
 
-from cli_program import (COMMANDS, MIX, ON_DEVICE, ON_MODELS, PROGRAM, REAL, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, need_real,
-                         ok, run, run_tests, temporary)
+from cli_program import (COMMANDS, HANG_S, MIX, ON_DEVICE, ON_MODELS, PROGRAM, REAL, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, need_real,
+                         ok, run, run_tests, temporary, wait_until)
 
 README = os.path.join(SOURCE, "README.md")
 MOE = os.path.join(SOURCE, "tests/golden/tiny/mixtral-mix.gguf")
@@ -372,8 +372,16 @@ def test_a_dump_may_be_a_pipe():
     if not shutil.which("bash"):
         return "no bash"
     command = f"'{PROGRAM}' graph '{TINY}' --diff <('{PROGRAM}' graph '{TINY}' --json) <('{PROGRAM}' graph '{TINY}' --raw --json)"
-    p = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+    p = subprocess.run(["bash", "-c", command], capture_output=True, timeout=HANG_S, env={**os.environ, "REPRISE_DEVICE": "cpu"})
     expect(p.returncode == 0 and b"attention" in p.stdout and p.stderr == b"", "the differences", p)
+
+
+def wait_for_the_editor(t):
+    """The line editor takes control of the terminal after it has printed the prompt. Input before that is echoed twice."""
+    with open(PROGRAM, "rb") as f:
+        has_editor = re.search(rb"libedit|\.editrc", f.read())
+    if has_editor:
+        wait_until(lambda: not termios.tcgetattr(t.fd)[3] & termios.ICANON, "the line editor")
 
 
 def test_chat_works_on_a_terminal():
@@ -381,7 +389,7 @@ def test_chat_works_on_a_terminal():
         return need_real()
     t = Terminal("chat", REAL, "--temp", "1")
     expect(b"> " in t.wait_for(b"> "), "a prompt")
-    time.sleep(0.5)  # until the line editor controls the terminal; earlier input would be echoed twice
+    wait_for_the_editor(t)
     t.write("Zähle: count from one to one thousand, in words.\n".encode())
     expect("Zähle" in t.wait_for(b"words.\r\n").decode(), "UTF-8 is echoed")
     started = t.wait_for(b"e")
@@ -390,7 +398,7 @@ def test_chat_works_on_a_terminal():
     t.write(b"/help\n")
     expect(b"/reset" in t.wait_for(b"/quit"), "and the program goes on")
     t.wait_for(b"> ")
-    time.sleep(0.5)
+    wait_for_the_editor(t)
     t.write(b"\x03")
     code, text = t.finish()
     expect(code == -signal.SIGINT and t.same_settings, "Ctrl-C at the prompt ends it, and the terminal is as before", code)

@@ -13,10 +13,9 @@ import signal
 import stat
 import subprocess
 import tempfile
-import time
 
-from cli_program import (PROGRAM, REAL, SOURCE, TINY, TMP, Result, expect, expect_refusal, need_real, ok, run, run_tests,
-                         temporary)
+from cli_program import (HANG_S, PROGRAM, REAL, SOURCE, TINY, TMP, Result, expect, expect_refusal, need_real, ok, run, run_tests,
+                         temporary, wait_until_read)
 
 
 # ---- generate ----
@@ -191,9 +190,11 @@ def test_an_interrupt_ends_the_wait_for_the_prompt():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    time.sleep(0.3)
+    p.stdin.write(b"a")
+    p.stdin.flush()
+    wait_until_read(p)
     p.send_signal(signal.SIGINT)
-    code = p.wait(timeout=20)
+    code = p.wait(timeout=HANG_S)
     expect(code == 130 and p.stderr.read() == b"", "exit 130", code)
 
 
@@ -201,14 +202,14 @@ def test_an_interrupt_ends_the_reply():
     if need_real():
         return need_real()
     p = subprocess.Popen(
-        [PROGRAM, "generate", "-m", REAL, "-p", "Once upon a time", "-n", "2000", "--ignore-eos"],
+        [PROGRAM, "generate", "-m", REAL, "-p", "Once upon a time", "-n", "8000", "-c", "8192", "--ignore-eos"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     first = os.read(p.stdout.fileno(), 1)
     p.send_signal(signal.SIGINT)
-    out, err = p.communicate(timeout=60)
+    out, err = p.communicate(timeout=HANG_S)
     expect(p.returncode == 130 and first, "exit 130", (p.returncode, err))
     expect(b"stopped: cancelled" in err and out.endswith(b"\n"), "summary and a whole line", (out, err))
 

@@ -70,11 +70,10 @@ def test_a_deadline(folder):
 
 def test_a_killed_run_keeps_what_it_had(folder):
     with subprocess.Popen(["sh", *SCRIPT, "--models", folder, "--only", "bench", folder], stdout=subprocess.DEVNULL) as p:
-        for _ in range(600):
+        while p.poll() is None and not (glob.glob(f"{folder}/*.json") and results(folder)["rows"]):
             time.sleep(0.1)
-            if glob.glob(f"{folder}/*.json") and results(folder)["rows"]:
-                break
         p.send_signal(signal.SIGKILL)
+    expect(p.returncode == -signal.SIGKILL, "killed, exit status", p.returncode)
     expect(results(folder)["rows"] and "| llama3.2-1b BF16 |" in results(folder, "md"), "no figures are left")
 
 
