@@ -9,6 +9,7 @@ import reprise
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("REPRISE_TEST_BUILD", SOURCE / "build"))
+HANG_S = float(os.environ.get("REPRISE_TEST_HANG_S", 600)) # ends what hangs, and only that
 TINY = SOURCE / "tests/golden/tiny/llama-mix.gguf"
 sys.path.insert(0, str(SOURCE / "bindings/python"))
 os.environ.setdefault("REPRISE_DEVICE", "cpu")

@@ -2,6 +2,7 @@
 import json
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 import reprise
-from conftest import BUILD, SOURCE, TINY
+from conftest import BUILD, HANG_S, SOURCE, TINY
+from reprise.reply import Channel
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.9, "seed": 4}
 
@@ -173,38 +175,57 @@ def test_one_call_at_a_time(session):
 
 
 def test_the_gil_is_released(demo):
-    """While one thread computes, another one counts."""
-    counted, done = [0], threading.Event()
+    """While one thread computes, another one counts. The interpreter itself does not switch threads meanwhile."""
+    counted, done, interval = [0], threading.Event(), sys.getswitchinterval()
 
     def count():
         while not done.is_set():
             counted[0] += 1
             time.sleep(0)
     thread = threading.Thread(target=count)
+    during, ids = 0, list(range(1, 200))
     with demo.session(n_ctx=256, n_threads=1) as s:
         thread.start()
-        before = counted[0]
-        demo_ids = list(range(1, 200))
-        s.prefill(demo_ids)
-        during = counted[0] - before
-    done.set()
-    thread.join()
-    assert during > 10
+        try:
+            sys.setswitchinterval(1e6)
+            for _ in range(1000): # on a busy machine the other thread may not run during one prefill
+                s.rewind(0)
+                before = counted[0]
+                s.prefill(ids)
+                during = counted[0] - before
+                if during > 0:
+                    break
+        finally:
+            sys.setswitchinterval(interval)
+            done.set()
+            thread.join()
+    assert during > 0
 
 
-def test_an_interrupt_ends_a_reply(session):
+def test_an_interrupt_ends_a_reply(session, monkeypatch):
+    """The signal comes while the main thread waits for the thread of the reply, which stands still until it is cancelled."""
+    put = Channel.put
+
     def interrupt(signum, frame):
         raise KeyboardInterrupt
+
+    def put_and_interrupt(channel, part):
+        if len(channel.call.parts) == 3:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+            end = time.monotonic() + HANG_S
+            while not channel.call.cancelled and time.monotonic() < end:
+                time.sleep(0.001)
+        return put(channel, part)
+    monkeypatch.setattr(Channel, "put", put_and_interrupt)
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
+        reply = session.generate("In the beginning", ignore_end=True)
         with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
-            while True:
-                session.rewind(0)
-                session.generate("In the beginning", ignore_end=True).text
+            reply.text
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert len(reply._call.parts) == 3 and reply.reason == "cancelled"
+    monkeypatch.undo()
     session.rewind(0)
     assert session.generate("In the", max_tokens=2).tokens
 
