@@ -6,6 +6,7 @@
  *
  * The calls of one function run in a process of their own, so a crash is the failure of that function alone. */
 #include "tests/golden.h"
+#include "tests/hang.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -201,7 +202,7 @@ static void run(const char *header) {
         fflush(NULL);
         const pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            end_if_it_hangs();
             rows[i].calls(&x);
             _exit(failures != 0);
         }

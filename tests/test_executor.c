@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "executor/pool.h"
+#include "tests/hang.h"
 
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -269,7 +270,7 @@ Test(pool, says_that_the_process_was_forked) {
     const pid_t child = fork();
     cr_assert(child >= 0);
     if (child == 0) {
-        alarm(20);
+        end_if_it_hangs();
         const RpStatus st   = rp_pool_run(pool, forked_task, NULL);
         const bool     said = strstr(rp_last_error(), "forked after the executor was opened") != NULL;
         rp_pool_free(pool);

@@ -26,7 +26,7 @@
 #include <string.h>
 
 /* A plan has 5 to 15 kernels, which take 0.5 to 2 seconds of a core each. Whatever is not begun by then runs as shipped. */
-enum { LIMIT_S = 60 };
+double rp_special_seconds = 60.0;
 
 /* ---- launches ---- */
 
@@ -295,7 +295,8 @@ static RpStatus compile(Collector *t, const RpNvrtc *n) {
     CudaTarget         target;
     CudaDevice        *d     = t->c->device;
     CompileJob        *jobs  = t->jobs;
-    const CompileWatch watch = {.progress = t->c->progress, .user = t->c->progress_user, .limit_s = LIMIT_S};
+    const CompileWatch watch = {
+        .progress = t->c->progress, .user = t->c->progress_user, .limit_s = rp_special_seconds};
     int                used = 0, *of = malloc((size_t)t->n * sizeof *of);
     if (of == NULL) return rp_fail(RP_E_NOMEM, "out of memory to compile %d kernels", t->n);
     const RpStatus st = rp_nvrtc_target(n, d->major, d->minor, &target);

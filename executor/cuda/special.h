@@ -7,6 +7,9 @@
 
 #define SPECIAL_ENTRY "rp_special"
 
+/* Seconds for the compilation of a plan's kernels: 60. The simulated device sets no limit. */
+extern double rp_special_seconds;
+
 /* Writes file and entry of kernel `k`, to be freed by the caller, and the file's name, "gate_up.cu". `op`: of its step.
  * RP_E_NOT_AVAILABLE without the kernel's name or text. */
 RP_NODISCARD RpStatus rp_special_text(const SpecialKernel *k, const char *op, const RpKernelInstance *instance,

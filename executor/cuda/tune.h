@@ -18,7 +18,7 @@ RP_NODISCARD RpStatus rp_cuda_tune(CudaDevice *d, const struct cudaDeviceProp *p
  * *stopped: something was left. On failure nothing has changed. */
 RP_NODISCARD RpStatus rp_cuda_tune_measure(CudaDevice *d, size_t l2_bytes, double seconds, bool *stopped);
 
-/* Seconds that a measurement at an open may take: 1.5. Tests, which run on slow machines, change it. */
+/* Seconds that a measurement at an open may take: 1.5. The simulated device sets no limit. */
 extern double rp_cuda_tune_seconds;
 
 #endif

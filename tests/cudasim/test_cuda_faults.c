@@ -4,10 +4,11 @@
 #include "tests/golden.h"
 
 #include "tests/cudasim/sim.h"
+#include "tests/hang.h"
 
 #include <math.h>
 
-enum { N_CTX = 24, N_REPLY = 5, N_PROMPT = 6, CHUNK = 4, N_RUNNERS = 3, MAX_VOCAB = 128, TIME_LIMIT_S = 60 };
+enum { N_CTX = 24, N_REPLY = 5, N_PROMPT = 6, CHUNK = 4, N_RUNNERS = 3, MAX_VOCAB = 128 };
 
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33};
 
@@ -334,7 +335,7 @@ static void check_reply(const RpModel *m, const Decoded *want, RpExecMode mode, 
 Test(cuda_faults, a_reply_that_fails_once_can_be_repeated) {
     RpModel      *m    = open_tiny();
     const Decoded want = decode_healthy(m);
-    alarm(TIME_LIMIT_S);
+    end_if_it_hangs();
     /* The prompt takes two launches: a chunk of 4 tokens, and the rest. */
     check_reply(m, &want, RP_MODE_REPLAY, "cudaGraphLaunch", 6);
     check_reply(m, &want, RP_MODE_REPLAY, "cudaStreamSynchronize", 7);
@@ -375,7 +376,7 @@ static void expect_named(cudaError_t e) {
 
 Test(cuda_faults, a_lost_device_is_reported_by_every_call) {
     RpModel *m = open_tiny();
-    alarm(TIME_LIMIT_S);
+    end_if_it_hangs();
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
         for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++)
             for (int prefill = 0; prefill < 2; prefill++) {
@@ -398,7 +399,7 @@ Test(cuda_faults, a_device_lost_during_a_reply_ends_it) {
     RpModel       *m    = open_tiny();
     const Decoded  want = decode_healthy(m);
     const Launches n    = launches_of(m);
-    alarm(TIME_LIMIT_S);
+    end_if_it_hangs();
     for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
         for (unsigned nth = 1; nth < 60; nth += 19) {
             const RpSessionOptions o    = options((RpExecMode)mode, mode != RP_MODE_EAGER);
@@ -477,7 +478,7 @@ static void check_nan(RpExecMode mode, const char *device, const char *tensor, s
 }
 
 Test(cuda_faults, nan_logits_are_refused) {
-    alarm(TIME_LIMIT_S);
+    end_if_it_hangs();
     for (int at_once = 0; at_once < 2; at_once++) {
         const char  *tensor    = at_once ? "output_norm.weight" : "token_embd.weight";
         const size_t n_sampled = at_once ? 0 : 1;
