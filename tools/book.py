@@ -22,6 +22,8 @@ PYTHON = {"reprise": "The package", "reprise.model": "Models", "reprise.session"
           "reprise.custom": "Ops of your own", "reprise.nn": "Kernels on arrays", "reprise.nn_device": "Arrays on a GPU",
           "reprise.device": "Devices", "reprise.gguf": "GGUF files", "reprise.convert": "Models from shapes and texts",
           "reprise.quants": "Quantisation", "reprise.settings": "Settings", "reprise.errors": "Errors"}
+NN_NOTE = ("There is a function for each one of [nn.h](../c/nn.md), made when the module is imported: `rp_nn_softmax` is "
+           "`nn.softmax`. `help(nn.softmax)` shows shapes, parameters and the comment of the header.\n\n")
 ITEM = re.compile(r"(\s*)((?:[-*]|\d+\.)\s+)(.*)")
 
 
@@ -89,7 +91,8 @@ def main():
     os.makedirs(reference / "python")
     lines = ["# Reference of the Python API\n", "Made from the docstrings of `bindings/python/src/reprise`.\n"]
     for module, title in PYTHON.items():
-        (reference / f"python/{module}.md").write_text(f"# {title}\n\n::: {module}\n")
+        note = NN_NOTE if module == "reprise.nn" else ""
+        (reference / f"python/{module}.md").write_text(f"# {title}\n\n{note}::: {module}\n")
         lines.append(f"- [{title}]({module}.md): `{module}`")
     (reference / "python/README.md").write_text("\n".join(lines) + "\n")
     shutil.copyfile(SOURCE / "docs/book.css", out / "docs/book.css")
