@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { OPENS = 200, LEAST_REFUSED = 20 };
+enum { OPENS = 4000, LEAST_REFUSED = 20 };
 
 /* A copy of a tiny model, last modified an hour ago, so that any write shows in its time. */
 static char   path[64];
