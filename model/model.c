@@ -3,6 +3,7 @@
  * An RpModel owns its RpGgufFile, and that owns the mapping. A weight is a view into the mapping: nothing is
  * copied, pages are read when first touched, and every pointer stays valid until rp_model_free. */
 #include "model/model.h"
+#include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 
 #include "base/argument.h"
@@ -188,6 +189,7 @@ RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, si
     RP_TRY(open_file(file, out));
     RpStatus st = read_weights(*out, &o);
     if (st == RP_OK) st = rp_gguf_end_load(file);
+    if (st == RP_OK) st = rp_gguf_check_tensors(file, false);
     if (st != RP_OK) {
         rp_model_free(*out);
         *out = NULL;
@@ -202,7 +204,12 @@ RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, 
 
     RpGgufFile *file = NULL;
     RP_TRY(rp_gguf_open_memory(data, bytes, name, &file));
-    return open_file(file, out);
+    RP_TRY(open_file(file, out));
+    const RpStatus st = rp_gguf_check_tensors(file, false);
+    if (st == RP_OK) return RP_OK;
+    rp_model_free(*out);
+    *out = NULL;
+    return st;
 }
 
 const RpModelInfo *rp_model_info(const RpModel *m) { return m != NULL ? &m->info : NULL; }

@@ -6,6 +6,7 @@
 
 #include "model/convert/quant_mix.h"
 #include "model/convert/rows.h"
+#include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 #include "model/gguf/gguf_write.h"
 
@@ -88,6 +89,7 @@ RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConv
     RP_TRY(rp_quant_mix_find(type, &r.mix));
     RP_TRY(rp_gguf_open(in, &r.in));
     RpStatus st = rp_gguf_refuse_output(r.in, out);
+    if (st == RP_OK) st = rp_gguf_check_tensors(r.in, false);
     if (st == RP_OK) st = rp_gguf_writer_open(out, &r.out);
     r.rows =
         (RowWriter){.in = r.in, .out = r.out, .progress = progress, .user = user, .action = "conversion"};

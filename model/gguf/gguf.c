@@ -12,6 +12,7 @@
 #include "model/gguf/gguf_file.h"
 
 #include "base/argument.h"
+#include "model/gguf/gguf_checksum.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -372,7 +373,8 @@ static RpStatus read_file(RpGgufFile *f) {
     uint64_t n_tensors = 0, n_values = 0;
     RP_TRY(read_header(&c, &n_tensors, &n_values));
     RP_TRY(read_values(&c, n_values));
-    return read_tensors(&c, n_tensors);
+    RP_TRY(read_tensors(&c, n_tensors));
+    return rp_gguf_check_metadata(f);
 }
 
 /* Takes ownership of a mapping, also on failure. */

@@ -3,6 +3,8 @@
 #include "model/gguf/gguf_write.h"
 
 #include "base/new_file.h"
+#include "base/xxh64.h"
+#include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 
 #include <errno.h>
@@ -25,11 +27,15 @@ struct GgufWriter {
     char      *path;
     Bytes      values, tensors; /* encoded metadata and tensor table */
     uint64_t   n_values, n_tensors;
-    size_t    *sizes;       /* [n_tensors], bytes without padding */
-    size_t     offset;      /* of the next tensor to be put, with padding */
-    size_t     at, written; /* the tensor that is being written, and how much of it is */
-    size_t     total;       /* bytes of all tensors without padding */
-    bool       no_memory;   /* sticky */
+    size_t    *sizes;                   /* [n_tensors], bytes without padding */
+    size_t     offset;                  /* of the next tensor to be put, with padding */
+    size_t     at, written;             /* the tensor that is being written, and how much of it is */
+    size_t     total;                   /* bytes of all tensors without padding */
+    bool       no_memory;               /* sticky */
+    bool       sums;                    /* the file gets checksums */
+    Bytes      front;                   /* their keys, before `values` */
+    size_t     metadata_at, tensors_at; /* of the checksums in `front` */
+    RpXxh64    hash;                    /* of the tensor that is being written */
 };
 
 static void append(GgufWriter *w, Bytes *b, const void *data, size_t n) {
@@ -54,12 +60,34 @@ static void append_text(GgufWriter *w, Bytes *b, const char *text, size_t len) {
     append(w, b, text, len);
 }
 
+/* The keys of gguf_checksum.h with zeros, which add_up_tensor and write_checksums replace. */
+static void make_front(GgufWriter *w) {
+    Bytes         *b    = &w->front;
+    const uint64_t none = 0;
+    append_text(w, b, GGUF_KEY_FORMAT, strlen(GGUF_KEY_FORMAT));
+    append_u32(w, b, RP_GGUF_U32);
+    append_u32(w, b, GGUF_TRAIN_FORMAT);
+    append_text(w, b, GGUF_KEY_METADATA, strlen(GGUF_KEY_METADATA));
+    append_u32(w, b, RP_GGUF_U64);
+    w->metadata_at = b->n;
+    append_u64(w, b, none);
+    append_text(w, b, GGUF_KEY_TENSORS, strlen(GGUF_KEY_TENSORS));
+    append_u32(w, b, RP_GGUF_ARRAY);
+    append_u32(w, b, RP_GGUF_U64);
+    append_u64(w, b, w->n_tensors);
+    w->tensors_at = b->n;
+    for (uint64_t i = 0; i < w->n_tensors; i++) append_u64(w, b, none);
+    w->n_values += 3;
+}
+
 /* The head of a value: key and type. */
 static void key_of(GgufWriter *w, const char *key, RpGgufType type) {
     append_text(w, &w->values, key, strlen(key));
     append_u32(w, &w->values, (uint32_t)type);
     w->n_values++;
 }
+
+void rp_gguf_put_checksums(GgufWriter *w) { w->sums = true; }
 
 void rp_gguf_put_u32(GgufWriter *w, const char *key, uint32_t value) {
     key_of(w, key, RP_GGUF_U32);
@@ -164,26 +192,46 @@ static RpStatus pad(GgufWriter *w, size_t n) {
     return put(w, zeros, padded(n) - n);
 }
 
+typedef struct Head {
+    uint32_t magic, version;
+    uint64_t n_tensors, n_values;
+} Head;
+
+static Head head_of(const GgufWriter *w) {
+    return (Head){.magic     = 0x46554747u /* "GGUF" */,
+                  .version   = VERSION,
+                  .n_tensors = w->n_tensors,
+                  .n_values  = w->n_values};
+}
+
 RpStatus rp_gguf_writer_begin(GgufWriter *w) {
+    if (w->sums) make_front(w);
     if (w->no_memory) return rp_fail(RP_E_NOMEM, "%s: out of memory for the metadata", w->path);
-    const uint32_t magic[2] = {0x46554747u, VERSION}; /* "GGUF" */
-    RP_TRY(put(w, magic, sizeof magic));
-    RP_TRY(put(w, &w->n_tensors, sizeof w->n_tensors));
-    RP_TRY(put(w, &w->n_values, sizeof w->n_values));
+    const Head head = head_of(w);
+    RP_TRY(put(w, &head, sizeof head));
+    RP_TRY(put(w, w->front.p, w->front.n));
     RP_TRY(put(w, w->values.p, w->values.n));
     RP_TRY(put(w, w->tensors.p, w->tensors.n));
-    const size_t head = sizeof magic + sizeof w->n_tensors + sizeof w->n_values + w->values.n + w->tensors.n;
-    w->at             = 0;
-    w->written        = 0;
-    return pad(w, head);
+    w->at      = 0;
+    w->written = 0;
+    rp_xxh64_begin(&w->hash);
+    return pad(w, sizeof head + w->front.n + w->values.n + w->tensors.n);
+}
+
+static void add_up_tensor(GgufWriter *w) {
+    const uint64_t sum = rp_xxh64_end(&w->hash);
+    memcpy(w->front.p + w->tensors_at + w->at * sizeof sum, &sum, sizeof sum);
+    rp_xxh64_begin(&w->hash);
 }
 
 RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes) {
     if (w->at >= w->n_tensors || w->written + bytes > w->sizes[w->at])
         return rp_fail(RP_E_STATE, "%s: %zu bytes go past the end of the tensor", w->path, bytes);
     RP_TRY(put(w, data, bytes));
+    if (w->sums) rp_xxh64_add(&w->hash, data, bytes);
     w->written += bytes;
     if (w->written < w->sizes[w->at]) return RP_OK;
+    if (w->sums) add_up_tensor(w);
     w->written = 0;
     return pad(w, w->sizes[w->at++]);
 }
@@ -215,10 +263,30 @@ RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
 
 RpStatus rp_gguf_writer_keep(GgufWriter *w, const char *suffix) { return rp_new_file_keep(w->file, suffix); }
 
+/* Once all tensors are written their checksums are known, and so is that of the metadata. */
+static RpStatus write_checksums(GgufWriter *w) {
+    static const char zeros[ALIGN];
+    const Head        head = head_of(w);
+    const size_t      n    = sizeof head + w->front.n + w->values.n + w->tensors.n;
+    RpXxh64           h;
+    rp_xxh64_begin(&h);
+    rp_xxh64_add(&h, &head, sizeof head);
+    rp_xxh64_add(&h, w->front.p, w->front.n);
+    rp_xxh64_add(&h, w->values.p, w->values.n);
+    rp_xxh64_add(&h, w->tensors.p, w->tensors.n);
+    rp_xxh64_add(&h, zeros, padded(n) - n);
+    const uint64_t sum = rp_xxh64_end(&h);
+    memcpy(w->front.p + w->metadata_at, &sum, sizeof sum);
+    if (fseeko(w->f, sizeof head, SEEK_SET) != 0) return rp_fail(RP_E_IO, "%s: %s", w->path, strerror(errno));
+    return put(w, w->front.p, w->front.n);
+}
+
 RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
     if (status == RP_OK && w->at != w->n_tensors)
         status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
+    if (status == RP_OK && w->sums) status = write_checksums(w);
     status = rp_new_file_close(w->file, status);
+    free(w->front.p);
     free(w->values.p);
     free(w->tensors.p);
     free(w->sizes);

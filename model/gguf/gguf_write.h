@@ -43,6 +43,9 @@ RP_NODISCARD RpStatus rp_gguf_writer_hollow(GgufWriter *w);
  * tensor. */
 RP_NODISCARD RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes);
 
+/* The file gets the checksums of gguf_checksum.h. Call it before rp_gguf_writer_begin, and not with rp_gguf_writer_hollow. */
+void rp_gguf_put_checksums(GgufWriter *w);
+
 /* Renames the file into place if all of it was written and `status` is RP_OK; removes it otherwise. Frees the
  * writer and returns the first failure. */
 RP_NODISCARD RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status);
