@@ -132,7 +132,10 @@ static RpStatus add_adapter(RpModel *m, const char *text) {
 }
 
 RpStatus cli_add_adapters(RpModel *m, const TextList *adapters) {
-    for (size_t i = 0; i < adapters->n; i++) RP_TRY(add_adapter(m, adapters->items[i]));
+    for (size_t i = 0; i < adapters->n; i++) {
+        RP_TRY(add_adapter(m, adapters->items[i]));
+        if (rp_model_info(m)->adapter_warning != NULL) cli_warn("%s", rp_model_info(m)->adapter_warning);
+    }
     return RP_OK;
 }
 

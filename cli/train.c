@@ -78,7 +78,8 @@ static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
                                            .change_options = args.change_options,
                                            .lora_rank      = args.lora_rank,
                                            .lora_alpha     = args.lora_alpha,
-                                           .adapter        = args.lora_rank > 0 ? args.resume : NULL};
+                                           .adapter        = args.lora_rank > 0 ? args.resume : NULL,
+                                           .checkpoint     = args.checkpoint};
     if (args.compute != NULL && strcasecmp(args.compute, "bf16") == 0)
         o->compute = RP_BF16;
     else if (args.compute != NULL && strcasecmp(args.compute, "f32") != 0)
@@ -174,7 +175,8 @@ static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RP_TRY(options_of(*m, &o));
     RP_TRY(cli_corpus_split(c, args.hold_out, args.seq));
     RP_TRY(check_steps(*m));
-    RP_TRY(rp_trainer_open(*m, &o, t));
+    const RpStatus st = rp_trainer_open(*m, &o, t);
+    if (st != RP_OK) return args.resume != NULL ? cli_train_resume_failed(&args, st) : st;
     if (rp_trainer_n_steps(*t) > args.steps)
         return rp_fail(RP_E_ARG, "%s has made %lld steps already: give more --steps than %d", args.resume,
                        (long long)rp_trainer_n_steps(*t), args.steps);

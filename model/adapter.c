@@ -8,6 +8,7 @@
 #include "model/adapter.h"
 
 #include "base/argument.h"
+#include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 #include "model/model.h"
 
@@ -126,6 +127,8 @@ static RpStatus add_file(RpModel *m, const RpGgufFile *f, float scale) {
     const int64_t n     = rp_gguf_n_tensors(f);
     float         alpha = 0.0f;
     RP_TRY(rp_adapter_check(m, f));
+    RP_TRY(rp_gguf_check_tensors(f, false));
+    RP_TRY(rp_adapter_compare_base(m, f, NULL));
     RP_TRY(rp_gguf_get_f32(f, "adapter.lora.alpha", &alpha));
     if (!isfinite(alpha))
         return rp_fail(RP_E_FORMAT, "%s: adapter.lora.alpha is %g", rp_gguf_path(f), (double)alpha);
@@ -155,6 +158,15 @@ static void count(RpModel *m, int first) {
     }
 }
 
+static void warn(RpModel *m, const RpGgufFile *f) {
+    const RpGgufTensor *t   = rp_adapter_other_vector(m, f);
+    m->info.adapter_warning = t != NULL ? m->warning : NULL;
+    if (t == NULL) return;
+    snprintf(m->warning, sizeof m->warning,
+             "%.200s was trained on another model: its base has other values of %.*s", rp_gguf_path(f),
+             shown(t->name), t->name.ptr);
+}
+
 RpStatus rp_model_add_adapter(RpModel *m, const char *path, float scale) {
     RP_NOT_NULL(m, "m");
     RP_NOT_NULL(path, "path");
@@ -173,6 +185,7 @@ RpStatus rp_model_add_adapter(RpModel *m, const char *path, float scale) {
     }
     m->adapters[m->n_adapters++] = file;
     count(m, before);
+    warn(m, file);
     return RP_OK;
 }
 

@@ -27,7 +27,7 @@ struct RpModel {
         RpModelInfo   info;
         unsigned char room[512]; /* zero behind `info`: a caller of a newer version may read on */
     };
-    char                name[128];
+    char                name[128], warning[384]; /* warning: info.adapter_warning */
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
     LayerWeights       *layers;                                           /* [n_layer] */
     RpGgufFile        **adapters; /* owned */

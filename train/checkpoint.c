@@ -1,102 +1,25 @@
 /* Files of a trainer.
  *
  *     model       metadata of the model's file        its tensors, the trained ones as f32
- *     checkpoint  the same, train.step, options       the same, then train.m.<name> of each trained one,
- *                                                     then train.v.<name>
+ *     checkpoint  the same, train.step, options,      the same, then train.m.<name> of each trained one,
+ *                 checksums (gguf_checksum.h)         then train.v.<name>
  *
- * The files of an adapter have the format of model/adapter.c; its checkpoint has the same further tensors and
- * keys. A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
+ * The files of an adapter have the format of model/adapter.c, its base (adapter_base.c) and checksums; its checkpoint has
+ * the same further tensors and keys. A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
 #include "train/trainer.h"
 
 #include "base/argument.h"
 #include "base/temporary.h"
+#include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 #include "reprise/convert.h"
-#include "reprise/quants.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* Prefixes of the tensors of a parameter: its weights, AdamW's mean of gradients and of their squares. */
-static const char weights[] = "", first_moment[] = "train.m.", second_moment[] = "train.v.";
-
-/* ---- reading ---- */
-
-static RpStatus set_state(RpTrainer *t, const TensorNode *state, const void *data, int64_t n) {
-    return rp_executor_set(t->graphs[GRAPH_STEP].exec, state, data, (size_t)n * sizeof(float));
-}
-
-const RpGgufFile *rp_trainer_origin(const RpTrainer *t) {
-    return t->adapter == NULL ? t->model->file : t->origin;
-}
-
-/* The tensor <prefix><name> of parameter p in the file with which the trainer begins. */
-static RpStatus find(const RpTrainer *t, const TrainParam *p, const char *prefix, const RpGgufTensor **out) {
-    char              name[192];
-    const RpGgufFile *f    = rp_trainer_origin(t);
-    const int64_t    *want = p->tensor->view.ne, *ne;
-    snprintf(name, sizeof name, "%s%s", prefix, p->name);
-    *out = rp_gguf_find_tensor(f, name);
-    if (*out == NULL) return rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", rp_gguf_path(f), name);
-    ne = (*out)->view.ne;
-    if ((*out)->known && memcmp(ne, want, RP_MAX_DIMS * sizeof *ne) == 0) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: tensor %s is %s [%lld,%lld,%lld]: numbers [%lld,%lld,%lld] are wanted",
-                   rp_gguf_path(f), name, rp_gguf_type_name((*out)->gguf_type), (long long)ne[0],
-                   (long long)ne[1], (long long)ne[2], (long long)want[0], (long long)want[1],
-                   (long long)want[2]);
-}
-
-static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
-    const RpGgufTensor *from = p->tensor;
-    if (t->adapter != NULL) RP_TRY(find(t, p, weights, &from));
-    const RpTensorView *v = &from->view;
-    for (int64_t i = 0; i < rp_view_rows(v); i++)
-        rp_dequantize_row(v->dtype, rp_view_row(v, i), v->ne[0], t->buffer + i * v->ne[0]);
-    const int64_t bad = rp_trainer_not_finite(t->buffer, p->n);
-    if (bad < p->n)
-        return rp_fail(RP_E_ARG, "%s: tensor %s has %g at element %lld", rp_gguf_path(rp_trainer_origin(t)),
-                       p->name, (double)t->buffer[bad], (long long)bad);
-    return set_state(t, p->weight, t->buffer, p->n);
-}
-
-static RpStatus restore_moment(RpTrainer *t, const TrainParam *p, const char *prefix,
-                               const TensorNode *state) {
-    const RpGgufTensor *from;
-    RP_TRY(find(t, p, prefix, &from));
-    if (from->view.dtype != RP_F32)
-        return rp_fail(RP_E_FORMAT, "%s: tensor %s%s is not f32", rp_gguf_path(rp_trainer_origin(t)), prefix,
-                       p->name);
-    return set_state(t, state, from->view.data, p->n);
-}
-
-static RpStatus begin_adapter(RpTrainer *t) {
-    for (int i = 0; i < t->n_params; i++) {
-        rp_trainer_begin_matrix(t, i, t->buffer);
-        RP_TRY(set_state(t, t->params[i].weight, t->buffer, t->params[i].n));
-    }
-    return RP_OK;
-}
-
-RpStatus rp_trainer_restore(RpTrainer *t) {
-    const RpGgufFile *f    = rp_trainer_origin(t);
-    uint32_t          step = 0;
-    if (f == NULL) return begin_adapter(t);
-    RP_TRY(rp_gguf_get_u32(f, "train.step", &step));
-    t->step = (int64_t)step;
-    RP_TRY(rp_trainer_compare_options(t));
-    for (int i = 0; i < t->n_params; i++) {
-        const TrainParam *p = &t->params[i];
-        RP_TRY(restore_weight(t, p));
-        if (step == 0) continue;
-        RP_TRY(restore_moment(t, p, first_moment, p->m));
-        RP_TRY(restore_moment(t, p, second_moment, p->v));
-    }
-    return RP_OK;
-}
-
-/* ---- writing ---- */
+#include <sys/stat.h>
 
 static const TrainParam *param_of(const RpTrainer *t, const RpGgufTensor *tensor) {
     int i = 0;
@@ -104,21 +27,24 @@ static const TrainParam *param_of(const RpTrainer *t, const RpGgufTensor *tensor
     return i < t->n_params ? &t->params[i] : NULL;
 }
 
-static void put_moment(GgufWriter *w, const TrainParam *p, const char *prefix) {
+static void put_moment(GgufWriter *w, const TrainParam *p, TrainState state) {
     char      name[192];
-    const int n = snprintf(name, sizeof name, "%s%s", prefix, p->name);
+    const int n = snprintf(name, sizeof name, "%s%s", rp_trainer_prefix(state), p->name);
     rp_gguf_put_tensor(w, name, (size_t)n, RP_F32, p->tensor->view.ne);
 }
 
 /* Metadata and tensor table of an adapter, as llama.cpp reads it (model/adapter.c). */
-static void describe_adapter(const RpTrainer *t, GgufWriter *w) {
+static RpStatus describe_adapter(RpTrainer *t, GgufWriter *w) {
+    RP_TRY(rp_trainer_sum_base(t));
     rp_gguf_put_string(w, "general.type", "adapter");
     rp_gguf_put_string(w, "general.architecture", rp_model_info(t->model)->arch);
     rp_gguf_put_string(w, "adapter.type", "lora");
     rp_gguf_put_f32(w, "adapter.lora.alpha", t->o.lora_alpha);
+    rp_adapter_put_base(w, t->model, t->base_sums);
     for (int i = 0; i < t->n_params; i++)
         rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32,
                            t->params[i].tensor->view.ne);
+    return RP_OK;
 }
 
 /* Metadata and tensor table of the whole model. */
@@ -139,23 +65,26 @@ static RpStatus describe_model(const RpTrainer *t, GgufWriter *w) {
     return RP_OK;
 }
 
-static RpStatus describe(const RpTrainer *t, GgufWriter *w, bool with_state) {
-    if (t->adapter != NULL)
-        describe_adapter(t, w);
-    else
-        RP_TRY(describe_model(t, w));
+/* Files with state, and adapters, get checksums; the model alone is a plain file. */
+static RpStatus describe(RpTrainer *t, GgufWriter *w, bool with_state) {
+    if (t->adapter != NULL || with_state) rp_gguf_put_checksums(w);
+    RP_TRY(t->adapter != NULL ? describe_adapter(t, w) : describe_model(t, w));
     if (with_state) {
-        rp_gguf_put_u32(w, "train.step", (uint32_t)t->step);
+        rp_gguf_put_u32(w, "train.step",
+                        (uint32_t)t->step); /* rp_trainer_step allows no more than INT32_MAX */
         rp_trainer_put_options(&t->o, w);
     }
-    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], first_moment);
-    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], second_moment);
+    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], STATE_MEAN);
+    for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], STATE_SQUARES);
     return rp_gguf_writer_begin(w);
 }
 
-static RpStatus write_state(RpTrainer *t, GgufWriter *w, const TensorNode *state, int64_t n) {
-    const size_t bytes = (size_t)n * sizeof(float);
-    RP_TRY(rp_executor_get(t->graphs[GRAPH_STEP].exec, state, t->buffer, bytes));
+/* Values that could not be read again are not written. */
+static RpStatus write_state(RpTrainer *t, GgufWriter *w, const TrainParam *p, TrainState state) {
+    const TensorNode *node  = state == STATE_WEIGHT ? p->weight : state == STATE_MEAN ? p->m : p->v;
+    const size_t      bytes = (size_t)p->n * sizeof(float);
+    RP_TRY(rp_executor_get(t->graphs[GRAPH_STEP].exec, node, t->buffer, bytes));
+    RP_TRY(rp_trainer_check_state("the file is not written", p, state, t->buffer, RP_E_STATE));
     return rp_gguf_writer_data(w, t->buffer, bytes);
 }
 
@@ -163,12 +92,12 @@ static RpStatus write_state(RpTrainer *t, GgufWriter *w, const TensorNode *state
 static RpStatus write_weights(RpTrainer *t, GgufWriter *w) {
     const RpGgufFile *f = t->model->file;
     for (int i = 0; i < t->n_params && t->adapter != NULL; i++)
-        RP_TRY(write_state(t, w, t->params[i].weight, t->params[i].n));
+        RP_TRY(write_state(t, w, &t->params[i], STATE_WEIGHT));
     for (int64_t i = 0; i < rp_gguf_n_tensors(f) && t->adapter == NULL; i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const TrainParam   *p      = param_of(t, tensor);
         if (rp_gguf_is_training(tensor->name)) continue;
-        RP_TRY(p != NULL ? write_state(t, w, p->weight, p->n)
+        RP_TRY(p != NULL ? write_state(t, w, p, STATE_WEIGHT)
                          : rp_gguf_writer_data(w, tensor->view.data, tensor->bytes));
     }
     return RP_OK;
@@ -177,17 +106,44 @@ static RpStatus write_weights(RpTrainer *t, GgufWriter *w) {
 static RpStatus write_tensors(RpTrainer *t, GgufWriter *w, bool with_state) {
     RP_TRY(describe(t, w, with_state));
     RP_TRY(write_weights(t, w));
+    for (int i = 0; i < t->n_params && with_state; i++) RP_TRY(write_state(t, w, &t->params[i], STATE_MEAN));
     for (int i = 0; i < t->n_params && with_state; i++)
-        RP_TRY(write_state(t, w, t->params[i].m, t->params[i].n));
-    for (int i = 0; i < t->n_params && with_state; i++)
-        RP_TRY(write_state(t, w, t->params[i].v, t->params[i].n));
+        RP_TRY(write_state(t, w, &t->params[i], STATE_SQUARES));
     return RP_OK;
+}
+
+/* Whether the file that is to be replaced can be resumed, as far as its checksums tell. One that cannot must not replace the
+ * checkpoint before it. */
+static RpStatus is_whole(const char *path, bool *whole) {
+    RpGgufFile *f;
+    struct stat old;
+    *whole = false;
+    if (stat(path, &old) != 0)
+        return errno == ENOENT ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(old.st_mode)) return RP_OK; /* rp_gguf_writer_open refuses it */
+    RpStatus st = rp_gguf_open(path, &f);
+    if (st == RP_OK) {
+        st = rp_gguf_check_tensors(f, false);
+        if (st == RP_OK) st = rp_gguf_check_tensors(f, true);
+        *whole = st == RP_OK && rp_gguf_find(f, "train.step") != NULL;
+        rp_gguf_close(f);
+    }
+    return st == RP_E_FORMAT || st == RP_E_UNSUPPORTED ? RP_OK : st;
 }
 
 static RpStatus write_file(RpTrainer *t, const char *path, bool with_state) {
     GgufWriter *w;
+    bool        keep = false;
+    if (with_state) RP_TRY(is_whole(path, &keep));
     RP_TRY(rp_gguf_writer_open(path, &w));
-    return rp_gguf_writer_close(w, write_tensors(t, w, with_state));
+    RpStatus st = keep ? rp_gguf_writer_keep(w, TRAIN_KEPT) : RP_OK;
+    if (st == RP_OK) st = write_tensors(t, w, with_state);
+    return rp_gguf_writer_close(w, st);
+}
+
+/* The states that write_state refuses do not name the file. */
+static RpStatus with_path(const char *path, RpStatus st) {
+    return st == RP_E_STATE ? rp_fail(st, "%s: %s", path, rp_last_error()) : st;
 }
 
 /* No file with which the training began may be replaced, but a checkpoint by a checkpoint. */
@@ -201,8 +157,14 @@ static RpStatus check_output(const RpTrainer *t, const char *path, bool is_check
 RpStatus rp_trainer_save(RpTrainer *t, const char *path) {
     RP_NOT_NULL(t, "t");
     RP_NOT_NULL(path, "path");
+    TrainLock *lock = NULL;
+    bool       locked;
     RP_TRY(check_output(t, path, true));
-    return write_file(t, path, true);
+    RP_TRY(rp_train_lock_is_of(t->lock, path, &locked));
+    if (!locked) RP_TRY(rp_train_lock(path, &lock));
+    const RpStatus st = with_path(path, write_file(t, path, true));
+    rp_train_unlock(lock);
+    return st;
 }
 
 RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type) {
@@ -210,11 +172,11 @@ RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type) {
     RP_NOT_NULL(path, "path");
 
     RP_TRY(check_output(t, path, false));
-    if (type == NULL || strcasecmp(type, "F32") == 0) return write_file(t, path, false);
+    if (type == NULL || strcasecmp(type, "F32") == 0) return with_path(path, write_file(t, path, false));
     if (t->adapter != NULL) return rp_fail(RP_E_ARG, "%s: type %s: adapters are written in F32", path, type);
     Scratch  f32;
     RpStatus st = rp_scratch_open(path, "f32", &f32);
-    if (st == RP_OK) st = write_file(t, f32.path, false);
+    if (st == RP_OK) st = with_path(path, write_file(t, f32.path, false));
     if (st == RP_OK) st = rp_requantize(f32.path, path, type, NULL, NULL);
     rp_scratch_close(&f32);
     return st;

@@ -103,6 +103,8 @@ void rp_trainer_free(RpTrainer *t) {
     for (int i = N_GRAPHS - 1; i >= 0; i--) rp_trainer_close_graph(&t->graphs[i]);
     rp_trainer_free_adapter(t->adapter);
     rp_gguf_close(t->origin);
+    rp_train_unlock(t->lock);
+    free(t->base_sums);
     free(t->params);
     free(t->routed);
     free(t->loads);
@@ -260,6 +262,7 @@ static RpStatus fill_mask(RpTrainer *t) {
 }
 
 static RpStatus open_trainer(RpTrainer *t) {
+    if (t->o.checkpoint != NULL) RP_TRY(rp_train_lock(t->o.checkpoint, &t->lock));
     RP_TRY(check_memory(t));
     for (int kind = 0; kind < N_GRAPHS; kind++)
         if (needs(t, (TrainGraphKind)kind)) RP_TRY(rp_trainer_open_graph(t, (TrainGraphKind)kind));
@@ -267,7 +270,7 @@ static RpStatus open_trainer(RpTrainer *t) {
     if (t->o.adapter != NULL) RP_TRY(rp_gguf_open(t->o.adapter, &t->origin));
     if (t->origin != NULL) RP_TRY(rp_adapter_check(t->model, t->origin));
     RP_TRY(rp_trainer_restore(t));
-    t->o.device = t->o.adapter = NULL; /* borrowed for the call */
+    t->o.device = t->o.adapter = t->o.checkpoint = NULL; /* borrowed for the call */
     return RP_OK;
 }
 

@@ -11,6 +11,10 @@
 
 #include "model/gguf/gguf_write.h"
 #include "model/model.h"
+#include "train/lock.h"
+
+/* A checkpoint that is replaced stays under its name and this. */
+#define TRAIN_KEPT ".1"
 
 typedef enum TrainGraphKind {
     GRAPH_STEP, /* the owner of the states */
@@ -41,6 +45,9 @@ typedef struct TrainGraph {
 
 typedef struct TrainAdapter TrainAdapter;
 
+/* The states of a parameter in a checkpoint: its weights, AdamW's mean of gradients and of their squares. */
+typedef enum TrainState { STATE_WEIGHT, STATE_MEAN, STATE_SQUARES } TrainState;
+
 struct RpTrainer {
     const RpModel *model;
     TrainAdapter  *adapter; /* what is trained with lora_rank; else NULL */
@@ -53,6 +60,9 @@ struct RpTrainer {
     float         *loads;  /* [n_layer][n_expert]; NULL in a dense model */
     bool          *routed; /* [n_layer] */
     float         *buffer; /* of the largest parameter */
+    uint64_t
+        *base_sums;  /* with an adapter: checksums of the model's tensors, once they are needed; else NULL */
+    TrainLock *lock; /* of RpTrainOptions.checkpoint; or NULL */
 };
 
 /* The options with their defaults, checked. */
@@ -82,6 +92,16 @@ void                  rp_trainer_close_graph(TrainGraph *g);
 
 /* The model's weights, and of a checkpoint m, v and the number of steps, into the states. */
 RP_NODISCARD RpStatus rp_trainer_restore(RpTrainer *t);
+
+/* Fills in t->base_sums. */
+RP_NODISCARD RpStatus rp_trainer_sum_base(RpTrainer *t);
+
+/* "", "train.m." or "train.v.": before the name of the parameter it is the name of the tensor. */
+const char *rp_trainer_prefix(TrainState state);
+
+/* `status` if one of the values x [p->n] is not finite, or is a negative mean of squares: names tensor, element and value. */
+RP_NODISCARD RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainState state,
+                                             const float *x, RpStatus status);
 
 /* The options as keys of a checkpoint. */
 void rp_trainer_put_options(const RpTrainOptions *o, GgufWriter *w);

@@ -102,12 +102,12 @@ static RpStatus find_weight(RpTrainer *t, const char **name) {
 
 /* Which tensor is to blame? The weights are as before the step, so GRAPH_FIRST computes the same gradients again,
  * as states that the host can read. */
-static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float factor, const char **what,
+static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float factor, bool *is_weight,
                                 const char **name) {
     TrainGraph *g = &t->graphs[GRAPH_FIRST];
-    *what         = "weight";
     RP_TRY(find_weight(t, name));
-    if (*name != NULL) return RP_OK;
+    *is_weight = *name != NULL;
+    if (*is_weight) return RP_OK;
     RP_TRY(rp_trainer_plan_graph(t, GRAPH_FIRST));
     RP_TRY(rp_trainer_open_graph(t, GRAPH_FIRST));
     for (int k = 0; k < t->o.accumulate; k++) {
@@ -120,7 +120,7 @@ static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float facto
             const TensorNode *sum = rp_graph_find(g->graph, state);
             RP_TRY(rp_executor_get(g->exec, sum, t->buffer, (size_t)t->params[i].n * sizeof(float)));
             if (rp_trainer_not_finite(t->buffer, t->params[i].n) == t->params[i].n) continue;
-            *what = "gradient of", *name = t->params[i].name;
+            *name = t->params[i].name;
             return RP_OK;
         }
     }
@@ -128,20 +128,27 @@ static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float facto
 }
 
 static RpStatus not_finite(RpTrainer *t, const int32_t *tokens, float factor, double loss, double norm) {
-    const long long   step = (long long)t->step + 1;
-    const char       *what = NULL, *name = NULL;
-    static const char kept[] = "the weights are those before the step";
+    const long long   step      = (long long)t->step + 1;
+    const char       *name      = NULL;
+    bool              is_weight = false;
+    static const char kept[]    = "the weights are those before the step";
     char              cause[64];
     if (isfinite(loss))
         snprintf(cause, sizeof cause, "the norm of the gradients is %s", isnan(norm) ? "NaN" : "infinite");
     else
         snprintf(cause, sizeof cause, "the loss is %s", isnan(loss) ? "NaN" : "infinite");
-    if (find_not_finite(t, tokens, factor, &what, &name) != RP_OK)
+    if (find_not_finite(t, tokens, factor, &is_weight, &name) != RP_OK)
         return rp_fail(RP_E_ARG, "training: step %lld: %s; %s; looking for the tensor failed: %.200s", step,
                        cause, kept, rp_last_error());
+    if (is_weight) /* the error of that step was not heeded */
+        return rp_fail(
+            RP_E_ARG,
+            "training: step %lld: %s: the weight '%s' is not finite since an earlier step: resume from a "
+            "checkpoint",
+            step, cause, name);
     if (name == NULL) /* every gradient is finite, a sum of them is not */
         return rp_fail(RP_E_ARG, "training: step %lld: %s; %s", step, cause, kept);
-    return rp_fail(RP_E_ARG, "training: step %lld: %s: the %s '%s' is not finite; %s", step, cause, what,
+    return rp_fail(RP_E_ARG, "training: step %lld: %s: the gradient of '%s' is not finite; %s", step, cause,
                    name, kept);
 }
 

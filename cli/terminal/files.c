@@ -123,9 +123,10 @@ static void add_option(FileList *list, const Option *o) {
     }
 }
 
+/* A checkpoint and the one before are links to one file for a moment in each save, and stay so after a kill in it. */
 static bool conflict(const CliFile *output, const CliFile *other) {
     if (output == other || !same(&output->id, &other->id)) return false;
-    return output->use != FILE_CHECKPOINT || other->use != FILE_RESUMED;
+    return output->use != FILE_CHECKPOINT || (other->use != FILE_RESUMED && other->use != FILE_CHECKPOINT);
 }
 
 /* "--log run.jsonl" or "standard output". */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* What a command does with a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on writing
- * its checkpoint. */
+ * its checkpoint. Two FILE_CHECKPOINT are a checkpoint and the one before. */
 typedef enum FileUse {
     FILE_NONE, /* not a path */
     FILE_READ,

@@ -75,8 +75,18 @@ static RpStatus start_preset(const TrainArgs *a, const Corpus *c, RpModel **m) {
     return st;
 }
 
+RpStatus cli_train_resume_failed(const TrainArgs *a, RpStatus st) {
+    char kept[MAX_PATH];
+    if ((st != RP_E_IO && st != RP_E_FORMAT) || snprintf(kept, sizeof kept, "%s.1", a->resume) >= MAX_PATH ||
+        access(kept, R_OK) != 0)
+        return st;
+    return rp_fail(st, "%s; the checkpoint before it is %s: go on from it with --resume", rp_last_error(),
+                   kept);
+}
+
 static RpStatus resume(const TrainArgs *a, RpModel **m) {
-    RP_TRY(cli_open_model(a->resume, &a->device, a->quiet, m));
+    const RpStatus st = cli_open_model(a->resume, &a->device, a->quiet, m);
+    if (st != RP_OK) return cli_train_resume_failed(a, st);
     if (rp_gguf_find(rp_model_file(*m), "train.step") != NULL) return RP_OK;
     return rp_fail(RP_E_ARG, "%s is not a checkpoint (train.step is absent): train it with -m", a->resume);
 }

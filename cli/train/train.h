@@ -71,6 +71,9 @@ RP_NODISCARD RpStatus cli_train_start(const TrainArgs *a, RpModel **m, Corpus *c
 /* Fails if no file can be written to the path. */
 RP_NODISCARD RpStatus cli_train_try_output(const char *path);
 
+/* After --resume failed with `st`: names the checkpoint before it, FILE.1 (docs/training.md), if there is one. Returns `st`. */
+RP_NODISCARD RpStatus cli_train_resume_failed(const TrainArgs *a, RpStatus st);
+
 /* ---- log.c ---- */
 
 typedef struct TrainLog {

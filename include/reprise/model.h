@@ -34,6 +34,8 @@ typedef struct RpModelInfo {
     size_t      weight_bytes;              /* of all tensors */
     size_t      decode_weight_bytes;       /* read per token: all tensors, but of the experts only those used, and of
                                               an embedding that is not the output matrix too only one row */
+    const char *adapter_warning; /* why the latest adapter may not fit: it was trained on another model of the same shape,
+                                    as far as its vectors tell (docs/training.md). NULL: nothing is known against it */
 } RpModelInfo;
 
 typedef struct RpModelOptions {
@@ -60,7 +62,9 @@ RP_NODISCARD static inline RpStatus rp_model_open(const char *path, const RpMode
  * a [n,rank] and b [rank,m] of any type, and f = scale * alpha / rank (scale, if the file has no alpha). `path` is a GGUF file
  * of llama.cpp's convert_lora_to_gguf.py or of a trainer (train.h); it stays open until rp_model_free. Several adapters add
  * up. Call it before the model makes a graph, a session or a trainer. The path is copied.
- * RP_E_FORMAT for another kind of file, another architecture, a tensor that the model does not have or one without its pair;
+ * An adapter of a trainer names its base: the model must have the same tensors of the same shapes, in any types.
+ * RP_E_FORMAT for another kind of file, another architecture, a damaged file (docs/training.md), a tensor that the model does
+ * not have or one without its pair, a base of other tensors;
  * RP_E_SHAPE names the tensor and the shapes; RP_E_UNSUPPORTED for tensors of embeddings, norms and experts; RP_E_ARG for a
  * scale that is not finite; RP_E_IO, RP_E_NOMEM. The model is then as before. */
 RP_API RP_NODISCARD RpStatus rp_model_add_adapter(RpModel *m, const char *path, float scale);

@@ -61,6 +61,8 @@ typedef struct RpTrainOptions {
     bool        change_options; /* a checkpoint resumes even with other options than those before it */
     const char *adapter;        /* with lora_rank: begin with this adapter, or resume this checkpoint of one; borrowed for
                                    the call; NULL: a new one */
+    const char *checkpoint;     /* path of the checkpoints, which no other trainer of any process may write until this one is
+                                   freed (docs/training.md); borrowed for the call; NULL: rp_trainer_save alone locks */
 } RpTrainOptions;
 
 /* Bytes that a trainer would allocate. Not included: scratch memory of kernels, and a copy of the largest tensor
@@ -97,8 +99,10 @@ RP_NODISCARD static inline RpStatus rp_trainer_memory(const RpModel *m, const Rp
  * steps have the bits that they would have had without the interruption.
  * RP_E_ARG names an option that is out of range, or one that differs from that of the checkpoint and would change
  * the bits, with both values (unless change_options is set); or a tensor with NaN or infinity; RP_E_UNSUPPORTED names an
- * option, or an op without a gradient rule (docs/training.md); RP_E_FORMAT for a damaged checkpoint; RP_E_NOMEM
- * if the memory of RpTrainMemory exceeds the free memory of the device, with the figures: nothing is allocated
+ * option, or an op without a gradient rule (docs/training.md); RP_E_FORMAT for a damaged checkpoint, which names a tensor
+ * with another checksum or a moment that no training makes; RP_E_ARG, RP_E_SHAPE or RP_E_FORMAT for a checkpoint of an
+ * adapter whose base is not this model, with the tensor and what differs; RP_E_STATE names the process that writes
+ * `checkpoint`; RP_E_NOMEM if the memory of RpTrainMemory exceeds the free memory of the device, with the figures: nothing is allocated
  * then; otherwise as rp_executor_open. */
 RP_API RP_NODISCARD RpStatus        rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options,
                                                           size_t options_bytes, RpTrainer **out);
@@ -132,14 +136,18 @@ RP_API RP_NODISCARD RpStatus rp_trainer_evaluate(RpTrainer *t, const int32_t *to
 RP_API const float *rp_trainer_expert_load(const RpTrainer *t, int layer);
 
 /* Writes a checkpoint: a GGUF file of the model in f32 with its metadata, which rp_model_open opens like any
- * other, with tensors "train.m.<name>" and "train.v.<name>" and keys train.step and "train.<option>". The file appears under `path`
- * as a whole (file.h). It may replace the checkpoint with which the training began, but no other file that was opened:
- * RP_E_ARG then, and for a path that is not a regular file; RP_E_IO, RP_E_CUDA. */
+ * other, with tensors "train.m.<name>" and "train.v.<name>", keys train.step and "train.<option>", and checksums
+ * (docs/training.md). The file appears under `path` as a whole (file.h). A checkpoint that stood there and is not damaged
+ * stays as "<path>.1"; any other file is replaced, but none that was opened other than the checkpoint with which the training
+ * began: RP_E_ARG then, and for a path that is not a regular file.
+ * RP_E_STATE if another trainer writes checkpoints to `path` (RpTrainOptions.checkpoint), with its process; or if a weight
+ * or a moment is one that could not be read again, such as NaN, with tensor and element. RP_E_IO, RP_E_CUDA, RP_E_NOMEM.
+ * After any error the file that stood there is as it was. */
 RP_API RP_NODISCARD RpStatus rp_trainer_save(RpTrainer *t, const char *path);
 
 /* Writes the model alone, in a type of rp_requantize; NULL: F32. Types but F32 take a temporary f32 file beside
- * `path`. RP_E_ARG if `path` is a file with which the training began, also a checkpoint; other errors as rp_trainer_save and
- * rp_requantize. */
+ * `path`. An adapter gets checksums and names its base. RP_E_ARG if `path` is a file with which the training began, also a
+ * checkpoint; other errors as rp_trainer_save, without a lock, and rp_requantize. */
 RP_API RP_NODISCARD RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type);
 
 RP_API int64_t rp_trainer_n_steps(const RpTrainer *t); /* made so far, also before a resume */

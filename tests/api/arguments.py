@@ -190,7 +190,7 @@ MEMBERS = {
     "RpGenerateOptions.tokens": [],
     **{f"RpTrainOptions.{name}": ["-1", "INT32_MIN"] for name in ("accumulate", "n_steps", "warmup")},
     "RpTrainOptions.max_norm": ["(float)NAN", "-1.0f"], "RpTrainOptions.lora_alpha": [], "RpTrainOptions.seed": [],
-    "RpTrainOptions.change_options": [], "RpTrainOptions.adapter": ['"no/such/file"'],
+    "RpTrainOptions.change_options": [], "RpTrainOptions.adapter": ['"no/such/file"'], "RpTrainOptions.checkpoint": [],
     "RpTrainOptions.recompute": [], "RpTrainOptions.n_threads": ["-1", "INT32_MAX"], "RpTrainOptions.device": ['"tpu"'],
     "RpViewParams.nb[0]": ["SIZE_MAX"], "RpViewParams.offset": ["SIZE_MAX", "SIZE_MAX / 2 + 1"],
 }

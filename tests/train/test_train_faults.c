@@ -14,6 +14,17 @@ enum { MICRO_BATCHES = 3 };
 static const RpTrainOptions options = {
     .batch = 1, .seq = 4, .accumulate = MICRO_BATCHES, .aux_loss = 0.01f, .recompute = true, .n_threads = 2};
 
+/* A second checkpoint keeps the first one. */
+static RpStatus save_twice(RpTrainer *t, const char *path) {
+    char kept[100];
+    snprintf(kept, sizeof kept, "%s.1", path);
+    RpStatus st = rp_trainer_save(t, path);
+    if (st == RP_OK) st = rp_trainer_save(t, path);
+    if (st == RP_OK && access(kept, F_OK) != 0) st = rp_fail(RP_E_STATE, "%s is not there", kept);
+    remove(path), remove(kept);
+    return st;
+}
+
 static RpStatus train(RpTrainer *t, const char *type) {
     static const int32_t tokens[15] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     char                 path[96];
@@ -24,8 +35,7 @@ static RpStatus train(RpTrainer *t, const char *type) {
     RP_TRY(rp_trainer_evaluate(t, tokens, 3, &loss));
     add_result(&loss, sizeof loss);
     snprintf(path, sizeof path, "%s/checkpoint.gguf", folder);
-    RP_TRY(rp_trainer_save(t, path));
-    remove(path);
+    RP_TRY(save_twice(t, path));
     RpStatus st = rp_trainer_export(t, path, type);
     if (st == RP_OK) remove(path);
     return st;
@@ -35,7 +45,11 @@ static RpStatus open_and_train(const char *type) {
     RpModel   *m;
     RpTrainer *t;
     RP_TRY(rp_model_open(GOLDEN_DIR "tiny/qwen3moe-f32.gguf", NULL, &m));
-    RpStatus st = rp_trainer_open(m, &options, &t);
+    char           checkpoint[96];
+    RpTrainOptions o = options;
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint.gguf", folder);
+    o.checkpoint = checkpoint; /* locked */
+    RpStatus st  = rp_trainer_open(m, &o, &t);
     if (st == RP_OK) {
         st = train(t, type);
         rp_trainer_free(t);

@@ -64,8 +64,26 @@ def test_adapters(untrained, tmp_path):
     model.merge(tmp_path / "merged.gguf")
     merged = np.array(reprise.Model(tmp_path / "merged.gguf").logits(tokens[0, :1, :8]))
     assert np.abs(applied - merged).max() < 0.01 < np.abs(applied - plain).max()
+    assert model.info.adapter_warning is None
     with pytest.raises(reprise.FormatError, match="general.type is ''"):
         model.add_adapter(untrained)
+    tuned = tmp_path / "tuned.gguf"
+    with reprise.Trainer(reprise.Model(untrained), **OPTIONS) as trainer:
+        trainer.step(tokens[0])
+        trainer.export(tuned)
+    model = reprise.Model(tuned)
+    model.add_adapter(tmp_path / "adapter.gguf")
+    assert "adapter.gguf was trained on another model" in model.info.adapter_warning
+
+
+def test_a_checkpoint_has_one_trainer(untrained, tmp_path):
+    options = {**OPTIONS, "checkpoint": tmp_path / "one.gguf"}
+    model = reprise.Model(untrained)
+    with reprise.Trainer(model, **options) as trainer:
+        with pytest.raises(reprise.StateError, match="another trainer of this process"):
+            reprise.Trainer(model, **options)
+        trainer.save(tmp_path / "one.gguf")
+    reprise.Trainer(model, **options).close()
 
 
 def test_memory_is_known_before(untrained):

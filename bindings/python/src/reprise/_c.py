@@ -651,7 +651,7 @@ class RpModelGraphOptions(ct.Structure): # 24 bytes
             ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32)]
 
 
-class RpModelInfo(ct.Structure): # 96 bytes
+class RpModelInfo(ct.Structure): # 104 bytes
     arch: bytes | None
     name: bytes | None
     n_vocab: int
@@ -670,11 +670,13 @@ class RpModelInfo(ct.Structure): # 96 bytes
     n_params_active: int
     weight_bytes: int
     decode_weight_bytes: int
+    adapter_warning: bytes | None
     _fields_ = [("arch", ct.c_char_p), ("name", ct.c_char_p), ("n_vocab", ct.c_int32), ("n_embd", ct.c_int32),
             ("n_layer", ct.c_int32), ("n_head", ct.c_int32), ("n_head_kv", ct.c_int32), ("head_dim", ct.c_int32),
             ("n_ff", ct.c_int32), ("n_ctx_train", ct.c_int32), ("window", ct.c_int32), ("n_layer_local", ct.c_int32),
             ("n_expert", ct.c_int32), ("n_expert_used", ct.c_int32), ("n_params", ct.c_int64),
-            ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64)]
+            ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64),
+            ("adapter_warning", ct.c_char_p)]
 
 
 class RpModelOptions(ct.Structure): # 24 bytes
@@ -946,7 +948,7 @@ class RpTrainMemory(ct.Structure): # 40 bytes
             ("activations", ct.c_uint64), ("total", ct.c_uint64)]
 
 
-class RpTrainOptions(ct.Structure): # 120 bytes
+class RpTrainOptions(ct.Structure): # 128 bytes
     batch: int
     seq: int
     accumulate: int
@@ -973,13 +975,14 @@ class RpTrainOptions(ct.Structure): # 120 bytes
     mode: int
     change_options: bool
     adapter: bytes | None
+    checkpoint: bytes | None
     _fields_ = [("batch", ct.c_int32), ("seq", ct.c_int32), ("accumulate", ct.c_int32), ("n_steps", ct.c_int32),
             ("lr", ct.c_float), ("lr_end", ct.c_float), ("schedule", ct.c_int32), ("warmup", ct.c_int32),
             ("beta1", ct.c_float), ("beta2", ct.c_float), ("eps", ct.c_float), ("weight_decay", ct.c_float),
             ("max_norm", ct.c_float), ("aux_loss", ct.c_float), ("recompute", ct.c_bool), ("compute", ct.c_int32),
             ("lora_rank", ct.c_int32), ("lora_alpha", ct.c_float), ("seed", ct.c_uint64), ("n_threads", ct.c_int32),
             ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32),
-            ("change_options", ct.c_bool), ("adapter", ct.c_char_p)]
+            ("change_options", ct.c_bool), ("adapter", ct.c_char_p), ("checkpoint", ct.c_char_p)]
 
 
 class RpTrainResult(ct.Structure): # 48 bytes

@@ -47,6 +47,7 @@ class ModelInfo(NamedTuple):
     n_params_active: int
     weight_bytes: int
     decode_weight_bytes: int
+    adapter_warning: str | None  # why the latest adapter may not fit
 
 
 def demo_path() -> pathlib.Path:
@@ -122,7 +123,8 @@ class Model(Handle):
         return Tensors(self, lib.rp_model_file(self))
 
     def add_adapter(self, path: str | os.PathLike[str], scale: float = 1.0) -> None:
-        """Applies a LoRA adapter whenever the model runs. Call it before the first session or graph."""
+        """Applies a LoRA adapter whenever the model runs. Call it before the first session or graph. info.adapter_warning then says
+        whether it was trained on another model of the same shape."""
         lib.rp_model_add_adapter(self, path, scale)
 
     def merge(self, path: str | os.PathLike[str], type: str | None = None) -> None:

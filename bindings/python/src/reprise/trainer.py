@@ -49,13 +49,15 @@ def train_options(*, batch: int = 0, seq: int = 0, accumulate: int = 0, n_steps:
                   weight_decay: float = 0.0, max_norm: float = 0.0, aux_loss: float = 0.0, recompute: bool = False,
                   compute: DtypeLike = "f32", n_threads: int = 0, device: str | None = None, require_cuda: bool = False,
                   require_graph: bool = False, mode: Mode = "auto", lora_rank: int = 0, lora_alpha: float = 0.0, seed: int = 0,
-                  change_options: bool = False, adapter: str | os.PathLike[str] | None = None) -> _c.RpTrainOptions:
+                  change_options: bool = False, adapter: str | os.PathLike[str] | None = None,
+                  checkpoint: str | os.PathLike[str] | None = None) -> _c.RpTrainOptions:
     return params(_c.RpTrainOptions, batch=batch, seq=seq, accumulate=accumulate, n_steps=n_steps, lr=lr, lr_end=lr_end,
                   schedule=choice("schedule", schedule, SCHEDULES), warmup=warmup, beta1=beta1, beta2=beta2, eps=eps,
                   weight_decay=weight_decay, max_norm=max_norm, aux_loss=aux_loss, recompute=recompute,
                   compute=dtype_number(compute), n_threads=n_threads, device=device, require_cuda=require_cuda,
                   require_graph=require_graph, mode=mode_number(mode), lora_rank=lora_rank, lora_alpha=lora_alpha, seed=seed,
-                  change_options=change_options, adapter=None if adapter is None else os.fspath(adapter))
+                  change_options=change_options, adapter=None if adapter is None else os.fspath(adapter),
+                  checkpoint=None if checkpoint is None else os.fspath(checkpoint))
 
 
 class Trainer(Handle):
@@ -66,7 +68,8 @@ class Trainer(Handle):
             trainer.save("checkpoint.gguf")
 
     Options as in RpTrainOptions (reprise/train.h); 0: the default there. `schedule`: "constant" or "cosine". With `lora_rank` only
-    an adapter is trained, save() and export() write it, and `adapter` is the one to begin with."""
+    an adapter is trained, save() and export() write it, and `adapter` is the one to begin with. No other trainer of any process
+    may write to `checkpoint` while this one is open."""
 
     def __init__(self, model: Model, **options: Any) -> None:
         out = ct.c_void_p()

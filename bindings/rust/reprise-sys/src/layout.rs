@@ -247,7 +247,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<RpChatMessage>(), align_of::<RpChatMessage>()), (16, 8), "RpChatMessage");
     assert_eq!(offset!(RpChatMessage, role), 0, "RpChatMessage.role");
     assert_eq!(offset!(RpChatMessage, text), 8, "RpChatMessage.text");
-    assert_eq!((size_of::<RpModelInfo>(), align_of::<RpModelInfo>()), (96, 8), "RpModelInfo");
+    assert_eq!((size_of::<RpModelInfo>(), align_of::<RpModelInfo>()), (104, 8), "RpModelInfo");
     assert_eq!(offset!(RpModelInfo, arch), 0, "RpModelInfo.arch");
     assert_eq!(offset!(RpModelInfo, name), 8, "RpModelInfo.name");
     assert_eq!(offset!(RpModelInfo, n_vocab), 16, "RpModelInfo.n_vocab");
@@ -266,6 +266,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelInfo, n_params_active), 72, "RpModelInfo.n_params_active");
     assert_eq!(offset!(RpModelInfo, weight_bytes), 80, "RpModelInfo.weight_bytes");
     assert_eq!(offset!(RpModelInfo, decode_weight_bytes), 88, "RpModelInfo.decode_weight_bytes");
+    assert_eq!(offset!(RpModelInfo, adapter_warning), 96, "RpModelInfo.adapter_warning");
     assert_eq!((size_of::<RpModelOptions>(), align_of::<RpModelOptions>()), (24, 8), "RpModelOptions");
     assert_eq!(offset!(RpModelOptions, progress), 0, "RpModelOptions.progress");
     assert_eq!(offset!(RpModelOptions, user), 8, "RpModelOptions.user");
@@ -504,7 +505,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpCudaSource, shared_bytes), 52, "RpCudaSource.shared_bytes");
     assert_eq!(offset!(RpCudaSource, flags), 56, "RpCudaSource.flags");
     assert_eq!(offset!(RpCudaSource, unused), 60, "RpCudaSource.unused");
-    assert_eq!((size_of::<RpTrainOptions>(), align_of::<RpTrainOptions>()), (120, 8), "RpTrainOptions");
+    assert_eq!((size_of::<RpTrainOptions>(), align_of::<RpTrainOptions>()), (128, 8), "RpTrainOptions");
     assert_eq!(offset!(RpTrainOptions, batch), 0, "RpTrainOptions.batch");
     assert_eq!(offset!(RpTrainOptions, seq), 4, "RpTrainOptions.seq");
     assert_eq!(offset!(RpTrainOptions, accumulate), 8, "RpTrainOptions.accumulate");
@@ -531,6 +532,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpTrainOptions, mode), 100, "RpTrainOptions.mode");
     assert_eq!(offset!(RpTrainOptions, change_options), 104, "RpTrainOptions.change_options");
     assert_eq!(offset!(RpTrainOptions, adapter), 112, "RpTrainOptions.adapter");
+    assert_eq!(offset!(RpTrainOptions, checkpoint), 120, "RpTrainOptions.checkpoint");
     assert_eq!((size_of::<RpTrainMemory>(), align_of::<RpTrainMemory>()), (40, 8), "RpTrainMemory");
     assert_eq!(offset!(RpTrainMemory, weights), 0, "RpTrainMemory.weights");
     assert_eq!(offset!(RpTrainMemory, optimizer), 8, "RpTrainMemory.optimizer");

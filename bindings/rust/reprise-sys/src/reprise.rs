@@ -706,6 +706,7 @@ pub struct RpModelInfo {
     pub n_params_active: i64,
     pub weight_bytes: usize,
     pub decode_weight_bytes: usize,
+    pub adapter_warning: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1360,6 +1361,7 @@ pub struct RpTrainOptions {
     pub mode: RpExecMode,
     pub change_options: bool,
     pub adapter: *const c_char,
+    pub checkpoint: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
