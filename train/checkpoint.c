@@ -131,6 +131,23 @@ static RpStatus is_whole(const char *path, bool *whole) {
     return st == RP_E_FORMAT || st == RP_E_UNSUPPORTED ? RP_OK : st;
 }
 
+RpStatus rp_trainer_check_kept(const char *path) {
+    char *target = realpath(path, NULL);
+    if (target == NULL && errno != ENOENT) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    const char  *file   = target != NULL ? target : path; /* without a file: it gets this name */
+    const size_t size   = strlen(file) + sizeof TRAIN_KEPT;
+    char        *kept   = malloc(size);
+    RpStatus     status = kept != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "%s: out of memory for a path", path);
+    struct stat  st;
+    if (kept != NULL) snprintf(kept, size, "%s%s", file, TRAIN_KEPT);
+    if (kept != NULL && stat(kept, &st) == 0 && !S_ISREG(st.st_mode))
+        status = rp_fail(RP_E_ARG, "%s: is not a regular file, which the checkpoint before %s would replace",
+                         kept, path);
+    free(kept);
+    free(target);
+    return status;
+}
+
 static RpStatus write_file(RpTrainer *t, const char *path, bool with_state) {
     GgufWriter *w;
     bool        keep = false;

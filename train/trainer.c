@@ -263,6 +263,7 @@ static RpStatus fill_mask(RpTrainer *t) {
 
 static RpStatus open_trainer(RpTrainer *t) {
     if (t->o.checkpoint != NULL) RP_TRY(rp_train_lock(t->o.checkpoint, &t->lock));
+    if (t->o.checkpoint != NULL) RP_TRY(rp_trainer_check_kept(t->o.checkpoint));
     RP_TRY(check_memory(t));
     for (int kind = 0; kind < N_GRAPHS; kind++)
         if (needs(t, (TrainGraphKind)kind)) RP_TRY(rp_trainer_open_graph(t, (TrainGraphKind)kind));

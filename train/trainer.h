@@ -103,6 +103,9 @@ const char *rp_trainer_prefix(TrainState state);
 RP_NODISCARD RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainState state,
                                              const float *x, RpStatus status);
 
+/* RP_E_ARG if what stands at the name of the checkpoint before is no file, so that each save but the first would fail. */
+RP_NODISCARD RpStatus rp_trainer_check_kept(const char *path);
+
 /* The options as keys of a checkpoint. */
 void rp_trainer_put_options(const RpTrainOptions *o, GgufWriter *w);
 

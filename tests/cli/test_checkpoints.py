@@ -117,6 +117,15 @@ def test_a_kill_while_the_checkpoint_gets_its_second_name():
     expect(contents(saved) != before and contents(saved + ".1") == before, "the next run goes on")
 
 
+def test_a_name_that_the_checkpoint_before_cannot_get_is_refused_at_once():
+    saved = path("folder.gguf")
+    os.mkdir(saved + ".1")
+    expect_refusal(train(BASE, "-n", "2", "-o", path("x2.gguf"), "--checkpoint", saved), 1,
+                   f"{saved}.1: is not a regular file, which the checkpoint before {saved} would replace")
+    expect(not os.path.exists(saved), "no step is made")
+    os.rmdir(saved + ".1")
+
+
 def test_an_adapter_names_the_damage():
     saved = shutil.copy(os.path.join(FILES, "v1-lora.gguf"), path("lora.gguf"))
     os.link(saved, saved + ".1")
