@@ -4,6 +4,7 @@
 
 #include "reprise/device.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ static char *checkpoint_path(const char *output) {
 }
 
 static char *default_checkpoint; /* owned */
+static int   checkpoint_error;   /* errno of the search for its folder; 0: none */
 
 /* The default of --checkpoint, and the checkpoint before, which is renamed to FILE.1 in the folder that links lead to. */
 static void computed_files(FileList *list) {
@@ -48,7 +50,9 @@ static void computed_files(FileList *list) {
         cli_files_add(list, FILE_CHECKPOINT, "the checkpoint", args.checkpoint);
     }
     if (args.checkpoint == NULL) return;
-    snprintf(kept, sizeof kept, "%s.1", realpath(args.checkpoint, target) != NULL ? target : args.checkpoint);
+    const bool found = realpath(args.checkpoint, target) != NULL;
+    if (!found && errno != ENOENT) checkpoint_error = errno;
+    snprintf(kept, sizeof kept, "%s.1", found ? target : args.checkpoint);
     cli_files_add(list, FILE_CHECKPOINT, "the checkpoint before", kept);
 }
 
@@ -168,6 +172,7 @@ static RpStatus train(RpModel **m, RpTrainer **t, Corpus *c) {
     RpTrainOptions o;
     RP_TRY(cli_train_try_output(args.output));
     RP_TRY(cli_train_try_output(args.checkpoint));
+    if (checkpoint_error != 0) return rp_fail(RP_E_IO, "%s: %s", args.checkpoint, strerror(checkpoint_error));
     RP_TRY(cli_train_log_check(args.log));
     RP_TRY(check_resumed());
     RP_TRY(check_preset());
