@@ -61,9 +61,12 @@ RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f) {
 }
 
 static RpStatus check_type(const RpGgufFile *f, const RpGgufTensor *t) {
-    if (t->known && t->view.ne[2] == 1 && t->view.ne[3] == 1) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s: a matrix of a type that is computed with is wanted",
-                   rp_gguf_path(f), shown(t->name), t->name.ptr);
+    const bool  is_weight = t->known && t->view.dtype != RP_I32;
+    const char *type      = rp_gguf_type_name(t->gguf_type);
+    if (is_weight && t->view.ne[2] == 1 && t->view.ne[3] == 1) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s%s: a matrix of a float or weight type is wanted",
+                   rp_gguf_path(f), shown(t->name), t->name.ptr, type != NULL ? type : "of an unknown type",
+                   is_weight ? " of more than two dimensions" : "");
 }
 
 static RpStatus check_shapes(const RpGgufFile *f, const AdapterPair *p) {

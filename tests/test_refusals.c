@@ -218,7 +218,7 @@ static void refuse_adapter(RpModel *m, Matrix a, Matrix b, Key changed, RpStatus
 #define W "blk.0.attn_q.weight"
 
 Test(refusals, adapters) {
-    enum { F32 = 0, FOREIGN = 10 /* Q2_K, which is not computed with */ };
+    enum { F32 = 0, I32 = 26, FOREIGN = 10 /* Q2_K, which is not computed with */ };
     RpModel            *m = golden_open_tiny("llama-f32");
     const RpGgufTensor *w = rp_gguf_find_tensor(rp_model_file(m), W);
     cr_assert_not_null(w);
@@ -269,7 +269,22 @@ Test(refusals, adapters) {
                        W ".lora_a", {256, 2},
                          FOREIGN
     },
-                   b, sound, RP_E_UNSUPPORTED, "a matrix of a type that is computed with is wanted");
+                   b, sound, RP_E_UNSUPPORTED,
+                   "tensor " W ".lora_a is Q2_K: a matrix of a float or weight type is wanted");
+    refuse_adapter(m,
+                   (Matrix){
+                       W ".lora_a", {in, 2},
+                         I32
+    },
+                   b, sound, RP_E_UNSUPPORTED,
+                   "tensor " W ".lora_a is I32: a matrix of a float or weight type is wanted");
+    refuse_adapter(m, a,
+                   (Matrix){
+                       W ".lora_b", {2, out},
+                         I32
+    },
+                   sound, RP_E_UNSUPPORTED,
+                   "tensor " W ".lora_b is I32: a matrix of a float or weight type is wanted");
     refuse_adapter(m,
                    (Matrix){
                        "blk.9.attn_q.weight.lora_a", {in, 2},
