@@ -2,7 +2,7 @@
  * edits of it. Inputs stay small, and what they make is mostly a file that opens.
  *
  *     byte 0       the file, modulo the number of files of the list
- *     bytes 1..7   options, for the target itself
+ *     bytes 1..7   options, for the target itself; bit 0 of byte 7: checksums of a training stay as they were
  *     bytes 8..    edits of 8 bytes: u8 kind, u8 item, u16 where, u32 value
  *
  * An edit changes the values or tensors of the file, which is then written anew: header, values, tensor table, data. */

@@ -1,6 +1,9 @@
 /* The files that inputs start from, how they are read and written, and the mutator. */
 #include "tests/fuzz/file_edit.h"
 
+#include "base/xxh64.h"
+#include "model/gguf/gguf_checksum.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +132,45 @@ static void pad(FuzzFile *f) {
     while (f->n % 32 != 0) put(f, "", 1);
 }
 
-static void write_file(FuzzFile *f) {
-    size_t room = 256, offset = 0;
+/* Where the checksums of a file are that a trainer wrote (model/gguf/gguf_checksum.h); 0: it has none. */
+typedef struct Checksums {
+    size_t metadata, tensors;
+} Checksums;
+
+static bool is_key(const FuzzValue *v, const char *key, RpGgufType type) {
+    return strcmp(v->key, key) == 0 && v->type == type && v->elem_type == RP_GGUF_U64;
+}
+
+/* An edit of the tensors leaves a checksum for each. */
+static void fit_checksums(FuzzFile *f) {
+    for (int i = 0; i < f->n_values; i++) {
+        FuzzValue *v = &f->values[i];
+        if (!is_key(v, GGUF_KEY_TENSORS, RP_GGUF_ARRAY)) continue;
+        free(v->data);
+        v->n     = (uint64_t)f->n_tensors;
+        v->bytes = (size_t)f->n_tensors * sizeof(uint64_t);
+        v->data  = calloc(1, v->bytes + 1);
+        if (v->data == NULL) abort();
+    }
+}
+
+/* The checksums of what the file holds now. */
+static void seal(FuzzFile *f, const Checksums *at, size_t data) {
+    uint64_t sum;
+    for (int i = 0; at->tensors > 0 && i < f->n_tensors; i++) {
+        sum = rp_xxh64(f->tensors[i].data, f->tensors[i].bytes);
+        memcpy(f->bytes + at->tensors + (size_t)i * sizeof sum, &sum, sizeof sum);
+    }
+    if (at->metadata == 0) return;
+    memset(f->bytes + at->metadata, 0, sizeof sum);
+    sum = rp_xxh64(f->bytes, data);
+    memcpy(f->bytes + at->metadata, &sum, sizeof sum);
+}
+
+static void write_file(FuzzFile *f, bool sealed) {
+    Checksums at   = {0};
+    size_t    room = 256, offset = 0;
+    if (sealed) fit_checksums(f);
     for (int i = 0; i < f->n_values; i++) room += f->values[i].bytes + 128;
     for (int i = 0; i < f->n_tensors; i++) room += f->tensors[i].bytes + 256;
     f->bytes = malloc(room);
@@ -140,6 +180,8 @@ static void write_file(FuzzFile *f) {
         const FuzzValue *v = &f->values[i];
         put_text(f, v->key), put_u32(f, (uint32_t)v->type);
         if (v->type == RP_GGUF_ARRAY) put_u32(f, (uint32_t)v->elem_type), put_u64(f, v->n);
+        if (is_key(v, GGUF_KEY_METADATA, RP_GGUF_U64)) at.metadata = f->n;
+        if (is_key(v, GGUF_KEY_TENSORS, RP_GGUF_ARRAY)) at.tensors = f->n;
         put(f, v->data, v->bytes);
     }
     for (int i = 0; i < f->n_tensors; i++) {
@@ -150,7 +192,9 @@ static void write_file(FuzzFile *f) {
         offset += (t->bytes + 31) / 32 * 32;
     }
     pad(f);
+    const size_t data = f->n;
     for (int i = 0; i < f->n_tensors; i++) put(f, f->tensors[i].data, f->tensors[i].bytes), pad(f);
+    if (sealed) seal(f, &at, data);
 }
 
 enum { EDIT_BYTE = 30, EDIT_CUT = 31 };
@@ -168,7 +212,7 @@ void fuzz_file_make_from(FuzzFile *f, const RpGgufFile *from, const uint8_t *dat
     if (n > FUZZ_MAX_EDITS) n = FUZZ_MAX_EDITS;
     read_file(f, from);
     for (size_t i = 0; i < n; i++) fuzz_file_edit(f, data + FUZZ_HEAD + i * FUZZ_EDIT);
-    write_file(f);
+    write_file(f, size < FUZZ_HEAD || (data[7] & 1) == 0);
     for (size_t i = 0; i < n; i++) edit_bytes(f, data + FUZZ_HEAD + i * FUZZ_EDIT);
 }
 
