@@ -17,7 +17,7 @@ report() { python3 tools/coverage.py "$build" | tee "$build/never-run.txt"; }
 case ${1-} in
 --report) report; exit ;;
 --cpu) shift; cpu="-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON -DRP_CUDA_HEADERS=" ;;
---help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
+--help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
 esac
 . scripts/setup.sh
 # shellcheck disable=SC2086
@@ -35,5 +35,5 @@ cmake -S . -B "$build" -G Ninja $cpu -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER
 ninja -C "$build" -j "$jobs"
 find "$build" -name '*.gcda' -delete
 [ $# -gt 0 ] || set -- -E '^(bindings|abi|install|docs|gpu_model|gpu_check|planted|executor_bugs|layering|ptx)'
-ctest --test-dir "$build" -j "$jobs" --timeout 3600 "$@" | grep -v ' Start ' || echo "some suites failed; what they counted is reported"
+ctest --test-dir "$build" -j "$jobs" --timeout 3600 "$@" || echo "some suites failed; what they counted is reported"
 report

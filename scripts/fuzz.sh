@@ -31,7 +31,7 @@ seeds() { # target, folder
 import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
-if target in ("model", "convert", "chat", "api", "adapter"):
+if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
     inputs = [bytes([i, i * 8, i * 3, i * 37 % 256, i * 5, i, i * 7, i]) for i in range(31)]
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
@@ -64,15 +64,17 @@ run_one() { # corpus folder, target, seconds
 }
 
 save_one() { # target
-    merged=$(mktemp -d)
+    merged=$(mktemp -d) start=$(mktemp -d)
+    seeds "$1" "$start"
     # shellcheck disable=SC2046
-    build/fuzz/fuzz_"$1" $(limits "$1") -merge=1 -use_counters=0 "$merged" fuzz-corpus/"$1" >/dev/null 2>&1
+    build/fuzz/fuzz_"$1" $(limits "$1") -merge=1 -use_counters=0 "$merged" fuzz-corpus/"$1" "$start" \
+        -artifact_prefix="$start/" >/dev/null 2>&1
     python3 - "$merged" <<'END' >tests/fuzz/corpus/"$1".hex
 import pathlib, sys
 for data in sorted((p.read_bytes() for p in pathlib.Path(sys.argv[1]).iterdir()), key=lambda d: (len(d), d)): print(data.hex())
 END
     wc -lc tests/fuzz/corpus/"$1".hex
-    rm -rf "$merged"
+    rm -rf "$merged" "$start"
 }
 
 case ${1-} in
