@@ -243,8 +243,8 @@ static void survives_training(const char *name, Writer *write, int32_t lora_rank
     rp_model_free(m);
 }
 
-Test(power_loss, saving_a_checkpoint) { survives_training("checkpoint", save, 0, false); }
-Test(power_loss, saving_an_adapter) { survives_training("adapter", save, 2, false); }
+Test(power_loss, saving_a_checkpoint) { survives_training("checkpoint", save, 0, true); }
+Test(power_loss, saving_an_adapter) { survives_training("adapter", save, 2, true); }
 Test(power_loss, exporting_a_model) { survives_training("export", export_float, 0, false); }
 Test(power_loss, exporting_a_quantised_model) { survives_training("export", export_quantised, 0, false); }
 
@@ -327,3 +327,79 @@ Test(power_loss, the_log_of_a_training) {
     }
     free(log_text.p);
 }
+
+/* ---- the program ---- */
+
+#ifdef POWER_PROGRAM
+enum { TRAINED = 6 }; /* steps, with a checkpoint after every second */
+
+static int run_program(const char *dir, const char *record, const char *start) {
+    char command[1600];
+    snprintf(
+        command, sizeof command,
+        "REPRISE_TEST_FOLDER=%s %s%s " POWER_PROGRAM " train %s --text " GOLDEN_DIR
+        "bpe_train/text.txt --seq 8 -b 1 -t 1 -o %s/out.gguf --log %s/log --steps %d --checkpoint-every 2 -q",
+        folder, record != NULL ? "REPRISE_TEST_RECORD=" : "", record != NULL ? record : "", start, dir, dir,
+        TRAINED);
+    return system(command);
+}
+
+/* The steps in the log, which must be 1, 2, 3, ...; -1: others. */
+static int steps_in_log(const char *dir) {
+    Bytes b = read_file(dir, "log");
+    int   n = 0;
+    for (const char *line = b.p; line != NULL && line < b.p + b.n; line = strchr(line, '\n')) {
+        int step, end = 0;
+        line += *line == '\n';
+        if (sscanf(line, "{\"step\":%d,\"loss\"%n", &step, &end) == 1 && end > 0 && (n < 0 || step != ++n))
+            n = -1;
+    }
+    free(b.p);
+    return n;
+}
+
+static int n_trainings;
+
+/* If there is a checkpoint, it is whole, the log has its steps, and a run that resumes it ends as it would have. */
+static const char *check_training(const char *dir, int marks) {
+    char        path[192], resume[256];
+    uint32_t    step = 0;
+    RpGgufFile *f;
+    (void)marks;
+    snprintf(path, sizeof path, "%s/out.checkpoint.gguf", dir);
+    if (access(path, F_OK) != 0) return NULL;
+    if (rp_gguf_open(path, &f) != RP_OK) return "the checkpoint is not whole";
+    const RpStatus st = rp_gguf_get_u32(f, "train.step", &step);
+    rp_gguf_close(f);
+    if (st != RP_OK || step == 0 || step % 2 != 0) return "the checkpoint has no step";
+    Bytes b      = read_file(dir, "log");
+    bool  logged = b.p != NULL;
+    for (uint32_t i = 1; i <= step && logged; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "{\"step\":%u,\"loss\"", i);
+        logged = strstr(b.p, line) != NULL;
+    }
+    free(b.p);
+    if (!logged) return "the log has not all steps of the checkpoint";
+    if (n_trainings++ % 24 != 0) return NULL;
+    snprintf(resume, sizeof resume, "--resume %s", path);
+    if (run_program(dir, NULL, resume) != 0) return "the training cannot be resumed";
+    return steps_in_log(dir) == TRAINED ? NULL : "the log of the resumed training is another one";
+}
+
+Test(power_loss, a_training) {
+    char record[192];
+    int  n, n_initial;
+    snprintf(record, sizeof record, "%s.record", folder);
+    cr_assert_eq(run_program(folder, record, "--preset tiny --vocab 300"), 0);
+    power_load(record);
+    remove(record);
+    (void)power_ops(&n, &n_initial);
+    cr_assert_gt(n, 50);
+    const PowerResult r = power_each_state(state, check_training);
+    cr_expect_eq(r.bad, 0, "%d of %d states: %s", r.bad, r.states, r.first);
+    cr_expect_gt(n_trainings, 10, "no checkpoint was found");
+    cr_log_info("training: %d operations, %d states%s, %d with a checkpoint", n, r.states,
+                r.sampled ? " (sampled)" : "", n_trainings);
+}
+#endif

@@ -60,6 +60,10 @@ void power_stop(void);
 /* The operations of the last record; the first n_initial ones made what was in the folder. */
 const PowerOp *power_ops(int *n, int *n_initial);
 
+/* Writes the last record to a file outside of the folder, and reads it again, in another process. */
+void power_save(const char *path);
+void power_load(const char *path);
+
 /* NULL, or what is wrong with the contents of the folder after a loss. `marks`: calls of power_mark before it. */
 typedef const char *PowerCheck(const char *folder, int marks);
 

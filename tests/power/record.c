@@ -45,8 +45,10 @@ static void need(bool condition, const char *what) {
     abort();
 }
 
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
+FILE *__real_fopen(const char *path, const char *mode);
+int   __real_fclose(FILE *f);
+int   __real_open(const char *path, int flags, ...);
+int   __wrap_open(const char *path, int flags, ...);
 
 static void copy_name(char out[POWER_NAME], const char *name) {
     need(strlen(name) < POWER_NAME, name);
@@ -139,11 +141,15 @@ static void add_initial(const char *path) {
     closedir(dir);
 }
 
-void power_record(const char *folder, PowerBug bug) {
+static void forget(void) {
     for (int i = 0; i < record.n_ops; i++) free(record.ops[i].data);
     record.n_ops = record.n_files = 0;
-    record.on                     = true;
-    record.bug                    = bug;
+}
+
+void power_record(const char *folder, PowerBug bug) {
+    forget();
+    record.on  = true;
+    record.bug = bug;
     need(snprintf(record.folder, sizeof record.folder, "%s", folder) < PATH_MAX, folder);
     add_initial(folder);
     find_changes();
@@ -163,6 +169,33 @@ void power_stop(void) {
         close(record.files[i].fd);
     }
     record.n_files = 0;
+}
+
+void power_save(const char *path) {
+    FILE *f = __real_fopen(path, "wb");
+    need(f != NULL && fwrite(&record.n_ops, sizeof record.n_ops, 1, f) == 1 &&
+             fwrite(&record.n_initial, sizeof record.n_initial, 1, f) == 1,
+         path);
+    for (int i = 0; i < record.n_ops; i++) {
+        const PowerOp *op = &record.ops[i];
+        need(fwrite(op, sizeof *op, 1, f) == 1 && fwrite(op->data, 1, op->n, f) == op->n, path);
+    }
+    need(__real_fclose(f) == 0, path);
+}
+
+void power_load(const char *path) {
+    forget();
+    FILE *f = __real_fopen(path, "rb");
+    need(f != NULL && fread(&record.n_ops, sizeof record.n_ops, 1, f) == 1 &&
+             fread(&record.n_initial, sizeof record.n_initial, 1, f) == 1 && record.n_ops <= MAX_OPS,
+         path);
+    for (int i = 0; i < record.n_ops; i++) {
+        PowerOp *op = &record.ops[i];
+        need(fread(op, sizeof *op, 1, f) == 1, path);
+        op->data = op->kind == POWER_DATA ? malloc(op->n + 1) : NULL;
+        need(op->n == 0 || (op->data != NULL && fread(op->data, 1, op->n, f) == op->n), path);
+    }
+    need(__real_fclose(f) == 0, path);
 }
 
 const PowerOp *power_ops(int *n, int *n_initial) {
