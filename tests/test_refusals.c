@@ -1,6 +1,7 @@
 /* Files that are refused: one damaged item each, and the text that names it. Keys of a model, vocabularies, adapters. */
 #include "tests/gguf_writer.h"
 
+#include "reprise/convert.h"
 #include "reprise/tokenizer.h"
 
 #include <math.h>
@@ -308,5 +309,36 @@ Test(refusals, adapters) {
     write_adapter(path, (Matrix[]){a, b}, sound);
     OK(rp_model_add_adapter(m, path, 1.0f));
     remove(path);
+    rp_model_free(m);
+}
+
+/* ---- weights that a type cannot hold ---- */
+
+/* Two rows of one matrix are damaged: the first is named, also where threads convert parts of a batch. */
+Test(refusals, weights_that_are_not_finite_are_not_quantised) {
+    enum { BAD_ROW = 5, OTHER_ROW = 11 };
+    char in[64], out[64];
+    snprintf(in, sizeof in, "/tmp/rp-refusals-%d-in.gguf", (int)getpid());
+    snprintf(out, sizeof out, "/tmp/rp-refusals-%d-out.gguf", (int)getpid());
+    RpModel            *m    = golden_open_tiny("llama-f32");
+    const RpGgufFile   *file = rp_model_file(m);
+    const RpGgufTensor *w    = rp_gguf_find_tensor(file, W);
+    const size_t        n    = (size_t)rp_gguf_bytes(file);
+    unsigned char      *copy = malloc(n);
+    FILE               *f    = fopen(rp_gguf_path(file), "rb");
+    cr_assert(w != NULL && w->view.dtype == RP_F32 && copy != NULL && f != NULL && fread(copy, 1, n, f) == n);
+    fclose(f);
+    unsigned char *data = memmem(copy, n, w->view.data, w->bytes);
+    cr_assert_not_null(data);
+    const float bad[] = {NAN, INFINITY};
+    memcpy(data + BAD_ROW * w->view.nb[1] + 3 * sizeof *bad, &bad[0], sizeof *bad);
+    memcpy(data + OTHER_ROW * w->view.nb[1], &bad[1], sizeof *bad);
+    f = fopen(in, "wb");
+    cr_assert(f != NULL && fwrite(copy, 1, n, f) == n && fclose(f) == 0);
+    REFUSED(rp_requantize(in, out, "Q8_0", NULL, NULL), RP_E_ARG,
+            "tensor " W ", row 5: element 3 of a row is not finite: q8_0 cannot hold it");
+    cr_expect_neq(access(out, F_OK), 0, "a file is left behind");
+    remove(in);
+    free(copy);
     rp_model_free(m);
 }
