@@ -1,6 +1,7 @@
 /* Texts with control characters as \xNN. */
 #include "base/visible.h"
 
+#include "base/utf8.h"
 #include "reprise/text.h"
 
 #include <string.h>
@@ -21,6 +22,20 @@ size_t rp_visible_text(const char *text, size_t n, char *out, size_t size) {
     }
     if (size > 0) out[used] = '\0';
     return total;
+}
+
+int rp_visible_utf8(const char **text, const char *end, char out[RP_VISIBLE_MAX]) {
+    const char  *p = *text;
+    const size_t n = p < end ? rp_utf8_length(p, (size_t)(end - p)) : 0;
+    if (n == 0 || (unsigned char)p[0] < 0x80 || (n == 2 && memcmp(p, "\xc2\xa0", 2) < 0))
+        return rp_visible(text, end, out); /* ASCII, U+0080 to U+009F */
+    const bool written =
+        n > 1 && (n != 3 || (memcmp(p, "\xef\xbf\xbe", 3) != 0 && memcmp(p, "\xef\xbf\xbf", 3) != 0));
+    const char *shown  = written ? p : "\xef\xbf\xbd"; /* U+FFFD */
+    const int   length = written ? (int)n : 3;
+    memcpy(out, shown, (size_t)length);
+    *text += n;
+    return length;
 }
 
 void rp_put_visible(const char *text, FILE *out) {

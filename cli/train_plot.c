@@ -28,7 +28,7 @@ const Command cli_command_train_plot = {
     .help      = "draw the log of a training as a picture",
     .usage     = "FILE [-o FILE]",
     .notes     = "The picture is SVG: the loss of each step, smoothed, and of validations; below them "
-                 "the balance of the experts.\n"
+                 "the balance of the experts. Values that are no numbers (null, NaN, inf) leave gaps.\n"
                  "The log has a line of JSON for each step, with step, loss, aux_loss, grad_norm, lr, "
                  "tok_s, and for a mixture of experts balance and expert_load, one array of shares for "
                  "each layer. Validations are lines with step, validation_loss and sequences.",

@@ -131,7 +131,7 @@ static bool visible(const Drawing *d, const TensorNode *n) {
 static void escaped(FILE *out, const char *text) {
     const char *end = text + strlen(text);
     char        piece[RP_VISIBLE_MAX];
-    for (int n; (n = rp_visible(&text, end, piece)) > 0;)
+    for (int n; (n = rp_visible_utf8(&text, end, piece)) > 0;)
         for (int i = 0; i < n; i++) {
             if (piece[i] == '"' || piece[i] == '\\') fputc('\\', out);
             fputc(piece[i], out);

@@ -6,6 +6,8 @@
  * Curves of more points than pixels are drawn as the means of pixels. */
 #include "cli/train/plot.h"
 
+#include "base/visible.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,44 +25,69 @@ enum {
 
 enum { SMOOTHED = 100 }; /* least points of a curve that is drawn smoothed too */
 
-/* A panel: pixels, and the values at its ends. */
+enum { LABEL_ROOM = 8, STEP_ROOM = 7 }; /* characters of a label that fit beside, and below, the axes */
+
+/* A panel: pixels, and the values at its ends. long double: neither the difference of two values nor a sum of many
+ * overflows. */
 typedef struct Panel {
-    double top, height, lo, hi, x_lo, x_hi;
+    double      top, height;
+    long double lo, hi;
+    double      x_hi; /* the first step is 0 */
 } Panel;
 
 static double x_of(const Panel *p, double x) {
-    return LEFT + (x - p->x_lo) / fmax(p->x_hi - p->x_lo, 1e-9) * (WIDTH - LEFT - RIGHT);
+    return LEFT + x / fmax(p->x_hi, 1e-9) * (WIDTH - LEFT - RIGHT);
 }
-static double y_of(const Panel *p, double y) { return p->top + (p->hi - y) / (p->hi - p->lo) * p->height; }
+static double y_of(const Panel *p, long double y) {
+    return p->top + (double)((p->hi - y) / (p->hi - p->lo)) * p->height;
+}
 
 /* 1, 2 or 5 times a power of ten, so that a range has about n of them. */
-static double nice_step(double range, double n) {
-    const double least = range / n, power = pow(10.0, floor(log10(least)));
-    return least / power <= 1.0   ? power
-           : least / power <= 2.0 ? 2.0 * power
-           : least / power <= 5.0 ? 5.0 * power
-                                  : 10.0 * power;
+static long double nice_step(long double range, long double n) {
+    const long double least = range / n, power = powl(10.0L, floorl(log10l(least)));
+    return least / power <= 1.0L   ? power
+           : least / power <= 2.0L ? 2.0L * power
+           : least / power <= 5.0L ? 5.0L * power
+                                   : 10.0L * power;
 }
 
 /* ---- axes ---- */
 
-static void put_grid_y(const Panel *p, double n, FILE *f) {
-    const double step     = nice_step(p->hi - p->lo, n);
-    const int    decimals = step < 1.0 ? (int)ceil(-log10(step) - 1e-9) : 0;
-    for (double y = ceil(p->lo / step - 1e-9) * step; y <= p->hi + 1e-9 * step; y += step) {
-        fprintf(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(p, y), WIDTH - RIGHT);
-        fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f</text>\n", LEFT - 8, y_of(p, y) + 4.0,
-                decimals, fabs(y) < 1e-9 * step ? 0.0 : y);
+/* A number of an axis with lines `step` apart: 0.25, or 2.5e+08 where that takes more than `room` characters. */
+static void label_of(char *out, size_t size, long double value, long double step, int room) {
+    const int decimals = step < 1.0L ? (int)ceill(-log10l(step) - 1e-9L) : 0;
+    if (fabsl(value) < 1e-9L * step) value = 0.0L;
+    if (snprintf(out, size, "%.*Lf", decimals, value) <= room) return;
+    const int digits = (int)(floorl(log10l(fabsl(value))) - floorl(log10l(step)));
+    snprintf(out, size, "%.*Le", digits > 0 ? digits : 0, value);
+}
+
+/* Lines are counted, not added up: a sum of small steps may never get past a large value. */
+static void put_grid_y(const Panel *p, long double n, FILE *f) {
+    const long double step = nice_step(p->hi - p->lo, n);
+    const long long   end  = llroundl(floorl(p->hi / step + 1e-9L));
+    for (long long i = llroundl(ceill(p->lo / step - 1e-9L)); i <= end; i++) {
+        const double y = y_of(p, (long double)i * step);
+        char         label[64];
+        label_of(label, sizeof label, (long double)i * step, step, LABEL_ROOM);
+        fprintf(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT, y, WIDTH - RIGHT);
+        fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\"%s>%s</text>\n", LEFT - 8, y + 4.0,
+                strlen(label) > LABEL_ROOM ? " textLength=\"54\" lengthAdjust=\"spacingAndGlyphs\"" : "",
+                label);
     }
 }
 
 static void put_grid_x(const Panel *p, bool labels, FILE *f) {
-    const double step = fmax(nice_step(p->x_hi - p->x_lo, 9.0), 1.0);
-    for (double x = ceil(p->x_lo / step) * step; x <= p->x_hi; x += step) {
-        fprintf(f, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", x_of(p, x), p->top, p->top + p->height);
+    const long double step = p->x_hi > 9.0 ? nice_step(p->x_hi, 9.0L) : 1.0L;
+    const long long   end  = llroundl(floorl(p->x_hi / step));
+    for (long long i = 0; i <= end; i++) {
+        const double x = x_of(p, (double)((long double)i * step));
+        char         label[64];
+        fprintf(f, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", x, p->top, p->top + p->height);
+        label_of(label, sizeof label, (long double)i * step, step, STEP_ROOM);
         if (labels)
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n", x_of(p, x),
-                    p->top + p->height + 18.0, x);
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
+                    p->top + p->height + 18.0, label);
     }
     fprintf(f, "<path class=\"axis\" d=\"M%d %.1fV%.1fH%d\"/>\n", LEFT, p->top, p->top + p->height,
             WIDTH - RIGHT);
@@ -72,68 +99,88 @@ static void put_title(const Panel *p, const char *text, FILE *f) {
 
 /* ---- curves ---- */
 
-/* A path through the points; those of one pixel become their mean. Without a number: no point. */
+/* A path through the points; those of one pixel become their mean. Values that are no numbers leave a gap; a point
+ * between gaps is a dot. */
 static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f) {
-    char mark = 'M';
+    size_t drawn = 0; /* points since the last gap */
     fprintf(f, "<path class=\"%s\" d=\"", class);
     for (size_t i = 0; i < c->n;) {
-        double x = 0.0, y = 0.0;
-        size_t n = 0;
+        long double x = 0.0L, y = 0.0L;
+        size_t      n = 0;
         for (const double pixel = floor(x_of(p, c->points[i].x));
              i < c->n && floor(x_of(p, c->points[i].x)) <= pixel; i++)
             if (isfinite(c->points[i].y)) x += c->points[i].x, y += c->points[i].y, n++;
-        if (n == 0) continue;
-        fprintf(f, "%c%.1f %.1f", mark, x_of(p, x / (double)n), y_of(p, y / (double)n));
-        mark = 'L';
+        if (n == 0 && drawn == 1) fputs("h0", f);
+        if (n > 0)
+            fprintf(f, "%c%.1f %.1f", drawn == 0 ? 'M' : 'L', x_of(p, (double)(x / (long double)n)),
+                    y_of(p, y / (long double)n));
+        drawn = n > 0 ? drawn + 1 : 0;
     }
-    fputs("\"/>\n", f);
+    fputs(drawn == 1 ? "h0\"/>\n" : "\"/>\n", f);
 }
 
 static void put_points(const Panel *p, const Curve *c, const char *class, FILE *f) {
     for (size_t i = 0; c->n <= 200 && i < c->n; i++)
-        fprintf(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", class, x_of(p, c->points[i].x),
-                y_of(p, c->points[i].y));
+        if (isfinite(c->points[i].y))
+            fprintf(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", class,
+                    x_of(p, c->points[i].x), y_of(p, c->points[i].y));
 }
+
+typedef struct Sum { /* of the points before one; those that are no numbers do not count */
+    long double y;
+    size_t      n;
+} Sum;
 
 /* The mean of the neighbours, a hundredth of the points on each side, as far as they exist. */
 static RpStatus smooth(const Curve *c, Curve *out) {
     const size_t half = c->n / 100;
-    double      *sums = malloc((c->n + 1) * sizeof *sums); /* of the points before i */
+    Sum         *sums = malloc((c->n + 1) * sizeof *sums);
     *out              = (Curve){.points = malloc((c->n + 1) * sizeof *out->points), .n = c->n};
     if (out->points == NULL || sums == NULL) {
         free(out->points);
         free(sums);
         return rp_fail(RP_E_NOMEM, "out of memory for a curve of %zu points", c->n);
     }
-    sums[0] = 0.0;
-    for (size_t i = 0; i < c->n; i++) sums[i + 1] = sums[i] + c->points[i].y;
+    sums[0] = (Sum){0};
+    for (size_t i = 0; i < c->n; i++) {
+        const bool counts = isfinite(c->points[i].y);
+        sums[i + 1]       = (Sum){sums[i].y + (counts ? c->points[i].y : 0.0), sums[i].n + counts};
+    }
     for (size_t i = 0; i < c->n; i++) {
         const size_t from = i < half ? 0 : i - half, end = i + half < c->n ? i + half + 1 : c->n;
-        out->points[i] = (Point){c->points[i].x, (sums[end] - sums[from]) / (double)(end - from)};
+        const size_t n = sums[end].n - sums[from].n;
+        const double y = n > 0 ? (double)((sums[end].y - sums[from].y) / (long double)n) : (double)NAN;
+        out->points[i] = (Point){c->points[i].x, y};
     }
     free(sums);
     return RP_OK;
 }
 
-static void widen(const Curve *c, double *lo, double *hi) {
+static void widen(const Curve *c, Panel *p) {
     for (size_t i = 0; i < c->n; i++) {
-        *lo = fmin(*lo, c->points[i].y);
-        *hi = fmax(*hi, c->points[i].y);
+        if (!isfinite(c->points[i].y)) continue;
+        p->lo = fminl(p->lo, c->points[i].y);
+        p->hi = fmaxl(p->hi, c->points[i].y);
     }
 }
 
-/* Room above and below the values, up to the next line of the grid. */
-static void round_range(Panel *p, double n) {
-    const double step = nice_step(fmax(p->hi - p->lo, 1e-3), n);
-    p->lo             = floor(p->lo / step) * step;
-    p->hi             = ceil(p->hi / step) * step;
+/* Room above and below the values, up to the next line of the grid. Lines are a millionth of the largest value apart
+ * or more, so that their labels differ; without any value the panel has 0 to 1. */
+static void round_range(Panel *p, long double n) {
+    if (p->hi < p->lo) p->lo = 0.0L, p->hi = 1.0L;
+    const long double largest = fmaxl(fabsl(p->lo), fabsl(p->hi));
+    const long double range   = fmaxl(fmaxl(p->hi - p->lo, 1e-3L), n * 1e-6L * largest);
+    const long double step    = nice_step(range, n);
+    p->lo                     = floorl(p->lo / step) * step;
+    p->hi                     = ceill(p->hi / step) * step;
     if (p->hi <= p->lo) p->hi = p->lo + step;
 }
 
-static Point lowest(const Curve *c) {
-    Point p = c->points[0];
-    for (size_t i = 1; i < c->n; i++)
-        if (c->points[i].y < p.y) p = c->points[i];
+/* NULL: no value is a number. */
+static const Point *lowest(const Curve *c) {
+    const Point *p = NULL;
+    for (size_t i = 0; i < c->n; i++)
+        if (isfinite(c->points[i].y) && (p == NULL || c->points[i].y < p->y)) p = &c->points[i];
     return p;
 }
 
@@ -148,11 +195,14 @@ static double put_key(double right, double y, const char *class, const char *tex
 }
 
 static void put_legend(const TrainCurves *c, double y, FILE *f) {
-    char   text[96];
-    double right = WIDTH - RIGHT;
-    if (c->validation.n > 0) {
-        const Point least = lowest(&c->validation);
-        snprintf(text, sizeof text, "validation: lowest %.3f at step %.0f", least.y, least.x);
+    char         text[96];
+    double       right = WIDTH - RIGHT;
+    const Point *least = lowest(&c->validation);
+    if (least != NULL) {
+        const bool plain = fabs(least->y) >= 1e-3 && fabs(least->y) < 1e6;
+        snprintf(text, sizeof text,
+                 plain ? "validation: lowest %.3f at step %.0f" : "validation: lowest %.3g at step %.0f",
+                 least->y, least->x);
         right = put_key(right, y, "validation", text, f);
     }
     snprintf(text, sizeof text, "mean of %zu steps", 2 * (c->loss.n / 100) + 1);
@@ -170,6 +220,7 @@ static void put_head(int height, FILE *f) {
             ".grid { stroke: #808890; stroke-opacity: 0.18; }\n"
             ".axis { stroke: #808890; }\n"
             ".loss, .balance { stroke: #4c8dd6; stroke-opacity: 0.6; }\n"
+            ".loss, .balance, .smoothed, .validation { stroke-linecap: round; }\n"
             ".smoothed { stroke: #2f7fe0; stroke-width: 2; }\n"
             ".validation { stroke: #e5792b; stroke-width: 2; }\n"
             ".dot { fill: #e5792b; }\n"
@@ -179,11 +230,11 @@ static void put_head(int height, FILE *f) {
 }
 
 static void put_losses(const TrainCurves *c, const Curve *smoothed, double x_hi, bool labels, FILE *f) {
-    Panel p = {.top = TOP, .height = LOSS_HEIGHT, .lo = HUGE_VAL, .hi = -HUGE_VAL, .x_lo = 0.0, .x_hi = x_hi};
-    widen(&c->loss, &p.lo, &p.hi);
-    widen(&c->validation, &p.lo, &p.hi);
-    round_range(&p, 8.0);
-    put_grid_y(&p, 8.0, f);
+    Panel p = {.top = TOP, .height = LOSS_HEIGHT, .lo = HUGE_VALL, .hi = -HUGE_VALL, .x_hi = x_hi};
+    widen(&c->loss, &p);
+    widen(&c->validation, &p);
+    round_range(&p, 8.0L);
+    put_grid_y(&p, 8.0L, f);
     put_grid_x(&p, labels, f);
     put_title(&p, "loss, nats per token", f);
     if (c->loss.n >= SMOOTHED) put_curve(&p, &c->loss, "loss", f);
@@ -195,11 +246,12 @@ static void put_losses(const TrainCurves *c, const Curve *smoothed, double x_hi,
 
 static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
     Curve smoothed;
-    Panel p = {.top = TOP + LOSS_HEIGHT + GAP, .height = BALANCE_HEIGHT, .lo = 1.0, .hi = 1.0, .x_hi = x_hi};
+    Panel p = {
+        .top = TOP + LOSS_HEIGHT + GAP, .height = BALANCE_HEIGHT, .lo = 1.0L, .hi = 1.0L, .x_hi = x_hi};
     RP_TRY(smooth(&c->balance, &smoothed));
-    widen(&c->balance, &p.lo, &p.hi);
-    round_range(&p, 4.0);
-    put_grid_y(&p, 4.0, f);
+    widen(&c->balance, &p);
+    round_range(&p, 4.0L);
+    put_grid_y(&p, 4.0L, f);
     put_grid_x(&p, true, f);
     put_title(&p, "balance: largest load of an expert, times their number", f);
     if (c->balance.n >= SMOOTHED) put_curve(&p, &c->balance, "balance", f);
@@ -216,20 +268,23 @@ static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
 
 /* Text in which the characters of markup are spelt out. */
 static void put_escaped(const char *text, FILE *f) {
-    for (; *text != '\0'; text++) {
-        if (*text == '<' || *text == '&' || *text == '>')
-            fprintf(f, "&#%d;", *text);
-        else if ((unsigned char)*text >= ' ')
-            fputc(*text, f);
+    const char *end = text + strlen(text);
+    char        piece[RP_VISIBLE_MAX];
+    for (int n; (n = rp_visible_utf8(&text, end, piece)) > 0;) {
+        if (*piece == '<' || *piece == '&' || *piece == '>')
+            fprintf(f, "&#%d;", *piece);
+        else
+            fwrite(piece, 1, (size_t)n, f);
     }
 }
 
+static double last_step(const Curve *c) { return c->n > 0 ? c->points[c->n - 1].x : 0.0; }
+
 RpStatus cli_train_plot(const TrainCurves *c, const char *title, FILE *f) {
-    const bool experts = c->balance.n > 0;
-    const int  height  = TOP + LOSS_HEIGHT + (experts ? GAP + BALANCE_HEIGHT : 0) + BOTTOM;
-    double     x_hi    = c->loss.points[c->loss.n - 1].x;
-    Curve      smoothed;
-    if (c->validation.n > 0) x_hi = fmax(x_hi, c->validation.points[c->validation.n - 1].x);
+    const bool   experts = c->balance.n > 0;
+    const int    height  = TOP + LOSS_HEIGHT + (experts ? GAP + BALANCE_HEIGHT : 0) + BOTTOM;
+    const double x_hi    = fmax(last_step(&c->loss), fmax(last_step(&c->validation), last_step(&c->balance)));
+    Curve        smoothed;
     RP_TRY(smooth(&c->loss, &smoothed));
     put_head(height, f);
     fputs("<title>", f);

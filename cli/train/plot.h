@@ -5,7 +5,7 @@
 #include "cli/common.h"
 
 typedef struct Point {
-    double x, y;
+    double x, y; /* y: NaN for a value that is no finite number */
 } Point;
 
 typedef struct Curve { /* x rises */
@@ -17,7 +17,7 @@ typedef struct TrainCurves {
     Curve loss, validation, balance;
 } TrainCurves;
 
-/* RP_E_FORMAT names file and line; RP_E_ARG for a log without steps. The caller frees what was read, also on
+/* Values may be null, NaN or infinite, the latter two as printf or Python spell them. RP_E_FORMAT names file and line; RP_E_ARG for a log without steps. The caller frees what was read, also on
  * failure. */
 RP_NODISCARD RpStatus cli_train_log_read(const char *path, TrainCurves *out);
 void                  cli_train_curves_free(TrainCurves *c);

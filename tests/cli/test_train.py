@@ -15,7 +15,6 @@ import signal
 import struct
 import subprocess
 import time
-import xml.etree.ElementTree
 
 from cli_program import (ON_DEVICE, PROGRAM, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, ok, one_write_pipe, run, run_on_device,
                          run_tests, temporary, wait_until)
@@ -402,57 +401,4 @@ def test_a_loss_that_is_not_finite_names_step_and_tensor_and_sequences():
     expect(not os.path.exists(path("nan.gguf")), "no model")
 
 
-# ---- the picture ----
-
-
-def test_plot_draws_the_log():
-    log = path("plot.jsonl")
-    with open(log, "w") as f:
-        f.write('{"step":0,"validation_loss":8.5,"sequences":3}\n')
-        for i in range(1, 2001):
-            f.write('{"step":%d,"loss":%.3f,"balance":%.3f,"expert_load":[[0.5,0.5]]}\n' % (i, 3 + 5 * 0.998**i, 1.5))
-            if i % 500 == 0:
-                f.write('{"step":%d,"validation_loss":%.3f,"sequences":3}\n' % (i, 3.2 + 5 * 0.998**i))
-    r = ok(run("train", "plot", log))
-    ok(run("train", "plot", log, "-o", path("plot.svg")))
-    expect(r.out == contents("plot.svg") and r.err == "", "file and standard output", r)
-    svg = xml.etree.ElementTree.fromstring(r.text)
-    name = "{http://www.w3.org/2000/svg}"
-    curves = {e.get("class"): e.get("d") for e in svg.iter(name + "path") if "L" in e.get("d")}
-    texts = [e.text for e in svg.iter(name + "text")]
-    expect(set(curves) == {"loss", "smoothed", "validation", "balance", "even"}, "curves", set(curves))
-    expect(len(list(svg.iter(name + "circle"))) == 5, "validations have points")
-    expect(500 < curves["loss"].count("L") < 1000, "not more points than pixels", curves["loss"].count("L"))
-    for words in ("loss, nats per token", "validation: lowest 3.291 at step 2000", "mean of 41 steps", "2000", "step", "8"):
-        expect(words in texts, words, texts)
-    # the last point of the curve of the validation: x of step 2000, y between the labels 3 and 4
-    x, y = (float(v) for v in curves["validation"].split("L")[-1].split())
-    place = {e.text: float(e.get("y")) - 4.0 for e in svg.iter(name + "text") if e.get("text-anchor") == "end"}
-    expect(abs(x - 936.0) < 0.2 and abs(y - (place["3"] + 0.2912 * (place["4"] - place["3"]))) < 1.0, "in its place", (x, y, place))
-    ok(run("train", "plot", "-", stdin=b'{"step":1,"loss":2}\n'))
-    ok(run("train", "plot", "-", stdin=b'{"step":1,"loss":2}\n{"step":1,"validation_loss":null}'))
-
-
-def test_plot_names_the_line_of_a_mistake():
-    for text, words in [
-        (b'{"step":1,"loss":2}\n{"step":2,"loss":', ":2:"),
-        (b'{"step":1,"loss":2}\nnonsense\n', ":2:"),
-        (b'{"step":1,"loss":2}\n\n{"step":1,"loss":2}\n', ":3: step 1 after step 1"),
-        (b'{"loss":2}\n', ':1: "step" is missing'),
-        (b'{"step":-1,"loss":2}\n', ':1: "step" is missing'),
-        (b'{"step":1,"loss":"x"}\n', ':1: "loss" is not a number'),
-        (b'{"step":1}\n', ":1: neither"),
-        (b"[1,2]\n", ':1: "step" is missing'),
-        (b"", "there are no steps"),
-        (b'{"step":0,"validation_loss":2}\n', "there are no steps"),
-    ]:
-        log = temporary("bad.jsonl", text)
-        expect_refusal(run("train", "plot", log, "-o", path("bad.svg")), 1, log, words)
-    expect_refusal(run("train", "plot", path("gone.jsonl")), 1, path("gone.jsonl"))
-    expect_refusal(run("train", "plot"), 2, "FILE is needed")
-    expect_refusal(run("train", "polt", "x"), 2, "did you mean `reprise train plot`?")
-    expect(not os.path.exists(path("bad.svg")), "no output")
-
-
-if __name__ == "__main__":
-    run_tests(globals())
+run_tests(globals())
