@@ -61,13 +61,13 @@ static void print_tuning_json(const RpCudaTuningInfo *tuning) {
 }
 
 static void print_json(int i, const RpCudaDeviceInfo *d, double copy) {
-    printf(
-        "%s{\"device\":\"cuda:%d\",\"name\":\"%s\",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_"
-        "bytes\":%zu,"
-        "\"free_bytes\":%zu,\"l2_bytes\":%zu,\"driver\":%d,\"runtime\":%d,\"has_code\":%s,\"has_loops\":%s,"
-        "\"copy_bytes_s\":%.0f",
-        i > 0 ? "," : "", i, d->name, d->major, d->minor, d->n_sm, d->total_bytes, d->free_bytes, d->l2_bytes,
-        d->driver, d->runtime, d->has_code ? "true" : "false", d->has_loops ? "true" : "false", copy);
+    printf("%s{\"device\":\"cuda:%d\",\"name\":", i > 0 ? "," : "", i);
+    rp_put_json_string(d->name, strlen(d->name), stdout);
+    printf(",\"compute\":\"%d.%d\",\"multiprocessors\":%d,\"total_bytes\":%zu,\"free_bytes\":%zu,\"l2_"
+           "bytes\":%zu,"
+           "\"driver\":%d,\"runtime\":%d,\"has_code\":%s,\"has_loops\":%s,\"copy_bytes_s\":%.0f",
+           d->major, d->minor, d->n_sm, d->total_bytes, d->free_bytes, d->l2_bytes, d->driver, d->runtime,
+           d->has_code ? "true" : "false", d->has_loops ? "true" : "false", copy);
 }
 
 static RpStatus print_cuda(Table *t, int n) {

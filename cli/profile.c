@@ -164,11 +164,10 @@ static RpStatus print_text(const Profile *p) {
 static RpStatus print_json(const Profile *p) {
     RpDumpNote *notes = cli_new_notes(p->g);
     if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
-    printf(
-        "{\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,"
-        "\"copy_bytes_s\":%.0f,\"steps\":[",
-        p->info.device, p->info.device_name, rp_mode_name(p->info.mode), args.pos, args.runs,
-        p->total_ns / 1e3, p->copy);
+    printf("{\"device\":\"%s\",\"device_name\":", p->info.device);
+    rp_put_json_string(p->info.device_name, strlen(p->info.device_name), stdout);
+    printf(",\"mode\":\"%s\",\"pos\":%d,\"runs\":%d,\"total_us\":%.3f,\"copy_bytes_s\":%.0f,\"steps\":[",
+           rp_mode_name(p->info.mode), args.pos, args.runs, p->total_ns / 1e3, p->copy);
     for (int i = 0; i < p->n_steps; i++) {
         printf("%s\n{\"node\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", rp_node_number(p->steps[i].node),
                rp_node_op_name(p->steps[i].node));
@@ -219,12 +218,15 @@ static RpStatus write_trace(const Profile *p) {
     RpNewFile *file;
     FILE      *out;
     double     at = 0.0;
+    char       name[512];
     RP_TRY(cli_open_output(args.trace, &file, &out));
-    fprintf(out,
-            "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":"
-            "0,\"args\":"
-            "{\"name\":\"%s, %s, %s\"}}",
-            p->info.device, p->info.device_name, rp_mode_name(p->info.mode));
+    snprintf(name, sizeof name, "%s, %s, %s", p->info.device, p->info.device_name,
+             rp_mode_name(p->info.mode));
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+          "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":",
+          out);
+    rp_put_json_string(name, strlen(name), out);
+    fputs("}}", out);
     for (int i = 0; i < p->n_steps; i++) {
         const TensorNode *node = p->steps[i].node;
         fprintf(out,

@@ -32,8 +32,9 @@ static void upload_text(const RpExecutorInfo *info, char *buf, size_t size) {
 
 void cli_device_json(const RpSession *s, FILE *out) {
     const RpExecutorInfo info = rp_session_info(s);
-    fprintf(out, "\"device\":\"%s\",\"device_name\":\"%s\",\"mode\":\"%s\",\"threads\":%d,", info.device,
-            info.device_name, rp_mode_name(info.mode), info.n_threads);
+    fprintf(out, "\"device\":\"%s\",\"device_name\":", info.device);
+    rp_put_json_string(info.device_name, strlen(info.device_name), out);
+    fprintf(out, ",\"mode\":\"%s\",\"threads\":%d,", rp_mode_name(info.mode), info.n_threads);
     const struct {
         const char *key, *text;
     } more[] = {

@@ -315,10 +315,13 @@ static void print_json(const Verify *v) {
         printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op,
                v->ops[i].n_nodes);
         printf(isfinite(v->ops[i].worst) ? "%.4g" : "null", v->ops[i].worst);
-        if (v->ops[i].worst > 0.0)
-            printf(",\"at\":\"%s\",\"element\":%zu", v->ops[i].at, v->ops[i].element);
-        else
-            printf(",\"at\":null");
+        printf(",\"at\":");
+        if (v->ops[i].worst > 0.0) {
+            rp_put_json_string(v->ops[i].at, strlen(v->ops[i].at), stdout);
+            printf(",\"element\":%zu", v->ops[i].element);
+        } else {
+            printf("null");
+        }
         if (v->ops[i].got[0] != '\0')
             printf(",\"value\":\"%s\",\"expected\":\"%s\"", v->ops[i].got, v->ops[i].want);
         putchar('}');

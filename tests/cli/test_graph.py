@@ -133,6 +133,24 @@ def test_profile_times_every_node():
     expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999")
 
 
+def test_any_name_is_valid_json_and_dot():
+    if ON_DEVICE is None:
+        return "no simulated device"
+    name = b'a "GPU" \\ of\n\xff\x1b[2J'
+    shown = 'a "GPU" \\ of\n\ufffd\x1b[2J'
+    dot, trace = os.path.join(TMP.name, "name.dot"), os.path.join(TMP.name, "name.json")
+    for command in (["devices", "--json"], ["profile", "-m", TINY, "-r", "1", "--json", "--dot", dot, "--trace", trace],
+                    ["generate", "-m", TINY, "-p", "a", "-n", "1", "--json", "-q"], ["verify", "-m", TINY, "-n", "1", "--json"]):
+        o = json.loads(ok(run_on_device(*command, SIM_NAME=name)).out)
+        found = o["cuda"][0]["name"] if "cuda" in o else o.get("device_name", o["device"])
+        expect(found == shown or found == "cuda:0, " + shown, "the name", found)
+    with open(trace) as f:
+        expect(json.load(f)["traceEvents"][0]["args"]["name"].startswith("cuda:0, " + shown + ", "), "the name of the track")
+    with open(dot, "rb") as f:
+        text = f.read().decode()  # fails for what is not UTF-8
+    expect('label="cuda:0, a \\"GPU\\" \\\\ of\n\ufffd\\\\x1b[2J, ' in text, "the title", text)
+
+
 def test_graph_shows_every_stage_of_the_passes():
     def ops(*more):
         return {n["op"] for n in json.loads(ok(run("graph", "-m", MIX, "--json", *more)).out)["nodes"]}

@@ -27,6 +27,7 @@
  *     REPRISE_SIM=ptx   kernels are interpreted from their PTX instead of called
  *     REPRISE_PTX=DIR   folder of that PTX, the one of this build
  *     SIM_CAPABILITY=N  compute capability that the device reports at first, 90
+ *     SIM_NAME=TEXT     name that the device reports, "simulated device"
  *     SIM_L2_KB=N       L2 cache that the device reports at first, 51200
  *     SIM_COST_US=N     kernels are not executed: each takes so much simulated time (sim_cost)
  *     SIM_BUG=N         the planted bug that is active in a race build (mutants.sh)

@@ -1,8 +1,10 @@
 // sim_properties.cpp - properties and attributes of the simulated device: those of an H100, with 16 GiB of memory.
 #include "sim_internal.h"
+#include <cstdio>
 #include <cstdlib>
 #undef warpSize
 
+static const char *name     = getenv("SIM_NAME");
 static const char *l2_kb    = getenv("SIM_L2_KB");
 static const int   l2_bytes = (l2_kb != nullptr ? atoi(l2_kb) : 50 << 10) << 10;
 
@@ -113,7 +115,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     if (auto e = no_device(device)) return e;
     size_t free;
     *p = cudaDeviceProp{};
-    strcpy(p->name, "simulated device");
+    snprintf(p->name, sizeof p->name, "%s", name != nullptr ? name : "simulated device");
     sim_memory_info(&free, &p->totalGlobalMem);
     p->major                       = attribute(cudaDevAttrComputeCapabilityMajor);
     p->minor                       = attribute(cudaDevAttrComputeCapabilityMinor);
