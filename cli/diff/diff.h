@@ -29,11 +29,16 @@ typedef struct DiffGraph {
     json_t     *json;
     DiffNode   *nodes;
     int         n, n_kernels, last_layer;
-    double      us; /* sum over all nodes; 0: not known */
+    int        *sorted; /* the nodes by layer, then in their order */
+    int        *starts; /* [last_layer + 3] where those of layer l - 1 begin in `sorted`; the last one is n */
+    double      us;     /* sum over all nodes; 0: not known */
 } DiffGraph;
 
 /* Parses the n bytes of a dump. RP_E_FORMAT begins with `where` and gives line and column, or the node. */
 RP_NODISCARD RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph *out);
+
+/* The nodes of a layer in order, -1: those outside the layers; *n: their number. */
+const int *cli_diff_layer(const DiffGraph *g, int layer, int *n);
 
 /* Reads a saved dump, or builds the graph "[MODEL][:SETTING]..."; fields that it leaves unset come from
  * `defaults`. */
@@ -62,8 +67,7 @@ typedef struct DiffCounts {
     int added, removed, changed;
 } DiffCounts;
 
-/* Counts of one layer; -1: nodes outside the layers, -2: all nodes. */
-DiffCounts cli_diff_count(const DiffGraph *a, const DiffGraph *b, int layer);
+DiffCounts cli_diff_count(const DiffGraph *a, const DiffGraph *b);
 
 RP_NODISCARD RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out);
 RP_NODISCARD RpStatus cli_diff_print_json(const DiffGraph *a, const DiffGraph *b, FILE *out);

@@ -74,7 +74,7 @@ static json_t *times(const DiffGraph *a, const DiffGraph *b) {
 }
 
 RpStatus cli_diff_print_json(const DiffGraph *a, const DiffGraph *b, FILE *out) {
-    const DiffCounts c = cli_diff_count(a, b, -2);
+    const DiffCounts c = cli_diff_count(a, b);
     json_t *o = json_pack("{s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "a", graph_object(a), "b", graph_object(b),
                           "same", c.added + c.removed + c.changed == 0, "added", one_sided(b), "removed",
                           one_sided(a), "changed", changed(a, b), "times", times(a, b));

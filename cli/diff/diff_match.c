@@ -37,10 +37,11 @@ static void pair(DiffGraph *a, DiffGraph *b, int i, int k) {
 }
 
 static int ops_of(const DiffGraph *g, int layer, int *out) {
-    int n = 0;
-    for (int i = 0; i < g->n; i++)
-        if (!g->nodes[i].leaf && g->nodes[i].layer == layer) out[n++] = i;
-    return n;
+    int        n, n_ops = 0;
+    const int *nodes = cli_diff_layer(g, layer, &n);
+    for (int i = 0; i < n; i++)
+        if (!g->nodes[nodes[i]].leaf) out[n_ops++] = nodes[i];
+    return n_ops;
 }
 
 /* Aligns the ops of one layer in order. */
@@ -146,12 +147,10 @@ unsigned cli_diff_changes(const DiffGraph *a, const DiffGraph *b, int k) {
            (x->layer == y->layer ? 0u : DIFF_LAYER);
 }
 
-DiffCounts cli_diff_count(const DiffGraph *a, const DiffGraph *b, int layer) {
+DiffCounts cli_diff_count(const DiffGraph *a, const DiffGraph *b) {
     DiffCounts c = {0};
-    for (int i = 0; i < a->n; i++)
-        c.removed += a->nodes[i].partner < 0 && (layer == -2 || a->nodes[i].layer == layer);
+    for (int i = 0; i < a->n; i++) c.removed += a->nodes[i].partner < 0;
     for (int k = 0; k < b->n; k++) {
-        if (layer != -2 && b->nodes[k].layer != layer) continue;
         c.added += b->nodes[k].partner < 0;
         c.changed += cli_diff_changes(a, b, k) != 0;
     }

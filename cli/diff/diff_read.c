@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAYER = 4096 }; /* as in a model file; each layer is a pass over all nodes */
+enum { MAX_LAYER = 4096 };         /* as in a model file */
 static const double MAX_US = 1e15; /* so that sums stay finite */
 
 typedef struct Reader {
@@ -113,6 +113,24 @@ static RpStatus read_nodes(Reader *r, const json_t *list) {
     return RP_OK;
 }
 
+/* Counting sort of the nodes by layer. */
+static RpStatus sort_by_layer(const Reader *r, DiffGraph *g) {
+    const size_t n_layers = (size_t)g->last_layer + 2; /* with -1 */
+    g->sorted             = malloc((size_t)g->n * sizeof *g->sorted);
+    g->starts             = calloc(n_layers + 1, sizeof *g->starts);
+    if (g->sorted == NULL || g->starts == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where);
+    for (int i = 0; i < g->n; i++) g->starts[g->nodes[i].layer + 1]++;
+    for (size_t l = 1; l <= n_layers; l++) g->starts[l] += g->starts[l - 1]; /* now where each layer ends */
+    for (int i = g->n - 1; i >= 0; i--) g->sorted[--g->starts[g->nodes[i].layer + 1]] = i;
+    return RP_OK;
+}
+
+const int *cli_diff_layer(const DiffGraph *g, int layer, int *n) {
+    const bool there = layer >= -1 && layer <= g->last_layer;
+    *n               = there ? g->starts[layer + 2] - g->starts[layer + 1] : 0;
+    return there ? g->sorted + g->starts[layer + 1] : NULL;
+}
+
 /* A dump may come from anywhere: control characters in its strings are made visible before anything is printed. */
 static RpStatus make_visible(const char *where, json_t *value) {
     const char *key, *text = json_string_value(value);
@@ -160,12 +178,15 @@ RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph 
         return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: \"nodes\" is missing", where);
     const char *title = json_string_value(json_object_get(graph, "title"));
     if (out->title[0] == '\0' && title != NULL) copy_title(title, out);
-    const RpStatus st = read_nodes(&r, list);
+    RpStatus st = read_nodes(&r, list);
     free(r.index_of);
+    if (st == RP_OK) st = sort_by_layer(&r, out);
     return st;
 }
 
 void cli_diff_free(DiffGraph *g) {
     free(g->nodes);
+    free(g->sorted);
+    free(g->starts);
     json_decref(g->json);
 }

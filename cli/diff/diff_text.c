@@ -164,30 +164,36 @@ static void add_whole(const Rows *r, char sign, const DiffGraph *g, int i) {
     cli_table_add(r->table, "%s", shape_text(&g->nodes[i], shape));
 }
 
-/* Adds the nodes from..to-1 of a that b lacks. */
-static void add_removed(const Rows *r, const DiffGraph *a, int from, int to) {
-    for (int i = from; i < to; i++)
-        if (a->nodes[i].partner < 0 && a->nodes[i].layer == r->layer) add_whole(r, '-', a, i);
-}
-
 /* ---- a layer ---- */
+
+/* The nodes of a layer of a, and how many of them are dealt with. */
+typedef struct Removed {
+    const int *nodes;
+    int        n, done;
+} Removed;
+
+/* Adds the nodes of a before node `end` that b lacks. */
+static void add_removed(const Rows *r, const DiffGraph *a, Removed *m, int end) {
+    for (; m->done < m->n && m->nodes[m->done] < end; m->done++)
+        if (a->nodes[m->nodes[m->done]].partner < 0) add_whole(r, '-', a, m->nodes[m->done]);
+}
 
 /* Adds the changes of one layer in the order of b, with removed nodes where they were in a. */
 static void add_layer(const Rows *r, const DiffGraph *a, const DiffGraph *b) {
-    int done = 0; /* removed nodes of a before this index are printed */
-    for (int k = 0; k < b->n; k++) {
+    int        n;
+    Removed    removed = {0};
+    const int *nodes   = cli_diff_layer(b, r->layer, &n);
+    removed.nodes      = cli_diff_layer(a, r->layer, &removed.n);
+    for (int i = 0; i < n; i++) {
+        const int       k = nodes[i];
         const DiffNode *y = &b->nodes[k];
-        if (y->layer != r->layer) continue;
-        if (y->partner >= done) {
-            add_removed(r, a, done, y->partner);
-            done = y->partner;
-        }
+        if (y->partner >= 0) add_removed(r, a, &removed, y->partner);
         if (y->partner < 0)
             add_whole(r, '+', b, k);
         else if (cli_diff_changes(a, b, k) != 0)
             add_changed(r, a, b, k);
     }
-    add_removed(r, a, done, a->n);
+    add_removed(r, a, &removed, a->n);
 }
 
 static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
@@ -206,30 +212,48 @@ static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
     return NULL;
 }
 
-/* Prints texts[first] once under the heading of all layers with the same text, such as "layers 0-2, 4
- * (x4)", then empties these texts. */
-static void put_layers(char **texts, int first, int n, FILE *out) {
-    const char *mark = "", *text = texts[first];
-    int         count = 0, last = first - 1;
-    for (int l = first; l < n; l++) last = strcmp(texts[l], text) == 0 ? (count++, l) : last;
-    fprintf(out, count > 1 ? "layers " : "layer ");
-    for (int l = first; l <= last; l++) {
-        int end = l;
-        if (strcmp(texts[l], text) != 0) continue;
-        while (end < last && strcmp(texts[end + 1], text) == 0) end++;
-        fprintf(out, end > l ? "%s%d-%d" : "%s%d", mark, l, end);
-        mark = ", ";
-        l    = end;
+typedef struct LayerText {
+    char *text;
+    int   layer;
+} LayerText;
+
+static int by_text(const void *a, const void *b) {
+    const LayerText *x = a, *y = b;
+    const int        order = strcmp(x->text, y->text);
+    return order != 0 ? order : (x->layer > y->layer) - (x->layer < y->layer);
+}
+
+/* How many texts from the first on are the same. */
+static int count_same(const LayerText *t, int n) {
+    int count = 1;
+    while (count < n && strcmp(t[count].text, t->text) == 0) count++;
+    return count;
+}
+
+/* Prints one text under the heading of its n layers, such as "layers 0-2, 4  (x4)". */
+static void put_layers(const LayerText *t, int n, FILE *out) {
+    fprintf(out, n > 1 ? "layers " : "layer ");
+    for (int i = 0, end; i < n; i = end + 1) {
+        for (end = i; end + 1 < n && t[end + 1].layer == t[end].layer + 1;) end++;
+        fprintf(out, end > i ? "%s%d-%d" : "%s%d", i > 0 ? ", " : "", t[i].layer, t[end].layer);
     }
-    if (count > 1) fprintf(out, "  (x%d)", count);
-    fprintf(out, "\n%s", text);
-    for (int l = last; l >= first; l--)
-        if (l != first && strcmp(texts[l], text) == 0) texts[l][0] = '\0';
-    texts[first][0] = '\0';
+    if (n > 1) fprintf(out, "  (x%d)", n);
+    fprintf(out, "\n%s", t->text);
+}
+
+/* Prints equal texts once, in the order of the first layer of each. `starts` [n]: room for where the texts of a group
+ * begin. */
+static void put_groups(LayerText *t, int n, int *starts, FILE *out) {
+    qsort(t, (size_t)n, sizeof *t, by_text);
+    for (int l = 0; l < n; l++) starts[l] = -1;
+    for (int i = 0; i < n; i += count_same(t + i, n - i)) starts[t[i].layer] = i;
+    for (int l = 0; l < n; l++)
+        if (starts[l] >= 0 && t[starts[l]].text[0] != '\0')
+            put_layers(t + starts[l], count_same(t + starts[l], n - starts[l]), out);
 }
 
 static void put_summary(const DiffGraph *a, const DiffGraph *b, FILE *out) {
-    const DiffCounts c = cli_diff_count(a, b, -2);
+    const DiffCounts c = cli_diff_count(a, b);
     fprintf(out, "a  %s%s%s\n", a->label, a->title[0] != '\0' ? "  " : "", a->title);
     fprintf(out, "b  %s%s%s\n", b->label, b->title[0] != '\0' ? "  " : "", b->title);
     fprintf(out, "kernels %d -> %d, nodes %d -> %d: ", a->n_kernels, b->n_kernels, a->n, b->n);
@@ -240,19 +264,20 @@ static void put_summary(const DiffGraph *a, const DiffGraph *b, FILE *out) {
 }
 
 RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out) {
-    const int n     = (a->last_layer > b->last_layer ? a->last_layer : b->last_layer) + 1;
-    char    **texts = calloc((size_t)n + 1, sizeof *texts);
-    RpStatus  st    = texts != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a report");
+    const int  n     = (a->last_layer > b->last_layer ? a->last_layer : b->last_layer) + 1;
+    LayerText *texts = calloc((size_t)n + 1, sizeof *texts); /* -1 comes first */
+    int       *room  = malloc(((size_t)n + 1) * sizeof *room);
+    RpStatus   st = texts != NULL && room != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a report");
     put_summary(a, b, out);
     for (int l = -1; l < n && st == RP_OK; l++) {
-        texts[l + 1] = layer_text(a, b, l);
-        if (texts[l + 1] == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a report");
+        texts[l + 1] = (LayerText){layer_text(a, b, l), l};
+        if (texts[l + 1].text == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a report");
     }
-    if (st == RP_OK && texts[0][0] != '\0') fprintf(out, "outside the layers\n%s", texts[0]);
-    for (int l = 0; l < n && st == RP_OK; l++)
-        if (texts[l + 1][0] != '\0') put_layers(texts + 1, l, n, out);
+    if (st == RP_OK && texts[0].text[0] != '\0') fprintf(out, "outside the layers\n%s", texts[0].text);
+    if (st == RP_OK) put_groups(texts + 1, n, room, out);
     if (st == RP_OK) st = cli_diff_print_times(a, b, out);
-    for (int l = 0; texts != NULL && l <= n; l++) free(texts[l]);
+    for (int l = 0; texts != NULL && l <= n; l++) free(texts[l].text);
     free(texts);
+    free(room);
     return st;
 }

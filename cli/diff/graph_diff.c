@@ -19,7 +19,7 @@ RpStatus cli_graph_diff(const char *const texts[2], const GraphSource *defaults,
     for (int i = 0; i < 2 && st == RP_OK; i++) st = cli_diff_open(texts[i], defaults, &g[i]);
     if (st == RP_OK) st = cli_diff_match(&g[0], &g[1]);
     if (st == RP_OK) {
-        const DiffCounts c = cli_diff_count(&g[0], &g[1], -2);
+        const DiffCounts c = cli_diff_count(&g[0], &g[1]);
         *same              = c.added + c.removed + c.changed == 0;
         st                 = print(g, json, output);
     }
