@@ -13,8 +13,8 @@
 enum { DIFF_MAX_SRC = 16 };
 
 typedef struct DiffNode {
-    const char *op, *name, *dtype; /* borrowed from DiffGraph.json */
-    json_t     *params;            /* likewise; NULL in dumps of older versions */
+    const char *op, *name, *dtype; /* borrowed from DiffGraph.strings */
+    const char *params;            /* likewise, as JSON; NULL in dumps of older versions */
     int         id, layer, n_src;
     int         src[DIFF_MAX_SRC]; /* indices into DiffGraph.nodes; -1: an optional source that is absent */
     int64_t     ne[RP_MAX_DIMS], nb[RP_MAX_DIMS];
@@ -26,9 +26,9 @@ typedef struct DiffNode {
 typedef struct DiffGraph {
     const char *label; /* its argument on the command line */
     char        title[256];
-    json_t     *json;
+    json_t     *strings; /* an object whose keys are the strings of the nodes, each once */
     DiffNode   *nodes;
-    int         n, n_kernels, last_layer;
+    int         n, room, n_kernels, last_layer;
     int        *sorted; /* the nodes by layer, then in their order */
     int        *starts; /* [last_layer + 3] where those of layer l - 1 begin in `sorted`; the last one is n */
     double      us;     /* sum over all nodes; 0: not known */

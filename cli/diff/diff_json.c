@@ -1,10 +1,31 @@
 /* diff_json.c - prints the differences of two graphs as one JSON object. Nodes and sources appear by the ids
- * of their dumps. */
+ * of their dumps. Each element is printed as it is made: all of them would take more memory than both dumps. */
 #include "cli/diff/diff.h"
 
-static json_t *graph_object(const DiffGraph *g) {
-    return json_pack("{s:s, s:s, s:i, s:i}", "label", g->label, "title", g->title, "kernels", g->n_kernels,
-                     "nodes", g->n);
+#include "reprise/text.h"
+
+#include <string.h>
+
+/* A list that is being printed. */
+typedef struct List {
+    FILE *out;
+    int   n;
+    bool  failed;
+} List;
+
+static void put_element(List *l, json_t *element) {
+    if (l->n++ > 0) fputc(',', l->out);
+    l->failed = l->failed || element == NULL;
+    json_dumpf(element, l->out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    json_decref(element);
+}
+
+static void put_graph(const char *key, const DiffGraph *g, FILE *out) {
+    fprintf(out, "\"%s\":{\"label\":", key);
+    rp_put_json_string(g->label, strlen(g->label), out);
+    fputs(",\"title\":", out);
+    rp_put_json_string(g->title, strlen(g->title), out);
+    fprintf(out, ",\"kernels\":%d,\"nodes\":%d},", g->n_kernels, g->n);
 }
 
 static json_t *node_object(const DiffNode *n) {
@@ -13,11 +34,9 @@ static json_t *node_object(const DiffNode *n) {
                      (json_int_t)n->ne[2], (json_int_t)n->ne[3]);
 }
 
-static json_t *one_sided(const DiffGraph *g) {
-    json_t *list = json_array();
+static void put_one_sided(const DiffGraph *g, List *l) {
     for (int i = 0; i < g->n; i++)
-        if (g->nodes[i].partner < 0) json_array_append_new(list, node_object(&g->nodes[i]));
-    return list;
+        if (g->nodes[i].partner < 0) put_element(l, node_object(&g->nodes[i]));
 }
 
 static json_t *ids(const DiffGraph *g, const DiffNode *n) {
@@ -40,49 +59,62 @@ static json_t *changes_object(const DiffGraph *a, const DiffGraph *b, const Diff
     if (changes & DIFF_SHAPE) json_object_set_new(o, "ne", json_pack("[o,o]", dims(x->ne), dims(y->ne)));
     if (changes & DIFF_STRIDES) json_object_set_new(o, "nb", json_pack("[o,o]", dims(x->nb), dims(y->nb)));
     if (changes & DIFF_SOURCES) json_object_set_new(o, "sources", json_pack("[o,o]", ids(a, x), ids(b, y)));
-    if (changes & DIFF_PARAMS) json_object_set_new(o, "params", json_pack("[O,O]", x->params, y->params));
+    if (changes & DIFF_PARAMS)
+        json_object_set_new(o, "params",
+                            json_pack("[o,o]", json_loads(x->params, JSON_DECODE_ANY, NULL),
+                                      json_loads(y->params, JSON_DECODE_ANY, NULL)));
     if (changes & DIFF_OUTPUT) json_object_set_new(o, "output", json_pack("[b,b]", x->output, y->output));
     if (changes & DIFF_LAYER) json_object_set_new(o, "layer", json_pack("[i,i]", x->layer, y->layer));
     return o;
 }
 
-static json_t *changed(const DiffGraph *a, const DiffGraph *b) {
-    json_t *list = json_array();
+static void put_changed(const DiffGraph *a, const DiffGraph *b, List *l) {
     for (int k = 0; k < b->n; k++) {
         const unsigned  changes = cli_diff_changes(a, b, k);
         const DiffNode *y       = &b->nodes[k];
         if (changes == 0) continue;
         const DiffNode *x = &a->nodes[y->partner];
-        json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "a", x->id, "b", y->id, "op",
-                                              y->op, "name", y->name, "layer", y->layer, "changes",
-                                              changes_object(a, b, x, y, changes)));
+        put_element(l,
+                    json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "a", x->id, "b", y->id, "op", y->op, "name",
+                              y->name, "layer", y->layer, "changes", changes_object(a, b, x, y, changes)));
     }
-    return list;
 }
 
-static json_t *times(const DiffGraph *a, const DiffGraph *b) {
-    if (a->us <= 0.0 || b->us <= 0.0) return json_null();
-    json_t *list = json_array();
+static void put_times(const DiffGraph *a, const DiffGraph *b, List *l) {
+    if (a->us <= 0.0 || b->us <= 0.0) {
+        fputs("null", l->out);
+        return;
+    }
+    fputs("{\"us\":", l->out);
+    l->n = 0;
+    put_element(l, json_pack("[f,f]", a->us, b->us));
+    fputs(",\"nodes\":[", l->out);
+    l->n = 0;
     for (int k = 0; k < b->n; k++) {
         const DiffNode *y = &b->nodes[k];
         if (y->partner < 0 || !y->kernel) continue;
         const DiffNode *x = &a->nodes[y->partner];
-        json_array_append_new(list,
-                              json_pack("{s:i, s:i, s:[f,f]}", "a", x->id, "b", y->id, "us", x->us, y->us));
+        put_element(l, json_pack("{s:i, s:i, s:[f,f]}", "a", x->id, "b", y->id, "us", x->us, y->us));
     }
-    return json_pack("{s:[f,f], s:o}", "us", a->us, b->us, "nodes", list);
+    fputs("]}", l->out);
 }
 
 RpStatus cli_diff_print_json(const DiffGraph *a, const DiffGraph *b, FILE *out) {
     const DiffCounts c = cli_diff_count(a, b);
-    json_t *o = json_pack("{s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "a", graph_object(a), "b", graph_object(b),
-                          "same", c.added + c.removed + c.changed == 0, "added", one_sided(b), "removed",
-                          one_sided(a), "changed", changed(a, b), "times", times(a, b));
-    if (o == NULL)
-        return rp_fail(RP_E_NOMEM, "the differences cannot be written as JSON: out of memory, or a name "
-                                   "is not UTF-8");
-    json_dumpf(o, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    fputc('\n', out);
-    json_decref(o);
-    return RP_OK;
+    List             l = {.out = out};
+    fputc('{', out);
+    put_graph("a", a, out);
+    put_graph("b", b, out);
+    fprintf(out, "\"same\":%s,\"added\":[", c.added + c.removed + c.changed == 0 ? "true" : "false");
+    put_one_sided(b, &l);
+    fputs("],\"removed\":[", out);
+    l.n = 0;
+    put_one_sided(a, &l);
+    fputs("],\"changed\":[", out);
+    l.n = 0;
+    put_changed(a, b, &l);
+    fputs("],\"times\":", out);
+    put_times(a, b, &l);
+    fputs("}\n", out);
+    return l.failed ? rp_fail(RP_E_NOMEM, "the differences cannot be written as JSON: out of memory") : RP_OK;
 }

@@ -129,9 +129,15 @@ static bool same_sources(const DiffGraph *a, const DiffNode *x, const DiffNode *
     return true;
 }
 
-/* Dumps of older versions have no params; they match any. */
+/* Dumps of older versions have no params; they match any. Members may come in any order. */
 static bool same_params(const DiffNode *x, const DiffNode *y) {
-    return x->params == NULL || y->params == NULL || json_equal(x->params, y->params);
+    if (x->params == NULL || y->params == NULL || same_text(x->params, y->params)) return true;
+    json_t *p       = json_loads(x->params, JSON_DECODE_ANY, NULL),
+           *q       = json_loads(y->params, JSON_DECODE_ANY, NULL);
+    const bool same = json_equal(p, q);
+    json_decref(p);
+    json_decref(q);
+    return same;
 }
 
 unsigned cli_diff_changes(const DiffGraph *a, const DiffGraph *b, int k) {

@@ -1,35 +1,61 @@
 /* diff_read.c - reads a JSON dump of a graph into an array of nodes, checking every field (I11). */
-#include "cli/common.h"
 #include "cli/diff/diff.h"
+#include "cli/diff/diff_members.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAYER = 4096 };         /* as in a model file */
+enum {
+    MAX_LAYER = 4096, /* as in a model file */
+    MAX_IDS   = 1 << 24
+};
 static const double MAX_US = 1e15; /* so that sums stay finite */
+
+static const char BAD_ID[] = "is negative, used twice, or larger than that of the last node";
 
 typedef struct Reader {
     const char *where;
     int         i; /* index of the node being read */
     DiffGraph  *g;
-    int        *index_of; /* index_of[id]: the node with this id; -1: none so far */
-    json_int_t  n_ids;    /* 1 + the id of the last node, which is the largest */
+    int        *index_of;       /* [n_ids] the node with this id; -1: none so far */
+    int         n_ids, largest; /* index of the node with the largest id */
 } Reader;
 
 static RpStatus bad(const Reader *r, const char *key, const char *what) {
     return rp_fail(RP_E_FORMAT, "%s: node %d of the dump: \"%s\" %s", r->where, r->i, key, what);
 }
 
+static RpStatus out_of_memory(const Reader *r) { return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where); }
+
+/* The one copy of a text. */
+static RpStatus keep(const Reader *r, const char *text, const char **out) {
+    json_t *strings = r->g->strings;
+    if (json_object_get(strings, text) == NULL && json_object_set_new(strings, text, json_null()) != 0)
+        return out_of_memory(r);
+    *out = json_object_iter_key(json_object_iter_at(strings, text));
+    return RP_OK;
+}
+
 static RpStatus read_text(const Reader *r, const json_t *node, const char *key, const char **out) {
-    *out = json_string_value(json_object_get(node, key));
-    return *out != NULL ? RP_OK : bad(r, key, "is not a string");
+    const char *text = json_string_value(json_object_get(node, key));
+    return text != NULL ? keep(r, text, out) : bad(r, key, "is not a string");
+}
+
+static RpStatus read_params(const Reader *r, const json_t *node, const char **out) {
+    const json_t *params = json_object_get(node, "params");
+    if (params == NULL) return RP_OK;
+    char *text = json_dumps(params, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text == NULL) return out_of_memory(r);
+    const RpStatus st = keep(r, text, out);
+    free(text);
+    return st;
 }
 
 static RpStatus read_int(const Reader *r, const json_t *node, const char *key, int *out) {
     const json_t    *v = json_object_get(node, key);
     const json_int_t n = json_integer_value(v);
     *out               = (int)n;
-    return json_is_integer(v) && n >= -1 && n < 1 << 24 ? RP_OK
+    return json_is_integer(v) && n >= -1 && n < MAX_IDS ? RP_OK
                                                         : bad(r, key, "is not the number of a node or layer");
 }
 
@@ -60,8 +86,8 @@ static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
     RP_TRY(read_dims(r, node, "nb", n->nb));
     n->kernel = json_is_true(json_object_get(node, "kernel"));
     n->output = json_is_true(json_object_get(node, "output"));
-    n->params = json_object_get(node, "params");
-    n->us     = json_number_value(json_object_get(node, "us"));
+    RP_TRY(read_params(r, node, &n->params));
+    n->us = json_number_value(json_object_get(node, "us"));
     if (!(n->us >= 0.0 && n->us <= MAX_US)) return bad(r, "us", "is not a time in microseconds");
     n->leaf    = is_leaf(n->op);
     n->partner = -1;
@@ -87,29 +113,46 @@ static RpStatus read_sources(const Reader *r, const json_t *node, DiffNode *n) {
     return RP_OK;
 }
 
-static RpStatus read_nodes(Reader *r, const json_t *list) {
-    const size_t n = json_array_size(list);
-    DiffGraph   *g = r->g;
-    if (n == 0 || n > 1 << 24) return rp_fail(RP_E_FORMAT, "%s: the dump has %zu nodes", r->where, n);
-    g->nodes              = calloc(n, sizeof *g->nodes);
-    const json_int_t last = json_integer_value(json_object_get(json_array_get(list, n - 1), "id"));
-    r->n_ids              = last >= 0 && last < 1 << 24 ? last + 1 : 1;
-    r->index_of           = malloc((size_t)r->n_ids * sizeof *r->index_of);
-    if (g->nodes == NULL || r->index_of == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where);
-    memset(r->index_of, -1, (size_t)r->n_ids * sizeof *r->index_of);
-    for (r->i = 0; r->i < (int)n; r->i++) {
-        const json_t *node = json_array_get(list, (size_t)r->i);
-        DiffNode     *out  = &g->nodes[r->i];
-        RP_TRY(read_node(r, node, out));
-        if (out->id < 0 || out->id >= r->n_ids || r->index_of[out->id] >= 0)
-            return bad(r, "id", "is negative, used twice, or larger than that of the last node");
-        RP_TRY(read_sources(r, node, out));
-        r->index_of[out->id] = r->i;
-        g->n++;
-        g->n_kernels += out->kernel;
-        g->us += out->us;
-        if (out->layer > g->last_layer) g->last_layer = out->layer;
+/* Makes room for one more node, and for its id. */
+static RpStatus grow(Reader *r, int id) {
+    DiffGraph *g = r->g;
+    if (g->n == g->room) {
+        const int room  = g->room == 0 ? 256 : 2 * g->room;
+        DiffNode *nodes = realloc(g->nodes, (size_t)room * sizeof *nodes);
+        if (nodes == NULL) return out_of_memory(r);
+        g->nodes = nodes;
+        g->room  = room;
     }
+    if (id >= r->n_ids) {
+        const int n        = id < 256 ? 512 : id < MAX_IDS / 2 ? 2 * id : MAX_IDS;
+        int      *index_of = realloc(r->index_of, (size_t)n * sizeof *index_of);
+        if (index_of == NULL) return out_of_memory(r);
+        memset(index_of + r->n_ids, -1, (size_t)(n - r->n_ids) * sizeof *index_of);
+        r->index_of = index_of;
+        r->n_ids    = n;
+    }
+    return RP_OK;
+}
+
+static RpStatus add_node(void *reader, json_t *node) {
+    Reader    *r = reader;
+    DiffGraph *g = r->g;
+    DiffNode   n = {0};
+    r->i         = g->n;
+    if (g->n == MAX_IDS)
+        return rp_fail(RP_E_FORMAT, "%s: the dump has more than %d nodes", r->where, MAX_IDS);
+    RP_TRY(read_node(r, node, &n));
+    if (n.id < 0) return bad(r, "id", BAD_ID);
+    RP_TRY(grow(r, n.id));
+    if (r->index_of[n.id] >= 0) return bad(r, "id", BAD_ID);
+    RP_TRY(read_sources(r, node, &n));
+    g->nodes[g->n]    = n;
+    r->index_of[n.id] = g->n;
+    if (n.id > g->nodes[r->largest].id) r->largest = g->n;
+    g->n++;
+    g->n_kernels += n.kernel;
+    g->us += n.us;
+    if (n.layer > g->last_layer) g->last_layer = n.layer;
     return RP_OK;
 }
 
@@ -131,56 +174,34 @@ const int *cli_diff_layer(const DiffGraph *g, int layer, int *n) {
     return there ? g->sorted + g->starts[layer + 1] : NULL;
 }
 
-/* A dump may come from anywhere: control characters in its strings are made visible before anything is printed. */
-static RpStatus make_visible(const char *where, json_t *value) {
-    const char *key, *text = json_string_value(value);
-    json_t     *item;
-    size_t      i;
-    if (text != NULL) {
-        char      *shown = cli_visible(text, json_string_length(value));
-        const bool ok    = shown != NULL && json_string_set(value, shown) == 0;
-        free(shown);
-        return ok ? RP_OK : rp_fail(RP_E_FORMAT, "%s: a string is no UTF-8, or out of memory", where);
-    }
-    json_array_foreach(value, i, item) RP_TRY(make_visible(where, item));
-    json_object_foreach(value, key, item) {
-        for (const char *p = key; *p != '\0'; p++)
-            if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-                return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: the key \"%s\"", where,
-                               key);
-        RP_TRY(make_visible(where, item));
-    }
-    return RP_OK;
-}
-
 /* A long title is cut before the first character that does not fit as a whole. */
-static void copy_title(const char *title, DiffGraph *out) {
-    size_t n = strlen(title);
+static RpStatus copy_title(void *reader, const char *title) {
+    DiffGraph *out = ((Reader *)reader)->g;
+    size_t     n   = strlen(title);
+    if (out->title[0] != '\0') return RP_OK;
     if (n >= sizeof out->title)
         for (n = sizeof out->title - 1; n > 0 && ((unsigned char)title[n] & 0xc0) == 0x80;) n--;
     memcpy(out->title, title, n);
     out->title[n] = '\0';
+    return RP_OK;
+}
+
+static RpStatus read_all(const char *text, size_t n, Reader *r) {
+    DiffGraph *g = r->g;
+    g->strings   = json_object();
+    if (g->strings == NULL) return out_of_memory(r);
+    RP_TRY(cli_diff_members(
+        text, n, &(DiffMembers){.where = r->where, .node = add_node, .title = copy_title, .user = r}));
+    if (g->n == 0) return rp_fail(RP_E_FORMAT, "%s: the dump has 0 nodes", r->where);
+    r->i = r->largest;
+    return r->i == g->n - 1 ? sort_by_layer(r, g) : bad(r, "id", BAD_ID);
 }
 
 RpStatus cli_diff_read(const char *text, size_t n, const char *where, DiffGraph *out) {
-    json_error_t error;
-    Reader       r  = {.where = where, .g = out};
-    out->last_layer = -1;
-    out->json       = json_loadb(text, n, 0, &error);
-    if (out->json == NULL)
-        return rp_fail(RP_E_FORMAT, "%s: line %d, column %d: %s", where, error.line, error.column,
-                       error.text);
-    RP_TRY(make_visible(where, out->json));
-    const json_t *graph = json_object_get(out->json, "graph"); /* `reprise profile --json` */
-    if (graph == NULL) graph = out->json;
-    const json_t *list = json_object_get(graph, "nodes");
-    if (!json_is_array(list))
-        return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: \"nodes\" is missing", where);
-    const char *title = json_string_value(json_object_get(graph, "title"));
-    if (out->title[0] == '\0' && title != NULL) copy_title(title, out);
-    RpStatus st = read_nodes(&r, list);
+    Reader r          = {.where = where, .g = out};
+    out->last_layer   = -1;
+    const RpStatus st = read_all(text, n, &r);
     free(r.index_of);
-    if (st == RP_OK) st = sort_by_layer(&r, out);
     return st;
 }
 
@@ -188,5 +209,5 @@ void cli_diff_free(DiffGraph *g) {
     free(g->nodes);
     free(g->sorted);
     free(g->starts);
-    json_decref(g->json);
+    json_decref(g->strings);
 }

@@ -117,10 +117,11 @@ static void put_value(const json_t *value, FILE *out) {
         json_dumpf(value, out, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
-static void put_params(const json_t *x, const json_t *y, FILE *out) {
+static void put_params(const char *a, const char *b, FILE *out) {
+    json_t       *x = json_loads(a, JSON_DECODE_ANY, NULL), *y = json_loads(b, JSON_DECODE_ANY, NULL);
     const char   *key;
     const json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)x, key, value) {
+    json_object_foreach(x, key, value) {
         const json_t *other = json_object_get(y, key);
         if (other != NULL && json_equal(value, other)) continue;
         fprintf(out, "; %s ", key);
@@ -128,11 +129,13 @@ static void put_params(const json_t *x, const json_t *y, FILE *out) {
         fputs(" -> ", out);
         put_value(other, out);
     }
-    json_object_foreach((json_t *)(uintptr_t)y, key, value) {
+    json_object_foreach(y, key, value) {
         if (json_object_get(x, key) != NULL) continue;
         fprintf(out, "; %s none -> ", key);
         put_value(value, out);
     }
+    json_decref(x);
+    json_decref(y);
 }
 
 static void put_changes(const DiffGraph *a, const DiffGraph *b, int k, int layer, FILE *out) {
