@@ -10,14 +10,10 @@ static RpStatus refuse(const char *name, const char *why) {
     return rp_fail(RP_E_ARG, "source of '%s': %s", name, why);
 }
 
-/* It becomes part of a #line directive. */
-static bool is_file_name(const char *s) { return s[0] != '\0' && strpbrk(s, "\"\\\n\r") == NULL; }
-
 static RpStatus check(const RpCudaSource *s, const char *name) {
     if (s->text == NULL || s->kernel == NULL || s->kernel[0] == '\0')
         return refuse(name, "a text and the name of a kernel are required");
-    if (s->file != NULL && !is_file_name(s->file))
-        return refuse(name, "the file's name is no name in quotes");
+    if (s->file != NULL && s->file[0] == '\0') return refuse(name, "the file's name is empty");
     if (s->n_options < 0 || s->n_options > RP_SOURCE_MAX_OPTIONS || (s->n_options > 0 && s->options == NULL))
         return rp_fail(RP_E_ARG, "source of '%s': at most %d options", name, RP_SOURCE_MAX_OPTIONS);
     for (int i = 0; i < s->n_options; i++)

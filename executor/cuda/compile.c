@@ -114,5 +114,6 @@ bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n
         (void)pthread_join(threads[i], NULL);
         report(&b);
     }
+    if (b.cache != NULL) rp_code_cache_close(&cache);
     return !atomic_load(&b.cancelled);
 }

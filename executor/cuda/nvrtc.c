@@ -204,10 +204,30 @@ static int options_of(const RpNvrtc *n, const CudaCode *code, CudaTarget target,
     return k;
 }
 
+/* A name in quotes, as a string of C: a #line directive reads it like one. */
+static void put_file_name(const char *name, FILE *f) {
+    fputc('"', f);
+    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++) {
+        if (*p == '"' || *p == '\\')
+            fprintf(f, "\\%c", *p);
+        else
+            fprintf(f, *p < 0x20 || *p == 0x7f ? "\\%03o" : "%c", *p);
+    }
+    fputc('"', f);
+}
+
 static char *whole_text(const CudaCode *code) {
-    char     *text = NULL;
-    const int n    = asprintf(&text, "%s#line 1 \"%s\"\n%s", code->prelude, code->file, code->text);
-    return n >= 0 ? text : NULL;
+    char  *text = NULL;
+    size_t n;
+    FILE  *f = open_memstream(&text, &n);
+    if (f == NULL) return NULL;
+    fprintf(f, "%s#line 1 ", code->prelude);
+    put_file_name(code->file, f);
+    fprintf(f, "\n%s", code->text);
+    const bool failed = ferror(f) != 0;
+    if (fclose(f) == 0 && !failed) return text;
+    free(text);
+    return NULL;
 }
 
 char *rp_nvrtc_key(const RpNvrtc *n, const CudaCode *code, CudaTarget target, size_t *bytes) {

@@ -288,15 +288,15 @@ static RpStatus measure_once(CudaDevice *d, size_t l2_bytes, const char *key, bo
     return st;
 }
 
-/* The cache first, then a measurement, which is put into the cache. */
-static RpStatus choose_measured(CudaDevice *d, const struct cudaDeviceProp *p, bool force) {
-    CodeCache cache;
-    char      key[KEY_BYTES], why[384] = "";
-    bool      found = false;
+/* The cache first, then a measurement, which is put into the cache. `opened`: the outcome of opening it. */
+static RpStatus choose_with(CudaDevice *d, const struct cudaDeviceProp *p, bool force, const CodeCache *cache,
+                            RpStatus opened) {
+    char       key[KEY_BYTES], why[384] = "";
+    bool       found  = false;
+    const bool usable = opened == RP_OK;
+    RpStatus   st     = opened;
     key_of(d, p, key, sizeof key);
-    RpStatus   st     = rp_code_cache_open(&cache);
-    const bool usable = st == RP_OK;
-    if (usable && !force) st = read_cache(d, &cache, key, &found);
+    if (usable && !force) st = read_cache(d, cache, key, &found);
     if (st != RP_OK) snprintf(why, sizeof why, "; cache: %.360s", rp_last_error());
     if (found) {
         say(d, RP_TUNING_CACHED, "%s", "from the cache");
@@ -304,11 +304,19 @@ static RpStatus choose_measured(CudaDevice *d, const struct cudaDeviceProp *p, b
     }
     RP_TRY(measure_once(d, (size_t)p->l2CacheSize, key, force));
     if (d->tuned.origin != RP_TUNING_MEASURED) return RP_OK;
-    if (usable && write_cache(d, &cache, key) != RP_OK)
+    if (usable && write_cache(d, cache, key) != RP_OK)
         snprintf(why, sizeof why, "; cache: %.360s", rp_last_error());
     const size_t n = strlen(d->tuned.text);
     snprintf(d->tuned.text + n, sizeof d->tuned.text - n, "%s", why);
     return RP_OK;
+}
+
+static RpStatus choose_measured(CudaDevice *d, const struct cudaDeviceProp *p, bool force) {
+    CodeCache      cache;
+    const RpStatus opened = rp_code_cache_open(&cache);
+    const RpStatus st     = choose_with(d, p, force, &cache, opened);
+    if (opened == RP_OK) rp_code_cache_close(&cache);
+    return st;
 }
 
 RpStatus rp_cuda_tune(CudaDevice *d, const struct cudaDeviceProp *p) {

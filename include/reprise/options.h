@@ -45,7 +45,9 @@ extern "C" {
       "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")  \
     X(SPECIALIZE, "REPRISE_SPECIALIZE", "auto",                                                  \
       "GPU kernels of decode steps compiled at open for the shapes of the model: auto (where NVRTC is present), force (on a simulated "\
-      "GPU too) or off")
+      "GPU too) or off")                                                                             \
+    X(CODE_CACHE_MB, "REPRISE_CODE_CACHE_MB", "256",                                             \
+      "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

@@ -72,13 +72,25 @@ int nvrtcAddNameExpression(Program *p, const char *name) {
     return 0;
 }
 
-/* "FILE(LINE): error: ..." for a line "#error ..." behind #line 1 "FILE". */
+/* "FILE(LINE): error: ..." for a line "#error ..." behind #line 1 "FILE", in which FILE is a string of C. */
 static int write_error(Program *p, const char *at) {
-    const char *file = strstr(p->text, "#line 1 \"") + strlen("#line 1 \""), *end = strchr(file, '"');
+    char        file[256];
+    size_t      n    = 0;
     int         line = 0;
-    for (const char *s = end; s < at; s++) line += *s == '\n';
-    return asprintf(&p->log, "%.*s(%d): error: #error%.*s\n", (int)(end - file), file, line,
-                    (int)strcspn(at + 6, "\n"), at + 6) >= 0
+    const char *s    = strstr(p->text, "#line 1 \"") + strlen("#line 1 \"");
+    for (; *s != '"' && n + 1 < sizeof file; n++) {
+        unsigned octal;
+        if (*s == '\\' && sscanf(s + 1, "%3o", &octal) == 1) {
+            file[n] = (char)octal;
+            s += 4;
+            continue;
+        }
+        s += *s == '\\';
+        file[n] = *s++;
+    }
+    for (; s < at; s++) line += *s == '\n';
+    return asprintf(&p->log, "%.*s(%d): error: #error%.*s\n", (int)n, file, line, (int)strcspn(at + 6, "\n"),
+                    at + 6) >= 0
                ? WRONG_SOURCE
                : 1;
 }

@@ -5,6 +5,7 @@
 #include "executor/cuda/compile.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -174,6 +175,103 @@ Test(source_cache, what_other_users_can_write_to_is_not_read) {
     expect(&code, false, "/reprise: other users can write to it");
     cr_assert_eq(chmod(folder, 0700), 0);
     expect(&code, true, NULL);
+    finish();
+}
+
+/* Whoever can put a link there would choose what is loaded as code. */
+Test(source_cache, a_symbolic_link_is_not_followed) {
+    use_fake();
+    char folder[128], kept[128];
+    snprintf(folder, sizeof folder, "%s/reprise", net_cache);
+    snprintf(kept, sizeof kept, "%s/elsewhere", net_cache);
+    expect(&code, false, NULL);
+    cr_assert_eq(rename(folder, kept), 0);
+    cr_assert_eq(symlink(kept, folder), 0);
+    expect(&code, false, "/reprise: is a symbolic link");
+    cr_assert_eq(unlink(folder), 0);
+    cr_assert_eq(rename(kept, folder), 0);
+    expect(&code, true, NULL);
+    snprintf(kept, sizeof kept, "%s/code", net_cache);
+    char path[512];
+    snprintf(path, sizeof path, "%s", entry());
+    cr_assert_eq(rename(path, kept), 0);
+    cr_assert_eq(symlink(kept, path), 0);
+    expect(&code, false, "symbolic links");
+    finish();
+}
+
+/* Sets the time of the last use of all entries. */
+static void used_at(time_t second) {
+    char folder[128], path[512];
+    snprintf(folder, sizeof folder, "%s/reprise", net_cache);
+    DIR *d = opendir(folder);
+    cr_assert_not_null(d);
+    for (struct dirent *f; (f = readdir(d)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%.200s", folder, f->d_name);
+        if (f->d_name[0] != '.')
+            cr_assert_eq(utimensat(AT_FDCWD, path,
+                                   (struct timespec[2]){
+                                       {second, 0},
+                                       {second, 0}
+            },
+                                   0),
+                         0);
+    }
+    closedir(d);
+}
+
+Test(source_cache, entries_that_were_not_used_for_the_longest_time_are_removed) {
+    enum { LARGE = 400000 };
+    CudaCode c[4] = {code, code, code, code};
+    use_fake();
+    cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "1", 1), 0);
+    for (int i = 0; i < 4; i++) { /* the last one is larger than the limit */
+        char *text = NULL;
+        cr_assert_geq(asprintf(&text, "// %*d\n%s", i < 3 ? LARGE : 3 * LARGE, i, TIMES("times")), 0);
+        c[i].text = text;
+    }
+    expect(&c[0], false, NULL);
+    expect(&c[1], false, NULL);
+    used_at(1000);
+    expect(&c[0], true, NULL);
+    expect(&c[2], false, NULL); /* removes the second */
+    expect(&c[0], true, NULL);
+    expect(&c[2], true, NULL);
+    used_at(1000);
+    expect(&c[2], true, NULL);
+    expect(&c[1], false, NULL); /* removes the first */
+    expect(&c[2], true, NULL);
+    expect(&c[1], true, NULL);
+    expect(&c[3], false, "bytes is too large");
+    expect(&c[1], true, NULL);
+    cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "0", 1), 0);
+    expect(&c[1], false, "REPRISE_CODE_CACHE_MB=0");
+    cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "many", 1), 0);
+    expect(&c[1], false, "REPRISE_CODE_CACHE_MB='many': a number");
+    unsetenv("REPRISE_CODE_CACHE_MB");
+    expect(&c[1], true, NULL);
+    for (int i = 0; i < 4; i++) free((void *)(uintptr_t)c[i].text);
+    finish();
+}
+
+/* A name in #line must not end its string, or the line. */
+Test(source_cache, any_file_name_comes_back_in_messages) {
+    static const char *const names[] = {"a\"b.cu",         "C:\\x\\n.cu", "a\n#error b\n.cu",
+                                        "\x01\x7f\xff.cu", "a\\",         "\"\n"};
+    CudaCode                 wrong   = code;
+    wrong.text                       = "\n#error here\n";
+    use_fake();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char error[64];
+        wrong.file           = names[i];
+        const CompileJob job = compile(&wrong);
+        snprintf(error, sizeof error, "times: %s(2): error: #error here\n", names[i]);
+        cr_expect_eq(job.status, RP_E_ARG);
+        if (strpbrk(names[i], "\n\x01") == NULL)
+            cr_expect_str_eq(job.error, error);
+        else
+            cr_expect_not_null(strstr(job.error, "(2): error: #error here"), "%s", job.error);
+    }
     finish();
 }
 
