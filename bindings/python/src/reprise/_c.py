@@ -123,7 +123,8 @@ class RpOption(enum.IntEnum):
     RP_OPT_NVRTC = 11
     RP_OPT_TUNE = 12
     RP_OPT_SPECIALIZE = 13
-    RP_OPT_COUNT = 14
+    RP_OPT_CODE_CACHE_MB = 14
+    RP_OPT_COUNT = 15
 
 
 class RpRopeMode(enum.IntEnum):

@@ -899,7 +899,8 @@ pub const RP_OPT_UNUSED_TENSORS: RpOption = 10;
 pub const RP_OPT_NVRTC: RpOption = 11;
 pub const RP_OPT_TUNE: RpOption = 12;
 pub const RP_OPT_SPECIALIZE: RpOption = 13;
-pub const RP_OPT_COUNT: RpOption = 14;
+pub const RP_OPT_CODE_CACHE_MB: RpOption = 14;
+pub const RP_OPT_COUNT: RpOption = 15;
 extern "C" {
     pub fn rp_option(option: RpOption) -> *const c_char;
     pub fn rp_option_name(option: RpOption) -> *const c_char;
