@@ -28,11 +28,9 @@ int rp_visible_utf8(const char **text, const char *end, char out[RP_VISIBLE_MAX]
     const char  *p = *text;
     const size_t n = p < end ? rp_utf8_length(p, (size_t)(end - p)) : 0;
     if (n == 0 || (unsigned char)p[0] < 0x80 || (n == 2 && memcmp(p, "\xc2\xa0", 2) < 0))
-        return rp_visible(text, end, out); /* ASCII, U+0080 to U+009F */
-    const bool written =
-        n > 1 && (n != 3 || (memcmp(p, "\xef\xbf\xbe", 3) != 0 && memcmp(p, "\xef\xbf\xbf", 3) != 0));
-    const char *shown  = written ? p : "\xef\xbf\xbd"; /* U+FFFD */
-    const int   length = written ? (int)n : 3;
+        return rp_visible(text, end, out);           /* ASCII, U+0080 to U+009F */
+    const char *shown  = n > 1 ? p : "\xef\xbf\xbd"; /* U+FFFD */
+    const int   length = n > 1 ? (int)n : 3;
     memcpy(out, shown, (size_t)length);
     *text += n;
     return length;

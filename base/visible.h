@@ -24,8 +24,7 @@ static inline int rp_visible(const char **text, const char *end, char out[RP_VIS
     return RP_VISIBLE_MAX;
 }
 
-/* The same for formats whose readers refuse what is not UTF-8 (DOT, XML): each ill-formed byte becomes U+FFFD, as do
- * U+FFFE and U+FFFF, which XML forbids. Characters stay whole. */
+/* The same for a format whose readers want UTF-8 (DOT): each ill-formed byte becomes U+FFFD. Characters stay whole. */
 int rp_visible_utf8(const char **text, const char *end, char out[RP_VISIBLE_MAX]);
 
 void rp_put_visible(const char *text, FILE *out);

@@ -6,7 +6,7 @@
  * Curves of more points than pixels are drawn as the means of pixels. */
 #include "cli/train/plot.h"
 
-#include "base/visible.h"
+#include "reprise/tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -266,16 +266,28 @@ static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
     return RP_OK;
 }
 
-/* Text in which the characters of markup are spelt out. */
-static void put_escaped(const char *text, FILE *f) {
-    const char *end = text + strlen(text);
-    char        piece[RP_VISIBLE_MAX];
-    for (int n; (n = rp_visible_utf8(&text, end, piece)) > 0;) {
-        if (*piece == '<' || *piece == '&' || *piece == '>')
-            fprintf(f, "&#%d;", *piece);
-        else
-            fwrite(piece, 1, (size_t)n, f);
+/* Any bytes as a text of XML: what is not UTF-8, and U+FFFE and U+FFFF, become U+FFFD, control characters are made
+ * visible, the characters of markup are spelt out. */
+static RpStatus put_escaped(const char *text, FILE *f) {
+    const size_t n      = strlen(text);
+    RpUtf8Stream stream = {0};
+    char        *utf8 = malloc(4 * n + 16), *shown = NULL;
+    if (utf8 != NULL) {
+        size_t used = rp_utf8_feed(&stream, text, n, utf8);
+        used += rp_utf8_flush(&stream, utf8 + used);
+        shown = cli_visible(utf8, used);
     }
+    free(utf8);
+    if (shown == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a title");
+    for (char *p = shown; *p != '\0'; p++) {
+        if (strncmp(p, "\xef\xbf", 2) == 0 && (unsigned char)p[2] >= 0xbe) p[2] = '\xbd';
+        if (*p == '<' || *p == '&' || *p == '>')
+            fprintf(f, "&#%d;", *p);
+        else
+            fputc(*p, f);
+    }
+    free(shown);
+    return RP_OK;
 }
 
 static double last_step(const Curve *c) { return c->n > 0 ? c->points[c->n - 1].x : 0.0; }
@@ -285,11 +297,11 @@ RpStatus cli_train_plot(const TrainCurves *c, const char *title, FILE *f) {
     const int    height  = TOP + LOSS_HEIGHT + (experts ? GAP + BALANCE_HEIGHT : 0) + BOTTOM;
     const double x_hi    = fmax(last_step(&c->loss), fmax(last_step(&c->validation), last_step(&c->balance)));
     Curve        smoothed;
-    RP_TRY(smooth(&c->loss, &smoothed));
     put_head(height, f);
     fputs("<title>", f);
-    put_escaped(title, f);
+    RP_TRY(put_escaped(title, f));
     fputs("</title>\n", f);
+    RP_TRY(smooth(&c->loss, &smoothed));
     put_losses(c, &smoothed, x_hi, !experts, f);
     free(smoothed.points);
     if (experts) RP_TRY(put_balance(c, x_hi, f));

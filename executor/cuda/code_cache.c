@@ -274,9 +274,10 @@ RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_byt
     if (st == RP_OK) st = rp_new_file_open(path, &file);
     if (st == RP_OK) {
         FILE *f = rp_new_file_stream(file);
-        if (fchmod(fileno(f), 0600) != 0 || !put(f, &h, sizeof h) || !put(f, parts, bytes))
-            st = failed(path, "");
+        if (!put(f, &h, sizeof h) || !put(f, parts, bytes)) st = failed(path, "");
+        /* It gets the permissions of the umask. Only this user enters the folder before they change. */
         st = rp_new_file_close(file, st);
+        if (st == RP_OK && fchmodat(c->fd, name, 0600, 0) != 0) st = failed(path, "");
     }
     free(parts);
     return st == RP_OK ? remove_oldest(c, name) : st;
