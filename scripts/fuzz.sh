@@ -19,6 +19,7 @@ limits() { # target: its options
     dump) echo "-max_len=20000 -dict=tests/fuzz/dump.dict" ;;
     chat) echo "-max_len=500 -len_control=0" ;;
     text) echo "-max_len=400 -len_control=0" ;;
+    log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
     texts | bpe) echo "-max_len=600" ;;
     *) echo "-max_len=200 -len_control=0" ;;
     esac

@@ -78,8 +78,8 @@ static void put_grid_y(const Panel *p, long double n, FILE *f) {
 }
 
 static void put_grid_x(const Panel *p, bool labels, FILE *f) {
-    const long double step = p->x_hi > 9.0 ? nice_step(p->x_hi, 9.0L) : 1.0L;
-    const long long   end  = llroundl(floorl(p->x_hi / step));
+    const long double last = (long double)p->x_hi, step = last > 9.0L ? nice_step(last, 9.0L) : 1.0L;
+    const long long   end = llroundl(floorl(last / step));
     for (long long i = 0; i <= end; i++) {
         const double x = x_of(p, (double)((long double)i * step));
         char         label[64];
@@ -109,7 +109,8 @@ static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f
         size_t      n = 0;
         for (const double pixel = floor(x_of(p, c->points[i].x));
              i < c->n && floor(x_of(p, c->points[i].x)) <= pixel; i++)
-            if (isfinite(c->points[i].y)) x += c->points[i].x, y += c->points[i].y, n++;
+            if (isfinite(c->points[i].y))
+                x += (long double)c->points[i].x, y += (long double)c->points[i].y, n++;
         if (n == 0 && drawn == 1) fputs("h0", f);
         if (n > 0)
             fprintf(f, "%c%.1f %.1f", drawn == 0 ? 'M' : 'L', x_of(p, (double)(x / (long double)n)),
@@ -123,7 +124,7 @@ static void put_points(const Panel *p, const Curve *c, const char *class, FILE *
     for (size_t i = 0; c->n <= 200 && i < c->n; i++)
         if (isfinite(c->points[i].y))
             fprintf(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", class,
-                    x_of(p, c->points[i].x), y_of(p, c->points[i].y));
+                    x_of(p, c->points[i].x), y_of(p, (long double)c->points[i].y));
 }
 
 typedef struct Sum { /* of the points before one; those that are no numbers do not count */
@@ -144,7 +145,7 @@ static RpStatus smooth(const Curve *c, Curve *out) {
     sums[0] = (Sum){0};
     for (size_t i = 0; i < c->n; i++) {
         const bool counts = isfinite(c->points[i].y);
-        sums[i + 1]       = (Sum){sums[i].y + (counts ? c->points[i].y : 0.0), sums[i].n + counts};
+        sums[i + 1] = (Sum){sums[i].y + (long double)(counts ? c->points[i].y : 0.0), sums[i].n + counts};
     }
     for (size_t i = 0; i < c->n; i++) {
         const size_t from = i < half ? 0 : i - half, end = i + half < c->n ? i + half + 1 : c->n;
@@ -159,8 +160,8 @@ static RpStatus smooth(const Curve *c, Curve *out) {
 static void widen(const Curve *c, Panel *p) {
     for (size_t i = 0; i < c->n; i++) {
         if (!isfinite(c->points[i].y)) continue;
-        p->lo = fminl(p->lo, c->points[i].y);
-        p->hi = fmaxl(p->hi, c->points[i].y);
+        p->lo = fminl(p->lo, (long double)c->points[i].y);
+        p->hi = fmaxl(p->hi, (long double)c->points[i].y);
     }
 }
 
