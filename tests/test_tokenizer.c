@@ -52,6 +52,12 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     rp_gguf_close(f);
 }
 
+static const char *const vocabularies[] = {"smollm", "gpt-2",        "default",    "llama-bpe",
+                                           "qwen2",  "tekken",       "spm",        "spm-no-prefix",
+                                           "gpt-4o", "deepseek-llm", "deepseek-v3"};
+
+enum { N_VOCABULARIES = sizeof vocabularies / sizeof vocabularies[0] };
+
 Test(tokenizer, tokenises_as_llama_cpp_does_for_smollm2) {
     check_golden(model_path(SMOLLM2), "smollm2/tokens.txt", 500);
 }
@@ -60,14 +66,11 @@ Test(tokenizer, tokenises_as_llama_cpp_does_for_gemma3) {
 }
 
 Test(tokenizer, tokenises_as_llama_cpp_does_with_every_pre_tokenizer) {
-    static const char *const names[] = {"smollm", "gpt-2",        "default",    "llama-bpe",
-                                        "qwen2",  "tekken",       "spm",        "spm-no-prefix",
-                                        "gpt-4o", "deepseek-llm", "deepseek-v3"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < N_VOCABULARIES; i++) {
         char model[1024], golden[64];
-        snprintf(model, sizeof model, GOLDEN_DIR "tokenizer/%s.gguf", names[i]);
-        snprintf(golden, sizeof golden, "tokenizer/%s.txt", names[i]);
-        cr_log_info("%s", names[i]);
+        snprintf(model, sizeof model, GOLDEN_DIR "tokenizer/%s.gguf", vocabularies[i]);
+        snprintf(golden, sizeof golden, "tokenizer/%s.txt", vocabularies[i]);
+        cr_log_info("%s", vocabularies[i]);
         check_golden(model, golden, 150);
     }
 }
@@ -116,4 +119,100 @@ Test(tokenizer, has_no_memory_for_texts_that_grew) {
     cr_expect_null(rp_tokenizer_bytes(&tk, SIZE_MAX));
     cr_expect_eq(rp_tokenizer_bytes(&tk, 3), memory + 5);
     cr_expect_null(rp_tokenizer_bytes(&tk, 1));
+}
+
+/* ---- texts that are cut where no merge joins ---- */
+
+static RpTokenizer *open_vocabulary(const char *name) {
+    char         model[1024];
+    RpGgufFile  *f;
+    RpTokenizer *tk;
+    snprintf(model, sizeof model, GOLDEN_DIR "tokenizer/%s.gguf", name);
+    OK(rp_gguf_open(model, &f));
+    OK(rp_tokenizer_new(f, &tk));
+    rp_gguf_close(f);
+    return tk;
+}
+
+/* A text of pieces of the vocabulary, of which some lose their last byte, and of random bytes. */
+static size_t random_text(const RpTokenizer *tk, uint64_t *state, char *out, size_t room) {
+    size_t n = 0;
+    while (n + 64 < room) {
+        *state                 = *state * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t     r   = (uint32_t)(*state >> 33);
+        const RpGgufString s   = tk->pieces[r % (uint32_t)tk->n_vocab];
+        size_t             len = s.len < 32 ? s.len : 32;
+        if (r >> 16 & 1 && len > 1) len--;
+        memcpy(out + n, s.ptr, len);
+        n += len;
+        if ((r >> 17 & 7) == 0) out[n++] = (char)(r >> 20);
+    }
+    return n;
+}
+
+Test(tokenizer, cutting_a_text_where_no_merge_joins_changes_no_token) {
+    enum { ROOM = 700, TEXTS = 40 };
+    for (size_t v = 0; v < N_VOCABULARIES; v++) {
+        RpTokenizer *tk      = open_vocabulary(vocabularies[v]);
+        uint64_t     state   = v + 1;
+        uint64_t    *joins   = tk->joins;
+        uint64_t    *all     = malloc(RP_JOIN_BITS / 8);
+        size_t       n_whole = 0;
+        memset(all, 0xff, RP_JOIN_BITS / 8); /* every pair may be joined: nothing is cut */
+        for (int i = 0; i < TEXTS; i++) {
+            char         text[ROOM];
+            const size_t len = random_text(tk, &state, text, ROOM);
+            RpTokenList  cut = {0}, whole = {0};
+            OK(rp_tokenize(tk, text, len, 0, &cut));
+            tk->joins = all;
+            OK(rp_tokenize(tk, text, len, 0, &whole));
+            tk->joins = joins;
+            cr_assert(cut.n == whole.n && memcmp(cut.ids, whole.ids, cut.n * sizeof *cut.ids) == 0,
+                      "%s, text %d: %zu tokens, %zu without cuts", vocabularies[v], i, cut.n, whole.n);
+            n_whole += whole.n;
+            rp_token_list_free(&cut);
+            rp_token_list_free(&whole);
+        }
+        cr_assert_gt(n_whole, TEXTS * 10, "%s: the texts are too short", vocabularies[v]);
+        free(all);
+        rp_tokenizer_free(tk);
+    }
+}
+
+Test(tokenizer, memory_does_not_grow_with_a_text_of_words_without_line_ends) {
+    static const char word[] = "word after ";
+    enum { WORDS = 20000 };
+    const size_t len  = WORDS * (sizeof word - 1);
+    char        *text = malloc(len);
+    for (size_t i = 0; i < len; i++) text[i] = word[i % (sizeof word - 1)];
+    RpTokenizer *spm = open_vocabulary("spm"), *bpe = open_vocabulary("gpt-2");
+    BpeMerger    merger[2] = {0};
+    RpTokenList  ids[2]    = {0};
+    OK(rp_spm_encode(spm, text, len, true, &merger[0], &ids[0]));
+    OK(rp_bpe_encode(bpe, text, len, &merger[1], &ids[1]));
+    for (int i = 0; i < 2; i++) {
+        cr_assert_geq(ids[i].n, WORDS, "kind %d: %zu tokens", i, ids[i].n);
+        cr_assert_leq(merger[i].symbol_capacity, 64, "kind %d: %zu symbols", i, merger[i].symbol_capacity);
+        cr_assert_leq(merger[i].candidate_capacity, 64, "kind %d: %zu candidates", i,
+                      merger[i].candidate_capacity);
+        rp_bpe_merger_free(&merger[i]);
+        rp_token_list_free(&ids[i]);
+    }
+    rp_tokenizer_free(spm);
+    rp_tokenizer_free(bpe);
+    free(text);
+}
+
+Test(tokenizer, refuses_a_text_that_cannot_be_cut_above_a_limit) {
+    const size_t len  = RP_MAX_MERGED_BYTES + 1;
+    char        *text = malloc(len);
+    memset(text, 'a', len);
+    RpTokenizer *tk  = open_vocabulary("spm");
+    RpTokenList  ids = {0};
+    OK(rp_tokenizer_add_join(tk, 'a', 'a'));
+    REFUSED(rp_tokenize(tk, text, len, 0, &ids), RP_E_ARG,
+            "bytes of text without a place where it can be cut");
+    rp_token_list_free(&ids);
+    rp_tokenizer_free(tk);
+    free(text);
 }

@@ -21,29 +21,49 @@ void rp_bpe_merger_free(BpeMerger *merger) {
     *merger = (BpeMerger){0};
 }
 
-/* Makes room for element n, doubling the capacity. */
-static RpStatus reserve(void **memory, size_t *capacity, size_t n, size_t size) {
-    if (n < *capacity) return RP_OK;
-    const size_t more = *capacity == 0 ? 64 : 2 * *capacity;
-    void        *p    = realloc(*memory, more * size);
-    if (p == NULL || more > INT32_MAX) {
-        if (p != NULL) *memory = p;
-        return rp_fail(RP_E_NOMEM, "out of memory while tokenising");
-    }
-    *memory   = p;
-    *capacity = more;
+/* ---- where no merge joins ---- */
+
+static size_t join_bit(uint32_t a, uint32_t b) {
+    return (size_t)((((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u) >> 43); /* 21 bits: RP_JOIN_BITS */
+}
+
+bool rp_tokenizer_joins(const RpTokenizer *tk, uint32_t a, uint32_t b) {
+    const size_t bit = join_bit(a, b);
+    return tk->joins != NULL && (tk->joins[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+RpStatus rp_tokenizer_add_join(RpTokenizer *tk, uint32_t a, uint32_t b) {
+    const size_t bit = join_bit(a, b);
+    if (tk->joins == NULL) tk->joins = calloc(RP_JOIN_BITS / 64, sizeof *tk->joins);
+    if (tk->joins == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a tokenizer");
+    tk->joins[bit / 64] |= (uint64_t)1 << bit % 64;
     return RP_OK;
 }
 
-RpStatus rp_bpe_merger_add_symbol(BpeMerger *merger, const char *text, size_t len, int32_t id) {
-    void *memory = merger->symbols;
-    RP_TRY(reserve(&memory, &merger->symbol_capacity, merger->n_symbols, sizeof *merger->symbols));
-    merger->symbols    = memory;
-    const int32_t i    = (int32_t)merger->n_symbols;
-    merger->symbols[i] = (Symbol){.prev = i - 1, .next = -1, .text = text, .len = len, .id = id};
-    if (i > 0) merger->symbols[i - 1].next = i;
-    merger->n_symbols++;
+/* ---- merging ---- */
+
+RpStatus rp_bpe_merger_begin(BpeMerger *merger, const char *text, size_t len) {
+    if (len > RP_MAX_MERGED_BYTES)
+        return rp_fail(
+            RP_E_ARG, "%zu bytes of text without a place where it can be cut: the tokenizer takes at most %d",
+            len, RP_MAX_MERGED_BYTES);
+    if (len > merger->symbol_capacity) {
+        const size_t room    = len < 64 ? 64 : len;
+        Symbol      *symbols = realloc(merger->symbols, room * sizeof *symbols);
+        if (symbols == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising %zu bytes", len);
+        merger->symbols         = symbols;
+        merger->symbol_capacity = room;
+    }
+    merger->text      = text;
+    merger->n_symbols = 0;
     return RP_OK;
+}
+
+void rp_bpe_merger_add_symbol(BpeMerger *merger, size_t at, size_t len, int32_t id) {
+    const int32_t i = (int32_t)merger->n_symbols++;
+    merger->symbols[i] =
+        (Symbol){.prev = i - 1, .next = -1, .at = (uint32_t)at, .len = (uint32_t)len, .id = id};
+    if (i > 0) merger->symbols[i - 1].next = i;
 }
 
 /* Highest score first; of equal scores the leftmost. */
@@ -52,10 +72,14 @@ static bool before(const BpeCandidate *a, const BpeCandidate *b) {
 }
 
 RpStatus rp_bpe_merger_push(BpeMerger *merger, BpeCandidate candidate) {
-    void *memory = merger->heap;
-    RP_TRY(reserve(&memory, &merger->candidate_capacity, merger->n_candidates, sizeof *merger->heap));
-    merger->heap = memory;
-    size_t i     = merger->n_candidates++;
+    if (merger->n_candidates == merger->candidate_capacity) {
+        const size_t  room = merger->candidate_capacity == 0 ? 64 : 2 * merger->candidate_capacity;
+        BpeCandidate *heap = realloc(merger->heap, room * sizeof *heap);
+        if (heap == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising");
+        merger->heap               = heap;
+        merger->candidate_capacity = room;
+    }
+    size_t i = merger->n_candidates++;
     for (; i > 0 && before(&candidate, &merger->heap[(i - 1) / 2]); i = (i - 1) / 2)
         merger->heap[i] = merger->heap[(i - 1) / 2];
     merger->heap[i] = candidate;

@@ -29,6 +29,7 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     rp_pretokenizer_free(tk->pretokenizer);
     free(tk->special);
     free(tk->merges);
+    free(tk->joins);
     free(tk->scores);
     free(tk->ends);
     free(tk->types);

@@ -77,7 +77,9 @@ static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString lin
     RP_TRY(rp_strings_add(&tk->symbols, (RpGgufString){pair[0].ptr, pair[0].len + pair[1].len}, &m.merged));
     const size_t s = merge_slot(tk, m.left, m.right);
     if (tk->merges[s].rank < 0) tk->merges[s] = m; /* of equal pairs the first counts */
-    return RP_OK;
+    if (pair[0].len == 0 || pair[1].len == 0) return RP_OK;
+    return rp_tokenizer_add_join(tk, (unsigned char)pair[0].ptr[pair[0].len - 1],
+                                 (unsigned char)pair[1].ptr[0]);
 }
 
 static RpStatus load_merges(RpTokenizer *tk, const RpGgufFile *f) {
@@ -148,6 +150,24 @@ static RpStatus emit_bytes(const Encoding *e, const char *p, size_t len) {
     return RP_OK;
 }
 
+/* Encodes text[0..len), whose bytes merges may join. */
+static RpStatus encode_joined(const Encoding *e, const char *text, size_t len) {
+    const RpTokenizer *tk     = e->tk;
+    BpeMerger         *merger = e->merger;
+    RP_TRY(rp_bpe_merger_begin(merger, text, len));
+    for (size_t i = 0; i < len; i++)
+        rp_bpe_merger_add_symbol(merger, i, 1, rp_strings_find(&tk->symbols, text + i, 1));
+    RP_TRY(rp_bpe_merge_all(tk, merger, propose_merge));
+    for (int32_t i = 0; i >= 0; i = merger->symbols[i].next) {
+        const Symbol *s = &merger->symbols[i];
+        if (s->id >= 0 && s->id < tk->n_vocab && !rp_tokenizer_is_control(tk, s->id))
+            RP_TRY(rp_token_list_push(e->out, s->id));
+        else
+            RP_TRY(emit_bytes(e, text + s->at, s->len));
+    }
+    return RP_OK;
+}
+
 /* Encodes one piece. With ignore_merges a piece that is a token as a whole is that token, even if the rules
  * would lead to others. */
 static RpStatus encode_piece(const char *piece, size_t len, void *user) {
@@ -158,17 +178,10 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
         if (id >= 0 && id < tk->n_vocab && tk->types[id] == TOKEN_NORMAL)
             return rp_token_list_push(e->out, id);
     }
-    BpeMerger *merger = e->merger;
-    merger->n_symbols = 0;
-    for (size_t i = 0; i < len; i++)
-        RP_TRY(rp_bpe_merger_add_symbol(merger, piece + i, 1, rp_strings_find(&tk->symbols, piece + i, 1)));
-    RP_TRY(rp_bpe_merge_all(tk, merger, propose_merge));
-    for (int32_t i = 0; i >= 0; i = merger->symbols[i].next) {
-        const Symbol *s = &merger->symbols[i];
-        if (s->id >= 0 && s->id < tk->n_vocab && !rp_tokenizer_is_control(tk, s->id))
-            RP_TRY(rp_token_list_push(e->out, s->id));
-        else
-            RP_TRY(emit_bytes(e, s->text, s->len));
+    for (size_t from = 0, to; from < len; from = to) {
+        for (to = from + 1; to < len; to++)
+            if (!rp_tokenizer_joins(tk, (unsigned char)piece[to - 1], (unsigned char)piece[to])) break;
+        RP_TRY(encode_joined(e, piece + from, to - from));
     }
     return RP_OK;
 }

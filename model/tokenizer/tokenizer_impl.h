@@ -52,6 +52,8 @@ struct RpTokenizer {
     size_t        n_merge_slots;
     Pretokenizer *pretokenizer;
 
+    uint64_t *joins; /* [RP_JOIN_BITS / 64] see rp_tokenizer_joins */
+
     /* tokens that are found in raw text, longest first */
     int32_t    *special;
     size_t      n_special;
@@ -60,30 +62,39 @@ struct RpTokenizer {
 
 /* A stretch of text during merging, in a linked list over the array BpeMerger.symbols. */
 typedef struct Symbol {
-    int32_t     prev, next; /* -1: none */
-    const char *text;
-    size_t      len; /* 0: merged into its left neighbour */
-    int32_t     id;  /* BPE: its number in RpTokenizer.symbols, or -1 */
+    int32_t  prev, next; /* -1: none */
+    uint32_t at, len;    /* in BpeMerger.text; len 0: merged into its left neighbour */
+    int32_t  id;         /* BPE: its number in RpTokenizer.symbols, or -1 */
 } Symbol;
 
 /* A merge that is possible: symbols[left] and symbols[right], `len` bytes together. It is stale, and skipped,
  * if either has changed since. */
 typedef struct BpeCandidate {
-    int32_t left, right;
-    size_t  len;   /* of both when it was pushed */
-    float   score; /* highest first, then leftmost */
-    int32_t id;    /* of the result */
+    int32_t  left, right;
+    uint32_t len;   /* of both when it was pushed */
+    float    score; /* highest first, then leftmost */
+    int32_t  id;    /* of the result */
 } BpeCandidate;
+
+/* Longest stretch of text in bytes whose characters can all be joined by merges. Merging takes up to 60 bytes of memory
+ * for each of its bytes. */
+enum { RP_MAX_MERGED_BYTES = 16 << 20 };
 
 /* Work space of a merge, reused from piece to piece. Zero-initialise. */
 typedef struct BpeMerger {
+    const char   *text; /* borrowed */
     Symbol       *symbols;
     BpeCandidate *heap;
     size_t        n_symbols, symbol_capacity, n_candidates, candidate_capacity;
 } BpeMerger;
 
-void                  rp_bpe_merger_free(BpeMerger *merger);
-RP_NODISCARD RpStatus rp_bpe_merger_add_symbol(BpeMerger *merger, const char *text, size_t len, int32_t id);
+void rp_bpe_merger_free(BpeMerger *merger);
+
+/* Begins with no symbols of text[0..len), with room for len. RP_E_ARG above RP_MAX_MERGED_BYTES. */
+RP_NODISCARD RpStatus rp_bpe_merger_begin(BpeMerger *merger, const char *text, size_t len);
+
+/* Appends the symbol text[at..at+len), which begins where the last one ends. */
+void                  rp_bpe_merger_add_symbol(BpeMerger *merger, size_t at, size_t len, int32_t id);
 RP_NODISCARD RpStatus rp_bpe_merger_push(BpeMerger *merger, BpeCandidate candidate);
 
 /* Looks up a pair of neighbours and pushes a candidate if they can be merged. */
@@ -100,6 +111,13 @@ RP_NODISCARD RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, siz
 RP_NODISCARD RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix,
                                     BpeMerger *merger, RpTokenList *out);
+
+/* Whether a merge may join a symbol that ends with the character (BPE: byte) a and one that begins with b. If not, a text
+ * can be cut between them: the tokens of both parts are those of the whole. So the memory for merging grows with the
+ * longest part and not with the text. A set of hashes of pairs: it may say true for a pair that no token has. */
+enum { RP_JOIN_BITS = 1 << 21 };
+bool                  rp_tokenizer_joins(const RpTokenizer *tk, uint32_t a, uint32_t b);
+RP_NODISCARD RpStatus rp_tokenizer_add_join(RpTokenizer *tk, uint32_t a, uint32_t b);
 
 /* Compiles the expressions of a pre-tokenizer. RP_E_UNSUPPORTED for a name that is not in the table. */
 RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges,

@@ -47,6 +47,29 @@ static int32_t token_of(const RpTokenizer *tk, const char *text, size_t len) {
     return rp_tokenizer_is_control(tk, id) || (id >= 0 && tk->types[id] == TOKEN_BYTE) ? -1 : id;
 }
 
+/* The bytes of a character, as a number. */
+static uint32_t character(const char *p, size_t len) {
+    uint32_t code = 0;
+    for (size_t i = 0; i < len; i++) code = code << 8 | (unsigned char)p[i];
+    return code;
+}
+
+/* Notes which characters stand side by side in the tokens that texts are merged to. */
+static RpStatus load_joins(RpTokenizer *tk) {
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const RpGgufString s = tk->by_text.strings[i];
+        if (tk->types[i] == TOKEN_BYTE || rp_tokenizer_is_control(tk, i)) continue;
+        for (size_t at = 0, n; at < s.len; at += n) {
+            n               = rp_utf8_length(s.ptr + at, s.len - at);
+            const size_t to = at + n;
+            if (to == s.len) break;
+            RP_TRY(rp_tokenizer_add_join(tk, character(s.ptr + at, n),
+                                         character(s.ptr + to, rp_utf8_length(s.ptr + to, s.len - to))));
+        }
+    }
+    return RP_OK;
+}
+
 /* Byte tokens print their byte, normal tokens their text with spaces; other kinds print their text as it
  * is. */
 RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
@@ -78,29 +101,49 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         const char c = (char)b;
         if (tk->byte_token[b] < 0) tk->byte_token[b] = token_of(tk, &c, 1);
     }
-    return RP_OK;
+    return load_joins(tk);
 }
 
 /* Any two neighbours whose text is a token can be merged. */
 static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
-    const Symbol *a = &merger->symbols[left], *b = &merger->symbols[right];
-    const size_t  len = a->len + b->len; /* neighbours are contiguous in the text */
-    const int32_t id  = token_of(tk, a->text, len);
+    const Symbol  *a = &merger->symbols[left], *b = &merger->symbols[right];
+    const uint32_t len = a->len + b->len; /* neighbours are contiguous in the text */
+    const int32_t  id  = token_of(tk, merger->text + a->at, len);
     if (id < 0) return RP_OK;
     return rp_bpe_merger_push(
         merger, (BpeCandidate){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
 }
 
 /* The token of a symbol, or its bytes. */
-static RpStatus emit(const RpTokenizer *tk, const Symbol *s, RpTokenList *out) {
-    const int32_t id = token_of(tk, s->text, s->len);
+static RpStatus emit(const RpTokenizer *tk, const char *text, size_t len, RpTokenList *out) {
+    const int32_t id = token_of(tk, text, len);
     if (id >= 0) return rp_token_list_push(out, id);
-    for (size_t i = 0; i < s->len; i++) {
-        const int32_t byte = tk->byte_token[(unsigned char)s->text[i]];
+    for (size_t i = 0; i < len; i++) {
+        const int32_t byte = tk->byte_token[(unsigned char)text[i]];
         if (byte < 0 && tk->unknown < 0)
             return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x",
-                           (unsigned char)s->text[i]);
+                           (unsigned char)text[i]);
         RP_TRY(rp_token_list_push(out, byte >= 0 ? byte : tk->unknown));
+    }
+    return RP_OK;
+}
+
+/* Cuts text[0..len) into characters up to where no merge joins two of them; *end is that place. */
+static RpStatus add_joined(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger,
+                           size_t *end) {
+    size_t   i    = rp_utf8_length(text, len);
+    uint32_t last = character(text, i);
+    for (size_t n; i < len; i += n) {
+        n                   = rp_utf8_length(text + i, len - i);
+        const uint32_t next = character(text + i, n);
+        if (!rp_tokenizer_joins(tk, last, next)) break;
+        last = next;
+    }
+    *end = i;
+    RP_TRY(rp_bpe_merger_begin(merger, text, i));
+    for (size_t at = 0, n; at < i; at += n) {
+        n = rp_utf8_length(text + at, i - at);
+        rp_bpe_merger_add_symbol(merger, at, n, -1);
     }
     return RP_OK;
 }
@@ -118,16 +161,13 @@ RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool
         if (c == ' ') memcpy(marked + n, space_mark, sizeof space_mark);
         if (c == ' ') n += sizeof space_mark;
     }
-    RpStatus st       = RP_OK;
-    merger->n_symbols = 0;
-    for (size_t i = 0; i < n && st == RP_OK;) {
-        const size_t length = rp_utf8_length(marked + i, n - i);
-        st                  = rp_bpe_merger_add_symbol(merger, marked + i, length, -1);
-        i += length;
+    RpStatus st = RP_OK;
+    for (size_t from = 0, end; from < n && st == RP_OK; from += end) {
+        st = add_joined(tk, marked + from, n - from, merger, &end);
+        if (st == RP_OK) st = rp_bpe_merge_all(tk, merger, propose_merge);
+        for (int32_t i = 0; i >= 0 && st == RP_OK; i = merger->symbols[i].next)
+            st = emit(tk, marked + from + merger->symbols[i].at, merger->symbols[i].len, out);
     }
-    if (st == RP_OK) st = rp_bpe_merge_all(tk, merger, propose_merge);
-    for (int32_t i = merger->n_symbols > 0 ? 0 : -1; i >= 0 && st == RP_OK; i = merger->symbols[i].next)
-        st = emit(tk, &merger->symbols[i], out);
     free(marked);
     return st;
 }
