@@ -3,7 +3,7 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-#include "cli/terminal/options.h"
+#include "cli/options/options.h"
 
 #define COMMANDS(X)                                                                                          \
     X(generate)                                                                                              \

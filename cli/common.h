@@ -1,11 +1,15 @@
-/* common.h - shared by the commands: option rows, messages, clock, interrupts, input and output. */
+/* common.h - shared by the commands: option rows, and models and sessions that are opened by them. */
 #ifndef CLI_COMMON_H
 #define CLI_COMMON_H
 
 #include "reprise/reprise.h"
 
-#include "cli/terminal/options.h"
+#include "cli/terminal/clock.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/message.h"
+#include "cli/options/options.h"
 #include "cli/terminal/progress.h"
+#include "cli/text_files.h"
 
 /* Option rows that several commands use. */
 /* clang-format off */
@@ -32,6 +36,10 @@
     CLI_TEXT("passes", 0, v, "LIST",                                                                         \
              "graph passes to switch off, such as -quantize; -all,+norm: all but norm")
 #define OPTION_KV(v) CLI_TEXT("kv", 0, v, "CACHE", "type of the KV cache: f16 (default) or q8_0")
+/* The rows of a command whose `args` has the fields device, passes and kv. */
+#define OPTIONS_SESSION(args)                                                                                \
+    OPTIONS_DEVICE((args).device), OPTION_LORA((args).device.adapters), OPTION_PASSES((args).passes),        \
+        OPTION_KV((args).kv)
 #define OPTION_JSON(v) CLI_FLAG("json", 0, v, "print JSON")
 #define OPTIONS_SAMPLER(p)                                                                                   \
     CLI_NUMBER("temp", 0, (p).temperature, "T", "temperature; 0 (default): greedy", 0, 0),                   \
@@ -50,38 +58,6 @@
 /* The values of rp_sampler_defaults(), as an initialiser. */
 #define SAMPLER_DEFAULTS                                                                                     \
     { .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64 }
-
-/* Print "who: text" as one line on stderr; control characters in the text become \xNN. An error and a warning differ in
- * colour only. */
-void cli_say(const char *who, const char *fmt, ...) RP_PRINTF(2, 3);
-void cli_warn(const char *fmt, ...) RP_PRINTF(1, 2); /* who: reprise */
-
-/* The exit status of a command that ends with `status`: 128 + the signal that was caught; else prints the error
- * text. */
-int cli_exit(RpStatus status);
-
-/* The text as rp_visible_text shows it; the caller frees. NULL if out of memory. */
-char *cli_visible(const char *text, size_t n);
-
-/* Writes to stdout and flushes, on a terminal with control characters made visible. False if this or an earlier write
- * failed. */
-bool cli_print(const char *text, size_t len);
-
-/* Flushes stdout and returns the final exit status: EXIT_ERROR if a write failed. Silent for a closed pipe
- * (EPIPE). */
-int cli_close_stdout(int exit_status);
-
-double cli_now(void);         /* seconds, monotonic */
-double cli_since_start(void); /* seconds since main began */
-void   cli_start_clock(void);
-
-/* From here on Ctrl-C sets a flag that the commands poll; a second Ctrl-C while it is set ends the program. */
-void cli_catch_interrupts(void);
-/* The same for SIGTERM and, without nohup, SIGHUP: for commands that write files, whose temporary file they
- * remove. */
-void cli_catch_termination(void);
-bool cli_interrupted(void);
-void cli_forget_interrupt(void);
 
 /* The variables of OPTIONS_DEVICE. */
 typedef struct DeviceArgs {
@@ -111,24 +87,6 @@ RP_NODISCARD RpStatus cli_add_adapters(RpModel *m, const TextList *adapters);
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
 RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);
 
-typedef struct Text {
-    char  *bytes; /* malloc; NUL-terminated, but may contain NUL bytes */
-    size_t n;
-} Text;
-
-/* The text itself, or the contents of the file at `path`; one of the two is NULL. "-" is standard input for
- * both. After a failure there is nothing to free. */
-RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
-
-/* Removes the temporary files that killed runs left of an output, and says so. */
-void cli_clean_output(const char *path);
-
-/* The file of -o, which is written as a whole (reprise/file.h); for NULL and "-" *out is stdout and *file is NULL.
- * Closing returns `written`, the status of the writing, or RP_E_IO if the file could not be written; errors of stdout
- * are left to cli_close_stdout. */
-RP_NODISCARD RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out);
-RP_NODISCARD RpStatus cli_close_output(RpNewFile *file, RpStatus written);
-
 /* The context length of a session that is opened without -c. */
 int32_t cli_default_ctx(const RpModel *m);
 
@@ -138,8 +96,5 @@ RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 /* Bytes of the KV cache that a decode step at `position` reads; layers with a sliding window read only the
  * window. */
 double cli_kv_bytes(const RpSession *s, double position);
-
-/* Prints at most `max` bytes, control characters and quotes escaped as in C; then "..." if some were left out. */
-void cli_print_escaped(FILE *out, const char *bytes, size_t n, size_t max);
 
 #endif

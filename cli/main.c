@@ -2,7 +2,8 @@
  * launches"), parses its options and runs it. */
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "cli/terminal/help.h"
+#include "cli/options/help.h"
+#include "cli/options/parse.h"
 
 #include <fcntl.h>
 #include <locale.h>

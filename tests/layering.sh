@@ -28,6 +28,7 @@ check model/gguf "$base|model/gguf/[a-z_0-9]+\.h"
 check model/tokenizer "$base|model/tokenizer/[a-z_0-9]+\.h"
 check model "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check train "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h|train/[a-z_0-9]+\.h"
+check cli/terminal "$public|cli/terminal/[a-z_0-9]+\.h"
 check cli "$public|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check examples "$public"
 

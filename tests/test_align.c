@@ -2,7 +2,7 @@
  * element. The expected pairs are written by hand. */
 #include "tests/golden.h"
 
-#include "cli/align.h"
+#include "cli/diff/align.h"
 
 typedef struct Texts {
     const char *a, *b;

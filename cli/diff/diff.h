@@ -6,7 +6,7 @@
 #ifndef CLI_DIFF_DIFF_H
 #define CLI_DIFF_DIFF_H
 
-#include "cli/graph_source.h"
+#include "cli/diff/graph_source.h"
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 /* diff_match.c - pairs the nodes of two graphs and compares each pair. */
-#include "cli/align.h"
+#include "cli/diff/align.h"
 #include "cli/diff/diff.h"
 
 #include <stdlib.h>

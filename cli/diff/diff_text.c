@@ -10,21 +10,6 @@
 
 /* ---- labels ---- */
 
-void cli_diff_label(const DiffGraph *g, int i, char *buf, size_t size) {
-    size_t at = 0;
-    if (i < 0) {
-        snprintf(buf, size, "none");
-        return;
-    }
-    for (; at < size && g->nodes[i].name[0] == '\0' && g->nodes[i].n_src > 0 && g->nodes[i].src[0] >= 0;
-         i = g->nodes[i].src[0])
-        at += (size_t)snprintf(buf + at, size - at, "%s of ", g->nodes[i].op);
-    const DiffNode *n = &g->nodes[i];
-    if (at >= size) return;
-    snprintf(buf + at, size - at, "%s%s%s", n->leaf ? "" : n->op, n->leaf || n->name[0] == '\0' ? "" : " ",
-             n->name);
-}
-
 /* Prints a name with the number of its layer as * and that of the layer before as *-1: in layer 5, "blk.5.q" gives
  * "blk.*.q" and "blk.4.out" gives "blk.*-1.out". Only whole numbers after a dot are replaced. */
 static void put_generic(const char *text, int layer, FILE *out) {

@@ -2,7 +2,7 @@
 #ifndef CLI_DIFF_GRAPH_DIFF_H
 #define CLI_DIFF_GRAPH_DIFF_H
 
-#include "cli/graph_source.h"
+#include "cli/diff/graph_source.h"
 
 /* Opens the graphs that texts[0] and texts[1] name (see cli_diff_open) and prints their differences to the
  * file `output`, NULL: stdout. *same: there are none. */

@@ -1,7 +1,8 @@
 /* progress.c - draws a line such as "verifying: token 2 of 8 [#####     ]  45 %, 3 s left", cut to the terminal. */
 #include "cli/terminal/progress.h"
 
-#include "cli/common.h"
+#include "cli/terminal/clock.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/style.h"
 
 #include <math.h>
@@ -35,9 +36,8 @@ static void draw(Progress *p, double fraction, double seconds_left) {
 }
 
 static void on_interrupt(int signal_number) {
-    (void)signal_number;
     (void)!write(STDERR_FILENO, "\r\033[K", 4);
-    _exit(EXIT_INTERRUPTED);
+    _exit(128 + signal_number);
 }
 
 /* A command that does not catch Ctrl-C ends by it, with the line erased. */

@@ -1,7 +1,7 @@
 /* table.c - cells are kept as text; their widths are measured when the table is printed. */
 #include "cli/terminal/table.h"
 
-#include "cli/common.h"
+#include "cli/terminal/message.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* train.c - `reprise train`: trains a model on texts or tokens. */
 #include "cli/train/train.h"
 #include "cli/commands.h"
+#include "cli/options/files.h"
 
 #include "reprise/device.h"
 

@@ -1,8 +1,8 @@
 /* help.h - help texts, made from the tables of commands and options. */
-#ifndef CLI_TERMINAL_HELP_H
-#define CLI_TERMINAL_HELP_H
+#ifndef CLI_OPTIONS_HELP_H
+#define CLI_OPTIONS_HELP_H
 
-#include "cli/terminal/options.h"
+#include "cli/options/options.h"
 
 /* Prints the help of one command on stdout, in lines as wide as the terminal, 100 columns at most; 80 if stdout is no
  * terminal. */

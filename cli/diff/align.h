@@ -1,6 +1,6 @@
 /* align.h - alignment of two sequences: pairs of items that belong together, in the order of both sequences. */
-#ifndef CLI_ALIGN_H
-#define CLI_ALIGN_H
+#ifndef CLI_DIFF_ALIGN_H
+#define CLI_DIFF_ALIGN_H
 
 #include "reprise/status.h"
 

@@ -1,6 +1,6 @@
 /* values.h - which values an argument may have, by the name that the help gives it (Option.arg): for completion. */
-#ifndef CLI_TERMINAL_VALUES_H
-#define CLI_TERMINAL_VALUES_H
+#ifndef CLI_OPTIONS_VALUES_H
+#define CLI_OPTIONS_VALUES_H
 
 #include <stddef.h>
 

@@ -1,8 +1,10 @@
 /* completion.c - `reprise completion`: prints a script that completes commands, options and values in bash, zsh or
  * fish, made from the tables of options. */
 #include "cli/commands.h"
-#include "cli/common.h"
-#include "cli/terminal/values.h"
+#include "cli/options/parse.h"
+#include "cli/options/values.h"
+#include "cli/terminal/message.h"
+#include "cli/text_files.h"
 
 #include <string.h>
 

@@ -329,10 +329,7 @@ static const Option options[] = {
     CLI_TEXT("gpu", 0, args.gpu, "GPU",
              "with --predict: a100, h100, h100-pcie, h200, 4090 or 5090; default: all"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),
-    OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device.adapters),
-    OPTION_PASSES(args.passes),
-    OPTION_KV(args.kv),
+    OPTIONS_SESSION(args),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),
 };

@@ -360,10 +360,7 @@ static const Option options[] = {
     CLI_NUMBER("tolerance", 0, args.tolerance, "X",
                "largest difference allowed, relative to a node's largest value, default 2e-5", 0, 0),
     OPTION_THREADS(args.threads),
-    OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device.adapters),
-    OPTION_PASSES(args.passes),
-    OPTION_KV(args.kv),
+    OPTIONS_SESSION(args),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),
 };

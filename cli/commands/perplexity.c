@@ -106,10 +106,7 @@ static const Option options[] = {
     CLI_NEEDED(FILE_READ, "file", 'f', args.file, "FILE", "the text; -: standard input"),
     CLI_INT("window", 0, args.window, "N", "tokens per window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
-    OPTIONS_DEVICE(args.device),
-    OPTION_LORA(args.device.adapters),
-    OPTION_PASSES(args.passes),
-    OPTION_KV(args.kv),
+    OPTIONS_SESSION(args),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),
 };

@@ -1,11 +1,12 @@
-/* options.c - parses a command line by a table of options.
+/* parse.c - parses a command line by a table of options.
  *
  * Accepted forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag. After `--` all arguments are
  * positional. */
-#include "cli/terminal/options.h"
+#include "cli/options/parse.h"
 
-#include "cli/common.h"
 #include "cli/default_model.h"
+#include "cli/options/files.h"
+#include "cli/terminal/message.h"
 #include "cli/terminal/style.h"
 
 #include <errno.h>

@@ -1,7 +1,10 @@
 /* man.c - `reprise man`: prints the manual page in roff (man 7), made from the tables of commands, options and
  * environment variables. */
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/options/parse.h"
+#include "cli/terminal/message.h"
+#include "cli/text_files.h"
+#include "reprise/reprise.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* values.c - a table of the arguments whose values are known. */
-#include "cli/terminal/values.h"
+#include "cli/options/values.h"
 
 #include "reprise/reprise.h"
 

@@ -4,6 +4,7 @@
 #include "cli/common.h"
 #include "cli/default_model.h"
 #include "cli/diff/graph_diff.h"
+#include "cli/options/files.h"
 #include "cli/nodes.h"
 
 #include <stdlib.h>

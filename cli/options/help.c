@@ -4,11 +4,12 @@
  *                       REPRISE_THREADS, or one per core
  *
  * In a narrow window the description is below its option. */
-#include "cli/terminal/help.h"
+#include "cli/options/help.h"
 
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/options/parse.h"
 #include "cli/terminal/style.h"
+#include "reprise/reprise.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* files.c - compares the files of a command line. A file is known by its device and inode, one that does not exist yet
  * by those of its folder and its name. */
-#include "cli/terminal/files.h"
+#include "cli/options/files.h"
 
-#include "cli/common.h"
+#include "cli/terminal/message.h"
 
 #include <errno.h>
 #include <limits.h>

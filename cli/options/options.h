@@ -1,13 +1,24 @@
 /* options.h - the command line of one command as a table. A row gives an option's name, type, range and help;
- * parsing, checks and help texts all use the same rows. */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
-
-#include "cli/terminal/files.h"
+ * parsing (parse.h), checks (files.h) and help texts (help.h) all use the same rows. */
+#ifndef CLI_OPTIONS_OPTIONS_H
+#define CLI_OPTIONS_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* What a command does with a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on writing
+ * its checkpoint. Two FILE_CHECKPOINT are a checkpoint and the one before. */
+typedef enum FileUse {
+    FILE_NONE, /* not a path */
+    FILE_READ,
+    FILE_READ_SETTINGS, /* "FILE[:SETTING]...": the longest FILE that exists */
+    FILE_RESUMED,       /* read */
+    FILE_WRITTEN,
+    FILE_CHECKPOINT /* written */
+} FileUse;
+
+typedef struct FileList FileList;
 
 typedef enum OptionKind {
     OPTION_FLAG,
@@ -80,26 +91,6 @@ typedef struct Command {
     int (*run)(void); /* returns the exit status */
 } Command;
 
-enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
-
 typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR, PARSE_FAILED } ParseResult;
-
-/* The options of every command: --color and --help. */
-enum { N_COMMON_OPTIONS = 2 };
-extern const Option cli_common_options[N_COMMON_OPTIONS];
-
-/* Parses argv[0..argc) into the option variables. A positional argument is the model, if there is a MODEL option that
- * has got none by position yet, else the next positional one. An output that is an input or another output is an error too
- * (files.h). PARSE_ERROR for wrong use and PARSE_FAILED for other failures, after printing one line on stderr. */
-ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
-
-/* Compares the files of a parsed command line. Results and messages as cli_parse. */
-ParseResult cli_check_files(const Command *command);
-
-/* Parses --color WHEN at the beginning of argv. Returns the number of arguments it used, -1 after printing an error. */
-int cli_parse_color(int argc, char *const argv[]);
-
-/* The name in names[0..n) with the smallest edit distance to a mistyped `name`; NULL if none is close. */
-const char *cli_nearest(const char *name, const char *const names[], size_t n);
 
 #endif

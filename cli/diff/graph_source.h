@@ -1,6 +1,6 @@
 /* graph_source.h - builds the graph that the options of `reprise graph` describe. */
-#ifndef CLI_GRAPH_SOURCE_H
-#define CLI_GRAPH_SOURCE_H
+#ifndef CLI_DIFF_GRAPH_SOURCE_H
+#define CLI_DIFF_GRAPH_SOURCE_H
 
 #include "reprise/reprise.h"
 

@@ -3,7 +3,7 @@
  *   best(i, k) = max(best(i+1, k), best(i, k+1), score(i, k) + best(i+1, k+1) if score(i, k) > 0)
  *
  * best(i, k) is the largest total score of items i.. of the first sequence with items k.. of the second. */
-#include "cli/align.h"
+#include "cli/diff/align.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* graph_source.c - opens a model file or preset and builds its graph. */
-#include "cli/graph_source.h"
+#include "cli/diff/graph_source.h"
 
 #include "cli/common.h"
 

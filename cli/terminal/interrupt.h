@@ -1,0 +1,16 @@
+/* interrupt.h - signals that ask a command to end. */
+#ifndef CLI_TERMINAL_INTERRUPT_H
+#define CLI_TERMINAL_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From here on Ctrl-C sets a flag that the commands poll; a second Ctrl-C while it is set ends the program. */
+void cli_catch_interrupts(void);
+/* The same for SIGTERM and, without nohup, SIGHUP: for commands that write files, whose temporary file they
+ * remove. */
+void cli_catch_termination(void);
+bool cli_interrupted(void);
+int  cli_interrupt_signal(void); /* the signal that was caught; 0: none */
+void cli_forget_interrupt(void);
+
+#endif
