@@ -8,6 +8,8 @@ Objects own their C objects: close() or `with` ends their use, and memory is fre
 and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
 from . import device, nn, nn_device
 from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
+from ._options import (DeviceOptions, DrawOptions, DumpOptions, GenerateOptions, MemoryOptions, Sampling,
+                       SessionOptions, TrainOptions)
 from .convert import architectures, presets, requantize, synth, train_init, train_tokenizer, types
 from .custom import compile_cuda, custom_op, pattern
 from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,
@@ -19,7 +21,7 @@ from .model import Model, ModelInfo, demo_path
 from .profile import Profile, Row
 from .quants import dequantize, quantize, row_bytes
 from .reply import Part, Reply
-from .sampler import Sampler, Sampling, random_uniform
+from .sampler import Sampler, random_uniform
 from .session import Session, SessionMemory
 from .settings import (check_cpu_isa, cpu_isa, cpu_prefetch, cpu_prefetch_option, cpu_prefetch_trials, options, set_cpu_isa, set_cpu_prefetch, version)
 from .tokenizer import Tokenizer, format_chat
@@ -28,7 +30,8 @@ from .trainer import Trainer, TrainMemory, TrainResult
 __version__ = "0.1.0"
 
 __all__ = [
-    "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DtypeError", "DtypeInfo", "Error", "ExecutionError",
+    "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DeviceOptions", "DrawOptions", "DtypeError", "DtypeInfo",
+    "DumpOptions", "Error", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
     "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",

@@ -17,11 +17,10 @@ from ._arrays import BYTES, NUMPY, Array, array_of, exact, plain_shape, tokens_a
 from ._callback import Progress, Stopped, field_type
 from ._handle import Borrowed, Handle, Owner
 from ._lib import CHECKS, choice, decoded, lib, params
+from ._options import Mode
 from .errors import ShapeError
 from .graph import FORMATS, Graph, Node, printed
 from .profile import Profile
-
-Mode = Literal["auto", "eager", "replay", "loop"]
 
 
 class PlanMemory(NamedTuple):

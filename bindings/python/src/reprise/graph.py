@@ -13,7 +13,7 @@ import html
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,11 @@ from ._arrays import NUMPY, DtypeLike, as_array, dtype_name, dtype_number, ne_of
 from ._handle import Borrowed, Handle, Owner
 from ._lib import choice, decoded, lib, libc, params
 from ._ops import Ops
+from ._options import DumpOptions, Note
 from .errors import ArgumentError, DtypeError, Error, NotAvailableError, OutOfMemoryError, ShapeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 FORMATS = {"text": 0, "dot": 1, "json": 2}
 libc.open_memstream.argtypes = [ct.c_void_p, ct.c_void_p]
@@ -313,11 +317,11 @@ class Graph(Handle, Ops):
         return printed(lambda stream: lib.rp_graph_dump_sized(self, ct.byref(options), ct.sizeof(options),
                                                               ct.sizeof(_c.RpDumpNote), stream))
 
-    def to_dot(self, **options: Any) -> str:
+    def to_dot(self, **options: Unpack[DumpOptions]) -> str:
         """DOT of Graphviz; options as dump."""
         return self.dump("dot", **options)
 
-    def to_svg(self, **options: Any) -> str:
+    def to_svg(self, **options: Unpack[DumpOptions]) -> str:
         """A drawing by the program `dot` of Graphviz; NotAvailableError if it is not installed. Options as dump."""
         return svg_of(self.to_dot(**options))
 
@@ -329,9 +333,6 @@ class Graph(Handle, Ops):
 
     def __str__(self) -> str:
         return self.dump("text")
-
-
-Note = tuple[str, float, float]
 
 
 def svg_of(dot: str) -> str:

@@ -5,7 +5,7 @@ import ctypes as ct
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ._arrays import Array, DtypeLike, dtype_number, exact
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
+from ._options import DeviceOptions, GenerateOptions, MemoryOptions, SessionOptions
 from .errors import NotAvailableError, ShapeError
 from .executor import Executor
 from .gguf import Metadata, Tensors
@@ -22,6 +23,9 @@ from .profile import Profile
 from .reply import Reply
 from .session import Session, SessionMemory
 from .tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 DEMO = "demo.gguf"
 
@@ -131,15 +135,15 @@ class Model(Handle):
         """Writes the model with its adapters added into the weights; those that change in `type`, None: as they are."""
         lib.rp_merge_adapters(self, path, type, None, None)
 
-    def session(self, **options: Any) -> Session:
+    def session(self, **options: Unpack[SessionOptions]) -> Session:
         """A sequence with its KV cache; the options are those of Session."""
         return Session(self, **options)
 
-    def session_memory(self, **options: Any) -> SessionMemory:
+    def session_memory(self, **options: Unpack[MemoryOptions]) -> SessionMemory:
         """Bytes that a session with these options would allocate."""
         return SessionMemory.of(self, **options)
 
-    def generate(self, prompt: str | Sequence[int], **options: Any) -> Reply:
+    def generate(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Reply:
         """A reply from an empty context, in a session of its own. Options as Session.generate."""
         return self.session().generate(prompt, **options)
 
@@ -163,7 +167,7 @@ class Model(Handle):
         return Graph._of(out.value or 0, (self._owner,))
 
     def profile(self, *, pos: int = 128, runs: int = 20, passes: str | None = None, kv_type: DtypeLike = "f16",
-                **options: Any) -> Profile:
+                **options: Unpack[DeviceOptions]) -> Profile:
         """The time of every node of one decode step at position `pos`. The KV cache before it holds zeros, which take as long as
         any values. Options as Executor."""
         graph = self.graph(1, pos + 1, kv_type=kv_type).optimize(passes)

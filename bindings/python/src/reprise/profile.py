@@ -9,7 +9,10 @@ from .errors import Error
 
 if TYPE_CHECKING:
     from .executor import ExecutorInfo
-    from .graph import Graph, Node, Note
+    from typing_extensions import Unpack
+
+    from ._options import DrawOptions, Note
+    from .graph import Graph, Node
 
 
 class Row(NamedTuple):
@@ -69,11 +72,11 @@ class Profile:
         top = max((row.us for row in self.rows), default=1.0)
         return {row.number: (f"{row.us:.2f} us  {row.gb_s:.1f} GB/s", row.us / top, row.us) for row in self.rows}
 
-    def to_dot(self, **options: Any) -> str:
+    def to_dot(self, **options: Unpack[DrawOptions]) -> str:
         """The graph, each node with its time and coloured by it. Options as Graph.dump."""
         return self.graph.to_dot(notes=self.notes(), **options)
 
-    def to_svg(self, **options: Any) -> str:
+    def to_svg(self, **options: Unpack[DrawOptions]) -> str:
         from .graph import svg_of
         return svg_of(self.to_dot(**options))
 

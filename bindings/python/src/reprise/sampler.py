@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes as ct
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -12,33 +12,21 @@ from ._handle import Handle
 from ._lib import lib, params
 from .errors import ShapeError
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class Sampling(TypedDict, total=False):
-    """Parameters of a sampler; those that are absent are off: the highest logit is taken."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_penalty: float
-    repeat_last_n: int
-    seed: int
-
 
 class Sampler(Handle):
-    """Chooses tokens: Sampler(n_vocab, temperature=0.8, seed=7). The same seed gives the same tokens."""
+    """Chooses tokens: Sampler(n_vocab, temperature=0.8, seed=7). The same seed gives the same tokens. None: the default of
+    rp_sampler_defaults, with which the token with the highest logit is chosen."""
 
-    def __init__(self, n_vocab: int, **sampling: Unpack[Sampling]) -> None:
+    def __init__(self, n_vocab: int, *, temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+                 min_p: float | None = None, repeat_penalty: float | None = None, repeat_last_n: int | None = None,
+                 seed: int | None = None) -> None:
+        values = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
+                  "repeat_last_n": repeat_last_n, "seed": seed}
+        values = {name: value for name, value in values.items() if value is not None}
         given = _c.RpSamplerParams()
         lib.rp_sampler_defaults_sized(ct.byref(given), ct.sizeof(given))
-        for name in sampling:
-            if name not in Sampling.__annotations__:
-                raise TypeError(f"{name} is no parameter of a sampler: {', '.join(Sampling.__annotations__)} are")
-        checked = params(_c.RpSamplerParams, **sampling)
-        for name in sampling:
+        checked = params(_c.RpSamplerParams, **values)
+        for name in values:
             setattr(given, name, getattr(checked, name))
         out = ct.c_void_p()
         lib.rp_sampler_new_sized(ct.byref(given), ct.sizeof(given), n_vocab, ct.byref(out))

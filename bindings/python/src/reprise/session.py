@@ -15,10 +15,11 @@ from ._arrays import Array, DtypeLike, dtype_number, tokens_array
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import integer, lib, params, texts
+from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
 from .errors import ArgumentError, UnsupportedError
-from .executor import BorrowedPlan, ExecutorInfo, Mode, filled, info_of, mode_number
+from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 from .reply import Options, Reply, note_tokens
-from .sampler import Sampler, Sampling
+from .sampler import Sampler
 from .tokenizer import Message, Tokenizer
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class SessionMemory(NamedTuple):
     n_ctx: int
 
     @classmethod
-    def of(cls, model: Model, **options: Any) -> SessionMemory:
+    def of(cls, model: Model, **options: Unpack[MemoryOptions]) -> SessionMemory:
         given = session_options(**options)
         raw = _c.RpSessionMemory()
         lib.rp_session_memory_sized(model, ct.byref(given), ct.sizeof(given), ct.byref(raw), ct.sizeof(raw))
@@ -215,7 +216,8 @@ class Session(Handle):
         return Reply(self, sampler or Sampler(self._n_vocab, **sampling),
                      Options(ids.copy(), limit, texts((stop,) if isinstance(stop, str) else stop), ignore_end, print_special))
 
-    def chat(self, messages: str | Sequence[Message], *, template: str | None = None, **options: Any) -> Reply:
+    def chat(self, messages: str | Sequence[Message], *, template: str | None = None,
+             **options: Unpack[GenerateOptions]) -> Reply:
         """The reply to a conversation: system? (user assistant)* user. A message is {"role": ..., "content": ...} or a pair; a text
         is one message of the user. What the context already holds of it is not computed again. Messages are plain text, unless
         parse_special. Further options as generate."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes as ct
 import math
 import os
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,15 @@ from . import _c
 from ._arrays import DtypeLike, dtype_number, exact
 from ._handle import Handle
 from ._lib import choice, lib, params
+from ._options import Mode, Schedule, TrainOptions
 from .errors import ShapeError
-from .executor import BorrowedPlan, ExecutorInfo, Mode, filled, info_of, mode_number
+from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .model import Model
 
-Schedule = Literal["constant", "cosine"]
 SCHEDULES: dict[str, int] = {"constant": _c.RpTrainSchedule.RP_TRAIN_CONSTANT, "cosine": _c.RpTrainSchedule.RP_TRAIN_COSINE}
 
 
@@ -71,7 +73,7 @@ class Trainer(Handle):
     an adapter is trained, save() and export() write it, and `adapter` is the one to begin with. No other trainer of any process
     may write to `checkpoint` while this one is open."""
 
-    def __init__(self, model: Model, **options: Any) -> None:
+    def __init__(self, model: Model, **options: Unpack[TrainOptions]) -> None:
         out = ct.c_void_p()
         given = train_options(**options)
         lib.rp_trainer_open_sized(model, ct.byref(given), ct.sizeof(given), ct.byref(out))
@@ -81,7 +83,7 @@ class Trainer(Handle):
         self.accumulate = given.accumulate or 1
 
     @staticmethod
-    def memory(model: Model, **options: Any) -> TrainMemory:
+    def memory(model: Model, **options: Unpack[TrainOptions]) -> TrainMemory:
         """What a trainer with these options would allocate."""
         given = train_options(**options)
         raw = _c.RpTrainMemory()

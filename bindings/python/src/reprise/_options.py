@@ -1,0 +1,106 @@
+"""Keyword options that several calls take. Editors complete them and mypy checks them, also where a method passes them on. The
+calls that read an option name its default; tests/test_options.py compares both lists."""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from ._arrays import DtypeLike
+from ._callback import Progress
+
+if TYPE_CHECKING:
+    from .sampler import Sampler
+
+Mode = Literal["auto", "eager", "replay", "loop"]
+Schedule = Literal["constant", "cosine"]
+Note = tuple[str, float, float] # text, heat of 0 to 1 or -1, microseconds
+
+
+class Sampling(TypedDict, total=False):
+    """Options of Sampler. None: the default."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repeat_penalty: float | None
+    repeat_last_n: int | None
+    seed: int | None
+
+
+class GenerateOptions(Sampling, total=False):
+    """Options of Session.generate."""
+
+    max_tokens: int | None
+    stop: str | Sequence[str]
+    ignore_end: bool
+    print_special: bool
+    parse_special: bool
+    sampler: Sampler | None
+
+
+class DeviceOptions(TypedDict, total=False):
+    """Where and how a graph runs."""
+
+    n_threads: int
+    device: str | None
+    require_cuda: bool
+    require_graph: bool
+    mode: Mode
+
+
+class MemoryOptions(DeviceOptions, total=False):
+    """Options of a session on which its memory depends."""
+
+    n_ctx: int
+    prefill_chunk: int
+    passes: str | None
+    kv_type: DtypeLike
+    count_experts: bool
+
+
+class SessionOptions(MemoryOptions, total=False):
+    """Options of Session."""
+
+    progress: Progress | None
+
+
+class TrainOptions(DeviceOptions, total=False):
+    """Options of Trainer (RpTrainOptions in reprise/train.h)."""
+
+    batch: int
+    seq: int
+    accumulate: int
+    n_steps: int
+    lr: float
+    lr_end: float
+    schedule: Schedule
+    warmup: int
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    max_norm: float
+    aux_loss: float
+    recompute: bool
+    compute: DtypeLike
+    lora_rank: int
+    lora_alpha: float
+    seed: int
+    change_options: bool
+    adapter: str | os.PathLike[str] | None
+
+
+class DrawOptions(TypedDict, total=False):
+    """Options of a drawing (Graph.dump), without notes."""
+
+    fold: bool
+    layer: int | None
+    title: str | None
+
+
+class DumpOptions(DrawOptions, total=False):
+    """Options of Graph.dump."""
+
+    notes: Mapping[int, Note] | None
