@@ -58,8 +58,7 @@ fi
 
 if (need golang-go) 2>"$log"; then
     export GOCACHE="$build/bindings/go" GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local CGO_ENABLED=1
-    # With CGO_CFLAGS and CGO_LDFLAGS the packages of Go that use C would be compiled again.
-    export C_INCLUDE_PATH="$build/include" LIBRARY_PATH="$build"
+    export PKG_CONFIG_PATH="$build/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
     go_in() { (cd bindings/go && go "$@"); }
     formatted() { test -z "$(gofmt -l bindings/go | tee /dev/stderr)"; }
     check "Go: gofmt" formatted

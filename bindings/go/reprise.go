@@ -12,8 +12,7 @@
 // by one at a time: a second one gets an error, and does not wait.
 package reprise
 
-// #cgo CFLAGS: -I${SRCDIR}/../../include
-// #cgo LDFLAGS: -lreprise -lreprise_nn
+// #cgo pkg-config: reprise reprise_nn
 // #include <reprise/reprise.h>
 // #include <reprise/nn.h>
 // #include <stdlib.h>

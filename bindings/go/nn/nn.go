@@ -5,8 +5,7 @@
 // Lengths are checked before the call. A size that the library refuses gives the text of the library.
 package nn
 
-// #cgo CFLAGS: -I${SRCDIR}/../../../include
-// #cgo LDFLAGS: -lreprise_nn
+// #cgo pkg-config: reprise_nn
 // #include <reprise/nn.h>
 // #include <stdlib.h>
 import "C"

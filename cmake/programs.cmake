@@ -1,0 +1,37 @@
+# The program `reprise`, the examples and the benchmarks.
+file(GLOB cli_sources CONFIGURE_DEPENDS cli/*.c cli/*/*.c)
+add_executable(reprise_cli ${cli_sources})
+set_target_properties(reprise_cli PROPERTIES OUTPUT_NAME reprise)
+target_link_libraries(reprise_cli PRIVATE rp_flags rp_all rp_jansson)
+if(EDIT_FOUND)
+  target_link_libraries(reprise_cli PRIVATE PkgConfig::EDIT)
+  target_compile_definitions(reprise_cli PRIVATE RP_HAVE_EDIT)
+endif()
+install(TARGETS reprise_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(FILES assets/demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/reprise COMPONENT program)
+
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
+foreach(source ${example_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(example_${name} ${source})
+  target_link_libraries(example_${name} PRIVATE rp_flags reprise m)
+endforeach()
+
+file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.c)
+foreach(source ${bench_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(bench_${name} ${source})
+  target_link_libraries(bench_${name} PRIVATE rp_flags rp_all)
+endforeach()
+
+if(RP_HAVE_CUDA)
+  foreach(name cuda_gaps cuda_read)
+    add_library(bench_${name}_kernels OBJECT EXCLUDE_FROM_ALL bench/${name}.cu) # nvcc does not know the flags of rp_flags
+    target_include_directories(bench_${name}_kernels PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+      ${PROJECT_BINARY_DIR}/include)
+    target_compile_options(bench_${name}_kernels PRIVATE -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
+    add_executable(bench_${name} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:bench_${name}_kernels>)
+    set_target_properties(bench_${name} PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(bench_${name} PRIVATE rp_all)
+  endforeach()
+endif()

@@ -1,0 +1,21 @@
+# libreprise_whole.a, on request: libreprise and libreprise_nn in one archive, for programs of languages whose packages build it
+# and link it statically (bindings/rust). reprise_whole.link lists what it needs, one `KIND=VALUE` a line as in build scripts of
+# Cargo: search=FOLDER, static=LIBRARY, dylib=LIBRARY.
+add_library(reprise_whole STATIC EXCLUDE_FROM_ALL ${objects} $<TARGET_OBJECTS:rp_nn>)
+set_target_properties(reprise_whole PROPERTIES LINKER_LANGUAGE C)
+set(link ${PCRE2_LIBRARIES} pthread dl m)
+list(TRANSFORM link PREPEND dylib=)
+list(TRANSFORM PCRE2_LIBRARY_DIRS PREPEND search= OUTPUT_VARIABLE search)
+if(RP_HAVE_CUDA)
+  list(APPEND search search=${CUDAToolkit_LIBRARY_DIR})
+  list(PREPEND link static=cudart_static dylib=rt)
+endif()
+if(NN_BLAS_FOUND)
+  list(TRANSFORM NN_BLAS_LIBRARIES PREPEND dylib= OUTPUT_VARIABLE blas)
+  list(TRANSFORM NN_BLAS_LIBRARY_DIRS PREPEND search= OUTPUT_VARIABLE blas_search)
+  list(APPEND search ${blas_search})
+  list(APPEND link ${blas})
+endif()
+list(JOIN search "\n" search)
+list(JOIN link "\n" link)
+file(WRITE ${PROJECT_BINARY_DIR}/reprise_whole.link "search=${PROJECT_BINARY_DIR}\n${search}\nstatic=reprise_whole\n${link}\n")
