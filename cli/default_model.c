@@ -1,11 +1,14 @@
-/* default_model.c - finds the demo model by the path of the running program, /proc/self/exe. */
+/* default_model.c - finds the demo model by the path of the running program. */
 #include "cli/default_model.h"
 
 #include "reprise/options.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/demo.gguf",
@@ -13,15 +16,20 @@ static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/de
 
 enum { N_PLACES = sizeof places / sizeof places[0] };
 
+/* Without /proc, as in a bare chroot: the path by which the program was started. */
+static bool find_program(char path[PATH_MAX]) {
+    const char *started = (const char *)getauxval(AT_EXECFN);
+    if (realpath("/proc/self/exe", path) != NULL) return true;
+    return started != NULL && realpath(started, path) != NULL;
+}
+
 const char *cli_default_model(const char **searched) {
     static char path[PATH_MAX + 64], text[4 * PATH_MAX];
     char        program[PATH_MAX];
     *searched = text;
     snprintf(text, sizeof text, "REPRISE_MODEL is not set");
     if (rp_option(RP_OPT_MODEL)[0] != '\0') return rp_option(RP_OPT_MODEL);
-    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0) return NULL;
-    program[n]  = '\0';
+    if (!find_program(program)) return NULL;
     char *slash = strrchr(program, '/');
     if (slash == NULL) return NULL;
     *slash = '\0';

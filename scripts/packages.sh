@@ -62,6 +62,7 @@ inside() { # root, command: with apt's settings and the name server of this mach
     mkdir -p "$root/$name/packages"
     cp "$out"/* "$root/$name/packages"
     cp /etc/resolv.conf "$root/$name/etc/resolv.conf"
+    rm -f "$root/$name/etc/apt/sources.list"
     cp -r /etc/apt/. "$root/$name/etc/apt"
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
