@@ -46,7 +46,11 @@ ls -l "$out"
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: tests in a clean root: not root"; exit 77; }
 need debootstrap
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+clean() {
+    umount "$root/developer/proc" 2>/dev/null || true
+    rm -rf --one-file-system "$root"
+}
+trap clean EXIT
 trap 'exit 130' INT TERM
 . /etc/os-release
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
@@ -56,6 +60,7 @@ step "a clean root of Debian $VERSION_CODENAME"
 debootstrap --variant=minbase "$VERSION_CODENAME" "$root/user" "$mirror" >"$work/log" 2>&1 ||
     { tail -5 "$work/log"; echo "SKIPPED: debootstrap failed: is this machine offline?"; exit 77; }
 cp -a "$root/user" "$root/developer"
+mount -t proc proc "$root/developer/proc" # rustc needs it; the packages for users are tested without
 inside() { # root, command: with apt's settings and the name server of this machine
     name=$1
     shift
@@ -66,7 +71,7 @@ inside() { # root, command: with apt's settings and the name server of this mach
     cp -r /etc/apt/. "$root/$name/etc/apt"
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-        chroot "$root/$name" sh -eu -c "$*"
+        chroot "$root/$name" sh -eux -c "$*"
 }
 check() { # title, root, command
     title=$1
@@ -98,7 +103,7 @@ check "crates: a new program, no flags" developer "$install cargo
     cargo new -q --vcs none app && cd app && $demo && cp /main.rs src
     sed -i 's|path = \"../reprise-sys\"|path = \"../reprise-sys-$version\"|' ../reprise-$version/Cargo.toml
     echo 'reprise = { path = \"../reprise-$version\" }' >>Cargo.toml
-    test -n \"\$(cargo run -q --offline)\""
+    test -n \"\$(cargo run --offline)\""
 check "Go: a new module, no flags" developer "$install golang-go
     mkdir -p /go/app && cd /go && tar -xf /packages/reprise-go-*.tar.gz && cd app && $demo && cp /main.go .
     go mod init app && go mod edit -require=reprise@v0.0.0 -replace=reprise=/go/reprise-go-$version
