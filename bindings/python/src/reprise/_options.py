@@ -89,6 +89,7 @@ class TrainOptions(DeviceOptions, total=False):
     lora_alpha: float
     seed: int
     change_options: bool
+    checkpoint: str | os.PathLike[str] | None
     adapter: str | os.PathLike[str] | None
 
 
